@@ -78,7 +78,7 @@ test-loom: $(STAMPS)/loom ## Explore the interleavings of the lock-free parts
 test-python: $(STAMPS)/pytest ## Run the Python tests against the installed wheel
 
 .PHONY: test-wheel
-test-wheel: $(STAMPS)/every-python ## Test the wheel on every installed CPython from 3.10 to 3.13
+test-wheel: $(STAMPS)/every-python ## Test the wheel on every installed CPython from 3.10 to 3.14
 
 .PHONY: test-budget
 test-budget: $(STAMPS)/budget ## Count the instructions of the hot paths against their budget
@@ -116,6 +116,11 @@ fuzz: ## Feed each reader damaged files for FUZZ_SECS seconds (needs cargo-fuzz)
 	for target in $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs))); do \
 	    $(CARGO) fuzz run --sanitizer none $$target -- -max_total_time=$(FUZZ_SECS); \
 	done
+
+# Too slow for `make test`. CARGO_TARGET_DIR, if any, gets a folder for each build.
+.PHONY: sanitize
+sanitize: $(VENV_READY) ## Run the recorder's tests under ThreadSanitizer, AddressSanitizer and Valgrind
+	PY=$(PY) .ci/sanitize $(SANITIZERS)
 
 # --- upkeep ------------------------------------------------------------------------------------
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
+import sysconfig
 from pathlib import Path
 
 from setuptools import setup
 from setuptools_rust import Binding, RustExtension, build_rust
 
 ROOT = Path(__file__).parent
+
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    reason = "marey does not support free-threaded builds of CPython yet"
+    sys.exit(f"error: {reason}: use a build with the GIL")
+
 LIBMAREY = "marey.lib.libmarey"
 
 

@@ -9,9 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-MINORS = (10, 11, 12, 13)
+MINORS = (10, 11, 12, 13, 14)
 # Not supported yet; tested if MAREY_PYTHONS is the folder that `.ci/newer_pythons` has created.
-NEWER_MINORS = (14, 15)
+NEWER_MINORS = (15,)
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 # Test files that need no other packages than these, or skip tests that do.
 NEEDS = ("pytest", "greenlet")
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
     minors = MINORS + (NEWER_MINORS if "MAREY_PYTHONS" in os.environ else ())
     found = [python for minor in minors if (python := interpreter(minor)) is not None]
     if not found:
-        sys.exit("error: no CPython 3.10 to 3.13 is installed")
+        sys.exit("error: no CPython 3.10 to 3.14 is installed")
     for python in found:
         with tempfile.TemporaryDirectory() as folder:
             test_wheel(Path(wheel), python, Path(folder))

@@ -11,21 +11,20 @@
  *     marey_scope_exit(MAREY_NAME("solve"));
  *     marey_finalize(MAREY_ALL_SESSIONS, NULL);     // or just exit
  *
- * Every face of marey in a process (this header in any number of libraries, the Python package)
- * shares the one recorder of libmarey.so: their scopes nest, and one session sees them all.
+ * All bindings of marey in a process (this header in any number of libraries, the Python package)
+ * share the one recorder of libmarey.so: their scopes nest, and one session sees them all.
  *
  * Threads: every function may be called from any thread. Scopes and states belong to the thread
- * that enters them. A thread's first scope starts below the scopes that the main thread has open
- * then.
+ * that enters them. A thread's first scope is a child of the scope that the main thread has open
+ * at that time.
  *
  * Signals: marey_scope_enter, marey_scope_exit and the state functions may be called in a signal
- * handler that cannot interrupt malloc or free, as where the program blocks the signal around them.
- * They may allocate memory: for a name that is new at its place, in a thread's first event in a
- * session or phase, and for a time of another power of two than those before it at its place. An
- * event that interrupts another one is dropped and counted in the profile's
- * `losses.reentrant_events`. A handler may jump elsewhere (siglongjmp), but not out of a call of
- * this header: the thread records nothing any more then, which is counted in
- * `losses.stuck_threads`.
+ * handler that cannot interrupt malloc or free, for example if the program blocks the signal around
+ * them. These functions may allocate memory: for a new child scope, in a thread's first event in a
+ * session or phase, and for the first duration of a scope in each power of two. An event that
+ * interrupts another one is dropped and counted in the profile's `losses.reentrant_events`. A
+ * handler may jump elsewhere (siglongjmp), but not out of a call of this header: after that the
+ * thread records nothing any more, which is counted in `losses.stuck_threads`.
  *
  * Environment: MAREY_LIB names the library's file, MAREY_DISABLE=1 makes every call a no-op.
  */
@@ -41,7 +40,7 @@
 
 #include "marey_enums.h"
 
-/* One copy of the code and of what it found in each library, seen by no other library. */
+/* Each library has its own hidden copy of the functions and variables. */
 #ifdef __cplusplus
 #define MAREY_VAR_ inline __attribute__((visibility("hidden")))
 #define MAREY_FN_ inline __attribute__((visibility("hidden")))
@@ -55,44 +54,44 @@ extern "C" {
 
 /** Version of the function table that this header knows. */
 #define MAREY_ABI_VERSION 1u
-/** Bytes of an error's text, its final zero included. */
+/** Size of an error's message in bytes, its final zero included. */
 #define MAREY_ERROR_BYTES 512
-/** What stands for a metric's name that the full table of names did not take. */
+/** The number of a metric's name if the table of names is full. */
 #define MAREY_NO_METRIC UINT32_MAX
-/** All sessions, where a call takes one. */
+/** The session number that means all sessions. */
 #define MAREY_ALL_SESSIONS INT64_C(-1)
-/** What marey_start returns when it fails. No call takes it for a session. */
+/** The result of marey_start when it fails. Every call rejects this session number. */
 #define MAREY_NO_SESSION INT64_C(-2)
 
-/** What a call can fail with. */
+/** The result of a call. */
 enum marey_code {
     MAREY_ABSENT = -1,         /**< No libmarey.so, one of another version, or MAREY_DISABLE. */
-    MAREY_OK = 0,              /**< Nothing failed. */
-    MAREY_ERROR_ARGUMENT = 1,  /**< A null pointer, or a word that means nothing. */
-    MAREY_ERROR_NOT_FOUND = 2, /**< No such session or phase. */
+    MAREY_OK = 0,              /**< Success. */
+    MAREY_ERROR_ARGUMENT = 1,  /**< A null pointer or an unknown value. */
+    MAREY_ERROR_NOT_FOUND = 2, /**< The session or phase does not exist. */
     MAREY_ERROR_LIMIT = 3,     /**< A limit was reached. */
     MAREY_ERROR_IO = 4,        /**< A file could not be written. */
     MAREY_ERROR_METRIC = 5,    /**< A metric's value has another type or length than before. */
-    MAREY_ERROR_INTERNAL = 6,  /**< A defect of marey. */
-    MAREY_ERROR_UNSUPPORTED = 7 /**< The session has not what is asked for. */
+    MAREY_ERROR_INTERNAL = 6,  /**< A bug in marey. */
+    MAREY_ERROR_UNSUPPORTED = 7 /**< The session or machine does not support the call. */
 };
 
-/** Type of a metric's value. */
+/** The type of a metric's value. */
 enum marey_tag {
     MAREY_INT = 1,    /**< One int64_t. */
     MAREY_FLOAT = 2,  /**< One double. */
     MAREY_TEXT = 3,   /**< UTF-8 bytes. */
-    MAREY_INTS = 4,   /**< int64_t's. */
-    MAREY_FLOATS = 5  /**< doubles. */
+    MAREY_INTS = 4,   /**< An array of int64_t. */
+    MAREY_FLOATS = 5  /**< An array of double. */
 };
 
-/** Where a session's paths come from. */
+/** The source of a session's paths. */
 enum marey_context {
     MAREY_SHADOW = 0, /**< The scopes that were entered. */
     MAREY_PYTHON = 1  /**< The Python frames that are executing, then the scope. */
 };
 
-/** Format of a profile's file. */
+/** The format of a profile's file. */
 enum marey_format {
     MAREY_HATCHET = 0,         /**< JSON, `NAME.hatchet`. */
     MAREY_HATCHET_MSGPACK = 1, /**< MessagePack, `NAME.hatchet_msgpack`. */
@@ -100,10 +99,10 @@ enum marey_format {
     MAREY_RUN = 3              /**< Every event, as a run directory, `NAME.marey`. */
 };
 
-/** What went wrong in a call. */
+/** The error of a call. */
 typedef struct marey_error {
     int32_t code;                    /**< An enum marey_code. */
-    char message[MAREY_ERROR_BYTES]; /**< UTF-8, cut to fit; empty after a success. */
+    char message[MAREY_ERROR_BYTES]; /**< UTF-8, truncated to fit; empty after a success. */
 } marey_error_t;
 
 /** A value of a user metric. */
@@ -114,11 +113,11 @@ typedef struct marey_metric {
     size_t len;       /**< 1 for MAREY_INT and MAREY_FLOAT. */
 } marey_metric_t;
 
-/** What the table's `start` takes. */
+/** The argument of the table's `start`. */
 typedef struct marey_start_options {
     size_t size;             /**< sizeof(marey_start_options_t). */
     const char *name;        /**< Path of the profile without its extension. */
-    size_t name_len;         /**< Bytes of the name. */
+    size_t name_len;         /**< Size of the name in bytes. */
     uint32_t context;        /**< An enum marey_context. */
     uint32_t format;         /**< An enum marey_format. */
     uint32_t flush_phases;   /**< Not 0: write each phase when it is closed. */
@@ -127,30 +126,30 @@ typedef struct marey_start_options {
     uint32_t reserved;          /**< Zero. */
 } marey_start_options_t;
 
-/** How devices shall be recorded, for the table's `gpu_start`. */
+/** The argument of the table's `gpu_start`. */
 typedef struct marey_gpu_options {
     size_t size;               /**< sizeof(marey_gpu_options_t). */
-    uint32_t is_required;      /**< Not 0: fail without a backend, and start the driver for it. */
+    uint32_t is_required;      /**< Not 0: fail without a backend, and initialise the driver. */
     uint32_t keeps_activities; /**< Not 0: keep single activities, and not only sums of kernels. */
-    const char *paths;         /**< Folders of packages that may hold libraries, one a line. */
-    size_t paths_len;          /**< Bytes of `paths`. */
+    const char *paths;         /**< Folders of packages that may contain libraries, one per line. */
+    size_t paths_len;          /**< Size of `paths` in bytes. */
 } marey_gpu_options_t;
 
 /** A scope outside of any thread's stack, such as a coroutine's. */
 typedef struct marey_detached marey_detached_t;
 
-/** Receives the innermost scope of a task, or null; the scope is needed until it returns. */
+/** Receives the innermost scope of a task, or null. The scope must be valid until it returns. */
 typedef void (*marey_task_receiver_t)(void *receiver, const marey_detached_t *scope);
 
-/** Tells `receive` the scope of the task that the calling thread runs, once, before it returns. */
+/** Calls `receive` once, before it returns, with the scope of the task on the calling thread. */
 typedef void (*marey_task_provider_t)(marey_task_receiver_t receive, void *receiver);
 
-/** Receives bytes that a call returns; they are gone when it returns. */
+/** Receives bytes that a call returns. The bytes are valid until it returns. */
 typedef void (*marey_sink_t)(void *context, const uint8_t *bytes, size_t len);
 
 /**
- * The functions of libmarey.so. The table grows at its end only: `size` tells what is there.
- * Calls that are not wrapped below are meant for bindings to other languages.
+ * The functions of libmarey.so. New functions are only added at the end of the table: `size` shows
+ * which exist. Functions that are not wrapped below are meant for bindings to other languages.
  */
 typedef struct marey_table {
     size_t size;
@@ -220,12 +219,12 @@ typedef struct marey_table {
 
 /* ---- Finding the library --------------------------------------------------------------------- */
 
-/* Not 0 until the library was looked for. */
-MAREY_VAR_ const uint64_t marey_unasked_ = 1;
-/* 0 for ever: no library. */
+/* Tested while the library has not been searched for: never 0. */
+MAREY_VAR_ const uint64_t marey_unsearched_ = 1;
+/* Tested when there is no library: always 0. */
 MAREY_VAR_ const uint64_t marey_never_ = 0;
-/* The word that the hot calls test: one of the above, or the library's. */
-MAREY_VAR_ const uint64_t *marey_live_ = &marey_unasked_;
+/* The word that the event functions test: one of the above, or the library's. */
+MAREY_VAR_ const uint64_t *marey_live_ = &marey_unsearched_;
 MAREY_VAR_ const marey_table_t *marey_table_ = NULL;
 MAREY_VAR_ const char *marey_absence_ = "";
 
@@ -234,7 +233,7 @@ MAREY_FN_ bool marey_is_disabled_(void) {
     return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
 }
 
-/* The copy that the process has; else the user's; else the loader's. */
+/* Opens the loaded copy, else the one that MAREY_LIB names, else the one that the loader finds. */
 MAREY_FN_ void *marey_open_(void) {
     void *library = dlopen("libmarey.so", RTLD_NOW | RTLD_NOLOAD);
     if (library != NULL) {
@@ -252,30 +251,30 @@ MAREY_FN_ const marey_table_t *marey_find_(const char **absence) {
     void *library = marey_open_();
     void *symbol = library == NULL ? NULL : dlsym(library, "marey_table");
     if (symbol == NULL) {
-        *absence = "libmarey.so was not found; MAREY_LIB may name it";
+        *absence = "libmarey.so was not found; set MAREY_LIB to its path";
         return NULL;
     }
     const marey_table_t *(*get)(void) = NULL;
-    /* ISO C has no cast from an object's address to a function's. */
+    /* ISO C has no cast from an object pointer to a function pointer. */
     memcpy(&get, &symbol, sizeof get);
     const marey_table_t *table = get();
     if (table->abi_version != MAREY_ABI_VERSION || table->size < sizeof(marey_table_t)) {
-        *absence = "libmarey.so is of another version than marey.h";
+        *absence = "libmarey.so and marey.h have different versions; install matching ones";
         return NULL;
     }
     return table;
 }
 
 /**
- * The library's functions, or NULL without the library.
+ * Returns the library's functions, or NULL without the library.
  *
- * The first call looks for it: a libmarey.so that the process has loaded already, else the file
- * that MAREY_LIB names, else libmarey.so where the loader finds it. The answer holds from then on,
+ * The first call searches for the library: a libmarey.so that the process has loaded already, else
+ * the file that MAREY_LIB names, else libmarey.so in the loader's search path. The result is final,
  * so a Python extension that calls marey before `import marey` needs MAREY_LIB.
  */
 MAREY_FN_ const marey_table_t *marey_load(void) {
-    if (__atomic_load_n(&marey_live_, __ATOMIC_ACQUIRE) == &marey_unasked_) {
-        /* Several threads may come here; they find and store the same. */
+    if (__atomic_load_n(&marey_live_, __ATOMIC_ACQUIRE) == &marey_unsearched_) {
+        /* Several threads may do this at once; they find and store the same. */
         const char *absence = "";
         const marey_table_t *table = marey_find_(&absence);
         __atomic_store_n(&marey_absence_, absence, __ATOMIC_RELAXED);
@@ -286,7 +285,7 @@ MAREY_FN_ const marey_table_t *marey_load(void) {
     return __atomic_load_n(&marey_table_, __ATOMIC_RELAXED);
 }
 
-/* The table while a session is alive, else NULL. */
+/* Returns the table while a session is alive, else NULL. */
 MAREY_FN_ const marey_table_t *marey_live_table_(void) {
     const uint64_t *live = __atomic_load_n(&marey_live_, __ATOMIC_ACQUIRE);
     if (__builtin_expect(__atomic_load_n(live, __ATOMIC_RELAXED) == 0, 1)) {
@@ -307,24 +306,25 @@ MAREY_FN_ size_t marey_len_(const char *text) {
 /* ---- Names ----------------------------------------------------------------------------------- */
 
 /**
- * The number of a name, for the calls below. It is the same for the life of the process; keep it.
+ * Returns the number of a name, for the calls below. The number is valid for the life of the
+ * process: look it up once.
  *
- * `name` is UTF-8 and is copied. Returns 0 for NULL and without the library; such a number is
- * accepted everywhere and recorded as an empty name.
+ * `name` is UTF-8 and is copied. Returns 0 for NULL and without the library; 0 is accepted
+ * everywhere and recorded as an empty name.
  */
 MAREY_FN_ uint32_t marey_name(const char *name) {
     const marey_table_t *table = marey_load();
     return table == NULL ? 0 : table->intern(name, marey_len_(name));
 }
 
-/** The number of a string literal, kept where the macro stands. */
+/** The number of a string literal, stored in a static variable where the macro is used. */
 #define MAREY_NAME(literal)                                                                \
     __extension__({                                                                        \
-        static uint32_t marey_kept_ = 0;                                                   \
-        uint32_t marey_number_ = __atomic_load_n(&marey_kept_, __ATOMIC_RELAXED);          \
+        static uint32_t marey_cached_ = 0;                                                   \
+        uint32_t marey_number_ = __atomic_load_n(&marey_cached_, __ATOMIC_RELAXED);          \
         if (marey_number_ == 0) {                                                          \
             marey_number_ = marey_name("" literal);                                        \
-            __atomic_store_n(&marey_kept_, marey_number_, __ATOMIC_RELAXED);               \
+            __atomic_store_n(&marey_cached_, marey_number_, __ATOMIC_RELAXED);               \
         }                                                                                  \
         marey_number_;                                                                     \
     })
@@ -332,8 +332,8 @@ MAREY_FN_ uint32_t marey_name(const char *name) {
 /* ---- Scopes ---------------------------------------------------------------------------------- */
 
 /**
- * Enters a scope of a given kind on this thread. Returns its id, which no other scope of the
- * process has, or 0 when nothing is recorded.
+ * Enters a scope of a given kind on this thread. Returns its id, which is unique in the process, or
+ * 0 when nothing is recorded.
  */
 MAREY_FN_ uint64_t marey_scope_enter_kind(uint32_t name, enum marey_kind kind) {
     const marey_table_t *table = marey_live_table_();
@@ -346,9 +346,9 @@ MAREY_FN_ uint64_t marey_scope_enter(uint32_t name) {
 }
 
 /**
- * Leaves the innermost scope of this thread with that name; its wall time, in nanoseconds, is
- * recorded. Returns the scope's id. Returns 0 if no such scope is open, which is counted in
- * `losses.unmatched_exits` while a session is alive.
+ * Exits the innermost scope of this thread with that name and records its wall time in nanoseconds.
+ * Returns the scope's id, or 0 if no scope with that name is open. While a session is alive, the
+ * latter is counted in `losses.unmatched_exits`.
  */
 MAREY_FN_ uint64_t marey_scope_exit(uint32_t name) {
     const marey_table_t *table = marey_live_table_();
@@ -356,8 +356,8 @@ MAREY_FN_ uint64_t marey_scope_exit(uint32_t name) {
 }
 
 /**
- * As marey_scope_enter, for names that are not known beforehand: looks the name up each time, which
- * costs several times what the scope does.
+ * Enters a scope by a name that is not known beforehand. The look-up of the name costs several
+ * times as much as the scope.
  */
 MAREY_FN_ uint64_t marey_enter(const char *name) {
     const marey_table_t *table = marey_live_table_();
@@ -367,14 +367,14 @@ MAREY_FN_ uint64_t marey_enter(const char *name) {
     return table->scope_enter(table->intern(name, marey_len_(name)), MAREY_KIND_SCOPE);
 }
 
-/** Leaves the innermost scope of this thread, whatever its name. Returns its id, or 0. */
+/** Exits the innermost scope of this thread, whatever its name. Returns its id, or 0. */
 MAREY_FN_ uint64_t marey_exit(void) {
     return marey_scope_exit(0);
 }
 
 /* ---- States and steps ------------------------------------------------------------------------ */
 
-/** Sets a state on this thread until marey_state_exit: a label below its scopes. States nest. */
+/** Enters a state, a label below the scopes of this thread, until marey_state_exit. States nest. */
 MAREY_FN_ void marey_state_enter(uint32_t name) {
     const marey_table_t *table = marey_live_table_();
     if (table != NULL) {
@@ -382,8 +382,8 @@ MAREY_FN_ void marey_state_enter(uint32_t name) {
     }
 }
 
-/** Ends the innermost state of this thread; the one around it holds again. False if there was
- * none. */
+/** Exits the innermost state of this thread, so that the state around it applies again. Returns
+ * false if there was none. */
 MAREY_FN_ bool marey_state_exit(void) {
     const marey_table_t *table = marey_live_table_();
     return table != NULL && table->state_exit();
@@ -397,8 +397,8 @@ MAREY_FN_ void marey_step_begin(void) {
     }
 }
 
-/** Closes the training step of this thread, or lets it close with the scope around, and opens the
- * next. */
+/** Closes the training step of this thread and opens the next. If scopes inside the step are open,
+ * this happens when they close. */
 MAREY_FN_ void marey_step_end(void) {
     const marey_table_t *table = marey_live_table_();
     if (table != NULL) {
@@ -409,14 +409,14 @@ MAREY_FN_ void marey_step_end(void) {
 /* ---- Metrics --------------------------------------------------------------------------------- */
 
 /*
- * A metric's value goes to the innermost scope of this thread, or to the root. Values of one metric
- * on one scope add up, and readers add them up into the scopes around. A suffix of the name says
- * otherwise: "(exc)" stays on its scope, "(pty)" keeps the last value. A unit, as in "wait (ns)",
- * is part of the name; marey does not convert.
+ * A metric's value is added to the innermost scope of this thread, or to the root. Values of one
+ * metric on one scope are summed, and readers sum them up into the outer scopes. A suffix of the
+ * name changes that: "(exc)" is not summed into outer scopes, "(pty)" keeps the last value. A unit,
+ * as in "wait (ns)", is part of the name and is not converted.
  *
  * Each function returns an enum marey_code: MAREY_OK, also when nothing is recorded;
- * MAREY_ERROR_METRIC if the scope holds the metric with another type or length, and the value is
- * then dropped; MAREY_ERROR_LIMIT if the table of names is full; MAREY_ERROR_ARGUMENT for NULL.
+ * MAREY_ERROR_METRIC if the scope has the metric with another type or length, in which case the
+ * value is dropped; MAREY_ERROR_LIMIT if the table of names is full; MAREY_ERROR_ARGUMENT for NULL.
  */
 
 MAREY_FN_ int marey_metric_(const char *name, enum marey_tag tag, const void *data, size_t len) {
@@ -438,27 +438,27 @@ MAREY_FN_ int marey_metric_(const char *name, enum marey_tag tag, const void *da
     return table->add_metrics(&value, 1, NULL);
 }
 
-/** Adds a whole number. Sums stop at the ends of int64_t. */
+/** Adds an integer. Sums saturate at the limits of int64_t. */
 MAREY_FN_ int marey_metric_i64(const char *name, int64_t value) {
     return marey_metric_(name, MAREY_INT, &value, 1);
 }
 
-/** Adds a real number. */
+/** Adds a floating-point number. */
 MAREY_FN_ int marey_metric_f64(const char *name, double value) {
     return marey_metric_(name, MAREY_FLOAT, &value, 1);
 }
 
-/** Sets a text, UTF-8; the last one stands. */
+/** Sets a text in UTF-8, replacing an earlier one. */
 MAREY_FN_ int marey_metric_text(const char *name, const char *text) {
     return marey_metric_(name, MAREY_TEXT, text, marey_len_(text));
 }
 
-/** Adds `len` whole numbers, element by element. */
+/** Adds `len` integers, element by element. */
 MAREY_FN_ int marey_metric_i64s(const char *name, const int64_t *values, size_t len) {
     return marey_metric_(name, MAREY_INTS, values, len);
 }
 
-/** Adds `len` real numbers, element by element. */
+/** Adds `len` floating-point numbers, element by element. */
 MAREY_FN_ int marey_metric_f64s(const char *name, const double *values, size_t len) {
     return marey_metric_(name, MAREY_FLOATS, values, len);
 }
@@ -467,11 +467,11 @@ MAREY_FN_ int marey_metric_f64s(const char *name, const double *values, size_t l
 
 /*
  * Calls on sessions take a lock and may write files: keep them out of hot paths. `error` may be
- * NULL; otherwise its code and text are set, by a success too. A session that is not finalized is
- * finalized when the process exits.
+ * NULL; otherwise its code and message are set, after a success too. Sessions that are still alive
+ * are finalized when the process exits.
  */
 
-/** What a session shall be; zero is the usual in every field. */
+/** The options of a session. Zero is the default of every field. */
 typedef struct marey_options {
     enum marey_context context;
     enum marey_format format;
@@ -479,8 +479,8 @@ typedef struct marey_options {
     bool quiet_if_empty; /**< Write no file if nothing was recorded. */
 } marey_options_t;
 
-/* Tells that there is no library. */
-MAREY_FN_ int marey_tell_absence_(marey_error_t *error) {
+/* Reports that there is no library. */
+MAREY_FN_ int marey_report_absence_(marey_error_t *error) {
     if (error != NULL) {
         error->code = MAREY_ABSENT;
         error->message[0] = '\0';
@@ -491,8 +491,8 @@ MAREY_FN_ int marey_tell_absence_(marey_error_t *error) {
 }
 
 /**
- * Starts a session, active at once. `name` is the path of the profile without its extension ("" and
- * "-" mean standard output); `options` may be NULL.
+ * Starts a session, which is active at once. `name` is the path of the profile without its
+ * extension ("" and "-" mean standard output). `options` may be NULL.
  *
  * Returns the session's number, 0 or more. A live session with the same path is activated and
  * returned. Returns MAREY_NO_SESSION on failure: MAREY_ABSENT, MAREY_ERROR_ARGUMENT, or
@@ -502,7 +502,7 @@ MAREY_FN_ int64_t marey_start(const char *name, const marey_options_t *options,
                                   marey_error_t *error) {
     const marey_table_t *table = marey_load();
     if (table == NULL) {
-        marey_tell_absence_(error);
+        marey_report_absence_(error);
         return MAREY_NO_SESSION;
     }
     marey_start_options_t start;
@@ -520,47 +520,48 @@ MAREY_FN_ int64_t marey_start(const char *name, const marey_options_t *options,
     return session < 0 ? MAREY_NO_SESSION : session;
 }
 
-/** Lets a session, or MAREY_ALL_SESSIONS, record. Returns an enum marey_code. */
+/** Activates a session, or MAREY_ALL_SESSIONS. Returns an enum marey_code. */
 MAREY_FN_ int marey_activate(int64_t session, marey_error_t *error) {
     const marey_table_t *table = marey_load();
-    return table == NULL ? marey_tell_absence_(error) : table->activate(session, error);
+    return table == NULL ? marey_report_absence_(error) : table->activate(session, error);
 }
 
 /**
- * Stops a session, or MAREY_ALL_SESSIONS, from recording; scopes entered before and left after this
- * are not recorded in it. Returns an enum marey_code.
+ * Deactivates a session, or MAREY_ALL_SESSIONS. Scopes that are open at this time are not recorded
+ * in the session unless it is active again when they end. Returns an enum marey_code.
  */
 MAREY_FN_ int marey_deactivate(int64_t session, marey_error_t *error) {
     const marey_table_t *table = marey_load();
-    return table == NULL ? marey_tell_absence_(error) : table->deactivate(session, error);
+    return table == NULL ? marey_report_absence_(error) : table->deactivate(session, error);
 }
 
 /**
- * Ends a session, or MAREY_ALL_SESSIONS, and writes its files. Returns an enum marey_code;
- * MAREY_ERROR_IO if a file could not be written, and the session is over then too.
+ * Ends a session, or MAREY_ALL_SESSIONS, and writes its files. Returns an enum marey_code:
+ * MAREY_ERROR_IO if a file could not be written, in which case the session has ended too.
  */
 MAREY_FN_ int marey_finalize(int64_t session, marey_error_t *error) {
     const marey_table_t *table = marey_load();
-    return table == NULL ? marey_tell_absence_(error)
+    return table == NULL ? marey_report_absence_(error)
                          : table->finalize(session, NULL, 0, NULL, NULL, error);
 }
 
 /**
- * Closes the session's phase and opens the next, whose number is returned. Phases count from 0;
- * once there are two, each is written to a file of its own, `NAME.part_N`. Returns -1 on failure.
+ * Closes the session's phase and opens the next. Returns the number of the next phase, or -1 on
+ * failure. Phases are numbered from 0. Once there are two, each is written to a file of its own,
+ * `NAME.part_N`.
  */
 MAREY_FN_ int64_t marey_advance_phase(int64_t session, marey_error_t *error) {
     const marey_table_t *table = marey_load();
-    return table == NULL ? marey_tell_absence_(error) : table->advance_phase(session, error);
+    return table == NULL ? marey_report_absence_(error) : table->advance_phase(session, error);
 }
 
-/** How many scopes of this thread's stack a session sees; -1 on failure. */
+/** Returns the number of scopes on this thread's stack that a session sees, -1 on failure. */
 MAREY_FN_ int64_t marey_depth(int64_t session, marey_error_t *error) {
     const marey_table_t *table = marey_load();
-    return table == NULL ? marey_tell_absence_(error) : table->depth(session, error);
+    return table == NULL ? marey_report_absence_(error) : table->depth(session, error);
 }
 
-/** Writes the present state of every session to its file. A failure is counted in
+/** Writes the current state of every session to its file. Failures are counted in
  * `losses.checkpoints_failed`. */
 MAREY_FN_ void marey_checkpoint(void) {
     const marey_table_t *table = marey_live_table_();
@@ -582,11 +583,11 @@ public:
     MAREY_FN_ explicit Scope(uint32_t name, marey_kind kind = MAREY_KIND_SCOPE) noexcept
         : name_(name), entered_(marey_scope_enter_kind(name, kind) != 0) {}
 
-    /** Looks the name up each time; MAREY_SCOPE and MAREY_NAME do so once. */
+    /** Looks the name up on every entry; MAREY_SCOPE and MAREY_NAME look it up once. */
     MAREY_FN_ explicit Scope(const char *name) noexcept
         : Scope(marey_live_table_() == nullptr ? uint32_t{0} : marey_name(name)) {}
 
-    /* What was entered before any session began is not left in one. */
+    /* A scope that was entered before any session began is not exited in a later one. */
     MAREY_FN_ ~Scope() {
         if (entered_) {
             marey_scope_exit(name_);
@@ -609,7 +610,7 @@ public:
         marey_state_enter(name);
     }
 
-    /** Looks the name up each time; MAREY_NAME does so once. */
+    /** Looks the name up on every entry; MAREY_NAME looks it up once. */
     MAREY_FN_ explicit State(const char *name) noexcept
         : State(marey_live_table_() == nullptr ? uint32_t{0} : marey_name(name)) {}
 
@@ -631,7 +632,7 @@ private:
 #define MAREY_JOIN_EXPANDED_(a, b) a##b
 #define MAREY_JOIN_(a, b) MAREY_JOIN_EXPANDED_(a, b)
 
-/** A scope from here to the end of the block, by a string literal. */
+/** A scope from here to the end of the block, named by a string literal. */
 #define MAREY_SCOPE(literal) \
     const ::marey::Scope MAREY_JOIN_(marey_scope_, __LINE__)(MAREY_NAME(literal))
 

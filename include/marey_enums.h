@@ -2,7 +2,7 @@
 #ifndef MAREY_ENUMS_H
 #define MAREY_ENUMS_H
 
-/** What a context node stands for. */
+/** Kind of a context node. */
 enum marey_kind {
     MAREY_KIND_ROOT = 0,
     MAREY_KIND_SCOPE = 1,

@@ -1,5 +1,4 @@
-//! Gives the library its name for the loader: a second face in the process finds the copy that is
-//! there by it.
+//! Sets the soname of the library, by which later bindings in the process find the loaded copy.
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmarey.so");

@@ -12,7 +12,14 @@ The names here are those of Triton's Proton, so `import marey as proton` is a dr
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
+
+# There an object's header has another layout, so the libraries would crash.
+if "t" in sys.abiflags:
+    raise ImportError(
+        "marey does not support free-threaded builds of CPython yet: use a build with the GIL"
+    )
 
 from . import context, data
 from ._native import __version__

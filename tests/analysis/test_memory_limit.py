@@ -79,4 +79,4 @@ def test_the_memory_limit_applies_to_all_commands(run: Path) -> None:
     environment["MAREY_MEMORY_LIMIT"] = "much"
     asked = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert asked.returncode == 2
-    assert "MAREY_MEMORY_LIMIT is not a size" in asked.stderr
+    assert "invalid value of MAREY_MEMORY_LIMIT" in asked.stderr

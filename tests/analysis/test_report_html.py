@@ -215,9 +215,9 @@ def test_every_section_is_rendered(browser: Browser, tmp_path: Path) -> None:
         "rank 1, device 0: peak 6.00 GB, grows 1.00 GB/s (dashed)",
     ]
     assert page.texts(".finding .badge") == ["▲ High"]
-    assert page.texts(".finding dd") == ["4.00 ms a step40.0 %", NONE, "likely"]
+    assert page.texts(".finding dd") == ["4.00 ms per step40.0 %", NONE, "likely"]
     assert page.texts(".finding .overlaps") == [
-        "Counts the same time in part as: launch_bound of device 0 (up to 1.50 ms a step)"
+        "Overlaps in time with: launch_bound of device 0 (up to 1.50 ms per step)"
     ]
     assert page.evaluate("document.title") == "train.marey · marey report"
 
@@ -283,7 +283,7 @@ def test_long_tables_are_paged(browser: Browser, tmp_path: Path) -> None:
     table["was_cut"] = True
     page = opened(browser, tmp_path, given)
     assert len(first_cells(page, 1)) == 50
-    assert page.texts("#section-kernels .count") == ["1,000 of 1,000 rows, cut there"]
+    assert page.texts("#section-kernels .count") == ["1,000 of 1,000 rows, truncated"]
     page.click("#section-kernels .more")
     assert len(first_cells(page, 1)) == 1000
 
@@ -307,7 +307,7 @@ def test_the_flame_graph_zooms_and_searches(browser: Browser, tmp_path: Path) ->
     assert sorted(zoomed) == ["-1", "0", "2", "4"]
     assert zoomed["2"] == zoomed["0"] == everything["0"]
     assert zoomed["4"] == pytest.approx(everything["0"] * 2 / 3, abs=0.1)
-    assert page.texts(".told")[0].startswith(
+    assert page.texts(".node-details")[0].startswith(
         "backward · Kind: scope · Total: 30.0 ms (30.0 % of all"
     )
     page.press("Escape")
@@ -489,7 +489,7 @@ def test_the_sql_button_copies_the_query(browser: Browser, tmp_path: Path) -> No
     page.click(".finding summary")
     page.click(".finding .copy")
     assert page.evaluate("window.copied") == "SELECT 1 < 2"
-    assert page.texts(".finding .copy, #said") == ["Copied", "SQL copied"]
+    assert page.texts(".finding .copy, #announcement") == ["Copied", "SQL copied"]
     assert page.texts(".pairs td") == ["1.23 ms", "89"]
 
 

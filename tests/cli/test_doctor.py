@@ -15,7 +15,8 @@ from typing import Any
 import marey
 import pytest
 import replay
-from marey._doctor import _privileges
+from marey import _native
+from marey._doctor import _privileges, _software
 from programs import DEADLINE_SECS, Outcome, run_program, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -127,6 +128,20 @@ def build_library(path: str, source: str, *linked: str) -> Path:
 CRASHES = "#include <stdlib.h>\n__attribute__((constructor)) static void load(void) { abort(); }\n"
 
 
+def test_an_unknown_interpreter_is_reported_with_its_fallbacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_software, "NEWEST", (3, 9))
+    monkeypatch.setattr(_native, "frames_are_fast", lambda: False)
+    monkeypatch.setattr(_native, "task_detection_is_fast", lambda: False)
+    check = _software.interpreter()
+    assert check.state == "missing"
+    assert "which marey is not tested with" in check.text
+    assert "whose frames are read by the slower, documented API" in check.text
+    assert "whose running task only asyncio reports" in check.text
+    assert check.mend == "use CPython 3.10 to 3.9"
+
+
 def test_a_machine_without_gpu_software_is_not_broken() -> None:
     page = Page(MAREY_NVML_LIB="/nowhere/libnvidia-ml.so.1")
     assert (page.exit_code, page.level, page.document["is_broken"]) == (0, "host", False)
@@ -149,7 +164,7 @@ def test_the_keys_of_the_data_are_stable() -> None:
     facts = {check["key"]: sorted(check["facts"]) for check in page.document["checks"]}
     assert facts == {
         "marey": ["library", "version"],
-        "python": ["are_frames_fast", "executable", "has_gil", "version"],
+        "python": ["are_frames_fast", "are_tasks_fast", "executable", "has_gil", "version"],
         "torch": [],
         "triton": [],
         "driver": ["cuda_version"],
@@ -269,7 +284,7 @@ def test_a_named_libcupti_that_is_newer_than_the_driver_is_broken() -> None:
     assert (page.exit_code, page.level, libcupti["state"]) == (1, "host", "broken")
     assert libcupti["facts"]["refusal"] == "newer_than_driver"
     assert libcupti["mend"].startswith("unset MAREY_CUPTI_LIB")
-    assert "it is for CUDA 13, and the driver for 12" in page.conclusion
+    assert "it requires CUDA 13, but the driver supports CUDA 12" in page.conclusion
 
 
 def test_a_libcupti_newer_than_the_driver_is_skipped() -> None:
@@ -488,7 +503,7 @@ def test_the_page_for_people_has_sections_marks_mends_and_a_conclusion() -> None
     assert sections[-1] == lines[-1]
     assert lines[-1].startswith('Only the host side, and with hook="triton" launches of Triton')
     (broken,) = [at for at, line in enumerate(lines) if line.startswith("  broken  ")]
-    assert "gave 39 (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)" in lines[broken]
+    assert "returned 39 (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)" in lines[broken]
     assert lines[broken + 1].startswith("           -> end the other tool's session (")
     assert "\x1b" not in done.stdout
 
@@ -541,7 +556,7 @@ def test_the_doctor_loads_no_library_in_its_own_process() -> None:
         print(heavy, "libcupti" in maps, "libcuda" in maps)
         print(_native.sessions(), _native.gpu_level()[1])
     """
-    assert run_well(program, **double()) == "[] False False\n[] no session wants it\n"
+    assert run_well(program, **double()) == "[] False False\n[] no session records devices\n"
 
 
 def test_help_and_usage_errors() -> None:

@@ -387,7 +387,9 @@ def test_files_folders_and_stdin_are_read(tmp_path: Path) -> None:
         assert [text.split() for text in done.stdout.splitlines()[1:]] == [
             ["0", "k", "-", "GLOBAL", "LOAD", "32", "1", "ld"]
         ]
-        assert done.stderr == "no places where Triton compiled with TRITON_DISABLE_LINE_INFO=1\n"
+        assert (
+            done.stderr == "no source lines for kernels compiled with TRITON_DISABLE_LINE_INFO=1\n"
+        )
     piped = subprocess.run([*MEM_SPACES, "-"], input=SMALL, capture_output=True, text=True)
     assert piped.stdout == done.stdout
 
@@ -408,8 +410,8 @@ def test_unreadable_files_are_reported_and_the_others_shown(tmp_path: Path) -> N
         "error: `cut.ptx`: it ends in line 5, inside `k`",
         "error: `k.amdgcn`: it is AMD assembly (`.amdgcn_target`); only PTX is read",
         "error: `none.ptx`: it cannot be read: No such file or directory (os error 2)",
-        "error: `empty` holds no .ptx file",
-        "error: `amd` holds no .ptx file but AMD assembly (.amdgcn), which is not read",
+        "error: `empty` contains no .ptx files",
+        "error: `amd` contains no .ptx files, only AMD assembly (.amdgcn), which is not supported",
     ]
 
 

@@ -59,7 +59,7 @@ def test_cupti_that_cannot_start_with_the_driver_starts_later() -> None:
     assert recorded() == {"step/kernel": (1, 5)}
     assert note().startswith("CUPTI 130001")
     assert note().endswith(
-        "; it began after the driver, and what was launched before it is missing"
+        "; recording began after the driver was initialised, earlier launches are missing"
     )
 
 

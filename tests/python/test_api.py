@@ -13,7 +13,7 @@ import marey
 import marey as proton
 import pytest
 from profiles import counts, files, recorded, tree
-from programs import run_well
+from programs import run_program, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -77,6 +77,16 @@ def test_all_public_names_exist() -> None:
 
 
 # Sessions
+
+
+def test_a_free_threaded_interpreter_is_rejected() -> None:
+    # `abiflags` is what tells such a build. The libraries may not be loaded there.
+    done = run_program("import sys; sys.abiflags += 't'; import marey")
+    assert done.exit_code == 1
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: marey does not support free-threaded builds of CPython yet: "
+        "use a build with the GIL"
+    )
 
 
 def test_a_session_starts_pauses_and_ends() -> None:

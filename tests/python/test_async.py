@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
+import threading
 import time
 from collections.abc import Awaitable
 from typing import Any
@@ -13,6 +14,7 @@ import marey
 import pytest
 from profiles import counts, find, metrics, recorded, tree, walk
 from programs import run_well
+from versions import NEWEST_KNOWN
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -41,8 +43,7 @@ class Turns:
 
 
 def test_supported_python_versions_use_the_fast_path() -> None:
-    known = ((3, 10), (3, 11), (3, 12), (3, 13))
-    if sys.version_info[:2] in known:
+    if sys.version_info[:2] <= NEWEST_KNOWN:
         assert marey._native.task_detection_is_fast() is True
 
 
@@ -187,6 +188,46 @@ def test_threads_with_a_copied_context_inherit_its_scopes(session: int) -> None:
     # `run_in_executor` hands no context on: its thread begins at the main thread's stack.
     assert counts(root) == {"outer": 1, "outer/in thread": 5, "in thread": 1}
     assert metrics(find(root, "outer/in thread")) == {"m": 5}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="threads take no context yet")
+def test_a_thread_with_a_copied_task_context_inherits_its_scopes(session: int) -> None:
+    def work() -> None:
+        with marey.scope("in thread"):
+            pass
+
+    def run_in_thread() -> None:
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=work, context=context)  # type: ignore[call-arg]
+        thread.start()
+        thread.join()
+
+    async def main() -> None:
+        with marey.scope("outer"):
+            run_in_thread()
+        # The task is in no scope: the thread begins at its own stack.
+        run_in_thread()
+
+    asyncio.run(main())
+    assert counts(recorded(session)) == {"outer": 1, "outer/in thread": 1, "in thread": 1}
+
+
+def test_tasks_of_a_loop_in_a_thread_keep_their_scopes(session: int) -> None:
+    async def work(name: str) -> None:
+        with marey.scope(name):
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        await asyncio.gather(work("first"), work("second"))
+
+    def run() -> None:
+        with marey.scope("thread"):
+            asyncio.run(main())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert counts(recorded(session)) == {"thread": 1, "thread/first": 1, "thread/second": 1}
 
 
 def test_scopes_survive_context_run(session: int) -> None:

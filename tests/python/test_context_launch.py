@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -12,8 +13,15 @@ import pytest
 from profiles import Node, tree
 from programs import run_well
 from replay import environment
+from versions import NEWEST_KNOWN
 
-pytestmark = pytest.mark.usefixtures("own_directory")
+pytestmark = [
+    pytest.mark.usefixtures("own_directory"),
+    pytest.mark.skipif(
+        sys.version_info[:2] > NEWEST_KNOWN,
+        reason="launches without the GIL find frames on interpreters whose structures are known",
+    ),
+]
 
 # Names each kernel after the place that it is launched from.
 BEGINNING = """\

@@ -15,12 +15,11 @@ from typing import Any
 import marey
 import pytest
 from profiles import Node, metrics, recorded, tree
+from versions import NEWEST_KNOWN
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
 Path = tuple[str, ...]
-
-KNOWN_VERSIONS = ((3, 10), (3, 11), (3, 12), (3, 13))
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def paths(node: Node, above: Path = ()) -> dict[Path, int]:
 
 
 def test_supported_python_versions_use_the_fast_path() -> None:
-    assert marey._native.frames_are_fast() is (sys.version_info[:2] in KNOWN_VERSIONS)
+    assert marey._native.frames_are_fast() is (sys.version_info[:2] <= NEWEST_KNOWN)
 
 
 def test_scopes_are_below_the_line_that_enters_them(session: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from replay import environment
 HERE = Path(__file__).parent
 SOURCES = HERE / "c"
 TABLE = ROOT / "crates" / "marey-record" / "src" / "table.rs"
+DEADLINE_SECS = 300
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 
 
@@ -76,10 +78,15 @@ def build(source: str, language: Language, *options: str, output: str = "program
     return f"./{output}"
 
 
+def checked(program: str) -> list[str]:
+    """The command of a C program: under Valgrind where `.ci/sanitize` runs these tests."""
+    return [*shlex.split(os.environ.get("MAREY_TEST_VALGRIND", "")), program]
+
+
 def run(*command: str, **env: str) -> str:
     """Runs a program that must succeed without complaints; returns its stdout."""
     done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **env}, timeout=120
+        command, capture_output=True, text=True, env={**os.environ, **env}, timeout=DEADLINE_SECS
     )
     complaints = [line for line in done.stderr.splitlines() if line not in NOTICES]
     assert (done.returncode, complaints) == (0, [])
@@ -123,7 +130,7 @@ class Profile:
 
 @both_languages
 def test_a_c_program_is_recorded(language: Language, library: str) -> None:
-    out = run(build("alone.c", language), MAREY_LIB=library)
+    out = run(*checked(build("alone.c", language)), MAREY_LIB=library)
     profile = Profile("first.hatchet")
     assert profile.counts() == {
         ("outer",): 1,
@@ -166,7 +173,7 @@ def test_a_c_program_is_recorded(language: Language, library: str) -> None:
 @both_languages
 def test_inactive_sessions_record_nothing(language: Language, library: str) -> None:
     msgpack = pytest.importorskip("msgpack")
-    run(build("alone.c", language), MAREY_LIB=library)
+    run(*checked(build("alone.c", language)), MAREY_LIB=library)
     root, _devices = msgpack.unpackb(Path("second.hatchet_msgpack").read_bytes())
     [node] = root["children"]
     assert node["frame"]["name"] == "seen by both"
@@ -177,8 +184,8 @@ def test_inactive_sessions_record_nothing(language: Language, library: str) -> N
 @pytest.mark.parametrize(
     ("env", "reason"),
     [
-        ({"MAREY_LIB": ""}, "libmarey.so was not found; MAREY_LIB may name it"),
-        ({"MAREY_LIB": "./no.so"}, "libmarey.so was not found; MAREY_LIB may name it"),
+        ({"MAREY_LIB": ""}, "libmarey.so was not found; set MAREY_LIB to its path"),
+        ({"MAREY_LIB": "./no.so"}, "libmarey.so was not found; set MAREY_LIB to its path"),
         ({"MAREY_DISABLE": "1"}, "MAREY_DISABLE is set"),
     ],
 )
@@ -186,14 +193,16 @@ def test_a_program_runs_without_libmarey(
     language: Language, library: str, env: dict[str, str], reason: str
 ) -> None:
     program = build("absent.c", language)
-    assert run(program, **{"MAREY_LIB": library, **env}) == f"-2 -1 {reason}\n"
+    assert run(*checked(program), **{"MAREY_LIB": library, **env}) == f"-2 -1 {reason}\n"
     assert list(Path().glob("*hatchet*")) == []
 
 
 def test_an_unwritable_file_is_an_error(library: str) -> None:
     program = build("failing.c", C11)
     env = {**os.environ, "MAREY_LIB": library}
-    done = subprocess.run([program], capture_output=True, text=True, env=env, timeout=120)
+    done = subprocess.run(
+        checked(program), capture_output=True, text=True, env=env, timeout=DEADLINE_SECS
+    )
     error = f"cannot create {Path('blocked').absolute()}: "
     assert done.returncode == 0
     # From the call, and at the end for the session that was not finalized.
@@ -206,7 +215,7 @@ def test_an_unwritable_file_is_an_error(library: str) -> None:
 def test_a_program_that_ends_has_its_kernels(library: str, delivery: str) -> None:
     """Libraries that a session has loaded are finalized before the program's own exit handlers."""
     double = environment(Path("lib"), f"delivery {delivery}")
-    run(build("kernels.c", C11), **{**double, "MAREY_LIB": library})
+    run(*checked(build("kernels.c", C11)), **{**double, "MAREY_LIB": library})
     metrics = Profile("kernels.hatchet").metrics("step", "kernel")
     assert (metrics["count"], metrics["time (ns)"]) == (1000, 5000)
 
@@ -216,13 +225,13 @@ def test_a_library_of_another_version_is_rejected() -> None:
     source += " const void *marey_table(void); const void *marey_table(void) { return &table; }"
     Path("other.c").write_text(source)
     build("../" + os.path.relpath("other.c", HERE), C11, "-shared", "-fPIC", output="other.so")
-    out = run(build("absent.c", C11), MAREY_LIB="./other.so")
-    assert out == "-2 -1 libmarey.so is of another version than marey.h\n"
+    out = run(*checked(build("absent.c", C11)), MAREY_LIB="./other.so")
+    assert out == "-2 -1 libmarey.so and marey.h have different versions; install matching ones\n"
 
 
 @both_languages
 def test_a_signal_handler_may_enter_scopes(language: Language, library: str) -> None:
-    out = run(build("signals.c", language), MAREY_LIB=library)
+    out = run(*checked(build("signals.c", language)), MAREY_LIB=library)
     loops, signals, recorded = map(int, out.split())
     profile = Profile("signals.hatchet")
     counts = profile.counts()
@@ -239,11 +248,11 @@ def test_a_signal_handler_may_enter_scopes(language: Language, library: str) -> 
 @pytest.mark.parametrize("tunables", ["", "glibc.rtld.optional_static_tls=0"])
 def test_sigterm_may_come_in_the_middle_of_an_allocation(tunables: str, library: str) -> None:
     done = subprocess.run(
-        [build("allocating.c", C11)],
+        checked(build("allocating.c", C11)),
         capture_output=True,
         text=True,
         env={**os.environ, "MAREY_LIB": library, "GLIBC_TUNABLES": tunables},
-        timeout=120,
+        timeout=DEADLINE_SECS,
     )
     assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
     assert Profile("allocating.hatchet").counts() == {("work",): 1}
@@ -251,7 +260,7 @@ def test_sigterm_may_come_in_the_middle_of_an_allocation(tunables: str, library:
 
 @both_languages
 def test_the_header_matches_the_function_table(language: Language, library: str) -> None:
-    lines = run(build("table.c", language), MAREY_LIB=library).splitlines()
+    lines = run(*checked(build("table.c", language)), MAREY_LIB=library).splitlines()
     places = {name: int(number) for name, number in (line.split() for line in lines)}
     sizes = [places.pop(name) for name in ("header", "library", "error", "metric", "options")]
     assert sizes == [sizes[1], sizes[1], 516, 24, 48]
@@ -262,7 +271,7 @@ def test_the_header_matches_the_function_table(language: Language, library: str)
 
 
 def test_cxx_scopes_end_with_their_block(library: str) -> None:
-    run(build("scopes.cpp", CXX17), MAREY_LIB=library)
+    run(*checked(build("scopes.cpp", CXX17)), MAREY_LIB=library)
     profile = Profile("scopes.hatchet")
     assert profile.counts() == {
         ("main",): 1,

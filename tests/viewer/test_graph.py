@@ -407,7 +407,7 @@ def test_metric_names_select_columns() -> None:
     assert kept == graph.filter(threshold=100_000, metric=TIME).column("name")
     with pytest.raises(KeyError, match=r"no column 'time/ms'.*`derive` makes others"):
         graph.column("time/ms")
-    with pytest.raises(marey.UnknownMetric, match=r"time/ms .* \(it has no column before it is"):
+    with pytest.raises(marey.UnknownMetric, match=r"time/ms .* \(it has no column until it is"):
         graph.filter(threshold=0.1, metric="time/ms")
     graph.derive("time/ms")
     assert graph.column("time/ms") == graph.column("time/ms (inc)")

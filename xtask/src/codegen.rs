@@ -1,4 +1,4 @@
-//! Files that are generated from the tables of `marey-model` and checked in.
+//! Generation of the checked-in files that derive from the tables of `marey-model`.
 
 mod header;
 mod python;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::XtaskError;
 
-/// A generated file: where it lies under the root, and its text.
+/// A generated file: its path relative to the repository root, and its content.
 struct Generated {
     path: &'static str,
     text: String,
@@ -26,7 +26,7 @@ fn all() -> [Generated; 7] {
     ]
 }
 
-/// Writes every generated file that differs.
+/// Writes the generated files that are out of date.
 pub(crate) fn write(root: &Path) -> Result<String, XtaskError> {
     let mut written = 0;
     for file in all().iter().filter(|file| !is_current(root, file)) {
@@ -37,7 +37,7 @@ pub(crate) fn write(root: &Path) -> Result<String, XtaskError> {
     Ok(format!("{written} generated files written, {} were current", all().len() - written))
 }
 
-/// Fails if a generated file differs from what would be written.
+/// Fails if a generated file is out of date.
 pub(crate) fn check(root: &Path) -> Result<String, XtaskError> {
     let stale: Vec<_> =
         all().iter().filter(|file| !is_current(root, file)).map(|file| file.path).collect();

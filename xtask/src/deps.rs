@@ -1,4 +1,4 @@
-//! The direction of the crates as a test: allowed edges, and what must never be linked.
+//! Checks of the dependencies between crates: allowed edges, and crates that must never be linked.
 
 mod graph;
 pub(crate) mod rules;
@@ -12,31 +12,31 @@ use self::graph::Graph;
 use self::rules::{EXCLUSIVE, Exclusive, RULES, Rule};
 use crate::XtaskError;
 
-/// One edge or path that the rules forbid.
+/// A forbidden edge or path.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum Violation {
-    #[error("`{0}` has no rule; give it one in xtask/src/deps/rules.rs")]
+    #[error("`{0}` has no rule; add one to xtask/src/deps/rules.rs")]
     NoRule(String),
-    #[error("`{user}` may not use `{used}` (it may use: {})", list(.allowed))]
+    #[error("`{user}` must not depend on `{used}` (allowed: {})", joined(.allowed))]
     Edge { user: String, used: String, allowed: &'static [&'static str] },
-    #[error("`{}` must never reach `{}`: {}", .0[0], .0[.0.len() - 1], .0.join(" -> "))]
+    #[error("`{}` must not depend on `{}`: {}", .0[0], .0[.0.len() - 1], .0.join(" -> "))]
     Reaches(Vec<String>),
-    #[error("`{user}` names `{used}`, which only {} may", list(.owners))]
+    #[error("`{user}` depends on `{used}`, which is reserved for {}", joined(.owners))]
     NotOwner { user: String, used: String, owners: &'static [&'static str] },
 }
 
-/// Checks the workspace at `root`.
+/// Checks the workspace in `root`.
 pub(crate) fn run(root: &Path) -> Result<String, XtaskError> {
     let graph = Graph::from_metadata(&cargo_metadata(root)?)?;
     let violations = check(&graph, RULES, EXCLUSIVE);
     if violations.is_empty() {
-        Ok(format!("{} crates keep the direction", graph.members().count()))
+        Ok(format!("{} crates have only allowed dependencies", graph.members().count()))
     } else {
         Err(XtaskError::Direction(violations))
     }
 }
 
-/// The dependency graph as JSON, for the one platform that marey supports.
+/// Returns the dependency graph as JSON, for the only platform that marey supports.
 fn cargo_metadata(root: &Path) -> Result<String, XtaskError> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--all-features"])
@@ -51,7 +51,7 @@ fn cargo_metadata(root: &Path) -> Result<String, XtaskError> {
     }
 }
 
-/// Everything in `graph` that the rules forbid, in the order of the crates' names.
+/// Returns all violations in `graph`, ordered by crate name.
 fn check(graph: &Graph, rules: &[Rule], exclusive: &[Exclusive]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for member in graph.members() {
@@ -62,12 +62,12 @@ fn check(graph: &Graph, rules: &[Rule], exclusive: &[Exclusive]) -> Vec<Violatio
             }
             None => violations.push(Violation::NoRule(member.name.clone())),
         }
-        violations.extend(trespasses(graph, &member.id, exclusive));
+        violations.extend(reserved_uses(graph, &member.id, exclusive));
     }
     violations
 }
 
-/// Direct uses of our own crates that the rule does not list.
+/// Returns direct dependencies on our own crates that the rule does not list.
 fn forbidden_edges(graph: &Graph, id: &str, rule: &Rule) -> Vec<Violation> {
     graph
         .direct(id)
@@ -80,16 +80,16 @@ fn forbidden_edges(graph: &Graph, id: &str, rule: &Rule) -> Vec<Violation> {
         .collect()
 }
 
-/// The shortest path to each crate that must not be reached, however many crates lie between.
+/// Returns the shortest path to each forbidden crate, through any number of crates.
 fn forbidden_paths(graph: &Graph, id: &str, rule: &Rule) -> Vec<Violation> {
     let banned = |name: &str| rule.never.iter().copied().flatten().any(|p| matches(p, name));
     graph.paths_to(id, banned).into_iter().map(Violation::Reaches).collect()
 }
 
-/// Direct uses of a crate that belongs to others.
-fn trespasses(graph: &Graph, id: &str, exclusive: &[Exclusive]) -> Vec<Violation> {
+/// Returns direct dependencies on crates that are reserved for others.
+fn reserved_uses(graph: &Graph, id: &str, exclusive: &[Exclusive]) -> Vec<Violation> {
     let user = graph.name(id);
-    let trespass = |used: &graph::Package| {
+    let violation = |used: &graph::Package| {
         let owned = exclusive.iter().find(|owned| matches(owned.pattern, &used.name))?;
         (!owned.owners.contains(&user)).then(|| Violation::NotOwner {
             user: user.to_owned(),
@@ -97,10 +97,10 @@ fn trespasses(graph: &Graph, id: &str, exclusive: &[Exclusive]) -> Vec<Violation
             owners: owned.owners,
         })
     };
-    graph.direct(id).filter_map(trespass).collect()
+    graph.direct(id).filter_map(violation).collect()
 }
 
-/// Whether `name` is what `pattern` names; a final `*` stands for any rest.
+/// Whether `pattern` matches `name`; a final `*` matches any suffix.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
@@ -108,7 +108,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-fn list(names: &[&str]) -> String {
+fn joined(names: &[&str]) -> String {
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 
@@ -123,27 +123,27 @@ mod tests {
     ];
     const EXCLUSIVE: &[Exclusive] = &[Exclusive { pattern: "engine*", owners: &["outside"] }];
 
-    fn texts(members: &[&str], edges: &[(&str, &str)]) -> Vec<String> {
+    fn violations(members: &[&str], edges: &[(&str, &str)]) -> Vec<String> {
         let graph = Graph::fabricated(members, edges);
         check(&graph, RULES, EXCLUSIVE).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_house_that_keeps_the_rules_passes() {
+    fn a_graph_of_allowed_edges_passes() {
         let edges = [("inside", "words"), ("outside", "words"), ("outside", "engine-core")];
-        assert_eq!(texts(&["words", "inside", "outside"], &edges), [""; 0]);
+        assert_eq!(violations(&["words", "inside", "outside"], &edges), [""; 0]);
     }
 
     #[test]
-    fn an_edge_against_the_direction_is_named() {
+    fn a_forbidden_edge_is_reported() {
         assert_eq!(
-            texts(&["words", "inside"], &[("words", "inside")]),
-            ["`words` may not use `inside` (it may use: nothing)"]
+            violations(&["words", "inside"], &[("words", "inside")]),
+            ["`words` must not depend on `inside` (allowed: nothing)"]
         );
     }
 
     #[test]
-    fn a_banned_crate_is_found_behind_others_and_the_shortest_path_is_shown() {
+    fn a_forbidden_crate_is_reported_with_the_shortest_path() {
         let edges = [
             ("inside", "long"),
             ("long", "longer"),
@@ -152,33 +152,33 @@ mod tests {
             ("short", "tokio-util"),
         ];
         assert_eq!(
-            texts(&["inside"], &edges),
-            ["`inside` must never reach `tokio-util`: inside -> short -> tokio-util"]
+            violations(&["inside"], &edges),
+            ["`inside` must not depend on `tokio-util`: inside -> short -> tokio-util"]
         );
     }
 
     #[test]
-    fn every_banned_crate_is_listed_once() {
+    fn each_forbidden_crate_is_reported_once() {
         let edges =
             [("inside", "json"), ("inside", "a"), ("a", "json"), ("a", "tokio"), ("tokio", "a")];
-        assert_eq!(texts(&["inside"], &edges).len(), 2);
+        assert_eq!(violations(&["inside"], &edges).len(), 2);
     }
 
     #[test]
-    fn only_the_owner_names_an_owned_crate() {
+    fn a_reserved_crate_is_reported_unless_its_owner_uses_it() {
         assert_eq!(
-            texts(&["words"], &[("words", "engine-core")]),
-            ["`words` names `engine-core`, which only outside may"]
+            violations(&["words"], &[("words", "engine-core")]),
+            ["`words` depends on `engine-core`, which is reserved for outside"]
         );
-        let behind_the_owner = [("outside", "engine")];
-        assert_eq!(texts(&["outside"], &behind_the_owner), [""; 0]);
+        let through_the_owner = [("outside", "engine")];
+        assert_eq!(violations(&["outside"], &through_the_owner), [""; 0]);
     }
 
     #[test]
-    fn a_crate_without_a_rule_is_refused() {
+    fn a_crate_without_a_rule_is_reported() {
         assert_eq!(
-            texts(&["newcomer"], &[]),
-            ["`newcomer` has no rule; give it one in xtask/src/deps/rules.rs"]
+            violations(&["newcomer"], &[]),
+            ["`newcomer` has no rule; add one to xtask/src/deps/rules.rs"]
         );
     }
 }

@@ -1,7 +1,7 @@
-//! The tables of `marey-gpu` against the vendor's headers: `cargo xtask layout`.
+//! Comparison of the ABI tables of `marey-gpu` with the vendor's headers: `cargo xtask layout`.
 //!
-//! For each version of the headers a C program is made that prints every offset, size and number
-//! which the tables claim; what it prints is compared with them. Nothing of the headers stays here.
+//! For each version of the headers, a generated C program prints every offset, size and constant in
+//! the tables. No part of the headers is stored in this repository.
 
 mod checks;
 mod headers;
@@ -15,9 +15,9 @@ use self::checks::{Check, checks};
 use self::headers::Headers;
 use crate::XtaskError;
 
-/// A number that the headers do not have as the tables do.
+/// A number that differs between the tables and the headers.
 #[derive(Debug, PartialEq, Eq, Error)]
-#[error("API {api_version}: {name} is {expected} here and {} in the headers", found.map_or_else(|| "nowhere".to_owned(), |it| it.to_string()))]
+#[error("API {api_version}: {name} is {expected} in the tables and {} in the headers", found.map_or_else(|| "missing".to_owned(), |it| it.to_string()))]
 pub(crate) struct Mismatch {
     api_version: u32,
     name: String,
@@ -25,18 +25,19 @@ pub(crate) struct Mismatch {
     found: Option<u64>,
 }
 
-/// Compares with the headers of the vendor's wheels, which are kept in a folder.
+/// Compares with the headers of the vendor's wheels, which are cached in a folder.
 #[expect(clippy::disallowed_methods, reason = "this process is our own")]
 pub(crate) fn run(cache: Option<&str>) -> Result<String, XtaskError> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let folder = cache.map_or_else(|| home.join(".cache/marey/cupti-headers"), PathBuf::from);
-    compare(&headers::of_wheels(&folder)?)
+    compare(&headers::from_wheels(&folder)?)
 }
 
-/// Compares with the headers in these folders; those without CUPTI's serve the others.
+/// Compares with the headers in these folders; folders without CUPTI's headers provide CUDA's for
+/// all.
 pub(crate) fn run_on(folders: &[&str]) -> Result<String, XtaskError> {
     let folders: Vec<&Path> = folders.iter().map(Path::new).collect();
-    compare(&headers::in_folders(&folders)?)
+    compare(&headers::from_folders(&folders)?)
 }
 
 fn compare(versions: &[Headers]) -> Result<String, XtaskError> {
@@ -47,9 +48,9 @@ fn compare(versions: &[Headers]) -> Result<String, XtaskError> {
         let (checks, unknown) = checks(headers);
         let found = program::run(headers, &checks)?;
         count += checks.len();
-        mismatches.extend(differing(headers.api_version, &checks, &found));
+        mismatches.extend(mismatches_of(headers.api_version, &checks, &found));
         notes.extend(unknown.into_iter().map(|name| {
-            format!("\nnote: API {} has {name}: give it to `abi/layout.rs`", headers.api_version)
+            format!("\nnote: API {} has {name}; add it to `abi/layout.rs`", headers.api_version)
         }));
     }
     if !mismatches.is_empty() {
@@ -60,7 +61,7 @@ fn compare(versions: &[Headers]) -> Result<String, XtaskError> {
     Ok(format!("{count} offsets, sizes and numbers agree, in API {}{notes}", versions.join(", ")))
 }
 
-fn differing(api_version: u32, checks: &[Check], found: &[Option<u64>]) -> Vec<Mismatch> {
+fn mismatches_of(api_version: u32, checks: &[Check], found: &[Option<u64>]) -> Vec<Mismatch> {
     checks
         .iter()
         .zip(found)
@@ -78,7 +79,7 @@ fn differing(api_version: u32, checks: &[Check], found: &[Option<u64>]) -> Vec<M
 mod tests {
     use super::*;
 
-    /// Headers that have one record, as some version of the vendor's would.
+    /// Returns headers that declare one record, like the vendor's.
     fn headers(folder: &Path, record: &str) -> Headers {
         let include = folder.to_path_buf();
         std::fs::write(folder.join("record.h"), record).unwrap();
@@ -91,7 +92,7 @@ mod tests {
 
     #[expect(clippy::disallowed_methods, reason = "the process is our own")]
     #[test]
-    fn a_mismatch_is_told_by_name_with_what_was_expected_and_found() {
+    fn a_mismatch_has_name_expected_and_found_value() {
         let folder = std::env::temp_dir().join(format!("marey-layout-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let headers = headers(&folder, "typedef struct { int kind; long start; } Record;");
@@ -104,13 +105,13 @@ mod tests {
         let found = program::run_with(&headers, &["record.h"], &checks).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(found, [Some(16), Some(8), None, Some(0)]);
-        let told: Vec<String> =
-            differing(28, &checks, &found).iter().map(ToString::to_string).collect();
+        let messages: Vec<String> =
+            mismatches_of(28, &checks, &found).iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
-                "API 28: Record.start is 4 here and 8 in the headers",
-                "API 28: Record.end is 16 here and nowhere in the headers"
+                "API 28: Record.start is 4 in the tables and 8 in the headers",
+                "API 28: Record.end is 16 in the tables and missing in the headers"
             ]
         );
     }

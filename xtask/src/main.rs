@@ -1,9 +1,9 @@
 //! Checks and generators of this repository, run as `cargo xtask`.
 //!
-//! **Constraints.** It serves developers and CI only; nothing that ships depends on it. It writes
-//! nothing into the repository but the files that [`codegen`] lists.
+//! **Constraints.** For developers and CI only; nothing that ships depends on this crate. It writes
+//! only the files that [`codegen`] lists.
 //!
-//! Start reading at [`deps::rules`], the crate table of the design as data.
+//! Start reading at [`deps::rules`], the allowed dependencies between crates.
 
 #![forbid(unsafe_code)]
 
@@ -19,14 +19,14 @@ use thiserror::Error;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  deps               check who depends on whom against the table of allowed edges
+  deps               check the dependencies of the crates against the allowed ones
   codegen            write the files that are generated from marey-model
   codegen --check    fail if one of them differs
   layout [--cache FOLDER]
-                     compare the tables of marey-gpu with the vendor's headers, of wheels that are
+                     compare the tables of marey-gpu with the vendor's headers from wheels that are
                      fetched once and kept in the folder (~/.cache/marey/cupti-headers)
   layout --headers FOLDER...
-                     compare them with the headers in these folders, without a network";
+                     compare them with the headers in these folders, offline";
 
 /// Why a command failed.
 #[derive(Debug, Error)]
@@ -37,17 +37,17 @@ enum XtaskError {
     File { path: PathBuf, source: std::io::Error },
     #[error("`cargo metadata` failed: {0}")]
     CargoMetadata(String),
-    #[error("the output of `cargo metadata` is not understood: {0}")]
+    #[error("cannot parse the output of `cargo metadata`: {0}")]
     MetadataFormat(#[from] serde_json::Error),
-    #[error("the direction of the crates is broken\n{}", lines(.0))]
+    #[error("forbidden dependencies\n{}", lines(.0))]
     Direction(Vec<deps::Violation>),
-    #[error("{}: there is no `#define CUPTI_API_VERSION`", .0.display())]
+    #[error("{}: no `#define CUPTI_API_VERSION` found", .0.display())]
     NoVersion(PathBuf),
     #[error("`{0}` failed: {1}")]
     Command(String, String),
     #[error("the tables of marey-gpu differ from the vendor's headers\n{}", lines(.0))]
     Layout(Vec<layout::Mismatch>),
-    #[error("generated files differ\n{}\nhint: run `cargo xtask codegen`", lines(.0))]
+    #[error("generated files are out of date\n{}\nhint: run `cargo xtask codegen`", lines(.0))]
     Stale(Vec<&'static str>),
 }
 

@@ -1,5 +1,5 @@
--- A name that ends in the number of its step, as `iteration 8` does in step 8, differs in every run and
--- step: it stands without the number if at least two steps have one beside each other.
+-- A name that ends in the number of its step, as `iteration 8` does in step 8, differs between runs and
+-- steps: its number is removed if at least two siblings are numbered this way.
 WITH numbered AS (
     SELECT
         id,

@@ -1,4 +1,4 @@
--- The processes that have steps, or all if none has: a number is the mean of theirs.
+-- The processes that have steps, or all if none has: numbers are means over these processes.
 WITH counted AS (
     SELECT
         process_id,
@@ -25,7 +25,7 @@ activities AS (
     FROM raw.gpu_activities AS g
     JOIN counted AS c ON c.process_id = g.process_id
     LEFT JOIN (
-        -- Several calls may have the number of one launch, one inside the other: the outermost begins first.
+        -- Nested calls may share the correlation id of a launch: the outermost begins first.
         SELECT
             process_of(thread_id) AS process_id,
             correlation_id,
@@ -69,6 +69,6 @@ FROM (
         GROUP BY process_id, kind, name_id, divisor, process_count, is_all, is_launched, is_in_steps
     )
 )
--- In a process whose launches are known, what has none was launched before the recording: in no step of it.
+-- In a process whose launches are known, an activity without one was launched before the recording: in no step.
 WHERE is_counted AND (is_certain OR NOT is_launch_known)
 GROUP BY name_id, kind

@@ -1,4 +1,4 @@
--- The device that held most at the end of any step: what it held at the end of each.
+-- The memory at the end of each step, of the device that had most allocated at the end of any step.
 SELECT
     number,
     CAST(allocated_bytes AS DOUBLE) AS allocated_bytes

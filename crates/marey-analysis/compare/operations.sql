@@ -1,4 +1,4 @@
--- The processes that have steps, or all if none has: a number is the mean of theirs.
+-- The processes that have steps, or all if none has: numbers are means over these processes.
 WITH counted AS (
     SELECT
         process_id,
@@ -29,9 +29,9 @@ FROM (
         CAST(sum(s.duration_nanos - s.children_nanos) AS DOUBLE) / c.divisor / c.process_count AS self_nanos
     FROM raw.spans AS s
     JOIN counted AS c ON c.process_id = process_of(s.thread_id)
-    -- Without steps all counts, also what has no length at the very end.
+    -- Without steps everything counts, including spans of duration 0 at the very end.
     WHERE s.start_nanos >= c.first_nanos AND (s.start_nanos < c.last_nanos OR c.step_count = 0)
     GROUP BY c.process_id, c.divisor, c.process_count, s.context_id, s.name_id
 )
--- Contexts of one path and kind may differ in the kinds around them.
+-- Contexts with the same path and kind may differ in the kinds of their ancestors.
 GROUP BY path, name, kind

@@ -1,4 +1,4 @@
--- One row: what is known of the whole recording, steps or not.
+-- One row: numbers of the whole recording, with or without steps.
 SELECT
     (SELECT max(CAST(window_nanos AS DOUBLE)) FROM step_summary) AS total_nanos,
     (SELECT CAST(max(allocated_bytes) AS DOUBLE) FROM raw.memory_events WHERE device IS NOT NULL) AS peak_bytes,

@@ -1,4 +1,4 @@
--- Of several ranks, the one that a step took longest on: the others waited for it, or would have.
+-- Of several ranks, the longest duration of a step: the other ranks wait for that rank.
 SELECT
     number,
     CAST(max(duration_nanos) AS DOUBLE) AS step_nanos

@@ -1,4 +1,4 @@
--- Some 500 points a device, and 2,500 in all: the highest of what was allocated in each stretch of time.
+-- Some 500 points per device, and 2,500 in total: the maximum of the allocated bytes in each time interval.
 WITH events AS (
     SELECT
         process_id,

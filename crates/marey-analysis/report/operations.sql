@@ -7,6 +7,6 @@ SELECT
     mean_nanos,
     max_nanos
 FROM top
--- What a profiler says of its own recording is no operation.
+-- The profiler's spans about its own recording are not operations.
 WHERE kind <> 'step' AND self_nanos > 0 AND NOT starts_with(name, 'PyTorch Profiler (')
 ORDER BY self_nanos DESC, name

@@ -38,7 +38,7 @@ SELECT
     d.p50_step_nanos AS p50_step_nanos,
     d.p90_step_nanos AS p90_step_nanos,
     d.max_step_nanos AS max_step_nanos,
-    -- Of a trace, a process may stand for a device or for the profiler.
+    -- In a trace, a process without a rank may represent a device or the profiler.
     (SELECT greatest(count(rank), CASE WHEN count(rank) = 0 THEN count(*) ELSE 0 END) FROM step_summary) AS process_count,
     (SELECT count(DISTINCT rank) FROM raw.processes WHERE rank IS NOT NULL) AS rank_count,
     v.device_count AS device_count,

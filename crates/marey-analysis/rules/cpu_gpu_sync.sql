@@ -1,4 +1,4 @@
--- Copies from a device, by the call that asked for them.
+-- Copies from a device, with the call that issued them.
 WITH copies AS (
     SELECT
         process_id,
@@ -8,8 +8,8 @@ WITH copies AS (
     WHERE kind = 'memcpy' AND correlation_id > 0 AND regexp_like(name(name_id), 'DtoH|DeviceToHost')
     GROUP BY process_id, correlation_id
 ),
--- Calls in which the host waits for a device. A copy to memory that is not pinned ends before the call does,
--- and so does any copy by a call that is not asynchronous.
+-- Calls in which the host waits for a device: synchronisation, and copies that end before the call does,
+-- which are those to pageable memory and those by a synchronous call.
 waits AS (
     SELECT
         w.process_id AS process_id,
@@ -19,7 +19,7 @@ waits AS (
         s.name_id AS name_id,
         s.start_nanos AS start_nanos,
         least(s.start_nanos + s.duration_nanos, w.last_nanos) AS end_nanos,
-        -- Profilers wait for the devices when they stop: outside of all spans, and last.
+        -- Profilers wait for the devices when they stop: the last call, outside of all spans.
         (c.depth = 1 AND s.start_nanos = max(s.start_nanos) OVER (PARTITION BY w.process_id)) AS is_end
     FROM raw.spans AS s
     JOIN raw.contexts AS c ON c.id = s.context_id
@@ -32,7 +32,7 @@ waits AS (
             OR (regexp_like(name(s.name_id), 'Memcpy') AND (d.pageable = 1 OR (d.pageable = 0 AND NOT regexp_like(name(s.name_id), 'Async'))))
         )
 ),
--- Of a process with several devices, the one that was idle longest.
+-- The idle time of each process; of several devices, that of the one that was idle longest.
 idle AS (
     SELECT
         process_id,

@@ -1,4 +1,4 @@
--- Of a process with steps, only the threads that take them: workers and the thread that pins memory load ahead.
+-- Of a process with steps only the threads that execute them: workers and the pin-memory thread load ahead.
 WITH loads AS (
     SELECT
         w.process_id AS process_id,
@@ -17,7 +17,7 @@ WITH loads AS (
         AND (w.step_count = 0 OR t.thread_id IS NOT NULL)
         AND s.start_nanos >= w.first_nanos AND s.start_nanos < w.last_nanos
 ),
--- Once for each device, or once if there is none.
+-- A row per load and device; one row with a null device if the process has none.
 loads_of_devices AS (
     SELECT
         l.process_id AS process_id,
@@ -58,8 +58,8 @@ SELECT
 FROM (
     SELECT
         *,
-        -- Of several devices, the one that waited longest.
-        row_number() OVER (PARTITION BY process_id ORDER BY stall_nanos DESC, device) AS place
+        -- Of several devices, the one that stalled longest.
+        row_number() OVER (PARTITION BY process_id ORDER BY stall_nanos DESC, device) AS position
     FROM (
         SELECT
             process_id,
@@ -100,7 +100,7 @@ FROM (
     )
     WHERE load_count > 0
 ) AS d
-WHERE d.place = 1
+WHERE d.position = 1
     AND d.window_nanos > 0
     AND d.stall_nanos > 0
     AND 100.0 * d.stall_nanos >= {min_percent} * d.window_nanos

@@ -1,4 +1,4 @@
--- A process without steps is taken as a whole.
+-- Over the steps; for a process without steps, over the whole recording.
 WITH devices AS (
     SELECT
         process_id,

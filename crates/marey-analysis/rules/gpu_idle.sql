@@ -32,7 +32,7 @@ FROM (
         max(idle_nanos) AS host_span_nanos,
         sum(sum(idle_nanos)) OVER (PARTITION BY process_id, device) AS device_idle_nanos
     FROM (
-        -- The same operator is launched from many places.
+        -- The same operator is called in many contexts.
         SELECT
             process_id,
             device,

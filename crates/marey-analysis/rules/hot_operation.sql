@@ -1,5 +1,5 @@
--- What each process's threads did themselves while it trained; of a process of which only sums are
--- known, the sums. `is_sum` says which, and `all_nanos` is the time that the sums cover.
+-- The exclusive time of each context within the steps. For a process with sums only (`is_sum`), the sums
+-- of the whole recording; `all_nanos` is then the total exclusive time.
 WITH entered AS (
     SELECT
         t.process_id AS process_id,
@@ -25,7 +25,7 @@ WITH entered AS (
     WHERE
         s.start_nanos >= t.first_nanos
         AND s.start_nanos < t.last_nanos
-        -- The span that PyTorch's profiler makes of all that it recorded.
+        -- The span that PyTorch's profiler records around everything.
         AND coalesce(name(s.category_id), '') <> 'Trace'
     GROUP BY t.process_id, s.context_id
     UNION ALL
@@ -44,7 +44,7 @@ WITH entered AS (
         AND process_of(thread_id) NOT IN (SELECT DISTINCT process_of(thread_id) FROM raw.spans)
     GROUP BY process_of(thread_id), context_id
 ),
--- What each process did itself: in spans in which ranks waited for each other, who came early waited.
+-- Without the waits: early ranks wait in spans in which ranks wait for each other.
 worked AS (
     SELECT
         e.process_id AS process_id,
@@ -58,7 +58,7 @@ worked AS (
     FROM entered AS e
     LEFT JOIN rank_arrivals AS w ON w.process_id = e.process_id AND w.context_id = e.context_id
 ),
--- By name and kind, wherever they were entered.
+-- Summed by name and kind over all contexts.
 names AS (
     SELECT
         g.process_id AS process_id,
@@ -76,7 +76,7 @@ names AS (
     GROUP BY g.process_id, c.name_id, c.kind, g.is_sum
     WINDOW process AS (PARTITION BY g.process_id)
 ),
--- When the busiest device of a process did something: a step takes that long whatever the host does.
+-- The busy time of the busiest device of each process: a step takes that long whatever the host does.
 devices AS (
     SELECT
         process_id,
@@ -104,7 +104,7 @@ host AS (
         n.kind AS kind,
         CAST(NULL AS INTEGER UNSIGNED) AS device,
         n.count AS count,
-        -- PyTorch goes back on a thread of its own, and what is called "backward" waits for it.
+        -- PyTorch runs the backward pass on a thread of its own, and names with "backward" wait for it.
         CASE
             WHEN n.kind IN ('scope', 'state', 'frame') AND name(n.name_id) ILIKE '%backward%'
             THEN greatest(n.self_nanos - n.engine_nanos, 0)
@@ -117,16 +117,16 @@ host AS (
     LEFT JOIN devices AS d ON d.process_id = n.process_id
     WHERE
         n.kind <> 'step'
-        -- Nothing is done in a call that waits.
+        -- A call that waits does no work.
         AND NOT (n.kind = 'runtime' AND name(n.name_id) LIKE '%Synchronize%')
         AND NOT (
             n.kind = 'frame'
             AND regexp_like(name(n.name_id), '^<built-in method (acquire|poll|select|wait|accept|recv)\b')
         )
-        -- What PyTorch calls the time of a collective: it waits for other ranks.
+        -- PyTorch's span for a collective: the time waiting for other ranks.
         AND NOT regexp_like(name(n.name_id), '^(nccl|gloo|mpi|ucc|xccl|hccl):')
 ),
--- Kernels that compute: how long communication and copies take, other rules say.
+-- Kernels, filtered to compute below: other rules cover communication and copies.
 kernels AS (
     SELECT
         a.process_id AS process_id,

@@ -1,5 +1,5 @@
--- Where ranks waited for each other, as far as spans of the host say it. Collectives that are known by
--- their numbers say it better, in the rule `straggler`.
+-- The arrivals of ranks by host spans, without ranks whose collectives are numbered: the rule `straggler`
+-- covers those.
 WITH ranks AS (
     SELECT
         a.process_id AS process_id,
@@ -14,7 +14,7 @@ WITH ranks AS (
         sum(a.last_count) AS last_count,
         sum(a.delay_nanos) AS delay_nanos,
         sum(sum(a.delay_nanos)) OVER () AS all_nanos,
-        -- How often it would be last by chance, and how far that number varies.
+        -- The expected number of last arrivals by chance, and its standard deviation.
         sum(CAST(a.waited_count AS DOUBLE) / a.rank_count) AS chance_count,
         sqrt(sum(CAST(a.waited_count AS DOUBLE) / a.rank_count * (1 - 1 / CAST(a.rank_count AS DOUBLE)))) AS deviation
     FROM rank_arrivals AS a
@@ -22,8 +22,8 @@ WITH ranks AS (
     WHERE a.process_id NOT IN (SELECT process_id FROM stragglers WHERE count > 0)
     GROUP BY a.process_id
 ),
--- What each rank did itself, by name; a step has none.
-own_times AS (
+-- The exclusive time of each rank by name; null stands for steps, whose exclusive time has no name.
+exclusive_times AS (
     SELECT
         k.process_id AS process_id,
         CASE WHEN c.kind <> 'step' THEN r.name_id END AS name_id,
@@ -37,7 +37,7 @@ own_times AS (
     WHERE r.bucket_nanos = 0
     GROUP BY k.process_id, CASE WHEN c.kind <> 'step' THEN r.name_id END
 ),
--- By how much it was longer than the mean of the other ranks in one name, at most, and in no span.
+-- The name in which the rank exceeds the mean of the other ranks by most, and the same outside all spans.
 causes AS (
     SELECT
         process_id,
@@ -64,7 +64,7 @@ causes AS (
                     - sum(outer_nanos) OVER process
                     + sum(CASE WHEN name_id IS NULL THEN self_nanos ELSE 0 END) OVER process
                     AS bare_nanos
-            FROM own_times
+            FROM exclusive_times
             WINDOW name AS (PARTITION BY name_id), process AS (PARTITION BY process_id)
         ) AS o
         GROUP BY process_id

@@ -1,5 +1,5 @@
--- Calls of the runtime, by what they launched. Several may have the number of one launch, one inside
--- the other: the outermost counts.
+-- The launching calls. Nested calls, such as a driver call within a runtime call, may share the correlation
+-- id of a launch: the outermost counts.
 WITH launch_calls AS (
     SELECT
         process_of(thread_id) AS process_id,
@@ -11,7 +11,7 @@ WITH launch_calls AS (
     WHERE correlation_id > 0 AND kind(context_id) = 'runtime'
     GROUP BY process_of(thread_id), correlation_id
 ),
--- A launch of a graph is one, whatever it launches.
+-- A graph launch counts as one launch, however many kernels it has.
 launched AS (
     SELECT
         g.process_id AS process_id,

@@ -1,4 +1,4 @@
-WITH ran AS (
+WITH activities AS (
     SELECT
         g.process_id AS process_id,
         g.device AS device,
@@ -32,7 +32,7 @@ hot AS (
             name_id,
             max(busy_nanos) AS busy_nanos,
             sum(duration_nanos) AS total_nanos
-        FROM ran
+        FROM activities
         WHERE kind = 'kernel'
         GROUP BY process_id, device, divisor, window_nanos, name_id
     ) AS k
@@ -47,7 +47,7 @@ occupancy AS (
             AS achieved_percent,
         sum(theoretical_percent * (total_nanos + 1e-3))
             / sum(CASE WHEN theoretical_percent IS NOT NULL THEN total_nanos + 1e-3 END) AS theoretical_percent,
-        -- Of the shape that took longest.
+        -- Of the launch shape that took longest.
         first_value(limited_by ORDER BY total_nanos DESC, count DESC) AS limited_by,
         first_value(block ORDER BY total_nanos DESC, count DESC) AS block,
         first_value(registers ORDER BY total_nanos DESC, count DESC) AS registers,
@@ -65,7 +65,7 @@ SELECT
     END AS VARCHAR) AS severity,
     impact_nanos,
     impact_percent,
-    -- As if time went down as occupancy goes up, to the least that is not reported.
+    -- As if time fell in proportion to rising occupancy, until the kernel is no longer reported.
     impact_nanos * (1 - achieved_percent / {max_occupancy_percent}) AS gain_nanos,
     CAST('possible' AS VARCHAR) AS confidence,
     rank(process_id) AS rank,
@@ -97,8 +97,8 @@ FROM (
     FROM hot AS h
     JOIN occupancy AS o ON o.process_id = h.process_id AND o.device = h.device AND o.name = h.name
     WHERE o.achieved_percent < {max_occupancy_percent}
-        -- Communication takes few blocks on purpose; products of matrices keep their tiles in
-        -- registers and shared memory, and are fast with few warps.
+        -- Communication kernels use few blocks on purpose. Matrix products keep their tiles in registers
+        -- and shared memory, and are fast with few warps.
         AND gpu_class('kernel', h.name) = 'compute'
         AND (o.limited_by = 'grid' OR NOT regexp_like(lower(h.name), 'gemm|cudnn|conv|wgrad|dgrad|fprop|flash|fmha|attention|nvjet'))
 )

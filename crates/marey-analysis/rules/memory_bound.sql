@@ -1,4 +1,4 @@
-WITH ran AS (
+WITH activities AS (
     SELECT
         g.process_id AS process_id,
         g.device AS device,
@@ -27,8 +27,8 @@ families AS (
     FROM (
         SELECT
             *,
-            -- Kernels with few operations for each byte, by the names that PyTorch, cuDNN, Apex and
-            -- Inductor give them. Those over lists of tensors are fused already.
+            -- Kernels with few operations per byte, by the names that PyTorch, cuDNN, Apex and Inductor
+            -- give them. Kernels over lists of tensors are fused already.
             CASE
                 WHEN regexp_like(lower(name), 'multi_tensor_apply|gemm|conv2d|wgrad|dgrad_|fprop|attention') THEN NULL
                 WHEN regexp_like(lower(name), 'softmax') THEN 'softmax'
@@ -46,7 +46,7 @@ families AS (
                 name(name_id) AS name,
                 count(*) AS count,
                 sum(duration_nanos) AS total_nanos
-            FROM ran
+            FROM activities
             WHERE kind = 'kernel'
             GROUP BY process_id, device, divisor, window_nanos, name_id
         )
@@ -59,7 +59,7 @@ busy AS (
         process_id,
         device,
         union_nanos(start_nanos, start_nanos + duration_nanos) AS busy_nanos
-    FROM ran
+    FROM activities
     GROUP BY process_id, device
 )
 SELECT
@@ -71,7 +71,7 @@ SELECT
     END AS VARCHAR) AS severity,
     impact_nanos,
     impact_percent,
-    -- Two that are fused read and write once what they did twice.
+    -- Two fused kernels read and write memory once instead of twice.
     impact_nanos / 2 AS gain_nanos,
     CAST('likely' AS VARCHAR) AS confidence,
     rank(process_id) AS rank,

@@ -1,5 +1,5 @@
--- What is allocated at the end of each step, without those at the beginning in which it grows anyway.
--- Memory of no device has no number: 4294967295 stands for it here.
+-- The bytes allocated at the end of each step, without the warm-up steps, in which memory grows anyway.
+-- Host memory has no device number; 4294967295 represents it here.
 WITH tails AS (
     SELECT
         process_id,
@@ -7,7 +7,7 @@ WITH tails AS (
         device,
         number,
         allocated_bytes,
-        CAST(row_number() OVER line AS BIGINT) AS place,
+        CAST(row_number() OVER line AS BIGINT) AS position,
         count(*) OVER memory AS count,
         first_value(allocated_bytes) OVER line AS first_bytes,
         regr_r2(CAST(allocated_bytes AS DOUBLE), CAST(number AS DOUBLE)) OVER memory AS r2
@@ -22,16 +22,16 @@ WITH tails AS (
             row_number() OVER (
                 PARTITION BY process_id, device_type, device
                 ORDER BY end_nanos, number
-            ) AS place
+            ) AS position
         FROM step_memory
     ) AS m
-    WHERE place > {warmup_steps}
+    WHERE position > {warmup_steps}
     WINDOW
         memory AS (PARTITION BY process_id, device_type, device),
         line AS (PARTITION BY process_id, device_type, device ORDER BY end_nanos, number)
 ),
--- Up to 400 points of each memory that may be leaking, so that there are not too many pairs of them:
--- if it has more steps, each point is the mean of several.
+-- Up to 400 points for each memory that may be leaking, to bound the number of pairs: with more steps, each
+-- point is the mean of several.
 points AS (
     SELECT
         process_id,
@@ -40,13 +40,13 @@ points AS (
         count,
         r2,
         first_bytes,
-        place * least(count, 400) / (count + 1) AS bin,
+        position * least(count, 400) / (count + 1) AS bin,
         avg(CAST(number AS DOUBLE)) AS x,
         avg(CAST(allocated_bytes AS DOUBLE)) AS y,
-        max(CASE WHEN place = count THEN allocated_bytes END) AS last_bytes
+        max(CASE WHEN position = count THEN allocated_bytes END) AS last_bytes
     FROM tails
     WHERE count >= {min_steps} AND r2 >= {min_r2}
-    GROUP BY process_id, device_type, device, count, r2, first_bytes, place * least(count, 400) / (count + 1)
+    GROUP BY process_id, device_type, device, count, r2, first_bytes, position * least(count, 400) / (count + 1)
 ),
 lists AS (
     SELECT
@@ -85,7 +85,7 @@ pairs AS (
         unnest(ys) AS y2
     FROM lefts
 ),
--- Theil and Sen: the median of the slopes between all pairs.
+-- Theil-Sen: the median of the slopes between all pairs.
 slopes AS (
     SELECT
         process_id,
@@ -128,7 +128,7 @@ SELECT
     s.last_bytes AS last_bytes,
     s.count AS step_count,
     t.total_bytes AS total_bytes,
-    -- The host's memory is no device's.
+    -- Host memory has no device to compare with.
     CASE WHEN t.total_bytes > s.last_bytes THEN floor((t.total_bytes - s.last_bytes) / s.slope_bytes) END AS steps_left,
     s.device_type AS device_type,
     nullif(s.device, 4294967295) AS device,

@@ -7,11 +7,11 @@ WITH outliers AS (
         first_value(start_nanos ORDER BY duration_nanos DESC, number) AS worst_start,
         max(duration_nanos) AS worst_nanos,
         max(median_nanos) AS median_nanos,
-        string_agg(CAST(number AS VARCHAR), ', ' ORDER BY number) FILTER (WHERE place <= 10) AS numbers
+        string_agg(CAST(number AS VARCHAR), ', ' ORDER BY number) FILTER (WHERE position <= 10) AS numbers
     FROM (
         SELECT
             *,
-            row_number() OVER (PARTITION BY process_id ORDER BY number, start_nanos) AS place
+            row_number() OVER (PARTITION BY process_id ORDER BY number, start_nanos) AS position
         FROM step_times
         WHERE is_outlier
     ) AS t
@@ -31,8 +31,8 @@ shares AS (
     INNER JOIN step_summary AS s ON s.process_id = o.process_id
     WHERE s.window_nanos > 0 AND s.step_count >= {min_steps}
 ),
--- The spans by name: their own time in the worst step, less the mean of the others. Steps have one
--- name in common, which stands for what is in no other span.
+-- The exclusive time of each span name in the slowest step, less the mean of the other steps. Steps share a
+-- name, which stands for time outside all other spans.
 growths AS (
     SELECT
         process_id,

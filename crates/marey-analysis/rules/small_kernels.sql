@@ -1,4 +1,4 @@
--- When each call of the runtime began, by what it launched.
+-- The start of each launching call, by correlation id.
 WITH calls AS (
     SELECT
         process_of(thread_id) AS process_id,
@@ -19,7 +19,7 @@ kernels AS (
         g.start_nanos AS start_nanos,
         g.start_nanos + g.duration_nanos AS end_nanos,
         g.duration_nanos < 1000 * {short_micros} AS is_short,
-        -- What starting it costs: the device was idle, though the kernel had been launched.
+        -- The cost of starting the kernel: the device was idle although the kernel had been launched.
         CASE
             WHEN g.start_nanos > g.before_nanos
                 AND g.start_nanos - g.before_nanos < 30000

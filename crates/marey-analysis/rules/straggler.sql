@@ -1,4 +1,4 @@
--- As the view `stragglers` has it, but only with what held the steps up.
+-- As in the view `stragglers`, but only for collectives that began within the steps.
 WITH arrivals AS (
     SELECT
         process_id,
@@ -13,7 +13,7 @@ WITH arrivals AS (
     WHERE sequence IS NOT NULL AND NOT is_p2p AND state <> 'scheduled'
     GROUP BY process_id, device, group_id, group_ranks_id, sequence, name_id
 ),
-placed AS (
+ordered AS (
     SELECT
         process_id,
         device,
@@ -22,7 +22,7 @@ placed AS (
         start_nanos,
         count(*) OVER instance AS arrived,
         max(group_size) OVER instance AS group_size,
-        row_number() OVER arrival AS place,
+        row_number() OVER arrival AS position,
         start_nanos - lag(start_nanos) OVER arrival AS behind_nanos
     FROM arrivals
     WINDOW
@@ -43,21 +43,21 @@ delays AS (
         max(s.pid) AS pid,
         max(s.rank) AS rank,
         count(*) AS count,
-        -- How often it would be last, and alone, by chance.
+        -- The number of last arrivals expected by chance.
         sum(1.0 / p.arrived) AS chance,
-        sum(CASE WHEN p.place = p.arrived AND p.behind_nanos > 0 THEN 1 ELSE 0 END) AS last_count,
-        sum(CASE WHEN p.place = p.arrived THEN p.behind_nanos ELSE 0 END) AS delay_nanos
-    FROM placed AS p
+        sum(CASE WHEN p.position = p.arrived AND p.behind_nanos > 0 THEN 1 ELSE 0 END) AS last_count,
+        sum(CASE WHEN p.position = p.arrived THEN p.behind_nanos ELSE 0 END) AS delay_nanos
+    FROM ordered AS p
     INNER JOIN step_summary AS s ON s.process_id = p.process_id
     WHERE
         p.arrived > 1
-        -- Beyond the group's size, several groups share its name.
+        -- More arrivals than the group has ranks: several groups share the name.
         AND p.arrived <= coalesce(p.group_size, p.arrived)
         AND p.start_nanos >= s.first_nanos
         AND p.start_nanos < s.last_nanos
     GROUP BY p.process_id, p.device, p.group_id, p.group_ranks_id
 ),
--- What all ranks of a group held it up by, and what each would have by chance.
+-- The total delay of each group, and the share of it that each rank would cause by chance.
 groups AS (
     SELECT
         *,
@@ -75,7 +75,7 @@ shares AS (
         g.last_count AS last_count,
         g.delay_nanos AS delay_nanos,
         100.0 * g.delay_nanos / g.all_nanos AS delay_percent,
-        -- A delay at the end of the recording may be longer than it.
+        -- A delay at the end of the recording may be longer than the recording.
         least(g.delay_nanos, g.window_nanos) / CAST(g.divisor AS DOUBLE) AS impact_nanos,
         100.0 * least(g.delay_nanos, g.window_nanos) / g.window_nanos AS impact_percent,
         g.pid AS pid,

@@ -1,4 +1,4 @@
-WITH ran AS (
+WITH activities AS (
     SELECT
         g.process_id AS process_id,
         g.device AS device,
@@ -40,15 +40,15 @@ missed AS (
                 name(name_id) AS name,
                 count(*) AS count,
                 sum(duration_nanos) AS total_nanos
-            FROM ran
+            FROM activities
             WHERE kind = 'kernel'
             GROUP BY process_id, device, divisor, window_nanos, name_id
         )
-        -- Kernels of single and half precision that multiply matrices, or windows with images.
+        -- Kernels of single and half precision for matrix products and convolutions.
         WHERE regexp_like(lower(name), 'gemm|[sh]cudnn|implicit_convolve|winograd|[dw]grad_engine')
-            -- Of other types; of vectors, Fourier transforms and single channels.
+            -- Not other types, vectors, Fourier transforms and depthwise convolutions.
             AND NOT regexp_like(lower(name), '[dczi]gemm|gemv|double|int8|i8i8|fft|depthwise|f64')
-            -- The instructions of tensor cores, as cuBLAS, cuDNN and CUTLASS name them.
+            -- Not tensor core instructions, as cuBLAS, cuDNN and CUTLASS name them.
             AND NOT regexp_like(lower(name), 'tensorop|tensor[0-9]|16816|1688|884|[^x]mma|^mma|warpgroup|tf32|tfloat32|bf16|fp8|e4m3|e5m2')
     )
     GROUP BY process_id, device, divisor, window_nanos, operation
@@ -58,7 +58,7 @@ busy AS (
         process_id,
         device,
         union_nanos(start_nanos, start_nanos + duration_nanos) AS busy_nanos
-    FROM ran
+    FROM activities
     GROUP BY process_id, device
 )
 SELECT
@@ -70,7 +70,7 @@ SELECT
     END AS VARCHAR) AS severity,
     impact_nanos,
     impact_percent,
-    -- By the published peaks of half precision against single precision without tensor cores.
+    -- The ratio of the published peaks of half precision and of single precision without tensor cores.
     impact_nanos * (1 - 1 / CASE
         WHEN major = 8 AND minor > 0 THEN 4.0
         WHEN major >= 11 THEN 4.0

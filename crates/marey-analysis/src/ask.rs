@@ -1,4 +1,4 @@
-//! Questions to a run, several at once, and their rows as plain values.
+//! Queries on a run, several at a time, and their rows as plain values.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,22 +12,22 @@ use marey_model::table::Table;
 use marey_query::sql::{Answer, Canceller, Database, SqlError};
 use serde::Serialize;
 
-/// A run that is analysed.
+/// Queries on one run, which can be cancelled together.
 pub struct Questions<'a> {
     database: &'a Database,
-    /// What stops the queries so far; `None` once all were stopped.
+    /// Cancellers of the queries so far; `None` once all were cancelled.
     cancellers: Mutex<Option<Vec<Canceller>>>,
     answered: AtomicUsize,
 }
 
-/// One question of many.
+/// One query of several.
 #[derive(Clone)]
 pub(crate) struct Question {
     pub(crate) sql: Cow<'static, str>,
     pub(crate) max_rows: Option<u64>,
-    /// Without rows in any of these tables there are none in the answer.
+    /// The answer has no rows if none of these tables has rows.
     pub(crate) needs: &'static [&'static Table],
-    /// But there may be some if this query has one.
+    /// A query whose rows are enough to run the question without the tables of `needs`.
     pub(crate) or_with: Option<&'static str>,
 }
 
@@ -37,18 +37,18 @@ pub(crate) struct Question {
 pub enum Cell {
     /// No value.
     Null,
-    /// Yes or no.
+    /// A boolean.
     Flag(bool),
     /// A whole number.
     Int(i64),
-    /// A real number; those that are none, such as infinity, are null as JSON.
+    /// A real number; NaN and infinity are null in JSON.
     Real(f64),
-    /// A text, also of values that have no kind of their own here.
+    /// Text; also values of any other type, converted.
     Text(String),
 }
 
 impl Cell {
-    /// As a number, if it is one.
+    /// The value as a number, if it is one.
     pub fn number(&self) -> Option<f64> {
         match *self {
             Self::Int(value) => Some(value as f64),
@@ -57,7 +57,7 @@ impl Cell {
         }
     }
 
-    /// As a whole number, if it is one.
+    /// The value as a whole number, if it is one.
     pub fn whole(&self) -> Option<i64> {
         match *self {
             Self::Int(value) => Some(value),
@@ -65,7 +65,7 @@ impl Cell {
         }
     }
 
-    /// As a text, if it is one.
+    /// The value as text, if it is one.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -73,7 +73,7 @@ impl Cell {
         }
     }
 
-    /// As a text; empty if it is none.
+    /// The value as text; empty if it is none.
     pub fn text(&self) -> &str {
         self.as_text().unwrap_or_default()
     }
@@ -86,18 +86,18 @@ pub struct Rows {
     pub columns: Vec<String>,
     /// The rows, each with a value for each column.
     pub rows: Vec<Vec<Cell>>,
-    /// Whether there were more than were asked for.
+    /// Whether rows were cut off at the requested maximum.
     pub was_cut: bool,
 }
 
 impl Rows {
-    /// The values of a column; all null if there is none of that name.
+    /// The values of a column; nulls if there is no column of this name.
     pub(crate) fn column(&self, name: &str) -> impl Iterator<Item = &Cell> {
         let at = self.columns.iter().position(|column| column == name);
         self.rows.iter().map(move |row| at.map_or(&Cell::Null, |at| &row[at]))
     }
 
-    /// The value that one of the rows has in a column; null if there is none of that name.
+    /// The value of a column in one of the rows; null if there is no column of this name.
     pub(crate) fn cell<'a>(&self, row: &'a [Cell], name: &str) -> &'a Cell {
         let at = self.columns.iter().position(|column| column == name);
         at.map_or(&Cell::Null, |at| &row[at])
@@ -105,30 +105,30 @@ impl Rows {
 }
 
 impl<'a> Questions<'a> {
-    /// To this run.
+    /// Queries on the run of `database`.
     pub fn new(database: &'a Database) -> Self {
         let cancellers = Mutex::new(Some(Vec::new()));
         Self { database, cancellers, answered: AtomicUsize::new(0) }
     }
 
-    /// How many were answered.
+    /// The number of queries answered so far.
     pub fn answered(&self) -> usize {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Stops whatever is asked, now and later.
+    /// Cancels all queries, running and future.
     pub fn cancel(&self) {
         let mut cancellers = self.cancellers.lock().unwrap_or_else(PoisonError::into_inner);
         cancellers.take().into_iter().flatten().for_each(|query| query.cancel());
     }
 
-    /// The rows that answer these, in their order; an error if one of them has no answer.
+    /// The answers in the order of the questions; an error if any of them fails.
     pub(crate) fn ask_all(&self, questions: &[Question]) -> Result<Vec<Rows>, SqlError> {
         self.ask_each(questions)?.into_iter().collect()
     }
 
-    /// The rows that answer each of these, or why there is no answer; in their order. An error if
-    /// they were stopped, or none could be answered.
+    /// The answer or the error of each question, in their order. An error if the queries were
+    /// cancelled, or if all failed.
     pub(crate) fn ask_each(
         &self,
         questions: &[Question],
@@ -157,20 +157,23 @@ impl<'a> Questions<'a> {
         Ok(answers)
     }
 
-    /// Has the views computed once that several questions are made of; gives those that need more
-    /// memory than this, so that nobody tries again. Any other error comes again where it matters.
+    /// Computes the views that several questions use once and keeps their rows. Returns the views
+    /// that exceed the memory limit, with the limit, so that no question tries again. Any other
+    /// error appears again in the questions that use the view.
     fn share<'q>(
         &self,
         questions: impl Iterator<Item = &'q &'q Question>,
     ) -> Result<Vec<(&'static str, usize)>, SqlError> {
         let queries: Vec<&str> = questions.map(|question| &*question.sql).collect();
         let mut too_large = Vec::new();
-        for view in self.database.shared_views(&queries)? {
-            let rows = self.start(&format!("SELECT * FROM {view}"), None);
-            let kept = rows.and_then(|rows| self.database.keep(view, rows));
-            if let Err(SqlError::Memory { limit_bytes }) = kept {
-                too_large.push((view, limit_bytes));
-            }
+        for wave in self.database.shared_views(&queries)? {
+            let failed = each(&wave, self.database.queries_at_once(), |view| {
+                let rows = self.start(&format!("SELECT * FROM {view}"), None);
+                let kept = rows.and_then(|rows| self.database.keep(view, rows));
+                let Err(SqlError::Memory { limit_bytes }) = kept else { return None };
+                Some((*view, limit_bytes))
+            });
+            too_large.extend(failed.into_iter().flatten());
         }
         Ok(too_large)
     }
@@ -180,7 +183,7 @@ impl<'a> Questions<'a> {
         let has_rows = |table: &&Table| run.parts(table).iter().any(|part| part.rows() > 0);
         question.needs.is_empty()
             || question.needs.iter().any(has_rows)
-            // What cannot be told is asked.
+            // If the query fails, the question runs to be safe.
             || question.or_with.is_some_and(|sql| {
                 !self.ask(sql, Some(1)).is_ok_and(|answer| answer.rows.is_empty())
             })
@@ -190,7 +193,7 @@ impl<'a> Questions<'a> {
         self.cancellers.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// The answer to a query, which stops when all are stopped.
+    /// Starts a query, and registers it for cancellation.
     fn start(&self, sql: &str, max_rows: Option<u64>) -> Result<Answer, SqlError> {
         if self.is_cancelled() {
             return Err(SqlError::Cancelled);
@@ -203,7 +206,7 @@ impl<'a> Questions<'a> {
         Ok(answer)
     }
 
-    /// The rows that answer a query.
+    /// Runs a query and returns its rows.
     pub(crate) fn ask(&self, sql: &str, max_rows: Option<u64>) -> Result<Rows, SqlError> {
         let mut answer = self.start(sql, max_rows)?;
         let schema = answer.schema();
@@ -217,7 +220,7 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// Does something for each of these, so many at once; in their order.
+/// Calls `ask` for each item on `at_once` threads; results are in the order of the items.
 fn each<I: Sync, T: Send>(items: &[I], at_once: usize, ask: impl Fn(&I) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -250,7 +253,7 @@ fn push_rows(rows: &mut Vec<Vec<Cell>>, batch: &RecordBatch) {
     }
 }
 
-/// The values of a column.
+/// The values of a column as cells.
 fn cells(column: &dyn Array) -> Vec<Cell> {
     let kind = column.data_type();
     let plain = match kind {
@@ -259,7 +262,7 @@ fn cells(column: &dyn Array) -> Vec<Cell> {
         kind if kind.is_numeric() => DataType::Float64,
         _ => DataType::Utf8,
     };
-    // What has no plain form, such as a number beyond 2^63, is null.
+    // A value that does not fit, such as an integer beyond 2^63, becomes null.
     let Ok(column) = cast(column, &plain) else { return vec![Cell::Null; column.len()] };
     let cell = |at: usize| match plain {
         _ if column.is_null(at) => Cell::Null,

@@ -1,6 +1,6 @@
-//! By how much a number changed.
+//! Relative changes.
 
-/// The change in per cent of the size that the number had before. From 0, any change is infinite.
+/// The change in per cent of the absolute value before. From 0, any change is infinite.
 pub(crate) fn relative_percent(before: f64, after: f64) -> f64 {
     let change = after - before;
     if change == 0.0 { 0.0 } else { 100.0 * change / before.abs() }
@@ -11,7 +11,7 @@ mod tests {
     use super::relative_percent;
 
     #[test]
-    fn changes_are_of_what_was_before() {
+    fn changes_are_relative_to_the_value_before() {
         assert_eq!(relative_percent(200.0, 150.0), -25.0);
         assert_eq!(relative_percent(-2.0, -1.0), 50.0);
         assert_eq!(relative_percent(0.0, 0.0), 0.0);

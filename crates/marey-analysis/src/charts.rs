@@ -1,4 +1,4 @@
-//! What a report draws.
+//! The data of a report's charts.
 
 use std::collections::HashMap;
 
@@ -8,32 +8,32 @@ use serde::ser::{Serialize, Serializer};
 use crate::ask::{Cell, Question, Rows};
 use crate::record::Record;
 
-/// Nodes of a flame graph; the narrowest are left out.
+/// Most nodes of the flame graph; the narrowest are left out.
 const MAX_NODES: u64 = 5_000;
-/// Bars of steps, of all ranks.
+/// Most bars of steps, over all ranks.
 const MAX_STEPS: u64 = 10_000;
-/// Devices, and twice the points of lines that the query asks for.
+/// Most bars of devices, and points of memory curves: twice as many as the query aims at.
 const MAX_POINTS: u64 = 5_000;
 
-/// What a report draws; what it has no rows for is not drawn.
+/// The data of a report's charts; a chart without rows is not drawn.
 #[derive(Debug, serde::Serialize)]
 pub struct Charts {
     /// A bar for each training step.
     pub steps: Records,
     /// A bar for each device.
     pub devices: Records,
-    /// Points of lines, one for each device.
+    /// Points of curves, one curve for each device.
     pub memory: Records,
     /// The calling-context tree, parents before their children.
     pub flame: Records,
 }
 
-/// Rows, each with the names of its columns.
+/// Rows that serialise as objects keyed by column name.
 #[derive(Debug, Default)]
 pub struct Records(pub(crate) Rows);
 
 impl Charts {
-    /// What is asked to draw them.
+    /// The queries for the charts.
     pub(crate) fn questions() -> [Question; 4] {
         let question = |sql: &'static str, max_rows, needs| Question {
             sql: sql.into(),
@@ -57,7 +57,7 @@ impl Charts {
         ]
     }
 
-    /// Of the answers to these, each of which is asked for by the name of its chart.
+    /// Collects the charts; `next` returns the next answer and takes the name of its chart.
     pub(crate) fn of(mut next: impl FnMut(&'static str) -> Rows) -> Self {
         let mut next = |name| Records(next(name));
         Self {
@@ -70,27 +70,29 @@ impl Charts {
 }
 
 impl Records {
-    /// A tree whose rows name themselves and their parents by id, as one whose rows name their
-    /// parents by their places; those whose parents are missing go.
+    /// Sorts the rows of a tree parents first, and replaces parent ids by the row index of the
+    /// parent (-1 for roots). Rows whose parent is missing are dropped.
     fn parents_first(self) -> Self {
         let Rows { columns, mut rows, was_cut } = self.0;
-        let at = |name| columns.iter().position(|column| column == name);
-        let (Some(id), Some(parent), Some(depth)) = (at("id"), at("parent"), at("depth")) else {
+        let index_of = |name| columns.iter().position(|column| column == name);
+        let (Some(id), Some(parent), Some(depth)) =
+            (index_of("id"), index_of("parent"), index_of("depth"))
+        else {
             return Self::default();
         };
         rows.sort_by_key(|row| row[depth].whole());
         let top = rows.first().and_then(|row| row[depth].whole());
-        let mut places = HashMap::new();
+        let mut indexes = HashMap::new();
         let mut kept: Vec<Vec<Cell>> = Vec::with_capacity(rows.len());
         for mut row in rows {
-            let above = row[parent].whole().and_then(|parent| places.get(&parent).copied());
-            row[parent] = match above {
-                Some(place) => Cell::Int(place),
+            let parent_index = row[parent].whole().and_then(|parent| indexes.get(&parent).copied());
+            row[parent] = match parent_index {
+                Some(index) => Cell::Int(index),
                 None if row[depth].whole() == top => Cell::Int(-1),
                 None => continue,
             };
             if let Some(id) = row[id].whole() {
-                places.insert(id, kept.len().cast_signed() as i64);
+                indexes.insert(id, kept.len().cast_signed() as i64);
             }
             kept.push(row);
         }
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_names_places_in_place_of_ids() {
+    fn a_tree_refers_to_parents_by_row_index() {
         let row = |values: [i64; 3]| values.map(Cell::Int).to_vec();
         let rows = vec![row([7, 5, 2]), row([5, 0, 1]), row([9, 8, 3]), row([6, 7, 3])];
         let columns = ["id", "parent", "depth"].map(String::from).to_vec();

@@ -1,4 +1,4 @@
-//! What rules find.
+//! Findings: the results of rules.
 
 use std::collections::HashSet;
 use std::fmt::{self, Display, Write};
@@ -13,52 +13,52 @@ use crate::overlap::{self, Overlap};
 use crate::rule::{Rule, Thresholds};
 use crate::rules;
 
-/// A fault that a rule found.
+/// A performance problem that a rule found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// Name of the rule.
+    /// The name of the rule.
     pub rule: &'static str,
-    /// Its heading.
+    /// The heading of the rule.
     pub title: &'static str,
-    /// What it is about: an operation, a kernel, a cause, a rank.
+    /// The operation, kernel, cause or rank that the finding is about.
     pub subject: String,
     /// How much it matters.
     pub severity: Severity,
-    /// Time that it takes of each step, or of the recording if that has no steps.
+    /// The time that it costs per step, or over the recording if there are no steps.
     pub impact_nanos: f64,
-    /// Whether times are of a step.
+    /// Whether times are per step.
     pub is_per_step: bool,
-    /// The same, in percent of the step; unknown if that took no time.
+    /// The impact in per cent of the step; unknown if the step took no time.
     pub impact_percent: Option<f64>,
-    /// How much shorter a step could be without it, at most; unknown for what costs no time.
+    /// The time per step that fixing it saves, at most; unknown for findings that cost no time.
     pub gain_nanos: Option<f64>,
-    /// How many times as fast a step would be then, the time of a step by that without the gain; not
-    /// beyond 10.
+    /// The resulting speedup: the time of a step divided by that time without the gain; none beyond
+    /// 10.
     pub speedup: Option<f64>,
-    /// How sure it is.
+    /// How reliable the finding is.
     pub confidence: Confidence,
-    /// Rank of the process, if it has one.
+    /// The rank of the process, if it has one.
     pub rank: Option<i64>,
-    /// The process, in `processes`.
+    /// The id of the process in the table `processes`.
     pub process_id: Option<i64>,
-    /// What was found, in a sentence.
+    /// The finding as a sentence.
     pub description: String,
-    /// What to change.
+    /// The remedy.
     pub hint: &'static str,
-    /// Others that may count the same time.
+    /// Other findings that may count the same time.
     pub overlaps: Vec<Overlap>,
-    /// Where it is seen.
+    /// The query and the row behind the finding.
     pub evidence: Evidence,
 }
 
-/// Where a finding is seen.
+/// The data behind a finding.
 #[derive(Clone, Debug, Serialize)]
 pub struct Evidence {
-    /// The query that finds it, and others of its rule.
+    /// The query of the rule.
     pub sql: String,
-    /// Columns of the query.
+    /// The columns of the query.
     pub columns: Vec<String>,
-    /// The finding's row.
+    /// The row of the finding.
     pub row: Vec<Cell>,
 }
 
@@ -66,28 +66,28 @@ pub struct Evidence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It costs much, or the run will fail.
+    /// It costs much time, or will make the run fail.
     High,
     /// It is worth a look.
     Medium,
-    /// It is there.
+    /// It costs little.
     Low,
 }
 
-/// How sure a finding is.
+/// How reliable a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// Its numbers were read off.
+    /// Its numbers are measurements.
     Measured,
-    /// They were attributed to a cause.
+    /// Its numbers are measurements, attributed to a cause.
     Likely,
-    /// It was judged by names, or by a model.
+    /// It is inferred from names or a model.
     Possible,
 }
 
 impl Severity {
-    /// Its name.
+    /// The name of the severity.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::High => "high",
@@ -98,7 +98,7 @@ impl Severity {
 }
 
 impl Confidence {
-    /// Its name.
+    /// The name of the confidence.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -108,7 +108,7 @@ impl Confidence {
     }
 }
 
-/// What all rules find in a run: what matters most first, then what takes most.
+/// The findings of all rules, by severity and then by impact.
 pub fn findings(
     questions: &Questions<'_>,
     thresholds: &Thresholds,
@@ -118,7 +118,7 @@ pub fn findings(
     Ok(asked.found(&answers))
 }
 
-/// What is asked to find anything: a question for each rule, and one for which processes have steps.
+/// The queries behind findings: one for each rule, and one for the processes that have steps.
 pub(crate) struct Asked {
     pub(crate) questions: Vec<Question>,
 }
@@ -135,12 +135,12 @@ impl Asked {
         Self { questions: rules.chain([stepped]).collect() }
     }
 
-    /// What the questions are called, in their order.
+    /// The names of the questions, in their order.
     pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         rules::ALL.iter().map(|rule| rule.name).chain(["steps of findings"])
     }
 
-    /// What the answers to these questions say.
+    /// The findings in the answers to these questions.
     pub(crate) fn found(&self, answers: &[Rows]) -> Vec<Finding> {
         let stepped = answers.last().into_iter().flat_map(|rows| rows.column("process_id"));
         let stepped: HashSet<i64> = stepped.filter_map(Cell::whole).collect();
@@ -148,7 +148,7 @@ impl Asked {
         let mut found: Vec<Finding> = answered
             .flat_map(|((rule, question), rows)| {
                 let stepped = &stepped;
-                (0..rows.rows.len()).map(move |at| rule.finding(&question.sql, rows, at, stepped))
+                (0..rows.rows.len()).map(move |row| rule.finding(&question.sql, rows, row, stepped))
             })
             .collect();
         found.sort_by(|a, b| {
@@ -169,14 +169,14 @@ impl Rule {
         }
     }
 
-    fn finding(&self, sql: &str, rows: &Rows, at: usize, stepped: &HashSet<i64>) -> Finding {
-        let cell = |name: &str| rows.column(name).nth(at).unwrap_or(&Cell::Null);
+    fn finding(&self, sql: &str, rows: &Rows, row: usize, stepped: &HashSet<i64>) -> Finding {
+        let cell = |name: &str| rows.column(name).nth(row).unwrap_or(&Cell::Null);
         let impact_nanos = cell("impact_nanos").number().unwrap_or(0.0);
         let impact_percent = cell("impact_percent").number();
         let gain_nanos = cell("gain_nanos").number();
         let process_id = cell("process_id").whole();
         let is_per_step = process_id.is_some_and(|process| stepped.contains(&process));
-        let per = if is_per_step { "of a step" } else { "of the recording" };
+        let per = if is_per_step { "per step" } else { "over the recording" };
         Finding {
             rule: self.name,
             title: self.title,
@@ -200,46 +200,46 @@ impl Rule {
             },
             rank: cell("rank").whole(),
             process_id,
-            description: describe(&self.says.replace("{per}", per), &cell),
+            description: describe(&self.description.replace("{per}", per), &cell),
             hint: self.hint,
             overlaps: Vec::new(),
             evidence: Evidence {
                 sql: sql.to_owned(),
                 columns: rows.columns.clone(),
-                row: rows.rows[at].clone(),
+                row: rows.rows[row].clone(),
             },
         }
     }
 }
 
-/// What takes nearly all of the time is not mended away: beyond this nothing is promised.
+/// Highest speedup that is reported: estimates that leave almost no time are not credible.
 const MAX_SPEEDUP: f64 = 10.0;
 
-/// The time of a step by what would be left of it.
+/// The time of a step divided by the time that remains without the gain.
 fn speedup(gain_nanos: f64, step_nanos: f64) -> Option<f64> {
-    let rest = step_nanos - gain_nanos;
-    let is_credible = rest > step_nanos / MAX_SPEEDUP && step_nanos.is_finite();
-    is_credible.then(|| step_nanos / rest)
+    let remaining_nanos = step_nanos - gain_nanos;
+    let is_credible = remaining_nanos > step_nanos / MAX_SPEEDUP && step_nanos.is_finite();
+    is_credible.then(|| step_nanos / remaining_nanos)
 }
 
-/// The sentence with the values of a row in the place of their columns' names.
-fn describe<'a>(says: &str, cell: &dyn Fn(&str) -> &'a Cell) -> String {
+/// The template with each `{column}` replaced by the value of that column.
+fn describe<'a>(template: &str, cell: &dyn Fn(&str) -> &'a Cell) -> String {
     let mut sentence = String::new();
-    let mut rest = says;
-    while let Some((before, after)) = rest.split_once('{') {
+    let mut remaining = template;
+    while let Some((before, after)) = remaining.split_once('{') {
         let Some((column, after)) = after.split_once('}') else { break };
-        // A String takes whatever is written.
+        // Writing to a String cannot fail.
         let _infallible = write!(sentence, "{before}{}", Shown { column, cell: cell(column) });
-        rest = after;
+        remaining = after;
     }
-    sentence + rest
+    sentence + remaining
 }
 
-/// A value as people read it, in the unit that the end of its column's name says.
+/// A value for people, in the unit that its column's name ends in.
 pub struct Shown<'a> {
-    /// Name of the column.
+    /// The name of the column.
     pub column: &'a str,
-    /// Its value.
+    /// The value.
     pub cell: &'a Cell,
 }
 
@@ -248,12 +248,14 @@ impl Display for Shown<'_> {
         let Self { column, cell } = *self;
         match (cell, cell.number()) {
             (_, Some(value)) if column.ends_with("_nanos") => Nanos(value).fmt(f),
-            (_, Some(value)) if is_of(column, "bytes") => Size(value.max(0.0) as u64).fmt(f),
-            (_, Some(value)) if is_of(column, "bytes_per_second") => {
+            (_, Some(value)) if has_suffix(column, "bytes") => Size(value.max(0.0) as u64).fmt(f),
+            (_, Some(value)) if has_suffix(column, "bytes_per_second") => {
                 write!(f, "{}/s", Size(value.max(0.0) as u64))
             }
             (_, Some(value)) if column.ends_with("_percent") => write!(f, "{value:.1} %"),
-            (Cell::Int(value), _) if NAMES.iter().any(|name| is_of(column, name)) => value.fmt(f),
+            (Cell::Int(value), _) if IDENTIFIERS.iter().any(|name| has_suffix(column, name)) => {
+                value.fmt(f)
+            }
             (Cell::Int(value), _) => Grouped((*value).into()).fmt(f),
             (Cell::Real(value), _) => Real(*value).fmt(f),
             (Cell::Text(text), _) => f.write_str(text),
@@ -263,12 +265,12 @@ impl Display for Shown<'_> {
     }
 }
 
-/// Columns whose numbers are names.
-const NAMES: [&str; 7] = ["id", "pid", "rank", "device", "stream", "number", "position"];
+/// Columns of identifiers, which are shown without digit grouping.
+const IDENTIFIERS: [&str; 7] = ["id", "pid", "rank", "device", "stream", "number", "position"];
 
-/// Whether a column's name is, or ends in, this word.
-fn is_of(column: &str, word: &str) -> bool {
-    column.strip_suffix(word).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
+/// Whether a column's name is this word or ends in `_` and this word.
+fn has_suffix(column: &str, word: &str) -> bool {
+    column.strip_suffix(word).is_some_and(|stem| stem.is_empty() || stem.ends_with('_'))
 }
 
 #[cfg(test)]
@@ -276,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sentence_has_its_values_in_their_units() {
+    fn a_description_shows_values_in_their_units() {
         let cells = [
             ("wait_nanos", Cell::Real(1.5e6)),
             ("wait_percent", Cell::Real(12.34)),
@@ -285,15 +287,15 @@ mod tests {
             ("size_bytes", Cell::Null),
         ];
         let cell = |name: &str| {
-            cells.iter().find(|(own, _)| *own == name).map_or(&Cell::Null, |(_, cell)| cell)
+            cells.iter().find(|(column, _)| *column == name).map_or(&Cell::Null, |(_, cell)| cell)
         };
-        let says = "{name}: {count} calls, {wait_nanos} ({wait_percent}), {size_bytes} {none}.";
-        assert_eq!(describe(says, &cell), "aten::item: 1,234 calls, 1.50 ms (12.3 %), - -.");
+        let template = "{name}: {count} calls, {wait_nanos} ({wait_percent}), {size_bytes} {none}.";
+        assert_eq!(describe(template, &cell), "aten::item: 1,234 calls, 1.50 ms (12.3 %), - -.");
         assert_eq!(describe("an { open brace", &cell), "an { open brace");
     }
 
     #[test]
-    fn a_gain_of_half_a_step_is_twice_as_fast() {
+    fn a_gain_of_half_a_step_doubles_the_speed() {
         assert_eq!(speedup(5.0, 10.0), Some(2.0));
         assert_eq!(speedup(9.5, 10.0), None);
         assert_eq!(speedup(10.0, 10.0), None);

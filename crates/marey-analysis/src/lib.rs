@@ -1,18 +1,19 @@
-//! What a run means: findings, reports, comparisons and gates.
+//! Analyses of runs: findings, reports, comparisons and gates.
 //!
-//! [`findings`] asks [`rules`] what is wrong, [`Report`] gathers all that there is to say, and the
-//! tables of a report are [`section`]s. [`compare()`] sets two [`Measured`] runs side by side, *before* and
-//! *after*, and a [`gate::Gate`] judges the pair. Rules and sections are queries over the views of a run, so
-//! whoever doubts a number can ask for it alone.
+//! [`findings`] evaluates the [`rules`]. [`Report`] adds a summary, charts and [`section`]s.
+//! [`compare()`] compares two [`Measured`] runs, *before* and *after*, and a [`gate::Gate`] judges
+//! the pair. Rules and sections are queries over the views of a run, so readers can repeat each
+//! number by its query alone.
 //!
-//! **Constraints.** This crate asks a [`Database`](marey_query::sql::Database) and computes with its
-//! answers. It opens no file, prints nothing, knows neither `DataFusion` nor Python nor a command line,
-//! and forbids unsafe code. Numbers have their unit at the end of their name; times are in nanoseconds.
+//! **Constraints.** This crate queries a [`Database`](marey_query::sql::Database) and computes with
+//! the answers. It opens no file, prints nothing, does not depend on `DataFusion`, Python or a
+//! command line, and forbids unsafe code. Names of numbers end in their unit; times are in
+//! nanoseconds.
 //!
 //! Start reading at [`rule`], then [`finding`] and [`report`].
 
 #![forbid(unsafe_code)]
-#![cfg_attr(test, expect(clippy::float_cmp, reason = "numbers are taken over as they are"))]
+#![cfg_attr(test, expect(clippy::float_cmp, reason = "expected values are exact"))]
 
 pub use ask::{Cell, Questions, Rows};
 pub use compare::{Comparison, compare};

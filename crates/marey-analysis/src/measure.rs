@@ -1,4 +1,4 @@
-//! The numbers of a run that it is compared by.
+//! The numbers of a run that `compare` and `check` use, read by queries.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ const QUERIES: [&str; 8] = [
     include_str!("../compare/kernels.sql"),
 ];
 
-/// Quantities of devices, and the columns that have them for a step and for the whole recording.
+/// Quantities of devices, each with its column per step and its column for the whole recording.
 const DEVICES: [(Quantity, &str, &str); 6] = [
     (Quantity::GpuBusy, "busy_nanos", "busy"),
     (Quantity::GpuIdle, "idle_nanos", "idle"),
@@ -34,7 +34,7 @@ const DEVICES: [(Quantity, &str, &str); 6] = [
 ];
 
 impl Measured {
-    /// Measures a run that is called so.
+    /// Measures the run of `questions`, under this name.
     pub fn of(questions: &Questions<'_>, name: String) -> Result<Self, SqlError> {
         let question = |sql: &&'static str| Question {
             sql: (*sql).into(),
@@ -78,7 +78,7 @@ fn scalars(
     let mut scalars = vec![
         (metric(Quantity::TotalTime, Summary::Total), of_recording("total_nanos")),
         (metric(Quantity::GpuMemory, Summary::Peak), peak_bytes),
-        (Quantity::Mfu.usual(), of_recording("mfu_percent")),
+        (Quantity::Mfu.default_metric(), of_recording("mfu_percent")),
     ];
     if peak_bytes.is_some() {
         let held: Vec<(f64, f64)> = (0_u32..)
@@ -102,8 +102,8 @@ fn scalars(
     Ok(scalars)
 }
 
-/// The calling-context tree: the parent and the name of each context. A name may have a `/` in it, so
-/// paths are not taken apart.
+/// The calling-context tree: the parent and the name of each context. Paths are built from names
+/// rather than split, since a name may contain a `/`.
 struct Tree<'a>(HashMap<i64, (Option<i64>, &'a str)>);
 
 impl<'a> Tree<'a> {
@@ -114,16 +114,16 @@ impl<'a> Tree<'a> {
         Self(ids.zip(parents.zip(names)).collect())
     }
 
-    /// The names from the outermost to this context's.
+    /// The names from the outermost context to this one.
     fn path(&self, id: Option<i64>) -> Vec<String> {
         let mut path = Vec::new();
-        let mut at = id.and_then(|id| self.0.get(&id));
-        // The root has no parent and no name; a circle has no end.
-        while let Some(&(Some(parent), name)) = at
+        let mut context = id.and_then(|id| self.0.get(&id));
+        // The root has no parent and no name. The length check ends a cycle in a damaged file.
+        while let Some(&(Some(parent), name)) = context
             && path.len() < self.0.len()
         {
             path.push(name.to_owned());
-            at = self.0.get(&parent);
+            context = self.0.get(&parent);
         }
         path.reverse();
         path

@@ -1,42 +1,42 @@
-//! A run as it is compared: plain numbers.
+//! The measurements of a run as plain numbers, the input of comparisons and gates.
 
 use crate::metric::{Metric, Quantity, Summary};
 use crate::stats::Stat;
 
-/// What was measured of a run. Times are nanoseconds.
+/// The measurements of a run. Times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// What the run is called.
+    /// The name of the run, as the user gave it.
     pub name: String,
-    /// What each step took, in the order of the steps.
+    /// The duration of each step, in the order of the steps.
     pub step_nanos: Vec<f64>,
-    /// Other quantities that are known of each step, in the same order.
+    /// Other quantities with a value for each step, in the same order.
     pub series: Vec<(Quantity, Vec<f64>)>,
-    /// Numbers of the whole recording; `None` where the run does not say.
+    /// Numbers of the whole recording; `None` where the run has no data for them.
     pub scalars: Vec<(Metric, Option<f64>)>,
-    /// Operators and what is inside them, siblings in the order of their first appearance.
+    /// Nodes of the calling-context tree, siblings in the order of their first appearance.
     pub operations: Vec<Operation>,
-    /// What ran on devices, by name.
+    /// Device activities, summed by name.
     pub kernels: Vec<Kernel>,
 }
 
-/// A place in the calling-context tree. Numbers are per step.
+/// A node of the calling-context tree. Numbers are per step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Operation {
-    /// The names from the outermost to this one's.
+    /// The names from the outermost ancestor to the node itself.
     pub path: Vec<String>,
-    /// Operator, module, scope and the like.
+    /// The kind of the node: operator, module, scope and so on.
     pub kind: String,
-    /// How often it ran.
+    /// The number of calls.
     pub count: f64,
-    /// Time in it and in what is inside it.
+    /// Inclusive time.
     pub total_nanos: f64,
-    /// Time in nothing but it.
+    /// Exclusive time.
     pub self_nanos: f64,
 }
 
 impl Operation {
-    /// Its own name.
+    /// The last name of the path.
     pub fn name(&self) -> &str {
         self.path.last().map_or("", String::as_str)
     }
@@ -45,31 +45,31 @@ impl Operation {
 /// A kernel. Numbers are per step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kernel {
-    /// Its name, as the trace has it.
+    /// The name, as in the trace.
     pub name: String,
-    /// How often it ran.
+    /// The number of executions.
     pub count: f64,
-    /// Time that it took.
+    /// The sum of the durations.
     pub total_nanos: f64,
 }
 
-/// What is known of a metric.
+/// The value of a metric in a run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Known {
+pub(crate) struct Measurement {
     pub(crate) value: f64,
-    /// The steps that it is a statistic of.
+    /// The statistic and its sample, if the value is a statistic over steps.
     pub(crate) steps: Option<(Stat, Vec<f64>)>,
 }
 
 impl Measured {
-    /// What is known of a metric: of the steps where there are any, otherwise of the whole recording.
-    pub(crate) fn known(&self, metric: Metric) -> Option<Known> {
+    /// The value of a metric: over the steps if there are any, otherwise over the whole recording.
+    pub(crate) fn measurement(&self, metric: Metric) -> Option<Measurement> {
         if let Summary::OfSteps(stat) = metric.summary {
             let finite = |value: &f64| value.is_finite();
             let sample = self.sample(metric.quantity);
             let steps: Vec<f64> = sample.iter().copied().filter(finite).collect();
-            if let Some(value) = stat.of(&steps) {
-                return Some(Known { value, steps: Some((stat, steps)) });
+            if let Some(value) = stat.compute(&steps) {
+                return Some(Measurement { value, steps: Some((stat, steps)) });
             }
         }
         let value = self.scalars.iter().find(|(known, value)| *known == metric && value.is_some());
@@ -78,7 +78,7 @@ impl Measured {
             Quantity::Steps => Some(self.step_nanos.len() as f64),
             _ => None,
         };
-        Some(Known { value: value.or_else(derived)?, steps: None })
+        Some(Measurement { value: value.or_else(derived)?, steps: None })
     }
 
     fn sample(&self, quantity: Quantity) -> &[f64] {

@@ -1,103 +1,103 @@
-//! What is compared, and what it is called.
+//! The metrics that are compared, and their names.
 
 use std::fmt;
 
 use crate::stats::Stat;
 
-/// What numbers of a metric count.
+/// The unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// A plain count.
     Count,
     /// Nanoseconds.
     Nanos,
     /// Bytes.
     Bytes,
-    /// Bytes a step.
+    /// Bytes per step.
     BytesPerStep,
-    /// Per cent of a whole.
+    /// Per cent of a total.
     Percent,
     /// 0 for no, 1 for yes.
     Flag,
 }
 
-/// Which way is good.
+/// The direction in which a metric improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// Less of it.
+    /// Less is better.
     Lower,
-    /// More of it.
+    /// More is better.
     Higher,
-    /// It depends.
+    /// Neither direction is an improvement by itself.
     Neither,
 }
 
-/// Something that can be measured of a run.
+/// A quantity that can be measured in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quantity {
     /// Training steps.
     Steps,
-    /// From the beginning of the first step to the end of the last.
+    /// From the start of the first step to the end of the last.
     TotalTime,
-    /// From the beginning of a step to its end.
+    /// From the start of a step to its end.
     StepTime,
-    /// Time in which a device did anything.
+    /// Time in which a device executed any activity.
     GpuBusy,
-    /// Time in which it did nothing.
+    /// Time in which a device executed nothing.
     GpuIdle,
-    /// Time in which it computed.
+    /// Time in which a device computed.
     GpuCompute,
-    /// Time in which it copied and filled.
+    /// Time in which a device copied or filled memory.
     GpuCopies,
-    /// Time in which it communicated.
+    /// Time in which a device communicated.
     Communication,
-    /// That in which it did not compute meanwhile.
+    /// Time in which a device communicated without computing at the same time.
     ExposedCommunication,
     /// Memory that is allocated on a device.
     GpuMemory,
-    /// What the host launched.
+    /// Launches by the host.
     KernelLaunches,
     /// Model FLOPs utilization.
     Mfu,
 }
 
-/// What is told of a quantity.
+/// How the values of a quantity are summarised into one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Summary {
-    /// How many there are.
+    /// Their number.
     Count,
     /// Their sum.
     Total,
-    /// A statistic of the steps.
+    /// A statistic over the steps.
     OfSteps(Stat),
-    /// The share of the steps' time.
+    /// The share of the step time.
     Percent,
-    /// The most at any time.
+    /// The maximum over time.
     Peak,
-    /// By how much a step makes it more, on the whole.
+    /// The growth per step (Theil-Sen slope).
     Growth,
-    /// Whether it was found to grow.
+    /// Whether the rule `memory_leak` found growth.
     Growing,
 }
 
-/// What a quantity is called, and what can be told of it.
+/// A row of the table of quantities: name, title and summaries of one quantity.
 struct Entry {
     quantity: Quantity,
     name: &'static str,
     title: &'static str,
     unit: Unit,
     better: Better,
-    /// What the name alone means.
-    usual: Summary,
-    /// What else there is.
-    others: &'static [Summary],
+    /// The summary that the bare name selects.
+    default_summary: Summary,
+    /// The other summaries that exist.
+    other_summaries: &'static [Summary],
 }
 
 const MEDIAN: Summary = Summary::OfSteps(Stat::Percentile(50));
 const MEAN: Summary = Summary::OfSteps(Stat::Mean);
 const P90: Summary = Summary::OfSteps(Stat::Percentile(90));
 const P99: Summary = Summary::OfSteps(Stat::Percentile(99));
-/// A time per step, of which also the share is known.
+/// Summaries of a time per step whose share of the step is known as well.
 const TIME: &[Summary] = &[MEDIAN, P90, P99, Summary::Percent];
 const MEMORY: &[Summary] = &[Summary::Growth, Summary::Growing];
 
@@ -108,9 +108,9 @@ const ENTRIES: [Entry; 12] = {
         quantity: Quantity,
         (name, title): (&'static str, &'static str),
         (unit, better): (Unit, Better),
-        (usual, others): (Summary, &'static [Summary]),
+        (default_summary, other_summaries): (Summary, &'static [Summary]),
     ) -> Entry {
-        Entry { quantity, name, title, unit, better, usual, others }
+        Entry { quantity, name, title, unit, better, default_summary, other_summaries }
     }
     let nanos = Unit::Nanos;
     [
@@ -145,30 +145,31 @@ const ENTRIES: [Entry; 12] = {
 };
 
 impl Quantity {
-    /// The quantity of this name.
+    /// The quantity with this name.
     pub fn parse(name: &str) -> Option<Self> {
         ENTRIES.iter().find(|entry| entry.name == name).map(|entry| entry.quantity)
     }
 
-    /// What it is called in an expression.
+    /// The name in expressions.
     pub fn name(self) -> &'static str {
         self.entry().name
     }
 
-    /// The names of all.
+    /// The names of all quantities.
     pub fn names() -> impl Iterator<Item = &'static str> {
         ENTRIES.iter().map(|entry| entry.name)
     }
 
-    /// What its name alone stands for.
-    pub fn usual(self) -> Metric {
-        Metric { quantity: self, summary: self.entry().usual }
+    /// The metric that the bare name of the quantity selects.
+    pub fn default_metric(self) -> Metric {
+        Metric { quantity: self, summary: self.entry().default_summary }
     }
 
-    /// The names of what can be told of it. Where `p90` is, there are all of `p1` to `p99`.
+    /// The names of its summaries. Where `p90` is listed, all of `p1` to `p99` exist.
     pub fn summaries(self) -> impl Iterator<Item = String> {
         let entry = self.entry();
-        std::iter::once(&entry.usual).chain(entry.others).map(ToString::to_string)
+        let summaries = std::iter::once(&entry.default_summary).chain(entry.other_summaries);
+        summaries.map(ToString::to_string)
     }
 
     fn entry(self) -> &'static Entry {
@@ -204,12 +205,12 @@ impl fmt::Display for Summary {
     }
 }
 
-/// One number of a run.
+/// A number of a run: a quantity and how it is summarised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Metric {
-    /// What is measured.
+    /// The quantity.
     pub quantity: Quantity,
-    /// What is told of it.
+    /// The summary.
     pub summary: Summary,
 }
 
@@ -224,23 +225,23 @@ impl Metric {
         Self { quantity, summary: Summary::OfSteps(Stat::Percentile(percent)) }
     }
 
-    /// The share of the steps' time.
+    /// The share of the step time.
     pub const fn percent(quantity: Quantity) -> Self {
         Self { quantity, summary: Summary::Percent }
     }
 
-    /// What can be told of a quantity by this name; `None` if that is nothing.
-    pub fn of(quantity: Quantity, summary: &str) -> Option<Self> {
+    /// The metric of a quantity with the summary of this name; `None` if it does not exist.
+    pub fn with_summary(quantity: Quantity, summary: &str) -> Option<Self> {
         let summary = Summary::parse(summary)?;
-        let Entry { usual, others, .. } = quantity.entry();
+        let Entry { default_summary, other_summaries, .. } = quantity.entry();
         let is_of_steps = |summary: &Summary| matches!(summary, Summary::OfSteps(_));
-        let exists = summary == *usual
-            || others.contains(&summary)
-            || is_of_steps(&summary) && is_of_steps(usual);
+        let exists = summary == *default_summary
+            || other_summaries.contains(&summary)
+            || is_of_steps(&summary) && is_of_steps(default_summary);
         exists.then_some(Self { quantity, summary })
     }
 
-    /// What its numbers count.
+    /// The unit of its values.
     pub fn unit(self) -> Unit {
         match self.summary {
             Summary::Percent => Unit::Percent,
@@ -250,7 +251,7 @@ impl Metric {
         }
     }
 
-    /// Which way is good.
+    /// The direction in which it improves.
     pub fn better(self) -> Better {
         match (self.quantity, self.summary) {
             (Quantity::GpuBusy | Quantity::GpuCompute, Summary::Percent) => Better::Higher,
@@ -258,7 +259,7 @@ impl Metric {
         }
     }
 
-    /// What it is called in a table.
+    /// The title in tables.
     pub fn title(self) -> String {
         let title = self.quantity.entry().title;
         match self.summary {
@@ -282,17 +283,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_quantity_is_where_it_is_looked_for() {
-        for (at, entry) in ENTRIES.iter().enumerate() {
-            assert_eq!(entry.quantity as usize, at, "{}", entry.name);
+    fn quantities_index_their_entries_and_names_parse_back() {
+        for (index, entry) in ENTRIES.iter().enumerate() {
+            assert_eq!(entry.quantity as usize, index, "{}", entry.name);
             assert_eq!(Quantity::parse(entry.name), Some(entry.quantity));
             for name in entry.quantity.summaries() {
-                let metric = Metric::of(entry.quantity, &name).unwrap();
+                let metric = Metric::with_summary(entry.quantity, &name).unwrap();
                 assert_eq!(metric.to_string(), format!("{}.{name}", entry.name));
             }
         }
-        assert_eq!(Metric::of(Quantity::Mfu, "p50"), None);
-        assert_eq!(Metric::of(Quantity::GpuMemory, "p50"), None);
+        assert_eq!(Metric::with_summary(Quantity::Mfu, "p50"), None);
+        assert_eq!(Metric::with_summary(Quantity::GpuMemory, "p50"), None);
         assert_eq!(Metric::percent(Quantity::GpuBusy).better(), Better::Higher);
     }
 }

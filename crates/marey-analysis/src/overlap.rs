@@ -1,7 +1,9 @@
-//! Findings that may count the same time, so that their gains do not add up.
+//! Overlaps between findings: pairs that may count the same time, so that their gains do not add
+//! up.
 //!
-//! A table says which rules look at the same kind of time; two findings of these overlap if they are of
-//! one process, one device as far as both name one, and one kernel if they are about single kernels.
+//! A table lists which rules measure the same kind of time. Two findings of such rules overlap if
+//! they are of the same process, of the same device where both have one, and of the same kernel
+//! where both are about single kernels.
 
 use serde::Serialize;
 
@@ -11,22 +13,22 @@ use crate::finding::{Evidence, Finding};
 /// Another finding that may count the same time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Overlap {
-    /// Position of the other finding in the list of all.
+    /// Index of the other finding in the list of findings.
     pub finding: usize,
-    /// Its rule.
+    /// The rule of the other finding.
     pub rule: &'static str,
-    /// Its subject.
+    /// The subject of the other finding.
     pub subject: String,
-    /// How much of the time may be counted in both, at most: the smaller of the two impacts.
+    /// The time that both may count, at most: the smaller of the two impacts.
     pub nanos: f64,
 }
 
-/// The time that a finding counts.
+/// The kind of time that a finding counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Time<'a> {
-    /// A device is idle because the host launched nothing while it was doing this.
+    /// A device is idle because the host was busy with this activity and launched nothing.
     IdleForHost(&'a str),
-    /// A device is idle although something was launched.
+    /// A device is idle although the next kernel had been launched.
     IdleForKernels,
     /// The host launches as fast as it can.
     Launching,
@@ -34,9 +36,9 @@ enum Time<'a> {
     Loading,
     /// The host waits for a device.
     Synchronising,
-    /// An operation of the host, of this kind.
+    /// A host operation of this kind.
     Operation(&'a str),
-    /// A kernel of this name.
+    /// The kernel of this name.
     Kernel(&'a str),
     /// Kernels of several names.
     Kernels,
@@ -46,8 +48,8 @@ enum Time<'a> {
     Communication,
     /// Ranks wait for a late one.
     LateRank,
-    /// Nothing that another rule counts, too.
-    Alone,
+    /// Time that no other rule counts.
+    Exclusive,
 }
 
 impl<'a> Time<'a> {
@@ -57,7 +59,7 @@ impl<'a> Time<'a> {
             "gpu_idle" if subject == "kernel wait" => Self::IdleForKernels,
             "gpu_idle" => match subject.strip_prefix("host wait: ") {
                 Some(activity) => Self::IdleForHost(activity),
-                None => Self::Alone,
+                None => Self::Exclusive,
             },
             "launch_bound" => Self::Launching,
             "dataloader_stall" => Self::Loading,
@@ -70,11 +72,11 @@ impl<'a> Time<'a> {
             "small_kernels" => Self::SmallKernels,
             "exposed_communication" => Self::Communication,
             "straggler" | "late_rank" => Self::LateRank,
-            _ => Self::Alone,
+            _ => Self::Exclusive,
         }
     }
 
-    /// Whether it may be counted by the other one, too; the other way around is asked by itself.
+    /// Whether `other` may count the same time. Not symmetric: callers check both directions.
     fn may_share(self, other: Self) -> bool {
         match self {
             Self::IdleForHost(activity) => match other {
@@ -96,49 +98,50 @@ impl<'a> Time<'a> {
             Self::Kernel(_) => other == self || matches!(other, Self::Kernels | Self::SmallKernels),
             Self::Kernels => matches!(other, Self::Kernels | Self::SmallKernels),
             Self::Communication => other == Self::LateRank,
-            Self::Operation(_) | Self::SmallKernels | Self::Alone => false,
+            Self::Operation(_) | Self::SmallKernels | Self::Exclusive => false,
         }
     }
 }
 
-/// Whether operations of a kind are operators or calls of the runtime.
+/// Whether operations of this kind are operators or calls of the CUDA or HIP runtime.
 fn is_call(kind: &str) -> bool {
     matches!(kind, "operator" | "runtime")
 }
 
-/// Notes at each finding which others may count the same time.
+/// Fills in the overlaps of each finding.
 pub(crate) fn note(findings: &mut [Finding]) {
-    let overlaps: Vec<Vec<Overlap>> = findings.iter().map(|one| of(one, findings)).collect();
+    let overlaps: Vec<Vec<Overlap>> =
+        findings.iter().map(|finding| overlaps_of(finding, findings)).collect();
     for (finding, overlaps) in findings.iter_mut().zip(overlaps) {
         finding.overlaps = overlaps;
     }
 }
 
-fn of(one: &Finding, all: &[Finding]) -> Vec<Overlap> {
-    let overlapping = all.iter().enumerate().filter(|(_, other)| overlap(one, other));
-    let noted = |(at, other): (usize, &Finding)| Overlap {
-        finding: at,
+fn overlaps_of(finding: &Finding, all: &[Finding]) -> Vec<Overlap> {
+    let overlapping = all.iter().enumerate().filter(|(_, other)| overlap(finding, other));
+    let overlap = |(index, other): (usize, &Finding)| Overlap {
+        finding: index,
         rule: other.rule,
         subject: other.subject.clone(),
-        nanos: one.impact_nanos.min(other.impact_nanos),
+        nanos: finding.impact_nanos.min(other.impact_nanos),
     };
-    overlapping.map(noted).filter(|overlap| overlap.nanos > 0.0).collect()
+    overlapping.map(overlap).filter(|overlap| overlap.nanos > 0.0).collect()
 }
 
-fn overlap(one: &Finding, other: &Finding) -> bool {
-    let (time, other_time) = (Time::of(one), Time::of(other));
-    one.rule != other.rule
-        && one.process_id == other.process_id
-        && device(one).zip(device(other)).is_none_or(|(one, other)| one == other)
+fn overlap(finding: &Finding, other: &Finding) -> bool {
+    let (time, other_time) = (Time::of(finding), Time::of(other));
+    finding.rule != other.rule
+        && finding.process_id == other.process_id
+        && device(finding).zip(device(other)).is_none_or(|(device, other)| device == other)
         && (time.may_share(other_time) || other_time.may_share(time))
 }
 
-/// The device that a finding is about, if it is about one.
+/// The device of a finding, if it has one.
 fn device(finding: &Finding) -> Option<i64> {
     evidence(finding, "device").and_then(Cell::whole)
 }
 
-/// The value of a column of the row that a finding rests on.
+/// The value of a column in the row of a finding.
 fn evidence<'a>(finding: &'a Finding, name: &str) -> Option<&'a Cell> {
     let Evidence { columns, row, .. } = &finding.evidence;
     row.get(columns.iter().position(|column| column == name)?)
@@ -175,16 +178,16 @@ mod tests {
         }
     }
 
-    /// The pairs of positions that overlap, the smaller first, with how much.
+    /// The index pairs of overlapping findings, the smaller index first, with the shared time.
     fn pairs(mut findings: Vec<Finding>) -> Vec<(usize, usize, f64)> {
         note(&mut findings);
         let mut pairs = Vec::new();
-        for (at, finding) in findings.iter().enumerate() {
+        for (index, finding) in findings.iter().enumerate() {
             for other in &finding.overlaps {
-                let is_mutual = findings[other.finding].overlaps.iter().any(|o| o.finding == at);
+                let is_mutual = findings[other.finding].overlaps.iter().any(|o| o.finding == index);
                 assert!(is_mutual && other.rule == findings[other.finding].rule);
-                if at < other.finding {
-                    pairs.push((at, other.finding, other.nanos));
+                if index < other.finding {
+                    pairs.push((index, other.finding, other.nanos));
                 }
             }
         }
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_the_same_time_says_so() {
+    fn findings_that_count_the_same_time_overlap() {
         let idle = |cause, nanos| finding("gpu_idle", cause, Cell::Int(0), nanos);
         let found = vec![
             idle("host wait: operators", 119.0),
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn other_kernels_and_processes_do_not_overlap() {
+    fn findings_of_different_kernels_or_processes_do_not_overlap() {
         let hot = |name| finding("hot_operation", name, Cell::Int(0), 10.0);
         let found = vec![
             hot("gemm"),
@@ -223,15 +226,15 @@ mod tests {
         assert_eq!(pairs(found), [(0, 1, 8.0), (2, 4, 7.0)]);
     }
 
-    /// A rule that is new has its time said here, or is known to stand alone.
+    /// A new rule fails here until `Time` lists it or it is added to the exclusive ones.
     #[test]
-    fn the_time_of_every_rule_is_said() {
-        let alone = ["host_device_copies", "slow_steps", "memory_leak"];
+    fn every_rule_has_a_kind_of_time_or_is_listed_as_exclusive() {
+        let exclusive = ["host_device_copies", "slow_steps", "memory_leak"];
         for rule in crate::rules::ALL {
             let subject = if rule.name == "gpu_idle" { "host wait: operators" } else { "x" };
             let finding = finding(rule.name, subject, Cell::Null, 1.0);
-            let is_alone = Time::of(&finding) == Time::Alone;
-            assert_eq!(is_alone, alone.contains(&rule.name), "{}", rule.name);
+            let is_exclusive = Time::of(&finding) == Time::Exclusive;
+            assert_eq!(is_exclusive, exclusive.contains(&rule.name), "{}", rule.name);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Rows as records: each value with the name of its column, in their order.
+//! Rows as records: maps from column name to value, in column order.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::ask::Cell;
 
-/// A row with the names of its columns.
+/// A row with its column names.
 pub(crate) struct Record<'a, N> {
     pub(crate) columns: &'a [N],
     pub(crate) row: &'a [Cell],

@@ -1,4 +1,4 @@
-//! All that there is to say about a run.
+//! The report on a run: summary, findings, sections and charts.
 
 use std::borrow::Cow;
 use std::vec;
@@ -12,99 +12,99 @@ use crate::finding::{Asked, Finding, Shown};
 use crate::rule::Thresholds;
 use crate::section::Section;
 
-/// What the form of a report's JSON is called; it goes up when a reader would have to change.
+/// Version of the JSON form of a report; raised when readers would have to change.
 const VERSION: u32 = 1;
 
 /// A report on a run.
 #[derive(Debug, Serialize)]
 pub struct Report {
     version: u32,
-    /// Version of the program that made it.
+    /// Version of marey that made the report.
     marey: &'static str,
-    /// What the user calls the run.
+    /// The path of the run, as the user gave it.
     pub path: String,
-    /// What stands at its top.
+    /// The numbers at the top of the report.
     pub summary: Vec<Fact>,
-    /// What the run lacks, each in a line.
+    /// What is missing from the run, a line each.
     pub warnings: Vec<String>,
-    /// What rules found, what matters most first.
+    /// The findings of all rules, the most severe first.
     pub findings: Vec<Finding>,
-    /// The sections that have rows, were asked for alone, or could not be had.
+    /// The sections that have rows, were requested alone, or failed.
     pub tables: Vec<SectionRows>,
-    /// What could not be had, beside sections.
+    /// Failed queries other than those of sections.
     pub missing: Vec<Missing>,
-    /// What is drawn, if that is wanted.
+    /// The data of the charts, if they were requested.
     pub charts: Option<Charts>,
 }
 
 /// A number of a run.
 #[derive(Debug, Serialize)]
 pub struct Fact {
-    /// Its name in a report of data.
+    /// The name in JSON.
     pub name: &'static str,
-    /// What people call it.
+    /// The label for people.
     pub label: &'static str,
-    /// Its value.
+    /// The value.
     pub value: Cell,
-    /// The same as people read it.
+    /// The value as text, with its unit.
     pub text: String,
 }
 
 /// A section and its rows.
 #[derive(Debug, Serialize)]
 pub struct SectionRows {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its heading.
+    /// The heading.
     pub title: &'static str,
-    /// What a row is.
+    /// The meaning of a row.
     pub doc: &'static str,
     /// The query.
     pub sql: &'static str,
-    /// Its columns.
+    /// The columns.
     pub columns: Vec<ColumnDoc>,
-    /// Its rows.
+    /// The rows.
     pub rows: Vec<Vec<Cell>>,
-    /// Whether there were more.
+    /// Whether rows were cut off.
     pub was_cut: bool,
-    /// Why it could not be had, if it could not; it has no rows then.
+    /// The reason why the query failed, if it did; there are no rows then.
     pub missing: Option<String>,
 }
 
-/// A part of a report that could not be had: a rule, the summary, or a chart.
+/// A part of a report whose query failed: a rule, the summary, or a chart.
 #[derive(Debug, Serialize)]
 pub struct Missing {
-    /// Name of the rule or chart; `summary` for the numbers at the top.
+    /// The rule or chart; `summary` for the numbers at the top.
     pub name: &'static str,
-    /// Why, in a sentence.
+    /// The reason, as a sentence.
     pub why: String,
 }
 
-/// A column, and what it means.
+/// A column with its description.
 #[derive(Debug, Serialize)]
 pub struct ColumnDoc {
-    /// Its name; one that is a quantity ends in its unit.
+    /// The name; the name of a quantity ends in its unit.
     pub name: String,
-    /// What its values mean, if a view says so.
+    /// The meaning of the values, if a view describes the column.
     pub doc: Option<&'static str>,
 }
 
-/// What a report shall have.
+/// The contents of a report.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Thresholds of the rules.
     pub thresholds: Thresholds,
-    /// The sections.
+    /// The sections to include.
     pub sections: Vec<&'static Section>,
-    /// Nothing but the sections.
+    /// Whether findings and summary are left out.
     pub has_sections_only: bool,
-    /// Also what is drawn.
+    /// Whether chart data is included.
     pub has_charts: bool,
-    /// Rows of each section, at most.
+    /// Maximum number of rows per section.
     pub max_rows: u64,
 }
 
-/// What is asked for the top of a report.
+/// The query for the numbers at the top of a report.
 const SUMMARY: Question = Question {
     sql: Cow::Borrowed(include_str!("../report/summary.sql")),
     max_rows: None,
@@ -112,7 +112,7 @@ const SUMMARY: Question = Question {
     or_with: None,
 };
 
-/// What stands at the top of a report: the columns of the query, and what people call them.
+/// The numbers at the top of a report: columns of the query, with their labels.
 const FACTS: &[(&str, &str)] = &[
     ("process_count", "Processes"),
     ("rank_count", "Ranks"),
@@ -132,7 +132,7 @@ const FACTS: &[(&str, &str)] = &[
 ];
 
 impl Report {
-    /// Reports on a run, that the user calls so and that lacks this.
+    /// Reports on a run at `path`; `warnings` are the known gaps in its data.
     pub fn of(
         questions: &Questions<'_>,
         path: String,
@@ -180,7 +180,7 @@ impl Report {
     }
 }
 
-/// Answers in the order of their questions, and which of them there are not.
+/// Answers in the order of their questions; failed ones are collected in `missing`.
 struct Answers {
     rest: vec::IntoIter<Result<Rows, SqlError>>,
     missing: Vec<Missing>,
@@ -195,7 +195,7 @@ impl Answers {
         })
     }
 
-    /// The rows of the next answer; none if that is missing, which is noted under this name.
+    /// The rows of the next answer. A failure is recorded under `name` and gives no rows.
     fn next(&mut self, name: &'static str) -> Rows {
         self.next_answer().unwrap_or_else(|why| {
             self.missing.push(Missing { name, why });
@@ -213,7 +213,7 @@ impl Answers {
     }
 }
 
-/// What is known of the numbers at the top.
+/// The facts of the summary row whose value is known and not zero.
 fn facts(rows: &Rows) -> Vec<Fact> {
     let facts = FACTS.iter().filter_map(|&(name, label)| {
         let value = rows.column(name).next()?.clone();
@@ -225,7 +225,7 @@ fn facts(rows: &Rows) -> Vec<Fact> {
 }
 
 impl SectionRows {
-    /// The rows that a section has.
+    /// The rows of a section with the descriptions of its columns.
     fn of(section: &Section, rows: Rows) -> Self {
         let column = |name: String| ColumnDoc { doc: section.column_doc(&name), name };
         Self {
@@ -240,7 +240,7 @@ impl SectionRows {
         }
     }
 
-    /// Whether there is nothing to say of it.
+    /// Whether there are no rows and no failure to report.
     fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.missing.is_none()
     }

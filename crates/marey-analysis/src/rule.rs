@@ -1,4 +1,4 @@
-//! What a rule is: a query with thresholds, and words for what it finds.
+//! A rule: a query with thresholds, and the texts for its findings.
 
 use std::collections::BTreeMap;
 
@@ -7,40 +7,40 @@ use marey_query::near::nearest;
 
 use crate::rules;
 
-/// A question with a fault for an answer. Its rows are the findings, the worst first.
+/// A query that looks for one kind of performance problem. Its rows are findings, the worst first.
 ///
-/// The columns that all rules have are read in [`crate::finding`]; those after them are evidence.
+/// [`crate::finding`] reads the columns that all rules have. All other columns are evidence.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its name, in words joined by `_`.
+    /// The name, words joined by `_`.
     pub name: &'static str,
     /// A heading of a few words.
     pub title: &'static str,
-    /// When it fires, how impact and gain are computed, and where the severities begin.
+    /// When the rule fires, how impact and gain are computed, and where the severities begin.
     pub doc: &'static str,
-    /// The numbers that it can be tuned by: `{name}` in the query.
+    /// The thresholds that users can set: `{name}` in the query.
     pub thresholds: &'static [Threshold],
-    /// Without rows in any of these tables it finds nothing, and is not asked.
+    /// The rule is skipped if none of these tables has rows.
     pub(crate) needs: &'static [&'static Table],
     /// The query.
     pub(crate) sql: &'static str,
-    /// A sentence on a finding, with `{column}` for the values of its row, and `{per}` for `of a step`,
-    /// or `of the recording` of a process without steps.
-    pub(crate) says: &'static str,
+    /// The template of a finding's description: `{column}` is the value of a column, and `{per}` is
+    /// `per step`, or `over the recording` if the process has no steps.
+    pub(crate) description: &'static str,
     /// What to change.
     pub hint: &'static str,
 }
 
-/// A number that a rule can be tuned by.
+/// A number that tunes a rule.
 #[derive(Debug)]
 pub struct Threshold {
-    /// Its name; users write `rule.name`.
+    /// The name; users write `rule.name`.
     pub name: &'static str,
-    /// What it is unless the user says otherwise.
+    /// The default value.
     pub default: f64,
-    /// What it counts, such as `%`; empty for plain numbers.
+    /// The unit, such as `%`; empty for plain numbers.
     pub unit: &'static str,
-    /// What happens from it on.
+    /// The effect of the threshold.
     pub doc: &'static str,
 }
 
@@ -48,21 +48,21 @@ pub struct Threshold {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Thresholds(BTreeMap<String, f64>);
 
-/// Why a threshold cannot be set.
+/// The reason why a threshold cannot be set.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ThresholdError {
-    /// There is none of that name.
+    /// No rule has a threshold of this name.
     #[error("no rule has a threshold `{name}`{}", suggestion(nearest))]
     Unknown {
-        /// What was asked for.
+        /// The name as the user wrote it.
         name: String,
-        /// Names like it, or else of the same rule.
+        /// Similar names, or else those of the same rule.
         nearest: Vec<String>,
     },
-    /// It is infinite or not a number.
-    #[error("the threshold `{name}` is set to what is not a number")]
+    /// The value is infinite or not a number.
+    #[error("the value of threshold `{name}` is not a finite number")]
     NotFinite {
-        /// Its name.
+        /// The name of the threshold.
         name: String,
     },
 }
@@ -70,12 +70,12 @@ pub enum ThresholdError {
 fn suggestion(nearest: &[String]) -> String {
     match nearest {
         [] => String::new(),
-        names => format!("; there is `{}`", names.join("`, `")),
+        names => format!("; did you mean `{}`?", names.join("`, `")),
     }
 }
 
 impl Thresholds {
-    /// Sets one, by `rule.threshold`.
+    /// Sets the threshold `name`, written as `rule.threshold`.
     pub fn set(&mut self, name: &str, value: f64) -> Result<(), ThresholdError> {
         let known: Vec<String> = rules::ALL.iter().flat_map(Rule::threshold_names).collect();
         if !known.iter().any(|known| known == name) {
@@ -91,12 +91,12 @@ impl Thresholds {
 }
 
 impl Rule {
-    /// The names of its thresholds as users write them.
+    /// The names of the thresholds as users write them.
     fn threshold_names(&self) -> impl Iterator<Item = String> {
         self.thresholds.iter().map(|threshold| format!("{}.{}", self.name, threshold.name))
     }
 
-    /// The query with its thresholds in place.
+    /// The query with the values of its thresholds filled in.
     pub(crate) fn query(&self, set: &Thresholds) -> String {
         let mut query = self.sql.to_owned();
         for (threshold, name) in self.thresholds.iter().zip(self.threshold_names()) {
@@ -118,21 +118,22 @@ mod tests {
         doc: "",
         thresholds: &[Threshold { name: "least", default: 10.0, unit: "%", doc: "" }],
         sql: "SELECT {least} AS least",
-        says: "",
+        description: "",
         hint: "",
     };
 
     #[test]
-    fn a_query_has_its_thresholds_in_place() {
+    fn thresholds_are_filled_into_the_query() {
         assert_eq!(RULE.query(&Thresholds::default()), "SELECT 10 AS least");
         let set = Thresholds([("rule.least".to_owned(), 2.5)].into());
         assert_eq!(RULE.query(&set), "SELECT 2.5 AS least");
     }
 
     #[test]
-    fn every_rule_has_a_name_of_its_own_and_uses_its_thresholds() {
-        for (at, rule) in rules::ALL.iter().enumerate() {
-            assert!(rules::ALL[..at].iter().all(|other| other.name != rule.name), "{}", rule.name);
+    fn rules_have_unique_names_and_use_all_their_thresholds() {
+        for (index, rule) in rules::ALL.iter().enumerate() {
+            let mut earlier = rules::ALL[..index].iter();
+            assert!(earlier.all(|other| other.name != rule.name), "{}", rule.name);
             for Threshold { name, default, doc, .. } in rule.thresholds {
                 assert!(rule.sql.contains(&format!("{{{name}}}")), "{}: {name}", rule.name);
                 assert!(default.is_finite() && doc.ends_with('.'), "{}: {name}", rule.name);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn only_thresholds_that_are_there_can_be_set() {
+    fn only_known_thresholds_can_be_set_and_only_to_finite_numbers() {
         let mut set = Thresholds::default();
         let unknown = set.set("hot_operation.medium_percen", 1.0).unwrap_err();
         assert!(unknown.to_string().contains("`hot_operation.medium_percent`"), "{unknown}");

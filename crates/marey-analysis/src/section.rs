@@ -1,31 +1,32 @@
-//! The tables of a report: each a query over the views.
+//! The sections of a report: tables, each from a query over the views.
 
 use marey_model::table::{Table, stored, view};
 
 use crate::ask::Question;
 
-/// A table of a report.
+/// A section of a report: a table.
 #[derive(Debug)]
 pub struct Section {
-    /// Its name, in words joined by `_`.
+    /// The name, words joined by `_`.
     pub name: &'static str,
-    /// Its heading.
+    /// The heading.
     pub title: &'static str,
-    /// What a row is, in a sentence.
+    /// The meaning of a row, as a sentence.
     pub doc: &'static str,
-    /// Without rows in any of these tables it has none, or none that say anything.
+    /// The section is skipped if none of these tables has rows: it would be empty or meaningless.
     needs: &'static [&'static Table],
-    /// The query, what matters most first.
+    /// The query, the most important rows first.
     pub sql: &'static str,
-    /// The view that describes its columns.
+    /// The view that describes the columns.
     view: &'static str,
 }
 
-/// A context in which data is loaded, if there is one: the view `critical_path` knows it by this.
+/// A context of a data loader, if there is one: the view `critical_path` finds loaders by this
+/// path.
 const DATA_LOADERS: &str =
     "SELECT id FROM raw.contexts WHERE path(id) LIKE '%enumerate(DataLoader)#%' LIMIT 1";
 
-/// All of them, in the order of a report.
+/// All sections, in the order of a report.
 pub const ALL: &[Section] = &[
     Section {
         name: "steps",
@@ -38,7 +39,7 @@ pub const ALL: &[Section] = &[
     Section {
         name: "devices",
         needs: &[&stored::GPU_ACTIVITIES],
-        title: "Where the time of devices went",
+        title: "Device time",
         doc: "A row for each device, from its first activity to its last.",
         sql: include_str!("../report/devices.sql"),
         view: "gpu_time",
@@ -47,7 +48,7 @@ pub const ALL: &[Section] = &[
         name: "idle",
         needs: &[&stored::GPU_ACTIVITIES],
         title: "Why devices were idle",
-        doc: "The time in which a whole device was idle, by cause and by what the host did meanwhile.",
+        doc: "The idle time of whole devices, by cause and by the activity of the host.",
         sql: include_str!("../report/idle.sql"),
         view: "device_idle",
     },
@@ -55,7 +56,7 @@ pub const ALL: &[Section] = &[
         name: "critical_path",
         needs: &[&stored::GPU_ACTIVITIES],
         title: "What steps waited for",
-        doc: "The time of the critical path by what it is bound by; of all steps, or of the recording.",
+        doc: "The time on the critical path by what bounds it, over all steps or the recording.",
         sql: include_str!("../report/critical_path.sql"),
         view: "critical_path",
     },
@@ -63,7 +64,7 @@ pub const ALL: &[Section] = &[
         name: "operations",
         needs: &[&stored::ROLLUPS],
         title: "Operations by exclusive time",
-        doc: "Host operations by the time that they took without what they called, over all threads.",
+        doc: "Host operations by exclusive time, over all threads.",
         sql: include_str!("../report/operations.sql"),
         view: "top",
     },
@@ -78,8 +79,8 @@ pub const ALL: &[Section] = &[
     Section {
         name: "operators",
         needs: &[&stored::GPU_ACTIVITIES],
-        title: "Operations by what they launched",
-        doc: "Host operations by the device time of what they launched themselves.",
+        title: "Operations by launched device time",
+        doc: "Host operations by the device time of the activities that they launched directly.",
         sql: include_str!("../report/operators.sql"),
         view: "operator_kernels",
     },
@@ -87,7 +88,7 @@ pub const ALL: &[Section] = &[
         name: "sequences",
         needs: &[&stored::GPU_ACTIVITIES],
         title: "Sequences of kernels",
-        doc: "What operators launch again and again, by how often.",
+        doc: "Sequences of kernels that operators launch repeatedly, the most frequent first.",
         sql: include_str!("../report/sequences.sql"),
         view: "kernel_sequences",
     },
@@ -103,7 +104,7 @@ pub const ALL: &[Section] = &[
         name: "launches",
         needs: &[&stored::GPU_ACTIVITIES],
         title: "Launches",
-        doc: "A row for each call by which the host launches, and what it launches.",
+        doc: "A row for each launching call and the kind of activity that it launches.",
         sql: include_str!("../report/launches.sql"),
         view: "launches",
     },
@@ -119,7 +120,7 @@ pub const ALL: &[Section] = &[
         name: "collectives",
         needs: &[&stored::COLLECTIVES],
         title: "Bandwidth of collectives",
-        doc: "A row for each collective and size of message; bus bandwidth as nccl-tests has it.",
+        doc: "A row for each collective and message size; bus bandwidth as defined by nccl-tests.",
         sql: "SELECT * FROM collective_bandwidth ORDER BY total_nanos DESC",
         view: "collective_bandwidth",
     },
@@ -127,7 +128,7 @@ pub const ALL: &[Section] = &[
         name: "occupancy",
         needs: &[&stored::GPU_ACTIVITIES],
         title: "Occupancy of kernels, and what limits it",
-        doc: "A row for each kernel and form of its launches.",
+        doc: "A row for each kernel and launch shape.",
         sql: "SELECT * FROM kernel_occupancy ORDER BY total_nanos DESC",
         view: "kernel_occupancy",
     },
@@ -143,7 +144,7 @@ pub const ALL: &[Section] = &[
         name: "mfu",
         needs: &[&stored::GPU_ACTIVITIES],
         title: "Model FLOPs utilisation",
-        doc: "A row for each process; what counts stands in the column method.",
+        doc: "A row for each process; the column method names what was counted.",
         sql: "SELECT * FROM mfu WHERE flops_per_step IS NOT NULL ORDER BY rank",
         view: "mfu",
     },
@@ -151,7 +152,7 @@ pub const ALL: &[Section] = &[
         name: "annotations",
         needs: &[&stored::GPU_ACTIVITIES],
         title: "Annotations on devices",
-        doc: "A row for each annotation of the user, on each device.",
+        doc: "A row for each user annotation on each device.",
         sql: "SELECT * FROM gpu_annotations ORDER BY total_nanos DESC",
         view: "gpu_annotations",
     },
@@ -159,27 +160,28 @@ pub const ALL: &[Section] = &[
         name: "stragglers",
         needs: &[&stored::COLLECTIVES],
         title: "Ranks that others wait for",
-        doc: "A row for each rank and process group: how often and how long it was the last.",
+        doc: "A row for each rank and process group: how often it was last, and for how long.",
         sql: "SELECT * FROM stragglers ORDER BY delay_nanos DESC",
         view: "stragglers",
     },
 ];
 
 impl Section {
-    /// The section of this name.
+    /// The section with this name.
     pub fn find(name: &str) -> Option<&'static Self> {
         ALL.iter().find(|section| section.name == name)
     }
 
-    /// Asks for its rows; alone, also for those that are not there, and so for its columns.
+    /// The query for its rows. A section shown alone is queried even if it has no rows, for its
+    /// columns.
     pub(crate) fn question(&self, max_rows: u64, is_alone: bool) -> Question {
         let needs = if is_alone { &[] } else { self.needs };
-        // Without devices and data loaders each moment of a path is bound by the host.
+        // Without devices and data loaders, the host bounds every moment of a critical path.
         let or_with = (self.view == "critical_path").then_some(DATA_LOADERS);
         Question { sql: self.sql.into(), max_rows: Some(max_rows), needs, or_with }
     }
 
-    /// What a column means, if the view says so.
+    /// The description of a column, if the view has one.
     pub fn column_doc(&self, name: &str) -> Option<&'static str> {
         let view = view::ALL.iter().find(|view| view.name == self.view)?;
         view.columns.iter().find(|column| column.name == name).map(|column| column.doc)
@@ -191,10 +193,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_section_has_a_name_of_its_own_and_a_view_that_describes_it() {
-        for (at, section) in ALL.iter().enumerate() {
+    fn sections_have_unique_names_and_a_view_that_describes_them() {
+        for (index, section) in ALL.iter().enumerate() {
             let name = section.name;
-            assert!(ALL[..at].iter().all(|other| other.name != name), "{name}");
+            assert!(ALL[..index].iter().all(|other| other.name != name), "{name}");
             assert!(view::ALL.iter().any(|view| view.name == section.view), "{name}");
             assert!(section.sql.contains(section.view), "{name}");
         }

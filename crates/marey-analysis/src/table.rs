@@ -1,4 +1,4 @@
-//! Results as tables, for Python and whoever reads Arrow.
+//! Results as tables, for Python and readers of Arrow.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::ask::Cell;
 use crate::finding::Finding;
 use crate::record::Record;
 
-/// What a column holds.
+/// The type of a column's values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Int,
@@ -20,10 +20,10 @@ pub(crate) enum Kind {
     Text,
 }
 
-/// Names and kinds of columns.
+/// Column names with their types.
 pub(crate) type Columns = [(&'static str, Kind)];
 
-/// Rows of columns that are declared.
+/// Rows with declared columns.
 #[derive(Debug)]
 pub struct Table {
     pub(crate) columns: &'static Columns,
@@ -31,7 +31,7 @@ pub struct Table {
 }
 
 impl Serialize for Table {
-    /// A list of objects, one a row.
+    /// A list of objects, one per row.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let columns: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
         serializer.collect_seq(self.rows.iter().map(|row| Record { columns: &columns, row }))
@@ -39,11 +39,11 @@ impl Serialize for Table {
 }
 
 impl Table {
-    /// As a batch of Arrow's; a value of another kind than its column's is null.
+    /// The table as an Arrow batch; a value of another type than its column's becomes null.
     pub fn batch(&self) -> RecordBatch {
         let Self { columns, rows } = self;
-        let array = |(at, &(_, kind)): (usize, &(&str, Kind))| -> ArrayRef {
-            let cells = rows.iter().map(|row| &row[at]);
+        let array = |(index, &(_, kind)): (usize, &(&str, Kind))| -> ArrayRef {
+            let cells = rows.iter().map(|row| &row[index]);
             match kind {
                 Kind::Int => Arc::new(cells.map(Cell::whole).collect::<Int64Array>()),
                 Kind::Real => Arc::new(cells.map(Cell::number).collect::<Float64Array>()),
@@ -61,7 +61,7 @@ impl Table {
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
         let arrays = columns.iter().enumerate().map(array).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        // Each array has the rows and the kind that its field says.
+        // Cannot fail: each array has `rows.len()` values of its field's type.
         RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options)
             .unwrap_or_else(|_mismatch| RecordBatch::new_empty(schema))
     }
@@ -85,8 +85,8 @@ const FINDINGS: &Columns = &[
     ("evidence_sql", Kind::Text),
 ];
 
-/// Findings, a row each. The evidence is the finding's row as a JSON object.
-pub fn of_findings(findings: &[Finding]) -> Table {
+/// Findings, a row each. Evidence is the row of the rule's query as a JSON object.
+pub fn findings(findings: &[Finding]) -> Table {
     Table { columns: FINDINGS, rows: findings.iter().map(finding_row).collect() }
 }
 

@@ -1,4 +1,4 @@
-//! Comparisons and verdicts as tables: for Python, for JSON, and for whoever reads Arrow.
+//! Comparisons and verdicts as tables: for Python, JSON, and readers of Arrow.
 
 use crate::ask::Cell;
 use crate::compare::{Category, Change, Comparison, Difference, Reason, Rename, Significance};
@@ -55,37 +55,37 @@ const VERDICTS: &Columns = &[
     ("why", Kind::Text),
 ];
 
-/// The numbers of both runs, a row each. Intervals are of 95 %.
-pub fn of_metrics(comparison: &Comparison) -> Table {
+/// The metrics of both runs, a row each, with 95 % intervals.
+pub fn metrics(comparison: &Comparison) -> Table {
     Table { columns: METRICS, rows: comparison.metrics.iter().map(metric).collect() }
 }
 
-/// What the host did in a step, a row for each path and kind, what changed most first.
-pub fn of_operations(comparison: &Comparison) -> Table {
+/// The host operations per step, a row for each path and kind, the largest change first.
+pub fn operations(comparison: &Comparison) -> Table {
     Table { columns: OPERATIONS, rows: comparison.operations.iter().map(difference).collect() }
 }
 
-/// What devices did for a step, a row for each kernel, what changed most first.
-pub fn of_kernels(comparison: &Comparison) -> Table {
+/// The device activities per step, a row for each kernel, the largest change first.
+pub fn kernels(comparison: &Comparison) -> Table {
     Table { columns: OPERATIONS, rows: comparison.kernels.iter().map(difference).collect() }
 }
 
-/// What may be one under two names.
-pub fn of_renames(comparison: &Comparison) -> Table {
-    let of = |what, differences: &[Difference], renames: &[Rename]| -> Vec<Vec<Cell>> {
+/// The pairs that may be one operation or kernel under two names.
+pub fn renames(comparison: &Comparison) -> Table {
+    let rows_of = |what, differences: &[Difference], renames: &[Rename]| -> Vec<Vec<Cell>> {
         let row = |rename: &Rename| {
-            let path = |at: usize| text(&differences[at].path.join("/"));
+            let path = |index: usize| text(&differences[index].path.join("/"));
             vec![text(what), path(rename.before), path(rename.after), text(reason(rename.reason))]
         };
         renames.iter().map(row).collect()
     };
-    let mut rows = of("operation", &comparison.operations, &comparison.renamed_operations);
-    rows.extend(of("kernel", &comparison.kernels, &comparison.renamed_kernels));
+    let mut rows = rows_of("operation", &comparison.operations, &comparison.renamed_operations);
+    rows.extend(rows_of("kernel", &comparison.kernels, &comparison.renamed_kernels));
     Table { columns: RENAMES, rows }
 }
 
-/// What became of conditions, a row each. The interval is of what was judged.
-pub fn of_verdicts(verdicts: &[Verdict]) -> Table {
+/// The verdicts, a row each. The interval is that of the judged number.
+pub fn verdicts(verdicts: &[Verdict]) -> Table {
     Table { columns: VERDICTS, rows: verdicts.iter().map(verdict).collect() }
 }
 
@@ -149,7 +149,7 @@ fn verdict(verdict: &Verdict) -> Vec<Cell> {
 }
 
 impl Category {
-    /// Its name.
+    /// The name of the category.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -161,14 +161,14 @@ impl Category {
     }
 }
 
-/// Why two may be one, in words.
+/// The reason why two names may denote the same operation, as text.
 pub const fn reason(reason: Reason) -> &'static str {
     match reason {
-        Reason::SamePlace => "same place and contents",
+        Reason::SamePlace => "same position and children",
         Reason::SimilarName => "similar name",
         Reason::PartOfName => "one name is part of the other",
         Reason::SameFunction => "same function",
-        Reason::SameNameInside => "same name inside what may be renamed",
+        Reason::SameNameInside => "same name below a renamed parent",
     }
 }
 

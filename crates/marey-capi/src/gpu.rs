@@ -1,6 +1,6 @@
-//! The table's calls on devices.
+//! The table's functions for devices.
 
-use crate::ptr::{self, Failure, give, guarded, status, text};
+use crate::ptr::{self, Failure, guarded, send, status, text};
 use marey_gpu::cupti::interfaces::Interfaces;
 use marey_gpu::cupti::search::Hints;
 use marey_gpu::level::{self, Level, Request};
@@ -12,7 +12,7 @@ pub(crate) unsafe extern "C" fn start(options: *const GpuOptions, error: *mut Er
     // SAFETY: the caller passes a filled-in struct or null, and a writable buffer or null.
     unsafe {
         status(error, || {
-            let options = ptr::present(options.as_ref(), "options")?;
+            let options = ptr::required(options.as_ref(), "options")?;
             let paths = text(options.paths, options.paths_len, "options.paths")?;
             let paths = paths.lines().map(Into::into).collect();
             let request = Request {
@@ -29,7 +29,7 @@ pub(crate) unsafe extern "C" fn start(options: *const GpuOptions, error: *mut Er
 pub(crate) unsafe extern "C" fn level(sink: Option<Sink>, context: *mut c_void) -> i32 {
     let (number, lines) = guarded((GpuLevel::Host, String::new()), describe);
     // SAFETY: the caller passes a function that takes bytes and this context.
-    unsafe { give(sink, context, lines.as_bytes()) };
+    unsafe { send(sink, context, lines.as_bytes()) };
     number as i32
 }
 
@@ -48,19 +48,19 @@ pub(crate) unsafe extern "C" fn probe(
         status(error, || {
             let question = text(question, question_len, "question")?;
             let question = Question::parse(&question)
-                .ok_or_else(|| Failure::argument("question", "means nothing"))?;
+                .ok_or_else(|| Failure::argument("question", "is not a known question"))?;
             let paths = text(paths, paths_len, "paths")?;
             let answer = question.answer(&Hints::from_env(paths.lines().map(Into::into).collect()));
-            give(sink, context, answer.as_bytes());
+            send(sink, context, answer.as_bytes());
             Ok(())
         })
     }
 }
 
-pub(crate) unsafe extern "C" fn note(said: *const c_char, len: usize) {
+pub(crate) unsafe extern "C" fn note(note: *const c_char, len: usize) {
     // SAFETY: the caller passes a readable text of `len` bytes.
-    let said = unsafe { text(said, len, "text") };
-    guarded((), || drop(said.map(|said| level::note(&said))));
+    let note = unsafe { text(note, len, "text") };
+    guarded((), || drop(note.map(|note| level::note(&note))));
 }
 
 fn describe() -> (GpuLevel, String) {
@@ -69,7 +69,7 @@ fn describe() -> (GpuLevel, String) {
         (number, format!("{}\n{hint}\n{code}", text.replace('\n', " ")))
     };
     match level::level() {
-        Level::Idle => lines(GpuLevel::Idle, "no session wants it".to_owned(), "", None),
+        Level::Idle => lines(GpuLevel::Idle, "no session records devices".to_owned(), "", None),
         Level::Waiting(_) => {
             lines(GpuLevel::Waiting, "the program has not used CUDA".to_owned(), "", None)
         }

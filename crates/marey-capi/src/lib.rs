@@ -1,12 +1,12 @@
-//! `libmarey.so`: the home of the recorder's state, and the only exporter of C symbols.
+//! `libmarey.so`: contains the recorder's state, and is the only crate that exports C symbols.
 //!
-//! A process may hold several faces of marey at once (a Python wheel, an annotated C++ extension, an
-//! injected library). All of them find this library by its name and go through the table that
-//! [`marey_table`] returns, so they record into one run.
+//! A process may contain several bindings of marey at once (a Python wheel, an annotated C++
+//! extension, an injected library). All of them find this library by its name and call it through
+//! the table that [`marey_table`] returns, so they record into one run.
 //!
-//! **Constraints.** Each `extern "C"` function is a shell of a few lines over the safe API of
-//! `marey-record`; pointers are checked in [`ptr`], which names the argument; no panic crosses the
-//! border. No Arrow, no tokio.
+//! **Constraints.** Each `extern "C"` function is a wrapper of a few lines around the safe API of
+//! `marey-record`. Pointers are checked in [`ptr`], which names the argument. No panic crosses the
+//! C boundary. No Arrow, no tokio.
 //!
 //! Start reading at `TABLE`.
 
@@ -20,32 +20,34 @@ use marey_gpu::nvtx;
 use marey_model::loss::LossCause;
 use marey_record::table::{ABI_VERSION, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table};
 use marey_record::{Detached, NodeKind, api};
-use ptr::{give, guarded, metrics, text};
+use ptr::{guarded, metrics, send, text};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
-/// The recorder's functions. The pointer is valid for the life of the process.
+/// Returns the recorder's function table. The pointer is valid for the life of the process.
 #[unsafe(no_mangle)]
 pub extern "C" fn marey_table() -> *const Table {
-    api::note_load();
+    api::on_load();
     &raw const *TABLE
 }
 
-/// Where libraries with NVTX annotations begin, if `NVTX_INJECTION64_PATH` names this one.
+/// The entry point that NVTX calls in annotated libraries, if `NVTX_INJECTION64_PATH` names this
+/// library.
 ///
 /// # Safety
 /// As for [`nvtx::initialize`].
 #[unsafe(export_name = "InitializeInjectionNvtx2")]
 pub unsafe extern "C" fn initialize_nvtx(exports: Option<nvtx::GetExportTable>) -> c_int {
-    api::note_load();
+    api::on_load();
     // SAFETY: the caller's promise.
     guarded(0, || unsafe { nvtx::initialize(exports) })
 }
 
-/// What NVIDIA's driver calls when a program starts it, if `CUDA_INJECTION64_PATH` names this library.
+/// The entry point that NVIDIA's driver calls on initialisation, if `CUDA_INJECTION64_PATH` names
+/// this library.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> i32 {
-    guarded((), marey_gpu::level::driver_starts);
+    guarded((), marey_gpu::level::on_driver_start);
     1
 }
 
@@ -111,7 +113,7 @@ extern "C" fn note_environment() {
 // Names.
 
 unsafe extern "C" fn intern(name: *const c_char, len: usize) -> u32 {
-    // SAFETY: the caller passes a readable name of `len` bytes, as the header says.
+    // SAFETY: the caller passes a readable name of `len` bytes, as the header requires.
     let name = unsafe { text(name, len, "name") };
     guarded(0, || name.map_or(0, |name| api::intern(&name)))
 }
@@ -126,7 +128,7 @@ unsafe extern "C" fn name_text(name: u32, sink: Option<Sink>, context: *mut c_vo
     let text = guarded(None, || Some(api::name(name)));
     if let Some(text) = text {
         // SAFETY: the caller passes a function that takes bytes and this context.
-        unsafe { give(sink, context, text.as_bytes()) };
+        unsafe { send(sink, context, text.as_bytes()) };
     }
 }
 
@@ -183,7 +185,7 @@ unsafe extern "C" fn add_metrics(
     len: usize,
     error: *mut ErrorBuffer,
 ) -> i32 {
-    // SAFETY: the caller passes `len` readable values, as the header says.
+    // SAFETY: the caller passes `len` readable values, as the header requires.
     let values = unsafe { metrics(values, len) };
     // SAFETY: the caller passes a writable error buffer or null.
     unsafe { ptr::status(error, || Ok(api::add_metrics(&values?)?)) }
@@ -196,7 +198,7 @@ unsafe extern "C" fn add_metrics(
 /// # Safety
 /// `scope` is null or was returned by `detached_enter` and not released yet.
 unsafe fn borrow<'a>(scope: *const Detached) -> Option<&'a Detached> {
-    // SAFETY: passed on to the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { scope.as_ref() }
 }
 
@@ -206,8 +208,8 @@ unsafe extern "C" fn detached_enter(
     kind: u8,
 ) -> *const Detached {
     let parent = (!parent.is_null()).then(|| {
-        // SAFETY: not null, so it is an unreleased scope: it came from `Arc::into_raw` and holds a
-        // count; ours is added before the Arc is made.
+        // SAFETY: not null, so it is an unreleased scope: it came from `Arc::into_raw` and owns a
+        // reference. The count is incremented before the Arc is made.
         unsafe {
             Arc::increment_strong_count(parent);
             Arc::from_raw(parent)
@@ -244,12 +246,12 @@ unsafe extern "C" fn detached_add_metrics(
     // SAFETY: the caller's promises, as in `add_metrics` and `borrow`.
     let (scope, values) = unsafe { (borrow(scope), metrics(values, len)) };
     // SAFETY: the caller passes a writable error buffer or null.
-    unsafe { ptr::status(error, || Ok(ptr::present(scope, "scope")?.add_metrics(&values?)?)) }
+    unsafe { ptr::status(error, || Ok(ptr::required(scope, "scope")?.add_metrics(&values?)?)) }
 }
 
 unsafe extern "C" fn detached_release(scope: *const Detached) {
     if !scope.is_null() {
-        // SAFETY: the count that `detached_enter` gave away comes back once, by the caller's promise.
+        // SAFETY: the caller gives back the reference that `detached_enter` returned, once.
         guarded((), || drop(unsafe { Arc::from_raw(scope) }));
     }
 }

@@ -1,4 +1,4 @@
-//! Pointers of strangers become references here, or errors that name the argument.
+//! Conversion of C pointers to references, with errors that name the argument.
 
 use marey_model::metric::{MetricError, MetricValue};
 use marey_record::Error;
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A failed call, ready to be told.
+/// The error of a failed call.
 pub(crate) struct Failure {
     code: ErrorCode,
     message: String,
@@ -20,7 +20,7 @@ impl Failure {
 }
 
 impl Failure {
-    /// What is asked for cannot be had here.
+    /// Creates the error of a call that is not supported here.
     pub(crate) fn unsupported(message: String) -> Self {
         Self { code: ErrorCode::Unsupported, message }
     }
@@ -49,12 +49,12 @@ impl From<Error> for Failure {
     }
 }
 
-/// A reference that must be there.
-pub(crate) fn present<'a, T>(reference: Option<&'a T>, name: &str) -> Result<&'a T, Failure> {
+/// Returns a reference, or an error if it is null.
+pub(crate) fn required<'a, T>(reference: Option<&'a T>, name: &str) -> Result<&'a T, Failure> {
     reference.ok_or_else(|| Failure::argument(name, "is null"))
 }
 
-/// A text. What is not UTF-8 in it is replaced: a name is a name.
+/// Returns a text. Invalid UTF-8 is replaced rather than refused.
 ///
 /// # Safety
 /// `data` is null or points to `len` readable bytes that outlive the result.
@@ -71,11 +71,11 @@ pub(crate) unsafe fn text<'a>(
     Ok(String::from_utf8_lossy(bytes))
 }
 
-/// The values of user metrics.
+/// Returns the values of user metrics.
 ///
 /// # Safety
-/// `values` is null or points to `len` readable values, each of which points to as many readable
-/// elements of its tag's type as it says.
+/// `values` is null or points to `len` readable values, whose `data` each points to `len` readable
+/// elements of the tag's type.
 pub(crate) unsafe fn metrics(
     values: *const MetricArg,
     len: usize,
@@ -111,7 +111,7 @@ unsafe fn metric(argument: &MetricArg) -> Result<MetricValue, Failure> {
             tag if tag == ValueTag::Float as u32 || tag == ValueTag::Floats as u32 => {
                 (None, None, Some(std::slice::from_raw_parts(data.cast::<f64>(), len)))
             }
-            _ => return Err(Failure::argument("values[].tag", "is no value tag")),
+            _ => return Err(Failure::argument("values[].tag", "is not a value tag")),
         }
     };
     let is_scalar = argument.tag == ValueTag::Int as u32 || argument.tag == ValueTag::Float as u32;
@@ -125,33 +125,33 @@ unsafe fn metric(argument: &MetricArg) -> Result<MetricValue, Failure> {
     }
 }
 
-/// Gives bytes to a caller who wants them.
+/// Passes bytes to the caller's sink, if there is one.
 ///
 /// # Safety
-/// `sink` takes bytes and this context.
-pub(crate) unsafe fn give(sink: Option<Sink>, context: *mut c_void, bytes: &[u8]) {
+/// `sink` may be called with bytes and this context.
+pub(crate) unsafe fn send(sink: Option<Sink>, context: *mut c_void, bytes: &[u8]) {
     if let Some(sink) = sink {
         // SAFETY: the caller's promise.
         unsafe { sink(context, bytes.as_ptr(), bytes.len()) };
     }
 }
 
-/// Runs `run`; a panic becomes `otherwise`.
-pub(crate) fn guarded<T>(otherwise: T, run: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or(otherwise)
+/// Calls `run`. Returns `fallback` if it panics.
+pub(crate) fn guarded<T>(fallback: T, run: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or(fallback)
 }
 
-/// Runs `run`, tells its failure, and returns its value or `otherwise`.
+/// Calls `run`, stores its error, and returns its value or `fallback`.
 ///
 /// # Safety
 /// `error` is null or points to a writable buffer.
-pub(crate) unsafe fn told<T>(
+pub(crate) unsafe fn with_error<T>(
     error: *mut ErrorBuffer,
-    otherwise: T,
+    fallback: T,
     run: impl FnOnce() -> Result<T, Failure>,
 ) -> T {
     let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
-        let message = "marey failed inside; this is a defect, please report it".to_owned();
+        let message = "internal error in marey; please report this bug".to_owned();
         Err(Failure { code: ErrorCode::Internal, message })
     });
     // SAFETY: the caller's promise.
@@ -168,15 +168,15 @@ pub(crate) unsafe fn told<T>(
             if let Some(buffer) = buffer {
                 fill(buffer, &failure);
             }
-            otherwise
+            fallback
         }
     }
 }
 
-/// As [`told`], for calls whose value is their [`ErrorCode`].
+/// As [`with_error`], for functions that return an [`ErrorCode`].
 ///
 /// # Safety
-/// As for [`told`].
+/// As for [`with_error`].
 pub(crate) unsafe fn status(
     error: *mut ErrorBuffer,
     run: impl FnOnce() -> Result<(), Failure>,
@@ -188,7 +188,7 @@ pub(crate) unsafe fn status(
         result
     };
     // SAFETY: the caller's promise.
-    unsafe { told(error, (), run) };
+    unsafe { with_error(error, (), run) };
     code
 }
 

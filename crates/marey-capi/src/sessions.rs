@@ -1,12 +1,12 @@
-//! The table's calls on sessions.
+//! The table's functions for sessions.
 
-use crate::ptr::{self, Failure, give, guarded, status, text, told};
+use crate::ptr::{self, Failure, guarded, send, status, text, with_error};
 use marey_record::table::{ErrorBuffer, Sink, StartOptions};
 use marey_record::{ContextSource, Error, Format, SessionId, SessionOptions, api};
 use std::ffi::{c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 
-/// All sessions, where a call takes one.
+/// The session number that means all sessions.
 const ALL: i64 = -1;
 
 fn id(session: i64) -> Result<SessionId, Failure> {
@@ -14,8 +14,8 @@ fn id(session: i64) -> Result<SessionId, Failure> {
     id.map_err(|_negative_or_too_large| Error::UnknownSession(u32::MAX).into())
 }
 
-/// Does something with a session, or with all of them but for those that another thread ends meanwhile.
-/// One that fails does not keep it from the others; its error is told.
+/// Calls `act` with a session, or with all of them, except those that another thread ends in
+/// between. An error does not stop the loop; the first one is returned.
 fn for_each(
     session: i64,
     mut act: impl FnMut(SessionId) -> Result<(), Error>,
@@ -39,7 +39,7 @@ pub(crate) unsafe extern "C" fn start(
 ) -> i64 {
     // SAFETY: the caller passes a filled-in struct or null, and a writable buffer or null.
     unsafe {
-        told(error, -1, || {
+        with_error(error, -1, || {
             let options = options_of(options)?;
             let name = text(options.name, options.name_len, "options.name")?;
             let session = SessionOptions {
@@ -60,23 +60,25 @@ pub(crate) unsafe extern "C" fn start(
                 quiet_if_empty: options.quiet_if_empty != 0,
             };
             let is_noted = options.environment_noted != 0;
-            let start = if is_noted { api::start_as_noted } else { api::start };
+            let start = if is_noted { api::start_with_copied_environment } else { api::start };
             Ok(i64::from(start(&session)?))
         })
     }
 }
 
-/// The options as they are where this was built: what a caller that is older does not have is zero.
+/// Returns the options with all fields that this version has. Fields that an older caller lacks are
+/// zero.
 ///
 /// # Safety
-/// `options` is null or points to as many readable bytes as it says, which are whole fields.
+/// `options` is null or points to as many readable bytes as its first field says, which are whole
+/// fields.
 unsafe fn options_of(options: *const StartOptions) -> Result<StartOptions, Failure> {
     // SAFETY: the caller's promise; the first field is the size.
-    let size = ptr::present(unsafe { options.cast::<usize>().as_ref() }, "options")?;
+    let size = ptr::required(unsafe { options.cast::<usize>().as_ref() }, "options")?;
     // SAFETY: plain numbers and pointers, for which zero is a value.
     let mut all: StartOptions = unsafe { std::mem::zeroed() };
     let len = (*size).min(size_of::<StartOptions>());
-    // SAFETY: the caller has so many bytes, and there is room for them.
+    // SAFETY: the caller's struct has at least `len` bytes, and so has `all`.
     unsafe { std::ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut all).cast(), len) };
     Ok(all)
 }
@@ -105,7 +107,7 @@ pub(crate) unsafe extern "C" fn finalize(
             let format = optional_format(format, format_len)?;
             for_each(session, |id| {
                 for path in api::finalize(id, format)? {
-                    give(paths, context, path.as_os_str().as_bytes());
+                    send(paths, context, path.as_os_str().as_bytes());
                 }
                 Ok(())
             })
@@ -125,7 +127,7 @@ unsafe fn optional_format(format: *const c_char, len: usize) -> Result<Option<Fo
 
 pub(crate) unsafe extern "C" fn advance_phase(session: i64, error: *mut ErrorBuffer) -> i64 {
     // SAFETY: as above.
-    unsafe { told(error, -1, || Ok(i64::from(api::advance_phase(id(session)?)?))) }
+    unsafe { with_error(error, -1, || Ok(i64::from(api::advance_phase(id(session)?)?))) }
 }
 
 pub(crate) unsafe extern "C" fn is_phase_complete(
@@ -134,7 +136,7 @@ pub(crate) unsafe extern "C" fn is_phase_complete(
     error: *mut ErrorBuffer,
 ) -> i32 {
     // SAFETY: as above.
-    unsafe { told(error, -1, || Ok(i32::from(api::is_phase_complete(id(session)?, phase)?))) }
+    unsafe { with_error(error, -1, || Ok(i32::from(api::is_phase_complete(id(session)?, phase)?))) }
 }
 
 pub(crate) unsafe extern "C" fn clear(
@@ -161,7 +163,7 @@ pub(crate) unsafe extern "C" fn get_data(
         status(error, || {
             let format = optional_format(format, format_len)?.unwrap_or_default();
             let bytes = api::get_data(id(session)?, phase, format)?;
-            give(sink, context, &bytes);
+            send(sink, context, &bytes);
             Ok(())
         })
     }
@@ -169,12 +171,12 @@ pub(crate) unsafe extern "C" fn get_data(
 
 pub(crate) unsafe extern "C" fn depth(session: i64, error: *mut ErrorBuffer) -> i64 {
     // SAFETY: as above.
-    unsafe { told(error, -1, || Ok(i64::from(api::depth(id(session)?)?))) }
+    unsafe { with_error(error, -1, || Ok(i64::from(api::depth(id(session)?)?))) }
 }
 
 pub(crate) unsafe extern "C" fn context(session: i64, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: as above.
-    unsafe { told(error, -1, || Ok(api::context(id(session)?)? as i32)) }
+    unsafe { with_error(error, -1, || Ok(api::context(id(session)?)? as i32)) }
 }
 
 pub(crate) unsafe extern "C" fn set_quiet_if_empty(session: i64, error: *mut ErrorBuffer) -> i32 {
@@ -185,7 +187,7 @@ pub(crate) unsafe extern "C" fn set_quiet_if_empty(session: i64, error: *mut Err
 pub(crate) unsafe extern "C" fn sessions(sessions: *mut i64, len: usize) -> usize {
     let alive = guarded(Vec::new(), api::alive);
     if !sessions.is_null() {
-        // SAFETY: the caller passes room for `len` numbers.
+        // SAFETY: the caller passes an array of `len` writable numbers.
         let room = unsafe { std::slice::from_raw_parts_mut(sessions, len) };
         for (slot, &id) in room.iter_mut().zip(&alive) {
             *slot = i64::from(id);
@@ -216,7 +218,7 @@ pub(crate) unsafe extern "C" fn run_dir(
     unsafe {
         status(error, || {
             if let Some(path) = api::run_dir(id(session)?)? {
-                give(sink, context, path.as_os_str().as_bytes());
+                send(sink, context, path.as_os_str().as_bytes());
             }
             Ok(())
         })

@@ -1,5 +1,5 @@
 //! `marey._engine.Answer`: the rows that answer a query.
-#![expect(clippy::needless_pass_by_value, reason = "what Python gives is converted into values")]
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 converts arguments into owned values")]
 
 use std::panic;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use pyo3::types::{PyCapsule, PyList};
 use crate::error::{answer_too_large, bad_query};
 use crate::{capsule, values};
 
-/// How long Ctrl-C may wait while a query runs.
+/// How often a running query checks for signals, such as Ctrl-C.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
 /// The rows that answer a query, in memory.
@@ -29,19 +29,19 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Rows that are there.
-    pub(crate) fn of_batch(batch: RecordBatch) -> Self {
+    /// The rows of one batch.
+    pub(crate) fn from_batch(batch: RecordBatch) -> Self {
         Self { schema: batch.schema(), batches: [batch].into(), was_cut: false }
     }
 
-    /// Runs a planned query to its end or to a signal that raises, such as Ctrl-C.
-    pub(crate) fn of(py: Python<'_>, rows: sql::Answer, limit_bytes: usize) -> PyResult<Self> {
+    /// Runs a planned query to its end, or until a signal handler raises, as for Ctrl-C.
+    pub(crate) fn collect(py: Python<'_>, rows: sql::Answer, limit_bytes: usize) -> PyResult<Self> {
         let canceller = rows.canceller();
         interruptible(py, || pull(rows, limit_bytes), || canceller.cancel())
     }
 }
 
-/// Does something that takes a while, without the GIL; a signal that raises, such as Ctrl-C, cancels it.
+/// Runs `work` without the GIL; calls `cancel` if a signal handler raises, as for Ctrl-C.
 pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> PyResult<T> + Send,
@@ -59,7 +59,7 @@ pub(crate) fn interruptible<T: Send>(
             while end.recv_timeout(SIGNAL_CHECK) == Err(RecvTimeoutError::Timeout) {
                 #[expect(
                     clippy::redundant_closure_for_method_calls,
-                    reason = "the method is of one lifetime, the closure of any"
+                    reason = "a method path has one lifetime, but any is needed"
                 )]
                 let checked = Python::attach(|py| py.check_signals());
                 if let Err(raised) = checked {
@@ -72,7 +72,7 @@ pub(crate) fn interruptible<T: Send>(
     })
 }
 
-/// All rows, if they find room.
+/// Collects all rows, up to the memory limit.
 fn pull(mut rows: sql::Answer, limit_bytes: usize) -> PyResult<Answer> {
     let mut batches = Vec::new();
     let (mut held, mut held_bytes) = (Held::default(), 0);
@@ -98,17 +98,17 @@ impl Answer {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// Whether there were more rows than were asked for.
+    /// Whether rows were cut off at the requested maximum.
     fn was_cut(&self) -> bool {
         self.was_cut
     }
 
-    /// How many batches the rows lie in.
+    /// The number of record batches.
     fn batch_count(&self) -> usize {
         self.batches.len()
     }
 
-    /// The values of a batch's columns.
+    /// The values of a batch, a list per column.
     fn batch<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Vec<Bound<'py, PyList>>> {
         let Some(batch) = self.batches.get(number) else {
             return Err(PyIndexError::new_err(format!("there is no batch {number}")));
@@ -121,14 +121,15 @@ impl Answer {
         if index >= self.schema.fields().len() {
             return Err(PyIndexError::new_err(format!("there is no column {index}")));
         }
-        let all = PyList::empty(py);
+        let values = PyList::empty(py);
         for batch in self.batches.iter() {
-            all.call_method1("extend", (values::to_python(py, batch.column(index))?,))?;
+            values.call_method1("extend", (values::to_python(py, batch.column(index))?,))?;
         }
-        Ok(all)
+        Ok(values)
     }
 
-    /// The first rows as the table of `marey query`, for a terminal of `room` columns if it is one.
+    /// The first rows as a table like that of `marey query`, fitted to a terminal of `room`
+    /// columns.
     #[pyo3(signature = (max_rows, room=None))]
     fn text(&self, max_rows: usize, room: Option<usize>) -> PyResult<String> {
         let mut left = max_rows;
@@ -142,7 +143,7 @@ impl Answer {
 
     /// The schema as a capsule `arrow_schema`.
     fn arrow_schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        capsule::of_schema(py, &self.schema)
+        capsule::from_schema(py, &self.schema)
     }
 
     /// The rows as a capsule `arrow_array_stream`.
@@ -153,6 +154,6 @@ impl Answer {
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let batches = Arc::clone(&self.batches);
-        capsule::of_batches(py, &self.schema, batches, requested_schema.as_ref())
+        capsule::from_batches(py, &self.schema, batches, requested_schema.as_ref())
     }
 }

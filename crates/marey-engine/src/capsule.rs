@@ -1,7 +1,7 @@
-//! Record batches for other libraries of the process, by the Arrow `PyCapsule` interface.
+//! Record batches for other libraries in the process, through the Arrow `PyCapsule` interface.
 //!
-//! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>. Nothing is copied
-//! but texts that the reader wants in another layout.
+//! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>. Data is copied
+//! only where the reader requests another layout.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -19,13 +19,16 @@ use pyo3::types::PyCapsule;
 const SCHEMA: &CStr = c"arrow_schema";
 const STREAM: &CStr = c"arrow_array_stream";
 
-pub(crate) fn of_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+pub(crate) fn from_schema<'py>(
+    py: Python<'py>,
+    schema: &Schema,
+) -> PyResult<Bound<'py, PyCapsule>> {
     let schema = FFI_ArrowSchema::try_from(&plain(schema)).map_err(|error| refused(&error))?;
     PyCapsule::new_with_value(py, schema, SCHEMA)
 }
 
-/// A stream of the batches, in the schema that the reader asks for if there is a way to it.
-pub(crate) fn of_batches<'py>(
+/// A stream of the batches, in the requested schema if the columns can be cast to it.
+pub(crate) fn from_batches<'py>(
     py: Python<'py>,
     schema: &Schema,
     batches: Arc<[RecordBatch]>,
@@ -61,7 +64,7 @@ impl RecordBatchReader for Stream {
     }
 }
 
-/// The same rows, each column in the type that the schema says.
+/// The batch with each column cast to the type in `schema`.
 fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| compute::cast(column, field.data_type()));
@@ -73,7 +76,7 @@ fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, A
     )
 }
 
-/// The schema with texts and bytes in the layouts that every reader of Arrow knows.
+/// The schema with strings and binary data in the layouts that every reader of Arrow supports.
 fn plain(schema: &Schema) -> Schema {
     Schema::new(plain_fields(schema.fields()))
 }
@@ -93,14 +96,18 @@ fn plain_field(field: &FieldRef) -> FieldRef {
     Arc::new(Field::clone(field).with_data_type(plain))
 }
 
-/// Our columns in the requested types.
+/// Our schema with the requested types.
 fn converted(ours: &Schema, requested: &Schema) -> PyResult<Schema> {
-    let (wanted, there) = (requested.fields(), ours.fields());
-    if wanted.len() != there.len() {
-        let message = format!("{} columns are requested of {}", wanted.len(), there.len());
+    let (requested, ours) = (requested.fields(), ours.fields());
+    if requested.len() != ours.len() {
+        let message = format!(
+            "the requested schema must have {} columns, not {}",
+            ours.len(),
+            requested.len()
+        );
         return Err(PyValueError::new_err(message));
     }
-    let fields = there.iter().zip(wanted).map(|(ours, wanted)| {
+    let fields = ours.iter().zip(requested).map(|(ours, wanted)| {
         if compute::can_cast_types(ours.data_type(), wanted.data_type()) {
             return Ok(Field::clone(ours).with_data_type(wanted.data_type().clone()));
         }
@@ -112,8 +119,9 @@ fn converted(ours: &Schema, requested: &Schema) -> PyResult<Schema> {
 
 fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schema> {
     let schema = capsule.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
-    // SAFETY: by the interface a capsule of this name holds such a structure, valid while it lives.
-    #[expect(unsafe_code, reason = "a schema of another library comes as a pointer")]
+    // SAFETY: by the interface a capsule with this name contains an `ArrowSchema`, which is valid
+    // as long as the capsule, and the borrowed capsule outlives this function.
+    #[expect(unsafe_code, reason = "the schema of another library is passed as a pointer")]
     let schema = unsafe { schema.as_ref() };
     Schema::try_from(schema).map_err(|error| refused(&error))
 }

@@ -1,7 +1,7 @@
-//! Columns as Python values.
+//! Conversion of graph columns to and from Python values.
 //!
-//! A column of numbers travels as the bytes of its 64-bit floats, which `array`, numpy and
-//! `memoryview.cast("d")` read without a loop; any other column as a list.
+//! A numeric column is passed as the bytes of its 64-bit floats, which `array`, numpy and
+//! `memoryview.cast("d")` read without a loop; any other column is a list.
 
 use marey_model::metric::MetricValue;
 use marey_query::graph::Cells;
@@ -15,8 +15,8 @@ pub(crate) fn to_python<'py>(py: Python<'py>, cells: &Cells) -> PyResult<Bound<'
     match cells {
         Cells::Numbers { values, are_whole } => {
             let bytes = PyBytes::new_with(py, values.len() * NUMBER_BYTES, |buffer| {
-                for (place, value) in buffer.chunks_exact_mut(NUMBER_BYTES).zip(values) {
-                    place.copy_from_slice(&value.to_ne_bytes());
+                for (chunk, value) in buffer.chunks_exact_mut(NUMBER_BYTES).zip(values) {
+                    chunk.copy_from_slice(&value.to_ne_bytes());
                 }
                 Ok(())
             })?;
@@ -42,7 +42,7 @@ fn value_to_python<'py>(py: Python<'py>, value: &MetricValue) -> PyResult<Bound<
     })
 }
 
-/// The cells of `count` nodes.
+/// A column of `count` values.
 pub(crate) fn from_python(
     values: &Bound<'_, PyAny>,
     are_whole: bool,
@@ -62,7 +62,7 @@ pub(crate) fn from_python(
     if cells.len() == count {
         Ok(cells)
     } else {
-        Err(PyValueError::new_err(format!("{} values for {count} nodes", cells.len())))
+        Err(PyValueError::new_err(format!("got {} values for {count} nodes", cells.len())))
     }
 }
 
@@ -86,6 +86,7 @@ fn value_from_python(value: &Bound<'_, PyAny>) -> PyResult<Option<MetricValue>> 
         return wholes.or_else(|_| list.extract().map(MetricValue::Floats)).map(Some);
     }
     let found = value.get_type().name()?;
-    let message = format!("a cell is a number, a text, a list of numbers or None, not {found}");
+    let message =
+        format!("a value must be a number, a text, a list of numbers or None, not {found}");
     Err(PyTypeError::new_err(message))
 }

@@ -1,4 +1,4 @@
-//! The table of devices as the dict that a profile's file holds.
+//! Conversion of the device table to and from the dict that profile files contain.
 
 use marey_model::profile::Device;
 use pyo3::prelude::*;
@@ -41,8 +41,8 @@ pub(crate) fn to_python<'py>(py: Python<'py>, devices: &[Device]) -> PyResult<Bo
 
 pub(crate) fn from_python(families: &Bound<'_, PyDict>) -> PyResult<Vec<Device>> {
     let mut devices = Vec::new();
-    for (family, of_family) in families {
-        for (id, fields) in of_family.cast::<PyDict>()? {
+    for (family, devices_of_family) in families {
+        for (id, fields) in devices_of_family.cast::<PyDict>()? {
             let fields = fields.cast::<PyDict>()?;
             let number = |key: &str| -> PyResult<Option<u64>> {
                 fields.get_item(key)?.map(|value| value.extract()).transpose()

@@ -1,4 +1,4 @@
-//! Errors of the crates below as Python's exceptions.
+//! Conversion of Rust errors to Python exceptions.
 
 use std::fmt::Display;
 use std::io;
@@ -20,7 +20,7 @@ import_exception!(marey.errors, UnknownMetric);
 import_exception!(marey.errors, UnreadableProfile);
 import_exception!(marey.errors, UnreadableRun);
 
-/// How many metrics are named where none is near to what was asked for.
+/// Most metrics listed in an error where no name is similar.
 const MAX_AVAILABLE: usize = 20;
 
 pub(crate) fn unreadable_file(error: ReadError) -> PyErr {
@@ -34,7 +34,7 @@ pub(crate) fn unreadable_bytes(error: &ParseError) -> PyErr {
     UnreadableProfile::new_err(format!("cannot read the profile: {error}"))
 }
 
-/// The subclass of `OSError` that belongs to the error, with the file's name.
+/// The subclass of `OSError` for the error code, with the path.
 pub(crate) fn os_error(error: io::Error, path: &Path) -> PyErr {
     hinted_os_error(error, path, None)
 }
@@ -116,7 +116,7 @@ pub(crate) fn bad_metric(error: &MetricError) -> PyErr {
     let sentence = error.to_string();
     match error {
         MetricError::Unknown { metric, wanted_for, nearest, available } => {
-            let needed = wanted_for.as_ref().map(|asked| format!("`{asked}` needs it; "));
+            let needed = wanted_for.as_ref().map(|metric| format!("`{metric}` needs it; "));
             let advice = advice(metric, nearest, available);
             let needed = needed.unwrap_or_default();
             UnknownMetric::new_err(format!("{sentence} ({needed}{advice})"))
@@ -126,20 +126,20 @@ pub(crate) fn bad_metric(error: &MetricError) -> PyErr {
     }
 }
 
-/// What to ask for instead; never what was refused.
+/// A hint with other metric names; never the one that was refused.
 fn advice(metric: &str, nearest: &[String], available: &[String]) -> String {
     let quoted = |names: &[String], separator: &str| {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(separator)
     };
     if available.iter().any(|name| name.eq_ignore_ascii_case(metric)) {
-        return "it has no column before it is derived".into();
+        return "it has no column until it is derived".into();
     }
     if !nearest.is_empty() {
         return format!("did you mean {}?", quoted(nearest, " or "));
     }
     let shown = &available[..available.len().min(MAX_AVAILABLE)];
     match available.len() - shown.len() {
-        _ if shown.is_empty() => "there are none".into(),
+        _ if shown.is_empty() => "the profile has no metrics".into(),
         0 => format!("there are {}", quoted(shown, ", ")),
         more => format!("there are {} and {more} more", quoted(shown, ", ")),
     }
@@ -153,7 +153,7 @@ pub(crate) fn bad_filter(error: &FilterError) -> PyErr {
     }
 }
 
-/// Two graphs cannot be combined, since one lacks a column.
+/// The error for combining two graphs of which one lacks a column.
 pub(crate) fn lacking(label: &str, side: Side) -> PyErr {
     PyKeyError::new_err(match side {
         Side::Both => format!("neither graph has a column '{label}'"),

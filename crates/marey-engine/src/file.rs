@@ -1,4 +1,4 @@
-//! Profiles into files.
+//! Writes profiles to files.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,7 +22,7 @@ pub(crate) fn format(name: &str) -> PyResult<Format> {
     }
 }
 
-/// Writes the file under another name and renames it: half a profile never bears the final name.
+/// Writes to a temporary name and renames the file, so that no partial profile has the final name.
 pub(crate) fn write(profile: &Profile, format: Format, path: &Path) -> io::Result<()> {
     let temporary = temporary_name(path);
     let written = File::create(&temporary)
@@ -31,7 +31,7 @@ pub(crate) fn write(profile: &Profile, format: Format, path: &Path) -> io::Resul
     written.inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
-/// A name beside `path` that no other write of this or another process has.
+/// A name next to `path` that no other write, in this process or another, uses.
 fn temporary_name(path: &Path) -> PathBuf {
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let mut name = path.as_os_str().to_owned();

@@ -1,5 +1,5 @@
-//! `marey._engine.Graph`: a profile's tree with its columns.
-#![expect(clippy::needless_pass_by_value, reason = "what Python gives is converted into values")]
+//! `marey._engine.Graph`: the tree of a profile with its columns.
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 converts arguments into owned values")]
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,13 +16,13 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use crate::error::{bad_filter, bad_metric, lacking, os_error, unreadable_bytes, unreadable_file};
 use crate::{cells, devices, file};
 
-/// A profile's tree with its columns.
+/// The tree of a profile with its columns.
 ///
-/// Nodes have numbers from 0, in pre-order with siblings by name, and every list has one entry a
-/// node. Several threads may use it: each call sees the graph as it was when the call began.
+/// Nodes are numbered from 0 in pre-order, siblings by name, and every list has one entry per node.
+/// Several threads may use a graph: each call sees a snapshot from when the call began.
 #[pyclass(module = "marey._engine", frozen)]
 pub(crate) struct Graph {
-    /// Copied by who changes it while others read.
+    /// Copied on write while others hold a snapshot.
     current: Mutex<Arc<graph::Graph>>,
 }
 
@@ -39,8 +39,8 @@ impl From<Arc<graph::Graph>> for Graph {
 }
 
 impl Graph {
-    /// The graph as it is now.
-    fn now(&self, py: Python<'_>) -> Arc<graph::Graph> {
+    /// A snapshot of the graph.
+    fn snapshot(&self, py: Python<'_>) -> Arc<graph::Graph> {
         Arc::clone(&self.current.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -65,106 +65,106 @@ impl Graph {
         Ok(graph.map_err(unreadable_file)?.into())
     }
 
-    /// Read the content of such a file.
+    /// Parse the content of a `.hatchet` or `.hatchet_msgpack` file.
     #[staticmethod]
     fn parse(py: Python<'_>, content: &[u8]) -> PyResult<Self> {
         let graph = py.detach(|| hatchet::parse(content).map(graph::Graph::new));
         Ok(graph.map_err(|error| unreadable_bytes(&error))?.into())
     }
 
-    /// A graph of the same nodes and columns that changes alone.
+    /// An independent copy.
     fn copy(&self, py: Python<'_>) -> Self {
-        self.now(py).into()
+        self.snapshot(py).into()
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {
-        self.now(py).nodes().len()
+        self.snapshot(py).nodes().len()
     }
 
-    /// Names of the metrics that are added up into parents, unit included.
+    /// Names of the metrics that are summed into parents, unit included.
     fn inclusive(&self, py: Python<'_>) -> Vec<String> {
-        texts(self.now(py).inclusive())
+        texts(self.snapshot(py).inclusive())
     }
 
     /// `name`, and the names of the other metrics, unit included.
     fn exclusive(&self, py: Python<'_>) -> Vec<String> {
-        texts([Arc::from("name")].into_iter().chain(self.now(py).exclusive()))
+        texts([Arc::from("name")].into_iter().chain(self.snapshot(py).exclusive()))
     }
 
-    /// The devices by family and number, as the file holds them; clocks are in kHz.
+    /// The devices by family and number, as in the file; clocks are in kHz.
     fn device_info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        devices::to_python(py, self.now(py).devices())
+        devices::to_python(py, self.snapshot(py).devices())
     }
 
-    /// Describe the devices anew.
+    /// Replace the device descriptions.
     fn set_device_info(&self, py: Python<'_>, device_info: &Bound<'_, PyDict>) -> PyResult<()> {
         let devices = devices::from_python(device_info)?;
         self.change(py, |graph| graph.set_devices(devices));
         Ok(())
     }
 
-    /// What each node is shown as.
+    /// The display name of each node.
     fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.now(py).nodes().iter().map(|node| &*node.name))
+        PyList::new(py, self.snapshot(py).nodes().iter().map(|node| &*node.name))
     }
 
-    /// What each node is called in the profile.
+    /// The name of each node in the profile.
     fn frames<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.now(py).nodes().iter().map(|node| &*node.frame))
+        PyList::new(py, self.snapshot(py).nodes().iter().map(|node| &*node.frame))
     }
 
-    /// What each node stands for, where the profile says it.
+    /// The kind of each node, where the profile has it.
     fn kinds(&self, py: Python<'_>) -> Vec<Option<&'static str>> {
-        self.now(py).nodes().iter().map(|node| node.kind.map(NodeKind::as_str)).collect()
+        self.snapshot(py).nodes().iter().map(|node| node.kind.map(NodeKind::as_str)).collect()
     }
 
-    /// The number of the node above each.
+    /// The number of each node's parent.
     fn parents(&self, py: Python<'_>) -> Vec<Option<usize>> {
-        self.now(py).nodes().iter().map(|node| node.parent).collect()
+        self.snapshot(py).nodes().iter().map(|node| node.parent).collect()
     }
 
-    /// How many nodes are above each.
+    /// The number of ancestors of each node.
     fn depths(&self, py: Python<'_>) -> Vec<usize> {
-        self.now(py).nodes().iter().map(|node| node.depth).collect()
+        self.snapshot(py).nodes().iter().map(|node| node.depth).collect()
     }
 
-    /// The number after the last one of each node's subtree.
+    /// The end (exclusive) of each node's subtree.
     fn ends(&self, py: Python<'_>) -> Vec<usize> {
-        self.now(py).nodes().iter().map(|node| node.end).collect()
+        self.snapshot(py).nodes().iter().map(|node| node.end).collect()
     }
 
-    /// Of which of two graphs each node is: `both`, `left` or `right`.
+    /// Which of two combined graphs each node is from: `both`, `left` or `right`.
     fn sides(&self, py: Python<'_>) -> Vec<&'static str> {
         let word = |side| match side {
             Side::Both => "both",
             Side::Left => "left",
             Side::Right => "right",
         };
-        self.now(py).nodes().iter().map(|node| word(node.side)).collect()
+        self.snapshot(py).nodes().iter().map(|node| word(node.side)).collect()
     }
 
     /// The labels of all columns.
     fn labels(&self, py: Python<'_>) -> Vec<String> {
-        texts(self.now(py).labels())
+        texts(self.snapshot(py).labels())
     }
 
-    /// The label of the column that a name means: a label, a metric as `derive` finds it, or what
-    /// was derived under the name.
+    /// The label of the column for a name: a label, a metric as `derive` accepts it, or the name of
+    /// a derived metric.
     fn label(&self, py: Python<'_>, name: &str) -> PyResult<String> {
-        self.now(py).label_of(name).map_err(|error| bad_metric(&error))
+        self.snapshot(py).label_of(name).map_err(|error| bad_metric(&error))
     }
 
-    /// A column: the bytes of 64-bit floats, NaN where there is no value, and whether all are
-    /// whole; or a list of values and `None`.
+    /// A column: either the bytes of 64-bit floats, NaN for missing values, and whether all values
+    /// are whole; or a list of values and `None`.
     fn column<'py>(&self, py: Python<'py>, label: &str) -> PyResult<Bound<'py, PyAny>> {
-        let graph = self.now(py);
+        let graph = self.snapshot(py);
         match py.detach(|| graph.column(label)) {
             Some(column) => cells::to_python(py, &column),
             None => Err(PyKeyError::new_err(label.to_owned())),
         }
     }
 
-    /// Set a column from either form, or a metric's own values if that is its label.
+    /// Set a column in either form; the label of a metric sets the metric's own values.
     #[pyo3(signature = (label, values, are_whole=false))]
     fn set_column(
         &self,
@@ -178,21 +178,21 @@ impl Graph {
         Ok(())
     }
 
-    /// Remove a column; metrics that are added up into parents are two.
+    /// Remove a column. For metrics that are summed into parents, both columns are removed.
     fn remove_column(&self, py: Python<'_>, label: &str) {
         self.change(py, |graph| graph.remove_column(label));
     }
 
-    /// Add metrics up into parents anew, in place of sums that were set.
+    /// Recompute the sums of metrics in parents, replacing sums that were set.
     fn update_sums(&self, py: Python<'_>) {
         self.change(py, graph::Graph::update_sums);
     }
 
-    /// Set what each node is shown as.
+    /// Set the display name of each node.
     fn set_names(&self, py: Python<'_>, names: Vec<String>) -> PyResult<()> {
         let count = self.__len__(py);
         if names.len() != count {
-            let message = format!("{} names for {count} nodes", names.len());
+            let message = format!("got {} names for {count} nodes", names.len());
             return Err(PyValueError::new_err(message));
         }
         self.change(py, |graph| graph.set_names(names.into_iter().map(Arc::from)));
@@ -207,20 +207,20 @@ impl Graph {
             "file_function_line" => NameStyle::FileFunctionLine,
             "function_line" => NameStyle::FunctionLine,
             "file_function" => NameStyle::FileFunction,
-            _ => return Err(PyValueError::new_err(format!("unknown format of names: {style:?}"))),
+            _ => return Err(PyValueError::new_err(format!("unknown name format {style:?}"))),
         };
         self.change(py, |graph| graph.style_names(style));
         Ok(())
     }
 
-    /// Make a column for each metric; the labels, and what should be known about the figures.
+    /// Add a column for each metric; returns the labels, and notes about the figures.
     fn derive(&self, py: Python<'_>, metrics: Vec<String>) -> PyResult<(Vec<String>, Vec<String>)> {
         let derived = self.change(py, |graph| graph.derive(&metrics));
         let derived = derived.map_err(|error| bad_metric(&error))?;
         Ok((derived.labels, derived.notes))
     }
 
-    /// The graph that a filter leaves; the threshold is one of the column `metric`.
+    /// The graph after a filter; the threshold applies to the column `metric`.
     #[pyo3(signature = (include, exclude, threshold, metric))]
     fn filter(
         &self,
@@ -231,12 +231,12 @@ impl Graph {
         metric: &str,
     ) -> PyResult<Self> {
         let filter = filter(include, exclude, threshold);
-        let graph = self.now(py);
-        let left = py.detach(|| graph.filter(&filter, metric));
-        Ok(left.map_err(|error| bad_filter(&error))?.into())
+        let graph = self.snapshot(py);
+        let filtered = py.detach(|| graph.filter(&filter, metric));
+        Ok(filtered.map_err(|error| bad_filter(&error))?.into())
     }
 
-    /// Whether the same filter keeps each node.
+    /// Whether each node passes the same filter.
     #[pyo3(signature = (include, exclude, threshold, metric))]
     fn passing(
         &self,
@@ -247,24 +247,25 @@ impl Graph {
         metric: &str,
     ) -> PyResult<Vec<bool>> {
         let filter = filter(include, exclude, threshold);
-        let graph = self.now(py);
+        let graph = self.snapshot(py);
         let is_kept = py.detach(|| graph.passing(&filter, metric));
         is_kept.map_err(|error| bad_filter(&error))
     }
 
-    /// The graph of the nodes that are kept.
+    /// The graph of the kept nodes; children of a removed node move to its nearest kept ancestor.
     fn squash(&self, py: Python<'_>, is_kept: Vec<bool>) -> PyResult<Self> {
-        let graph = self.now(py);
+        let graph = self.snapshot(py);
         let count = graph.nodes().len();
         if is_kept.len() != count {
-            let message = format!("{} flags for {count} nodes", is_kept.len());
+            let message = format!("got {} flags for {count} nodes", is_kept.len());
             return Err(PyValueError::new_err(message));
         }
         Ok(py.detach(|| graph.squash(&is_kept)).into())
     }
 
-    /// Both graphs' nodes, with `self operator other` in the columns; `operator` is one of `+-*/`.
-    /// Without labels, in all; then only what this graph has made must be in the other, too.
+    /// The nodes of both graphs, with `self operator other` in the columns; `operator` is one of
+    /// `+-*/`. Without labels, all columns are combined, and the other graph must have the columns
+    /// added to this one.
     #[pyo3(signature = (other, operator, labels=None))]
     fn combine(
         &self,
@@ -280,7 +281,7 @@ impl Graph {
             "/" => Operator::Divide,
             _ => return Err(PyValueError::new_err(format!("unknown operator {operator:?}"))),
         };
-        let (left, right) = (self.now(py), other.now(py));
+        let (left, right) = (self.snapshot(py), other.snapshot(py));
         let label =
             |name: String| left.label_of(&name).or_else(|_| right.label_of(&name)).unwrap_or(name);
         let labels = labels.map(|names| names.into_iter().map(label).collect::<Vec<_>>());
@@ -294,17 +295,17 @@ impl Graph {
         Ok(py.detach(|| left.combine(&right, operator, labels.as_deref())).into())
     }
 
-    /// What changed since `before`: four columns for each label.
+    /// The changes since `before`: four columns for each label.
     fn difference(&self, py: Python<'_>, before: &Self, labels: Vec<String>) -> PyResult<Self> {
-        let (after, before) = (self.now(py), before.now(py));
+        let (after, before) = (self.snapshot(py), before.snapshot(py));
         if let Some((label, side)) = after.lacking(&before, &labels) {
             return Err(lacking(&label, side));
         }
         Ok(py.detach(|| after.difference(&before, &labels)).into())
     }
 
-    /// One line for each node above `depth`: its columns, with `precision` digits, and its name or
-    /// its entry in `names`.
+    /// The tree as text, a line for each node above `depth`: its columns with `precision` digits,
+    /// and its name or its entry in `names`.
     #[pyo3(signature = (labels, depth, precision, has_short_names, names=None))]
     fn tree(
         &self,
@@ -320,7 +321,7 @@ impl Graph {
             renamed.set_names(py, names)?;
             return renamed.tree(py, labels, depth, precision, has_short_names, None);
         }
-        let graph = self.now(py);
+        let graph = self.snapshot(py);
         let column =
             |label: &String| graph.column(label).ok_or_else(|| PyKeyError::new_err(label.clone()));
         let columns: Vec<Cells> = labels.iter().map(column).collect::<PyResult<_>>()?;
@@ -333,18 +334,18 @@ impl Graph {
         Ok(String::from_utf8(text)?)
     }
 
-    /// Write a file, whole or not at all; `format` is `hatchet` or `hatchet_msgpack`.
+    /// Write a file atomically; `format` is `hatchet` or `hatchet_msgpack`.
     fn write(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<()> {
         let format = file::format(format)?;
-        let graph = self.now(py);
+        let graph = self.snapshot(py);
         let written = py.detach(|| file::write(&graph.to_profile(), format, &path));
         written.map_err(|error| os_error(error, &path))
     }
 
-    /// The content of such a file.
+    /// The content that `write` would write.
     fn to_bytes<'py>(&self, py: Python<'py>, format: &str) -> PyResult<Bound<'py, PyBytes>> {
         let format = file::format(format)?;
-        let graph = self.now(py);
+        let graph = self.snapshot(py);
         let mut content = Vec::new();
         py.detach(|| hatchet::write(&graph.to_profile(), format, &mut content))?;
         Ok(PyBytes::new(py, &content))

@@ -1,4 +1,4 @@
-//! What a run's manifest says, as a dict.
+//! The manifest of a run as a dict.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -7,7 +7,7 @@ use std::path::Path;
 use marey_store::{Manifest, OverheadEntry, ProcessEntry, Run};
 use pyo3::IntoPyObject;
 
-/// Each field becomes a key.
+/// The manifest; each field becomes a key.
 #[derive(IntoPyObject)]
 pub(crate) struct Info<'a> {
     path: &'a OsStr,

@@ -1,10 +1,10 @@
-//! The Python module `marey._engine`: the program `marey` for those who analyse.
+//! The Python module `marey._engine`: the analysis side of marey.
 //!
-//! **Constraints.** A profiled program never imports this module; `marey._native` is the light one.
-//! It hands everything to the crates [`marey`], [`marey_formats`], [`marey_query`] and
-//! [`marey_store`], with the GIL released where there is work to do. Its functions are thin:
-//! arguments in, an answer or a Python exception out. `marey.graph`, `marey.viewer` and `marey.run`
-//! give them the shape that users see.
+//! **Constraints.** A profiled program never imports this module, only the light `marey._native`.
+//! It delegates to the crates [`marey`], [`marey_formats`], [`marey_query`] and [`marey_store`],
+//! and releases the GIL around their work. Its functions are thin: arguments in, an answer or a
+//! Python exception out. `marey.graph`, `marey.viewer` and `marey.run` wrap them into the public
+//! API.
 //!
 //! Start reading at `graph`, for runs at `run`.
 //!
@@ -19,7 +19,7 @@
 mod answer;
 mod capsule;
 mod cells;
-mod compared;
+mod comparison;
 mod devices;
 mod error;
 mod file;
@@ -39,7 +39,7 @@ mod _engine {
     #[pymodule_export]
     use super::answer::Answer;
     #[pymodule_export]
-    use super::compared::{Comparison, Measured};
+    use super::comparison::{Comparison, Measured};
     #[pymodule_export]
     use super::graph::Graph;
     #[pymodule_export]
@@ -49,8 +49,8 @@ mod _engine {
 
     /// Run a command line and return its exit code.
     ///
-    /// `argv` starts with the program's name. Output goes to the process's stdout and stderr, not
-    /// to `sys.stdout`. Ctrl-C ends the process if SIGINT has its default action.
+    /// `argv` starts with the program's name. Output is written to the process's stdout and stderr,
+    /// not to `sys.stdout`. Ctrl-C ends the process if SIGINT has its default action.
     #[pyfunction]
     fn cli_main(py: Python<'_>, argv: Vec<OsString>) -> i32 {
         py.detach(|| marey::cli::main(argv))

@@ -1,9 +1,9 @@
-//! How fast devices can be.
+//! Peak rates of devices.
 
 use marey_query::peaks::{self, NoPeak};
 use pyo3::prelude::*;
 
-/// The most floating-point operations in a second, and why that is NaN if it is.
+/// The peak in floating-point operations per second; NaN and a reason if it is unknown.
 #[pyfunction]
 pub(crate) fn max_flops(
     family: &str,
@@ -15,7 +15,7 @@ pub(crate) fn max_flops(
     with_note(peaks::max_flops(family, arch, width, num_sms, clock))
 }
 
-/// The most bytes in a second, and why that is NaN if it is.
+/// The peak memory bandwidth in bytes per second; NaN and a reason if it is unknown.
 #[pyfunction]
 pub(crate) fn max_bps(
     family: &str,
@@ -26,7 +26,7 @@ pub(crate) fn max_bps(
     with_note(peaks::max_bps(family, arch, bus_width, clock))
 }
 
-/// Family, name and sources of every architecture that has peaks.
+/// Family, name and sources of every architecture in the tables.
 #[pyfunction]
 pub(crate) fn architectures() -> Vec<(&'static str, &'static str, &'static str)> {
     peaks::architectures().map(|known| (known.family, known.name, known.doc)).collect()
@@ -35,6 +35,6 @@ pub(crate) fn architectures() -> Vec<(&'static str, &'static str, &'static str)>
 fn with_note(peak: Result<f64, NoPeak>) -> (f64, Option<String>) {
     match peak {
         Ok(rate) => (rate, None),
-        Err(unknown) => (f64::NAN, Some(unknown.to_string())),
+        Err(reason) => (f64::NAN, Some(reason.to_string())),
     }
 }

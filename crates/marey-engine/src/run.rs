@@ -1,5 +1,5 @@
 //! `marey._engine.Run`: a run, and SQL over it.
-#![expect(clippy::needless_pass_by_value, reason = "what Python gives is converted into values")]
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 converts arguments into owned values")]
 
 use std::ffi::OsString;
 use std::mem::ManuallyDrop;
@@ -15,18 +15,18 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::answer::{Answer, interruptible};
-use crate::compared::Measured;
+use crate::comparison::Measured;
 use crate::error::{bad_query, not_exported, unreadable_foreign, unreadable_run};
 use crate::info::Info;
 
-/// Whether the run has spools that no table has the content of.
+/// Whether the run has spools that were not collected into its tables.
 #[pyfunction]
 pub(crate) fn needs_collecting(py: Python<'_>, path: PathBuf) -> PyResult<bool> {
     let needs = py.detach(|| marey_store::needs_collecting(&path));
     needs.map_err(unreadable_run)
 }
 
-/// Make a run of files of other formats at a path where nothing is; what was lost, each in a line.
+/// Import files of other formats as a new run at `out`; returns warnings about losses.
 #[pyfunction]
 pub(crate) fn import_files(
     py: Python<'_>,
@@ -38,8 +38,8 @@ pub(crate) fn import_files(
     Ok(marey::import_warnings(&imported.map_err(unreadable_foreign)?))
 }
 
-/// A run, opened for questions: a folder, the file that `marey pack` makes of one, or a file of
-/// another format.
+/// A run that is open for queries: a folder, a file packed by `marey pack`, or a file of another
+/// format.
 ///
 /// Several threads may use it at once.
 #[pyclass(module = "marey._engine", frozen)]
@@ -64,7 +64,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if self.process_id != process::id() {
-            // The threads that it would end did not come along with the fork.
+            // The database would join its threads, which a fork does not copy.
             let _leaked = ManuallyDrop::new(Arc::clone(&self.database));
         }
     }
@@ -72,7 +72,7 @@ impl Drop for Run {
 
 #[pymethods]
 impl Run {
-    /// Open a run, and collect what has not been, or import a file; `memory_limit` is in bytes.
+    /// Open a run and collect its spools, or import a file; `memory_limit` is in bytes.
     #[staticmethod]
     #[pyo3(signature = (path, memory_limit=None, threads=None))]
     fn open(
@@ -89,26 +89,26 @@ impl Run {
         Ok(Self { database, limits, process_id: process::id(), path, warnings })
     }
 
-    /// Answer a query; of more than `max_rows` rows, the first ones.
+    /// Run a query; returns at most the first `max_rows` rows.
     #[pyo3(signature = (query, max_rows=None))]
     fn sql(&self, py: Python<'_>, query: &str, max_rows: Option<u64>) -> PyResult<Answer> {
         let database = self.database()?;
         let rows = py.detach(|| database.query(query, max_rows));
-        Answer::of(py, rows.map_err(|error| bad_query(&error))?, self.limits.memory_bytes)
+        Answer::collect(py, rows.map_err(|error| bad_query(&error))?, self.limits.memory_bytes)
     }
 
-    /// What rules find, what matters most first.
+    /// The findings of all rules, the most severe first.
     fn findings(&self, py: Python<'_>, thresholds: Vec<(String, f64)>) -> PyResult<Answer> {
-        let thresholds = set(&thresholds)?;
+        let thresholds = thresholds_from(&thresholds)?;
         let questions = Questions::new(self.database()?);
         let find = || {
             let found = findings(&questions, &thresholds).map_err(|error| bad_query(&error))?;
-            Ok(Answer::of_batch(table::of_findings(&found).batch()))
+            Ok(Answer::from_batch(table::findings(&found).batch()))
         };
         interruptible(py, find, || questions.cancel())
     }
 
-    /// The numbers that runs are compared by.
+    /// The numbers of the run for comparisons.
     fn measured(&self, py: Python<'_>) -> PyResult<Measured> {
         let questions = Questions::new(self.database()?);
         let name = self.path.to_string_lossy().into_owned();
@@ -119,28 +119,29 @@ impl Run {
         interruptible(py, measure, || questions.cancel())
     }
 
-    /// Names of the tables and views that need no schema before them.
+    /// Names of the tables and views in the default schema.
     #[staticmethod]
     fn tables() -> Vec<&'static str> {
         TableName::all().filter(|table| table.schema == "main").map(|table| table.name).collect()
     }
 
-    /// Bytes of spools that the tables do not have, because nothing can be written there.
+    /// Bytes of spools that could not be collected because the folder is read-only.
     fn uncollected_bytes(&self) -> u64 {
         self.database.run().uncollected_bytes()
     }
 
-    /// What was lost of a file of another format, each in a line.
+    /// Warnings about losses of the import, if the run is a file of another format.
     fn warnings(&self) -> Vec<String> {
         self.warnings.clone()
     }
 
-    /// What the manifest says.
+    /// The manifest.
     fn info(&self) -> Info<'_> {
         Info::of(self.database.run(), &self.path)
     }
 
-    /// Write the run as files of another format; these, and what they cannot hold, each in a line.
+    /// Write the run as files of another format; returns the files, and warnings about what they
+    /// lack.
     #[pyo3(signature = (out, format=None, start=None, end=None, steps=None, ranks=None))]
     #[expect(clippy::too_many_arguments, reason = "each is an option of its caller")]
     fn export(
@@ -153,7 +154,7 @@ impl Run {
         steps: Option<(u32, u32)>,
         ranks: Option<Vec<u32>>,
     ) -> PyResult<(Vec<OsString>, Vec<String>)> {
-        let unknown = |name| PyValueError::new_err(format!("there is no format {name:?}"));
+        let unknown = |name| PyValueError::new_err(format!("unknown format {name:?}"));
         let format = format.map(|name| parse_format(name).ok_or_else(|| unknown(name)));
         let span = match steps {
             Some((first, last)) => Span::Steps { first, last },
@@ -181,7 +182,7 @@ pub(crate) fn sections() -> Vec<(&'static str, &'static str)> {
     section::ALL.iter().map(|section| (section.name, section.sql)).collect()
 }
 
-fn set(settings: &[(String, f64)]) -> PyResult<Thresholds> {
+fn thresholds_from(settings: &[(String, f64)]) -> PyResult<Thresholds> {
     let mut thresholds = Thresholds::default();
     for (name, value) in settings {
         let set = thresholds.set(name, *value);
@@ -192,7 +193,7 @@ fn set(settings: &[(String, f64)]) -> PyResult<Thresholds> {
 
 fn moment(text: Option<&str>) -> PyResult<Option<Moment>> {
     let parse = |text: &str| {
-        text.parse().map_err(|why| PyValueError::new_err(format!("{text:?} is {why}")))
+        text.parse().map_err(|why| PyValueError::new_err(format!("invalid time {text:?}: {why}")))
     };
     text.map(parse).transpose()
 }
@@ -211,8 +212,10 @@ fn limits(memory_bytes: Option<usize>, threads: Option<usize>) -> PyResult<Limit
     let limits = marey::limits(memory_bytes, threads);
     let limits = limits.map_err(|failure| PyValueError::new_err(failure.message))?;
     match limits {
-        Limits { memory_bytes: 0, .. } => Err(PyValueError::new_err("memory_limit is 0 bytes")),
-        Limits { threads: 0, .. } => Err(PyValueError::new_err("threads is 0")),
+        Limits { memory_bytes: 0, .. } => {
+            Err(PyValueError::new_err("memory_limit must be at least 1 byte"))
+        }
+        Limits { threads: 0, .. } => Err(PyValueError::new_err("threads must be at least 1")),
         limits => Ok(limits),
     }
 }

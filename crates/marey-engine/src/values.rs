@@ -1,4 +1,4 @@
-//! Arrow's columns as lists of Python values.
+//! Conversion of Arrow columns to lists of Python values.
 
 use arrow::array::{Array, AsArray, StructArray};
 use arrow::compute;
@@ -9,8 +9,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-/// The values of a column: numbers, flags, texts, bytes, lists, dicts of a structure's fields, and
-/// `None`. A value of any other type, such as a date, is its text.
+/// The values of a column: numbers, booleans, strings, bytes, lists, dicts for structs, and `None`.
+/// A value of any other type, such as a date, is formatted as a string.
 pub(crate) fn to_python<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bound<'py, PyList>> {
     let column = compute::cast(column, &widest(column.data_type())).map_err(unreadable)?;
     match column.data_type() {
@@ -30,7 +30,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bo
     }
 }
 
-/// The type that stands for its kind in `to_python`.
+/// The widest type of the same kind, of which `to_python` handles one each.
 fn widest(kind: &DataType) -> DataType {
     match kind {
         _ if kind.is_signed_integer() => DataType::Int64,
@@ -74,7 +74,7 @@ fn texts<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bound<'py, PyList
     PyList::new(py, rows.collect::<PyResult<Vec<_>>>()?)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
+#[expect(clippy::needless_pass_by_value, reason = "the signature that `map_err` needs")]
 fn unreadable(error: ArrowError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use marey_model::loss::LossCause;
-use marey_store::{Assembler, BriefFiles, NewProcess, Run, StoreError, temp_dir};
+use marey_store::{Assembler, NewProcess, Run, StoreError, TemporaryFiles, temp_dir};
 use tempfile::TempDir;
 use thiserror::Error;
 
@@ -197,14 +197,14 @@ pub fn import(
 
 /// Makes a run of a file that lasts as long as it is open. `read_bytes` grows as the file is read.
 pub fn open(file: &Path, read_bytes: &Arc<AtomicU64>) -> Result<TemporaryRun, ImportError> {
-    let run = Assembler::brief(&temp_dir());
+    let run = Assembler::temporary(&temp_dir());
     Ok(read(file, run, read_bytes)?.open(None)?)
 }
 
 /// Makes a run of content of a format and forgets it: for fuzzing.
 #[cfg(fuzzing)]
 pub fn fuzz_import(format: Format, content: &[u8]) {
-    let mut import = Import::new(Assembler::brief(&temp_dir()), "fuzz");
+    let mut import = Import::new(Assembler::temporary(&temp_dir()), "fuzz");
     let content = io::Cursor::new(content.to_vec());
     let mut input = Input::new(content).expect("threads can be made");
     match read_content(format, &mut input, &mut import) {
@@ -255,10 +255,10 @@ fn into_folder(
         return Ok(read(file, Assembler::new(folder), read_bytes)?.finish()?);
     }
     // There may be more of them than a process may have files open.
-    let shared = BriefFiles::new(folder);
+    let shared = TemporaryFiles::new(folder);
     let mut pending = on_all_cores(files.len(), |n| {
-        let mut pending = read(&files[n], Assembler::brief_in(&shared), read_bytes)?;
-        pending.import.run.rest()?;
+        let mut pending = read(&files[n], Assembler::temporary_in(&shared), read_bytes)?;
+        pending.import.run.spill()?;
         Ok(pending)
     })?;
     let shifts = aligned(&mut pending);

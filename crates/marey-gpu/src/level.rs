@@ -1,14 +1,15 @@
-//! How devices are recorded in this process, and why so.
+//! Selection of how devices are recorded in this process.
 //!
-//! A process that was forked after its parent has started the driver cannot use CUDA. So, unless a
-//! program asks for a backend by name, nothing is started here before the program uses CUDA itself: if
-//! it does already, at once, else when the driver tells so ([`driver_starts`]), before the first launch.
+//! A process that is forked after its parent has initialised the driver cannot use CUDA. So unless
+//! a program requests a backend by name, nothing here initialises the driver before the program
+//! does: recording begins at once if the driver is already initialised, else during its
+//! initialisation ([`on_driver_start`]), before the first launch.
 
 use crate::cupti::driver::Driver;
 use crate::cupti::interfaces::Interfaces;
 use crate::cupti::library::Library;
 use crate::cupti::search::Hints;
-use crate::cupti::session::{self, Wanted};
+use crate::cupti::session::{self, Options};
 use crate::cupti::unavailable::Unavailable;
 use crate::nvml;
 use marey_record::device::{Flush, Source};
@@ -17,47 +18,47 @@ use std::any::Any;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is asked for.
+/// A request to record devices.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Whether the caller named the backend: then the driver is started if it must be.
+    /// Whether the caller named the backend. The driver is then initialised if necessary.
     pub is_required: bool,
-    /// Whether single activities are kept, and not only sums of kernels.
+    /// Whether to record single activities, in addition to sums of kernels.
     pub keeps_activities: bool,
-    /// The interfaces of CUDA whose every call is kept, where single activities are.
+    /// CUDA interfaces of which to record every call, along with single activities.
     pub calls: Interfaces,
-    /// Where libraries lie.
+    /// Where to search for libraries.
     pub hints: Hints,
 }
 
 impl Request {
-    fn wanted(&self) -> Wanted {
-        Wanted { activities: self.keeps_activities, calls: self.calls }
+    fn options(&self) -> Options {
+        Options { activities: self.keeps_activities, calls: self.calls }
     }
 }
 
 /// How devices are recorded.
 #[derive(Clone, Debug, Default)]
 pub enum Level {
-    /// Nobody has asked.
+    /// Recording was not requested.
     #[default]
     Idle,
-    /// As soon as the program uses CUDA.
+    /// Recording begins when the program initialises CUDA.
     Waiting(Request),
-    /// By CUPTI; the text says which.
+    /// Recording by CUPTI; the text describes the library.
     Cupti(String),
-    /// Not at all.
+    /// Only the host side is recorded.
     Host(Unavailable),
 }
 
-/// Held by whoever begins or ends anything here: NVML's locks are taken under it, and a fork that waits
-/// for it waits for them.
+/// Current level. The lock is held while recording begins or ends; NVML's locks are taken under it,
+/// and a fork waits for it.
 static LEVEL: Mutex<Level> = Mutex::new(Level::Idle);
 
-/// The thread that begins CUPTI after the driver's start, where it could not begin within it.
+/// Thread that starts CUPTI after the driver's initialisation, if CUPTI could not start during it.
 static STARTER: Worker = Worker::new("marey-gpu-start", begin_late);
 
-/// All sources of devices, as the recorder sees them.
+/// All device sources, as an interface for the recorder.
 #[derive(Debug)]
 struct Devices;
 
@@ -77,51 +78,51 @@ impl Source for Devices {
         *level = Level::Idle;
     }
 
-    fn hold(&self) -> Box<dyn Any> {
-        Box::new((lock(), session::hold()))
+    fn lock_for_fork(&self) -> Box<dyn Any> {
+        Box::new((lock(), session::lock_for_fork()))
     }
 
     fn begin_child(&self) {
         if !matches!(mem::take(&mut *lock()), Level::Idle) {
-            device::note(NOTE, "a process that was forked: the host side only");
+            device::note(NOTE_KEY, "forked process: host side only");
         }
         session::begin_child();
     }
 }
 
-/// The key under which profiles and runs say how devices were recorded.
-const NOTE: &str = "gpu";
+/// Key of the note in profiles and runs that describes how devices were recorded.
+const NOTE_KEY: &str = "gpu";
 
-/// Locks, known to the recorder, which has forks wait.
+/// Locks the level, after registering the source with the recorder, which locks it around forks.
 fn lock() -> MutexGuard<'static, Level> {
     device::set_source(&Devices);
     LEVEL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How devices are recorded now.
+/// Returns how devices are recorded now.
 pub fn level() -> Level {
     lock().clone()
 }
 
-/// Says how devices are recorded, where that is not by what is here.
+/// Records how devices are recorded by a source outside this crate.
 pub fn note(text: &str) {
-    device::note(NOTE, text);
+    device::note(NOTE_KEY, text);
 }
 
-/// Has devices recorded from now on, or from when the program uses CUDA. Fails only where the backend is
-/// required; else [`level`] tells why there is none.
+/// Begins recording devices, or waits for the program to initialise CUDA. Fails only if the backend
+/// is required; otherwise [`level`] contains the reason why there is none.
 pub fn start(request: &Request) -> Result<(), Unavailable> {
     let mut level = lock();
     if request.keeps_activities {
-        // Counters come beside what CUPTI tells, and without it; their state says why not.
+        // Device counters do not depend on CUPTI; their own note contains the reason if they fail.
         drop(nvml::start());
     }
     if !request.is_required && !Driver::is_started() {
         let mut request = request.clone();
         match &*level {
-            // What a session waits for, another does not take away.
+            // A request of an earlier session stays valid.
             Level::Waiting(earlier) => request.keeps_activities |= earlier.keeps_activities,
-            _ => device::note(NOTE, "the program had not used CUDA"),
+            _ => device::note(NOTE_KEY, "the program had not used CUDA"),
         }
         *level = Level::Waiting(request);
         return Ok(());
@@ -133,56 +134,59 @@ pub fn start(request: &Request) -> Result<(), Unavailable> {
     }
 }
 
-/// Begins to record; `more` ends the note where that is by CUPTI.
-fn begin(request: &Request, more: &str) -> Level {
-    match api::in_library(|| session::start(&request.hints, request.wanted())) {
-        Ok(library) => begun(library, more),
+/// Begins recording. `suffix` is appended to the note if CUPTI is used.
+fn begin(request: &Request, suffix: &str) -> Level {
+    match api::in_library(|| session::start(&request.hints, request.options())) {
+        Ok(library) => cupti_level(library, suffix),
         Err(reason) => {
-            device::note(NOTE, format!("host only: {reason}; {}", reason.hint()));
+            device::note(NOTE_KEY, format!("host only: {reason}; {}", reason.hint()));
             Level::Host(reason)
         }
     }
 }
 
-/// Returns the level of recording by this library, and notes it with `more` at the end.
-fn begun(library: &Library, more: &str) -> Level {
+/// Returns the level of recording by this library, after writing the note with `suffix`.
+fn cupti_level(library: &Library, suffix: &str) -> Level {
     let (path, version) = (library.path.display(), library.api_version);
-    let beside = if session::is_beside_others() { ", beside other tools" } else { "" };
-    let text = format!("CUPTI {version}, {path}{beside}{more}");
-    device::note(NOTE, text.clone());
+    let shared = if session::is_shared() { ", beside other tools" } else { "" };
+    let text = format!("CUPTI {version}, {path}{shared}{suffix}");
+    device::note(NOTE_KEY, text.clone());
     Level::Cupti(text)
 }
 
-/// The driver is being started, on this thread, which holds its locks and perhaps ours. CUPTI begins at once
-/// where that can be, so that no launch is missed; else on another thread, which waits for both.
-pub fn driver_starts() {
-    if api::is_live() && !begin_within_start() {
+/// Called while the driver is being initialised, on the thread that does so, which holds the
+/// driver's locks and possibly ours. CUPTI starts at once if possible, so that no launch is missed,
+/// else on another thread that waits for the locks.
+pub fn on_driver_start() {
+    if api::is_live() && !begin_during_driver_start() {
         api::start_source(&STARTER);
     }
 }
 
-/// Begins without waiting for anybody who may wait for this thread. Returns whether that was possible.
-fn begin_within_start() -> bool {
+/// Begins recording without waiting for locks whose owners may wait for this thread. Returns
+/// whether that succeeded.
+fn begin_during_driver_start() -> bool {
     let Ok(mut level) = LEVEL.try_lock() else { return false };
     let Level::Waiting(request) = &*level else { return false };
-    let start = || session::start_within_start(&request.hints, request.wanted());
-    let begun = api::in_library(start).map(|library| begun(library, ""));
-    let has_begun = begun.is_some();
-    if let Some(begun) = begun {
-        *level = begun;
+    let start = || session::start_during_driver_start(&request.hints, request.options());
+    let started = api::in_library(start).map(|library| cupti_level(library, ""));
+    let has_started = started.is_some();
+    if let Some(started) = started {
+        *level = started;
     }
-    has_begun
+    has_started
 }
 
-/// Added to the note where the program may have launched something before.
-const LATE: &str = "; it began after the driver, and what was launched before it is missing";
+/// Appended to the note if launches may have preceded the start of recording.
+const LATE_START_SUFFIX: &str =
+    "; recording began after the driver was initialised, earlier launches are missing";
 
 fn begin_late() {
     let mut level = lock();
-    // The session may have ended meanwhile.
+    // The session may have ended since the thread was started.
     if let Level::Waiting(request) = &*level
         && api::is_live()
     {
-        *level = begin(&request.clone(), LATE);
+        *level = begin(&request.clone(), LATE_START_SUFFIX);
     }
 }

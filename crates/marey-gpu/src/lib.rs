@@ -1,15 +1,15 @@
-//! GPU sources: what devices do, told to the recorder from inside the profiled process.
+//! GPU data sources of the recorder, inside the profiled process: CUPTI, NVML and NVTX.
 //!
-//! Each vendor's library is found at run time, by `dlopen`; none is needed to build, and a machine
-//! without one records the host side. What a source sees goes to `marey-record`, which knows where
-//! it belongs.
+//! Each vendor library is loaded at run time by `dlopen`. None is needed to build; without them,
+//! only the host side is recorded. The sources deliver events to `marey-record`, which attributes
+//! them to sessions and contexts.
 //!
 //! **Callers.** Only `marey-capi`, which is `libmarey.so`.
 //!
-//! **Constraints.** A callback of a vendor's library takes no lock that anybody holds while calling
-//! that library, allocates nothing on its common path, and lets no panic out. Nothing that was
-//! loaded is unloaded. No header of a vendor is part of this crate: layouts are declared here by
-//! hand, as offsets, and compared with the vendor's headers by `cargo xtask layout`. No tokio, no Arrow.
+//! **Constraints.** A callback of a vendor library takes no lock that is held around calls of that
+//! library, does not allocate on the fast path, and does not unwind. Loaded libraries are never
+//! unloaded. The crate contains no vendor header: layouts are tables of offsets, which `cargo xtask
+//! layout` compares with the vendor's headers. No tokio, no Arrow.
 
 pub mod cupti;
 pub mod level;

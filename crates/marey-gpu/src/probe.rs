@@ -1,31 +1,31 @@
-//! What there is to record devices with, for who asks before recording: `marey doctor`.
+//! Queries about the available drivers and libraries, for `marey doctor`.
 //!
-//! An answer is rows of fields between tabs, the first of which names the row. Finding it out loads
-//! and starts what the vendors made, so each question is for a process of its own: one that dies is an
-//! answer too.
+//! An answer is a list of rows with tab-separated fields, of which the first is the name of the
+//! row. Each query loads and initialises vendor libraries, so it runs in a process of its own: a
+//! crash is an answer too.
 
 use crate::cupti::driver::Driver;
-use crate::cupti::library::{Examined, Refusal, examine, listed};
-use crate::cupti::search::{Hints, Place, Source};
-use crate::cupti::subscription::try_out;
+use crate::cupti::library::{Examined, Refusal, examine, search_locations};
+use crate::cupti::search::{Hints, Location, Source};
+use crate::cupti::subscription::try_subscribe;
 use crate::cupti::unavailable::{Step, Unavailable};
 use crate::nvml;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-/// What can be asked.
+/// A query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// The driver, its devices, and where libraries of CUPTI may lie.
+    /// The driver, its devices, and the candidates for libcupti.
     Driver,
-    /// Whether the libcupti of this path can be used, and would be let in.
+    /// Whether the libcupti with this path is usable and accepts a subscriber.
     Library(PathBuf),
     /// NVML and its devices.
     Nvml,
 }
 
 impl Question {
-    /// `driver`, `library PATH` or `nvml`.
+    /// Parses `driver`, `library PATH` or `nvml`.
     pub fn parse(text: &str) -> Option<Self> {
         match text.split_once(' ').unwrap_or((text, "")) {
             ("driver", "") => Some(Self::Driver),
@@ -35,15 +35,17 @@ impl Question {
         }
     }
 
-    /// The answer:
+    /// Returns the rows of the answer:
     ///
-    /// - of the driver, `driver` (CUDA version) or `unavailable` (step, code, reason, mend); a `device`
-    ///   each (number, name, compute capability, multiprocessors, bytes, uuid); a `library` each (path,
-    ///   how it is found);
-    /// - of a library, `library` (path, API version, CUDA version), and with a driver `free` (1 if other tools
-    ///   can record at the same time) or `unavailable`; or `refused` (kind, reason); or nothing for a name that the loader does not know;
-    /// - of NVML, `nvml` (library, driver's version, its own), a `device` each (number, name, bytes,
-    ///   whether it has GPM, uuid) or `silent` (number, reason); or `unavailable` as above.
+    /// - for the driver: `driver` (CUDA version) or `unavailable` (step, code, reason, remedy); a
+    ///   `device` per device (number, name, compute capability, multiprocessors, bytes, UUID); a
+    ///   `library` per candidate (path, source);
+    /// - for a library: `library` (path, API version, CUDA version), and with a driver `free` (1 if
+    ///   other tools can record at the same time) or `unavailable`; or `refused` (kind, reason); or
+    ///   nothing for a name unknown to the loader;
+    /// - for NVML: `nvml` (library, driver version, NVML version), and per device a `device`
+    ///   (number, name, bytes, whether it supports GPM, UUID) or `silent` (number, reason); or
+    ///   `unavailable` as above.
     pub fn answer(&self, hints: &Hints) -> String {
         let mut rows = Rows(String::new());
         match self {
@@ -55,7 +57,7 @@ impl Question {
     }
 }
 
-/// Rows, one a line.
+/// Rows, one per line.
 struct Rows(String);
 
 impl Rows {
@@ -71,7 +73,7 @@ impl Rows {
     fn add_unavailable(&mut self, reason: &Unavailable) {
         let step = match reason.step() {
             Step::Driver if matches!(reason, Unavailable::NoDriver { .. }) => "driver",
-            // One that lacks a function is there, and does not start.
+            // A driver that lacks a function is installed, but cannot be initialised.
             Step::Driver | Step::Init => "init",
             Step::Device => "device",
             Step::Library => "library",
@@ -82,7 +84,7 @@ impl Rows {
     }
 }
 
-/// A value, or nothing.
+/// An optional field.
 struct Maybe<T>(Option<T>);
 
 impl<T: Display> Display for Maybe<T> {
@@ -95,48 +97,49 @@ fn driver(rows: &mut Rows, hints: &Hints) {
     match Driver::get() {
         Ok(driver) => {
             rows.add("driver", &[&driver.version]);
-            for one in driver.devices() {
-                let about: [&dyn Display; 6] = [
-                    &one.ordinal,
-                    &one.name,
-                    &one.arch,
-                    &one.num_sms,
-                    &one.total_memory,
-                    &one.uuid,
+            for device in driver.devices() {
+                let properties: [&dyn Display; 6] = [
+                    &device.ordinal,
+                    &device.name,
+                    &device.arch,
+                    &device.num_sms,
+                    &device.total_memory,
+                    &device.uuid,
                 ];
-                rows.add("device", &about);
+                rows.add("device", &properties);
             }
         }
         Err(reason) => rows.add_unavailable(&reason),
     }
-    for place in listed(hints) {
-        rows.add("library", &[&place.path.display(), &place.source.name()]);
+    for location in search_locations(hints) {
+        rows.add("library", &[&location.path.display(), &location.source.name()]);
     }
 }
 
 fn library(rows: &mut Rows, hints: &Hints, path: &Path) {
-    let known = listed(hints).into_iter().find(|place| place.path == path);
-    // A copy that the program will have loaded lies where nobody looks.
-    let place = known.unwrap_or_else(|| Place { path: path.to_owned(), source: Source::Named });
-    match examine(&place) {
+    let known = search_locations(hints).into_iter().find(|location| location.path == path);
+    // A copy that the program will load itself may be outside all search locations.
+    let location =
+        known.unwrap_or_else(|| Location { path: path.to_owned(), source: Source::Named });
+    match examine(&location) {
         None => {}
-        Some(Err(refusal)) => rows.add("refused", &[&kind_of(&refusal), &refusal]),
+        Some(Err(refusal)) => rows.add("refused", &[&refusal_kind(&refusal), &refusal]),
         Some(Ok(Examined { path, library: None })) => {
             rows.add("library", &[&path.display(), &"", &""]);
         }
         Some(Ok(Examined { path, library: Some(library) })) => {
             let version = library.api_version;
             rows.add("library", &[&path.display(), &version, &cuda_version(version)]);
-            // As a session has it, which keeps its library.
-            match try_out(Box::leak(Box::new(library))) {
-                Ok(is_beside_others) => rows.add("free", &[&u32::from(is_beside_others)]),
+            // Leaked, because a session also keeps its library for the lifetime of the process.
+            match try_subscribe(Box::leak(Box::new(library))) {
+                Ok(is_shared) => rows.add("free", &[&u32::from(is_shared)]),
                 Err(reason) => rows.add_unavailable(&reason),
             }
         }
     }
 }
 
-const fn kind_of(refusal: &Refusal) -> &'static str {
+const fn refusal_kind(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::Missing => "missing",
         Refusal::NotLoadable(_) => "not_loadable",
@@ -147,7 +150,7 @@ const fn kind_of(refusal: &Refusal) -> &'static str {
     }
 }
 
-/// The release of CUDA that an API version belongs to, as far as the number tells.
+/// Returns the CUDA release of an API version, as precisely as the number allows.
 fn cuda_version(api_version: u32) -> String {
     match api_version {
         100_000.. => format!("{}.{}", api_version / 10_000, api_version / 100 % 100),
@@ -169,11 +172,14 @@ fn devices_of_nvml(rows: &mut Rows) {
     };
     rows.add("nvml", &[&found.library, &Maybe(found.driver_version), &Maybe(found.nvml_version)]);
     for device in found.devices {
-        match device.about {
-            Ok(about) => {
-                let bytes = Maybe(about.memory_bytes);
-                let has_gpm = u32::from(about.has_gpm);
-                rows.add("device", &[&device.index, &about.name, &bytes, &has_gpm, &about.uuid]);
+        match device.properties {
+            Ok(properties) => {
+                let bytes = Maybe(properties.memory_bytes);
+                let has_gpm = u32::from(properties.has_gpm);
+                rows.add(
+                    "device",
+                    &[&device.index, &properties.name, &bytes, &has_gpm, &properties.uuid],
+                );
             }
             Err(reason) => rows.add("silent", &[&device.index, &reason]),
         }
@@ -185,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_are_words_and_a_path() {
+    fn questions_are_parsed() {
         let path = "/a folder/libcupti.so".into();
         assert_eq!(Question::parse("driver"), Some(Question::Driver));
         assert_eq!(Question::parse("library /a folder/libcupti.so"), Some(Question::Library(path)));
@@ -196,14 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn a_field_keeps_to_its_place() {
+    fn control_characters_do_not_split_fields() {
         let mut rows = Rows(String::new());
         rows.add("row", &[&"a\tb\nc", &Maybe(None::<u32>), &3]);
         assert_eq!(rows.0, "row\ta b c\t\t3\n");
     }
 
     #[test]
-    fn the_release_of_a_version_is_told_as_far_as_it_is_known() {
+    fn the_release_is_derived_from_the_version() {
         let releases = [18, 28, 130_001, 130_100, 130_201, 130_500].map(cuda_version);
         assert_eq!(releases, ["12", "12", "13.0", "13.1", "13.2", "13.5"]);
     }

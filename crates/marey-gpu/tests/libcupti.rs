@@ -1,15 +1,15 @@
-//! The libcupti of the wheels that are installed here, without asking for a device.
+//! The libcupti of the installed wheels, without a device.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use marey_gpu::cupti::driver::Driver;
-use marey_gpu::cupti::library::{Refusal, examine, listed, open};
+use marey_gpu::cupti::library::{Refusal, examine, open, search_locations};
 use marey_gpu::cupti::search::{Hints, Source};
 use marey_gpu::cupti::unavailable::Step;
 
-/// The folders of the interpreter that the tests use, in which packages may lie.
-#[expect(clippy::disallowed_methods, reason = "nobody sets a variable in a test")]
+/// Returns the package search path of the interpreter that the tests use.
+#[expect(clippy::disallowed_methods, reason = "no other thread sets variables in this test")]
 fn python_paths() -> Vec<PathBuf> {
     let python = std::env::var_os("MAREY_TEST_PYTHON").unwrap_or_else(|| "python3".into());
     let script = "import sys; print('\\n'.join(sys.path))";
@@ -19,12 +19,12 @@ fn python_paths() -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_library_of_a_wheel_is_found_and_refused_for_want_of_a_device_alone() {
+fn the_library_of_a_wheel_is_usable_except_for_the_missing_device() {
     let hints = Hints { python_paths: python_paths(), ..Hints::default() };
-    let places = listed(&hints);
+    let places = search_locations(&hints);
     if !places.iter().any(|place| matches!(place.source, Source::Wheel | Source::Triton)) {
         eprintln!(
-            "skipped: the interpreter has no wheel with a libcupti; set MAREY_TEST_PYTHON to one that has"
+            "skipped: the interpreter has no wheel with libcupti; set MAREY_TEST_PYTHON to another one"
         );
         return;
     }
@@ -37,15 +37,15 @@ fn the_library_of_a_wheel_is_found_and_refused_for_want_of_a_device_alone() {
 
     match (Driver::get(), open(&hints)) {
         (Ok(_), Ok(library)) => {
-            let taken = usable.next().expect("one can be used");
+            let taken = usable.next().expect("one is usable");
             assert_eq!(Some(library.api_version), taken.library.as_ref().map(|it| it.api_version));
         }
         (Err(no_driver), Err(refusal)) => {
             assert_eq!(no_driver, refusal);
             assert!(refusal.step() < Step::Library, "{refusal}");
             assert!(!refusal.hint().is_empty());
-            assert!(usable.all(|one| one.library.is_none()), "asked without a driver");
+            assert!(usable.all(|one| one.library.is_none()), "queried without a driver");
         }
-        other => panic!("a driver without a libcupti, or the other way round: {other:?}"),
+        other => panic!("a driver without libcupti, or libcupti without a driver: {other:?}"),
     }
 }

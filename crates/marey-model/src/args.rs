@@ -1,8 +1,8 @@
-//! The arguments of events: a text that many events share, and the numbers that each has for itself.
+//! Arguments of events, split into a template that many events share and the numbers of each event.
 //!
-//! Events of foreign traces carry JSON objects, of which most differ in a few whole numbers only.
-//! [`NewArgs`] puts `#` in place of those, so the text that is left is stored once; [`fill`] puts an
-//! event's object together again.
+//! Events of imported traces carry JSON objects, most of which differ only in a few integers.
+//! [`NewArgs`] replaces integers by the placeholder `#`, so each template is stored once; [`fill`]
+//! restores the object.
 //!
 //! ```
 //! use marey_model::args::{NewArgs, fill};
@@ -11,54 +11,54 @@
 //! args.int("Ev Idx", 7);
 //! args.json("Input Dims", "[[5, 128]]");
 //! args.text("why", "#1");
-//! assert_eq!(args.text_with_gaps(), r##"{"Ev Idx":#,"Input Dims":[[5, 128]],"why":"#1"}"##);
+//! assert_eq!(args.template(), r##"{"Ev Idx":#,"Input Dims":[[5, 128]],"why":"#1"}"##);
 //!
 //! let mut json = String::new();
-//! fill(&args.text_with_gaps(), args.numbers(), &mut json);
+//! fill(&args.template(), args.numbers(), &mut json);
 //! assert_eq!(json, r##"{"Ev Idx":7,"Input Dims":[[5, 128]],"why":"#1"}"##);
 //! ```
 
 use std::fmt::Write as _;
 
-/// Stands for a number that each event has for itself; outside of texts no JSON has it.
-const GAP: char = '#';
+/// Placeholder of an integer. Outside of strings, `#` does not occur in JSON.
+const PLACEHOLDER: char = '#';
 
-/// The arguments of an event in the making.
+/// A builder of the arguments of an event.
 #[derive(Clone, Debug, Default)]
 pub struct NewArgs {
-    /// The object so far, without its last brace.
+    /// The template so far, without its closing brace.
     text: String,
     numbers: Vec<i64>,
 }
 
 impl NewArgs {
-    /// Makes it empty.
+    /// Removes all arguments.
     pub fn clear(&mut self) {
         self.text.clear();
         self.numbers.clear();
     }
 
-    /// Whether nothing was added.
+    /// Whether there are no arguments.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// Adds a whole number that most events have another one of.
+    /// Adds an integer, as a placeholder.
     pub fn int(&mut self, key: &str, value: i64) {
         self.key(key);
-        self.text.push(GAP);
+        self.text.push(PLACEHOLDER);
         self.numbers.push(value);
     }
 
-    /// Adds a text.
+    /// Adds a string.
     pub fn text(&mut self, key: &str, value: &str) {
         self.key(key);
         quote(value, &mut self.text);
     }
 
-    /// Adds a value that is valid JSON already.
+    /// Adds a value that is already valid JSON.
     pub fn json(&mut self, key: &str, value: &str) {
-        if let Some(number) = whole_number(value) {
+        if let Some(number) = canonical_integer(value) {
             self.int(key, number);
         } else {
             self.key(key);
@@ -66,42 +66,43 @@ impl NewArgs {
         }
     }
 
-    /// The same for a key in which nothing needs an escape.
+    /// Like [`Self::json`], for a key that needs no escaping.
     pub fn plain_json(&mut self, key: &str, value: &str) {
         self.text.reserve(key.len() + value.len() + ",\"\":".len());
         self.text.push_str(if self.text.is_empty() { "{\"" } else { ",\"" });
         self.text.push_str(key);
         self.text.push_str("\":");
-        match whole_number(value) {
+        match canonical_integer(value) {
             Some(number) => {
-                self.text.push(GAP);
+                self.text.push(PLACEHOLDER);
                 self.numbers.push(number);
             }
             None => self.text.push_str(value),
         }
     }
 
-    /// Adds a real number; one that is not finite becomes a text, as JSON has none.
+    /// Adds a floating-point number. Values that are not finite become strings, because JSON cannot
+    /// represent them.
     pub fn real(&mut self, key: &str, value: f64) {
         self.key(key);
         let quote = if value.is_finite() { "" } else { "\"" };
-        write!(self.text, "{quote}{value:?}{quote}").expect("texts take everything");
+        write!(self.text, "{quote}{value:?}{quote}").expect("writing to a string cannot fail");
     }
 
-    /// The object as JSON with a `#` for each number.
-    pub fn text_with_gaps(&self) -> String {
+    /// Returns the template: the object as JSON with a `#` for each integer.
+    pub fn template(&self) -> String {
         format!("{}}}", if self.is_empty() { "{" } else { &self.text })
     }
 
-    /// Calls `use_text` with what [`Self::text_with_gaps`] gives, without making a copy.
-    pub fn with_text<T>(&mut self, use_text: impl FnOnce(&str) -> T) -> T {
+    /// Calls `use_template` with the template, without copying it.
+    pub fn with_template<T>(&mut self, use_template: impl FnOnce(&str) -> T) -> T {
         self.text.push_str(if self.is_empty() { "{}" } else { "}" });
-        let result = use_text(&self.text);
+        let result = use_template(&self.text);
         self.text.truncate(self.text.len() - if self.text == "{}" { 2 } else { 1 });
         result
     }
 
-    /// The numbers, in the order of their gaps.
+    /// Returns the integers, in the order of their placeholders.
     pub fn numbers(&self) -> &[i64] {
         &self.numbers
     }
@@ -113,31 +114,33 @@ impl NewArgs {
     }
 }
 
-/// Appends a text as JSON, quotes around it.
+/// Appends a string as JSON, with quotes.
 pub fn quote(text: &str, out: &mut String) {
     out.push('"');
     let mut rest = text;
-    while let Some(at) = rest.bytes().position(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\')) {
-        out.push_str(&rest[..at]);
-        match rest.as_bytes()[at] {
+    while let Some(position) =
+        rest.bytes().position(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\'))
+    {
+        out.push_str(&rest[..position]);
+        match rest.as_bytes()[position] {
             b'"' => out.push_str("\\\""),
             b'\\' => out.push_str("\\\\"),
             b'\n' => out.push_str("\\n"),
             b'\t' => out.push_str("\\t"),
             b'\r' => out.push_str("\\r"),
-            control => write!(out, "\\u{control:04x}").expect("texts take everything"),
+            control => write!(out, "\\u{control:04x}").expect("writing to a string cannot fail"),
         }
-        rest = &rest[at + 1..];
+        rest = &rest[position + 1..];
     }
     out.push_str(rest);
     out.push('"');
 }
 
-/// A JSON number that is whole, fits 64 bits and is written in the one usual way: what is a gap of the
-/// text.
-pub fn whole_number(json: &str) -> Option<i64> {
-    /// So many digits fit in any case.
-    const SHORT: usize = 18;
+/// Parses an integer that fits into 64 bits and is written in canonical form: one that a
+/// placeholder can replace.
+pub fn canonical_integer(json: &str) -> Option<i64> {
+    /// Integers with this many digits always fit.
+    const MAX_SAFE_DIGITS: usize = 18;
     let (is_negative, digits) = match json.as_bytes() {
         [b'0'] => return Some(0),
         [b'-', digits @ ..] => (true, digits),
@@ -153,19 +156,19 @@ pub fn whole_number(json: &str) -> Option<i64> {
     if !is_number {
         return None;
     }
-    if digits.len() > SHORT {
+    if digits.len() > MAX_SAFE_DIGITS {
         return json.parse().ok();
     }
     Some(if is_negative { -size } else { size })
 }
 
-/// Appends the object of an event: the text with its numbers in the gaps. A gap without a number is
-/// `null`.
+/// Appends the arguments of an event: the template with its integers. A placeholder without a
+/// number becomes `null`.
 pub fn fill(text: &str, numbers: &[i64], json: &mut String) {
     fill_known(text, numbers.iter().copied().map(Some), json);
 }
 
-/// As [`fill`], with numbers of which some are not known: their gaps are `null`, too.
+/// Like [`fill`], with numbers that may be unknown: their placeholders become `null`.
 pub fn fill_known(text: &str, mut numbers: impl Iterator<Item = Option<i64>>, json: &mut String) {
     let (mut copied, mut is_text, mut is_escaped) = (0, false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -177,7 +180,9 @@ pub fn fill_known(text: &str, mut numbers: impl Iterator<Item = Option<i64>>, js
                 json.push_str(&text[copied..at]);
                 copied = at + 1;
                 match numbers.next().flatten() {
-                    Some(number) => write!(json, "{number}").expect("texts take everything"),
+                    Some(number) => {
+                        write!(json, "{number}").expect("writing to a string cannot fail");
+                    }
                     None => json.push_str("null"),
                 }
             }
@@ -192,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_usual_whole_numbers_are_gaps() {
+    fn only_canonical_integers_become_placeholders() {
         let cases = [
             ("0", true),
             ("-1", true),
@@ -205,26 +210,26 @@ mod tests {
             ("\"1\"", false),
             ("[1]", false),
         ];
-        for (json, is_gap) in cases {
+        for (json, is_placeholder) in cases {
             let mut args = NewArgs::default();
             args.json("k", json);
-            assert_eq!(args.numbers().len(), usize::from(is_gap), "{json}");
+            assert_eq!(args.numbers().len(), usize::from(is_placeholder), "{json}");
             let mut filled = String::new();
-            fill(&args.text_with_gaps(), args.numbers(), &mut filled);
+            fill(&args.template(), args.numbers(), &mut filled);
             assert_eq!(filled, format!("{{\"k\":{json}}}"));
         }
     }
 
     #[test]
-    fn texts_may_hold_anything() {
+    fn any_string_survives_a_round_trip() {
         let mut args = NewArgs::default();
-        assert_eq!(args.with_text(str::to_owned), "{}");
+        assert_eq!(args.with_template(str::to_owned), "{}");
         assert!(args.is_empty());
         args.text("a\"#\\", "\\\"#\n\u{1}é");
         args.int("n", i64::MIN);
         args.real("r", f64::NAN);
-        let text = args.with_text(str::to_owned);
-        assert_eq!(text, args.text_with_gaps());
+        let text = args.with_template(str::to_owned);
+        assert_eq!(text, args.template());
         let mut filled = String::new();
         fill(&text, args.numbers(), &mut filled);
         let expected = r##"{"a\"#\\":"\\\"#\n\u0001é","n":-9223372036854775808,"r":"NaN"}"##;
@@ -232,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_too_many_is_null() {
+    fn a_placeholder_without_a_number_is_null() {
         let mut filled = String::new();
         fill(r#"{"a":#,"b":#}"#, &[1], &mut filled);
         assert_eq!(filled, r#"{"a":1,"b":null}"#);

@@ -1,13 +1,13 @@
-//! The backends that a program may name when it starts a session.
+//! Backends that a program may name when it starts a session.
 
-/// A source of records about GPUs.
+/// A source of GPU records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backend {
     /// The name that `marey.start(backend=...)` takes.
     pub name: &'static str,
-    /// What it stands for, in a few words.
+    /// Description in a few words.
     pub doc: &'static str,
-    /// The driver's library, without which it cannot start.
+    /// The driver's library, required by the backend.
     pub library: &'static str,
 }
 
@@ -16,10 +16,10 @@ const CUDA: &str = "libcuda.so.1";
 /// Library of AMD's runtime.
 const HIP: &str = "libamdhip64.so";
 
-/// What is recorded when no backend is named.
+/// Description of the data recorded without a backend.
 pub const HOST_DOC: &str = "scopes, states, operators and metrics of the host";
 
-/// Every backend. None records in this version, which knows the host side only.
+/// Every backend.
 pub const ALL: [Backend; 5] = [
     Backend { name: "cupti", doc: "kernels on NVIDIA GPUs", library: CUDA },
     Backend {

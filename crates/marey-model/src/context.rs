@@ -1,30 +1,30 @@
-//! What a context node is: the kinds, and the names that mean something.
+//! Kinds of context nodes, and names with a special meaning.
 
 /// Name of the root node of every tree, as Proton writes it.
 pub const ROOT_NAME: &str = "ROOT";
 
-/// State under which kernels that only compute metadata run. Proton's readers drop such nodes.
+/// State under which kernels that only compute metadata run. Proton's readers drop its nodes.
 pub const METADATA_STATE: &str = "__proton_launch_metadata";
 
-/// Prefix of a metadata state that names the kernel it serves.
+/// Prefix of a metadata state that contains the name of the kernel.
 pub const METADATA_STATE_PREFIX: &str = "__proton_launch_metadata:";
 
 /// Name of the node that spans one training step.
 pub const STEP_NAME: &str = "step";
 
-/// Name of the node between the place that launches a graph and those that captured its kernels, as
-/// Proton writes it.
+/// Name of the node between the launch of a graph and the contexts that captured its kernels, as in
+/// Proton's files.
 pub const CAPTURED_AT: &str = "<captured_at>";
 
-/// What a context node stands for. The numbers are part of the C interface.
+/// Kind of a context node. The numbers are part of the C interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum NodeKind {
-    /// The top of a tree.
+    /// The root of a tree.
     Root = 0,
     /// A named region that a program entered.
     Scope = 1,
-    /// A label that is appended below the scopes while it is set.
+    /// A label appended below the scopes while it is active.
     State = 2,
     /// A call of a `torch.nn.Module`.
     Module = 3,
@@ -34,11 +34,11 @@ pub enum NodeKind {
     Frame = 5,
     /// One training step, closed by the optimizer.
     Step = 6,
-    /// A call of a device's runtime or driver, such as a launch.
+    /// A call of a device runtime or driver, such as a launch.
     Runtime = 7,
-    /// A kernel, below the place that launched it.
+    /// A kernel, below the node that launched it.
     Kernel = 8,
-    /// A moment that a program marked: it counts, and takes no time.
+    /// An instant that a program recorded: it has a count and no duration.
     Mark = 9,
 }
 
@@ -57,7 +57,7 @@ impl NodeKind {
         Self::Mark,
     ];
 
-    /// The kind with this number; a number that names none is a plain scope.
+    /// Returns the kind with this number; an unknown number is a plain scope.
     pub const fn from_u8(number: u8) -> Self {
         match number {
             0 => Self::Root,
@@ -73,7 +73,7 @@ impl NodeKind {
         }
     }
 
-    /// The word that files and tables use.
+    /// Returns the name used in files and tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Root => "root",
@@ -90,13 +90,13 @@ impl NodeKind {
     }
 }
 
-/// Where the path of a session's events comes from.
+/// Source of the context of a session's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ContextSource {
     /// The scopes that the program entered; new threads start from the main thread's stack.
     Shadow = 0,
-    /// The Python frames that are executing, then the scope.
+    /// The executing Python frames, then the scope.
     Python = 1,
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_survives_its_number() {
+    fn every_kind_survives_a_round_trip_through_its_number() {
         for kind in NodeKind::ALL {
             assert_eq!(NodeKind::from_u8(kind as u8), kind);
         }

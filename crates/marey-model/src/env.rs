@@ -1,57 +1,57 @@
-//! The environment variables, declared once. The reference page is generated from this table.
+//! Environment variables, declared once. The reference page is generated from this table.
 
-/// One environment variable.
+/// An environment variable.
 #[derive(Clone, Copy, Debug)]
 pub struct EnvVar {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// What holds when it is not set.
+    /// Description of the default.
     pub default: &'static str,
-    /// What it does, in a sentence or two.
+    /// Effect, in one or two sentences.
     pub doc: &'static str,
 }
 
-/// Turns everything into no-ops.
+/// Turns all of marey into no-ops.
 pub const DISABLE: &str = "MAREY_DISABLE";
 /// Seconds between checkpoints.
 pub const CHECKPOINT_SECS: &str = "MAREY_CHECKPOINT_SECS";
 /// Path of `libmarey.so`.
 pub const LIB: &str = "MAREY_LIB";
-/// Set by `marey run` for the processes that the program starts.
+/// Options of `marey run`, passed on to the processes that the program starts.
 pub const RUN: &str = "MAREY_RUN";
-/// The run directory that trace sessions record into.
+/// Run directory of trace sessions.
 pub const RUN_DIR: &str = "MAREY_RUN_DIR";
-/// Most context nodes a thread may hold.
+/// Maximum number of context nodes per thread.
 pub const MAX_NODES: &str = "MAREY_MAX_NODES";
 
-/// Bytes of the buffer that a thread has for a trace.
+/// Size of a thread's trace ring.
 pub const TRACE_BUFFER_BYTES: &str = "MAREY_TRACE_BUFFER_BYTES";
-/// Bytes of the buffer that a thread has for what it launches.
+/// Size of a thread's launch ring.
 pub const LAUNCH_BUFFER_BYTES: &str = "MAREY_LAUNCH_BUFFER_BYTES";
-/// Most bytes of a spool.
+/// Maximum size of a spool.
 pub const SPOOL_BYTES: &str = "MAREY_SPOOL_BYTES";
-/// Has whoever collects a run leave its spools where they are.
+/// Keeps spools after collection.
 pub const KEEP_SPOOL: &str = "MAREY_KEEP_SPOOL";
 /// Whether a program collects its run when it ends.
 pub const COLLECT: &str = "MAREY_COLLECT";
-/// The libcupti that is used.
+/// Path of the libcupti to load.
 pub const CUPTI_LIB: &str = "MAREY_CUPTI_LIB";
 
-/// Most bytes of the buffers for what devices tell.
+/// Maximum total size of the CUPTI activity buffers.
 pub const GPU_BUFFER_BYTES: &str = "MAREY_GPU_BUFFER_BYTES";
-/// Interfaces of CUDA whose every call traces keep.
+/// CUDA interfaces of which traces record every call.
 pub const CUDA_API: &str = "MAREY_CUDA_API";
-/// Path of NVML.
+/// Path of NVML to load.
 pub const NVML_LIB: &str = "MAREY_NVML_LIB";
-/// Milliseconds between two readings of the counters of devices.
+/// Period of reading device counters, in milliseconds.
 pub const NVML_PERIOD_MS: &str = "MAREY_NVML_PERIOD_MS";
 
-/// Whether NVTX annotations of the program become scopes.
+/// Whether the program's NVTX annotations become scopes.
 pub const NVTX: &str = "MAREY_NVTX";
-/// Memory that queries may use.
+/// Memory limit of queries.
 pub const MEMORY_LIMIT: &str = "MAREY_MEMORY_LIMIT";
 
-/// NVIDIA's variable: the library that libraries with NVTX annotations report to.
+/// NVIDIA's variable: the library that NVTX loads to receive annotations.
 pub const NVTX_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
 /// Every variable.
@@ -59,101 +59,101 @@ pub const ALL: [EnvVar; 19] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
-        doc: "`1` (or any value but `0` and the empty one) turns every call of marey into a no-op: `start` returns `None`, nothing is recorded and no file is written.",
+        doc: "`1` (or any non-empty value except `0`) disables marey: `start` returns `None`, nothing is recorded and no file is written.",
     },
     EnvVar {
         name: CHECKPOINT_SECS,
         default: "10",
-        doc: "Seconds between checkpoints of the profile file, which bound what a SIGKILL can lose. `0` writes none before the end.",
+        doc: "Seconds between checkpoints of the profile file; a SIGKILL loses at most this much. `0` writes no checkpoints.",
     },
     EnvVar {
         name: LIB,
-        default: "the copy inside the Python package, else the system's library path",
-        doc: "Path of `libmarey.so`, for `include/marey.h` and the Python package alike.",
+        default: "the copy in the Python package, else the system's library path",
+        doc: "Path of `libmarey.so`, for `include/marey.h` and the Python package.",
     },
     EnvVar {
         name: RUN,
         default: "set by `marey run`",
-        doc: "The options of `marey run` as JSON, by which Python processes that the program starts are profiled too. Not meant to be set by hand.",
+        doc: "Options of `marey run` as JSON, so that Python processes started by the program are profiled too. Not meant to be set by hand.",
     },
     EnvVar {
         name: RUN_DIR,
-        default: "`<name>.marey`, by the session's name without its rank; set by `marey run -d trace`",
-        doc: "The run directory that trace sessions record into. Processes that shall make one run and do not overlap in time, or have sessions of different names, need it.",
+        default: "`<name>.marey`, from the session's name without its rank; set by `marey run -d trace`",
+        doc: "Run directory that trace sessions record into. Set it for processes that are to form one run although they do not overlap in time or their sessions have different names.",
     },
     EnvVar {
         name: MAX_NODES,
         default: "1000000",
-        doc: "Most context nodes that one thread may hold; what comes after is counted in `losses`.",
+        doc: "Maximum number of context nodes per thread; further ones are counted in `losses`.",
     },
     EnvVar {
         name: TRACE_BUFFER_BYTES,
         default: "4194304",
-        doc: "Bytes of the buffer in which a thread keeps scopes and metric values of a trace until they are written to the spool, 32 a scope; what finds no room is counted in `losses`.",
+        doc: "Size of each thread's buffer for scopes and metric values of a trace, at 32 bytes per scope. Events that do not fit until the buffer is written to the spool are counted in `losses`.",
     },
     EnvVar {
         name: LAUNCH_BUFFER_BYTES,
         default: "4194304",
-        doc: "Bytes of the buffer in which a thread keeps what it launched on devices until the decoder has seen it, 32 a launch; what finds no room is counted in `losses`.",
+        doc: "Size of each thread's buffer for launches on devices, at 32 bytes per launch. Launches that do not fit until the decoder reads the buffer are counted in `losses`.",
     },
     EnvVar {
         name: SPOOL_BYTES,
         default: "17179869184",
-        doc: "Most bytes of a process's spool, into which traces are recorded; what comes after is counted in `losses`.",
+        doc: "Maximum size of a process's spool, the file that traces are recorded into; further events are counted in `losses`.",
     },
     EnvVar {
         name: KEEP_SPOOL,
         default: "unset",
-        doc: "`1` (or any value but `0` and the empty one) keeps the spools of a run when they have been collected into its tables.",
+        doc: "`1` (or any non-empty value except `0`) keeps the spools of a run after they are collected into tables.",
     },
     EnvVar {
         name: COLLECT,
         default: "1",
-        doc: "`0` (or the empty value) leaves a run of traces uncollected when the program ends: its tables are then made when it is opened.",
+        doc: "`0` (or the empty value) skips collection when the program ends; the tables of the run are then built when it is opened.",
     },
     EnvVar {
         name: CUPTI_LIB,
-        default: "the first that suits the driver: loaded already, of NVIDIA's wheels, of Triton, of the CUDA toolkit, of the loader",
-        doc: "The libcupti by which activities of NVIDIA devices are recorded: the file, or its folder. One that cannot be used is an error; no other is looked for.",
+        default: "the first compatible with the driver: already loaded, in NVIDIA's wheels, in Triton, in the CUDA toolkit, on the loader's path",
+        doc: "Path of the libcupti used to record NVIDIA devices, or of its folder. If it cannot be used, that is an error; no other one is searched for.",
     },
     EnvVar {
         name: GPU_BUFFER_BYTES,
         default: "134217728",
-        doc: "Most bytes of the buffers in which the device's library hands over what devices did: of 1 MiB each, and of 64 KiB once half of these bytes are in use, since it may keep a buffer for each thread. At least 2 MiB; what finds no room is counted in `losses`.",
+        doc: "Maximum total size of the CUPTI activity buffers. Buffers have 1 MiB each, and 64 KiB once half of the total is in use, because CUPTI may keep one per thread. At least 2 MiB; records that do not fit are counted in `losses`.",
     },
     EnvVar {
         name: CUDA_API,
-        default: "unset: the calls that launch, copy, set or wait",
-        doc: "`driver`, `runtime` or `driver,runtime`: traces keep every call of these interfaces of CUDA as a span of the kind `runtime` with its correlation id, and `external_id` has the number that the program put upon a call by `cuptiActivityPushExternalCorrelationId`. Costs a span a call, and a record of CUPTI's.",
+        default: "unset: only calls that launch, copy, fill or wait",
+        doc: "`driver`, `runtime` or `driver,runtime`: traces record every call of these CUDA interfaces as a span of kind `runtime` with its correlation id. `external_id` is the external correlation id that the program pushed by `cuptiActivityPushExternalCorrelationId`. Costs one span and one CUPTI record per call.",
     },
     EnvVar {
         name: NVML_LIB,
-        default: "`libnvidia-ml.so.1`, as the system finds it",
-        doc: "Path of NVIDIA's management library, from which traces have the counters of devices.",
+        default: "`libnvidia-ml.so.1`, on the loader's path",
+        doc: "Path of NVIDIA's management library (NVML), used to read the device counters of traces.",
     },
     EnvVar {
         name: NVML_PERIOD_MS,
         default: "100",
-        doc: "Milliseconds between two readings of the counters of devices, at least 10. `0` reads none.",
+        doc: "Milliseconds between readings of the device counters, at least 10. `0` disables them.",
     },
     EnvVar {
         name: NVTX,
         default: "1",
-        doc: "`0` (or the empty value) leaves the program's NVTX annotations alone: they do not become scopes.",
+        doc: "`0` (or the empty value) ignores the program's NVTX annotations; otherwise they become scopes.",
     },
     EnvVar {
         name: MEMORY_LIMIT,
         default: "2GiB",
-        doc: "Memory that the queries of `marey query`, `analyze`, `compare` and `check` and of `marey.open` may use, such as `512MiB`, where neither `--memory-limit` nor `memory_limit` says. What does not fit goes into temporary files, or is refused.",
+        doc: "Memory limit of queries by `marey query`, `analyze`, `compare`, `check` and `marey.open`, such as `512MiB`, unless `--memory-limit` or `memory_limit` is given. Queries spill to temporary files beyond it, or fail.",
     },
     EnvVar {
         name: NVTX_INJECTION,
         default: "`libmarey.so`, from the first session on",
-        doc: "NVIDIA's variable: the library that receives NVTX annotations. One that is set already is respected, and marey then sees none.",
+        doc: "NVIDIA's variable: path of the library that receives NVTX annotations. If it is set already, marey leaves it unchanged and receives no annotations.",
     },
 ];
 
-/// Whether the text of a switch variable means "on".
+/// Whether the value of a switch variable means "on".
 pub fn is_on(value: Option<&str>) -> bool {
     !matches!(value, None | Some("" | "0"))
 }

@@ -1,15 +1,14 @@
-//! The words of marey.
+//! Vocabulary and file formats that the recorder and the readers share.
 //!
-//! Everything two crates must agree on is said here, once: ids, kinds of context node, the names
-//! and units of the metrics that marey writes, the causes of loss, the environment variables, a
-//! profile at rest ([`profile`]), quantiles that merge ([`sketch`]), and the bytes in which a trace
-//! leaves the process ([`spool`]).
+//! Declares ids, kinds of context node, names and units of metrics, causes of loss, environment
+//! variables, the profile type ([`profile`]), mergeable quantile sketches ([`sketch`]), and the
+//! codec of the spool ([`spool`]).
 //! The Python constants and the reference pages are generated from these tables (`cargo xtask
 //! codegen`).
 //!
-//! **Constraints.** This crate opens no file and no socket, knows neither Arrow nor Python, holds
-//! no state, and forbids unsafe code. Both halves of marey use it: the recorder inside the profiled
-//! process and the tools outside it.
+//! **Constraints.** This crate opens no file and no socket, depends on neither Arrow nor Python,
+//! holds no state, and forbids unsafe code. The recorder inside the profiled process and the tools
+//! outside it both use it.
 //!
 //! Start reading at [`context::NodeKind`], then [`metric`].
 //!

@@ -1,59 +1,59 @@
-//! What can be lost, by cause. Nothing is lost in silence: each cause is a counter in every report.
+//! Causes of loss. Every event that cannot be recorded or read is counted under one of them.
 
 /// A cause of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum LossCause {
-    /// A thread's tree reached its limit of nodes; further contexts went to `<lost>`.
+    /// A thread's tree reached its node limit; further contexts are counted on `<lost>`.
     Nodes = 0,
-    /// The table of names reached its limit of bytes; further names became `<lost>`.
+    /// The name table reached its size limit; further names became `<lost>`.
     Names = 1,
-    /// An exit came for a scope that is not open on its thread.
+    /// An exit from a scope that is not open on its thread.
     UnmatchedExit = 2,
-    /// A scope around it, or its thread, ended while the scope was open; its time was cut there.
+    /// An enclosing scope or the thread ended while the scope was open; its duration was cut there.
     Unclosed = 3,
-    /// An event came from a thread whose recorder was gone already (thread-local destructors).
+    /// An event from a thread whose recorder was already destroyed (in thread-local destructors).
     ThreadGone = 4,
-    /// A metric's value was refused (another type or length than the node holds).
+    /// A metric value was rejected: its type or length differs from the node's value.
     MetricRefused = 5,
     /// A checkpoint could not be written.
     CheckpointFailed = 6,
-    /// A signal handler's event interrupted the recorder and was dropped.
+    /// An event of a signal handler interrupted the recorder and was dropped.
     Reentrant = 7,
-    /// A thread's log was full; the scope or value is in no trace.
+    /// A thread's trace ring was full; the scope or value is not in the trace.
     TraceBuffer = 8,
-    /// The spool took no more; the scope or value is in no trace.
+    /// The spool was full or could not be written; the scope or value is not in the trace.
     Spool = 9,
-    /// A part of a foreign file could not be understood.
+    /// A part of an imported file could not be parsed.
     Unreadable = 10,
-    /// A foreign file ends before its end.
+    /// An imported file is truncated.
     Truncated = 11,
-    /// An event of a foreign file that a run has no place for.
+    /// An event of an imported file that a run cannot represent.
     Unsupported = 12,
-    /// A device's activity whose launch is not in the file.
+    /// An activity whose launch is not in the file.
     UnmatchedActivity = 13,
-    /// A thread's log of launches was full; what was launched has no context.
+    /// A thread's launch ring was full; the activities have no context.
     LaunchBuffer = 14,
-    /// The device's library dropped records, because its buffers or ours were full.
+    /// The vendor's library dropped records, because its buffers or ours were full.
     DeviceRecord = 15,
-    /// Counters of a device that ended early, or that this process may not read.
+    /// Counters of a device ended early, or this process may not read them.
     CountersEnded = 16,
-    /// More ranges were open at once, between a start and an end, than their table holds.
+    /// More start/end ranges were open at once than their table holds.
     Ranges = 17,
-    /// A metric's value on a GPU was not fetched: too many waited, or the GPU failed.
+    /// A metric value on a GPU was not fetched: too many were pending, or the GPU failed.
     MetricUnfetched = 18,
-    /// The device's library did not tell when an activity ran, or told that it ended before it began.
+    /// The vendor's library reported no timestamps for an activity, or an end before its start.
     DeviceTime = 19,
-    /// Too many nodes of CUDA graphs exist for the place of this one's capture to be remembered.
+    /// The table of graph nodes was full; this node's place of capture is unknown.
     GraphNodes = 20,
-    /// A thread stayed in the middle of an event; nobody waits for it any more.
+    /// A thread stayed in the middle of an event; the recorder no longer waits for it.
     StuckThread = 21,
-    /// A collective of a group that nothing tells from others of its name.
+    /// A collective of a group that cannot be distinguished from others of its name.
     AmbiguousCollective = 22,
 }
 
 impl LossCause {
-    /// How many causes there are.
+    /// Number of causes.
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
@@ -83,7 +83,7 @@ impl LossCause {
         Self::AmbiguousCollective,
     ];
 
-    /// The key under which files count it.
+    /// Returns the key under which files count the cause.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Nodes => "nodes",
@@ -112,73 +112,77 @@ impl LossCause {
         }
     }
 
-    /// One sentence for the reference page.
+    /// Returns the description for the reference page.
     pub const fn doc(self) -> &'static str {
         match self {
             Self::Nodes => {
-                "Events whose context did not fit into the thread's tree any more; they are counted on a node named `<lost>`."
+                "Events whose context did not fit into the thread's tree; they are counted on a node named `<lost>`."
             }
             Self::Names => {
-                "Names, and texts of metrics in a tree, that did not fit into their tables any more, and, in a trace, names and texts of more than 1 MiB; they read `<lost>`."
+                "Names, and text values of metrics in a tree, that did not fit into their tables; in a trace, names and texts of more than 1 MiB. They are replaced by `<lost>`."
             }
             Self::UnmatchedExit => {
-                "Exits for a scope that was not open on its thread; they change nothing."
+                "Exits from a scope that was not open on its thread; they are ignored."
             }
             Self::Unclosed => {
-                "Scopes that were still open when a scope around them, or their thread, ended; their time is cut at that moment."
+                "Scopes that were still open when an enclosing scope or their thread ended; their duration is cut at that time."
             }
             Self::ThreadGone => {
-                "Events from destructors that ran after the thread's recorder was gone."
+                "Events from destructors that ran after the thread's recorder was destroyed."
             }
-            Self::MetricRefused => "Metric values of another type or length than the node held.",
+            Self::MetricRefused => {
+                "Metric values whose type or length differs from the value that the node has."
+            }
             Self::CheckpointFailed => {
-                "Checkpoints that could not be written; the next one tries again."
+                "Checkpoints that could not be written; the next checkpoint is attempted as usual."
             }
             Self::Reentrant => {
-                "Events of a signal handler that interrupted the recorder in the middle of an event."
+                "Events in a signal handler that interrupted the recorder in the middle of an event."
             }
             Self::TraceBuffer => {
-                "Scopes and metric values that are in no trace because their thread's buffer was full."
+                "Scopes and metric values that are missing from a trace because their thread's buffer was full."
             }
             Self::Spool => {
-                "Scopes, metric values and counters that are in no trace because the spool was as long as it may be, or could not be written."
+                "Scopes, metric values and counters that are missing from a trace because the spool reached its maximum size or could not be written."
             }
             Self::Unreadable => {
-                "Events of an imported file that could not be understood; they are left out."
+                "Events of an imported file that could not be parsed; they are left out."
             }
-            Self::Truncated => "Imported files that end early; what comes before is there.",
+            Self::Truncated => {
+                "Imported files that are truncated; the events before that point are imported."
+            }
             Self::Unsupported => {
-                "Events of an imported file that runs have no place for, and sums that are more than their column holds."
+                "Events of an imported file that a run cannot represent, and sums that overflow their column."
             }
             Self::UnmatchedActivity => {
-                "Activities of devices whose launch is not in the imported file, or was not recorded; they have no context."
+                "Activities of devices whose launch is not in the imported file or was not recorded; they have no context."
             }
             Self::LaunchBuffer => {
-                "Launches that their thread's buffer had no room for; what they launched is counted among the activities without a launch."
+                "Launches that did not fit into their thread's buffer; their activities are counted under `unmatched_activities`."
             }
             Self::DeviceRecord => {
-                "Records of devices that the vendor's library dropped because a buffer was full, delivered unfinished, or held back beyond the end of their phase."
+                "Records of devices that the vendor's library dropped because a buffer was full, delivered incomplete, or withheld beyond the end of their phase."
             }
             Self::CountersEnded => {
                 "Devices whose counters end early because the device was lost, and kinds of counters that the process may not read; each is counted once."
             }
             Self::Ranges => {
-                "Ranges with a start and an end, as NVTX has them, that found no room among those that were open."
+                "NVTX start/end ranges that were not recorded because too many were open at once."
             }
             Self::StuckThread => {
-                "Threads that stayed in the middle of an event for more than a second, as where a signal handler jumped out of it; what they were at, and what they record after a jump, is in no profile."
+                "Threads that stayed in the middle of an event for more than a second, for example because a signal handler jumped out of it. The event, and what the thread records after a jump, is missing."
             }
             Self::MetricUnfetched => {
-                "Metric values on a GPU, and times of launches, that were not fetched because too many waited, or the GPU failed."
+                "Metric values on a GPU, and times of launches, that were not fetched because too many were pending or the GPU failed."
             }
             Self::DeviceTime => {
-                "Activities of devices whose times the vendor's library did not tell, or told with the end before the start; they are counted, with no time."
+                "Activities of devices for which the vendor's library reported no timestamps, or an end before the start; they are counted without a duration."
             }
             Self::GraphNodes => {
-                "Nodes of CUDA graphs beyond the million whose place of capture is remembered; their kernels lie below the launch of the graph."
+                "CUDA graph nodes beyond the first million, whose place of capture is not remembered; their kernels are attributed to the launch of the graph."
             }
             Self::AmbiguousCollective => {
-                "Collectives that are in the files of more ranks than their group has: several groups share a name, and the files do not say their ranks; they align no clocks."
+                "Collectives that are in the files of more ranks than their group has: several groups have the same name and the files do not list their ranks. They are not used to align clocks."
             }
         }
     }

@@ -1,24 +1,25 @@
-//! User metrics: how a name says its aggregation, and the values it may carry.
+//! User metrics: aggregation by name suffix, and value types.
 
 use std::sync::Arc;
 
 use thiserror::Error;
 
-/// How values of a metric combine.
+/// Aggregation of the values of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Aggregation {
-    /// Values add up on the node, and readers roll them up into parents. The default, or `(inc)`.
+    /// Values are added on the node, and readers add them up to its ancestors. The default, or
+    /// `(inc)`.
     Inclusive,
-    /// Values add up on the node and stay there. `(exc)`.
+    /// Values are added on the node only. `(exc)`.
     Exclusive,
-    /// The last value stands. `(pty)`.
+    /// The last value replaces earlier ones. `(pty)`.
     Property,
 }
 
-/// A metric's name as a user writes it, taken apart.
+/// A metric name as written by a user, parsed.
 ///
-/// The suffixes `(inc)`, `(exc)` and `(pty)` say the aggregation and are not part of the key; a unit
-/// such as `(ns)` is.
+/// The suffixes `(inc)`, `(exc)` and `(pty)` select the aggregation and are not part of the key; a
+/// unit such as `(ns)` is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MetricName {
     key: Box<str>,
@@ -26,7 +27,7 @@ pub struct MetricName {
 }
 
 impl MetricName {
-    /// Takes a user's name apart. `"wait (ns)(exc)"` is the exclusive metric `wait (ns)`.
+    /// Parses a user's name. `"wait (ns)(exc)"` is the exclusive metric `wait (ns)`.
     pub fn parse(name: &str) -> Self {
         let mut key = name.to_owned();
         let mut aggregation = Aggregation::Inclusive;
@@ -43,12 +44,12 @@ impl MetricName {
         Self { key: key.trim().into(), aggregation }
     }
 
-    /// The name that files carry.
+    /// Returns the key that files contain.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// How values combine.
+    /// Returns the aggregation.
     pub const fn aggregation(&self) -> Aggregation {
         self.aggregation
     }
@@ -57,20 +58,20 @@ impl MetricName {
 /// A value of a user metric.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MetricValue {
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A real number.
+    /// A floating-point number.
     Float(f64),
-    /// A text; always a property, whatever its name says.
+    /// A string; always a property, whatever the suffix of its name.
     Text(Arc<str>),
-    /// Whole numbers, added element by element.
+    /// Integers, added element by element.
     Ints(Vec<i64>),
-    /// Real numbers, added element by element.
+    /// Floating-point numbers, added element by element.
     Floats(Vec<f64>),
 }
 
 impl MetricValue {
-    /// The type's name in the documented mismatch message.
+    /// Returns the name of the type in the documented mismatch message.
     pub const fn type_name(&self) -> &'static str {
         match self {
             Self::Int(_) => "int64_t",
@@ -81,9 +82,9 @@ impl MetricValue {
         }
     }
 
-    /// Folds `new` into `self` by the rules of `aggregation`.
+    /// Aggregates `new` into `self`.
     ///
-    /// Whole numbers wrap no further than the ends of `i64`.
+    /// Integers saturate at the limits of `i64`.
     pub fn update(
         &mut self,
         new: &Self,
@@ -138,27 +139,27 @@ fn same_length(current: usize, new: usize, key: &str) -> Result<(), MetricError>
     Err(MetricError::LengthMismatch { key: key.into(), current, new })
 }
 
-/// Why a value was refused.
+/// Why a value was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MetricError {
-    /// The node holds this metric with another type. The text is Proton's, which its users match.
+    /// The node has a value of another type. The message is Proton's, which users match against.
     #[error("Metric value type mismatch for valueId 0 ({key}): current={current}, new={new}")]
     TypeMismatch {
         /// Key of the metric.
         key: Box<str>,
-        /// Type that the node holds.
+        /// Type of the node's value.
         current: &'static str,
-        /// Type of the refused value.
+        /// Type of the rejected value.
         new: &'static str,
     },
-    /// The node holds this metric as a vector of another length.
+    /// The node has a vector of another length.
     #[error("Metric vector size mismatch for valueId 0 ({key}): current={current}, new={new}")]
     LengthMismatch {
         /// Key of the metric.
         key: Box<str>,
-        /// Elements that the node holds.
+        /// Length of the node's vector.
         current: usize,
-        /// Elements of the refused value.
+        /// Length of the rejected vector.
         new: usize,
     },
 }
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suffixes_say_the_aggregation_and_leave_the_key() {
+    fn suffixes_select_the_aggregation_and_are_removed_from_the_key() {
         for (name, key, aggregation) in [
             ("flops", "flops", Aggregation::Inclusive),
             ("tokens (inc)", "tokens", Aggregation::Inclusive),
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_change_says_the_documented_text() {
+    fn a_type_mismatch_has_the_documented_message() {
         let mut value = MetricValue::Float(1.0);
         let error = value.update(&MetricValue::Int(1), Aggregation::Inclusive, "a").unwrap_err();
         assert_eq!(
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_add_by_element_and_refuse_another_length() {
+    fn vectors_add_by_element_and_reject_another_length() {
         let mut value = MetricValue::Ints(vec![1, 2]);
         value.update(&MetricValue::Ints(vec![10, 20]), Aggregation::Inclusive, "v").unwrap();
         assert_eq!(value, MetricValue::Ints(vec![11, 22]));

@@ -1,9 +1,9 @@
-//! Texts of programs, where people read them.
+//! Escaping of untrusted text for terminals.
 
 use std::borrow::Cow;
 
-/// A text without characters that would move the cursor, colour the terminal or turn around the
-/// order of what follows.
+/// Escapes the characters that would move the cursor, colour the terminal or reverse the direction of
+/// the text after them.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control) {
         return Cow::Borrowed(text);
@@ -12,7 +12,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(show).collect())
 }
 
-/// Unicode's control characters, and those that have its property `Bidi_Control`.
+/// Whether a character is a control character or has the Unicode property `Bidi_Control`.
 fn is_control(c: char) -> bool {
     let is_bidi = matches!(
         c,
@@ -26,11 +26,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_spelled_out() {
+    fn control_characters_are_escaped() {
         assert_eq!(printable("a\x1b[31m\n"), "a\\u{1b}[31m\\n");
         assert_eq!(printable("a\u{202e}b\u{2066}\u{2069}"), "a\\u{202e}b\\u{2066}\\u{2069}");
         assert_eq!(printable("\u{200e}\u{200f}\u{61c}"), "\\u{200e}\\u{200f}\\u{61c}");
-        // What joins letters and emoji, and what stands around the ranges, stays.
+        // Joiners of letters and emoji, and the neighbours of the ranges, are kept.
         for text in ["é", "\u{200d}", "\u{2029}", "\u{202f}", "\u{2065}", "\u{206a}"] {
             assert_eq!(printable(text), text);
         }

@@ -1,7 +1,9 @@
-//! A profile at rest: a context tree with the metrics of its nodes. Readers make it, viewers use it.
+//! The profile type: a context tree with the metrics of its nodes. Readers of files create it,
+//! viewers use it.
 //!
-//! Nodes stand in pre-order, so a subtree is a range of positions. A metric stores only the nodes
-//! that have it: a profile costs what it says, however many metrics it names.
+//! Nodes are stored in pre-order, so a subtree is a range of positions. A metric stores only the
+//! nodes that have a value: memory is proportional to the number of values, not to the number of
+//! metrics.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,73 +18,73 @@ use crate::metric::MetricValue;
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// The root's.
+    /// The root.
     pub const ROOT: Self = Self(0);
 
-    /// The position as an index.
+    /// Returns the position as an index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A context tree with its metrics, and what the file says about the run.
+/// A context tree with its metrics and the metadata of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// Every node, in pre-order; the root is the first, and siblings stand first seen first.
+    /// All nodes in pre-order: the root first, siblings in order of first appearance.
     pub nodes: Vec<Node>,
-    /// Every metric, in the order in which a walk over the nodes meets them.
+    /// All metrics, in order of first appearance in a walk over the nodes.
     pub metrics: Vec<Metric>,
     /// Quantile sketches of wall times, sorted by node.
     pub sketches: Vec<(NodeId, Sketch)>,
-    /// The devices that the metrics mention.
+    /// The devices to which metrics refer.
     pub devices: Vec<Device>,
-    /// What marey adds on the root; all empty in Proton's own files.
+    /// Metadata that marey adds on the root; all empty in Proton's own files.
     pub meta: Meta,
 }
 
-/// Buckets of a sketch and how many values each holds.
+/// Bucket numbers and counts of a quantile sketch.
 pub type Sketch = Box<[(i64, u64)]>;
 
 /// A node of the tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Name of the frame. Equal names share their text.
+    /// Name of the frame. Nodes with equal names share the string.
     pub name: Arc<str>,
-    /// What the node stands for, where the file says it.
+    /// Kind, if the file contains it.
     pub kind: Option<NodeKind>,
-    /// The node above; only the root has none.
+    /// Parent; `None` only for the root.
     pub parent: Option<NodeId>,
 }
 
-/// The values of one metric. They are the nodes' own, not rolled up.
+/// The values of one metric: exclusive values of each node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// Name as the file has it, unit included, such as `wall_total (ns)`.
+    /// Key in the file, unit included, such as `wall_total (ns)`.
     pub key: Arc<str>,
-    /// The nodes that have a value, ascending.
+    /// The nodes with a value, ascending.
     pub nodes: Vec<NodeId>,
-    /// Their values.
+    /// The values, parallel to `nodes`.
     pub values: Values,
 }
 
-/// The values of a metric in the smallest form that holds them all.
+/// The values of a metric, in the most compact representation that fits all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// All are whole numbers.
+    /// Integers only.
     Ints(Vec<i64>),
-    /// All are real numbers, or whole ones that a real number holds exactly.
+    /// Floating-point numbers, and integers that are exactly representable as such.
     Floats(Vec<f64>),
-    /// All are texts.
+    /// Strings only.
     Texts(Vec<Arc<str>>),
-    /// Anything else.
+    /// Mixed values.
     Any(Vec<MetricValue>),
 }
 
-/// Up to this size a real number holds every whole one exactly.
+/// Up to this magnitude, an `f64` represents every integer exactly.
 pub const EXACT: u64 = 1 << 53;
 
 impl Values {
-    /// How many there are.
+    /// Returns the number of values.
     pub const fn len(&self) -> usize {
         match self {
             Self::Ints(values) => values.len(),
@@ -92,15 +94,15 @@ impl Values {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value at a position.
+    /// Returns the value at a position.
     ///
     /// # Panics
-    /// Past the end.
+    /// If the position is out of bounds.
     pub fn get(&self, at: usize) -> MetricValue {
         match self {
             Self::Ints(values) => MetricValue::Int(values[at]),
@@ -110,7 +112,7 @@ impl Values {
         }
     }
 
-    /// Appends a value and widens the form if it does not fit.
+    /// Appends a value, and widens the representation if the value does not fit.
     pub fn push(&mut self, value: MetricValue) {
         match (&mut *self, value) {
             (Self::Ints(values), MetricValue::Int(value)) => values.push(value),
@@ -136,9 +138,9 @@ impl Values {
         }
     }
 
-    /// Brings mixed values into a form that does not depend on the order in which they came: a real
-    /// number that is exactly a whole one becomes one.
-    pub fn settle(&mut self) {
+    /// Normalises mixed values, so that the representation does not depend on the order of
+    /// insertion: a floating-point number with an exact integer value becomes an integer.
+    pub fn normalise(&mut self) {
         let Self::Any(values) = self else { return };
         for value in &mut *values {
             if let MetricValue::Float(real) = *value {
@@ -157,7 +159,7 @@ impl Values {
         }
     }
 
-    /// The values at these positions, in this order.
+    /// Returns the values at these positions, in this order.
     #[must_use]
     pub fn pick(&self, positions: &[usize]) -> Self {
         match self {
@@ -174,7 +176,7 @@ impl Values {
 }
 
 impl Metric {
-    /// A metric that no node has yet.
+    /// Creates a metric without values.
     pub const fn new(key: Arc<str>) -> Self {
         Self { key, nodes: Vec::new(), values: Values::Ints(Vec::new()) }
     }
@@ -185,12 +187,12 @@ impl Metric {
         self.values.push(value);
     }
 
-    /// The node's own value, if it has one.
+    /// Returns the exclusive value of a node, if any.
     pub fn get(&self, node: NodeId) -> Option<MetricValue> {
         self.nodes.binary_search(&node).ok().map(|at| self.values.get(at))
     }
 
-    /// Puts the nodes in ascending order.
+    /// Sorts nodes and values by node.
     pub fn sort(&mut self) {
         if self.nodes.is_sorted() {
             return;
@@ -202,78 +204,78 @@ impl Metric {
     }
 }
 
-/// A device and what the file says of its speed.
+/// A device and its properties.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
-    /// Family, such as `CUDA` or `HIP`.
+    /// Platform, such as `CUDA` or `HIP`.
     pub family: String,
-    /// Number within the family, as text.
+    /// Device number within the platform, as a string.
     pub id: String,
     /// Architecture, such as `90` or `gfx942`.
     pub arch: Option<String>,
     /// Width of the memory bus.
     pub bus_width_bits: Option<u64>,
-    /// Clock of the processors.
+    /// Clock rate of the processor.
     pub clock_rate_khz: Option<u64>,
-    /// Clock of the memory.
+    /// Clock rate of the memory.
     pub memory_clock_rate_khz: Option<u64>,
     /// Number of multiprocessors.
     pub num_sms: Option<u64>,
 }
 
-/// What marey writes on the root beside Proton's keys.
+/// Metadata that marey writes on the root in addition to Proton's keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meta {
-    /// Version of marey's part of the schema.
+    /// Version of marey's schema extension.
     pub version: Option<u64>,
-    /// The recorder's own cost.
+    /// Overhead of the recorder.
     pub overhead: Option<Overhead>,
-    /// Events lost, by cause, in the file's order.
+    /// Lost events by cause, in the order of the file.
     pub losses: Vec<(String, u64)>,
     /// The profiled process.
     pub process: Option<Process>,
 }
 
-/// What recording cost a process, as its recorder measured it.
+/// Overhead of recording in a process, as measured by its recorder.
 ///
-/// The recorder enters and leaves a few thousand scopes that nobody sees when a session starts, and so
-/// knows what one costs there. A scope is two events, entering and leaving; a value of a metric is
-/// one. All of recording is estimated at half a scope's cost an event.
+/// When a session starts, the recorder measures the cost of entering and leaving a few thousand
+/// unrecorded scopes. A scope counts as two events, a metric value as one. The total is estimated
+/// at half the cost of a scope per event.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overhead {
-    /// Events of all threads since recording began, lost ones included.
+    /// Events of all threads since recording began, including lost ones.
     pub events: u64,
     /// Cost of entering and leaving one scope.
     pub scope_nanos: f64,
-    /// Cost of all events, estimated.
+    /// Estimated cost of all events.
     pub recording_nanos: u64,
-    /// Time spent on writing what was recorded so far, on whichever thread it ran.
+    /// Time spent writing recorded data, on any thread.
     pub flushing_nanos: u64,
 }
 
 /// The profiled process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Its id.
+    /// Process id.
     pub pid: u64,
-    /// Its rank in a distributed job.
+    /// Rank in a distributed job.
     pub rank: Option<u64>,
-    /// The machine's name.
+    /// Host name.
     pub host: String,
-    /// Its command line.
+    /// Command line.
     pub argv: Vec<String>,
-    /// When the session started, in nanoseconds since 1970.
+    /// Start of the session, in nanoseconds since 1970.
     pub start_unix_nanos: u64,
-    /// How long the session has lasted.
+    /// Duration of the session so far.
     pub duration_nanos: u64,
-    /// Whether the session had ended; a checkpoint says `false`.
+    /// Whether the session had ended; `false` in a checkpoint.
     pub complete: bool,
 }
 
-/// A contradiction in a profile.
+/// A violated invariant of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Broken {
-    /// The list of nodes is empty, or its first node has a parent.
+    /// The node list is empty, or its first node has a parent.
     #[error("the profile has no root")]
     NoRoot,
     /// The nodes are not in pre-order.
@@ -282,47 +284,47 @@ pub enum Broken {
         /// Position of the node.
         node: usize,
     },
-    /// A metric has more or fewer values than nodes, or its nodes do not ascend.
-    #[error("the metric `{key}` does not give each of its nodes one value, in order")]
+    /// A metric has a different number of values and nodes, or its nodes are not ascending.
+    #[error("the nodes of metric `{key}` are not ascending or do not have one value each")]
     Uneven {
         /// The metric.
         key: Arc<str>,
     },
-    /// A metric or a sketch of a node that is not there.
-    #[error("`{key}` speaks of node {node}, which is not there")]
+    /// A metric or sketch refers to a node that does not exist.
+    #[error("`{key}` refers to node {node}, which does not exist")]
     NoSuchNode {
         /// The metric, or `sketch`.
         key: Arc<str>,
-        /// The position.
+        /// Position of the node.
         node: usize,
     },
-    /// Two metrics of one name.
-    #[error("the metric `{key}` is there twice")]
+    /// Two metrics have the same key.
+    #[error("duplicate metric `{key}`")]
     DuplicateMetric {
         /// The metric.
         key: Arc<str>,
     },
-    /// Two devices of one family and number.
-    #[error("the device {id} of `{family}` is there twice")]
+    /// Two devices have the same platform and number.
+    #[error("duplicate device {id} of `{family}`")]
     DuplicateDevice {
-        /// Its family.
+        /// Platform.
         family: String,
-        /// Its number.
+        /// Device number.
         id: String,
     },
 }
 
 impl Profile {
-    /// The metric of this name, unit included.
+    /// Returns the metric with this key, unit included.
     pub fn metric(&self, key: &str) -> Option<&Metric> {
         self.metrics.iter().find(|metric| &*metric.key == key)
     }
 
-    /// States the first invariant that does not hold.
+    /// Checks the invariants and returns the first violation.
     ///
-    /// There is a root; every other node stands in the subtree of its parent, in pre-order; each
-    /// metric is there once, and has one value a node, in ascending order of nodes that exist; each
-    /// device is there once.
+    /// There is a root; every other node is in the subtree of its parent, in pre-order; metric keys
+    /// are unique, and each metric has one value per node, in ascending order of existing nodes;
+    /// devices are unique.
     pub fn check(&self) -> Result<(), Broken> {
         self.check_order()?;
         self.check_metrics()?;
@@ -408,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn check_states_what_is_broken() {
+    fn check_reports_the_first_violated_invariant() {
         let tree = [None, Some(0), Some(1), Some(0)].map(node).to_vec();
         let with = |nodes: Vec<Node>, metrics: Vec<Metric>| Profile {
             nodes,
@@ -416,27 +418,27 @@ mod tests {
             ..Profile::default()
         };
         let message = |profile: Profile| match profile.check() {
-            Ok(()) => "sound".to_owned(),
+            Ok(()) => "valid".to_owned(),
             Err(broken) => broken.to_string(),
         };
-        assert_eq!(message(with(tree.clone(), vec![metric("m", &[0, 3])])), "sound");
+        assert_eq!(message(with(tree.clone(), vec![metric("m", &[0, 3])])), "valid");
         assert_eq!(message(Profile::default()), "the profile has no root");
         let late = [None, Some(0), Some(0), Some(1)].map(node).to_vec();
         assert!(message(with(late, vec![])).starts_with("node 3 does not follow"));
         let twice = vec![metric("m", &[0]), metric("m", &[1])];
-        assert_eq!(message(with(tree.clone(), twice)), "the metric `m` is there twice");
+        assert_eq!(message(with(tree.clone(), twice)), "duplicate metric `m`");
         assert!(message(with(tree.clone(), vec![metric("m", &[1, 1])])).contains("one value"));
         assert!(message(with(tree.clone(), vec![metric("m", &[4])])).contains("node 4"));
         let device = Device { family: "CUDA".into(), id: "0".into(), ..Device::default() };
         let devices = vec![device.clone(), device];
         assert_eq!(
             message(Profile { nodes: tree, devices, ..Profile::default() }),
-            "the device 0 of `CUDA` is there twice"
+            "duplicate device 0 of `CUDA`"
         );
     }
 
     #[test]
-    fn values_widen_and_lose_nothing() {
+    fn values_widen_without_loss() {
         let mut values = Values::Ints(Vec::new());
         values.push(MetricValue::Int(1));
         values.push(MetricValue::Float(0.5));
@@ -450,13 +452,13 @@ mod tests {
     }
 
     #[test]
-    fn settled_values_are_the_same_in_every_order() {
-        let settled = |values: &[MetricValue]| {
+    fn normalised_values_do_not_depend_on_insertion_order() {
+        let normalised = |values: &[MetricValue]| {
             let mut all = Values::Ints(Vec::new());
             for value in values {
                 all.push(value.clone());
             }
-            all.settle();
+            all.normalise();
             all
         };
         let [one, half, text] =
@@ -464,11 +466,11 @@ mod tests {
         let big = MetricValue::Int((1 << 53) + 1);
         let whole = MetricValue::Int(1);
         let expected = Values::Any(vec![text.clone(), half.clone(), whole.clone()]);
-        assert_eq!(settled(&[text.clone(), half.clone(), one.clone()]), expected);
-        let mut otherwise = settled(&[one.clone(), half, text]);
+        assert_eq!(normalised(&[text.clone(), half.clone(), one.clone()]), expected);
+        let mut otherwise = normalised(&[one.clone(), half, text]);
         otherwise = otherwise.pick(&[2, 1, 0]);
         assert_eq!(otherwise, expected);
-        assert_eq!(settled(&[one, big.clone()]), settled(&[whole, big]));
+        assert_eq!(normalised(&[one, big.clone()]), normalised(&[whole, big]));
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Numbers, times and sizes as people read them.
+//! Formatting of durations, sizes and numbers for people.
 
 use std::fmt::{self, Display};
 
-/// A time with three digits and the unit that suits it.
+/// A duration, formatted with three significant digits and a suitable unit.
 pub struct Nanos(pub f64);
 
 impl Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The last column is where values round up to the next unit.
+        // The last element is where values round up to the next unit.
         const UNITS: [(&str, f64, f64); 6] = [
             ("ns", 1.0, 999.5),
             ("µs", 1e3, 999.5),
@@ -20,8 +20,8 @@ impl Display for Nanos {
         if !nanos.is_finite() {
             return Real(nanos).fmt(f);
         }
-        let serves = |&&(_, scale, end): &&(&str, f64, f64)| nanos.abs() / scale < end;
-        let (unit, scale, _) = UNITS.iter().find(serves).unwrap_or(&UNITS[UNITS.len() - 1]);
+        let fits = |&&(_, scale, end): &&(&str, f64, f64)| nanos.abs() / scale < end;
+        let (unit, scale, _) = UNITS.iter().find(fits).unwrap_or(&UNITS[UNITS.len() - 1]);
         let value = nanos / scale;
         let digits = match value.abs() {
             _ if *unit == "ns" => 0,
@@ -33,12 +33,12 @@ impl Display for Nanos {
     }
 }
 
-/// A number of bytes with three digits and the unit that suits it.
+/// A size in bytes, formatted with three significant digits and a suitable unit.
 pub struct Size(pub u64);
 
 impl Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The last column is where values round up to the next unit.
+        // The last element is where values round up to the next unit.
         const UNITS: [(&str, f64, f64); 4] = [
             ("kB", 1e3, 999.5),
             ("MB", 1e6, 999.5),
@@ -49,8 +49,8 @@ impl Display for Size {
             return write!(f, "{} B", self.0);
         }
         let bytes = self.0 as f64;
-        let serves = |&&(_, scale, end): &&(&str, f64, f64)| bytes / scale < end;
-        let (unit, scale, _) = UNITS.iter().find(serves).unwrap_or(&UNITS[UNITS.len() - 1]);
+        let fits = |&&(_, scale, end): &&(&str, f64, f64)| bytes / scale < end;
+        let (unit, scale, _) = UNITS.iter().find(fits).unwrap_or(&UNITS[UNITS.len() - 1]);
         let value = bytes / scale;
         let digits = match value {
             _ if value < 9.995 => 2,
@@ -61,20 +61,20 @@ impl Display for Size {
     }
 }
 
-/// A whole number with its thousands apart.
+/// An integer with thousands separators.
 pub struct Grouped(pub i128);
 
 impl Display for Grouped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rest = self.0 / 1000;
-        if rest == 0 {
+        let thousands = self.0 / 1000;
+        if thousands == 0 {
             return write!(f, "{}", self.0);
         }
-        write!(f, "{},{:03}", Self(rest), (self.0 % 1000).abs())
+        write!(f, "{},{:03}", Self(thousands), (self.0 % 1000).abs())
     }
 }
 
-/// A real number with four digits that matter, or as a whole one if it is one and not long.
+/// A number with four significant digits, or all digits if it is an integer below 1e9.
 pub struct Real(pub f64);
 
 impl Display for Real {

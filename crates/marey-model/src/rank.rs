@@ -1,15 +1,15 @@
-//! Which rank of a distributed job a process is, and what that means for its file's name.
+//! The rank of a process in a distributed job, and its place in file names.
 
-/// Variables that name the rank, in the order in which they are asked.
+/// Environment variables that contain the rank, in order of precedence.
 pub const RANK_VARS: [&str; 4] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"];
 
-/// The rank that the environment names, if any. `lookup` returns a variable's value.
+/// Returns the rank from the environment, if any. `lookup` returns the value of a variable.
 pub fn from_env(lookup: impl Fn(&str) -> Option<String>) -> Option<u32> {
     RANK_VARS.iter().find_map(|name| lookup(name)?.trim().parse().ok())
 }
 
-/// The session's path with `.rank<n>` added, unless its last part names the rank already
-/// (`profile_rank_3`, `job-rank3-a`).
+/// Returns the session's path with `.rank<n>` appended, unless its last component already contains
+/// the rank (`profile_rank_3`, `job-rank3-a`).
 pub fn with_rank(path: &str, rank: Option<u32>) -> String {
     let Some(rank) = rank else { return path.to_owned() };
     let file = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_tells_the_rank_is_left_alone() {
+    fn a_name_that_contains_the_rank_is_unchanged() {
         assert_eq!(with_rank("a/profile_rank_3", Some(3)), "a/profile_rank_3");
         assert_eq!(with_rank("a/profile_rank_3", Some(1)), "a/profile_rank_3.rank1");
         assert_eq!(with_rank("job-rank3-a", Some(3)), "job-rank3-a");

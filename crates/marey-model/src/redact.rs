@@ -1,14 +1,14 @@
-//! Command lines without their secrets.
+//! Redaction of secrets in command lines.
 //!
-//! What looks like a secret is blotted out, rather once too often: the value of an option or a variable
-//! with a telling name, the user of a URL, and words in the shapes that well-known services give
-//! their keys.
+//! Redacted are the values of options and variables whose names suggest a secret, the user info of
+//! URLs, and words that look like the keys of well-known services. When in doubt, a value is
+//! redacted.
 
-/// What stands for a secret.
-pub const BLOT: &str = "***";
+/// Replacement for a secret.
+pub const REDACTED: &str = "***";
 
-/// Names that contain one of these hold secrets. Case, `-` and `_` do not matter.
-const NAMES: [&str; 12] = [
+/// Name fragments of secrets. Case, `-` and `_` are ignored.
+const SECRET_NAMES: [&str; 12] = [
     "token",
     "secret",
     "password",
@@ -23,11 +23,11 @@ const NAMES: [&str; 12] = [
     "bearer",
 ];
 
-/// Parts of harmless names that contain one of [`NAMES`].
+/// Harmless name fragments that contain one of [`SECRET_NAMES`].
 const HARMLESS: [&str; 3] = ["tokeniz", "tokenis", "author"];
 
-/// How keys of well-known services begin.
-const SHAPES: [&str; 14] = [
+/// Prefixes of the keys of well-known services.
+const KEY_PREFIXES: [&str; 14] = [
     "hf_",
     "sk-",
     "sk_",
@@ -44,10 +44,10 @@ const SHAPES: [&str; 14] = [
     "eyJ",
 ];
 
-/// Fewest bytes of a key with such a beginning.
-const KEY_BYTES: usize = 16;
+/// Minimum length of a key with such a prefix.
+const MIN_KEY_BYTES: usize = 16;
 
-/// A command line with its secrets blotted out. It has as many arguments as the original.
+/// Redacts the secrets of a command line. The number of arguments stays the same.
 ///
 /// ```
 /// use marey_model::redact::argv;
@@ -63,36 +63,36 @@ pub fn argv(argv: &[String]) -> Vec<String> {
 fn redacted(argument: &str, before: &str) -> String {
     let is_value = before.starts_with('-') && !before.contains('=') && !argument.starts_with("--");
     if is_value && is_secret(before, argument) {
-        return BLOT.to_owned();
+        return REDACTED.to_owned();
     }
     without_keys(&without_users(&without_values(argument)))
 }
 
-/// Whether a value is a secret by its name.
+/// Whether a value is secret according to its name.
 fn is_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase().replace(['-', '_'], "").replace("authori", "auth");
     let name = HARMLESS.iter().fold(name, |name, harmless| name.replace(harmless, ""));
     let is_count = name.contains("tokens") && value.parse::<f64>().is_ok();
-    !is_count && NAMES.iter().any(|secret| name.contains(secret))
+    !is_count && SECRET_NAMES.iter().any(|secret| name.contains(secret))
 }
 
-/// Blots out what follows `name=` or `name:`, wherever in an argument that stands.
+/// Redacts everything after the first `name=` or `name:` of a secret in an argument.
 fn without_values(argument: &str) -> String {
     const SEPARATORS: [char; 2] = ['=', ':'];
     let is_end_of_name = |letter: char| !letter.is_alphanumeric() && !"-_.".contains(letter);
     for (at, separator) in argument.match_indices(SEPARATORS) {
-        // A name may be quoted, as in JSON.
+        // The name may be quoted, as in JSON.
         let before = argument[..at].trim_end_matches(['"', '\'', ' ']);
         let name = before.rsplit(is_end_of_name).next().unwrap_or_default();
         let value = &argument[at + separator.len()..];
         if !value.is_empty() && is_secret(name, value) {
-            return format!("{}{separator}{BLOT}", &argument[..at]);
+            return format!("{}{separator}{REDACTED}", &argument[..at]);
         }
     }
     argument.to_owned()
 }
 
-/// Blots out the user, with the password, of each URL.
+/// Redacts the user and password of each URL.
 fn without_users(argument: &str) -> String {
     let mut parts = argument.split("://");
     let mut redacted = parts.next().unwrap_or_default().to_owned();
@@ -100,14 +100,14 @@ fn without_users(argument: &str) -> String {
         let authority = part.split(['/', '?', '#', ' ']).next().unwrap_or_default();
         redacted.push_str("://");
         match authority.rfind('@') {
-            Some(at) => redacted.extend([BLOT, &part[at..]]),
+            Some(at) => redacted.extend([REDACTED, &part[at..]]),
             None => redacted.push_str(part),
         }
     }
     redacted
 }
 
-/// Blots out words that look like keys.
+/// Redacts words that look like keys.
 fn without_keys(argument: &str) -> String {
     let is_in_word = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     let mut redacted = String::new();
@@ -115,7 +115,7 @@ fn without_keys(argument: &str) -> String {
     while !rest.is_empty() {
         let word_bytes = rest.find(|letter| !is_in_word(letter)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(word_bytes);
-        redacted.push_str(if is_key(word) { BLOT } else { word });
+        redacted.push_str(if is_key(word) { REDACTED } else { word });
         let gap_bytes = after.find(is_in_word).unwrap_or(after.len());
         redacted.push_str(&after[..gap_bytes]);
         rest = &after[gap_bytes..];
@@ -124,8 +124,8 @@ fn without_keys(argument: &str) -> String {
 }
 
 fn is_key(word: &str) -> bool {
-    word.len() >= KEY_BYTES
-        && SHAPES.iter().any(|shape| word.starts_with(shape))
+    word.len() >= MIN_KEY_BYTES
+        && KEY_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
         && word.contains(|letter: char| letter.is_ascii_digit())
 }
 
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_telling_names_are_blotted_out() {
+    fn values_of_secret_names_are_redacted() {
         for name in [
             "--token",
             "--hf_token",
@@ -154,7 +154,7 @@ mod tests {
             "--private-key",
             "--pwd",
         ] {
-            assert_eq!(redacted(&[name, "hunter2"]), [name, BLOT]);
+            assert_eq!(redacted(&[name, "hunter2"]), [name, REDACTED]);
             assert_eq!(redacted(&[&format!("{name}=hunter2")]), [format!("{name}=***")]);
         }
         for (argument, expected) in [
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn users_of_urls_are_blotted_out() {
+    fn user_info_of_urls_is_redacted() {
         for (argument, expected) in [
             ("postgres://me:hunter2@db/x", "postgres://***@db/x"),
             ("--proxy=http://me:hunter2@proxy:80", "--proxy=http://***@proxy:80"),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_well_known_services_are_blotted_out() {
+    fn keys_of_well_known_services_are_redacted() {
         for key in [
             "hf_aB3dE5fG7hI9jK1lM3nO5pQ7",
             "sk-proj-aB3dE5fG7hI9jK1lM3",
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_harmless_stays() {
+    fn harmless_arguments_are_unchanged() {
         for line in [
             ["--tokenizer", "gpt2"],
             ["--max-tokens", "4096"],
@@ -211,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_command_line_keeps_its_length(line in proptest::collection::vec(".*", 0..6)) {
+        fn redaction_keeps_the_argument_count_and_is_idempotent(line in proptest::collection::vec(".*", 0..6)) {
             let twice = argv(&argv(&line));
             prop_assert_eq!(argv(&line).len(), line.len());
             prop_assert_eq!(argv(&line), twice);

@@ -1,49 +1,50 @@
-//! A mergeable sketch of durations: counts in logarithmic buckets.
+//! A mergeable quantile sketch of durations: counts in logarithmic buckets.
 //!
-//! Below 32 ns every nanosecond has a bucket; above, every power of two is cut into 32, so the
-//! middle of a bucket is within 1/64 of every value in it. Two sketches merge by adding counts.
-//! A bucket's number means the same in every process, so files of many ranks merge too.
+//! Below 32 ns, every nanosecond has a bucket. Above, every power of two is divided into 32
+//! buckets, so the middle of a bucket is within 1/64 of every value in it. Two sketches merge by
+//! adding counts. Bucket numbers mean the same in every process, so files of many ranks merge too.
 //!
-//! At rest a sketch is its buckets in ascending order, each as two LEB128 varints: the distance of
-//! its number from the one before (the first: from 0), and its count, which is not 0.
+//! An encoded sketch lists its buckets in ascending order, each as two LEB128 varints: the
+//! difference from the number of the previous bucket (for the first one, from 0), and the count,
+//! which is not 0.
 
 use thiserror::Error;
 
 use crate::spool::Malformed;
 use crate::spool::varint::{Fields, put};
 
-/// Buckets of one power of two.
+/// Buckets per power of two.
 pub const BUCKETS_PER_PAGE: u32 = 32;
-/// Powers of two told apart; values of 2^47 ns (39 hours) and more share the last bucket.
+/// Number of powers of two; values of 2^47 ns (39 hours) and more share the last bucket.
 pub const PAGES: u32 = 43;
 
 const LOG2: u32 = BUCKETS_PER_PAGE.ilog2();
 const LAST: u32 = PAGES * BUCKETS_PER_PAGE - 1;
 
-/// The bucket of a duration in nanoseconds.
+/// Returns the bucket of a duration.
 #[inline(always)]
 pub const fn bucket(nanos: u64) -> u32 {
-    // How often the value must be halved to have its leading one in place 5: not at all below 64.
+    // Number of halvings that bring the leading one to bit 5; none for values below 64.
     let halvings = (nanos | BUCKETS_PER_PAGE as u64).ilog2() - LOG2;
     let bucket = halvings * BUCKETS_PER_PAGE + (nanos >> halvings) as u32;
     if bucket < LAST { bucket } else { LAST }
 }
 
-/// The page of a duration's bucket, which is not below [`PAGES`] if the duration is in the last one for being
-/// too long; sooner known than the bucket.
+/// Returns the page (power of two) of a duration's bucket: [`PAGES`] or more if the duration is too
+/// long for any but the last bucket. Cheaper than [`bucket`].
 #[inline(always)]
 pub const fn page(nanos: u64) -> u32 {
     (nanos | (BUCKETS_PER_PAGE as u64 / 2)).ilog2() - (LOG2 - 1)
 }
 
-/// The place of a duration's bucket within its page, if that is below [`PAGES`].
+/// Returns the index of a duration's bucket within its page, if the page is below [`PAGES`].
 #[inline(always)]
 pub const fn within_page(nanos: u64) -> u32 {
     let log2 = (nanos | BUCKETS_PER_PAGE as u64).ilog2();
     (nanos << LOG2 >> log2) as u32 % BUCKETS_PER_PAGE
 }
 
-/// The middle of a bucket, in nanoseconds.
+/// Returns the middle of a bucket.
 pub const fn middle_nanos(bucket: u32) -> u64 {
     let (page, within) = (bucket / BUCKETS_PER_PAGE, bucket % BUCKETS_PER_PAGE);
     if page == 0 {
@@ -53,8 +54,8 @@ pub const fn middle_nanos(bucket: u32) -> u64 {
     (BUCKETS_PER_PAGE + within) as u64 * width + width / 2
 }
 
-/// The `q`-quantile (0 to 1) of counted buckets in ascending order: the value of the entry of rank
-/// `ceil(q * n)`. `None` without entries.
+/// Returns the `q`-quantile (0 to 1) of counted buckets in ascending order: the value of the entry
+/// of rank `ceil(q * n)`. `None` without entries.
 pub fn quantile_nanos(buckets: &[(u32, u64)], q: f64) -> Option<u64> {
     let total = buckets.iter().fold(0_u64, |sum, &(_, count)| sum.saturating_add(count));
     let rank = ((q * total as f64).ceil() as u64).clamp(1, total.max(1));
@@ -65,17 +66,17 @@ pub fn quantile_nanos(buckets: &[(u32, u64)], q: f64) -> Option<u64> {
     })
 }
 
-/// Counted buckets.
+/// A quantile sketch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sketch {
-    /// Number and count of each that is not empty, in ascending order.
+    /// Number and count of each non-empty bucket, ascending.
     buckets: Vec<(u32, u64)>,
 }
 
-/// Bytes that no sketch is written as.
+/// Bytes that are not a valid sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("these bytes are no sketch: {0}")]
-pub struct NotASketch(#[from] pub Malformed);
+#[error("invalid sketch: {0}")]
+pub struct InvalidSketch(#[from] pub Malformed);
 
 impl Sketch {
     /// Adds a duration.
@@ -83,7 +84,7 @@ impl Sketch {
         self.add_to(bucket(nanos), 1);
     }
 
-    /// Adds the durations of another one.
+    /// Adds all durations of another sketch.
     pub fn merge(&mut self, other: &Self) {
         for &(bucket, count) in &other.buckets {
             self.add_to(bucket, count);
@@ -98,17 +99,17 @@ impl Sketch {
         }
     }
 
-    /// Number and count of each bucket that is not empty, in ascending order.
+    /// Returns number and count of each non-empty bucket, ascending.
     pub fn buckets(&self) -> &[(u32, u64)] {
         &self.buckets
     }
 
-    /// The `q`-quantile, as [`quantile_nanos`] has it.
+    /// Returns the `q`-quantile, like [`quantile_nanos`].
     pub fn quantile_nanos(&self, q: f64) -> Option<u64> {
         quantile_nanos(&self.buckets, q)
     }
 
-    /// Appends its bytes to `out`.
+    /// Appends the encoded sketch to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut last = 0;
         for &(bucket, count) in &self.buckets {
@@ -118,8 +119,8 @@ impl Sketch {
         }
     }
 
-    /// The sketch of these bytes.
-    pub fn decode(bytes: &[u8]) -> Result<Self, NotASketch> {
+    /// Decodes a sketch.
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidSketch> {
         let mut fields = Fields(bytes);
         let mut buckets: Vec<(u32, u64)> = Vec::new();
         while !fields.0.is_empty() {
@@ -166,7 +167,7 @@ mod tests {
         }
 
         #[test]
-        fn a_page_and_a_place_in_it_are_a_bucket(power in 0_u32..64, below in any::<u64>()) {
+        fn page_and_index_within_it_identify_the_bucket(power in 0_u32..64, below in any::<u64>()) {
             let nanos = (1 << power) + below % (1 << power);
             if page(nanos) < PAGES {
                 prop_assert_eq!(page(nanos) * BUCKETS_PER_PAGE + within_page(nanos), bucket(nanos));
@@ -177,7 +178,7 @@ mod tests {
         }
 
         #[test]
-        fn quantiles_are_within_the_error_of_the_exact_ones(
+        fn quantiles_have_the_documented_relative_error(
             mut values in prop::collection::vec(0_u64..10_000_000_000, 1..400),
             q in 0.0_f64..=1.0,
         ) {
@@ -189,7 +190,7 @@ mod tests {
         }
 
         #[test]
-        fn merged_sketches_are_that_of_all_values(
+        fn a_merged_sketch_equals_the_sketch_of_all_values(
             values in prop::collection::vec(any::<u64>(), 0..200),
             at in 0_usize..200,
         ) {
@@ -200,7 +201,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_encoded_is_what_is_decoded(
+        fn a_sketch_survives_a_round_trip(
             values in prop::collection::vec((any::<u64>(), 0..64_u32), 0..200),
         ) {
             let values: Vec<_> = values.into_iter().map(|(nanos, bits)| nanos >> bits).collect();
@@ -209,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_are_a_sketch_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn arbitrary_bytes_decode_to_a_valid_sketch_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             if let Ok(sketch) = Sketch::decode(&bytes) {
                 prop_assert!(sketch.buckets().is_sorted_by(|a, b| a.0 < b.0));
                 prop_assert_eq!(Sketch::decode(&encoded(&sketch)), Ok(sketch));
@@ -218,18 +219,18 @@ mod tests {
     }
 
     #[test]
-    fn buckets_rise_with_the_value_and_end() {
+    fn buckets_increase_with_the_value_up_to_the_last() {
         assert!((0..200_000).is_sorted_by_key(bucket));
         assert_eq!(bucket(u64::MAX), LAST);
         assert_eq!(quantile_nanos(&[], 0.5), None);
     }
 
     #[test]
-    fn bytes_that_no_sketch_is_written_as_are_refused() {
+    fn invalid_bytes_are_rejected() {
         let refused = |bytes: &[u8]| Sketch::decode(bytes).unwrap_err().to_string();
-        assert_eq!(refused(&[5]), "these bytes are no sketch: it ends within a field");
-        assert_eq!(refused(&[5, 0]), "these bytes are no sketch: 0 is no count");
-        assert_eq!(refused(&[5, 1, 0, 1]), "these bytes are no sketch: 5 is no next bucket");
-        assert_eq!(refused(&[0xE0, 10, 1]), "these bytes are no sketch: 1376 is no next bucket");
+        assert_eq!(refused(&[5]), "invalid sketch: it ends within a field");
+        assert_eq!(refused(&[5, 0]), "invalid sketch: invalid count: 0");
+        assert_eq!(refused(&[5, 1, 0, 1]), "invalid sketch: invalid next bucket: 5");
+        assert_eq!(refused(&[0xE0, 10, 1]), "invalid sketch: invalid next bucket: 1376");
     }
 }

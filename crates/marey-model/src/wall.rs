@@ -1,14 +1,14 @@
-//! The wall-time metrics that marey keeps on every scope node, beside what Proton writes.
+//! Wall-time metrics that marey keeps on every scope node, in addition to Proton's.
 //!
-//! Proton's `time` and `count` are GPU kernel time and kernel launches. These names cannot be taken
-//! for them: readers compare names in lower case up to the first parenthesis.
+//! Proton's `time` and `count` are kernel time and kernel launches. The names here cannot be
+//! confused with them: readers compare names in lower case up to the first parenthesis.
 
-/// Name, unit and meaning of one wall-time metric.
+/// A wall-time metric.
 #[derive(Clone, Copy, Debug)]
 pub struct WallMetric {
     /// Key in `.hatchet` files, unit included.
     pub key: &'static str,
-    /// One sentence for the reference page.
+    /// Description for the reference page.
     pub doc: &'static str,
 }
 
@@ -33,17 +33,17 @@ pub const OPEN: &str = "wall_open";
 
 /// Every wall-time metric.
 pub const ALL: [WallMetric; 9] = [
-    WallMetric { key: COUNT, doc: "Completed entries of the scope." },
+    WallMetric { key: COUNT, doc: "Number of completed entries of the scope." },
     WallMetric {
         key: TOTAL,
-        doc: "Sum of the durations of all entries, children included; an entry still open counts up to the moment of writing.",
+        doc: "Inclusive time of all entries; an entry that is still open counts up to the time of writing.",
     },
     WallMetric {
         key: SELF,
-        doc: "The part of the total that no child scope of the same thread covers.",
+        doc: "Exclusive time: the part of the total that no child scope on the same thread covers.",
     },
-    WallMetric { key: MIN, doc: "Shortest completed entry." },
-    WallMetric { key: MAX, doc: "Longest completed entry." },
+    WallMetric { key: MIN, doc: "Duration of the shortest completed entry." },
+    WallMetric { key: MAX, doc: "Duration of the longest completed entry." },
     WallMetric {
         key: P50,
         doc: "Median duration of the completed entries, from the sketch (relative error at most 1/64).",

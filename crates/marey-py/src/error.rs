@@ -1,4 +1,4 @@
-//! From the table's error codes to Python's exceptions.
+//! Conversion of the table's error codes to Python exceptions.
 
 use marey_record::table::{ErrorBuffer, ErrorCode};
 use pyo3::PyErr;
@@ -9,14 +9,14 @@ const METRIC: i32 = ErrorCode::Metric as i32;
 const NOT_FOUND: i32 = ErrorCode::NotFound as i32;
 const IO: i32 = ErrorCode::Io as i32;
 
-/// Calls `call` with an error buffer; what it leaves there is raised.
+/// Calls `call` with an error buffer, and returns the error that it stores there as an exception.
 pub(crate) fn checked<T>(call: impl FnOnce(*mut ErrorBuffer) -> T) -> Result<T, PyErr> {
     let mut buffer = ErrorBuffer::default();
     let value = call(&raw mut buffer);
-    if buffer.code == ErrorCode::Ok as i32 { Ok(value) } else { Err(raised(&buffer)) }
+    if buffer.code == ErrorCode::Ok as i32 { Ok(value) } else { Err(to_exception(&buffer)) }
 }
 
-fn raised(buffer: &ErrorBuffer) -> PyErr {
+fn to_exception(buffer: &ErrorBuffer) -> PyErr {
     let end = buffer.message.iter().position(|&byte| byte == 0).unwrap_or(buffer.message.len());
     let message = String::from_utf8_lossy(buffer.message.get(..end).unwrap_or_default());
     let message = message.into_owned();

@@ -1,4 +1,4 @@
-//! How devices are recorded.
+//! The functions for recording of devices.
 
 use crate::error::checked;
 use crate::library::table;
@@ -6,8 +6,8 @@ use marey_record::table::{GpuLevel, GpuOptions};
 use pyo3::prelude::*;
 use std::ffi::c_void;
 
-/// Has devices recorded, with `is_required` by all means, else once the program uses CUDA. `paths` are
-/// folders of packages in which libraries may lie.
+/// Starts the recording of devices: with `is_required` now or with an error, else once the program
+/// uses CUDA. `paths` are folders of packages that may contain libraries.
 #[pyfunction]
 #[pyo3(signature = (*, is_required, keeps_activities, paths))]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
@@ -19,7 +19,7 @@ fn start_gpu(
 ) -> PyResult<()> {
     let paths = paths.join("\n");
     (table().note_environment)();
-    // The driver may take its time, and other threads need not wait for it.
+    // The driver may take long to start, and other threads need not wait for it.
     py.detach(|| {
         let options = GpuOptions {
             size: size_of::<GpuOptions>(),
@@ -34,8 +34,8 @@ fn start_gpu(
     Ok(())
 }
 
-/// How devices are recorded: `"host"`, `"cupti"`, `"waiting"` or `"idle"`; the same in words, or why not; what
-/// mends that; and the code of the call that failed.
+/// Returns how devices are recorded: `"host"`, `"cupti"`, `"waiting"` or `"idle"`; the same in
+/// words, or the reason why not; the remedy; and the code of the call that failed.
 #[pyfunction]
 fn gpu_level() -> (&'static str, String, String, Option<i64>) {
     let mut text: Vec<u8> = Vec::new();
@@ -53,21 +53,22 @@ fn gpu_level() -> (&'static str, String, String, Option<i64>) {
     (word, line(), line(), line().parse().ok())
 }
 
-/// Says in profiles and runs how devices are recorded, in place of what was said before.
+/// Sets the note in profiles and runs on how devices are recorded.
 #[pyfunction]
 fn note_gpu(text: &str) {
     // SAFETY: the text lives until the call returns.
     unsafe { (table().gpu_note)(text.as_ptr().cast(), text.len()) };
 }
 
-/// Rows about what there is to record devices with, each a list of fields: see `Question` of `marey-gpu`.
-/// For a process of its own, since it loads and starts vendors' libraries.
+/// Returns rows about the available means to record devices, each a list of fields: see `Question`
+/// of `marey-gpu`. For a process of its own, since it loads and starts vendors' libraries.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
 fn probe_gpu(question: &str, paths: Vec<String>) -> PyResult<Vec<Vec<String>>> {
     let paths = paths.join("\n");
     let mut text: Vec<u8> = Vec::new();
-    // SAFETY: the texts and the vector live until the call returns, and the sink takes a vector of bytes.
+    // SAFETY: the texts and the vector live until the call returns, and the sink expects a vector
+    // of bytes as its context.
     checked(|error| unsafe {
         (table().gpu_probe)(
             question.as_ptr().cast(),
@@ -84,7 +85,7 @@ fn probe_gpu(question: &str, paths: Vec<String>) -> PyResult<Vec<Vec<String>>> {
 }
 
 unsafe extern "C" fn append(context: *mut c_void, bytes: *const u8, len: usize) {
-    // SAFETY: the context is the caller's vector, and so many bytes can be read.
+    // SAFETY: the context is the caller's vector, and `len` bytes are readable.
     unsafe {
         (*context.cast::<Vec<u8>>()).extend_from_slice(std::slice::from_raw_parts(bytes, len));
     }

@@ -1,15 +1,15 @@
-//! `marey._native`: the recorder's Python face.
+//! `marey._native`: the recorder's Python binding.
 //!
-//! A thin layer between CPython and the function table of `libmarey.so`: it turns strings into
-//! numbers, dicts into metrics and Python frames into nodes, and holds no recorder state of its own.
+//! A thin layer between CPython and the function table of `libmarey.so`: it converts strings to
+//! numbers, dicts to metrics and Python frames to nodes, and holds no recorder state of its own.
 //!
 //! **Callers.** Only the Python package beside it.
 //!
-//! **Constraints.** Imported into training processes: small, quick to load, no SQL engine, no async
-//! runtime. The stable ABI of CPython 3.10; where a structure of the interpreter is read directly
-//! (frames, the current context), the reading is checked against the documented way when it is set
-//! up, and given up if they disagree. All state here is guarded by the GIL, which the stable ABI
-//! implies, or is a thread's own: launches come without the GIL.
+//! **Constraints.** It is imported into training processes: small, quick to load, no SQL engine, no
+//! async runtime. It uses the stable ABI of CPython 3.10. Where a structure of the interpreter is
+//! read directly (frames, the current context), the result is compared with the documented way at
+//! set-up, and the direct way is disabled if they differ. All state here is guarded by the GIL,
+//! which the stable ABI implies, or is thread-local: launches come without the GIL.
 //!
 //! Start reading at [`scope`], the path that must be fast.
 

@@ -13,11 +13,11 @@ const FILE_NAME: &str = "libmarey.so";
 
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The table. Only to be called after [`load`], which the module's import does first.
+/// Returns the table. Only to be called after [`load`], which the module's import calls first.
 #[inline(always)]
 pub(crate) fn table() -> &'static Table {
-    // SAFETY: `load` stored a valid pointer of static life before anything else of this module could
-    // be reached, and nothing stores another.
+    // SAFETY: `load` stored a valid pointer of static lifetime before any other function of this
+    // module could be called, and nothing stores another.
     unsafe { &*TABLE.load(Ordering::Relaxed) }
 }
 
@@ -33,17 +33,19 @@ pub(crate) fn is_active() -> bool {
     table().active.load(Ordering::Relaxed) != 0
 }
 
-/// Finds the library: the copy that the process has, the one that the environment names, the one
-/// of the package.
+/// Finds the library: the copy that the process has loaded, else the one that the environment
+/// names, else the one of the package.
 pub(crate) fn load(_py: Python<'_>) -> PyResult<()> {
     let handle = open(Path::new(FILE_NAME), libc::RTLD_NOLOAD)
-        .or_else(|_| open(&wanted_path()?, 0))
+        .or_else(|_| open(&library_file()?, 0))
         .map_err(PyImportError::new_err)?;
     let symbol = CString::new(SYMBOL).map_err(|error| PyImportError::new_err(error.to_string()))?;
     // SAFETY: a valid handle and a C string.
     let function = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
     if function.is_null() {
-        return Err(PyImportError::new_err(format!("{FILE_NAME} has no symbol {SYMBOL}")));
+        return Err(PyImportError::new_err(format!(
+            "the loaded {FILE_NAME} has no symbol {SYMBOL}: it is not the library of marey"
+        )));
     }
     // SAFETY: the symbol of this name is a function of this type, in every version.
     let function =
@@ -64,43 +66,44 @@ pub(crate) fn load(_py: Python<'_>) -> PyResult<()> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the GIL is held")]
-fn wanted_path() -> Result<PathBuf, String> {
+fn library_file() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os(env::LIB).filter(|path| !path.is_empty()) {
         return Ok(path.into());
     }
-    let own = own_path().ok_or("the path of marey._native is not known")?;
+    let own = module_path().ok_or("the path of marey._native is unknown")?;
     let folder = own.parent().unwrap_or(Path::new("."));
     Ok(folder.join("lib").join(FILE_NAME))
 }
 
-/// The file of the `libmarey.so` that this process has.
+/// Returns the file of the `libmarey.so` that this process has loaded.
 #[pyfunction]
 pub(crate) fn library_path() -> Option<OsString> {
     path_of(table().intern as *const c_void).map(PathBuf::into_os_string)
 }
 
-/// The file that this code was loaded from.
-pub(crate) fn own_path() -> Option<PathBuf> {
-    path_of(own_path as *const c_void)
+/// Returns the file that this code was loaded from.
+pub(crate) fn module_path() -> Option<PathBuf> {
+    path_of(module_path as *const c_void)
 }
 
-/// The file that a function was loaded from.
+/// Returns the file that a function was loaded from.
 fn path_of(function: *const c_void) -> Option<PathBuf> {
     // SAFETY: plain data, filled in by dladdr when it succeeds.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address may be asked for; `info` is writable.
+    // SAFETY: dladdr accepts any address; `info` is writable.
     let found = unsafe { libc::dladdr(function, &raw mut info) } != 0;
     if !found || info.dli_fname.is_null() {
         return None;
     }
-    // SAFETY: dladdr gave a C string that lives as long as the loaded object, and neither goes.
+    // SAFETY: dladdr returned a C string that lives as long as the loaded object; both libraries
+    // stay loaded.
     let path = unsafe { CStr::from_ptr(info.dli_fname) };
     Some(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
 }
 
 fn open(path: &Path, flags: i32) -> Result<*mut c_void, String> {
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
-    // SAFETY: a C string. The library's initialisers do nothing but Rust's own.
+    // SAFETY: a C string. The library's initialisers are only those of Rust's runtime.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
     if !handle.is_null() {
         return Ok(handle);

@@ -1,4 +1,4 @@
-//! Python values as user metrics.
+//! Conversion of Python values to user metrics.
 
 use crate::error::checked;
 use crate::library::table;
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PySequence, PyString, PyTuple};
 use std::ffi::c_void;
 
-/// A value that lives as long as the call that passes it on.
+/// A converted value, which must outlive the call that receives its address.
 enum Value {
     Int(i64),
     Float(f64),
@@ -31,7 +31,7 @@ impl Value {
     }
 }
 
-/// Passes the metrics of a dict to `add`, which takes them as the table's functions do.
+/// Passes the metrics of a dict to `add`, which takes the same arguments as the table's functions.
 pub(crate) fn add(
     metrics: &Bound<'_, PyDict>,
     add: impl FnOnce(*const MetricArg, usize, *mut ErrorBuffer) -> i32,

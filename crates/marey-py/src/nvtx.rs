@@ -1,10 +1,11 @@
-//! Who receives the NVTX annotations of this process.
+//! The library that receives the NVTX annotations of this process.
 
 use marey_model::env;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
-/// The value of `NVTX_INJECTION64_PATH` as C libraries see it: `os.environ` does not know what they set.
+/// Returns the value of `NVTX_INJECTION64_PATH` in the C environment, which `os.environ` does not
+/// update.
 #[pyfunction]
 #[expect(clippy::disallowed_methods, reason = "the GIL is held")]
 pub(crate) fn nvtx_injection() -> Option<OsString> {

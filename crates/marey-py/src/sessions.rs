@@ -1,4 +1,4 @@
-//! The calls on sessions.
+//! The functions for sessions.
 
 use crate::error::checked;
 use crate::frames;
@@ -14,10 +14,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::ptr::null_mut;
 
-/// All sessions, in the table's calls.
+/// The session number that means all sessions.
 const ALL: i64 = -1;
 
-/// Starts a session; returns its number.
+/// Starts a session and returns its number.
 #[pyfunction]
 #[pyo3(signature = (name, *, python_context, output_format, flush_phases, quiet_if_empty))]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
@@ -52,7 +52,7 @@ fn start(
         environment_noted: 1,
         reserved: 0,
     };
-    let options = Shared(&raw const options);
+    let options = SendPtr(&raw const options);
     py.detach(|| {
         let options = &options;
         // SAFETY: the options live until the call returns.
@@ -60,17 +60,17 @@ fn start(
     })
 }
 
-/// Numbers of the sessions that are alive, lowest first.
+/// Returns the numbers of the live sessions, lowest first.
 #[pyfunction]
 fn sessions(py: Python<'_>) -> Vec<i64> {
-    const MOST: usize = 64;
-    let mut alive = [0; MOST];
-    // SAFETY: room for as many numbers as is said.
+    const MAX_SESSIONS: usize = 64;
+    let mut alive = [0; MAX_SESSIONS];
+    // SAFETY: the array has the given length.
     let len = py.detach(|| unsafe { (table().sessions)(alive.as_mut_ptr(), alive.len()) });
     alive.into_iter().take(len).collect()
 }
 
-/// Lets a session, or all of them, record.
+/// Activates a session, or all of them.
 #[pyfunction]
 #[pyo3(signature = (session=None))]
 fn activate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
@@ -79,7 +79,7 @@ fn activate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
     Ok(())
 }
 
-/// Stops a session, or all of them, from recording.
+/// Deactivates a session, or all of them.
 #[pyfunction]
 #[pyo3(signature = (session=None))]
 fn deactivate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
@@ -88,17 +88,19 @@ fn deactivate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
     Ok(())
 }
 
-/// Ends a session, or all of them, and writes the files; returns their paths.
+/// Ends a session, or all of them, and writes the files. Returns their paths.
 #[pyfunction]
 #[pyo3(signature = (session=None, output_format=""))]
 fn finalize(py: Python<'_>, session: Option<i64>, output_format: &str) -> PyResult<Vec<OsString>> {
-    (table().note_environment)(); // the rank may be known by now
+    // The environment may contain the rank only now.
+    (table().note_environment)();
     let mut paths: Vec<OsString> = Vec::new();
-    let context = Shared((&raw mut paths).cast());
+    let context = SendPtr((&raw mut paths).cast());
     py.detach(|| {
         let context = &context;
         checked(|error| {
-            // SAFETY: the text and the list live until the call returns; `push_path` takes the list.
+            // SAFETY: the text and the list live until the call returns; `push_path` expects the
+            // list as its context.
             unsafe {
                 (table().finalize)(
                     session.unwrap_or(ALL),
@@ -114,13 +116,13 @@ fn finalize(py: Python<'_>, session: Option<i64>, output_format: &str) -> PyResu
     Ok(paths)
 }
 
-/// A pointer that goes with a call into a closure which runs on the same thread.
-struct Shared<P>(P);
+/// A pointer that is captured by a closure which runs on the same thread.
+struct SendPtr<P>(P);
 
-// SAFETY: see above; nothing else has it meanwhile.
-unsafe impl<P> Send for Shared<P> {}
+// SAFETY: see above; no other thread uses the pointer at the same time.
+unsafe impl<P> Send for SendPtr<P> {}
 // SAFETY: as above.
-unsafe impl<P> Sync for Shared<P> {}
+unsafe impl<P> Sync for SendPtr<P> {}
 
 unsafe extern "C" fn push_path(context: *mut c_void, bytes: *const u8, len: usize) {
     // SAFETY: `finalize` passes its list, and the library `len` readable bytes.
@@ -130,7 +132,7 @@ unsafe extern "C" fn push_path(context: *mut c_void, bytes: *const u8, len: usiz
     }
 }
 
-/// Appends what the library passes to the `Vec<u8>` that is the context.
+/// Appends the library's bytes to the `Vec<u8>` that is the context.
 pub(crate) unsafe extern "C" fn push_bytes(context: *mut c_void, bytes: *const u8, len: usize) {
     // SAFETY: the callers of this file and of `scope` pass a buffer, and the library `len` readable
     // bytes.
@@ -140,7 +142,7 @@ pub(crate) unsafe extern "C" fn push_bytes(context: *mut c_void, bytes: *const u
     }
 }
 
-/// A phase's document.
+/// Returns a phase's document.
 #[pyfunction]
 fn get_data<'py>(
     py: Python<'py>,
@@ -149,7 +151,7 @@ fn get_data<'py>(
     output_format: &str,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let mut document: Vec<u8> = Vec::new();
-    let context = Shared((&raw mut document).cast());
+    let context = SendPtr((&raw mut document).cast());
     py.detach(|| {
         let context = &context;
         checked(|error| {
@@ -170,22 +172,22 @@ fn get_data<'py>(
     Ok(PyBytes::new(py, &document))
 }
 
-/// Closes a session's phase; returns the next one's number.
+/// Closes a session's phase. Returns the number of the next phase.
 #[pyfunction]
 fn advance_phase(py: Python<'_>, session: i64) -> PyResult<i64> {
     // SAFETY: plain numbers and our buffer.
     py.detach(|| checked(|error| unsafe { (table().advance_phase)(session, error) }))
 }
 
-/// Whether a phase will receive nothing more.
+/// Whether a phase is complete: no data will be added to it.
 #[pyfunction]
 fn is_phase_complete(py: Python<'_>, session: i64, phase: u32) -> PyResult<bool> {
     // SAFETY: as above.
-    let asked = || checked(|error| unsafe { (table().is_phase_complete)(session, phase, error) });
-    Ok(py.detach(asked)? == 1)
+    let call = || checked(|error| unsafe { (table().is_phase_complete)(session, phase, error) });
+    Ok(py.detach(call)? == 1)
 }
 
-/// Drops a phase's data, or that of all phases up to it.
+/// Drops the data of a phase, or of all phases up to and including it.
 #[pyfunction]
 fn clear(py: Python<'_>, session: i64, phase: u32, up_to: bool) -> PyResult<()> {
     // SAFETY: as above.
@@ -193,7 +195,8 @@ fn clear(py: Python<'_>, session: i64, phase: u32, up_to: bool) -> PyResult<()> 
     Ok(())
 }
 
-/// Depth of this thread's context as a session sees it, or `None` while nothing is recorded.
+/// Returns the depth of this thread's context as a session sees it, `None` while nothing is
+/// recorded.
 #[pyfunction]
 fn depth(py: Python<'_>, session: i64) -> PyResult<Option<i64>> {
     if !is_live() {
@@ -209,20 +212,21 @@ fn depth(py: Python<'_>, session: i64) -> PyResult<Option<i64>> {
     py.detach(|| checked(|error| unsafe { (table().depth)(session, error) })).map(Some)
 }
 
-/// The run directory that a session's events are in, or `None` if it keeps none.
+/// Returns the run directory that contains a session's events, `None` without a trace.
 #[pyfunction]
 fn run_dir(py: Python<'_>, session: i64) -> PyResult<Option<OsString>> {
     let mut paths: Vec<OsString> = Vec::new();
-    let context = Shared((&raw mut paths).cast());
+    let context = SendPtr((&raw mut paths).cast());
     py.detach(|| {
         let context = &context;
-        // SAFETY: the list lives until the call returns; `push_path` takes the list.
+        // SAFETY: the list lives until the call returns; `push_path` expects the list as its
+        // context.
         checked(|error| unsafe { (table().run_dir)(session, Some(push_path), context.0, error) })
     })?;
     Ok(paths.pop())
 }
 
-/// Writes no file for a session if it records nothing.
+/// Makes a session write no file if it records nothing.
 #[pyfunction]
 fn set_quiet_if_empty(py: Python<'_>, session: i64) -> PyResult<()> {
     // SAFETY: as above.
@@ -230,22 +234,22 @@ fn set_quiet_if_empty(py: Python<'_>, session: i64) -> PyResult<()> {
     Ok(())
 }
 
-/// Writes every session's present state to its file, now.
+/// Writes the current state of every session to its file.
 #[pyfunction]
 fn checkpoint(py: Python<'_>) {
     py.detach(|| (table().checkpoint)());
 }
 
-/// To be called before a fork that [`after_fork_in_parent`] follows.
+/// Must be called before a fork that [`after_fork_in_parent`] follows.
 #[pyfunction]
 fn before_fork() {
     (table().defer_fork_restart)();
 }
 
-/// To be called after a fork, in the parent.
+/// Must be called after a fork, in the parent.
 ///
-/// CPython 3.13 counts the process's threads when this is over, and warns of more than one: ours
-/// starts again once the main thread is back in the program.
+/// CPython 3.13 counts the process's threads when this returns, and warns of more than one. So the
+/// background threads restart once the main thread runs Python code again.
 #[pyfunction]
 fn after_fork_in_parent() {
     extern "C" fn restart(_argument: *mut c_void) -> c_int {
@@ -273,11 +277,12 @@ fn is_active() -> bool {
     library::is_active()
 }
 
-/// Counts losses that the Python side has seen.
+/// Counts losses that the Python package has detected.
 #[pyfunction]
 fn count_losses(cause: &str, losses: u64) -> PyResult<()> {
     let known = LossCause::ALL.into_iter().find(|known| known.as_str() == cause);
-    let cause = known.ok_or_else(|| PyValueError::new_err(format!("no cause of loss: {cause}")))?;
+    let cause =
+        known.ok_or_else(|| PyValueError::new_err(format!("unknown cause of loss: {cause}")))?;
     (table().count_losses)(cause as u8, losses);
     Ok(())
 }

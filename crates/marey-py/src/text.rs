@@ -1,10 +1,10 @@
-//! Python strings as UTF-8.
+//! Conversion of Python strings to UTF-8.
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::borrow::Cow;
 
-/// A string's text; what has no UTF-8 (lone surrogates) is escaped with a backslash.
+/// Returns a string as UTF-8. Lone surrogates, which UTF-8 lacks, are escaped with a backslash.
 pub(crate) fn utf8<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
     if let Ok(text) = text.to_str() {
         return Ok(Cow::Borrowed(text));

@@ -20,8 +20,8 @@ messages AS (
     SELECT
         *,
         replace(lower(name(name_id)), '_', '') AS plain,
-        -- What one side of it holds in all: of a gather that is what comes out, of a scatter what
-        -- goes in, and of others both are the same.
+        -- The message size by the larger side: the output of a gather, the input of a scatter. For other
+        -- collectives both sides are equal.
         greatest(in_elements, out_elements) * CASE replace(replace(lower(name(dtype_id)), 'torch.', ''), 'c10::', '')
             WHEN 'float' THEN 4
             WHEN 'float32' THEN 4
@@ -60,7 +60,7 @@ messages AS (
 factors AS (
     SELECT
         *,
-        -- What of a message a rank's link carries at least, as nccl-tests has it.
+        -- The share of a message that the link of each rank carries at least, as defined by nccl-tests.
         CASE
             WHEN plain LIKE '%allreduce%' THEN 2 * (group_size - CAST(1 AS DOUBLE)) / nullif(group_size, 0)
             WHEN plain LIKE '%allgather%' OR plain LIKE '%reducescatter%' OR plain LIKE '%alltoall%'

@@ -1,6 +1,6 @@
--- What each context means to the path: the spans of autograd's own threads, those that load data, and the
--- calls by what they wait for. What a profiler says of itself is no work.
-WITH meanings AS (
+-- The event kind of each context: spans of autograd's own threads, spans that load data, and runtime calls by
+-- what they wait for. A profiler's spans about its own recording are left out below.
+WITH context_kinds AS (
     SELECT
         id AS context_id,
         name_id,
@@ -35,7 +35,7 @@ classes AS (
     WHERE kind NOT IN ('sync', 'annotation')
     GROUP BY kind, name_id
 ),
--- A lane is a thread, or a device and a stream; an id is a name and a context.
+-- A lane is a thread, or a device and a stream; an id combines a name and a context.
 events AS (
     SELECT
         process_of(s.thread_id) AS process_id,
@@ -48,7 +48,7 @@ events AS (
         CAST(0 AS BIGINT UNSIGNED) AS on_correlation_id,
         CAST(s.name_id AS BIGINT) * 4294967296 + s.context_id AS id
     FROM raw.spans AS s
-    JOIN meanings AS p ON p.context_id = s.context_id
+    JOIN context_kinds AS p ON p.context_id = s.context_id
     WHERE s.duration_nanos > 0 AND coalesce(name(s.category_id), '') <> 'Trace'
     UNION ALL
     SELECT
@@ -65,7 +65,7 @@ events AS (
     JOIN classes AS c ON c.kind = g.kind AND c.name_id = g.name_id
     WHERE g.duration_nanos > 0
     UNION ALL
-    -- Kineto's records of waits, where it was asked for them.
+    -- Kineto's records of waits, if it was configured to record them.
     SELECT
         process_id,
         CAST(CASE WHEN wait = 'Stream Wait Event' THEN 'stream_wait' ELSE 'host_wait' END AS VARCHAR) AS kind,
@@ -111,7 +111,7 @@ events AS (
         CAST(number AS BIGINT) AS id
     FROM raw.steps
 ),
--- The path of each process, in order: the number of the step, when, what it is bound by, the lane, the id.
+-- The path of each process in order: step number, position, start, end, bound, lane, id.
 parts AS (
     SELECT
         process_id,
@@ -128,7 +128,7 @@ parts AS (
             )
         ) AS part
     FROM (
-        -- Each kind of row has its own notes on its columns, which a group must not have: greatest() drops them.
+        -- Column metadata differs between the rows of the union, which GROUP BY rejects; greatest() drops it.
         SELECT
             greatest(process_id, CAST(0 AS INTEGER UNSIGNED)) AS process_id,
             kind,
@@ -145,7 +145,7 @@ parts AS (
 ),
 segments AS (
     SELECT
-        -- It was the key of a group, and is none of the rows that come of it; greatest() makes it forget.
+        -- The column inherits its uniqueness as a group key, although unnest() repeats it; greatest() drops that.
         greatest(process_id, CAST(0 AS INTEGER UNSIGNED)) AS process_id,
         part['step'] AS step,
         part['position'] AS position,
@@ -157,7 +157,7 @@ segments AS (
         part['id'] AS id
     FROM parts
 ),
-places AS (
+located AS (
     SELECT
         *,
         CASE WHEN NOT is_device THEN CAST(lane AS INTEGER UNSIGNED) END AS thread_id,
@@ -184,4 +184,4 @@ SELECT
     process_id,
     thread_id,
     context_id
-FROM places
+FROM located

@@ -1,4 +1,4 @@
--- Calls of the runtime, by what they launched.
+-- The launching calls. Nested calls may share the correlation id of a launch: the outermost begins first.
 WITH calls AS (
     SELECT
         process_of(thread_id) AS process_id,
@@ -9,8 +9,8 @@ WITH calls AS (
     WHERE correlation_id > 0 AND kind(context_id) = 'runtime'
     GROUP BY process_of(thread_id), correlation_id
 ),
--- Whole devices: a gap goes from the latest end of all that began before on any stream to the beginning of
--- the next activity, and is cut to the steps.
+-- The gaps of whole devices, from the latest end of all earlier activities on any stream to the start of the
+-- next activity, cut to the window of the steps.
 gaps AS (
     SELECT
         g.process_id AS process_id,
@@ -41,7 +41,7 @@ gaps AS (
         ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
     WHERE g.start_nanos > g.before_nanos AND g.before_nanos < w.last_nanos AND g.start_nanos > w.first_nanos
 ),
--- The threads that launched something on a device.
+-- The threads that launched something, per device.
 launchers AS (
     SELECT l.thread_id AS thread_id, g.device AS device
     FROM raw.gpu_activities AS g
@@ -84,7 +84,7 @@ FROM (
         sum(idle_nanos) AS idle_nanos,
         count(*) FILTER (WHERE is_gap) AS gap_count
     FROM (
-        -- From each of these moments to the next one the thread was in one span.
+        -- Between one moment and the next, the thread is in the same innermost span.
         SELECT
             process_id,
             device,
@@ -106,38 +106,47 @@ FROM (
                     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
                 ) AS open
             FROM (
-                -- Where a thread enters and leaves spans, and where gaps that it is to blame for begin (1) and
-                -- end (-1). Other gaps are of no thread; their length stands at their beginning.
+                -- The moments at which a thread enters and leaves spans, and at which gaps that it causes begin (1)
+                -- and end (-1). Other gaps have no thread; their length is at their beginning.
                 SELECT
-                    p.process_id AS process_id,
-                    p.device AS device,
-                    p.thread_id AS thread_id,
-                    CASE WHEN side.sign > 0 THEN p.start_nanos ELSE p.end_nanos END AS time_nanos,
+                    process_id,
+                    device,
+                    thread_id,
+                    CASE WHEN side > 0 THEN start_nanos ELSE end_nanos END AS time_nanos,
                     4294967296 AS turn,
                     NULL AS context_id,
-                    CASE WHEN p.thread_id IS NOT NULL THEN side.sign ELSE 0 END AS sign,
-                    side.sign > 0 AS is_gap,
-                    CASE WHEN p.thread_id IS NULL AND side.sign > 0 THEN p.end_nanos - p.start_nanos END AS gap_nanos,
-                    p.cause AS cause
-                FROM gaps AS p
-                CROSS JOIN (VALUES (1), (-1)) AS side (sign)
+                    CASE WHEN thread_id IS NOT NULL THEN side ELSE 0 END AS sign,
+                    side > 0 AS is_gap,
+                    CASE WHEN thread_id IS NULL AND side > 0 THEN end_nanos - start_nanos END AS gap_nanos,
+                    cause
+                FROM (SELECT *, unnest([1, -1]) AS side FROM gaps)
                 UNION ALL
                 SELECT
-                    process_of(s.thread_id) AS process_id,
-                    t.device AS device,
-                    s.thread_id AS thread_id,
-                    CASE WHEN side.sign > 0 THEN s.start_nanos ELSE s.start_nanos + s.duration_nanos END AS time_nanos,
-                    side.sign * CAST(c.depth AS BIGINT) AS turn,
-                    CASE WHEN side.sign > 0 THEN s.context_id ELSE c.parent_id END AS context_id,
+                    process_of(thread_id) AS process_id,
+                    device,
+                    thread_id,
+                    CASE WHEN side > 0 THEN start_nanos ELSE start_nanos + duration_nanos END AS time_nanos,
+                    side * CAST(depth AS BIGINT) AS turn,
+                    CASE WHEN side > 0 THEN context_id ELSE parent_id END AS context_id,
                     0 AS sign,
                     false AS is_gap,
                     NULL AS gap_nanos,
                     'host wait' AS cause
-                FROM raw.spans AS s
-                JOIN launchers AS t ON t.thread_id = s.thread_id
-                JOIN raw.contexts AS c ON c.id = s.context_id
-                CROSS JOIN (VALUES (1), (-1)) AS side (sign)
-                WHERE s.duration_nanos > 0
+                FROM (
+                    SELECT
+                        s.start_nanos AS start_nanos,
+                        s.duration_nanos AS duration_nanos,
+                        s.thread_id AS thread_id,
+                        s.context_id AS context_id,
+                        t.device AS device,
+                        c.parent_id AS parent_id,
+                        c.depth AS depth,
+                        unnest([1, -1]) AS side
+                    FROM raw.spans AS s
+                    JOIN launchers AS t ON t.thread_id = s.thread_id
+                    JOIN raw.contexts AS c ON c.id = s.context_id
+                    WHERE s.duration_nanos > 0
+                )
             ) AS turns
         )
     ) AS segments

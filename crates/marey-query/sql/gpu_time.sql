@@ -1,5 +1,5 @@
--- What a kernel does, by its own name: not by the types of its arguments, and not by the operators that
--- Inductor names a kernel after. The kernels of the HIP runtime copy and fill.
+-- The class of each kernel by its function name, ignoring argument types, and the operators that Inductor
+-- names its kernels after. Kernels of the HIP runtime that copy and fill count as memory.
 WITH classes AS (
     SELECT
         name_id,

@@ -1,5 +1,5 @@
--- What a kernel does, by its own name: not by the types of its arguments, and not by the operators that
--- Inductor names a kernel after. The kernels of the HIP runtime copy and fill.
+-- The class of each kernel by its function name, ignoring argument types, and the operators that Inductor
+-- names its kernels after. Kernels of the HIP runtime that copy and fill count as memory.
 WITH classes AS (
     SELECT
         name_id,
@@ -8,8 +8,8 @@ WITH classes AS (
     WHERE kind = 'kernel'
     GROUP BY name_id
 ),
--- The moments where a step begins or ends, on every device of its process. They cut time into parts:
--- each row is one of them, from the moment before it (which the first has none of) to it.
+-- The starts and ends of steps, for every device of the process, divide time into parts. Each row is the part
+-- from the previous moment (from far in the past, for the first) to this one.
 bounds AS (
     SELECT
         process_id,
@@ -39,7 +39,7 @@ bounds AS (
         ) AS d ON d.process_id = s.process_id
     ) AS t
 ),
--- Parts and activities by when they begin. What is not of a class ends for it as it begins.
+-- Parts and activities by start. An activity has an end only for its own class; for others it is empty.
 events AS (
     SELECT
         process_id,
@@ -65,8 +65,8 @@ events AS (
         a.kind IN ('kernel', 'memcpy', 'memset')
         AND a.process_id IN (SELECT DISTINCT process_id FROM raw.steps)
 ),
--- The part that each begins in. A part goes on with what began before it and has not ended: of each
--- class, until the last of it ends.
+-- The part in which each activity begins. At the start of a part, activities that began earlier continue: for
+-- each class, until the latest of their ends.
 pieces AS (
     SELECT
         process_id,
@@ -96,11 +96,11 @@ parts AS (
         union_nanos(time_nanos, least(greatest(compute_end, communication_end), part_end)) AS not_memory,
         union_nanos(time_nanos, least(greatest(compute_end, communication_end, memory_end), part_end)) AS busy
     FROM pieces
-    -- What begins after the last step is in none.
+    -- Activities that begin after the last step are in no part.
     WHERE part_end > time_nanos
     GROUP BY process_id, device, part_end
 ),
--- What there was until each moment; a step has the difference between its end and its begin.
+-- The totals up to each moment; the value of a step is the difference between its end and its start.
 totals AS (
     SELECT
         process_id,

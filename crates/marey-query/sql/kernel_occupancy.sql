@@ -34,7 +34,7 @@ FROM (
         shared_bytes,
         sum(count) AS count,
         sum(total_nanos) AS total_nanos,
-        -- Means over time; what took none has some weight all the same.
+        -- Means weighted by time; the small constant gives kernels of duration 0 a weight.
         sum(100 * least(active_blocks, grid_blocks) * warps * warp / device_threads * (total_nanos + 1e-3))
             / sum(CASE WHEN active_blocks IS NOT NULL AND grid_blocks IS NOT NULL THEN total_nanos + 1e-3 END)
             AS achieved_percent,
@@ -51,25 +51,25 @@ FROM (
         SELECT
             *,
             least(blocks_by_warps, blocks_by_registers, blocks_by_shared_memory, blocks_by_device) AS active_blocks,
-            -- Blocks of the grid for each multiprocessor.
+            -- Blocks of the grid per multiprocessor.
             CAST(blocks AS DOUBLE) / nullif(multiprocessors, 0) AS grid_blocks
         FROM (
-            -- Of how many blocks a multiprocessor has room for, by each of its resources: as
-            -- cuda_occupancy.h of the CUDA toolkit counts them.
+            -- The number of resident blocks that each resource of a multiprocessor permits, computed as in
+            -- cuda_occupancy.h of the CUDA toolkit.
             SELECT
                 *,
                 device_threads / warp / warps AS blocks_by_warps,
-                -- A warp takes registers in units of 256, from one of four equal parts of the
+                -- Registers are allocated per warp in units of 256, from one of four equal partitions of the
                 -- multiprocessor.
                 CASE
                     WHEN registers > 0 THEN device_registers / 4 / ((registers * warp + 255) / 256 * 256) * 4 / warps
                 END AS blocks_by_registers,
-                -- From compute capability 8.0 on, 1 KiB of each block is the system's.
+                -- From compute capability 8.0 on, the system reserves 1 KiB of shared memory per block.
                 CASE
                     WHEN major >= 8 THEN device_shared_bytes / nullif((shared_bytes + 1024 + 127) / 128 * 128, 0)
                     WHEN shared_bytes > 0 THEN device_shared_bytes / nullif((shared_bytes + 255) / 256 * 256, 0)
                 END AS blocks_by_shared_memory,
-                -- The table of compute capabilities in the CUDA programming guide.
+                -- From the table of compute capabilities in the CUDA programming guide.
                 CASE
                     WHEN major = 7 AND minor = 5 THEN 16
                     WHEN major = 8 AND minor = 0 THEN 32

@@ -1,4 +1,4 @@
--- Whether what a process launched names the call of an operator that launched it, by an external id.
+-- Whether the activities of a process have the external ids of the operator calls that launched them.
 WITH named AS (
     SELECT
         process_id,
@@ -26,8 +26,8 @@ launched AS (
         CASE WHEN n.has_ids THEN coalesce(g.external_id, CAST(0 AS BIGINT UNSIGNED)) ELSE CAST(0 AS BIGINT UNSIGNED) END,
         g.name_id
 ),
--- What operators cost that launched something themselves: an operator around them has the same
--- cost, and must not count again.
+-- The costs of operators that launched something themselves. An operator around them has the same cost and
+-- must not be counted again.
 costs AS (
     SELECT
         process_id,
@@ -97,8 +97,8 @@ operators AS (
     FROM (
         SELECT
             *,
-            -- What a call costs is shared among all that it launched by the time that took, also on several devices;
-            -- where calls are not known, what all of one place cost.
+            -- The cost of a call is divided among all activities that it launched, on all devices, in proportion to
+            -- their time; where calls are unknown, the cost of all calls in the context.
             (total_nanos + 1e-3) / sum(total_nanos + 1e-3) OVER (PARTITION BY process_id, context_id, call_id) AS share
         FROM launched
     ) AS l
@@ -106,7 +106,7 @@ operators AS (
     LEFT JOIN costs AS k ON k.process_id = l.process_id AND k.context_id = l.context_id AND k.call_id = l.call_id
     GROUP BY l.process_id, l.device, c.name_id, l.name_id
 ),
--- How long it takes at the peaks: a device that does nothing else cannot be faster.
+-- The times at the peak rates, which no kernel on the device can beat.
 peaks AS (
     SELECT
         o.process_id AS process_id,
@@ -143,7 +143,7 @@ SELECT
     1e9 * bytes / nullif(total_nanos, 0) AS bytes_per_second,
     100 * compute_nanos / nullif(total_nanos, 0) AS peak_flops_percent,
     100 * memory_nanos / nullif(total_nanos, 0) AS peak_bandwidth_percent,
-    -- The intensity at which both peaks are reached at once.
+    -- The intensity at which compute and memory take equally long at their peaks.
     flops / nullif(bytes, 0) * memory_nanos / nullif(compute_nanos, 0) AS ridge_point,
     CAST(CASE
         WHEN compute_nanos + memory_nanos > 0 AND compute_nanos >= memory_nanos THEN 'compute'

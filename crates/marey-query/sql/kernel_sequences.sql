@@ -1,5 +1,5 @@
 WITH
--- What each thread launched, numbered in the order of the calls.
+-- The activities that each thread launched, numbered in the order of their calls.
 launched AS (
     SELECT
         l.thread_id AS thread_id,
@@ -7,14 +7,14 @@ launched AS (
         row_number() OVER (
             PARTITION BY l.thread_id
             ORDER BY l.start_nanos, g.start_nanos, g.stream, g.duration_nanos, g.name_id
-        ) AS place,
+        ) AS position,
         g.start_nanos AS start_nanos,
         g.duration_nanos AS duration_nanos,
         g.stream AS stream,
         g.name_id AS name_id
     FROM raw.gpu_activities AS g
     JOIN (
-        -- Several calls may have the number of one launch, one inside the other: the outermost begins first.
+        -- Nested calls may share the correlation id of a launch: the outermost begins first.
         SELECT
             process_of(thread_id) AS process_id,
             correlation_id,
@@ -26,8 +26,8 @@ launched AS (
     ) AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
     WHERE g.kind IN ('kernel', 'memcpy', 'memset')
 ),
--- Operators that launched at least 3: those that lie between what was launched on the thread before the
--- operator began and before it ended.
+-- Operators that launched at least 3 activities: the number of launches on the thread between the start and the
+-- end of the operator.
 operators AS (
     SELECT
         thread_id,
@@ -35,8 +35,8 @@ operators AS (
         name_id,
         start_nanos,
         end_nanos,
-        min(place) AS first_place,
-        max(place) - min(place) AS length
+        min(position) AS first_position,
+        max(position) - min(position) AS length
     FROM (
         SELECT
             thread_id,
@@ -48,7 +48,7 @@ operators AS (
                 PARTITION BY thread_id
                 ORDER BY time_nanos, is_launch
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-            ) AS place
+            ) AS position
         FROM (
             SELECT
                 thread_id,
@@ -85,9 +85,9 @@ operators AS (
     )
     WHERE context_id IS NOT NULL
     GROUP BY thread_id, context_id, name_id, start_nanos, end_nanos
-    HAVING max(place) - min(place) >= 3
+    HAVING max(position) - min(position) >= 3
 ),
--- An operator is outermost unless one of its name that began before goes on around it.
+-- An operator is outermost unless an earlier operator of the same name is still running.
 instances AS (
     SELECT
         *,
@@ -151,17 +151,17 @@ FROM (
             i.start_nanos AS start_nanos,
             i.end_nanos AS end_nanos,
             i.length AS length,
-            array_agg(g.name_id ORDER BY g.start_nanos, g.stream, g.place) AS name_ids,
+            array_agg(g.name_id ORDER BY g.start_nanos, g.stream, g.position) AS name_ids,
             sum(g.duration_nanos) AS total_nanos
         FROM (
             SELECT
                 i.*,
-                i.first_place + n.value AS place
+                i.first_position + n.value AS position
             FROM instances AS i
             CROSS JOIN generate_series(1, 64) AS n
             WHERE i.length <= 64 AND n.value <= i.length
         ) AS i
-        JOIN launched AS g ON g.thread_id = i.thread_id AND g.place = i.place
+        JOIN launched AS g ON g.thread_id = i.thread_id AND g.position = i.position
         GROUP BY i.thread_id, i.context_id, i.is_outermost, i.start_nanos, i.end_nanos, i.length
     )
     GROUP BY process_of(thread_id), context_id, is_outermost, name_ids

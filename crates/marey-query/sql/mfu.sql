@@ -8,8 +8,8 @@ WITH stepped AS (
     FROM step_summary
     WHERE step_count > 0
 ),
--- What operators cost that launched something themselves: an operator around them has the same
--- cost, and must not count again.
+-- The costs of operators that launched something themselves. An operator around them has the same cost and
+-- must not be counted again.
 costs AS (
     SELECT
         process_id,
@@ -59,7 +59,7 @@ launched AS (
         device,
         context_id,
         total_nanos,
-        -- Calls from one place to several devices are shared among these by the time they took.
+        -- Calls in one context on several devices are divided among the devices in proportion to their time.
         (total_nanos + 1e-3) / sum(total_nanos + 1e-3) OVER (PARTITION BY process_id, context_id) AS share
     FROM (
         SELECT
@@ -145,7 +145,7 @@ FROM (
                 sum(u.flops_16) AS flops_16,
                 sum(u.flops_32) AS flops_32,
                 sum(u.flops_64) AS flops_64,
-                -- Without the peak of one device there is none of all.
+                -- If the peak of one device is unknown, the total is unknown.
                 CASE WHEN count(peak_flops(d.name, 8)) = count(*) THEN sum(peak_flops(d.name, 8)) END AS peak_8,
                 CASE WHEN count(peak_flops(d.name, 16)) = count(*) THEN sum(peak_flops(d.name, 16)) END AS peak_16,
                 CASE WHEN count(peak_flops(d.name, 32)) = count(*) THEN sum(peak_flops(d.name, 32)) END AS peak_32,

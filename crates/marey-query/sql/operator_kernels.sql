@@ -23,7 +23,7 @@ ancestors AS (
         c.parent_id AS parent_id
     FROM ancestors AS a
     JOIN raw.contexts AS c ON c.id = a.parent_id
-    -- A parent's number is less than its child's: a run that says otherwise must not go round.
+    -- Parents have lower ids than their children; the check ends a cycle in a damaged run.
     WHERE c.parent_id IS NOT NULL AND c.id < a.context_id
 )
 SELECT

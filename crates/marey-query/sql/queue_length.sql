@@ -34,12 +34,12 @@ FROM (
         device,
         stream,
         time_nanos,
-        sum(one) AS change
+        sum(sign) AS change
     FROM (
-        SELECT process_id, device, stream, queued_nanos AS time_nanos, 1 AS one FROM queued
+        SELECT process_id, device, stream, queued_nanos AS time_nanos, 1 AS sign FROM queued
         UNION ALL
-        SELECT process_id, device, stream, begun_nanos AS time_nanos, -1 AS one FROM queued
+        SELECT process_id, device, stream, begun_nanos AS time_nanos, -1 AS sign FROM queued
     )
     GROUP BY process_id, device, stream, time_nanos
-    HAVING sum(one) <> 0
+    HAVING sum(sign) <> 0
 )

@@ -10,8 +10,8 @@ ranked AS (
     FROM step_summary
     WHERE rank IS NOT NULL AND window_nanos > 0
 ),
--- A wait is in no span but the one that waits: contexts of several ranks that take at least 1 % of the
--- time of one of them by themselves.
+-- A rank waits in the span itself, not in a nested one: candidates are contexts of several ranks whose
+-- exclusive time is at least 1 % of the time of one of these ranks.
 candidates AS (
     SELECT
         context_id,
@@ -23,7 +23,7 @@ candidates AS (
             w.process_id AS process_id,
             w.rank AS rank,
             max(w.step_nanos) AS step_nanos,
-            sum(r.self_nanos) / CAST(max(w.window_nanos) AS DOUBLE) AS own_part
+            sum(r.self_nanos) / CAST(max(w.window_nanos) AS DOUBLE) AS self_share
         FROM raw.rollups AS r
         JOIN raw.threads AS t ON t.id = r.thread_id
         JOIN ranked AS w ON w.process_id = t.process_id
@@ -31,9 +31,9 @@ candidates AS (
         GROUP BY r.context_id, w.process_id, w.rank
     )
     GROUP BY context_id
-    HAVING count(*) > 1 AND count(*) = count(DISTINCT rank) AND max(own_part) >= 0.01
+    HAVING count(*) > 1 AND count(*) = count(DISTINCT rank) AND max(self_share) >= 0.01
 ),
--- Their spans, and those directly inside them.
+-- The spans of the candidates, and the spans nested directly in them.
 entered AS (
     SELECT
         t.process_id AS process_id,
@@ -41,7 +41,7 @@ entered AS (
         k.context_id AS context_id,
         k.rank_count AS rank_count,
         k.step_nanos AS step_nanos,
-        k.is_own AS is_own,
+        k.is_candidate AS is_candidate,
         s.start_nanos AS start_nanos,
         s.start_nanos + s.duration_nanos AS end_nanos
     FROM raw.spans AS s
@@ -51,7 +51,7 @@ entered AS (
             context_id,
             rank_count,
             step_nanos,
-            1 AS is_own
+            1 AS is_candidate
         FROM candidates
         UNION ALL
         SELECT
@@ -59,7 +59,7 @@ entered AS (
             k.context_id AS context_id,
             k.rank_count AS rank_count,
             k.step_nanos AS step_nanos,
-            0 AS is_own
+            0 AS is_candidate
         FROM raw.contexts AS c
         JOIN candidates AS k ON k.context_id = c.parent_id
     ) AS k ON k.entered_id = s.context_id
@@ -74,7 +74,7 @@ entered AS (
     ) AS t ON t.thread_id = s.thread_id
     WHERE s.start_nanos >= t.first_nanos AND s.start_nanos < t.last_nanos
 ),
--- A rank arrives when it enters the span, or leaves the last span inside it.
+-- The arrival of a rank is its entry into the span, or the end of the last span nested in it.
 spans AS (
     SELECT
         process_id,
@@ -93,14 +93,14 @@ spans AS (
             max(rank_count) AS rank_count,
             max(step_nanos) AS step_nanos,
             min(start_nanos) AS start_nanos,
-            max(CASE WHEN is_own = 1 THEN end_nanos END) AS end_nanos,
-            max(CASE WHEN is_own = 0 THEN end_nanos END) AS inner_end_nanos
+            max(CASE WHEN is_candidate = 1 THEN end_nanos END) AS end_nanos,
+            max(CASE WHEN is_candidate = 0 THEN end_nanos END) AS inner_end_nanos
         FROM (
             SELECT
                 *,
-                sum(is_own) OVER (
+                sum(is_candidate) OVER (
                     PARTITION BY thread_id, context_id
-                    ORDER BY start_nanos, is_own DESC
+                    ORDER BY start_nanos, is_candidate DESC
                     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
                 ) AS entry
             FROM entered
@@ -109,7 +109,7 @@ spans AS (
         GROUP BY process_id, thread_id, context_id, entry
     )
 ),
--- Each with the number of the step that began last before it, and its place in that.
+-- Each span with the number of the last step that began before it, and its position within that step.
 numbered AS (
     SELECT
         *,
@@ -124,27 +124,14 @@ numbered AS (
             ) AS step
         FROM (
             SELECT
-                process_id,
-                thread_id,
-                context_id,
-                rank_count,
-                step_nanos,
-                start_nanos,
-                end_nanos,
-                arrival_nanos,
-                CAST(NULL AS BIGINT) AS number,
+                *,
                 0 AS is_step
             FROM spans
-            UNION ALL
+            UNION ALL BY NAME
+            -- The columns that only spans have are null.
             SELECT
                 process_id,
-                thread_id,
-                CAST(NULL AS INTEGER UNSIGNED) AS context_id,
-                CAST(NULL AS BIGINT) AS rank_count,
-                CAST(NULL AS DOUBLE) AS step_nanos,
                 start_nanos,
-                start_nanos AS end_nanos,
-                start_nanos AS arrival_nanos,
                 CAST(number AS BIGINT) AS number,
                 1 AS is_step
             FROM raw.steps
@@ -152,7 +139,7 @@ numbered AS (
     )
     WHERE is_step = 0
 ),
-placed AS (
+ordered AS (
     SELECT
         n.process_id AS process_id,
         n.thread_id AS thread_id,
@@ -160,7 +147,7 @@ placed AS (
         n.rank_count AS rank_count,
         n.step_nanos AS step_nanos,
         count(*) OVER occasion AS arrived,
-        row_number() OVER arrival AS place,
+        row_number() OVER arrival AS position,
         n.arrival_nanos - lag(n.arrival_nanos) OVER arrival AS behind_nanos,
         max(n.arrival_nanos) OVER occasion - n.arrival_nanos AS wait_nanos,
         max(n.arrival_nanos) OVER occasion - min(n.arrival_nanos) OVER occasion AS spread_nanos,
@@ -193,15 +180,15 @@ FROM (
         max(rank_count) AS rank_count,
         count(*) AS count,
         sum(CASE WHEN is_wait THEN 1 ELSE 0 END) AS waited_count,
-        sum(CASE WHEN is_wait AND place = arrived AND behind_nanos > 0 THEN 1 ELSE 0 END) AS last_count,
-        sum(CASE WHEN is_wait AND place = arrived THEN behind_nanos ELSE 0 END) AS delay_nanos,
+        sum(CASE WHEN is_wait AND position = arrived AND behind_nanos > 0 THEN 1 ELSE 0 END) AS last_count,
+        sum(CASE WHEN is_wait AND position = arrived THEN behind_nanos ELSE 0 END) AS delay_nanos,
         sum(CASE WHEN is_wait THEN wait_nanos ELSE 0 END) AS wait_nanos
     FROM (
         SELECT
             *,
-            -- Those who came early stayed until the last one was done: nothing else makes all end together.
+            -- Early ranks stayed until the last one was done: nothing else explains that all end together.
             spread_nanos >= 0.01 * step_nanos AND end_spread_nanos <= 0.5 * spread_nanos AS is_wait
-        FROM placed
+        FROM ordered
         WHERE arrived = rank_count
     )
     GROUP BY process_id, context_id

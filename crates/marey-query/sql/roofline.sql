@@ -29,7 +29,7 @@ FROM (
         sum(total_nanos) AS total_nanos,
         sum(flops) AS flops,
         sum(bytes) AS bytes,
-        -- Without the peak for one type there is none for all.
+        -- If the peak of one data type is unknown, the time at the peaks is unknown.
         CASE WHEN count(compute_nanos) = count(flops) THEN sum(compute_nanos) END AS compute_nanos,
         sum(memory_nanos) AS memory_nanos,
         device,

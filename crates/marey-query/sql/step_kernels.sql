@@ -4,18 +4,18 @@ steps AS (
         process_id,
         number,
         start_nanos + duration_nanos AS end_nanos,
-        row_number() OVER (PARTITION BY process_id ORDER BY start_nanos, number) AS place
+        row_number() OVER (PARTITION BY process_id ORDER BY start_nanos, number) AS position
     FROM raw.steps
 ),
--- Several calls may have the number of one launch, one inside the other: the outermost begins first.
+-- Nested calls may share the correlation id of a launch: the outermost begins first.
 launches AS (
     SELECT
         process_id,
         correlation_id,
         min(time_nanos) AS launch_nanos,
-        min(place) AS place
+        min(position) AS position
     FROM (
-        -- Each call after the steps that had begun by then: as many as the place of the last of them.
+        -- Each call with the number of steps that had begun by then, which is the position of the last of them.
         SELECT
             process_id,
             correlation_id,
@@ -24,7 +24,7 @@ launches AS (
                 PARTITION BY process_id
                 ORDER BY time_nanos, is_step DESC
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-            ) AS place
+            ) AS position
         FROM (
             SELECT
                 process_of(thread_id) AS process_id,
@@ -61,6 +61,6 @@ SELECT
     g.process_id AS process_id
 FROM raw.gpu_activities AS g
 JOIN launches AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
-JOIN steps AS s ON s.process_id = l.process_id AND s.place = l.place
+JOIN steps AS s ON s.process_id = l.process_id AND s.position = l.position
 WHERE g.kind IN ('kernel', 'memcpy', 'memset') AND l.launch_nanos < s.end_nanos
-GROUP BY g.process_id, g.device, s.place, s.number, s.end_nanos
+GROUP BY g.process_id, g.device, s.position, s.number, s.end_nanos

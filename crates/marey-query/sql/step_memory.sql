@@ -1,4 +1,4 @@
--- What an allocator says that it has given out in all.
+-- The events at which the allocator reported its total.
 WITH events AS (
     SELECT
         time_nanos,
@@ -12,8 +12,8 @@ WITH events AS (
         allocated_bytes IS NOT NULL
         AND process_id IN (SELECT DISTINCT process_id FROM raw.steps)
 ),
--- The moments where a step of a thread begins or ends, for each memory of its process. They cut time
--- into parts: each row is one of them, from the moment before it (which the first has none of) to it.
+-- The starts and ends of steps, for each memory of the process, divide time into parts. Each row is the part from
+-- the previous moment (from far in the past, for the first) to this one.
 bounds AS (
     SELECT
         process_id,
@@ -48,8 +48,8 @@ bounds AS (
         ) AS m ON m.process_id = s.process_id
     ) AS t
 ),
--- The part that each event is in: it goes to the part that begins with it, not to the one that ends.
-placed AS (
+-- The part of each event: an event at a boundary belongs to the part that begins there.
+events_by_part AS (
     SELECT
         process_id,
         thread_id,
@@ -105,12 +105,12 @@ parts AS (
         last_value(reserved_bytes ORDER BY time_nanos, allocated_bytes)
             FILTER (WHERE allocated_bytes IS NOT NULL) AS reserved_bytes,
         max(allocated_bytes) AS peak_bytes
-    FROM placed
-    -- What happens after the last step is in none.
+    FROM events_by_part
+    -- Events after the last step are in no part.
     WHERE part_end > time_nanos
     GROUP BY process_id, thread_id, device_type, device, part_end
 ),
--- A part without events goes on with what the one before it ended with.
+-- A part without events keeps the values at the end of the previous part.
 runs AS (
     SELECT
         *,

@@ -14,7 +14,7 @@ WITH steps AS (
     FROM raw.steps
     GROUP BY process_id
 ),
--- From the first to the last of what was recorded: the window of a process without steps.
+-- From the first to the last recorded event: the window of a process without steps.
 windows AS (
     SELECT
         process_id,

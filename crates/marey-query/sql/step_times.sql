@@ -1,4 +1,5 @@
--- The deviations' median, and for when more than half of the steps are alike (which makes that 0) their mean.
+-- The median of the deviations; and their mean, for processes in which more than half of the steps are equal and
+-- the median is 0.
 WITH medians AS (
     SELECT
         process_id,
@@ -40,7 +41,8 @@ spread AS (
     FROM timed AS t
     JOIN spreads AS s ON s.process_id = t.process_id
 ),
--- What makes each the standard deviation of a normal distribution: 1 / 0.6745 and the root of pi / 2.
+-- The factors scale each spread to the standard deviation of a normal distribution: 0.6745 for the median, and
+-- sqrt(pi / 2) = 1.253314 for the mean.
 scored AS (
     SELECT
         *,

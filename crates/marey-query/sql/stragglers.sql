@@ -13,7 +13,7 @@ arrivals AS (
     WHERE sequence IS NOT NULL AND NOT is_p2p AND state <> 'scheduled'
     GROUP BY process_id, device, group_id, group_ranks_id, sequence, name_id
 ),
-placed AS (
+ordered AS (
     SELECT
         process_id,
         device,
@@ -22,7 +22,7 @@ placed AS (
         group_size,
         count(*) OVER instance AS arrived,
         coalesce(count(*) OVER instance > max(group_size) OVER instance, FALSE) AS is_ambiguous,
-        row_number() OVER arrival AS place,
+        row_number() OVER arrival AS position,
         start_nanos - lag(start_nanos) OVER arrival AS behind_nanos,
         start_nanos - min(start_nanos) OVER instance AS late_nanos,
         max(start_nanos) OVER instance - start_nanos AS wait_nanos
@@ -61,12 +61,12 @@ FROM (
         sum(CASE WHEN is_ambiguous THEN 0 ELSE 1 END) AS count,
         sum(CASE WHEN arrived = group_size THEN 1 ELSE 0 END) AS complete_count,
         sum(CASE WHEN is_ambiguous THEN 1 ELSE 0 END) AS ambiguous_count,
-        sum(CASE WHEN place = arrived AND behind_nanos > 0 AND NOT is_ambiguous THEN 1 ELSE 0 END) AS last_count,
-        sum(CASE WHEN place = arrived AND NOT is_ambiguous THEN behind_nanos ELSE 0 END) AS delay_nanos,
+        sum(CASE WHEN position = arrived AND behind_nanos > 0 AND NOT is_ambiguous THEN 1 ELSE 0 END) AS last_count,
+        sum(CASE WHEN position = arrived AND NOT is_ambiguous THEN behind_nanos ELSE 0 END) AS delay_nanos,
         avg(CASE WHEN NOT is_ambiguous THEN late_nanos END) AS mean_late_nanos,
         max(CASE WHEN NOT is_ambiguous THEN late_nanos END) AS max_late_nanos,
         sum(CASE WHEN is_ambiguous THEN 0 ELSE wait_nanos END) AS wait_nanos
-    FROM placed
+    FROM ordered
     WHERE arrived > 1
     GROUP BY process_id, device, group_id, group_ranks_id
 )

@@ -1,13 +1,13 @@
-//! Questions to profiles, and their answers.
+//! Queries over profiles and runs.
 //!
-//! [`graph::Graph`] is what a viewer works on: a profile's tree with metrics rolled up, derived
-//! metrics, filters, and the difference of two. [`peaks`] knows how fast devices can be.
-//! [`sql::Database`] answers SQL over a collected run.
+//! [`graph::Graph`] is the model behind viewers: the tree of a profile with summed and derived
+//! metrics, filters, and differences of two profiles. [`peaks`] has the peak rates of devices.
+//! [`sql::Database`] runs SQL over a collected run.
 //!
-//! **Constraints.** This crate opens no file but the parts of a run that it is given, and those
-//! without names for what a query cannot hold in memory; it prints nothing, and never sees Python or a command line, and forbids unsafe code. It is the only one that
-//! knows `DataFusion`, of which no type crosses its interface. Each number has a unit that its label or
-//! its documentation names.
+//! **Constraints.** This crate opens no files but the parts of the run that it is given and
+//! temporary files for spills. It prints nothing, does not depend on Python or a command line, and
+//! forbids unsafe code. Only this crate depends on `DataFusion`, and no type of it is part of the
+//! interface. The label or the documentation of each number states its unit.
 //!
 //! Start reading at [`graph`], or at [`sql`].
 //!
@@ -41,7 +41,7 @@ pub mod sql;
 
 #[cfg(test)]
 mod tests {
-    //! The example above, which is not run as one: each would link the SQL engine.
+    //! The example above as a unit test: a doc test would link the SQL engine.
 
     use marey_model::metric::MetricValue;
     use marey_model::profile::{Metric, Node, NodeId, Profile};
@@ -49,7 +49,7 @@ mod tests {
     use crate::graph::Graph;
 
     #[test]
-    fn the_example_holds() {
+    fn the_example_in_the_crate_documentation_works() {
         let mut time = Metric::new("time (ns)".into());
         time.push(NodeId(0), MetricValue::Int(0));
         time.push(NodeId(1), MetricValue::Int(2_000_000));

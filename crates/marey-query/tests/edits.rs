@@ -1,4 +1,4 @@
-//! Columns that users change, take out and combine.
+//! Columns that users set, remove and combine.
 
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Metric, Node, NodeId, Profile};
@@ -6,7 +6,7 @@ use marey_query::graph::{Cells, Filter, FilterError, Graph, MetricError, Operato
 
 const SUMS: &str = "time (ns) (inc)";
 
-/// `ROOT` above `a` and `b`, with these times and `stalled_long_scoreboard` on `a`.
+/// `ROOT` with the children `a` and `b`, with these times, and `stalled_long_scoreboard` on `a`.
 fn graph(a: i64, b: i64) -> Graph {
     let node = |name: &str, parent| Node { name: name.into(), kind: None, parent };
     let mut time = Metric::new("time (ns)".into());
@@ -24,7 +24,7 @@ fn graph(a: i64, b: i64) -> Graph {
 }
 
 #[test]
-fn sums_that_are_set_stand_until_they_are_made_anew() {
+fn sums_that_were_set_are_kept_until_they_are_recomputed() {
     let mut changed = graph(1, 2);
     changed.set_column(SUMS, Cells::Numbers { values: vec![7.0; 3], are_whole: true });
     assert_eq!(changed.numbers(SUMS).unwrap(), [7.0; 3]);
@@ -36,11 +36,11 @@ fn sums_that_are_set_stand_until_they_are_made_anew() {
 }
 
 #[test]
-fn a_metric_that_is_taken_out_leaves_its_sums() {
-    let mut without_own = graph(1, 2);
-    without_own.remove_column("time (ns)");
-    assert!(without_own.column("time (ns)").is_none());
-    assert_eq!(without_own.numbers(SUMS).unwrap(), [3.0, 1.0, 2.0]);
+fn removing_a_metric_keeps_its_sums_and_the_other_way_around() {
+    let mut without_metric = graph(1, 2);
+    without_metric.remove_column("time (ns)");
+    assert!(without_metric.column("time (ns)").is_none());
+    assert_eq!(without_metric.numbers(SUMS).unwrap(), [3.0, 1.0, 2.0]);
     let mut without_sums = graph(1, 2);
     without_sums.remove_column(SUMS);
     assert!(without_sums.column(SUMS).is_none());
@@ -49,7 +49,7 @@ fn a_metric_that_is_taken_out_leaves_its_sums() {
 }
 
 #[test]
-fn a_filter_adds_a_combined_metric_up_anew() {
+fn a_filter_recomputes_the_sums_of_a_combined_metric() {
     let sum = graph(1, 2).combine(&graph(10, 20), Operator::Add, None);
     assert_eq!(sum.numbers(SUMS).unwrap(), [33.0, 11.0, 22.0]);
     let only_a = Filter { include: Some("a".into()), ..Filter::default() };
@@ -58,7 +58,7 @@ fn a_filter_adds_a_combined_metric_up_anew() {
 }
 
 #[test]
-fn every_part_of_a_filter_has_its_say_without_new_sums() {
+fn passing_applies_all_conditions_without_recomputing_sums() {
     let graph = graph(1, 2);
     let filter = |include: &str, limit| Filter {
         include: Some(include.into()),
@@ -66,14 +66,14 @@ fn every_part_of_a_filter_has_its_say_without_new_sums() {
         ..Filter::default()
     };
     assert_eq!(graph.passing(&filter("a|b", 2.0), SUMS).unwrap(), [true, false, true]);
-    // After new sums the root would have 1.
+    // With recomputed sums the root would have 1.
     assert_eq!(graph.passing(&filter("a", 3.0), SUMS).unwrap(), [true, false, false]);
     let empty = graph.passing(&filter("b", 4.0), SUMS);
     assert!(matches!(empty, Err(FilterError::Empty { .. })));
 }
 
 #[test]
-fn stall_reasons_go_by_their_documented_names() {
+fn stall_reasons_are_found_by_their_documented_names() {
     let mut graph = graph(1, 2);
     let derived = graph.derive(&["StalledLongScoreboard", "StalledMemoryDependency"]).unwrap();
     assert_eq!(derived.labels, ["stalled_long_scoreboard"; 2]);

@@ -1,6 +1,6 @@
-//! What viewers rely on, by example and by property.
+//! The behaviour of graphs that viewers rely on, by example and by property.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test at the right line")]
 
 use std::fmt::Write;
 
@@ -12,7 +12,8 @@ use marey_query::graph::{
 };
 use proptest::prelude::*;
 
-/// A profile from lines `name metric=value …`, two spaces a level. Words are texts, `~` is a space.
+/// A profile from lines `name metric=value …`, two spaces per level. Words are texts, `~` is a
+/// space.
 fn profile(text: &str) -> Profile {
     let mut profile = Profile::default();
     let mut path: Vec<NodeId> = Vec::new();
@@ -48,7 +49,7 @@ fn graph(text: &str) -> Graph {
     Graph::new(profile(text))
 }
 
-/// Every node with its columns, two spaces a level.
+/// Every node with its columns, two spaces per level.
 fn show(graph: &Graph, labels: &[&str]) -> String {
     let columns: Vec<Cells> = labels.iter().map(|label| graph.column(label).unwrap()).collect();
     let mut text = String::new();
@@ -84,7 +85,7 @@ ROOT time(ns)=0 count=0
 ";
 
 #[test]
-fn siblings_stand_by_name_and_what_is_on_the_root_adds_up() {
+fn siblings_are_sorted_by_name_and_metrics_on_the_root_are_summed() {
     let graph = graph(STEP);
     assert_eq!(
         show(&graph, &["time(ns) (inc)", "time(ns)", "count (inc)", "note"]),
@@ -109,7 +110,7 @@ fn siblings_stand_by_name_and_what_is_on_the_root_adds_up() {
 }
 
 #[test]
-fn launch_metadata_and_empty_leaves_are_left_out_and_nothing_that_was_measured() {
+fn launch_metadata_and_empty_leaves_are_left_out() {
     let some = graph(
         "
 ROOT
@@ -141,7 +142,7 @@ ROOT time(us)=0 count=0 bytes=0 flops16=0
   l time(us)=2000 count=4 bytes=2000000000 flops16=3e12 wait(s)=1
 ",
     );
-    let asked = [
+    let requested = [
         "time/ms",
         "avg_time/us",
         "gbyte/s",
@@ -153,7 +154,7 @@ ROOT time(us)=0 count=0 bytes=0 flops16=0
         "Count",
         "bytes",
     ];
-    let derived = graph.derive(&asked).unwrap();
+    let derived = graph.derive(&requested).unwrap();
     assert_eq!(
         derived.labels,
         [
@@ -169,22 +170,22 @@ ROOT time(us)=0 count=0 bytes=0 flops16=0
             "bytes (inc)",
         ]
     );
-    // The order of the operations is Proton's, not the one that rounds least.
-    let at = |label: &str| -> Vec<f64> {
+    // Operations are in Proton's order, which is not the one with the least rounding.
+    let rounded = |label: &str| -> Vec<f64> {
         graph.numbers(label).unwrap().iter().map(|value| (value * 1e9).round() / 1e9).collect()
     };
-    assert_eq!(at("time/ms (inc)"), [4.0, 2.0, 2.0]);
-    assert_eq!(at("avg_time/us (inc)"), [500.0, 500.0, 500.0]);
-    assert_eq!(at("gbyte/s (inc)"), [2000.0, 3000.0, 1000.0]);
-    assert_eq!(at("tflop16/s (inc)"), [1000.0, 500.0, 1500.0]);
-    assert_eq!(at("time/% (inc)"), [100.0, 50.0, 50.0]);
-    assert_eq!(at("cpu_time/s (inc)")[1].to_bits(), 0.008_f64.to_bits());
-    assert_eq!(at("wait/%")[1..], [75.0, 25.0]);
-    assert_eq!(at("wait/ms")[1..], [3000.0, 1000.0]);
+    assert_eq!(rounded("time/ms (inc)"), [4.0, 2.0, 2.0]);
+    assert_eq!(rounded("avg_time/us (inc)"), [500.0, 500.0, 500.0]);
+    assert_eq!(rounded("gbyte/s (inc)"), [2000.0, 3000.0, 1000.0]);
+    assert_eq!(rounded("tflop16/s (inc)"), [1000.0, 500.0, 1500.0]);
+    assert_eq!(rounded("time/% (inc)"), [100.0, 50.0, 50.0]);
+    assert_eq!(rounded("cpu_time/s (inc)")[1].to_bits(), 0.008_f64.to_bits());
+    assert_eq!(rounded("wait/%")[1..], [75.0, 25.0]);
+    assert_eq!(rounded("wait/ms")[1..], [3000.0, 1000.0]);
 }
 
 #[test]
-fn words_of_ours_mean_what_comes_nearest() {
+fn short_names_resolve_to_the_closest_metric_of_the_profile() {
     let mut gpu = graph(STEP);
     let labels = gpu.derive(&["total", "self", "calls"]).unwrap().labels;
     assert_eq!(labels, ["time(ns) (inc)", "time(ns)", "count (inc)"]);
@@ -199,7 +200,7 @@ ROOT tokens=0
 }
 
 #[test]
-fn shares_of_wall_totals_are_of_the_top_level() {
+fn shares_of_wall_totals_refer_to_the_top_level() {
     let mut graph = graph(
         "
 ROOT
@@ -209,15 +210,15 @@ ROOT
 ",
     );
     let labels = graph.derive(&["total/%", "self/%", "total/us", "wall_total/%"]).unwrap().labels;
-    let at = |label: &str| graph.numbers(label).unwrap();
-    assert_eq!(at("total/%")[1..], [80.0, 50.0, 20.0]);
-    assert_eq!(at("self/%")[1..], [30.0, 50.0, 20.0]);
-    // By its own name the metric has the share that Proton's viewer gives it.
-    assert!((at("wall_total/%")[1] - 80.0 / 1.5).abs() < 1e-9);
+    let numbers = |label: &str| graph.numbers(label).unwrap();
+    assert_eq!(numbers("total/%")[1..], [80.0, 50.0, 20.0]);
+    assert_eq!(numbers("self/%")[1..], [30.0, 50.0, 20.0]);
+    // Under its full name, the metric has the same share as in Proton's viewer.
+    assert!((numbers("wall_total/%")[1] - 80.0 / 1.5).abs() < 1e-9);
     let reaching = Filter { threshold: Some(Threshold::Percent(45.0)), ..Filter::default() };
     for label in ["total/%", "total/us", "wall_total (ns)", "wall_total/%"] {
-        let left = graph.filter(&reaching, label).unwrap();
-        assert_eq!(left.nodes().len(), 3, "{label} {labels:?}");
+        let filtered = graph.filter(&reaching, label).unwrap();
+        assert_eq!(filtered.nodes().len(), 3, "{label} {labels:?}");
     }
     let nearest = |graph: &mut Graph, metric: &str| match graph.derive(&[metric]) {
         Err(MetricError::Unknown { nearest, .. }) => nearest,
@@ -228,7 +229,7 @@ ROOT
 }
 
 #[test]
-fn a_files_own_metric_is_shown_where_its_name_means_nothing_else() {
+fn a_metric_of_the_file_is_shown_if_its_name_cannot_be_derived() {
     let mut host = graph("ROOT\n  step util=0.5 gbyte/s=7\n");
     assert_eq!(host.derive(&["util", "gbyte/s"]).unwrap().labels, ["util", "gbyte/s"]);
     let mut gpu = graph(
@@ -238,12 +239,12 @@ ROOT time(ns)=0 bytes=0
 ",
     );
     assert_eq!(gpu.derive(&["gbyte/s"]).unwrap().labels, ["gbyte/s (inc)"]);
-    for (asked, needed) in
+    for (requested, needed) in
         [("tflop/s", "flops"), ("avg_time/ms", "count"), ("cpu_time/s", "cpu_time")]
     {
-        match gpu.derive(&[asked]) {
+        match gpu.derive(&[requested]) {
             Err(MetricError::Unknown { metric, wanted_for: Some(wanted_for), .. }) => {
-                assert_eq!((metric.as_str(), wanted_for.as_str()), (needed, asked));
+                assert_eq!((metric.as_str(), wanted_for.as_str()), (needed, requested));
             }
             other => panic!("{other:?}"),
         }
@@ -252,13 +253,13 @@ ROOT time(ns)=0 bytes=0
 }
 
 #[test]
-fn a_metric_called_as_the_sums_of_another_one_hides_them_from_nobody() {
+fn a_metric_named_like_the_sums_of_another_does_not_hide_them() {
     let graph = graph("ROOT t=0\n  k t=5 t~(inc)=99\n");
     assert_eq!(graph.numbers("t (inc)").unwrap(), [5.0, 5.0]);
 }
 
 #[test]
-fn a_share_of_what_stands_on_no_root_is_of_all_nodes() {
+fn a_share_of_a_metric_without_sums_refers_to_all_nodes() {
     let mut graph = graph("ROOT\n  a time~(ns)=90\n  b time~(ns)=10\n");
     let label = graph.derive(&["time/us"]).unwrap().labels.remove(0);
     let reaching = Filter { threshold: Some(Threshold::Percent(50.0)), ..Filter::default() };
@@ -266,7 +267,7 @@ fn a_share_of_what_stands_on_no_root_is_of_all_nodes() {
 }
 
 #[test]
-fn what_was_derived_can_be_derived_and_written_again() {
+fn a_derived_metric_can_be_written_and_derived_again() {
     let mut graph = graph(STEP);
     let label = graph.derive(&["time/%"]).unwrap().labels.remove(0);
     let mut again = Graph::new(graph.to_profile());
@@ -277,7 +278,7 @@ fn what_was_derived_can_be_derived_and_written_again() {
 }
 
 #[test]
-fn patterns_are_pythons() {
+fn patterns_have_pythons_syntax() {
     let graph = graph("ROOT\n  f<float>\n    leaf n=1\n  a[b] n=1\n  a&~b n=1\n  x] n=1\n");
     for (pattern, name) in [
         (r"\w\<float\>", "f<float>"),
@@ -289,14 +290,14 @@ fn patterns_are_pythons() {
         (r"(?P<first>a)\[", "a[b]"),
     ] {
         let include = Filter { include: Some(pattern.into()), ..Filter::default() };
-        let left = graph.filter(&include, "").unwrap();
-        assert_eq!(&*left.nodes()[1].name, name, "{pattern}");
-        assert!(left.nodes().len() <= 3, "{pattern}");
+        let filtered = graph.filter(&include, "").unwrap();
+        assert_eq!(&*filtered.nodes()[1].name, name, "{pattern}");
+        assert!(filtered.nodes().len() <= 3, "{pattern}");
     }
 }
 
 #[test]
-fn a_metric_that_is_not_there_names_the_nearest() {
+fn an_unknown_metric_is_answered_with_the_most_similar_names() {
     let mut graph = graph(STEP);
     let MetricError::Unknown { metric, nearest, available, .. } =
         graph.derive(&["coutn"]).unwrap_err()
@@ -315,7 +316,7 @@ fn a_metric_that_is_not_there_names_the_nearest() {
 }
 
 #[test]
-fn util_is_the_larger_share_and_says_what_it_does_not_know() {
+fn util_is_the_larger_share_with_notes_on_unknown_peaks() {
     let device = |id: &str, arch: &str| Device {
         family: "CUDA".into(),
         id: id.into(),
@@ -338,22 +339,23 @@ ROOT time(ns)=0 flops16=0 bytes=0
     let mut graph = Graph::new(profile);
     let derived = graph.derive(&["util"]).unwrap();
     let util = graph.numbers("util").unwrap();
-    let of = |name: &str| util[graph.nodes().iter().position(|node| &*node.name == name).unwrap()];
-    assert!((of("compute") - 0.5).abs() < 1e-3, "{}", of("compute"));
-    assert!((of("memory") - 0.25).abs() < 1e-3, "{}", of("memory"));
-    assert!(of("ROOT").is_nan() && of("unknown").is_nan());
-    assert_eq!(of("elsewhere").to_bits(), 0.0_f64.to_bits());
+    let util_of =
+        |name: &str| util[graph.nodes().iter().position(|node| &*node.name == name).unwrap()];
+    assert!((util_of("compute") - 0.5).abs() < 1e-3, "{}", util_of("compute"));
+    assert!((util_of("memory") - 0.25).abs() < 1e-3, "{}", util_of("memory"));
+    assert!(util_of("ROOT").is_nan() && util_of("unknown").is_nan());
+    assert_eq!(util_of("elsewhere").to_bits(), 0.0_f64.to_bits());
     assert_eq!(derived.notes.len(), 2, "{:?}", derived.notes);
     assert!(derived.notes.iter().any(|note| note.contains("77")));
 }
 
 #[test]
-fn filters_add_the_profiles_metrics_up_anew_and_leave_derived_ones() {
+fn filters_recompute_sums_of_metrics_and_keep_derived_values() {
     let mut graph = graph(STEP);
     graph.derive(&["time/%"]).unwrap();
     let filtered = |filter: Filter| {
-        let left = graph.filter(&filter, "time(ns) (inc)").unwrap();
-        show(&left, &["time(ns) (inc)", "time/% (inc)"])
+        let remaining = graph.filter(&filter, "time(ns) (inc)").unwrap();
+        show(&remaining, &["time(ns) (inc)", "time/% (inc)"])
     };
     assert_eq!(
         filtered(Filter { include: Some("for".into()), ..Filter::default() }),
@@ -370,7 +372,7 @@ fn filters_add_the_profiles_metrics_up_anew_and_leave_derived_ones() {
 }
 
 #[test]
-fn a_filter_that_leaves_nothing_or_is_no_pattern_says_so() {
+fn empty_results_and_bad_patterns_are_errors() {
     let graph = graph(STEP);
     let failure = |include: Option<&str>, exclude: Option<&str>, threshold| {
         let filter = Filter {
@@ -395,7 +397,7 @@ fn a_filter_that_leaves_nothing_or_is_no_pattern_says_so() {
 }
 
 #[test]
-fn squashing_hangs_nodes_higher_and_merges_what_has_one_name() {
+fn squashing_reattaches_children_and_merges_siblings_of_one_name() {
     let graph = graph(STEP);
     let is_kept: Vec<bool> = graph
         .nodes()
@@ -420,11 +422,11 @@ ROOT time(ns)=0 count=0
 ";
 
 #[test]
-fn a_difference_marks_sides_by_hatchets_rules() {
+fn combining_marks_sides_by_hatchets_rules() {
     let labels = ["time(ns) (inc)".to_owned()];
-    let less = graph(LATER).combine(&graph(STEP), Operator::Subtract, Some(&labels));
+    let difference = graph(LATER).combine(&graph(STEP), Operator::Subtract, Some(&labels));
     assert_eq!(
-        show(&less, &["time(ns) (inc)"]),
+        show(&difference, &["time(ns) (inc)"]),
         "ROOT -73.0
   step -73.0
     backward - >
@@ -441,7 +443,7 @@ fn a_difference_marks_sides_by_hatchets_rules() {
 }
 
 #[test]
-fn a_comparison_gives_both_values_their_difference_and_ratio() {
+fn a_difference_has_both_values_their_difference_and_ratio() {
     let labels = ["time(ns) (inc)".to_owned()];
     let changed = graph(LATER).difference(&graph(STEP), &labels);
     let Compared { before, after, difference, ratio } = Compared::of(&labels[0]);
@@ -460,7 +462,7 @@ fn a_comparison_gives_both_values_their_difference_and_ratio() {
 }
 
 #[test]
-fn graphs_stand_side_by_side() {
+fn side_by_side_graphs_have_a_column_per_graph() {
     let both = side_by_side(&[("a", &graph(STEP)), ("b", &graph(LATER))], &["count (inc)".into()]);
     assert_eq!(
         show(&both, &["a: count (inc)", "b: count (inc)"]).lines().skip(4).collect::<Vec<_>>(),
@@ -469,7 +471,7 @@ fn graphs_stand_side_by_side() {
 }
 
 #[test]
-fn siblings_of_one_name_stay_two_until_a_filter() {
+fn siblings_of_one_name_stay_separate_until_a_filter() {
     let text = "
 ROOT n=0
   x n=1
@@ -485,7 +487,7 @@ ROOT n=0
 }
 
 #[test]
-fn whole_numbers_stay_exact_where_a_real_number_would_not() {
+fn whole_numbers_beyond_2_to_the_53_stay_exact() {
     let big = (1_i64 << 53) + 1;
     let graph = graph(&format!("ROOT stamp={big}\n  a stamp=1\n"));
     assert_eq!(graph.column("stamp").unwrap().get(0), Some(MetricValue::Int(big)));
@@ -493,7 +495,7 @@ fn whole_numbers_stay_exact_where_a_real_number_would_not() {
 }
 
 #[test]
-fn what_is_set_is_seen_and_names_may_be_shown_otherwise() {
+fn columns_can_be_set_and_names_shown_in_another_style() {
     let mut graph = graph("ROOT n=0\n  /a/f.py:3@g n=1\n");
     graph.set_column("n", Cells::Numbers { values: vec![0.0, 5.0], are_whole: true });
     graph.set_column("extra", Cells::Numbers { values: vec![1.0, f64::NAN], are_whole: false });
@@ -505,7 +507,7 @@ fn what_is_set_is_seen_and_names_may_be_shown_otherwise() {
 fn trees() -> impl Strategy<Value = Profile> {
     let node = (0..1000_usize, 0..4_u8, proptest::option::of(-100..100_i64));
     proptest::collection::vec(node, 0..60).prop_map(|nodes| {
-        // Children of random nodes, put into pre-order.
+        // Children of random nodes, then sorted into pre-order.
         let mut children: Vec<Vec<usize>> = vec![Vec::new()];
         for (at, (parent, ..)) in nodes.iter().enumerate() {
             children.push(Vec::new());
@@ -513,8 +515,8 @@ fn trees() -> impl Strategy<Value = Profile> {
         }
         let mut profile = Profile::default();
         let mut metric = Metric::new("n".into());
-        let mut waiting = vec![(0, None)];
-        while let Some((at, parent)) = waiting.pop() {
+        let mut pending = vec![(0, None)];
+        while let Some((at, parent)) = pending.pop() {
             let id = NodeId(profile.nodes.len() as u32);
             let (name, value) = match at {
                 0 => ("ROOT".to_owned(), Some(0)),
@@ -524,7 +526,7 @@ fn trees() -> impl Strategy<Value = Profile> {
             if let Some(value) = value {
                 metric.push(id, MetricValue::Int(value));
             }
-            waiting.extend(children[at].iter().rev().map(|&child| (child, Some(id))));
+            pending.extend(children[at].iter().rev().map(|&child| (child, Some(id))));
         }
         profile.metrics.push(metric);
         profile.check().unwrap();
@@ -547,7 +549,7 @@ fn assert_sound(graph: &Graph) {
 
 proptest! {
     #[test]
-    fn nothing_measured_is_lost_and_the_root_has_the_whole(profile in trees()) {
+    fn the_root_has_the_sum_of_all_values(profile in trees()) {
         let graph = Graph::new(profile.clone());
         assert_sound(&graph);
         let total: f64 = profile.metrics[0].nodes.iter().map(|&node| match profile.metrics[0].get(node) {
@@ -558,31 +560,31 @@ proptest! {
     }
 
     #[test]
-    fn any_choice_of_nodes_gives_a_sound_graph_with_their_sum(profile in trees(), seed in any::<u64>()) {
+    fn squashing_any_nodes_keeps_the_sum_of_the_others(profile in trees(), seed in any::<u64>()) {
         let graph = Graph::new(profile.clone());
         let is_kept: Vec<bool> =
             (0..graph.nodes().len()).map(|at| seed.rotate_left(at as u32 * 7) & 1 == 1).collect();
-        let left = graph.squash(&is_kept);
-        assert_sound(&left);
+        let squashed = graph.squash(&is_kept);
+        assert_sound(&squashed);
         let sum = |graph: &Graph, keep: &dyn Fn(usize) -> bool| -> f64 {
             let values = graph.numbers("n").unwrap();
             values.iter().enumerate().filter(|(at, value)| keep(*at) && !value.is_nan()).map(|(_, value)| value).sum()
         };
-        let (kept, chosen) = (sum(&left, &|_| true), sum(&graph, &|at| is_kept[at]));
+        let (kept, chosen) = (sum(&squashed, &|_| true), sum(&graph, &|at| is_kept[at]));
         prop_assert!((kept - chosen).abs() < 1e-9);
-        prop_assert!(left.nodes().len() <= is_kept.iter().filter(|is_kept| **is_kept).count());
+        prop_assert!(squashed.nodes().len() <= is_kept.iter().filter(|is_kept| **is_kept).count());
     }
 
     #[test]
-    fn a_union_holds_both_and_a_graph_less_itself_is_nothing(a in trees(), b in trees()) {
+    fn a_union_has_the_nodes_of_both_and_a_graph_minus_itself_is_zero(a in trees(), b in trees()) {
         let (a, b) = (Graph::new(a), Graph::new(b));
         let both = a.combine(&b, Operator::Add, None);
         assert_sound(&both);
         let only = |side| both.nodes().iter().filter(|node| node.side == side).count();
         prop_assert_eq!(a.nodes().len(), only(Side::Both) + only(Side::Left));
         prop_assert_eq!(b.nodes().len(), only(Side::Both) + only(Side::Right));
-        let nothing = a.combine(&a, Operator::Subtract, None);
-        prop_assert!(nothing.nodes().iter().all(|node| node.side == Side::Both));
-        prop_assert!(nothing.numbers("n (inc)").unwrap().iter().all(|value| value.is_nan() || *value == 0.0));
+        let zero = a.combine(&a, Operator::Subtract, None);
+        prop_assert!(zero.nodes().iter().all(|node| node.side == Side::Both));
+        prop_assert!(zero.numbers("n (inc)").unwrap().iter().all(|value| value.is_nan() || *value == 0.0));
     }
 }

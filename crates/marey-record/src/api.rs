@@ -1,4 +1,4 @@
-//! What faces may ask of the recorder, in safe Rust. The C functions are shells over this.
+//! The recorder's API in safe Rust. The functions of the C table wrap these.
 
 use crate::control::CONTROL;
 use crate::detached::Detached;
@@ -22,88 +22,92 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// Does what is better done as soon as the library is loaded: notes the time, from which the clock is
-/// calibrated, and prepares forks and the fences.
-pub fn note_load() {
-    clock::note_load();
-    fork::note_load();
+/// Initialises what must be initialised when the library is loaded: the start of the clock's
+/// calibration, the fork handlers, and the registration for `membarrier(2)`.
+pub fn on_load() {
+    clock::on_load();
+    fork::on_load();
     sync::announce_heavy_fences();
 }
 
-/// Looks at the environment again: see [`crate::environment`]. Starting a session does so, too.
+/// Copies the environment variables again: see [`crate::environment`]. Starting a session does so
+/// too.
 pub fn note_environment() {
-    environment::note();
+    environment::refresh();
 }
 
-/// The word that is zero while no session is alive. Faces test it before they call anything.
+/// Returns the word that is zero while no session is alive. Bindings test it before they call
+/// anything.
 pub fn live_word() -> &'static AtomicU64 {
     &CONTROL.live
 }
 
-/// Whether any session is alive. Without one nothing is recorded.
+/// Whether any session is alive. Without a session nothing is recorded.
 #[inline(always)]
 pub fn is_live() -> bool {
     CONTROL.is_live()
 }
 
-/// The word that is zero while no session records.
+/// Returns the word that is zero while no session records.
 pub fn active_word() -> &'static AtomicU64 {
     &CONTROL.active
 }
 
-/// Number of a name, for the calls below.
+/// Returns the number of a name, for the calls below.
 pub fn intern(name: &str) -> u32 {
     names::intern(name)
 }
 
-/// The name of a number.
+/// Returns the name with this number.
 pub fn name(number: u32) -> Arc<str> {
     names::name(number)
 }
 
-/// Number of a user metric's name, suffix included. `None` when the table of names is full.
+/// Returns the number of a user metric's name, suffix included. `None` when the table of names is
+/// full.
 pub fn intern_metric(name: &str) -> Option<u32> {
     names::intern_metric(name)
 }
 
-/// Enters a scope on this thread; returns its id, 0 when nothing is recorded.
+/// Enters a scope on this thread. Returns its id, or 0 when nothing is recorded.
 #[inline(always)]
 pub fn enter(name: u32, kind: NodeKind) -> u64 {
     local::enter(name, kind as u8)
 }
 
-/// The same for the number of a kind; one that names none is a plain scope.
+/// Enters a scope of the kind with this number. An unknown number means a plain scope.
 #[inline(always)]
 pub fn enter_kind(name: u32, kind: u8) -> u64 {
     local::enter(name, kind)
 }
 
-/// Leaves the innermost scope with that name (0: with any); returns its id, 0 when there is none.
+/// Exits the innermost scope with that name (0: any name). Returns its id, or 0 when there is none.
 #[inline(always)]
 pub fn exit(name: u32) -> u64 {
     local::exit(name)
 }
 
-/// Leaves the scope with this id, which [`enter`] returned on this thread, and nothing that was entered
-/// inside it. Whether it was still open; the end of its session, for one, has closed it.
+/// Exits only the scope with this id, which [`enter`] returned on this thread; scopes inside it
+/// stay open. Returns whether it was still open. The end of its session, for one, closes a scope.
 #[inline(always)]
-pub fn leave(scope: u64) -> bool {
-    CONTROL.is_live() && local::event(|local| local.leave_only(scope))
+pub fn exit_only(scope: u64) -> bool {
+    CONTROL.is_live() && local::event(|local| local.exit_only(scope))
 }
 
-/// Counts an exit for which there was no entry.
+/// Counts an exit without a matching entry.
 pub fn count_unmatched_exit() {
     if CONTROL.is_live() {
         losses::count(LossCause::UnmatchedExit);
     }
 }
 
-/// Counts a range that found no room among those that are open.
+/// Counts a range that is lost because the table of open ranges is full.
 pub fn count_lost_range() {
     losses::count(LossCause::Ranges);
 }
 
-/// Marks a moment on this thread, with values that belong to it. It counts on a node of its own.
+/// Records an instant on this thread, with metrics of its own. It has its own node, which counts
+/// it.
 pub fn mark(name: u32, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
     if !CONTROL.is_live() {
         return Ok(());
@@ -112,7 +116,8 @@ pub fn mark(name: u32, values: &[(u32, MetricValue)]) -> Result<(), MetricError>
     local::event(|local| Some(local.mark(name, leaf, values))).unwrap_or(Ok(()))
 }
 
-/// Enters an operator, such as a kernel launch. Operators inside it are not recorded.
+/// Enters an operator, such as a kernel launch. Operators inside it are not recorded. Returns its
+/// id or 0.
 pub fn enter_operator(name: u32) -> u64 {
     if !CONTROL.is_live() {
         return 0;
@@ -121,7 +126,7 @@ pub fn enter_operator(name: u32) -> u64 {
     local::event(|local| local.enter_operator(name, leaf, None))
 }
 
-/// The same inside a detached scope. The operator itself lies on the thread's stack.
+/// Enters an operator below a detached scope. The operator itself is on the thread's stack.
 pub fn enter_operator_in(scope: &Detached, name: u32) -> u64 {
     if !CONTROL.is_live() {
         return 0;
@@ -129,7 +134,7 @@ pub fn enter_operator_in(scope: &Detached, name: u32) -> u64 {
     scope.enter_operator(name, python_leaf())
 }
 
-/// Leaves the operator.
+/// Exits the operator in progress. Returns its id or 0.
 pub fn exit_operator(name: u32) -> u64 {
     if !CONTROL.is_live() {
         return 0;
@@ -137,8 +142,8 @@ pub fn exit_operator(name: u32) -> u64 {
     local::event(|local| local.exit_operator(name))
 }
 
-/// A call begins on this thread that launches something on a device. `correlation` is the number,
-/// not 0, under which the device's library will tell of it, `call` the name of the function.
+/// Records the start of a call that launches work on a device. `correlation` is the correlation id,
+/// not 0, of the activities that follow; `call` is the name of the function.
 #[inline]
 pub fn launch_enter(correlation: u32, call: u32, kind: LaunchKind) {
     if CONTROL.is_live() {
@@ -149,7 +154,7 @@ pub fn launch_enter(correlation: u32, call: u32, kind: LaunchKind) {
     }
 }
 
-/// The call has returned; `has_launched` tells that it did not fail.
+/// Records the end of a call that launches work. `has_launched` is false if the call failed.
 #[inline]
 pub fn launch_exit(correlation: u32, has_launched: bool) {
     if CONTROL.is_live() {
@@ -157,8 +162,8 @@ pub fn launch_exit(correlation: u32, has_launched: bool) {
     }
 }
 
-/// A call of CUDA begins on this thread, of which sessions that keep every event want to know;
-/// [`launch_enter`] is for those that launch.
+/// Records the start of a CUDA call that launches nothing, for trace sessions. Calls that launch
+/// use [`launch_enter`].
 pub fn call_enter(interface: Interface, correlation: u32, call: u32) {
     if CONTROL.is_live() {
         let leaf = python_leaf();
@@ -168,15 +173,15 @@ pub fn call_enter(interface: Interface, correlation: u32, call: u32) {
     }
 }
 
-/// The call has returned.
+/// Records the end of a CUDA call that launches nothing.
 pub fn call_exit(interface: Interface, correlation: u32) {
     if CONTROL.is_live() {
         local::event(|local| local.call_exit(interface, correlation));
     }
 }
 
-/// Leaves the operator with this id, and what is open inside it, if it is still open on this thread; returns
-/// its id, 0 if it is not.
+/// Exits the operator with this id and the scopes inside it, if it is still open on this thread.
+/// Returns its id or 0.
 pub fn exit_operator_with_id(id: u64) -> u64 {
     if !CONTROL.is_live() {
         return 0;
@@ -184,7 +189,7 @@ pub fn exit_operator_with_id(id: u64) -> u64 {
     local::event(|local| local.exit_id(id))
 }
 
-/// Sets a state on this thread until [`exit_state`].
+/// Enters a state on this thread, until [`exit_state`].
 pub fn enter_state(name: u32) {
     if CONTROL.is_live() {
         let leaf = python_leaf();
@@ -192,7 +197,8 @@ pub fn enter_state(name: u32) {
     }
 }
 
-/// Ends the innermost state; the one around it holds again. Whether there was one.
+/// Exits the innermost state, so that the state around it applies again. Returns whether there was
+/// one.
 pub fn exit_state() -> bool {
     CONTROL.is_live() && local::event(super::local::Local::exit_state)
 }
@@ -204,7 +210,7 @@ pub fn step_begin() {
     }
 }
 
-/// The optimizer has stepped: closes the step and opens the next.
+/// Closes the training step after the optimizer has stepped, and opens the next.
 pub fn step_end() {
     if CONTROL.is_live() {
         local::event(super::local::Local::step_end);
@@ -219,12 +225,12 @@ pub fn add_metrics(values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
     local::event(|local| Some(local.add_metrics(values))).unwrap_or(Ok(()))
 }
 
-/// Number of the innermost scope's name; 0 when this thread has entered none.
+/// Returns the number of the innermost scope's name, 0 when this thread has entered none.
 pub fn top_name() -> u32 {
     if CONTROL.is_live() { local::event(|local| local.top_name()) } else { 0 }
 }
 
-/// Enters a scope outside of any stack, below `parent` or below what the thread is in.
+/// Enters a scope outside of any stack, below `parent` or below the thread's innermost scope.
 pub fn enter_detached(
     parent: Option<Arc<Detached>>,
     name: u32,
@@ -236,20 +242,20 @@ pub fn enter_detached(
     Detached::enter(parent, name, kind, python_leaf())
 }
 
-/// The same for a scope of the task that this thread runs: PyTorch's threads that run backward for it stand
-/// there, too.
+/// Enters a detached scope of the task that this thread runs. PyTorch's autograd threads, which run
+/// backward for this thread, record below it too.
 pub fn enter_in_task(
     parent: Option<Arc<Detached>>,
     name: u32,
     kind: NodeKind,
 ) -> Option<Arc<Detached>> {
     let scope = enter_detached(parent, name, kind)?;
-    scope.stand();
+    scope.set_as_task();
     Some(scope)
 }
 
-/// The innermost scope of this thread, as a detached one that was left: values that are known only later
-/// can be added to it, in the sessions that record now.
+/// Returns the innermost scope of this thread as a detached scope that was left. Values that become
+/// available later can be added to it, in the sessions that record now.
 pub fn here() -> Option<Arc<Detached>> {
     if !CONTROL.is_live() {
         return None;
@@ -257,98 +263,101 @@ pub fn here() -> Option<Arc<Detached>> {
     Detached::here()
 }
 
-// Sources beside the program's threads.
+// Sources other than the program's threads.
 
-/// What a counter of the machine said.
+/// One sample of a counter of the machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counter {
-    /// Number of its name, which ends in its unit, as [`intern`] gave it.
+    /// Number of the counter's name, from [`intern`]. The name ends in the unit.
     pub name: u32,
-    /// Number of the device that it is of, if it is of one.
+    /// Number of the device, if the counter belongs to one.
     pub device: Option<u32>,
-    /// When it was read, by [`now_ticks`]; what was read together has one time.
+    /// The time of reading, from [`now_ticks`]. Samples read together share one time.
     pub time_ticks: u64,
     /// The value.
     pub value: f64,
 }
 
-/// The moment, on the recorder's clock.
+/// Returns the current time on the recorder's clock.
 pub fn now_ticks() -> u64 {
     clock::ticks()
 }
 
-/// Nanoseconds between two moments of the recorder's clock; 0 if the second is no later.
+/// Returns the nanoseconds between two times of the recorder's clock, 0 if the second is not later.
 pub fn nanos_between(first_ticks: u64, second_ticks: u64) -> u64 {
     clock::nanos(second_ticks.saturating_sub(first_ticks))
 }
 
-/// Whether a trace session records now: without one, nobody wants to know of [`counters`].
+/// Whether a trace session records now. Without one [`counters`] drops its samples.
 pub fn is_tracing() -> bool {
     trace::is_recording()
 }
 
-/// Records what counters of the machine said. Takes a lock, and is no call for a program's own threads.
+/// Records samples of counters. Takes a lock, so the program's own threads must not call it.
 pub fn counters(counters: &[Counter]) {
     trace::counters(counters);
 }
 
-/// Counts what a source has lost.
+/// Counts losses of a source.
 pub fn count_losses(cause: LossCause, losses: u64) {
     losses::add(cause, losses);
 }
 
-/// Starts the thread of a source, if it does not run. From then on it is gone while the process
-/// forks, and stays away in the child. Sessions that are left open end before the source's library
-/// does, if that is loaded by now.
+/// Starts the thread of a source, if it is not running. From then on the thread is stopped around
+/// each fork and does not exist in the child. If the source's library is loaded by now, sessions
+/// that are still open at process exit are finalized before that library's exit handlers run.
 pub fn start_source(source: &'static Worker) {
     fork::start_source(source);
 }
 
-/// Makes calls of a vendor's library with locks held that a fork would take. Forks that it makes meanwhile
-/// on this thread are its own, and become other programs at once.
+/// Calls a vendor's library with locks held that the fork handlers take. A fork that the library
+/// makes on this thread during the call runs another program at once, so the handlers skip it.
 pub fn in_library<T>(call: impl FnOnce() -> T) -> T {
     fork::in_library(call)
 }
 
 // Tasks.
 
-/// Tells `receive` the innermost scope of the task that the calling thread runs, null where it runs none:
-/// once, before it returns, and with `receiver`. Threads that do not hold the GIL call it too.
+/// Calls `receive` once, before it returns, with `receiver` and the innermost scope of the task
+/// that the calling thread runs, or null if it runs none. Also called by threads that do not hold
+/// the GIL.
 pub type TaskProvider = extern "C" fn(receive: TaskReceiver, receiver: *mut c_void);
 
-/// Receives a scope, which stays until this returns.
+/// Receives a scope, which is valid until this returns.
 pub type TaskReceiver = unsafe extern "C" fn(receiver: *mut c_void, scope: *const Detached);
 
 static TASK_PROVIDER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Registers the function that knows of tasks. It is called on threads that launch, outside of events.
+/// Registers the function that finds the scope of a task. It is called on threads that launch,
+/// outside of events.
 pub fn set_task_provider(provider: TaskProvider) {
     TASK_PROVIDER.store(provider as *mut (), Ordering::Release);
 }
 
-/// Runs an event in the innermost scope of the task that the calling thread runs, if it runs one.
+/// Runs an event with the innermost scope of the task that the calling thread runs, if it runs one.
 #[inline(always)]
 fn event_in_task(run: impl Fn(&mut local::Local, Option<&Detached>)) {
     let provider = TASK_PROVIDER.load(Ordering::Acquire);
     if provider.is_null() {
         local::event(|local| run(local, None));
     } else {
-        event_in_asked_task(provider, run);
+        event_in_provided_task(provider, run);
     }
 }
 
-/// The same where there may be one. Takes what it runs along, so that this need not lie in memory elsewhere.
+/// Runs an event with the scope that a registered provider finds. Takes the closure by value, so
+/// that it can stay in registers on the caller's path without a provider.
 #[inline(never)]
-fn event_in_asked_task(provider: *mut (), run: impl Fn(&mut local::Local, Option<&Detached>)) {
-    ask_task_provider(provider, &mut |task| local::event(|local| run(local, task)));
+fn event_in_provided_task(provider: *mut (), run: impl Fn(&mut local::Local, Option<&Detached>)) {
+    call_task_provider(provider, &mut |task| local::event(|local| run(local, task)));
 }
 
 #[inline(never)]
 #[expect(unsafe_code, reason = "an atomic cannot hold a function pointer, and the function is C's")]
-fn ask_task_provider(provider: *mut (), mut run: &mut dyn FnMut(Option<&Detached>)) {
+fn call_task_provider(provider: *mut (), mut run: &mut dyn FnMut(Option<&Detached>)) {
     unsafe extern "C" fn receive(receiver: *mut c_void, scope: *const Detached) {
-        // SAFETY: the receiver is `run`, below, which nobody else uses meanwhile; the scope is null or stays
-        // until we return, as `TaskReceiver` says.
+        // SAFETY: `receiver` points to `run` below, which is not used elsewhere during this call.
+        // The scope is null or valid until we return, by the contract of `TaskReceiver`.
         unsafe { (*receiver.cast::<&mut dyn FnMut(Option<&Detached>)>())(scope.as_ref()) };
     }
     // SAFETY: only `set_task_provider` stores here, and it stores a `TaskProvider`.
@@ -358,28 +367,28 @@ fn ask_task_provider(provider: *mut (), mut run: &mut dyn FnMut(Option<&Detached
 
 // Python frames.
 
-/// Returns the node of the innermost Python frame of the calling thread. Threads that do not hold the
-/// GIL call it too.
+/// Returns the node of the innermost Python frame of the calling thread. Also called by threads
+/// that do not hold the GIL.
 pub type FrameProvider = extern "C" fn() -> u32;
 
 static FRAME_PROVIDER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Registers the function that walks Python frames. It is called only while a session asks for
-/// such paths, on the thread that enters a scope or launches.
+/// Python paths, on the thread that enters a scope or launches.
 pub fn set_frame_provider(provider: FrameProvider) {
     FRAME_PROVIDER.store(provider as *mut (), Ordering::Release);
 }
 
 #[inline(always)]
 pub(crate) fn python_leaf() -> u32 {
-    let (_, wanted) = CONTROL.recording();
-    if wanted == 0 { PYTHON_ROOT } else { ask_frame_provider() }
+    let (_, python_sessions) = CONTROL.recording();
+    if python_sessions == 0 { PYTHON_ROOT } else { call_frame_provider() }
 }
 
 #[cold]
 #[inline(never)]
 #[expect(unsafe_code, reason = "an atomic cannot hold a function pointer")]
-fn ask_frame_provider() -> u32 {
+fn call_frame_provider() -> u32 {
     let pointer = FRAME_PROVIDER.load(Ordering::Acquire);
     if pointer.is_null() {
         return PYTHON_ROOT;
@@ -389,28 +398,28 @@ fn ask_frame_provider() -> u32 {
     provider()
 }
 
-/// The root of this thread's Python paths, and the number of its tree: nodes found under another
-/// number mean nothing any more.
+/// Returns the root of this thread's Python paths and the generation of its tree. Nodes found in
+/// another generation are invalid.
 pub fn frame_root() -> (u32, u64) {
     (PYTHON_ROOT, local::event(|local| local.tree.generation))
 }
 
-/// The node of a Python frame below another one.
+/// Returns the node of a Python frame below another node.
 pub fn frame_child(parent: u32, name: u32) -> u32 {
-    // Frames are nobody's event: any session may find its scopes below them.
+    // A frame belongs to no session: any session may have scopes below it.
     local::event(|local| local.child(parent, name, NodeKind::Frame, u64::MAX))
 }
 
 // Sessions.
 
-/// Starts a session, active at once; a live one with the same path is activated and returned.
+/// Starts a session, active at once. A live session with the same path is activated and returned.
 pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
-    environment::note();
-    start_as_noted(options)
+    environment::refresh();
+    start_with_copied_environment(options)
 }
 
-/// The same with the environment as it was noted last.
-pub fn start_as_noted(options: &SessionOptions) -> Result<SessionId, Error> {
+/// Starts a session with the environment variables as they were copied last.
+pub fn start_with_copied_environment(options: &SessionOptions) -> Result<SessionId, Error> {
     recorder::start(options)
 }
 
@@ -424,12 +433,12 @@ pub fn deactivate(session: SessionId) -> Result<(), Error> {
     recorder::deactivate(session)
 }
 
-/// Ids of the sessions that are alive, lowest first.
+/// Returns the ids of the live sessions, lowest first.
 pub fn alive() -> Vec<SessionId> {
     recorder::alive()
 }
 
-/// Ends a session and writes its files; returns their paths.
+/// Ends a session and writes its files. Returns their paths.
 pub fn finalize(session: SessionId, format: Option<Format>) -> Result<Vec<PathBuf>, Error> {
     recorder::finalize(session, format)
 }
@@ -439,57 +448,57 @@ pub fn discard(session: SessionId) -> Result<(), Error> {
     recorder::discard(session)
 }
 
-/// Closes the session's phase and opens the next, whose number is returned.
+/// Closes the session's phase and opens the next. Returns the number of the next phase.
 pub fn advance_phase(session: SessionId) -> Result<u32, Error> {
     recorder::advance_phase(session)
 }
 
-/// Whether a phase will receive nothing more.
+/// Whether a phase is complete: no data will be added to it.
 pub fn is_phase_complete(session: SessionId, phase: u32) -> Result<bool, Error> {
     recorder::is_phase_complete(session, phase)
 }
 
-/// Drops a phase's data, or that of every phase up to it.
+/// Drops the data of a phase, or of all phases up to and including it.
 pub fn clear(session: SessionId, phase: u32, up_to: bool) -> Result<(), Error> {
     recorder::clear(session, phase, up_to)
 }
 
-/// A phase's profile as a document in memory.
+/// Returns a phase's profile as a document.
 pub fn get_data(session: SessionId, phase: u32, format: Format) -> Result<Vec<u8>, Error> {
     recorder::get_data(session, phase, format)
 }
 
-/// Scopes of this thread's stack that a session sees.
+/// Returns the number of scopes on this thread's stack that a session sees.
 pub fn depth(session: SessionId) -> Result<u32, Error> {
     recorder::depth(session)
 }
 
-/// Where a session's paths come from.
+/// Returns the source of a session's paths.
 pub fn context(session: SessionId) -> Result<ContextSource, Error> {
     recorder::context(session)
 }
 
-/// The run directory that a session's events are in; `None` if it keeps none.
+/// Returns the run directory that contains a session's events, `None` without a trace.
 pub fn run_dir(session: SessionId) -> Result<Option<PathBuf>, Error> {
     recorder::run_dir(session)
 }
 
-/// Writes no file for this session if it records nothing.
+/// Makes a session write no file if it records nothing.
 pub fn set_quiet_if_empty(session: SessionId) -> Result<(), Error> {
     recorder::set_quiet_if_empty(session)
 }
 
-/// Writes every session's present state to its file, now.
+/// Writes the current state of every session to its file.
 pub fn write_checkpoints() {
     recorder::write_checkpoints();
 }
 
-/// Leaves it to the caller to have the background threads started again after this thread's next fork.
+/// Defers the restart of the background threads after this thread's next fork to the caller.
 pub fn defer_fork_restart() {
     fork::defer_restart();
 }
 
-/// Has the background threads started again after a fork, in the parent.
+/// Restarts the background threads after a fork, in the parent.
 pub fn after_fork_in_parent() {
     fork::restart_workers();
 }

@@ -1,14 +1,15 @@
-//! Append-only arenas: the owner grows them, anybody reads them, nothing ever moves.
+//! Append-only arenas: the owner thread grows them, all threads read them, elements never move.
 //!
-//! Chunk `k` holds `2^(LOG2 + k)` elements, so an index finds its chunk with one count of leading
-//! zeros, and the first elements, which most threads never leave, with one comparison.
+//! Chunk `k` contains `2^(LOG2 + k)` elements, so one count of leading zeros finds the chunk of an
+//! index. For the first chunk, which most threads never leave, one comparison is enough.
 
 use crate::sync::{AtomicPtr, Ordering};
 
-/// Most chunks of an arena; together they hold more than any `u32` index a thread may make.
+/// The maximum number of chunks. Together they exceed any `u32` index that a thread may make.
 const CHUNKS: usize = 28;
 
-/// An append-only arena of `T`, where `T` is made of atomics. The first chunk has `2^LOG2` elements.
+/// An append-only arena of `T`, where `T` consists of atomics. The first chunk has `2^LOG2`
+/// elements.
 pub struct Arena<T, const LOG2: u32> {
     chunks: [AtomicPtr<T>; CHUNKS],
 }
@@ -26,23 +27,23 @@ impl<T, const LOG2: u32> std::fmt::Debug for Arena<T, LOG2> {
 }
 
 impl<T: Default, const LOG2: u32> Arena<T, LOG2> {
-    /// The element at `index`, if its chunk exists.
+    /// Returns the element at `index`, if its chunk exists.
     #[inline(always)]
     #[expect(unsafe_code, reason = "elements are reached through published chunk pointers")]
     pub fn get(&self, index: u32) -> Option<&T> {
-        let (chunk, offset) = place::<LOG2>(index);
+        let (chunk, offset) = locate::<LOG2>(index);
         let base = self.chunks.get(chunk)?.load(Ordering::Acquire);
         if base.is_null() {
             return None;
         }
-        // SAFETY: a non-null chunk pointer was published by `grow` after all of the chunk's elements
-        // were initialised; `place` keeps `offset` below their number; chunks are freed only by
-        // `drop`, which needs the arena by value.
+        // SAFETY: a non-null chunk pointer was published by `grow` after all elements of the chunk
+        // were initialised. `locate` keeps `offset` below the length of the chunk. Chunks are freed
+        // only by `drop`, which has exclusive access to the arena.
         Some(unsafe { &*base.add(offset) })
     }
 
-    /// The element at `index`, with its chunk made first if it has none. Only the owner may call
-    /// this. `None` beyond the last chunk.
+    /// Returns the element at `index`, after allocating its chunk if needed. Only the owner may
+    /// call this. `None` beyond the last chunk.
     #[inline(always)]
     pub fn ensure(&self, index: u32) -> Option<&T> {
         match self.get(index) {
@@ -54,7 +55,7 @@ impl<T: Default, const LOG2: u32> Arena<T, LOG2> {
     #[cold]
     #[inline(never)]
     fn grow(&self, index: u32) -> Option<&T> {
-        let (chunk, _) = place::<LOG2>(index);
+        let (chunk, _) = locate::<LOG2>(index);
         let slot = self.chunks.get(chunk)?;
         let elements: Box<[T]> = (0..chunk_len::<LOG2>(chunk)).map(|_| T::default()).collect();
         slot.store(Box::into_raw(elements).cast(), Ordering::Release);
@@ -70,7 +71,7 @@ impl<T, const LOG2: u32> Drop for Arena<T, LOG2> {
             if !base.is_null() {
                 let elements = std::ptr::slice_from_raw_parts_mut(base, chunk_len::<LOG2>(chunk));
                 // SAFETY: `grow` made this pointer from a boxed slice of exactly this length, and
-                // `&mut self` says that nobody holds a reference into it.
+                // `&mut self` guarantees that no reference into it exists.
                 drop(unsafe { Box::from_raw(elements) });
             }
         }
@@ -81,9 +82,9 @@ const fn chunk_len<const LOG2: u32>(chunk: usize) -> usize {
     1 << (LOG2 as usize + chunk)
 }
 
-/// The chunk of an index, and the offset in it.
+/// Returns the chunk of an index and the offset in the chunk.
 #[inline(always)]
-fn place<const LOG2: u32>(index: u32) -> (usize, usize) {
+fn locate<const LOG2: u32>(index: u32) -> (usize, usize) {
     if index >> LOG2 == 0 {
         return (0, index as usize);
     }
@@ -98,10 +99,10 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     #[test]
-    fn indices_fill_the_chunks_without_gap() {
+    fn indices_fill_the_chunks_without_gaps() {
         let mut expected = (0, 0);
         for index in 0..10_000 {
-            assert_eq!(place::<4>(index), expected);
+            assert_eq!(locate::<4>(index), expected);
             expected.1 += 1;
             if expected.1 == chunk_len::<4>(expected.0) {
                 expected = (expected.0 + 1, 0);
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_is_there_once_ensured_and_keeps_its_place() {
+    fn an_ensured_element_exists_and_never_moves() {
         let arena = Arena::<AtomicU32, 3>::default();
         assert!(arena.get(100).is_none());
         arena.ensure(100).unwrap().store(7, Ordering::Relaxed);

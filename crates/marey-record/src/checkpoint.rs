@@ -1,5 +1,5 @@
-//! The background thread that writes checkpoints, so that a SIGKILL loses at most one interval, and that
-//! ends a process that SIGTERM would end, after the files are written.
+//! The background thread that writes checkpoints, so that a SIGKILL loses at most one interval.
+//! After a SIGTERM it writes the files and then ends the process.
 
 use crate::account;
 use crate::clock;
@@ -16,16 +16,16 @@ use std::time::Duration;
 
 const DEFAULT_INTERVAL_SECS: f64 = 10.0;
 
-/// The thread.
+/// The checkpoint thread.
 pub(crate) static WORKER: Worker = Worker::new("marey", run);
-/// The process that SIGTERM has told to end; 0 for none. A child of a fork is another one.
+/// The id of the process that received SIGTERM, 0 for none. A child of a fork has another id.
 static TERMINATED: AtomicU32 = AtomicU32::new(0);
 static HANDLER: AtomicBool = AtomicBool::new(false);
 
-/// The call to end the process as SIGTERM does.
+/// The request to write the files and end the process by SIGTERM.
 const TERM: u32 = 2;
 
-/// Starts the thread if it does not run.
+/// Starts the thread if it is not running, and installs the SIGTERM handler.
 pub(crate) fn ensure_running() {
     install_sigterm_handler();
     WORKER.ensure_running();
@@ -33,45 +33,45 @@ pub(crate) fn ensure_running() {
 
 fn run() {
     let interval = interval();
-    // A thread that a fork has stopped goes on in its interval.
+    // A thread that is restarted after a fork continues its interval.
     if LAST_TICKS.load(Ordering::Relaxed) == 0 {
-        rest();
+        restart_interval();
     }
     loop {
-        let left = interval.map(|interval| interval.saturating_sub(rested()));
-        let calls = WORKER.wait(left);
-        if calls & TERM != 0 {
+        let left = interval.map(|interval| interval.saturating_sub(elapsed()));
+        let requests = WORKER.wait(left);
+        if requests & TERM != 0 {
             end_by_sigterm();
         }
-        if calls & STOP != 0 {
+        if requests & STOP != 0 {
             return;
         }
-        let is_due = interval.is_some_and(|interval| rested() >= interval);
-        if is_due && recorder::write_tree_checkpoints(|| !WORKER.is_asked_to_end()) {
-            rest();
+        let is_due = interval.is_some_and(|interval| elapsed() >= interval);
+        if is_due && recorder::write_tree_checkpoints(|| !WORKER.is_stopping()) {
+            restart_interval();
         }
     }
 }
 
-/// When all checkpoints were written last, on the recorder's clock; 0 for never.
+/// The time of the last complete round of checkpoints, on the recorder's clock; 0 for never.
 static LAST_TICKS: AtomicU64 = AtomicU64::new(0);
 
-fn rest() {
+fn restart_interval() {
     LAST_TICKS.store(clock::ticks(), Ordering::Relaxed);
 }
 
-/// Time since all checkpoints were written.
-fn rested() -> Duration {
+/// Returns the time since the last complete round of checkpoints.
+fn elapsed() -> Duration {
     Duration::from_nanos(account::elapsed_nanos(LAST_TICKS.load(Ordering::Relaxed)))
 }
 
-/// Time between checkpoints; `None` where there shall be none.
+/// Returns the time between checkpoints, `None` if they are disabled.
 fn interval() -> Option<Duration> {
     let secs = environment::number(env::CHECKPOINT_SECS).unwrap_or(DEFAULT_INTERVAL_SECS);
     Duration::try_from_secs_f64(secs).ok().filter(|interval| !interval.is_zero())
 }
 
-/// Installs our handler, once, if SIGTERM would end the process right away.
+/// Installs our handler, once, if SIGTERM has its default action.
 #[expect(unsafe_code, reason = "std has no signals")]
 fn install_sigterm_handler() {
     if HANDLER.swap(true, Ordering::SeqCst) {
@@ -91,45 +91,46 @@ fn install_sigterm_handler() {
     }
 }
 
-/// Hands the signal to the thread, and does not let the program go on. Without a thread, ends the
-/// process as if we were not here.
+/// Passes the signal to the thread and parks the interrupted thread of the program. Without a
+/// background thread, ends the process as the default action does.
 extern "C" fn on_sigterm(_signal: libc::c_int) {
-    if !WORKER.hears() {
+    if !WORKER.is_listening() {
         die_by_sigterm();
         return;
     }
-    let own = std::process::id();
-    if TERMINATED.swap(own, Ordering::SeqCst) != own {
-        WORKER.call(TERM);
+    let pid = std::process::id();
+    if TERMINATED.swap(pid, Ordering::SeqCst) != pid {
+        WORKER.request(TERM);
     }
-    // Whoever writes the files waits for the event that this thread may be in, for the files that it may
-    // be writing, and for the locks that it may hold.
-    if !local::is_in_event() && !lock::is_awaited() {
+    // The thread that writes the files waits for the event that this thread may be in, for the
+    // files that it may be writing, and for the locks that it may hold: such a thread must return
+    // and go on.
+    if !local::is_in_event() && !lock::must_not_park() {
         progress::wait_while(|| true);
         die_by_sigterm();
     }
 }
 
-/// In the child of a fork, whose worker has not heard of a signal that came already.
+/// Repeats a SIGTERM request in the child of a fork, whose worker has not received it.
 pub(crate) fn begin_child() {
     if TERMINATED.load(Ordering::SeqCst) == std::process::id() {
-        WORKER.call(TERM);
+        WORKER.request(TERM);
     }
     LAST_TICKS.store(0, Ordering::Relaxed);
 }
 
-/// Writes every session's files, then lets the signal do what it would have done.
+/// Writes every session's files, then ends the process by the default action of the signal.
 fn end_by_sigterm() {
     device::process_ends();
     for id in recorder::alive() {
-        // There is nobody left to tell.
+        // No caller is left to report an error to.
         drop(recorder::finalize(id, None));
     }
     progress::wait_for_writers();
     die_by_sigterm();
 }
 
-/// Restores the default action and sends the signal again. Uses only what a handler may call.
+/// Restores the default action and sends the signal again. Calls only async-signal-safe functions.
 #[expect(unsafe_code, reason = "std has no signals")]
 fn die_by_sigterm() {
     // SAFETY: plain data; the calls are async-signal-safe.

@@ -1,30 +1,32 @@
-//! The clock of the recorder: the processor's counter, turned into nanoseconds by one
+//! The clock of the recorder: the processor's time-stamp counter, converted to nanoseconds by one
 //! multiplication.
 //!
-//! `ticks` is the time-stamp counter where it can be trusted, and `CLOCK_MONOTONIC` nanoseconds
-//! elsewhere, which a profile says of itself. It is trusted on x86-64 if the processor calls it invariant (`CPUID`
-//! leaf `8000_0007H`, bit 8) and the kernel, which watches it, has it among its clocks. The factor is measured once, between the moment the
-//! library was loaded and the first session, over at least 2 ms: the error of two clock readings
-//! of 30 ns each is then below 3e-5.
+//! `ticks` are readings of the counter where it can be trusted, and `CLOCK_MONOTONIC` nanoseconds
+//! elsewhere, in which case the profile has a note. The counter is trusted on x86-64 if the
+//! processor reports it as invariant (`CPUID` leaf `8000_0007H`, bit 8) and the kernel, which
+//! watches it, lists it among its clocks. The factor is measured once, between the load of the
+//! library and the first session, over at least 2 ms: the error of two clock readings of 30 ns each
+//! is then below 3e-5.
 
 use crate::device;
 use crate::sync::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Nanoseconds a tick of the counter, which are less than one, in parts of 2^64. Zero where ticks are nanoseconds.
+/// Nanoseconds per tick of the counter, less than one, in units of 2^-64. Zero if ticks are
+/// nanoseconds.
 static NANOS_PER_TICK: AtomicU64 = AtomicU64::new(0);
 static CALIBRATED: OnceLock<()> = OnceLock::new();
-static LOADED: OnceLock<Pair> = OnceLock::new();
+static LOADED: OnceLock<ClockReading> = OnceLock::new();
 
-/// Key of the note that says which clock it is, where that is not the counter.
+/// Key of the note that names the clock if it is not the counter.
 const NOTE: &str = "clock";
 
-const SHORTEST_BASELINE: Duration = Duration::from_millis(2);
+const MIN_BASELINE: Duration = Duration::from_millis(2);
 
-/// One moment on the counter and on the system's clocks.
+/// One point in time, read from the counter and from the system's clocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pair {
+pub(crate) struct ClockReading {
     /// The counter.
     pub(crate) ticks: u64,
     /// `CLOCK_MONOTONIC`, nanoseconds.
@@ -33,11 +35,11 @@ pub(crate) struct Pair {
     pub(crate) unix_nanos: u64,
 }
 
-impl Pair {
-    /// Reads the clocks, the counter between two readings of the monotonic one. Of several tries the
-    /// quickest counts: a page fault or an interrupt between the readings moves them apart.
+impl ClockReading {
+    /// Reads the clocks, the counter between two readings of the monotonic clock. The quickest of
+    /// several attempts counts: a page fault or an interrupt between the readings moves them apart.
     pub(crate) fn now() -> Self {
-        const TRIES: u32 = 4;
+        const ATTEMPTS: u32 = 4;
         let try_once = || {
             let before = system_nanos(libc::CLOCK_MONOTONIC);
             let ticks = ticks();
@@ -45,7 +47,7 @@ impl Pair {
             (after.saturating_sub(before), ticks, before.midpoint(after))
         };
         let mut quickest = try_once();
-        for _ in 1..TRIES {
+        for _ in 1..ATTEMPTS {
             quickest = quickest.min(try_once());
         }
         let (_, ticks, monotonic_nanos) = quickest;
@@ -53,30 +55,31 @@ impl Pair {
     }
 }
 
-/// Notes the moment from which the counter's rate is measured. The sooner, the better.
-pub(crate) fn note_load() {
-    LOADED.get_or_init(Pair::now);
+/// Reads the clocks at the start of the baseline over which the counter's rate is measured. A
+/// longer baseline is more exact.
+pub(crate) fn on_load() {
+    LOADED.get_or_init(ClockReading::now);
 }
 
 /// Measures the counter's rate, once. Waits until the baseline is long enough.
 pub(crate) fn calibrate() {
     CALIBRATED.get_or_init(|| {
         if !choose_counter() {
-            give_up_counter();
+            use_system_clock();
             return;
         }
-        let first = *LOADED.get_or_init(Pair::now);
-        let baseline = SHORTEST_BASELINE.as_nanos() as u64;
+        let first = *LOADED.get_or_init(ClockReading::now);
+        let baseline = MIN_BASELINE.as_nanos() as u64;
         loop {
-            let now = Pair::now();
+            let now = ClockReading::now();
             let nanos = now.monotonic_nanos.saturating_sub(first.monotonic_nanos);
             if nanos >= baseline {
                 let ticks = now.ticks.saturating_sub(first.ticks).max(1);
                 let factor = (u128::from(nanos) << u64::BITS) / u128::from(ticks);
                 match u64::try_from(factor) {
                     Ok(factor) => NANOS_PER_TICK.store(factor, Ordering::Relaxed),
-                    // It stands still, or is slower than any that is meant for this.
-                    Err(_) => give_up_counter(),
+                    // The counter has stopped, or is slower than 1 GHz.
+                    Err(_) => use_system_clock(),
                 }
                 return;
             }
@@ -85,13 +88,14 @@ pub(crate) fn calibrate() {
     });
 }
 
-/// Nanoseconds of a difference of ticks.
+/// Converts a difference of ticks to nanoseconds.
 #[inline(always)]
 pub(crate) fn nanos(ticks: u64) -> u64 {
     if NANOS_PER_TICK.load(Ordering::Relaxed) == 0 { ticks } else { counter_nanos(ticks) }
 }
 
-/// The same, where the clock [is the counter](is_counter).
+/// Converts a difference of ticks to nanoseconds, given that the clock [is the
+/// counter](is_counter).
 #[inline(always)]
 pub(crate) fn counter_nanos(ticks: u64) -> u64 {
     let factor = NANOS_PER_TICK.load(Ordering::Relaxed);
@@ -105,7 +109,7 @@ pub(crate) fn ticks() -> u64 {
     ticks_at(counter())
 }
 
-/// The clock at the moment of this reading of the counter, which is now.
+/// Returns the time of a reading of the counter that was just made.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn ticks_at(counter: u64) -> u64 {
@@ -115,7 +119,7 @@ pub(crate) fn ticks_at(counter: u64) -> u64 {
     counter
 }
 
-/// The clock now, where it [is the counter](is_counter).
+/// Reads the counter.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[expect(unsafe_code, reason = "the counter has no safe intrinsic")]
@@ -137,14 +141,14 @@ pub(crate) fn ticks() -> u64 {
     system_nanos(libc::CLOCK_MONOTONIC)
 }
 
-/// Nothing: there is no counter here.
+/// Returns 0: there is no counter on this architecture.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(crate) fn counter() -> u64 {
     0
 }
 
-/// The clock at a moment that is now.
+/// Returns the current time.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(crate) fn ticks_at(_counter: u64) -> u64 {
@@ -161,11 +165,11 @@ pub(crate) fn is_counter() -> bool {
 const YES: u64 = 1;
 #[cfg(target_arch = "x86_64")]
 const NO: u64 = 2;
-/// 0 = not asked yet; the counter is then used, and only differences after `calibrate` count.
+/// 0 = not determined yet: the counter is then used, and only differences after `calibrate` count.
 #[cfg(target_arch = "x86_64")]
 static TRUSTED: AtomicU64 = AtomicU64::new(0);
 
-/// Makes the counter the clock if it can be trusted; whether it can.
+/// Makes the counter the clock if it can be trusted. Returns whether it can.
 #[cfg(target_arch = "x86_64")]
 fn choose_counter() -> bool {
     let clocks = std::fs::read_to_string(KERNEL_CLOCKS);
@@ -176,11 +180,14 @@ fn choose_counter() -> bool {
     is_trusted
 }
 
-/// Has the system's clock in place of the counter, and says so.
-fn give_up_counter() {
+/// Uses the system's clock in place of the counter, and adds a note to the profile.
+fn use_system_clock() {
     #[cfg(target_arch = "x86_64")]
     TRUSTED.store(NO, Ordering::Relaxed);
-    device::note(NOTE, "CLOCK_MONOTONIC, since the processor's counter cannot be trusted");
+    device::note(
+        NOTE,
+        "CLOCK_MONOTONIC, because the processor's time-stamp counter is not reliable here",
+    );
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -190,12 +197,12 @@ fn is_invariant() -> bool {
     __cpuid(0x8000_0000).eax >= LEAF && __cpuid(LEAF).edx & (1 << 8) != 0
 }
 
-/// The clocks that the kernel has and trusts.
+/// The list of clocks that the kernel trusts.
 #[cfg(target_arch = "x86_64")]
 const KERNEL_CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// Whether the counter is among the kernel's clocks. It takes it from the list when it runs apart between
-/// processors, or stops. Where there is no list, as in some sandboxes, the processor's word must do.
+/// Whether the counter is among the kernel's clocks. The kernel removes it from the list when it
+/// differs between processors or stops. Without a list, as in some sandboxes, CPUID alone decides.
 #[cfg(target_arch = "x86_64")]
 fn kernel_trusts_counter(clocks: Option<&str>) -> bool {
     clocks.is_none_or(|clocks| clocks.split_whitespace().any(|clock| clock == "tsc"))
@@ -209,8 +216,8 @@ fn choose_counter() -> bool {
 #[expect(unsafe_code, reason = "std's clocks do not give their numbers")]
 fn system_nanos(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec to write to; the two clocks asked for exist on every Linux,
-    // so the call cannot fail.
+    // SAFETY: `time` is a writable timespec, and both clocks exist on every Linux, so the call
+    // cannot fail.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec
         .cast_unsigned()
@@ -224,7 +231,7 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn a_counter_that_the_kernel_has_given_up_is_not_trusted() {
+    fn a_counter_that_the_kernel_does_not_list_is_not_trusted() {
         assert!(kernel_trusts_counter(Some("kvm-clock tsc acpi_pm \n")));
         assert!(!kernel_trusts_counter(Some("hpet acpi_pm \n")));
         assert!(!kernel_trusts_counter(Some("hyperv_clocksource_tsc_page acpi_pm\n")));
@@ -233,11 +240,11 @@ mod tests {
 
     #[test]
     fn nanoseconds_agree_with_the_monotonic_clock() {
-        note_load();
+        on_load();
         calibrate();
-        let first = Pair::now();
-        while Pair::now().monotonic_nanos - first.monotonic_nanos < 20_000_000 {}
-        let second = Pair::now();
+        let first = ClockReading::now();
+        while ClockReading::now().monotonic_nanos - first.monotonic_nanos < 20_000_000 {}
+        let second = ClockReading::now();
         let measured = nanos(second.ticks - first.ticks) as f64;
         let expected = (second.monotonic_nanos - first.monotonic_nanos) as f64;
         assert!((measured / expected - 1.0).abs() < 1e-3, "{measured} ns for {expected} ns");

@@ -1,4 +1,4 @@
-//! What one session keeps about the nodes of one thread: wall-time statistics and user metrics.
+//! Columns: wall-time statistics and user metrics of one session for the nodes of one thread.
 
 use crate::arena::Arena;
 use crate::link::Link;
@@ -8,7 +8,7 @@ use marey_model::metric::{MetricError, MetricName, MetricValue};
 use marey_model::sketch;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// One session's data about one thread. The owner of the thread is the only writer.
+/// The data of one session about one thread. That thread is the only writer.
 #[derive(Debug, Default)]
 pub(crate) struct Column {
     stats: Arena<Stats, 6>,
@@ -22,18 +22,19 @@ pub(crate) struct Column {
     elements_len: AtomicU32,
 }
 
-/// Wall time of one node, nanoseconds, and where the rest of it is; on a cache line of its own.
+/// Wall-time statistics of one node in nanoseconds, with links to its sketch and metrics. Aligned
+/// to a cache line of its own.
 #[repr(align(64))]
 #[derive(Debug)]
 pub(crate) struct Stats {
     count: AtomicU64,
     total: AtomicU64,
-    own: AtomicU64,
+    exclusive: AtomicU64,
     min: AtomicU64,
     max: AtomicU64,
-    /// None while there is at most one entry.
+    /// Null while there is at most one entry.
     sketch: Link<Sketch>,
-    /// First metric's number plus one.
+    /// The first metric's number plus one.
     metrics: AtomicU32,
 }
 
@@ -42,7 +43,7 @@ impl Default for Stats {
         Self {
             count: AtomicU64::new(0),
             total: AtomicU64::new(0),
-            own: AtomicU64::new(0),
+            exclusive: AtomicU64::new(0),
             min: AtomicU64::new(u64::MAX),
             max: AtomicU64::new(0),
             sketch: Link::default(),
@@ -51,7 +52,7 @@ impl Default for Stats {
     }
 }
 
-/// For every power of two, the page that counts its buckets.
+/// For every power of two, the page with the counters of its buckets.
 #[derive(Debug)]
 struct Sketch([Link<Page>; sketch::PAGES as usize]);
 
@@ -76,13 +77,13 @@ struct Metric {
     name: AtomicU32,
     /// A [`Tag`].
     tag: AtomicU8,
-    /// The scalar's bits, or the first element's number.
+    /// The scalar's bits, or the number of the first element.
     value: AtomicU64,
-    /// Elements, for vectors.
+    /// The number of elements of a vector.
     len: AtomicU32,
-    /// Elements that the metric has room for, from the first one on.
-    room: AtomicU32,
-    /// Next metric of the node, plus one.
+    /// The number of elements allocated for the metric.
+    capacity: AtomicU32,
+    /// The next metric of the node, plus one.
     next: AtomicU32,
 }
 
@@ -92,33 +93,34 @@ fn add(word: &AtomicU64, value: u64) {
     word.store(word.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
 }
 
-/// Takes the next number of an arena.
-fn next(len: &AtomicU32) -> u32 {
+/// Returns the next free number of an arena and reserves it.
+fn next_number(len: &AtomicU32) -> u32 {
     let number = len.load(Ordering::Relaxed);
     len.store(number + 1, Ordering::Relaxed);
     number
 }
 
 impl Stats {
-    /// Adds an entry if there is a counter for it that has room, as there is for nearly all; whether it did.
+    /// Adds an entry if the counter of its bucket exists and is not at its maximum. Returns whether
+    /// it did.
     #[inline(always)]
-    pub(crate) fn record(&self, nanos: u64, own_nanos: u64) -> bool {
+    pub(crate) fn record(&self, nanos: u64, self_nanos: u64) -> bool {
         let Some(counter) = self.counter(nanos) else { return false };
         let entries = counter.load(Ordering::Relaxed).wrapping_add(1);
         if entries == 0 {
             return false;
         }
         counter.store(entries, Ordering::Relaxed);
-        self.add(nanos, own_nanos);
+        self.add(nanos, self_nanos);
         true
     }
 
     /// Adds an entry to everything but the sketch.
     #[inline(always)]
-    fn add(&self, nanos: u64, own_nanos: u64) {
+    fn add(&self, nanos: u64, self_nanos: u64) {
         add(&self.count, 1);
         add(&self.total, nanos);
-        add(&self.own, own_nanos);
+        add(&self.exclusive, self_nanos);
         if nanos < self.min.load(Ordering::Relaxed) {
             self.min.store(nanos, Ordering::Relaxed);
         }
@@ -127,7 +129,7 @@ impl Stats {
         }
     }
 
-    /// The counter of the bucket that a duration falls into, if its page was made.
+    /// Returns the counter of a duration's bucket, if its page exists.
     #[inline(always)]
     fn counter(&self, nanos: u64) -> Option<&AtomicU32> {
         let page = self.sketch()?.page(sketch::page(nanos) as usize)?;
@@ -137,7 +139,7 @@ impl Stats {
     #[inline(always)]
     #[expect(unsafe_code, reason = "the sketch is reached through a link")]
     fn sketch(&self) -> Option<&Sketch> {
-        // SAFETY: `Column::make_sketch` set an element of the column that these statistics are of.
+        // SAFETY: `Column::make_sketch` set an element of the same column as these statistics.
         unsafe { self.sketch.get() }
     }
 }
@@ -146,19 +148,19 @@ impl Sketch {
     #[inline(always)]
     #[expect(unsafe_code, reason = "the page is reached through a link")]
     fn page(&self, power: usize) -> Option<&Page> {
-        // SAFETY: `Column::make_page` set an element of the column that this sketch is of.
+        // SAFETY: `Column::make_page` set an element of the same column as this sketch.
         unsafe { self.0.get(power)?.get() }
     }
 }
 
-/// Counts one entry in a bucket.
+/// Counts one entry in a bucket, up to the maximum of the counter.
 #[inline(always)]
-fn count(counter: &AtomicU32) {
+fn increment(counter: &AtomicU32) {
     counter.store(counter.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
 }
 
 impl Column {
-    /// The statistics of `node`; they stay where they are as long as the column.
+    /// Returns the statistics of `node`, which do not move during the life of the column.
     #[inline(always)]
     pub(crate) fn stats(&self, node: u32) -> Option<&Stats> {
         self.stats.ensure(node)
@@ -166,54 +168,54 @@ impl Column {
 
     /// Adds one completed entry of `node`.
     #[inline(always)]
-    pub(crate) fn record(&self, node: u32, nanos: u64, own_nanos: u64) {
+    pub(crate) fn record(&self, node: u32, nanos: u64, self_nanos: u64) {
         let Some(stats) = self.stats(node) else { return };
-        if !stats.record(nanos, own_nanos) {
-            self.record_new(stats, nanos, own_nanos);
+        if !stats.record(nanos, self_nanos) {
+            self.record_slow(stats, nanos, self_nanos);
         }
     }
 
-    /// Adds an entry that has no counter yet, or one that is full.
+    /// Adds an entry whose counter does not exist yet or is at its maximum.
     #[cold]
     #[inline(never)]
-    fn record_new(&self, stats: &Stats, nanos: u64, own_nanos: u64) {
+    fn record_slow(&self, stats: &Stats, nanos: u64, self_nanos: u64) {
         let (before, first) =
             (stats.count.load(Ordering::Relaxed), stats.min.load(Ordering::Relaxed));
-        stats.add(nanos, own_nanos);
+        stats.add(nanos, self_nanos);
         if before == 0 {
-            // A single entry is its own minimum: no sketch yet.
+            // A single entry equals the minimum and needs no sketch.
             return;
         }
         if before == 1 {
-            self.count(stats, first);
+            self.count_in_sketch(stats, first);
         }
-        self.count(stats, nanos);
+        self.count_in_sketch(stats, nanos);
     }
 
-    /// Counts an entry in its bucket, whose page is made if there is none.
-    fn count(&self, stats: &Stats, nanos: u64) -> Option<()> {
+    /// Counts an entry in its bucket, after making the page if needed.
+    fn count_in_sketch(&self, stats: &Stats, nanos: u64) -> Option<()> {
         let bucket = sketch::bucket(nanos);
         let power = (bucket / sketch::BUCKETS_PER_PAGE) as usize;
         let within = (bucket % sketch::BUCKETS_PER_PAGE) as usize;
         let sketch = stats.sketch().or_else(|| self.make_sketch(stats))?;
         let page = sketch.page(power).or_else(|| self.make_page(sketch, power))?;
-        count(page.0.get(within)?);
+        increment(page.0.get(within)?);
         Some(())
     }
 
     fn make_sketch(&self, stats: &Stats) -> Option<&Sketch> {
-        let sketch = self.sketches.ensure(next(&self.sketches_len))?;
+        let sketch = self.sketches.ensure(next_number(&self.sketches_len))?;
         stats.sketch.set(Some(sketch));
         Some(sketch)
     }
 
     fn make_page(&self, sketch: &Sketch, power: usize) -> Option<&Page> {
-        let page = self.pages.ensure(next(&self.pages_len))?;
+        let page = self.pages.ensure(next_number(&self.pages_len))?;
         sketch.0.get(power)?.set(Some(page));
         Some(page)
     }
 
-    /// Adds a user's value to `node`.
+    /// Adds a value of a user metric to `node`.
     pub(crate) fn add_metric(
         &self,
         node: u32,
@@ -222,13 +224,13 @@ impl Column {
         new: &MetricValue,
     ) -> Result<(), MetricError> {
         let Some(stats) = self.stats.ensure(node) else { return Ok(()) };
-        if let Some(metric) = self.metrics_of(stats).find(|metric| metric.is(number)) {
+        if let Some(metric) = self.metrics_of(stats).find(|metric| metric.has_number(number)) {
             let mut value = self.value(metric);
             value.update(new, name.aggregation(), name.key())?;
             self.store(metric, &value);
             return Ok(());
         }
-        let position = next(&self.metrics_len);
+        let position = next_number(&self.metrics_len);
         let Some(metric) = self.metrics.ensure(position) else { return Ok(()) };
         metric.name.store(number, Ordering::Relaxed);
         metric.next.store(stats.metrics.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -264,34 +266,34 @@ impl Column {
         }
     }
 
-    /// Stores a value. A vector that is no longer than one before it keeps the place of that one.
+    /// Stores a value. A vector reuses the elements of the previous one if they are enough.
     fn store(&self, metric: &Metric, value: &MetricValue) {
         let bits = match value {
             MetricValue::Int(value) => value.cast_unsigned(),
             MetricValue::Float(value) => value.to_bits(),
             MetricValue::Text(text) => names::intern_text(text).into(),
             MetricValue::Ints(values) => {
-                self.place(metric, values.iter().map(|value| value.cast_unsigned()))
+                self.store_elements(metric, values.iter().map(|value| value.cast_unsigned()))
             }
             MetricValue::Floats(values) => {
-                self.place(metric, values.iter().map(|value| value.to_bits()))
+                self.store_elements(metric, values.iter().map(|value| value.to_bits()))
             }
         };
         metric.value.store(bits, Ordering::Relaxed);
         metric.tag.store(Tag::of(value) as u8, Ordering::Relaxed);
     }
 
-    fn place(&self, metric: &Metric, bits: impl ExactSizeIterator<Item = u64>) -> u64 {
+    fn store_elements(&self, metric: &Metric, bits: impl ExactSizeIterator<Item = u64>) -> u64 {
         let len = bits.len() as u32;
-        let held_room = metric.room.load(Ordering::Relaxed);
-        let first = if len <= held_room {
+        let capacity = metric.capacity.load(Ordering::Relaxed);
+        let first = if len <= capacity {
             metric.value.load(Ordering::Relaxed) as u32
         } else {
             let first = self.elements_len.load(Ordering::Relaxed);
-            // One that grows by and by leaves no more behind than it has in the end.
-            let room = len.max(held_room.saturating_mul(2));
-            self.elements_len.store(first.saturating_add(room), Ordering::Relaxed);
-            metric.room.store(room, Ordering::Relaxed);
+            // Doubling bounds the abandoned elements of a growing vector by its final size.
+            let capacity = len.max(capacity.saturating_mul(2));
+            self.elements_len.store(first.saturating_add(capacity), Ordering::Relaxed);
+            metric.capacity.store(capacity, Ordering::Relaxed);
             first
         };
         for (position, bits) in (first..).zip(bits) {
@@ -303,7 +305,8 @@ impl Column {
         u64::from(first)
     }
 
-    /// A copy of what `node` holds. Torn unless an event is kept out, see [`crate::seq::Seq::read`].
+    /// Copies the data of `node`. The copy may be torn unless no event runs, see
+    /// [`crate::seq::Seq::read`].
     pub(crate) fn copy(&self, node: u32) -> NodeData {
         let Some(stats) = self.stats.get(node) else { return NodeData::default() };
         let count = stats.count.load(Ordering::Relaxed);
@@ -321,7 +324,7 @@ impl Column {
         NodeData {
             count,
             total_nanos: stats.total.load(Ordering::Relaxed),
-            own_nanos: stats.own.load(Ordering::Relaxed),
+            self_nanos: stats.exclusive.load(Ordering::Relaxed),
             min_nanos: min,
             max_nanos: max,
             buckets,
@@ -330,7 +333,7 @@ impl Column {
     }
 }
 
-/// Counted buckets of a node's sketch, ascending.
+/// Returns the counted buckets of a node's sketch, ascending.
 fn buckets(stats: &Stats) -> Vec<(u32, u64)> {
     let Some(sketch) = stats.sketch() else { return Vec::new() };
     let mut buckets = Vec::new();
@@ -348,22 +351,22 @@ fn buckets(stats: &Stats) -> Vec<(u32, u64)> {
 }
 
 impl Metric {
-    fn is(&self, number: u32) -> bool {
+    fn has_number(&self, number: u32) -> bool {
         self.name.load(Ordering::Relaxed) == number
     }
 }
 
-/// What a session knows about a node.
+/// The data of a session about a node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeData {
     pub(crate) count: u64,
     pub(crate) total_nanos: u64,
-    pub(crate) own_nanos: u64,
+    pub(crate) self_nanos: u64,
     pub(crate) min_nanos: u64,
     pub(crate) max_nanos: u64,
-    /// Counted buckets of the sketch, ascending.
+    /// The counted buckets of the sketch, ascending.
     pub(crate) buckets: Vec<(u32, u64)>,
-    /// Metric numbers and values, first seen first.
+    /// Metric numbers and values, in the order of first use.
     pub(crate) metrics: Vec<(u32, MetricValue)>,
 }
 
@@ -372,7 +375,7 @@ impl Default for NodeData {
         Self {
             count: 0,
             total_nanos: 0,
-            own_nanos: 0,
+            self_nanos: 0,
             min_nanos: u64::MAX,
             max_nanos: 0,
             buckets: Vec::new(),
@@ -398,14 +401,14 @@ mod tests {
             column.record(3, nanos, nanos / 2);
         }
         let data = column.copy(3);
-        assert_eq!((data.count, data.total_nanos, data.own_nanos), (4, 1_001_015, 500_507));
+        assert_eq!((data.count, data.total_nanos, data.self_nanos), (4, 1_001_015, 500_507));
         assert_eq!((data.min_nanos, data.max_nanos), (5, 1_000_000));
         assert_eq!(data.buckets.iter().map(|&(_, count)| count).sum::<u64>(), 4);
         assert!(column.copy(4).is_empty());
     }
 
     #[test]
-    fn a_single_entry_needs_no_sketch_and_still_has_its_bucket() {
+    fn a_single_entry_has_a_bucket_without_a_sketch() {
         let column = Column::default();
         column.record(0, 77, 77);
         assert_eq!(column.sketches_len.load(Ordering::Relaxed), 0);
@@ -413,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_keep_their_order_and_vectors_their_place() {
+    fn metrics_keep_their_order_and_vectors_reuse_their_elements() {
         let column = Column::default();
         let number = names::intern_metric("column::v").unwrap();
         let name = names::metric(number).unwrap();
@@ -432,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_whose_length_changes_takes_no_new_place_each_time() {
+    fn a_vector_of_changing_length_does_not_allocate_each_time() {
         const LONGEST: usize = 40;
         let column = Column::default();
         let number = names::intern_metric("column::x (pty)").unwrap();

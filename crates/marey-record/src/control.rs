@@ -1,27 +1,30 @@
-//! The few words that events read: which sessions live, which record, and the epoch.
+//! The global masks that events read: which sessions are alive, which record, and the epoch.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Most sessions alive at a time: one bit each.
+/// The maximum number of live sessions: one bit each.
 pub(crate) const MAX_SESSIONS: u32 = u64::BITS;
 
-/// The words, on a cache line of their own; written only when sessions change.
+/// The global words, on a cache line of their own. They are written only when sessions change.
 #[repr(C, align(64))]
 pub(crate) struct Control {
-    /// Sessions that exist, active or not. Zero is "off".
+    /// Live sessions, active or not. Zero means that recording is off.
     pub(crate) live: AtomicU64,
     /// Sessions that record now.
     pub(crate) active: AtomicU64,
-    /// Sessions, of those alive, whose paths are Python frames.
+    /// Live sessions whose paths are Python frames.
     pub(crate) python: AtomicU64,
-    /// Sessions, of those alive, that keep every event.
+    /// Live sessions that trace.
     pub(crate) trace: AtomicU64,
-    /// Grows whenever recording starts from nothing; a thread with an older tree begins anew.
+    /// Incremented when the first session starts. A thread whose tree is of an older epoch gets a
+    /// new tree.
     pub(crate) epoch: AtomicU64,
-    /// Grows whenever a session begins or enters a phase: tells which phase a launch belongs to.
-    pub(crate) mark: AtomicU64,
-    /// Grows after every change of the words above but `mark`, and after columns were taken away. What
-    /// a thread has worked out from them it need not work out again while this word stays.
+    /// Incremented when a session begins, when a phase begins and when a flush begins. A launch
+    /// stores this value, which identifies the phase that it belongs to.
+    pub(crate) stamp: AtomicU64,
+    /// Incremented after every change of the words above except `stamp`, and after columns were
+    /// taken. What a thread has derived from them and cached stays valid while this word is
+    /// unchanged.
     pub(crate) version: AtomicU64,
 }
 
@@ -31,14 +34,14 @@ pub(crate) static CONTROL: Control = Control {
     python: AtomicU64::new(0),
     trace: AtomicU64::new(0),
     epoch: AtomicU64::new(0),
-    mark: AtomicU64::new(0),
-    // A node's note is of version 0 before there is any.
+    stamp: AtomicU64::new(0),
+    // The cache of a new node has version 0, which never is the current one.
     version: AtomicU64::new(1),
 };
 
 impl Control {
-    /// Says of a session, before it records, what is unusual about it.
-    pub(crate) fn mark(&self, slot: u32, is_python: bool, is_trace: bool) {
+    /// Sets the properties of a session, before it records.
+    pub(crate) fn configure(&self, slot: u32, is_python: bool, is_trace: bool) {
         let set = |word: &AtomicU64, is_set: bool| {
             if is_set {
                 word.fetch_or(bit(slot), Ordering::SeqCst);
@@ -46,10 +49,10 @@ impl Control {
         };
         set(&self.python, is_python);
         set(&self.trace, is_trace);
-        self.has_changed();
+        self.invalidate();
     }
 
-    /// A session exists from now on, and records.
+    /// Makes a session live and active.
     pub(crate) fn begin(&self, slot: u32) {
         self.live.fetch_or(bit(slot), Ordering::SeqCst);
         self.activate(slot);
@@ -58,39 +61,41 @@ impl Control {
     /// Lets a session record.
     pub(crate) fn activate(&self, slot: u32) {
         self.active.fetch_or(bit(slot), Ordering::SeqCst);
-        self.has_changed();
+        self.invalidate();
     }
 
-    /// Stops a session from recording; whether it did. Events that are in progress may not know yet.
+    /// Stops a session from recording. Returns whether it was active. Events in progress may still
+    /// record it.
     pub(crate) fn deactivate(&self, slot: u32) -> bool {
         let before = self.active.fetch_and(!bit(slot), Ordering::SeqCst);
-        self.has_changed();
+        self.invalidate();
         before & bit(slot) != 0
     }
 
-    /// Makes every thread's tree void.
+    /// Invalidates every thread's tree.
     pub(crate) fn begin_epoch(&self) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
-        self.has_changed();
+        self.invalidate();
     }
 
-    /// Of the words as the caller sees them next; they may be newer.
+    /// Returns the version of the words. The words that the caller reads afterwards are of this
+    /// version or newer.
     #[inline(always)]
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Has threads look again at the words, and at their columns.
-    pub(crate) fn has_changed(&self) {
+    /// Invalidates what threads have derived from the words and from their columns.
+    pub(crate) fn invalidate(&self) {
         self.version.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Takes a session out of every word, when it records no more.
+    /// Removes a session that no longer records from the words.
     pub(crate) fn forget(&self, slot: u32) {
         for word in [&self.live, &self.python, &self.trace] {
             word.fetch_and(!bit(slot), Ordering::SeqCst);
         }
-        self.has_changed();
+        self.invalidate();
     }
 
     /// Whether any session exists.
@@ -99,7 +104,7 @@ impl Control {
         self.live.load(Ordering::Relaxed) != 0
     }
 
-    /// The sessions that record now, and those of them whose paths are Python frames.
+    /// Returns the active sessions, and those of them whose paths are Python frames.
     #[inline(always)]
     pub(crate) fn recording(&self) -> (u64, u64) {
         let active = self.active.load(Ordering::Relaxed);
@@ -107,13 +112,13 @@ impl Control {
     }
 }
 
-/// The bit of a slot.
+/// Returns the bit of a slot.
 #[inline(always)]
 pub(crate) const fn bit(slot: u32) -> u64 {
     1 << slot
 }
 
-/// The slots of a mask, lowest first.
+/// Iterates over the slots in a mask, lowest first.
 #[inline(always)]
 pub(crate) fn slots(mut mask: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {

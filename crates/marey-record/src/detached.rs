@@ -1,12 +1,13 @@
-//! Scopes that do not lie on a thread's stack: those of coroutines, which interleave.
+//! Scopes outside of any thread's stack: those of coroutines, which interleave.
 //!
-//! Such a scope knows its parent itself. Whoever enters it keeps it, hands it to the scopes inside
-//! it, and leaves it in any order and on any thread. A [place](Detached::here) of a thread's stack is one that
-//! was left already: values that arrive late are added to it.
+//! A detached scope stores its parent. The caller that enters it keeps it, passes it as the parent
+//! of the scopes inside it, and exits it in any order and on any thread. [`Detached::here`] returns
+//! a thread's innermost scope as a detached scope that was already left: values that arrive late
+//! are added to it.
 
 use crate::clock;
 use crate::control::CONTROL;
-use crate::local::{self, Entry, Local, Place};
+use crate::local::{self, Entry, Local, NodePair};
 use crate::thread::ThreadTree;
 use crate::tree::SHADOW_ROOT;
 use marey_model::context::NodeKind;
@@ -24,18 +25,19 @@ pub struct Detached {
     start_ticks: u64,
     child_nanos: AtomicU64,
     is_left: AtomicBool,
-    /// Scopes above that had been left already when the next one below them was entered.
+    /// The number of ancestors that had been left already when the next scope below them was
+    /// entered.
     left_above: u32,
     id: u64,
-    /// Without a parent: id of the innermost scope of the thread's stack, 0 for none.
-    host: u64,
-    /// The tree of the thread that entered it, and where it is there.
+    /// Without a parent: the id of the innermost scope of the thread's stack, 0 for none.
+    stack_top_id: u64,
+    /// The tree of the thread that entered the scope. `nodes` are nodes of this tree.
     origin: Arc<ThreadTree>,
-    place: Place,
+    nodes: NodePair,
 }
 
 impl Drop for Detached {
-    /// Not by recursion: a chain of scopes may be longer than the stack is deep.
+    /// Iterates, because a chain of scopes may be too long for recursion.
     fn drop(&mut self) {
         let mut next = self.parent.take();
         while let Some(mut scope) = next {
@@ -45,8 +47,8 @@ impl Drop for Detached {
 }
 
 impl Detached {
-    /// Enters a scope below `parent`, or below what the thread is in. `None` if the thread cannot
-    /// record.
+    /// Enters a scope below `parent`, or below the thread's innermost scope. `None` if the thread
+    /// cannot record.
     pub fn enter(
         parent: Option<Arc<Self>>,
         name: u32,
@@ -56,12 +58,13 @@ impl Detached {
         local::event(|local| {
             let (active, python) = CONTROL.recording();
             let epoch = CONTROL.epoch.load(Ordering::Relaxed);
-            let parent = parent.filter(|parent| parent.epoch == epoch).and_then(Self::adopter);
-            let above = match &parent {
-                Some(parent) => parent.place_in(local),
-                None => local.place(),
+            let parent =
+                parent.filter(|parent| parent.epoch == epoch).and_then(Self::effective_parent);
+            let parent_nodes = match &parent {
+                Some(parent) => parent.nodes_in(local),
+                None => local.top_nodes(),
             };
-            let above = above.below_frame(python_leaf);
+            let parent_nodes = parent_nodes.with_python_leaf(python_leaf);
             Some(Arc::new(Self {
                 left_above: parent
                     .as_ref()
@@ -73,19 +76,19 @@ impl Detached {
                 start_ticks: clock::ticks(),
                 child_nanos: AtomicU64::new(0),
                 is_left: AtomicBool::new(false),
-                host: local.top_id(),
+                stack_top_id: local.top_id(),
                 id: local.next_id(),
                 origin: Arc::clone(&local.tree),
-                place: local.below(above, name, kind, active, python),
+                nodes: local.child_nodes(parent_nodes, name, kind, active, python),
             }))
         })
     }
 
-    /// Where the thread is, for values that are known only later: its innermost scope, as one that was
-    /// left. `None` if the thread cannot record.
+    /// Returns the thread's innermost scope as a detached scope that was left, for values that
+    /// become available later. `None` if the thread cannot record.
     pub fn here() -> Option<Arc<Self>> {
         local::event(|local| {
-            let (place, state, sessions) = local.innermost();
+            let (nodes, state, sessions) = local.innermost();
             Some(Arc::new(Self {
                 parent: None,
                 state,
@@ -96,42 +99,42 @@ impl Detached {
                 is_left: AtomicBool::new(true),
                 left_above: 0,
                 id: local.top_id(),
-                host: 0,
+                stack_top_id: 0,
                 origin: Arc::clone(&local.tree),
-                place,
+                nodes,
             }))
         })
     }
 
-    /// The scope below which one that is entered inside this one belongs: this one, or the one around
-    /// it where scopes that were left have piled up. A callback that schedules itself again would
-    /// otherwise nest deeper and deeper, for ever.
-    fn adopter(self: Arc<Self>) -> Option<Arc<Self>> {
+    /// Returns the scope that becomes the parent of a scope entered inside this one: this one, or
+    /// its parent if too many left scopes have piled up above. Otherwise a callback that schedules
+    /// itself again would nest deeper each time, without bound.
+    fn effective_parent(self: Arc<Self>) -> Option<Arc<Self>> {
         if self.is_past() { self.parent.clone() } else { Some(self) }
     }
 
     fn is_past(&self) -> bool {
-        const MOST_LEFT_ABOVE: u32 = 8;
-        self.is_left() && self.left_above >= MOST_LEFT_ABOVE
+        const MAX_LEFT_ABOVE: u32 = 8;
+        self.is_left() && self.left_above >= MAX_LEFT_ABOVE
     }
 
-    /// Returns the scope to which a launch inside this one belongs, as [`Detached::adopter`] does; `None` for
-    /// one of a recording that is over.
+    /// Returns the scope to which a launch inside this one is attributed, by the rule of
+    /// [`Detached::effective_parent`]. `None` if the scope is of an older epoch.
     #[inline]
-    pub(crate) fn in_force(&self) -> Option<&Self> {
+    pub(crate) fn effective(&self) -> Option<&Self> {
         if self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
             return None;
         }
         if self.is_past() { self.parent.as_deref() } else { Some(self) }
     }
 
-    /// The calling thread runs the task whose innermost scope this is, as it does when the task has entered
-    /// the scope: PyTorch's threads that run backward for it stand there, too.
-    pub fn stand(&self) {
+    /// Records that the calling thread runs the task whose innermost scope this is. PyTorch's
+    /// autograd threads, which run backward for this thread, record below it too.
+    pub fn set_as_task(&self) {
         local::event(|local| {
             if self.epoch == CONTROL.epoch.load(Ordering::Relaxed) {
-                let place = self.place_in(local);
-                local.stand_in_task(place.shadow);
+                let nodes = self.nodes_in(local);
+                local.set_task_node(nodes.shadow);
             }
         });
     }
@@ -140,7 +143,7 @@ impl Detached {
         self.start_ticks
     }
 
-    /// The scope's id.
+    /// Returns the scope's id.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -149,74 +152,75 @@ impl Detached {
         self.is_left.load(Ordering::Relaxed)
     }
 
-    /// Leaves the scope; a second time does nothing.
+    /// Exits the scope. A second call does nothing.
     pub fn exit(&self) {
         let now = clock::ticks();
         if self.is_left.swap(true, Ordering::Relaxed) {
             return;
         }
         local::event(|local| {
-            // What was entered before a fork the parent records.
-            let is_foreign = self.origin.is_of_parent();
+            // A scope that was entered before a fork is recorded by the parent process.
+            let is_foreign = self.origin.belongs_to_parent();
             if is_foreign || self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
                 return;
             }
             let child_nanos = self.child_nanos.load(Ordering::Relaxed);
-            let place = self.place_in(local);
-            let entry = Entry::new(place, self.sessions, self.start_ticks..now, child_nanos);
+            let nodes = self.nodes_in(local);
+            let entry = Entry::new(nodes, self.sessions, self.start_ticks..now, child_nanos);
             local.record(&entry);
             let nanos = entry.nanos;
-            if local.tree.task.node() == place.shadow {
-                local.stand_in_task(self.parent_node_in(&local.tree));
+            if local.tree.task.node() == nodes.shadow {
+                local.set_task_node(self.parent_node_in(&local.tree));
             }
             match &self.parent {
                 Some(parent) => {
                     parent.child_nanos.fetch_add(nanos, Ordering::Relaxed);
                 }
                 None if Arc::ptr_eq(&self.origin, &local.tree) => {
-                    local.add_child_nanos(self.host, nanos);
+                    local.add_child_nanos(self.stack_top_id, nanos);
                 }
                 None => {}
             }
         });
     }
 
-    /// Adds user metrics to the scope. A trace has them at the time when it was entered if it was left since.
+    /// Adds user metrics to the scope. A trace dates them now, or at the entry of a scope that was
+    /// left.
     pub fn add_metrics(&self, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
         let added = local::event(|local| {
             if self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
                 return None;
             }
-            let place = self.place_in(local);
+            let nodes = self.nodes_in(local);
             let ticks = self.is_left().then_some(self.start_ticks);
-            Some(local.add_metrics_at(place, self.state, self.sessions, ticks, values))
+            Some(local.add_metrics_at(nodes, self.state, self.sessions, ticks, values))
         });
         added.unwrap_or(Ok(()))
     }
 
-    /// Enters an operator inside the scope, on the stack of the calling thread; returns its id.
+    /// Enters an operator below the scope, on the stack of the calling thread. Returns its id.
     pub(crate) fn enter_operator(&self, name: u32, python_leaf: u32) -> u64 {
         local::event(|local| {
             let is_current = self.epoch == CONTROL.epoch.load(Ordering::Relaxed);
-            let above = is_current.then(|| self.place_in(local));
-            local.enter_operator(name, python_leaf, above)
+            let parent_nodes = is_current.then(|| self.nodes_in(local));
+            local.enter_operator(name, python_leaf, parent_nodes)
         })
     }
 
-    /// The node of the scope around it, if that is of this tree; else none, which is the root.
+    /// Returns the node of the parent scope if it is in this tree, else the root.
     fn parent_node_in(&self, tree: &Arc<ThreadTree>) -> u32 {
         let parent = self.parent.as_ref().filter(|parent| Arc::ptr_eq(&parent.origin, tree));
-        parent.map_or(SHADOW_ROOT, |parent| parent.place.shadow)
+        parent.map_or(SHADOW_ROOT, |parent| parent.nodes.shadow)
     }
 
-    /// Where the scope is in the caller's tree; its path is made there if need be.
+    /// Returns the scope's nodes in the caller's tree, where its path is made if needed.
     #[inline]
-    pub(crate) fn place_in(&self, local: &mut Local) -> Place {
+    pub(crate) fn nodes_in(&self, local: &mut Local) -> NodePair {
         if Arc::ptr_eq(&self.origin, &local.tree) {
-            return self.place;
+            return self.nodes;
         }
-        let Place { shadow, python } = self.place;
-        local.foreign_place(self.id, |local| Place {
+        let NodePair { shadow, python } = self.nodes;
+        local.foreign_nodes(self.id, |local| NodePair {
             shadow: local.copy_path(&self.origin, shadow),
             python: local.copy_path(&self.origin, python),
         })

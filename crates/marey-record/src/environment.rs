@@ -1,8 +1,8 @@
-//! The environment, as the program had it when it last called us.
+//! A copy of the environment variables, made on a thread of the program.
 //!
-//! Who looks a variable up while another thread sets one may read memory that `setenv` has freed. A
-//! background thread that did would take the program with it, so none does: what anybody here wants is
-//! copied on a thread of the program that is about to begin or end something.
+//! Reading a variable while another thread sets one may read memory that `setenv` has freed, and
+//! crash the program. So the background threads never read the environment: the variables that they
+//! need are copied on a thread of the program that is about to begin or end something.
 
 use crate::lock::lock;
 use marey_model::{env, rank};
@@ -11,50 +11,50 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// Where temporary files go.
+/// The variable with the folder for temporary files.
 const TMPDIR: &str = "TMPDIR";
 
-/// Variables of others: where their libraries are, which devices are seen, and temporary files.
-const OF_OTHERS: [&str; 4] = ["CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", TMPDIR];
+/// Variables of other software: library folders, visible devices, the folder for temporary files.
+const THIRD_PARTY: [&str; 4] = ["CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", TMPDIR];
 
-/// Those that are set; `None` before the first look, when nothing of ours runs yet.
+/// The variables that are set; `None` before the first copy, when no background thread runs yet.
 static COPY: Mutex<Option<BTreeMap<&'static str, OsString>>> = Mutex::new(None);
 
-/// Looks again. To be called where the program knows of no thread that sets a variable: under the GIL, if
+/// Copies the variables again. Call it where no other thread sets a variable: under the GIL, if
 /// there is one.
-pub(crate) fn note() {
+pub(crate) fn refresh() {
     let copy = copy();
     *lock(&COPY) = Some(copy);
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the one place")]
+#[expect(clippy::disallowed_methods, reason = "the only reader of the environment in this crate")]
 fn copy() -> BTreeMap<&'static str, OsString> {
     let ours = env::ALL.iter().map(|variable| variable.name);
-    let names = ours.chain(rank::RANK_VARS).chain(OF_OTHERS);
+    let names = ours.chain(rank::RANK_VARS).chain(THIRD_PARTY);
     names.filter_map(|name| Some((name, std::env::var_os(name)?))).collect()
 }
 
-/// What a variable says, if it is set.
+/// Returns the value of a variable, if it is set.
 pub fn get(name: &str) -> Option<OsString> {
     lock(&COPY).get_or_insert_with(copy).get(name).cloned()
 }
 
-/// The same of one that is text.
+/// Returns the value of a variable, if it is set and is UTF-8.
 pub fn text(name: &str) -> Option<String> {
     get(name)?.into_string().ok()
 }
 
-/// Where temporary files go.
+/// Returns the folder for temporary files.
 pub(crate) fn temp_dir() -> PathBuf {
     get(TMPDIR).map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
 }
 
-/// The number that a variable holds.
+/// Returns the number in a variable, if it is set and parses.
 pub fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
     text(name)?.trim().parse().ok()
 }
 
-/// Holds the lock over a fork.
-pub(crate) fn hold() -> impl Sized {
+/// Takes the lock for the duration of a fork.
+pub(crate) fn lock_for_fork() -> impl Sized {
     lock(&COPY)
 }

@@ -1,51 +1,51 @@
-//! What the recorder's cold calls can fail with.
+//! The errors of the recorder's calls outside of the event path.
 
 use crate::output::Format;
 use marey_model::metric::MetricError;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// A failed call. The texts name the thing; where Proton documents a text, it is that one.
+/// A failed call. Each message names the object; where Proton documents a message, it is that one.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// There is no such session, or no more.
+    /// The session does not exist, or has ended.
     #[error("Session has not been initialized: {0}")]
     UnknownSession(u32),
     /// The phase was cleared, or has not begun.
     #[error("Phase {0} has no data.")]
     PhaseWithoutData(u32),
-    /// As many sessions are alive as can be.
-    #[error("{0} sessions are alive, which is the most that one process can have; finalize one")]
+    /// The maximum number of sessions is alive.
+    #[error("{0} sessions are alive, which is the maximum for one process; finalize one first")]
     TooManySessions(u32),
-    /// The word is no context source.
+    /// The context source is unknown.
     #[error("Unknown context source: {0}")]
     UnknownContext(String),
-    /// The word is no output format.
+    /// The output format is unknown.
     #[error("Unknown output format: {0}")]
     UnknownFormat(String),
-    /// The format needs records that a tree does not keep.
+    /// The format needs single events, which the session does not record.
     #[error(
         "output format \"{}\" needs data=\"trace\", and this session has data=\"tree\"",
         .0.as_str()
     )]
     FormatNeedsTrace(Format),
-    /// A run is a directory.
-    #[error("output format \"marey\" is a directory, which cannot go to standard output")]
+    /// A run is a directory and cannot be written to standard output.
+    #[error("output format \"marey\" is a directory and cannot be written to standard output")]
     RunToStdout,
-    /// What is asked for is a tree's, and the session has records.
+    /// The call needs a session with `data="tree"`, and the session traces.
     #[error("only the data of a session with data=\"tree\" can be read while it is alive")]
     DataNeedsTree,
     /// A value of a user metric was refused.
     #[error(transparent)]
     Metric(#[from] MetricError),
-    /// A profile could not be written.
+    /// A file could not be written.
     #[error("cannot {action} {path}: {source}")]
     Write {
-        /// What was tried, as a verb.
+        /// The failed action, as a verb.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What a fork does to the recorder: nothing in the parent, and a fresh start in the child.
+//! Fork handlers: recording continues in the parent and starts afresh in the child.
 
 use crate::checkpoint;
 use crate::device;
@@ -16,70 +16,74 @@ use std::mem::ManuallyDrop;
 use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
-/// The threads that are gone while the process forks.
+/// The background threads that are stopped while the process forks.
 const WORKERS: [&Worker; 2] = [&checkpoint::WORKER, &trace::WORKER];
 
-/// A fork waits so long for the background threads to end. Who counts the process's threads after it, as
-/// CPython does, sees them only where a disk is slower than this.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// The longest time that a fork waits for the background threads to end. A program that counts the
+/// process's threads after the fork, as CPython does, sees them only if a disk is slower than this.
+const PAUSE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Threads of sources, which are gone meanwhile too. A child has none until it asks for them.
+/// The threads of sources, which are stopped during a fork too. A child has none until it starts
+/// one.
 static SOURCES: Mutex<Vec<&'static Worker>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// Our locks, from before the fork until after it. Never dropped: handlers of the process's end fork
-    /// too, when a thread's own have run.
-    static HELD: ManuallyDrop<RefCell<Option<Box<dyn Any>>>> =
+    /// Our locks, from before the fork until after it. Never dropped: exit handlers of the process
+    /// may fork after the thread's own destructors have run.
+    static LOCKS: ManuallyDrop<RefCell<Option<Box<dyn Any>>>> =
         const { ManuallyDrop::new(RefCell::new(None)) };
     /// Whether the thread is in a call of a vendor's library that is made with locks held.
     static IS_IN_LIBRARY: Cell<bool> = const { Cell::new(false) };
-    /// Whether the caller of the next fork of this thread restarts the background threads.
+    /// Whether the caller of this thread's next fork restarts the background threads.
     static IS_DEFERRED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The library is loaded: from now on there may be locks that a child must not find locked.
-pub(crate) fn note_load() {
+/// Registers the fork handlers when the library is loaded: from then on a child could find a lock
+/// locked.
+pub(crate) fn on_load() {
     static NOTED: Once = Once::new();
-    NOTED.call_once(handle);
+    NOTED.call_once(register_handlers);
 }
 
-/// Installs the handlers, once; and the one that writes the files when the process ends.
+/// Registers the fork handlers and the exit handler that writes the files, once.
 ///
-/// Libraries of vendors that were loaded before the first session have handlers too, maybe. What runs
-/// before a fork runs in reverse, and who holds our locks may wait for theirs: so ours are there again.
+/// The fork handlers are registered again: prepare handlers run last-in first-out, and ours must
+/// run before those of vendors' libraries that were loaded before the first session. A thread that
+/// holds one of our locks may wait for one of theirs.
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        handle();
-        finish_at_exit();
+        register_handlers();
+        register_exit_handler();
     });
 }
 
-/// Has forks wait for our locks. Of several handlers the first does it all.
+/// Registers handlers that take our locks around a fork. If registered twice, the first to run does
+/// all.
 #[expect(unsafe_code, reason = "pthread_atfork takes C functions")]
-fn handle() {
+fn register_handlers() {
     // SAFETY: the functions live as long as the library, which is never unloaded: its thread-local
     // destructors pin it.
-    unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_in_parent), Some(after_in_child)) };
 }
 
-/// Has the sessions end with the process, before anything does that was there when this was called:
-/// handlers run in reverse.
+/// Registers the exit handler that finalizes the sessions. Exit handlers run last-in first-out, so
+/// it runs before those that are registered by now.
 #[expect(unsafe_code, reason = "atexit takes a C function")]
-fn finish_at_exit() {
+fn register_exit_handler() {
     // SAFETY: as above.
     unsafe { libc::atexit(at_exit) };
 }
 
-/// Leaves it to the caller to start the background threads again after the next fork of this thread.
+/// Defers the restart of the background threads after the next fork of this thread to the caller.
 ///
-/// CPython warns of threads right after a fork of its own, in the parent: it calls [`restart_workers`]
-/// when that is over. It knows nothing of a fork that a C library makes.
+/// CPython checks for other threads in the parent right after a fork of its own and warns of them;
+/// it calls [`restart_workers`] after that. A fork made by a C library restarts them at once.
 pub(crate) fn defer_restart() {
     IS_DEFERRED.set(true);
 }
 
-/// Starts the background threads again that a fork has stopped.
+/// Restarts the background threads that a fork has stopped.
 pub(crate) fn restart_workers() {
     WORKERS.into_iter().for_each(Worker::resume);
     lock(&SOURCES).iter().for_each(|source| source.resume());
@@ -91,33 +95,33 @@ pub(crate) fn start_source(source: &'static Worker) {
     let mut sources = lock(&SOURCES);
     if !sources.iter().any(|known| std::ptr::eq(*known, source)) {
         sources.push(source);
-        // The library has handlers of its own.
-        finish_at_exit();
+        // The library has registered exit handlers of its own: ours must run before them.
+        register_exit_handler();
     }
     source.ensure_running();
 }
 
-extern "C" fn before() {
-    if is_of_library() || HELD.with(|slot| slot.borrow().is_some()) {
+extern "C" fn before_fork() {
+    if is_library_fork() || LOCKS.with(|slot| slot.borrow().is_some()) {
         return;
     }
-    let deadline = Instant::now() + PATIENCE;
-    let held = loop {
+    let deadline = Instant::now() + PAUSE_TIMEOUT;
+    let locks = loop {
         pause_workers(deadline);
-        if let Some(held) = try_hold(Instant::now() >= deadline) {
-            break held;
+        if let Some(locks) = try_lock_all(Instant::now() >= deadline) {
+            break locks;
         }
     };
-    HELD.with(|slot| *slot.borrow_mut() = Some(held));
+    LOCKS.with(|slot| *slot.borrow_mut() = Some(locks));
 }
 
-/// Whether the calling thread's fork is one of a vendor's library, which starts a helper: that becomes
-/// another program at once.
-fn is_of_library() -> bool {
-    worker::is_ours() || IS_IN_LIBRARY.get()
+/// Whether the fork is made by a vendor's library to start a helper, which runs another program at
+/// once.
+fn is_library_fork() -> bool {
+    worker::is_worker_thread() || IS_IN_LIBRARY.get()
 }
 
-/// Calls a vendor's library with locks held that the handlers would take.
+/// Calls a vendor's library with locks held that the fork handlers would take.
 pub(crate) fn in_library<T>(call: impl FnOnce() -> T) -> T {
     let was_inside = IS_IN_LIBRARY.replace(true);
     let value = call();
@@ -125,48 +129,48 @@ pub(crate) fn in_library<T>(call: impl FnOnce() -> T) -> T {
     value
 }
 
-/// Stops the background threads, which need our locks to end. One that writes to a slow disk is left
-/// behind at the deadline: it holds no lock then that a child needs.
+/// Stops the background threads, which need our locks to end. A thread that writes to a slow disk
+/// is left running at the deadline: by then it holds no lock that a child needs.
 fn pause_workers(deadline: Instant) {
     let sources = lock(&SOURCES).clone();
     sources.into_iter().chain(WORKERS).for_each(|worker| worker.pause(deadline));
 }
 
-/// Takes all our locks, in the order in which others take them: sessions, what devices' sources hold, the
-/// rest. Those around the background threads are held while a thread ends that needs the others, so
-/// nobody may wait for them here: without them, or with a thread that has begun again, there is nothing
-/// unless `workers_may_run`.
-fn try_hold(workers_may_run: bool) -> Option<Box<dyn Any>> {
-    let sessions = recorder::hold_sessions();
-    let source = device::hold_source();
-    let held = (recorder::hold(), names::hold(), environment::hold());
+/// Takes all our locks in the lock order: sessions, the locks of device sources, the rest. The
+/// locks of the background threads are only tried: they are held while a thread ends, which needs
+/// the other locks. Returns `None` if one of them is taken, or a worker has been restarted and
+/// `workers_may_run` is false.
+fn try_lock_all(workers_may_run: bool) -> Option<Box<dyn Any>> {
+    let sessions = recorder::lock_sessions_for_fork();
+    let source = device::lock_source_for_fork();
+    let others = (recorder::lock_for_fork(), names::lock_for_fork(), environment::lock_for_fork());
     let sources = try_lock(&SOURCES)?;
     let workers = sources.iter().copied().chain(WORKERS);
-    let threads = workers.map(|worker| worker.try_hold(workers_may_run));
+    let threads = workers.map(|worker| worker.try_lock_for_fork(workers_may_run));
     let threads: Vec<_> = threads.collect::<Option<_>>()?;
-    Some(Box::new((threads, sources, held, source, sessions)))
+    Some(Box::new((threads, sources, others, source, sessions)))
 }
 
-/// Lets go of our locks; `false` where another handler has, and for forks that took none.
-fn let_go() -> bool {
-    HELD.with(|slot| slot.borrow_mut().take()).is_some()
+/// Releases our locks. Returns `false` if another handler has released them, or the fork took none.
+fn release_locks() -> bool {
+    LOCKS.with(|slot| slot.borrow_mut().take()).is_some()
 }
 
 extern "C" fn after_in_parent() {
-    if let_go() && !IS_DEFERRED.take() {
+    if release_locks() && !IS_DEFERRED.take() {
         restart_workers();
     }
 }
 
 extern "C" fn after_in_child() {
-    if !let_go() {
+    if !release_locks() {
         return;
     }
     IS_DEFERRED.set(false);
     WORKERS.into_iter().for_each(Worker::forget);
     for source in lock(&SOURCES).drain(..) {
         source.forget();
-        source.stay_away();
+        source.cancel_resume();
     }
     checkpoint::begin_child();
     device::begin_child_source();
@@ -178,13 +182,13 @@ extern "C" fn at_exit() {
     device::process_ends();
     for id in recorder::alive() {
         if let Err(error) = recorder::finalize(id, None) {
-            // The process is over, and standard error may be too.
+            // Standard error may be closed at process exit.
             drop(writeln!(std::io::stderr(), "marey: error: {error}"));
         }
     }
-    // A daemon thread of Python may be in the middle of it.
+    // A daemon thread of Python may still be writing.
     progress::wait_for_writers();
-    // What a session could not end must not call a library that has ended.
+    // A session that could not be ended must not call a library that has shut down.
     device::stop();
     for worker in WORKERS {
         worker.stop();

@@ -1,16 +1,17 @@
-//! What signal handlers may ask a thread for.
+//! A thread-local pointer that signal handlers may read.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-/// A pointer of each thread, null at first, that signal handlers may read.
+/// A pointer per thread, initially null, that signal handlers may read.
 ///
-/// Thread-local storage is no such thing in a library that was loaded late: a thread's first look at it
-/// may allocate, and the handler may have interrupted the allocator. `pthread_getspecific` allocates nothing.
+/// Ordinary thread-local storage does not qualify in a library that was loaded late: a thread's
+/// first access may allocate, and the handler may have interrupted the allocator.
+/// `pthread_getspecific` allocates nothing.
 #[derive(Debug)]
 pub(crate) struct HandlerSlot<T> {
-    /// None where the process has no key left; the slot is then always null.
+    /// `None` if the process has no key left. The slot is then always null.
     key: OnceLock<Option<libc::pthread_key_t>>,
     points_to: PhantomData<fn() -> T>,
 }
@@ -24,12 +25,12 @@ impl<T> HandlerSlot<T> {
     #[expect(unsafe_code, reason = "std has no keys of threads")]
     pub(crate) fn set(&self, pointer: *const T) {
         if let Some(key) = *self.key.get_or_init(new_key) {
-            // SAFETY: a key that was made and is never deleted. A failure leaves null.
+            // SAFETY: the key was created and is never deleted. A failure leaves null.
             unsafe { libc::pthread_setspecific(key, pointer.cast::<c_void>()) };
         }
     }
 
-    /// The calling thread's pointer; async-signal-safe.
+    /// Returns the calling thread's pointer. Async-signal-safe.
     #[expect(unsafe_code, reason = "as above")]
     pub(crate) fn get(&self) -> *const T {
         match self.key.get() {
@@ -43,7 +44,7 @@ impl<T> HandlerSlot<T> {
 #[expect(unsafe_code, reason = "as above")]
 fn new_key() -> Option<libc::pthread_key_t> {
     let mut key = 0;
-    // SAFETY: a place to write to, and no destructor.
+    // SAFETY: `key` is writable, and there is no destructor.
     let failed = unsafe { libc::pthread_key_create(&raw mut key, None) } != 0;
     (!failed).then_some(key)
 }

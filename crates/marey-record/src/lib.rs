@@ -1,21 +1,22 @@
-//! The recorder: what runs inside the profiled process.
+//! The recorder, which runs inside the profiled process.
 //!
 //! Each thread owns a tree of context nodes and is its only writer. Entering a scope finds or makes
-//! a child; leaving it adds its wall time to the node, in the columns of the sessions that see it.
-//! Other threads read the trees while they grow: every shared word is an atomic with one writer, and
-//! a sequence number around each event lets a reader tell a whole event from a torn one.
+//! a child node. Leaving a scope adds its wall time to the node, in the column of each session that
+//! saw the scope begin. Other threads read the trees while they grow: every shared word is an
+//! atomic with one writer, and a sequence number around each event lets a reader detect a torn
+//! read.
 //!
-//! **Callers.** Only `marey-capi`, which keeps the process's one copy of this state and hands out a
-//! versioned table of functions ([`table`]); every other face (C, C++, Python) goes through it.
+//! **Callers.** Only `marey-capi`, which owns the process's one copy of this state and exports it
+//! as a versioned table of functions ([`table`]). C, C++ and Python all go through that table.
 //!
-//! **Constraints.** After a thread's first event the common path allocates nothing, takes no lock
-//! that another thread takes, makes no system call and cannot panic; with no session alive an event
-//! is one load and a branch. No tokio, no Arrow, no JSON library: this code lives in strangers'
-//! processes. A failure here is counted ([`marey_model::loss`]), never raised into the program.
+//! **Constraints.** After a thread's first event, the fast path allocates nothing, takes no lock
+//! shared with another thread, makes no system call and cannot panic. With no session alive an
+//! event is one load and a branch. No tokio, no Arrow, no JSON library: this code is loaded into
+//! other people's processes. A failure here is counted ([`marey_model::loss`]), never raised into
+//! the program.
 //!
-//! **Where to start.** [`local`] holds the event path, [`recorder`] the sessions and what happens
-//! to the trees afterwards, [`merged`] the form that is written, [`trace`] the way of single events to
-//! a file.
+//! **Where to start.** [`local`] contains the event path, [`recorder`] the sessions, [`merged`] the
+//! tree that is written to files, [`trace`] the spool of single events.
 //!
 //! ```
 //! use marey_record::{NodeKind, SessionOptions, api};
@@ -36,8 +37,6 @@ mod account;
 #[cfg(not(loom))]
 pub mod api;
 pub mod arena;
-#[cfg(not(loom))]
-mod bell;
 #[cfg(not(loom))]
 mod checkpoint;
 #[cfg(not(loom))]
@@ -77,8 +76,6 @@ mod os;
 #[cfg(not(loom))]
 mod output;
 #[cfg(not(loom))]
-mod own_file;
-#[cfg(not(loom))]
 mod progress;
 #[cfg(not(loom))]
 mod published;
@@ -86,6 +83,10 @@ mod published;
 mod recorder;
 #[cfg(not(loom))]
 mod registry;
+#[cfg(not(loom))]
+mod reopening_file;
+#[cfg(not(loom))]
+mod requests;
 pub mod ring;
 pub mod seq;
 #[cfg(not(loom))]

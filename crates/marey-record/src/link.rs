@@ -1,9 +1,9 @@
-//! Pointers to the elements of arenas.
+//! Atomic pointers to elements of arenas.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A pointer to an element, which never moves, or to none. One thread, the owner, changes it; others see
-/// what it points to whole.
+/// A pointer to an element, which never moves, or null. Only the owner thread changes it. A reader
+/// sees the element's contents as of the time when the pointer was set, or newer.
 #[derive(Debug)]
 pub(crate) struct Link<T>(AtomicPtr<T>);
 
@@ -14,29 +14,31 @@ impl<T> Default for Link<T> {
 }
 
 impl<T> Link<T> {
-    /// The element.
+    /// Returns the element.
     ///
     /// # Safety
     /// The element that was set must live as long as the reference.
     #[inline(always)]
     #[expect(unsafe_code, reason = "elements are reached through pointers")]
     pub(crate) unsafe fn get<'a>(&self) -> Option<&'a T> {
-        // SAFETY: null, or from a reference in `set`, to what lives long enough, as the caller says.
+        // SAFETY: null, or from a reference passed to `set`, which lives long enough as the caller
+        // guarantees.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The element, which must have been set.
+    /// Returns the element, which must have been set.
     ///
     /// # Safety
-    /// As above, and there must be one.
+    /// The pointer must not be null, and the element must live as long as the reference.
     #[inline(always)]
     #[expect(unsafe_code, reason = "elements are reached through pointers")]
     pub(crate) unsafe fn get_set<'a>(&self) -> &'a T {
-        // SAFETY: from a reference in `set`, as the caller says, to what lives long enough.
+        // SAFETY: from a reference passed to `set`, which lives long enough; the caller guarantees
+        // both.
         unsafe { &*self.0.load(Ordering::Acquire) }
     }
 
-    /// Points to another element, or to none.
+    /// Points the link to another element, or to none.
     #[inline(always)]
     pub(crate) fn set(&self, element: Option<&T>) {
         let pointer =

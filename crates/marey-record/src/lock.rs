@@ -1,7 +1,7 @@
-//! Locks, and which threads must not be parked: others wait for what they do.
+//! Locks that keep count of what other threads may be waiting for.
 //!
-//! A signal handler that parks its thread would park the locks that the thread holds, too. So a thread
-//! counts what it is awaited for, and the handler asks.
+//! A signal handler that parks its thread would park the locks that the thread holds, too. So each
+//! thread counts its locks and other obligations, and the handler reads the count.
 
 use crate::handler_slot::HandlerSlot;
 use std::marker::PhantomData;
@@ -10,46 +10,47 @@ use std::sync::{
     Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
 };
 
-/// Points nowhere: the address is the number of things that others wait for the thread to do.
-static AWAITED: HandlerSlot<u8> = HandlerSlot::new();
+/// Not a pointer: the address is the number of live [`NoPark`] values of the thread.
+static NO_PARK_COUNT: HandlerSlot<u8> = HandlerSlot::new();
 
-/// As long as this lives, others may wait for the thread that made it.
+/// A guard: while it lives, other threads may wait for this thread, which therefore must not be
+/// parked.
 #[derive(Debug)]
-pub(crate) struct Awaited(PhantomData<*const ()>);
+pub(crate) struct NoPark(PhantomData<*const ()>);
 
-impl Awaited {
+impl NoPark {
     pub(crate) fn begin() -> Self {
-        AWAITED.set(AWAITED.get().wrapping_add(1));
+        NO_PARK_COUNT.set(NO_PARK_COUNT.get().wrapping_add(1));
         Self(PhantomData)
     }
 }
 
-impl Drop for Awaited {
+impl Drop for NoPark {
     fn drop(&mut self) {
-        // Null where there is no slot, or the thread is as good as over.
-        if is_awaited() {
-            AWAITED.set(AWAITED.get().wrapping_sub(1));
+        // The slot is null if the process has no key left, or late in the thread's destruction.
+        if must_not_park() {
+            NO_PARK_COUNT.set(NO_PARK_COUNT.get().wrapping_sub(1));
         }
     }
 }
 
-/// Whether others may wait for the calling thread; async-signal-safe.
-pub(crate) fn is_awaited() -> bool {
-    !AWAITED.get().is_null()
+/// Whether other threads may wait for the calling thread. Async-signal-safe.
+pub(crate) fn must_not_park() -> bool {
+    !NO_PARK_COUNT.get().is_null()
 }
 
-/// A lock that the calling thread holds, with the guard of the standard library.
+/// A guard of the standard library, together with a [`NoPark`].
 #[derive(Debug)]
-pub(crate) struct Held<G> {
+pub(crate) struct Guard<G> {
     // Dropped in this order: the lock is free before the thread may be parked.
     guard: G,
-    _awaited: Awaited,
+    _no_park: NoPark,
 }
 
 /// A mutex that the calling thread holds.
-pub(crate) type Locked<'a, T> = Held<MutexGuard<'a, T>>;
+pub(crate) type Locked<'a, T> = Guard<MutexGuard<'a, T>>;
 
-impl<G: Deref> Deref for Held<G> {
+impl<G: Deref> Deref for Guard<G> {
     type Target = G::Target;
 
     fn deref(&self) -> &G::Target {
@@ -57,37 +58,38 @@ impl<G: Deref> Deref for Held<G> {
     }
 }
 
-impl<G: DerefMut> DerefMut for Held<G> {
+impl<G: DerefMut> DerefMut for Guard<G> {
     fn deref_mut(&mut self) -> &mut G::Target {
         &mut self.guard
     }
 }
 
-/// Locks; a panic elsewhere must not spread into the program, and the data is valid at every step.
+/// Locks a mutex. Poisoning is ignored: a panic must not spread into the program, and the data is
+/// valid at every step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Locked<'_, T> {
-    let awaited = Awaited::begin();
-    Held { guard: mutex.lock().unwrap_or_else(PoisonError::into_inner), _awaited: awaited }
+    let no_park = NoPark::begin();
+    Guard { guard: mutex.lock().unwrap_or_else(PoisonError::into_inner), _no_park: no_park }
 }
 
-/// Locks if nobody holds the lock.
+/// Locks a mutex if it is free.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<Locked<'_, T>> {
-    let awaited = Awaited::begin();
+    let no_park = NoPark::begin();
     let guard = match mutex.try_lock() {
         Ok(guard) => guard,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         Err(TryLockError::WouldBlock) => return None,
     };
-    Some(Held { guard, _awaited: awaited })
+    Some(Guard { guard, _no_park: no_park })
 }
 
-/// Locks beside others that read.
-pub(crate) fn read<T>(lock: &RwLock<T>) -> Held<RwLockReadGuard<'_, T>> {
-    let awaited = Awaited::begin();
-    Held { guard: lock.read().unwrap_or_else(PoisonError::into_inner), _awaited: awaited }
+/// Takes a read lock.
+pub(crate) fn read<T>(lock: &RwLock<T>) -> Guard<RwLockReadGuard<'_, T>> {
+    let no_park = NoPark::begin();
+    Guard { guard: lock.read().unwrap_or_else(PoisonError::into_inner), _no_park: no_park }
 }
 
-/// Locks for the calling thread alone.
-pub(crate) fn write<T>(lock: &RwLock<T>) -> Held<RwLockWriteGuard<'_, T>> {
-    let awaited = Awaited::begin();
-    Held { guard: lock.write().unwrap_or_else(PoisonError::into_inner), _awaited: awaited }
+/// Takes a write lock.
+pub(crate) fn write<T>(lock: &RwLock<T>) -> Guard<RwLockWriteGuard<'_, T>> {
+    let no_park = NoPark::begin();
+    Guard { guard: lock.write().unwrap_or_else(PoisonError::into_inner), _no_park: no_park }
 }

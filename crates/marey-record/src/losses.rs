@@ -1,4 +1,4 @@
-//! Counters of what was lost in this process, by cause.
+//! Counters of losses in this process, by cause.
 
 use crate::sync::{AtomicU64, Ordering};
 use marey_model::loss::LossCause;
@@ -11,21 +11,21 @@ pub(crate) fn count(cause: LossCause) {
     add(cause, 1);
 }
 
-/// Counts so many losses.
+/// Counts `losses` losses.
 pub(crate) fn add(cause: LossCause, losses: u64) {
     if let Some(counter) = COUNTS.get(cause as usize) {
         counter.fetch_add(losses, Ordering::Relaxed);
     }
 }
 
-/// What was lost so far.
+/// Returns the losses so far.
 pub(crate) fn snapshot() -> [(LossCause, u64); LossCause::COUNT] {
     LossCause::ALL.map(|cause| {
         (cause, COUNTS.get(cause as usize).map_or(0, |counter| counter.load(Ordering::Relaxed)))
     })
 }
 
-/// Forgets everything, for the child of a fork.
+/// Resets the counters, for the child of a fork.
 pub(crate) fn reset() {
     for counter in &COUNTS {
         counter.store(0, Ordering::Relaxed);

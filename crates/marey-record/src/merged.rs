@@ -1,4 +1,5 @@
-//! A session's tree over all threads: what is kept of closed phases and what files show.
+//! The tree of one session merged over all threads: the data of closed phases, and the contents of
+//! files.
 
 use crate::clock;
 use crate::column::{Column, NodeData};
@@ -14,16 +15,17 @@ use marey_model::metric::{MetricName, MetricValue};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Number of the root.
+/// The number of the root.
 pub(crate) const ROOT: u32 = 0;
 
-/// A tree of context nodes with one session's data, over any number of threads.
+/// A tree of context nodes with one session's data, merged over threads.
 #[derive(Clone, Debug)]
 pub(crate) struct MergedTree {
     nodes: Vec<MergedNode>,
     index: HashMap<(u32, u32, NodeKind), u32>,
-    /// Kernels that ran on a second device, by their node for the first.
-    others: HashMap<(u32, u32), u32>,
+    /// The nodes of kernels on further devices, by the node for the first device and the device's
+    /// number.
+    device_copies: HashMap<(u32, u32), u32>,
 }
 
 /// A node of a [`MergedTree`].
@@ -32,23 +34,23 @@ pub(crate) struct MergedNode {
     pub(crate) name: u32,
     pub(crate) kind: NodeKind,
     parent: u32,
-    /// First seen first.
+    /// In the order of first use.
     pub(crate) children: Vec<u32>,
     pub(crate) wall: Wall,
-    /// Times of kernels that ran on devices, by the device's number.
+    /// Durations of kernels, by the number of the device that ran them.
     pub(crate) devices: Vec<(u32, Wall)>,
-    /// First seen first; each key once.
+    /// In the order of first use; each key once.
     pub(crate) metrics: Vec<(Arc<MetricName>, MetricValue)>,
 }
 
-/// Wall time of a node.
+/// Duration statistics of a node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wall {
     pub(crate) count: u64,
-    /// Entries that are still open; their time so far is in the sums.
+    /// Entries that are still open. The sums include their time so far.
     pub(crate) open: u64,
     pub(crate) total_nanos: u64,
-    pub(crate) own_nanos: u64,
+    pub(crate) self_nanos: u64,
     pub(crate) min_nanos: u64,
     pub(crate) max_nanos: u64,
     pub(crate) buckets: BTreeMap<u32, u64>,
@@ -59,7 +61,7 @@ impl Default for MergedTree {
         Self {
             nodes: vec![MergedNode::new(names::LOST, NodeKind::Root, ROOT)],
             index: HashMap::new(),
-            others: HashMap::new(),
+            device_copies: HashMap::new(),
         }
     }
 }
@@ -96,12 +98,12 @@ impl MergedNode {
     }
 
     fn add_metric(&mut self, name: &Arc<MetricName>, value: &MetricValue) {
-        let held = self.metrics.iter_mut().find(|(held, _)| held.key() == name.key());
-        let Some((held, sum)) = held else {
+        let existing = self.metrics.iter_mut().find(|(known, _)| known.key() == name.key());
+        let Some((existing, sum)) = existing else {
             self.metrics.push((Arc::clone(name), value.clone()));
             return;
         };
-        if sum.update(value, held.aggregation(), held.key()).is_err() {
+        if sum.update(value, existing.aggregation(), existing.key()).is_err() {
             losses::count(LossCause::MetricRefused);
         }
     }
@@ -117,7 +119,7 @@ impl Wall {
             count: data.count,
             open: 0,
             total_nanos: data.total_nanos,
-            own_nanos: data.own_nanos,
+            self_nanos: data.self_nanos,
             min_nanos: data.min_nanos,
             max_nanos: data.max_nanos,
             buckets: data.buckets.iter().copied().collect(),
@@ -136,24 +138,24 @@ impl Wall {
         self.count += other.count;
         self.open += other.open;
         self.total_nanos += other.total_nanos;
-        self.own_nanos += other.own_nanos;
+        self.self_nanos += other.self_nanos;
         for (&bucket, &count) in &other.buckets {
             *self.buckets.entry(bucket).or_insert(0) += count;
         }
     }
 
-    /// Whether the time of any entry is known. Of kernels it may be of none.
+    /// Whether the duration of any entry is known. Kernels may lack durations.
     pub(crate) fn has_times(&self) -> bool {
         !self.buckets.is_empty()
     }
 
-    /// The counted buckets, ascending.
+    /// Returns the counted buckets, ascending.
     pub(crate) fn sketch(&self) -> Vec<(u32, u64)> {
         self.buckets.iter().map(|(&bucket, &count)| (bucket, count)).collect()
     }
 }
 
-/// Which session's data is taken out of a thread.
+/// Selects one session's data of a thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) slot: u32,
@@ -161,14 +163,14 @@ pub(crate) struct View {
 }
 
 impl MergedTree {
-    /// Whether nothing was recorded.
+    /// Whether the tree contains no data.
     pub(crate) fn is_empty(&self) -> bool {
         let root = self.root();
         self.nodes.len() == 1 && root.metrics.is_empty() && root.devices.is_empty()
     }
 
     pub(crate) fn root(&self) -> &MergedNode {
-        // The constructor made it, and no method removes nodes.
+        // The constructor makes the root, and no method removes nodes.
         self.nodes.first().unwrap_or_else(|| unreachable!("a merged tree has a root"))
     }
 
@@ -180,9 +182,9 @@ impl MergedTree {
         &self.nodes
     }
 
-    /// Adds a thread that goes on recording: its completed entries, and those open now.
+    /// Adds the data of a thread that goes on recording: its completed entries and its open scopes.
     ///
-    /// An entry that completes between the two looks is counted in both; the next look is right.
+    /// An entry that completes between the two reads is counted twice in this snapshot only.
     pub(crate) fn absorb_running(&mut self, thread: &ThreadTree, view: View) {
         let frames = thread.open_frames();
         let now = clock::ticks();
@@ -190,8 +192,8 @@ impl MergedTree {
         self.absorb_open(thread, view, &frames, now);
     }
 
-    /// Adds a column that its thread has given up, and the scopes that the thread has open.
-    pub(crate) fn absorb_taken(
+    /// Adds a column that was taken from its thread, and the thread's open scopes if `with_open`.
+    pub(crate) fn absorb_column(
         &mut self,
         thread: &ThreadTree,
         view: View,
@@ -207,24 +209,25 @@ impl MergedTree {
     }
 
     fn absorb(&mut self, thread: &ThreadTree, view: View, copy: impl Fn(u32) -> NodeData) {
-        let mut places = Places::new(thread, view, ROOT);
+        let mut mapping = NodeMapping::new(thread, view, ROOT);
         for node in 0..thread.nodes.len() {
             let mut data = copy(node);
             if data.count > 0 && is_metadata_state(thread, node) {
-                // Viewers drop such a node, and with it a scope that has no other child.
+                // Viewers drop such a node, and with it a scope that has no other child: keep only
+                // its metrics.
                 data = NodeData { metrics: data.metrics, ..NodeData::default() };
             }
             if !data.is_empty() {
-                let place = places.find(self, node);
-                self.at(place).add(&data);
+                let merged = mapping.find(self, node);
+                self.node_mut(merged).add(&data);
             }
         }
     }
 
     fn absorb_open(&mut self, thread: &ThreadTree, view: View, frames: &[OpenFrame], now: u64) {
-        let mut places = Places::new(thread, view, ROOT);
+        let mut mapping = NodeMapping::new(thread, view, ROOT);
         let mut inner_nanos = 0;
-        // Innermost first, so that each knows what its open child takes.
+        // Innermost first, so that the time of the open child is known for each scope.
         for frame in frames.iter().rev().filter(|frame| local::is_running_entry(frame)) {
             let nanos = clock::nanos(now.saturating_sub(frame.start_ticks));
             if frame.sessions & bit(view.slot) != 0 {
@@ -232,52 +235,53 @@ impl MergedTree {
                     ContextSource::Shadow => frame.shadow_node,
                     ContextSource::Python => frame.python_node,
                 };
-                let place = places.find(self, node);
-                let wall = &mut self.at(place).wall;
+                let merged = mapping.find(self, node);
+                let wall = &mut self.node_mut(merged).wall;
                 wall.open += 1;
                 wall.total_nanos += nanos;
-                wall.own_nanos += nanos.saturating_sub(frame.child_nanos + inner_nanos);
+                wall.self_nanos += nanos.saturating_sub(frame.child_nanos + inner_nanos);
             }
             inner_nanos = nanos;
         }
     }
 
-    fn at(&mut self, place: u32) -> &mut MergedNode {
-        let place = if (place as usize) < self.nodes.len() { place } else { ROOT };
-        &mut self.nodes[place as usize]
+    fn node_mut(&mut self, node: u32) -> &mut MergedNode {
+        let node = if (node as usize) < self.nodes.len() { node } else { ROOT };
+        &mut self.nodes[node as usize]
     }
 
-    /// Adds the times of a kernel on one device at a place, or, unless its name is 0, below it.
+    /// Adds the durations of a kernel on one device to `parent`, or to its child `name` unless
+    /// `name` is 0.
     ///
-    /// A node has one device, as the format of files asks: on each further one, a kernel is a node of
+    /// The file format allows one device per node: on each further device, a kernel gets a node of
     /// its own.
-    pub(crate) fn add_kernel(&mut self, place: u32, name: u32, device: u32, times: &NodeData) {
+    pub(crate) fn add_kernel(&mut self, parent: u32, name: u32, device: u32, times: &NodeData) {
         let node = match name {
-            0 => place,
-            name => self.child(place, name, NodeKind::Kernel),
+            0 => parent,
+            name => self.child(parent, name, NodeKind::Kernel),
         };
-        let node = self.of_device(node, device);
-        self.at(node).add_kernel(device, &Wall::of(times));
+        let node = self.node_for_device(node, device);
+        self.node_mut(node).add_kernel(device, &Wall::of(times));
     }
 
-    fn of_device(&mut self, node: u32, device: u32) -> u32 {
-        let is_free = self.at(node).devices.iter().all(|&(other, _)| other == device);
+    fn node_for_device(&mut self, node: u32, device: u32) -> u32 {
+        let is_free = self.node_mut(node).devices.iter().all(|&(other, _)| other == device);
         if is_free {
             return node;
         }
-        if let Some(&other) = self.others.get(&(node, device)) {
+        if let Some(&other) = self.device_copies.get(&(node, device)) {
             return other;
         }
-        let MergedNode { name, parent, .. } = *self.at(node);
+        let MergedNode { name, parent, .. } = *self.node_mut(node);
         let other = self.push(parent, name, NodeKind::Kernel);
-        self.others.insert((node, device), other);
+        self.device_copies.insert((node, device), other);
         other
     }
 
     fn push(&mut self, parent: u32, name: u32, kind: NodeKind) -> u32 {
         let node = self.nodes.len() as u32;
         self.nodes.push(MergedNode::new(name, kind, parent));
-        self.at(parent).children.push(node);
+        self.node_mut(parent).children.push(node);
         node
     }
 
@@ -287,13 +291,13 @@ impl MergedTree {
         while let Some((theirs, ours)) = open.pop() {
             let Some(node) = other.node(theirs) else { continue };
             for (name, value) in &node.metrics {
-                self.at(ours).add_metric(name, value);
+                self.node_mut(ours).add_metric(name, value);
             }
-            self.at(ours).wall.add_wall(&node.wall);
-            let mut place = ours;
+            self.node_mut(ours).wall.add_wall(&node.wall);
+            let mut merged = ours;
             for (device, times) in &node.devices {
-                place = self.of_device(place, *device);
-                self.at(place).add_kernel(*device, times);
+                merged = self.node_for_device(merged, *device);
+                self.node_mut(merged).add_kernel(*device, times);
             }
             for &child in &node.children {
                 let Some(node) = other.node(child) else { continue };
@@ -319,40 +323,41 @@ fn is_metadata_state(thread: &ThreadTree, node: u32) -> bool {
     })
 }
 
-/// Where a thread's nodes are in a merged tree; found as needed, so that only nodes with data and
-/// those above them come in.
-pub(crate) struct Places<'a> {
+/// The mapping from a thread's nodes to those of a merged tree. It is filled on demand, so that
+/// only nodes with data and their ancestors are added.
+pub(crate) struct NodeMapping<'a> {
     thread: &'a ThreadTree,
     session: u64,
     known: HashMap<u32, u32>,
 }
 
-impl<'a> Places<'a> {
-    /// Those of a thread whose roots are at `base`.
+impl<'a> NodeMapping<'a> {
+    /// Creates the mapping of a thread whose roots correspond to `base`.
     pub(crate) fn new(thread: &'a ThreadTree, view: View, base: u32) -> Self {
         let known = HashMap::from([(SHADOW_ROOT, base), (PYTHON_ROOT, base)]);
         Self { thread, session: bit(view.slot), known }
     }
 
-    /// A node that the session did not see stands for its parent.
+    /// Returns the merged node of a thread's node. A node that the session did not see maps to its
+    /// parent.
     pub(crate) fn find(&mut self, tree: &mut MergedTree, node: u32) -> u32 {
         let mut path = Vec::new();
-        let mut at = node;
-        let mut place = loop {
-            if let Some(&place) = self.known.get(&at) {
-                break place;
+        let mut current = node;
+        let mut merged = loop {
+            if let Some(&merged) = self.known.get(&current) {
+                break merged;
             }
-            path.push(at);
-            at = self.thread.nodes.get(at).map_or(SHADOW_ROOT, crate::tree::Node::parent);
+            path.push(current);
+            current = self.thread.nodes.get(current).map_or(SHADOW_ROOT, crate::tree::Node::parent);
         };
-        for at in path.into_iter().rev() {
-            if let Some(node) = self.thread.nodes.get(at)
+        for current in path.into_iter().rev() {
+            if let Some(node) = self.thread.nodes.get(current)
                 && node.sessions() & self.session != 0
             {
-                place = tree.child(place, node.name(), node.kind());
+                merged = tree.child(merged, node.name(), node.kind());
             }
-            self.known.insert(at, place);
+            self.known.insert(current, merged);
         }
-        place
+        merged
     }
 }

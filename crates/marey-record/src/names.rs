@@ -1,6 +1,7 @@
-//! Texts as numbers: the process's tables of names, of metric names, and of texts that are values.
+//! Interned strings: the process's tables of names, of metric names, and of texts that are metric
+//! values.
 //!
-//! A hot path never comes here: faces keep the number of a name beside the name.
+//! The event path does not use these tables: bindings keep the number of a name beside the name.
 
 use crate::lock::{read, write};
 use crate::losses;
@@ -8,29 +9,30 @@ use marey_model::{loss::LossCause, metric::MetricName};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, RwLock};
 
-/// What stands for a name that was not kept.
+/// Replaces a name that was not kept.
 pub(crate) const LOST_NAME: &str = "<lost>";
-/// Number of [`LOST_NAME`].
+/// The number of [`LOST_NAME`].
 pub(crate) const LOST: u32 = 1;
 /// A number that no text has.
 const LOST_TEXT: u32 = u32::MAX;
-/// Most bytes that a table keeps.
+/// The maximum size of a table in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
 static NAMES: LazyLock<RwLock<Table<Arc<str>>>> = LazyLock::new(|| {
     let mut table = Table::default();
-    // Number 0 is "no name"; the empty string is a name like any other, and gets another number.
+    // Number 0 means "no name". The empty string is a name and gets a number of its own.
     table.values.push(Arc::from(""));
     table.insert(LOST_NAME, Arc::from(LOST_NAME));
     RwLock::new(table)
 });
 
-/// Values of metrics: a program may have any number of them, and they must not cost it its names.
+/// Texts that are metric values. In a table of their own, so that they cannot use up the space for
+/// names.
 static TEXTS: LazyLock<RwLock<Table<Arc<str>>>> = LazyLock::new(RwLock::default);
 
 static METRICS: LazyLock<RwLock<Table<Metric>>> = LazyLock::new(RwLock::default);
 
-/// A metric's name, taken apart and as its user writes it.
+/// A metric's name, parsed and as the user writes it.
 #[derive(Clone)]
 struct Metric {
     name: Arc<MetricName>,
@@ -59,29 +61,30 @@ impl<T: Clone> Table<T> {
     }
 }
 
-/// The number of a name.
+/// Returns the number of a name.
 pub(crate) fn intern(name: &str) -> u32 {
     number_in(&NAMES, name, |name| Arc::from(name)).unwrap_or(LOST)
 }
 
-/// The name of a number.
+/// Returns the name with this number.
 pub(crate) fn name(number: u32) -> Arc<str> {
     let table = read(&NAMES);
     table.values.get(number as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
 }
 
-/// The number of a text that is a value.
+/// Returns the number of a text that is a metric value.
 pub(crate) fn intern_text(text: &str) -> u32 {
     number_in(&TEXTS, text, |text| Arc::from(text)).unwrap_or(LOST_TEXT)
 }
 
-/// The text of a number.
+/// Returns the text with this number.
 pub(crate) fn text(number: u32) -> Arc<str> {
     let table = read(&TEXTS);
     table.values.get(number as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
 }
 
-/// The number of a metric's name as the user writes it, suffix included. `None` when full.
+/// Returns the number of a metric's name as the user writes it, suffix included. `None` when the
+/// table is full.
 pub(crate) fn intern_metric(name: &str) -> Option<u32> {
     number_in(&METRICS, name, |name| Metric {
         name: Arc::new(MetricName::parse(name)),
@@ -89,13 +92,13 @@ pub(crate) fn intern_metric(name: &str) -> Option<u32> {
     })
 }
 
-/// The metric of a number.
+/// Returns the metric name with this number, parsed.
 pub(crate) fn metric(number: u32) -> Option<Arc<MetricName>> {
     let table = read(&METRICS);
     table.values.get(number as usize).map(|metric| Arc::clone(&metric.name))
 }
 
-/// The name of a metric's number, as its user writes it.
+/// Returns the metric name with this number, as the user writes it.
 pub(crate) fn metric_text(number: u32) -> Arc<str> {
     let table = read(&METRICS);
     let text = table.values.get(number as usize).map(|metric| Arc::clone(&metric.text));
@@ -107,12 +110,12 @@ fn number_in<T: Clone>(
     name: &str,
     make: impl Fn(&str) -> T,
 ) -> Option<u32> {
-    let known = |table: &Table<T>| table.numbers.get(name).copied();
-    if let Some(number) = known(&read(table)) {
+    let lookup = |table: &Table<T>| table.numbers.get(name).copied();
+    if let Some(number) = lookup(&read(table)) {
         return Some(number);
     }
     let mut table = write(table);
-    if let Some(number) = known(&table) {
+    if let Some(number) = lookup(&table) {
         return Some(number);
     }
     if table.bytes + name.len() > MAX_BYTES {
@@ -122,9 +125,9 @@ fn number_in<T: Clone>(
     Some(table.insert(name, make(name)))
 }
 
-/// Keeps the tables still while the process forks: the child must not find a lock held by a thread
-/// that it does not have.
-pub(crate) fn hold() -> impl Sized {
+/// Takes the tables' locks for the duration of a fork: the child must not find a lock held by a
+/// thread that it does not have.
+pub(crate) fn lock_for_fork() -> impl Sized {
     (write(&NAMES), write(&TEXTS), write(&METRICS))
 }
 

@@ -1,11 +1,11 @@
-//! A hasher for numbers that the program gives out itself, which nobody chooses against us.
+//! A hasher for numbers that are assigned by this program, so that no attacker can choose them.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// What maps and sets with such keys are built with.
+/// The `BuildHasher` for maps and sets with such keys.
 pub type NumberHash = BuildHasherDefault<NumberHasher>;
 
-/// The hasher: a multiplication a word.
+/// The hasher: one multiplication per word.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NumberHasher(u64);
 
@@ -46,10 +46,10 @@ mod tests {
     use std::hash::BuildHasher;
 
     #[test]
-    fn numbers_side_by_side_and_addresses_a_page_apart_spread() {
+    fn consecutive_numbers_and_page_addresses_spread() {
         let hash = |number: u64| NumberHash::default().hash_one(number);
         for step in [1, 8, 64, 4096, 1 << 20] {
-            // Tables take the low bits for the place and the high ones to compare.
+            // Hash tables use the low bits as the index and the high bits as the tag.
             let low: HashSet<_> = (0..1024).map(|at| hash(at * step) & 0xfff).collect();
             let high: HashSet<_> = (0..1024).map(|at| hash(at * step) >> 57).collect();
             assert!(low.len() > 700, "{step}: {}", low.len());

@@ -1,12 +1,12 @@
-//! What the system says about the calling thread.
+//! Information from the operating system: thread, host, filesystem, command line.
 
 use marey_model::redact;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The name that the system knows, at most 15 bytes.
-#[expect(unsafe_code, reason = "std does not tell the name of a thread it did not start")]
+/// Returns the calling thread's name in the kernel, at most 15 bytes.
+#[expect(unsafe_code, reason = "std has no name for a thread that it did not start")]
 pub(crate) fn thread_name() -> String {
     let mut name = [0_u8; 16];
     // SAFETY: PR_GET_NAME writes at most 16 bytes to the buffer, which has 16.
@@ -16,32 +16,32 @@ pub(crate) fn thread_name() -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Its id in the system.
-#[expect(unsafe_code, reason = "std tells no system id of a thread")]
+/// Returns the calling thread's id in the kernel.
+#[expect(unsafe_code, reason = "std has no kernel id of a thread")]
 pub(crate) fn thread_id() -> u64 {
     // SAFETY: a system call without arguments that always succeeds.
     unsafe { libc::gettid() }.cast_unsigned().into()
 }
 
-/// This machine's name; empty if it has none.
+/// Returns the host name, empty if it cannot be read.
 pub(crate) fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }
 
-/// Bytes of the filesystem that a path is on: those that are free for this user, and all of them.
-#[expect(unsafe_code, reason = "std tells nothing of filesystems")]
+/// Returns the free bytes for this user and the total bytes of the filesystem that contains a path.
+#[expect(unsafe_code, reason = "std has no statvfs(3)")]
 pub(crate) fn space_bytes(path: &Path) -> Option<(u64, u64)> {
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: plain data, filled in below.
-    let mut about: libc::statvfs = unsafe { std::mem::zeroed() };
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: a C string and a struct to write to, both valid until the call returns.
-    let failed = unsafe { libc::statvfs(path.as_ptr(), &raw mut about) } != 0;
-    let bytes = |blocks: u64| blocks.saturating_mul(about.f_frsize);
-    (!failed).then(|| (bytes(about.f_bavail), bytes(about.f_blocks)))
+    let failed = unsafe { libc::statvfs(path.as_ptr(), &raw mut stat) } != 0;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    (!failed).then(|| (bytes(stat.f_bavail), bytes(stat.f_blocks)))
 }
 
-/// The command line of this process, with its secrets blotted out.
+/// Returns the command line of this process, with secrets redacted.
 pub(crate) fn argv() -> Vec<String> {
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let line = line.strip_suffix(&[0]).unwrap_or(&line);

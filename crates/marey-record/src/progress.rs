@@ -1,45 +1,45 @@
-//! How far the writing of files has come, as a signal handler may ask.
+//! Progress of the writing of files, for signal handlers.
 
-use crate::lock::Awaited;
+use crate::lock::NoPark;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Bytes read and written for files so far.
+/// The number of bytes read and written for files so far.
 static BYTES: AtomicU64 = AtomicU64::new(0);
-/// Threads that write files.
+/// The number of threads that write files.
 static WRITERS: AtomicU32 = AtomicU32::new(0);
 
-/// The calling thread writes files as long as this lives.
-pub(crate) struct Writing(Awaited);
+/// A guard: the calling thread writes files while it lives.
+pub(crate) struct WritingGuard(NoPark);
 
-impl Writing {
+impl WritingGuard {
     pub(crate) fn begin() -> Self {
         WRITERS.fetch_add(1, Ordering::SeqCst);
-        Self(Awaited::begin())
+        Self(NoPark::begin())
     }
 }
 
-impl Drop for Writing {
+impl Drop for WritingGuard {
     fn drop(&mut self) {
         WRITERS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// Waits until no thread writes files, as long as files grow.
+/// Waits until no thread writes files, as long as there is progress.
 pub(crate) fn wait_for_writers() {
     wait_while(|| WRITERS.load(Ordering::SeqCst) != 0);
 }
 
-/// Waits as long as this holds and files grow; gives up a while after they have grown last, in case a
-/// thread that writes cannot go on: a signal may have come while another held the allocator's lock, or
-/// the disk may be gone. Async-signal-safe if `holds` is.
+/// Waits as long as `condition` is true and there is progress. Gives up 5 s after the last
+/// progress, in case a writing thread cannot go on: the signal may have come while another thread
+/// held the allocator's lock, or the disk may not respond. Async-signal-safe if `condition` is.
 #[expect(unsafe_code, reason = "poll(2) is the sleep that a signal handler may call")]
-pub(crate) fn wait_while(holds: fn() -> bool) {
+pub(crate) fn wait_while(condition: fn() -> bool) {
     const STEPS: u32 = 100;
     const STEP_MILLIS: i32 = 50;
     let bytes = || BYTES.load(Ordering::Relaxed);
     let (mut seen, mut idle_steps) = (bytes(), 0);
-    while idle_steps < STEPS && holds() {
+    while idle_steps < STEPS && condition() {
         // SAFETY: no descriptors, so nothing is read or written.
         unsafe { libc::poll(std::ptr::null_mut(), 0, STEP_MILLIS) };
         let has_grown = bytes() != seen;
@@ -48,16 +48,16 @@ pub(crate) fn wait_while(holds: fn() -> bool) {
     }
 }
 
-/// In the child of a fork, whose one thread writes nothing.
+/// Resets the number of writers in the child of a fork, whose one thread writes nothing.
 pub(crate) fn begin_child() {
     WRITERS.store(0, Ordering::SeqCst);
 }
 
-/// A file that is written to, whose bytes are counted.
+/// A writer that counts the bytes written.
 #[derive(Debug)]
-pub(crate) struct Counted<F>(pub(crate) F);
+pub(crate) struct CountingWriter<F>(pub(crate) F);
 
-impl<F: Write> Write for Counted<F> {
+impl<F: Write> Write for CountingWriter<F> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.0.write(buffer).inspect(|&bytes| count(bytes))
     }

@@ -1,10 +1,10 @@
-//! The process's recorder: its sessions, and everything that is not an event.
+//! The process's sessions: start, end, phases, checkpoints, forks.
 //!
-//! Lock order: sessions, then the traces', then a session's outputs, then the list of written files;
-//! the registry's locks come last. Only the sessions' lock is held while waiting for a thread to leave an event;
-//! events never take it.
+//! Lock order: sessions, traces, a session's outputs, the list of written files, the registry's
+//! locks. Only the sessions' lock is held while waiting for a thread to leave an event; events
+//! never take it.
 
-use crate::clock::{self, Pair};
+use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, MAX_SESSIONS, bit};
 use crate::device::{self, Flush};
 use crate::environment;
@@ -14,11 +14,11 @@ use crate::lock::lock;
 use crate::losses;
 use crate::merged::MergedTree;
 use crate::output::{Contents, Document, Format};
-use crate::progress::{self, Writing};
+use crate::progress::{self, WritingGuard};
 use crate::registry;
 use crate::session::{self, ClosedPhase, Session, SessionId, SessionOptions};
 use crate::thread::ThreadTree;
-use crate::writing::{self, Work};
+use crate::writing::{self, WriteJob};
 use crate::{account, checkpoint, fork, trace};
 use marey_model::context::ContextSource;
 use marey_model::env;
@@ -46,41 +46,41 @@ impl Sessions {
         self.alive.get_mut(&id).ok_or(Error::UnknownSession(id))
     }
 
-    /// A slot that no session has; the one used last comes last.
+    /// Returns a free slot. The slot used last is the last choice.
     fn free_slot(&mut self) -> Option<u32> {
         let live = CONTROL.live.load(Ordering::Relaxed);
         let open = registry::sessions_of_open_scopes();
         let mut free = (0..MAX_SESSIONS)
             .map(|offset| (self.next_slot + offset) % MAX_SESSIONS)
             .filter(|&slot| live & bit(slot) == 0);
-        // A scope that is still open bears the bits of sessions that are over.
+        // A scope that is still open has the bits of sessions that are over.
         let slot = free.clone().find(|&slot| open & bit(slot) == 0).or_else(|| free.next())?;
         self.next_slot = (slot + 1) % MAX_SESSIONS;
         Some(slot)
     }
 }
 
-/// Most nodes of a thread's tree.
+/// Returns the maximum number of nodes of a thread's tree.
 pub(crate) fn max_nodes() -> u32 {
     static MAX_NODES: OnceLock<u32> = OnceLock::new();
     *MAX_NODES.get_or_init(|| environment::number(env::MAX_NODES).unwrap_or(1_000_000))
 }
 
-/// Moves what ended threads recorded into the sessions, and lets the threads go. Returns those that
-/// ran at that very moment.
+/// Moves the data of ended threads into the sessions and frees the threads. Returns the threads
+/// that were running at the same moment.
 fn fold_ended(sessions: &mut Sessions) -> Vec<Arc<ThreadTree>> {
     let (running, ended) = registry::take_ended();
     for session in sessions.alive.values_mut() {
         let view = session.view();
         for tree in &ended {
             let column = tree.take_column(view.slot);
-            session.ended_threads.absorb_taken(tree, view, column.as_deref(), false);
+            session.ended_threads.absorb_column(tree, view, column.as_deref(), false);
         }
     }
     running
 }
 
-/// [`fold_ended`], unless somebody holds the sessions, who will do so soon.
+/// Calls [`fold_ended`], unless the sessions are locked: the thread with the lock will do so soon.
 pub(crate) fn try_fold_ended() {
     if let Ok(mut sessions) = SESSIONS.try_lock() {
         fold_ended(&mut sessions);
@@ -92,12 +92,12 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     clock::calibrate();
     fork::install();
     let base = session::base_for(&options.name, account::rank());
-    if options.format == Format::Run && session::means_stdout(&base) {
+    if options.format == Format::Run && session::is_stdout_name(&base) {
         return Err(Error::RunToStdout);
     }
     let mut sessions = lock(&SESSIONS);
-    let same = sessions.alive.iter().find(|(_, session)| session.base == base);
-    if let Some((&id, session)) = same {
+    let existing = sessions.alive.iter().find(|(_, session)| session.base == base);
+    if let Some((&id, session)) = existing {
         resume(session);
         return Ok(id);
     }
@@ -114,17 +114,17 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
         phase: 0,
         closed: BTreeMap::new(),
         ended_threads: MergedTree::default(),
-        started: Pair::now(),
+        started: ClockReading::now(),
         outputs: Arc::default(),
         playback: None,
-        recorded: None,
+        spool: None,
         has_flushed: false,
     };
     if session.is_trace() {
         trace::begin(&session)?;
     }
     device::begin_session(&session);
-    CONTROL.mark(slot, options.context == ContextSource::Python, session.is_trace());
+    CONTROL.configure(slot, options.context == ContextSource::Python, session.is_trace());
     sessions.alive.insert(id, session);
     CONTROL.begin(slot);
     drop(sessions);
@@ -137,7 +137,8 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     Ok(id)
 }
 
-/// Recording starts from nothing: older trees are void, and the caller's thread is the main one.
+/// Begins an epoch with the first session: invalidates older trees, and makes the calling thread
+/// the main one.
 fn begin_epoch() {
     account::reset();
     registry::begin_epoch();
@@ -160,52 +161,50 @@ fn resume(session: &Session) {
     CONTROL.activate(session.slot);
 }
 
-/// Stops a session from recording. Events that began before this are complete when it returns.
+/// Stops a session from recording. Events that began before this call are complete when it returns.
 pub(crate) fn deactivate(id: SessionId) -> Result<(), Error> {
     let mut sessions = lock(&SESSIONS);
     let session = sessions.get(id)?;
-    if silence(session.slot) && session.is_trace() {
+    if deactivate_and_wait(session.slot) && session.is_trace() {
         trace::note(session, SessionEvent::Deactivated, clock::ticks());
     }
     Ok(())
 }
 
-/// Takes a session out of those that record; whether it was one. Events that began before this are complete
-/// when it returns.
-fn silence(slot: u32) -> bool {
+/// Deactivates a session and returns whether it was active. Events that began before this call are
+/// complete when it returns.
+fn deactivate_and_wait(slot: u32) -> bool {
     let was_active = CONTROL.deactivate(slot);
     registry::wait_outside_events(&registry::running());
     was_active
 }
 
-/// Ids of the live sessions, lowest first.
+/// Returns the ids of the live sessions, lowest first.
 pub(crate) fn alive() -> Vec<SessionId> {
     lock(&SESSIONS).alive.keys().copied().collect()
 }
 
-/// Ends a session and writes its files, in `format` or the session's own. Returns their paths.
+/// Ends a session and writes its files, in `format` or the session's own format. Returns their
+/// paths.
 pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<PathBuf>, Error> {
     let began = clock::ticks();
-    let _writing = Writing::begin();
+    let _writing = WritingGuard::begin();
     let format = match format {
         Some(format) => format,
         None => lock(&SESSIONS).get(id)?.options.format,
     };
     let mut session = end(id, Some(format))?;
-    let recorded = session.recorded.clone();
+    let spool = session.spool.clone();
     if format == Format::Run {
-        let recorded = recorded.filter(|_| !session.is_quiet());
-        return Ok(recorded
-            .map(|recorded| recorded.file.run().path().to_owned())
-            .into_iter()
-            .collect());
+        let spool = spool.filter(|_| !session.is_quiet());
+        return Ok(spool.map(|spool| spool.file.run().path().to_owned()).into_iter().collect());
     }
     account::add_flushing_since(began);
-    let written = Work::of_ended(&mut session, format).write();
+    let written = WriteJob::for_ended_session(&mut session, format).write();
     if let Err(error) = written.result {
-        // What could not be written is still there.
-        if let Some(recorded) = recorded {
-            recorded.file.keep();
+        // The spool keeps the data that could not be written.
+        if let Some(spool) = spool {
+            spool.file.keep();
         }
         return Err(error);
     }
@@ -219,31 +218,31 @@ pub(crate) fn discard(id: SessionId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Stops a session for good, if it has what this format needs; its slot, and whether it is the last one.
-/// Events that began before this are complete.
-fn record_no_more(id: SessionId, format: Option<Format>) -> Result<(u32, bool), Error> {
+/// Stops a session before its end, if it has the data that the format needs. Returns its slot, and
+/// whether it is the last session. Events that began before this call are complete.
+fn stop_recording(id: SessionId, format: Option<Format>) -> Result<(u32, bool), Error> {
     let mut sessions = lock(&SESSIONS);
     let session = sessions.get(id)?;
     if let Some(format) = format {
         session.check_format(format)?;
     }
     let slot = session.slot;
-    silence(slot);
+    deactivate_and_wait(slot);
     Ok((slot, sessions.alive.len() == 1))
 }
 
-/// Takes a session out of the masks and out of the threads, with everything in its phases, to be written
-/// in `format` if there is one.
+/// Removes a session from the masks and its data from the threads. Returns the session with all its
+/// phases, to be written in `format` if there is one.
 ///
-/// Fails, and ends nothing, if the session has not what the format needs.
+/// Fails, and ends nothing, if the session lacks the data that the format needs.
 fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
-    let (slot, is_last) = record_no_more(id, format)?;
-    // What was launched before is told of now, and nothing is launched any more.
+    let (slot, is_last) = stop_recording(id, format)?;
+    // Collects the activities of all launches; nothing more is launched for this session.
     device::flush(if is_last { Flush::Last } else { Flush::Finished });
     let mut sessions = lock(&SESSIONS);
     if sessions.alive.contains_key(&id) {
-        // Another thread may have let it record again meanwhile.
-        silence(slot);
+        // Another thread may have activated the session in between.
+        deactivate_and_wait(slot);
     }
     let running = fold_ended(&mut sessions);
     let mut session = sessions.alive.remove(&id).ok_or(Error::UnknownSession(id))?;
@@ -254,14 +253,15 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
     }
     device::end_session(slot);
     let needs_spool = format.is_some_and(Format::needs_trace) && !session.is_quiet();
-    let recorded = if session.is_trace() { trace::end(&session, ended_ticks) } else { Ok(None) };
-    // Before the spool is complete: a collector may take it away then.
+    let spool = if session.is_trace() { trace::end(&session, ended_ticks) } else { Ok(None) };
+    // The playback opens the spool before it is complete: a collector may remove it after that.
     let is_played = format == Some(Format::ChromeTrace);
-    // One that has been read up to somewhere serves only those who do not write all phases again.
+    // A playback that is past the first phases serves only a session that does not write these
+    // phases again.
     let flushes = session.options.flush_phases;
-    let playback = match (session.playback.take().filter(|_| flushes), &recorded) {
-        (None, Ok(Some((recorded, _)))) if is_played => {
-            writing::playback(session.slot, recorded).map(Some)
+    let playback = match (session.playback.take().filter(|_| flushes), &spool) {
+        (None, Ok(Some((spool, _)))) if is_played => {
+            writing::playback(session.slot, spool).map(Some)
         }
         (playback, _) => Ok(playback),
     };
@@ -275,23 +275,23 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
     if sessions.alive.is_empty() {
         device::stop();
     }
-    let recorded = match recorded {
+    let spool = match spool {
         Err(error) if needs_spool => return Err(error),
-        recorded => recorded.ok().flatten(),
+        spool => spool.ok().flatten(),
     };
-    if let Some((recorded, part_start)) = recorded {
+    if let Some((spool, phase_start)) = spool {
         if format.is_some() && !session.is_quiet() && !session.is_for_stdout() {
-            recorded.file.keep();
+            spool.file.keep();
         }
-        session.recorded = Some(recorded);
-        set_part(&mut session, part_start..u64::MAX);
+        session.spool = Some(spool);
+        set_spool_range(&mut session, phase_start..u64::MAX);
     }
     session.playback = playback?;
     Ok(session)
 }
 
-/// Frees the threads' logs after the last session that wanted them, if one can be sure that nobody writes to
-/// them. The sessions are locked, so none begins meanwhile.
+/// Frees the threads' logs after the last trace session, if it is certain that no thread writes to
+/// them. The caller holds the sessions' lock, so no session begins in between.
 fn free_logs() {
     let threads = registry::running();
     if registry::wait_outside_events(&threads) {
@@ -301,15 +301,15 @@ fn free_logs() {
 
 // Phases.
 
-/// Closes the session's phase and opens the next, whose number is returned.
+/// Closes the session's phase and opens the next. Returns the number of the next phase.
 pub(crate) fn advance_phase(id: SessionId) -> Result<u32, Error> {
-    let _writing = Writing::begin();
+    let _writing = WritingGuard::begin();
     let (is_written, is_trace) = {
         let mut sessions = lock(&SESSIONS);
         let session = sessions.get(id)?;
         (session.options.flush_phases, session.is_trace())
     };
-    // A phase of a trace has the records that were written in it.
+    // A trace assigns an activity to the phase in which it reaches the spool.
     device::flush(if is_trace { Flush::Finished } else { Flush::Done });
     let next = {
         let mut sessions = lock(&SESSIONS);
@@ -321,88 +321,89 @@ pub(crate) fn advance_phase(id: SessionId) -> Result<u32, Error> {
     };
     if is_written {
         if !is_trace {
-            // A tree goes to its file with everything that was launched in its phase.
+            // A tree must contain all kernels that were launched in its phase.
             device::flush(Flush::Finished);
         }
         let mut sessions = lock(&SESSIONS);
         let session = sessions.get(id)?;
         let is_run = session.options.format == Format::Run;
-        let work = if is_run { None } else { Some(Work::of_closed_phases(session)?) };
+        let job = if is_run { None } else { Some(WriteJob::for_closed_phases(session)?) };
         drop(sessions);
-        work.map_or(Ok(()), |work| write(id, work))?;
+        job.map_or(Ok(()), |job| write(id, job))?;
     }
     Ok(next)
 }
 
-/// Writes what was gathered, which nobody else is kept from anything by.
-fn write(id: SessionId, mut work: Work) -> Result<(), Error> {
-    let written = work.write();
+/// Writes a job's files, without a lock that other threads need.
+fn write(id: SessionId, mut job: WriteJob) -> Result<(), Error> {
+    let written = job.write();
     if let Some(session) = lock(&SESSIONS).alive.get_mut(&id) {
         written.phases.iter().for_each(|&phase| session.phase_is_written(phase));
-        session.playback = session.playback.take().or(work.playback);
+        session.playback = session.playback.take().or(job.playback);
     }
     written.result
 }
 
-/// Closes the session's phase and opens one of this number.
+/// Closes the session's phase and opens one with this number.
 fn begin_phase(session: &mut Session, threads: &[Arc<ThreadTree>], phase: u32) {
     let now = clock::ticks();
     device::begin_phase(session.slot, phase);
     close_phase(session, threads, false);
     if session.is_trace() {
-        let part = trace::note(session, SessionEvent::Phase(phase), now);
-        set_part(session, part);
+        let spool_range = trace::note(session, SessionEvent::Phase(phase), now);
+        set_spool_range(session, spool_range);
     }
     session.phase = phase;
 }
 
-/// Sets where the records of the phase are that was just closed.
-fn set_part(session: &mut Session, part: Range<u64>) {
+/// Sets the spool range of the phase that was just closed.
+fn set_spool_range(session: &mut Session, spool_range: Range<u64>) {
     if let Some(closed) = session.closed.get_mut(&session.phase) {
-        closed.part = part;
+        closed.spool_range = spool_range;
     }
 }
 
-/// Moves what the threads hold into the list of closed phases.
+/// Moves the threads' data into the list of closed phases.
 fn close_phase(session: &mut Session, threads: &[Arc<ThreadTree>], with_open: bool) {
     let view = session.view();
     let columns: Vec<_> = threads.iter().map(|thread| thread.take_column(view.slot)).collect();
-    CONTROL.has_changed();
-    let is_sure = registry::wait_outside_events(threads);
+    CONTROL.invalidate();
+    let is_certain = registry::wait_outside_events(threads);
     let mut tree = std::mem::take(&mut session.ended_threads);
     for (thread, column) in threads.iter().zip(columns) {
-        tree.absorb_taken(thread, view, column.as_deref(), with_open);
-        if !is_sure || thread.is_stuck() {
+        tree.absorb_column(thread, view, column.as_deref(), with_open);
+        if !is_certain || thread.is_stuck() {
             leak(column);
         }
     }
-    let phase = ClosedPhase { tree: Arc::new(tree), part: 0..0, is_written: false };
+    let phase = ClosedPhase { tree: Arc::new(tree), spool_range: 0..0, is_written: false };
     session.closed.insert(session.phase, phase);
 }
 
-/// Keeps a column forever: a thread may still write to it, which is stuck in an event, or which nobody can
-/// be sure of where the kernel has no `membarrier`.
+/// Leaks a column that a thread may still write to: the thread is stuck in an event, or the kernel
+/// has no `membarrier` and no thread's state is certain.
 #[expect(clippy::mem_forget, reason = "freeing it would not be safe there")]
 fn leak<T>(column: T) {
     std::mem::forget(column);
 }
 
-/// Whether a phase will receive nothing more.
+/// Whether a phase is complete: no data will be added to it.
 pub(crate) fn is_phase_complete(id: SessionId, phase: u32) -> Result<bool, Error> {
     let mut sessions = lock(&SESSIONS);
     let session = sessions.get(id)?;
     Ok(phase < session.phase && !device::is_waiting(session.slot, phase))
 }
 
-/// Drops a phase's data, or that of all phases up to it. The open phase begins anew.
+/// Drops the data of a phase, or of all phases up to and including it. A dropped open phase begins
+/// again.
 pub(crate) fn clear(id: SessionId, phase: u32, up_to: bool) -> Result<(), Error> {
     let mut sessions = lock(&SESSIONS);
     let running = fold_ended(&mut sessions);
     let session = sessions.get(id)?;
-    let is_meant = |candidate: u32| if up_to { candidate <= phase } else { candidate == phase };
-    session.closed.retain(|&candidate, _| !is_meant(candidate));
-    device::clear_phases(session.slot, is_meant);
-    if is_meant(session.phase) {
+    let is_selected = |candidate: u32| if up_to { candidate <= phase } else { candidate == phase };
+    session.closed.retain(|&candidate, _| !is_selected(candidate));
+    device::clear_phases(session.slot, is_selected);
+    if is_selected(session.phase) {
         let phase = session.phase;
         begin_phase(session, &running, phase);
         session.closed.remove(&phase);
@@ -410,7 +411,7 @@ pub(crate) fn clear(id: SessionId, phase: u32, up_to: bool) -> Result<(), Error>
     Ok(())
 }
 
-/// A phase's profile as a document in memory.
+/// Returns a phase's profile as a document.
 pub(crate) fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<u8>, Error> {
     device::flush(Flush::Done);
     let mut sessions = lock(&SESSIONS);
@@ -421,7 +422,7 @@ pub(crate) fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<
     }
     let mut tree = match session.closed.get(&phase) {
         Some(closed) => Arc::clone(&closed.tree),
-        None if phase == session.phase => Arc::new(look_at_open_phase(session, &running)),
+        None if phase == session.phase => Arc::new(snapshot_open_phase(session, &running)),
         None => return Err(Error::PhaseWithoutData(phase)),
     };
     device::fold_into(session.slot, phase, &mut tree);
@@ -442,8 +443,9 @@ pub(crate) fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<
     Ok(bytes)
 }
 
-/// The open phase as it stands, while the threads go on. The caller holds the sessions' lock.
-fn look_at_open_phase(session: &Session, threads: &[Arc<ThreadTree>]) -> MergedTree {
+/// Returns a snapshot of the open phase, while the threads go on. The caller holds the sessions'
+/// lock.
+fn snapshot_open_phase(session: &Session, threads: &[Arc<ThreadTree>]) -> MergedTree {
     let mut tree = session.ended_threads.clone();
     for thread in threads {
         tree.absorb_running(thread, session.view());
@@ -451,25 +453,25 @@ fn look_at_open_phase(session: &Session, threads: &[Arc<ThreadTree>]) -> MergedT
     tree
 }
 
-/// Scopes of this thread's stack that a session sees.
+/// Returns the number of scopes on this thread's stack that a session sees.
 pub(crate) fn depth(id: SessionId) -> Result<u32, Error> {
     let slot = lock(&SESSIONS).get(id)?.slot;
     Ok(local::event(|local| local.depth_of(slot)))
 }
 
-/// Whether a session's paths are Python frames.
+/// Returns the source of a session's paths.
 pub(crate) fn context(id: SessionId) -> Result<ContextSource, Error> {
     Ok(lock(&SESSIONS).get(id)?.options.context)
 }
 
-/// The run directory that a session's events are in; `None` if it keeps none.
+/// Returns the run directory that contains a session's events, `None` without a trace.
 pub(crate) fn run_dir(id: SessionId) -> Result<Option<PathBuf>, Error> {
     let mut sessions = lock(&SESSIONS);
     let is_trace = sessions.get(id)?.is_trace();
     Ok(if is_trace { trace::run_dir() } else { None })
 }
 
-/// Writes no file for this session if it records nothing.
+/// Makes a session write no file if it records nothing.
 pub(crate) fn set_quiet_if_empty(id: SessionId) -> Result<(), Error> {
     lock(&SESSIONS).get(id)?.options.quiet_if_empty = true;
     Ok(())
@@ -477,24 +479,24 @@ pub(crate) fn set_quiet_if_empty(id: SessionId) -> Result<(), Error> {
 
 // Checkpoints.
 
-/// Writes the present state of every session to its file.
+/// Writes the current state of every session to its file.
 pub(crate) fn write_checkpoints() {
     write_checkpoints_of(|_| true, || true);
 }
 
-/// The same for those that keep no events, as long as `goes_on` holds: the spool is the checkpoint of the
-/// others. Whether it held to the end.
+/// Writes the current state of all sessions that do not trace, while `goes_on` returns true: the
+/// spool is the checkpoint of a trace session. Returns whether all were written.
 pub(crate) fn write_tree_checkpoints(goes_on: fn() -> bool) -> bool {
     write_checkpoints_of(|session| !session.is_trace(), goes_on)
 }
 
-fn write_checkpoints_of(is_meant: fn(&Session) -> bool, goes_on: fn() -> bool) -> bool {
-    let _writing = Writing::begin();
+fn write_checkpoints_of(is_selected: fn(&Session) -> bool, goes_on: fn() -> bool) -> bool {
+    let _writing = WritingGuard::begin();
     let sessions = lock(&SESSIONS);
-    let meant = sessions.alive.iter().filter(|(_, session)| is_meant(session));
-    let meant: Vec<_> = meant.map(|(&id, _)| id).collect();
+    let ids = sessions.alive.iter().filter(|(_, session)| is_selected(session));
+    let ids: Vec<_> = ids.map(|(&id, _)| id).collect();
     drop(sessions);
-    for id in meant {
+    for id in ids {
         if !goes_on() {
             return false;
         }
@@ -507,15 +509,15 @@ fn write_checkpoints_of(is_meant: fn(&Session) -> bool, goes_on: fn() -> bool) -
 
 fn write_checkpoint(id: SessionId) -> Result<(), Error> {
     let began = clock::ticks();
-    if let Some(work) = checkpoint_of(id)? {
-        write(id, work)?;
+    if let Some(job) = checkpoint_of(id)? {
+        write(id, job)?;
         account::add_flushing_since(began);
     }
     Ok(())
 }
 
-/// What a checkpoint of a session is made of; `None` if there is none to be made.
-fn checkpoint_of(id: SessionId) -> Result<Option<Work>, Error> {
+/// Prepares a checkpoint of a session, `None` if it has no file to write.
+fn checkpoint_of(id: SessionId) -> Result<Option<WriteJob>, Error> {
     let mut sessions = lock(&SESSIONS);
     let running = fold_ended(&mut sessions);
     let Ok(session) = sessions.get(id) else { return Ok(None) };
@@ -523,28 +525,33 @@ fn checkpoint_of(id: SessionId) -> Result<Option<Work>, Error> {
         return Ok(None);
     }
     if session.options.format == Format::Run {
-        // Its checkpoint is the spool.
-        trace::recorded(session)?;
+        // The spool is the checkpoint.
+        trace::snapshot(session)?;
         return Ok(None);
     }
-    let mut tree = Arc::new(look_at_open_phase(session, &running));
+    let mut tree = Arc::new(snapshot_open_phase(session, &running));
     device::fold_into(session.slot, session.phase, &mut tree);
-    Work::of_checkpoint(session, tree).map(Some)
+    WriteJob::for_checkpoint(session, tree).map(Some)
 }
 
 // Fork.
 
-/// Holds the sessions over a fork; before anything else.
-pub(crate) fn hold_sessions() -> impl Sized + use<> {
+/// Locks the sessions for the duration of a fork. This is the first lock in the order.
+pub(crate) fn lock_sessions_for_fork() -> impl Sized + use<> {
     lock(&SESSIONS)
 }
 
-/// Holds what else a child would find locked.
-pub(crate) fn hold() -> impl Sized + use<> {
-    (device::hold(), trace::hold(), writing::hold(), registry::hold())
+/// Takes the other locks of the recorder for the duration of a fork.
+pub(crate) fn lock_for_fork() -> impl Sized + use<> {
+    (
+        device::lock_for_fork(),
+        trace::lock_for_fork(),
+        writing::lock_for_fork(),
+        registry::lock_for_fork(),
+    )
 }
 
-/// In the child: the sessions go on with nothing recorded, under names of their own.
+/// Restarts the sessions in the child of a fork, without data and under names of their own.
 pub(crate) fn begin_child() {
     let mut sessions = lock(&SESSIONS);
     for session in sessions.alive.values_mut() {
@@ -555,8 +562,8 @@ pub(crate) fn begin_child() {
         session.phase = 0;
         session.closed.clear();
         session.ended_threads = MergedTree::default();
-        session.started = Pair::now();
-        // The parent may hold the lock of the old one; its files are the parent's anyway.
+        session.started = ClockReading::now();
+        // The parent may have locked the old outputs, and its files are the parent's.
         session.outputs = Arc::default();
         session.playback = None;
     }

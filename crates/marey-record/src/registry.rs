@@ -1,6 +1,6 @@
-//! The threads of the process that record, and those that have ended since anybody asked.
+//! The threads that record, and those that have ended since their data was last folded.
 //!
-//! Lock order: threads, then main. Nothing here waits for a thread while it holds a lock.
+//! Lock order: threads, then main. No lock is held here while waiting for a thread.
 
 use crate::clock;
 use crate::control::CONTROL;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Threads that ended, kept until there are this many of them.
+/// The number of ended threads after which their data is folded.
 const ENDED_BEFORE_FOLD: usize = 64;
 
 static THREADS: Mutex<Threads> = Mutex::new(Threads::new());
@@ -22,22 +22,22 @@ struct Threads {
     running: Vec<Arc<ThreadTree>>,
     ended: Vec<Arc<ThreadTree>>,
     started: u64,
-    /// Of threads that have ended, in the present epoch.
-    past: Activity,
+    /// Totals of the threads that have ended in the current epoch.
+    ended_totals: Totals,
 }
 
-/// What threads did since recording began.
+/// Totals over threads since recording began.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Activity {
+pub(crate) struct Totals {
     pub(crate) events: u64,
-    /// For how long they recorded, all of them together.
+    /// The sum of the lifetimes of the threads.
     pub(crate) ticks: u64,
 }
 
-impl Activity {
+impl Totals {
     const NONE: Self = Self { events: 0, ticks: 0 };
 
-    /// Adds what a thread did up to a moment, unless its tree is of an earlier recording.
+    /// Adds the totals of a thread until `now_ticks`, unless its tree is of an older epoch.
     fn add(&mut self, tree: &ThreadTree, now_ticks: u64) {
         if tree.epoch == CONTROL.epoch.load(Ordering::Relaxed) {
             self.events += tree.seq.events();
@@ -48,18 +48,18 @@ impl Activity {
 
 impl Threads {
     const fn new() -> Self {
-        Self { running: Vec::new(), ended: Vec::new(), started: 0, past: Activity::NONE }
+        Self { running: Vec::new(), ended: Vec::new(), started: 0, ended_totals: Totals::NONE }
     }
 
-    fn forget(&mut self, tree: &Arc<ThreadTree>) -> bool {
+    fn remove(&mut self, tree: &Arc<ThreadTree>) -> bool {
         let before = self.running.len();
         self.running.retain(|running| !Arc::ptr_eq(running, tree));
         self.running.len() < before
     }
 }
 
-/// A thread begins to record. Returns its tree and its first scope id.
-pub(crate) fn started() -> (Arc<ThreadTree>, u64) {
+/// Registers the calling thread. Returns its tree and its first scope id.
+pub(crate) fn register() -> (Arc<ThreadTree>, u64) {
     const IDS_PER_THREAD_LOG2: u32 = 40;
     let tree = Arc::new(ThreadTree::new());
     let mut threads = lock(&THREADS);
@@ -71,13 +71,13 @@ pub(crate) fn started() -> (Arc<ThreadTree>, u64) {
     (tree, (ordinal << IDS_PER_THREAD_LOG2) + 1)
 }
 
-/// A thread is over. Its tree is kept for the sessions that are alive.
-pub(crate) fn ended(tree: &Arc<ThreadTree>) {
+/// Moves a thread that has ended to the list of ended threads, for the sessions that are alive.
+pub(crate) fn unregister(tree: &Arc<ThreadTree>) {
     let mut threads = lock(&THREADS);
-    if !threads.forget(tree) {
+    if !threads.remove(tree) {
         return;
     }
-    threads.past.add(tree, clock::ticks());
+    threads.ended_totals.add(tree, clock::ticks());
     if !CONTROL.is_live() {
         return;
     }
@@ -89,18 +89,18 @@ pub(crate) fn ended(tree: &Arc<ThreadTree>) {
     }
 }
 
-/// A tree of an older epoch is not needed any more.
-pub(crate) fn forget(tree: &Arc<ThreadTree>) {
-    lock(&THREADS).forget(tree);
+/// Removes a tree of an older epoch.
+pub(crate) fn remove(tree: &Arc<ThreadTree>) {
+    lock(&THREADS).remove(tree);
 }
 
-/// The tree of the main thread, unless it is `own`.
-pub(crate) fn main_tree(own: &Arc<ThreadTree>) -> Option<Arc<ThreadTree>> {
-    lock(&MAIN).clone().filter(|main| !Arc::ptr_eq(main, own))
+/// Returns the tree of the main thread, unless it is `except`.
+pub(crate) fn main_tree(except: &Arc<ThreadTree>) -> Option<Arc<ThreadTree>> {
+    lock(&MAIN).clone().filter(|main| !Arc::ptr_eq(main, except))
 }
 
-/// Takes the threads that have ended, and looks who runs at that very moment: a thread is in one of
-/// the two, also if it ends meanwhile.
+/// Returns the running threads, and takes the ended ones. Both are read under one lock, so each
+/// thread is in exactly one of the lists.
 pub(crate) fn take_ended() -> (Vec<Arc<ThreadTree>>, Vec<Arc<ThreadTree>>) {
     let mut threads = lock(&THREADS);
     let running = threads.running.clone();
@@ -108,72 +108,73 @@ pub(crate) fn take_ended() -> (Vec<Arc<ThreadTree>>, Vec<Arc<ThreadTree>>) {
     (running, ended)
 }
 
-/// The threads that record now.
+/// Returns the threads that record now.
 pub(crate) fn running() -> Vec<Arc<ThreadTree>> {
     lock(&THREADS).running.clone()
 }
 
-/// The bits of the sessions, over or not, that saw a scope entered which is open now.
+/// Returns the bits of all sessions, live or ended, that saw the entry of a scope that is open now.
 pub(crate) fn sessions_of_open_scopes() -> u64 {
     let threads = running();
     let frames = threads.iter().flat_map(|thread| thread.open_frames());
     frames.fold(0, |bits, frame| bits | frame.sessions)
 }
 
-/// Waits until every thread has left the event that it may be in, or is [stuck](ThreadTree::is_stuck).
-/// Whether one can be sure of it.
-#[expect(clippy::disallowed_methods, reason = "the end of an event wakes nobody")]
+/// Waits until every thread has left the event that it may be in, or is
+/// [stuck](ThreadTree::is_stuck). Returns whether this is certain.
+#[expect(clippy::disallowed_methods, reason = "the end of an event notifies no thread")]
 pub(crate) fn wait_outside_events(threads: &[Arc<ThreadTree>]) -> bool {
-    /// Threads that have lost the processor get it back long before.
-    const LONGEST: Duration = Duration::from_secs(1);
-    /// After this, the one that waits may be what keeps the other from running.
-    const BUSY: Duration = Duration::from_millis(1);
-    let is_sure = heavy_fence();
+    /// Long enough for a preempted thread to run again.
+    const TIMEOUT: Duration = Duration::from_secs(1);
+    /// After this time the waiting thread sleeps, because it may be what keeps the other from
+    /// running.
+    const SPIN_TIME: Duration = Duration::from_millis(1);
+    let is_certain = heavy_fence();
     let began = Instant::now();
-    let mut rest = || {
+    let mut pause = || {
         let waited = began.elapsed();
-        if waited < BUSY {
+        if waited < SPIN_TIME {
             std::thread::yield_now();
         } else {
-            std::thread::sleep(BUSY);
+            std::thread::sleep(SPIN_TIME);
         }
-        waited < LONGEST
+        waited < TIMEOUT
     };
     for thread in threads {
-        thread.wait_outside_event(&mut rest);
+        thread.wait_outside_event(&mut pause);
     }
-    is_sure
+    is_certain
 }
 
-/// What all threads did since recording began.
-pub(crate) fn activity() -> Activity {
+/// Returns the totals of all threads since recording began.
+pub(crate) fn totals() -> Totals {
     let threads = lock(&THREADS);
     let now = clock::ticks();
-    let mut all = threads.past;
+    let mut all = threads.ended_totals;
     threads.running.iter().for_each(|tree| all.add(tree, now));
     all
 }
 
-/// Recording starts from nothing: what has ended is forgotten, and the next thread is the main one.
+/// Begins an epoch: drops the ended threads. The next thread to register is the main one.
 pub(crate) fn begin_epoch() {
     let mut threads = lock(&THREADS);
     threads.ended.clear();
-    threads.past = Activity::NONE;
+    threads.ended_totals = Totals::NONE;
     drop(threads);
     *lock(&MAIN) = None;
 }
 
-/// In the child of a fork, which has one thread: it begins anew.
+/// Drops all threads in the child of a fork, whose one thread registers again.
 pub(crate) fn begin_child() {
     let mut threads = lock(&THREADS);
-    // Scopes that the parent entered keep their ids, which new ones must not have.
+    // Scopes that the parent entered keep their ids, so new ids must differ from them.
     *threads = Threads { started: threads.started, ..Threads::new() };
     drop(threads);
     *lock(&MAIN) = None;
     thread::begin_child();
 }
 
-/// Holds the locks over a fork.
-pub(crate) fn hold() -> impl Sized + use<> {
+/// Takes the locks for the duration of a fork.
+pub(crate) fn lock_for_fork() -> impl Sized + use<> {
     (lock(&THREADS), lock(&MAIN))
 }

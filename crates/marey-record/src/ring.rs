@@ -1,8 +1,8 @@
-//! A bounded queue of fixed-size records from one thread to another, without a lock.
+//! A lock-free bounded queue of fixed-size records from one thread to another.
 //!
-//! The thread that owns it pushes, and whoever drains takes; only one thread drains at a time. What
-//! finds no room is refused, so the owner never waits. On the common path a push reads nothing that
-//! the other side writes: it looks again at where that is only once the queue seems half full.
+//! The owner thread pushes, and one other thread at a time drains. A record that does not fit is
+//! refused, so the owner never waits. On the common path a push reads nothing that the consumer
+//! writes: the owner reads the consumer's position again only once the queue seems half full.
 
 use crate::sync::{AtomicU64, Ordering};
 #[cfg(not(loom))]
@@ -14,15 +14,15 @@ pub type Record = [u64; 4];
 /// Bytes of a record.
 pub const RECORD_BYTES: u64 = size_of::<Record>() as u64;
 
-/// What became of a push.
+/// The result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Pushed {
-    /// It is in, and there is plenty of room.
+    /// The record was stored, and the queue is less than half full.
     WithRoom,
-    /// It is in, and the queue is half full at least: it is time to drain.
+    /// The record was stored, and the queue is at least half full: it is time to drain.
     BeyondHalf,
-    /// It is not in.
+    /// The queue is full, and the record was not stored.
     Refused,
 }
 
@@ -30,48 +30,48 @@ pub enum Pushed {
 #[derive(Debug)]
 pub struct Ring {
     words: Words,
-    /// Records minus one; their number is a power of two.
+    /// The capacity minus one. The capacity is a power of two.
     mask: u64,
     owner: Owner,
-    drained: Drained,
+    consumer: Consumer,
 }
 
-/// What the owner writes, on a cache line of its own.
+/// The words that the owner writes, on a cache line of their own.
 #[repr(C, align(64))]
 #[derive(Debug)]
 struct Owner {
-    /// Records that were ever pushed.
+    /// The number of records pushed so far.
     pushed: AtomicU64,
-    /// `Drained::taken` as the owner saw it last.
+    /// `Consumer::taken` as the owner last read it.
     seen_taken: AtomicU64,
 }
 
-/// What the draining side writes.
+/// The word that the consumer writes.
 #[repr(C, align(64))]
 #[derive(Debug)]
-struct Drained {
-    /// Records that were ever taken.
+struct Consumer {
+    /// The number of records taken so far.
     taken: AtomicU64,
 }
 
 impl Ring {
-    /// A queue for at least this many records, within two and 2^24.
+    /// Creates a queue for at least this many records, between two and 2^24.
     pub fn new(records: u64) -> Self {
         let records = records.clamp(2, 1 << 24).next_power_of_two();
         Self {
             words: Words::zeroed(records as usize * WORDS),
             mask: records - 1,
             owner: Owner { pushed: AtomicU64::new(0), seen_taken: AtomicU64::new(0) },
-            drained: Drained { taken: AtomicU64::new(0) },
+            consumer: Consumer { taken: AtomicU64::new(0) },
         }
     }
 
-    /// Records that fit.
+    /// Returns the capacity in records.
     pub fn capacity(&self) -> u64 {
         self.mask + 1
     }
 
-    /// Appends a record. The owner's call.
+    /// Appends a record. Only the owner may call this.
     #[inline(always)]
     pub fn push(&self, record: Record) -> Pushed {
         let pushed = self.owner.pushed.load(Ordering::Relaxed);
@@ -84,12 +84,12 @@ impl Ring {
         Pushed::WithRoom
     }
 
-    /// Appends `len` records, or none of them. The owner's call.
+    /// Appends `len` records, or none of them. Only the owner may call this.
     #[inline(never)]
     pub fn push_many(&self, len: u64, record: impl Fn(u64) -> Record) -> Pushed {
         let pushed = self.owner.pushed.load(Ordering::Relaxed);
-        // Whoever took a record has read it before saying so.
-        let taken = self.drained.taken.load(Ordering::Acquire);
+        // Pairs with the release store in `drain`: the records before `taken` have been read.
+        let taken = self.consumer.taken.load(Ordering::Acquire);
         self.owner.seen_taken.store(taken, Ordering::Relaxed);
         let used = pushed.wrapping_sub(taken).saturating_add(len);
         if used > self.capacity() {
@@ -102,32 +102,32 @@ impl Ring {
         if used > self.mask >> 1 { Pushed::BeyondHalf } else { Pushed::WithRoom }
     }
 
-    /// Takes the records that are there now, oldest first; returns how many there were. What is
-    /// pushed meanwhile waits for the next call. Only one thread at a time may be in here.
+    /// Takes the records that are in the queue now, oldest first, and returns their number. Records
+    /// pushed during the call wait for the next one. Only one thread at a time may call this.
     pub fn drain(&self, mut take: impl FnMut(Record)) -> u64 {
-        /// The owner gets room again before everything is taken.
+        /// The owner gets space back after each batch.
         const BATCH: u64 = 1024;
         let pushed = self.owner.pushed.load(Ordering::Acquire);
-        let first = self.drained.taken.load(Ordering::Relaxed);
+        let first = self.consumer.taken.load(Ordering::Relaxed);
         let mut taken = first;
         while taken != pushed {
             let end = pushed.min(taken + BATCH);
-            (taken..end).for_each(|at| take(self.read(at)));
-            self.drained.taken.store(end, Ordering::Release);
+            (taken..end).for_each(|position| take(self.read(position)));
+            self.consumer.taken.store(end, Ordering::Release);
             taken = end;
         }
         pushed - first
     }
 
-    /// Whether there is nothing to take.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
-        let taken = self.drained.taken.load(Ordering::Relaxed);
+        let taken = self.consumer.taken.load(Ordering::Relaxed);
         self.owner.pushed.load(Ordering::Acquire) == taken
     }
 
     #[inline(always)]
-    fn write(&self, at: u64, record: Record) {
-        let first = (at & self.mask) as usize * WORDS;
+    fn write(&self, position: u64, record: Record) {
+        let first = (position & self.mask) as usize * WORDS;
         if let Some(words) = self.words.get(first..first + WORDS) {
             for (word, value) in words.iter().zip(record) {
                 word.store(value, Ordering::Relaxed);
@@ -135,8 +135,8 @@ impl Ring {
         }
     }
 
-    fn read(&self, at: u64) -> Record {
-        let first = (at & self.mask) as usize * WORDS;
+    fn read(&self, position: u64) -> Record {
+        let first = (position & self.mask) as usize * WORDS;
         let words = self.words.get(first..first + WORDS).unwrap_or_default();
         let mut record = [0; WORDS];
         for (value, word) in record.iter_mut().zip(words) {
@@ -148,9 +148,11 @@ impl Ring {
 
 const WORDS: usize = size_of::<Record>() / size_of::<u64>();
 
-/// Words in pages of their own, which take no memory until they are written to, and give it back.
+/// Words in pages of their own, which take no memory until they are written to, and give it back
+/// when dropped.
 ///
-/// An allocator would keep what a large block leaves, and write zeros to what it hands out again.
+/// An allocator would keep the memory of a freed large block, and would write zeros to a recycled
+/// one.
 #[cfg(not(loom))]
 #[derive(Debug)]
 struct Words {
@@ -166,18 +168,19 @@ mod pages {
     use std::ops::Deref;
     use std::ptr::{NonNull, null_mut};
 
-    // SAFETY: the words are atomics, and the pages belong to whoever owns this.
+    // SAFETY: the words are atomics, and the pages belong to `self`.
     unsafe impl Send for Words {}
     // SAFETY: as above.
     unsafe impl Sync for Words {}
 
     impl Words {
-        /// So many zeros.
+        /// Maps `len` zero words.
         pub(super) fn zeroed(len: usize) -> Self {
             let bytes = len * size_of::<AtomicU64>();
             let (protection, kind) =
                 (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-            // SAFETY: a mapping at no place of ours touches nothing that is there.
+            // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no
+            // existing memory.
             let pages = unsafe { libc::mmap(null_mut(), bytes, protection, kind, -1, 0) };
             let first = NonNull::new(pages.cast()).filter(|_| pages != libc::MAP_FAILED);
             match (first, Layout::array::<AtomicU64>(len)) {
@@ -193,20 +196,21 @@ mod pages {
 
         #[inline(always)]
         fn deref(&self) -> &[AtomicU64] {
-            // SAFETY: `zeroed` mapped so many words, whose zeros are valid atomics; they go with `self`.
+            // SAFETY: `zeroed` mapped `len` words, whose zeros are valid atomics; they are unmapped
+            // with `self`.
             unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
         }
     }
 
     impl Drop for Words {
         fn drop(&mut self) {
-            // SAFETY: the mapping of `zeroed`, which nobody else has.
+            // SAFETY: the mapping made by `zeroed`, which only `self` owns.
             unsafe { libc::munmap(self.first.as_ptr().cast(), self.len * size_of::<AtomicU64>()) };
         }
     }
 }
 
-/// loom's words have no zeros of their own.
+/// Boxed words for loom, whose atomics cannot be made by mapping zero pages.
 #[cfg(loom)]
 #[derive(Debug)]
 struct Words(Box<[AtomicU64]>);
@@ -238,37 +242,39 @@ mod tests {
     }
 
     #[test]
-    fn records_come_out_in_order_and_full_means_refused() {
+    fn records_are_taken_in_order_and_a_full_queue_refuses() {
         let ring = Ring::new(3);
         assert_eq!(ring.capacity(), 4);
         for round in 0..10 {
-            let pushes: Vec<_> = (0..6).map(|at| ring.push([round * 6 + at; 4])).collect();
+            let pushes: Vec<_> =
+                (0..6).map(|position| ring.push([round * 6 + position; 4])).collect();
             let expected =
                 [Pushed::WithRoom, Pushed::WithRoom, Pushed::BeyondHalf, Pushed::BeyondHalf];
             assert_eq!(pushes[..4], expected);
             assert_eq!(pushes[4..], [Pushed::Refused; 2]);
-            assert_eq!(take(&ring), [0, 1, 2, 3].map(|at| round * 6 + at));
+            assert_eq!(take(&ring), [0, 1, 2, 3].map(|position| round * 6 + position));
             assert!(ring.is_empty());
         }
     }
 
     #[test]
-    fn several_records_go_in_together_or_not_at_all() {
+    fn push_many_stores_all_records_or_none() {
         let ring = Ring::new(4);
         assert_eq!(ring.push([9; 4]), Pushed::WithRoom);
-        assert_eq!(ring.push_many(4, |at| [at; 4]), Pushed::Refused);
-        assert_eq!(ring.push_many(3, |at| [at; 4]), Pushed::BeyondHalf);
+        assert_eq!(ring.push_many(4, |position| [position; 4]), Pushed::Refused);
+        assert_eq!(ring.push_many(3, |position| [position; 4]), Pushed::BeyondHalf);
         assert_eq!(take(&ring), [9, 0, 1, 2]);
-        assert_eq!(ring.push_many(u64::MAX, |at| [at; 4]), Pushed::Refused);
+        assert_eq!(ring.push_many(u64::MAX, |position| [position; 4]), Pushed::Refused);
     }
 
     #[test]
-    fn nothing_is_lost_or_torn_between_threads() {
+    fn no_record_is_lost_or_torn_between_threads() {
         const RECORDS: u64 = 300_000;
         let ring = Ring::new(64);
         let refused = std::thread::scope(|threads| {
             let owner = threads.spawn(|| {
-                (0..RECORDS).filter(|&at| ring.push([at; 4]) == Pushed::Refused).count() as u64
+                (0..RECORDS).filter(|&position| ring.push([position; 4]) == Pushed::Refused).count()
+                    as u64
             });
             let (mut taken, mut last) = (0, None);
             let mut look = || {

@@ -1,13 +1,13 @@
 //! The sequence number around a thread's events.
 //!
-//! It is odd while the owner is inside an event. Two things rest on it: a reader that finds the same
-//! even number before and after its loads has seen no half of an event ([`Seq::read`]), and after a
-//! change of the global masks and a [`heavy_fence`](crate::sync::heavy_fence), a thread seen outside
-//! an event will act on the new masks only ([`Seq::wait_outside_event`]).
+//! It is odd while the owner is inside an event. Two guarantees rest on it. A reader that finds the
+//! same even number before and after its loads has seen no part of an event ([`Seq::read`]). After
+//! a change of the global masks and a [`heavy_fence`](crate::sync::heavy_fence), a thread seen
+//! outside an event acts only on the new masks ([`Seq::wait_outside_event`]).
 
 use crate::sync::{AtomicU64, Ordering, fence, light_fence};
 
-/// A thread's sequence number. The owner writes it, anybody reads it.
+/// A thread's sequence number. Only the owner writes it.
 #[derive(Debug)]
 pub struct Seq(AtomicU64);
 
@@ -18,19 +18,20 @@ impl Default for Seq {
 }
 
 impl Seq {
-    /// Enters an event. `false` if the owner is inside one already (a signal handler interrupted
-    /// it): then nothing was changed, and the caller drops the event.
+    /// Enters an event. Returns `false`, with nothing changed, if the owner is inside one already
+    /// because a signal handler interrupted it. The caller then drops its event.
     #[inline(always)]
     pub fn begin(&self) -> bool {
         let value = self.0.load(Ordering::Relaxed);
         if value & 1 != 0 {
             return false;
         }
-        // Whoever waited for the event before this one and finds this one sees all of that one.
+        // A thread that waited for the end of the previous event and sees this number sees all
+        // stores of the previous event.
         self.0.store(value + 1, Ordering::Release);
-        // Readers that see the event's stores see the odd number too.
+        // A reader that sees the event's stores sees the odd number too.
         fence(Ordering::Release);
-        // The loads of the global masks stay behind the store above.
+        // Orders the loads of the global masks after the store above.
         light_fence();
         true
     }
@@ -42,7 +43,7 @@ impl Seq {
         self.0.store(value + 1, Ordering::Release);
     }
 
-    /// Leaves the event as if it had not been, because nothing was changed in it.
+    /// Leaves the event and restores the number, because nothing was changed in the event.
     #[inline(always)]
     pub fn cancel(&self) {
         let value = self.0.load(Ordering::Relaxed);
@@ -54,17 +55,18 @@ impl Seq {
         self.0.load(Ordering::Relaxed) & 1 != 0
     }
 
-    /// Events that the owner has completed.
+    /// Returns the number of events that the owner has completed.
     pub fn events(&self) -> u64 {
         self.0.load(Ordering::Acquire) >> 1
     }
 
-    /// Runs `load` until no event came between; `None` if that does not succeed `tries` times.
+    /// Runs `load` until no event overlaps it. Returns `None` if none of `attempts` attempts
+    /// succeeds.
     ///
     /// `load` may see torn state: it must only copy atomics, and its result must be dropped unless
     /// returned.
-    pub fn read<T>(&self, tries: u32, mut load: impl FnMut() -> T) -> Option<T> {
-        for _ in 0..tries {
+    pub fn read<T>(&self, attempts: u32, mut load: impl FnMut() -> T) -> Option<T> {
+        for _ in 0..attempts {
             let before = self.0.load(Ordering::Acquire);
             if before & 1 == 0 {
                 let value = load();
@@ -78,15 +80,15 @@ impl Seq {
         None
     }
 
-    /// The number; odd while the owner is in an event.
+    /// Returns the sequence number, odd while the owner is in an event.
     pub fn number(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Waits until the owner is outside the event that it is in, if any. Between two looks `rest` is
-    /// called, and the waiting ends where that returns `false`: then the error is the number of the event.
-    pub fn wait_outside_event(&self, mut rest: impl FnMut() -> bool) -> Result<(), u64> {
-        // An event takes nanoseconds, unless its thread has lost the processor.
+    /// Waits until the owner is outside the event that it is in, if any. `pause` is called between
+    /// two reads; if it returns `false`, the wait fails with the number of the event.
+    pub fn wait_outside_event(&self, mut pause: impl FnMut() -> bool) -> Result<(), u64> {
+        // An event takes nanoseconds, unless its thread is preempted.
         const SPINS: u32 = 200;
         let seen = self.number();
         if seen & 1 == 0 {
@@ -97,7 +99,7 @@ impl Seq {
             if spins < SPINS {
                 spins += 1;
                 spin();
-            } else if !rest() {
+            } else if !pause() {
                 return Err(seen);
             }
         }

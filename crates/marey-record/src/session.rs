@@ -1,11 +1,11 @@
-//! Sessions: what one recording wants, where it stands, and what it holds beside the threads.
+//! Sessions: options, current state, and the data that is no longer in the threads.
 
-use crate::clock::Pair;
+use crate::clock::ClockReading;
 use crate::device;
 use crate::error::Error;
 use crate::merged::{MergedTree, View};
 use crate::output::{Format, Outputs, Playback};
-use crate::trace::Recorded;
+use crate::trace::SpoolSnapshot;
 use marey_model::context::ContextSource;
 use marey_model::rank;
 use std::collections::BTreeMap;
@@ -13,18 +13,18 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-/// Number of a session; counts up from 0 in each process.
+/// Number of a session, counted from 0 in each process.
 pub type SessionId = u32;
 
-/// What a session shall be.
+/// The options of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// Path of the profile without its extension. Empty or `-`: standard output.
     pub name: String,
-    /// Where paths come from.
+    /// The source of paths.
     pub context: ContextSource,
-    /// Format of the checkpoints, and of the end where `finalize` names none. A session whose format is
-    /// [`Format::ChromeTrace`] or [`Format::Run`] keeps every event, beside the tree.
+    /// Format of the checkpoints, and of the final files unless `finalize` names another. A session
+    /// whose format is [`Format::ChromeTrace`] or [`Format::Run`] traces in addition to the tree.
     pub format: Format,
     /// Write each phase to a file of its own as soon as it is closed.
     pub flush_phases: bool,
@@ -33,7 +33,7 @@ pub struct SessionOptions {
 }
 
 impl SessionOptions {
-    /// A session with the usual settings.
+    /// Returns the default options with a name.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -49,32 +49,32 @@ impl SessionOptions {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) options: SessionOptions,
-    /// Path without extension, see [`base_for`]; in a forked child with the pid.
+    /// Path without extension, see [`base_for`]. In a forked child it ends with the pid.
     pub(crate) base: String,
-    /// Its bit in the masks and its column in every thread.
+    /// The session's bit in the masks and its column in every thread.
     pub(crate) slot: u32,
-    /// The open phase; all before it are closed.
+    /// The open phase. All earlier phases are closed.
     pub(crate) phase: u32,
     /// Closed phases that were not cleared.
     pub(crate) closed: BTreeMap<u32, ClosedPhase>,
-    /// What threads that are gone recorded in the open phase.
+    /// The data of ended threads in the open phase.
     pub(crate) ended_threads: MergedTree,
-    pub(crate) started: Pair,
+    pub(crate) started: ClockReading,
     pub(crate) outputs: Arc<Mutex<Outputs>>,
-    /// Where its Chrome traces have been read up to.
+    /// The reader of the spool for Chrome traces, at the position reached so far.
     pub(crate) playback: Option<Playback>,
-    /// The events of a trace session, once it is over.
-    pub(crate) recorded: Option<Recorded>,
-    /// Whether a phase that held something was written and let go.
+    /// The spool of a trace session, once it is over.
+    pub(crate) spool: Option<SpoolSnapshot>,
+    /// Whether a phase with data was written and dropped.
     pub(crate) has_flushed: bool,
 }
 
-/// A phase that will receive nothing more.
+/// A complete phase.
 #[derive(Clone, Debug)]
 pub(crate) struct ClosedPhase {
     pub(crate) tree: Arc<MergedTree>,
-    /// The bytes of the spool that hold its records.
-    pub(crate) part: Range<u64>,
+    /// The range of the spool that contains the phase's records, in bytes.
+    pub(crate) spool_range: Range<u64>,
     pub(crate) is_written: bool,
 }
 
@@ -83,12 +83,12 @@ impl Session {
         View { slot: self.slot, context: self.options.context }
     }
 
-    /// Whether it keeps every event.
+    /// Whether the session traces.
     pub(crate) fn is_trace(&self) -> bool {
         self.options.format.needs_trace()
     }
 
-    /// Whether the session has what a format needs.
+    /// Fails if the session lacks the data that a format needs.
     pub(crate) fn check_format(&self, format: Format) -> Result<(), Error> {
         if format.needs_trace() && !self.is_trace() {
             return Err(Error::FormatNeedsTrace(format));
@@ -99,32 +99,32 @@ impl Session {
         Ok(())
     }
 
-    /// Whether it is over, recorded nothing, and shall then leave nothing.
+    /// Whether the session recorded nothing and is to write no file in that case.
     pub(crate) fn is_quiet(&self) -> bool {
         self.options.quiet_if_empty
             && !self.has_flushed
             && self.closed.values().all(|phase| phase.tree.is_empty())
     }
 
-    /// A closed phase is in its file. A session that writes each phase once lets it go.
+    /// Notes that a closed phase was written. A session that writes each phase once drops its data.
     pub(crate) fn phase_is_written(&mut self, phase: u32) {
         if self.options.flush_phases {
             let closed = self.closed.remove(&phase);
             self.has_flushed |= closed.is_some_and(|closed| !closed.tree.is_empty());
-            device::forget_phase(self.slot, phase);
+            device::drop_phase(self.slot, phase);
         } else if let Some(closed) = self.closed.get_mut(&phase) {
             closed.is_written = true;
         }
     }
 
-    /// Whether the profile goes to standard output.
+    /// Whether the profile is written to standard output.
     pub(crate) fn is_for_stdout(&self) -> bool {
-        means_stdout(&self.base)
+        is_stdout_name(&self.base)
     }
 
-    /// The path of a phase's file, without extension. Proton's rule: parts are numbered once there
-    /// is more than one phase.
-    pub(crate) fn base_of(&self, phase: u32) -> String {
+    /// Returns the path of a phase's file, without extension. As in Proton, files are numbered once
+    /// there is more than one phase.
+    pub(crate) fn phase_base(&self, phase: u32) -> String {
         if self.phase == 0 || self.is_for_stdout() {
             return self.base.clone();
         }
@@ -132,25 +132,26 @@ impl Session {
     }
 }
 
-/// Whether a session's name stands for standard output.
-pub(crate) fn means_stdout(name: &str) -> bool {
+/// Whether a session's name means standard output.
+pub(crate) fn is_stdout_name(name: &str) -> bool {
     matches!(name, "" | "-")
 }
 
-/// The path without extension for a session's name: with the rank, and absolute, since the program
-/// may go to another directory before the file is written.
+/// Returns the path without extension for a session's name: with the rank, and absolute, since the
+/// program may change its working directory before the file is written.
 pub(crate) fn base_for(name: &str, rank: Option<u32>) -> String {
-    if means_stdout(name) {
+    if is_stdout_name(name) {
         return name.to_owned();
     }
     let path = rank::with_rank(name, rank);
-    let absolute = std::path::absolute(&path).ok().map(real);
-    // A working directory that is gone, or no UTF-8, leaves the path as it is.
+    let absolute = std::path::absolute(&path).ok().map(canonical);
+    // If the working directory was removed, or the path is not UTF-8, the path stays as it is.
     absolute.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or(path)
 }
 
-/// The path with its folder spelled in one way, if the folder is there: two spellings are one file.
-fn real(path: PathBuf) -> PathBuf {
+/// Returns the path with its folder canonicalized, if the folder exists: two spellings name one
+/// file.
+fn canonical(path: PathBuf) -> PathBuf {
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     match (folder, path.file_name()) {
         (Some(folder), Some(file)) => folder.join(file),

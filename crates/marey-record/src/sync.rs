@@ -1,12 +1,12 @@
-//! The atomics and fences of the lock-free parts, from loom when it checks them.
+//! Atomics and fences of the lock-free code, taken from loom when it checks that code.
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
-/// The frequent side of an asymmetric fence: orders the stores before it against the loads after
-/// it, provided that the rare side calls [`heavy_fence`]. Costs no instruction.
+/// The frequent side of an asymmetric fence: orders the stores before it with the loads after it,
+/// provided that the rare side calls [`heavy_fence`]. Compiles to no instruction.
 #[inline(always)]
 pub fn light_fence() {
     #[cfg(loom)]
@@ -15,25 +15,25 @@ pub fn light_fence() {
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
-/// The rare side: makes every running thread of the process pass a full fence.
+/// The rare side: makes every running thread of the process execute a full fence.
 ///
-/// Returns whether it could. Where the kernel lacks `membarrier(2)` nobody may conclude from a
-/// quiet thread that it will not touch what it had seen before.
+/// Returns whether the kernel supports it. Without `membarrier(2)`, a thread seen outside an event
+/// may still use what it read before.
 #[cfg(not(loom))]
 pub fn heavy_fence() -> bool {
     fence(Ordering::SeqCst);
     membarrier::expedited()
 }
 
-/// As above; loom's threads fence on both sides.
+/// As above; under loom both sides use a full fence.
 #[cfg(loom)]
 pub fn heavy_fence() -> bool {
     fence(Ordering::SeqCst);
     true
 }
 
-/// Announces to the kernel that this process will call [`heavy_fence`]. The first announcement takes
-/// milliseconds once there are several threads: the sooner it comes, the better.
+/// Registers the process for `membarrier(2)`, for later calls of [`heavy_fence`]. The first
+/// registration takes milliseconds once there are several threads, so it should come early.
 #[cfg(not(loom))]
 pub fn announce_heavy_fences() {
     membarrier::register();
@@ -45,8 +45,8 @@ mod membarrier {
     const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
     pub(super) fn expedited() -> bool {
-        // The registration belongs to the address space; a second one costs a system call, on a path
-        // that is rare.
+        // The registration belongs to the address space, which a child of a fork does not share.
+        // Repeating it costs one system call on a rare path.
         register() && call(PRIVATE_EXPEDITED)
     }
 
@@ -56,8 +56,8 @@ mod membarrier {
 
     #[expect(unsafe_code, reason = "membarrier(2) has no wrapper in std")]
     fn call(command: libc::c_int) -> bool {
-        // SAFETY: membarrier takes plain numbers, touches no memory of ours, and answers an unknown
-        // command with an error.
+        // SAFETY: membarrier takes plain numbers, touches no memory of ours, and returns an error
+        // for an unknown command.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     }
 }

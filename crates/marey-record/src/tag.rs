@@ -1,8 +1,8 @@
-//! The type of a metric's value, as a number beside its bits.
+//! The type of a metric's value, stored as a number beside its bits.
 
 use marey_model::metric::MetricValue;
 
-/// Type of a metric's value; 0 is none.
+/// The type of a metric's value; 0 is no type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Tag {
@@ -35,7 +35,8 @@ impl Tag {
         })
     }
 
-    /// Words that hold the elements of a value of this length, where one is not enough.
+    /// Returns the number of extra words for the elements of a value of this length; 0 if one word
+    /// is enough.
     pub(crate) const fn words(self, len: u64) -> u64 {
         match self {
             Self::Int | Self::Float => 0,

@@ -16,83 +16,84 @@ use crate::tree::{Node, Nodes, SHADOW_ROOT, name_kind};
 use marey_model::loss::LossCause;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// A thread's tree, its open scopes, and its columns. The owner is the only writer, except that
-/// [`ThreadTree::take_column`] takes a column away.
+/// A thread's tree, open scopes and columns. The owner thread is the only writer, except that
+/// [`ThreadTree::take_column`] takes a column.
 #[derive(Debug)]
 pub(crate) struct ThreadTree {
-    /// Tells this tree from every other one of the process, also from an older one of its thread.
+    /// A number unique among all trees of the process, including older trees of the same thread.
     pub(crate) generation: u64,
-    /// The epoch of recording that it was made in; void in any other.
+    /// The epoch in which the tree was made. The tree is invalid in all others.
     pub(crate) epoch: u64,
-    /// Of the thread that owns it, as the system has it.
+    /// The kernel's id of the owner thread.
     pub(crate) os_id: u64,
-    /// As above, when the tree was made.
+    /// The kernel's name of the owner thread, read when the tree was made.
     pub(crate) name: String,
     /// When the tree was made.
     pub(crate) began_ticks: u64,
     pub(crate) seq: Seq,
-    /// The sequence number of the event that nobody waits for any more; 0 for none.
-    given_up: AtomicU64,
+    /// The sequence number of an event that a waiting thread gave up on; 0 for none.
+    abandoned_event: AtomicU64,
     pub(crate) nodes: Nodes,
     pub(crate) frames: Arena<Frame, 6>,
     pub(crate) task: TaskScope,
-    /// Below all scopes.
+    /// The frame below all scopes.
     pub(crate) bottom: Frame,
-    /// The innermost frame, or the one below all scopes; none before the owner has begun.
+    /// The innermost frame, or the bottom frame. Null before the owner has begun.
     pub(crate) top: Link<Frame>,
-    /// The frame below that, which is the bottom's own. Owner only, as what follows.
+    /// The frame below `top`; `bottom` if `top` is `bottom`. Owner only, like the fields below.
     pub(crate) outer: Link<Frame>,
-    /// The link to the node that was entered next the last time that the thread was here; none where it
-    /// has to look first.
+    /// The link to the node that was entered next on the last visit to this position. Null if the
+    /// slow path must look first.
     pub(crate) expected: Link<Link<Node>>,
     /// The id of the next scope.
     next_id: AtomicU64,
-    /// Name of the innermost state; 0 for none.
+    /// The name of the innermost state, 0 for none.
     pub(crate) state: AtomicU32,
-    /// What nobody else looks at, once the thread has it.
-    pub(crate) owner: AtomicPtr<Local>,
+    /// The part of the recorder that only the owner accesses.
+    pub(crate) local: AtomicPtr<Local>,
     columns: [AtomicPtr<Column>; MAX_SESSIONS as usize],
-    /// Made when a trace session first sees the thread.
+    /// Created when the thread first logs an event.
     log: Published<Log>,
-    /// Made when the thread first launches something.
+    /// Created when the thread first launches work.
     launches: Published<Launches>,
 }
 
 static NEXT_GENERATION: AtomicU64 = AtomicU64::new(1);
-/// The first of this process: trees before it are the parent's.
+/// The first generation of this process. Trees of older generations are the parent's.
 static FIRST_GENERATION: AtomicU64 = AtomicU64::new(1);
 
-/// In the child of a fork: what was entered in the trees so far is the parent's to record.
+/// Marks the existing trees as the parent's, in the child of a fork: the parent records their open
+/// scopes.
 pub(crate) fn begin_child() {
     FIRST_GENERATION.store(NEXT_GENERATION.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// How often a reader looks for a gap between two events before it does something else.
-const TRIES: u32 = 100;
+/// The number of attempts of a reader to find a gap between two events.
+const READ_ATTEMPTS: u32 = 100;
 
-/// The innermost scope of the task that a thread runs, as the thread knew it last: tasks change without
-/// an event of ours.
+/// The innermost scope of the task that a thread runs, as of the thread's last event in it. A
+/// switch of tasks is no event.
 #[derive(Debug, Default)]
 pub(crate) struct TaskScope {
-    /// Its node in the thread's shadow tree; [`SHADOW_ROOT`] where the thread runs none.
+    /// The scope's node in the thread's shadow tree; [`SHADOW_ROOT`] for none.
     node: AtomicU32,
-    /// Id of the innermost scope of the thread's stack at that time.
-    host: AtomicU64,
+    /// The id of the innermost scope of the thread's stack at that time.
+    stack_top_id: AtomicU64,
 }
 
-/// The open scopes of a thread: as long as they are the same, so is this.
+/// Identifies the open scopes of a thread: equal positions mean the same open scopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct StackPosition {
     depth: u32,
     innermost: u64,
-    /// The scope of a task inside the stack; [`SHADOW_ROOT`] for none.
+    /// The node of a task's scope inside the stack; [`SHADOW_ROOT`] for none.
     pub(crate) task_node: u32,
 }
 
-/// An entered scope. Whoever reads it from another thread must do so inside [`Seq::read`].
+/// An entered scope. Other threads must read it inside [`Seq::read`].
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
-    /// The name in the low half; above it a `NodeKind` in the low byte, and flags.
+    /// The name in the low half. In the high half, a `NodeKind` in the low byte and flags above it.
     name_kind: AtomicU64,
     shadow_node: AtomicU32,
     python_node: AtomicU32,
@@ -101,20 +102,22 @@ pub(crate) struct Frame {
     start_ticks: AtomicU64,
     child_nanos: AtomicU64,
     id: AtomicU64,
-    /// The node in the shadow tree if it is the scope's own, and not one further up. Owner only.
+    /// The node in the shadow tree, if it belongs to this very scope and not to an ancestor. Owner
+    /// only.
     pub(crate) node: Link<Node>,
-    /// The name by which the scope is left in the usual way; [`NOBODY`] if that is not all there is to it.
-    /// It has a node of its own then, and a frame below. Owner only.
-    pub(crate) left_as: AtomicU64,
-    /// Frames below this one; as what follows, the same whatever the frame holds.
+    /// The name by which the fast path may exit the scope, or [`NO_FAST_EXIT`]. With a name, the
+    /// frame has a node and a frame below. Owner only.
+    pub(crate) exit_name: AtomicU64,
+    /// The number of frames below this one. Like the fields below, it does not change when the
+    /// frame is reused.
     depth: AtomicU32,
     below: Link<Frame>,
     /// Owner only.
     pub(crate) above: Link<Frame>,
 }
 
-/// No name, whatever a caller takes for one.
-pub(crate) const NOBODY: u64 = u64::MAX;
+/// A value that equals no `u32` name.
+pub(crate) const NO_FAST_EXIT: u64 = u64::MAX;
 
 /// A copy of an entered scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +127,7 @@ pub(crate) struct OpenFrame {
     pub(crate) kind_flags: u32,
     pub(crate) shadow_node: u32,
     pub(crate) python_node: u32,
-    /// Name of the state below which this frame's metrics go; 0 for none.
+    /// The name of the state below which this frame's metrics are stored; 0 for none.
     pub(crate) state: u32,
     /// Sessions that saw the entry.
     pub(crate) sessions: u64,
@@ -163,11 +166,11 @@ impl Frame {
         self.id.store(frame.id, Ordering::Relaxed);
     }
 
-    /// Becomes that of a scope that begins now, with a node of its own.
+    /// Fills the frame for a scope with its own node that begins now. Used by the fast path.
     #[inline(always)]
     pub(crate) fn enter(&self, node: &Node, python_node: u32, state: u32, id: u64) {
         self.name_kind.store(node.name_kind(), Ordering::Relaxed);
-        self.left_as.store(node.name().into(), Ordering::Relaxed);
+        self.exit_name.store(node.name().into(), Ordering::Relaxed);
         self.shadow_node.store(node.number(), Ordering::Relaxed);
         self.python_node.store(python_node, Ordering::Relaxed);
         self.state.store(state, Ordering::Relaxed);
@@ -178,38 +181,38 @@ impl Frame {
         self.start_ticks.store(clock::counter(), Ordering::Relaxed);
     }
 
-    /// Frames below this one.
+    /// Returns the number of frames below this one.
     #[inline(always)]
     pub(crate) fn depth(&self) -> u32 {
         self.depth.load(Ordering::Relaxed)
     }
 
-    /// The node in the shadow tree, if the frame has one of its own.
+    /// Returns the node in the shadow tree, if it belongs to this very scope.
     #[inline(always)]
     #[expect(unsafe_code, reason = "nodes are reached through links")]
-    pub(crate) fn own_node(&self) -> Option<&Node> {
-        // SAFETY: a node of the tree that the frame is of, whose parts live as long as one another.
+    pub(crate) fn node(&self) -> Option<&Node> {
+        // SAFETY: nodes and frames of one tree live equally long.
         unsafe { self.node.get() }
     }
 
-    /// The frame's own node, if it is a child of the node of the frame below.
+    /// Returns the frame's node, if it is a child of the node of the frame below.
     #[inline(always)]
-    pub(crate) fn node_in(&self, below: &Self) -> Option<&Node> {
-        let (node, outer) = (self.own_node()?, below.own_node()?);
+    pub(crate) fn child_node_of(&self, below: &Self) -> Option<&Node> {
+        let (node, outer) = (self.node()?, below.node()?);
         (node.parent() == outer.number()).then_some(node)
     }
 
-    /// The frame below; none below the bottom.
+    /// Returns the frame below, `None` for the bottom frame.
     #[inline(always)]
     #[expect(unsafe_code, reason = "frames are reached through links")]
     pub(crate) fn below(&self) -> Option<&Self> {
-        // SAFETY: `lay_on` set a frame of the same tree, whose frames live as long as one another.
+        // SAFETY: `link_above` set a frame of the same tree; all its frames live equally long.
         unsafe { self.below.get() }
     }
 
     /// Makes this the frame above another one.
     #[inline(always)]
-    pub(crate) fn lay_on(&self, below: &Self) {
+    pub(crate) fn link_above(&self, below: &Self) {
         self.depth.store(below.depth() + 1, Ordering::Relaxed);
         self.below.set(Some(below));
         below.above.set(Some(self));
@@ -246,13 +249,13 @@ impl Frame {
         self.id.load(Ordering::Relaxed)
     }
 
-    /// The node in the shadow tree.
+    /// Returns the node in the shadow tree.
     #[inline(always)]
     pub(crate) fn shadow_node(&self) -> u32 {
         self.shadow_node.load(Ordering::Relaxed)
     }
 
-    /// Sessions that saw the entry.
+    /// Returns the sessions that saw the entry.
     #[inline(always)]
     pub(crate) fn sessions(&self) -> u64 {
         self.sessions.load(Ordering::Relaxed)
@@ -264,7 +267,8 @@ impl Frame {
         self.child_nanos.store(self.child_nanos().wrapping_add(nanos), Ordering::Relaxed);
     }
 
-    /// Sets and clears flags. The owner's call, so no other thread writes meanwhile.
+    /// Sets and clears flags. Only the owner may call this, so no other thread writes at the same
+    /// time.
     pub(crate) fn change_flags(&self, set: u32, clear: u32) {
         let (name, kind_flags) = self.name_and_kind_flags();
         self.name_kind.store(name_kind(name, (kind_flags | set) & !clear), Ordering::Relaxed);
@@ -272,14 +276,14 @@ impl Frame {
 }
 
 impl TaskScope {
-    /// The thread is in this scope of a task. The owner's call.
+    /// Sets the scope. Only the owner may call this.
     #[inline(always)]
-    pub(crate) fn set(&self, node: u32, host: u64) {
+    pub(crate) fn set(&self, node: u32, stack_top_id: u64) {
         self.node.store(node, Ordering::Relaxed);
-        self.host.store(host, Ordering::Relaxed);
+        self.stack_top_id.store(stack_top_id, Ordering::Relaxed);
     }
 
-    /// Its node, [`SHADOW_ROOT`] for none.
+    /// Returns the scope's node, [`SHADOW_ROOT`] for none.
     #[inline(always)]
     pub(crate) fn node(&self) -> u32 {
         self.node.load(Ordering::Relaxed)
@@ -287,7 +291,7 @@ impl TaskScope {
 }
 
 impl ThreadTree {
-    /// The calling thread's tree.
+    /// Creates a tree for the calling thread.
     pub(crate) fn new() -> Self {
         Self {
             generation: NEXT_GENERATION.fetch_add(1, Ordering::Relaxed),
@@ -296,7 +300,7 @@ impl ThreadTree {
             name: os::thread_name(),
             began_ticks: clock::ticks(),
             seq: Seq::default(),
-            given_up: AtomicU64::new(0),
+            abandoned_event: AtomicU64::new(0),
             nodes: Nodes::default(),
             frames: Arena::default(),
             task: TaskScope::default(),
@@ -306,7 +310,7 @@ impl ThreadTree {
             expected: Link::default(),
             next_id: AtomicU64::new(0),
             state: AtomicU32::new(0),
-            owner: AtomicPtr::new(std::ptr::null_mut()),
+            local: AtomicPtr::new(std::ptr::null_mut()),
             columns: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
             log: Published::default(),
             launches: Published::default(),
@@ -314,47 +318,48 @@ impl ThreadTree {
     }
 
     /// Whether the tree was made before the fork that made this process.
-    pub(crate) fn is_of_parent(&self) -> bool {
+    pub(crate) fn belongs_to_parent(&self) -> bool {
         self.generation < FIRST_GENERATION.load(Ordering::Relaxed)
     }
 
-    /// Waits until the owner is outside the event that it is in, if any, as long as `rest` returns `true`
-    /// between two looks; an event that was waited for in vain is not waited for again.
-    pub(crate) fn wait_outside_event(&self, rest: impl FnMut() -> bool) {
+    /// Waits until the owner is outside the event that it is in, if any, while `pause` returns
+    /// `true`. After a failed wait the same event is not waited for again.
+    pub(crate) fn wait_outside_event(&self, pause: impl FnMut() -> bool) {
         if !self.is_stuck()
-            && let Err(event) = self.seq.wait_outside_event(rest)
+            && let Err(event) = self.seq.wait_outside_event(pause)
         {
-            self.given_up.store(event, Ordering::Relaxed);
+            self.abandoned_event.store(event, Ordering::Relaxed);
             losses::count(LossCause::StuckThread);
         }
     }
 
-    /// Whether the owner is still in an event that was waited for in vain: it was interrupted there, and
-    /// the signal's handler has jumped elsewhere, or it gets no processor. It may write to what it had.
+    /// Whether the owner is still in an event that was waited for without success: a signal
+    /// interrupted it and the handler jumped elsewhere, or the thread gets no processor. It may
+    /// still write to its columns.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.given_up.load(Ordering::Relaxed) == self.seq.number()
+        self.abandoned_event.load(Ordering::Relaxed) == self.seq.number()
     }
 
     /// Makes a frame the innermost one.
     #[inline(always)]
-    pub(crate) fn stand_on(&self, frame: &Frame) {
-        self.stand_at(frame, frame.own_node().map(|node| &node.first));
+    pub(crate) fn set_top(&self, frame: &Frame) {
+        self.set_top_expecting(frame, frame.node().map(|node| &node.expected_child));
     }
 
-    /// The same, where another node than the first one in the frame is expected.
+    /// Makes a frame the innermost one, with the link to the node that is expected next.
     #[inline(always)]
-    pub(crate) fn stand_at(&self, frame: &Frame, expected: Option<&Link<Node>>) {
+    pub(crate) fn set_top_expecting(&self, frame: &Frame, expected: Option<&Link<Node>>) {
         self.outer.set(Some(frame.below().unwrap_or(frame)));
         self.top.set(Some(frame));
         self.expected.set(expected);
     }
 
-    /// Has scopes numbered from here on.
+    /// Sets the id of the next scope.
     pub(crate) fn begin_ids(&self, first: u64) {
         self.next_id.store(first, Ordering::Relaxed);
     }
 
-    /// A fresh scope id.
+    /// Returns a new scope id.
     #[inline(always)]
     pub(crate) fn next_id(&self) -> u64 {
         let id = self.next_id.load(Ordering::Relaxed);
@@ -362,7 +367,7 @@ impl ThreadTree {
         id
     }
 
-    /// The owner's column of a session, made if there is none. Only inside an event.
+    /// Returns the owner's column of a session, made if there is none. Only inside an event.
     #[inline(always)]
     #[expect(unsafe_code, reason = "columns are reached through published pointers")]
     pub(crate) fn column(&self, slot: u32) -> Option<&Column> {
@@ -371,15 +376,16 @@ impl ThreadTree {
         if column.is_null() {
             column = make_column(pointer);
         }
-        // SAFETY: the pointer came from `Box::into_raw`. It is freed only after `take_column`, whose
-        // caller first waits until this thread has left the event it is in, and later events load
-        // the pointer again.
+        // SAFETY: the pointer came from `Box::into_raw`. The column is freed only after
+        // `take_column`, whose caller first waits until this thread has left the event that it is
+        // in; later events load the pointer again.
         Some(unsafe { &*column })
     }
 
-    /// What a session holds about `node`; whole, unless the thread never paused for long enough.
+    /// Returns a session's data of `node`. The copy may be torn if the thread never paused for long
+    /// enough.
     ///
-    /// The caller holds the recorder's fold lock, so that no column is taken away meanwhile.
+    /// The caller holds the sessions' lock, so that no column is taken at the same time.
     #[expect(unsafe_code, reason = "columns are reached through published pointers")]
     pub(crate) fn copy_node(&self, slot: u32, node: u32) -> NodeData {
         let Some(pointer) = self.columns.get(slot as usize) else { return NodeData::default() };
@@ -387,75 +393,78 @@ impl ThreadTree {
         if column.is_null() {
             return NodeData::default();
         }
-        // SAFETY: as in `column`; columns are taken away and freed under the fold lock only, which
+        // SAFETY: as in `column`; columns are taken and freed only under the sessions' lock, which
         // the caller holds.
         let column = unsafe { &*column };
         let copy = || column.copy(node);
-        // A thread that does nothing but enter scopes leaves no gap, and the next of many nodes waits.
-        self.seq.read(TRIES, copy).unwrap_or_else(copy)
+        // A thread that does nothing but enter scopes may leave no gap, and many nodes are still to
+        // be copied: a torn copy is better than waiting.
+        self.seq.read(READ_ATTEMPTS, copy).unwrap_or_else(copy)
     }
 
-    /// Takes a session's column away from the thread, together with the right to free it.
+    /// Takes a session's column from the thread, and with it the duty to free it.
     ///
-    /// The owner may be in an event that uses it: nobody may drop the box before that is over.
+    /// The owner may be in an event that uses the column: the box must not be dropped before the
+    /// event is over.
     #[expect(unsafe_code, reason = "takes back the box that `column` gave away")]
     pub(crate) fn take_column(&self, slot: u32) -> Option<Box<Column>> {
         let pointer = self.columns.get(slot as usize)?;
         let column = pointer.swap(std::ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: a non-null pointer came from `Box::into_raw`, and the swap gave it to us alone.
+        // SAFETY: a non-null pointer came from `Box::into_raw`, and only the caller of `swap`
+        // received it.
         (!column.is_null()).then(|| unsafe { Box::from_raw(column) })
     }
 
-    /// The thread's log, if it has one. Only for the owner, and under the tracer's lock.
+    /// Returns the thread's log, if it has one. Only for the owner, or with the tracer's lock.
     #[inline(always)]
     pub(crate) fn log(&self) -> Option<&Log> {
         self.log.get()
     }
 
-    /// The owner's log, made if there is none.
+    /// Returns the owner's log, created if there is none.
     #[inline(always)]
-    pub(crate) fn own_log(&self) -> Option<&Log> {
+    pub(crate) fn log_or_create(&self) -> Option<&Log> {
         self.log.get().or_else(|| self.make_log(Log::new()))
     }
 
-    /// Gives the owner a log. Only the owner may call this, when it has none.
+    /// Creates the owner's log. Only the owner may call this, while it has none.
     #[cold]
     pub(crate) fn make_log(&self, log: Log) -> Option<&Log> {
-        self.log.make(log)
+        self.log.publish(log)
     }
 
-    /// Takes the log away. The owner's call, when it logs no more, or that of somebody who holds the
-    /// tracer's lock while no session wants the owner to log.
+    /// Takes the log from the thread. The owner may call this when it logs no more, or a thread
+    /// with the tracer's lock while no session traces.
     pub(crate) fn take_log(&self) -> Option<Box<Log>> {
         self.log.take()
     }
 
-    /// What the thread has launched, if it ever launched anything. Only for the owner, and under the
+    /// Returns the thread's launches, if it ever launched work. Only for the owner, or with the
     /// devices' lock.
     #[inline(always)]
     pub(crate) fn launches(&self) -> Option<&Launches> {
         self.launches.get()
     }
 
-    /// Takes it away, when the owner is over.
+    /// Takes the launches from the thread, once the owner has ended.
     pub(crate) fn take_launches(&self) -> Option<Box<Launches>> {
         self.launches.take()
     }
 
-    /// The owner's, made if there is none.
+    /// Returns the owner's launches, created if there is none.
     #[inline(always)]
-    pub(crate) fn own_launches(&self) -> Option<&Launches> {
-        self.launches.get().or_else(|| self.launches.make(Launches::new()))
+    pub(crate) fn launches_or_create(&self) -> Option<&Launches> {
+        self.launches.get().or_else(|| self.launches.publish(Launches::new()))
     }
 
-    /// Returns which scopes are open; `None` if the thread never paused for long enough.
+    /// Returns the position of the thread, `None` if the thread never paused for long enough.
     #[inline]
-    pub(crate) fn position(&self) -> Option<Position> {
-        self.seq.read(TRIES, || {
+    pub(crate) fn position(&self) -> Option<StackPosition> {
+        self.seq.read(READ_ATTEMPTS, || {
             let (depth, innermost) = self.innermost().map_or((0, 0), |top| (top.depth(), top.id()));
-            let is_inside = self.task.host.load(Ordering::Relaxed) == innermost;
+            let is_inside = self.task.stack_top_id.load(Ordering::Relaxed) == innermost;
             let task_node = self.task.node.load(Ordering::Relaxed);
-            Position {
+            StackPosition {
                 depth,
                 innermost,
                 task_node: if is_inside { task_node } else { SHADOW_ROOT },
@@ -463,40 +472,41 @@ impl ThreadTree {
         })
     }
 
-    /// The frames, innermost first, without the one below all scopes.
+    /// Iterates over the frames, innermost first, without the bottom frame.
     fn frames_from_top(&self) -> impl Iterator<Item = &Frame> {
         let frames = std::iter::successors(self.innermost(), |frame| frame.below());
         frames.filter(|frame| frame.depth() > 0)
     }
 
-    /// The innermost frame, or the one below all scopes; none before the owner has begun.
+    /// Returns the innermost frame, or the bottom frame. `None` before the owner has begun.
     #[inline]
     #[expect(unsafe_code, reason = "the frame is reached through a link")]
     fn innermost(&self) -> Option<&Frame> {
-        // SAFETY: a frame of this tree.
+        // SAFETY: a frame of this tree, which `self` keeps alive.
         unsafe { self.top.get() }
     }
 
-    /// The entered scopes, outermost first; whole, unless the thread never paused for long enough.
+    /// Returns the open scopes, outermost first. The copy may be torn if the thread never paused
+    /// for long enough.
     pub(crate) fn open_frames(&self) -> Vec<OpenFrame> {
         let mut frames = Vec::new();
         self.copy_open_frames(&mut frames);
         frames
     }
 
-    /// Puts the same into `frames`, in the place of what is there.
+    /// Copies the open scopes, outermost first, into `frames`, whose contents are replaced.
     pub(crate) fn copy_open_frames(&self, frames: &mut Vec<OpenFrame>) {
-        const PATIENCE: u32 = 20;
+        const ATTEMPTS: u32 = 20;
         let mut copy = || {
             frames.clear();
             frames.extend(self.frames_from_top().map(Frame::copy));
             frames.reverse();
         };
-        for _ in 0..PATIENCE {
-            if self.seq.read(TRIES, &mut copy).is_some() {
+        for _ in 0..ATTEMPTS {
+            if self.seq.read(READ_ATTEMPTS, &mut copy).is_some() {
                 return;
             }
-            // The thread may have lost the processor in the middle of an event.
+            // The thread may be preempted in the middle of an event.
             std::thread::yield_now();
         }
         copy();

@@ -1,4 +1,4 @@
-//! A thread's context tree: nodes that anybody may read, and the owner's index over them.
+//! A thread's context tree: nodes that all threads may read, and the owner's index of them.
 
 use crate::arena::Arena;
 use crate::column::Stats;
@@ -7,9 +7,9 @@ use crate::names;
 use marey_model::context::NodeKind;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Root of the paths made of scopes.
+/// The root of the paths made of scopes.
 pub(crate) const SHADOW_ROOT: u32 = 0;
-/// Root of the paths made of Python frames.
+/// The root of the paths made of Python frames.
 pub(crate) const PYTHON_ROOT: u32 = 1;
 
 /// A context node. Written once by the owner, before `Nodes::len` counts it.
@@ -17,20 +17,21 @@ pub(crate) const PYTHON_ROOT: u32 = 1;
 pub(crate) struct Node {
     /// The name in the low half, the kind above.
     name_kind: AtomicU64,
-    /// Sessions that saw it entered. Part of its identity, so that each session finds its own path.
+    /// The sessions that saw the node entered. Part of the key, so that each session finds its own
+    /// path.
     sessions: AtomicU64,
     parent: AtomicU32,
     number: AtomicU32,
-    /// The child found last. Owner only, as what is below.
+    /// The child found last. Owner only, like the fields below.
     last_child: Link<Node>,
-    /// The child that was entered first of all the last time.
-    pub(crate) first: Link<Node>,
-    /// The child of the same parent that was entered after this one the last time.
-    pub(crate) next: Link<Node>,
-    /// The node's statistics, if one session records and keeps no events.
+    /// The child that was entered first on the last visit.
+    pub(crate) expected_child: Link<Node>,
+    /// The sibling that was entered after this node on the last visit.
+    pub(crate) expected_sibling: Link<Node>,
+    /// The node's statistics, if there is one session and it does not trace.
     pub(crate) stats: Link<Stats>,
-    /// The version of the masks under which entering and leaving the node is usual.
-    usual_version: AtomicU64,
+    /// The version of the masks for which the fast path may enter and exit the node.
+    fast_version: AtomicU64,
 }
 
 impl Node {
@@ -64,46 +65,46 @@ impl Node {
         self.sessions.load(Ordering::Relaxed)
     }
 
-    /// Whether the node is one of this name and kind that these sessions saw.
+    /// Whether the node has this name and kind, and these sessions saw it.
     #[inline(always)]
-    pub(crate) fn is(&self, name_kind: u64, sessions: u64) -> bool {
+    pub(crate) fn matches(&self, name_kind: u64, sessions: u64) -> bool {
         self.name_kind() == name_kind && self.sessions() == sessions
     }
 
     #[inline(always)]
-    fn has(&self, key: &Key) -> bool {
-        self.is(name_kind(key.name, key.kind as u32), key.sessions)
+    fn matches_key(&self, key: &Key) -> bool {
+        self.matches(name_kind(key.name, key.kind as u32), key.sessions)
             && self.parent.load(Ordering::Relaxed) == key.parent
     }
 
-    /// The child that was found last.
+    /// Returns the child found last.
     #[inline(always)]
     #[expect(unsafe_code, reason = "nodes are reached through links")]
     fn last_child(&self) -> Option<&Self> {
-        // SAFETY: `Index::child` set a node of the same tree, whose nodes live as long as one another.
+        // SAFETY: `Index::child` set a node of the same tree; all its nodes live equally long.
         unsafe { self.last_child.get() }
     }
 
-    /// Notes that entering and leaving the node is usual under this version of the masks.
-    pub(crate) fn note_usual(&self, stats: Option<&Stats>, version: u64) {
+    /// Lets the fast path enter and exit the node under this version of the masks.
+    pub(crate) fn cache_fast_path(&self, stats: Option<&Stats>, version: u64) {
         self.stats.set(stats);
-        self.usual_version.store(version, Ordering::Relaxed);
+        self.fast_version.store(version, Ordering::Relaxed);
     }
 
-    /// Whether entering and leaving the node is usual under this version of the masks.
+    /// Whether the fast path may enter and exit the node under this version of the masks.
     #[inline(always)]
-    pub(crate) fn is_usual(&self, version: u64) -> bool {
-        self.usual_version.load(Ordering::Relaxed) == version
+    pub(crate) fn is_fast(&self, version: u64) -> bool {
+        self.fast_version.load(Ordering::Relaxed) == version
     }
 }
 
-/// A name and the bits above it in one word.
+/// Packs a name and the bits above it into one word.
 #[inline(always)]
 pub(crate) fn name_kind(name: u32, kind_flags: u32) -> u64 {
     u64::from(kind_flags) << 32 | u64::from(name)
 }
 
-/// What makes a node: the same key under the same root is the same node.
+/// The key of a node: a tree has one node for each key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) parent: u32,
@@ -123,7 +124,7 @@ impl Key {
     }
 }
 
-/// The nodes of one thread, in the order of their making.
+/// The nodes of one thread, in the order of creation.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     arena: Arena<Node, 6>,
@@ -143,7 +144,7 @@ impl Default for Nodes {
 }
 
 impl Nodes {
-    /// How many there are; all of them may be read.
+    /// Returns the number of nodes, all of which may be read.
     pub(crate) fn len(&self) -> u32 {
         self.len.load(Ordering::Acquire)
     }
@@ -165,7 +166,7 @@ impl Nodes {
     }
 }
 
-/// The owner's index: an open-addressing table of node ids, at most half full.
+/// The owner's index of nodes: an open-addressing table of node ids, at most half full.
 #[derive(Debug)]
 pub(crate) struct Index {
     slots: Vec<u32>,
@@ -178,60 +179,62 @@ impl Index {
         Self { slots: vec![0; 64], used: 0, max_nodes }
     }
 
-    /// Finds the node of `key`, or makes it. `None` when the tree is full.
+    /// Finds or makes the node of `key`. `None` when the tree is full.
     #[inline(always)]
     pub(crate) fn child(&mut self, nodes: &Nodes, key: &Key) -> Option<u32> {
         let parent = nodes.get(key.parent)?;
         let name_kind = name_kind(key.name, key.kind as u32);
-        if let Some(last) = parent.last_child().filter(|last| last.is(name_kind, key.sessions)) {
+        if let Some(last) = parent.last_child().filter(|last| last.matches(name_kind, key.sessions))
+        {
             return Some(last.number());
         }
-        let found = self.find_or_make(nodes, key)?;
+        let found = self.find_or_insert(nodes, key)?;
         parent.last_child.set(nodes.get(found));
         Some(found)
     }
 
-    /// As [`Index::child`], for the few nodes that say what was lost: the limit does not count.
+    /// Finds or makes one of the few nodes that stand for lost data, which the limit does not
+    /// count.
     pub(crate) fn child_beyond_limit(&mut self, nodes: &Nodes, key: &Key) -> Option<u32> {
         let limit = std::mem::replace(&mut self.max_nodes, u32::MAX);
-        let found = self.find_or_make(nodes, key);
+        let found = self.find_or_insert(nodes, key);
         self.max_nodes = limit;
         found
     }
 
-    fn find_or_make(&mut self, nodes: &Nodes, key: &Key) -> Option<u32> {
+    fn find_or_insert(&mut self, nodes: &Nodes, key: &Key) -> Option<u32> {
         let mask = self.slots.len() - 1;
-        let mut at = key.hash() as usize & mask;
-        // Ids 0 and 1 are roots, which no key finds: 0 marks an empty slot.
-        while let Some(&id) = self.slots.get(at) {
+        let mut slot_index = key.hash() as usize & mask;
+        // No key finds the roots, which have ids 0 and 1, so 0 marks an empty slot.
+        while let Some(&id) = self.slots.get(slot_index) {
             if id == 0 {
-                return self.make(nodes, key, at);
+                return self.insert(nodes, key, slot_index);
             }
-            if nodes.get(id).is_some_and(|node| node.has(key)) {
+            if nodes.get(id).is_some_and(|node| node.matches_key(key)) {
                 return Some(id);
             }
-            at = (at + 1) & mask;
+            slot_index = (slot_index + 1) & mask;
         }
         None
     }
 
     #[cold]
-    fn make(&mut self, nodes: &Nodes, key: &Key, at: usize) -> Option<u32> {
+    fn insert(&mut self, nodes: &Nodes, key: &Key, slot_index: usize) -> Option<u32> {
         if nodes.len() >= self.max_nodes {
             return None;
         }
         let id = nodes.push(key)?;
-        if let Some(slot) = self.slots.get_mut(at) {
+        if let Some(slot) = self.slots.get_mut(slot_index) {
             *slot = id;
         }
         self.used += 1;
         if self.used * 2 > self.slots.len() {
-            self.double(nodes);
+            self.grow(nodes);
         }
         Some(id)
     }
 
-    fn double(&mut self, nodes: &Nodes) {
+    fn grow(&mut self, nodes: &Nodes) {
         let mask = self.slots.len() * 2 - 1;
         let mut slots = vec![0; mask + 1];
         for id in self.slots.iter().copied().filter(|&id| id != 0) {
@@ -242,11 +245,11 @@ impl Index {
                 kind: node.kind(),
                 sessions: node.sessions(),
             };
-            let mut at = key.hash() as usize & mask;
-            while slots.get(at).is_some_and(|&slot| slot != 0) {
-                at = (at + 1) & mask;
+            let mut slot_index = key.hash() as usize & mask;
+            while slots.get(slot_index).is_some_and(|&slot| slot != 0) {
+                slot_index = (slot_index + 1) & mask;
             }
-            if let Some(slot) = slots.get_mut(at) {
+            if let Some(slot) = slots.get_mut(slot_index) {
                 *slot = id;
             }
         }
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_key_is_the_same_node_across_growth() {
+    fn a_key_keeps_its_node_when_the_index_grows() {
         let (nodes, mut index) = (Nodes::default(), Index::new(10_000));
         let first: Vec<_> =
             (0..3000).map(|name| index.child(&nodes, &key(name % 2, name)).unwrap()).collect();
@@ -277,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_tree_makes_no_node() {
+    fn a_full_tree_finds_nodes_and_makes_none() {
         let (nodes, mut index) = (Nodes::default(), Index::new(4));
         assert!(index.child(&nodes, &key(0, 10)).is_some());
         assert!(index.child(&nodes, &key(0, 11)).is_some());

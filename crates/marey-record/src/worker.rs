@@ -1,188 +1,194 @@
-//! A thread of ours beside the program's: started when it is needed, called by a bell, and gone while
-//! the process forks, so that the program is single-threaded whenever it would be without us.
+//! Background threads: started on demand, woken by requests, and stopped while the process forks,
+//! so that the program is single-threaded whenever it would be without marey.
 
-use crate::bell::Bell;
 use crate::lock::{lock, try_lock};
+use crate::requests::Requests;
 use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The call to end, which every thread follows after what it is at.
+/// The request to end, which every worker obeys after its current piece of work.
 pub const STOP: u32 = 1;
 
-/// As much as threads of Rust have otherwise.
+/// Rust's default stack size.
 const STACK_BYTES: usize = 2 << 20;
 
-/// States of a thread: it goes on.
-const RUNS: u32 = 0;
-/// It is to end as soon as it hears of it; that may be withdrawn until then.
-const ASKED: u32 = 1;
-/// It has ended, or is about to and does nothing more.
-const ENDS: u32 = 2;
+/// State of a worker: it runs.
+const RUNNING: u32 = 0;
+/// State of a worker: it was asked to end. Until it obeys, the request can be withdrawn.
+const STOPPING: u32 = 1;
+/// State of a worker: it has ended, or only has to return.
+const STOPPED: u32 = 2;
 
 thread_local! {
-    static IS_OURS: Cell<bool> = const { Cell::new(false) };
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread is one of these.
-pub(crate) fn is_ours() -> bool {
-    IS_OURS.get()
+/// Whether the calling thread is a worker.
+pub(crate) fn is_worker_thread() -> bool {
+    IS_WORKER.get()
 }
 
-/// A background thread. It takes no signals.
+/// A background thread. It blocks all signals.
 ///
-/// The recorder's own are started by it; the one of a source by [`crate::api::start_source`].
+/// The recorder starts its own workers. [`crate::api::start_source`] starts the worker of a source.
 #[derive(Debug)]
 pub struct Worker {
     name: &'static str,
     run: fn(),
     thread: Mutex<Option<JoinHandle<()>>>,
-    bell: Bell,
+    requests: Requests,
     /// One of the states above.
     state: AtomicU32,
-    /// Rings when the thread has ended.
-    end: Bell,
-    /// Whether somebody hears the bell.
-    hears: AtomicBool,
-    /// Whether a fork has stopped it.
+    /// Raised when the thread has ended.
+    ended: Requests,
+    /// Whether a thread is waiting for requests.
+    is_listening: AtomicBool,
+    /// Whether a fork has stopped the thread.
     is_paused: AtomicBool,
 }
 
 impl Worker {
-    /// A thread that shall do this, until it hears [`STOP`].
+    /// Creates a worker that calls `run`, which must return when it receives [`STOP`].
     pub const fn new(name: &'static str, run: fn()) -> Self {
         Self {
             name,
             run,
             thread: Mutex::new(None),
-            bell: Bell::new(),
-            state: AtomicU32::new(ENDS),
-            end: Bell::new(),
-            hears: AtomicBool::new(false),
+            requests: Requests::new(),
+            state: AtomicU32::new(STOPPED),
+            ended: Requests::new(),
+            is_listening: AtomicBool::new(false),
             is_paused: AtomicBool::new(false),
         }
     }
 
-    /// Makes a call; async-signal-safe.
-    pub fn call(&self, call: u32) {
-        self.bell.ring(call);
+    /// Sends a request to the thread. Async-signal-safe.
+    pub fn request(&self, request: u32) {
+        self.requests.add(request);
     }
 
-    /// The thread's own: waits for calls and takes them; 0 if the time was over first.
+    /// Waits for requests and returns them, 0 after the timeout. Only for the worker's own thread.
     pub fn wait(&self, timeout: Option<Duration>) -> u32 {
-        let calls = self.bell.wait(timeout);
-        if calls & STOP != 0 && !self.change(ASKED, ENDS) {
-            return calls & !STOP; // it was withdrawn
+        let requests = self.requests.wait(timeout);
+        if requests & STOP != 0 && !self.transition(STOPPING, STOPPED) {
+            return requests & !STOP; // it was withdrawn
         }
-        calls
+        requests
     }
 
-    /// The thread's own: whether it is to end after the piece of work that it is at.
-    pub(crate) fn is_asked_to_end(&self) -> bool {
-        self.state.load(Ordering::SeqCst) == ASKED
+    /// Whether the thread is to end after its current piece of work. Only for the worker's own
+    /// thread.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == STOPPING
     }
 
-    fn change(&self, from: u32, to: u32) -> bool {
+    fn transition(&self, from: u32, to: u32) -> bool {
         self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Whether calls are heard, now or after a fork that is under way; async-signal-safe.
-    pub(crate) fn hears(&self) -> bool {
-        self.hears.load(Ordering::SeqCst) || self.is_paused.load(Ordering::SeqCst)
+    /// Whether requests are received, now or after a fork that is in progress. Async-signal-safe.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.is_listening.load(Ordering::SeqCst) || self.is_paused.load(Ordering::SeqCst)
     }
 
-    /// Starts the thread if it does not run.
+    /// Starts the thread if it is not running.
     pub(crate) fn ensure_running(&'static self) {
         let mut thread = lock(&self.thread);
-        if thread.is_some() && (self.change(ASKED, RUNS) || self.change(RUNS, RUNS)) {
-            self.hears.store(true, Ordering::SeqCst);
+        if thread.is_some()
+            && (self.transition(STOPPING, RUNNING) || self.transition(RUNNING, RUNNING))
+        {
+            self.is_listening.store(true, Ordering::SeqCst);
             return;
         }
         if let Some(ended) = thread.take() {
             drop(ended.join());
         }
-        self.bell.withdraw(STOP);
-        self.end.take();
-        self.state.store(RUNS, Ordering::SeqCst);
-        // Without a size, who makes the first thread asks the environment for one.
+        self.requests.withdraw(STOP);
+        self.ended.take();
+        self.state.store(RUNNING, Ordering::SeqCst);
+        // Without an explicit size, std reads `RUST_MIN_STACK` from the environment for the first
+        // thread.
         let builder =
             std::thread::Builder::new().name(self.name.to_owned()).stack_size(STACK_BYTES);
         let started = with_signals_blocked(|| {
             builder.spawn(move || {
-                IS_OURS.set(true);
+                IS_WORKER.set(true);
                 (self.run)();
-                self.state.store(ENDS, Ordering::SeqCst);
-                self.end.ring(1);
+                self.state.store(STOPPED, Ordering::SeqCst);
+                self.ended.add(1);
             })
         });
-        self.hears.store(started.is_ok(), Ordering::SeqCst);
+        self.is_listening.store(started.is_ok(), Ordering::SeqCst);
         *thread = started.ok();
     }
 
-    /// Stops the thread, after what it is at. Whether it ran.
+    /// Stops the thread after its current piece of work. Returns whether it was running.
     pub fn stop(&self) -> bool {
         self.is_paused.store(false, Ordering::SeqCst);
         self.finish(None)
     }
 
-    /// Has the thread end. One that has not ended by the deadline is left to end later, unless
-    /// [`Self::ensure_running`] withdraws that. Whether there was one.
+    /// Ends the thread. A thread that has not ended by the deadline is left to end later, unless
+    /// [`Self::ensure_running`] withdraws the request. Returns whether there was a thread.
     fn finish(&self, deadline: Option<Instant>) -> bool {
-        // Held until it is gone: one that began meanwhile would take its calls.
+        // Locked until the thread has ended: a new thread would take its requests.
         let mut slot = lock(&self.thread);
         let Some(thread) = slot.take() else { return false };
-        self.hears.store(false, Ordering::SeqCst);
-        self.change(RUNS, ASKED);
-        self.call(STOP);
+        self.is_listening.store(false, Ordering::SeqCst);
+        self.transition(RUNNING, STOPPING);
+        self.request(STOP);
         if let Some(deadline) = deadline {
-            while !thread.is_finished() && self.state.load(Ordering::SeqCst) != ENDS {
+            while !thread.is_finished() && self.state.load(Ordering::SeqCst) != STOPPED {
                 let left = deadline.saturating_duration_since(Instant::now());
                 if left.is_zero() {
                     *slot = Some(thread);
                     return true;
                 }
-                self.end.wait(Some(left));
+                self.ended.wait(Some(left));
             }
         }
-        // It cannot panic with anything that we could do better about.
+        // A panic of the thread cannot be handled here.
         drop(thread.join());
         true
     }
 
-    /// Stops the thread until [`Self::resume`], or as soon as it can if the deadline comes first.
+    /// Stops the thread until [`Self::resume`]. At the deadline the thread is left to end later.
     pub(crate) fn pause(&self, deadline: Instant) {
-        // Whoever stops it meanwhile is heard, and another pause that is not over yet.
+        // A concurrent `stop` clears the flag after this and wins. The flag of an unfinished pause
+        // stays.
         let was_paused = self.is_paused.swap(true, Ordering::SeqCst);
         if !self.finish(Some(deadline)) && !was_paused {
             self.is_paused.store(false, Ordering::SeqCst);
         }
     }
 
-    /// Starts the thread again, if it was paused.
+    /// Restarts the thread if it was paused.
     pub(crate) fn resume(&'static self) {
         if self.is_paused.swap(false, Ordering::SeqCst) {
             self.ensure_running();
         }
     }
 
-    /// Has [`Self::resume`] start nothing: in a child, where nobody has asked for the thread.
-    pub(crate) fn stay_away(&self) {
+    /// Makes [`Self::resume`] start nothing: in a child of a fork that has not asked for the
+    /// thread.
+    pub(crate) fn cancel_resume(&self) {
         self.is_paused.store(false, Ordering::SeqCst);
     }
 
-    /// Holds the lock over a fork, if nobody is about to start or stop the thread, and it does not run
-    /// unless it `may_run`.
-    pub(crate) fn try_hold(&self, may_run: bool) -> Option<impl Sized> {
+    /// Takes the lock for the duration of a fork. Returns `None` if another thread is starting or
+    /// stopping the worker, or if the worker runs and `may_run` is false.
+    pub(crate) fn try_lock_for_fork(&self, may_run: bool) -> Option<impl Sized> {
         try_lock(&self.thread).filter(|thread| may_run || thread.is_none())
     }
 
-    /// In the child of a fork, where the thread does not exist.
+    /// Resets the state in the child of a fork, where the thread does not exist.
     pub(crate) fn forget(&self) {
-        self.hears.store(false, Ordering::SeqCst);
-        self.state.store(ENDS, Ordering::SeqCst);
-        self.bell.take();
+        self.is_listening.store(false, Ordering::SeqCst);
+        self.state.store(STOPPED, Ordering::SeqCst);
+        self.requests.take();
         leak(lock(&self.thread).take());
     }
 }

@@ -1,145 +1,152 @@
-//! The files of the sessions, and which of them are this process's to write again.
+//! Writing of the sessions' files.
 //!
-//! What a file takes is gathered while the sessions are locked ([`Work`]), and written when they are not:
-//! a slow disk keeps nobody else waiting.
+//! The data of a file is gathered while the sessions are locked ([`WriteJob`]), and written without
+//! the lock: a slow disk blocks no other thread.
 
 use crate::account;
 use crate::device;
 use crate::error::Error;
 use crate::lock::lock;
 use crate::merged::MergedTree;
-use crate::output::{Contents, Document, Format, Meta, Outputs, Playback, TracePart};
+use crate::output::{Contents, Document, Format, Meta, Outputs, Playback, TraceRange};
 use crate::session::{ClosedPhase, Session};
-use crate::trace::{self, Recorded};
+use crate::trace::{self, SpoolSnapshot};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex};
 
-/// Files that this process wrote and may write again.
+/// Files that this process wrote and may overwrite.
 static WRITTEN: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
 
-/// Phases of a session that are to be written, with everything that their files take.
+/// Phases of a session to be written, with all data for their files.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct WriteJob {
     slot: u32,
     format: Format,
     meta: Meta,
     outputs: Arc<Mutex<Outputs>>,
-    recorded: Option<Recorded>,
-    /// Where the session's Chrome traces have been read up to.
+    spool: Option<SpoolSnapshot>,
+    /// The reader of the spool for Chrome traces, at the position reached so far.
     pub(crate) playback: Option<Playback>,
     phases: Vec<PhaseFile>,
-    /// The bytes of the spool that hold the records of the open phase.
-    open_part: Range<u64>,
-    /// The session is over: nobody else writes its files any more.
+    /// The range of the spool that contains the records of the open phase, in bytes.
+    open_range: Range<u64>,
+    /// Whether the session is over: no other thread writes its files any more.
     is_last: bool,
 }
 
-/// A phase that is to be written.
+/// A phase to be written.
 #[derive(Debug)]
 struct PhaseFile {
     number: u32,
     /// Path without extension.
     base: String,
     tree: Arc<MergedTree>,
-    /// The bytes of the spool that hold its records.
-    part: Range<u64>,
-    /// The phase goes on: the session's playback must not pass it by.
+    /// The range of the spool that contains the phase's records, in bytes.
+    spool_range: Range<u64>,
+    /// Whether the phase goes on: then the session's playback must not advance over it.
     is_open: bool,
 }
 
-/// What came of a [`Work`].
+/// The result of a [`WriteJob`].
 #[derive(Debug)]
-pub(crate) struct Written {
-    /// The closed phases that are in files now.
+pub(crate) struct WriteOutcome {
+    /// The closed phases that were written.
     pub(crate) phases: Vec<u32>,
-    /// All files, but for standard output.
+    /// The paths of the files, without standard output.
     pub(crate) paths: Vec<PathBuf>,
-    /// The first error; other phases were written all the same.
+    /// The first error. The other phases were written nevertheless.
     pub(crate) result: Result<(), Error>,
 }
 
-impl Work {
-    /// The closed phases of a session that writes each once, and that are in no file yet.
-    pub(crate) fn of_closed_phases(session: &mut Session) -> Result<Self, Error> {
-        let mut work = Self::of_living(session)?;
+impl WriteJob {
+    /// Creates a job for the unwritten closed phases of a session that writes each phase once.
+    pub(crate) fn for_closed_phases(session: &mut Session) -> Result<Self, Error> {
+        let mut job = Self::for_live_session(session)?;
         for (&number, phase) in session.closed.iter().filter(|(_, phase)| !phase.is_written) {
             let mut tree = Arc::clone(&phase.tree);
-            device::fold_for_good(session.slot, number, &mut tree);
-            work.add(session, number, tree, phase.part.clone());
+            device::fold_final(session.slot, number, &mut tree);
+            job.add(session, number, tree, phase.spool_range.clone());
         }
-        work.playback = session.playback.take();
-        Ok(work)
+        job.playback = session.playback.take();
+        Ok(job)
     }
 
-    /// A session as it stands: the closed phases that are in no file yet, and the tree of the open one.
-    pub(crate) fn of_checkpoint(
+    /// Creates a job for the current state of a session: the unwritten closed phases, and the tree
+    /// of the open one.
+    pub(crate) fn for_checkpoint(
         session: &mut Session,
         open: Arc<MergedTree>,
     ) -> Result<Self, Error> {
-        let mut work = Self::of_living(session)?;
-        // Those of a session that writes each once wait for the devices.
+        let mut job = Self::for_live_session(session)?;
+        // A session that writes each phase once writes it when the devices have finished.
         let is_due = |phase: &ClosedPhase| !phase.is_written && !session.options.flush_phases;
         for (&number, phase) in session.closed.iter().filter(|(_, phase)| is_due(phase)) {
             let mut tree = Arc::clone(&phase.tree);
             device::fold_into(session.slot, number, &mut tree);
-            work.add(session, number, tree, phase.part.clone());
+            job.add(session, number, tree, phase.spool_range.clone());
         }
         if !(session.options.quiet_if_empty && open.is_empty()) {
-            work.add(session, session.phase, open, work.open_part.clone());
-            work.phases.iter_mut().rev().take(1).for_each(|phase| phase.is_open = true);
+            job.add(session, session.phase, open, job.open_range.clone());
+            job.phases.iter_mut().rev().take(1).for_each(|phase| phase.is_open = true);
         }
-        work.playback = session.playback.take();
-        Ok(work)
+        job.playback = session.playback.take();
+        Ok(job)
     }
 
-    /// The closed phases of a session that is over, and that nobody else has.
-    pub(crate) fn of_ended(session: &mut Session, format: Format) -> Self {
-        let mut work = Self::of(session, format, session.recorded.clone(), true);
-        work.playback = session.playback.take();
+    /// Creates a job for the closed phases of a session that is over and has no other users.
+    pub(crate) fn for_ended_session(session: &mut Session, format: Format) -> Self {
+        let mut job = Self::new(session, format, session.spool.clone(), true);
+        job.playback = session.playback.take();
         for (&number, phase) in &session.closed {
             let is_quiet = session.options.quiet_if_empty && phase.tree.is_empty();
             if !is_quiet {
-                work.add(session, number, Arc::clone(&phase.tree), phase.part.clone());
+                job.add(session, number, Arc::clone(&phase.tree), phase.spool_range.clone());
             }
         }
-        work
+        job
     }
 
-    fn of_living(session: &Session) -> Result<Self, Error> {
-        let recorded = if session.is_trace() { trace::recorded(session)? } else { None };
-        let (recorded, open_start) = recorded.unzip();
-        let mut work = Self::of(session, session.options.format, recorded, false);
-        work.open_part = open_start.unwrap_or(0)..u64::MAX;
-        Ok(work)
+    fn for_live_session(session: &Session) -> Result<Self, Error> {
+        let spool = if session.is_trace() { trace::snapshot(session)? } else { None };
+        let (spool, open_start) = spool.unzip();
+        let mut job = Self::new(session, session.options.format, spool, false);
+        job.open_range = open_start.unwrap_or(0)..u64::MAX;
+        Ok(job)
     }
 
-    fn of(session: &Session, format: Format, recorded: Option<Recorded>, is_last: bool) -> Self {
+    fn new(session: &Session, format: Format, spool: Option<SpoolSnapshot>, is_last: bool) -> Self {
         Self {
             slot: session.slot,
             format,
             meta: account::meta(session, is_last),
             outputs: Arc::clone(&session.outputs),
-            recorded,
+            spool,
             playback: None,
             phases: Vec::new(),
-            open_part: 0..u64::MAX,
+            open_range: 0..u64::MAX,
             is_last,
         }
     }
 
-    fn add(&mut self, session: &Session, number: u32, tree: Arc<MergedTree>, part: Range<u64>) {
-        let base = session.base_of(number);
-        self.phases.push(PhaseFile { number, base, tree, part, is_open: false });
+    fn add(
+        &mut self,
+        session: &Session,
+        number: u32,
+        tree: Arc<MergedTree>,
+        spool_range: Range<u64>,
+    ) {
+        let base = session.phase_base(number);
+        self.phases.push(PhaseFile { number, base, tree, spool_range, is_open: false });
     }
 
-    /// Writes the files. One that fails does not keep the others from being written.
-    pub(crate) fn write(&mut self) -> Written {
+    /// Writes the files. An error does not prevent the other files from being written.
+    pub(crate) fn write(&mut self) -> WriteOutcome {
         if self.is_last {
             lock(&self.outputs).closed = true;
         }
-        let mut written = Written { phases: Vec::new(), paths: Vec::new(), result: Ok(()) };
+        let mut written = WriteOutcome { phases: Vec::new(), paths: Vec::new(), result: Ok(()) };
         for phase in std::mem::take(&mut self.phases) {
             match self.write_phase(&phase) {
                 Ok(path) => {
@@ -149,7 +156,7 @@ impl Work {
                     }
                 }
                 Err(error) => {
-                    // It is not where it should be.
+                    // The playback is at an unknown position.
                     self.playback = None;
                     written.result = written.result.and(Err(error));
                 }
@@ -164,18 +171,18 @@ impl Work {
             return Ok(None);
         }
         let document = Document { tree: &phase.tree, meta: &self.meta };
-        let mut of_open_phase = None;
-        let playback = if phase.is_open { &mut of_open_phase } else { &mut self.playback };
-        let mut contents = match (self.format, &self.recorded) {
+        let mut open_playback = None;
+        let playback = if phase.is_open { &mut open_playback } else { &mut self.playback };
+        let mut contents = match (self.format, &self.spool) {
             (Format::Hatchet, _) => Contents::Hatchet(document),
             (Format::HatchetMsgpack, _) => Contents::HatchetMsgpack(document),
-            (Format::ChromeTrace, Some(recorded)) => {
+            (Format::ChromeTrace, Some(spool)) => {
                 let playback = match playback {
                     Some(playback) => playback,
-                    None => playback.insert(self::playback(self.slot, recorded)?),
+                    None => playback.insert(self::playback(self.slot, spool)?),
                 };
-                let (bytes, extent) = (phase.part.clone(), recorded.extent);
-                Contents::ChromeTrace(TracePart { playback, bytes, extent })
+                let (bytes, extent) = (phase.spool_range.clone(), spool.extent);
+                Contents::ChromeTrace(TraceRange { playback, bytes, extent })
             }
             (Format::ChromeTrace | Format::Run, _) => {
                 return Err(Error::FormatNeedsTrace(self.format));
@@ -188,19 +195,19 @@ impl Work {
     }
 }
 
-/// What a session's Chrome traces are read with.
-pub(crate) fn playback(slot: u32, recorded: &Recorded) -> Result<Playback, Error> {
-    let path = recorded.file.path();
+/// Opens the reader of the spool for a session's Chrome traces.
+pub(crate) fn playback(slot: u32, spool: &SpoolSnapshot) -> Result<Playback, Error> {
+    let path = spool.file.path();
     let failed = |source| Error::Write { action: "read", path: path.to_owned(), source };
-    Playback::new(path, slot, recorded.extent).map_err(failed)
+    Playback::new(path, slot, spool.extent).map_err(failed)
 }
 
-/// Holds the lock over a fork.
-pub(crate) fn hold() -> impl Sized + use<> {
+/// Takes the lock for the duration of a fork.
+pub(crate) fn lock_for_fork() -> impl Sized + use<> {
     lock(&WRITTEN)
 }
 
-/// In the child of a fork, where all files are the parent's.
+/// Clears the list in the child of a fork: all files are the parent's.
 pub(crate) fn begin_child() {
     lock(&WRITTEN).clear();
 }

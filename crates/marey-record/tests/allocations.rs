@@ -1,4 +1,5 @@
-//! The event path allocates nothing once a thread has been where it is: counted by the allocator.
+//! The event path allocates nothing on a path that the thread has taken before, as counted by the
+//! allocator.
 
 #![cfg(not(loom))]
 
@@ -8,18 +9,18 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::mpsc::sync_channel;
 
-/// The system's allocator, which counts what the calling thread asks of it.
+/// The system's allocator with a count of the calling thread's allocations.
 struct Counting;
 
-thread_local!(static ASKED: Cell<u64> = const { Cell::new(0) });
+thread_local!(static ALLOCATIONS: Cell<u64> = const { Cell::new(0) });
 
 fn count() {
-    // A thread that is ending may have none any more.
-    ASKED.try_with(|asked| asked.set(asked.get() + 1)).unwrap_or(());
+    // The thread-local may be destroyed while the thread ends.
+    ALLOCATIONS.try_with(|count| count.set(count.get() + 1)).unwrap_or(());
 }
 
 #[expect(unsafe_code, reason = "an allocator")]
-// SAFETY: all calls go to the system's allocator as they are.
+// SAFETY: all calls are forwarded to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -42,11 +43,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// How often this thread asks for memory in `run`.
+/// Returns the number of allocations of this thread in `run`.
 fn allocations(run: impl FnOnce()) -> u64 {
-    let before = ASKED.get();
+    let before = ALLOCATIONS.get();
     run();
-    ASKED.get() - before
+    ALLOCATIONS.get() - before
 }
 
 fn scope(name: u32, inside: impl FnOnce()) {
@@ -60,9 +61,9 @@ fn launch(call: u32) {
     api::launch_exit(1, true);
 }
 
-/// Main's steps, each with a backward on a thread of PyTorch's engine that launches.
+/// Steps of the main thread, each with launches on an autograd thread of PyTorch.
 #[test]
-fn launches_of_backward_allocate_nothing_once_the_path_is_known() {
+fn launches_during_backward_allocate_nothing_on_known_paths() {
     const STEPS: usize = 20;
     let folder = tempfile::TempDir::new().unwrap();
     let name = folder.path().join("profile");
@@ -84,7 +85,8 @@ fn launches_of_backward_allocate_nothing_once_the_path_is_known() {
                     counts.push(finished.recv().unwrap());
                 });
             });
-            // The same from elsewhere: the engine's thread stands at other places in turn.
+            // The same below another scope, so that the engine's thread alternates between two
+            // paths.
             go.send(()).unwrap();
             counts.push(finished.recv().unwrap());
         });
@@ -92,6 +94,6 @@ fn launches_of_backward_allocate_nothing_once_the_path_is_known() {
     drop(go);
     engine.unwrap().join().unwrap();
     api::discard(session).unwrap();
-    assert!(counts[0] > 0, "nothing was counted");
+    assert!(counts[0] > 0, "the allocator counts nothing");
     assert_eq!(counts[4..], [0; 2 * STEPS - 4]);
 }

@@ -1,9 +1,9 @@
-//! Every interleaving, and every reordering that C11 allows, of what threads do to each other's
-//! trees without a lock: `RUSTFLAGS="--cfg loom" cargo test -p marey-record --release --test loom`.
+//! Model checking of the lock-free code over all interleavings and all reorderings that C11 allows:
+//! `RUSTFLAGS="--cfg loom" cargo test -p marey-record --release --test loom`.
 //!
-//! The owner of the words runs on the model's first thread. It reads its own words before it writes them,
-//! and loom would not see that another thread's earlier read races with that write: what starts second
-//! must be the reader.
+//! The owner of the words runs on the model's first thread and the reader on the second. The owner
+//! reads its own words before it writes them, and loom would not detect that an earlier read on
+//! another thread races with that write.
 
 #![cfg(loom)]
 
@@ -17,13 +17,13 @@ use marey_record::sync::heavy_fence;
 
 /// Two words that change together, inside an event.
 #[derive(Default)]
-struct Pair {
+struct WordPair {
     seq: Seq,
     first: AtomicU64,
     second: AtomicU64,
 }
 
-impl Pair {
+impl WordPair {
     fn set(&self, value: u64) {
         assert!(self.seq.begin());
         self.first.store(value, Ordering::Relaxed);
@@ -37,9 +37,9 @@ impl Pair {
 }
 
 #[test]
-fn a_reader_never_sees_half_an_event() {
+fn a_reader_never_sees_a_part_of_an_event() {
     loom::model(|| {
-        let pair = Arc::new(Pair::default());
+        let pair = Arc::new(WordPair::default());
         let reader = {
             let pair = Arc::clone(&pair);
             thread::spawn(move || {
@@ -67,13 +67,13 @@ fn an_event_inside_an_event_is_refused() {
     });
 }
 
-/// Lets the owner go on with its event.
-fn rest() -> bool {
+/// Lets the owner continue its event.
+fn pause() -> bool {
     thread::yield_now();
     true
 }
 
-/// A mask that events obey, and what they write.
+/// A mask that events read, and the word that they write if the mask is set.
 struct Masked {
     seq: Seq,
     mask: AtomicU64,
@@ -85,7 +85,7 @@ impl Masked {
         Arc::new(Self { seq: Seq::default(), mask: AtomicU64::new(1), written: AtomicU64::new(0) })
     }
 
-    /// As the owner of a thread does.
+    /// One event of the owner.
     fn event(&self) {
         assert!(self.seq.begin());
         if self.mask.load(Ordering::Relaxed) != 0 {
@@ -96,7 +96,7 @@ impl Masked {
 }
 
 #[test]
-fn after_a_session_was_stopped_no_event_writes_to_it() {
+fn no_event_writes_to_a_session_after_it_was_stopped() {
     loom::model(|| {
         let shared = Masked::new();
         let ender = {
@@ -104,7 +104,7 @@ fn after_a_session_was_stopped_no_event_writes_to_it() {
             thread::spawn(move || {
                 shared.mask.store(0, Ordering::SeqCst);
                 heavy_fence();
-                assert!(shared.seq.wait_outside_event(rest).is_ok());
+                assert!(shared.seq.wait_outside_event(pause).is_ok());
                 shared.written.load(Ordering::Relaxed)
             })
         };
@@ -116,7 +116,7 @@ fn after_a_session_was_stopped_no_event_writes_to_it() {
 }
 
 #[test]
-fn a_column_that_was_taken_away_is_written_to_no_more() {
+fn a_taken_column_is_not_written() {
     loom::model(|| {
         // 0: no column; else the number of one of the two below.
         let column = Arc::new(AtomicU32::new(1));
@@ -128,7 +128,7 @@ fn a_column_that_was_taken_away_is_written_to_no_more() {
             thread::spawn(move || {
                 assert_eq!(column.swap(0, Ordering::AcqRel), 1);
                 heavy_fence();
-                assert!(seq.wait_outside_event(rest).is_ok());
+                assert!(seq.wait_outside_event(pause).is_ok());
                 columns[0].load(Ordering::Relaxed)
             })
         };
@@ -144,15 +144,15 @@ fn a_column_that_was_taken_away_is_written_to_no_more() {
             seq.end();
         }
         let taken = taker.join().unwrap();
-        assert_eq!(columns[0].load(Ordering::Relaxed), taken, "it could have been freed");
-        assert_eq!(taken + columns[1].load(Ordering::Relaxed), 2, "no entry is lost");
+        assert_eq!(columns[0].load(Ordering::Relaxed), taken, "the freed column was written");
+        assert_eq!(taken + columns[1].load(Ordering::Relaxed), 2, "an entry was lost");
     });
 }
 
 #[test]
-fn a_column_that_was_noted_is_written_to_no_more_once_it_was_taken_away() {
+fn a_cached_column_is_not_written_after_it_was_taken() {
     loom::model(|| {
-        // As above; and the version of what the owner has noted.
+        // As above, with the version of the owner's cache.
         let column = Arc::new(AtomicU32::new(1));
         let version = Arc::new(AtomicU64::new(1));
         let seq = Arc::new(Seq::default());
@@ -164,16 +164,16 @@ fn a_column_that_was_noted_is_written_to_no_more_once_it_was_taken_away() {
                 assert_eq!(column.swap(0, Ordering::AcqRel), 1);
                 version.fetch_add(1, Ordering::SeqCst);
                 heavy_fence();
-                assert!(seq.wait_outside_event(rest).is_ok());
+                assert!(seq.wait_outside_event(pause).is_ok());
                 columns[0].load(Ordering::Relaxed)
             })
         };
-        let mut noted = (1, 1);
+        let mut cached = (1, 1);
         for _ in 0..2 {
             assert!(seq.begin());
             let now = version.load(Ordering::Acquire);
-            if noted.0 != now {
-                // The event was not usual after all, and begins again.
+            if cached.0 != now {
+                // The event needs the slow path, and begins again.
                 seq.cancel();
                 assert!(seq.begin());
                 let now = version.load(Ordering::Acquire);
@@ -182,22 +182,22 @@ fn a_column_that_was_noted_is_written_to_no_more_once_it_was_taken_away() {
                     number = 2;
                     column.store(number, Ordering::Release);
                 }
-                noted = (now, number);
+                cached = (now, number);
             }
-            let entries = &columns[noted.1 as usize - 1];
+            let entries = &columns[cached.1 as usize - 1];
             entries.store(entries.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             seq.end();
         }
         let taken = taker.join().unwrap();
-        assert_eq!(columns[0].load(Ordering::Relaxed), taken, "it could have been freed");
-        assert_eq!(taken + columns[1].load(Ordering::Relaxed), 2, "no entry is lost");
+        assert_eq!(columns[0].load(Ordering::Relaxed), taken, "the freed column was written");
+        assert_eq!(taken + columns[1].load(Ordering::Relaxed), 2, "an entry was lost");
     });
 }
 
 #[test]
-fn an_event_that_was_called_off_hides_no_half_of_the_next() {
+fn a_cancelled_event_does_not_hide_a_part_of_the_next() {
     loom::model(|| {
-        let pair = Arc::new(Pair::default());
+        let pair = Arc::new(WordPair::default());
         let reader = {
             let pair = Arc::clone(&pair);
             thread::spawn(move || {
@@ -216,8 +216,8 @@ fn an_event_that_was_called_off_hides_no_half_of_the_next() {
 }
 
 #[test]
-fn an_element_that_is_counted_is_there_and_whole() {
-    /// Of the second chunk, so that a chunk is made while the other thread looks.
+fn a_counted_element_is_allocated_and_complete() {
+    /// In the second chunk, so that a chunk is allocated while the other thread reads.
     const INDEX: u32 = 2;
     loom::model(|| {
         let arena = Arc::new(Arena::<AtomicU64, 1>::default());
@@ -232,7 +232,7 @@ fn an_element_that_is_counted_is_there_and_whole() {
         if len.load(Ordering::Acquire) > INDEX {
             assert_eq!(arena.get(INDEX).unwrap().load(Ordering::Relaxed), 7);
         } else if let Some(element) = arena.get(INDEX) {
-            // Made, not counted yet: it may be read, and holds nothing or the value.
+            // Allocated but not counted yet: it may be read, and contains zero or the value.
             assert!(matches!(element.load(Ordering::Relaxed), 0 | 7));
         }
         owner.join().unwrap();
@@ -240,10 +240,10 @@ fn an_element_that_is_counted_is_there_and_whole() {
 }
 
 #[test]
-fn a_ring_hands_over_every_record_that_it_took_whole_and_in_order() {
+fn accepted_records_are_drained_complete_and_in_order() {
     const RECORDS: u64 = 3;
     loom::model(|| {
-        // Two records fit: the owner meets a full ring, and room that is made meanwhile.
+        // The capacity is two: the owner meets a full ring, and space that is freed in between.
         let ring = Arc::new(Ring::new(2));
         let drain = {
             let ring = Arc::clone(&ring);
@@ -253,7 +253,7 @@ fn a_ring_hands_over_every_record_that_it_took_whole_and_in_order() {
         let mut taken = drain.join().unwrap();
         taken.extend(take(&ring));
         assert_eq!(taken.len(), accepted);
-        // Nothing was written to the ring before: a record of zeros is none.
+        // The ring is initially zero, so a record of zeros was never written.
         assert!(taken.iter().all(|record| record[0] > 0 && *record == [record[0]; 4]));
         assert!(taken.is_sorted_by(|a, b| a[0] < b[0]));
         assert!(ring.is_empty());
@@ -267,7 +267,7 @@ fn take(ring: &Ring) -> Vec<Record> {
 }
 
 #[test]
-fn records_that_go_in_together_come_out_together() {
+fn records_pushed_together_are_drained_together() {
     loom::model(|| {
         let ring = Arc::new(Ring::new(4));
         let drain = {

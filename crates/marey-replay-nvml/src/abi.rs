@@ -1,30 +1,31 @@
-//! The functions of NVML that are asked, with what they take.
+//! The functions of NVML that marey calls.
 
-#![expect(unsafe_code, reason = "the functions are for C")]
+#![expect(unsafe_code, reason = "C interface")]
 
 use crate::script::{self, INVALID_ARGUMENT, NOT_SUPPORTED, SUCCESS, VERSION_MISMATCH};
 use std::ffi::{CStr, c_char, c_void};
 
-/// A device: its number and one, so that none is null. A part of a device has a bit beside that.
+/// A device handle: the device number plus one, so that it is never null. MIG instances have an
+/// additional bit.
 type Device = *mut c_void;
 
-/// The bit of parts of devices, one of each, which answer no question.
-const PART: usize = 1 << 16;
+/// Bit of MIG instances, one per device, which reject all queries.
+const MIG_BIT: usize = 1 << 16;
 
 fn number(device: Device) -> u32 {
     (device.addr() as u32).wrapping_sub(1)
 }
 
-/// Returns the UUID of a device without its prefix: `GPU-`, or `MIG-` of a part.
+/// Returns the UUID without its prefix: `GPU-`, or `MIG-` for a MIG instance.
 fn uuid(number: u32) -> String {
     format!("00000000-0000-0000-0000-{number:012}")
 }
 
-/// Writes an answer, and gives its code.
-fn give<T>(out: *mut T, answer: Result<T, u32>) -> u32 {
-    match answer {
+/// Writes a result and returns its code.
+fn write_result<T>(out: *mut T, result: Result<T, u32>) -> u32 {
+    match result {
         Ok(value) => {
-            // SAFETY: who calls NVML gives room for the answer.
+            // SAFETY: NVML's caller provides a writable address.
             unsafe { out.write(value) };
             SUCCESS
         }
@@ -32,12 +33,12 @@ fn give<T>(out: *mut T, answer: Result<T, u32>) -> u32 {
     }
 }
 
-fn give_text(out: *mut c_char, room: u32, text: &str) -> u32 {
+fn write_text(out: *mut c_char, capacity: u32, text: &str) -> u32 {
     const INSUFFICIENT_SIZE: u32 = 7;
-    if text.len() >= room as usize {
+    if text.len() >= capacity as usize {
         return INSUFFICIENT_SIZE;
     }
-    // SAFETY: the caller's room is as long as it says, and the text and its zero fit.
+    // SAFETY: the caller's buffer has the given size, and the text fits with its NUL.
     unsafe {
         out.copy_from_nonoverlapping(text.as_ptr().cast(), text.len());
         out.add(text.len()).write(0);
@@ -46,38 +47,38 @@ fn give_text(out: *mut c_char, room: u32, text: &str) -> u32 {
 }
 
 fn int(device: Device, field: &str) -> Result<u32, u32> {
-    script::ask(number(device), field).map(|value| value as u32)
+    script::query(number(device), field).map(|value| value as u32)
 }
 
 fn long(device: Device, field: &str) -> Result<u64, u32> {
-    script::ask(number(device), field).map(|value| value as u64)
+    script::query(number(device), field).map(|value| value as u64)
 }
 
-// The library.
+// Library functions.
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlInit_v2() -> u32 {
-    script::begin()
+    script::initialize()
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlShutdown() -> u32 {
-    script::end()
+    script::shutdown()
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn nvmlSystemGetDriverVersion(out: *mut c_char, room: u32) -> u32 {
-    give_text(out, room, "550.1.2")
+extern "C" fn nvmlSystemGetDriverVersion(out: *mut c_char, capacity: u32) -> u32 {
+    write_text(out, capacity, "550.1.2")
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn nvmlSystemGetNVMLVersion(out: *mut c_char, room: u32) -> u32 {
-    give_text(out, room, "12.550.1.2")
+extern "C" fn nvmlSystemGetNVMLVersion(out: *mut c_char, capacity: u32) -> u32 {
+    write_text(out, capacity, "12.550.1.2")
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetCount_v2(out: *mut u32) -> u32 {
-    give(out, script::device_count())
+    write_result(out, script::device_count())
 }
 
 #[unsafe(no_mangle)]
@@ -85,43 +86,43 @@ extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: u32, out: *mut Device) -> u32
     let device = std::ptr::without_provenance_mut(index as usize + 1);
     let found = script::device_count()
         .and_then(|count| if index < count { Ok(device) } else { Err(INVALID_ARGUMENT) });
-    give(out, found)
+    write_result(out, found)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetName(device: Device, out: *mut c_char, room: u32) -> u32 {
-    match script::ask(number(device), "name") {
-        Ok(model) => give_text(out, room, &format!("Replay {model}")),
+extern "C" fn nvmlDeviceGetName(device: Device, out: *mut c_char, capacity: u32) -> u32 {
+    match script::query(number(device), "name") {
+        Ok(model) => write_text(out, capacity, &format!("Replay {model}")),
         Err(code) => code,
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetUUID(device: Device, out: *mut c_char, room: u32) -> u32 {
-    give_text(out, room, &format!("GPU-{}", uuid(number(device))))
+extern "C" fn nvmlDeviceGetUUID(device: Device, out: *mut c_char, capacity: u32) -> u32 {
+    write_text(out, capacity, &format!("GPU-{}", uuid(number(device))))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetHandleByUUID(name: *const c_char, out: *mut Device) -> u32 {
     const NOT_FOUND: u32 = 6;
-    // SAFETY: the caller shows a text that ends with a zero.
+    // SAFETY: the caller passes a NUL-terminated string.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     let (kind, wanted) = name.split_once('-').unwrap_or_default();
-    let part = if kind == "MIG" { PART } else { 0 };
+    let part = if kind == "MIG" { MIG_BIT } else { 0 };
     let found = script::device_count().and_then(|count| {
         let index = (0..count).find(|&index| uuid(index) == wanted).ok_or(NOT_FOUND)?;
         Ok(std::ptr::without_provenance_mut((index as usize + 1) | part))
     });
-    give(out, found)
+    write_result(out, found)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part: Device, out: *mut Device) -> u32 {
-    let whole = std::ptr::without_provenance_mut(part.addr() & !PART);
-    give(out, if whole == part { Err(INVALID_ARGUMENT) } else { Ok(whole) })
+    let whole = std::ptr::without_provenance_mut(part.addr() & !MIG_BIT);
+    write_result(out, if whole == part { Err(INVALID_ARGUMENT) } else { Ok(whole) })
 }
 
-// What a device says.
+// Device queries.
 
 #[repr(C)]
 struct Utilization {
@@ -135,7 +136,7 @@ extern "C" fn nvmlDeviceGetUtilizationRates(device: Device, out: *mut Utilizatio
         let gpu = int(device, "utilization")?;
         Ok(Utilization { gpu, memory: int(device, "memory_utilization")? })
     };
-    give(out, rates())
+    write_result(out, rates())
 }
 
 #[repr(C)]
@@ -150,7 +151,7 @@ struct Memory {
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: Device, out: *mut Memory) -> u32 {
     let expected = size_of::<Memory>() as u32 | 2 << 24;
-    // SAFETY: the caller has set the version.
+    // SAFETY: the caller has set the version field.
     let version = unsafe { (*out).version };
     if version != expected {
         return VERSION_MISMATCH;
@@ -160,14 +161,14 @@ extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: Device, out: *mut Memory) -> u3
         let free = long(device, "memory_free")?;
         Ok(Memory { version, total, reserved: total.saturating_sub(used + free), free, used })
     };
-    give(out, memory())
+    write_result(out, memory())
 }
 
 macro_rules! numbers {
     ($($function:ident($field:literal) -> $type:ty = $ask:ident;)+) => {$(
         #[unsafe(no_mangle)]
         extern "C" fn $function(device: Device, out: *mut $type) -> u32 {
-            give(out, $ask(device, $field))
+            write_result(out, $ask(device, $field))
         }
     )+};
 }
@@ -186,7 +187,7 @@ extern "C" fn nvmlDeviceGetTemperature(device: Device, sensor: u32, out: *mut u3
     if sensor != 0 {
         return INVALID_ARGUMENT;
     }
-    give(out, int(device, "temperature"))
+    write_result(out, int(device, "temperature"))
 }
 
 #[unsafe(no_mangle)]
@@ -196,7 +197,7 @@ extern "C" fn nvmlDeviceGetClockInfo(device: Device, clock: u32, out: *mut u32) 
         2 => "memory_clock",
         _ => return INVALID_ARGUMENT,
     };
-    give(out, int(device, field))
+    write_result(out, int(device, field))
 }
 
 #[unsafe(no_mangle)]
@@ -211,17 +212,17 @@ extern "C" fn nvmlDeviceGetTotalEccErrors(
         (1, 0) => "ecc_uncorrected",
         _ => return INVALID_ARGUMENT,
     };
-    give(out, long(device, field))
+    write_result(out, long(device, field))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetPcieThroughput(device: Device, way: u32, out: *mut u32) -> u32 {
-    let field = match way {
+extern "C" fn nvmlDeviceGetPcieThroughput(device: Device, direction: u32, out: *mut u32) -> u32 {
+    let field = match direction {
         0 => "pcie_tx",
         1 => "pcie_rx",
         _ => return INVALID_ARGUMENT,
     };
-    give(out, int(device, field))
+    write_result(out, int(device, field))
 }
 
 #[repr(C)]
@@ -235,26 +236,26 @@ struct FieldValue {
     value: u64,
 }
 
-/// The numbers that nvml-wrapper and NVML have for what links have sent and received.
+/// Ids of the `NVLink` throughput fields.
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetFieldValues(device: Device, count: i32, values: *mut FieldValue) -> u32 {
     const ALL_LINKS: u32 = u32::MAX;
     const UNSIGNED_LONG_LONG: u32 = 3;
     let Ok(count) = usize::try_from(count) else { return INVALID_ARGUMENT };
-    // SAFETY: the caller's array is as long as it says.
+    // SAFETY: the caller passes an array of this length.
     for value in unsafe { std::slice::from_raw_parts_mut(values, count) } {
-        let answer = match (value.field, value.scope) {
+        let result = match (value.field, value.scope) {
             (138, ALL_LINKS) => long(device, "nvlink_tx"),
             (139, ALL_LINKS) => long(device, "nvlink_rx"),
             _ => Err(NOT_SUPPORTED),
         };
-        value.code = answer.err().unwrap_or(SUCCESS);
-        (value.value_type, value.value) = (UNSIGNED_LONG_LONG, answer.unwrap_or(0));
+        value.code = result.err().unwrap_or(SUCCESS);
+        (value.value_type, value.value) = (UNSIGNED_LONG_LONG, result.unwrap_or(0));
     }
     SUCCESS
 }
 
-// GPM.
+// GPM functions.
 
 #[repr(C)]
 struct GpmSupport {
@@ -262,7 +263,7 @@ struct GpmSupport {
     is_supported: u32,
 }
 
-/// A sample: the device that it is of, and its place in the order of samples.
+/// A sample: its device, and a sequence number.
 #[derive(Debug, Default)]
 struct GpmSample {
     taken: Option<(u32, u64)>,
@@ -288,36 +289,36 @@ struct GpmRequest {
 #[unsafe(no_mangle)]
 extern "C" fn nvmlGpmQueryDeviceSupport(device: Device, out: *mut GpmSupport) -> u32 {
     let is_supported = u32::from(script::has(number(device), "gpm"));
-    give(out, Ok(GpmSupport { version: 1, is_supported }))
+    write_result(out, Ok(GpmSupport { version: 1, is_supported }))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlGpmSampleAlloc(out: *mut *mut GpmSample) -> u32 {
-    give(out, Ok(Box::into_raw(Box::default())))
+    write_result(out, Ok(Box::into_raw(Box::default())))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlGpmSampleFree(sample: *mut GpmSample) -> u32 {
-    // SAFETY: `nvmlGpmSampleAlloc` has made it, and nobody frees a sample twice.
+    // SAFETY: `nvmlGpmSampleAlloc` allocated it, and samples are freed once.
     drop(unsafe { Box::from_raw(sample) });
     SUCCESS
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlGpmSampleGet(device: Device, sample: *mut GpmSample) -> u32 {
-    match script::ask(number(device), "gpm") {
+    match script::query(number(device), "gpm") {
         Ok(_) => {
-            let order = script::order();
-            give(sample, Ok(GpmSample { taken: Some((number(device), order)) }))
+            let order = script::next_sequence_number();
+            write_result(sample, Ok(GpmSample { taken: Some((number(device), order)) }))
         }
         Err(code) => code,
     }
 }
 
-/// The second sample must be the later one, of the same device.
+/// Fails unless the second sample is a later one of the same device.
 #[unsafe(no_mangle)]
 extern "C" fn nvmlGpmMetricsGet(request: *mut GpmRequest) -> u32 {
-    // SAFETY: the caller has filled it in, with as many metrics behind it as it says.
+    // SAFETY: the caller has initialised the request, followed by this number of metrics.
     let (version, first, second, metrics) = unsafe {
         let metrics = (&raw mut (*request).metrics).cast::<GpmMetric>();
         let metrics = std::slice::from_raw_parts_mut(metrics, (*request).count as usize);
@@ -330,9 +331,9 @@ extern "C" fn nvmlGpmMetricsGet(request: *mut GpmRequest) -> u32 {
         return INVALID_ARGUMENT;
     }
     for metric in metrics {
-        let answer = script::ask(device, &format!("gpm:{}", metric.id));
-        metric.code = answer.err().unwrap_or(SUCCESS);
-        metric.value = answer.unwrap_or(0.0);
+        let result = script::query(device, &format!("gpm:{}", metric.id));
+        metric.code = result.err().unwrap_or(SUCCESS);
+        metric.value = result.unwrap_or(0.0);
         metric.names = [c"".as_ptr(); 3];
     }
     SUCCESS

@@ -1,6 +1,6 @@
-//! What the devices say, set by tests from C.
+//! Values of the devices, set by tests through C functions.
 
-#![expect(unsafe_code, reason = "the functions are for C")]
+#![expect(unsafe_code, reason = "C interface")]
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The code of success.
+/// Success.
 pub const SUCCESS: u32 = 0;
-/// NVML has not begun.
+/// NVML is not initialised.
 pub const UNINITIALIZED: u32 = 1;
-/// An argument makes no sense.
+/// Invalid argument.
 pub const INVALID_ARGUMENT: u32 = 2;
-/// The device does not have the field.
+/// The device does not support the field.
 pub const NOT_SUPPORTED: u32 = 3;
-/// A structure is of another version.
+/// A structure has another version.
 pub const VERSION_MISMATCH: u32 = 25;
 
 /// A field of a device.
@@ -27,7 +27,7 @@ struct Field {
     calls: u64,
 }
 
-/// Everything that was set, and how often it was asked for.
+/// All fields, with their values and query counts.
 #[derive(Debug, Default)]
 struct Script {
     begun: u64,
@@ -35,20 +35,20 @@ struct Script {
 }
 
 static SCRIPT: LazyLock<Mutex<Script>> = LazyLock::new(Mutex::default);
-static ASKED: Condvar = Condvar::new();
+static QUERIED: Condvar = Condvar::new();
 
 fn script() -> MutexGuard<'static, Script> {
     SCRIPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The number in an environment variable.
+/// Returns the number in an environment variable.
 #[expect(clippy::disallowed_methods, reason = "the double is made for tests")]
 fn env(name: &str) -> Option<u32> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// NVML begins, or not.
-pub(crate) fn begin() -> u32 {
+/// Initialises NVML. Returns the code.
+pub(crate) fn initialize() -> u32 {
     let code = env("REPLAY_NVML_INIT").unwrap_or(SUCCESS);
     if code == SUCCESS {
         script().begun += 1;
@@ -56,8 +56,8 @@ pub(crate) fn begin() -> u32 {
     code
 }
 
-/// NVML is let go once.
-pub(crate) fn end() -> u32 {
+/// Shuts NVML down once. Returns the code.
+pub(crate) fn shutdown() -> u32 {
     let mut script = script();
     if script.begun == 0 {
         return UNINITIALIZED;
@@ -66,7 +66,7 @@ pub(crate) fn end() -> u32 {
     SUCCESS
 }
 
-/// How many devices there are.
+/// Returns the number of devices.
 pub(crate) fn device_count() -> Result<u32, u32> {
     if script().begun == 0 {
         return Err(UNINITIALIZED);
@@ -74,8 +74,8 @@ pub(crate) fn device_count() -> Result<u32, u32> {
     Ok(env("REPLAY_NVML_DEVICES").unwrap_or(0))
 }
 
-/// What a device says of a field; a field called `lost` fails every question.
-pub(crate) fn ask(device: u32, name: &str) -> Result<f64, u32> {
+/// Queries a field. If the field `lost` is set, every query fails.
+pub(crate) fn query(device: u32, name: &str) -> Result<f64, u32> {
     if device >= device_count()? {
         return Err(INVALID_ARGUMENT);
     }
@@ -89,29 +89,29 @@ pub(crate) fn ask(device: u32, name: &str) -> Result<f64, u32> {
         (SUCCESS, code, _) | (code, ..) => Err(code),
     };
     drop(script);
-    ASKED.notify_all();
+    QUERIED.notify_all();
     answer
 }
 
-/// A number that grows.
-pub(crate) fn order() -> u64 {
-    static ORDER: AtomicU64 = AtomicU64::new(0);
-    ORDER.fetch_add(1, Ordering::SeqCst)
+/// Returns an increasing number.
+pub(crate) fn next_sequence_number() -> u64 {
+    static SEQUENCE_NUMBER: AtomicU64 = AtomicU64::new(0);
+    SEQUENCE_NUMBER.fetch_add(1, Ordering::SeqCst)
 }
 
-/// Whether a device has a field.
+/// Whether a device supports a field.
 pub(crate) fn has(device: u32, name: &str) -> bool {
     let script = script();
     script.fields.get(&(device, name.to_owned())).is_some_and(|field| field.value.is_some())
 }
 
-/// The name of a field, as tests give it.
+/// Converts the name of a field.
 fn name(text: *const c_char) -> String {
-    // SAFETY: tests give a text that ends in a zero.
+    // SAFETY: tests pass a NUL-terminated string.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Has a device say a value.
+/// Sets the value of a field.
 #[unsafe(no_mangle)]
 extern "C" fn replay_nvml_set(device: u32, field: *const c_char, value: f64) {
     let mut script = script();
@@ -119,25 +119,25 @@ extern "C" fn replay_nvml_set(device: u32, field: *const c_char, value: f64) {
     (field.value, field.code) = (Some(value), SUCCESS);
 }
 
-/// Has a question fail with a code; one about the field `lost` fails them all.
+/// Makes queries of a field fail with a code; the field `lost` makes all queries fail.
 #[unsafe(no_mangle)]
 extern "C" fn replay_nvml_fail(device: u32, field: *const c_char, code: u32) {
     script().fields.entry((device, name(field))).or_default().code = code;
 }
 
-/// How often a field was asked for.
+/// Returns the number of queries of a field.
 #[unsafe(no_mangle)]
 extern "C" fn replay_nvml_calls(device: u32, field: *const c_char) -> u64 {
     script().fields.get(&(device, name(field))).map_or(0, |field| field.calls)
 }
 
-/// Waits until a field has been asked for so often; whether that came to be within a minute.
+/// Waits until a field was queried `calls` times. Returns false after a minute.
 #[unsafe(no_mangle)]
 extern "C" fn replay_nvml_wait(device: u32, field: *const c_char, calls: u64) -> bool {
-    const PATIENCE: Duration = Duration::from_mins(1);
+    const TIMEOUT: Duration = Duration::from_mins(1);
     let key = (device, name(field));
     let too_few =
         |script: &mut Script| script.fields.get(&key).is_none_or(|field| field.calls < calls);
-    let waited = ASKED.wait_timeout_while(script(), PATIENCE, too_few);
+    let waited = QUERIED.wait_timeout_while(script(), TIMEOUT, too_few);
     !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
 }

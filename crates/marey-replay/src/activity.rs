@@ -1,26 +1,26 @@
-//! The kinds of records that profilers want.
+//! Enabled activity kinds, per client.
 
-use crate::callback::MOST;
+use crate::callback::MAX_SUBSCRIBERS;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Those who get records: the process, for whom the calls without a subscriber are made, and each
-/// subscriber beside others.
-pub(crate) const CLIENTS: usize = 1 + MOST;
+/// Number of clients: the process, for functions without a subscriber argument, and each subscriber
+/// in shared mode.
+pub(crate) const CLIENTS: usize = 1 + MAX_SUBSCRIBERS;
 
-/// The process.
+/// Client index of the process.
 pub(crate) const PROCESS: usize = 0;
 
-/// The client that a subscriber is.
+/// Returns the client index of a subscriber.
 pub(crate) const fn client_of(subscriber: usize) -> usize {
     1 + subscriber
 }
 
 static ENABLED: [AtomicU64; CLIENTS] = [const { AtomicU64::new(0) }; CLIENTS];
 
-/// What any client wants.
+/// Union of the kinds of all clients.
 static ANY: AtomicU64 = AtomicU64::new(0);
 
-/// Some clients, a bit each.
+/// A set of clients, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clients(pub u8);
 
@@ -29,7 +29,7 @@ impl Clients {
         self.0 == 0
     }
 
-    /// This one, if it is among them.
+    /// Returns the set with only this client, if it is a member.
     pub(crate) const fn only(self, client: usize) -> Self {
         Self(self.0 & 1 << client)
     }
@@ -39,7 +39,7 @@ impl Clients {
     }
 }
 
-/// Whether the kind is one that libcupti knows, and from now on recorded or not.
+/// Enables or disables a kind. Returns whether the kind exists.
 pub(crate) fn enable(client: usize, kind: u32, is_enabled: bool) -> bool {
     if !(1..64).contains(&kind) {
         return false;
@@ -50,27 +50,27 @@ pub(crate) fn enable(client: usize, kind: u32, is_enabled: bool) -> bool {
     } else {
         ENABLED[client].fetch_and(!bit, Ordering::Release);
     }
-    sum_up();
+    update_any();
     true
 }
 
-/// Stops recording for a client.
+/// Disables all kinds of a client.
 pub(crate) fn disable(client: usize) {
     ENABLED[client].store(0, Ordering::Release);
-    sum_up();
+    update_any();
 }
 
-/// Stops recording.
+/// Disables all kinds of all clients.
 pub(crate) fn disable_all() {
     (0..CLIENTS).for_each(disable);
 }
 
-fn sum_up() {
+fn update_any() {
     let any = ENABLED.iter().fold(0, |any, kinds| any | kinds.load(Ordering::Acquire));
     ANY.store(any, Ordering::Release);
 }
 
-/// Whether a client wants any kind.
+/// Whether a client has enabled any kind.
 pub(crate) fn is_recording(client: usize) -> bool {
     ENABLED[client].load(Ordering::Acquire) != 0
 }
@@ -86,11 +86,11 @@ pub(crate) fn is_any_enabled(kinds: &[u32]) -> bool {
     ANY.load(Ordering::Acquire) & wanted != 0
 }
 
-/// Who wants a kind.
+/// Returns the clients that have enabled a kind.
 #[inline]
-pub(crate) fn wanting(kind: u32) -> Clients {
+pub(crate) fn enabled_clients(kind: u32) -> Clients {
     let clients = ENABLED.iter().enumerate();
-    Clients(clients.fold(0, |wanting, (client, kinds)| {
-        wanting | ((kinds.load(Ordering::Acquire) >> kind & 1) as u8) << client
+    Clients(clients.fold(0, |enabled_clients, (client, kinds)| {
+        enabled_clients | ((kinds.load(Ordering::Acquire) >> kind & 1) as u8) << client
     }))
 }

@@ -1,6 +1,6 @@
-//! A call of the driver's or the runtime's as the profiler sees it: told before, told after, recorded.
+//! A driver or runtime call as CUPTI presents it: callbacks at entry and exit, and an API record.
 
-use crate::callback::{CallData, MOST, domain, tell_each};
+use crate::callback::{CallData, MAX_SUBSCRIBERS, domain, notify_each};
 use crate::context::Context;
 use crate::ffi::Handle;
 use crate::record::{ApiRecord, ExternalRecord, kind};
@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-/// A function that programs call: its callback id and name, in the driver and, where it has one that does
-/// the same, in the runtime.
+/// A CUDA function: callback id and name in the driver API, and of the equivalent runtime function,
+/// if any.
 pub(crate) struct Api {
     pub driver: (u32, &'static CStr),
     pub runtime: Option<(u32, &'static CStr)>,
@@ -55,7 +55,7 @@ apis! {
     LAUNCH_GRAPH = 514 c"cuGraphLaunch", 311 c"cudaGraphLaunch_v10000";
 }
 
-/// The correlation id of the first call.
+/// Correlation id of the first call.
 static FIRST_CORRELATION: AtomicU32 = AtomicU32::new(1);
 static IS_RUNTIME_CALLED: AtomicBool = AtomicBool::new(false);
 
@@ -64,12 +64,12 @@ pub(crate) fn set(is_runtime_called: bool) {
     set_next_correlation(1);
 }
 
-/// Makes this the correlation id of the next call.
+/// Sets the correlation id of the next call.
 pub(crate) fn set_next_correlation(correlation: u32) {
     FIRST_CORRELATION.store(correlation.wrapping_sub(clock::calls() as u32), Relaxed);
 }
 
-/// The correlation id of the next call.
+/// Returns the correlation id of the next call.
 pub(crate) fn next_correlation() -> u32 {
     correlation_of(clock::calls())
 }
@@ -79,27 +79,27 @@ fn correlation_of(call: u64) -> u32 {
     FIRST_CORRELATION.load(Relaxed).wrapping_add(call as u32)
 }
 
-/// Whether scripts call the runtime.
+/// Whether scripted calls go through the runtime.
 pub(crate) fn is_runtime_called() -> bool {
     IS_RUNTIME_CALLED.load(Relaxed)
 }
 
-/// What a call is about.
+/// Arguments of a call for callbacks.
 #[derive(Clone, Copy)]
-pub(crate) struct About {
-    /// The address of the kernel's name, of launches.
+pub(crate) struct CallArguments {
+    /// Address of the kernel's name, for launches.
     pub symbol: usize,
-    /// The parameters of the driver's function.
+    /// Parameters of the driver function.
     pub parameters: *const c_void,
     pub context: Handle<Context>,
-    /// By the runtime, which calls the driver.
+    /// Whether the call goes through the runtime, which calls the driver.
     pub is_by_runtime: bool,
-    /// A correlation id that is not the next one.
+    /// Correlation id, instead of the next one.
     pub correlation: Option<u32>,
 }
 
-impl About {
-    /// A call of the driver's in this context.
+impl CallArguments {
+    /// Returns the arguments of a driver call in this context.
     pub(crate) const fn context(context: Handle<Context>) -> Self {
         Self {
             symbol: 0,
@@ -111,49 +111,55 @@ impl About {
     }
 }
 
-/// Makes a call: `body` is what it does, with the call's correlation id, and gives its code.
+/// Makes a call: `body` executes it with its correlation id and returns the result code.
 #[inline]
-pub(crate) fn call(api: &'static Api, about: About, body: impl FnOnce(u32) -> i32) -> i32 {
+pub(crate) fn call(
+    api: &'static Api,
+    arguments: CallArguments,
+    body: impl FnOnce(u32) -> i32,
+) -> i32 {
     let number = clock::begin_call();
-    let correlation = about.correlation.map_or_else(
+    let correlation = arguments.correlation.map_or_else(
         || correlation_of(number),
         |given| {
-            // The next call has the id that this one would have had.
+            // The next call keeps the id that this one would have had.
             FIRST_CORRELATION.fetch_sub(1, Relaxed);
             given
         },
     );
-    let runtime = api.runtime.filter(|_| about.is_by_runtime);
-    // A word of each subscriber's own, for each of the two calls.
-    let (runtime_data, driver_data) =
-        ([const { Cell::new(0_u64) }; MOST], [const { Cell::new(0_u64) }; MOST]);
+    let runtime = api.runtime.filter(|_| arguments.is_by_runtime);
+    // A word of correlation data per subscriber, for each of the two calls.
+    let (runtime_data, driver_data) = (
+        [const { Cell::new(0_u64) }; MAX_SUBSCRIBERS],
+        [const { Cell::new(0_u64) }; MAX_SUBSCRIBERS],
+    );
     let code = Cell::new(0);
-    let told = |site: u32,
-                domain: u32,
-                (cbid, function): (u32, &'static CStr),
-                data: &[Cell<u64>; MOST]| {
-        tell_each(domain, cbid, |subscriber, tell| {
-            tell(&CallData {
+    let notify_all = |site: u32,
+                      domain: u32,
+                      (cbid, function): (u32, &'static CStr),
+                      data: &[Cell<u64>; MAX_SUBSCRIBERS]| {
+        notify_each(domain, cbid, |subscriber, notify| {
+            notify(&CallData {
                 site,
                 function: function.as_ptr(),
-                parameters: about.parameters,
+                parameters: arguments.parameters,
                 code: code.as_ptr(),
-                symbol: about.symbol,
-                context: about.context,
-                context_id: about.context.get().map_or(0, |context| context.id),
+                symbol: arguments.symbol,
+                context: arguments.context,
+                context_id: arguments.context.get().map_or(0, |context| context.id),
                 data: data[subscriber].as_ptr(),
                 correlation,
             });
         });
     };
     if let Some(runtime) = runtime {
-        told(0, domain::RUNTIME, runtime, &runtime_data);
+        notify_all(0, domain::RUNTIME, runtime, &runtime_data);
     }
-    told(0, domain::DRIVER, api.driver, &driver_data);
+    notify_all(0, domain::DRIVER, api.driver, &driver_data);
     code.set(body(correlation));
-    told(1, domain::DRIVER, api.driver, &driver_data);
+    notify_all(1, domain::DRIVER, api.driver, &driver_data);
     if let Some(runtime) = runtime {
-        told(1, domain::RUNTIME, runtime, &runtime_data);
+        notify_all(1, domain::RUNTIME, runtime, &runtime_data);
     }
     if activity::is_any_enabled(&[kind::DRIVER, kind::RUNTIME]) {
         let start = clock::start_of(number);
@@ -179,9 +185,9 @@ fn record(kind: u32, api: Option<(u32, &CStr)>, start: u64, correlation: u32, co
     output::send(output::output(), record);
 }
 
-/// An id of each kind comes before the record of the call that it is upon.
+/// Writes the external correlation records of a call, one per kind, before its API record.
 fn record_externals(correlation: u32) {
-    let wanting = activity::wanting(kind::EXTERNAL_CORRELATION);
+    let wanting = activity::enabled_clients(kind::EXTERNAL_CORRELATION);
     if wanting.is_empty() {
         return;
     }

@@ -1,4 +1,4 @@
-//! The profilers' buffers: asked for, filled and handed back by the two functions of each.
+//! Activity buffers of the profilers: requested from, filled for, and completed to each client.
 
 #![expect(unsafe_code, reason = "the memory and the functions are the profiler's")]
 
@@ -11,14 +11,15 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-/// Asks for a buffer: where it is, its bytes, and how many records it may hold (0: as many as fit).
+/// Callback for a requested buffer: its address, its size, and the maximum number of records (0: as
+/// many as fit).
 pub(crate) type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
-/// Hands a buffer back: context, stream, buffer, its bytes, and those with records.
+/// Callback for a completed buffer: context, stream, buffer, its size, and the size of the records.
 pub(crate) type Complete = extern "C" fn(Address, u32, *mut u8, usize, usize);
-/// The same of a subscriber beside others, with more about it at the end.
+/// Like [`Request`], in shared mode, with an information structure.
 pub(crate) type ScopedRequest =
     extern "C" fn(*mut *mut u8, *mut usize, *mut usize, &mut RequestInfo);
-/// The same.
+/// Like [`Complete`], in shared mode.
 pub(crate) type ScopedComplete = extern "C" fn(*mut u8, usize, usize, &mut CompleteInfo);
 
 /// `CUpti_BufferCallbackRequestInfo`.
@@ -36,7 +37,7 @@ pub(crate) struct CompleteInfo {
     layout_count: usize,
 }
 
-/// A client's two functions.
+/// The two callbacks of a client.
 #[derive(Clone, Copy)]
 pub(crate) enum Functions {
     Process(Request, Complete),
@@ -45,12 +46,12 @@ pub(crate) enum Functions {
 
 static FUNCTIONS: Mutex<[Option<Functions>; CLIENTS]> = Mutex::new([None; CLIENTS]);
 
-/// The client's functions, from now on; none once it is gone.
+/// Sets the callbacks of a client; `None` when it leaves.
 pub(crate) fn register(client: usize, functions: Option<Functions>) {
     lock(&FUNCTIONS)[client] = functions;
 }
 
-/// Forgets all functions.
+/// Removes all callbacks.
 pub(crate) fn unregister_all() {
     *lock(&FUNCTIONS) = [None; CLIENTS];
 }
@@ -63,60 +64,66 @@ pub(crate) fn is_any_registered() -> bool {
     lock(&FUNCTIONS).iter().any(Option::is_some)
 }
 
-/// A buffer of the profiler's.
+/// A buffer of a profiler.
 pub(crate) struct Buffer {
     client: usize,
     start: *mut u8,
     size: usize,
     used: usize,
-    room: usize,
-    /// Records in it that are in progress.
+    capacity: usize,
+    /// Number of records in progress.
     open: usize,
 }
 
-// SAFETY: the profiler gave the memory away until it is handed back, to whatever thread.
+// SAFETY: the profiler gives the memory away until it is completed, and any thread may use it.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// Asks a client for one that holds at least one record of this size; one that is too small goes
-    /// back as it is.
-    pub(crate) fn request(client: usize, least: usize) -> Option<Self> {
+    /// Requests a buffer for at least one record of this size; a smaller buffer is completed empty.
+    pub(crate) fn request(client: usize, min_bytes: usize) -> Option<Self> {
         let functions = lock(&FUNCTIONS)[client]?;
-        let (mut start, mut size, mut most) = (std::ptr::null_mut(), 0, 0);
-        let answers = (&raw mut start, &raw mut size, &raw mut most);
+        let (mut start, mut size, mut max_records) = (std::ptr::null_mut(), 0, 0);
+        let outputs = (&raw mut start, &raw mut size, &raw mut max_records);
         match functions {
-            Functions::Process(request, _) => request(answers.0, answers.1, answers.2),
+            Functions::Process(request, _) => request(outputs.0, outputs.1, outputs.2),
             Functions::Scoped(request, _) => {
                 let mut info = RequestInfo { size: size_of::<RequestInfo>() };
-                request(answers.0, answers.1, answers.2, &mut info);
+                request(outputs.0, outputs.1, outputs.2, &mut info);
             }
         }
         counts().buffers_requested.add(1);
-        let room = if most == 0 { usize::MAX } else { most };
-        let buffer =
-            (!start.is_null()).then_some(Self { client, start, size, used: 0, room, open: 0 })?;
-        if attribute::says_zeroed() && !buffer.is_zeroed() {
+        let capacity = if max_records == 0 { usize::MAX } else { max_records };
+        let buffer = (!start.is_null()).then_some(Self {
+            client,
+            start,
+            size,
+            used: 0,
+            capacity,
+            open: 0,
+        })?;
+        if attribute::promises_zeroed() && !buffer.is_zeroed() {
             counts().buffers_dirty.add(1);
         }
-        if size < least {
+        if size < min_bytes {
             buffer.complete();
             return None;
         }
         Some(buffer)
     }
 
-    /// Appends a record; false where it does not fit.
+    /// Appends a record. Returns false if it does not fit.
     pub(crate) fn append(&mut self, record: &[u8]) -> bool {
-        if self.room == 0 || self.size - self.used < record.len() {
+        if self.capacity == 0 || self.size - self.used < record.len() {
             return false;
         }
-        // SAFETY: the profiler said that `size` bytes are its to write, and so many are left.
+        // SAFETY: the profiler guarantees that `size` bytes are writable, and enough of them are
+        // left.
         unsafe {
             let target = self.start.add(self.used);
             target.copy_from_nonoverlapping(record.as_ptr(), record.len());
         }
         self.used += record.len();
-        self.room -= 1;
+        self.capacity -= 1;
         true
     }
 
@@ -124,26 +131,26 @@ impl Buffer {
         self.used == 0
     }
 
-    /// Whether all that it holds has ended.
+    /// Whether all activities in the buffer have ended.
     const fn is_complete(&self) -> bool {
         self.open == 0
     }
 
-    /// Whether it begins with zeros, where the first records of an earlier use would be. To look at all of
-    /// it would take longer than to fill it.
+    /// Whether the buffer begins with zeros, where an earlier use would have left records. Checking
+    /// all of it would take longer than filling it.
     fn is_zeroed(&self) -> bool {
-        const ENOUGH: usize = 1024;
-        // SAFETY: the profiler said that `size` bytes are its to read and write, and nobody else does.
-        let bytes = unsafe { std::slice::from_raw_parts(self.start, self.size.min(ENOUGH)) };
+        const CHECKED_BYTES: usize = 1024;
+        // SAFETY: the profiler guarantees that `size` bytes are accessible, by us alone.
+        let bytes = unsafe { std::slice::from_raw_parts(self.start, self.size.min(CHECKED_BYTES)) };
         bytes.iter().all(|&byte| byte == 0)
     }
 
-    /// Lets what is in progress end now, or a moment after it began.
+    /// Ends the activities in progress now, or just after their start.
     fn finish(&mut self, now: u64, version: Version) {
         if self.is_complete() {
             return;
         }
-        // SAFETY: `append` has written so many bytes, and nobody else does while the buffer is ours.
+        // SAFETY: `append` has written this many bytes, and only we access the buffer.
         let mut rest = unsafe { std::slice::from_raw_parts_mut(self.start, self.used) };
         while let Some(size) = version.size_of(record::kind_of(rest)) {
             let Some((one, next)) = rest.split_at_mut_checked(size) else { break };
@@ -153,7 +160,8 @@ impl Buffer {
         self.open = 0;
     }
 
-    /// Hands it back. No lock of ours is held meanwhile, since the profiler calls us from there.
+    /// Completes the buffer, without holding a lock: the profiler calls the library from its
+    /// callback.
     pub(crate) fn complete(self) {
         let Some(functions) = lock(&FUNCTIONS)[self.client] else { return };
         counts().buffers_completed.add(1);
@@ -173,39 +181,39 @@ impl Buffer {
     }
 }
 
-/// What is done with the buffer at hand when the profiler wants its records.
+/// Which buffers a flush completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// Hand back what has records, all of which have ended.
+    /// Buffers with records, if all their activities have ended.
     Records,
-    /// Hand back every buffer. What is in progress is never told of again.
+    /// All buffers. Activities in progress are not reported again.
     Forced,
 }
 
-/// A client's buffers.
+/// The buffers of a client.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    /// Those at hand: one, or one of each thread that has launched.
+    /// Current buffers: one, or one per launching thread.
     current: BTreeMap<u32, Buffer>,
-    /// Those that two threads asked for at once.
+    /// Spare buffers, from simultaneous requests of two threads.
     spare: Vec<Buffer>,
-    /// Those that are full, and hold something in progress.
+    /// Full buffers with activities in progress.
     withheld: Vec<Buffer>,
 }
 
-/// Whose buffer is used: that of all threads, or the calling one's.
+/// Returns the lane of the calling thread: 0 if all threads share a buffer, else its own.
 pub(crate) fn lane() -> u32 {
     if settings::has_each_thread_a_buffer() { thread::id() } else { 0 }
 }
 
-/// What became of a record.
+/// Result of writing a record.
 pub(crate) enum Put {
     Written,
-    /// There is another buffer now. Try again.
+    /// There is another buffer now. Retry.
     Again,
-    /// It does not fit: this buffer is full. Hand it back and try again.
+    /// The record does not fit: complete this buffer and retry.
     Full(Buffer),
-    /// There is no buffer. Ask for one and try again.
+    /// There is no buffer: request one and retry.
     Missing,
 }
 
@@ -214,7 +222,7 @@ impl Buffers {
         Self { current: BTreeMap::new(), spare: Vec::new(), withheld: Vec::new() }
     }
 
-    /// Puts a record into the buffer of a lane; `is_open` of one that is in progress.
+    /// Writes a record to the buffer of a lane. `is_open` marks an activity in progress.
     #[inline]
     pub(crate) fn put(&mut self, lane: u32, record: &[u8], is_open: bool) -> Put {
         let Some(buffer) = self.current.get_mut(&lane) else { return self.put_anew(lane) };
@@ -245,32 +253,32 @@ impl Buffers {
         self.spare.push(buffer);
     }
 
-    /// Lets everything end that is in progress.
+    /// Ends all activities in progress.
     pub(crate) fn finish(&mut self, now: u64, version: Version) {
         let buffers = self.current.values_mut().chain(&mut self.withheld);
         buffers.for_each(|buffer| buffer.finish(now, version));
     }
 
-    /// Takes the buffers that are to be handed back.
-    pub(crate) fn take(&mut self, flush: Flush) -> Vec<Buffer> {
+    /// Removes the buffers that a flush completes.
+    pub(crate) fn remove_ready(&mut self, flush: Flush) -> Vec<Buffer> {
         if flush == Flush::Forced {
             let Self { current, spare, withheld } = std::mem::take(self);
             return spare.into_iter().chain(withheld).chain(current.into_values()).collect();
         }
-        let is_due = |buffer: &mut Buffer| buffer.is_complete() && !buffer.is_empty();
-        let mut due: Vec<_> = self.withheld.extract_if(.., is_due).collect();
+        let is_ready = |buffer: &mut Buffer| buffer.is_complete() && !buffer.is_empty();
+        let mut ready: Vec<_> = self.withheld.extract_if(.., is_ready).collect();
         let current = std::mem::take(&mut self.current);
         for (lane, mut buffer) in current {
-            if is_due(&mut buffer) {
-                due.push(buffer);
+            if is_ready(&mut buffer) {
+                ready.push(buffer);
             } else {
                 self.current.insert(lane, buffer);
             }
         }
-        due
+        ready
     }
 
-    /// Forgets the buffers, which their owner has left.
+    /// Forgets the buffers of a client that has left.
     pub(crate) fn forget(&mut self) {
         *self = Self::new();
     }

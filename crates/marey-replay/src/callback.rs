@@ -1,4 +1,4 @@
-//! The subscribers, and what they are told.
+//! Subscribers and their callbacks.
 
 #![expect(unsafe_code, reason = "the subscriber is a function of the profiler's")]
 
@@ -11,7 +11,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-/// What callbacks are about: `CUpti_CallbackDomain`.
+/// Callback domains: `CUpti_CallbackDomain`.
 pub(crate) mod domain {
     pub(crate) const DRIVER: u32 = 1;
     pub(crate) const RUNTIME: u32 = 2;
@@ -20,7 +20,7 @@ pub(crate) mod domain {
 }
 const DOMAINS: usize = 8;
 
-/// What happens to resources: `CUpti_CallbackIdResource`.
+/// Resource callback ids: `CUpti_CallbackIdResource`.
 pub(crate) mod resource {
     pub(crate) const CONTEXT_CREATED: u32 = 1;
     pub(crate) const STREAM_CREATED: u32 = 3;
@@ -38,69 +38,69 @@ pub(crate) mod resource {
     pub(crate) const NODE_CLONED: u32 = 20;
 }
 
-/// Words of 64 callback ids, for the highest that any domain has.
+/// Words of 64 callback ids, enough for the largest domain.
 const WORDS: usize = 20;
 
-/// The profiler's function: its own pointer, domain, callback id, what happened.
+/// Subscriber callback: user data, domain, callback id, data.
 pub(crate) type Callback = extern "C" fn(Address, u32, u32, *const c_void);
 
-/// Subscribers at a time.
-pub(crate) const MOST: usize = 4;
+/// Maximum number of subscribers.
+pub(crate) const MAX_SUBSCRIBERS: usize = 4;
 
-/// Who is told. What the profiler gets to name its subscription by is the address of one.
+/// A subscriber. The profiler's handle is its address.
 pub(crate) struct Subscriber {
     callback: AtomicUsize,
     user_data: AtomicPtr<c_void>,
     enabled: [[AtomicU64; WORDS]; DOMAINS],
-    is_beside_others: AtomicBool,
-    /// What others are told of it.
+    is_shared: AtomicBool,
+    /// Name for other tools.
     name: Mutex<String>,
 }
 
-static SUBSCRIBERS: [Subscriber; MOST] = [const { Subscriber::new() }; MOST];
+static SUBSCRIBERS: [Subscriber; MAX_SUBSCRIBERS] = [const { Subscriber::new() }; MAX_SUBSCRIBERS];
 
-/// No subscriber stands at or behind this one.
+/// All subscribers in use are before this index.
 static END: AtomicUsize = AtomicUsize::new(0);
 
-/// Held while subscribers come.
-static DOOR: Mutex<()> = Mutex::new(());
+/// Serialises subscribing.
+static SUBSCRIBE_LOCK: Mutex<()> = Mutex::new(());
 
-/// Takes a subscriber, unless there is one and both do not bear others: then the name of that one.
+/// Adds a subscriber, or returns the name of an existing one if either does not allow others.
 pub(crate) fn subscribe(
     callback: Callback,
     user_data: Address,
     name: &str,
-    is_beside_others: bool,
+    is_shared: bool,
 ) -> Result<&'static Subscriber, String> {
-    let _door = lock(&DOOR);
-    let first = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_there());
-    let bears = |other: &Subscriber| is_beside_others && other.is_beside_others();
-    if let Some(other) = first.filter(|other| !bears(other)) {
+    let _guard = lock(&SUBSCRIBE_LOCK);
+    let first = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_subscribed());
+    let allows = |other: &Subscriber| is_shared && other.is_shared();
+    if let Some(other) = first.filter(|other| !allows(other)) {
         return Err(lock(&other.name).clone());
     }
-    let free = SUBSCRIBERS.iter().position(|subscriber| !subscriber.is_there());
+    let free = SUBSCRIBERS.iter().position(|subscriber| !subscriber.is_subscribed());
     let Some(free) = free else { return Err(String::new()) };
     let subscriber = &SUBSCRIBERS[free];
     name.clone_into(&mut lock(&subscriber.name));
     subscriber.user_data.store(user_data, Ordering::Release);
-    subscriber.is_beside_others.store(is_beside_others, Ordering::Release);
+    subscriber.is_shared.store(is_shared, Ordering::Release);
     subscriber.callback.store(callback as *const () as usize, Ordering::Release);
     END.fetch_max(free + 1, Ordering::AcqRel);
     Ok(subscriber)
 }
 
-/// The name of the first subscriber.
+/// Returns the name of the first subscriber.
 pub(crate) fn first_name() -> Option<String> {
-    let first = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_there());
+    let first = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_subscribed());
     first.map(|first| lock(&first.name).clone())
 }
 
-/// Whether any subscriber is one beside others.
-pub(crate) fn is_any_beside_others() -> bool {
-    subscribers().any(|subscriber| subscriber.is_there() && subscriber.is_beside_others())
+/// Whether any subscriber is in shared mode.
+pub(crate) fn is_any_shared() -> bool {
+    subscribers().any(|subscriber| subscriber.is_subscribed() && subscriber.is_shared())
 }
 
-/// Lets all subscribers go.
+/// Removes all subscribers.
 pub(crate) fn unsubscribe_all() {
     for subscriber in &SUBSCRIBERS {
         subscriber.leave();
@@ -111,15 +111,15 @@ fn subscribers() -> impl Iterator<Item = &'static Subscriber> {
     SUBSCRIBERS[..END.load(Ordering::Acquire)].iter()
 }
 
-/// Tells those who want to know.
+/// Calls the subscribers that have enabled a callback.
 #[inline]
-pub(crate) fn tell<T>(domain: u32, cbid: u32, what: &T) {
-    tell_each(domain, cbid, |_, tell| tell(what));
+pub(crate) fn notify<T>(domain: u32, cbid: u32, what: &T) {
+    notify_each(domain, cbid, |_, notify| notify(what));
 }
 
-/// The same, of what differs by the number of the subscriber.
+/// Calls the subscribers that have enabled a callback, with data that depends on the subscriber.
 #[inline]
-pub(crate) fn tell_each<T>(domain: u32, cbid: u32, each: impl Fn(usize, &dyn Fn(&T))) {
+pub(crate) fn notify_each<T>(domain: u32, cbid: u32, each: impl Fn(usize, &dyn Fn(&T))) {
     for (number, subscriber) in subscribers().enumerate() {
         if subscriber.is_enabled(domain, cbid) {
             each(number, &|what| subscriber.call(domain, cbid, what));
@@ -133,34 +133,34 @@ impl Subscriber {
             callback: AtomicUsize::new(0),
             user_data: AtomicPtr::new(std::ptr::null_mut()),
             enabled: [const { [const { AtomicU64::new(0) }; WORDS] }; DOMAINS],
-            is_beside_others: AtomicBool::new(false),
+            is_shared: AtomicBool::new(false),
             name: Mutex::new(String::new()),
         }
     }
 
-    /// Its number, below [`MOST`].
+    /// Returns the index of the subscriber, below [`MAX_SUBSCRIBERS`].
     pub(crate) fn number(&'static self) -> usize {
-        let own = std::ptr::from_ref(self);
-        SUBSCRIBERS.iter().position(|subscriber| std::ptr::eq(own, subscriber)).unwrap_or_default()
+        let this = std::ptr::from_ref(self);
+        SUBSCRIBERS.iter().position(|subscriber| std::ptr::eq(this, subscriber)).unwrap_or_default()
     }
 
-    /// Whether it has subscribed.
-    pub(crate) fn is_there(&self) -> bool {
+    /// Whether the slot is in use.
+    pub(crate) fn is_subscribed(&self) -> bool {
         self.callback.load(Ordering::Acquire) != 0
     }
 
-    /// Whether it bears others.
-    pub(crate) fn is_beside_others(&self) -> bool {
-        self.is_beside_others.load(Ordering::Acquire)
+    /// Whether the subscriber is in shared mode, and so allows others.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Acquire)
     }
 
-    /// Lets it go; whether it was there.
+    /// Removes the subscriber. Returns whether it existed.
     pub(crate) fn leave(&self) -> bool {
         self.enable_all(false);
         self.callback.swap(0, Ordering::AcqRel) != 0
     }
 
-    /// Whether the callback is known, and from now on made or not.
+    /// Enables or disables a callback. Returns whether it exists.
     pub(crate) fn enable(&self, domain: u32, cbid: u32, is_enabled: bool) -> bool {
         let word =
             self.enabled.get(domain as usize).and_then(|words| words.get(cbid as usize / 64));
@@ -174,7 +174,7 @@ impl Subscriber {
         true
     }
 
-    /// As [`Self::enable`], for a whole domain.
+    /// Like [`Self::enable`], for a whole domain.
     pub(crate) fn enable_domain(&self, domain: u32, is_enabled: bool) -> bool {
         let Some(words) = self.enabled.get(domain as usize) else { return false };
         for word in words {
@@ -183,7 +183,7 @@ impl Subscriber {
         true
     }
 
-    /// As [`Self::enable_domain`], for all of them.
+    /// Like [`Self::enable_domain`], for all domains.
     pub(crate) fn enable_all(&self, is_enabled: bool) {
         for domain in 1..DOMAINS as u32 {
             self.enable_domain(domain, is_enabled);
@@ -204,26 +204,26 @@ impl Subscriber {
             return;
         }
         counts().callbacks.add(1);
-        // SAFETY: only `subscribe` stores here, and it stores a function of this type.
+        // SAFETY: only `subscribe` stores this address, of a function of this type.
         let callback = unsafe { std::mem::transmute::<usize, Callback>(callback) };
         let user_data = self.user_data.load(Ordering::Acquire);
         callback(user_data, domain, cbid, std::ptr::from_ref(what).cast());
     }
 }
 
-/// A call of the driver's or the runtime's: `CUpti_CallbackData`.
+/// Callback data of a driver or runtime call: `CUpti_CallbackData`.
 #[repr(C)]
 pub(crate) struct CallData {
-    /// 0 before the call, 1 after it.
+    /// 0 at entry, 1 at exit.
     pub site: u32,
     pub function: *const c_char,
     pub parameters: *const c_void,
     pub code: *const i32,
-    /// The kernel's name, of launches.
+    /// Name of the kernel, for launches.
     pub symbol: usize,
     pub context: Handle<Context>,
     pub context_id: u32,
-    /// A word of the subscriber's, the same before and after.
+    /// Word for the subscriber, the same at entry and exit.
     pub data: *mut u64,
     pub correlation: u32,
 }
@@ -240,16 +240,16 @@ const _: () = {
     assert!(size_of::<CallData>() == 72);
 };
 
-/// Something that happened to a resource: `CUpti_ResourceData`.
+/// Callback data of a resource: `CUpti_ResourceData`.
 #[repr(C)]
 pub(crate) struct ResourceData {
     pub context: Handle<Context>,
-    /// The stream, of callbacks about streams.
+    /// Stream, for callbacks about streams.
     pub stream: usize,
     pub description: *const c_void,
 }
 
-/// What a callback about graphs describes: `CUpti_GraphData`.
+/// Descriptor of a graph callback: `CUpti_GraphData`.
 #[repr(C)]
 pub(crate) struct GraphData {
     pub graph: Handle<Graph>,
@@ -283,7 +283,7 @@ impl Default for GraphData {
     }
 }
 
-/// A module's code: `CUpti_ModuleResourceData`.
+/// Descriptor of a module: `CUpti_ModuleResourceData`.
 #[repr(C)]
 pub(crate) struct ModuleData {
     pub id: u32,
@@ -291,21 +291,21 @@ pub(crate) struct ModuleData {
     pub code: usize,
 }
 
-/// A wait: `CUpti_SynchronizeData`.
+/// Callback data of a synchronisation: `CUpti_SynchronizeData`.
 #[repr(C)]
 pub(crate) struct SynchronizeData {
     pub context: Handle<Context>,
     pub stream: usize,
 }
 
-/// Tells of a resource without a description.
-pub(crate) fn tell_resource(cbid: u32, context: Handle<Context>, stream: usize) {
+/// Calls the subscribers for a resource without a descriptor.
+pub(crate) fn notify_resource(cbid: u32, context: Handle<Context>, stream: usize) {
     let description = std::ptr::null();
-    tell(domain::RESOURCE, cbid, &ResourceData { context, stream, description });
+    notify(domain::RESOURCE, cbid, &ResourceData { context, stream, description });
 }
 
-/// Tells of a resource that has one.
-pub(crate) fn tell_described<T>(cbid: u32, context: Handle<Context>, description: &T) {
+/// Calls the subscribers for a resource with a descriptor.
+pub(crate) fn notify_described<T>(cbid: u32, context: Handle<Context>, description: &T) {
     let description = std::ptr::from_ref(description).cast();
-    tell(domain::RESOURCE, cbid, &ResourceData { context, stream: 0, description });
+    notify(domain::RESOURCE, cbid, &ResourceData { context, stream: 0, description });
 }

@@ -1,19 +1,20 @@
-//! The clock of libcupti: virtual, moved by what is played, or the machine's with an error.
+//! The clock of libcupti: virtual, advanced by the script, or the machine's with an error.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What the clock shows.
+/// Kind of clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
-    /// Starts here and stands still but for what is played.
+    /// Begins at this time and is advanced only by the script.
     Virtual { start_nanos: u64 },
-    /// `CLOCK_REALTIME`, so much ahead and so much too fast from when the script was loaded on.
+    /// `CLOCK_REALTIME` with an offset, and a drift since the script was loaded.
     Real { offset_nanos: i64, drift_parts_per_million: i64 },
 }
 
 static IS_REAL: AtomicBool = AtomicBool::new(false);
-/// Virtual time is what has passed, and so much for each call: one counter serves ids and times.
+/// Virtual time is the time passed plus the time of calls, so that one counter serves ids and
+/// times.
 static PASSED: AtomicU64 = AtomicU64::new(0);
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static CALL_NANOS: AtomicU64 = AtomicU64::new(0);
@@ -38,18 +39,18 @@ pub(crate) fn set(clock: Clock, call_nanos: u64) {
     }
 }
 
-/// Calls so far.
+/// Returns the number of calls so far.
 pub(crate) fn calls() -> u64 {
     CALLS.load(Relaxed)
 }
 
-/// Begins a call, which takes its time: how many there were before.
+/// Begins a call, which takes its time. Returns the number of earlier calls.
 #[inline]
 pub(crate) fn begin_call() -> u64 {
     CALLS.fetch_add(1, Relaxed)
 }
 
-/// When the call of this number began. Of the machine's clock, that is now.
+/// Returns the start of a call, by its number. With the machine's clock, returns the current time.
 #[inline]
 pub(crate) fn start_of(call: u64) -> u64 {
     if IS_REAL.load(Relaxed) {
@@ -58,28 +59,28 @@ pub(crate) fn start_of(call: u64) -> u64 {
     PASSED.load(Relaxed) + call * CALL_NANOS.load(Relaxed)
 }
 
-/// Nanoseconds of libcupti's clock.
+/// Returns the time of libcupti's clock, in nanoseconds.
 #[inline]
 pub(crate) fn now() -> u64 {
     if !IS_REAL.load(Relaxed) {
         return start_of(calls());
     }
     let now = realtime();
-    let gone = now.wrapping_sub(LOADED_AT.load(Relaxed)).cast_signed();
-    let drift = i128::from(gone) * i128::from(DRIFT.load(Relaxed)) / 1_000_000;
+    let elapsed = now.wrapping_sub(LOADED_AT.load(Relaxed)).cast_signed();
+    let drift = i128::from(elapsed) * i128::from(DRIFT.load(Relaxed)) / 1_000_000;
     now.wrapping_add_signed(OFFSET.load(Relaxed)).wrapping_add_signed(drift as i64)
 }
 
-/// Lets virtual time pass; the time before.
-pub(crate) fn pass(nanos: u64) -> u64 {
+/// Advances virtual time. Returns the time before.
+pub(crate) fn advance(nanos: u64) -> u64 {
     let now = now();
     PASSED.fetch_add(nanos, Relaxed);
     now
 }
 
-/// Lets virtual time pass until then, if that is not gone yet: the host waits for a device.
-pub(crate) fn pass_until(then: u64) {
-    pass(then.saturating_sub(now()));
+/// Advances virtual time to `then`, unless that has passed: the host waits for a device.
+pub(crate) fn advance_to(then: u64) {
+    advance(then.saturating_sub(now()));
 }
 
 fn realtime() -> u64 {

@@ -1,6 +1,6 @@
-//! Contexts: one a device, the primary one, current on the threads that made it so.
+//! Contexts: the primary context of each device, and the threads on which it is current.
 
-use crate::callback::{resource, tell_resource};
+use crate::callback::{notify_resource, resource};
 use crate::cuda::start;
 use crate::device::Device;
 use crate::ffi::Handle;
@@ -12,25 +12,26 @@ use std::mem::ManuallyDrop;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// `CUpti_ActivityComputeApiKind` of CUDA, and the stream id that a context's default stream has.
+/// `CUpti_ActivityComputeApiKind` of CUDA.
+/// Stream id of a context's default stream.
 const CUDA: u16 = 1;
 pub(crate) const DEFAULT_STREAM: u32 = 7;
 
-/// The most devices that a script may declare.
-pub(crate) const MOST_DEVICES: usize = 16;
+/// Maximum number of devices in a script.
+pub(crate) const MAX_DEVICES: usize = 16;
 
-/// A device's primary context.
+/// The primary context of a device.
 pub(crate) struct Context {
     pub id: u32,
     pub device: u32,
     holders: AtomicU32,
 }
 
-static CONTEXTS: [Context; MOST_DEVICES] = {
+static CONTEXTS: [Context; MAX_DEVICES] = {
     let mut contexts =
-        [const { Context { id: 1, device: 0, holders: AtomicU32::new(0) } }; MOST_DEVICES];
+        [const { Context { id: 1, device: 0, holders: AtomicU32::new(0) } }; MAX_DEVICES];
     let mut device = 0;
-    while device < MOST_DEVICES {
+    while device < MAX_DEVICES {
         contexts[device].id = device as u32 + 1;
         contexts[device].device = device as u32;
         device += 1;
@@ -41,9 +42,9 @@ static CONTEXTS: [Context; MOST_DEVICES] = {
 static DEVICES: Mutex<Vec<Device>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// Whether one was made current on this thread, if only by us.
+    /// Whether a context was made current on this thread, by the program or by us.
     static HAS_CURRENT: Cell<bool> = const { Cell::new(false) };
-    /// Never dropped: profilers call from handlers of the process's end, when a thread's own have run.
+    /// Never dropped: profilers call us from exit handlers, after a thread's destructors have run.
     static CURRENT: ManuallyDrop<RefCell<Vec<Handle<Context>>>> =
         const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
@@ -52,33 +53,33 @@ pub(crate) fn set_devices(devices: &[Device]) {
     *lock(&DEVICES) = devices.to_vec();
 }
 
-/// How many devices there are.
+/// Returns the number of devices.
 pub(crate) fn devices() -> usize {
     lock(&DEVICES).len()
 }
 
-/// The device of this number.
+/// Returns the device with this number.
 pub(crate) fn device(index: u32) -> Option<Device> {
     lock(&DEVICES).get(index as usize).cloned()
 }
 
-/// The context of a device; device 0's of numbers that no machine has.
+/// Returns the context of a device; that of device 0 for invalid numbers.
 #[inline]
 pub(crate) fn of_device(device: u32) -> Handle<Context> {
     Handle::to(CONTEXTS.get(device as usize).unwrap_or(&CONTEXTS[0]))
 }
 
-/// The context that is current on this thread, or NULL.
+/// Returns the calling thread's context, or NULL.
 pub(crate) fn current() -> Handle<Context> {
     CURRENT.with(|stack| stack.borrow().last().copied().unwrap_or(Handle::NULL))
 }
 
-/// The current context or, as in a program that has made none so, device 0's.
+/// Returns the calling thread's context, or that of device 0.
 pub(crate) fn current_or_first() -> &'static Context {
     current().get().unwrap_or(&CONTEXTS[0])
 }
 
-/// Makes a device's context current where none is, as the runtime does before it calls the driver.
+/// Makes a device's context current if none is, as the runtime does before it calls the driver.
 #[inline]
 pub(crate) fn ensure_current(device: u32) {
     if !HAS_CURRENT.replace(true) {
@@ -103,7 +104,7 @@ pub(crate) fn pop_current() -> Handle<Context> {
 }
 
 impl Context {
-    /// Counts a holder; the first one makes the context.
+    /// Increments the reference count; the first reference creates the context.
     pub(crate) fn retain(&'static self) {
         if self.holders.fetch_add(1, Ordering::AcqRel) == 0 {
             self.created();
@@ -119,9 +120,9 @@ impl Context {
         self.holders.load(Ordering::Acquire) > 0
     }
 
-    /// Tells of the context, and records it and its device.
+    /// Notifies subscribers of the context, and records it and its device.
     pub(crate) fn created(&'static self) {
-        tell_resource(resource::CONTEXT_CREATED, Handle::to(self), 0);
+        notify_resource(resource::CONTEXT_CREATED, Handle::to(self), 0);
         if activity::is_enabled(kind::DEVICE)
             && let Some(device) = device(self.device)
         {

@@ -1,12 +1,12 @@
-//! What tests call: `replay_*`.
+//! Control functions for tests: `replay_*`.
 
 #![expect(unsafe_code, reason = "the C interface of the tests")]
 
-use crate::api::{self, About};
+use crate::api::{self, CallArguments};
 use crate::buffers::Flush;
 use crate::ffi::{INVALID, Out, Text};
 use crate::name::Name;
-use crate::operation::{GraphPlace, Kernel, Operation, Place, Work};
+use crate::operation::{GraphIds, Kernel, Operation, Target, Work};
 use crate::script::Script;
 use crate::{clock, context, lock, output, play, settings, site, thread};
 use std::ffi::{CString, c_char};
@@ -14,30 +14,30 @@ use std::sync::{LazyLock, Mutex};
 
 static ERROR: LazyLock<Mutex<CString>> = LazyLock::new(Mutex::default);
 
-/// What was counted since the script was loaded.
+/// Counters since the script was loaded.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
-    /// Callbacks of the subscriber.
+    /// Calls of subscribers.
     callbacks: u64,
-    /// Records in the profiler's buffers.
+    /// Records written to buffers.
     written: u64,
-    /// Records that found no room or were dropped by the script.
+    /// Records lost for lack of room or by the script.
     dropped: u64,
     buffers_requested: u64,
     buffers_completed: u64,
-    /// The correlation id of the next call.
+    /// Correlation id of the next call.
     next_correlation: u64,
-    /// libcupti's clock.
+    /// Time of libcupti's clock.
     now_nanos: u64,
-    /// Buffers that the profiler said were zeroed, and were not.
+    /// Buffers that the profiler promised to zero and did not.
     buffers_dirty: u64,
 }
 
-/// Puts a script in force. 0, or the number of the line that is wrong (`replay_error` tells).
+/// Loads a script. Returns 0, or the number of the invalid line (see `replay_error`).
 #[unsafe(no_mangle)]
 extern "C" fn replay_load(text: *const u8, size: usize) -> i32 {
-    // SAFETY: the caller shows a text of this size.
+    // SAFETY: the caller passes a text of this size.
     let text = unsafe { std::slice::from_raw_parts(text, size) };
     match Script::parse(&String::from_utf8_lossy(text)) {
         Ok(script) => {
@@ -51,20 +51,20 @@ extern "C" fn replay_load(text: *const u8, size: usize) -> i32 {
     }
 }
 
-/// What was wrong with the last script that was refused; valid until the next is.
+/// Returns the error of the last invalid script; valid until the next one.
 #[unsafe(no_mangle)]
 extern "C" fn replay_error() -> *const c_char {
     lock(&ERROR).as_ptr()
 }
 
-/// Plays the whole script on this thread, and those that it names.
+/// Plays the whole script on this thread, and on the threads that it creates.
 #[unsafe(no_mangle)]
 extern "C" fn replay_run() -> i32 {
     play::play(&settings::script().acts);
     0
 }
 
-/// Plays one part of the script; 1 where there is no such part.
+/// Plays a part of the script. Returns 1 if there is no such part.
 #[unsafe(no_mangle)]
 extern "C" fn replay_play(name: Text) -> i32 {
     let script = settings::script();
@@ -73,48 +73,50 @@ extern "C" fn replay_play(name: Text) -> i32 {
     0
 }
 
-/// Launches a kernel on device 0. The name must stay, as a module's does: records point to it.
+/// Launches a kernel on device 0. The name must live as long as the process: records point to it.
 #[unsafe(no_mangle)]
 extern "C" fn replay_launch(kernel: Text, stream: u32, nanos: u64) -> i32 {
-    let operation = Operation::new(Work::Kernel(Kernel::named(Name::at(kernel.address()))), nanos);
+    let operation =
+        Operation::new(Work::Kernel(Kernel::named(Name::borrowed(kernel.address()))), nanos);
     context::ensure_current(0);
-    let about = About {
+    let arguments = CallArguments {
         symbol: kernel.address(),
         is_by_runtime: api::is_runtime_called(),
-        ..About::context(context::of_device(0))
+        ..CallArguments::context(context::of_device(0))
     };
-    api::call(&api::LAUNCH_KERNEL, about, |correlation| {
-        operation.run(Place { device: 0, context: 1, stream }, GraphPlace::default(), correlation);
+    api::call(&api::LAUNCH_KERNEL, arguments, |correlation| {
+        operation.run(Target { device: 0, context: 1, stream }, GraphIds::default(), correlation);
         0
     })
 }
 
-/// Launches a kernel so many times: what the double itself costs, without the caller's language.
+/// Launches a kernel `times` times, to measure the double's own cost without calls from another
+/// language.
 #[unsafe(no_mangle)]
 extern "C" fn replay_launch_many(kernel: Text, stream: u32, nanos: u64, times: u64) -> i32 {
     (0..times).map(|_| replay_launch(kernel, stream, nanos)).max().unwrap_or_default()
 }
 
-/// Hands the records over, as `cuptiActivityFlushAll` does.
+/// Flushes, like `cuptiActivityFlushAll`.
 #[unsafe(no_mangle)]
 extern "C" fn replay_flush(is_forced: i32) -> i32 {
     output::flush(if is_forced == 0 { Flush::Records } else { Flush::Forced });
     0
 }
 
-/// A copy of a name that stays, for `replay_launch`.
+/// Returns a permanent copy of a name, for `replay_launch`.
 #[unsafe(no_mangle)]
 extern "C" fn replay_name(name: Text) -> *const c_char {
-    Name::of(name.get()).address() as *const c_char
+    Name::copied(name.get()).address() as *const c_char
 }
 
-/// What was counted.
+/// Writes the counters.
 #[unsafe(no_mangle)]
 extern "C" fn replay_stats(stats: Out<Stats>) -> i32 {
     stats.set(Stats {
         callbacks: thread::sum(|counts| &counts.callbacks),
         written: output::written(),
-        dropped: output::dropped_ever(),
+        dropped: output::dropped_total(),
         buffers_requested: thread::sum(|counts| &counts.buffers_requested),
         buffers_completed: thread::sum(|counts| &counts.buffers_completed),
         next_correlation: api::next_correlation().into(),
@@ -123,13 +125,13 @@ extern "C" fn replay_stats(stats: Out<Stats>) -> i32 {
     })
 }
 
-/// How often a function of libcupti or libcuda was called.
+/// Returns the number of calls of a function of libcupti or libcuda.
 #[unsafe(no_mangle)]
 extern "C" fn replay_calls(function: Text) -> u64 {
     site::calls(function.get())
 }
 
-/// Makes the machine as new, under the same script.
+/// Resets the machine, with the same script.
 #[unsafe(no_mangle)]
 extern "C" fn replay_reset() -> i32 {
     settings::load((*settings::script()).clone());

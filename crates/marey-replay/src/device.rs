@@ -1,13 +1,13 @@
-//! A device as the driver and libcupti describe it.
+//! Properties of a device in libcuda and libcupti.
 
 use crate::name::Name;
 use crate::record::{DeviceRecord, kind};
 
-/// A device that the script declares; an H200 where it says nothing else.
+/// A device of the script; an H200 by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
     pub name: String,
-    /// Compute capability, major times ten and minor: 90.
+    /// Compute capability, major times ten plus minor: 90.
     pub arch: u32,
     pub multiprocessors: u32,
     pub clock_khz: u32,
@@ -15,7 +15,7 @@ pub(crate) struct Device {
     pub bus_width_bits: u32,
     pub memory_bytes: u64,
     pub l2_bytes: u32,
-    /// The last byte of its UUID; its number where the script says nothing else.
+    /// Last byte of the UUID; by default the device number.
     pub uuid: Option<u8>,
 }
 
@@ -49,7 +49,7 @@ impl Device {
         self.arch % 10
     }
 
-    /// A `CUdevice_attribute`; 0 of those that no profiler asks for.
+    /// Returns a `CUdevice_attribute`; 0 for attributes that no profiler queries.
     pub(crate) const fn attribute(&self, attribute: u32, index: u32) -> i32 {
         let value = match attribute {
             1..=3 => 1_024,
@@ -78,7 +78,7 @@ impl Device {
         value.cast_signed()
     }
 
-    /// Sixteen bytes that tell the devices of a machine apart, as the double of NVML has them.
+    /// Returns the UUID, which the double of NVML generates in the same way.
     pub(crate) fn uuid(&self, index: u32) -> [u8; 16] {
         let mut uuid = [0; 16];
         uuid[15] = self.uuid.unwrap_or(index as u8);
@@ -86,7 +86,7 @@ impl Device {
     }
 
     pub(crate) fn record(&self, index: u32) -> DeviceRecord {
-        // Two transfers a clock; kHz and bits make kilobytes a second.
+        // Two transfers per clock; kHz times bits gives kilobytes per second.
         let bandwidth = 2 * u64::from(self.memory_clock_khz) * u64::from(self.bus_width_bits) / 8;
         DeviceRecord {
             kind: kind::DEVICE,
@@ -113,7 +113,7 @@ impl Device {
             id: index,
             has_ecc: 1,
             uuid: self.uuid(index),
-            name: Name::of(&self.name).address(),
+            name: Name::copied(&self.name).address(),
             is_visible: 1,
             gpu_instance: u32::MAX,
             compute_instance: u32::MAX,

@@ -1,72 +1,72 @@
-//! What comes through the C interface, as safe values: null is checked here, once.
+//! Safe wrappers of pointers from C callers, with null checks.
 
-#![expect(unsafe_code, reason = "pointers of C callers are followed here")]
+#![expect(unsafe_code, reason = "dereferences pointers of C callers")]
 
 use std::ffi::{CStr, c_char, c_void};
 
-/// Where the caller wants a value.
+/// An output parameter.
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// Writes the value; [`INVALID`] where the caller gave NULL.
+    /// Writes the value; returns [`INVALID`] for NULL.
     pub(crate) fn set(&self, value: T) -> i32 {
         if self.0.is_null() {
             return INVALID;
         }
-        // SAFETY: a C caller passes NULL or memory for a `T`, which is all that the interface takes.
+        // SAFETY: a C caller passes NULL or a writable `T`, as the interface requires.
         unsafe { self.0.write(value) };
         0
     }
 
-    /// Writes the value if the caller wants it.
-    pub(crate) fn set_if_wanted(&self, value: T) {
+    /// Writes the value unless the pointer is NULL.
+    pub(crate) fn set_if_not_null(&self, value: T) {
         if !self.0.is_null() {
             self.set(value);
         }
     }
 
-    /// What the caller has there.
+    /// Reads the current value.
     pub(crate) fn get(&self) -> Option<T>
     where
         T: Copy,
     {
-        // SAFETY: as in `set`; the callers of functions that read have written a value.
+        // SAFETY: as in `set`; callers of functions that read it have initialised the value.
         (!self.0.is_null()).then(|| unsafe { self.0.read() })
     }
 
-    /// Writes the first of several values.
+    /// Writes an element of an array.
     pub(crate) fn set_at(&self, index: usize, value: T) {
         if !self.0.is_null() {
-            // SAFETY: a C caller that says how many fit passes memory for as many.
+            // SAFETY: a C caller that passes a length passes an array of this length.
             unsafe { self.0.add(index).write(value) };
         }
     }
 }
 
-/// A structure that the caller shows.
+/// An input structure.
 #[repr(transparent)]
 pub(crate) struct In<T>(*const T);
 
 impl<T> In<T> {
     pub(crate) fn get(&self) -> Option<&T> {
-        // SAFETY: a C caller passes NULL or a `T` that stays for the call.
+        // SAFETY: a C caller passes NULL or a `T` that is valid during the call.
         unsafe { self.0.as_ref() }
     }
 }
 
-/// A text that the caller shows.
+/// An input string.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Text(*const c_char);
 
 impl Text {
-    /// The text; empty where there is none or it is not UTF-8.
+    /// Returns the string; empty for NULL or invalid UTF-8.
     pub(crate) fn get(&self) -> &str {
         if self.0.is_null() {
             return "";
         }
-        // SAFETY: a C caller passes NULL or a terminated text that stays for the call.
+        // SAFETY: a C caller passes NULL or a NUL-terminated string that is valid during the call.
         unsafe { CStr::from_ptr(self.0) }.to_str().unwrap_or_default()
     }
 
@@ -75,8 +75,8 @@ impl Text {
     }
 }
 
-/// Something of ours that the caller got as an opaque pointer. What is handed out is never freed, since
-/// a profiler may ask about it after its end.
+/// An opaque pointer to one of our objects. The objects are never freed, because a profiler may
+/// query them after their end.
 #[repr(transparent)]
 pub(crate) struct Handle<T: 'static>(*const T);
 
@@ -92,7 +92,8 @@ impl<T> Handle<T> {
     }
 
     pub(crate) fn get(self) -> Option<&'static T> {
-        // SAFETY: a C caller passes back what `to` and `new` made, which stays, or NULL.
+        // SAFETY: a C caller passes NULL, or a pointer from `to` or `new`, whose object is never
+        // freed.
         unsafe { self.0.as_ref() }
     }
 
@@ -113,13 +114,13 @@ unsafe impl<T: Sync> Send for Handle<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Handle<T> {}
 
-/// Memory of the caller's, of which only the address is taken.
+/// An address in the caller's memory that is not dereferenced.
 pub(crate) type Address = *mut c_void;
 
 /// `CUPTI_ERROR_INVALID_PARAMETER` and `CUDA_ERROR_INVALID_VALUE`.
 pub(crate) const INVALID: i32 = 1;
 
-/// Declares functions of the C interface: each counts its calls and fails where the script wants it to.
+/// Declares functions of the C interface. Each counts its calls and fails if the script says so.
 macro_rules! exports {
     ($(
         $(#[$meta:meta])*
@@ -129,7 +130,7 @@ macro_rules! exports {
         #[unsafe(no_mangle)]
         extern "C" fn $name($($argument: $type),*) -> i32 {
             static SITE: crate::site::Site = crate::site::Site::new(stringify!($name));
-            if let Some(code) = SITE.called() {
+            if let Some(code) = SITE.count_call() {
                 return code;
             }
             $body

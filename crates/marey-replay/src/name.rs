@@ -1,18 +1,19 @@
-//! Names that records point to.
+//! Strings that records point to.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::sync::{LazyLock, Mutex};
 
-/// The address of a terminated text that stays as long as the process, like the names in a module.
+/// Address of a NUL-terminated string that lives as long as the process, like the names in a
+/// module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Name(usize);
 
 static NAMES: LazyLock<Mutex<HashSet<&'static CStr>>> = LazyLock::new(Mutex::default);
 
 impl Name {
-    /// A copy that stays. Text after a NUL is left out.
-    pub(crate) fn of(text: &str) -> Self {
+    /// Returns a permanent copy of a text, up to the first NUL.
+    pub(crate) fn copied(text: &str) -> Self {
         let end = text.find('\0').unwrap_or(text.len());
         let text = CString::new(&text[..end]).unwrap_or_default();
         let mut names = crate::lock(&NAMES);
@@ -24,8 +25,8 @@ impl Name {
         Self(text.as_ptr() as usize)
     }
 
-    /// A text of the caller's, who keeps it.
-    pub(crate) const fn at(address: usize) -> Self {
+    /// Refers to a string that the caller keeps alive.
+    pub(crate) const fn borrowed(address: usize) -> Self {
         Self(address)
     }
 

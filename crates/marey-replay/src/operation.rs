@@ -1,12 +1,12 @@
-//! What devices do: kernels, copies, memory that is set. Each takes its time on a stream and leaves a
-//! record.
+//! Operations of devices: kernels, copies, fills. Each occupies a stream for its duration and
+//! leaves a record.
 
 use crate::name::Name;
 use crate::output::{self, output};
 use crate::record::{CopyRecord, KernelRecord, PeerRecord, SetRecord, kind};
 use crate::{activity, context};
 
-/// A kernel and how it is launched.
+/// A kernel with its launch parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
     pub name: Name,
@@ -34,7 +34,7 @@ impl Kernel {
     }
 }
 
-/// A copy: `CUpti_ActivityMemcpyKind`, and `CUpti_ActivityMemoryKind` at both ends.
+/// A copy, with its `CUpti_ActivityMemcpyKind` and the `CUpti_ActivityMemoryKind` of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Copy {
     pub kind: u8,
@@ -42,7 +42,7 @@ pub(crate) struct Copy {
     pub target: u8,
     pub is_async: bool,
     pub bytes: u64,
-    /// The device that it goes to, if that is another one.
+    /// Destination device, if it differs.
     pub peer: Option<u32>,
 }
 
@@ -63,14 +63,14 @@ impl Copy {
     }
 }
 
-/// Memory that is set to a value.
+/// A fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Set {
     pub value: u32,
     pub bytes: u64,
 }
 
-/// What a device does.
+/// Kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Kernel(Kernel),
@@ -78,16 +78,16 @@ pub(crate) enum Work {
     Set(Set),
 }
 
-/// The parameters of a call that copies memory or sets it, as callbacks show them.
+/// Parameters of a call that copies or fills memory, for callbacks.
 pub(crate) type MemoryParameters = [u64; 3];
 
 impl Work {
-    /// Whether there is anything to do.
+    /// Whether the size is not zero.
     const fn is_any(&self) -> bool {
         !matches!(self, Self::Copy(Copy { bytes: 0, .. }) | Self::Set(Set { bytes: 0, .. }))
     }
 
-    /// The parameters of the call that asks for it, of the memory with these addresses.
+    /// Returns the parameters of the call, for memory at these addresses.
     pub(crate) const fn parameters(&self, to: u64, from: u64) -> MemoryParameters {
         match self {
             Self::Kernel(_) => [to, from, 0],
@@ -97,46 +97,46 @@ impl Work {
     }
 }
 
-/// Where a device does it.
+/// Device, context and stream of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Target {
     pub device: u32,
     pub context: u32,
     pub stream: u32,
 }
 
-/// A node of a graph, as a record names it.
+/// Graph and node of an operation, for its record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GraphPlace {
-    /// The executable graph's id.
+pub(crate) struct GraphIds {
+    /// Id of the executable graph.
     pub graph: u32,
     pub node: u64,
-    /// The graph and the node that it was made from.
+    /// Ids of the original graph and node.
     pub source_graph: u32,
     pub source_node: u64,
 }
 
-/// What becomes of something that a device does.
+/// Outcome of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
     #[default]
     Recorded,
-    /// It takes its time, and nobody hears of it.
+    /// The operation occupies its stream, but leaves no record.
     Unrecorded,
-    /// A kernel that has begun and does not end.
+    /// The kernel begins and does not end.
     Unfinished,
-    /// Its record has no times: both are 0.
+    /// The record has no timestamps: both are 0.
     Untimed,
-    /// Its record ends before it starts.
+    /// The record's end precedes its start.
     Backwards,
 }
 
-/// Something that a device does, and how long that takes.
+/// An operation with its duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
     pub work: Work,
     pub nanos: u64,
-    /// How long the stream idles first.
+    /// Idle time of the stream before the operation.
     pub gap_nanos: u64,
     pub fate: Fate,
 }
@@ -146,16 +146,16 @@ impl Operation {
         Self { work, nanos, gap_nanos: 0, fate: Fate::Recorded }
     }
 
-    /// Does it; from when to when.
+    /// Runs the operation. Returns its start and end.
     #[inline]
-    pub(crate) fn run(&self, at: Place, graph: GraphPlace, correlation: u32) -> (u64, u64) {
+    pub(crate) fn run(&self, target: Target, graph: GraphIds, correlation: u32) -> (u64, u64) {
         let mut output = output();
         let nanos = if self.work.is_any() { self.nanos } else { 0 };
-        let span = output.occupy(at.device, at.stream, self.gap_nanos, nanos);
+        let span = output.occupy(target.device, target.stream, self.gap_nanos, nanos);
         if !self.work.is_any() {
             return span;
         }
-        let told = match self.fate {
+        let recorded_span = match self.fate {
             Fate::Unrecorded => return span,
             Fate::Untimed => (0, 0),
             Fate::Backwards => (span.1, span.0),
@@ -164,7 +164,7 @@ impl Operation {
         match &self.work {
             Work::Kernel(kernel) => {
                 let Some(kind) = kernel_kind() else { return span };
-                let record = kernel.record(kind, at, graph, correlation, told);
+                let record = kernel.record(kind, target, graph, correlation, recorded_span);
                 if self.fate == Fate::Unfinished {
                     output::begin(output, record);
                 } else {
@@ -173,15 +173,18 @@ impl Operation {
             }
             Work::Copy(copy) => match copy.peer {
                 Some(peer) if activity::is_enabled(kind::PEER_COPY) => {
-                    output::send(output, copy.peer_record(peer, at, graph, correlation, told));
+                    output::send(
+                        output,
+                        copy.peer_record(peer, target, graph, correlation, recorded_span),
+                    );
                 }
                 None if activity::is_enabled(kind::COPY) => {
-                    output::send(output, copy.record(at, graph, correlation, told));
+                    output::send(output, copy.record(target, graph, correlation, recorded_span));
                 }
                 _ => {}
             },
             Work::Set(set) if activity::is_enabled(kind::SET) => {
-                output::send(output, set.record(at, graph, correlation, told));
+                output::send(output, set.record(target, graph, correlation, recorded_span));
             }
             Work::Set(_) => {}
         }
@@ -189,7 +192,7 @@ impl Operation {
     }
 }
 
-/// The kind under which kernels are recorded, if they are.
+/// Returns the enabled kernel kind, if any.
 #[inline]
 fn kernel_kind() -> Option<u32> {
     let kinds = [kind::CONCURRENT_KERNEL, kind::KERNEL];
@@ -201,8 +204,8 @@ impl Kernel {
     fn record(
         &self,
         kind: u32,
-        at: Place,
-        graph: GraphPlace,
+        target: Target,
+        graph: GraphIds,
         correlation: u32,
         (start, end): (u64, u64),
     ) -> KernelRecord {
@@ -212,9 +215,9 @@ impl Kernel {
             start,
             end,
             completed: end,
-            device: at.device,
-            context: at.context,
-            stream: at.stream,
+            device: target.device,
+            context: target.context,
+            stream: target.stream,
             grid: self.grid,
             block: self.block,
             static_shared: self.static_shared,
@@ -237,8 +240,8 @@ impl Kernel {
 impl Copy {
     fn record(
         &self,
-        at: Place,
-        graph: GraphPlace,
+        target: Target,
+        graph: GraphIds,
         correlation: u32,
         (start, end): (u64, u64),
     ) -> CopyRecord {
@@ -251,9 +254,9 @@ impl Copy {
             bytes: self.bytes,
             start,
             end,
-            device: at.device,
-            context: at.context,
-            stream: at.stream,
+            device: target.device,
+            context: target.context,
+            stream: target.stream,
             correlation,
             graph_node: graph.node,
             graph: graph.graph,
@@ -267,8 +270,8 @@ impl Copy {
     fn peer_record(
         &self,
         peer: u32,
-        at: Place,
-        graph: GraphPlace,
+        target: Target,
+        graph: GraphIds,
         correlation: u32,
         (start, end): (u64, u64),
     ) -> PeerRecord {
@@ -283,11 +286,11 @@ impl Copy {
             bytes: self.bytes,
             start,
             end,
-            device: at.device,
-            context: at.context,
-            stream: at.stream,
-            source_device: at.device,
-            source_context: at.context,
+            device: target.device,
+            context: target.context,
+            stream: target.stream,
+            source_device: target.device,
+            source_context: target.context,
             target_device: peer,
             target_context: context::of_device(peer).get().map_or(0, |context| context.id),
             correlation,
@@ -301,8 +304,8 @@ impl Copy {
 impl Set {
     fn record(
         &self,
-        at: Place,
-        graph: GraphPlace,
+        target: Target,
+        graph: GraphIds,
         correlation: u32,
         (start, end): (u64, u64),
     ) -> SetRecord {
@@ -312,9 +315,9 @@ impl Set {
             bytes: self.bytes,
             start,
             end,
-            device: at.device,
-            context: at.context,
-            stream: at.stream,
+            device: target.device,
+            context: target.context,
+            stream: target.stream,
             correlation,
             memory_kind: DEVICE.into(),
             graph_node: graph.node,

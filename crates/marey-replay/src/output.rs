@@ -1,4 +1,4 @@
-//! From what devices do to the profiler's buffers: what is dropped, held back or turned round on the way.
+//! The path of records to the profilers' buffers: losses, delays and reordering.
 
 use crate::activity::{self, CLIENTS, Clients};
 use crate::buffers::{self, Buffer, Buffers, Flush, Put};
@@ -7,20 +7,20 @@ use crate::{clock, lock, settings, worker};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
-/// Streams whose ids agree modulo this wait for each other.
+/// Streams whose ids are congruent modulo this number share a lane and run one after the other.
 const LANES: usize = 4096;
 const LANES_A_DEVICE: usize = 256;
 
-/// How records come.
+/// Order of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
     #[default]
     AsTheyCome,
-    /// So many are kept, and come last first.
+    /// Groups of this size are reversed.
     Reversed { window: usize },
-    /// So many are kept, and come in an order that this number makes.
+    /// Groups of this size are shuffled with a seed.
     Shuffled { window: usize, seed: u64 },
-    /// All are kept until they are flushed.
+    /// All records are held until a flush.
     Held,
 }
 
@@ -34,17 +34,17 @@ impl Order {
     }
 }
 
-/// A record that is kept, with who wants it and whose buffer it belongs to.
-type Kept = (Clients, u32, Vec<u8>);
+/// A held record, with its clients and lane.
+type Held = (Clients, u32, Vec<u8>);
 
-/// The way of records, and what the streams are at.
+/// The state of records and streams.
 pub(crate) struct Output {
-    /// When each stream is free.
+    /// Time at which each stream becomes free.
     lanes: [u64; LANES],
     to_drop: u64,
     written: u64,
     order: Order,
-    kept: Vec<Kept>,
+    held: Vec<Held>,
     buffers: [Buffers; CLIENTS],
     pub(crate) staging: worker::Staging,
 }
@@ -54,64 +54,64 @@ static OUTPUT: Mutex<Output> = Mutex::new(Output {
     to_drop: 0,
     written: 0,
     order: Order::AsTheyCome,
-    kept: Vec::new(),
+    held: Vec::new(),
     buffers: [const { Buffers::new() }; CLIENTS],
     staging: worker::Staging::new(),
 });
 
-/// Records that were lost, since each client last asked and ever.
+/// Lost records, per client since its last query, and in total.
 static DROPPED: [AtomicU64; CLIENTS] = [const { AtomicU64::new(0) }; CLIENTS];
-static DROPPED_EVER: AtomicU64 = AtomicU64::new(0);
+static DROPPED_TOTAL: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn output() -> MutexGuard<'static, Output> {
     lock(&OUTPUT)
 }
 
-/// Begins anew, with the buffers that there are.
+/// Resets the state, except for buffers.
 pub(crate) fn reset() {
     let mut output = output();
     output.lanes.fill(0);
     output.written = 0;
     output.to_drop = 0;
     output.order = Order::AsTheyCome;
-    output.kept.clear();
+    output.held.clear();
     output.finish();
     drop(output);
     for dropped in &DROPPED {
         dropped.store(0, Relaxed);
     }
-    DROPPED_EVER.store(0, Relaxed);
+    DROPPED_TOTAL.store(0, Relaxed);
 }
 
-/// Forgets the buffers of profilers that are gone.
+/// Forgets the buffers of profilers that have left.
 pub(crate) fn forget_buffers() {
     let mut output = output();
     output.buffers.iter_mut().for_each(Buffers::forget);
-    output.kept.clear();
+    output.held.clear();
 }
 
-/// Records that were written to buffers.
+/// Returns the number of records written to buffers.
 pub(crate) fn written() -> u64 {
     output().written
 }
 
-/// Records that were lost, for whoever has been told or not.
-pub(crate) fn dropped_ever() -> u64 {
-    DROPPED_EVER.load(Relaxed)
+/// Returns the total number of lost records.
+pub(crate) fn dropped_total() -> u64 {
+    DROPPED_TOTAL.load(Relaxed)
 }
 
-/// Records that a client has lost since it last asked.
+/// Returns the number of records that a client lost since its last query.
 pub(crate) fn take_dropped(client: usize) -> u64 {
     DROPPED[client].swap(0, Relaxed)
 }
 
 fn drop_record(client: usize) {
     DROPPED[client].fetch_add(1, Relaxed);
-    DROPPED_EVER.fetch_add(1, Relaxed);
+    DROPPED_TOTAL.fetch_add(1, Relaxed);
 }
 
 impl Output {
-    /// Finds the time of something that takes so long on a stream, after what the stream is at.
+    /// Occupies a stream for a duration, after its earlier operations. Returns start and end.
     #[inline]
     pub(crate) fn occupy(&mut self, device: u32, stream: u32, gap: u64, nanos: u64) -> (u64, u64) {
         let lane = self.lane(device, stream);
@@ -120,18 +120,18 @@ impl Output {
         (start, start + nanos)
     }
 
-    /// When a stream is free.
+    /// Returns the time at which a stream becomes free.
     pub(crate) fn free_at(&mut self, device: u32, stream: u32) -> u64 {
         *self.lane(device, stream)
     }
 
-    /// When the streams of a device are free.
+    /// Returns the time at which all streams of a device become free.
     pub(crate) fn device_free_at(&self, device: u32) -> u64 {
         let first = device as usize * LANES_A_DEVICE % LANES;
         self.lanes[first..first + LANES_A_DEVICE].iter().copied().max().unwrap_or_default()
     }
 
-    /// Lets a stream wait.
+    /// Makes a stream wait.
     pub(crate) fn wait_until(&mut self, device: u32, stream: u32, then: u64) {
         let lane = self.lane(device, stream);
         *lane = then.max(*lane);
@@ -142,7 +142,7 @@ impl Output {
         &mut self.lanes[(device as usize * LANES_A_DEVICE + lane) % LANES]
     }
 
-    /// Puts a record into the client's buffer at hand.
+    /// Writes a record to the client's current buffer.
     #[inline]
     fn put(&mut self, client: usize, lane: u32, record: &[u8], is_open: bool) -> Put {
         let put = self.buffers[client].put(lane, record, is_open);
@@ -150,33 +150,34 @@ impl Output {
         put
     }
 
-    /// Lets the kernels end that do not.
+    /// Ends all unfinished kernels.
     fn finish(&mut self) {
         let (now, version) = (clock::now(), settings::version());
         self.buffers.iter_mut().for_each(|buffers| buffers.finish(now, version));
     }
 }
 
-/// Loses the next records.
+/// Drops the next records.
 pub(crate) fn drop_next(records: u64) {
     output().to_drop += records;
 }
 
-/// Changes how records come, after those that were kept.
+/// Sets the order of later records, after writing the held ones.
 pub(crate) fn set_order(order: Order) {
-    let kept = take_kept(&mut output());
+    let held = take_held(&mut output());
     output().order = order;
-    write_all(&kept);
+    write_all(&held);
 }
 
-/// Sends a record on its way to all who want it. The lock goes with it, because profilers may be called.
+/// Sends a record to all clients that have enabled its kind. Takes the guard, because profilers may
+/// be called.
 #[inline]
 pub(crate) fn send<R: Record>(output: MutexGuard<'_, Output>, record: R) {
-    let clients = activity::wanting(record.kind());
+    let clients = activity::enabled_clients(record.kind());
     send_to(output, clients, record);
 }
 
-/// Sends a record on its way to these.
+/// Sends a record to these clients.
 #[inline]
 pub(crate) fn send_to<R: Record>(mut output: MutexGuard<'_, Output>, clients: Clients, record: R) {
     let bytes = record.bytes(settings::version());
@@ -184,27 +185,28 @@ pub(crate) fn send_to<R: Record>(mut output: MutexGuard<'_, Output>, clients: Cl
         output.to_drop -= 1;
         clients.numbers().for_each(drop_record);
     } else if let Some(window) = output.order.window() {
-        output.kept.push((clients, buffers::lane(), bytes.to_vec()));
-        if output.kept.len() >= window {
-            let kept = take_kept(&mut output);
+        output.held.push((clients, buffers::lane(), bytes.to_vec()));
+        if output.held.len() >= window {
+            let held = take_held(&mut output);
             drop(output);
-            write_all(&kept);
+            write_all(&held);
         }
     } else {
-        hand_on(output, clients, buffers::lane(), bytes);
+        pass_on(output, clients, buffers::lane(), bytes);
     }
 }
 
-/// Has a kernel begin that does not end: its record has a place in the buffers from now on.
+/// Begins a kernel that does not end: its record is written to the buffers now.
 pub(crate) fn begin(output: MutexGuard<'_, Output>, kernel: KernelRecord) {
     let kernel = KernelRecord { end: 0, completed: 0, ..kernel };
-    let (clients, bytes) = (activity::wanting(kernel.kind), kernel.bytes(settings::version()));
+    let (clients, bytes) =
+        (activity::enabled_clients(kernel.kind), kernel.bytes(settings::version()));
     write_as(output, clients, buffers::lane(), bytes, true);
 }
 
-/// Gives a record to the worker, or to the profilers.
+/// Passes a record to the worker, or writes it.
 #[inline]
-fn hand_on(output: MutexGuard<'_, Output>, clients: Clients, lane: u32, bytes: &[u8]) {
+fn pass_on(output: MutexGuard<'_, Output>, clients: Clients, lane: u32, bytes: &[u8]) {
     if settings::is_delivered_by_worker() {
         worker::stage(output, clients, lane, bytes);
     } else {
@@ -212,7 +214,7 @@ fn hand_on(output: MutexGuard<'_, Output>, clients: Clients, lane: u32, bytes: &
     }
 }
 
-/// Writes a record to the buffers of these.
+/// Writes a record to the buffers of these clients.
 #[inline]
 pub(crate) fn write(output: MutexGuard<'_, Output>, clients: Clients, lane: u32, bytes: &[u8]) {
     write_as(output, clients, lane, bytes, false);
@@ -226,36 +228,36 @@ fn write_as(
     bytes: &[u8],
     is_open: bool,
 ) {
-    let mut held = Some(output);
+    let mut guard = Some(output);
     for client in clients.numbers() {
-        let put = match held.take() {
+        let put = match guard.take() {
             Some(mut output) => output.put(client, lane, bytes, is_open),
             None => self::output().put(client, lane, bytes, is_open),
         };
         if !matches!(put, Put::Written) {
-            settle(client, lane, put, bytes, is_open);
+            write_or_drop(client, lane, put, bytes, is_open);
         }
     }
 }
 
-fn take_kept(output: &mut Output) -> Vec<Kept> {
-    let mut kept = std::mem::take(&mut output.kept);
+fn take_held(output: &mut Output) -> Vec<Held> {
+    let mut held = std::mem::take(&mut output.held);
     match output.order {
-        Order::Reversed { .. } => kept.reverse(),
-        Order::Shuffled { seed, .. } => shuffle(&mut kept, seed),
+        Order::Reversed { .. } => held.reverse(),
+        Order::Shuffled { seed, .. } => shuffle(&mut held, seed),
         Order::AsTheyCome | Order::Held => {}
     }
-    kept
+    held
 }
 
-fn write_all(records: &[Kept]) {
+fn write_all(records: &[Held]) {
     for (clients, lane, bytes) in records {
-        hand_on(output(), *clients, *lane, bytes);
+        pass_on(output(), *clients, *lane, bytes);
     }
 }
 
-/// Sees to it that a record is written, or counted as lost.
-fn settle(client: usize, lane: u32, mut put: Put, bytes: &[u8], is_open: bool) {
+/// Repeats writing a record until it is written or counted as lost.
+fn write_or_drop(client: usize, lane: u32, mut put: Put, bytes: &[u8], is_open: bool) {
     loop {
         match put {
             Put::Written => return,
@@ -270,41 +272,41 @@ fn settle(client: usize, lane: u32, mut put: Put, bytes: &[u8], is_open: bool) {
     }
 }
 
-/// Hands records over, after those that were kept.
+/// Flushes, including held records.
 pub(crate) fn flush(flush: Flush) {
-    let kept = take_kept(&mut output());
-    write_all(&kept);
+    let held = take_held(&mut output());
+    write_all(&held);
     if settings::is_delivered_by_worker() {
         worker::flush(flush);
     } else {
-        hand_back(flush);
+        complete_buffers(flush);
     }
 }
 
-/// Hands buffers back.
-pub(crate) fn hand_back(flush: Flush) {
+/// Completes buffers.
+pub(crate) fn complete_buffers(flush: Flush) {
     for client in 0..CLIENTS {
-        hand_back_to(client, flush);
+        complete_buffers_of(client, flush);
     }
 }
 
-/// Hands a client's buffers back.
-pub(crate) fn hand_back_to(client: usize, flush: Flush) {
-    let buffers = output().buffers[client].take(flush);
+/// Completes a client's buffers.
+pub(crate) fn complete_buffers_of(client: usize, flush: Flush) {
+    let buffers = output().buffers[client].remove_ready(flush);
     buffers.into_iter().for_each(Buffer::complete);
 }
 
-/// Lets the kernels end that do not.
+/// Ends all unfinished kernels.
 pub(crate) fn finish() {
     output().finish();
 }
 
-/// The size of the record at the start of these bytes, and its bytes.
+/// Splits off the record at the start of these bytes.
 pub(crate) fn split_record(bytes: &[u8], version: Version) -> Option<(&[u8], &[u8])> {
     bytes.split_at_checked(version.size_of(crate::record::kind_of(bytes))?)
 }
 
-/// Fisher and Yates, by a generator that is the same everywhere (xorshift64*).
+/// Fisher-Yates shuffle with a reproducible generator (xorshift64*).
 fn shuffle<T>(items: &mut [T], seed: u64) {
     let mut state = seed | 1;
     for last in (1..items.len()).rev() {

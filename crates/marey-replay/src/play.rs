@@ -1,13 +1,13 @@
-//! Plays a script.
+//! Execution of scripts.
 
 use crate::activity::PROCESS;
-use crate::api::{self, About, Api};
+use crate::api::{self, Api, CallArguments};
 use crate::buffers::Flush;
 use crate::context::{self, Context};
 use crate::ffi::Handle;
 use crate::graph::{self, Executable, Graph};
 use crate::name::Name;
-use crate::operation::{Copy, GraphPlace, Operation, Place, Work};
+use crate::operation::{Copy, GraphIds, Operation, Target, Work};
 use crate::output::{self, output};
 use crate::record::{MarkerRecord, NameRecord, OverheadRecord, kind};
 use crate::script::{Act, CallBy};
@@ -16,7 +16,7 @@ use crate::{activity, clock, lock, thread, tool};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
-/// The graphs of the script in force, by their names.
+/// The graphs of the current script, by name.
 #[derive(Default)]
 struct Graphs {
     captured: HashMap<String, Handle<Graph>>,
@@ -25,12 +25,12 @@ struct Graphs {
 
 static GRAPHS: LazyLock<Mutex<Graphs>> = LazyLock::new(Mutex::default);
 
-/// Forgets the graphs.
+/// Forgets all graphs.
 pub(crate) fn reset() {
     *lock(&GRAPHS) = Graphs::default();
 }
 
-/// Plays what is there; threads run beside it and are gone at the end.
+/// Plays statements. Joins the threads that they create at the end.
 pub(crate) fn play(acts: &[Act]) {
     let mut threads = Vec::new();
     for act in acts {
@@ -43,16 +43,16 @@ pub(crate) fn play(acts: &[Act]) {
         }
     }
     for thread in threads {
-        // A thread of a play cannot fail with anything that the script could mend.
+        // A thread can only fail by a panic, which a script cannot cause.
         drop(thread.join());
     }
 }
 
 fn play_one(act: &Act) {
     match act {
-        Act::Run { operation, at, by } => run(operation, *at, *by),
-        Act::SynchronizeStream { at } => wait(Wait::Stream, *at),
-        Act::SynchronizeDevice { at } => wait(Wait::Context, *at),
+        Act::Run { operation, target, by } => run(operation, *target, *by),
+        Act::SynchronizeStream { target } => wait(Wait::Stream, *target),
+        Act::SynchronizeDevice { target } => wait(Wait::Context, *target),
         Act::Overhead { kind, nanos } => overhead(*kind, *nanos),
         Act::Name { object_kind, object, name } => self::name(*object_kind, *object, name),
         Act::Mark { name, domain, id, flags } => mark(name, domain.as_deref(), *id, *flags),
@@ -63,12 +63,12 @@ fn play_one(act: &Act) {
         }
         Act::PushExternal(external) => thread::push_external(*external),
         Act::PopExternal { kind } => drop(thread::pop_external(PROCESS, *kind)),
-        Act::Capture { graph, operations, at } => capture(graph, operations, *at),
-        Act::Instantiate { graph, at } => {
-            instantiate(graph, *at);
+        Act::Capture { graph, operations, target } => capture(graph, operations, *target),
+        Act::Instantiate { graph, target } => {
+            instantiate(graph, *target);
         }
-        Act::LaunchGraph { graph, at } => launch_graph(graph, *at),
-        Act::DestroyGraph { graph, at } => destroy_graph(graph, *at),
+        Act::LaunchGraph { graph, target } => launch_graph(graph, *target),
+        Act::DestroyGraph { graph, target } => destroy_graph(graph, *target),
         Act::DropNext { records } => output::drop_next(*records),
         Act::Order(order) => output::set_order(*order),
         Act::Correlation { next } => api::set_next_correlation(*next),
@@ -78,55 +78,55 @@ fn play_one(act: &Act) {
         }
         Act::Tool { subscribes: true } => tool::subscribe(),
         Act::Tool { subscribes: false } => tool::leave(),
-        Act::Pass { nanos } => drop(clock::pass(*nanos)),
+        Act::Pass { nanos } => drop(clock::advance(*nanos)),
         Act::Repeat { times, acts } => (0..*times).for_each(|_| play(acts)),
         Act::Thread { acts } | Act::Part { acts, .. } => play(acts),
     }
 }
 
-fn capture(name: &str, operations: &[Operation], at: Place) {
-    let about = about(at, None);
+fn capture(name: &str, operations: &[Operation], target: Target) {
+    let arguments = arguments(target, None);
     let mut graph = Handle::NULL;
-    api::call(&api::BEGIN_CAPTURE, about, |_| {
-        graph = Graph::begin(about.context);
+    api::call(&api::BEGIN_CAPTURE, arguments, |_| {
+        graph = Graph::begin(arguments.context);
         0
     });
     for operation in operations {
-        call_for(&operation.work, about, |_| {
-            graph::add_node(graph, *operation, about.context);
+        call_for(&operation.work, arguments, |_| {
+            graph::add_node(graph, *operation, arguments.context);
             0
         });
     }
-    api::call(&api::END_CAPTURE, about, |_| 0);
+    api::call(&api::END_CAPTURE, arguments, |_| 0);
     let mut graphs = lock(&GRAPHS);
     graphs.captured.insert(name.to_owned(), graph);
     graphs.executable.remove(name);
 }
 
-fn instantiate(name: &str, at: Place) -> Option<Handle<Executable>> {
+fn instantiate(name: &str, target: Target) -> Option<Handle<Executable>> {
     let graph = *lock(&GRAPHS).captured.get(name)?;
-    let executable = graph::instantiate(graph, about(at, None));
+    let executable = graph::instantiate(graph, arguments(target, None));
     lock(&GRAPHS).executable.insert(name.to_owned(), executable);
     Some(executable)
 }
 
-/// Launches a graph, and instantiates it first where the script has not.
-fn launch_graph(name: &str, at: Place) {
+/// Launches a graph, after instantiating it if necessary.
+fn launch_graph(name: &str, target: Target) {
     let made = lock(&GRAPHS).executable.get(name).copied();
-    if let Some(executable) = made.or_else(|| instantiate(name, at)) {
-        graph::launch(executable, at, 0, about(at, None));
+    if let Some(executable) = made.or_else(|| instantiate(name, target)) {
+        graph::launch(executable, target, 0, arguments(target, None));
     }
 }
 
 /// Destroys the executable graph; a later launch instantiates it again.
-fn destroy_graph(name: &str, at: Place) {
+fn destroy_graph(name: &str, target: Target) {
     let made = lock(&GRAPHS).executable.remove(name);
     if let Some(executable) = made.and_then(Handle::get) {
-        executable.destroy(context_of(at));
+        executable.destroy(context_of(target));
     }
 }
 
-/// The acts of a part, wherever in the script it is.
+/// Finds a part of the script, at any depth.
 pub(crate) fn part<'a>(acts: &'a [Act], name: &str) -> Option<&'a [Act]> {
     acts.iter().find_map(|act| match act {
         Act::Part { name: this, acts } if this == name => Some(&acts[..]),
@@ -137,26 +137,30 @@ pub(crate) fn part<'a>(acts: &'a [Act], name: &str) -> Option<&'a [Act]> {
     })
 }
 
-fn context_of(at: Place) -> Handle<Context> {
-    context::of_device(at.device)
+fn context_of(target: Target) -> Handle<Context> {
+    context::of_device(target.device)
 }
 
-fn about(at: Place, correlation: Option<u32>) -> About {
-    context::ensure_current(at.device);
-    About { is_by_runtime: api::is_runtime_called(), correlation, ..About::context(context_of(at)) }
+fn arguments(target: Target, correlation: Option<u32>) -> CallArguments {
+    context::ensure_current(target.device);
+    CallArguments {
+        is_by_runtime: api::is_runtime_called(),
+        correlation,
+        ..CallArguments::context(context_of(target))
+    }
 }
 
-/// Makes the call that asks for something.
-fn call_for(work: &Work, about: About, body: impl FnOnce(u32) -> i32) {
+/// Makes the call for an operation.
+fn call_for(work: &Work, arguments: CallArguments, body: impl FnOnce(u32) -> i32) {
     let memory = work.parameters(0, 0);
     let (symbol, parameters) = match work {
-        Work::Kernel(kernel) => (kernel.name.address(), about.parameters),
+        Work::Kernel(kernel) => (kernel.name.address(), arguments.parameters),
         Work::Copy(_) | Work::Set(_) => (0, memory.as_ptr().cast()),
     };
-    api::call(api_of(work), About { symbol, parameters, ..about }, body);
+    api::call(api_of(work), CallArguments { symbol, parameters, ..arguments }, body);
 }
 
-/// The function that a program calls for this.
+/// Returns the function that a program calls for an operation.
 fn api_of(work: &Work) -> &'static Api {
     match work {
         Work::Kernel(_) => &api::LAUNCH_KERNEL,
@@ -175,27 +179,27 @@ fn api_of(work: &Work) -> &'static Api {
     }
 }
 
-fn run(operation: &Operation, at: Place, by: CallBy) {
+fn run(operation: &Operation, target: Target, by: CallBy) {
     let correlation = match by {
         CallBy::Nothing { correlation } => {
-            operation.run(at, GraphPlace::default(), correlation);
+            operation.run(target, GraphIds::default(), correlation);
             return;
         }
         CallBy::CallAs { correlation } => Some(correlation),
         CallBy::Call => None,
     };
-    call_for(&operation.work, about(at, correlation), |correlation| {
-        operation.run(at, GraphPlace::default(), correlation);
+    call_for(&operation.work, arguments(target, correlation), |correlation| {
+        operation.run(target, GraphIds::default(), correlation);
         0
     });
 }
 
-fn wait(wait: Wait, at: Place) {
-    wait.run(at, 0, about(at, None));
+fn wait(wait: Wait, target: Target) {
+    wait.run(target, 0, arguments(target, None));
 }
 
 fn overhead(kind_of_overhead: u32, nanos: u64) {
-    let start = clock::pass(nanos);
+    let start = clock::advance(nanos);
     if activity::is_enabled(kind::OVERHEAD) {
         let record = OverheadRecord {
             kind: kind::OVERHEAD,
@@ -213,7 +217,7 @@ fn overhead(kind_of_overhead: u32, nanos: u64) {
 
 fn name(object_kind: u32, object: [u32; 3], name: &str) {
     if activity::is_enabled(kind::NAME) {
-        let name = Name::of(name).address();
+        let name = Name::copied(name).address();
         let record = NameRecord { kind: kind::NAME, object_kind, object, padding: 0, name };
         output::send(output(), record);
     }
@@ -229,8 +233,8 @@ fn mark(name: &str, domain: Option<&str>, id: u32, flags: u32) {
             object_kind: 2,
             object: [std::process::id(), thread::id(), 0],
             padding: 0,
-            name: Name::of(name).address(),
-            domain: domain.map_or(0, |domain| Name::of(domain).address()),
+            name: Name::copied(name).address(),
+            domain: domain.map_or(0, |domain| Name::copied(domain).address()),
         };
         output::send(output(), record);
     }

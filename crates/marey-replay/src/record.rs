@@ -1,9 +1,9 @@
-//! Activity records as libcupti lays them out: every field at its offset, no gaps, the newest version's
-//! fields last. An older library's record is the start of the newest one's.
+//! Layouts of activity records: every field at its offset, without gaps, fields of newer versions
+//! last. The record of an older version is a prefix of the newest one.
 
-#![expect(unsafe_code, reason = "a record is bytes to whoever reads it")]
+#![expect(unsafe_code, reason = "views records as bytes")]
 
-/// What a record is about: `CUpti_ActivityKind`.
+/// Activity kinds: `CUpti_ActivityKind`.
 pub(crate) mod kind {
     pub(crate) const COPY: u32 = 1;
     pub(crate) const SET: u32 = 2;
@@ -22,15 +22,15 @@ pub(crate) mod kind {
     pub(crate) const GRAPH_TRACE: u32 = 51;
 }
 
-/// The library that is played, as `cuptiGetVersion` numbers it.
+/// API version of the played library, as returned by `cuptiGetVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Version(pub u32);
 
 impl Version {
-    /// The libraries whose layouts were read: CUDA 12.8, 12.9, 13.0 and 13.5.
+    /// Supported versions: those of CUDA 12.8, 12.9, 13.0 and 13.5.
     pub(crate) const KNOWN: [u32; 4] = [26, 28, 130_001, 130_500];
 
-    /// Bytes of a record of this kind; none of kinds that are not played.
+    /// Returns the size of a record of this kind; `None` for unsupported kinds.
     #[inline]
     pub(crate) const fn size_of(self, kind: u32) -> Option<usize> {
         let is_13 = self.0 >= 130_000;
@@ -55,29 +55,30 @@ impl Version {
     }
 }
 
-/// A record of the newest layout.
+/// A record in the newest layout.
 ///
 /// # Safety
 ///
-/// It is `repr(C)`, has no padding, and begins with its kind.
+/// The type is `repr(C)`, has no padding, and begins with its kind.
 pub(crate) unsafe trait Record: Copy {
     fn kind(&self) -> u32;
 
-    /// The record as this version has it.
+    /// Returns the bytes of the record in this version.
     #[inline]
     fn bytes(&self, version: Version) -> &[u8] {
         let size = version.size_of(self.kind()).unwrap_or_default().min(size_of::<Self>());
-        // SAFETY: the trait promises that all bytes are initialised; they are no more than it has.
+        // SAFETY: the trait guarantees that all bytes are initialised, and the size is at most the
+        // type's.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size) }
     }
 }
 
-/// The kind of the record that these bytes begin with.
+/// Returns the kind of the record at the start of these bytes.
 pub(crate) fn kind_of(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |kind| u32::from_ne_bytes(*kind))
 }
 
-/// Lets a kernel end that has begun and not ended: now, or a moment after it began.
+/// Ends an unfinished kernel now, or just after its start.
 pub(crate) fn finish_kernel(record: &mut [u8], now: u64) {
     const START: usize = std::mem::offset_of!(KernelRecord, start);
     const END: usize = std::mem::offset_of!(KernelRecord, end);
@@ -110,9 +111,9 @@ macro_rules! records {
         const _: () = {
             $(assert!(std::mem::offset_of!($name, $field) == $offset);)*
             assert!(size_of::<$name>() == $size);
-            assert!(0 $(+ size_of::<$type>())* == $size, "there is padding that is not a field");
+            assert!(0 $(+ size_of::<$type>())* == $size, "the layout has padding");
         };
-        // SAFETY: the assertions above; every record begins with `kind`.
+        // SAFETY: by the assertions above; every record begins with `kind`.
         unsafe impl Record for $name {
             fn kind(&self) -> u32 {
                 self.kind
@@ -175,7 +176,7 @@ records! {
         source_node: u64 = 240,
     }
 
-    /// A copy of memory.
+    /// A copy.
     struct CopyRecord(112) {
         kind: u32 = 0,
         copy_kind: u8 = 4,
@@ -204,7 +205,7 @@ records! {
         source_node: u64 = 104,
     }
 
-    /// A copy of memory from one device to another.
+    /// A copy between devices.
     struct PeerRecord(96) {
         kind: u32 = 0,
         copy_kind: u8 = 4,
@@ -230,7 +231,7 @@ records! {
         padding: u32 = 92,
     }
 
-    /// Memory that is set to a value.
+    /// A fill.
     struct SetRecord(104) {
         kind: u32 = 0,
         value: u32 = 4,
@@ -256,7 +257,7 @@ records! {
         source_node: u64 = 96,
     }
 
-    /// A wait of the host or of a stream.
+    /// A synchronisation of the host or a stream.
     struct SynchronizationRecord(56) {
         kind: u32 = 0,
         kind_of_wait: u32 = 4,
@@ -271,7 +272,7 @@ records! {
         padding: u32 = 52,
     }
 
-    /// Time that the driver or libcupti took for itself.
+    /// Overhead of the driver or libcupti.
     struct OverheadRecord(56) {
         kind: u32 = 0,
         kind_of_overhead: u32 = 4,
@@ -284,7 +285,7 @@ records! {
         data: usize = 48,
     }
 
-    /// A call of the driver's or the runtime's.
+    /// A driver or runtime call.
     struct ApiRecord(40) {
         kind: u32 = 0,
         cbid: u32 = 4,
@@ -296,7 +297,7 @@ records! {
         code: u32 = 36,
     }
 
-    /// Whose call it is, in the words of whoever pushed the id.
+    /// An external correlation id of a call.
     struct ExternalRecord(24) {
         kind: u32 = 0,
         external_kind: u32 = 4,
@@ -305,7 +306,7 @@ records! {
         reserved: u32 = 20,
     }
 
-    /// A mark.
+    /// A marker.
     struct MarkerRecord(56) {
         kind: u32 = 0,
         flags: u32 = 4,
@@ -318,7 +319,7 @@ records! {
         domain: usize = 48,
     }
 
-    /// A launch of a graph, as a whole.
+    /// Execution of a whole graph.
     struct GraphRecord(56) {
         kind: u32 = 0,
         correlation: u32 = 4,

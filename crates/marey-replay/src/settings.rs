@@ -1,4 +1,4 @@
-//! What a script says about the machine, before anything is played.
+//! Settings of a script, which describe the machine.
 
 use crate::clock::{self, Clock};
 use crate::device::Device;
@@ -10,22 +10,22 @@ use crate::{api, context, graph, lock, output, play, thread, tool, worker};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once};
 
-/// The machine that is played.
+/// The simulated machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub version: u32,
     pub driver_version: i32,
     pub is_delivered_by_worker: bool,
-    /// Whether each thread that launches has a buffer of its own.
+    /// Whether each launching thread has its own buffer.
     pub has_each_thread_a_buffer: bool,
     pub clock: Clock,
     pub devices: Vec<Device>,
-    /// Kernels that programs launch by the driver, by their names.
+    /// Kernels that programs launch through the driver, by name.
     pub kernels: Vec<(String, Kernel, u64)>,
     pub failures: Vec<Failure>,
-    /// Host time that a call takes.
+    /// Host time of a call.
     pub call_nanos: u64,
-    /// Whether scripted calls go through the runtime, as torch's do.
+    /// Whether scripted calls go through the runtime, like torch's.
     pub is_runtime_called: bool,
 }
 
@@ -67,13 +67,13 @@ pub(crate) fn has_each_thread_a_buffer() -> bool {
     HAS_EACH_THREAD_A_BUFFER.load(Ordering::Relaxed)
 }
 
-/// The script in force.
+/// Returns the current script.
 pub(crate) fn script() -> Arc<Script> {
     ensure_loaded();
     Arc::clone(lock(&SCRIPT).get_or_insert_default())
 }
 
-/// Loads the script that the environment names, unless one was loaded before.
+/// Loads the script in the environment, unless one was loaded before.
 #[expect(clippy::disallowed_methods, reason = "the double is made for tests")]
 pub(crate) fn ensure_loaded() {
     ONCE.call_once(|| {
@@ -87,14 +87,14 @@ pub(crate) fn ensure_loaded() {
         );
         apply(script.unwrap_or_else(|error| {
             eprintln!("marey-replay: {error}; every call fails");
-            let fail = Failure { function: "*".to_owned(), code: 999, at: None };
+            let fail = Failure { function: "*".to_owned(), code: 999, call: None };
             let settings = Settings { failures: vec![fail], ..Settings::default() };
             Script { settings, ..Script::default() }
         }));
     });
 }
 
-/// Puts a script in force: the machine is as new, with whoever has subscribed.
+/// Loads a script and resets the machine. Subscribers stay.
 pub(crate) fn load(script: Script) {
     ONCE.call_once(|| {});
     worker::stop();

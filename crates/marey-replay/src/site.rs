@@ -1,10 +1,10 @@
-//! The functions of the C interface, each with how often it was called and how it shall fail.
+//! Functions of the C interface, with their call counts and scripted failures.
 
 use crate::{lock, settings};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 
-/// One exported function.
+/// An exported function.
 pub(crate) struct Site {
     name: &'static str,
     calls: AtomicU64,
@@ -15,26 +15,26 @@ static SITES: Mutex<Vec<&'static Site>> = Mutex::new(Vec::new());
 static FAILURES: RwLock<Vec<Failure>> = RwLock::new(Vec::new());
 static IS_ANY_TO_FAIL: AtomicBool = AtomicBool::new(false);
 
-/// In place of a code: the call does not return.
+/// Special code: the call does not return.
 pub(crate) const NEVER: i32 = i32::MIN;
 
-/// A call that shall fail.
+/// A scripted failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// The function's name; a star at its end stands for any rest.
+    /// Name of the function; a final star matches any suffix.
     pub function: String,
     pub code: i32,
-    /// Which call, from 1; all of them where none is named.
-    pub at: Option<u64>,
+    /// Number of the failing call, from 1; every call if absent.
+    pub call: Option<u64>,
 }
 
 impl Failure {
-    fn meets(&self, function: &str, call: u64) -> bool {
-        let is_meant = match self.function.strip_suffix('*') {
+    fn matches(&self, function: &str, call: u64) -> bool {
+        let matches_name = match self.function.strip_suffix('*') {
             Some(start) => function.starts_with(start),
             None => self.function == function,
         };
-        is_meant && self.at.is_none_or(|at| at == call)
+        matches_name && self.call.is_none_or(|failing| failing == call)
     }
 }
 
@@ -43,11 +43,11 @@ impl Site {
         Self { name, calls: AtomicU64::new(0), is_listed: AtomicBool::new(false) }
     }
 
-    /// Counts a call; the code with which it shall fail.
-    pub(crate) fn called(&'static self) -> Option<i32> {
+    /// Counts a call. Returns its scripted failure code, if any.
+    pub(crate) fn count_call(&'static self) -> Option<i32> {
         if !self.is_listed.load(Ordering::Acquire) {
             settings::ensure_loaded();
-            self.list();
+            self.register();
         }
         let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         if !IS_ANY_TO_FAIL.load(Ordering::Acquire) {
@@ -62,10 +62,10 @@ impl Site {
 
     fn code_of(&self, call: u64) -> Option<i32> {
         let failures = FAILURES.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        failures.iter().find(|failure| failure.meets(self.name, call)).map(|failure| failure.code)
+        failures.iter().find(|failure| failure.matches(self.name, call)).map(|failure| failure.code)
     }
 
-    fn list(&'static self) {
+    fn register(&'static self) {
         let mut sites = lock(&SITES);
         if !self.is_listed.swap(true, Ordering::AcqRel) {
             sites.push(self);
@@ -73,7 +73,7 @@ impl Site {
     }
 }
 
-/// Replaces the failures and forgets the calls.
+/// Replaces the failures and resets the counts.
 pub(crate) fn reset(failures: Vec<Failure>) {
     IS_ANY_TO_FAIL.store(!failures.is_empty(), Ordering::Release);
     *FAILURES.write().unwrap_or_else(std::sync::PoisonError::into_inner) = failures;
@@ -82,7 +82,7 @@ pub(crate) fn reset(failures: Vec<Failure>) {
     }
 }
 
-/// How often the function was called since the script was loaded.
+/// Returns the number of calls of a function since the script was loaded.
 pub(crate) fn calls(function: &str) -> u64 {
     let sites = lock(&SITES);
     sites

@@ -1,14 +1,14 @@
-//! Streams of the driver's interface, and what they capture.
+//! Streams of the driver API, and their captures.
 
-use crate::context::{self, Context, DEFAULT_STREAM, MOST_DEVICES};
+use crate::context::{self, Context, DEFAULT_STREAM, MAX_DEVICES};
 use crate::ffi::Handle;
 use crate::graph::{self, Graph};
 use crate::lock;
-use crate::operation::{GraphPlace, Operation, Place};
+use crate::operation::{GraphIds, Operation, Target};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The first id of a stream that a program makes.
+/// Id of the first stream that a program creates.
 const FIRST_STREAM: u32 = 13;
 
 pub(crate) struct Stream {
@@ -18,18 +18,18 @@ pub(crate) struct Stream {
 }
 
 static NEXT_STREAM: AtomicU32 = AtomicU32::new(FIRST_STREAM);
-static DEFAULT_STREAMS: [Stream; MOST_DEVICES] = {
+static DEFAULT_STREAMS: [Stream; MAX_DEVICES] = {
     let mut streams = [const { Stream { id: DEFAULT_STREAM, device: 0, captures: Mutex::new(None) } };
-        MOST_DEVICES];
+        MAX_DEVICES];
     let mut device = 0;
-    while device < MOST_DEVICES {
+    while device < MAX_DEVICES {
         streams[device].device = device as u32;
         device += 1;
     }
     streams
 };
 
-/// A stream as C callers name it: NULL, 1 and 2 are the default ones of the current context.
+/// A stream as passed by C callers: NULL, 1 and 2 are the default streams of the current context.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct StreamHandle(Handle<Stream>);
@@ -58,15 +58,15 @@ impl StreamHandle {
 }
 
 impl Stream {
-    pub(crate) fn place(&self) -> Place {
-        Place { device: self.device, context: self.device + 1, stream: self.id }
+    pub(crate) fn target(&self) -> Target {
+        Target { device: self.device, context: self.device + 1, stream: self.id }
     }
 
     pub(crate) fn context(&self) -> Handle<Context> {
         context::of_device(self.device)
     }
 
-    /// Begins to capture; false where it does already.
+    /// Begins a capture. Returns false if the stream is in capture.
     pub(crate) fn begin_capture(&self) -> bool {
         let mut captures = lock(&self.captures);
         if captures.is_some() {
@@ -84,12 +84,12 @@ impl Stream {
         *lock(&self.captures)
     }
 
-    /// Runs an operation here, or puts it into the graph that is captured.
-    pub(crate) fn take(&self, operation: &Operation, correlation: u32) {
+    /// Runs an operation on the stream, or adds it to the graph in capture.
+    pub(crate) fn submit(&self, operation: &Operation, correlation: u32) {
         if let Some(graph) = self.captures() {
             graph::add_node(graph, *operation, self.context());
         } else {
-            operation.run(self.place(), GraphPlace::default(), correlation);
+            operation.run(self.target(), GraphIds::default(), correlation);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the double knows of each thread, and what all threads have counted.
+//! Per-thread state, and counters summed over all threads.
 
 use crate::lock;
 use std::cell::{Cell, RefCell};
@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A number that only its thread writes.
+/// A counter that only its thread writes.
 #[derive(Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -17,13 +17,13 @@ impl Count {
     }
 }
 
-/// What a thread has counted.
+/// Counters of a thread.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub callbacks: Count,
     pub buffers_requested: Count,
     pub buffers_completed: Count,
-    /// Buffers that were said to be zeroed, and were not.
+    /// Buffers that the profiler promised to zero and did not.
     pub buffers_dirty: Count,
 }
 
@@ -32,12 +32,12 @@ static ALL: Mutex<Vec<&'static Counts>> = Mutex::new(Vec::new());
 thread_local! {
     static COUNTS: Cell<Option<&'static Counts>> = const { Cell::new(None) };
     static ID: u32 = read_id();
-    /// Never dropped: profilers call from handlers of the process's end, when a thread's own have run.
+    /// Never dropped: profilers call us from exit handlers, after a thread's destructors have run.
     static EXTERNAL: ManuallyDrop<RefCell<Vec<External>>> =
         const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
-/// This thread's counts.
+/// Returns the calling thread's counters.
 #[inline]
 pub(crate) fn counts() -> &'static Counts {
     COUNTS.get().unwrap_or_else(new_counts)
@@ -51,12 +51,12 @@ fn new_counts() -> &'static Counts {
     counts
 }
 
-/// The sum of a count over all threads.
+/// Returns the sum of a counter over all threads.
 pub(crate) fn sum(count: fn(&Counts) -> &Count) -> u64 {
     lock(&ALL).iter().map(|counts| count(counts).0.load(Relaxed)).sum()
 }
 
-/// Begins to count anew.
+/// Resets all counters.
 pub(crate) fn reset() {
     for counts in lock(&ALL).iter() {
         let Counts { callbacks, buffers_requested, buffers_completed, buffers_dirty } = counts;
@@ -66,32 +66,32 @@ pub(crate) fn reset() {
     }
 }
 
-/// The thread's number, as the system has it.
+/// Returns the thread id in the operating system.
 pub(crate) fn id() -> u32 {
     ID.with(|id| *id)
 }
 
 #[expect(unsafe_code, reason = "gettid(2)")]
 fn read_id() -> u32 {
-    // SAFETY: it takes nothing and cannot fail.
+    // SAFETY: the call takes no arguments and cannot fail.
     unsafe { libc::gettid() }.cast_unsigned()
 }
 
-/// An id that the program has put upon its calls.
+/// An external correlation id that the program has pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct External {
-    /// The client that is to be told.
+    /// Client that receives its records.
     pub client: usize,
     pub kind: u32,
     pub id: u64,
 }
 
-/// Puts an id upon the calls of this thread.
+/// Pushes an external correlation id on this thread.
 pub(crate) fn push_external(external: External) {
     EXTERNAL.with(|ids| ids.borrow_mut().push(external));
 }
 
-/// Takes the client's last id of this kind away.
+/// Pops the client's last id of this kind.
 pub(crate) fn pop_external(client: usize, kind: u32) -> Option<u64> {
     EXTERNAL.with(|ids| {
         let mut ids = ids.borrow_mut();
@@ -101,7 +101,7 @@ pub(crate) fn pop_external(client: usize, kind: u32) -> Option<u64> {
     })
 }
 
-/// Each client's last id of each kind.
+/// Returns each client's last id of each kind.
 pub(crate) fn externals() -> Vec<External> {
     EXTERNAL.with(|ids| {
         let mut last: Vec<External> = Vec::new();

@@ -1,4 +1,4 @@
-//! Another tool in the process: it subscribes to libcupti, and may stay for as long as the process does.
+//! Another tool in the process that subscribes to libcupti, until it leaves or the process exits.
 
 use crate::callback::{self, Subscriber};
 use crate::ffi::Address;
@@ -10,7 +10,7 @@ static TOOL: Mutex<Option<&'static Subscriber>> = Mutex::new(None);
 
 extern "C" fn ignore(_: Address, _: u32, _: u32, _: *const c_void) {}
 
-/// Subscribes alone, if nobody else has.
+/// Subscribes exclusively, if there is no subscriber.
 pub(crate) fn subscribe() {
     let mut tool = lock(&TOOL);
     if tool.is_none() {
@@ -18,7 +18,7 @@ pub(crate) fn subscribe() {
     }
 }
 
-/// Lets go of libcupti.
+/// Unsubscribes.
 pub(crate) fn leave() {
     if let Some(subscriber) = lock(&TOOL).take() {
         subscriber.leave();

@@ -1,13 +1,13 @@
-//! Waits of the host and of streams.
+//! Synchronisation of the host and of streams.
 
-use crate::api::{self, About, Api};
-use crate::callback::{SynchronizeData, domain, tell};
-use crate::operation::Place;
+use crate::api::{self, Api, CallArguments};
+use crate::callback::{SynchronizeData, domain, notify};
+use crate::operation::Target;
 use crate::output::{self, output};
 use crate::record::{SynchronizationRecord, kind};
 use crate::{activity, clock};
 
-/// What is waited for: `CUpti_ActivitySynchronizationType`.
+/// Kind of synchronisation: `CUpti_ActivitySynchronizationType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Event { id: u32, until: u64 },
@@ -28,7 +28,7 @@ impl Wait {
         }
     }
 
-    /// `CUpti_CallbackIdSync` of the waits that are told.
+    /// Returns the `CUpti_CallbackIdSync`, for kinds with a callback.
     const fn cbid(self) -> Option<u32> {
         match self {
             Self::Stream => Some(1),
@@ -37,31 +37,31 @@ impl Wait {
         }
     }
 
-    /// Waits: the clock moves until the device is done.
-    pub(crate) fn run(self, at: Place, stream: usize, about: About) -> i32 {
-        api::call(self.api(), about, |correlation| {
+    /// Synchronises: advances the clock until the device has finished.
+    pub(crate) fn run(self, target: Target, stream: usize, arguments: CallArguments) -> i32 {
+        api::call(self.api(), arguments, |correlation| {
             let start = clock::now();
             let (kind_of_wait, event) = match self {
                 Self::Event { id, until } => {
-                    clock::pass_until(until);
+                    clock::advance_to(until);
                     (1, id)
                 }
                 Self::StreamForEvent { id, until } => {
-                    output().wait_until(at.device, at.stream, until);
+                    output().wait_until(target.device, target.stream, until);
                     (2, id)
                 }
                 Self::Stream => {
-                    clock::pass_until(output().free_at(at.device, at.stream));
+                    clock::advance_to(output().free_at(target.device, target.stream));
                     (3, 0)
                 }
                 Self::Context => {
-                    clock::pass_until(output().device_free_at(at.device));
+                    clock::advance_to(output().device_free_at(target.device));
                     (4, 0)
                 }
             };
             if let Some(cbid) = self.cbid() {
-                let data = SynchronizeData { context: about.context, stream };
-                tell(domain::SYNCHRONIZE, cbid, &data);
+                let data = SynchronizeData { context: arguments.context, stream };
+                notify(domain::SYNCHRONIZE, cbid, &data);
             }
             if activity::is_enabled(kind::SYNCHRONIZATION) {
                 let record = SynchronizationRecord {
@@ -70,8 +70,8 @@ impl Wait {
                     start,
                     end: clock::now(),
                     correlation,
-                    context: at.context,
-                    stream: if kind_of_wait == 4 { NO_STREAM } else { at.stream },
+                    context: target.context,
+                    stream: if kind_of_wait == 4 { NO_STREAM } else { target.stream },
                     event,
                     ..SynchronizationRecord::default()
                 };

@@ -1,5 +1,5 @@
-//! The thread that calls the profiler back where the script wants one: it takes the records over that
-//! other threads have staged. It is gone while the process forks, and joined when it ends.
+//! The worker thread, which calls the profiler with records that other threads have staged, if the
+//! script selects it. It is stopped while the process forks, and joined at exit.
 
 #![expect(unsafe_code, reason = "pthread_atfork and atexit")]
 
@@ -13,16 +13,17 @@ use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes that wake the worker, and those at which a thread waits for it.
-const ENOUGH: usize = 256 << 10;
-const TOO_MANY: usize = 4 << 20;
+/// Staged size at which the worker is woken.
+/// Staged size at which threads wait for the worker.
+const WAKE_BYTES: usize = 256 << 10;
+const WAIT_BYTES: usize = 4 << 20;
 
-/// What is ready for the worker.
+/// Records staged for the worker.
 pub(crate) struct Staging {
-    /// Each after a byte that says whose it is, and the four of its lane.
+    /// Records, each after a byte for its clients and four bytes for its lane.
     records: Vec<u8>,
     flush: Option<Flush>,
-    /// Flushes that were asked for, and that were made.
+    /// Number of requested flushes, and of completed ones.
     asked: u64,
     made: u64,
     is_stopping: bool,
@@ -43,31 +44,31 @@ thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Flushes so often; never where it is 0.
+/// Sets the period of flushes; 0 disables them.
 pub(crate) fn set_period(millis: u32) {
     PERIOD_MILLIS.store(millis.into(), Relaxed);
     WORK.notify_all();
 }
 
-/// Leaves a record to the worker, and waits where it cannot keep up.
+/// Stages a record for the worker, and waits if it cannot keep up.
 pub(crate) fn stage(
     mut output: MutexGuard<'_, Output>,
     clients: Clients,
     lane: u32,
     record: &[u8],
 ) {
-    while output.staging.records.len() > TOO_MANY && !IS_WORKER.get() {
+    while output.staging.records.len() > WAIT_BYTES && !IS_WORKER.get() {
         output = DONE.wait(output).unwrap_or_else(PoisonError::into_inner);
     }
     output.staging.records.push(clients.0);
     output.staging.records.extend_from_slice(&lane.to_ne_bytes());
     output.staging.records.extend_from_slice(record);
-    if output.staging.records.len() > ENOUGH {
+    if output.staging.records.len() > WAKE_BYTES {
         WORK.notify_one();
     }
 }
 
-/// Has everything handed over, and waits for that, unless the worker itself asks.
+/// Flushes, and waits for the completion except on the worker itself.
 pub(crate) fn flush(flush: Flush) {
     let mut output = output();
     let staging = &mut output.staging;
@@ -82,12 +83,12 @@ pub(crate) fn flush(flush: Flush) {
     }
 }
 
-/// Starts the worker if it does not run.
+/// Starts the worker if it is not running.
 pub(crate) fn ensure_running() {
     static HANDLERS: Once = Once::new();
     HANDLERS.call_once(|| {
-        // SAFETY: the functions use the library's own statics, and glibc forgets both lists' entries
-        // together with the library that made them.
+        // SAFETY: the functions use only the library's own statics, and glibc removes the entries
+        // of both lists when it unloads the library that registered them.
         unsafe {
             libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork));
             libc::atexit(stop_at_exit);
@@ -101,24 +102,25 @@ pub(crate) fn ensure_running() {
     }
 }
 
-/// Stops the worker after what is staged; whether there was one.
+/// Stops the worker after the staged records. Returns whether it was running.
 pub(crate) fn stop() -> bool {
     let Some(thread) = lock(&THREAD).take() else { return false };
     output().staging.is_stopping = true;
     WORK.notify_all();
-    // It cannot fail with anything that a test could mend.
+    // Joining fails only if the worker panicked.
     drop(thread.join());
     true
 }
 
-/// What was not flushed is lost, as with the real library: the profiler may be half gone already.
+/// Records that were not flushed are lost at exit, as in the real library: the profiler may already
+/// be partly destroyed.
 extern "C" fn stop_at_exit() {
     output().staging.records.clear();
     stop();
 }
 
 thread_local! {
-    /// Held while the process forks, so that the child finds the output whole.
+    /// Held while the process forks, so that the child finds the output in a consistent state.
     static AT_FORK: Cell<Option<MutexGuard<'static, Output>>> = const { Cell::new(None) };
 }
 
@@ -152,13 +154,13 @@ fn run() {
         if is_last {
             return;
         }
-        if output.staging.records.len() <= ENOUGH && output.staging.flush.is_none() {
+        if output.staging.records.len() <= WAKE_BYTES && output.staging.flush.is_none() {
             output = wait(output);
         }
     }
 }
 
-/// Waits for work; where records are flushed periodically, that is work too.
+/// Waits for work or for the next periodic flush.
 fn wait(mut output: MutexGuard<'static, Output>) -> MutexGuard<'static, Output> {
     if output.staging.is_stopping {
         return output;
@@ -187,6 +189,6 @@ fn deliver(mut records: &[u8], flush: Option<Flush>) {
         records = rest;
     }
     if let Some(flush) = flush {
-        output::hand_back(flush);
+        output::complete_buffers(flush);
     }
 }

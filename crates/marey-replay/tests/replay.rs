@@ -1,4 +1,4 @@
-//! The double as a profiler meets it: callbacks, records, losses and failures of scripts.
+//! Tests of the double as seen by a profiler: callbacks, records, losses and scripted failures.
 
 mod client;
 
@@ -17,12 +17,12 @@ const SYNCHRONIZATION: u32 = 38;
 const EXTERNAL: u32 = 39;
 const GRAPH: u32 = 51;
 
-/// Start and end of a kernel.
+/// Returns start and end of a kernel.
 fn span(kernel: &Record) -> (u64, u64) {
     (kernel.long(16), kernel.long(24))
 }
 
-/// Correlation ids of kernels.
+/// Returns the correlation ids of kernels.
 fn correlations(records: &[Record]) -> Vec<u32> {
     records.iter().map(|record| record.word(92)).collect()
 }
@@ -55,7 +55,7 @@ fn records_have_the_sizes_and_fields_of_their_version() {
 
         let [kernel, copy, set, wait] = &records[..] else { unreachable!() };
         assert_eq!(kernel.text(104), "gemm<float>");
-        // The clock starts at a second; a call takes a microsecond of the host's time.
+        // The clock starts at one second; a call takes a microsecond of host time.
         assert_eq!(span(kernel), (1_000_001_000, 1_000_001_500));
         assert_eq!([52, 56, 60, 64, 80].map(|at| kernel.word(at)), [4, 2, 1, 128, 1024]);
         assert_eq!([40, 44, 48, 92].map(|at| kernel.word(at)), [0, 1, 7, 1]);
@@ -68,12 +68,13 @@ fn records_have_the_sizes_and_fields_of_their_version() {
 }
 
 #[test]
-fn a_call_is_told_before_and_after_its_record() {
+fn callbacks_precede_and_follow_the_record_of_a_call() {
     let client = Client::new("launch k\nlaunch k", &[KERNEL]);
     let records = client.play();
-    let told = client.told();
-    let told: Vec<_> = told.iter().map(|t| (t.domain, t.cbid, t.site, t.correlation)).collect();
-    assert_eq!(told, [(1, 307, 0, 1), (1, 307, 1, 1), (1, 307, 0, 2), (1, 307, 1, 2)]);
+    let callbacks = client.callbacks();
+    let callbacks: Vec<_> =
+        callbacks.iter().map(|t| (t.domain, t.cbid, t.site, t.correlation)).collect();
+    assert_eq!(callbacks, [(1, 307, 0, 1), (1, 307, 1, 1), (1, 307, 0, 2), (1, 307, 1, 2)]);
     assert_eq!(correlations(&records), [1, 2]);
 }
 
@@ -81,16 +82,17 @@ fn a_call_is_told_before_and_after_its_record() {
 fn the_runtime_calls_the_driver_under_one_id() {
     let client = Client::new("api runtime\nlaunch k", &[KERNEL, DRIVER, RUNTIME]);
     let records = client.play();
-    let told = client.told();
-    let told: Vec<_> = told.iter().map(|t| (t.domain, t.cbid, t.site, t.correlation)).collect();
-    assert_eq!(told, [(2, 211, 0, 1), (1, 307, 0, 1), (1, 307, 1, 1), (2, 211, 1, 1)]);
+    let callbacks = client.callbacks();
+    let callbacks: Vec<_> =
+        callbacks.iter().map(|t| (t.domain, t.cbid, t.site, t.correlation)).collect();
+    assert_eq!(callbacks, [(2, 211, 0, 1), (1, 307, 0, 1), (1, 307, 1, 1), (2, 211, 1, 1)]);
     let calls: Vec<_> = records[1..].iter().map(|r| (r.kind(), r.word(4), r.word(32))).collect();
     assert_eq!(calls, [(DRIVER, 307, 1), (RUNTIME, 211, 1)]);
     assert_eq!((records[1].long(8), records[1].long(16)), (1_000_000_000, 1_000_001_000));
 }
 
 #[test]
-fn an_external_id_comes_before_the_call_that_it_is_upon() {
+fn external_correlation_records_precede_the_call() {
     let script = "push 3 77\npush 4 5\npush 3 78\nlaunch k\npop 3\npop 3\npop 4\nlaunch k";
     let client = Client::new(script, &[DRIVER, EXTERNAL]);
     let records = client.play();
@@ -102,7 +104,7 @@ fn an_external_id_comes_before_the_call_that_it_is_upon() {
 }
 
 #[test]
-fn ids_are_what_the_script_makes_them() {
+fn the_script_determines_correlation_ids() {
     let script = "
         launch k correlation 9
         launch k correlation 9
@@ -113,7 +115,7 @@ fn ids_are_what_the_script_makes_them() {
         launch k";
     let client = Client::new(script, &[KERNEL]);
     assert_eq!(correlations(&client.play()), [9, 9, 1, 4000, u32::MAX, 0]);
-    assert_eq!(client.told().len(), 2 * 5);
+    assert_eq!(client.callbacks().len(), 2 * 5);
 }
 
 #[test]
@@ -131,7 +133,7 @@ fn records_come_in_the_order_of_the_script() {
 }
 
 #[test]
-fn what_is_held_comes_when_it_is_flushed() {
+fn held_records_arrive_with_a_flush() {
     let client = Client::new("order held\nrepeat 100 {\nlaunch k\n}", &[KERNEL]);
     client.give_buffers(None);
     replay_run();
@@ -141,7 +143,7 @@ fn what_is_held_comes_when_it_is_flushed() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted_once() {
+fn records_without_a_buffer_are_counted_once() {
     let client = Client::new("drop 2\nrepeat 10 {\nlaunch k\n}", &[KERNEL]);
     assert_eq!(client.play().len(), 8);
     assert_eq!(client.dropped(), 2);
@@ -154,11 +156,11 @@ fn what_finds_no_room_is_counted_once() {
 }
 
 #[test]
-fn a_buffer_with_a_kernel_that_runs_is_withheld_until_it_ends() {
+fn a_buffer_with_an_unfinished_kernel_is_withheld() {
     let script = "part go {\nlaunch k unfinished\nlaunch k\n}\npart end {\nfinish\n}";
     let client = Client::new(script, &[KERNEL]);
     play("go");
-    assert!(client.flush(0).is_empty(), "what has ended waits in the same buffer");
+    assert!(client.flush(0).is_empty(), "the finished kernel is in the withheld buffer");
     play("end");
     let all = client.flush(0);
     assert_eq!(correlations(&all), [1, 2]);
@@ -166,19 +168,19 @@ fn a_buffer_with_a_kernel_that_runs_is_withheld_until_it_ends() {
 }
 
 #[test]
-fn a_full_buffer_with_a_kernel_that_runs_is_withheld_too() {
+fn a_full_buffer_with_an_unfinished_kernel_is_withheld_too() {
     let script = "part go {\nlaunch k unfinished\nrepeat 40 {\nlaunch k\n}\n}\n\
         part end {\nfinish\n}";
     let client = Client::new(script, &[KERNEL]);
     play("go");
-    // A buffer holds 18 of them.
+    // A buffer holds 18 records.
     assert_eq!(client.flush(0).len(), 41 - 18);
     play("end");
     assert_eq!(client.flush(0).len(), 41);
 }
 
 #[test]
-fn a_forced_flush_shows_a_kernel_that_runs_without_an_end_and_never_again() {
+fn a_forced_flush_delivers_an_unfinished_kernel_once() {
     let script = "part go {\nlaunch k unfinished\nlaunch k\n}\npart end {\nfinish\n}";
     let client = Client::new(script, &[KERNEL]);
     play("go");
@@ -190,7 +192,7 @@ fn a_forced_flush_shows_a_kernel_that_runs_without_an_end_and_never_again() {
 }
 
 #[test]
-fn where_each_thread_has_a_buffer_only_that_of_the_kernel_that_runs_is_withheld() {
+fn with_a_buffer_per_thread_only_the_one_in_use_is_withheld() {
     for delivery in ["inline", "worker"] {
         let script = format!(
             "delivery {delivery}\nbuffers each-thread\n\
@@ -207,7 +209,7 @@ fn where_each_thread_has_a_buffer_only_that_of_the_kernel_that_runs_is_withheld(
 }
 
 #[test]
-fn times_may_be_missing_or_run_backwards() {
+fn timestamps_may_be_missing_or_reversed() {
     let script = "launch k untimed\nlaunch k backwards duration 5\ncopy on-device 8 untimed\n\
         set 8 backwards duration 3";
     let client = Client::new(script, &[KERNEL, COPY, SET]);
@@ -222,12 +224,12 @@ fn times_may_be_missing_or_run_backwards() {
 }
 
 #[test]
-fn a_tool_that_subscribes_stays_until_it_leaves() {
+fn another_tool_subscribes_until_it_leaves() {
     let script = "part come {\ntool subscribes\n}\npart leave {\ntool leaves\n}";
     let client = Client::new(script, &[]);
     play("come");
     assert_eq!(cuptiUnsubscribe(client.subscriber), 0);
-    assert_eq!(client.subscribe_again(), 0, "it came too late");
+    assert_eq!(client.subscribe_again(), 0, "the tool must not replace the subscriber");
     drop(client);
     let client = Client::new(script, &[]);
     assert_eq!(cuptiUnsubscribe(client.subscriber), 0);
@@ -238,7 +240,7 @@ fn a_tool_that_subscribes_stays_until_it_leaves() {
 }
 
 #[test]
-fn the_worker_calls_back_from_a_thread_of_its_own() {
+fn the_worker_delivers_on_its_own_thread() {
     let script =
         "delivery worker\nrepeat 20000 {\nlaunch k duration 3\n}\nthread {\nlaunch other\n}";
     let client = Client::new(script, &[KERNEL]);
@@ -250,7 +252,7 @@ fn the_worker_calls_back_from_a_thread_of_its_own() {
 }
 
 #[test]
-fn streams_run_beside_each_other() {
+fn streams_run_concurrently() {
     let script =
         "call 0\nlaunch a duration 10\nlaunch b duration 10 gap 2\nlaunch c stream 9 duration 1";
     let client = Client::new(script, &[KERNEL]);
@@ -261,7 +263,7 @@ fn streams_run_beside_each_other() {
 }
 
 #[test]
-fn a_graph_is_one_call_and_a_record_of_each_node() {
+fn a_graph_launch_is_one_call_and_a_record_per_node() {
     let script = "
         capture g {
             launch a duration 5
@@ -271,8 +273,10 @@ fn a_graph_is_one_call_and_a_record_of_each_node() {
         graph g";
     let client = Client::new(script, &[KERNEL, COPY]);
     let records = client.play();
-    let told = client.told();
-    let of = |cbid| told.iter().filter(move |told| told.domain == 3 && told.cbid == cbid);
+    let callbacks = client.callbacks();
+    let of = |cbid| {
+        callbacks.iter().filter(move |callback| callback.domain == 3 && callback.cbid == cbid)
+    };
     let mut captured = 0;
     let first = of(13).next().unwrap();
     assert_eq!(cuptiGetGraphId(first.graph[0], &mut captured), 0);
@@ -285,11 +289,13 @@ fn a_graph_is_one_call_and_a_record_of_each_node() {
     assert_eq!(cuptiGetGraphExecId(of(18).next().unwrap().graph[4], &mut executable), 0);
     assert_eq!((captured, graph), (original, executable));
     assert_ne!(node, source);
-    // Of a node that is copied both is told: that it was made, and of what.
-    let made = told.iter().filter(|told| told.domain == 3 && told.graph[2] == clone.graph[2]);
-    assert_eq!(made.map(|told| told.cbid).collect::<Vec<_>>(), [13, 20]);
+    // A copied node is reported as created and as a clone of its original.
+    let made = callbacks
+        .iter()
+        .filter(|callback| callback.domain == 3 && callback.graph[2] == clone.graph[2]);
+    assert_eq!(made.map(|callback| callback.cbid).collect::<Vec<_>>(), [13, 20]);
     let launches: Vec<_> =
-        told.iter().filter(|t| t.cbid == 514 && t.site == 0).map(|t| t.correlation).collect();
+        callbacks.iter().filter(|t| t.cbid == 514 && t.site == 0).map(|t| t.correlation).collect();
     let kernels: Vec<_> = records.iter().filter(|r| r.kind() == KERNEL).collect();
     let of_kernels = kernels.iter().map(|k| (k.word(92), k.long(144), k.word(156)));
     let expected = launches.iter().map(|launch| (*launch, node, executable));
@@ -298,7 +304,7 @@ fn a_graph_is_one_call_and_a_record_of_each_node() {
 }
 
 #[test]
-fn a_graph_that_is_destroyed_tells_of_its_nodes_and_is_made_anew_at_its_next_launch() {
+fn a_destroyed_graph_reports_its_nodes_and_is_instantiated_again() {
     let script = "
         capture g {
             launch a
@@ -309,10 +315,12 @@ fn a_graph_that_is_destroyed_tells_of_its_nodes_and_is_made_anew_at_its_next_lau
         graph g";
     let client = Client::new(script, &[KERNEL]);
     let records = client.play();
-    let told = client.told();
-    let of = |cbid| told.iter().filter(move |told| told.domain == 3 && told.cbid == cbid);
-    let gone: Vec<_> = of(14).map(|told| told.graph[2]).collect();
-    let copies: Vec<_> = of(20).map(|told| told.graph[2]).collect();
+    let callbacks = client.callbacks();
+    let of = |cbid| {
+        callbacks.iter().filter(move |callback| callback.domain == 3 && callback.cbid == cbid)
+    };
+    let gone: Vec<_> = of(14).map(|callback| callback.graph[2]).collect();
+    let copies: Vec<_> = of(20).map(|callback| callback.graph[2]).collect();
     assert_eq!((of(19).count(), gone.len(), copies.len()), (1, 2, 4));
     assert_eq!(gone, copies[..2]);
     let nodes: Vec<_> = records.iter().map(|kernel| kernel.long(144)).collect();
@@ -321,7 +329,7 @@ fn a_graph_that_is_destroyed_tells_of_its_nodes_and_is_made_anew_at_its_next_lau
 }
 
 #[test]
-fn a_graph_is_one_record_where_that_is_wanted() {
+fn a_graph_is_one_record_if_graph_trace_is_enabled() {
     let script = "call 0\ncapture g {\nlaunch a duration 5\nlaunch b duration 7\n}\ngraph g";
     let client = Client::new(script, &[KERNEL, GRAPH]);
     let records = client.play();
@@ -331,7 +339,7 @@ fn a_graph_is_one_record_where_that_is_wanted() {
 }
 
 #[test]
-fn calls_fail_as_the_script_says() {
+fn calls_fail_as_scripted() {
     let client = Client::new("fail cuptiActivityEnable 35 at 2\nfail cuptiGet* 999", &[]);
     assert_eq!(client.subscribe_again(), 39);
     assert_eq!(cuptiUnsubscribe(client.subscriber), 0);
@@ -342,7 +350,7 @@ fn calls_fail_as_the_script_says() {
 }
 
 #[test]
-fn a_real_clock_has_the_error_that_the_script_gives_it() {
+fn a_real_clock_has_the_scripted_error() {
     let client = Client::new("clock real offset 5000000000", &[]);
     let mut now = 0;
     assert_eq!(cuptiGetTimestamp(&mut now), 0);
@@ -353,16 +361,16 @@ fn a_real_clock_has_the_error_that_the_script_gives_it() {
 }
 
 #[test]
-fn a_line_that_is_wrong_is_named() {
+fn syntax_errors_name_the_line() {
     let _turn = Client::new("", &[]);
     let wrong = [
         ("\nlaunch", "line 2: the kernel is missing"),
-        ("launch k grid 1,2,3,4", "line 1: grid has more than three sides"),
-        ("launch k wings 2", "line 1: it has no \"wings\""),
-        ("version 12", "line 1: the version is none of [26, 28, 130001, 130500]"),
+        ("launch k grid 1,2,3,4", "line 1: grid has more than three dimensions"),
+        ("launch k wings 2", "line 1: unknown option \"wings\""),
+        ("version 12", "line 1: the version must be one of [26, 28, 130001, 130500]"),
         ("repeat 2 {\nlaunch k", "line 1: the block is not closed"),
-        ("sing", "line 1: \"sing\" is nothing that can be played"),
-        ("pass 1 2", "line 1: \"2\" is not understood here"),
+        ("sing", "line 1: unknown statement \"sing\""),
+        ("pass 1 2", "line 1: unexpected word \"2\""),
         ("mark \"a", "line 1: a quotation mark is not closed"),
     ];
     for (script, problem) in wrong {

@@ -1,4 +1,4 @@
-//! The texts of arguments, each stored once as far as memory allows.
+//! Writes the argument texts of events, deduplicated within a memory limit.
 
 use std::hash::BuildHasher;
 
@@ -9,19 +9,19 @@ use crate::StoreError;
 use crate::columns::{ids, texts};
 use crate::parts::{LazyPart, Parts};
 
-/// Texts are known again until they take so many bytes together.
+/// Texts beyond this size in all are written without looking for an earlier copy.
 const MAX_KNOWN_BYTES: usize = 64 << 20;
 
-/// Texts that are written at a time, and bytes of them; an array of texts has a limit.
+/// Maximum number of texts and bytes in a batch; the offsets of an Arrow string array have 32 bits.
 const BATCH_TEXTS: usize = 1 << 12;
 const BATCH_BYTES: usize = 8 << 20;
 
-/// The texts so far.
+/// Assigns ids to argument texts and writes them in batches.
 #[derive(Debug)]
 pub(crate) struct ArgTexts {
     part: LazyPart,
     next: u32,
-    /// Texts that wait to be written, those with the last ids.
+    /// Texts of the next batch; they have the ids right below `next`.
     waiting: Vec<Box<str>>,
     waiting_bytes: usize,
     known: HashTable<(u32, Box<str>)>,
@@ -36,7 +36,7 @@ impl Default for ArgTexts {
 }
 
 impl ArgTexts {
-    /// Texts whose ids are free from `next` on.
+    /// Creates a writer whose first new text gets the id `next`.
     pub(crate) fn starting_at(next: u32) -> Self {
         Self {
             part: LazyPart::new(&ARGS),
@@ -49,12 +49,12 @@ impl ArgTexts {
         }
     }
 
-    /// The next free id.
+    /// Returns the next free id.
     pub(crate) const fn next(&self) -> u32 {
         self.next
     }
 
-    /// The id of a text.
+    /// Returns the id of a text.
     pub(crate) fn id(&mut self, text: &str, parts: &mut Parts) -> Result<u32, StoreError> {
         let hash = self.hasher.hash_one(text);
         if let Some((id, _)) = self.known.find(hash, |(_, known)| **known == *text) {

@@ -1,4 +1,4 @@
-//! Arrow arrays of the common types of columns.
+//! Builds Arrow arrays of the common column types.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! The environment, as the program had it when it last called us.
+//! A snapshot of the environment variables and the temporary directory.
 //!
-//! A program that analyses runs may have threads of its own, and who looks a variable up while one of them
-//! sets another may read memory that `setenv` has freed. So they are looked up when the program says.
+//! In a program with threads, `getenv` may read memory that a concurrent `setenv` has freed. So the
+//! environment is read only at points that the host program chooses.
 
 use std::fs::File;
 use std::io;
@@ -10,44 +10,43 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use marey_model::env;
 
-/// What is wanted of it.
+/// The parts of the environment that this crate uses.
 #[derive(Clone, Debug)]
 struct Environment {
     temp_dir: PathBuf,
     keeps_spools: bool,
 }
 
-static COPY: Mutex<Option<Environment>> = Mutex::new(None);
+static SNAPSHOT: Mutex<Option<Environment>> = Mutex::new(None);
 
-/// Looks at it. To be called where no other thread sets a variable: in Python, under the GIL. Until then
-/// it is looked at when something is wanted of it.
+/// Takes the snapshot. Call this where no other thread sets a variable: in Python, under the GIL.
+/// Without a call the environment is read on first use.
 pub fn note_environment() {
-    let now = look();
-    *copy() = Some(now);
+    let now = read_environment();
+    *snapshot() = Some(now);
 }
 
-/// Where temporary files go.
+/// Returns the directory for temporary files.
 pub fn temp_dir() -> PathBuf {
-    copy().get_or_insert_with(look).temp_dir.clone()
+    snapshot().get_or_insert_with(read_environment).temp_dir.clone()
 }
 
-/// A file for what memory does not hold. It has no name, and goes when it is closed, however that
-/// comes about.
+/// Creates a temporary file, which has no name and is freed when it is closed, even by a crash.
 pub fn temp_file() -> io::Result<File> {
     tempfile::tempfile_in(temp_dir())
 }
 
-/// Whether spools stay when their content is in tables.
+/// Whether collected spools are kept.
 pub(crate) fn keeps_spools() -> bool {
-    copy().get_or_insert_with(look).keeps_spools
+    snapshot().get_or_insert_with(read_environment).keeps_spools
 }
 
-fn copy() -> MutexGuard<'static, Option<Environment>> {
-    COPY.lock().unwrap_or_else(PoisonError::into_inner)
+fn snapshot() -> MutexGuard<'static, Option<Environment>> {
+    SNAPSHOT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the one place")]
-fn look() -> Environment {
+#[expect(clippy::disallowed_methods, reason = "the only place that reads the environment")]
+fn read_environment() -> Environment {
     let keeps_spools = env::is_on(std::env::var(env::KEEP_SPOOL).ok().as_deref());
     Environment { temp_dir: std::env::temp_dir(), keeps_spools }
 }

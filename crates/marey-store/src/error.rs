@@ -1,4 +1,4 @@
-//! What can be wrong with a run, and what helps.
+//! Errors of this crate, with hints.
 
 use std::fmt;
 use std::io;
@@ -12,47 +12,47 @@ use thiserror::Error;
 /// Why a run could not be read or written.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The verb of the message, such as `open`.
         action: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Something else lies there.
-    #[error("`{}` is no run: it is {found}", path.display())]
+    /// The path is something other than a run.
+    #[error("`{}` is not a run: it is {found}", path.display())]
     NotARun {
-        /// What was to be opened.
+        /// The path.
         path: PathBuf,
         /// What it is.
         found: Found,
     },
-    /// Only spools are there as yet.
+    /// The run has spools and no tables yet.
     #[error("`{}` has not been collected yet", path.display())]
     Uncollected {
         /// The run.
         path: PathBuf,
     },
-    /// What has to be a file or a folder of the run may lie anywhere.
-    #[error("`{}` is a link, and no part of the run", path.display())]
+    /// A symbolic link in place of a file or folder of the run; it could lead out of the run.
+    #[error("`{}` is a symbolic link, which a run cannot contain", path.display())]
     Link {
         /// The link.
         path: PathBuf,
     },
-    /// It cannot be collected where it lies.
+    /// The run cannot be collected because its folder is not writable.
     #[error("cannot collect `{}`: {source}", path.display())]
     ReadOnly {
         /// The run.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The run was written by another version.
+    /// The run has a schema version that this version cannot read.
     #[error(
-        "`{}` is of schema version {found}; this program reads version {SCHEMA_VERSION}",
+        "`{}` has schema version {found}; this version of marey reads version {SCHEMA_VERSION}",
         path.display()
     )]
     Version {
@@ -61,79 +61,76 @@ pub enum StoreError {
         /// Its version.
         found: u32,
     },
-    /// The manifest cannot be read, or contradicts itself.
+    /// The manifest cannot be parsed or violates an invariant.
     #[error("the manifest of `{}` is broken: {reason}", path.display())]
     Manifest {
         /// The run.
         path: PathBuf,
-        /// What is wrong, in a sentence without its full stop.
+        /// The cause, without a full stop.
         reason: String,
     },
-    /// The one file of a run is not as [`crate::pack`] makes it.
+    /// A pack does not have the layout that [`crate::pack`] writes.
     #[error("the pack `{}` is broken: {reason}", path.display())]
     Pack {
         /// The file.
         path: PathBuf,
-        /// What is wrong, in a sentence without its full stop.
+        /// The cause, without a full stop.
         reason: String,
     },
-    /// A part is not what the manifest says.
+    /// A part contradicts the manifest or its table.
     #[error("`{part}` of `{}` is broken: {reason}", run.display())]
     Part {
         /// The run.
         run: PathBuf,
         /// The part's name.
         part: String,
-        /// What is wrong, in a sentence without its full stop.
+        /// The cause, without a full stop.
         reason: String,
     },
-    /// A part is no Parquet, or not of its table.
+    /// A part is not a Parquet file of its table.
     #[error("cannot read `{part}` of `{}`: {source}", run.display())]
     Parquet {
         /// The run.
         run: PathBuf,
         /// The part's name.
         part: String,
-        /// What the reader said.
+        /// The Parquet reader's error.
         source: ParquetError,
     },
-    /// Rows cannot be put together.
-    #[error("cannot put together the rows of `{table}` of `{}`: {source}", run.display())]
+    /// Record batches cannot be built or concatenated.
+    #[error("cannot build rows of the table `{table}` of `{}`: {source}", run.display())]
     Arrow {
         /// The run.
         run: PathBuf,
         /// The table.
         table: &'static str,
-        /// What Arrow said.
+        /// Arrow's error.
         source: ArrowError,
     },
 }
 
 impl StoreError {
-    /// An error of the system, while doing something (`create`, `read`) with a path; for `map_err`.
+    /// Returns a function for `map_err` that adds a verb (`create`, `read`) and a path to an I/O
+    /// error.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
 
-    /// What may help, as a sentence without its full stop.
+    /// Returns a hint without a full stop, if one may help.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Io { source, .. } if is_full(source) => {
-                Some("the tables, and sorting them, need room where the run lies".to_owned())
-            }
-            Self::ReadOnly { .. } => {
-                Some("copy the run to a folder that you can write to".to_owned())
-            }
+            Self::Io { source, .. } if is_full(source) => Some(
+                "free some disk space there: tables and the sort of their rows need it".to_owned(),
+            ),
+            Self::ReadOnly { .. } => Some("copy the run to a folder that is writable".to_owned()),
             Self::NotARun { path, found } => found.hint(path),
-            Self::Uncollected { path } => {
-                Some(format!("collect it with `marey info {}`", path.display()))
-            }
+            Self::Uncollected { path } => Some(format!("run `marey collect {}`", path.display())),
             Self::Version { found, .. } if *found > SCHEMA_VERSION => {
                 Some("upgrade marey: `pip install --upgrade marey`".to_owned())
             }
             Self::Part { .. } | Self::Parquet { .. } => {
-                Some("copy the run again, whole, if this is a copy of it".to_owned())
+                Some("if this is a copy of the run, copy it again completely".to_owned())
             }
             _ => None,
         }
@@ -144,18 +141,18 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// What lies where a run was expected.
+/// What was found in place of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A folder with neither a manifest nor spools.
     Folder,
-    /// A profile: the sums of a tree.
+    /// A profile, which has sums and no events.
     Profile,
     /// A Chrome trace.
     ChromeTrace,
-    /// One process's spool.
+    /// The spool of one process.
     Spool,
-    /// One Parquet file.
+    /// A Parquet file.
     Parquet,
     /// The manifest of a run.
     Manifest,
@@ -167,10 +164,10 @@ impl Found {
     fn hint(self, path: &Path) -> Option<String> {
         let path = path.display();
         match self {
-            Self::Profile => Some(format!("show it with `marey view {path}`")),
-            Self::ChromeTrace => Some("show it in https://ui.perfetto.dev".to_owned()),
+            Self::Profile => Some(format!("use `marey view {path}`")),
+            Self::ChromeTrace => Some("open it in https://ui.perfetto.dev".to_owned()),
             Self::Spool | Self::Parquet | Self::Manifest => {
-                Some("name the folder of the run, `NAME.marey`".to_owned())
+                Some("give the folder of the run, `NAME.marey`".to_owned())
             }
             Self::Folder | Self::File => None,
         }
@@ -186,7 +183,7 @@ impl fmt::Display for Found {
             Self::Spool => "the spool of one process",
             Self::Parquet => "a Parquet file",
             Self::Manifest => "the manifest of a run",
-            Self::File => "some other file",
+            Self::File => "another kind of file",
         })
     }
 }

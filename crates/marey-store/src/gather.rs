@@ -1,7 +1,7 @@
-//! Small parts of a table as one.
+//! Merges small parts of a table into one.
 //!
-//! A run of a thousand ranks would have ten thousand files otherwise, and who reads its rows in order
-//! would have all of them open.
+//! Otherwise a run of a thousand ranks would have ten thousand files, and a reader of rows in order
+//! would have to open all of them.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -14,15 +14,15 @@ use marey_model::table::Table;
 
 use crate::arrow_schema;
 
-/// A part whose rows take less memory is a small one; a row group of spans takes about as much.
+/// Parts whose rows take less memory are small; a row group of spans takes about as much.
 pub(crate) const SMALL_BYTES: usize = 16 << 20;
 
-/// Rows that take so much memory become a part.
+/// Memory of collected rows at which they become a part.
 const PART_BYTES: usize = 64 << 20;
 
 /// The rows of small parts, by table.
 #[derive(Debug, Default)]
-pub(crate) struct Gathered {
+pub(crate) struct SmallParts {
     tables: BTreeMap<&'static str, Rows>,
 }
 
@@ -33,15 +33,15 @@ struct Rows {
     bytes: usize,
 }
 
-impl Gathered {
-    /// Takes the rows of a part; returns all of its table if they are enough for one.
+impl SmallParts {
+    /// Adds the rows of a part; returns all rows of its table once they are enough for one part.
     pub(crate) fn add(
         &mut self,
         table: &'static Table,
         batches: Vec<RecordBatch>,
     ) -> Option<Vec<RecordBatch>> {
-        let none = Rows { table, batches: Vec::new(), bytes: 0 };
-        let rows = self.tables.entry(table.name).or_insert(none);
+        let empty = Rows { table, batches: Vec::new(), bytes: 0 };
+        let rows = self.tables.entry(table.name).or_insert(empty);
         rows.bytes += batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
         rows.batches.extend(batches);
         if rows.bytes < PART_BYTES {
@@ -51,7 +51,7 @@ impl Gathered {
         Some(mem::take(&mut rows.batches))
     }
 
-    /// The rows of a table, if any has some.
+    /// Removes and returns the rows of a table; `None` if none are left.
     pub(crate) fn pop(&mut self) -> Option<(&'static Table, Vec<RecordBatch>)> {
         loop {
             let (_, Rows { table, batches, .. }) = self.tables.pop_first()?;
@@ -62,8 +62,8 @@ impl Gathered {
     }
 }
 
-/// All rows in the order of their table; those that it does not tell apart stay as they came.
-pub(crate) fn in_order(
+/// Concatenates rows in the order of their table; the sort is stable.
+pub(crate) fn concat_sorted(
     table: &'static Table,
     batches: &[RecordBatch],
 ) -> Result<RecordBatch, ArrowError> {
@@ -93,24 +93,24 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_in_the_order_of_their_table_and_then_as_they_came() {
+    fn rows_are_sorted_by_key_and_then_by_arrival() {
         let batches = [strings(&[(1, "a"), (3, "b")]), strings(&[(0, "c"), (1, "d"), (3, "e")])];
         let expected = strings(&[(0, "c"), (1, "a"), (1, "d"), (3, "b"), (3, "e")]);
-        assert_eq!(in_order(&STRINGS, &batches).unwrap(), expected);
+        assert_eq!(concat_sorted(&STRINGS, &batches).unwrap(), expected);
     }
 
     #[test]
-    fn enough_rows_are_a_part_and_the_others_come_at_the_end() {
+    fn enough_rows_become_a_part_and_the_rest_is_returned_at_the_end() {
         let batch = strings(&[(0, &"x".repeat(PART_BYTES / 4))]);
-        let mut gathered = Gathered::default();
+        let mut small_parts = SmallParts::default();
         for _ in 0..3 {
-            assert!(gathered.add(&STRINGS, vec![batch.clone()]).is_none());
+            assert!(small_parts.add(&STRINGS, vec![batch.clone()]).is_none());
         }
-        assert!(gathered.add(&LOSSES, Vec::new()).is_none());
-        assert_eq!(gathered.add(&STRINGS, vec![batch.clone()]).unwrap().len(), 4);
-        assert!(gathered.add(&STRINGS, vec![batch]).is_none());
-        let (table, batches) = gathered.pop().unwrap();
+        assert!(small_parts.add(&LOSSES, Vec::new()).is_none());
+        assert_eq!(small_parts.add(&STRINGS, vec![batch.clone()]).unwrap().len(), 4);
+        assert!(small_parts.add(&STRINGS, vec![batch]).is_none());
+        let (table, batches) = small_parts.pop().unwrap();
         assert_eq!((table.name, batches.len()), ("strings", 1));
-        assert!(gathered.pop().is_none());
+        assert!(small_parts.pop().is_none());
     }
 }

@@ -1,15 +1,15 @@
-//! The run directory: from spools to tables, and from tables to readers.
+//! Stores runs: collects spools into tables, and reads tables.
 //!
-//! [`Run::open`] gives a collected run, a folder or a pack, as a list of Parquet [`Part`]s for each
-//! table; [`PartWriter`] and [`Manifest`] are how a collector makes one; [`pack`] makes one file of
-//! it. What the tables hold is declared in [`marey_model::table`].
+//! [`Run::open`] opens a collected run, a folder or a pack, as a list of Parquet [`Part`]s for each
+//! table. [`collect`] writes it from spools, [`Assembler`] from the events of foreign files,
+//! [`merge`] from other runs; [`pack`] makes it one file. The tables are declared in
+//! [`marey_model::table`].
 //!
-//! **Constraints.** Every file that comes in is hostile until checked: bad input is an error that
-//! names the file and the cause, never a panic, and nothing outside the run's folder is read. No
-//! half-written file ever bears a final name, and what the manifest does not list does not exist.
-//! This crate knows no SQL, prints nothing, and forbids unsafe code.
-//!
-//! Start reading at [`Manifest`], then [`Run`].
+//! **Constraints.** Every input file is untrusted: bad input is an error that names the file and
+//! the cause, never a panic, and nothing outside the run's folder is read. No incomplete file ever
+//! has a final name, and files that the manifest does not list are not part of the run. This crate
+//! runs no SQL, prints nothing, and forbids unsafe code. Start reading at [`Manifest`], then
+//! [`Run`].
 //!
 //! ```
 //! use std::sync::Arc;
@@ -45,13 +45,13 @@ mod collect;
 mod columns;
 mod environment;
 mod error;
+mod file_id;
 mod gather;
 mod lock;
 mod manifest;
 mod merge;
 mod migrate;
 mod names;
-mod own;
 mod pack;
 mod part;
 mod parts;
@@ -66,7 +66,9 @@ mod sort;
 mod sums;
 mod write;
 
-pub use assemble::{Assembled, Assembler, BriefFiles, NewProcess, ProcessGroup, Sampled, Slice};
+pub use assemble::{
+    Assembled, Assembler, NewProcess, ProcessGroup, Sampled, Slice, TemporaryFiles,
+};
 pub use collect::{BrokenSpool, Collected, Progress, collect, needs_collecting, open};
 pub use environment::{note_environment, temp_dir, temp_file};
 pub use error::{Found, StoreError};
@@ -75,7 +77,7 @@ pub use manifest::{CollectedSpool, Manifest, NextIds, OverheadEntry, PartEntry, 
 pub use merge::{Merger, merge};
 pub use pack::pack;
 pub use part::Part;
-pub use reader::{ByThread, Context, ProcessRow, Reader, Rows, ThreadRow, Window};
+pub use reader::{Context, ProcessRow, Reader, Rows, SpansByThread, ThreadRow, Window};
 pub use run::Run;
 pub use schema::arrow_schema;
 pub use write::{PartWriter, WrittenPart};

@@ -1,4 +1,4 @@
-//! Who is at work on a run.
+//! Locks of a run: who collects it, and whether it is being recorded.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -7,22 +7,22 @@ use std::path::Path;
 use marey_model::run::{COLLECTING, RECORDING, has_no_locks};
 
 use crate::StoreError;
-use crate::own::{self, FileId};
+use crate::file_id::{self, FileId};
 
-/// The right to collect a run: there is one at a time, until it is dropped.
+/// The exclusive right to collect a run, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Takes the right, and waits for as long as another process has it. On a filesystem without
-    /// locks everybody has it.
+    /// Takes the lock, waiting while another process has it. On a filesystem without locks, takes
+    /// none.
     pub fn collecting(run: &Path) -> Result<Self, StoreError> {
         let path = run.join(COLLECTING);
         let error = StoreError::io("lock", &path);
         loop {
-            // NFS locks alone only what is open for writing, and beside others for reading.
+            // NFS requires write access for an exclusive lock and read access for a shared one.
             let mut options = File::options();
             let file = options.create(true).truncate(false).read(true).write(true).open(&path);
             let file = file.map_err(|source| cannot_create(run, &path, source))?;
@@ -30,10 +30,10 @@ impl Lock {
                 Err(source) if !has_no_locks(&source) => return Err(error(source)),
                 _ => {}
             }
-            // A recorder that held the lock has moved the run aside: another one may have its name.
-            match is_at(&file, &path) {
+            // A recorder that had the lock may have moved the run aside, and another have its name.
+            match is_named(&file, &path) {
                 Ok(true) => return Ok(Self { _file: file }),
-                Ok(false) => own::check(run)?,
+                Ok(false) => file_id::reject_links(run)?,
                 Err(source) => return Err(error(source)),
             }
         }
@@ -49,17 +49,17 @@ fn cannot_create(run: &Path, path: &Path, source: io::Error) -> StoreError {
     }
 }
 
-/// Whether this is the file that a path names.
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    Ok(FileId::at(path)? == Some(FileId::of(&file.metadata()?)))
+/// Whether a path still names this file.
+fn is_named(file: &File, path: &Path) -> io::Result<bool> {
+    Ok(FileId::from_path(path)? == Some(FileId::from_metadata(&file.metadata()?)))
 }
 
-/// Whether some process may still record into the run. Where locks do not tell, one may.
+/// Whether a process may still record into the run. True on a filesystem without locks.
 pub fn is_recording(run: &Path) -> Result<bool, StoreError> {
     let path = run.join(RECORDING);
     let file = match open_lock(&path) {
         Ok(file) => file,
-        // Nobody records into a file either.
+        // A pack, which is a file, is not being recorded either.
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
         {
@@ -73,7 +73,7 @@ pub fn is_recording(run: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// For writing too, where that is allowed: NFS asks for it.
+/// Opens a lock file, with write access if possible, which NFS requires.
 fn open_lock(path: &Path) -> io::Result<File> {
     match File::options().read(true).write(true).open(path) {
         Err(error)

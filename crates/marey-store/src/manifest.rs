@@ -1,4 +1,4 @@
-//! The manifest: what a run consists of.
+//! The manifest: a list of the parts of a run, and the state of its collection.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -14,74 +14,74 @@ use crate::StoreError;
 use crate::migrate::check_version;
 use crate::write::{WrittenPart, part_name};
 
-/// A manifest that is longer is not read.
+/// Longer manifests are rejected.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The largest id that may be the next: who goes on with a run needs as many again.
+/// The largest next id in a valid manifest: a merge or collection adds up to as many again.
 const MAX_NEXT: u32 = u32::MAX / 2;
 
-/// What a run consists of, and what a collector needs to go on with it. Files that it does not
-/// list are no part of the run.
+/// The contents of a run, and the state that a collection continues from. Files that are not listed
+/// here are not part of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Version of the tables' declarations.
+    /// Version of the table declarations.
     pub schema_version: u32,
     /// Program and version that wrote it.
     pub writer: String,
     /// When the run was first collected, in nanoseconds since 1970.
     pub created_unix_nanos: i64,
-    /// Processes of the distributed job, if it was one.
+    /// Number of processes of the distributed job, if it was one.
     #[serde(default)]
     pub world_size: Option<u32>,
     /// The processes that were recorded, by id.
     pub processes: Vec<ProcessEntry>,
-    /// What was lost in all processes, by cause.
+    /// Losses in all processes, by cause.
     pub losses: BTreeMap<String, u64>,
     /// The spools that were collected, in order.
     pub spools: Vec<CollectedSpool>,
     /// The parts of each table, in order.
     pub tables: BTreeMap<String, Vec<PartEntry>>,
-    /// The ids that are free.
+    /// The next free ids.
     pub next: NextIds,
 }
 
 /// A recorded process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProcessEntry {
-    /// Its id in the tables.
+    /// Id in the tables.
     pub id: u32,
-    /// Its id in the system.
+    /// System id.
     pub pid: u32,
-    /// Its rank in a distributed job.
+    /// Rank in a distributed job.
     #[serde(default)]
     pub rank: Option<u32>,
-    /// The host that it ran on.
+    /// Host name.
     pub host: String,
-    /// Its command line, with secrets blotted out.
+    /// Command line, with secrets redacted.
     pub argv: Vec<String>,
-    /// When recording began, in nanoseconds since 1970.
+    /// Start of the recording, in nanoseconds since 1970.
     pub start_unix_nanos: i64,
-    /// The last moment of which there is a record.
+    /// The last recorded timestamp.
     pub end_unix_nanos: i64,
-    /// The first and the last reading of both clocks: `[monotonic, since 1970]`, in nanoseconds.
+    /// The first and last pair of clock readings: `[monotonic, since 1970]`, in nanoseconds.
     pub clocks: Vec<[i64; 2]>,
-    /// Whether the recording was ended properly.
+    /// Whether the recording ended properly.
     pub is_complete: bool,
-    /// What recording cost it; a process that was killed in its first second has none.
+    /// Overhead of the recording; missing if the process was killed in its first second.
     #[serde(default)]
     pub overhead: Option<OverheadEntry>,
 }
 
-/// What recording cost a process; [`Overhead`] says how that is known.
+/// Overhead of a recording; [`Overhead`] describes how it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverheadEntry {
-    /// Events of all threads: a scope is two, a value one.
+    /// Events of all threads: a scope is two events, a value one.
     pub events: u64,
     /// Cost of entering and leaving one scope.
     pub scope_nanos: f64,
-    /// Cost of all events, estimated.
+    /// Estimated cost of all events.
     pub recording_nanos: u64,
-    /// Time that went into writing the spool, most of it on a thread of its own.
+    /// Time spent writing the spool, mostly on a background thread.
     pub flushing_nanos: u64,
 }
 
@@ -92,49 +92,49 @@ impl From<Overhead> for OverheadEntry {
     }
 }
 
-/// A spool of which the tables have the content.
+/// A spool that was collected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectedSpool {
-    /// Its file name.
+    /// File name.
     pub name: String,
-    /// Bytes of it that were collected.
+    /// Bytes collected.
     pub bytes: u64,
-    /// Bytes of it that could not be read.
+    /// Bytes that could not be read.
     pub torn_bytes: u64,
-    /// Whether nothing will follow; if not, it is collected anew when it has grown.
+    /// Whether the spool will not grow; otherwise it is collected again when it has grown.
     pub is_whole: bool,
-    /// The process that wrote it; as long as it is not whole, the parts with its id have the content.
+    /// The process that wrote it; until the spool is complete, parts with this id hold its rows.
     pub process_id: u32,
 }
 
-/// A file with rows of a table.
+/// A Parquet file of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartEntry {
-    /// Its path in the run: `tables/<table>/part-<number>.parquet`.
+    /// Path in the run: `tables/<table>/part-<number>.parquet`.
     pub file: String,
-    /// Its rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Its length.
+    /// Length of the file.
     pub bytes: u64,
-    /// The process that all of its rows are of, if that may be collected anew: then they go.
+    /// The only process of its rows, if they may be collected again, which replaces this part.
     #[serde(default)]
     pub process_id: Option<u32>,
 }
 
-/// The ids that are free: all from these on.
+/// The next free ids; all larger ones are free too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextIds {
-    /// Of texts.
+    /// Next id of a text.
     pub strings: u32,
-    /// Of contexts.
+    /// Next id of a context.
     pub contexts: u32,
-    /// Of threads.
+    /// Next id of a thread.
     pub threads: u32,
-    /// Of processes.
+    /// Next id of a process.
     pub processes: u32,
-    /// Of the numbers of parts, which all tables share.
+    /// Next number of a part, shared by all tables.
     pub part: u32,
-    /// Of texts of arguments; runs from before they had any lack it.
+    /// Next id of an argument text; missing in runs of older versions.
     #[serde(default)]
     pub args: u32,
 }
@@ -154,8 +154,8 @@ impl NextIds {
 }
 
 impl Manifest {
-    /// The manifest of a run without content.
-    #[expect(clippy::new_without_default, reason = "it is of this moment, which is no default")]
+    /// Creates the manifest of an empty run.
+    #[expect(clippy::new_without_default, reason = "it has the current time, which is no default")]
     pub fn new() -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
@@ -170,7 +170,7 @@ impl Manifest {
         }
     }
 
-    /// Reads the manifest of a run's folder; none is there before the first collection.
+    /// Reads the manifest of a run's folder; `None` before the first collection.
     pub fn read(run: &Path) -> Result<Option<Self>, StoreError> {
         let path = run.join(MANIFEST);
         let file = match File::open(&path) {
@@ -181,7 +181,7 @@ impl Manifest {
         Self::from_reader(file, run).map(Some)
     }
 
-    /// Reads a manifest; `run` is for messages.
+    /// Reads a manifest; messages name it by `run`.
     pub(crate) fn from_reader(reader: impl Read, run: &Path) -> Result<Self, StoreError> {
         let broken = |reason| StoreError::Manifest { path: run.to_owned(), reason };
         let mut json = Vec::new();
@@ -197,31 +197,31 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// States the first invariant that does not hold, in a sentence without its full stop.
+    /// Checks the invariants; the error is the first violation, without a full stop.
     pub fn check(&self) -> Result<(), String> {
         let mut ids = HashSet::new();
         for process in &self.processes {
             let id = process.id;
             if id >= self.next.processes {
-                return Err(format!("the process {id} is not below `next.processes`"));
+                return Err(format!("process {id} is not below `next.processes`"));
             }
             if !ids.insert(id) {
-                return Err(format!("the process {id} stands twice"));
+                return Err(format!("process {id} is listed twice"));
             }
         }
         if let Some((name, id)) = self.next.named().into_iter().find(|&(_, id)| id > MAX_NEXT) {
-            return Err(format!("`next.{name}` is {id}, which leaves no ids"));
+            return Err(format!("`next.{name}` is {id}, which leaves no free ids"));
         }
         let mut spools = HashSet::new();
         for CollectedSpool { name, process_id, .. } in &self.spools {
             if !ids.contains(process_id) {
-                return Err(format!("the spool `{name}` is of the unknown process {process_id}"));
+                return Err(format!("spool `{name}` has the unknown process {process_id}"));
             }
             if !is_spool_name(name) {
-                return Err(format!("`{name}` is no name of a spool"));
+                return Err(format!("`{name}` is not the name of a spool"));
             }
             if !spools.insert(name) {
-                return Err(format!("the spool `{name}` stands twice"));
+                return Err(format!("spool `{name}` is listed twice"));
             }
         }
         let mut parts = HashSet::new();
@@ -229,7 +229,7 @@ impl Manifest {
             for entry in entries {
                 self.check_part(table, entry, &ids)?;
                 if !parts.insert(&entry.file) {
-                    return Err(format!("the part `{}` stands twice", entry.file));
+                    return Err(format!("part `{}` is listed twice", entry.file));
                 }
             }
         }
@@ -239,20 +239,20 @@ impl Manifest {
     fn check_part(&self, table: &str, part: &PartEntry, ids: &HashSet<u32>) -> Result<(), String> {
         let file = &part.file;
         let number = part_number(table, file)
-            .ok_or_else(|| format!("`{file}` is no name of a part of `{table}`"))?;
+            .ok_or_else(|| format!("`{file}` is not the name of a part of `{table}`"))?;
         if number >= self.next.part {
-            return Err(format!("the number of `{file}` is not below `next.part`"));
+            return Err(format!("the number of part `{file}` is not below `next.part`"));
         }
         match part.process_id {
             Some(id) if !ids.contains(&id) => {
-                Err(format!("the part `{file}` is of the unknown process {id}"))
+                Err(format!("part `{file}` has the unknown process {id}"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Lists a part, after those of its table that are listed; `process_id` is the process that all
-    /// of its rows are of, if they are of one.
+    /// Appends a part to the list of its table. `process_id` is the only process of its rows, if
+    /// they may be collected again.
     pub fn list(&mut self, part: &WrittenPart, process_id: Option<u32>) {
         let entry = PartEntry {
             file: part.name().to_owned(),
@@ -263,7 +263,7 @@ impl Manifest {
         self.tables.entry(part.table().name.to_owned()).or_default().push(entry);
     }
 
-    /// Takes the parts of a process off the list, to put others in their place.
+    /// Removes the parts of a process from the list, so that new ones can replace them.
     pub fn unlist(&mut self, process_id: u32) {
         for parts in self.tables.values_mut() {
             parts.retain(|part| part.process_id != Some(process_id));
@@ -278,22 +278,22 @@ impl Manifest {
     }
 }
 
-/// The part of a manifest that all versions share.
+/// The field that manifests of all versions share.
 #[derive(Deserialize)]
 struct VersionOnly {
     schema_version: u32,
 }
 
-/// The number in a part's name, if it is one of this table.
+/// Returns the number in a part's name, if it is a name in this table.
 fn part_number(table: &str, file: &str) -> Option<u32> {
     let is_name = !table.is_empty() && table.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     let start = format!("tables/{table}/part-");
     let number = file.strip_prefix(&start)?.strip_suffix(".parquet")?.parse().ok()?;
-    // Written back: `+1` and `01` are numbers too.
+    // Compared with the canonical name: `+1` and `01` parse too.
     (is_name && file == part_name(table, number)).then_some(number)
 }
 
-/// Whether it names a file of the spool folder itself.
+/// Whether it is the name of a file directly in the spool folder.
 fn is_spool_name(name: &str) -> bool {
     name.strip_suffix(".spool").is_some_and(|stem| !stem.is_empty() && !name.contains('/'))
 }

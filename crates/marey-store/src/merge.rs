@@ -1,9 +1,9 @@
-//! Merging: from several runs to one.
+//! Merges several runs into one.
 //!
-//! Texts, contexts and arguments are known again by what they say; processes and threads get new
-//! numbers. Everything else is copied part by part, with the ids that
-//! [`Column::refers`](marey_model::table::Column::refers) tells of put in place of the old ones, and
-//! small parts become one ([`crate::gather`]).
+//! Equal texts, contexts and arguments are unified; processes and threads get new ids. All other
+//! tables are copied part by part, with the ids in columns that
+//! [refer](marey_model::table::Column::refers) to another table replaced. Small parts are merged
+//! ([`crate::gather`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,15 +20,14 @@ use crate::parts::{self, LazyPart, Parts};
 use crate::read::Batches;
 use crate::{Manifest, Part, Run, StoreError};
 
-/// Makes one run of several in a folder, which is none before. What was not collected of them is not
-/// in it.
+/// Merges runs into a new run in the folder `out`. Uncollected spools are left out.
 pub fn merge(runs: &[Run], out: &Path) -> Result<(), StoreError> {
     let mut merger = Merger::new(out);
     runs.iter().try_for_each(|run| merger.add(run))?;
     merger.finish()
 }
 
-/// Makes one run of several, one after the other: none needs to be open while others are added.
+/// Merges runs one after the other, so that only one needs to be open at a time.
 #[derive(Debug)]
 pub struct Merger {
     parts: Parts,
@@ -37,32 +36,32 @@ pub struct Merger {
     manifest: Manifest,
 }
 
-/// The new ids of a run's rows.
+/// The new ids of a run's rows, by old id.
 struct Ids {
     strings: Vec<u32>,
     contexts: Vec<u32>,
     args: Vec<u32>,
-    /// What is added to the ids of processes and threads, and how many there are.
+    /// For processes and threads: the offset to add, and how many there are.
     processes: (u32, u32),
     threads: (u32, u32),
 }
 
 impl Merger {
-    /// Begins a run in a folder, which is none before [`Self::finish`].
+    /// Begins a run in a folder, which becomes a run with [`Self::finish`].
     pub fn new(out: &Path) -> Self {
         Self {
-            parts: Parts::gathering(out, 0),
+            parts: Parts::merging_small(out, 0),
             names: Names::new(),
             args: ArgTexts::default(),
             manifest: Manifest::new(),
         }
     }
 
-    /// Adds what was collected of a run.
+    /// Adds the collected rows of a run.
     pub fn add(&mut self, run: &Run) -> Result<(), StoreError> {
         let ids = self.ids(run)?;
         for table in stored::ALL {
-            if [&STRINGS, &CONTEXTS, &ARGS].iter().all(|own| own.name != table.name) {
+            if [&STRINGS, &CONTEXTS, &ARGS].iter().all(|unified| unified.name != table.name) {
                 for part in run.parts(table) {
                     self.copy(run, part, table, &ids)?;
                 }
@@ -73,7 +72,7 @@ impl Merger {
         let processes = next.processes.checked_add(old.next.processes);
         let threads = next.threads.checked_add(old.next.threads);
         (next.processes, next.threads) =
-            processes.zip(threads).ok_or_else(|| unknown(run, "manifest.json"))?;
+            processes.zip(threads).ok_or_else(|| unknown_ids(run, "manifest.json"))?;
         for process in &old.processes {
             let id = process.id + ids.processes.0; // below `next.processes`
             new.processes.push(crate::ProcessEntry { id, ..process.clone() });
@@ -121,7 +120,7 @@ impl Merger {
                 (Some(kind), Some(&name), Some(Some(&parent))) => {
                     self.names.context(parent, kind, name)
                 }
-                _ => return Err(unknown(run, "tables/contexts")),
+                _ => return Err(unknown_ids(run, "tables/contexts")),
             });
         }
         Ok(contexts)
@@ -132,10 +131,10 @@ impl Merger {
         for part in run.parts(&ARGS) {
             for batch in Batches::open(run.path(), part, &ARGS)? {
                 let batch = batch?;
-                let own = batch.column(0).as_primitive::<UInt32Type>().values();
-                for (text, &id) in batch.column(1).as_string::<i32>().iter().zip(own) {
+                let old_ids = batch.column(0).as_primitive::<UInt32Type>().values();
+                for (text, &id) in batch.column(1).as_string::<i32>().iter().zip(old_ids) {
                     if id as usize != ids.len() {
-                        return Err(unknown(run, part.name()));
+                        return Err(unknown_ids(run, part.name()));
                     }
                     ids.push(self.args.id(text.unwrap_or_default(), &mut self.parts)?);
                 }
@@ -157,19 +156,19 @@ impl Merger {
             let columns = table.columns.iter().zip(batch.columns());
             let columns = columns.map(|(column, array)| ids.replace(table, column, array));
             let columns: Option<Vec<_>> = columns.collect();
-            copy.write(columns.ok_or_else(|| unknown(run, part.name()))?, &mut self.parts)?;
+            copy.write(columns.ok_or_else(|| unknown_ids(run, part.name()))?, &mut self.parts)?;
         }
         copy.finish(None, &mut self.parts)
     }
 
-    /// Makes the folder a run.
+    /// Publishes the run.
     pub fn finish(mut self) -> Result<(), StoreError> {
         let parts = &mut self.parts;
         let next_args = self.args.next();
         self.args.finish(parts)?;
         self.names.write_texts(0, parts)?;
         parts::write(&CONTEXTS, self.names.context_columns(0), None, parts)?;
-        parts.write_gathered()?;
+        parts.write_small()?;
         let next = &mut self.manifest.next;
         next.strings = self.names.text_count();
         next.contexts = self.names.context_count();
@@ -184,12 +183,12 @@ impl Merger {
 }
 
 impl Ids {
-    /// A column with the new ids; `None` if it has one that the run has no row for.
+    /// Returns a column with new ids; `None` if an old id has no row in the run.
     fn replace(&self, table: &Table, column: &Column, array: &ArrayRef) -> Option<ArrayRef> {
-        let is_own = |own: &Table| table.name == own.name && column.name == "id";
-        let target = if is_own(&PROCESSES) {
+        let is_id_of = |owner: &Table| table.name == owner.name && column.name == "id";
+        let target = if is_id_of(&PROCESSES) {
             Some(Target::Processes)
-        } else if is_own(&THREADS) {
+        } else if is_id_of(&THREADS) {
             Some(Target::Threads)
         } else {
             column.refers
@@ -200,8 +199,8 @@ impl Ids {
             Target::Strings => self.strings.get(id as usize).copied(),
             Target::Contexts => self.contexts.get(id as usize).copied(),
             Target::Args => self.args.get(id as usize).copied(),
-            Target::Processes => moved(self.processes, id),
-            Target::Threads => moved(self.threads, id),
+            Target::Processes => offset_id(self.processes, id),
+            Target::Threads => offset_id(self.threads, id),
         };
         let ids = old.iter().map(|id| match id {
             Some(id) => new(id).map(Some),
@@ -211,22 +210,22 @@ impl Ids {
     }
 }
 
-fn moved((by, count): (u32, u32), id: u32) -> Option<u32> {
+fn offset_id((by, count): (u32, u32), id: u32) -> Option<u32> {
     if id < count { id.checked_add(by) } else { None }
 }
 
-/// The ids of a table that all others refer to are the positions of its rows.
+/// Checks that the ids of a table are the positions of its rows, which lookups rely on.
 fn check_ids(run: &Run, table: &Table, rows: &RecordBatch) -> Result<(), StoreError> {
     let ids = rows.column(0).as_primitive::<UInt32Type>().values();
     let are_positions = ids.iter().zip(0..).all(|(&id, position)| id == position);
     let part = || format!("tables/{}", table.name);
-    if are_positions { Ok(()) } else { Err(unknown(run, &part())) }
+    if are_positions { Ok(()) } else { Err(unknown_ids(run, &part())) }
 }
 
-fn unknown(run: &Run, part: &str) -> StoreError {
+fn unknown_ids(run: &Run, part: &str) -> StoreError {
     StoreError::Part {
         run: run.path().to_owned(),
         part: part.to_owned(),
-        reason: "it has ids that the run has no rows for".to_owned(),
+        reason: "it refers to ids that have no row in the run".to_owned(),
     }
 }

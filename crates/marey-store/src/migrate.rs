@@ -1,7 +1,7 @@
-//! Runs of other versions: which can be read, and how their rows become today's.
+//! Adapts runs of other versions.
 //!
-//! Files of a run are never changed for a newer version: [`conform`] gives each batch that is read
-//! the declared columns. Version 1 is the first, so no manifest needs a step yet.
+//! Files of a run are never rewritten for a newer version: [`conform`] converts each batch to the
+//! declared columns when it is read. Version 1 is the first, so no migration exists yet.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use marey_model::table::stored::SCHEMA_VERSION;
 
 use crate::{StoreError, arrow_schema};
 
-/// Whether runs of this version can be read.
+/// Fails if runs of this version cannot be read.
 pub(crate) fn check_version(found: u32, run: &Path) -> Result<(), StoreError> {
     if found == SCHEMA_VERSION {
         return Ok(());
@@ -23,8 +23,8 @@ pub(crate) fn check_version(found: u32, run: &Path) -> Result<(), StoreError> {
     Err(StoreError::Version { path: run.to_owned(), found })
 }
 
-/// The declared columns of a table from those of a batch: one that the batch lacks is null, if it
-/// may be; one that the table lacks is left out.
+/// Converts a batch to the declared columns of a table: missing nullable columns become null,
+/// unknown columns are dropped.
 pub(crate) fn conform(batch: &RecordBatch, table: &Table) -> Result<RecordBatch, ArrowError> {
     let schema = arrow_schema(table);
     let columns: Result<_, _> = schema.fields().iter().map(|field| column(batch, field)).collect();

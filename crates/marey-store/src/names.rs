@@ -1,4 +1,4 @@
-//! The ids of texts and contexts, which all processes of a run share.
+//! Assigns ids to texts and contexts, which all processes of a run share.
 
 use std::hash::BuildHasher;
 
@@ -13,24 +13,24 @@ use crate::columns::{ids, maybe_ids, texts};
 use crate::parts::{LazyPart, Parts};
 use crate::{Run, StoreError};
 
-/// Bytes of texts that are written at a time; an array of them has a limit.
+/// Bytes of texts in a batch; the offsets of an Arrow string array have 32 bits.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// The context of every root.
+/// The context of the root.
 pub(crate) const ROOT: u32 = 0;
 
-/// The texts and contexts of a run so far.
+/// The texts and contexts of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     texts: Vec<Box<str>>,
-    /// The ids of the texts, found by these.
+    /// Text ids, by text.
     text_ids: HashTable<u32>,
     hasher: DefaultHashBuilder,
     contexts: Vec<Context>,
     context_ids: HashMap<(u32, NodeKind, u32), u32>,
 }
 
-/// A place in the calling-context tree.
+/// A node of the calling-context tree.
 #[derive(Clone, Copy, Debug)]
 struct Context {
     parent: Option<u32>,
@@ -40,14 +40,14 @@ struct Context {
 }
 
 impl Names {
-    /// Those of a run that nothing has been collected of.
+    /// Creates the names of an empty run.
     pub(crate) fn new() -> Self {
         let mut names = Self::default();
         names.add_root();
         names
     }
 
-    /// Those of a run.
+    /// Reads the names of a run.
     pub(crate) fn read(run: &Run) -> Result<Self, StoreError> {
         let mut names = Self::default();
         names.read_texts(&run.read(&STRINGS)?).ok_or_else(|| broken(run, &STRINGS))?;
@@ -93,7 +93,7 @@ impl Names {
         Some(())
     }
 
-    /// The id of a text.
+    /// Returns the id of a text.
     pub(crate) fn text(&mut self, text: &str) -> u32 {
         let Self { texts, text_ids, hasher, .. } = self;
         let hash = hasher.hash_one(text);
@@ -111,7 +111,7 @@ impl Names {
         &self.texts[id as usize]
     }
 
-    /// The id of a context below another one.
+    /// Returns the id of a context below `parent`.
     pub(crate) fn context(&mut self, parent: u32, kind: NodeKind, name: u32) -> u32 {
         let next = self.contexts.len() as u32;
         let id = *self.context_ids.entry((parent, kind, name)).or_insert(next);
@@ -122,27 +122,27 @@ impl Names {
         id
     }
 
-    /// The context around one; the root has none.
+    /// Returns the parent of a context; the root has none.
     pub(crate) fn parent(&self, context: u32) -> Option<u32> {
         self.contexts[context as usize].parent
     }
 
-    /// The name of a context.
+    /// Returns the text id of a context's name.
     pub(crate) fn name(&self, context: u32) -> u32 {
         self.contexts[context as usize].name
     }
 
-    /// How many texts there are: the next one's id.
+    /// Returns the number of texts, which is the next id.
     pub(crate) fn text_count(&self) -> u32 {
         self.texts.len() as u32
     }
 
-    /// How many contexts there are: the next one's id.
+    /// Returns the number of contexts, which is the next id.
     pub(crate) fn context_count(&self) -> u32 {
         self.contexts.len() as u32
     }
 
-    /// Writes the texts from this id on, as a part.
+    /// Writes the texts from the id `first` on, as a part.
     pub(crate) fn write_texts(&self, first: u32, parts: &mut Parts) -> Result<(), StoreError> {
         let mut part = LazyPart::new(&STRINGS);
         let mut id = first;
@@ -161,7 +161,7 @@ impl Names {
         part.finish(None, parts)
     }
 
-    /// The rows of contexts from this id on.
+    /// Returns the rows of contexts from the id `first` on.
     pub(crate) fn context_columns(&self, first: u32) -> Vec<ArrayRef> {
         let new = self.contexts[first as usize..].iter();
         vec![
@@ -178,6 +178,6 @@ fn broken(run: &Run, table: &Table) -> StoreError {
     StoreError::Part {
         run: run.path().to_owned(),
         part: format!("tables/{}", table.name),
-        reason: "its rows do not have the ids that this program gives".to_owned(),
+        reason: "the ids of its rows are not consecutive".to_owned(),
     }
 }

@@ -1,7 +1,7 @@
-//! A pack: a run as one file, a zip of its manifest and its parts, none of them compressed again.
+//! Packs: a run as one file, a zip of its manifest and parts without further compression.
 //!
-//! The members lie one after another, without a gap, from the start of the file to the directory
-//! at its end. So no two can overlap, and none is hidden.
+//! The members are contiguous from the start of the file to the directory at its end. So members
+//! cannot overlap, and no bytes are hidden between them.
 
 mod directory;
 
@@ -25,14 +25,14 @@ use crate::write::hidden_file;
 use crate::{Manifest, Run, StoreError};
 use directory::DirectoryError;
 
-/// The first bytes of a zip with a member.
+/// The first bytes of a zip with at least one member.
 pub(crate) const MAGIC: &[u8] = b"PK\x03\x04";
 
-/// Bytes that are copied at a time.
+/// Bytes copied at a time.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Writes a run as one file, and says its length. The same run gives the same bytes; an existing
-/// file is replaced at one stroke. What has not been collected is not in it.
+/// Writes a run as one file; returns its length. Equal runs give equal bytes. An existing file is
+/// replaced atomically. Uncollected spools are left out.
 pub fn pack(run: &Path, out: &Path) -> Result<u64, StoreError> {
     let run = Run::open(run)?;
     let folder = match out.parent() {
@@ -85,7 +85,7 @@ pub(crate) struct Pack {
 }
 
 impl Pack {
-    /// Reads where the members are.
+    /// Reads the directory of a pack.
     pub(crate) fn open(file: File, path: &Path) -> Result<Self, StoreError> {
         let members = directory::members(&file).map_err(|error| match error {
             DirectoryError::Io(source) => StoreError::io("read", path)(source),
@@ -104,7 +104,7 @@ impl Pack {
         Manifest::from_reader(file.take(range.end - range.start), &self.path)
     }
 
-    /// The slice of the file that is a part.
+    /// Returns the part of a manifest entry, as a slice of the file.
     pub(crate) fn part(&self, entry: &PartEntry) -> Result<Part, StoreError> {
         let broken = |reason: String| StoreError::Part {
             run: self.path.clone(),
@@ -112,7 +112,7 @@ impl Pack {
             reason,
         };
         let Some(range) = self.members.get(&entry.file) else {
-            return Err(broken("it is not there".to_owned()));
+            return Err(broken("it is missing".to_owned()));
         };
         let len_bytes = range.end - range.start;
         if len_bytes != entry.bytes {

@@ -1,4 +1,4 @@
-//! A part of a table, opened for reading.
+//! Parts of tables, opened for reading.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -20,36 +20,35 @@ pub struct Part {
     pub(crate) source: Source,
 }
 
-/// Bytes that are read at a time where it is not known how many are wanted: most headers of pages
-/// are shorter.
+/// Buffer of readers that do not know how much they need: most page headers are shorter.
 const READ_BYTES: usize = 1 << 10;
 
-/// Where the bytes of a part are.
+/// Location of a part's bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// In a file that is kept open, from this offset on.
+    /// An open file, from an offset on.
     Open(Arc<File>, u64),
-    /// In a file that is opened for each reading.
+    /// A file that is opened for each read.
     Path(PathBuf),
 }
 
 impl Part {
-    /// Its path in the run, as in `tables/spans/part-3.parquet`.
+    /// Returns its path in the run, such as `tables/spans/part-3.parquet`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its rows, as the manifest has them.
+    /// Returns its number of rows, according to the manifest.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Its length.
+    /// Returns its length.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes
     }
 
-    /// Bytes of it, by their offsets in it; an error if some are past its end.
+    /// Reads a range of its bytes; fails if the range exceeds the part.
     pub fn read_at(&self, range: Range<u64>) -> io::Result<Bytes> {
         if range.start > range.end || range.end > self.len_bytes {
             let message = format!(
@@ -64,7 +63,7 @@ impl Part {
         Ok(bytes.into())
     }
 
-    /// Reads the bytes from an offset on.
+    /// Fills `bytes` from an offset in the part.
     fn fill(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
         match &self.source {
             Source::Open(file, start) => file.read_exact_at(bytes, start + at),
@@ -73,7 +72,7 @@ impl Part {
     }
 }
 
-/// The bytes of a part from an offset on. Nothing is read before it is asked for.
+/// A reader from an offset in a part on.
 #[derive(Debug)]
 pub struct PartBytes {
     part: Part,

@@ -1,4 +1,4 @@
-//! The parts that a collection or an import writes.
+//! Writes the parts of a collection, an import or a merge.
 
 use std::fmt;
 use std::mem;
@@ -10,118 +10,118 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use marey_model::table::Table;
 
-use crate::gather::{self, Gathered};
+use crate::gather::{self, SmallParts};
 
 use crate::row::Row;
-use crate::write::Scratches;
+use crate::write::TemporaryFilePool;
 use crate::{PartWriter, StoreError, WrittenPart, arrow_schema};
 
-/// How long what is written must last.
+/// What a finished part survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lifetime {
-    /// It is on the disk when it is finished: nobody can make it again.
-    Durable,
-    /// What a power cut takes can be made again.
-    Kept,
-    /// It goes with the process: it has no name, and is not compressed, which takes longer than it saves.
-    Brief,
+pub(crate) enum Durability {
+    /// A power cut: fsynced, since its source is removed afterwards.
+    Synced,
+    /// The process, but not a power cut. Not fsynced: it can be rebuilt from the source.
+    Unsynced,
+    /// Nothing: a temporary file, not compressed, since compressing takes longer than it saves.
+    Temporary,
 }
 
-/// The parts that are written in a collection or an import.
+/// The parts that a collection, an import or a merge writes.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// The folder of the run; if it is brief, where files are made.
+    /// The folder of the run; for temporary parts, where their files are created.
     pub(crate) run: PathBuf,
     /// The next free number of a part.
     next: Arc<AtomicU32>,
-    lifetime: Lifetime,
-    /// Files of brief parts.
-    scratches: Scratches,
-    /// Each with the process that its rows are of, if that may be collected anew.
+    durability: Durability,
+    /// Files for temporary parts.
+    pool: TemporaryFilePool,
+    /// Finished parts, each with the process of its rows if they may be collected again.
     pub(crate) written: Vec<(WrittenPart, Option<u32>)>,
-    /// Rows of small parts, which share one; `None` where each part has a file.
-    gathered: Option<Gathered>,
+    /// Rows of small parts to merge; `None` if each part gets a file.
+    small: Option<SmallParts>,
 }
 
 impl Parts {
-    /// Of a run in which numbers are free from `next` on.
-    pub(crate) fn new(run: &Path, next: u32, lifetime: Lifetime) -> Self {
-        Self::in_scratches(run, next, lifetime, Scratches::default())
+    /// Creates parts of a run whose numbers begin at `next`.
+    pub(crate) fn new(run: &Path, next: u32, durability: Durability) -> Self {
+        Self::with_pool(run, next, durability, TemporaryFilePool::default())
     }
 
-    /// Brief parts in files that other runs use too.
-    pub(crate) fn brief(folder: &Path, scratches: Scratches) -> Self {
-        Self::in_scratches(folder, 0, Lifetime::Brief, scratches)
+    /// Creates temporary parts in files that other runs share.
+    pub(crate) fn temporary(folder: &Path, pool: TemporaryFilePool) -> Self {
+        Self::with_pool(folder, 0, Durability::Temporary, pool)
     }
 
-    /// Durable parts, of which the small ones of a table become one.
-    pub(crate) fn gathering(run: &Path, next: u32) -> Self {
-        let gathered = Some(Gathered::default());
-        Self { gathered, ..Self::new(run, next, Lifetime::Durable) }
+    /// Creates synced parts, with the small ones of a table merged.
+    pub(crate) fn merging_small(run: &Path, next: u32) -> Self {
+        let small = Some(SmallParts::default());
+        Self { small, ..Self::new(run, next, Durability::Synced) }
     }
 
-    fn in_scratches(run: &Path, next: u32, lifetime: Lifetime, scratches: Scratches) -> Self {
+    fn with_pool(run: &Path, next: u32, durability: Durability, pool: TemporaryFilePool) -> Self {
         let next = Arc::new(AtomicU32::new(next));
         let run = run.to_owned();
-        Self { run, next, lifetime, scratches, written: Vec::new(), gathered: None }
+        Self { run, next, durability, pool, written: Vec::new(), small: None }
     }
 
-    /// Others of the same run, for another thread.
-    pub(crate) fn beside(&self) -> Self {
-        let Self { run, next, lifetime, scratches, .. } = self;
-        let (run, next, scratches) = (run.clone(), Arc::clone(next), scratches.clone());
-        let lifetime = *lifetime;
-        Self { run, next, lifetime, scratches, written: Vec::new(), gathered: None }
+    /// Returns a writer of other parts of the same run, for another thread.
+    pub(crate) fn for_thread(&self) -> Self {
+        let Self { run, next, durability, pool, .. } = self;
+        let (run, next, pool) = (run.clone(), Arc::clone(next), pool.clone());
+        let durability = *durability;
+        Self { run, next, durability, pool, written: Vec::new(), small: None }
     }
 
-    /// Whether they go with the process.
-    pub(crate) fn is_brief(&self) -> bool {
-        self.lifetime == Lifetime::Brief
+    /// Whether the parts are temporary files.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.durability == Durability::Temporary
     }
 
-    /// Begins a part, of which the first rows are so many.
+    /// Begins a part; `rows` is the size of its first batch.
     fn begin(&mut self, table: &'static Table, rows: usize) -> Result<PartWriter, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        if !self.is_brief() {
+        if !self.is_temporary() {
             return PartWriter::create(&self.run, table, number);
         }
-        let scratch = self.scratches.take(&self.run)?;
-        PartWriter::append(scratch, &self.run, table, number, rows < BATCH_ROWS)
+        let temporary_file = self.pool.acquire(&self.run)?;
+        PartWriter::append(temporary_file, &self.run, table, number, rows < BATCH_ROWS)
     }
 
     fn end(&mut self, writer: PartWriter, process: Option<u32>) -> Result<(), StoreError> {
-        let part = writer.end(self.lifetime == Lifetime::Durable)?;
-        if let Some(scratch) = part.behind() {
-            self.scratches.put_back(scratch);
+        let part = writer.end(self.durability == Durability::Synced)?;
+        if let Some(temporary_file) = part.remaining_file() {
+            self.pool.release(temporary_file);
         }
         self.written.push((part, process));
         Ok(())
     }
 
-    /// Writes the rows of small parts that are still in memory. Those of each table are one part.
-    pub(crate) fn write_gathered(&mut self) -> Result<(), StoreError> {
-        while let Some((table, batches)) = self.gathered.as_mut().and_then(Gathered::pop) {
-            self.write_together(table, &batches)?;
+    /// Writes the merged small parts, one for each table.
+    pub(crate) fn write_small(&mut self) -> Result<(), StoreError> {
+        while let Some((table, batches)) = self.small.as_mut().and_then(SmallParts::pop) {
+            self.write_merged(table, &batches)?;
         }
         Ok(())
     }
 
-    /// Takes the rows of a small part, to be written with those of others.
+    /// Adds the rows of a small part to those of others.
     fn gather(
         &mut self,
         table: &'static Table,
         batches: Vec<RecordBatch>,
     ) -> Result<(), StoreError> {
-        let full = self.gathered.as_mut().and_then(|gathered| gathered.add(table, batches));
-        full.map_or(Ok(()), |batches| self.write_together(table, &batches))
+        let full = self.small.as_mut().and_then(|small| small.add(table, batches));
+        full.map_or(Ok(()), |batches| self.write_merged(table, &batches))
     }
 
-    fn write_together(
+    fn write_merged(
         &mut self,
         table: &'static Table,
         batches: &[RecordBatch],
     ) -> Result<(), StoreError> {
-        let rows = gather::in_order(table, batches).map_err(|source| StoreError::Arrow {
+        let rows = gather::concat_sorted(table, batches).map_err(|source| StoreError::Arrow {
             run: self.run.clone(),
             table: table.name,
             source,
@@ -131,17 +131,18 @@ impl Parts {
         self.end(writer, None)
     }
 
-    /// The next free number.
+    /// Returns the next free number of a part.
     pub(crate) fn next(&self) -> u32 {
         self.next.load(Ordering::Relaxed)
     }
 }
 
-/// A part that is made when its first rows come; where small parts are gathered, when it is not one.
+/// A part that is created with its first rows or, where small parts are merged, once it is too
+/// large.
 pub(crate) struct LazyPart {
     table: &'static Table,
     writer: Option<PartWriter>,
-    /// Rows of what may be a small part.
+    /// Rows held back while the part may be small.
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
 }
@@ -157,7 +158,7 @@ impl LazyPart {
         Self { table, writer: None, waiting: Vec::new(), waiting_bytes: 0 }
     }
 
-    /// Appends rows, as the table's columns.
+    /// Appends rows, given as the table's columns.
     pub(crate) fn write(
         &mut self,
         columns: Vec<ArrayRef>,
@@ -169,7 +170,7 @@ impl LazyPart {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        if self.writer.is_none() && parts.gathered.is_some() {
+        if self.writer.is_none() && parts.small.is_some() {
             self.waiting_bytes += batch.get_array_memory_size();
             self.waiting.push(batch);
             let is_small = self.waiting_bytes < gather::SMALL_BYTES;
@@ -191,8 +192,8 @@ impl LazyPart {
         writer.write(batch)
     }
 
-    /// Ends the part, if it has rows. Those of a `process` that may be collected anew share no part
-    /// with others.
+    /// Ends the part, if it has rows. With `process`, whose rows may be collected again, it is not
+    /// merged with others.
     pub(crate) fn finish(
         mut self,
         process: Option<u32>,
@@ -207,7 +208,7 @@ impl LazyPart {
     }
 }
 
-/// Writes a part at once.
+/// Writes a part with one batch.
 pub(crate) fn write(
     table: &'static Table,
     columns: Vec<ArrayRef>,
@@ -219,13 +220,13 @@ pub(crate) fn write(
     part.finish(process, parts)
 }
 
-/// Rows of a table on their way to a part.
+/// Buffers rows of a table and writes them to a part in batches.
 pub(crate) struct RowPart<R: Row> {
     part: LazyPart,
     columns: R::Columns,
     waiting: usize,
     waiting_bytes: usize,
-    /// What is added to all moments.
+    /// Added to all timestamps.
     shift_nanos: i64,
 }
 
@@ -251,20 +252,20 @@ impl<R: Row> RowPart<R> {
     fn write(&mut self, parts: &mut Parts) -> Result<(), StoreError> {
         (self.waiting, self.waiting_bytes) = (0, 0);
         let columns = R::finish(&mut self.columns);
-        self.part.write(shifted(R::TABLE, columns, self.shift_nanos), parts)
+        self.part.write(shift_timestamps(R::TABLE, columns, self.shift_nanos), parts)
     }
 }
 
-/// Rows that are written at a time, and bytes of texts and lists in them: an array has a limit. A part
-/// that begins with fewer rows is a small one.
+/// Rows of a batch, and most bytes of its texts and lists: Arrow arrays have 32-bit offsets. A part
+/// whose first batch has fewer rows is small.
 const BATCH_ROWS: usize = 1 << 10;
 const BATCH_BYTES: usize = 8 << 20;
 
-/// The columns with something added to every moment.
-fn shifted(table: &Table, mut columns: Vec<ArrayRef>, nanos: i64) -> Vec<ArrayRef> {
+/// Adds an offset to all timestamp columns.
+fn shift_timestamps(table: &Table, mut columns: Vec<ArrayRef>, nanos: i64) -> Vec<ArrayRef> {
     if nanos != 0 {
         for (column, array) in table.columns.iter().zip(&mut columns) {
-            if column.is_moment() {
+            if column.is_timestamp() {
                 let moved = array.as_primitive::<Int64Type>();
                 *array = Arc::new(moved.unary::<_, Int64Type>(|at| at.saturating_add(nanos)));
             }

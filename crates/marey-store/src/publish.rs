@@ -1,4 +1,4 @@
-//! Making a manifest the run's.
+//! Publishes a manifest and its parts atomically.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
@@ -11,16 +11,16 @@ use crate::write::hidden_file;
 use crate::{Manifest, StoreError, WrittenPart};
 
 impl Manifest {
-    /// Makes this the run's manifest at one stroke: `written` get their names, the manifest is
-    /// swapped, and files that it does not list are removed. A process that dies in between leaves
-    /// the run as it was or as it shall be, and some files that the next one removes. Afterwards it
-    /// is on the disk, so what it was made of can go.
+    /// Replaces the run's manifest atomically: renames the `written` parts, swaps the manifest, and
+    /// removes files that it does not list. A crash leaves the old or the new run, and perhaps
+    /// files that the next publish removes. Everything is fsynced, so the source of the parts can
+    /// be removed afterwards.
     pub fn publish(&self, run: &Path, written: Vec<WrittenPart>) -> Result<(), StoreError> {
-        self.publish_as(run, written, true)
+        self.publish_with(run, written, true)
     }
 
-    /// The same; where it need not be durable, nobody waits for the disk.
-    pub(crate) fn publish_as(
+    /// Like [`Self::publish`], but fsyncs only if `is_durable`.
+    pub(crate) fn publish_with(
         &self,
         run: &Path,
         written: Vec<WrittenPart>,
@@ -36,14 +36,14 @@ impl Manifest {
         if is_durable {
             folders.iter().try_for_each(|folder| sync(folder))?;
         }
-        self.swap(run, is_durable)?;
+        self.replace(run, is_durable)?;
         if is_durable {
             sync(run)?;
         }
         self.remove_unlisted(run)
     }
 
-    fn swap(&self, run: &Path, is_durable: bool) -> Result<(), StoreError> {
+    fn replace(&self, run: &Path, is_durable: bool) -> Result<(), StoreError> {
         let mut file = hidden_file(run, MANIFEST)?;
         let json = self.to_json(run)?;
         let mut written = file.write_all(&json);
@@ -56,9 +56,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Removes parts that are not listed and files that were not finished: what was replaced, and
-    /// what a process that died left behind. Only for who has the right to collect, while no part is
-    /// in the making.
+    /// Removes unlisted parts and unfinished files, which were replaced or left by a crash. Call
+    /// this only with the collection lock, while no part is being written.
     pub fn remove_unlisted(&self, run: &Path) -> Result<(), StoreError> {
         let parts = self.tables.values().flatten();
         let listed: HashSet<PathBuf> = parts.map(|part| run.join(&part.file)).collect();
@@ -73,10 +72,10 @@ impl Manifest {
     }
 }
 
-/// Has the names in a folder on the disk.
+/// Fsyncs a folder, so that the names in it are durable.
 fn sync(folder: &Path) -> Result<(), StoreError> {
     match File::open(folder).and_then(|folder| folder.sync_all()) {
-        // Some filesystems have nothing to do, and say it so.
+        // Some filesystems cannot fsync a folder, and need not.
         Err(error)
             if !matches!(
                 error.kind(),
@@ -89,20 +88,20 @@ fn sync(folder: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The folders in a folder.
+/// Lists the folders in a folder.
 fn folders(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     entries(folder, |entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
 }
 
-/// The files of a folder whose names start with one of these.
-fn files(folder: &Path, starts: &[&str]) -> Result<Vec<PathBuf>, StoreError> {
+/// Lists the entries of a folder whose names have one of these prefixes.
+fn files(folder: &Path, prefixes: &[&str]) -> Result<Vec<PathBuf>, StoreError> {
     entries(folder, |entry| {
         let name = entry.file_name();
-        starts.iter().any(|start| name.as_encoded_bytes().starts_with(start.as_bytes()))
+        prefixes.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
     })
 }
 
-/// Some of what lies in a folder; nothing, if the folder is not there.
+/// Lists the entries of a folder that satisfy a condition; none if it does not exist.
 fn entries(
     folder: &Path,
     is_wanted: impl Fn(&fs::DirEntry) -> bool,

@@ -1,4 +1,4 @@
-//! Reading the rows of parts.
+//! Reads the rows of parts.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,10 +15,10 @@ use parquet::file::statistics::Statistics;
 use crate::migrate::conform;
 use crate::{Part, StoreError, arrow_schema};
 
-/// Rows that are read at a time.
+/// Rows of a batch.
 const BATCH_ROWS: usize = 4096;
 
-/// All rows of a table, as it is declared.
+/// Reads all rows of a table, with its declared columns.
 pub(crate) fn table(
     run: &Path,
     table: &'static Table,
@@ -32,23 +32,23 @@ pub(crate) fn table(
     })
 }
 
-/// The rows of a table as it is declared, some at a time.
+/// Reads the rows of a table in batches, with its declared columns.
 pub(crate) fn batches<'a>(
     run: &'a Path,
     table: &'static Table,
     parts: &'a [Part],
 ) -> impl Iterator<Item = Result<RecordBatch, StoreError>> {
-    let of_part = move |part: &'a Part| {
+    let part_batches = move |part: &'a Part| {
         let (batches, error) = match Batches::open(run, part, table) {
             Ok(batches) => (Some(batches), None),
             Err(error) => (None, Some(Err(error))),
         };
         batches.into_iter().flatten().chain(error)
     };
-    parts.iter().flat_map(of_part)
+    parts.iter().flat_map(part_batches)
 }
 
-/// The rows of a part as its table is declared, some at a time.
+/// The rows of a part in batches, with the declared columns of its table.
 pub(crate) struct Batches<'a> {
     run: &'a Path,
     part: &'a Part,
@@ -63,16 +63,16 @@ impl<'a> Batches<'a> {
         part: &'a Part,
         table: &'static Table,
     ) -> Result<Self, StoreError> {
-        let opened = caught(|| {
+        let opened = catch_panic(|| {
             let builder = builder(part)?;
             let first_key = first_key(builder.metadata(), table);
             Ok((first_key, builder.with_batch_size(BATCH_ROWS).build()?))
         });
-        let (first_key, reader) = opened.map_err(|broken| broken.of(part, run))?;
+        let (first_key, reader) = opened.map_err(|broken| broken.into_error(part, run))?;
         Ok(Self { run, part, table, first_key, reader })
     }
 
-    /// What the first row is sorted by, if the table is sorted and the part says it.
+    /// Returns the sort key of the first row, if the table is sorted and the part has statistics.
     pub(crate) fn first_key(&self) -> Option<i64> {
         self.first_key
     }
@@ -83,18 +83,18 @@ impl Iterator for Batches<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let Self { run, part, table, reader, .. } = self;
-        let next = caught(|| {
+        let next = catch_panic(|| {
             let batch = reader.next().transpose();
             let batch =
                 batch.and_then(|batch| batch.map(|batch| conform(&batch, table)).transpose());
             batch.map_err(|error| Broken::Parquet(error.into()))
         });
-        next.map_err(|broken| broken.of(part, run)).transpose()
+        next.map_err(|broken| broken.into_error(part, run)).transpose()
     }
 }
 
-/// The Parquet library panics on some of the files that were changed.
-fn caught<T>(read: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
+/// Converts a panic to an error: the Parquet library panics on some corrupt files.
+fn catch_panic<T>(read: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
     let result = catch_unwind(AssertUnwindSafe(read));
     result.unwrap_or_else(|panic| Err(Broken::Reason(message(&*panic))))
 }
@@ -103,7 +103,7 @@ fn builder(part: &Part) -> Result<ParquetRecordBatchReaderBuilder<Part>, Broken>
     let builder = ParquetRecordBatchReaderBuilder::try_new(part.clone())?;
     let rows = builder.metadata().file_metadata().num_rows();
     if u64::try_from(rows) != Ok(part.rows()) {
-        let reason = format!("it has {rows} rows and should have {}", part.rows());
+        let reason = format!("it has {rows} rows instead of {}", part.rows());
         return Err(Broken::Reason(reason));
     }
     Ok(builder)
@@ -118,7 +118,7 @@ fn first_key(metadata: &ParquetMetaData, table: &Table) -> Option<i64> {
     }
 }
 
-/// What is wrong with a part.
+/// Why a part cannot be read.
 enum Broken {
     Parquet(ParquetError),
     Reason(String),
@@ -131,7 +131,7 @@ impl From<ParquetError> for Broken {
 }
 
 impl Broken {
-    fn of(self, part: &Part, run: &Path) -> StoreError {
+    fn into_error(self, part: &Part, run: &Path) -> StoreError {
         let (run, part) = (run.to_owned(), part.name().to_owned());
         match self {
             Self::Parquet(source) => StoreError::Parquet { run, part, source },
@@ -143,5 +143,5 @@ impl Broken {
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("its reader gave up: {}", text.unwrap_or("for an unknown reason"))
+    format!("the Parquet reader failed: {}", text.unwrap_or("unknown reason"))
 }

@@ -1,7 +1,7 @@
-//! Reading a run row by row: what exporters do.
+//! Reads a run row by row, for exporters.
 //!
-//! [`Reader`] holds what ids stand for and gives the rows of a table in their order over all parts,
-//! one batch at a time of each part that has begun, so memory does not grow with the run.
+//! [`Reader`] resolves ids and merges the rows of a table in order over all parts. It holds one
+//! batch of each part that has been started, so memory does not grow with the run.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::binary_heap::PeekMut;
@@ -18,97 +18,97 @@ use marey_model::table::stored::{ARGS, CONTEXTS, PROCESSES, STRINGS, THREADS};
 use crate::environment::temp_dir;
 use crate::read::Batches;
 use crate::row::{Args, Bytes, Damaged, Field, Row, Span};
-use crate::sort::{Room, Sortable, Sorter};
+use crate::sort::{Sortable, Sorter, SpillFile};
 use crate::{Run, StoreError};
 
-/// What of a run is read: rows that reach into a stretch of time, of some processes.
+/// A selection of rows by time and process. Rows are included if they overlap the time range.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Rows that end before are left out; nanoseconds since 1970.
+    /// Rows that end before are excluded; nanoseconds since 1970.
     pub from_nanos: i64,
-    /// Rows that begin here or later are left out.
+    /// Rows that begin at this time or later are excluded.
     pub until_nanos: i64,
-    /// Only rows of these processes; `None` for all.
+    /// Only rows of these processes are included; `None` for all.
     pub processes: Option<HashSet<u32>>,
 }
 
 impl Window {
-    /// Whether no moment is left out.
+    /// Whether the time range is unlimited.
     fn is_all_time(&self) -> bool {
         (self.from_nanos, self.until_nanos) == (i64::MIN, i64::MAX)
     }
 }
 
 impl Default for Window {
-    /// All of it.
+    /// Selects all rows.
     fn default() -> Self {
         Self { from_nanos: i64::MIN, until_nanos: i64::MAX, processes: None }
     }
 }
 
-/// A place in the calling-context tree.
+/// A node of the calling-context tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// The one around it; the root has none.
+    /// Id of its parent; the root has none.
     pub parent: Option<u32>,
-    /// Contexts between it and the root, itself included.
+    /// Number of contexts on its path, without the root.
     pub depth: u32,
-    /// What it is.
+    /// Kind of node.
     pub kind: NodeKind,
-    /// Its name.
+    /// Text id of its name.
     pub name_id: u32,
 }
 
 /// A process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessRow {
-    /// Its id in the run.
+    /// Id in the run.
     pub id: u32,
-    /// Its id in the system; below 0, if it has none.
+    /// System id; negative if unknown.
     pub pid: i64,
-    /// Its rank in a distributed job.
+    /// Rank in a distributed job.
     pub rank: Option<i64>,
-    /// The host that it ran on; may be empty.
+    /// Host name; may be empty.
     pub host: String,
-    /// Its command line as a JSON list.
+    /// Command line as a JSON list.
     pub argv: String,
-    /// When recording began, in nanoseconds since 1970.
+    /// Start of the recording, in nanoseconds since 1970.
     pub start_nanos: i64,
-    /// The last moment of which there is a record.
+    /// The last recorded timestamp.
     pub end_nanos: i64,
-    /// The name that a foreign trace gave it.
+    /// Name in the file that it was imported from.
     pub name: Option<String>,
 }
 
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadRow {
-    /// Its id in the run.
+    /// Id in the run.
     pub id: u32,
-    /// Its process.
+    /// Id of its process.
     pub process_id: u32,
-    /// Its id in the system; below 0, if it has none.
+    /// System id; negative if unknown.
     pub os_id: i64,
-    /// Its name; may be empty.
+    /// Name; may be empty.
     pub name: String,
 }
 
-/// Reads a run row by row. An id that the run has nothing for, as only a damaged one can have, is an
-/// empty text or the root.
+/// Reads a run row by row. An id without a row, which only a damaged run has, resolves to an empty
+/// text or the root.
 #[derive(Debug)]
 pub struct Reader<'r> {
     run: &'r Run,
     window: Window,
     texts: StringArray,
     contexts: Vec<Context>,
-    /// Some at a time, each with the id of its first: all together may be too many bytes for an array.
+    /// Batches, each with the id of its first text: all texts together may exceed an array's limit.
     args: Vec<(u32, StringArray)>,
     processes: Vec<ProcessRow>,
     threads: Vec<ThreadRow>,
 }
 
 impl<'r> Reader<'r> {
-    /// Of a run, with what its ids stand for.
+    /// Creates a reader and loads texts, contexts, arguments, processes and threads.
     pub fn new(run: &'r Run, window: Window) -> Result<Self, StoreError> {
         Ok(Self {
             texts: run.read(&STRINGS)?.column(1).as_string().clone(),
@@ -121,37 +121,37 @@ impl<'r> Reader<'r> {
         })
     }
 
-    /// The run.
+    /// Returns the run.
     pub fn run(&self) -> &'r Run {
         self.run
     }
 
-    /// What of it is read.
+    /// Returns the selection of rows.
     pub fn window(&self) -> &Window {
         &self.window
     }
 
-    /// A text by its id.
+    /// Returns a text by its id.
     pub fn text(&self, id: u32) -> &str {
         value(&self.texts, id).unwrap_or_default()
     }
 
-    /// Every context by its id.
+    /// Returns all contexts; the position of each is its id.
     pub fn contexts(&self) -> &[Context] {
         &self.contexts
     }
 
-    /// A context by its id.
+    /// Returns a context by its id.
     pub fn context(&self, id: u32) -> Context {
         let root = Context { parent: None, depth: 0, kind: NodeKind::Root, name_id: 0 };
         self.contexts.get(id as usize).copied().unwrap_or(root)
     }
 
-    /// The contexts from the outermost one to this one, without the root.
+    /// Returns the ids on the path to a context, outermost first, without the root.
     pub fn path(&self, context: u32) -> Vec<u32> {
         let mut path = Vec::new();
         let mut at = context;
-        // A parent's number is less than its child's, so this ends.
+        // A parent's id is lower than its child's, so this ends.
         while let Some(parent) = self.context(at).parent.filter(|&parent| parent < at) {
             path.push(at);
             at = parent;
@@ -170,43 +170,43 @@ impl<'r> Reader<'r> {
         fill(text.unwrap_or("{}"), &args.numbers, json);
     }
 
-    /// The processes of the window.
+    /// Returns the processes of the window.
     pub fn processes(&self) -> impl Iterator<Item = &ProcessRow> {
         self.processes.iter().filter(|process| self.is_wanted(process.id))
     }
 
-    /// A process by its id.
+    /// Returns a process by its id.
     pub fn process(&self, id: u32) -> Option<&ProcessRow> {
         find(&self.processes, id, |process| process.id)
     }
 
-    /// The threads of the window.
+    /// Returns the threads of the window.
     pub fn threads(&self) -> impl Iterator<Item = &ThreadRow> {
         self.threads.iter().filter(|thread| self.is_wanted(thread.process_id))
     }
 
-    /// A thread by its id.
+    /// Returns a thread by its id.
     pub fn thread(&self, id: u32) -> Option<&ThreadRow> {
         find(&self.threads, id, |thread| thread.id)
     }
 
-    /// The rows of a table in the window, in the table's order over all parts.
+    /// Returns the rows of a table in the window, in the table's order over all parts.
     pub fn rows<R: Row>(&self) -> Result<Rows<'_, R>, StoreError> {
         let parts = self.run.parts(R::TABLE).iter();
         let batches = parts.map(|part| Batches::open(self.run.path(), part, R::TABLE));
         Ok(Rows::new(self, batches.collect::<Result<_, _>>()?))
     }
 
-    /// The spans in the window by thread, then by their start, those around others first.
-    pub fn spans_by_thread(&self) -> Result<ByThread, StoreError> {
-        // Beside the run may be no place for a file.
-        let mut sorter = Sorter::new(&Room::new(&temp_dir()));
+    /// Returns the spans in the window by thread, then by start, parents first.
+    pub fn spans_by_thread(&self) -> Result<SpansByThread, StoreError> {
+        // The run's folder may not be writable.
+        let mut sorter = Sorter::new(&SpillFile::new(&temp_dir()));
         for span in self.rows::<Span>()? {
             let span = span?;
             let depth = self.context(span.context_id).depth;
             sorter.push(&ByThreadSpan { span, depth })?;
         }
-        Ok(ByThread { sorter })
+        Ok(SpansByThread { sorter })
     }
 
     fn is_wanted(&self, process: u32) -> bool {
@@ -214,9 +214,9 @@ impl<'r> Reader<'r> {
     }
 }
 
-/// Spans by thread, then by their start.
+/// Spans sorted by thread, then by start.
 #[derive(Debug)]
-pub struct ByThread {
+pub struct SpansByThread {
     sorter: Sorter<ByThreadSpan>,
 }
 
@@ -226,8 +226,8 @@ struct ByThreadSpan {
     depth: u32,
 }
 
-impl ByThread {
-    /// Gives all spans to `each`, in order.
+impl SpansByThread {
+    /// Passes all spans to `each`, in order.
     pub fn for_each<E: From<StoreError>>(
         self,
         mut each: impl FnMut(&Span) -> Result<(), E>,
@@ -252,29 +252,29 @@ impl Sortable for ByThreadSpan {
         (thread_id, start_nanos, Reverse(duration_nanos), self.depth)
     }
 
-    fn put(&self, out: &mut Vec<u8>) {
-        Row::put(&self.span, out);
-        Field::put(&self.depth, out);
+    fn encode(&self, out: &mut Vec<u8>) {
+        Row::encode(&self.span, out);
+        Field::encode(&self.depth, out);
     }
 
-    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-        Ok(Self { span: Row::take(input)?, depth: Field::take(input)? })
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+        Ok(Self { span: Row::decode(input)?, depth: Field::decode(input)? })
     }
 }
 
-/// Rows of a table in its order over all parts.
+/// The rows of a table in its order over all parts.
 pub struct Rows<'r, R> {
     reader: &'r Reader<'r>,
-    /// The parts at their next rows, the least first.
+    /// A min-heap of the parts, by their next rows.
     heads: BinaryHeap<Reverse<Head<'r>>>,
-    of: PhantomData<R>,
+    row_type: PhantomData<R>,
 }
 
-/// A part that is being read, or will be when its first row is the next.
+/// The read position in a part.
 struct Head<'r> {
-    /// What the next row is sorted by, and the number of the part.
+    /// The sort key of the next row, then the number of the part.
     key: (i64, usize),
-    /// Those of the next rows; none as long as no row was read.
+    /// The columns of the current batch; empty before the first read.
     columns: Vec<ArrayRef>,
     row: usize,
     batches: Batches<'r>,
@@ -284,19 +284,20 @@ impl<'r, R: Row> Rows<'r, R> {
     fn new(reader: &'r Reader<'r>, parts: Vec<Batches<'r>>) -> Self {
         let mut heads = BinaryHeap::with_capacity(parts.len());
         for (number, batches) in parts.into_iter().enumerate() {
-            // Where that is not known it is read at once, to say it.
+            // A part with an unknown first key sorts first, so it is read at once and its key
+            // becomes known.
             let first = if R::TABLE.sorted_by.is_some() { batches.first_key() } else { Some(0) };
             let key = (first.unwrap_or(i64::MIN), number);
             heads.push(Reverse(Head { key, columns: Vec::new(), row: 0, batches }));
         }
-        Self { reader, heads, of: PhantomData }
+        Self { reader, heads, row_type: PhantomData }
     }
 
     fn next_row(&mut self) -> Result<Option<R>, StoreError> {
         while let Some(mut least) = self.heads.peek_mut() {
             let head = &mut least.0;
             if head.columns.is_empty() {
-                if !head.take_batch(R::TABLE)? {
+                if !head.load_batch(R::TABLE)? {
                     PeekMut::pop(least);
                 }
                 continue;
@@ -306,7 +307,7 @@ impl<'r, R: Row> Rows<'r, R> {
             head.row += 1;
             if head.row < head.columns[0].len() {
                 head.key.0 = key(R::TABLE, &head.columns, head.row);
-            } else if !head.take_batch(R::TABLE)? {
+            } else if !head.load_batch(R::TABLE)? {
                 PeekMut::pop(least);
             }
             if row.is_some() {
@@ -326,8 +327,8 @@ impl<R: Row> Iterator for Rows<'_, R> {
 }
 
 impl Head<'_> {
-    /// Goes on to the next rows, if there are any.
-    fn take_batch(&mut self, table: &'static Table) -> Result<bool, StoreError> {
+    /// Loads the next batch; returns whether there is one.
+    fn load_batch(&mut self, table: &'static Table) -> Result<bool, StoreError> {
         for batch in self.batches.by_ref() {
             let batch = batch?;
             if batch.num_rows() > 0 {
@@ -361,13 +362,13 @@ impl PartialEq for Head<'_> {
 
 impl Eq for Head<'_> {}
 
-/// What a row is sorted by; all rows are alike where the table is not sorted.
+/// Returns the sort key of a row; 0 for all rows of an unsorted table.
 fn key(table: &Table, columns: &[ArrayRef], row: usize) -> i64 {
     let column = table.sorted_by.and_then(|column| table.position(column));
     column.map_or(0, |at| i64::read(&columns[at..], row))
 }
 
-/// Whether a row reaches into the window.
+/// Whether a row is in the window.
 fn is_in_window(table: &Table, columns: &[ArrayRef], row: usize, reader: &Reader) -> bool {
     let window = &reader.window;
     let column = |name: &str| table.position(name).map(|at| &columns[at..]);
@@ -412,7 +413,7 @@ fn value(texts: &StringArray, id: u32) -> Option<&str> {
     ((id as usize) < texts.len()).then(|| texts.value(id as usize))
 }
 
-/// A row by its id, which mostly is its position.
+/// Finds a row by its id, which mostly is its position.
 fn find<T>(rows: &[T], id: u32, id_of: impl Fn(&T) -> u32) -> Option<&T> {
     let at_position = rows.get(id as usize).filter(|row| id_of(row) == id);
     at_position.or_else(|| rows.iter().find(|row| id_of(row) == id))
@@ -428,7 +429,7 @@ fn rows<T>(
     Ok((0..batch.num_rows()).map(|at| row(&cells, at)).collect())
 }
 
-/// The cells of a small table, by the names of their columns.
+/// The cells of a small table, by column name.
 struct Cells<'a> {
     table: &'static Table,
     batch: &'a RecordBatch,

@@ -1,4 +1,4 @@
-//! A collected run, opened for reading.
+//! Opens collected runs for reading.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,11 +15,11 @@ use crate::pack::{self, Pack};
 use crate::part::{Part, Source};
 use crate::{Found, Manifest, StoreError, WrittenPart, read};
 
-/// A run with more parts does not keep their files open, of which a process may have a thousand.
+/// Runs with more parts open a file for each read: a process may have only about a thousand open.
 const MAX_OPEN_FILES: usize = 256;
 
-/// A collected run: its manifest, and the parts of its tables. Collecting it anew meanwhile does
-/// not touch what was opened, unless it has so many parts that their files cannot be kept open.
+/// A collected run: its manifest, and the parts of its tables. Another collection does not change
+/// an open run, unless it has more than 256 parts, whose files are not kept open.
 #[derive(Debug)]
 pub struct Run {
     path: PathBuf,
@@ -30,9 +30,9 @@ pub struct Run {
 }
 
 impl Run {
-    /// Opens a run's folder or a pack, whatever its name, and collects nothing. Every part that the
-    /// manifest lists is there afterwards, in full length; no part has been read yet. Where a
-    /// collector replaces the manifest and its parts meanwhile, the newer ones are opened.
+    /// Opens a run's folder or a pack, recognised by its content, without collecting. Checks that
+    /// every listed part exists in full length, and reads none. If a collector replaces parts
+    /// meanwhile, opens the newer ones.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let metadata = fs::metadata(path).map_err(StoreError::io("open", path))?;
         if metadata.is_dir() { Self::open_folder(path) } else { Self::open_file(path) }
@@ -71,8 +71,8 @@ impl Run {
         Ok(Self::new(path, manifest, parts, true))
     }
 
-    /// Of parts that have no names, as long as it is open.
-    pub(crate) fn of_parts<'a>(
+    /// Opens a run of temporary parts, which exist while it is open.
+    pub(crate) fn from_parts<'a>(
         path: &Path,
         manifest: Manifest,
         written: impl Iterator<Item = &'a WrittenPart>,
@@ -93,44 +93,44 @@ impl Run {
         Self { path: path.to_owned(), manifest, parts, is_pack, uncollected_bytes: 0 }
     }
 
-    /// What it was opened from.
+    /// Returns the path that was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it consists of.
+    /// Returns the manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Whether it is one file.
+    /// Whether it is a pack.
     pub fn is_pack(&self) -> bool {
         self.is_pack
     }
 
-    /// Bytes of its spools that the tables do not have, because [`crate::open`] could not write where
-    /// the run lies; otherwise 0.
+    /// Returns the bytes of spools that are not in the tables because [`crate::open`] found the
+    /// folder not writable; otherwise 0.
     pub fn uncollected_bytes(&self) -> u64 {
         self.uncollected_bytes
     }
 
-    /// The parts of a table, in order; none if it has no rows.
+    /// Returns the parts of a table, in order.
     pub fn parts(&self, table: &Table) -> &[Part] {
         self.parts.get(table.name).map_or(&[], Vec::as_slice)
     }
 
-    /// The parts of all tables, by the name of the table.
+    /// Returns the parts of all tables, by table name.
     pub(crate) fn all_parts(&self) -> impl Iterator<Item = &Part> {
         self.parts.values().flatten()
     }
 
-    /// A whole table in memory, as it is declared: for small ones.
+    /// Reads a whole table with its declared columns; for small tables.
     pub fn read(&self, table: &'static Table) -> Result<RecordBatch, StoreError> {
         read::table(&self.path, table, self.parts(table))
     }
 
-    /// The rows of a table as it is declared, some at a time: for those whose texts together may be
-    /// more than one batch can hold.
+    /// Reads a table in batches with its declared columns; for tables whose texts may exceed the
+    /// limit of one batch.
     pub fn batches(
         &self,
         table: &'static Table,
@@ -172,24 +172,24 @@ fn open_parts(
 fn folder_part(run: &Path, entry: &PartEntry, keeps_open: bool) -> Result<Part, StoreError> {
     let broken =
         |reason: String| StoreError::Part { run: run.to_owned(), part: entry.file.clone(), reason };
-    // Neither the file nor a folder on the way may be a link out of the run.
+    // Neither the file nor a folder on its path may be a link out of the run.
     let mut path = run.to_owned();
     for step in entry.file.split('/') {
         path.push(step);
         let metadata = fs::symlink_metadata(&path).map_err(|error| {
             if error.kind() == io::ErrorKind::NotFound {
-                broken("it is not there".to_owned())
+                broken("it is missing".to_owned())
             } else {
                 StoreError::io("open", &path)(error)
             }
         })?;
         if metadata.is_symlink() {
-            return Err(broken(format!("`{}` is a link", path.display())));
+            return Err(broken(format!("`{}` is a symbolic link", path.display())));
         }
     }
     let metadata = fs::metadata(&path).map_err(StoreError::io("open", &path))?;
     if !metadata.is_file() {
-        return Err(broken("it is no file".to_owned()));
+        return Err(broken("it is not a file".to_owned()));
     }
     if metadata.len() != entry.bytes {
         return Err(broken(length_mismatch(metadata.len(), entry.bytes)));
@@ -204,10 +204,10 @@ fn folder_part(run: &Path, entry: &PartEntry, keeps_open: bool) -> Result<Part, 
 }
 
 pub(crate) fn length_mismatch(found_bytes: u64, listed_bytes: u64) -> String {
-    format!("it has {found_bytes} bytes and should have {listed_bytes}")
+    format!("it has {found_bytes} bytes instead of {listed_bytes}")
 }
 
-/// What a file is, by its first bytes, and by its name where these do not tell.
+/// Recognises a file by its first bytes, else by its name.
 fn recognise(path: &Path, start: &[u8]) -> Found {
     let contains = |word: &[u8]| start.windows(word.len()).any(|window| window == word);
     let is_named_profile =

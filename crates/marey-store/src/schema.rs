@@ -1,4 +1,4 @@
-//! Arrow schemas from the declared tables.
+//! Arrow schemas of the declared tables.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use marey_model::table::{Column, ColumnKind, Table};
 
-/// The schema of a table: its columns in order, each with its sentence as the metadata `doc`.
+/// Returns the schema of a table: its columns in order, with their descriptions as the metadata
+/// `doc`.
 pub fn arrow_schema(table: &Table) -> SchemaRef {
     Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
 }

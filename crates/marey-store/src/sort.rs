@@ -1,4 +1,4 @@
-//! Sorting more rows than memory holds.
+//! An external merge sort: rows that exceed memory are spilled to a temporary file.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,52 +13,52 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::StoreError;
 use crate::row::{Bytes, Damaged};
 
-/// A row that can be sorted, and wait as bytes.
+/// A row that can be sorted and encoded.
 pub(crate) trait Sortable: Sized {
-    /// What it is sorted by.
+    /// The sort key.
     type Key: Copy + Ord;
-    /// What it is sorted by.
+    /// Returns the sort key.
     fn key(&self) -> Self::Key;
-    /// Appends its bytes.
-    fn put(&self, out: &mut Vec<u8>);
-    /// Reads a row back.
-    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
+    /// Appends the encoded row.
+    fn encode(&self, out: &mut Vec<u8>);
+    /// Reads an encoded row.
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
 }
 
-/// A row of these bytes.
-fn row<R: Sortable>(bytes: &[u8]) -> io::Result<R> {
-    Ok(R::take(&mut Bytes(bytes))?)
+/// Decodes a row.
+fn decode_row<R: Sortable>(bytes: &[u8]) -> io::Result<R> {
+    Ok(R::decode(&mut Bytes(bytes))?)
 }
 
-/// Rows in memory take so many bytes before they go to the file.
+/// Memory of rows at which they are spilled.
 const CHUNK_BYTES: usize = 16 << 20;
 
-/// Bytes that are read of each chunk at a time.
+/// Read buffer of a chunk.
 const READ_BYTES: usize = 1 << 16;
 
-/// Where sorters put rows that memory does not hold: a file without a name, made when it is needed.
-/// Many sorters share one, since a process may have few files open.
+/// A temporary file for spilled rows, created on demand. Many sorters share one, since a process
+/// may have few files open.
 #[derive(Clone, Debug)]
-pub(crate) struct Room {
+pub(crate) struct SpillFile {
     folder: Arc<Path>,
     shared: Arc<Mutex<Option<Shared>>>,
 }
 
-/// A file, of which the bytes before the end are taken.
+/// An open file, whose bytes before `end` are reserved.
 #[derive(Debug)]
 struct Shared {
     file: Arc<File>,
     end: u64,
 }
 
-impl Room {
-    /// Room in a folder.
+impl SpillFile {
+    /// Creates no file yet; `folder` is where it will be.
     pub(crate) fn new(folder: &Path) -> Self {
         Self { folder: folder.into(), shared: Arc::default() }
     }
 
-    /// Takes so many bytes of the file; returns it, and where they begin.
-    fn take(&self, len_bytes: u64) -> io::Result<(Arc<File>, u64)> {
+    /// Reserves bytes of the file; returns the file and their offset.
+    fn reserve(&self, len_bytes: u64) -> io::Result<(Arc<File>, u64)> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = match &mut *shared {
             Some(shared) => shared,
@@ -77,35 +77,34 @@ impl Room {
     }
 }
 
-/// Takes rows in any order and gives them back by their keys; those of one key in the order in which
-/// they came. Up to one chunk of them needs no file. They wait as bytes, which take less memory than
-/// structs, and no allocation each.
+/// Sorts rows by their keys; rows with equal keys keep their order. One chunk of rows needs no
+/// file. Rows are kept encoded, which takes less memory than structs and no allocation for each.
 #[derive(Debug)]
 pub(crate) struct Sorter<R: Sortable> {
-    room: Room,
+    spill_file: SpillFile,
     chunk_bytes: usize,
     bytes: Vec<u8>,
-    places: Vec<Place<R::Key>>,
+    ranges: Vec<RowRange<R::Key>>,
     rows: u64,
     spilled: Option<Spilled>,
 }
 
-/// Where a row is among the bytes.
+/// The key of a row and its range among the encoded rows.
 #[derive(Clone, Copy, Debug)]
-struct Place<K> {
+struct RowRange<K> {
     key: K,
     start: u32,
     len: u32,
 }
 
-/// Sorted chunks in a file.
+/// Sorted chunks in the spill file.
 #[derive(Debug)]
 struct Spilled {
     file: Arc<File>,
     chunks: Vec<Chunk>,
 }
 
-/// Where rows are in a file, and how many.
+/// The range of a chunk in the file, and its number of rows.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
     start: u64,
@@ -114,14 +113,14 @@ struct Chunk {
 }
 
 impl<R: Sortable> Sorter<R> {
-    /// Nothing to sort as yet.
-    pub(crate) fn new(room: &Room) -> Self {
-        Self::of_chunks(CHUNK_BYTES, room)
+    /// Creates an empty sorter.
+    pub(crate) fn new(spill_file: &SpillFile) -> Self {
+        Self::with_chunk_bytes(CHUNK_BYTES, spill_file)
     }
 
-    fn of_chunks(chunk_bytes: usize, room: &Room) -> Self {
-        let (bytes, places) = (Vec::new(), Vec::new());
-        Self { room: room.clone(), chunk_bytes, bytes, places, rows: 0, spilled: None }
+    fn with_chunk_bytes(chunk_bytes: usize, spill_file: &SpillFile) -> Self {
+        let (bytes, ranges) = (Vec::new(), Vec::new());
+        Self { spill_file: spill_file.clone(), chunk_bytes, bytes, ranges, rows: 0, spilled: None }
     }
 
     pub(crate) const fn rows(&self) -> u64 {
@@ -132,51 +131,51 @@ impl<R: Sortable> Sorter<R> {
     pub(crate) fn push(&mut self, row: &R) -> Result<(), StoreError> {
         self.rows += 1;
         let start = self.bytes.len();
-        row.put(&mut self.bytes);
+        row.encode(&mut self.bytes);
         if u32::try_from(self.bytes.len()).is_err() {
-            return Err(self.room.error(io::ErrorKind::FileTooLarge.into()));
+            return Err(self.spill_file.error(io::ErrorKind::FileTooLarge.into()));
         }
         let len = self.bytes.len() - start;
-        self.places.push(Place { key: row.key(), start: start as u32, len: len as u32 });
-        if self.bytes.len() + size_of_val(self.places.as_slice()) < self.chunk_bytes {
+        self.ranges.push(RowRange { key: row.key(), start: start as u32, len: len as u32 });
+        if self.bytes.len() + size_of_val(self.ranges.as_slice()) < self.chunk_bytes {
             return Ok(());
         }
-        self.spill().map_err(|source| self.room.error(source))
+        self.write_chunk().map_err(|source| self.spill_file.error(source))
     }
 
-    /// Puts what is in memory into the file.
-    pub(crate) fn rest(&mut self) -> Result<(), StoreError> {
-        let rested = if self.places.is_empty() { Ok(()) } else { self.spill() };
-        (self.bytes, self.places) = (Vec::new(), Vec::new());
-        rested.map_err(|source| self.room.error(source))
+    /// Spills the rows in memory and frees their memory.
+    pub(crate) fn spill(&mut self) -> Result<(), StoreError> {
+        let written = if self.ranges.is_empty() { Ok(()) } else { self.write_chunk() };
+        (self.bytes, self.ranges) = (Vec::new(), Vec::new());
+        written.map_err(|source| self.spill_file.error(source))
     }
 
-    /// Files have their rows in a few stretches that are sorted already, which this sort finds.
+    /// Sorts the rows in memory. Files have few sorted runs of rows, which this merge sort detects.
     fn sort(&mut self) {
-        self.places.sort_by_key(|place| place.key);
+        self.ranges.sort_by_key(|range| range.key);
     }
 
-    fn spill(&mut self) -> io::Result<()> {
+    fn write_chunk(&mut self) -> io::Result<()> {
         self.sort();
-        let rows = self.places.iter().map(|place| place.of(&self.bytes));
+        let rows = self.ranges.iter().map(|range| range.bytes_of(&self.bytes));
         let len_bytes = (self.bytes.len() + rows.len() * LEN_BYTES) as u64;
-        let (file, start) = self.room.take(len_bytes)?;
-        write_rows(rows.clone(), Out { file: &file, at: start })?;
+        let (file, start) = self.spill_file.reserve(len_bytes)?;
+        write_rows(rows.clone(), OffsetWriter { file: &file, at: start })?;
         let chunk = Chunk { start, end: start + len_bytes, rows: rows.len() as u64 };
         let spilled = self.spilled.get_or_insert_with(|| Spilled { file, chunks: Vec::new() });
         spilled.chunks.push(chunk);
         self.bytes.clear();
-        self.places.clear();
+        self.ranges.clear();
         Ok(())
     }
 
-    /// Gives all rows to `each`, in order and so many at a time; it may take what it likes out of them.
+    /// Passes all rows to `each` in order, in batches; `each` may move values out of them.
     pub(crate) fn finish(
         self,
         batch_rows: usize,
         mut each: impl FnMut(&mut [R]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let mut rows = Vec::with_capacity(batch_rows.min(self.places.len()));
+        let mut rows = Vec::with_capacity(batch_rows.min(self.ranges.len()));
         self.for_each(|row| {
             rows.push(row);
             if rows.len() < batch_rows {
@@ -189,19 +188,19 @@ impl<R: Sortable> Sorter<R> {
         if rows.is_empty() { Ok(()) } else { each(&mut rows) }
     }
 
-    /// Gives all rows to `each`, in order.
+    /// Passes all rows to `each`, in order.
     pub(crate) fn for_each(
         mut self,
         mut each: impl FnMut(R) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let room = self.room.clone();
-        let error = |source| room.error(source);
+        let spill_file = self.spill_file.clone();
+        let error = |source| spill_file.error(source);
         if self.spilled.is_none() {
             self.sort();
-            let mut rows = self.places.iter().map(|place| row(place.of(&self.bytes)));
+            let mut rows = self.ranges.iter().map(|range| decode_row(range.bytes_of(&self.bytes)));
             return rows.try_for_each(|row| each(row.map_err(error)?));
         }
-        self.spill().map_err(error)?;
+        self.write_chunk().map_err(error)?;
         let Self { spilled, .. } = self;
         let Some(spilled) = spilled else { return Ok(()) };
         let mut merge = spilled.merge().map_err(error)?;
@@ -212,17 +211,17 @@ impl<R: Sortable> Sorter<R> {
     }
 }
 
-impl<K> Place<K> {
-    fn of<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+impl<K> RowRange<K> {
+    fn bytes_of<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         &bytes[self.start as usize..][..self.len as usize]
     }
 }
 
-/// Bytes of the length that stands before each row.
+/// Size of the length before each spilled row.
 const LEN_BYTES: usize = size_of::<u32>();
 
-/// Writes rows, each with its length before it.
-fn write_rows<'a>(rows: impl Iterator<Item = &'a [u8]>, out: Out<'_>) -> io::Result<()> {
+/// Writes rows, each after its length.
+fn write_rows<'a>(rows: impl Iterator<Item = &'a [u8]>, out: OffsetWriter<'_>) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(READ_BYTES, out);
     for row in rows {
         out.write_all(&(row.len() as u32).to_le_bytes())?;
@@ -231,13 +230,13 @@ fn write_rows<'a>(rows: impl Iterator<Item = &'a [u8]>, out: Out<'_>) -> io::Res
     out.flush()
 }
 
-/// A file that is written from a place on, where others write to it elsewhere.
-struct Out<'a> {
+/// Writes to a file at its own offset, since others write elsewhere in the file.
+struct OffsetWriter<'a> {
     file: &'a File,
     at: u64,
 }
 
-impl Write for Out<'_> {
+impl Write for OffsetWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write_at(bytes, self.at)?;
         self.at += written as u64;
@@ -253,7 +252,7 @@ impl Spilled {
     fn merge<R: Sortable>(&self) -> io::Result<Merge<'_, R>> {
         let mut heads = BinaryHeap::with_capacity(self.chunks.len());
         for (number, &Chunk { start, end, rows }) in self.chunks.iter().enumerate() {
-            let slice = Slice { file: &self.file, start, end };
+            let slice = RangeReader { file: &self.file, start, end };
             let input =
                 Rows { input: BufReader::with_capacity(READ_BYTES, slice), bytes: Vec::new() };
             heads.extend(Head::first(number, input, rows)?.map(Reverse));
@@ -262,7 +261,7 @@ impl Spilled {
     }
 }
 
-/// The chunks, each at its next row.
+/// Merges sorted chunks.
 struct Merge<'a, R> {
     heads: BinaryHeap<Reverse<Head<'a, R>>>,
 }
@@ -270,7 +269,7 @@ struct Merge<'a, R> {
 impl<R: Sortable> Merge<'_, R> {
     fn next(&mut self) -> io::Result<Option<R>> {
         let Some(mut least) = self.heads.peek_mut() else { return Ok(None) };
-        // Chunks hardly overlap, so the one in front mostly stays there, and the heap as it is.
+        // Chunks hardly overlap, so the least chunk mostly stays the least, and the heap unchanged.
         Ok(Some(match least.0.advance()? {
             Some(row) => row,
             None => PeekMut::pop(least).0.row,
@@ -278,7 +277,7 @@ impl<R: Sortable> Merge<'_, R> {
     }
 }
 
-/// A chunk that is being read, and the row that it has come to.
+/// A chunk with its next row.
 struct Head<'a, R> {
     row: R,
     number: usize,
@@ -286,10 +285,10 @@ struct Head<'a, R> {
     rows_left: u64,
 }
 
-/// The rows of a chunk, each with its length before it.
+/// Reads the rows of a chunk, each after its length.
 struct Rows<'a> {
-    input: BufReader<Slice<'a>>,
-    /// The last one.
+    input: BufReader<RangeReader<'a>>,
+    /// The last row read, as a buffer.
     bytes: Vec<u8>,
 }
 
@@ -299,7 +298,7 @@ impl Rows<'_> {
         self.input.read_exact(&mut len)?;
         self.bytes.resize(u32::from_le_bytes(len) as usize, 0);
         self.input.read_exact(&mut self.bytes)?;
-        row(&self.bytes)
+        decode_row(&self.bytes)
     }
 }
 
@@ -309,7 +308,7 @@ impl<'a, R: Sortable> Head<'a, R> {
         Ok(Some(Self { row: input.next()?, number, input, rows_left }))
     }
 
-    /// Goes on to the next row and gives the last one back; `None` if it is the chunk's last.
+    /// Advances to the next row and returns the current one; `None` if it is the chunk's last.
     fn advance(&mut self) -> io::Result<Option<R>> {
         let Some(rows_left) = self.rows_left.checked_sub(1) else { return Ok(None) };
         self.rows_left = rows_left;
@@ -342,15 +341,15 @@ impl<R: Sortable> PartialEq for Head<'_, R> {
 
 impl<R: Sortable> Eq for Head<'_, R> {}
 
-/// Bytes of a file from one place to another.
+/// Reads a range of a file.
 #[derive(Debug)]
-struct Slice<'a> {
+struct RangeReader<'a> {
     file: &'a File,
     start: u64,
     end: u64,
 }
 
-impl Read for Slice<'_> {
+impl Read for RangeReader<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.end - self.start).unwrap_or(usize::MAX).min(out.len());
         let read = self.file.read_at(&mut out[..most], self.start)?;
@@ -369,7 +368,7 @@ mod tests {
     struct Large(i64, u32);
 
     const ROWS_A_CHUNK: usize = 8;
-    const ROW_BYTES: usize = 12 + size_of::<Place<i64>>();
+    const ROW_BYTES: usize = 12 + size_of::<RowRange<i64>>();
 
     impl Sortable for Large {
         type Key = i64;
@@ -378,12 +377,12 @@ mod tests {
             self.0
         }
 
-        fn put(&self, out: &mut Vec<u8>) {
+        fn encode(&self, out: &mut Vec<u8>) {
             out.extend_from_slice(&self.0.to_le_bytes());
             out.extend_from_slice(&self.1.to_le_bytes());
         }
 
-        fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+        fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
             let time = *input.0.first_chunk().ok_or(Damaged)?;
             let order = *input.0.last_chunk().ok_or(Damaged)?;
             Ok(Self(i64::from_le_bytes(time), u32::from_le_bytes(order)))
@@ -392,15 +391,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_come_back_by_time_and_then_as_they_came(
+        fn rows_are_sorted_by_time_and_then_by_arrival(
             times in prop::collection::vec(-20_i64..20, 0..100),
             batch_rows in 1_usize..40,
         ) {
             let folder = tempfile::tempdir().unwrap();
-            let room = Room::new(folder.path());
-            let mut sorter = Sorter::of_chunks(ROWS_A_CHUNK * ROW_BYTES, &room);
-            // Others put rows into the same file.
-            let mut other = Sorter::of_chunks(ROWS_A_CHUNK * ROW_BYTES, &room);
+            let spill_file = SpillFile::new(folder.path());
+            let mut sorter = Sorter::with_chunk_bytes(ROWS_A_CHUNK * ROW_BYTES, &spill_file);
+            // Another sorter shares the file.
+            let mut other = Sorter::with_chunk_bytes(ROWS_A_CHUNK * ROW_BYTES, &spill_file);
             let mut expected: Vec<_> =
                 times.into_iter().zip(0..).map(|(time, order)| Large(time, order)).collect();
             for row in &expected {
@@ -409,7 +408,7 @@ mod tests {
             }
             prop_assert_eq!(sorter.rows(), expected.len() as u64);
             prop_assert_eq!(sorter.spilled.is_some(), expected.len() >= ROWS_A_CHUNK);
-            // The file has no name, so a process that dies leaves none.
+            // The file has no name, so a crashed process leaves none.
             prop_assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
             expected.sort_by_key(|row| row.0);
             let mut sorted = Vec::new();

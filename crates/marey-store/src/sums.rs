@@ -1,4 +1,4 @@
-//! Writing the sums of spans: the table `rollups`.
+//! Writes the sums of spans to the table `rollups`.
 
 use std::sync::Arc;
 
@@ -8,74 +8,73 @@ use marey_model::table::stored;
 use crate::StoreError;
 use crate::columns::{ids, ints, maybe_ints};
 use crate::parts::{LazyPart, Parts};
-use crate::rollup::{Rollup, Sums, Whole};
+use crate::rollup::{Rollup, Sums, Totals};
 
-/// Rows that are written at a time.
+/// Rows of a batch.
 const BATCH_ROWS: usize = 1 << 14;
 
-/// What a place is, by the run's ids.
+/// What a node is, by the run's ids.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Whose {
+pub(crate) struct NodeInfo {
     pub(crate) thread: u32,
     pub(crate) context: u32,
     pub(crate) name: u32,
-    /// When the recording of its process began.
+    /// Start of its process's recording.
     pub(crate) start_nanos: i64,
 }
 
-/// Writes the sums of the whole recording, by place, then the rows of each level, by the width of its
-/// buckets and time.
+/// Writes the sums of the whole recording by node, then the rows of each level by bucket
+/// width and time.
 pub(crate) fn write(
-    wholes: &[Whole],
+    totals: &[Totals],
     rollup: Rollup,
-    whose: impl Fn(u32) -> Whose,
+    node_info: impl Fn(u32) -> NodeInfo,
     process: Option<u32>,
     parts: &mut Parts,
 ) -> Result<(), StoreError> {
     let mut part = LazyPart::new(&stored::ROLLUPS);
-    let some: Vec<u32> = (0..wholes.len() as u32)
-        .filter(|&place| !wholes[place as usize].sums.is_nothing())
-        .collect();
-    for places in some.chunks(BATCH_ROWS) {
-        let sums = places
+    let some: Vec<u32> =
+        (0..totals.len() as u32).filter(|&node| !totals[node as usize].sums.is_nothing()).collect();
+    for nodes in some.chunks(BATCH_ROWS) {
+        let sums = nodes
             .iter()
-            .map(|&place| (whose(place).start_nanos, place, wholes[place as usize].sums));
-        let sketches = places.iter().map(|&place| {
-            let Whole { sums, sketch } = &wholes[place as usize];
-            // Samples have no durations.
+            .map(|&node| (node_info(node).start_nanos, node, totals[node as usize].sums));
+        let sketches = nodes.iter().map(|&node| {
+            let Totals { sums, sketch } = &totals[node as usize];
+            // Samples have no durations, hence no extremes.
             sums.extremes_nanos.map(|_| {
                 let mut bytes = Vec::new();
                 sketch.encode(&mut bytes);
                 bytes
             })
         });
-        part.write(columns(0, sums, sketches.collect(), &whose), parts)?;
+        part.write(columns(0, sums, sketches.collect(), &node_info), parts)?;
     }
     rollup.finish(|shift, cells| {
         cells.chunks(BATCH_ROWS).try_for_each(|cells| {
-            let sums = cells.iter().map(|cell| (cell.bucket << shift, cell.place, cell.sums));
+            let sums = cells.iter().map(|cell| (cell.bucket << shift, cell.node, cell.sums));
             let sketches = BinaryArray::new_null(cells.len());
-            part.write(columns(1 << shift, sums, sketches, &whose), parts)
+            part.write(columns(1 << shift, sums, sketches, &node_info), parts)
         })
     })?;
     part.finish(process, parts)
 }
 
-/// Of rows with their bucket's start and their place.
+/// Returns the columns of rows, given as bucket start, node and sums.
 fn columns(
     bucket_nanos: i64,
     rows: impl Iterator<Item = (i64, u32, Sums)> + Clone,
     sketches: BinaryArray,
-    whose: &impl Fn(u32) -> Whose,
+    node_info: &impl Fn(u32) -> NodeInfo,
 ) -> Vec<ArrayRef> {
-    let places = rows.clone().map(|row| whose(row.1));
+    let nodes = rows.clone().map(|row| node_info(row.1));
     let sums = rows.clone().map(|row| row.2);
     vec![
         ints(rows.clone().map(|_| bucket_nanos)),
         ints(rows.map(|row| row.0)),
-        ids(places.clone().map(|place| place.thread)),
-        ids(places.clone().map(|place| place.context)),
-        ids(places.map(|place| place.name)),
+        ids(nodes.clone().map(|node| node.thread)),
+        ids(nodes.clone().map(|node| node.context)),
+        ids(nodes.map(|node| node.name)),
         ints(sums.clone().map(|sums| sums.count)),
         ints(sums.clone().map(|sums| sums.total_nanos)),
         ints(sums.clone().map(|sums| sums.self_nanos)),

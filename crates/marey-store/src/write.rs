@@ -1,4 +1,4 @@
-//! Writing the parts of tables.
+//! Writes the parts of tables.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -21,23 +21,23 @@ use tempfile::{NamedTempFile, TempPath};
 use crate::part::{Part, Source};
 use crate::{StoreError, arrow_schema};
 
-/// Rows of a row group: few enough that a window of a hundredth of a run skips nearly all of them.
+/// Rows of a row group: few enough that a query for a hundredth of a run skips nearly all groups.
 const ROW_GROUP_ROWS: usize = 131_072;
 
-/// A dictionary that would be larger is given up for the rest of its row group: numbers that hardly
-/// repeat take a sixth as much without.
+/// A larger dictionary is abandoned for the rest of its row group: numbers that hardly repeat take
+/// a sixth of the space without one.
 const MAX_DICTIONARY_BYTES: usize = 64 << 10;
 
-/// Name of a part in its run.
+/// Returns the name of a part in its run.
 pub(crate) fn part_name(table: &str, number: u32) -> String {
     format!("tables/{table}/part-{number}.parquet")
 }
 
-/// A new file in `folder` whose name no pattern matches, gone when it is dropped.
+/// Creates a file with a hidden name in `folder`; it is removed when it is dropped.
 pub(crate) fn hidden_file(folder: &Path, name: &str) -> Result<NamedTempFile, StoreError> {
     tempfile::Builder::new()
         .prefix(&format!(".{name}."))
-        .permissions(Permissions::from_mode(0o666)) // less the umask, like any other file
+        .permissions(Permissions::from_mode(0o666)) // minus the umask, like any other file
         .tempfile_in(folder)
         .map_err(StoreError::io("create a file in", folder))
 }
@@ -45,22 +45,22 @@ pub(crate) fn hidden_file(folder: &Path, name: &str) -> Result<NamedTempFile, St
 /// How a part is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packing {
-    /// To take little room: with dictionaries, and compressed.
+    /// For size: dictionaries and compression.
     Compressed,
-    /// To be written fast.
-    Differences,
-    /// Few rows, to be written at once: what makes differences takes a megabyte a column.
+    /// For speed: differences of whole numbers, no compression.
+    Delta,
+    /// For a few rows: plain values, since the delta encoder takes a megabyte a column.
     Plain,
 }
 
-/// A file without a name for parts, one after the other.
+/// A temporary file that takes one part after another.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub(crate) struct TemporaryFile {
     file: Arc<File>,
     len_bytes: u64,
 }
 
-impl Scratch {
+impl TemporaryFile {
     fn new(folder: &Path) -> Result<Self, StoreError> {
         let file = tempfile::tempfile_in(folder);
         let file = file.map_err(StoreError::io("create a file in", folder))?;
@@ -68,33 +68,33 @@ impl Scratch {
     }
 }
 
-/// Files without names that nobody writes to. Runs that share them have as many files as parts are
-/// written at once, however many parts and runs there are.
+/// Temporary files that are not being written to. Runs that share a pool have as many files as
+/// parts are written at once, however many parts and runs there are.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scratches(Arc<Mutex<Vec<Scratch>>>);
+pub(crate) struct TemporaryFilePool(Arc<Mutex<Vec<TemporaryFile>>>);
 
-impl Scratches {
-    /// One of them; a new one in `folder` if there is none.
-    pub(crate) fn take(&self, folder: &Path) -> Result<Scratch, StoreError> {
+impl TemporaryFilePool {
+    /// Takes a file from the pool, or creates one in `folder`.
+    pub(crate) fn acquire(&self, folder: &Path) -> Result<TemporaryFile, StoreError> {
         let free = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        free.map_or_else(|| Scratch::new(folder), Ok)
+        free.map_or_else(|| TemporaryFile::new(folder), Ok)
     }
 
-    pub(crate) fn put_back(&self, scratch: Scratch) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+    pub(crate) fn release(&self, temporary_file: TemporaryFile) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(temporary_file);
     }
 }
 
-/// Where a part is written.
+/// The file that a part is written to.
 #[derive(Debug)]
-enum Place {
-    /// A file of its own, which has a hidden name.
-    Hidden(TempPath),
-    /// A file without a name, from here on.
-    Scratch(Arc<File>, u64),
+enum PartFile {
+    /// A file of its own, with a hidden name.
+    Named(TempPath),
+    /// A temporary file, from this offset on.
+    Temporary(Arc<File>, u64),
 }
 
-/// A file that is written where its last part ended.
+/// Appends to a file.
 struct Out(Arc<File>);
 
 impl Write for Out {
@@ -107,39 +107,46 @@ impl Write for Out {
     }
 }
 
-/// Writes one part: Parquet with statistics, sorted as its table is declared.
+/// Writes one part: a Parquet file with statistics, sorted as its table declares.
 pub struct PartWriter {
     table: &'static Table,
     name: String,
     rows: u64,
-    /// What it is written to, for messages.
+    /// The file, for messages.
     path: PathBuf,
-    place: Place,
+    file: PartFile,
     writer: ArrowWriter<BufWriter<Out>>,
 }
 
 impl PartWriter {
-    /// Begins a part of a table under a hidden name, compressed with zstd. The number must not be in
-    /// use.
+    /// Begins a part of a table in a file with a hidden name, compressed with zstd. The number must
+    /// be unused.
     pub fn create(run: &Path, table: &'static Table, number: u32) -> Result<Self, StoreError> {
         let folder = run.join("tables").join(table.name);
         fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
         let (file, path) = hidden_file(&folder, &format!("part-{number}"))?.into_parts();
         let out = Out(Arc::new(file));
-        Self::new(table, number, path.to_path_buf(), Place::Hidden(path), out, Packing::Compressed)
+        Self::new(
+            table,
+            number,
+            path.to_path_buf(),
+            PartFile::Named(path),
+            out,
+            Packing::Compressed,
+        )
     }
 
-    /// Begins a part of a table in a file of this folder that nobody else writes to meanwhile.
+    /// Begins a part of a table in a temporary file of `folder`.
     pub(crate) fn append(
-        scratch: Scratch,
+        temporary_file: TemporaryFile,
         folder: &Path,
         table: &'static Table,
         number: u32,
         is_small: bool,
     ) -> Result<Self, StoreError> {
-        let Scratch { file, len_bytes: start } = scratch;
-        let place = Place::Scratch(Arc::clone(&file), start);
-        let packing = if is_small { Packing::Plain } else { Packing::Differences };
+        let TemporaryFile { file, len_bytes: start } = temporary_file;
+        let place = PartFile::Temporary(Arc::clone(&file), start);
+        let packing = if is_small { Packing::Plain } else { Packing::Delta };
         Self::new(table, number, folder.to_owned(), place, Out(file), packing)
     }
 
@@ -147,11 +154,11 @@ impl PartWriter {
         table: &'static Table,
         number: u32,
         path: PathBuf,
-        place: Place,
+        file: PartFile,
         out: Out,
         packing: Packing,
     ) -> Result<Self, StoreError> {
-        // Arrow's own copy of the schema would say the same again, in two kilobytes a part.
+        // Arrow's copy of the schema is redundant, and takes two kilobytes a part.
         let options = ArrowWriterOptions::new()
             .with_properties(properties(table, packing))
             .with_skip_arrow_metadata(true);
@@ -159,88 +166,88 @@ impl PartWriter {
             ArrowWriter::try_new_with_options(BufWriter::new(out), arrow_schema(table), options)
                 .map_err(|error| write_error(&path, error))?;
         let name = part_name(table.name, number);
-        Ok(Self { table, name, rows: 0, path, place, writer })
+        Ok(Self { table, name, rows: 0, path, file, writer })
     }
 
-    /// Appends rows, which have the table's schema and its order.
+    /// Appends rows, which have the table's schema and order.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
         self.writer.write(batch).map_err(|error| write_error(&self.path, error))?;
         self.rows += batch.num_rows() as u64;
         Ok(())
     }
 
-    /// Ends the part, and has it on the disk. It gets its name when a manifest that lists it is
+    /// Ends the part and fsyncs it. It gets its final name when a manifest that lists it is
     /// published.
     pub fn finish(self) -> Result<WrittenPart, StoreError> {
         self.end(true)
     }
 
-    /// Ends the part. Where it need not be durable, nobody waits for the disk.
+    /// Ends the part; fsyncs it only if `is_durable`.
     pub(crate) fn end(self, is_durable: bool) -> Result<WrittenPart, StoreError> {
-        let Self { table, name, rows, path, place, mut writer } = self;
+        let Self { table, name, rows, path, file: part_file, mut writer } = self;
         writer.finish().map_err(|error| write_error(&path, error))?;
         if is_durable {
             let Out(file) = writer.inner().get_ref();
             file.sync_all().map_err(StoreError::io("write", &path))?;
         }
         let len_bytes = writer.bytes_written() as u64;
-        Ok(WrittenPart { table, name, rows, len_bytes, place })
+        Ok(WrittenPart { table, name, rows, len_bytes, file: part_file })
     }
 }
 
-/// A whole part that has no name yet; dropped, it is gone.
+/// A complete part without a final name; it is removed when it is dropped.
 #[derive(Debug)]
 pub struct WrittenPart {
     table: &'static Table,
     name: String,
     rows: u64,
     len_bytes: u64,
-    place: Place,
+    file: PartFile,
 }
 
 impl WrittenPart {
-    /// Its table.
+    /// Returns its table.
     pub fn table(&self) -> &'static Table {
         self.table
     }
 
-    /// The path in the run that it will have.
+    /// Returns its future path in the run.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its rows.
+    /// Returns its number of rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Its length.
+    /// Returns its length.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes
     }
 
-    /// What is behind it in a file for several parts: room for others.
-    pub(crate) fn behind(&self) -> Option<Scratch> {
-        let Place::Scratch(file, start) = &self.place else { return None };
-        Some(Scratch { file: Arc::clone(file), len_bytes: start + self.len_bytes })
+    /// Returns the temporary file from the end of this part on, if it is in one.
+    pub(crate) fn remaining_file(&self) -> Option<TemporaryFile> {
+        let PartFile::Temporary(file, start) = &self.file else { return None };
+        Some(TemporaryFile { file: Arc::clone(file), len_bytes: start + self.len_bytes })
     }
 
-    /// Opens it where it was written.
+    /// Opens the part in the file that it was written to.
     pub(crate) fn open(&self) -> Result<Part, StoreError> {
-        let source = match &self.place {
-            Place::Hidden(path) => {
+        let source = match &self.file {
+            PartFile::Named(path) => {
                 let file = File::open(path).map_err(StoreError::io("open", path))?;
                 Source::Open(Arc::new(file), 0)
             }
-            Place::Scratch(file, start) => Source::Open(Arc::clone(file), *start),
+            PartFile::Temporary(file, start) => Source::Open(Arc::clone(file), *start),
         };
         let Self { name, rows, len_bytes, .. } = self;
         Ok(Part { name: name.clone(), rows: *rows, len_bytes: *len_bytes, source })
     }
 
-    /// Gives it its name, if it has a file of its own.
+    /// Renames the part to its final name, unless it is in a temporary file.
     pub(crate) fn publish(self, run: &Path) -> Result<(), StoreError> {
-        let Place::Hidden(hidden) = self.place else { return Ok(()) };
+        let PartFile::Named(hidden) = self.file else { return Ok(()) };
         let path = run.join(&self.name);
         hidden.persist(&path).map_err(|error| StoreError::io("create", &path)(error.error))
     }
@@ -255,7 +262,7 @@ fn properties(table: &Table, packing: Packing) -> WriterProperties {
         Packing::Compressed => {
             Compression::ZSTD(ZstdLevel::try_new(1).expect("1 is a level of zstd"))
         }
-        Packing::Differences | Packing::Plain => Compression::UNCOMPRESSED,
+        Packing::Delta | Packing::Plain => Compression::UNCOMPRESSED,
     };
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("marey ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -280,8 +287,8 @@ fn sorting(table: &Table) -> Option<Vec<SortingColumn>> {
     Some(vec![SortingColumn { column_idx, descending: false, nulls_first: false }])
 }
 
-/// Whole numbers go in as differences: times and keys, which hardly repeat, always; others where they
-/// may have no dictionary, or theirs is too large.
+/// Sets the encoding of a column. Integers are delta-encoded: timestamps and sort keys, which
+/// hardly repeat, always, others without a dictionary or when it is too large.
 fn encode(
     properties: WriterPropertiesBuilder,
     column: &str,
@@ -301,7 +308,7 @@ fn encode(
         | ColumnKind::Text
         | ColumnKind::Bytes
         | ColumnKind::Reals => properties,
-        // The column is the list's leaf.
+        // The Parquet column is the list's leaf.
         ColumnKind::Ints => {
             let leaf =
                 ColumnPath::from(vec![column.to_owned(), "list".to_owned(), "item".to_owned()]);
@@ -312,7 +319,7 @@ fn encode(
     }
 }
 
-/// What the file says of itself: its table, and a sentence for it and for each column.
+/// Returns the metadata of a part: the schema version, the table, and their descriptions.
 fn key_values(table: &Table) -> Vec<KeyValue> {
     let pair = |key: String, value: &str| KeyValue::new(key, value.to_owned());
     let mut pairs = vec![

@@ -1,37 +1,37 @@
-//! Columns that stand below each other.
+//! Writes rows in aligned columns.
 
 use std::io::{self, Write};
 
 use crate::output::{Paint, Style};
 use crate::text::{cut, width};
 
-/// Longest text of a column that is not the last.
-const WIDEST: usize = 60;
+/// Width limit of a left-aligned column that is not the last.
+const MAX_WIDTH: usize = 60;
 
-/// What stands below headings.
+/// The line below headings.
 pub(crate) const RULE: &str = "============================================================";
 
-/// How a text looks where it is shown.
+/// Colours and width of the output.
 #[derive(Clone, Copy)]
-pub(crate) struct Look {
+pub(crate) struct TextLayout {
     pub(crate) paint: Paint,
-    /// Columns of the terminal; nothing is cut there where there is none.
-    pub(crate) room: Option<usize>,
+    /// Width of the terminal in columns; `None` for no limit.
+    pub(crate) max_width: Option<usize>,
 }
 
-/// At which side of its column a text stands.
+/// Alignment of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// Writes a heading and rows below it; each row has a cell for each column.
+/// Writes a heading and rows, each with a cell for every column.
 pub(crate) fn write_rows(
     heading: &[String],
     rows: &[Vec<String>],
     aligns: &[Align],
-    look: Look,
+    layout: TextLayout,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let last = aligns.len().saturating_sub(1);
@@ -43,7 +43,7 @@ pub(crate) fn write_rows(
         .iter()
         .enumerate()
         .map(|(at, align)| match align {
-            Align::Left if at != last => widest(at).min(WIDEST),
+            Align::Left if at != last => widest(at).min(MAX_WIDTH),
             Align::Left | Align::Right => widest(at),
         })
         .collect();
@@ -58,8 +58,8 @@ pub(crate) fn write_rows(
             }
         }
         let line = line.trim_end();
-        look.room.map_or(line.to_owned(), |room| cut(line, room).into_owned())
+        layout.max_width.map_or(line.to_owned(), |max_width| cut(line, max_width).into_owned())
     };
-    writeln!(out, "{}", look.paint.with(Style::Dim, line(heading)))?;
+    writeln!(out, "{}", layout.paint.with(Style::Dim, line(heading)))?;
     rows.iter().try_for_each(|row| writeln!(out, "{}", line(row)))
 }

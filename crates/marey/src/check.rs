@@ -1,4 +1,4 @@
-//! `marey check`: whether a run may pass, held against another one.
+//! `marey check`: a regression gate that compares a run with a baseline.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ use marey_analysis::render::{junit, markdown, show};
 use marey_analysis::{Comparison, tables};
 use serde_json::json;
 
-use crate::aligned::Look;
-use crate::compare::{measured, numbers};
+use crate::aligned::TextLayout;
+use crate::compare::{measure, numbers};
 use crate::out_file::OutFile;
 use crate::output::{Failure, Output, PLAIN, Stop, Style};
 use crate::text::printable;
@@ -24,35 +24,36 @@ Examples:
       --fail-on 'gpu_idle.percent>30' --fail-on 'gpu_memory.peak>+100MB' --junit report.xml
   marey check after.json.gz --baseline before.json.gz --fail-on 'mfu<-2%' --markdown comment.md
 
-A condition is METRIC[.STATISTIC] > or < THRESHOLD. With a sign the threshold is a change against
-the baseline (+3%, +2ms, +100MB, +5pp), without one it is the run's own number (20ms, 8GB, 30%).
-It fails only if the whole 95 % interval of the change lies beyond it. --metrics lists what there is.
+A condition is METRIC[.STATISTIC] > or < THRESHOLD. A threshold with a sign is a change against the
+baseline (+3%, +2ms, +100MB, +5pp); without a sign it applies to the run itself (20ms, 8GB, 30%).
+A condition fails only if the whole 95 % interval lies beyond the threshold. --metrics lists all
+metrics.
 
-Exit codes: 0 all conditions pass, 1 there is a regression, 2 bad usage or input that cannot be read,
-3 no regression, but something could not be told: a number is missing, or there are too few steps.";
+Exit codes: 0 all conditions pass, 1 regression, 2 bad usage or unreadable input, 3 no regression
+but an inconclusive condition: a number is missing, or there are too few steps.";
 
 /// Arguments of `marey check`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct CheckArgs {
-    /// The run: a folder `NAME.marey`, a file of `marey pack`, or one of another format
+    /// Run to check: a folder `NAME.marey`, a packed run, or a file of another format
     #[arg(value_name = "RUN", value_hint = ValueHint::AnyPath, required_unless_present = "metrics")]
     run: Option<PathBuf>,
 
-    /// The run that it is held against
+    /// Run to compare with
     #[arg(long, value_name = "RUN", value_hint = ValueHint::AnyPath)]
     #[arg(required_unless_present = "metrics")]
     baseline: Option<PathBuf>,
 
-    /// What must not be; may be repeated
+    /// Fail if this condition holds; may be repeated
     #[arg(long, value_name = "CONDITION", required_unless_present = "metrics")]
     fail_on: Vec<Gate>,
 
-    /// Steps that a statistic of steps needs at least
+    /// Require at least N steps for statistics of steps
     #[arg(long, value_name = "N", default_value_t = Judge::default().min_steps)]
     min_steps: usize,
 
-    /// How the verdicts are written [default: what the suffix of -o says, else txt]
+    /// Output format [default: from the suffix of -o, else txt]
     #[arg(short, long, value_name = "FORMAT")]
     format: Option<Format>,
 
@@ -60,21 +61,21 @@ pub(crate) struct CheckArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
 
-    /// Write them as `JUnit` XML to FILE, too
+    /// Also write the verdicts to FILE as `JUnit` XML
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     junit: Option<PathBuf>,
 
-    /// Write them as Markdown to FILE, too
+    /// Also write the verdicts to FILE as Markdown
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     markdown: Option<PathBuf>,
 
-    /// List the metrics and their statistics, and do nothing else
+    /// List all metrics with their statistics, and exit
     #[arg(long)]
     metrics: bool,
 }
 
-/// How verdicts are written.
-// Help is shorter without a line for each value.
+/// Output format of verdicts.
+// Variants have no doc comments, which keeps `--help` short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     Txt,
@@ -83,7 +84,7 @@ enum Format {
     Junit,
 }
 
-/// Judges the run.
+/// Runs `marey check`.
 pub(crate) fn check(args: &CheckArgs, output: &mut Output) -> Result<(), Stop> {
     let (Some(run), Some(baseline), false) = (&args.run, &args.baseline, args.metrics) else {
         return Ok(list_metrics(output.data())?);
@@ -95,22 +96,22 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output) -> Result<(), Stop> {
     let files: Result<Vec<_>, Failure> =
         files.map(|(path, format)| Ok((OutFile::create(path)?, format))).collect();
     let files = files?;
-    let before = measured(baseline, output)?;
-    let after = measured(run, output)?;
+    let before = measure(baseline, output)?;
+    let after = measure(run, output)?;
     let judge = Judge { min_steps: args.min_steps };
     let verdicts: Vec<Verdict> =
         args.fail_on.iter().map(|gate| judge.judge(gate, &before, &after)).collect();
     let comparison = compare(&before, &after, Tolerance::default());
-    let judged = Judged { comparison: &comparison, verdicts: &verdicts };
+    let judged = JudgedRun { comparison: &comparison, verdicts: &verdicts };
     for (mut file, format) in files {
-        judged.write(format, Look { paint: PLAIN, room: None }, &mut file)?;
+        judged.write(format, TextLayout { paint: PLAIN, max_width: None }, &mut file)?;
         file.finish()?;
     }
     if args.output.is_none() {
-        let look = Look { paint: output.paint, room: output.columns() };
-        judged.write(format, look, output.data())?;
+        let layout = TextLayout { paint: output.paint, max_width: output.terminal_width() };
+        judged.write(format, layout, output.data())?;
     }
-    output.end_with(exit_code(&verdicts).into());
+    output.set_exit_code(exit_code(&verdicts).into());
     Ok(())
 }
 
@@ -126,17 +127,17 @@ impl CheckArgs {
     }
 }
 
-/// What became of the conditions.
-struct Judged<'a> {
+/// The verdicts with the comparison that they rest on.
+struct JudgedRun<'a> {
     comparison: &'a Comparison,
     verdicts: &'a [Verdict],
 }
 
-impl Judged<'_> {
-    fn write(&self, format: Format, look: Look, out: &mut impl Write) -> io::Result<()> {
+impl JudgedRun<'_> {
+    fn write(&self, format: Format, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
         let Self { comparison, verdicts } = *self;
         match format {
-            Format::Txt => self.write_text(look, out),
+            Format::Txt => self.write_text(layout, out),
             Format::Md => out.write_all(markdown(comparison, verdicts, 0).as_bytes()),
             Format::Junit => {
                 let document = junit(&comparison.before, &comparison.after, verdicts);
@@ -148,8 +149,8 @@ impl Judged<'_> {
                     "before": comparison.before,
                     "after": comparison.after,
                     "exit_code": exit_code(verdicts),
-                    "verdicts": tables::of_verdicts(verdicts),
-                    "metrics": tables::of_metrics(comparison),
+                    "verdicts": tables::verdicts(verdicts),
+                    "metrics": tables::metrics(comparison),
                 });
                 serde_json::to_writer_pretty(&mut *out, &json)?;
                 writeln!(out)
@@ -157,7 +158,7 @@ impl Judged<'_> {
         }
     }
 
-    fn write_text(&self, look: Look, out: &mut impl Write) -> io::Result<()> {
+    fn write_text(&self, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
         for verdict in self.verdicts {
             let (word, style) = match verdict.outcome {
                 Outcome::Pass => ("pass", Style::Green),
@@ -168,7 +169,7 @@ impl Judged<'_> {
             let sides = [verdict.before, verdict.after].map(|side| show::value(side, unit));
             let [before, after] = sides;
             let expression = printable(&verdict.expression);
-            writeln!(out, "{}  {expression}", look.paint.with(style, format!("{word:<12}")))?;
+            writeln!(out, "{}  {expression}", layout.paint.with(style, format!("{word:<12}")))?;
             let judged = |number| show::judged(verdict, number);
             let interval = show::interval(verdict.interval, judged);
             writeln!(
@@ -179,7 +180,7 @@ impl Judged<'_> {
             )?;
         }
         writeln!(out)?;
-        numbers(self.comparison, look, out)
+        numbers(self.comparison, layout, out)
     }
 }
 
@@ -189,8 +190,5 @@ fn list_metrics(out: &mut impl Write) -> io::Result<()> {
             Quantity::parse(name).map(|quantity| quantity.summaries().collect::<Vec<_>>());
         writeln!(out, "{name}: {}", statistics.unwrap_or_default().join(", "))?;
     }
-    writeln!(
-        out,
-        "\nWhere there is p90, there are all of p1 to p99. The first is what the name alone means."
-    )
+    writeln!(out, "\nMetrics with p90 have all of p1 to p99. The first statistic is the default.")
 }

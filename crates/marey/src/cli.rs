@@ -1,4 +1,4 @@
-//! The command line: the verbs and their dispatch.
+//! The command line: the subcommands and their dispatch.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -27,21 +27,21 @@ use crate::view::{self, ViewArgs};
 
 const EXAMPLES: &str = "\
 Examples:
-  marey run train.py --epochs 3         Profile a program; it behaves as without marey
-  marey train.py --epochs 3             The same
-  marey view train.hatchet              Show the profile as a tree
-  marey view -d 3 -t 1% train.hatchet   Only three levels, and what takes at least 1 %
-  marey info train.marey                What a run is, and what it lacks
-  marey analyze train.marey             What takes its time, what is wrong, and what to change
-  marey compare old.marey new.marey     What became faster and slower
-  marey query train.marey               Ask a run in SQL
-  marey info trace.json.gz              Files of other formats are taken as they are
+  marey run train.py --epochs 3         Profile a program, which behaves as without marey
+  marey train.py --epochs 3             The same, without options
+  marey view train.hatchet              Show a profile as a tree
+  marey view -d 3 -t 1% train.hatchet   Show three levels, and nodes with at least 1 %
+  marey info train.marey                Summarise a run and its losses
+  marey analyze train.marey             Find hot spots and bottlenecks
+  marey compare old.marey new.marey     Show what became faster and slower
+  marey query train.marey               Query a run with SQL
+  marey info trace.json.gz              Open a file of another format directly
   marey export train.marey -f perfetto -o train.pftrace
 
-`marey help COMMAND` or `marey COMMAND --help` has the options and examples of a command.
+Run `marey help COMMAND` for the options and examples of a command.
 
-Exit codes: 0 done, 2 bad usage or something that cannot be read or written, 130 interrupted.
-`run` has the program's own; `check` and `doctor` say more by theirs, see their help.";
+Exit codes: 0 success, 2 bad usage or an unreadable or unwritable file, 130 interrupted.
+`run` exits with the code of the program; `check` and `doctor` have further codes, see their help.";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -54,42 +54,42 @@ Examples:
 #[command(name = "marey", bin_name = "marey", version, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
-    verb: Verb,
+    command: Command,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum Command {
     /// Profile a Python program, a module or a command
     Run(Box<RunArgs>),
     /// Show profiles as trees
     View(Box<ViewArgs>),
-    /// Say what takes the time of a run, what is wrong, and what to change
+    /// Find hot spots and bottlenecks of a run, and suggest remedies
     Analyze(AnalyzeArgs),
-    /// Show what two runs differ in, before and after
+    /// Compare two runs
     Compare(CompareArgs),
-    /// Hold a run against another one, for CI
+    /// Check a run against a baseline, for CI
     Check(CheckArgs),
-    /// Ask a run in SQL
+    /// Query a run with SQL
     Query(QueryArgs),
-    /// Show what a run is
+    /// Summarise a run
     Info(InfoArgs),
-    /// Show what tables and columns runs have
+    /// Describe the tables and columns of runs
     Schema(SchemaArgs),
-    /// Make a run of files of other formats
+    /// Convert files of other formats to a run
     Import(ImportArgs),
-    /// Write a run as a file of another format
+    /// Convert a run to another format
     Export(ExportArgs),
-    /// Make one run of several
+    /// Merge several runs into one
     Merge(MergeArgs),
-    /// Make one file of a run
+    /// Pack a run into one file
     Pack(PackArgs),
-    /// Make tables of what was recorded, now
+    /// Convert recorded spools to tables now
     Collect(CollectArgs),
-    /// Show what Triton made of kernels
+    /// Inspect the kernels that Triton compiled
     Triton(TritonArgs),
-    /// Say what can be recorded here, and what mends the rest
+    /// Check what can be recorded on this machine, and how to fix the rest
     Doctor(DoctorArgs),
-    /// Print the completions of a shell
+    /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell
@@ -97,16 +97,16 @@ enum Verb {
     },
 }
 
-/// Runs the command line `args`, program name first, and gives the exit code.
+/// Runs the command line `args`, program name first; returns the exit code.
 ///
-/// `run` and `doctor` replace the process by Python and come back only with an error.
+/// `run` and `doctor` replace the process by Python, and return only on an error.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> i32 {
-    let mut args = run::spell_out(args.into_iter().collect());
+    let mut args = run::normalize_args(args.into_iter().collect());
     if args.get(1).is_some_and(|verb| verb == "view") {
-        view::respell_diff(&mut args);
+        view::convert_diff_option(&mut args);
     }
     match Cli::try_parse_from(&args) {
-        Ok(cli) => finish(|output| dispatch(&cli.verb, output)),
+        Ok(cli) => finish(|output| dispatch(&cli.command, output)),
         Err(usage) => match args.get(1).map(Path::new) {
             Some(file)
                 if usage.kind() == ErrorKind::InvalidSubcommand && run::is_recorded(file) =>
@@ -118,43 +118,43 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> i32 {
     }
 }
 
-/// Runs the command line of `marey-viewer`, program name first, which is `marey view` by another
-/// name, and gives the exit code.
+/// Runs the command line of `marey-viewer`, program name first, as `marey view`; returns the exit
+/// code.
 pub fn viewer(args: impl IntoIterator<Item = OsString>) -> i32 {
     main(["marey", "view"].map(OsString::from).into_iter().chain(args.into_iter().skip(1)))
 }
 
 fn finish(run: impl FnOnce(&mut Output) -> Result<(), Stop>) -> i32 {
-    interrupt::answers_signals();
-    let mut output = Output::of_process();
+    interrupt::enable();
+    let mut output = Output::new();
     let result = run(&mut output);
     output.finish(result)
 }
 
 fn refuse(usage: &clap::Error) -> i32 {
-    // Nobody is left to tell when the terminal is gone.
+    // If the terminal is closed, there is no way left to report that.
     drop(usage.print());
     usage.exit_code()
 }
 
-fn dispatch(verb: &Verb, output: &mut Output) -> Result<(), Stop> {
-    match verb {
-        Verb::Run(args) => Err(run::hand_over("run", &args.line).into()),
-        Verb::View(args) => view::view(args, output),
-        Verb::Analyze(args) => analyze::analyze(args, output),
-        Verb::Compare(args) => compare::compare(args, output),
-        Verb::Check(args) => check::check(args, output),
-        Verb::Query(args) => query::query(args, output),
-        Verb::Info(args) => info::info(args, output),
-        Verb::Schema(args) => schema::schema(args, output),
-        Verb::Import(args) => import::import(args, output),
-        Verb::Export(args) => export::export(args, output),
-        Verb::Merge(args) => merge::merge(args, output),
-        Verb::Pack(args) => pack::pack(args, output),
-        Verb::Collect(args) => collect::collect(args, output),
-        Verb::Triton(args) => triton::triton(args, output),
-        Verb::Doctor(args) => Err(run::hand_over("doctor", &args.line).into()),
-        Verb::Completions { shell } => {
+fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
+    match command {
+        Command::Run(args) => Err(run::exec_python("run", &args.line).into()),
+        Command::View(args) => view::view(args, output),
+        Command::Analyze(args) => analyze::analyze(args, output),
+        Command::Compare(args) => compare::compare(args, output),
+        Command::Check(args) => check::check(args, output),
+        Command::Query(args) => query::query(args, output),
+        Command::Info(args) => info::info(args, output),
+        Command::Schema(args) => schema::schema(args, output),
+        Command::Import(args) => import::import(args, output),
+        Command::Export(args) => export::export(args, output),
+        Command::Merge(args) => merge::merge(args, output),
+        Command::Pack(args) => pack::pack(args, output),
+        Command::Collect(args) => collect::collect(args, output),
+        Command::Triton(args) => triton::triton(args, output),
+        Command::Doctor(args) => Err(run::exec_python("doctor", &args.line).into()),
+        Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "marey", &mut script);
             Ok(std::io::Write::write_all(output.data(), &script)?)
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_declarations_are_sound() {
+    fn the_command_line_is_declared_consistently() {
         Cli::command().debug_assert();
     }
 }

@@ -1,4 +1,4 @@
-//! `marey collect`: from spools to tables, now.
+//! `marey collect`: converts the spools of runs to tables.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,8 @@ use crate::runs;
 use crate::text::{printable, quoted};
 
 const EXAMPLES: &str = "\
-Every command that opens a run collects it first, and so does a program that ends properly; this
-is for runs of programs that were killed, before they are copied elsewhere.
+A program collects its run when it ends, and every command collects a run that it opens. Use this
+for runs of killed programs, before copying them to another machine.
 
 Examples:
   marey collect train.marey
@@ -22,16 +22,16 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct CollectArgs {
-    /// Runs, folders `NAME.marey`
+    /// Runs to collect: folders `NAME.marey`
     #[arg(required = true, value_name = "RUN", value_hint = ValueHint::DirPath)]
     runs: Vec<PathBuf>,
 
-    /// Say nothing but what went wrong
+    /// Print only warnings and errors
     #[arg(short, long)]
     quiet: bool,
 }
 
-/// Collects the runs; one that fails does not keep the others.
+/// Runs `marey collect`. A run that fails does not stop the others.
 pub(crate) fn collect(args: &CollectArgs, output: &mut Output) -> Result<(), Stop> {
     for run in &args.runs {
         match runs::collect(run, !args.quiet) {
@@ -47,17 +47,17 @@ pub(crate) fn collect(args: &CollectArgs, output: &mut Output) -> Result<(), Sto
     Ok(())
 }
 
-/// Says what could not be collected.
+/// Warns of data that could not be collected.
 fn warn(run: &Path, collected: &Collected, output: &mut Output) -> Result<(), Stop> {
     let run = quoted(run);
     for broken in &collected.broken {
         let (name, lost) = (printable(&broken.name), Size(broken.lost_bytes));
         let reason = printable(&broken.reason.to_string()).into_owned();
-        output.warning(format_args!("{run}: {lost} of the spool {name} are lost: {reason}"))?;
+        output.warning(format_args!("{run}: lost {lost} of spool {name}: {reason}"))?;
     }
     if collected.torn_bytes > 0 {
         let torn = Size(collected.torn_bytes);
-        output.warning(format_args!("{run}: {torn} at the ends of spools could not be read"))?;
+        output.warning(format_args!("{run}: could not read {torn} at the ends of spools"))?;
     }
     Ok(())
 }
@@ -65,10 +65,10 @@ fn warn(run: &Path, collected: &Collected, output: &mut Output) -> Result<(), St
 fn describe(collected: &Collected) -> String {
     let events = Grouped(collected.events.into());
     match collected.spools {
-        0 => "there was nothing to collect".into(),
-        1 => format!("collected {events} events of 1 spool, {}", Size(collected.bytes)),
+        0 => "nothing to collect".into(),
+        1 => format!("collected {events} events from 1 spool, {}", Size(collected.bytes)),
         spools => {
-            format!("collected {events} events of {spools} spools, {}", Size(collected.bytes))
+            format!("collected {events} events from {spools} spools, {}", Size(collected.bytes))
         }
     }
 }

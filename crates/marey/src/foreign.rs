@@ -1,4 +1,4 @@
-//! Files of other formats on their way into a run.
+//! Imports files of other formats.
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,32 +17,32 @@ use crate::output::Failure;
 use crate::progress::Progress;
 use crate::text::{printable, quoted};
 
-/// Stands for stdin in place of a file.
+/// The file argument that means stdin.
 pub(crate) const STDIN: &str = "-";
 
-/// How often the bar moves.
+/// Refresh interval of the progress bar.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Makes a run of files at a path where nothing is.
+/// Imports files into a new run at `out`, which must not exist.
 pub(crate) fn import(files: &[PathBuf], out: &Path) -> Result<Imported, Failure> {
     check_pipes(files)?;
-    let files: Vec<PathBuf> = files.iter().map(|file| source(file).to_owned()).collect();
+    let files: Vec<PathBuf> = files.iter().map(|file| input_path(file).to_owned()).collect();
     with_progress(&files, |read_bytes| marey_formats::import(&files, out, read_bytes))
 }
 
-/// Makes a run of a file that is gone when nobody has it open.
+/// Imports a file into a temporary run.
 pub(crate) fn open(file: &Path) -> Result<TemporaryRun, Failure> {
-    let file = source(file);
+    let file = input_path(file);
     with_progress(&[file.to_owned()], |read_bytes| marey_formats::open(file, read_bytes))
 }
 
-/// Shows how far files are read, as the counter says that `read` gets.
+/// Runs `read` and shows its progress by the byte counter that it gets.
 fn with_progress<T: Send>(
     files: &[PathBuf],
     read: impl FnOnce(&Arc<AtomicU64>) -> Result<T, ImportError> + Send,
 ) -> Result<T, Failure> {
     let total_bytes = total_bytes(files);
-    let mut bar = Progress::of_importing(total_bytes);
+    let mut bar = Progress::importing(total_bytes);
     let read_bytes = Arc::new(AtomicU64::new(0));
     let waiting = thread::current();
     let imported = thread::scope(|scope| {
@@ -54,8 +54,8 @@ fn with_progress<T: Send>(
         while !reading.is_finished() {
             thread::park_timeout(TICK);
             match read_bytes.load(Ordering::Relaxed) {
-                read if read < total_bytes || total_bytes == 0 => bar.at(read),
-                _ => bar.at_last("sorting and writing"),
+                read if read < total_bytes || total_bytes == 0 => bar.set_position(read),
+                _ => bar.set_last_phase("sorting and writing"),
             }
         }
         reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -63,33 +63,33 @@ fn with_progress<T: Send>(
     imported.map_err(Failure::from)
 }
 
-/// Bytes of all files together; 0, if that is not known.
+/// Returns the bytes of all files; 0 if unknown.
 fn total_bytes(files: &[PathBuf]) -> u64 {
     let length =
         |file| fs::metadata(file).ok().filter(fs::Metadata::is_file).map(|file| file.len());
     files.iter().map(length).sum::<Option<u64>>().unwrap_or(0)
 }
 
-/// What can be read once only must not have two readers, each of which would get a part.
+/// Fails if a pipe is given twice: each of two readers would get only a part of it.
 fn check_pipes(files: &[PathBuf]) -> Result<(), Failure> {
     let mut pipes = HashSet::new();
     for file in files {
-        let Ok(about) = fs::metadata(source(file)) else { continue };
-        let is_pipe = !about.is_file() && !about.is_dir();
-        if is_pipe && !pipes.insert((about.dev(), about.ino())) {
-            let message = format!("{} is given twice, and can be read once only", quoted(file));
+        let Ok(metadata) = fs::metadata(input_path(file)) else { continue };
+        let is_pipe = !metadata.is_file() && !metadata.is_dir();
+        if is_pipe && !pipes.insert((metadata.dev(), metadata.ino())) {
+            let message = format!("{} is given twice but can be read only once", quoted(file));
             return Err(Failure { message, hint: None });
         }
     }
     Ok(())
 }
 
-/// The path under which the system has the file.
-pub(crate) fn source(file: &Path) -> &Path {
+/// Returns the path to open for a file argument.
+pub(crate) fn input_path(file: &Path) -> &Path {
     if file == Path::new(STDIN) { Path::new("/dev/stdin") } else { file }
 }
 
-/// What was lost in the files, each in a line.
+/// Returns a warning for each loss of an import.
 pub fn warnings(imported: &Imported) -> Vec<String> {
     let mut warnings = Vec::new();
     for file in &imported.files {
@@ -97,21 +97,21 @@ pub fn warnings(imported: &Imported) -> Vec<String> {
     }
     if let ([file], 0) = (&imported.files[..], imported.events) {
         let title = file.format.title();
-        warnings.push(format!("{}: there are no events in it, as {title}", quoted(&file.path)));
+        warnings.push(format!("{}: no events found ({title})", quoted(&file.path)));
     }
     warnings
 }
 
 fn describe(file: &Path, warning: &ImportWarning) -> String {
     let lost = match (warning.loss, warning.count) {
-        (LossCause::Truncated, _) => "what follows is left out".to_owned(),
-        (_, 1) => "1 event is left out".to_owned(),
-        (_, count) => format!("{} events are left out", Grouped(count.into())),
+        (LossCause::Truncated, _) => "the rest is skipped".to_owned(),
+        (_, 1) => "1 event skipped".to_owned(),
+        (_, count) => format!("{} events skipped", Grouped(count.into())),
     };
     format!("{}: {} ({lost})", quoted(file), printable(&warning.first.to_string()))
 }
 
-/// What can be read.
+/// Returns a sentence with the formats that can be read.
 pub(crate) fn readable() -> String {
     let formats = Format::ALL.iter().filter(|format| format.is_readable());
     let names: Vec<&str> = formats.map(|format| format.as_str()).collect();
@@ -123,7 +123,7 @@ impl From<ImportError> for Failure {
         let message = printable(&error.to_string()).into_owned();
         let hint = match error {
             ImportError::Store(error) => return error.into(),
-            // Whatever is an object in JSON seems to be a trace.
+            // Every JSON object is recognised as a trace.
             ImportError::Unknown { .. }
             | ImportError::Unusable { format: Format::ChromeTrace, .. } => Some(readable()),
             ImportError::Unusable { .. } | ImportError::Io { .. } => None,

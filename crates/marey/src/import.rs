@@ -1,4 +1,4 @@
-//! `marey import`: files of other formats as a run.
+//! `marey import`: converts files of other formats to a run.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,46 +15,46 @@ use crate::text::quoted;
 
 const EXAMPLES: &str = "\
 Examples:
-  marey import trace.json.gz                    Writes trace.marey, beside it
-  marey import rank*.json -o job.marey          The ranks of a job, their clocks aligned
-  curl -s URL | marey import - -o trace.marey   What comes by stdin
+  marey import trace.json.gz                    Write trace.marey next to it
+  marey import rank*.json -o job.marey          Import the ranks of a job and align their clocks
+  curl -s URL | marey import - -o trace.marey   Import from stdin
 
-The content says what a file is, not its name: a trace of torch.profiler, Proton, Chrome or
-Perfetto; speedscope, pprof or collapsed stacks; a .hatchet file; a memory snapshot of PyTorch, or a
-dump of NCCL's flight recorder; all of them also compressed with gzip. Every command that takes a
-run takes such a file; from a run it answers sooner.";
+Formats are recognised by content, not by name: traces of torch.profiler, Proton, Chrome and
+Perfetto; speedscope, pprof and collapsed stacks; .hatchet files; memory snapshots of PyTorch; dumps
+of NCCL's flight recorder; each optionally compressed with gzip. Every command that takes a run
+also takes such a file; an imported run opens faster.";
 
-/// What the name of a run ends with.
-const ENDING: &str = ".marey";
+/// Suffix of a run's name.
+const SUFFIX: &str = ".marey";
 
 /// Arguments of `marey import`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct ImportArgs {
-    /// Files of one job; `-` is stdin
+    /// Files of one job to import; `-` is stdin
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
-    /// Run to write, a folder [default: NAME.marey, beside the first file]
+    /// Folder of the new run [default: NAME.marey, next to the first file]
     #[arg(short, long, value_name = "RUN", value_hint = ValueHint::DirPath)]
     output: Option<PathBuf>,
 
-    /// Replace the run if it is there
+    /// Replace an existing run
     #[arg(long)]
     force: bool,
 
-    /// Print one JSON object that says what came of it
+    /// Print the result as a JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Makes the run.
+/// Runs `marey import`.
 pub(crate) fn import(args: &ImportArgs, output: &mut Output) -> Result<(), Stop> {
-    let path = args.output.clone().unwrap_or_else(|| beside(&args.files[0]));
-    let run = NewRun::at(&path, args.force)?;
+    let path = args.output.clone().unwrap_or_else(|| default_path(&args.files[0]));
+    let run = NewRun::create(&path, args.force)?;
     let imported = foreign::import(&args.files, &run.folder())?;
     let published = run.publish()?;
-    say(&imported, output)?;
+    report_import(&imported, output)?;
     output.note(published.describe())?;
     if args.json {
         let report = Report::of(&imported, &published);
@@ -64,34 +64,34 @@ pub(crate) fn import(args: &ImportArgs, output: &mut Output) -> Result<(), Stop>
     Ok(())
 }
 
-/// Says what was lost, and how the clocks of several files were put.
-pub(crate) fn say(imported: &Imported, output: &mut Output) -> io::Result<()> {
+/// Reports losses, and how the clocks of several files were aligned.
+pub(crate) fn report_import(imported: &Imported, output: &mut Output) -> io::Result<()> {
     for file in imported.files.iter().filter(|_| imported.files.len() > 1) {
         let name = quoted(&file.path);
         match file.alignment_nanos {
             Some(nanos) => {
                 let moved = Nanos(nanos as f64);
-                output.note(format_args!("{name}: its clock is moved by {moved}"))?;
+                output.note(format_args!("{name}: clock shifted by {moved}"))?;
             }
             None => output.note(format_args!(
-                "{name}: its clock stays, as it has no collectives in common with the others"
+                "{name}: clock not aligned: no collectives in common with the other files"
             ))?,
         }
     }
     foreign::warnings(imported).into_iter().try_for_each(|warning| output.warning(warning))
 }
 
-/// Where the run of a file lies, unless the user says it.
-pub(crate) fn beside(file: &Path) -> PathBuf {
+/// Returns the default path of the run of a file.
+pub(crate) fn default_path(file: &Path) -> PathBuf {
     if file == Path::new(foreign::STDIN) {
-        return format!("stdin{ENDING}").into();
+        return format!("stdin{SUFFIX}").into();
     }
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.split('.').find(|part| !part.is_empty()).unwrap_or("trace");
-    file.with_file_name(format!("{stem}{ENDING}"))
+    file.with_file_name(format!("{stem}{SUFFIX}"))
 }
 
-/// What came of an import, for programs.
+/// The result of an import, for programs.
 #[derive(Serialize)]
 struct Report<'a> {
     run: String,
@@ -104,14 +104,14 @@ struct Report<'a> {
 struct FileReport<'a> {
     path: String,
     format: &'static str,
-    /// None if it was not aligned.
+    /// `None` if the file was not aligned.
     alignment_nanos: Option<i64>,
     warnings: Vec<WarningReport<'a>>,
 }
 
 #[derive(Serialize)]
 struct WarningReport<'a> {
-    /// The cause under which the run counts it.
+    /// The loss key.
     loss: &'static str,
     count: u64,
     offset: u64,
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_run_lies_beside_the_file() {
+    fn the_default_run_is_next_to_the_file() {
         for (file, run) in [
             ("a/b.json.gz", "a/b.marey"),
             ("host_7.123.pt.trace.json", "host_7.marey"),
@@ -162,7 +162,7 @@ mod tests {
             ("...", "trace.marey"),
             ("-", "stdin.marey"),
         ] {
-            assert_eq!(beside(Path::new(file)), Path::new(run));
+            assert_eq!(default_path(Path::new(file)), Path::new(run));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `marey info`: what a run is.
+//! `marey info`: summarises a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -22,26 +22,26 @@ Examples:
   marey info train.marey
   marey info --json train.marey | jq .tables";
 
-/// Columns before what a line says.
+/// Width of the labels.
 const LABEL_WIDTH: usize = 10;
 
-/// Longest command line, in columns.
+/// Width limit of the command line.
 const MAX_COMMAND: usize = 80;
 
 /// Arguments of `marey info`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct InfoArgs {
-    /// The run: a folder `NAME.marey`, the one file of `marey pack`, or a file of another format
+    /// Run to summarise: a folder `NAME.marey`, a packed run, or a file of another format
     #[arg(value_name = "RUN", value_hint = ValueHint::AnyPath)]
     run: PathBuf,
 
-    /// Print one JSON object
+    /// Print the summary as a JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Shows what the run is.
+/// Runs `marey info`.
 pub(crate) fn info(args: &InfoArgs, output: &mut Output) -> Result<(), Stop> {
     let run = runs::open(&args.run, output)?;
     let info = Info::of(&run);
@@ -54,19 +54,19 @@ pub(crate) fn info(args: &InfoArgs, output: &mut Output) -> Result<(), Stop> {
     warn(&info, &run, output)
 }
 
-/// A run, summed up. Times are in nanoseconds since 1970.
+/// The summary of a run. Times are in nanoseconds since 1970.
 #[derive(Serialize)]
 struct Info<'a> {
     path: String,
     is_pack: bool,
-    /// What the file is that it was imported from, now.
+    /// The format of the file, if it was imported by this command.
     format: Option<&'static str>,
-    /// What it is, for people.
+    /// The kind of run, for people.
     #[serde(skip)]
     form: &'static str,
     writer: &'a str,
     schema_version: u32,
-    /// None if no process was recorded.
+    /// `None` if no process was recorded.
     start_unix_nanos: Option<i64>,
     end_unix_nanos: Option<i64>,
     world_size: Option<u32>,
@@ -139,7 +139,7 @@ impl<'a> Info<'a> {
         self.write_tables(out, paint)
     }
 
-    /// The first command line; the others are the same in most jobs.
+    /// Returns the first command line, and how many others there are.
     fn commands(&self) -> String {
         let commands: BTreeSet<&[String]> =
             self.processes.iter().map(|process| &*process.argv).collect();
@@ -178,7 +178,7 @@ impl<'a> Info<'a> {
         format!("{count}{ranks}{}", world.unwrap_or_default())
     }
 
-    /// What recording cost all processes that know it; the share is of the time that they recorded.
+    /// Describes the overhead of all processes that have it, as a share of their recorded time.
     fn overhead(&self) -> String {
         let costs = self.processes.iter().filter_map(|process| {
             let recorded_nanos = process.end_unix_nanos.saturating_sub(process.start_unix_nanos);
@@ -199,7 +199,7 @@ impl<'a> Info<'a> {
         let estimate = format!("{} a scope, {} in all", Nanos(scope_nanos), Nanos(recording_nanos));
         let estimate = match 100.0 * recording_nanos / recorded_nanos {
             _ if 0.0 < most_nanos && most_nanos < recording_nanos => {
-                format!("not known (the estimate, {estimate}, is more than its threads ran)")
+                format!("unknown (the estimate, {estimate}, exceeds the time of all threads)")
             }
             percent if percent.is_finite() => {
                 format!("{estimate} ({percent:.1} % of the recording)")
@@ -237,10 +237,10 @@ impl TableInfo {
     }
 }
 
-/// Says what the run lacks.
+/// Warns of incomplete processes and losses.
 fn warn(info: &Info<'_>, run: &Run, output: &mut Output) -> Result<(), Stop> {
     if !info.is_pack && marey_store::is_recording(run.path()).map_err(Failure::from)? {
-        output.note("it is being recorded; what comes after this is not in it yet")?;
+        output.note("the run is still being recorded; later events are not included")?;
     } else {
         let open = info.processes.iter().filter(|process| !process.is_complete).count();
         if open > 0 {
@@ -253,12 +253,12 @@ fn warn(info: &Info<'_>, run: &Run, output: &mut Output) -> Result<(), Stop> {
     }
     if info.torn_bytes > 0 {
         let torn = Size(info.torn_bytes);
-        output.warning(format_args!("{torn} at the end of spools could not be read"))?;
+        output.warning(format_args!("could not read {torn} at the ends of spools"))?;
     }
     Ok(())
 }
 
-/// The distinct names, or the first few of them.
+/// Joins the distinct names, or the first few of them.
 fn in_words<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const MAX_LISTED: usize = 3;
     let names: BTreeSet<&str> = names.collect();

@@ -1,4 +1,5 @@
-//! What Ctrl-C, and being ended, do first: stop the query that runs, or else remove what is unfinished.
+//! Signal handling: Ctrl-C cancels a running query; otherwise signals remove unfinished files
+//! first.
 
 use std::fs;
 use std::io;
@@ -11,52 +12,52 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// Threads may still write into a folder that goes; once it is gone, they fail.
-const MAX_TRIES: usize = 100;
+/// Attempts to remove a folder: threads may still write into it, and fail once it is removed.
+const MAX_ATTEMPTS: usize = 100;
 
 static STATE: Mutex<State> =
-    Mutex::new(State { listens: Listens::Never, query: None, unfinished: Vec::new() });
+    Mutex::new(State { handling: Handling::Off, query: None, unfinished: Vec::new() });
 
 struct State {
-    listens: Listens,
-    /// What stops the query that ran last; none before the first.
+    handling: Handling,
+    /// Cancels the last query; `None` before the first.
     query: Option<Canceller>,
     unfinished: Vec<PathBuf>,
 }
 
-/// Who answers signals.
+/// Whether this module handles signals.
 #[derive(Clone, Copy, PartialEq)]
-enum Listens {
-    /// Not this: it is a library of another program.
-    Never,
-    /// This, as soon as there is something to do.
-    WhenNeeded,
-    /// This.
-    Now,
+enum Handling {
+    /// No: it is part of another program.
+    Off,
+    /// Once there is something to cancel or remove.
+    OnDemand,
+    /// Yes.
+    On,
 }
 
-/// Says that the process is this program, whose signals are answered here.
-pub(crate) fn answers_signals() {
+/// Enables signal handling, for a process that is this program.
+pub(crate) fn enable() {
     let mut state = state();
-    if state.listens == Listens::Never {
-        state.listens = Listens::WhenNeeded;
+    if state.handling == Handling::Off {
+        state.handling = Handling::OnDemand;
     }
 }
 
-/// Lets Ctrl-C stop this query, in place of the one before, and no longer end the program.
-pub(crate) fn stops(query: Canceller) -> io::Result<()> {
+/// Makes Ctrl-C cancel this query instead of the previous one, and no longer end the program.
+pub(crate) fn cancel_on_interrupt(query: Canceller) -> io::Result<()> {
     state().query = Some(query);
-    listen()
+    start_thread()
 }
 
-/// Something that must not stay if the program is ended now. Who makes it removes it in all other cases.
+/// A path to remove if a signal ends the program. In all other cases the creator removes it.
 pub(crate) struct Unfinished(PathBuf);
 
 impl Unfinished {
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         state().unfinished.push(path.to_owned());
         let unfinished = Self(path.to_owned());
-        listen()?;
+        start_thread()?;
         Ok(unfinished)
     }
 }
@@ -67,42 +68,43 @@ impl Drop for Unfinished {
     }
 }
 
-/// Does something that no signal may end halfway.
-pub(crate) fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
+/// Runs `work` while no signal can end the program.
+pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     let _state = state();
     work()
 }
 
-fn listen() -> io::Result<()> {
+fn start_thread() -> io::Result<()> {
     {
         let mut state = state();
-        if state.listens != Listens::WhenNeeded {
+        if state.handling != Handling::OnDemand {
             return Ok(());
         }
-        state.listens = Listens::Now;
+        state.handling = Handling::On;
     }
     let ignored = ignored_signals();
-    let answered = [SIGINT, SIGTERM, SIGHUP].into_iter();
-    let mut signals = Signals::new(answered.filter(|signal| ignored >> (signal - 1) & 1 == 0))?;
-    let listen = move || signals.forever().for_each(answer);
+    let handled = [SIGINT, SIGTERM, SIGHUP].into_iter();
+    let mut signals = Signals::new(handled.filter(|signal| ignored >> (signal - 1) & 1 == 0))?;
+    let listen = move || signals.forever().for_each(handle_signal);
     thread::Builder::new().name("marey-signals".into()).spawn(listen).map(drop)
 }
 
-/// The signals that whoever started the program keeps from it, as `nohup` does: a bit each, from 1 on.
+/// Returns the signals that the parent process ignores for this one, as `nohup` does: bit 0 is
+/// signal 1.
 fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-fn answer(signal: i32) {
+fn handle_signal(signal: i32) {
     let state = state();
     if let Some(query) = state.query.as_ref().filter(|_| signal == SIGINT) {
         query.cancel();
         return;
     }
     for path in &state.unfinished {
-        for _try in 0..MAX_TRIES {
+        for _try in 0..MAX_ATTEMPTS {
             let removed =
                 if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
             if removed.is_ok() || !path.exists() {
@@ -110,7 +112,7 @@ fn answer(signal: i32) {
             }
         }
     }
-    // Ends the program, or fails where somebody else answers the signal.
+    // Ends the program, or fails where another handler is installed.
     drop(emulate_default_handler(signal));
 }
 

@@ -1,14 +1,15 @@
-//! The program `marey`, as a library, so that the Rust binary and the Python package are one program.
+//! The command line of marey, as a library for the Rust binary and the Python package.
 //!
-//! [`cli::main`] takes a command line and gives an exit code: 0 is success, 2 is bad usage or input
-//! that cannot be read. Data goes to stdout and everything else to stderr.
+//! [`cli::main`] runs a command line and returns an exit code: 0 is success, 2 is bad usage or
+//! unreadable input. Data is written to stdout and everything else to stderr.
 //!
-//! **Constraints.** This crate works outside the profiled process and never links the recorder or
-//! Python. It shows what others computed: its own arithmetic is units, shares and counts of what is
-//! on the screen. It ends no process, prints through one writer, and forbids unsafe code.
+//! **Constraints.** This crate runs outside the profiled process and never links the recorder or
+//! Python. It displays results of other crates; its own arithmetic is limited to units, shares and
+//! counts of displayed items. It never exits the process, prints through one writer, and forbids
+//! unsafe code.
 //!
-//! Start reading at [`cli`]; each verb is a module. [`lines`] is how Proton's viewer writes a tree,
-//! [`as_table`] how rows are shown and [`Export`] how a run becomes files, for the Python package too.
+//! Start reading at [`cli`]; each subcommand is a module. The Python package also uses [`lines`],
+//! which prints trees like Proton's viewer, [`as_table`] for rows, and [`Export`].
 //!
 //! ```
 //! let no_such_file = ["marey", "view", "no-such.hatchet"].map(Into::into);

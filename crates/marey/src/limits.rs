@@ -1,28 +1,31 @@
-//! What queries may use: `--memory-limit`, else the environment, else the default.
+//! Resource limits of queries: `--memory-limit`, else the environment, else the default.
 
 use marey_model::env;
 use marey_query::sql::Limits;
 
 use crate::output::Failure;
 
-/// The limits of a command or a caller that says so many bytes of memory and threads, or does not.
+/// Returns the limits of queries; `None` for what the caller does not set.
 pub fn limits(memory_bytes: Option<usize>, threads: Option<usize>) -> Result<Limits, Failure> {
     let default = Limits::default();
     let memory_bytes = match memory_bytes {
         Some(bytes) => bytes,
-        None => of_environment()?.unwrap_or(default.memory_bytes),
+        None => from_environment()?.unwrap_or(default.memory_bytes),
     };
     Ok(Limits { memory_bytes, threads: threads.unwrap_or(default.threads) })
 }
 
 #[expect(clippy::disallowed_methods, reason = "the process is our own, or Python holds the GIL")]
-fn of_environment() -> Result<Option<usize>, Failure> {
-    let set = std::env::var(env::MEMORY_LIMIT).ok().filter(|text| !text.is_empty());
-    let bytes = set.map(|text| size(&text)).transpose();
-    bytes.map_err(|why| Failure { message: format!("{} is {why}", env::MEMORY_LIMIT), hint: None })
+fn from_environment() -> Result<Option<usize>, Failure> {
+    let text = std::env::var(env::MEMORY_LIMIT).ok().filter(|text| !text.is_empty());
+    let bytes = text.map(|text| size(&text)).transpose();
+    bytes.map_err(|why| Failure {
+        message: format!("invalid value of {}: {why}", env::MEMORY_LIMIT),
+        hint: None,
+    })
 }
 
-/// A number of bytes, with a unit or without.
+/// Parses a number of bytes, with or without a unit.
 pub(crate) fn size(text: &str) -> Result<usize, String> {
     const UNITS: [(&str, u32); 5] = [("", 0), ("B", 0), ("KiB", 10), ("MiB", 20), ("GiB", 30)];
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -32,7 +35,7 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
     let bytes = bytes.and_then(|(number, (_, shift))| number.checked_mul(1 << shift));
     match bytes {
         Some(bytes) if bytes > 0 => Ok(bytes),
-        _ => Err("not a size such as `2GiB`, `512MiB` or `100000`".into()),
+        _ => Err("expected a size such as `2GiB`, `512MiB` or `100000`".into()),
     }
 }
 

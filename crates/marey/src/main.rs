@@ -1,4 +1,4 @@
-//! The binary `marey`; everything is in the library.
+//! The binary `marey`; see the library.
 
 #![forbid(unsafe_code)]
 

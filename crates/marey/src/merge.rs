@@ -1,4 +1,4 @@
-//! `marey merge`: several runs as one.
+//! `marey merge`: merges several runs into one.
 
 use std::path::{Path, PathBuf};
 
@@ -16,43 +16,43 @@ Examples:
   marey merge node*/train.marey.zip -o job.marey
   marey merge train.marey trace.json.gz -o both.marey
 
-Names and calling contexts that are the same become one; times stay. Of files of other formats the
-clocks are aligned among each other, as `marey import` does.";
+Equal names and calling contexts are unified; times are kept. The clocks of files of other formats
+are aligned with each other, as by `marey import`.";
 
 /// Arguments of `marey merge`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct MergeArgs {
-    /// Runs, packs, and files of other formats
+    /// Runs, packed runs, and files of other formats
     #[arg(required = true, value_name = "RUN", value_hint = ValueHint::AnyPath)]
     runs: Vec<PathBuf>,
 
-    /// Run to write, a folder
+    /// Folder of the new run
     #[arg(short, long, value_name = "RUN", value_hint = ValueHint::DirPath)]
     output: PathBuf,
 
-    /// Replace the run if it is there
+    /// Replace an existing run
     #[arg(long)]
     force: bool,
 }
 
-/// Makes the run.
+/// Runs `marey merge`.
 pub(crate) fn merge(args: &MergeArgs, output: &mut Output) -> Result<(), Stop> {
-    let new_run = NewRun::at(&args.output, args.force)?;
+    let new_run = NewRun::create(&args.output, args.force)?;
     let folder = new_run.folder();
     let created = std::fs::create_dir(&folder).map_err(StoreError::io("create", &folder));
     created.map_err(Failure::from)?;
 
-    let (foreign, own): (Vec<PathBuf>, Vec<PathBuf>) =
+    let (foreign, native): (Vec<PathBuf>, Vec<PathBuf>) =
         args.runs.iter().cloned().partition(|path| runs::is_foreign(path));
     let mut merger = Merger::new(&folder);
-    // One is open at a time: a thousand have more files than a process may have open.
-    for path in &own {
+    // One at a time: a thousand runs have more files than a process may have open.
+    for path in &native {
         merger.add(&open(path, output)?).map_err(Failure::from)?;
     }
     if !foreign.is_empty() {
         let (run, imported, _folder) = runs::import(&foreign)?;
-        import::say(&imported, output)?;
+        import::report_import(&imported, output)?;
         merger.add(&run).map_err(Failure::from)?;
     }
     merger.finish().map_err(Failure::from)?;

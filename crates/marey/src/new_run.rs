@@ -1,4 +1,4 @@
-//! A run in the making: it has its name when it is whole.
+//! Creates a run under a temporary name and renames it when it is complete.
 
 use std::fs;
 use std::io;
@@ -13,17 +13,18 @@ use crate::output::Failure;
 use crate::runs;
 use crate::text::quoted;
 
-/// A run that is made in a hidden folder beside its place, which is gone if there will be no run.
+/// A run that is written to a hidden folder next to its path. The folder is removed when it is
+/// dropped.
 pub(crate) struct NewRun {
-    scratch: TempDir,
+    hidden_folder: TempDir,
     path: PathBuf,
     replaces: bool,
     unfinished: Unfinished,
 }
 
 impl NewRun {
-    /// A run at a path where nothing is, or where `is_forced` a run is.
-    pub(crate) fn at(path: &Path, is_forced: bool) -> Result<Self, Failure> {
+    /// Begins a run at a path that does not exist or, with `is_forced`, is another run.
+    pub(crate) fn create(path: &Path, is_forced: bool) -> Result<Self, Failure> {
         let replaces = path.symlink_metadata().is_ok();
         if replaces {
             check_replaceable(path, is_forced)?;
@@ -32,22 +33,22 @@ impl NewRun {
         let folder = folder.unwrap_or(Path::new("."));
         let cannot_write = |error| cannot_create(path, &error);
         fs::metadata(folder).map_err(cannot_write)?;
-        let scratch = tempfile::Builder::new().prefix(".marey-").tempdir_in(folder);
-        let scratch = scratch.map_err(cannot_write)?;
-        let unfinished = Unfinished::new(scratch.path()).map_err(cannot_write)?;
-        Ok(Self { scratch, path: path.to_owned(), replaces, unfinished })
+        let hidden_folder = tempfile::Builder::new().prefix(".marey-").tempdir_in(folder);
+        let hidden_folder = hidden_folder.map_err(cannot_write)?;
+        let unfinished = Unfinished::new(hidden_folder.path()).map_err(cannot_write)?;
+        Ok(Self { hidden_folder, path: path.to_owned(), replaces, unfinished })
     }
 
-    /// Where it is made; nothing is there yet.
+    /// Returns the folder to write to, which does not exist yet.
     pub(crate) fn folder(&self) -> PathBuf {
-        self.scratch.path().join("run")
+        self.hidden_folder.path().join("run")
     }
 
-    /// Gives it its name. Where that fails, what bore the name before bears it again.
+    /// Renames the run to its path. On failure, a run that was there is restored.
     pub(crate) fn publish(self) -> Result<Published, Failure> {
         let (path, new) = (&self.path, self.folder());
-        let old = self.scratch.path().join("replaced");
-        let moved = interrupt::undisturbed(|| {
+        let old = self.hidden_folder.path().join("replaced");
+        let moved = interrupt::without_signals(|| {
             if self.replaces {
                 return replace(path, &new, &old);
             }
@@ -59,9 +60,9 @@ impl NewRun {
         if let Err(error) = moved {
             let mut failure = cannot_create(path, &error);
             if old.symlink_metadata().is_ok() {
-                failure.hint = Some(format!("the run that was there is {}", quoted(&old)));
+                failure.hint = Some(format!("the previous run is now at {}", quoted(&old)));
                 drop(self.unfinished);
-                drop(self.scratch.keep());
+                drop(self.hidden_folder.keep());
             }
             return Err(failure);
         }
@@ -70,16 +71,16 @@ impl NewRun {
     }
 }
 
-/// Puts a run in the place of another, which it puts aside.
+/// Renames a run to the path of another, which is moved to `old`.
 fn replace(path: &Path, new: &Path, old: &Path) -> io::Result<()> {
     fs::rename(path, old)?;
     fs::rename(new, path).inspect_err(|_| {
-        // Where it cannot go back, it stays aside.
+        // If it cannot be restored, it stays at `old`.
         let _there = fs::rename(old, path);
     })
 }
 
-/// What came of it.
+/// A run that was written.
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) path: PathBuf,
@@ -88,7 +89,7 @@ pub(crate) struct Published {
 }
 
 impl Published {
-    /// For the user.
+    /// Describes the run in a message.
     pub(crate) fn describe(&self) -> String {
         let events = match self.events {
             1 => "1 event".to_owned(),
@@ -102,17 +103,17 @@ fn check_replaceable(path: &Path, is_forced: bool) -> Result<(), Failure> {
     let refused = |message, hint| Err(Failure { message, hint: Some(hint) });
     let name = quoted(path);
     if !is_forced {
-        let hint = "--force replaces it, -o writes another".into();
-        return refused(format!("{name} is there already"), hint);
+        let hint = "replace it with --force, or choose another path with -o".into();
+        return refused(format!("{name} already exists"), hint);
     }
     match Run::open(path) {
         Ok(_) | Err(StoreError::Uncollected { .. }) => {}
         Err(_) => {
-            return refused(format!("{name} is no run"), "--force replaces runs only".into());
+            return refused(format!("{name} is not a run"), "--force replaces only runs".into());
         }
     }
     if path.is_dir() && marey_store::is_recording(path).map_err(Failure::from)? {
-        let hint = "-o writes another".into();
+        let hint = "choose another path with -o".into();
         return refused(format!("{name} is being recorded"), hint);
     }
     Ok(())
@@ -128,13 +129,13 @@ mod tests {
     use crate::foreign;
 
     #[test]
-    fn a_run_that_is_not_replaced_after_all_stays() {
+    fn a_failed_replacement_keeps_the_old_run() {
         let folder = tempfile::tempdir().unwrap();
         let (stacks, path) = (folder.path().join("a.folded"), folder.path().join("a.marey"));
         fs::write(&stacks, "main 1\n").unwrap();
         foreign::import(&[stacks], &path).unwrap();
-        let new = NewRun::at(&path, true).unwrap();
-        // Nothing was made that could bear the name.
+        let new = NewRun::create(&path, true).unwrap();
+        // No new run was written.
         let failure = new.publish().unwrap_err();
         assert!(failure.message.ends_with("No such file or directory (os error 2)"));
         assert_eq!(failure.hint, None);

@@ -1,4 +1,4 @@
-//! The file of `-o`: it has its name when it is whole.
+//! The output file of `-o`, which is renamed to its path when it is complete.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -11,14 +11,14 @@ use crate::interrupt::Unfinished;
 use crate::output::Failure;
 use crate::text::quoted;
 
-/// Before what the user's mask takes off.
+/// Permissions before the umask.
 const PERMISSIONS: u32 = 0o666;
 
-/// A file that is being written.
+/// An output file.
 pub(crate) enum OutFile {
-    /// It gets its name at the end, and is gone if there is none.
+    /// A file with a temporary name, removed unless it is finished.
     New { file: BufWriter<NamedTempFile>, path: PathBuf, unfinished: Unfinished },
-    /// A device or a pipe, which must stay what it is.
+    /// A device or a pipe, which must not be replaced.
     Special(BufWriter<File>),
 }
 
@@ -28,7 +28,7 @@ impl OutFile {
     }
 
     fn open(path: &Path) -> io::Result<Self> {
-        // A link stays one.
+        // Resolves links, so that the target is replaced and not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_absent| path.to_owned());
         if fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
             return Ok(Self::Special(BufWriter::new(File::options().write(true).open(path)?)));
@@ -38,7 +38,7 @@ impl OutFile {
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
-        // Said here, where the message has no temporary name in it.
+        // Fails here with a message that does not contain the temporary name.
         fs::metadata(folder)?;
         let file = tempfile::Builder::new()
             .prefix(".marey-")
@@ -48,7 +48,7 @@ impl OutFile {
         Ok(Self::New { file: BufWriter::new(file), path, unfinished })
     }
 
-    /// Ends the file and gives it its name.
+    /// Flushes the file and renames it to its path.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         match self {
@@ -78,7 +78,7 @@ impl Write for OutFile {
     }
 }
 
-/// For the user.
+/// Returns the failure for an output file.
 pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure { message: format!("cannot write {}: {error}", quoted(path)), hint: None }
 }

@@ -1,4 +1,4 @@
-//! The one writer, and how a verb stops.
+//! All output of the program, and why a subcommand stops.
 
 use std::env;
 use std::fmt::{self, Display};
@@ -7,26 +7,26 @@ use std::io::{self, BufWriter, ErrorKind, IsTerminal, Stderr, Stdout, Write};
 use rustyline::DefaultEditor;
 
 const FAILURE: i32 = 2;
-/// What shells say of a program that Ctrl-C ended.
+/// The exit code that shells use for a program ended by Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
 /// Stdout for data, stderr for everything else.
 pub(crate) struct Output {
     stdout: BufWriter<Stdout>,
     stderr: Stderr,
-    /// Whether a person reads stdout.
+    /// Whether stdout is a terminal.
     pub(crate) is_terminal: bool,
     /// Colours for stdout.
     pub(crate) paint: Paint,
     stderr_paint: Paint,
     has_failed: bool,
-    /// What a verb that came to its end exits with.
+    /// The exit code unless a failure is reported.
     exit_code: i32,
 }
 
 impl Output {
     #[expect(clippy::disallowed_methods, reason = "this process is our own")]
-    pub(crate) fn of_process() -> Self {
+    pub(crate) fn new() -> Self {
         let wants_colour = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let is_terminal = io::stdout().is_terminal();
         Self {
@@ -40,38 +40,38 @@ impl Output {
         }
     }
 
-    /// Columns of the terminal that stdout is. Not where another editor lives: they share a handler
-    /// of signals.
-    pub(crate) fn columns(&self) -> Option<usize> {
+    /// Returns the width of the terminal, if stdout is one. Must not be called while another line
+    /// editor exists, since editors share a signal handler.
+    pub(crate) fn terminal_width(&self) -> Option<usize> {
         let mut editor = self.is_terminal.then(DefaultEditor::new)?.ok()?;
         editor.dimensions().map(|(columns, _)| columns.into())
     }
 
-    /// The writer for data.
+    /// Returns the writer for data.
     pub(crate) const fn data(&mut self) -> &mut impl Write {
         &mut self.stdout
     }
 
-    /// Says something that is neither data nor wrong.
+    /// Prints a note to stderr.
     pub(crate) fn note(&mut self, text: impl Display) -> io::Result<()> {
         self.stdout.flush()?;
         writeln!(self.stderr, "{text}")
     }
 
-    /// Says that the data has a flaw.
+    /// Prints a warning to stderr.
     pub(crate) fn warning(&mut self, text: impl Display) -> io::Result<()> {
         let word = self.stderr_paint.with(Style::Yellow, "warning:");
         self.note(format_args!("{word} {text}"))
     }
 
-    /// Says that something failed; the exit code will be 2.
+    /// Prints an error and sets the exit code to 2.
     pub(crate) fn error(&mut self, failure: &Failure) -> io::Result<()> {
         self.has_failed = true;
-        self.complain(failure)
+        self.print_error(failure)
     }
 
-    /// Says that something failed that does not count for the exit code.
-    pub(crate) fn complain(&mut self, failure: &Failure) -> io::Result<()> {
+    /// Prints an error without changing the exit code.
+    pub(crate) fn print_error(&mut self, failure: &Failure) -> io::Result<()> {
         let word = self.stderr_paint.with(Style::Red, "error:");
         self.note(format_args!("{word} {}", failure.message))?;
         if let Some(hint) = &failure.hint {
@@ -81,17 +81,17 @@ impl Output {
         Ok(())
     }
 
-    /// Says how the program shall end if nothing fails.
-    pub(crate) const fn end_with(&mut self, exit_code: i32) {
+    /// Sets the exit code for the case that nothing fails.
+    pub(crate) const fn set_exit_code(&mut self, exit_code: i32) {
         self.exit_code = exit_code;
     }
 
-    /// Reports how a verb ended and gives the exit code.
+    /// Flushes the output, reports a failure, and returns the exit code.
     pub(crate) fn finish(mut self, result: Result<(), Stop>) -> i32 {
         let written = match result {
             Ok(()) => self.stdout.flush(),
             Err(Stop::Interrupted) => {
-                // What was written before stays written, if it can be.
+                // Keep what was written so far, if possible.
                 drop(self.stdout.flush());
                 return INTERRUPTED;
             }
@@ -99,7 +99,7 @@ impl Output {
             Err(Stop::Output(error)) => Err(error),
         };
         match written {
-            // `| head` has seen enough.
+            // The reader has closed the pipe, such as `| head`.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => self.exit_code,
             Err(error) => {
                 drop(writeln!(self.stderr, "error: cannot write the output: {error}"));
@@ -111,11 +111,11 @@ impl Output {
     }
 }
 
-/// Why a verb stops before its end.
+/// Why a subcommand stops early.
 pub(crate) enum Stop {
-    /// It cannot do what was asked.
+    /// It failed.
     Failed(Failure),
-    /// Its output has nowhere to go.
+    /// Its output cannot be written.
     Output(io::Error),
     /// The user stopped it.
     Interrupted,
@@ -133,16 +133,16 @@ impl From<Failure> for Stop {
     }
 }
 
-/// What went wrong, and what the user can do about it.
+/// An error with an optional hint on how to fix it.
 #[derive(Debug)]
 pub struct Failure {
-    /// On one line, without a full stop.
+    /// One line without a full stop.
     pub message: String,
-    /// Likewise.
+    /// One line without a full stop.
     pub hint: Option<String>,
 }
 
-/// Colours, where they are wanted.
+/// Whether output is coloured.
 #[derive(Clone, Copy)]
 pub(crate) struct Paint {
     pub(crate) is_on: bool,
@@ -151,7 +151,7 @@ pub(crate) struct Paint {
 /// No colours.
 pub(crate) const PLAIN: Paint = Paint { is_on: false };
 
-/// How a text looks on a terminal.
+/// A style of text on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Bold,
@@ -162,7 +162,7 @@ pub(crate) enum Style {
     Cyan,
 }
 
-/// A text with the codes that make it look so.
+/// A text that is displayed with its style.
 pub(crate) struct Painted<T> {
     paint: Paint,
     style: Style,

@@ -1,4 +1,4 @@
-//! How far a long task has come, on a terminal.
+//! Progress bars of long tasks, on a terminal.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What takes less needs no bar.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Shorter tasks show no bar.
+const DELAY: Duration = Duration::from_secs(1);
 
-/// A bar on stderr, gone when it is dropped.
+/// A progress bar on stderr, removed when it is dropped.
 pub(crate) struct Progress {
     task: &'static str,
     since: Instant,
@@ -20,20 +20,20 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn of_reading(file: &Path) -> Self {
+    pub(crate) fn reading(file: &Path) -> Self {
         Self::new("reading", fs::metadata(file).map_or(0, |metadata| metadata.len()))
     }
 
-    pub(crate) fn of_importing(total_bytes: u64) -> Self {
+    pub(crate) fn importing(total_bytes: u64) -> Self {
         Self::new("importing", total_bytes)
     }
 
-    /// What is to do becomes known as it is done.
-    pub(crate) fn of_collecting() -> Self {
+    /// The total is set later, by [`Self::set_progress`].
+    pub(crate) fn collecting() -> Self {
         Self::new("collecting", 0)
     }
 
-    pub(crate) fn of_questions() -> Self {
+    pub(crate) fn analyzing() -> Self {
         Self::new("analysing", 0)
     }
 
@@ -42,7 +42,7 @@ impl Progress {
         Self { task, since: Instant::now(), total_bytes, is_wanted, bar: None }
     }
 
-    pub(crate) fn at(&mut self, bytes: u64) {
+    pub(crate) fn set_position(&mut self, bytes: u64) {
         let total_bytes = self.total_bytes;
         if let Some(bar) = self.bar() {
             bar.set_length(total_bytes);
@@ -50,27 +50,27 @@ impl Progress {
         }
     }
 
-    /// Says how many questions are answered.
-    pub(crate) fn at_question(&mut self, answered: usize) {
+    /// Shows how many questions are answered.
+    pub(crate) fn set_answered(&mut self, answered: usize) {
         if let Some(bar) = self.bar() {
             bar.set_style(style("{msg}: {pos} questions answered"));
             bar.set_position(answered as u64);
         }
     }
 
-    /// Says what is done at last, which takes nobody knows how long.
-    pub(crate) fn at_last(&mut self, task: &'static str) {
+    /// Shows the last phase, whose duration is unknown.
+    pub(crate) fn set_last_phase(&mut self, task: &'static str) {
         if let Some(bar) = self.bar() {
             bar.set_style(style("{msg}"));
             bar.set_message(task);
         }
     }
 
-    /// The bar, once it has taken long enough.
+    /// Returns the bar, once the task has taken long enough.
     fn bar(&mut self) -> Option<&ProgressBar> {
         let elapsed = self.since.elapsed();
-        if self.bar.is_none() && self.is_wanted && elapsed > PATIENCE {
-            // How much there is in a pipe is not known.
+        if self.bar.is_none() && self.is_wanted && elapsed > DELAY {
+            // The length of a pipe is unknown.
             let template = match self.total_bytes {
                 0 => "{msg} {bytes}",
                 _ => "{msg} {bar:30} {bytes} of {total_bytes}, {eta} left",
@@ -83,9 +83,9 @@ impl Progress {
         self.bar.as_ref()
     }
 
-    pub(crate) fn at_of(&mut self, bytes: u64, total_bytes: u64) {
+    pub(crate) fn set_progress(&mut self, bytes: u64, total_bytes: u64) {
         self.total_bytes = total_bytes;
-        self.at(bytes);
+        self.set_position(bytes);
     }
 }
 

@@ -1,4 +1,4 @@
-//! `marey run` and `marey doctor`: the Python package does the work, this starts it.
+//! `marey run` and `marey doctor`, which are implemented by the Python package.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,14 +12,14 @@ use crate::text::printable;
 
 const PYTHON: &str = "python3";
 
-/// Ends with 1 where the package is missing. Looking for it imports nothing of it.
+/// Exits with 1 if the package is missing. Finding it imports nothing.
 const HAS_PACKAGE: &str =
     "import importlib.util, sys; sys.exit(importlib.util.find_spec('marey') is None)";
 
-/// Puts `run` in front of a bare target, so that `marey train.py` is `marey run train.py`, and `--`
-/// behind it and `doctor`, so that nothing after them is taken for an option of this program; only
-/// their help is this program's. No word at all asks for help.
-pub(crate) fn spell_out(mut args: Vec<OsString>) -> Vec<OsString> {
+/// Inserts `run` before a bare target, so that `marey train.py` is `marey run train.py`, and `--`
+/// after `run` and `doctor`, so that this program parses none of their options except for help.
+/// Without arguments, adds `--help`.
+pub(crate) fn normalize_args(mut args: Vec<OsString>) -> Vec<OsString> {
     if args.get(1).is_some_and(|first| is_bare_run(&first.to_string_lossy())) {
         args.insert(1, "run".into());
     }
@@ -38,8 +38,8 @@ pub(crate) fn spell_out(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Whether the first argument can only be an option or the target of `run`. No verb contains a dot
-/// or a slash.
+/// Whether the first argument is an option or target of `run`. No subcommand contains a dot or a
+/// slash.
 fn is_bare_run(first: &str) -> bool {
     let is_ours = matches!(first, "-h" | "--help" | "-V" | "--version");
     let ends_with = |ends: &[&str]| ends.iter().any(|end| first.ends_with(end));
@@ -49,30 +49,30 @@ fn is_bare_run(first: &str) -> bool {
     !is_ours && is_target && !is_profile && !is_run(first)
 }
 
-/// Whether a name is a run's, folder or pack.
+/// Whether a path has the name of a run, folder or pack.
 fn is_run(name: &str) -> bool {
     let name = name.strip_suffix('/').unwrap_or(name);
     [".marey", ".marey.zip"].iter().any(|end| name.ends_with(end))
 }
 
-/// Whether a word that is no verb can only be something that was recorded.
+/// Whether a word that is no subcommand is a recorded file or run.
 pub(crate) fn is_recorded(word: &Path) -> bool {
     word.is_file() || word.is_dir() && is_run(&word.to_string_lossy())
 }
 
-/// Says that a file can only be meant for `marey view`, and a run for `marey query`.
+/// Suggests `marey view` for a file and `marey query` for a run.
 pub(crate) fn no_program(file: &Path) -> Failure {
     let file = file.to_string_lossy();
     let verb = if is_run(&file) { "query" } else { "view" };
     let file = printable(&file);
     Failure {
-        message: format!("`{file}` is no Python program"),
-        hint: Some(format!("marey {verb} {file}")),
+        message: format!("`{file}` is not a Python program"),
+        hint: Some(format!("to open it, run `marey {verb} {file}`")),
     }
 }
 
-/// Replaces this process by `python3 -m marey VERB …`; comes back only if that is impossible.
-pub(crate) fn hand_over(verb: &str, line: &[OsString]) -> Failure {
+/// Replaces this process by `python3 -m marey VERB …`; returns only on failure.
+pub(crate) fn exec_python(verb: &str, line: &[OsString]) -> Failure {
     let probe = Command::new(PYTHON)
         .args(["-c", HAS_PACKAGE])
         .stdin(Stdio::null())
@@ -86,7 +86,7 @@ pub(crate) fn hand_over(verb: &str, line: &[OsString]) -> Failure {
         Ok(_) => Failure {
             message: format!("{PYTHON} has no module `marey`"),
             hint: Some(format!(
-                "install the Python package with `{PYTHON} -m pip install marey`, or activate the environment that has it"
+                "run `{PYTHON} -m pip install marey`, or activate the environment where it is installed"
             )),
         },
         Err(error) => no_python(verb, &error),
@@ -96,7 +96,7 @@ pub(crate) fn hand_over(verb: &str, line: &[OsString]) -> Failure {
 fn no_python(verb: &str, error: &io::Error) -> Failure {
     Failure {
         message: format!("cannot start {PYTHON}: {error}"),
-        hint: Some(format!("`marey {verb}` needs Python 3.10 or later on PATH")),
+        hint: Some(format!("install Python 3.10 or later, which `marey {verb}` needs on PATH")),
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bare_target_is_run_and_its_arguments_are_its_own() {
+    fn a_bare_target_is_run_with_its_own_arguments() {
         for (line, expected) in [
             ("marey train.py --lr 1", "marey run -- train.py --lr 1"),
             ("marey -n a -c python t.py", "marey run -- -n a -c python t.py"),
@@ -126,9 +126,9 @@ mod tests {
             ("marey --help", "marey --help"),
             ("marey", "marey --help"),
         ] {
-            let args = spell_out(line.split(' ').map(OsString::from).collect());
-            let spelled_out: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
-            assert_eq!(spelled_out.join(" "), expected);
+            let args = normalize_args(line.split(' ').map(OsString::from).collect());
+            let normalized: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
+            assert_eq!(normalized.join(" "), expected);
         }
     }
 }

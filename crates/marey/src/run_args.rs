@@ -1,7 +1,7 @@
 //! The arguments of `marey run` and `marey doctor`, for help and completions.
 //!
-//! The Python package reads the command lines of both, since it does the work: here they are only
-//! described. A test of the package holds its options against this help.
+//! The Python package parses both command lines. They are only described here, and a test of the
+//! package compares its options with this help.
 
 use std::ffi::OsString;
 
@@ -15,36 +15,36 @@ marey run [OPTIONS] SCRIPT [ARGS]...
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  marey run train.py --epochs 3           Writes train.hatchet
-  marey run -n baseline train.py          Writes baseline.hatchet
-  marey run -d trace train.py             Writes train.marey for `marey analyze`, and a Chrome trace
-  marey run -o runs/ -c python train.py   Writes runs/train.hatchet, by Python call stack
-  marey run -m package.train              As python -m package.train
-  marey run pytest tests/test_step.py     As python -m pytest tests/test_step.py
-  marey run -- ./launch.sh                Profiles each Python process that it starts
-  marey run -i print-mem-spaces train.py  Shows what its Triton kernels do to memory; no profile
+  marey run train.py --epochs 3           Write train.hatchet
+  marey run -n baseline train.py          Write baseline.hatchet
+  marey run -d trace train.py             Write train.marey for `marey analyze`, and a Chrome trace
+  marey run -o runs/ -c python train.py   Write runs/train.hatchet, by Python call stack
+  marey run -m package.train              Like python -m package.train
+  marey run pytest tests/test_step.py     Like python -m pytest tests/test_step.py
+  marey run -- ./launch.sh                Profile each Python process that it starts
+  marey run -i print-mem-spaces train.py  Show the memory accesses of its Triton kernels; no profile
 
-What follows the target belongs to the target; without options, `marey train.py` does the same. The
-program's output, signals and exceptions are those of the plain program; what marey has to say comes
-on stderr, in lines that begin \"marey: \".
+Arguments after the target belong to the target. Without options, `run` can be omitted. The output,
+signals and exceptions of the program are unchanged; marey prints its own messages to stderr, in
+lines that begin with \"marey: \".
 
-The exit code is the program's own; 2 for bad usage, 126 and 127 for a command that cannot be run.";
+The exit code is that of the program; 2 for bad usage, 126 or 127 if a command cannot be started.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
   marey doctor
   marey doctor --json | jq -r '.checks[] | select(.state != \"ok\") | .mend'
 
-Each line is \"ok\", \"missing\" (marey does without) or \"broken\" (it is there and does not work),
-with the command that mends it.
+Each line is \"ok\", \"missing\" (optional, and not found) or \"broken\" (found, but does not work),
+with a command that fixes it.
 
-The exit code is 1 if a line is broken, 2 for bad usage, else 0.";
+The exit code is 1 if a line is \"broken\", 2 for bad usage, else 0.";
 
 /// Arguments of `marey run`.
 #[derive(Args)]
 #[command(override_usage = RUN_USAGE, after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// Name of the profile [default: the target's]
+    /// Name of the profile [default: name of the target]
     #[arg(short, long)]
     name: Option<String>,
 
@@ -59,15 +59,15 @@ pub(crate) struct RunArgs {
     )]
     output: Option<String>,
 
-    /// Source of GPU records [default: what is there]
+    /// Source of GPU records [default: the one available]
     #[arg(short, long)]
     backend: Option<String>,
 
-    /// What a record hangs on: the scopes, or the Python call stack
+    /// Context of records: the scopes, or the Python call stack
     #[arg(short, long, default_value = "shadow", value_parser = ["shadow", "python"])]
     context: String,
 
-    /// Sums by context, or each event with its time
+    /// Record sums by context, or each event with its time
     #[arg(short, long, default_value = "tree", value_parser = ["tree", "trace"])]
     data: String,
 
@@ -75,7 +75,7 @@ pub(crate) struct RunArgs {
     #[arg(short = 'k', long)]
     hook: Option<String>,
 
-    /// No profile, but what Triton kernels do to which memory, at the end
+    /// Print the memory accesses of Triton kernels at the end, instead of a profile
     #[arg(short, long, value_parser = ["print-mem-spaces"])]
     instrument: Option<String>,
 
@@ -83,7 +83,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     mode: Option<String>,
 
-    /// Leave modules and optimizers alone
+    /// Do not hook PyTorch modules and optimizers
     #[arg(long)]
     no_torch: bool,
 
@@ -91,11 +91,11 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     no_children: bool,
 
-    /// Run a module, as python -m does
+    /// Run a module, like python -m
     #[arg(short, value_name = "MODULE")]
     module: Option<String>,
 
-    /// The command line after the verb, which the Python package reads
+    /// The arguments after the subcommand, which the Python package parses
     #[arg(hide = true)]
     pub(crate) line: Vec<OsString>,
 }
@@ -104,16 +104,16 @@ pub(crate) struct RunArgs {
 #[derive(Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]
 pub(crate) struct DoctorArgs {
-    /// The same as data, with stable keys
+    /// Print JSON with stable keys
     #[arg(long)]
     json: bool,
 
-    /// The command line after the verb, which the Python package reads
+    /// The arguments after the subcommand, which the Python package parses
     #[arg(hide = true)]
     pub(crate) line: Vec<OsString>,
 }
 
-/// Whether the words after `run` or `doctor` ask for help, and not the target's arguments.
+/// Whether the words after `run` or `doctor` ask for marey's help, not for the target's.
 pub(crate) fn asks_for_help(words: &[OsString]) -> bool {
     let options = RunArgs::augment_args(Command::new("run"));
     let mut words = words.iter().map(|word| word.to_string_lossy());
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn help_is_asked_for_before_the_target() {
+    fn only_help_before_the_target_is_ours() {
         for (line, expected) in [
             ("--help", true),
             ("-h train.py", true),

@@ -1,4 +1,4 @@
-//! Opening the runs that commands are asked about.
+//! Opens the runs that are given to subcommands.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -29,37 +29,37 @@ const EVENTS: [&Table; 10] = [
     &stored::MEMORY_SNAPSHOTS,
 ];
 
-/// A run that a command is asked about: one that is there, or one of a file of another format.
+/// An opened run, possibly imported from a file of another format.
 pub(crate) struct Opened {
     run: Run,
-    /// What the user calls it.
+    /// The path that the user gave.
     name: PathBuf,
     imported: Option<Imported>,
 }
 
-/// The folder of a run that goes with the command.
-pub(crate) struct Folder {
+/// The folder of a temporary run.
+pub(crate) struct TemporaryFolder {
     _folder: TempDir,
     _unfinished: Unfinished,
 }
 
 impl Opened {
-    /// What the user calls it.
+    /// Returns the path that the user gave.
     pub(crate) fn name(&self) -> &Path {
         &self.name
     }
 
-    /// The format of the file that it is of, if it is not a run itself.
+    /// Returns the format of the imported file; `None` for a run or pack.
     pub(crate) fn format(&self) -> Option<Format> {
         Some(self.imported.as_ref()?.files.first()?.format)
     }
 
-    /// The run alone.
+    /// Returns the run itself.
     pub(crate) fn into_run(self) -> Run {
         self.run
     }
 
-    /// What it lacks of what was recorded, each in a line.
+    /// Returns a warning for each loss of the import, and for spools that could not be collected.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = match &self.imported {
             Some(imported) => foreign::warnings(imported),
@@ -67,7 +67,7 @@ impl Opened {
         };
         if self.run.uncollected_bytes() > 0 {
             let (run_name, bytes) = (quoted(&self.name), Size(self.run.uncollected_bytes()));
-            let why = "nothing can be written there";
+            let why = "the folder is not writable";
             warnings.push(format!("{run_name}: {bytes} of spools are not collected: {why}"));
         }
         warnings
@@ -82,15 +82,15 @@ impl Deref for Opened {
     }
 }
 
-/// Opens a run, and says what it lacks.
+/// Opens a run and prints its warnings.
 pub(crate) fn open(path: &Path, output: &mut Output) -> Result<Opened, Stop> {
     let opened = open_quietly(path)?;
     opened.warnings().into_iter().try_for_each(|warning| output.warning(warning))?;
     Ok(opened)
 }
 
-/// Opens a run, folder or pack, and collects first what was recorded since it was last opened; or
-/// makes one of a file of another format.
+/// Opens a run, folder or pack, after collecting what was recorded since; or imports a file of
+/// another format.
 pub(crate) fn open_quietly(path: &Path) -> Result<Opened, Failure> {
     if is_foreign(path) {
         let TemporaryRun { run, imported } = foreign::open(path)?;
@@ -100,37 +100,39 @@ pub(crate) fn open_quietly(path: &Path) -> Result<Opened, Failure> {
     Ok(Opened { run, name: path.to_owned(), imported: None })
 }
 
-/// Whether something has to be imported. What is no run, but of marey, has not.
+/// Whether a path has to be imported. A file of marey that is not a run need not, and fails to
+/// open.
 pub(crate) fn is_foreign(path: &Path) -> bool {
     path == Path::new(foreign::STDIN) || is_foreign_file(path)
 }
 
-/// As [`is_foreign`], where nothing stands for stdin.
+/// Like [`is_foreign`], without a name for stdin.
 pub fn is_foreign_file(path: &Path) -> bool {
     match path.metadata() {
-        Ok(about) if about.is_dir() => false,
-        Ok(about) if about.is_file() => matches!(
+        Ok(metadata) if metadata.is_dir() => false,
+        Ok(metadata) if metadata.is_file() => matches!(
             Run::open(path),
             Err(StoreError::NotARun {
                 found: Found::Profile | Found::ChromeTrace | Found::File,
                 ..
             })
         ),
-        // A pipe can be read once only.
+        // Not opened, since a pipe can be read only once.
         Ok(_pipe) => true,
         Err(_absent) => false,
     }
 }
 
 fn open_run(path: &Path) -> Result<Run, StoreError> {
-    let mut bar = Progress::of_collecting();
-    let mut report =
-        |progress: marey_store::Progress| bar.at_of(progress.done_bytes, progress.total_bytes);
+    let mut bar = Progress::collecting();
+    let mut report = |progress: marey_store::Progress| {
+        bar.set_progress(progress.done_bytes, progress.total_bytes);
+    };
     marey_store::open(path, &mut report)
 }
 
-/// Makes a run of files of other formats that lasts as long as the folder.
-pub(crate) fn import(files: &[PathBuf]) -> Result<(Run, Imported, Folder), Failure> {
+/// Imports files into a run that lasts as long as the returned folder.
+pub(crate) fn import(files: &[PathBuf]) -> Result<(Run, Imported, TemporaryFolder), Failure> {
     let parent = marey_store::temp_dir();
     let cannot_write = |error| Failure::from(StoreError::io("create a folder in", &parent)(error));
     let folder =
@@ -139,31 +141,31 @@ pub(crate) fn import(files: &[PathBuf]) -> Result<(Run, Imported, Folder), Failu
     let path = folder.path().join("run");
     let imported = foreign::import(files, &path)?;
     let run = Run::open(&path).map_err(Failure::from)?;
-    Ok((run, imported, Folder { _folder: folder, _unfinished: unfinished }))
+    Ok((run, imported, TemporaryFolder { _folder: folder, _unfinished: unfinished }))
 }
 
-/// Rows of a table.
+/// Returns the number of rows of a table.
 pub(crate) fn rows(run: &Run, table: &Table) -> u64 {
     run.parts(table).iter().map(marey_store::Part::rows).sum()
 }
 
-/// Rows of all events.
+/// Returns the number of events.
 pub(crate) fn events(run: &Run) -> u64 {
     EVENTS.iter().map(|table| rows(run, table)).sum()
 }
 
-/// Bytes of all tables.
+/// Returns the size of all tables in bytes.
 pub(crate) fn bytes(run: &Run) -> u64 {
     let parts = stored::ALL.iter().flat_map(|table| run.parts(table));
     parts.map(marey_store::Part::len_bytes).sum()
 }
 
-/// Collects what was recorded since a run was last opened.
+/// Collects what was recorded since the run was last collected.
 pub(crate) fn collect(path: &Path, shows_progress: bool) -> Result<Collected, Failure> {
-    let mut bar = shows_progress.then(Progress::of_collecting);
+    let mut bar = shows_progress.then(Progress::collecting);
     let mut report = |progress: marey_store::Progress| {
         if let Some(bar) = &mut bar {
-            bar.at_of(progress.done_bytes, progress.total_bytes);
+            bar.set_progress(progress.done_bytes, progress.total_bytes);
         }
     };
     marey_store::collect(path, &mut report).map_err(Failure::from)

@@ -1,4 +1,4 @@
-//! `marey schema`: the tables that every run has.
+//! `marey schema`: describes the tables of runs.
 
 use std::io::{self, Write};
 
@@ -12,38 +12,38 @@ use crate::text::printable;
 
 const EXAMPLES: &str = "\
 Examples:
-  marey schema                What there is to ask for
-  marey schema spans          The columns of a table
-  marey schema --json         All of it, for programs";
+  marey schema                List all tables
+  marey schema spans          List the columns of a table
+  marey schema --json         Print everything for programs";
 
-/// The schema of the tables as they are stored.
+/// The schema of the stored tables.
 const RAW: &str = "raw";
 
-/// The schema whose name a query may leave out.
+/// The default schema of queries.
 pub(crate) const MAIN: &str = "main";
 
 /// Arguments of `marey schema`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct SchemaArgs {
-    /// The table to describe, such as `spans` or `raw.spans` [default: all of them]
+    /// Table to describe, such as `spans` or `raw.spans` [default: list all]
     #[arg(value_name = "TABLE")]
     table: Option<String>,
 
-    /// Print one JSON array, with the columns of each table
+    /// Print a JSON array with the columns of each table
     #[arg(long)]
     json: bool,
 }
 
-/// A table by the name that queries give it.
+/// A table in a schema.
 #[derive(Clone, Copy)]
-pub(crate) struct Named {
+pub(crate) struct SchemaTable {
     schema: &'static str,
     table: &'static Table,
     is_view: bool,
 }
 
-/// Shows what the arguments ask for.
+/// Runs `marey schema`.
 pub(crate) fn schema(args: &SchemaArgs, output: &mut Output) -> Result<(), Stop> {
     let one = args.table.as_deref().map(find).transpose()?;
     let paint = output.paint;
@@ -56,57 +56,61 @@ pub(crate) fn schema(args: &SchemaArgs, output: &mut Output) -> Result<(), Stop>
     Ok(())
 }
 
-/// The table of this name.
-pub(crate) fn find(name: &str) -> Result<Named, Failure> {
+/// Returns the table with this name.
+pub(crate) fn find(name: &str) -> Result<SchemaTable, Failure> {
     let (schema, short) = name.split_once('.').unwrap_or((MAIN, name));
-    let is_it = |named: &Named| {
-        named.schema.eq_ignore_ascii_case(schema) && named.table.name.eq_ignore_ascii_case(short)
+    let has_name = |entry: &SchemaTable| {
+        entry.schema.eq_ignore_ascii_case(schema) && entry.table.name.eq_ignore_ascii_case(short)
     };
-    all().into_iter().find(is_it).ok_or_else(|| {
+    all().into_iter().find(has_name).ok_or_else(|| {
         let is_raw = schema.eq_ignore_ascii_case(RAW);
-        let known = all().into_iter().filter(|named| (named.schema == RAW) == is_raw);
-        let known = known.map(|named| named.name()).collect();
+        let known = all().into_iter().filter(|entry| (entry.schema == RAW) == is_raw);
+        let known = known.map(|entry| entry.name()).collect();
         let error = SqlError::unknown_table(name.to_owned(), known);
         Failure { message: printable(&error.to_string()).into_owned(), hint: error.hint() }
     })
 }
 
-fn all() -> Vec<Named> {
+fn all() -> Vec<SchemaTable> {
     main().chain(raw()).collect()
 }
 
-/// The views, and the stored tables that no view has the name of.
-fn main() -> impl Iterator<Item = Named> {
-    let views = view::ALL.iter().map(|table| Named { schema: MAIN, table, is_view: true });
+/// Returns the views, and the stored tables without a view of the same name.
+fn main() -> impl Iterator<Item = SchemaTable> {
+    let views = view::ALL.iter().map(|table| SchemaTable { schema: MAIN, table, is_view: true });
     let is_hidden = |table: &Table| view::ALL.iter().any(|view| view.name == table.name);
     let stored = stored::ALL.iter().filter(move |table| !is_hidden(table));
-    views.chain(stored.map(|table| Named { schema: MAIN, table, is_view: false }))
+    views.chain(stored.map(|table| SchemaTable { schema: MAIN, table, is_view: false }))
 }
 
-fn raw() -> impl Iterator<Item = Named> {
-    stored::ALL.iter().map(|table| Named { schema: RAW, table, is_view: false })
+fn raw() -> impl Iterator<Item = SchemaTable> {
+    stored::ALL.iter().map(|table| SchemaTable { schema: RAW, table, is_view: false })
 }
 
 /// Writes a line for each table.
 pub(crate) fn write_list(out: &mut impl Write, paint: Paint) -> io::Result<()> {
-    let names = main().chain(raw()).map(|named| named.name());
+    let names = main().chain(raw()).map(|entry| entry.name());
     let width = names.map(|name| name.len()).max().unwrap_or(0);
-    let mut write = |heading: &str, tables: &mut dyn Iterator<Item = Named>| {
+    let mut write = |heading: &str, tables: &mut dyn Iterator<Item = SchemaTable>| {
         writeln!(out, "{}", paint.with(Style::Bold, heading))?;
-        for named in tables {
-            writeln!(out, "  {:width$}  {}", named.name(), named.table.doc)?;
+        for entry in tables {
+            writeln!(out, "  {:width$}  {}", entry.name(), entry.table.doc)?;
         }
         io::Result::Ok(())
     };
-    write("Views, with names in place of ids", &mut main().filter(|named| named.is_view))?;
-    write("Tables", &mut main().filter(|named| !named.is_view))?;
-    write("Every table as it is stored", &mut raw())
+    write("Views, with names in place of ids", &mut main().filter(|entry| entry.is_view))?;
+    write("Tables", &mut main().filter(|entry| !entry.is_view))?;
+    write("Stored tables", &mut raw())
 }
 
-/// Writes what a table is, and a line for each column.
-pub(crate) fn write_table(out: &mut impl Write, named: &Named, paint: Paint) -> io::Result<()> {
-    writeln!(out, "{}: {}", paint.with(Style::Bold, named.name()), named.table.doc)?;
-    let columns = named.table.columns;
+/// Writes the description of a table, and a line for each column.
+pub(crate) fn write_table(
+    out: &mut impl Write,
+    entry: &SchemaTable,
+    paint: Paint,
+) -> io::Result<()> {
+    writeln!(out, "{}: {}", paint.with(Style::Bold, entry.name()), entry.table.doc)?;
+    let columns = entry.table.columns;
     let widest = |text: fn(&Column) -> usize| columns.iter().map(text).max().unwrap_or(0);
     let name_width = widest(|column| column.name.len());
     let type_width = widest(|column| type_name(column).len());
@@ -122,7 +126,7 @@ fn type_name(column: &Column) -> String {
     format!("{}{null}", column.kind.as_str())
 }
 
-fn write_json(out: &mut impl Write, tables: &[Named]) -> io::Result<()> {
+fn write_json(out: &mut impl Write, tables: &[SchemaTable]) -> io::Result<()> {
     let tables: Vec<_> = tables.iter().map(TableJson::of).collect();
     serde_json::to_writer_pretty(&mut *out, &tables)?;
     writeln!(out)
@@ -146,7 +150,7 @@ struct ColumnJson {
 }
 
 impl TableJson {
-    fn of(named: &Named) -> Self {
+    fn of(entry: &SchemaTable) -> Self {
         let column = |column: &Column| ColumnJson {
             name: column.name,
             r#type: column.kind.as_str(),
@@ -154,17 +158,17 @@ impl TableJson {
             description: column.doc,
         };
         Self {
-            schema: named.schema,
-            name: named.table.name,
-            is_view: named.is_view,
-            description: named.table.doc,
-            columns: named.table.columns.iter().map(column).collect(),
+            schema: entry.schema,
+            name: entry.table.name,
+            is_view: entry.is_view,
+            description: entry.table.doc,
+            columns: entry.table.columns.iter().map(column).collect(),
         }
     }
 }
 
-impl Named {
-    /// The shortest name that a query can give it.
+impl SchemaTable {
+    /// Returns the shortest name for queries.
     fn name(&self) -> String {
         match self.schema {
             MAIN => self.table.name.to_owned(),

@@ -1,11 +1,11 @@
-//! Names and texts as people read them.
+//! Formats names and texts for people.
 
 use std::borrow::Cow;
 use std::path::Path;
 
 pub(crate) use marey_model::printable::printable;
 
-/// The text, or as much of it as fits into so many columns.
+/// Shortens a text to a number of columns.
 pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return text.into();
@@ -15,12 +15,12 @@ pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     cut.into()
 }
 
-/// Columns that a text takes.
+/// Returns the width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The file's name for a sentence.
+/// Returns a path in backticks, for messages.
 pub(crate) fn quoted(file: &Path) -> String {
     format!("`{}`", printable(&file.to_string_lossy()))
 }

@@ -1,4 +1,4 @@
-//! `marey triton`: what Triton compiled, from the files that it left.
+//! `marey triton`: inspects the files that Triton's compiler has written.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Write};
@@ -9,19 +9,19 @@ use clap::{Args, Subcommand, ValueHint};
 use marey_formats::ptx::{self, Access, Function, Module, Operation, Place, PtxError, Space};
 use serde::Serialize;
 
-use crate::aligned::{Align, Look, write_rows};
+use crate::aligned::{Align, TextLayout, write_rows};
 use crate::output::{Failure, Output, Stop};
 use crate::text::{printable, quoted};
 
 const EXAMPLES: &str = "\
 Examples:
-  marey triton mem-spaces ~/.triton/cache     Every kernel that Triton keeps compiled
-  marey triton mem-spaces matmul.ptx --json   One file, for programs
-  marey run -i print-mem-spaces train.py      The kernels of a program, at its end
+  marey triton mem-spaces ~/.triton/cache     Inspect every kernel in Triton's cache
+  marey triton mem-spaces matmul.ptx --json   Inspect one file, for programs
+  marey run -i print-mem-spaces train.py      Inspect the kernels of a program when it ends
 
-Counts are of instructions in the text, each once, however often it runs.";
+Counts are static: each instruction of the code counts once, however often it runs.";
 
-/// The file that is stdin.
+/// The file argument that means stdin.
 const STDIN: &str = "-";
 
 const HEADING: [&str; 9] =
@@ -32,12 +32,12 @@ const HEADING: [&str; 9] =
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TritonArgs {
     #[command(subcommand)]
-    verb: TritonVerb,
+    command: TritonCommand,
 }
 
 #[derive(Subcommand)]
-enum TritonVerb {
-    /// Show what each line of kernels loads from and stores to which memory
+enum TritonCommand {
+    /// Show the memory accesses of kernels by source line
     MemSpaces(MemSpacesArgs),
 }
 
@@ -45,23 +45,23 @@ enum TritonVerb {
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 struct MemSpacesArgs {
-    /// PTX files, folders with such files at any depth, or `-` for stdin
+    /// PTX files, folders to search for them, or `-` for stdin
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
     files: Vec<PathBuf>,
 
-    /// Print one JSON array, with an element for each file
+    /// Print a JSON array with an element for each file
     #[arg(long)]
     json: bool,
 }
 
-/// Does what the arguments ask for.
+/// Runs `marey triton`.
 pub(crate) fn triton(args: &TritonArgs, output: &mut Output) -> Result<(), Stop> {
-    match &args.verb {
-        TritonVerb::MemSpaces(args) => mem_spaces(args, output),
+    match &args.command {
+        TritonCommand::MemSpaces(args) => mem_spaces(args, output),
     }
 }
 
-/// Shows all files in one table; one that cannot be read does not keep the others.
+/// Shows all files in one table. A file that cannot be read does not stop the others.
 fn mem_spaces(args: &MemSpacesArgs, output: &mut Output) -> Result<(), Stop> {
     let mut modules = Vec::new();
     for path in &args.files {
@@ -85,41 +85,42 @@ fn mem_spaces(args: &MemSpacesArgs, output: &mut Output) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The files that an argument means; those of a folder in the order in which they were written.
+/// Returns the files of an argument; those of a folder are sorted by modification time.
 fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if path == Path::new(STDIN) || !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let mut found = Found::default();
-    found.walk(path).map_err(|error| Failure {
-        message: format!("{} cannot be read: {error}", quoted(path)),
+    let mut contents = FolderContents::default();
+    contents.walk(path).map_err(|error| Failure {
+        message: format!("cannot read {}: {error}", quoted(path)),
         hint: None,
     })?;
-    if found.ptx.is_empty() {
-        let (what, hint) = if found.has_amd {
-            ("holds no .ptx file but AMD assembly (.amdgcn), which is not read", None)
+    if contents.ptx.is_empty() {
+        let (what, hint) = if contents.has_amd {
+            ("contains no .ptx files, only AMD assembly (.amdgcn), which is not supported", None)
         } else {
-            let hint = "Triton leaves them in ~/.triton/cache or TRITON_CACHE_DIR, unless TRITON_STORE_BINARY_ONLY is set";
-            ("holds no .ptx file", Some(hint.to_owned()))
+            let hint = "Triton writes them to ~/.triton/cache or TRITON_CACHE_DIR, unless \
+                        TRITON_STORE_BINARY_ONLY is set";
+            ("contains no .ptx files", Some(hint.to_owned()))
         };
         return Err(Failure { message: format!("{} {what}", quoted(path)), hint });
     }
-    found.ptx.sort_unstable();
-    Ok(found.ptx.into_iter().map(|(_, path)| path).collect())
+    contents.ptx.sort_unstable();
+    Ok(contents.ptx.into_iter().map(|(_, path)| path).collect())
 }
 
-/// What a folder holds.
+/// The relevant files of a folder.
 #[derive(Default)]
-struct Found {
+struct FolderContents {
     ptx: Vec<(SystemTime, PathBuf)>,
     has_amd: bool,
 }
 
-impl Found {
+impl FolderContents {
     fn walk(&mut self, folder: &Path) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
-            // Not of what a link leads to, which may be this folder again.
+            // Does not follow links, which may lead back to this folder.
             if entry.file_type()?.is_dir() {
                 self.walk(&entry.path())?;
                 continue;
@@ -151,18 +152,18 @@ fn write_table(modules: &[(PathBuf, Module)], output: &mut Output) -> io::Result
     let functions = modules.iter().flat_map(|(_, module)| &module.functions);
     let rows: Vec<_> = functions.clone().flat_map(rows).collect();
     let aligns = [Right, Left, Left, Left, Left, Right, Right, Left, Left];
-    let look = Look { paint: output.paint, room: output.columns() };
-    write_rows(&HEADING.map(str::to_owned), &rows, &aligns, look, output.data())?;
+    let layout = TextLayout { paint: output.paint, max_width: output.terminal_width() };
+    write_rows(&HEADING.map(str::to_owned), &rows, &aligns, layout, output.data())?;
     if functions.flat_map(|function| &function.accesses).any(|access| access.places.is_empty()) {
-        output.note("no places where Triton compiled with TRITON_DISABLE_LINE_INFO=1")?;
+        output.note("no source lines for kernels compiled with TRITON_DISABLE_LINE_INFO=1")?;
     }
     Ok(())
 }
 
-/// Rows are numbered for each function.
+/// Returns the rows of a function, numbered from 0.
 fn rows(function: &Function) -> impl Iterator<Item = Vec<String>> {
     function.accesses.iter().enumerate().map(|(number, access)| {
-        let places: Vec<_> = access.places.iter().map(short).collect();
+        let places: Vec<_> = access.places.iter().map(short_location).collect();
         let (place, calls) = places.split_first().map_or(("-", &[][..]), |(p, c)| (p.as_str(), c));
         vec![
             number.to_string(),
@@ -178,13 +179,13 @@ fn rows(function: &Function) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// The place without the folder.
-fn short(place: &Place) -> String {
+/// Formats a source location without the folder.
+fn short_location(place: &Place) -> String {
     let name = place.file.rsplit('/').next().unwrap_or(&place.file);
     format!("{}:{}:{}", printable(name), place.line, place.column)
 }
 
-/// The memory; both of a copy.
+/// Formats the memory space, or source and destination of a copy.
 fn spaces(access: &Access) -> String {
     let space = access.space.map_or("-", Space::as_str);
     access.source.map_or(space.to_owned(), |source| format!("{}>{space}", source.as_str()))

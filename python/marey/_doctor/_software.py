@@ -16,7 +16,7 @@ from ._check import Check, State
 from ._probe import NoAnswer, Probe
 
 SECTION = "Python"
-OLDEST, NEWEST = (3, 10), (3, 13)
+OLDEST, NEWEST = (3, 10), (3, 14)
 """The versions of Python that marey is tested with."""
 
 
@@ -35,10 +35,12 @@ def interpreter() -> Check:
     is_free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
     is_known = OLDEST <= sys.version_info[:2] <= NEWEST and not is_free_threaded
     are_frames_fast = _native.frames_are_fast()
+    are_tasks_fast = _native.task_detection_is_fast()
     notes = [
         "without a GIL" if is_free_threaded else "",
         "" if is_known else "which marey is not tested with",
         "" if are_frames_fast else "whose frames are read by the slower, documented API",
+        "" if are_tasks_fast else "whose running task only asyncio reports",
     ]
     name = f"{platform.python_implementation()} {platform.python_version()}"
     facts = {
@@ -46,6 +48,7 @@ def interpreter() -> Check:
         "executable": sys.executable,
         "has_gil": not is_free_threaded,
         "are_frames_fast": are_frames_fast,
+        "are_tasks_fast": are_tasks_fast,
     }
     text = ", ".join([name, *filter(None, notes), sys.executable])
     mend = None if is_known else f"use CPython {_dotted(OLDEST)} to {_dotted(NEWEST)}"

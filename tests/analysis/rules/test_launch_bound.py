@@ -52,7 +52,7 @@ def test_gpu_idle_and_launch_bound_report_their_overlap(tmp_path: Path) -> None:
             assert report["findings"][other["finding"]]["subject"] == other["subject"]
     for form in ("txt", "md"):
         text = analyzed(trace, form).replace("\\", "")
-        said = [line for line in text.splitlines() if "Counts the same time in part as:" in line]
+        said = [line for line in text.splitlines() if "Overlaps in time with:" in line]
         assert any("launch_bound of device 0 (up to 360 µs)" in line for line in said), form
 
 

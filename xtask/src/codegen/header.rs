@@ -1,8 +1,8 @@
-//! `include/marey_enums.h`: the numbers that are part of the C interface.
+//! `include/marey_enums.h`: the enums of the C interface.
 
 use marey_model::context::NodeKind;
 
-/// `include/marey_enums.h`
+/// Returns the content of `include/marey_enums.h`.
 pub(super) fn enums() -> String {
     let kinds = NodeKind::ALL.map(|kind| {
         format!(
@@ -18,7 +18,7 @@ pub(super) fn enums() -> String {
          #ifndef MAREY_ENUMS_H\n\
          #define MAREY_ENUMS_H\n\
          \n\
-         /** What a context node stands for. */\n\
+         /** Kind of a context node. */\n\
          enum marey_kind {{\n{kinds}}};\n\
          \n\
          #endif /* MAREY_ENUMS_H */\n"
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_the_models() {
+    fn enum_values_are_those_of_the_model() {
         assert!(enums().contains("    MAREY_KIND_ROOT = 0,\n"));
         assert!(enums().contains("    MAREY_KIND_STEP = 6,\n"));
     }

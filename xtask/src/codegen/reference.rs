@@ -1,27 +1,28 @@
-//! The reference pages, in Markdown.
+//! Reference pages in Markdown.
 
 use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
 use marey_model::table::{Table, stored, view};
 use marey_model::{env, gpu_time, rank, wall};
 
-/// `docs/reference/environment.md`
+/// Returns the content of `docs/reference/environment.md`.
 pub(super) fn environment() -> String {
-    let own =
+    let variables =
         env::ALL.map(|variable| [code(variable.name), cell(variable.default), cell(variable.doc)]);
     let rank = rank::RANK_VARS.map(code).join(", ");
     page(
         "Environment variables",
         "marey reads these variables when it starts.",
         "env.rs",
-        &table(["Variable", "Default", "What it does"], &own),
+        &table(["Variable", "Default", "Effect"], &variables),
     ) + &format!(
-        "\nThe rank of a process in a distributed job is the first of these that holds a number, and\n\
-         becomes part of the names of its files: {rank}.\n"
+        "\nThe rank of a process in a distributed job is the value of the first of these variables\n\
+         that contains a number: {rank}.\n\
+         It becomes part of the names of the process's files.\n"
     )
 }
 
-/// `docs/reference/counters.md`
+/// Returns the content of `docs/reference/counters.md`.
 pub(super) fn counters() -> String {
     let rows: Vec<_> = DeviceCounter::ALL
         .iter()
@@ -29,11 +30,11 @@ pub(super) fn counters() -> String {
         .collect();
     page(
         "Counters of devices",
-        "What a trace has of each NVIDIA device that the process uses or, as long as it uses none, sees, read through\n\
-         NVML every 100 ms (`MAREY_NVML_PERIOD_MS`) as rows of `counters`. A counter that a device does not have is not there. Those\n\
-         with (GPM) need a device of the Hopper generation or a later one, and are averages since the reading before.\n\
-         `device` is CUDA's number, which kernels have, and not that of nvidia-smi: with `CUDA_VISIBLE_DEVICES=3` the\n\
-         device is 0. Flags are 0 or 1, so an average is a share of time:\n\n\
+        "A trace samples these counters of every NVIDIA device that the process uses (before it uses any: of every visible\n\
+         device) through NVML every 100 ms (`MAREY_NVML_PERIOD_MS`), as rows of `counters`. Counters that a device does not\n\
+         support are missing. Counters marked (GPM) need a device of the Hopper generation or later, and are averages since\n\
+         the previous reading. `device` is the CUDA device number, as for kernels, not the number in nvidia-smi: with\n\
+         `CUDA_VISIBLE_DEVICES=3` the device is 0. Flags are 0 or 1, so their average is a share of time:\n\n\
          ```sql\n\
          SELECT device, name, avg(value) AS share FROM counters\n\
          WHERE name LIKE 'gpu_throttle%' GROUP BY device, name HAVING max(value) > 0\n\
@@ -43,44 +44,44 @@ pub(super) fn counters() -> String {
     )
 }
 
-/// `docs/reference/losses.md`
+/// Returns the content of `docs/reference/losses.md`.
 pub(super) fn losses() -> String {
     let rows = LossCause::ALL.map(|cause| [code(cause.as_str()), cell(cause.doc())]);
     page(
         "Losses",
-        "Nothing is lost in silence. Each cause has a counter under `losses` on the root of a\n\
-         `.hatchet` file and a line in every report; a counter that is not there is zero.",
+        "Every lost event is counted. Each cause has a counter under `losses` on the root of a\n\
+         `.hatchet` file and a line in every report; a missing counter is zero.",
         "loss.rs",
-        &table(["Key", "What it counts"], &rows),
+        &table(["Key", "Meaning"], &rows),
     )
 }
 
-/// `docs/reference/metrics.md`
+/// Returns the content of `docs/reference/metrics.md`.
 pub(super) fn metrics() -> String {
     let walls = wall::ALL.map(|metric| [code(metric.key), cell(metric.doc)]);
     let kernels = gpu_time::ALL.map(|metric| [code(metric.key), cell(metric.doc)]);
     let header = ["Key", "Meaning"];
     page(
         "Metrics that marey adds",
-        "Every scope node carries these metrics beside those that a program records itself. `(ns)`\n\
-         stands for nanoseconds; a metric without a unit is a number of entries.",
+        "Every scope node has these metrics in addition to those that the program records. `(ns)`\n\
+         means nanoseconds; metrics without a unit are counts.",
         "wall.rs and gpu_time.rs",
         &table(header, &walls),
-    ) + "\nA node of kernels, which lies below what launched them, carries these. The first four are Proton's.\n\n"
+    ) + "\nA kernel node, below the node that launched it, has these metrics. The first four are Proton's.\n\n"
         + &table(header, &kernels)
 }
 
-/// `docs/reference/schema.md`
+/// Returns the content of `docs/reference/schema.md`.
 pub(super) fn schema() -> String {
     let intro = format!(
-        "What a run holds, as SQL sees it (`marey schema` and `information_schema` say the same). Every time\n\
+        "The views and tables of a run in SQL, as `marey schema` and `information_schema` list them. Every timestamp\n\
          is in nanoseconds since 1970, on one clock for all processes of the run. This is version {} of\n\
          the schema.",
         stored::SCHEMA_VERSION
     );
-    let views = "## Views\n\nThe names that a query uses without a prefix; each needs no join.\n";
-    let tables = "\n## Tables\n\nWhat the run stores, one folder of Parquet files each. SQL has them under \
-                  `raw`, as in `raw.spans`,\nand without the prefix where no view has the same name.\n";
+    let views = "## Views\n\nQueries name views without a prefix. Views contain names in place of ids, so they need no joins.\n";
+    let tables = "\n## Tables\n\nStored as one folder of Parquet files each. Queries name them with the prefix \
+                  `raw`, as in `raw.spans`,\nor without it if no view has the same name.\n";
     let body = [views.to_owned()]
         .into_iter()
         .chain(view::ALL.iter().map(|table| columns(table)))
@@ -90,7 +91,7 @@ pub(super) fn schema() -> String {
     page("The tables of a run", &intro, "table/", &body)
 }
 
-/// A table's section.
+/// Returns the section of a table.
 fn columns(declared: &Table) -> String {
     let rows: Vec<_> = declared
         .columns
@@ -100,7 +101,7 @@ fn columns(declared: &Table) -> String {
             [code(column.name), format!("{}{null}", column.kind.as_str()), cell(column.doc)]
         })
         .collect();
-    let order = declared.sorted_by.map(|column| format!(" Each file ascends by `{column}`."));
+    let order = declared.sorted_by.map(|column| format!(" Each file is sorted by `{column}`."));
     format!(
         "\n### `{}`\n\n{}{}\n\n{}",
         declared.name,
@@ -127,7 +128,7 @@ fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
-/// A bar would end the cell.
+/// Escapes bars, which would end the cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_a_line_a_row_and_escapes_bars() {
+    fn rows_are_lines_and_bars_are_escaped() {
         let rows = [[code("a"), cell("x | y")]];
         assert_eq!(
             table(["Key", "Meaning"], &rows),

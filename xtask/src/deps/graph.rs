@@ -1,14 +1,14 @@
 //! The dependency graph of the workspace, as `cargo metadata` reports it.
 //!
-//! Only normal dependencies are edges: tests and build scripts may use what they like. Cargo merges
-//! the features of all members here, so a path may exist only because another member turns a
-//! feature on; that is reported too.
+//! Only normal dependencies are edges; tests and build scripts may depend on any crate. Cargo
+//! unifies the features of all members, so a path may exist only because another member enables a
+//! feature; such paths are reported too.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::Deserialize;
 
-/// One crate in one version.
+/// A crate in one version.
 pub(crate) struct Package {
     pub(crate) id: String,
     pub(crate) name: String,
@@ -20,7 +20,7 @@ pub(crate) struct Package {
 pub(crate) struct Graph(BTreeMap<String, Package>);
 
 impl Graph {
-    /// Reads the output of `cargo metadata --format-version=1`.
+    /// Parses the output of `cargo metadata --format-version=1`.
     pub(crate) fn from_metadata(json: &str) -> Result<Self, serde_json::Error> {
         let metadata: Metadata = serde_json::from_str(json)?;
         let mut uses: BTreeMap<String, Vec<String>> = metadata
@@ -38,22 +38,23 @@ impl Graph {
         Ok(Self(packages.map(|package| (package.id.clone(), package)).collect()))
     }
 
-    /// The crates of this workspace.
+    /// Returns the crates of this workspace.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Package> {
         self.0.values().filter(|package| package.is_member)
     }
 
-    /// What the crate names in its own manifest.
+    /// Returns the direct dependencies of a crate.
     pub(crate) fn direct(&self, id: &str) -> impl Iterator<Item = &Package> {
         self.0[id].uses.iter().map(|used| &self.0[used])
     }
 
-    /// The crate's name.
+    /// Returns the name of a crate.
     pub(crate) fn name(&self, id: &str) -> &str {
         &self.0[id].name
     }
 
-    /// For each crate below `from` whose name is `wanted`: the names on a shortest path to it.
+    /// Returns, for each crate reachable from `from` whose name is `wanted`, the names on a
+    /// shortest path to it.
     pub(crate) fn paths_to(&self, from: &str, wanted: impl Fn(&str) -> bool) -> Vec<Vec<String>> {
         let mut found = Vec::new();
         let mut seen = BTreeSet::from([from]);
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     impl Graph {
-        /// A graph of `edges` between names; `members` are ours.
+        /// Builds a graph from `edges` between names; `members` are workspace members.
         pub(crate) fn fabricated(members: &[&str], edges: &[(&str, &str)]) -> Self {
             let ends = edges.iter().flat_map(|(user, used)| [*user, *used]);
             let names: BTreeSet<&str> = members.iter().copied().chain(ends).collect();
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_build_scripts_may_use_what_they_like() {
+    fn dependencies_of_tests_and_build_scripts_are_ignored() {
         let json = r#"{
             "packages": [
                 {"id": "ours#1", "name": "ours"},

@@ -1,33 +1,33 @@
-//! The crate table of the design as data: one rule a crate.
+//! Allowed dependencies between crates, one rule per crate.
 
-/// What one of our crates may use, and what it must never link.
+/// The dependencies of one of our crates.
 pub(crate) struct Rule {
-    /// The crate.
+    /// Name of the crate.
     pub(crate) name: &'static str,
-    /// Our crates that it may name in its manifest.
+    /// Our crates that it may depend on directly.
     pub(crate) may_use: &'static [&'static str],
-    /// Groups of crates that it must not reach, directly or through others.
+    /// Groups of crates that it must not depend on, directly or transitively.
     pub(crate) never: &'static [&'static [&'static str]],
 }
 
-/// A crate that only its owners may name in their manifests; reaching it through an owner is fine.
+/// A crate that only its owners may depend on directly; others may reach it through an owner.
 pub(crate) struct Exclusive {
-    /// The crate's name; a final `*` stands for any rest.
+    /// Name of the crate; a final `*` matches any suffix.
     pub(crate) pattern: &'static str,
-    /// Who may name it.
+    /// Crates that may depend on it.
     pub(crate) owners: &'static [&'static str],
 }
 
 const ARROW: &[&str] = &["arrow", "arrow-*", "parquet", "parquet-*"];
 const DATAFUSION: &[&str] = &["datafusion*", "ballista*"];
 const ASYNC: &[&str] = &["tokio*", "async-std", "smol", "futures-executor"];
-// The crate `http` has only words, which object_store uses too.
+// Not the crate `http`, which only defines types and which object_store uses too.
 const HTTP: &[&str] = &["hyper*", "axum*", "reqwest*", "tonic*"];
 const FILES_AND_SOCKETS: &[&str] = &["memmap2", "tempfile", "mio", "socket2"];
 const PYTHON: &[&str] = &["pyo3*"];
 const INSIDE: &[&str] = &["marey-record", "marey-gpu", "marey-capi", "marey-py"];
 
-/// One rule for each crate of the design, whether it exists yet or not.
+/// One rule for each planned or existing crate.
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         name: "marey-model",
@@ -103,7 +103,7 @@ pub(crate) const RULES: &[Rule] = &[
         ],
         never: &[INSIDE],
     },
-    // For tests only: what stands in for a vendor's library must not know who loads it.
+    // For tests only. Doubles of a vendor's library must not depend on their client.
     Rule { name: "marey-replay", may_use: &[], never: &[ASYNC, ARROW, DATAFUSION, HTTP, PYTHON] },
     Rule {
         name: "marey-replay-nvml",
@@ -113,7 +113,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "xtask", may_use: &["marey-model", "marey-gpu"], never: &[] },
 ];
 
-/// Crates with one home.
+/// Crates with exclusive owners.
 pub(crate) const EXCLUSIVE: &[Exclusive] = &[
     Exclusive { pattern: "datafusion*", owners: &["marey-query"] },
     Exclusive { pattern: "anyhow", owners: &["marey"] },
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_no_unknown_names_and_no_cycle() {
+    fn rules_have_no_unknown_names_and_no_cycles() {
         for (at, rule) in RULES.iter().enumerate() {
             for used in rule.may_use {
                 assert!(RULES.iter().any(|other| other.name == *used), "{used} has no rule");

@@ -1,4 +1,4 @@
-//! What is claimed of a version: every size, offset and number that its headers should have.
+//! The sizes, offsets and constants that the ABI tables of `marey-gpu` claim for a version.
 
 use marey_gpu::cupti::abi::calls::{driver, runtime};
 use marey_gpu::cupti::abi::constants::Constant;
@@ -9,35 +9,35 @@ use marey_gpu::cupti::driver_error;
 
 use super::headers::Headers;
 
-/// A number that the tables claim, and the expression in C that gives it.
+/// A claimed number, and the C expression with its actual value.
 #[derive(Debug)]
 pub(super) struct Check {
-    /// What it is the number of.
+    /// Description of the number.
     pub(super) name: String,
-    /// In C.
+    /// C expression.
     pub(super) expression: String,
-    /// As claimed.
+    /// Claimed value.
     pub(super) expected: u64,
 }
 
-/// All that is claimed of these headers, and the records of theirs that the tables do not know.
+/// Returns all checks for these headers, and the records in them that are newer than the tables.
 pub(super) fn checks(headers: &Headers) -> (Vec<Check>, Vec<String>) {
     let mut all = Vec::new();
     let mut unknown = Vec::new();
     for layout in layout::ALL {
         if layout.structs[0].since <= headers.api_version {
-            of_record(layout, headers, &mut all, &mut unknown);
+            record_checks(layout, headers, &mut all, &mut unknown);
         }
     }
     let constants = constants::ALL.iter().copied().flatten().chain(result::ALL);
     let is_known = |one: &&Constant| one.since <= headers.api_version;
-    all.extend(constants.filter(is_known).map(|one| number(one.c_name, one.value)));
+    all.extend(constants.filter(is_known).map(|one| constant(one.c_name, one.value)));
     for calls in driver::ALL.iter().chain(runtime::ALL) {
         let known = calls.known_to(headers.api_version);
-        all.extend(known.map(|call| number(&[calls.prefix, call.name].concat(), call.id)));
+        all.extend(known.map(|call| constant(&[calls.prefix, call.name].concat(), call.id)));
     }
-    all.extend(driver_error::all().map(|(code, name)| number(name, code)));
-    all.extend(DEVICE_ATTRIBUTES.map(|(name, value)| number(name, value)));
+    all.extend(driver_error::all().map(|(code, name)| constant(name, code)));
+    all.extend(DEVICE_ATTRIBUTES.map(|(name, value)| constant(name, value)));
     (all, unknown)
 }
 
@@ -50,11 +50,16 @@ const DEVICE_ATTRIBUTES: [(&str, u32); 6] = [
     ("CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR", attribute::COMPUTE_CAPABILITY_MINOR),
 ];
 
-/// The record that the version writes: the newest that its headers declare. One that the tables do not
-/// know must still begin as they say, for it is read by them.
-fn of_record(layout: &Layout, headers: &Headers, all: &mut Vec<Check>, unknown: &mut Vec<String>) {
+/// Adds the checks of the newest version of a record in the headers. A version unknown to the
+/// tables must still begin like the newest known one, by which it is read.
+fn record_checks(
+    layout: &Layout,
+    headers: &Headers,
+    all: &mut Vec<Check>,
+    unknown: &mut Vec<String>,
+) {
     let known = layout.written_by(headers.api_version);
-    let newest = headers.newest_of(known.c_name);
+    let newest = headers.newest_version(known.c_name);
     if newest == known.c_name {
         all.push(Check {
             name: format!("the size of {newest}"),
@@ -79,7 +84,7 @@ fn of_record(layout: &Layout, headers: &Headers, all: &mut Vec<Check>, unknown: 
     }
 }
 
-fn number(name: &str, expected: u32) -> Check {
+fn constant(name: &str, expected: u32) -> Check {
     Check { name: name.to_owned(), expression: name.to_owned(), expected: u64::from(expected) }
 }
 
@@ -94,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_asked_for_what_it_has() {
+    fn checks_depend_on_the_version() {
         let has = |names: &[String], name: &str| names.iter().any(|it| it == name);
         let (old, _) = names(28, "");
         let (new, _) = names(130_001, "");
@@ -109,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_newer_than_the_tables_is_named_and_its_beginning_checked() {
+    fn an_unknown_version_of_a_record_is_reported_and_its_known_fields_checked() {
         let (names, unknown) = names(140_000, "typedef struct {\n} CUpti_ActivityKernel14;\n");
         assert_eq!(unknown, ["CUpti_ActivityKernel14"]);
         assert!(names.contains(&"the offset of CUpti_ActivityKernel14.start".to_owned()));

@@ -1,4 +1,4 @@
-//! The vendor's headers, taken from the wheels that bring them.
+//! The vendor's headers, extracted from wheels.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use crate::XtaskError;
 /// The headers of one version of CUPTI.
 #[derive(Debug)]
 pub(super) struct Headers {
-    /// The version that they say they are of.
+    /// `CUPTI_API_VERSION` of the headers.
     pub(super) api_version: u32,
-    /// The declarations of records and callbacks.
+    /// The headers that declare records and callbacks.
     pub(super) text: String,
-    /// Where the compiler looks for headers.
+    /// Include paths for the compiler.
     pub(super) include: Vec<PathBuf>,
 }
 
-/// Each version whose records differ from the one before. The newest is asked for every time.
+/// Every version whose records differ from the previous one. The newest is downloaded every time.
 const WHEELS: &[(&str, &str)] = &[
     ("nvidia-cuda-cupti-cu12", "12.0.146"),
     ("nvidia-cuda-cupti-cu12", "12.4.127"),
@@ -31,14 +31,14 @@ const WHEELS: &[(&str, &str)] = &[
     ("nvidia-cuda-cupti", "13.3.75"),
     ("nvidia-cuda-cupti", "13.4.92"),
     ("nvidia-cuda-cupti", NEWEST),
-    // The headers of CUDA, which those of each version include.
+    // CUDA's headers, which those of every version include.
     ("nvidia-cuda-runtime", NEWEST),
     ("nvidia-cuda-crt", NEWEST),
 ];
 const NEWEST: &str = "newest";
 
-/// The headers of the wheels; those that the folder has are not fetched again.
-pub(super) fn of_wheels(folder: &Path) -> Result<Vec<Headers>, XtaskError> {
+/// Returns the headers of the wheels; wheels in the folder are not downloaded again.
+pub(super) fn from_wheels(folder: &Path) -> Result<Vec<Headers>, XtaskError> {
     let mut includes = Vec::new();
     for (package, version) in WHEELS {
         let unpacked = folder.join(format!("{package}-{version}"));
@@ -47,11 +47,12 @@ pub(super) fn of_wheels(folder: &Path) -> Result<Vec<Headers>, XtaskError> {
         }
         includes.extend(include_folders(&unpacked));
     }
-    in_folders(&includes.iter().map(PathBuf::as_path).collect::<Vec<_>>())
+    from_folders(&includes.iter().map(PathBuf::as_path).collect::<Vec<_>>())
 }
 
-/// The headers in these folders, each version with those that are of CUDA.
-pub(super) fn in_folders(folders: &[&Path]) -> Result<Vec<Headers>, XtaskError> {
+/// Returns the headers of each CUPTI version in these folders, with CUDA's headers as include
+/// paths.
+pub(super) fn from_folders(folders: &[&Path]) -> Result<Vec<Headers>, XtaskError> {
     let (cupti, cuda): (Vec<&Path>, Vec<&Path>) =
         folders.iter().partition(|folder| folder.join(VERSION).is_file());
     let read = |folder: &Path, name: &str| {
@@ -72,8 +73,8 @@ pub(super) fn in_folders(folders: &[&Path]) -> Result<Vec<Headers>, XtaskError> 
 }
 
 impl Headers {
-    /// The newest of the structures that are called as this one but for the number at the end.
-    pub(super) fn newest_of(&self, c_name: &str) -> String {
+    /// Returns the newest structure with this name up to the number at the end.
+    pub(super) fn newest_version(&self, c_name: &str) -> String {
         let stem = c_name.trim_end_matches(|it: char| it.is_ascii_digit());
         let number_of = |name: &str| match name.strip_prefix(stem)? {
             "" => Some(1),
@@ -98,7 +99,7 @@ fn defined_version(text: &str) -> Option<u32> {
     after.split_whitespace().next()?.parse().ok()
 }
 
-/// Fetches a wheel and unpacks its headers.
+/// Downloads a wheel and extracts its headers.
 fn fetch(package: &str, version: &str, folder: &Path, unpacked: &Path) -> Result<(), XtaskError> {
     let wheels = folder.join("wheel");
     let file = |path: &Path| {
@@ -121,7 +122,7 @@ fn fetch(package: &str, version: &str, folder: &Path, unpacked: &Path) -> Result
     fs::remove_dir_all(&wheels).map_err(file(&wheels))
 }
 
-/// Unpacks the headers of the wheels in a folder.
+/// Python program that extracts the headers of the wheels in a folder.
 const UNPACK: &str = "
 import pathlib, sys, zipfile
 for path in pathlib.Path(sys.argv[1]).glob('*.whl'):
@@ -130,7 +131,8 @@ for path in pathlib.Path(sys.argv[1]).glob('*.whl'):
         wheel.extractall(sys.argv[2], names)
 ";
 
-/// Folders called `include` two below the root of a wheel, as `nvidia/cu13/include`.
+/// Returns the `include` folders two levels below the root of a wheel, such as
+/// `nvidia/cu13/include`.
 fn include_folders(unpacked: &Path) -> Vec<PathBuf> {
     let packages = fs::read_dir(unpacked.join("nvidia")).into_iter().flatten().flatten();
     packages.map(|it| it.path().join("include")).filter(|it| it.is_dir()).collect()
@@ -141,18 +143,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_of_a_family_is_found_by_its_number() {
+    fn the_newest_version_of_a_structure_is_found_by_its_number() {
         let text =
             "typedef struct {} CUpti_ActivityKernel9;\ntypedef struct {\n} CUpti_ActivityKernel10 ;
             typedef struct {} CUpti_ActivityKernelFieldIds; typedef struct {} CUpti_ActivityAPI;";
         let headers = Headers { api_version: 0, text: text.to_owned(), include: Vec::new() };
-        assert_eq!(headers.newest_of("CUpti_ActivityKernel9"), "CUpti_ActivityKernel10");
-        assert_eq!(headers.newest_of("CUpti_ActivityKernel13"), "CUpti_ActivityKernel13");
-        assert_eq!(headers.newest_of("CUpti_ActivityAPI"), "CUpti_ActivityAPI");
+        assert_eq!(headers.newest_version("CUpti_ActivityKernel9"), "CUpti_ActivityKernel10");
+        assert_eq!(headers.newest_version("CUpti_ActivityKernel13"), "CUpti_ActivityKernel13");
+        assert_eq!(headers.newest_version("CUpti_ActivityAPI"), "CUpti_ActivityAPI");
     }
 
     #[test]
-    fn a_header_says_its_version() {
+    fn the_version_is_parsed() {
         assert_eq!(defined_version("/* x */\n#define CUPTI_API_VERSION 130500\n"), Some(130_500));
         assert_eq!(defined_version("#define CUPTI_API_VERSION_OLD"), None);
     }

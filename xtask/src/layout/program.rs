@@ -1,4 +1,4 @@
-//! The C program that prints what the headers say.
+//! The generated C program that prints sizes, offsets and constants of headers.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use crate::XtaskError;
 const HEADERS: &[&str] =
     &["cupti_activity.h", "cupti_callbacks.h", "cupti_driver_cbid.h", "cupti_runtime_cbid.h"];
 
-/// What the headers give for each check; `None` for what they do not have.
+/// Returns the actual value of each check; `None` if it does not compile with these headers.
 pub(super) fn run(headers: &Headers, checks: &[Check]) -> Result<Vec<Option<u64>>, XtaskError> {
     run_with(headers, HEADERS, checks)
 }
@@ -40,7 +40,7 @@ pub(super) fn run_with(
     };
     let mut compiled = compile(&missing)?;
     if !compiled.status.success() {
-        missing = failing(&String::from_utf8_lossy(&compiled.stderr));
+        missing = rejected(&String::from_utf8_lossy(&compiled.stderr));
         compiled = compile(&missing)?;
     }
     succeeded("cc", &compiled)?;
@@ -53,7 +53,7 @@ pub(super) fn run_with(
         .collect())
 }
 
-/// Runs a command to its end.
+/// Runs a command and waits for it.
 pub(super) fn command(
     name: &str,
     with: impl FnOnce(&mut Command) -> &mut Command,
@@ -70,14 +70,14 @@ fn succeeded(name: &str, output: &Output) -> Result<(), XtaskError> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(XtaskError::Command(name.to_owned(), said))
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(XtaskError::Command(name.to_owned(), errors))
 }
 
-/// The program. A check stands on a line with its number, so that the compiler names it.
+/// Returns the source of the program. `#line` directives number the checks in compiler errors.
 fn program(includes: &[&str], checks: &[Check], missing: &BTreeSet<usize>) -> String {
     let mut text = String::from("#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n");
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     for header in includes {
         writeln!(text, "#include \"{header}\"").unwrap_or_default();
     }
@@ -97,8 +97,8 @@ fn program(includes: &[&str], checks: &[Check], missing: &BTreeSet<usize>) -> St
 
 const CHECK: &str = "check";
 
-/// The checks that the compiler does not take.
-fn failing(errors: &str) -> BTreeSet<usize> {
+/// Returns the checks that the compiler rejected.
+fn rejected(errors: &str) -> BTreeSet<usize> {
     let number = |line: &str| {
         let (number, rest) = line.strip_prefix(CHECK)?.strip_prefix(':')?.split_once(':')?;
         let line: usize = rest.contains("error:").then(|| number.parse().ok())??;
@@ -112,8 +112,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_compiler_names_the_checks_that_it_does_not_take() {
+    fn rejected_checks_are_parsed_from_compiler_errors() {
         let errors = "check: In function 'main':\ncheck:7:45: error: 'A' undeclared\ncheck:9:1: note: so\nother.h:3:1: error: no\n";
-        assert_eq!(failing(errors), BTreeSet::from([6]));
+        assert_eq!(rejected(errors), BTreeSet::from([6]));
     }
 }

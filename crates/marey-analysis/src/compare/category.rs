@@ -1,44 +1,45 @@
-//! What became of something.
+//! Categories of change between two runs.
 
-/// What became of an operation or a kernel.
+/// How an operation or a kernel changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Category {
     /// Only the run after has it.
     Added,
     /// Only the run before has it.
     Removed,
-    /// There is more of it after.
+    /// It is larger after.
     Increased,
-    /// There is less of it after.
+    /// It is smaller after.
     Decreased,
-    /// There is as much of it.
+    /// It is the same within the tolerance.
     Unchanged,
 }
 
-/// How much a time per step may differ and still be the same. A change within either is none.
+/// How much a time per step may differ and still count as unchanged: within either limit is enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
-    /// In per cent of the longer of both times.
+    /// In per cent of the larger time.
     pub percent: f64,
     /// In nanoseconds.
     pub nanos: f64,
 }
 
 impl Default for Tolerance {
-    /// 5 %, which single operations vary by from run to run, and 1 µs, the resolution of older traces.
+    /// 5 %, by which single operations vary from run to run, and 1 µs, the resolution of older
+    /// traces.
     fn default() -> Self {
         Self { percent: 5.0, nanos: 1_000.0 }
     }
 }
 
 impl Tolerance {
-    /// For what is counted, not timed: only rounding is forgiven.
+    /// For counts: only rounding errors are tolerated.
     pub(super) const ROUNDING: Self = Self { percent: 1e-7, nanos: 0.0 };
 }
 
 impl Category {
-    /// What it became, given how much there was and is; `None` where it does not exist. It is the same
-    /// both ways, with the words exchanged.
+    /// The category of a change; `None` stands for a side on which it does not exist. Symmetric:
+    /// swapped sides give the opposite category.
     pub(super) fn of(before: Option<f64>, after: Option<f64>, tolerance: Tolerance) -> Self {
         let (before, after) = match (before, after) {
             (Some(before), Some(after)) => (before, after),
@@ -63,15 +64,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_changes_are_none() {
+    fn changes_within_either_tolerance_are_none() {
         let tolerance = Tolerance { percent: 10.0, nanos: 50.0 };
-        let of = |before: f64, after: f64| Category::of(Some(before), Some(after), tolerance);
-        assert_eq!(of(1_000.0, 1_100.0), Category::Unchanged);
-        assert_eq!(of(1_000.0, 1_111.0), Category::Unchanged);
-        assert_eq!(of(1_000.0, 1_112.0), Category::Increased);
-        assert_eq!(of(1_112.0, 1_000.0), Category::Decreased);
-        assert_eq!(of(10.0, 60.0), Category::Unchanged);
-        assert_eq!(of(10.0, 61.0), Category::Increased);
+        let category = |before: f64, after: f64| Category::of(Some(before), Some(after), tolerance);
+        assert_eq!(category(1_000.0, 1_100.0), Category::Unchanged);
+        assert_eq!(category(1_000.0, 1_111.0), Category::Unchanged);
+        assert_eq!(category(1_000.0, 1_112.0), Category::Increased);
+        assert_eq!(category(1_112.0, 1_000.0), Category::Decreased);
+        assert_eq!(category(10.0, 60.0), Category::Unchanged);
+        assert_eq!(category(10.0, 61.0), Category::Increased);
         assert_eq!(Category::of(None, Some(0.0), tolerance), Category::Added);
         assert_eq!(Category::of(Some(0.0), None, tolerance), Category::Removed);
     }

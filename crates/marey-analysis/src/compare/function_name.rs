@@ -1,29 +1,30 @@
-//! What a kernel is called without what it was made for.
+//! The function name of a kernel, without what varies between instances.
 
-/// The name of the function: without the type that it returns, its template's arguments, its parameters
-/// and the numbers at its end. A mangled name is taken apart as far as that takes. Where nothing would be
-/// left, the name as it is.
+/// The name of a kernel's function: without return type, template arguments, parameters and numeric
+/// suffixes. Mangled names are demangled up to their template arguments. A name of which nothing
+/// would remain is returned unchanged.
 pub(super) fn function_name(name: &str) -> String {
-    let plain = unmangled(name).unwrap_or_else(|| name.replace("(anonymous namespace)::", ""));
+    let plain = demangled(name).unwrap_or_else(|| name.replace("(anonymous namespace)::", ""));
     let end = plain.find(['<', '(']).unwrap_or(plain.len());
     let head = plain[..end].trim_end();
     let head = match head.rsplit_once(' ') {
         Some((_, last)) if end < plain.len() || head.starts_with("void ") => last,
         _ => head,
     };
-    let mut rest = head;
-    while let Some((shorter, number)) = rest.rsplit_once('_')
+    let mut stem = head;
+    while let Some((shorter, number)) = stem.rsplit_once('_')
         && !number.is_empty()
         && number.bytes().all(|byte| byte.is_ascii_digit())
     {
-        rest = shorter;
+        stem = shorter;
     }
-    let rest = rest.trim_end_matches('_');
-    if rest.is_empty() { name.to_owned() } else { rest.to_owned() }
+    let stem = stem.trim_end_matches('_');
+    if stem.is_empty() { name.to_owned() } else { stem.to_owned() }
 }
 
-/// The names of a mangled name, up to the template's arguments: `_ZN2at6nativeI…` is `at::native`.
-fn unmangled(name: &str) -> Option<String> {
+/// The components of a mangled name up to its template arguments: `_ZN2at6nativeI…` is
+/// `at::native`.
+fn demangled(name: &str) -> Option<String> {
     let mut rest = name.strip_prefix("_Z")?;
     rest = rest.strip_prefix('N').unwrap_or(rest);
     let mut names: Vec<&str> = Vec::new();
@@ -32,7 +33,7 @@ fn unmangled(name: &str) -> Option<String> {
         let (count, after) = rest.split_at(digits);
         let count = count.parse().ok()?;
         let part = after.get(..count)?;
-        // That of names that only one file knows.
+        // The anonymous namespace.
         if !part.starts_with("_GLOBAL__N_") {
             names.push(part);
         }
@@ -46,7 +47,7 @@ mod tests {
     use super::function_name;
 
     #[test]
-    fn arguments_and_numbers_are_left_out() {
+    fn template_arguments_and_numeric_suffixes_are_removed() {
         for (name, expected) in [
             (
                 "void at::native::reduce_kernel<512, 1, at::X<float> >(at::X<float>)",

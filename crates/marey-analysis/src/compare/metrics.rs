@@ -1,45 +1,46 @@
-//! The numbers of two runs.
+//! The metrics of two runs, with confidence intervals.
 
 use crate::change::relative_percent;
-use crate::measured::{Known, Measured};
+use crate::measured::{Measured, Measurement};
 use crate::metric::{Metric, Quantity, Summary};
 use crate::stats::{Bootstrap, Interval};
 
 use super::MIN_STEPS;
 
-/// A number of both runs.
+/// A metric of both runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Which.
+    /// The metric.
     pub metric: Metric,
-    /// What it was; `None` if the run does not say.
+    /// Its value before; `None` if the run has no data for it.
     pub before: Option<f64>,
-    /// What it is.
+    /// Its value after.
     pub after: Option<f64>,
-    /// By how much there is more of it, in the metric's unit.
+    /// The difference, in the metric's unit.
     pub change: Option<f64>,
-    /// The same in per cent of what was before; infinite from 0.
+    /// The difference in per cent of the value before; infinite from 0.
     pub change_percent: Option<f64>,
-    /// Where the change lies in 95 of 100 cases, for a statistic of enough steps.
+    /// The 95 % interval of the change, for a statistic over enough steps.
     pub interval: Option<Interval>,
-    /// The same in per cent.
+    /// The 95 % interval of the change in per cent.
     pub interval_percent: Option<Interval>,
-    /// Whether the change is more than chance.
+    /// Whether the change is statistically significant.
     pub significance: Significance,
 }
 
-/// Whether a change is more than chance.
+/// Whether a change is statistically significant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Significance {
-    /// 0 is not in its interval.
+    /// The interval does not contain 0.
     Yes,
-    /// 0 is in its interval.
+    /// The interval contains 0.
     No,
-    /// There is no interval: the number is not one of steps, or there are too few.
+    /// There is no interval: the metric is not a statistic over steps, or there are too few steps.
     Unknown,
 }
 
-/// What is always told, known or not: what PRISM's comparison has, with statistics of steps.
+/// Metrics that are listed even if not known: those of PRISM's comparison, with statistics over
+/// steps.
 const ALWAYS: [Metric; 7] = [
     Metric { quantity: Quantity::Steps, summary: Summary::Count },
     Metric { quantity: Quantity::TotalTime, summary: Summary::Total },
@@ -55,10 +56,10 @@ pub(super) fn changes(before: &Measured, after: &Measured) -> Vec<Change> {
     for side in [before, after] {
         let of_steps = side.series.iter().filter(|(_, steps)| !steps.is_empty());
         let means = of_steps.map(|&(quantity, _)| Metric::mean(quantity));
-        let said = side.scalars.iter().filter(|(_, value)| value.is_some());
-        metrics.extend(said.map(|&(metric, _)| metric).chain(means));
+        let scalars = side.scalars.iter().filter(|(_, value)| value.is_some());
+        metrics.extend(scalars.map(|&(metric, _)| metric).chain(means));
     }
-    // In an order that does not depend on which side has what, but for what always comes first.
+    // After the fixed ones, the order must not depend on which side has which metric.
     metrics[ALWAYS.len()..].sort_by_key(|metric| (metric.quantity as usize, metric.to_string()));
     let mut seen = std::collections::HashSet::new();
     metrics.retain(|metric| seen.insert(*metric));
@@ -66,11 +67,11 @@ pub(super) fn changes(before: &Measured, after: &Measured) -> Vec<Change> {
 }
 
 fn change(metric: Metric, before: &Measured, after: &Measured) -> Change {
-    let (before, after) = (before.known(metric), after.known(metric));
+    let (before, after) = (before.measurement(metric), after.measurement(metric));
     let (mut interval, mut interval_percent) = (None, None);
     if let (
-        Some(Known { steps: Some((stat, before)), .. }),
-        Some(Known { steps: Some((_, after)), .. }),
+        Some(Measurement { steps: Some((stat, before)), .. }),
+        Some(Measurement { steps: Some((_, after)), .. }),
     ) = (&before, &after)
         && before.len().min(after.len()) >= stat.steps_needed(MIN_STEPS)
     {

@@ -1,4 +1,4 @@
-//! Two runs side by side: *before* and *after*.
+//! Comparisons of two runs, *before* and *after*.
 
 mod category;
 mod function_name;
@@ -13,33 +13,34 @@ pub use renames::{Reason, Rename};
 
 use crate::measured::{Kernel, Measured, Operation};
 
-/// With fewer steps than so many on a side, nothing is said about significance.
+/// With fewer steps on a side, significance is unknown.
 pub(crate) const MIN_STEPS: usize = 5;
 
-/// What two runs differ in. Both directions are told: what became better and what became worse.
+/// The differences of two runs, improvements as well as regressions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// What the run before is called.
+    /// The name of the run before.
     pub before: String,
-    /// What the run after is called.
+    /// The name of the run after.
     pub after: String,
-    /// Numbers of the runs: always the steps, their times and the memory; others where a side has them.
+    /// The metrics: steps, their times and memory always, others where a side has them.
     pub metrics: Vec<Change>,
-    /// Operations by path and kind, those first whose time changed most.
+    /// Operations by path and kind, the largest change of time first.
     pub operations: Vec<Difference>,
-    /// Positions in `operations` of what may be one under two names. Nothing is counted as one for it.
+    /// Pairs in `operations` that may be renames. They are suggestions: both remain separate
+    /// entries.
     pub renamed_operations: Vec<Rename>,
-    /// Kernels by name, those first whose time changed most.
+    /// Kernels by name, the largest change of time first.
     pub kernels: Vec<Difference>,
-    /// Positions in `kernels` of what may be one under two names.
+    /// Pairs in `kernels` that may be renames.
     pub renamed_kernels: Vec<Rename>,
 }
 
-/// Compares two runs. What changes by no more than the tolerance is called unchanged.
+/// Compares two runs. Changes within the tolerance count as unchanged.
 pub fn compare(before: &Measured, after: &Measured, tolerance: Tolerance) -> Comparison {
     let operations = operations::differences(&before.operations, &after.operations, tolerance);
     let renamed_operations = renames::suggested(&operations, &before.operations, &after.operations);
-    let (kernels_before, kernels_after) = (in_tree(&before.kernels), in_tree(&after.kernels));
+    let (kernels_before, kernels_after) = (as_tree(&before.kernels), as_tree(&after.kernels));
     let kernels = operations::differences(&kernels_before, &kernels_after, tolerance);
     let renamed_kernels = renames::suggested(&kernels, &kernels_before, &kernels_after);
     Comparison {
@@ -53,8 +54,8 @@ pub fn compare(before: &Measured, after: &Measured, tolerance: Tolerance) -> Com
     }
 }
 
-/// Kernels as a tree without branches. They have no order of their own: the longest comes first.
-fn in_tree(kernels: &[Kernel]) -> Vec<Operation> {
+/// Kernels as a flat tree of operations, the longest first.
+fn as_tree(kernels: &[Kernel]) -> Vec<Operation> {
     let mut sorted: Vec<&Kernel> = kernels.iter().collect();
     sorted
         .sort_by(|a, b| b.total_nanos.total_cmp(&a.total_nanos).then_with(|| a.name.cmp(&b.name)));

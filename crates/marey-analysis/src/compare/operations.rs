@@ -1,4 +1,4 @@
-//! Operations and kernels of two runs, by path.
+//! Operations and kernels of two runs, matched by path.
 
 use std::collections::HashMap;
 
@@ -10,27 +10,27 @@ use super::category::{Category, Tolerance};
 /// An operation or a kernel of either run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// The names from the outermost to its own; of a kernel its own alone.
+    /// The names from the outermost ancestor to the operation; of a kernel its name alone.
     pub path: Vec<String>,
-    /// What it is.
+    /// The kind.
     pub kind: String,
-    /// What it took per step before; `None` if it was not there.
+    /// The values per step before; `None` if it does not exist there.
     pub before: Option<Operation>,
-    /// What it takes per step after; `None` if it is not there.
+    /// The values per step after; `None` if it does not exist there.
     pub after: Option<Operation>,
-    /// What became of its time.
+    /// The category of the change in time.
     pub category: Category,
-    /// What became of how often it runs: HTA's categories.
+    /// The category of the change in count, as in HTA.
     pub count_category: Category,
 }
 
 impl Difference {
-    /// By how much more time it takes per step. What is not there takes none.
+    /// The change of its time per step, 0 standing for a missing side.
     pub fn change_nanos(&self) -> f64 {
         nanos(self.after.as_ref()) - nanos(self.before.as_ref())
     }
 
-    /// The same in per cent of what it took before; infinite for what is added.
+    /// The change in per cent of the time before; infinite for an added operation.
     pub fn change_percent(&self) -> f64 {
         relative_percent(nanos(self.before.as_ref()), nanos(self.after.as_ref()))
     }
@@ -40,7 +40,7 @@ fn nanos(operation: Option<&Operation>) -> f64 {
     operation.map_or(0.0, |operation| operation.total_nanos)
 }
 
-/// Everything that either has, what changed most first.
+/// The operations of both sides, the largest change first.
 pub(super) fn differences(
     before: &[Operation],
     after: &[Operation],
@@ -51,21 +51,21 @@ pub(super) fn differences(
         for operation in operations {
             let pair = pairs.entry((&operation.path, &operation.kind)).or_default();
             match &mut pair[side] {
-                Some(known) => add(known, operation),
-                free => *free = Some(operation.clone()),
+                Some(sum) => add(sum, operation),
+                empty => *empty = Some(operation.clone()),
             }
         }
     }
     let difference =
         |((path, kind), [before, after]): ((&[String], &str), [Option<Operation>; 2])| {
-            let of = |part: fn(&Operation) -> f64, tolerance| {
+            let category = |part: fn(&Operation) -> f64, tolerance| {
                 Category::of(before.as_ref().map(part), after.as_ref().map(part), tolerance)
             };
             Difference {
                 path: path.to_vec(),
                 kind: kind.to_owned(),
-                category: of(|operation| operation.total_nanos, tolerance),
-                count_category: of(|operation| operation.count, Tolerance::ROUNDING),
+                category: category(|operation| operation.total_nanos, tolerance),
+                count_category: category(|operation| operation.count, Tolerance::ROUNDING),
                 before,
                 after,
             }
@@ -78,9 +78,9 @@ pub(super) fn differences(
     differences
 }
 
-/// Two entries of one place, such as two threads in the same function, are one.
-fn add(known: &mut Operation, other: &Operation) {
-    known.count += other.count;
-    known.total_nanos += other.total_nanos;
-    known.self_nanos += other.self_nanos;
+/// Adds an operation with the same path and kind, such as the same function in another thread.
+fn add(sum: &mut Operation, other: &Operation) {
+    sum.count += other.count;
+    sum.total_nanos += other.total_nanos;
+    sum.self_nanos += other.self_nanos;
 }

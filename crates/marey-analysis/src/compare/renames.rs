@@ -1,9 +1,9 @@
-//! What may be one and the same under two names.
+//! Suggestions of renames: pairs that may be one operation under two names.
 //!
-//! A pair has one that only the run before has and one that only the run after has, of the same kind, and
-//! a reason. It is a question to the reader: no number is added up because of it. Likest first, each is
-//! in one pair at most. Names are compared among siblings only, the longest 64 on a side, so a tree with
-//! ten thousand new names below one node takes no longer.
+//! A pair consists of a removed and an added operation of the same kind, with a reason. It is a
+//! question to the reader: no numbers are merged because of it. Each operation is in at most one
+//! pair, the most likely one. Names are compared only among siblings, the longest-running 64 on a
+//! side, so that ten thousand new names below one node do not take longer.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,57 +12,57 @@ use crate::measured::Operation;
 use super::function_name::function_name;
 use super::operations::Difference;
 
-/// How alike two names must be (Jaro-Winkler, 0 to 1).
+/// Lowest similarity of two names that are alike (Jaro-Winkler, 0 to 1).
 const NEAR: f64 = 0.8;
-/// A name within another has at least so many letters, and half of the other's.
+/// Lowest length of a name within another, in bytes; it must also be at least half of the other.
 const MIN_PART: usize = 4;
-/// How often one may run when the other runs once.
+/// Highest ratio of the counts of a pair.
 const MAX_RATIO: f64 = 2.0;
-/// So many siblings on a side are compared with each other.
+/// Number of siblings on a side that are compared with each other.
 const MAX_SIBLINGS: usize = 64;
 
-/// Two that may be one.
+/// A pair that may be one operation under two names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rename {
-    /// Position of what was removed, in the list of differences.
+    /// Index of the removed operation in the list of differences.
     pub before: usize,
-    /// Position of what was added.
+    /// Index of the added operation.
     pub after: usize,
-    /// Why.
+    /// The reason for the suggestion.
     pub reason: Reason,
 }
 
-/// Why two may be one.
+/// The reason why a removed and an added operation may be the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// They are at the same place among their siblings, run as often, and have the same inside, or, with
-    /// nothing inside, take about as long.
+    /// They have the same position among their siblings and the same count, and have the same
+    /// children or, without children, take about as long.
     SamePlace,
-    /// Their names are alike, and they run about as often.
+    /// Their names are alike, and their counts are close.
     SimilarName,
-    /// One name is a part of the other, and they run about as often.
+    /// One name is part of the other, and their counts are close.
     PartOfName,
-    /// They are one function but for the arguments of its template or the number at its end.
+    /// They are the same function apart from template arguments and numeric suffixes.
     SameFunction,
-    /// They have the same name, and what they are in may be one.
+    /// They have the same name, and their parents may be a rename.
     SameNameInside,
 }
 
-/// One that the other run does not have.
+/// An operation that the other run does not have.
 struct Orphan<'a> {
-    /// Position in the list of differences.
-    at: usize,
+    /// Index in the list of differences.
+    index: usize,
     operation: &'a Operation,
     function: String,
-    place: Place<'a>,
+    place: TreePlace<'a>,
 }
 
-/// Where an operation stands.
+/// The surroundings of an operation in its tree.
 #[derive(Clone, Default)]
-struct Place<'a> {
-    /// Position among its siblings.
+struct TreePlace<'a> {
+    /// Position among the siblings.
     position: usize,
-    /// The names of what is directly inside.
+    /// The names of the children, sorted.
     children: Vec<&'a str>,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn suggested(
     for orphan in &added {
         by_parent.entry(family(orphan.operation)).or_default().push(orphan);
     }
-    // Outermost first, so that parents have been paired when their children are.
+    // Outermost first, so that parents are paired before their children.
     let mut families: BTreeMap<(usize, Key), Vec<&Orphan>> = BTreeMap::new();
     for orphan in &removed {
         let depth = orphan.operation.path.len();
@@ -101,7 +101,7 @@ pub(super) fn suggested(
         let Some(added) = by_parent.get(&(new_parent.unwrap_or(parent), kind)) else { continue };
         for (before, after, reason) in pairs(removed, added.clone()) {
             renamed.insert(&before.operation.path, &after.operation.path);
-            found.push(Rename { before: before.at, after: after.at, reason });
+            found.push(Rename { before: before.index, after: after.index, reason });
         }
     }
     found
@@ -110,21 +110,21 @@ pub(super) fn suggested(
 fn orphans<'a>(
     differences: &'a [Difference],
     operations: &'a [Operation],
-    only: impl Fn(&'a Difference) -> Option<&'a Operation>,
+    select: impl Fn(&'a Difference) -> Option<&'a Operation>,
 ) -> Vec<Orphan<'a>> {
-    let places = places(operations);
-    let orphan = |(at, difference)| {
-        let operation = only(difference)?;
+    let places = tree_places(operations);
+    let orphan = |(index, difference)| {
+        let operation = select(difference)?;
         let place = places.get(&(&*operation.path, &*operation.kind)).cloned().unwrap_or_default();
-        Some(Orphan { at, operation, function: function_name(operation.name()), place })
+        Some(Orphan { index, operation, function: function_name(operation.name()), place })
     };
     differences.iter().enumerate().filter_map(orphan).collect()
 }
 
-fn places(operations: &[Operation]) -> HashMap<Key<'_>, Place<'_>> {
+fn tree_places(operations: &[Operation]) -> HashMap<Key<'_>, TreePlace<'_>> {
     let mut siblings: HashMap<&[String], usize> = HashMap::new();
     let mut children: HashMap<&[String], Vec<&str>> = HashMap::new();
-    let mut places: HashMap<Key, Place> = HashMap::new();
+    let mut places: HashMap<Key, TreePlace> = HashMap::new();
     for operation in operations {
         let key: Key = (&operation.path, &operation.kind);
         if places.contains_key(&key) {
@@ -132,7 +132,7 @@ fn places(operations: &[Operation]) -> HashMap<Key<'_>, Place<'_>> {
         }
         let parent = parent(operation);
         let position = siblings.entry(parent).or_default();
-        places.insert(key, Place { position: *position, children: Vec::new() });
+        places.insert(key, TreePlace { position: *position, children: Vec::new() });
         *position += 1;
         children.entry(parent).or_default().push(operation.name());
     }
@@ -147,14 +147,15 @@ fn parent(operation: &Operation) -> &[String] {
     operation.path.split_last().map_or(&[], |(_, parent)| parent)
 }
 
+/// The key of the siblings of an operation: the path of its parent, and its kind.
 fn family(operation: &Operation) -> Key<'_> {
     (parent(operation), &operation.kind)
 }
 
 type Pair<'a> = (&'a Orphan<'a>, &'a Orphan<'a>, Reason);
 
-/// Pairs among siblings: of the same name first, then of the same function; the rest is compared with one
-/// another.
+/// Pairs among siblings: those of the same name first, then those of the same function, then all
+/// that remain.
 fn pairs<'a>(mut removed: Vec<&'a Orphan<'a>>, mut added: Vec<&'a Orphan<'a>>) -> Vec<Pair<'a>> {
     let keys: [fn(&'a Orphan<'a>) -> &'a str; 3] =
         [|orphan| orphan.operation.name(), |orphan| &orphan.function, |_| ""];
@@ -167,15 +168,15 @@ fn pairs<'a>(mut removed: Vec<&'a Orphan<'a>>, mut added: Vec<&'a Orphan<'a>>) -
             }
         }
         paired.extend(groups.into_values().flat_map(|[removed, added]| best(removed, added)));
-        let taken: HashSet<usize> =
-            paired.iter().flat_map(|(before, after, _)| [before.at, after.at]).collect();
-        removed.retain(|orphan| !taken.contains(&orphan.at));
-        added.retain(|orphan| !taken.contains(&orphan.at));
+        let paired_indexes: HashSet<usize> =
+            paired.iter().flat_map(|(before, after, _)| [before.index, after.index]).collect();
+        removed.retain(|orphan| !paired_indexes.contains(&orphan.index));
+        added.retain(|orphan| !paired_indexes.contains(&orphan.index));
     }
     paired
 }
 
-/// The likest pairs of a group.
+/// The most likely pairs of a group.
 fn best<'a>(mut removed: Vec<&'a Orphan<'a>>, mut added: Vec<&'a Orphan<'a>>) -> Vec<Pair<'a>> {
     for side in [&mut removed, &mut added] {
         side.sort_by(|a, b| {
@@ -196,25 +197,25 @@ fn best<'a>(mut removed: Vec<&'a Orphan<'a>>, mut added: Vec<&'a Orphan<'a>>) ->
         let by_likeness = b.0.cmp(&a.0).then_with(|| b.1.total_cmp(&a.1));
         by_likeness.then_with(|| names(a.2, a.3).cmp(&names(b.2, b.3)))
     });
-    let mut taken = HashSet::new();
-    let is_free = |(_, _, before, after): &(Reason, f64, &Orphan, &Orphan)| {
-        let is_free = !taken.contains(&before.at) && !taken.contains(&after.at);
-        if is_free {
-            taken.extend([before.at, after.at]);
+    let mut paired = HashSet::new();
+    let is_unpaired = |(_, _, before, after): &(Reason, f64, &Orphan, &Orphan)| {
+        let is_unpaired = !paired.contains(&before.index) && !paired.contains(&after.index);
+        if is_unpaired {
+            paired.extend([before.index, after.index]);
         }
-        is_free
+        is_unpaired
     };
-    let free = candidates.into_iter().filter(is_free);
-    free.map(|(reason, _, before, after)| (before, after, reason)).collect()
+    let best = candidates.into_iter().filter(is_unpaired);
+    best.map(|(reason, _, before, after)| (before, after, reason)).collect()
 }
 
-/// Both names, in an order that is the same both ways.
+/// Both names, in an order that does not depend on the sides.
 fn names<'a>(a: &Orphan<'a>, b: &Orphan<'a>) -> (&'a str, &'a str) {
     let (a, b) = (a.operation.name(), b.operation.name());
     (a.min(b), a.max(b))
 }
 
-/// Why two may be one, and how alike their names are.
+/// The reason to pair two operations, if there is one, and the similarity of their names.
 fn reason(before: &Orphan, after: &Orphan) -> Option<(Reason, f64)> {
     let (a, b) = names(before, after);
     let likeness = likeness(a, b);
@@ -238,7 +239,7 @@ fn reason(before: &Orphan, after: &Orphan) -> Option<(Reason, f64)> {
 fn is_same_place(before: &Orphan, after: &Orphan) -> bool {
     let inside = &before.place.children;
     let (a, b) = (before.operation, after.operation);
-    // A kernel has no place: their order is that of their times.
+    // Kernels have no tree position: their order is that of their times.
     a.kind != "kernel"
         && before.place.position == after.place.position
         && (a.count - b.count).abs() <= 1e-9 * a.count.abs()
@@ -254,10 +255,10 @@ fn is_part(part: &str, whole: &str) -> bool {
     part.len() >= MIN_PART && 2 * part.len() >= whole.len() && whole.contains(part)
 }
 
-/// How alike two names are without the namespaces that both are in, the same both ways.
+/// The similarity of two names without a common namespace; symmetric.
 fn likeness(a: &str, b: &str) -> f64 {
     let (a, b) = match (a.rsplit_once("::"), b.rsplit_once("::")) {
-        (Some((of_a, a)), Some((of_b, b))) if of_a == of_b => (a, b),
+        (Some((a_namespace, a)), Some((b_namespace, b))) if a_namespace == b_namespace => (a, b),
         _ => (a, b),
     };
     let (a, b) = (a.to_lowercase(), b.to_lowercase());

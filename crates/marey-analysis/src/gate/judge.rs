@@ -1,31 +1,32 @@
-//! Whether a run may pass.
+//! Judges whether a run meets a condition.
 
 use crate::change::relative_percent;
 use crate::compare::MIN_STEPS;
-use crate::measured::{Known, Measured};
+use crate::measured::{Measured, Measurement};
 use crate::stats::{Bootstrap, Interval, Stat};
 
 use super::{Direction, Gate, Outcome, Threshold, Verdict};
 
-/// How conditions are judged.
+/// The judge of conditions, with the number of steps that it requires.
 ///
-/// A false alarm costs more than a regression of a per cent that is found a day later: who is woken for
-/// nothing stops looking. So a condition fails only if that is sure:
+/// A false alarm costs more than a 1 % regression that is found a day later: people who are alerted
+/// for nothing stop looking. So a condition fails only on clear evidence:
 ///
-/// 1. A number that is missing on a side that counts, or a statistic of too few steps there, is
-///    *inconclusive*: nothing was judged, so nothing passed. Too few are less than `min_steps`, for a
-///    percentile also less than leave one step beyond it (10 for p90, 100 for p99).
-/// 2. A number that is not beyond the threshold *passes*, wherever its interval reaches.
-/// 3. A number beyond it is a *regression* if its whole interval is beyond: of runs that are at the
-///    threshold exactly, 1 of 40 fails, of those that did not change next to none. Otherwise it is
-///    *inconclusive*: more steps would tell.
-/// 4. What is known of the whole recording only, such as the peak of memory, has no interval and is
-///    judged as it is.
+/// 1. A metric without data on a side that matters, or a statistic over too few steps there, is
+///    *inconclusive*: nothing was judged, so nothing passes. Too few is less than `min_steps`, and
+///    for a percentile less than leaves one step beyond it (10 for p90, 100 for p99).
+/// 2. A number that is not beyond the threshold *passes*, however far its interval reaches.
+/// 3. A number beyond it is a *regression* if its whole interval is beyond the threshold: of runs
+///    exactly at the threshold 1 in 40 fails, of unchanged runs almost none. Otherwise the
+///    condition is *inconclusive*: more steps would decide it.
+/// 4. A number of the whole recording, such as peak memory, has no interval and is compared
+///    directly.
 ///
-/// Each condition is judged alone: of ten at their thresholds, one in four runs fails one.
+/// Each condition is judged alone: with ten conditions at their thresholds, one in four runs fails
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judge {
-    /// With fewer steps, a statistic of them is not judged.
+    /// Lowest number of steps for which a statistic is judged.
     pub min_steps: usize,
 }
 
@@ -35,8 +36,8 @@ impl Default for Judge {
     }
 }
 
-/// What `check` exits with: 0 if all conditions pass, 1 if any is a regression, 3 if none is but some are
-/// inconclusive. 2 is for what cannot be asked.
+/// The exit code of `check`: 0 if all conditions pass, 1 if any is a regression, 3 if there is no
+/// regression but something inconclusive. 2 is for usage errors.
 pub fn exit_code(verdicts: &[Verdict]) -> u8 {
     let any = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
     if any(Outcome::Regression) {
@@ -49,14 +50,14 @@ pub fn exit_code(verdicts: &[Verdict]) -> u8 {
 }
 
 impl Judge {
-    /// Judges a run by a condition, against the run before.
+    /// Judges a run by a condition, against the run before it.
     pub fn judge(self, gate: &Gate, before: &Measured, after: &Measured) -> Verdict {
-        let (before, after) = (before.known(gate.metric), after.known(gate.metric));
+        let (before, after) = (before.measurement(gate.metric), after.measurement(gate.metric));
         let mut verdict = Verdict {
             expression: gate.expression.clone(),
             metric: gate.metric,
-            before: before.as_ref().map(|known| known.value),
-            after: after.as_ref().map(|known| known.value),
+            before: before.as_ref().map(|measurement| measurement.value),
+            after: after.as_ref().map(|measurement| measurement.value),
             change: None,
             interval: None,
             threshold: gate.threshold,
@@ -77,41 +78,47 @@ impl Judge {
     fn measure(
         self,
         gate: &Gate,
-        before: Option<&Known>,
-        after: Option<&Known>,
+        before: Option<&Measurement>,
+        after: Option<&Measurement>,
     ) -> Result<Number, String> {
-        let after = after.ok_or_else(|| format!("{} is not known after", gate.metric))?;
-        self.enough(after, "after")?;
-        let of = |change: fn(f64, f64) -> f64, before: &Known| {
+        let after =
+            after.ok_or_else(|| format!("the run after has no data for {}", gate.metric))?;
+        self.check_step_count(after, "after")?;
+        let measured = |change: fn(f64, f64) -> f64, before: &Measurement| {
             let value = change(before.value, after.value);
             Number { value, interval: interval(before, after, change) }
         };
         if let Threshold::Value(_) = gate.threshold {
-            return Ok(of(|_before, after| after, after));
+            return Ok(measured(|_before, after| after, after));
         }
-        let before = before.ok_or_else(|| format!("{} is not known before", gate.metric))?;
-        self.enough(before, "before")?;
+        let before =
+            before.ok_or_else(|| format!("the run before has no data for {}", gate.metric))?;
+        self.check_step_count(before, "before")?;
         Ok(match gate.threshold {
-            Threshold::Percent(_) => of(relative_percent, before),
-            _ => of(|before, after| after - before, before),
+            Threshold::Percent(_) => measured(relative_percent, before),
+            _ => measured(|before, after| after - before, before),
         })
     }
 
-    fn enough(self, known: &Known, side: &str) -> Result<(), String> {
-        let Some((stat, steps)) = &known.steps else { return Ok(()) };
+    fn check_step_count(self, measurement: &Measurement, side: &str) -> Result<(), String> {
+        let Some((stat, steps)) = &measurement.steps else { return Ok(()) };
         let (count, needed) = (steps.len(), stat.steps_needed(self.min_steps));
-        let whats_short = || format!("{stat} needs {needed} steps, and there are {count} {side}");
-        (count >= needed).then_some(()).ok_or_else(whats_short)
+        let shortage = || format!("{stat} needs {needed} steps, but the run {side} has {count}");
+        (count >= needed).then_some(()).ok_or_else(shortage)
     }
 }
 
-/// What is held against a threshold.
+/// The number that is compared with a threshold.
 struct Number {
     value: f64,
     interval: Option<Interval>,
 }
 
-fn interval(before: &Known, after: &Known, change: fn(f64, f64) -> f64) -> Option<Interval> {
+fn interval(
+    before: &Measurement,
+    after: &Measurement,
+    change: fn(f64, f64) -> f64,
+) -> Option<Interval> {
     let ((stat, before), (_, after)): (&(Stat, Vec<f64>), _) =
         (before.steps.as_ref()?, after.steps.as_ref()?);
     Bootstrap::new(before, after).resampled(*stat).interval(change)
@@ -133,10 +140,10 @@ fn outcome(gate: &Gate, number: &Number) -> (Outcome, String) {
     match number.interval {
         None => (Outcome::Regression, format!("{word} the threshold")),
         Some(Interval { low, high }) if is_beyond(low) && is_beyond(high) => {
-            (Outcome::Regression, format!("{word} the threshold with all of its interval"))
+            (Outcome::Regression, format!("{word} the threshold, and so is its whole interval"))
         }
         Some(_) => {
-            let why = format!("{word} the threshold, but its interval reaches back: may be chance");
+            let why = format!("{word} the threshold, but its interval is not: may be chance");
             (Outcome::Inconclusive, why)
         }
     }
@@ -159,14 +166,14 @@ mod tests {
         Judge::default().judge(&gate.parse().unwrap(), before, after).outcome
     }
 
-    /// 1 ms, give or take a share.
+    /// Steps of about 1 ms times `factor`, which vary by `spread`.
     fn steps(count: usize, factor: f64, spread: f64) -> Vec<f64> {
-        let off = |at: usize| spread * ((at * 7 % 11) as f64 / 5.0 - 1.0);
-        (0..count).map(|at| 1e6 * factor * (1.0 + off(at))).collect()
+        let deviation = |index: usize| spread * ((index * 7 % 11) as f64 / 5.0 - 1.0);
+        (0..count).map(|index| 1e6 * factor * (1.0 + deviation(index))).collect()
     }
 
     #[test]
-    fn only_what_is_sure_fails() {
+    fn a_condition_fails_only_if_its_whole_interval_is_beyond() {
         let before = run(&steps(22, 1.0, 0.01), Some(20.0));
         let slower = run(&steps(22, 1.1, 0.01), Some(31.0));
         assert_eq!(outcome_of("step_time.p50>+3%", &before, &slower), Outcome::Regression);
@@ -182,25 +189,25 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_the_recording_are_judged_as_they_are() {
+    fn numbers_of_the_recording_are_compared_without_an_interval() {
         let (before, after) = (run(&[], Some(20.0)), run(&[], Some(31.0)));
         assert_eq!(outcome_of("gpu_idle.percent>30", &before, &after), Outcome::Regression);
         assert_eq!(outcome_of("gpu_idle.percent>31", &before, &after), Outcome::Pass);
         assert_eq!(outcome_of("gpu_idle.percent>+10pp", &before, &after), Outcome::Regression);
         assert_eq!(outcome_of("gpu_idle.percent>+60%", &before, &after), Outcome::Pass);
-        // What was nothing and is something has grown by more than any share.
+        // A rise from 0 exceeds any percentage.
         let none = run(&[], Some(0.0));
         assert_eq!(outcome_of("gpu_idle.percent>+60%", &none, &after), Outcome::Regression);
         assert_eq!(outcome_of("gpu_idle.percent>+0%", &none, &none), Outcome::Pass);
     }
 
     #[test]
-    fn what_is_missing_is_inconclusive() {
+    fn missing_or_infinite_numbers_are_inconclusive() {
         let (some, none) = (run(&[], Some(31.0)), run(&[], None));
         for (gate, before, after, expected) in [
             ("gpu_idle.percent>+1pp", &some, &none, Outcome::Inconclusive),
             ("gpu_idle.percent>+1pp", &none, &some, Outcome::Inconclusive),
-            // The run's own number needs no other.
+            // An absolute threshold needs no number from the run before.
             ("gpu_idle.percent>30", &none, &some, Outcome::Regression),
             ("mfu<40", &none, &none, Outcome::Inconclusive),
         ] {
@@ -222,11 +229,11 @@ mod tests {
         let gate = "step_time.mean>+3%".parse().unwrap();
         assert_eq!(judge.judge(&gate, &many, &few).outcome, Outcome::Regression);
         let why = Judge::default().judge(&gate, &many, &few).why;
-        assert_eq!(why, "mean needs 5 steps, and there are 4 after");
+        assert_eq!(why, "mean needs 5 steps, but the run after has 4");
     }
 
     #[test]
-    fn the_worst_says_how_to_exit() {
+    fn the_worst_outcome_decides_the_exit_code() {
         let gate = "step_time>+3%".parse().unwrap();
         let verdict = |outcome| {
             let empty = Measured::default();

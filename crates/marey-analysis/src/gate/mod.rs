@@ -1,23 +1,23 @@
-//! What may not become worse: the language of `--fail-on`.
+//! Conditions on comparisons: the language of `--fail-on`.
 //!
 //! ```text
-//! METRIC[.STATISTIC] > THRESHOLD        fails when there is more
-//! METRIC[.STATISTIC] < THRESHOLD        fails when there is less
+//! METRIC[.STATISTIC] > THRESHOLD        fails if the number is above the threshold
+//! METRIC[.STATISTIC] < THRESHOLD        fails if the number is below the threshold
 //! ```
 //!
-//! A threshold with a sign is a change from before to after; one without is the run's own number.
+//! A threshold with a sign is a change from before to after; without one, a value of the run after.
 //!
 //! | threshold | meaning | example |
 //! |---|---|---|
-//! | `+3%`, `-2%` | change in per cent of what was before | `step_time.p50>+3%`, `mfu<-2%` |
+//! | `+3%`, `-2%` | change in per cent of the value before | `step_time.p50>+3%`, `mfu<-2%` |
 //! | `+2ms`, `+100MB`, `+5` | change in the metric's unit | `step_time.p99>+2ms` |
 //! | `+5pp` | change of a share in percentage points | `gpu_idle.percent>+5pp` |
-//! | `20ms`, `8GB`, `30`, `30%` | the number of the run after; shares with or without `%` | `gpu_idle.percent>30` |
+//! | `20ms`, `8GB`, `30`, `30%` | value of the run after; shares with or without `%` | `gpu_idle.percent>30` |
 //!
 //! Times are in `ns`, `us`, `ms`, `s` or `min`, sizes in `B`, `kB`, `MB`, `GB`, `TB`, `KiB`, `MiB`,
-//! `GiB` or `TiB`; counts have no unit. Without a statistic, `step_time` is the median, `gpu_memory` the
-//! peak, `steps` the count, `total_time` the total, and the others are the mean of the steps.
-//! `x>-5%` fails unless `x` fell by 5 % at least.
+//! `GiB` or `TiB`; counts have no unit. Without a statistic, `step_time` is the median,
+//! `gpu_memory` the peak, `steps` the count, `total_time` the total, and every other metric the
+//! mean over the steps. `x>-5%` fails unless `x` fell by at least 5 %.
 
 mod judge;
 mod parse;
@@ -34,17 +34,17 @@ pub use parse::{ParseError, Problem};
 /// A condition under which a run fails.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
-    /// As it was written.
+    /// The condition as written.
     pub expression: String,
-    /// Which number is judged.
+    /// The metric that is judged.
     pub metric: Metric,
-    /// On which side of the threshold it fails.
+    /// The side of the threshold on which it fails.
     pub direction: Direction,
-    /// What it is held against.
+    /// The threshold.
     pub threshold: Threshold,
 }
 
-/// On which side of a threshold a number fails.
+/// The side of a threshold on which a number fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// `>`
@@ -53,57 +53,57 @@ pub enum Direction {
     Below,
 }
 
-/// What a number is held against.
+/// The threshold of a condition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
-    /// A number of the run after, in the metric's unit.
+    /// A value of the run after, in the metric's unit.
     Value(f64),
     /// A change in the metric's unit.
     Change(f64),
-    /// A change in per cent of what was before.
+    /// A change in per cent of the value before.
     Percent(f64),
 }
 
 impl Threshold {
-    /// The number, whatever it counts.
+    /// The number without its meaning.
     pub const fn number(self) -> f64 {
         let (Self::Value(number) | Self::Change(number) | Self::Percent(number)) = self;
         number
     }
 }
 
-/// What became of a condition.
+/// The result of a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// The condition, as it was written.
+    /// The condition as written.
     pub expression: String,
-    /// Which number was judged.
+    /// The metric that was judged.
     pub metric: Metric,
-    /// What it was before, if that is known.
+    /// Its value before, if known.
     pub before: Option<f64>,
-    /// What it is after.
+    /// Its value after, if known.
     pub after: Option<f64>,
-    /// What was held against the threshold, as [`Threshold`] says: the number, its change or its change
-    /// in per cent.
+    /// The number that was compared with the threshold: by the kind of [`Threshold`] the value
+    /// after, the change, or the change in per cent.
     pub change: Option<f64>,
-    /// Where that lies in 95 of 100 cases; `None` for what is no statistic of steps.
+    /// The 95 % interval of that number; `None` if it is not a statistic over steps.
     pub interval: Option<Interval>,
     /// The threshold.
     pub threshold: Threshold,
-    /// What follows.
+    /// The verdict.
     pub outcome: Outcome,
-    /// Why, in a sentence.
+    /// The reason, as a sentence.
     pub why: String,
 }
 
-/// Whether a run may pass.
+/// Whether a run passes a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The number is not beyond the threshold.
     Pass,
-    /// It is, and its whole interval is.
+    /// The number and its whole interval are beyond the threshold.
     Regression,
-    /// It cannot be told.
+    /// The data does not allow a verdict.
     Inconclusive,
 }
 

@@ -1,4 +1,4 @@
-//! Conditions from their text.
+//! Parses conditions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,30 +11,30 @@ use marey_query::near::nearest;
 use super::units::units;
 use super::{Direction, Gate, Threshold};
 
-/// Why a text is no condition, and where.
+/// The reason why a condition does not parse, and the position.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("bad condition `{expression}`, column {column}: {problem}")]
 pub struct ParseError {
-    /// The text.
+    /// The condition as written.
     pub expression: String,
-    /// The first letter that is wrong, counted from 1.
+    /// The first wrong character, counted from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The problem at that position.
     pub problem: Problem,
 }
 
-/// What is wrong with a condition.
+/// The kinds of problems with a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// There is no `>` and no `<`.
+    /// The comparison is missing.
     NoComparison,
-    /// A comparison that there is not, such as `>=`.
+    /// The comparison is not supported, such as `>=`.
     Comparison,
     /// No metric has this name.
     UnknownMetric {
         /// The name.
         name: String,
-        /// Names like it.
+        /// Similar names.
         near: Vec<String>,
     },
     /// The metric has no such statistic.
@@ -43,27 +43,27 @@ pub enum Problem {
         metric: &'static str,
         /// The statistic.
         name: String,
-        /// Names like it.
+        /// Similar names.
         near: Vec<String>,
-        /// Those that it has.
+        /// The statistics of the metric.
         known: Vec<String>,
     },
-    /// There is no number where one belongs.
+    /// A number is missing.
     NoNumber,
-    /// The metric is not counted in this unit.
+    /// The metric does not have this unit.
     Unit {
         /// The metric.
         metric: String,
-        /// What was written.
+        /// The unit as written.
         unit: String,
-        /// What can be.
+        /// The units that are valid.
         known: Vec<&'static str>,
     },
-    /// Per cent of nothing: a share of what is no share, without a sign.
+    /// An unsigned percentage for a metric that is not a percentage.
     PercentOfNothing {
         /// The metric.
         metric: String,
-        /// What was probably meant.
+        /// The threshold that was probably meant.
         meant: String,
     },
 }
@@ -76,26 +76,26 @@ impl fmt::Display for Problem {
             }
             Self::Comparison => f.write_str("only `>` and `<` compare"),
             Self::UnknownMetric { name, near } => {
-                write!(f, "no metric `{name}`{}; there are ", DidYouMean(near))?;
+                write!(f, "no metric `{name}`{}; the metrics are ", DidYouMean(near))?;
                 f.write_str(&Quantity::names().collect::<Vec<_>>().join(", "))
             }
             Self::UnknownStatistic { metric, name, near, known } => {
-                write!(f, "`{metric}` has no `{name}`{}; ", DidYouMean(near))?;
-                write!(f, "there are {}", known.join(", "))?;
+                write!(f, "`{metric}` has no statistic `{name}`{}; ", DidYouMean(near))?;
+                write!(f, "it has {}", known.join(", "))?;
                 let of_steps = known.iter().any(|name| name == "p90");
-                f.write_str(if of_steps { ", and every other of p1 to p99" } else { "" })
+                f.write_str(if of_steps { ", and all other percentiles p1 to p99" } else { "" })
             }
-            Self::NoNumber => f.write_str("a number belongs here, as in +3%, +2ms or 30"),
+            Self::NoNumber => f.write_str("expected a number, as in +3%, +2ms or 30"),
             Self::Unit { metric, unit, known } => {
                 let known: Vec<_> = known.iter().filter(|unit| !unit.is_empty()).copied().collect();
                 match (unit.as_str(), known.is_empty()) {
                     ("", _) => write!(f, "`{metric}` needs a unit: {}", known.join(", ")),
                     (_, true) => write!(f, "`{metric}` is a count and has no unit"),
-                    _ => write!(f, "`{metric}` is not in `{unit}` but in {}", known.join(", ")),
+                    _ => write!(f, "`{metric}` has no unit `{unit}`; use {}", known.join(", ")),
                 }
             }
             Self::PercentOfNothing { metric, meant } => {
-                write!(f, "`{metric}` is no share; for a change by so much, write `{meant}`")
+                write!(f, "`{metric}` is not a percentage; for a relative change write `{meant}`")
             }
         }
     }
@@ -105,8 +105,8 @@ struct DidYouMean<'a>(&'a [String]);
 
 impl fmt::Display for DidYouMean<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, name) in self.0.iter().enumerate() {
-            write!(f, "{} `{name}`", if at == 0 { "; did you mean" } else { " or" })?;
+        for (index, name) in self.0.iter().enumerate() {
+            write!(f, "{} `{name}`", if index == 0 { "; did you mean" } else { " or" })?;
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ impl FromStr for Gate {
     }
 }
 
-/// A problem and the byte at which it begins.
+/// A problem and the byte offset at which it begins.
 type Misplaced = (usize, Problem);
 
 fn parse(text: &str) -> Result<Gate, Misplaced> {
@@ -158,8 +158,8 @@ fn metric(text: &str, end: usize) -> Result<Metric, Misplaced> {
         let near = nearest(name, &names);
         (start.min(end), Problem::UnknownMetric { name: name.to_owned(), near })
     })?;
-    let Some((at, summary)) = summary else { return Ok(quantity.usual()) };
-    Metric::of(quantity, summary).ok_or_else(|| {
+    let Some((at, summary)) = summary else { return Ok(quantity.default_metric()) };
+    Metric::with_summary(quantity, summary).ok_or_else(|| {
         let known: Vec<String> = quantity.summaries().collect();
         let near = nearest(summary, &known);
         let (metric, name) = (quantity.name(), summary.to_owned());
@@ -177,7 +177,7 @@ fn threshold(text: &str, metric: Metric) -> Result<Threshold, Misplaced> {
     if !number.is_finite() {
         return Err((0, Problem::NoNumber));
     }
-    let place = text.len() - unit.trim_start().len();
+    let unit_offset = text.len() - unit.trim_start().len();
     let unit = unit.trim_start();
     if is_change && unit == "%" {
         return Ok(Threshold::Percent(number));
@@ -186,13 +186,14 @@ fn threshold(text: &str, metric: Metric) -> Result<Threshold, Misplaced> {
     let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
         let metric = metric.to_string();
         if unit == "%" {
-            return Err((place, Problem::PercentOfNothing { metric, meant: format!("+{text}") }));
+            let meant = format!("+{text}");
+            return Err((unit_offset, Problem::PercentOfNothing { metric, meant }));
         }
         let mut known: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
         if is_change {
             known.insert(0, "%");
         }
-        return Err((place, Problem::Unit { metric, unit: unit.to_owned(), known }));
+        return Err((unit_offset, Problem::Unit { metric, unit: unit.to_owned(), known }));
     };
     let number = number * scale;
     Ok(if is_change { Threshold::Change(number) } else { Threshold::Value(number) })
@@ -202,13 +203,13 @@ fn threshold(text: &str, metric: Metric) -> Result<Threshold, Misplaced> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> (String, Direction, Threshold) {
+    fn parsed(text: &str) -> (String, Direction, Threshold) {
         let gate: Gate = text.parse().unwrap();
         (gate.metric.to_string(), gate.direction, gate.threshold)
     }
 
     #[test]
-    fn conditions_are_read() {
+    fn conditions_parse_with_their_units() {
         use Direction::{Above, Below};
         use Threshold::{Change, Percent, Value};
         for (text, metric, direction, threshold) in [
@@ -228,17 +229,17 @@ mod tests {
             ("steps<10", "steps.count", Below, Value(10.0)),
             ("step_time.median>+.5%", "step_time.p50", Above, Percent(0.5)),
         ] {
-            assert_eq!(read(text), (metric.to_owned(), direction, threshold), "{text}");
+            assert_eq!(parsed(text), (metric.to_owned(), direction, threshold), "{text}");
         }
     }
 
     #[test]
-    fn errors_say_where_and_what_there_is() {
+    fn errors_have_a_column_and_list_the_valid_names() {
         for (text, column, part) in [
             (
                 "step_tme.p50>+3%",
                 1,
-                "did you mean `step_time` or `steps`; there are steps, total_time",
+                "did you mean `step_time` or `steps`; the metrics are steps, total_time",
             ),
             ("  stp>3", 3, "no metric `stp`"),
             ("", 1, "`>` or `<` is missing"),
@@ -248,16 +249,16 @@ mod tests {
             (
                 "step_time.max>3ms",
                 11,
-                "has no `max`; there are p50, mean, p90, p99, and every other",
+                "has no statistic `max`; it has p50, mean, p90, p99, and all other",
             ),
-            ("gpu_memory.peek>3MB", 12, "did you mean `peak`; there are peak, growth, growing"),
-            ("step_time.p50>", 15, "a number belongs here"),
-            ("step_time.p50>fast", 15, "a number belongs here"),
-            ("step_time.p50>+-3%", 15, "a number belongs here"),
-            ("step_time.p50>1.2.3ms", 15, "a number belongs here"),
+            ("gpu_memory.peek>3MB", 12, "did you mean `peak`; it has peak, growth, growing"),
+            ("step_time.p50>", 15, "expected a number"),
+            ("step_time.p50>fast", 15, "expected a number"),
+            ("step_time.p50>+-3%", 15, "expected a number"),
+            ("step_time.p50>1.2.3ms", 15, "expected a number"),
             ("step_time.p50>30", 17, "needs a unit: ns, us"),
             ("step_time.p50>+3", 17, "needs a unit: %, ns"),
-            ("step_time.p50>+3MB", 17, "is not in `MB` but in %, ns"),
+            ("step_time.p50>+3MB", 17, "has no unit `MB`; use %, ns"),
             ("step_time.p50>3%", 16, "write `+3%`"),
             ("kernel_launches>3ms", 18, "is a count and has no unit"),
             ("gpu_idle.percent>+5", 20, "needs a unit: %, pp"),

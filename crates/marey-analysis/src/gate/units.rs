@@ -1,4 +1,4 @@
-//! Units in which thresholds are written.
+//! The units of thresholds.
 
 use crate::metric::Unit;
 
@@ -21,8 +21,8 @@ const SHARES: [(&str, f64); 2] = [("", 1.0), ("%", 1.0)];
 const POINTS: [(&str, f64); 1] = [("pp", 1.0)];
 const COUNTS: [(&str, f64); 1] = [("", 1.0)];
 
-/// What numbers of a unit may be written in, and how much each is. Changes of shares are in points, as
-/// `%` there is of what was before.
+/// The units in which a threshold of a metric may be written, with their factors. A change of a
+/// percentage is in percentage points, because `%` there is relative to the value before.
 pub(super) const fn units(unit: Unit, is_change: bool) -> &'static [(&'static str, f64)] {
     match unit {
         Unit::Nanos => &TIMES,

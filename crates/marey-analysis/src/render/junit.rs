@@ -1,7 +1,7 @@
-//! `JUnit`'s XML, which CI servers read: a test case for each condition.
+//! The `JUnit` XML that CI servers read: a test case for each condition.
 //!
-//! A regression is a failure, what is inconclusive is skipped; the numbers are properties. There is no
-//! standard, only what Ant once wrote and what servers take.
+//! A regression is a failure, an inconclusive condition is skipped, and the numbers are properties.
+//! No standard defines the format: this is what Ant wrote and what servers accept.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::gate::{Outcome, Verdict};
 
 use super::show;
 
-/// The verdicts on a run as a document of XML 1.0 in UTF-8.
+/// The verdicts on a run as an XML 1.0 document in UTF-8.
 pub fn junit(before: &str, after: &str, verdicts: &[Verdict]) -> String {
     let count = |outcome| verdicts.iter().filter(|verdict| verdict.outcome == outcome).count();
     let counts = format!(
@@ -71,12 +71,13 @@ fn properties(out: &mut String, indent: &str, properties: &[(&str, String)]) {
     push(out, format_args!("{indent}</properties>\n"));
 }
 
-#[expect(clippy::let_underscore_must_use, reason = "a String takes everything")]
+#[expect(clippy::let_underscore_must_use, reason = "writing to a String cannot fail")]
 fn push(out: &mut String, text: std::fmt::Arguments) {
     let _ = out.write_fmt(text);
 }
 
-/// A text as it may stand between quotes and between tags. What XML 1.0 cannot say is left out.
+/// Text escaped for attribute values and content. Characters that XML 1.0 does not allow are
+/// dropped.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -101,7 +102,7 @@ mod tests {
     use super::escaped;
 
     #[test]
-    fn what_xml_means_something_by_is_escaped() {
+    fn characters_with_a_meaning_in_xml_are_escaped() {
         assert_eq!(
             escaped("a<b> & 'c' \"d\"\n"),
             "a&lt;b&gt; &amp; &apos;c&apos; &quot;d&quot;&#10;"

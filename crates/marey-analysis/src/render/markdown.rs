@@ -1,4 +1,4 @@
-//! A comment for a pull request, in GitHub's Markdown.
+//! The comment for a pull request, in GitHub's Markdown.
 
 use std::fmt::Write;
 
@@ -11,8 +11,8 @@ use crate::metric::{Better, Unit};
 
 use super::show;
 
-/// What a comparison came to: verdicts first, if there are any, then the numbers, then so many
-/// operations and kernels whose time changed most.
+/// A comparison as Markdown: the verdicts if there are any, the metrics, and the operations and
+/// kernels whose time changed most, at most `max_changes` each.
 pub fn markdown(comparison: &Comparison, verdicts: &[Verdict], max_changes: usize) -> String {
     let (before, after) = (escaped(&comparison.before), escaped(&comparison.after));
     let mut out = format!("### marey: {after} against {before}\n\n");
@@ -71,14 +71,14 @@ fn judged(verdict: &Verdict) -> [String; 7] {
 
 fn compared(row: &Change) -> [String; 7] {
     let unit = row.metric.unit();
-    let way = row.change.map_or(0.0, |change| match row.metric.better() {
+    let worsening = row.change.map_or(0.0, |change| match row.metric.better() {
         Better::Lower => change,
         Better::Higher => -change,
         Better::Neither => 0.0,
     });
     let significant = match row.significance {
-        Significance::Yes if way > 0.0 => "yes, worse",
-        Significance::Yes if way < 0.0 => "yes, better",
+        Significance::Yes if worsening > 0.0 => "yes, worse",
+        Significance::Yes if worsening < 0.0 => "yes, better",
         Significance::Yes => "yes",
         Significance::No => "no",
         Significance::Unknown => "unknown",
@@ -94,7 +94,7 @@ fn compared(row: &Change) -> [String; 7] {
     ]
 }
 
-#[expect(clippy::let_underscore_must_use, reason = "a String takes everything")]
+#[expect(clippy::let_underscore_must_use, reason = "writing to a String cannot fail")]
 fn table<const N: usize>(
     out: &mut String,
     heads: &[&str; N],
@@ -106,7 +106,7 @@ fn table<const N: usize>(
     }
 }
 
-/// A text that means nothing but itself, in a cell of a table too. Lines become one.
+/// Text with all Markdown escaped, also inside a table cell. Newlines become spaces.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let text = printable(&text.replace(['\n', '\r', '\t'], " ")).into_owned();
@@ -129,7 +129,7 @@ mod tests {
     use super::escaped;
 
     #[test]
-    fn texts_do_not_break_out_of_their_cells() {
+    fn text_cannot_break_out_of_its_table_cell() {
         assert_eq!(escaped("a|b`c`\n<b>*x*"), "a\\|b\\`c\\` &lt;b&gt;\\*x\\*");
         assert_eq!(escaped("\\|"), "\\\\\\|");
     }

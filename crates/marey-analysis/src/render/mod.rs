@@ -1,4 +1,4 @@
-//! Answers for people and machines that build programs.
+//! Renderings of comparisons and verdicts: Markdown, and `JUnit` XML for CI.
 
 mod junit;
 mod markdown;

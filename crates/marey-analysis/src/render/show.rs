@@ -1,4 +1,4 @@
-//! Numbers with their units.
+//! Numbers with their units, as text.
 
 use marey_model::quantity::{Nanos, Real, Size};
 
@@ -6,10 +6,10 @@ use crate::gate::{Threshold, Verdict};
 use crate::metric::Unit;
 use crate::stats::Interval;
 
-/// What stands for a number that is not known.
+/// The placeholder for a number that is not known.
 pub(super) const UNKNOWN: &str = "–";
 
-/// A number of a metric.
+/// A value of a metric.
 pub fn value(number: Option<f64>, unit: Unit) -> String {
     let Some(number) = number else { return UNKNOWN.into() };
     match unit {
@@ -37,7 +37,7 @@ pub fn change(number: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// A change in per cent of what was before.
+/// A change in per cent of the value before.
 pub fn percent(number: Option<f64>) -> String {
     match number {
         None => UNKNOWN.into(),
@@ -46,14 +46,14 @@ pub fn percent(number: Option<f64>) -> String {
     }
 }
 
-/// From where to where something lies.
+/// An interval, as its two ends.
 pub fn interval(interval: Option<Interval>, end: impl Fn(Option<f64>) -> String) -> String {
     interval.map_or(UNKNOWN.into(), |Interval { low, high }| {
         format!("{} to {}", end(Some(low)), end(Some(high)))
     })
 }
 
-/// What was held against a verdict's threshold, or an end of its interval.
+/// The number that was compared with a verdict's threshold, or an end of its interval.
 pub fn judged(verdict: &Verdict, number: Option<f64>) -> String {
     match verdict.threshold {
         Threshold::Value(_) => value(number, verdict.metric.unit()),
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_units_and_changes_have_signs() {
+    fn values_have_units_and_changes_have_signs() {
         assert_eq!(value(Some(1.5e6), Unit::Nanos), "1.50 ms");
         assert_eq!(change(Some(1.5e6), Unit::Nanos), "+1.50 ms");
         assert_eq!(change(Some(-1.5e6), Unit::Nanos), "-1.50 ms");

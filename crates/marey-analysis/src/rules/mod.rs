@@ -1,4 +1,4 @@
-//! The rules: each a query in `rules/`, with its thresholds and its words.
+//! The rules: each a query in `rules/`, with its thresholds and its texts.
 
 mod device;
 mod host;
@@ -9,23 +9,23 @@ pub(crate) use step::MEMORY_LEAK;
 
 use crate::rule::{Rule, Threshold};
 
-/// From where on most findings are high.
+/// The share of the step time above which most rules report high severity.
 const HIGH: Threshold = Threshold {
     name: "high_percent",
     default: 30.0,
     unit: "%",
-    doc: "Above this share of the steps it is high.",
+    doc: "Share of the step time above which severity is high.",
 };
 
-/// From where on most are medium.
+/// The share of the step time above which most rules report medium severity.
 const MEDIUM: Threshold = Threshold {
     name: "medium_percent",
     default: 10.0,
     unit: "%",
-    doc: "Above this share of the steps it is medium.",
+    doc: "Share of the step time above which severity is medium.",
 };
 
-/// All of them, in the order of their documentation.
+/// All rules, in the order of their documentation.
 pub const ALL: &[Rule] = &[
     device::GPU_IDLE,
     device::LAUNCH_BOUND,

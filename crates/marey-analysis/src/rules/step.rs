@@ -1,130 +1,130 @@
-//! Rules on steps, ranks and memory.
+//! Rules about steps, ranks and memory.
 
 use marey_model::table::stored;
 
 use crate::rule::{Rule, Threshold};
 
-/// Steps that took much longer than the others of their process.
+/// Steps that took much longer than the other steps of their process.
 pub(super) const SLOW_STEPS: Rule = Rule {
     name: "slow_steps",
     needs: &[&stored::STEPS],
     title: "Slow steps",
-    doc: "Fires for a process of at least min_steps steps of which some are outliers (step_times: a robust z above 3.5, and more than 5 % above the median) if together they cost at least min_percent of all steps. impact = sum of what each took more than the median / steps. gain = impact: if they took the median. What grew is the name on the host whose exclusive time in the worst step is longest over its mean a step in the rest of the recorded steps; a step itself stands for what is in no other span.",
+    doc: "Fires for a process of at least `min_steps` steps if some of them are outliers (`step_times`: a robust z above 3.5, and more than 5 % above the median) and the outliers together cost at least `min_percent` of the time of all steps. Impact: the excess of each outlier over the median, summed, per step. Gain: all of it, as if these steps took the median. The name to blame is the one on the host whose exclusive time in the slowest step exceeds its mean over the other recorded steps by most; the step itself stands for time outside all other spans. Severity: high above `high_percent` of the step time, medium from `medium_percent`.",
     thresholds: &[
         Threshold {
             name: "min_steps",
             default: 5.0,
             unit: "steps",
-            doc: "Steps of the process that it takes.",
+            doc: "Number of steps that the process must have.",
         },
         Threshold {
             name: "min_percent",
             default: 1.0,
             unit: "%",
-            doc: "Share of the step under which it is silent.",
+            doc: "Share of the step time below which nothing is reported.",
         },
         Threshold {
             name: "medium_percent",
             default: 10.0,
             unit: "%",
-            doc: "Share of the step from which it is medium.",
+            doc: "Share of the step time from which severity is medium.",
         },
         Threshold {
             name: "high_percent",
             default: 30.0,
             unit: "%",
-            doc: "Share of the step above which it is high.",
+            doc: "Share of the step time above which severity is high.",
         },
     ],
     sql: include_str!("../../rules/slow_steps.sql"),
-    says: "{outlier_count} of {step_count} steps were slow ({numbers}), which costs {impact_nanos} {per} on average. The worst, step {worst_number}, took {worst_nanos} instead of {median_nanos}: {grown_name} took {grown_nanos} longer than in other steps.",
-    hint: "See what these steps do that others do not: a checkpoint, evaluation or logging, longer inputs, recompilation, garbage collection. The first steps may be warm-up: record after them.",
+    description: "{outlier_count} of {step_count} steps were slow ({numbers}) and cost {impact_nanos} {per} on average. The slowest, step {worst_number}, took {worst_nanos} where the median is {median_nanos}: {grown_name} took {grown_nanos} longer than in the other steps.",
+    hint: "Check what these steps do that the others do not: checkpoints, evaluation, logging, longer inputs, recompilation, garbage collection. The first steps may be warm-up; start recording after them.",
 };
 
-/// A rank that others wait for in collectives, more than it would be by chance.
+/// A rank that the others wait for in collectives more than it would be by chance.
 pub(super) const STRAGGLER: Rule = Rule {
     name: "straggler",
     needs: &[&stored::COLLECTIVES],
     title: "Straggling rank",
-    doc: "Fires for a rank and process group if this rank's share of all delays of the group is at least min_ratio times what it would have by chance (1 / the ranks that took part), and costs at least min_percent of the step. A delay is the time from when the last but one began a collective to when this rank did, as in the view stragglers, for those that it began within its steps. impact = sum of its delays / steps. gain = impact: the others' wait, if only this rank were on time. Needs collectives that have numbers, of at least two ranks, imported together.",
+    doc: "Fires for a rank in a process group if its share of all delays of the group is at least `min_ratio` times its share by chance (1 / the ranks that took part), and the delays cost at least `min_percent` of the step time. A delay is the time from when the second-last rank began a collective to when this rank did, as in the view `stragglers`; only collectives that the rank began within its steps count. Impact: the sum of its delays, per step. Gain: all of it, the wait of the others if only this rank were on time. Needs numbered collectives of at least two ranks that were imported together. Severity: high above `high_percent` of the step time, medium from `medium_percent`.",
     thresholds: &[
         Threshold {
             name: "min_ratio",
             default: 1.5,
             unit: "",
-            doc: "Its share of all delays of the group, in multiples of what it would have by chance.",
+            doc: "Its share of all delays of the group, as a multiple of its share by chance.",
         },
         Threshold {
             name: "min_percent",
             default: 2.0,
             unit: "%",
-            doc: "Share of the step under which it is silent.",
+            doc: "Share of the step time below which nothing is reported.",
         },
         Threshold {
             name: "medium_percent",
             default: 10.0,
             unit: "%",
-            doc: "Share of the step from which it is medium.",
+            doc: "Share of the step time from which severity is medium.",
         },
         Threshold {
             name: "high_percent",
             default: 30.0,
             unit: "%",
-            doc: "Share of the step above which it is high.",
+            doc: "Share of the step time above which severity is high.",
         },
     ],
     sql: include_str!("../../rules/straggler.sql"),
-    says: "In group {process_group}, the {subject} began {last_count} of {count} collectives last, alone ({last_percent}): the others waited {delay_nanos} for it, {impact_nanos} {per}. That is {delay_percent} of all delays of the group.",
-    hint: "Look at what this rank does before its collectives that the others do not: more or longer inputs, a slower or throttled device, logging or checkpoints on one rank. Give ranks equal work, such as batches of equal length.",
+    description: "In group {process_group}, {subject} alone was last to begin {last_count} of {count} collectives ({last_percent}). The others waited {delay_nanos} for it, {impact_nanos} {per}; that is {delay_percent} of all delays of the group.",
+    hint: "Compare what this rank does before its collectives with the other ranks: more or longer inputs, a slower or throttled device, logging or checkpoints on one rank. Balance the work, for example with batches of equal length.",
 };
 
-/// A rank that the others wait for, as far as spans of the host say it.
+/// A rank that the others wait for, as far as host spans show it.
 pub(super) const LATE_RANK: Rule = Rule {
     name: "late_rank",
     needs: &[&stored::SPANS],
-    title: "A rank comes late",
-    doc: "Fires for a rank that comes late to spans which end together on all ranks (view rank_arrivals), where no collectives are known by their numbers: these say more, in the rule straggler. A rank arrives when it enters the span or leaves the last span inside it. It fires if ranks waited for each other at least min_count times, this rank was last, alone, more often than by chance (count / ranks) by at least min_deviations standard deviations of that (binomial), and it costs at least min_percent of the step. impact = sum of its delays / steps, a delay being the time from the arrival of the last but one to its own. gain = impact: the others' wait, if only this rank were on time. It is likely if the rank has at least likely_percent of the last arrivals and of all delays, else possible. Why it is late: the name whose own time is longest over the mean of the other ranks, waits left out. What a rank does inside such a span without a span of its own is not seen, as all ranks are in it equally long.",
+    title: "Late rank",
+    doc: "Fires for a rank that arrives late at spans which end together on all ranks (view `rank_arrivals`), in runs without numbered collectives; where these exist, the rule `straggler` gives the better answer. A rank arrives when it enters the span or leaves the last span inside it. Three conditions must hold: ranks waited for each other at least `min_count` times; this rank was last, alone, more often than by chance (count / ranks) by at least `min_deviations` standard deviations of the binomial distribution; and its delays cost at least `min_percent` of the step time. A delay is the time from the second-last arrival to its own. Impact: the sum of its delays, per step. Gain: all of it, the wait of the others if only this rank were on time. Confidence is likely if the rank has at least `likely_percent` of the last arrivals and of all delays, otherwise possible. The cause named is the span name whose exclusive time exceeds the mean of the other ranks by most, waits left out. Work inside the shared span without a span of its own is not seen, since all ranks are in that span equally long. Severity: high above `high_percent` of the step time, medium from `medium_percent`.",
     thresholds: &[
         Threshold {
             name: "min_count",
             default: 5.0,
             unit: "",
-            doc: "Times that ranks must have waited for each other.",
+            doc: "Number of times that ranks must have waited for each other.",
         },
         Threshold {
             name: "min_deviations",
             default: 3.0,
             unit: "",
-            doc: "How far beyond chance its last arrivals must be, in standard deviations.",
+            doc: "Standard deviations by which its last arrivals must exceed chance.",
         },
         Threshold {
             name: "likely_percent",
             default: 80.0,
             unit: "%",
-            doc: "Share of the last arrivals, and of the delays, from which it is likely.",
+            doc: "Share of the last arrivals, and of the delays, from which confidence is likely.",
         },
         Threshold {
             name: "min_percent",
             default: 2.0,
             unit: "%",
-            doc: "Share of the step under which it is silent.",
+            doc: "Share of the step time below which nothing is reported.",
         },
         Threshold {
             name: "medium_percent",
             default: 10.0,
             unit: "%",
-            doc: "Share of the step from which it is medium.",
+            doc: "Share of the step time from which severity is medium.",
         },
         Threshold {
             name: "high_percent",
             default: 30.0,
             unit: "%",
-            doc: "Share of the step above which it is high.",
+            doc: "Share of the step time above which severity is high.",
         },
     ],
     sql: include_str!("../../rules/late_rank.sql"),
-    says: "Of {count} times that ranks waited for each other, most in {path}, the {subject} came last, alone, {last_count} times ({last_percent}; by chance {chance_count}): the others waited {delay_nanos} for it, {impact_nanos} {per}. It was in {longer_name} {longer_nanos} {per} longer than they were.",
-    hint: "Look at what this rank does before it comes there: data loading, logging, checkpoints, longer inputs. A scope around that names it. For certainty, import torch.profiler traces or flight recorder dumps of all ranks together: they have the collectives themselves.",
+    description: "Ranks waited for each other {count} times, mostly in {path}; {subject} alone was last to arrive {last_count} times ({last_percent}; {chance_count} expected by chance). The others waited {delay_nanos} for it, {impact_nanos} {per}. It spent {longer_nanos} {per} more in {longer_name} than they did.",
+    hint: "Check what this rank does before it arrives: data loading, logging, checkpoints, longer inputs. A scope around that code gives it a name. For certainty, import the torch.profiler traces or flight recorder dumps of all ranks together: they record the collectives themselves.",
 };
 
 /// Allocated memory that grows from step to step.
@@ -132,40 +132,40 @@ pub(crate) const MEMORY_LEAK: Rule = Rule {
     name: "memory_leak",
     needs: &[&stored::MEMORY_EVENTS],
     title: "Memory growth",
-    doc: "Fires for a memory of a process if what is allocated at the end of the steps (step_memory), without the first warmup_steps, grows by more than min_slope_bytes a step (Theil and Sen: the median of the slopes between all pairs of steps; of more than 400 steps, between 400 means), if a straight line explains it (r2 of at least min_r2), over at least min_steps steps and by at least min_growth_bytes in all. It costs no time: impact = 0, no gain, always high, as it ends in running out of memory. A process without steps, or whose allocator does not say what is allocated in all, has none.",
+    doc: "Fires for a memory of a process if the bytes allocated at the end of each step (`step_memory`), without the first `warmup_steps`, grow by more than `min_slope_bytes` per step (Theil-Sen estimator: the median of the slopes between all pairs of steps; beyond 400 steps, between 400 means), if a straight line fits them (r2 of at least `min_r2`), over at least `min_steps` steps and by at least `min_growth_bytes` in total. Impact: 0, since growth costs no time; no gain; always high, since it ends in running out of memory. Not available for a process without steps, or whose allocator does not report its total.",
     thresholds: &[
         Threshold {
             name: "warmup_steps",
             default: 2.0,
             unit: "steps",
-            doc: "First steps of the recording that do not count.",
+            doc: "Number of steps at the start of the recording that are ignored.",
         },
         Threshold {
             name: "min_steps",
             default: 10.0,
             unit: "steps",
-            doc: "Steps after those that it takes.",
+            doc: "Number of steps required after the ignored ones.",
         },
         Threshold {
             name: "min_slope_bytes",
             default: 10_000_000.0,
             unit: "B",
-            doc: "Growth a step above which it fires.",
+            doc: "Growth per step above which the rule fires.",
         },
         Threshold {
             name: "min_r2",
             default: 0.5,
             unit: "",
-            doc: "Least r2 of a straight line through them.",
+            doc: "Lowest r2 of a straight line through the steps.",
         },
         Threshold {
             name: "min_growth_bytes",
             default: 100_000_000.0,
             unit: "B",
-            doc: "Least growth from the first of these steps to the last.",
+            doc: "Lowest growth from the first of these steps to the last.",
         },
     ],
     sql: include_str!("../../rules/memory_leak.sql"),
-    says: "Memory of {subject} grew by {slope_bytes} a step over {step_count} steps, by {growth_bytes} in all, to {last_bytes}.",
-    hint: "Look for tensors that outlive their step, such as losses kept in a list with their graph: append loss.item() or loss.detach(). A memory snapshot (torch.cuda.memory._record_memory_history) says where what remains was allocated.",
+    description: "Memory allocated on {subject} grew by {slope_bytes} per step over {step_count} steps, by {growth_bytes} in total, to {last_bytes}.",
+    hint: "Look for tensors that outlive their step, such as losses collected in a list together with their graph: append loss.item() or loss.detach() instead. A memory snapshot (torch.cuda.memory._record_memory_history) shows where the remaining memory was allocated.",
 };

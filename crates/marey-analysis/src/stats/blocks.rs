@@ -1,16 +1,16 @@
-//! Samples drawn anew from a sample, in blocks.
+//! Resamples of a sample, drawn in blocks.
 
 use super::describe::{Rank, Stat, between};
 use super::split_mix::{SplitMix64, mixed};
 
-/// Ranges of ranks that are counted.
+/// Number of ranges that ranks are counted in.
 const RANGES: usize = 256;
 
-/// A sample as a ring of neighbours, from which blocks are cut.
+/// A sample as a ring, from which blocks of neighbours are drawn.
 pub(super) struct Blocks {
-    /// Sums of the first so many values, twice around.
+    /// Prefix sums of the values, twice around the ring.
     sums: Vec<f64>,
-    /// The rank of each value, twice around.
+    /// The rank of each value, twice around the ring.
     ranks: Vec<u32>,
     sorted: Vec<f64>,
     /// Values in a block.
@@ -23,25 +23,26 @@ impl Blocks {
         let mut order: Vec<u32> = (0..sample.len() as u32).collect();
         order.sort_by(|&a, &b| sample[a as usize].total_cmp(&sample[b as usize]));
         let mut ranks = vec![0; sample.len()];
-        for (rank, &at) in order.iter().enumerate() {
-            ranks[at as usize] = rank as u32;
+        for (rank, &index) in order.iter().enumerate() {
+            ranks[index as usize] = rank as u32;
         }
         ranks.extend_from_within(..);
-        // Off the least value, so that a sample that never varies has resamples that never do.
-        let least = order.first().map_or(0.0, |&at| sample[at as usize]);
+        // Relative to the lowest value, so that resamples of a constant sample are exactly
+        // constant.
+        let least = order.first().map_or(0.0, |&index| sample[index as usize]);
         let mut sum = 0.0;
         let running = sample.iter().chain(sample).map(|value| {
             sum += value - least;
             sum
         });
         let sums = std::iter::once(0.0).chain(running).collect();
-        let sorted = order.iter().map(|&at| sample[at as usize]).collect();
+        let sorted = order.iter().map(|&index| sample[index as usize]).collect();
         let seed = sample.iter().fold(0, |seed, value| mixed(seed ^ value.to_bits()));
         Self { sums, ranks, sorted, length: length.clamp(1, sample.len().max(1)), seed }
     }
 
-    /// The statistic of each of so many resamples; none of an empty sample. The draws do not depend on
-    /// the statistic.
+    /// The statistic of each of `count` resamples; empty for an empty sample. The draws do not
+    /// depend on the statistic.
     pub(super) fn resampled(&self, stat: Stat, count: usize) -> Vec<f64> {
         if self.sorted.is_empty() {
             return Vec::new();
@@ -53,13 +54,13 @@ impl Blocks {
                 let Some(rank) = Rank::of(f64::from(percent), self.sorted.len()) else {
                     return Vec::new();
                 };
-                let mut room = Room::default();
-                (0..count).map(|_| self.percentile(rank, &mut numbers, &mut room)).collect()
+                let mut buffers = Buffers::default();
+                (0..count).map(|_| self.percentile(rank, &mut numbers, &mut buffers)).collect()
             }
         }
     }
 
-    /// Where the blocks of a resample begin and end; the last is cut to fit.
+    /// The ranges of the blocks of a resample; the last one is shortened to fit.
     fn cuts(&self, numbers: &mut SplitMix64) -> impl Iterator<Item = (usize, usize)> {
         let count = self.sorted.len();
         (0..count).step_by(self.length).map(move |done| {
@@ -73,10 +74,10 @@ impl Blocks {
         self.sorted[0] + above / self.sorted.len() as f64
     }
 
-    /// Counts ranks by their range, and looks at single ones only in the range that matters: about half
-    /// the time of selecting among the values.
-    fn percentile(&self, wanted: Rank, numbers: &mut SplitMix64, room: &mut Room) -> f64 {
-        let Room { cuts, ranks } = room;
+    /// Counts ranks by range, and selects only within the range that contains the percentile: about
+    /// half the time of a selection among all values.
+    fn percentile(&self, wanted: Rank, numbers: &mut SplitMix64, buffers: &mut Buffers) -> f64 {
+        let Buffers { cuts, ranks } = buffers;
         cuts.clear();
         cuts.extend(self.cuts(numbers));
         let drawn = || cuts.iter().flat_map(|&(from, to)| &self.ranks[from..to]).copied();
@@ -100,9 +101,9 @@ impl Blocks {
     }
 }
 
-/// What a resample is put into, so that the next one needs no memory.
+/// Buffers that resamples share, so that only the first one allocates.
 #[derive(Default)]
-struct Room {
+struct Buffers {
     cuts: Vec<(usize, usize)>,
     ranks: Vec<u32>,
 }
@@ -113,20 +114,20 @@ mod tests {
     use crate::stats::percentile;
 
     #[test]
-    fn percentiles_of_resamples_are_those_of_their_values() {
-        // Many the same, so that ranks beside each other have the same value.
+    fn percentiles_of_resamples_equal_percentiles_of_their_values() {
+        // Many equal values, so that adjacent ranks have the same value.
         for count in [1, 2, 7, 300, 5_000] {
-            let sample: Vec<f64> = (0..count).map(|at| f64::from(at * 37 % 91)).collect();
+            let sample: Vec<f64> = (0..count).map(|index| f64::from(index * 37 % 91)).collect();
             let blocks = Blocks::new(&sample, 3);
             let (mut numbers, mut again) = (SplitMix64::new(5), SplitMix64::new(5));
-            let mut room = Room::default();
+            let mut buffers = Buffers::default();
             for percent in [1.0, 50.0, 90.0, 99.0, 50.0] {
                 let rank = Rank::of(percent, sample.len()).unwrap();
-                let found = blocks.percentile(rank, &mut numbers, &mut room);
+                let found = blocks.percentile(rank, &mut numbers, &mut buffers);
                 let drawn: Vec<f64> = blocks
                     .cuts(&mut again)
                     .flat_map(|(from, to)| from..to)
-                    .map(|at| sample[at % sample.len()])
+                    .map(|index| sample[index % sample.len()])
                     .collect();
                 assert_eq!(drawn.len(), sample.len());
                 assert_eq!(Some(found), percentile(&drawn, percent), "{count} {percent}");
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_as_long_as_the_sample_is_the_sample() {
+    fn a_block_as_long_as_the_sample_reproduces_the_sample() {
         let ring = Blocks::new(&[3.0, 1.0, 2.0, 8.0], 4);
         for (stat, expected) in [(Stat::Percentile(50), 2.5), (Stat::Mean, 3.5)] {
             assert_eq!(ring.resampled(stat, 50), [expected; 50]);

@@ -1,39 +1,40 @@
-//! How far a difference between two samples can be trusted.
+//! Confidence intervals for the difference between two samples.
 //!
-//! The percentile bootstrap (Efron 1979): both samples are drawn anew, with repetition, many times; the
-//! change is computed each time, and the middle 95 % of what comes out is the interval. Three things are
-//! different from the textbook's, each for what steps are like:
+//! The percentile bootstrap (Efron 1979): both samples are drawn anew, with replacement, many
+//! times; the change is computed for each draw, and the middle 95 % of the results are the
+//! interval. It departs from the textbook in three ways, to suit training steps:
 //!
-//! - **Steps are drawn in blocks of neighbours.** A step is like the one before it (caches, clocks that
-//!   throttle, a loader that falls behind), and steps drawn one by one would look more certain than they
-//!   are. Blocks have n^(1/3) steps (Künsch 1989; the order is that of Hall, Horowitz and Jing 1995) and
-//!   go on at the first step after the last, so that every step is drawn as often (Politis and Romano
-//!   1992).
-//! - **Few blocks widen the interval**: the percentile is that which Student's t says of so many blocks
-//!   (Hesterberg, "What Teachers Should Know About the Bootstrap", 2015, expanded percentiles).
-//! - **The numbers are drawn by a seed made of the sample**, so the same sample is drawn the same way, on
-//!   whichever side it stands: answers repeat, two same samples do not differ, and a comparison the other
-//!   way around has the interval the other way around.
+//! - **Steps are drawn in blocks of neighbours.** A step resembles the one before it (caches,
+//!   throttled clocks, a loader that falls behind), so steps drawn one by one would look more
+//!   certain than they are. Blocks have n^(1/3) steps (Künsch 1989; the order is that of Hall,
+//!   Horowitz and Jing 1995) and wrap around from the last step to the first, so that every step is
+//!   drawn equally often (Politis and Romano 1992).
+//! - **Few blocks widen the interval**: the percentile is the one that Student's t gives for that
+//!   number of blocks (Hesterberg, "What Teachers Should Know About the Bootstrap", 2015, expanded
+//!   percentiles).
+//! - **The random numbers are seeded by the sample**, so a sample is drawn the same way on either
+//!   side: results are repeatable, two equal samples do not differ, and swapping the sides mirrors
+//!   the interval.
 //!
-//! Of 95 %, simulated pairs without a difference have it within the interval: independent steps, normal or
-//! log-normal, 94 to 99 %; steps with a correlation of 0.5 from one to the next 90 to 96 % from 10 steps on, where
-//! blocks of one step have 68 to 90 %. Of 5 correlated steps it is 81 % for means: no method knows from
-//! 5 what it never saw.
+//! Measured coverage of the 95 % interval on simulated pairs without a difference: independent
+//! steps, normal or log-normal, 94 to 99 %; steps with a correlation of 0.5 to the next, 90 to 96 %
+//! from 10 steps on, where blocks of one step reach 68 to 90 %. For the mean of 5 correlated steps
+//! it is 81 %: no method can infer from 5 steps what they do not contain.
 //!
-//! Of 10,000 steps a mean takes milliseconds and a percentile a tenth of a second. Beyond 20,000 steps fewer resamples are
-//! drawn, at least 400: a million steps take seconds.
+//! For 10,000 steps a mean takes milliseconds and a percentile a tenth of a second. Beyond 20,000
+//! steps fewer resamples are drawn, at least 400: a million steps take seconds.
 
 use super::blocks::Blocks;
 use super::describe::Stat;
 
-/// How often a sample is drawn anew.
+/// Number of resamples.
 pub const RESAMPLES: usize = 2_000;
 /// Beyond [`RESAMPLES`] × 20,000 values, fewer resamples are drawn.
 const MAX_DRAWS: usize = 40_000_000;
-/// That many are enough to tell where 2.5 % of them end.
+/// Lowest number of resamples; enough to locate 2.5 % at either end.
 const MIN_RESAMPLES: usize = 400;
 
-/// Two numbers, the lower one first, between which a value lies in 95 of 100 cases.
+/// A range that contains a value in 95 of 100 cases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The lower end.
@@ -43,23 +44,23 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether a value lies in it; its ends do.
+    /// Whether a value lies within the range, ends included.
     pub fn contains(self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 }
 
-/// Two samples, and what else they might have been.
+/// Two samples with the parameters of their resampling.
 pub struct Bootstrap {
     before: Blocks,
     after: Blocks,
     resamples: usize,
-    /// How many of the lowest and of the highest are left out.
+    /// How many of the lowest and of the highest changes are cut off.
     outside: usize,
 }
 
 impl Bootstrap {
-    /// Of two samples, in the order in which they were measured.
+    /// Prepares two samples, each in the order of measurement.
     pub fn new(before: &[f64], after: &[f64]) -> Self {
         let longest = before.len().max(after.len()).max(1);
         let resamples = (MAX_DRAWS / longest).clamp(MIN_RESAMPLES, RESAMPLES);
@@ -72,7 +73,7 @@ impl Bootstrap {
         }
     }
 
-    /// The statistic of what the samples might have been.
+    /// The statistic of both samples, for each resample.
     pub fn resampled(&self, stat: Stat) -> Resampled {
         let before = self.before.resampled(stat, self.resamples);
         let after = self.after.resampled(stat, self.resamples);
@@ -80,23 +81,24 @@ impl Bootstrap {
     }
 }
 
-/// A statistic of two samples, each drawn anew many times.
+/// A statistic of two samples for many resamples.
 pub struct Resampled {
-    /// Before and after.
+    /// The statistic before and after.
     pairs: Vec<(f64, f64)>,
     outside: usize,
 }
 
 impl Resampled {
-    /// Where `change(before, after)` lies in 95 of 100 cases. `None` if a sample is empty or the change
-    /// is no number.
+    /// The range that contains `change(before, after)` in 95 of 100 cases. `None` if a sample is
+    /// empty or a change is not a number.
     pub fn interval(&self, change: impl Fn(f64, f64) -> f64) -> Option<Interval> {
         let changes = self.pairs.iter().map(|&(before, after)| change(before, after));
         let mut changes: Vec<f64> = changes.collect();
         if changes.is_empty() || changes.iter().any(|change| change.is_nan()) {
             return None;
         }
-        // Single ones, as many from each end, and nothing in between: so it is the same both ways.
+        // Two elements, equally far from the ends and not interpolated: swapping the sides mirrors
+        // them.
         changes.sort_unstable_by(f64::total_cmp);
         let last = changes.len() - 1;
         Some(Interval { low: changes[self.outside], high: changes[last - self.outside] })
@@ -111,7 +113,7 @@ fn blocks_of(steps: usize) -> usize {
     steps.div_ceil(block_length(steps))
 }
 
-/// The share of resamples to leave out at each end: 2.5 %, less for few blocks.
+/// The share of resamples to cut off at each end: 2.5 %, less for few blocks.
 fn tail(blocks: usize) -> f64 {
     if blocks < 2 {
         return 0.0;
@@ -120,8 +122,8 @@ fn tail(blocks: usize) -> f64 {
     normal_below(-(blocks / (blocks - 1.0)).sqrt() * student(blocks - 1.0))
 }
 
-/// The 97.5th percentile of Student's t: Abramowitz and Stegun 26.7.5. It is 3 % too low for three
-/// blocks, where all resamples are inside in any case.
+/// The 97.5th percentile of Student's t: Abramowitz and Stegun 26.7.5. For three blocks it is 3 %
+/// too low, but there no resample is cut off anyway.
 fn student(freedom: f64) -> f64 {
     let normal = 1.959_963_985_f64;
     let square = normal * normal;
@@ -131,8 +133,8 @@ fn student(freedom: f64) -> f64 {
     normal + (first + (second + third / freedom) / freedom) / freedom
 }
 
-/// The share of a normal distribution below a value that is not above 0: Abramowitz and Stegun 7.1.26,
-/// to 1.5e-7.
+/// The cumulative normal distribution for a value of at most 0: Abramowitz and Stegun 7.1.26,
+/// accurate to 1.5e-7.
 fn normal_below(value: f64) -> f64 {
     let size = -value / std::f64::consts::SQRT_2;
     let near = 1.0 / (1.0 + 0.327_591_1 * size);
@@ -146,7 +148,7 @@ mod tests {
     use super::super::split_mix::SplitMix64;
     use super::*;
 
-    /// Normal steps of 100 ± 5, each with so much of the one before.
+    /// Normally distributed steps of 100 ± 5, each correlated with the one before by `like_before`.
     fn steps(numbers: &mut SplitMix64, count: usize, like_before: f64) -> Vec<f64> {
         let mut uniform = || (numbers.next() >> 11) as f64 / (1_u64 << 53) as f64;
         let mut normal =
@@ -161,9 +163,9 @@ mod tests {
     }
 
     #[test]
-    fn in_95_of_100_cases_the_interval_has_the_truth() {
+    fn the_interval_contains_the_true_change_in_95_of_100_cases() {
         let mut numbers = SplitMix64::new(7);
-        // The truth is a fall by 100 - 95 = 5 %: 0.95 of the same steps.
+        // The true change is -5 %: the same steps times 0.95.
         for (like_before, least) in [(0.0, 0.92), (0.5, 0.86)] {
             for (count, stat) in [(10, Stat::Mean), (20, Stat::Percentile(50)), (60, Stat::Mean)] {
                 let trials = 200;
@@ -178,13 +180,13 @@ mod tests {
                 };
                 let share = (0..trials).filter(has_truth).count() as f64 / trials as f64;
                 assert!(share >= least, "{count} {stat} {like_before}: {share}");
-                assert!(like_before > 0.0 || share < 1.0, "{count} {stat}: as wide as can be");
+                assert!(like_before > 0.0 || share < 1.0, "{count} {stat}: intervals too wide");
             }
         }
     }
 
     #[test]
-    fn tails_are_those_of_students_t() {
+    fn tails_match_students_t() {
         // scipy.stats: norm.cdf(-sqrt(n / (n - 1)) * t.ppf(0.975, n - 1))
         for (blocks, expected) in [(5, 0.000_954_1), (10, 0.008_551), (50, 0.021_179)] {
             let found = tail(blocks);
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_sample_is_drawn_the_same_way() {
+    fn equal_samples_are_resampled_equally() {
         let mut numbers = SplitMix64::new(1);
         let (a, b) = (steps(&mut numbers, 30, 0.0), steps(&mut numbers, 40, 0.0));
         let difference = |before: f64, after: f64| after - before;
@@ -205,7 +207,7 @@ mod tests {
             let (there, back) = (interval(&a, &b).unwrap(), interval(&b, &a).unwrap());
             assert_eq!((there.low, there.high), (-back.high, -back.low));
         }
-        // Another is drawn in another way, even one that goes with it.
+        // Another sample is resampled differently, even a proportional one.
         let more: Vec<f64> = a.iter().map(|step| step * 1.1).collect();
         let width = Bootstrap::new(&a, &more).resampled(Stat::Mean).interval(|a, b| b / a).unwrap();
         assert!(width.high - width.low > 0.01);
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_steps_are_quick() {
+    fn ten_thousand_steps_take_a_moment() {
         let mut numbers = SplitMix64::new(3);
         let (a, b) = (steps(&mut numbers, 10_000, 0.5), steps(&mut numbers, 10_000, 0.5));
         let start = std::time::Instant::now();

@@ -1,8 +1,8 @@
-//! One number for many.
+//! Descriptive statistics: mean, percentiles and deviations.
 
 use std::fmt;
 
-/// A statistic of steps.
+/// A statistic over steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stat {
     /// The arithmetic mean.
@@ -12,7 +12,7 @@ pub enum Stat {
 }
 
 impl Stat {
-    /// The statistic of this name: `mean`, `median`, or `p1` to `p99`.
+    /// The statistic with this name: `mean`, `median`, or `p1` to `p99`.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "mean" => Some(Self::Mean),
@@ -26,17 +26,17 @@ impl Stat {
         }
     }
 
-    /// The statistic of a sample; `None` of none.
-    pub fn of(self, sample: &[f64]) -> Option<f64> {
+    /// The statistic of a sample; `None` for an empty one.
+    pub fn compute(self, sample: &[f64]) -> Option<f64> {
         match self {
             Self::Mean => mean(sample),
             Self::Percentile(percent) => percentile(sample, f64::from(percent)),
         }
     }
 
-    /// How many steps it takes to say how far the statistic can be trusted: `min_steps`, and for a
-    /// percentile as many as leave one step beyond it (10 for p90, 100 for p99). With fewer a
-    /// percentile lies beyond the last but one step, and resampling cannot say how far that varies.
+    /// How many steps the interval of this statistic needs: `min_steps`, and for a percentile
+    /// enough to leave one step beyond it (10 for p90, 100 for p99). With fewer, the percentile
+    /// lies beyond the second-last step, and resampling cannot estimate its variation.
     pub fn steps_needed(self, min_steps: usize) -> usize {
         match self {
             Self::Mean => min_steps,
@@ -57,51 +57,52 @@ impl fmt::Display for Stat {
     }
 }
 
-/// The arithmetic mean; `None` of none.
+/// The arithmetic mean; `None` for an empty sample.
 pub fn mean(sample: &[f64]) -> Option<f64> {
     (!sample.is_empty()).then(|| sample.iter().sum::<f64>() / sample.len() as f64)
 }
 
-/// The value that `percent` of the sample (0 to 100) lie at or below, between two values on the line
-/// that joins them: definition 7 of Hyndman and Fan, "Sample Quantiles in Statistical Packages",
-/// The American Statistician 50 (1996), as `numpy.percentile` and `percentile_cont`. `None` of none.
+/// The value that `percent` of the sample (0 to 100) lie at or below, interpolated linearly between
+/// two values: definition 7 of Hyndman and Fan, "Sample Quantiles in Statistical Packages", The
+/// American Statistician 50 (1996), as in `numpy.percentile` and `percentile_cont`. `None` for an
+/// empty sample.
 pub fn percentile(sample: &[f64], percent: f64) -> Option<f64> {
     let mut values = sample.to_vec();
     let Rank { low, part } = Rank::of(percent, values.len())?;
-    let (_, &mut at, above) = values.select_nth_unstable_by(low, f64::total_cmp);
-    let next = above.iter().copied().min_by(f64::total_cmp).unwrap_or(at);
-    Some(between(at, next, part))
+    let (_, &mut value, above) = values.select_nth_unstable_by(low, f64::total_cmp);
+    let next = above.iter().copied().min_by(f64::total_cmp).unwrap_or(value);
+    Some(between(value, next, part))
 }
 
-/// The 50th percentile; `None` of none.
+/// The 50th percentile; `None` for an empty sample.
 pub fn median(sample: &[f64]) -> Option<f64> {
     percentile(sample, 50.0)
 }
 
-/// The median absolute deviation from the median, as it is: times 1.4826 it estimates the standard
-/// deviation of a normal distribution. `None` of none.
+/// The median absolute deviation from the median, unscaled: times 1.4826 it estimates the standard
+/// deviation of a normal distribution. `None` for an empty sample.
 pub fn mad(sample: &[f64]) -> Option<f64> {
     let middle = median(sample)?;
     median(&sample.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())
 }
 
-/// Where a percentile lies among sorted values.
+/// The position of a percentile among sorted values.
 #[derive(Clone, Copy)]
 pub(super) struct Rank {
-    /// The position of the value at or below it.
+    /// The index of the value at or below the percentile.
     pub(super) low: usize,
-    /// How far it is from there to the next, 0 to 1.
+    /// The fraction of the way from that value to the next, 0 to 1.
     pub(super) part: f64,
 }
 
 impl Rank {
     pub(super) fn of(percent: f64, count: usize) -> Option<Self> {
-        let at = count.checked_sub(1)? as f64 * (percent.clamp(0.0, 100.0) / 100.0);
-        Some(Self { low: at as usize, part: at.fract() })
+        let position = count.checked_sub(1)? as f64 * (percent.clamp(0.0, 100.0) / 100.0);
+        Some(Self { low: position as usize, part: position.fract() })
     }
 }
 
-/// The point so far on the way; exactly the ends at the ends, also where these are the same.
+/// Linear interpolation; exact at `part` 0 and where both ends are equal, infinite ones included.
 pub(super) fn between(low: f64, high: f64, part: f64) -> f64 {
     if part == 0.0 || low.total_cmp(&high).is_eq() { low } else { low + (high - low) * part }
 }
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_those_of_numpy() {
+    fn percentiles_match_numpy() {
         let sample = [4.0, 1.0, 3.0, 2.0];
         for (percent, expected) in
             [(0.0, 1.0), (25.0, 1.75), (50.0, 2.5), (90.0, 3.7), (100.0, 4.0)]
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn deviations_are_from_the_median() {
+    fn the_mad_is_taken_from_the_median() {
         assert_eq!(mad(&[1.0, 1.0, 2.0, 2.0, 4.0, 6.0, 9.0]), Some(1.0));
         assert_eq!(mad(&[5.0]), Some(0.0));
         assert_eq!((mad(&[]), mean(&[])), (None, None));
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_have_names_and_need_steps() {
+    fn statistics_parse_and_need_a_number_of_steps() {
         assert_eq!(Stat::parse("median"), Some(Stat::Percentile(50)));
         assert_eq!(Stat::parse("p99").map(|stat| stat.to_string()).as_deref(), Some("p99"));
         for bad in ["p0", "p100", "p", "p050", "p+5", "max", "P50", "p9.5"] {

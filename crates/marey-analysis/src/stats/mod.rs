@@ -1,6 +1,6 @@
-//! Statistics of what steps took.
+//! Statistics over step times.
 //!
-//! Values that are not finite are the caller's to leave out: nothing here looks for them.
+//! Callers filter out values that are not finite: nothing here checks for them.
 
 mod blocks;
 mod bootstrap;

@@ -1,16 +1,16 @@
-//! How fast something grows, whatever single values do.
+//! The slope of a trend, robust against outliers.
 
 use super::describe::median;
 
-/// So many values are compared pair by pair: 499,500 slopes.
+/// Up to this many points, all pairs are compared: 499,500 slopes.
 const MAX_EXACT: usize = 1_000;
 
-/// The slope of the line through (x, y) points: the median of the slopes of all pairs (Theil 1950, Sen,
-/// "Estimates of the Regression Coefficient Based on Kendall's Tau", 1968). Up to 29 % of the points
-/// may lie anywhere. Pairs with the same x have none. `None` without two different x.
+/// The Theil-Sen slope of (x, y) points: the median of the slopes of all pairs (Theil 1950, Sen,
+/// "Estimates of the Regression Coefficient Based on Kendall's Tau", 1968). It tolerates up to 29 %
+/// outliers. Pairs with the same x are left out. `None` without two different x.
 ///
-/// More than 1,000 points are put into 1,000 bins of equally many neighbours in x, each with the
-/// medians of its points, so the answer is that of the whole line and takes `n log n`.
+/// More than 1,000 points are reduced to 1,000 bins of equally many neighbours in x, each
+/// represented by the medians of its points, so that the time is `n log n`.
 pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
     let binned;
     let points = if points.len() > MAX_EXACT {
@@ -20,8 +20,8 @@ pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
         points
     };
     let mut slopes = Vec::with_capacity(points.len() * points.len().saturating_sub(1) / 2);
-    for (at, (x, y)) in points.iter().enumerate() {
-        let later = points[at + 1..].iter().filter(|(other, _)| other.total_cmp(x).is_ne());
+    for (index, (x, y)) in points.iter().enumerate() {
+        let later = points[index + 1..].iter().filter(|(other, _)| other.total_cmp(x).is_ne());
         slopes.extend(later.map(|(other_x, other_y)| (other_y - y) / (other_x - x)));
     }
     median(&slopes)
@@ -44,7 +44,7 @@ mod tests {
     use super::theil_sen;
 
     #[test]
-    fn outliers_do_not_turn_the_line() {
+    fn outliers_do_not_change_the_slope() {
         let mut points: Vec<_> =
             (0..21).map(|x| (f64::from(x), 3.0 * f64::from(x) + 1.0)).collect();
         assert_eq!(theil_sen(&points), Some(3.0));
@@ -54,14 +54,14 @@ mod tests {
     }
 
     #[test]
-    fn many_points_are_binned() {
+    fn the_slope_of_many_points_is_that_of_their_bins() {
         let line = |x: u32| (f64::from(x), 0.5 * f64::from(x));
         let slope = theil_sen(&(0..100_001).rev().map(line).collect::<Vec<_>>()).unwrap();
         assert!((slope - 0.5).abs() < 1e-9, "{slope}");
     }
 
     #[test]
-    fn a_line_needs_two_places() {
+    fn a_slope_needs_two_different_x() {
         assert_eq!(theil_sen(&[]), None);
         assert_eq!(theil_sen(&[(1.0, 1.0)]), None);
         assert_eq!(theil_sen(&[(1.0, 1.0), (1.0, 2.0)]), None);

@@ -1,7 +1,7 @@
-//! Numbers that look random and are the same each time.
+//! A seeded pseudorandom generator, for repeatable results.
 
-/// `SplitMix64`: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014,
-/// with the constants of Vigna's `splitmix64.c`.
+/// `SplitMix64`: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
+/// 2014, with the constants of Vigna's `splitmix64.c`.
 pub(super) struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -14,8 +14,8 @@ impl SplitMix64 {
         mixed(self.0)
     }
 
-    /// A number below `end`: Lemire's multiplication (2019) without its rejection, which is off by less
-    /// than `end` / 2^64.
+    /// A number below `end`: Lemire's multiplication (2019) without its rejection step, biased by
+    /// less than `end` / 2^64.
     pub(super) const fn below(&mut self, end: usize) -> usize {
         ((self.next() as u128 * end as u128) >> 64) as usize
     }
@@ -32,7 +32,7 @@ mod tests {
     use super::SplitMix64;
 
     #[test]
-    fn the_numbers_are_those_of_the_reference() {
+    fn numbers_match_the_reference_implementation() {
         let mut numbers = SplitMix64::new(1_234_567);
         let first: Vec<u64> = (0..3).map(|_| numbers.next()).collect();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What is told of two runs, by example.
+//! Comparisons of two runs, by example.
 
 use marey_analysis::compare::{
     Category, Comparison, Reason, Rename, Significance, Tolerance, compare,
@@ -6,7 +6,7 @@ use marey_analysis::compare::{
 use marey_analysis::measured::{Kernel, Measured, Operation};
 use marey_analysis::metric::{Metric, Quantity, Summary};
 
-/// Operations of lines `path count total_us`, with the parts of a path between slashes.
+/// Operations from lines of `path count total_us`; slashes separate the names of a path.
 fn operations(text: &str) -> Vec<Operation> {
     let operation = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -22,12 +22,12 @@ fn operations(text: &str) -> Vec<Operation> {
     text.lines().filter(|line| !line.trim().is_empty()).map(operation).collect()
 }
 
-fn of_operations(before: &str, after: &str) -> Comparison {
+fn compare_operations(before: &str, after: &str) -> Comparison {
     let run = |text| Measured { operations: operations(text), ..Measured::default() };
     compare(&run(before), &run(after), Tolerance::default())
 }
 
-fn of_kernels(before: &[&str], after: &[&str]) -> Comparison {
+fn compare_kernels(before: &[&str], after: &[&str]) -> Comparison {
     let run = |names: &[&str]| Measured {
         kernels: names
             .iter()
@@ -38,9 +38,9 @@ fn of_kernels(before: &[&str], after: &[&str]) -> Comparison {
     compare(&run(before), &run(after), Tolerance::default())
 }
 
-/// `before -> after: reason` of each pair, sorted.
+/// `before -> after: reason` for each suggested rename, sorted.
 fn renamed(comparison: &Comparison) -> Vec<String> {
-    let of = |differences: &[marey_analysis::compare::Difference], renames: &[Rename]| {
+    let lines_of = |differences: &[marey_analysis::compare::Difference], renames: &[Rename]| {
         let line = |rename: &Rename| {
             let (before, after) = (
                 differences[rename.before].path.join("/"),
@@ -50,20 +50,20 @@ fn renamed(comparison: &Comparison) -> Vec<String> {
         };
         renames.iter().map(line).collect::<Vec<_>>()
     };
-    let mut lines = of(&comparison.operations, &comparison.renamed_operations);
-    lines.extend(of(&comparison.kernels, &comparison.renamed_kernels));
+    let mut lines = lines_of(&comparison.operations, &comparison.renamed_operations);
+    lines.extend(lines_of(&comparison.kernels, &comparison.renamed_kernels));
     lines.sort();
     lines
 }
 
 #[test]
-fn the_table_has_what_prism_tells_and_whether_it_is_more_than_chance() {
+fn metrics_include_those_of_prism_with_their_significance() {
     let run = |name: &str, factor: f64, peak| Measured {
         name: name.into(),
         step_nanos: (0..20).map(|at| factor * (1e6 + f64::from(at % 3) * 1e3)).collect(),
         scalars: vec![
             (Metric { quantity: Quantity::TotalTime, summary: Summary::Total }, Some(factor * 2e7)),
-            (Quantity::GpuMemory.usual(), peak),
+            (Quantity::GpuMemory.default_metric(), peak),
             (Metric::percent(Quantity::GpuIdle), None),
         ],
         series: vec![(Quantity::ExposedCommunication, vec![factor * 1e5; 20])],
@@ -97,13 +97,13 @@ fn the_table_has_what_prism_tells_and_whether_it_is_more_than_chance() {
     assert_eq!(row("total_time.total").significance, Significance::Unknown);
     let peak = row("gpu_memory.peak");
     assert_eq!((peak.before, peak.after, peak.change_percent), (Some(1e9), None, None));
-    // The same each step: certain.
+    // Every step changed by the same factor, so the interval has no width.
     let exposed = row("exposed_communication.mean").interval_percent.unwrap();
     assert!((exposed.low - 10.0).abs() < 1e-9 && (exposed.high - 10.0).abs() < 1e-9);
 }
 
 #[test]
-fn few_steps_say_nothing_about_chance() {
+fn significance_is_unknown_with_few_steps() {
     let run = |steps: usize| Measured { step_nanos: vec![1.0; steps], ..Measured::default() };
     let significance = |before, after| {
         let comparison = compare(&run(before), &run(after), Tolerance::default());
@@ -116,7 +116,7 @@ fn few_steps_say_nothing_about_chance() {
 
 #[test]
 fn operations_are_matched_by_path() {
-    let comparison = of_operations(
+    let comparison = compare_operations(
         "a 1 100\na/x 2 50\nb/x 1 10\ngone 1 7",
         "a 1 104\na/x 1 10\nb/x 1 30\nnew 1 9\nnew 1 1",
     );
@@ -141,19 +141,19 @@ fn operations_are_matched_by_path() {
 }
 
 #[test]
-fn what_may_have_been_renamed_is_suggested_with_a_reason() {
-    let lines = |before, after| renamed(&of_operations(before, after));
+fn possible_renames_are_suggested_with_a_reason() {
+    let lines = |before, after| renamed(&compare_operations(before, after));
     assert_eq!(
         lines("m 1 9\nm/linear 2 50\nm/rest 1 5", "m 1 9\nm/linear_fp8 2 30\nm/rest 1 5"),
         ["m/linear -> m/linear_fp8: PartOfName"]
     );
     assert_eq!(lines("attention 2 50", "attentive 3 50"), ["attention -> attentive: SimilarName"]);
-    // With another parent, or far more often, it is another.
+    // With another parent, or far more calls, it is a different operation.
     assert!(lines("m 1 9\nn 1 9\nm/linear 2 50", "m 1 9\nn 1 9\nn/linears 2 50").is_empty());
     assert!(lines("q\u{e9} 1 1\nlinear 2 50", "q\u{e9} 1 1\nlinears 9 50").is_empty());
-    // Namespaces alone make no names alike.
+    // A common namespace alone does not make names similar.
     assert!(lines("k 1 1\naten::mm 2 50", "aten::gelu 2 900\nk 1 1").is_empty());
-    // What is inside goes with it.
+    // Children of a renamed operation are paired too.
     assert_eq!(
         lines(
             "Encoder 1 90\nEncoder/mm 2 50\nEncoder/mm/k 2 50",
@@ -172,7 +172,7 @@ fn what_may_have_been_renamed_is_suggested_with_a_reason() {
     assert!(lines("x 1 1\nBlock 3 50", "Layer 3 50\nx 1 1").is_empty());
     assert!(lines("Block 3 50", "Layer 3 500").is_empty());
     assert!(lines("Block 3 50", "Layer 4 50").is_empty());
-    // Each is in one pair, the likest first.
+    // Each operation is in one pair, the most likely one.
     assert_eq!(
         lines("forward_a 1 5\nforward_b 1 5", "forward_ab 1 5"),
         ["forward_a -> forward_ab: PartOfName"]
@@ -181,7 +181,7 @@ fn what_may_have_been_renamed_is_suggested_with_a_reason() {
 
 #[test]
 fn kernels_are_matched_by_name_and_suggested_by_function() {
-    let comparison = of_kernels(
+    let comparison = compare_kernels(
         &["void gemm<float, 128>(float*)", "_ZN2at4fillIfEEvi", "triton_poi_fused_add_0", "same"],
         &[
             "void gemm<half, 256>(half*)",
@@ -200,19 +200,19 @@ fn kernels_are_matched_by_name_and_suggested_by_function() {
     );
     let same = comparison.kernels.iter().find(|row| row.path == ["same"]).unwrap();
     assert_eq!(same.category, Category::Unchanged);
-    // Kernels have no place of which to be the next.
-    assert!(of_kernels(&["abc"], &["xyz"]).renamed_kernels.is_empty());
+    // Kernels have no position among siblings.
+    assert!(compare_kernels(&["abc"], &["xyz"]).renamed_kernels.is_empty());
     assert!(Reason::SameFunction > Reason::SimilarName);
 }
 
 #[test]
-fn ten_thousand_new_names_take_no_time() {
+fn ten_thousand_new_names_are_compared_quickly() {
     let names = |prefix: &str| -> String {
         let lines = (0..10_000).map(|at| format!("{prefix}{at:05}x 1 {at}"));
         lines.collect::<Vec<_>>().join("\n")
     };
     let start = std::time::Instant::now();
-    let comparison = of_operations(&names("alpha"), &names("gamma"));
+    let comparison = compare_operations(&names("alpha"), &names("gamma"));
     assert_eq!(comparison.operations.len(), 20_000);
     println!("20,000 orphans: {:?}", start.elapsed());
 }

@@ -1,7 +1,7 @@
-//! What two runs differ in, and whether that may pass: from plain numbers.
+//! Comparisons and gates, from plain numbers.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
-#![expect(clippy::float_cmp, reason = "numbers are taken over as they are")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test at the right line")]
+#![expect(clippy::float_cmp, reason = "expected values are exact")]
 
 mod comparison;
 mod properties;

@@ -1,4 +1,4 @@
-//! What holds of all runs.
+//! Properties that hold for all runs.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use marey_analysis::metric::{Metric, Quantity};
 use marey_analysis::stats::{Stat, mad, median, percentile, theil_sen};
 use proptest::prelude::*;
 
-/// A tree in which all that is above a place is there too.
+/// A tree in which the parents of every node exist.
 fn tree() -> impl Strategy<Value = Vec<Operation>> {
     let word = prop_oneof!["[ab]{1,3}", Just("linear".into()), Just("linear_fp8".to_owned())];
     let path = prop::collection::vec(word, 1..4);
-    prop::collection::vec((path, 1..4_u8, 0.0..1e6), 0..12).prop_map(|places| {
+    prop::collection::vec((path, 1..4_u8, 0.0..1e6), 0..12).prop_map(|nodes| {
         let mut seen = BTreeSet::new();
         let mut operations = Vec::new();
-        for (path, count, nanos) in places {
+        for (path, count, nanos) in nodes {
             for depth in 1..=path.len() {
                 if seen.insert(path[..depth].to_vec()) {
                     operations.push(Operation {
@@ -51,7 +51,7 @@ fn run() -> impl Strategy<Value = Measured> {
             step_nanos,
             series: vec![(Quantity::GpuIdle, idle)],
             scalars: vec![
-                (Quantity::GpuMemory.usual(), peak),
+                (Quantity::GpuMemory.default_metric(), peak),
                 (Metric::percent(Quantity::GpuIdle), peak),
             ],
             operations,
@@ -60,7 +60,7 @@ fn run() -> impl Strategy<Value = Measured> {
     )
 }
 
-/// The same the other way around.
+/// The category with both sides swapped.
 fn mirrored(category: Category) -> Category {
     match category {
         Category::Added => Category::Removed,
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn the_other_way_around_all_is_the_other_way_around(a in run(), b in run()) {
+    fn swapping_the_runs_mirrors_the_comparison(a in run(), b in run()) {
         let (there, back) = (compare(&a, &b, Tolerance::default()), compare(&b, &a, Tolerance::default()));
         prop_assert_eq!(there.metrics.len(), back.metrics.len());
         for (there, back) in there.metrics.iter().zip(&back.metrics) {
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn renames_pair_what_one_side_lacks_once(a in run(), b in run()) {
+    fn renames_pair_each_added_and_removed_operation_at_most_once(a in run(), b in run()) {
         for (differences, renames) in lists(&compare(&a, &b, Tolerance::default())) {
             let mut seen = BTreeSet::new();
             for Rename { before, after, .. } in renames {
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_run_is_no_regression(
+    fn a_run_compared_with_itself_is_no_regression(
         run in run(),
         metric in prop::sample::select(vec!["step_time", "step_time.p90", "step_time.mean", "gpu_idle.p75", "gpu_memory"]),
         threshold in 0.0..20.0,
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_looks_like_a_condition_is_one_or_an_error(
+    fn near_conditions_parse_or_give_an_error(
         text in "[ ]?(step_time|gpu_memory|mfu|µ)?[.]?(p[0-9]{1,4}|peak|mean)?[ ]?[<>=]{0,2}[ ]?[-+]?[0-9.]{0,5}[ ]?(%|ms|pp|MB|µs|é)?"
     ) {
         match text.parse::<Gate>() {
@@ -185,7 +185,7 @@ proptest! {
     fn statistics_stay_within_their_sample(sample in prop::collection::vec(-1e9..1e9, 1..50), percent in 0.0..100.0) {
         let least = sample.iter().copied().fold(f64::INFINITY, f64::min);
         let most = sample.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        for value in [percentile(&sample, percent), median(&sample), Stat::Mean.of(&sample)].into_iter().flatten() {
+        for value in [percentile(&sample, percent), median(&sample), Stat::Mean.compute(&sample)].into_iter().flatten() {
             prop_assert!(least - 1.0 <= value && value <= most + 1.0);
         }
         prop_assert!(mad(&sample).is_some_and(|mad| 0.0 <= mad && mad <= most - least));

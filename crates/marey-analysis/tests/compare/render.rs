@@ -1,4 +1,4 @@
-//! Answers as they are written.
+//! Renderings for CI servers and pull requests.
 
 use std::path::Path;
 
@@ -25,9 +25,9 @@ fn verdicts() -> Vec<Verdict> {
         .into()
 }
 
-/// `tests/analysis/test_junit.py` reads it with a parser of XML.
+/// `tests/analysis/test_junit.py` parses the written document.
 #[test]
-fn ci_servers_get_a_document() {
+fn junit_counts_failures_and_skips() {
     let (before, after) = runs();
     let document = junit(&before.name, &after.name, &verdicts());
     std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join("junit.xml"), &document).unwrap();
@@ -36,7 +36,7 @@ fn ci_servers_get_a_document() {
 }
 
 #[test]
-fn pull_requests_get_verdicts_and_numbers() {
+fn pull_request_comments_have_verdicts_and_metrics() {
     let (before, after) = runs();
     let text = markdown(&compare(&before, &after, Tolerance::default()), &verdicts(), 10);
     let lines: Vec<&str> = text.lines().collect();
@@ -55,7 +55,7 @@ fn pull_requests_get_verdicts_and_numbers() {
     );
     assert_eq!(
         lines[6],
-        "| ❔ inconclusive | mfu&lt;-2% | – | – | – | – | mfu.percent is not known after |"
+        "| ❔ inconclusive | mfu&lt;-2% | – | – | – | – | the run after has no data for mfu.percent |"
     );
     assert_eq!(lines[8], "| metric | before | after | change | % | 95 % interval | significant |");
     assert_eq!(lines[10], "| total steps | 20 | 20 | 0 | +0.0 % | – | unknown |");

@@ -74,7 +74,7 @@ impl Columns {
             .into_iter()
             .map(|Column { mut metric, .. }| {
                 metric.sort();
-                metric.values.settle();
+                metric.values.normalise();
                 metric
             })
             .collect()

@@ -305,7 +305,7 @@ impl Sums {
             metrics[column].push(NodeId(positions[place as usize]), value);
         }
         for metric in &mut metrics {
-            metric.values.settle();
+            metric.values.normalise();
         }
 
         let sketch = |(place, (_, sketch)): (u32, (u32, Vec<_>))| -> (NodeId, Sketch) {

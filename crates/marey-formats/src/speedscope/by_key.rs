@@ -39,7 +39,7 @@ impl<K: Ord, R: Row> ByKey<K, R> {
     pub(super) fn push(&mut self, key: K, row: &R) -> io::Result<()> {
         let bytes = &mut self.waiting.entry(key).or_default().bytes;
         let before = bytes.len();
-        row.put(bytes);
+        row.encode(bytes);
         self.memory_bytes += bytes.len() - before;
         if self.memory_bytes < MEMORY_BYTES { Ok(()) } else { self.spill() }
     }
@@ -77,7 +77,7 @@ impl<K: Ord, R: Row> ByKey<K, R> {
                     }
                 }
                 let mut bytes = Bytes(&block[at..]);
-                let row = R::take(&mut bytes);
+                let row = R::decode(&mut bytes);
                 at = block.len() - bytes.0.len();
                 Some(row.map_err(Into::into))
             };

@@ -331,7 +331,7 @@ impl<'a> Event<'a> {
             self.add(&key, value, &mut object);
         }
         let mut json = String::new();
-        marey_model::args::fill(&object.text_with_gaps(), object.numbers(), &mut json);
+        marey_model::args::fill(&object.template(), object.numbers(), &mut json);
         json
     }
 

@@ -457,7 +457,7 @@ fn add_args_of_end(event: &Event, args: &mut NewArgs) {
         return;
     }
     let mut begun = String::new();
-    fill(&args.text_with_gaps(), args.numbers(), &mut begun);
+    fill(&args.template(), args.numbers(), &mut begun);
     args.clear();
     let mut lexer = Lexer::new(begun.as_bytes());
     let end = lexer.object(|lexer, key| {

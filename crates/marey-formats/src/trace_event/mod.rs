@@ -137,7 +137,7 @@ mod tests {
     /// How reading ends, and how many events there were.
     fn read_bytes(content: &[u8]) -> (Result<(), Broken>, u64) {
         let folder = tempfile::tempdir().unwrap();
-        let mut import = Import::new(Assembler::brief(folder.path()), "file");
+        let mut import = Import::new(Assembler::temporary(folder.path()), "file");
         let end =
             read(&mut Input::new(std::io::Cursor::new(content.to_vec())).unwrap(), &mut import);
         (end, import.run.events())

@@ -3,7 +3,7 @@
 //! Events of one [shape](super::shape) have the same keys. Where the values are whole numbers, too, the
 //! text is that of an earlier event, and is neither made nor looked up again.
 
-use marey_model::args::{NewArgs, whole_number};
+use marey_model::args::{NewArgs, canonical_integer};
 use marey_model::context::NodeKind;
 use marey_store::row::Args;
 
@@ -117,7 +117,9 @@ impl Numbers {
             match column {
                 Column::Correlation => said.correlation_id = Some(value.parse().ok()?),
                 Column::External => said.external_id = Some(value.parse().ok()?),
-                Column::Finished | Column::None => said.args.numbers.push(whole_number(value)?),
+                Column::Finished | Column::None => {
+                    said.args.numbers.push(canonical_integer(value)?);
+                }
             }
         }
         Some(said)
@@ -165,7 +167,7 @@ mod tests {
     /// read as numbers.
     fn read(events: &[(String, bool)], kind: NodeKind) -> (Vec<[Said; 2]>, usize) {
         let folder = tempfile::tempdir().unwrap();
-        let mut import = Import::new(Assembler::brief(folder.path()), "file");
+        let mut import = Import::new(Assembler::temporary(folder.path()), "file");
         let (mut shapes, mut slice_args) = (Shapes::default(), SliceArgs::default());
         let mut said = Vec::new();
         for (text, has_more) in events {

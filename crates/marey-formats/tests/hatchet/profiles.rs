@@ -65,7 +65,7 @@ fn metrics(node_count: usize) -> impl Strategy<Value = Vec<Metric>> {
                     metric.push(NodeId(node as u32), value);
                 }
             }
-            metric.values.settle();
+            metric.values.normalise();
             metric
         };
         let mut metrics: Vec<Metric> = keys.into_iter().zip(columns).map(metric).collect();

@@ -1,4 +1,4 @@
-//! What a record says, as the recorder takes it.
+//! Conversion of activity records to the recorder's activities.
 
 use super::abi::constants::{self, kind, object_kind};
 use super::abi::layout::{
@@ -13,26 +13,26 @@ use marey_record::device::{self, Activity, Batch};
 use marey_record::{NumberHash, api};
 use std::collections::{HashMap, VecDeque};
 
-/// Reads records.
+/// Converts activity records.
 #[derive(Debug)]
 pub(super) struct ActivityReader {
     api_version: u32,
     names: Names,
-    /// Numbers of the names that we give, by kind and number of the record.
-    own_names: HashMap<(ActivityKind, u32, u32), u32>,
+    /// Ids of the names that we assign, by kind and properties of the record.
+    synthetic_names: HashMap<(ActivityKind, u32, u32), u32>,
     details: Vec<(Detail, u64)>,
-    /// Numbers that the program pushed, by the correlation number of the call around which it did.
+    /// External correlation ids, by the correlation id of the call that they apply to.
     external: HashMap<u32, u64, NumberHash>,
-    /// Those correlation numbers as they came.
+    /// Correlation ids of `external`, in order of arrival.
     external_order: VecDeque<u32>,
-    /// When the activity began that was read last.
+    /// Start of the last activity.
     last_start_ticks: u64,
 }
 
-/// Such numbers that wait for what they are of: the oldest are of calls that nothing came of.
-const MOST_EXTERNAL: usize = 1 << 18;
+/// Maximum number of external correlation ids. The oldest belong to calls without activities.
+const MAX_EXTERNAL: usize = 1 << 18;
 
-/// The fields that activities of most kinds have.
+/// The fields that most kinds of records have.
 struct Common {
     start: Field,
     end: Field,
@@ -42,12 +42,12 @@ struct Common {
 }
 
 impl ActivityReader {
-    /// Of the records of a library of this version.
+    /// Creates a reader for records of this API version.
     pub(super) fn new(api_version: u32) -> Self {
         Self {
             api_version,
             names: Names::default(),
-            own_names: HashMap::new(),
+            synthetic_names: HashMap::new(),
             details: Vec::new(),
             external: HashMap::default(),
             external_order: VecDeque::new(),
@@ -55,21 +55,21 @@ impl ActivityReader {
         }
     }
 
-    /// The record that begins these bytes.
+    /// Returns the record at the start of these bytes.
     #[inline]
     pub(super) fn record<'a>(&self, bytes: &'a [u8]) -> Record<'a> {
         Record::new(bytes, self.api_version)
     }
 
-    /// Takes a record in.
+    /// Converts a record and adds it to the batch.
     #[inline]
     pub(super) fn read(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
         match record.kind() {
             Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => self.kernel(record, clock, batch),
-            Some(kind::MEMCPY) => self.copy(record, clock, batch),
-            Some(kind::MEMCPY2) => self.peer_copy(record, clock, batch),
-            Some(kind::MEMSET) => self.fill(record, clock, batch),
-            Some(kind::SYNCHRONIZATION) => self.wait(record, clock, batch),
+            Some(kind::MEMCPY) => self.memcpy(record, clock, batch),
+            Some(kind::MEMCPY2) => self.memcpy_peer(record, clock, batch),
+            Some(kind::MEMSET) => self.memset(record, clock, batch),
+            Some(kind::SYNCHRONIZATION) => self.synchronization(record, clock, batch),
             Some(kind::OVERHEAD) => self.overhead(record, clock, batch),
             Some(kind::EXTERNAL_CORRELATION) => self.external(record),
             _ => {}
@@ -88,8 +88,8 @@ impl ActivityReader {
         let name = match record.read_text(kernel::NAME) {
             // SAFETY: the library keeps the name for as long as the kernel's module is loaded, and
             // delivers the records of a module before it unloads it.
-            Some(address) => unsafe { self.names.number(address) },
-            None => self.own_name(ActivityKind::Kernel, 0, 0),
+            Some(address) => unsafe { self.names.id(address) },
+            None => self.synthetic_name(ActivityKind::Kernel, 0, 0),
         };
         let graph_node = record.read_u64(kernel::GRAPH_NODE_ID).unwrap_or(0);
         self.details.clear();
@@ -100,7 +100,7 @@ impl ActivityReader {
     }
 
     fn kernel_details(&mut self, record: Record, graph_node: u64) {
-        const WORDS: [(Detail, Field); 16] = [
+        const U32_FIELDS: [(Detail, Field); 16] = [
             (Detail::GridX, kernel::GRID_X),
             (Detail::GridY, kernel::GRID_Y),
             (Detail::GridZ, kernel::GRID_Z),
@@ -118,21 +118,24 @@ impl ActivityReader {
             (Detail::Channel, kernel::CHANNEL_ID),
             (Detail::ChannelType, kernel::CHANNEL_TYPE),
         ];
-        self.word(Detail::Context, record.read_u32(kernel::CONTEXT_ID));
-        self.word(Detail::Registers, record.read_u16(kernel::REGISTERS_PER_THREAD));
-        self.word(Detail::LaunchType, record.read_u8(kernel::LAUNCH_TYPE));
-        for (detail, field) in WORDS {
-            self.word(detail, record.read_u32(field));
+        self.push_nonzero(Detail::Context, record.read_u32(kernel::CONTEXT_ID));
+        self.push_nonzero(Detail::Registers, record.read_u16(kernel::REGISTERS_PER_THREAD));
+        self.push_nonzero(Detail::LaunchType, record.read_u8(kernel::LAUNCH_TYPE));
+        for (detail, field) in U32_FIELDS {
+            self.push_nonzero(detail, record.read_u32(field));
         }
-        self.word(Detail::LocalTotalBytes, record.read_u64(kernel::LOCAL_MEMORY_TOTAL));
+        self.push_nonzero(Detail::LocalTotalBytes, record.read_u64(kernel::LOCAL_MEMORY_TOTAL));
         let priority = record.read_u32(kernel::PRIORITY).map(u32::cast_signed);
-        self.word(Detail::Priority, priority.map(|priority| i64::from(priority).cast_unsigned()));
+        self.push_nonzero(
+            Detail::Priority,
+            priority.map(|priority| i64::from(priority).cast_unsigned()),
+        );
         self.graph(record, kernel::GRAPH_ID, graph_node);
         self.graph_source(record, kernel::SOURCE_GRAPH_ID, kernel::SOURCE_GRAPH_NODE_ID);
-        self.word(Detail::DeviceLaunched, record.read_u8(kernel::IS_DEVICE_LAUNCHED));
+        self.push_nonzero(Detail::DeviceLaunched, record.read_u8(kernel::IS_DEVICE_LAUNCHED));
     }
 
-    fn copy(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+    fn memcpy(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
         const COMMON: Common = Common {
             start: memcpy::START,
             end: memcpy::END,
@@ -142,20 +145,23 @@ impl ActivityReader {
         };
         let graph_node = record.read_u64(memcpy::GRAPH_NODE_ID).unwrap_or(0);
         self.details.clear();
-        self.word(Detail::Context, record.read_u32(memcpy::CONTEXT_ID));
-        self.kinds(record, memcpy::SRC_KIND, memcpy::DST_KIND);
-        self.word(Detail::Flags, record.read_u8(memcpy::FLAGS));
-        self.word(Detail::Copies, record.read_u64(memcpy::COPY_COUNT).filter(|&copies| copies > 1));
+        self.push_nonzero(Detail::Context, record.read_u32(memcpy::CONTEXT_ID));
+        self.memory_kinds(record, memcpy::SRC_KIND, memcpy::DST_KIND);
+        self.push_nonzero(Detail::Flags, record.read_u8(memcpy::FLAGS));
+        self.push_nonzero(
+            Detail::Copies,
+            record.read_u64(memcpy::COPY_COUNT).filter(|&copies| copies > 1),
+        );
         self.channel(record, memcpy::CHANNEL_ID, memcpy::CHANNEL_TYPE);
         self.graph(record, memcpy::GRAPH_ID, graph_node);
         self.graph_source(record, memcpy::SOURCE_GRAPH_ID, memcpy::SOURCE_GRAPH_NODE_ID);
-        self.word(Detail::DeviceLaunched, record.read_u8(memcpy::IS_DEVICE_LAUNCHED));
+        self.push_nonzero(Detail::DeviceLaunched, record.read_u8(memcpy::IS_DEVICE_LAUNCHED));
         let name = self.copy_name(record, memcpy::COPY_KIND, memcpy::SRC_KIND, memcpy::DST_KIND);
         let bytes = record.read_u64(memcpy::BYTES).unwrap_or(0);
         self.add(record, &COMMON, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch);
     }
 
-    fn peer_copy(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+    fn memcpy_peer(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
         const COMMON: Common = Common {
             start: memcpy_peer::START,
             end: memcpy_peer::END,
@@ -165,13 +171,13 @@ impl ActivityReader {
         };
         let graph_node = record.read_u64(memcpy_peer::GRAPH_NODE_ID).unwrap_or(0);
         self.details.clear();
-        self.word(Detail::Context, record.read_u32(memcpy_peer::CONTEXT_ID));
-        self.known(Detail::SourceDevice, record.read_u32(memcpy_peer::SRC_DEVICE_ID));
-        self.known(Detail::TargetDevice, record.read_u32(memcpy_peer::DST_DEVICE_ID));
-        self.word(Detail::SourceContext, record.read_u32(memcpy_peer::SRC_CONTEXT_ID));
-        self.word(Detail::TargetContext, record.read_u32(memcpy_peer::DST_CONTEXT_ID));
-        self.kinds(record, memcpy_peer::SRC_KIND, memcpy_peer::DST_KIND);
-        self.word(Detail::Flags, record.read_u8(memcpy_peer::FLAGS));
+        self.push_nonzero(Detail::Context, record.read_u32(memcpy_peer::CONTEXT_ID));
+        self.push_present(Detail::SourceDevice, record.read_u32(memcpy_peer::SRC_DEVICE_ID));
+        self.push_present(Detail::TargetDevice, record.read_u32(memcpy_peer::DST_DEVICE_ID));
+        self.push_nonzero(Detail::SourceContext, record.read_u32(memcpy_peer::SRC_CONTEXT_ID));
+        self.push_nonzero(Detail::TargetContext, record.read_u32(memcpy_peer::DST_CONTEXT_ID));
+        self.memory_kinds(record, memcpy_peer::SRC_KIND, memcpy_peer::DST_KIND);
+        self.push_nonzero(Detail::Flags, record.read_u8(memcpy_peer::FLAGS));
         self.channel(record, memcpy_peer::CHANNEL_ID, memcpy_peer::CHANNEL_TYPE);
         self.graph(record, memcpy_peer::GRAPH_ID, graph_node);
         let name = self.copy_name(
@@ -184,7 +190,7 @@ impl ActivityReader {
         self.add(record, &COMMON, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch);
     }
 
-    fn fill(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+    fn memset(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
         const COMMON: Common = Common {
             start: memset::START,
             end: memset::END,
@@ -195,31 +201,31 @@ impl ActivityReader {
         let graph_node = record.read_u64(memset::GRAPH_NODE_ID).unwrap_or(0);
         let memory = record.read_u16(memset::MEMORY_KIND).map_or(0, u32::from);
         self.details.clear();
-        self.word(Detail::Context, record.read_u32(memset::CONTEXT_ID));
-        self.known(Detail::Value, record.read_u32(memset::VALUE));
-        self.word(Detail::TargetKind, Some(memory));
-        self.word(Detail::Flags, record.read_u16(memset::FLAGS));
+        self.push_nonzero(Detail::Context, record.read_u32(memset::CONTEXT_ID));
+        self.push_present(Detail::Value, record.read_u32(memset::VALUE));
+        self.push_nonzero(Detail::TargetKind, Some(memory));
+        self.push_nonzero(Detail::Flags, record.read_u16(memset::FLAGS));
         self.channel(record, memset::CHANNEL_ID, memset::CHANNEL_TYPE);
         self.graph(record, memset::GRAPH_ID, graph_node);
         self.graph_source(record, memset::SOURCE_GRAPH_ID, memset::SOURCE_GRAPH_NODE_ID);
-        self.word(Detail::DeviceLaunched, record.read_u8(memset::IS_DEVICE_LAUNCHED));
-        let name = self.own_name(ActivityKind::Memset, memory, 0);
+        self.push_nonzero(Detail::DeviceLaunched, record.read_u8(memset::IS_DEVICE_LAUNCHED));
+        let name = self.synthetic_name(ActivityKind::Memset, memory, 0);
         let bytes = record.read_u64(memset::BYTES).unwrap_or(0);
         self.add(record, &COMMON, ActivityKind::Memset, name, bytes, graph_node, clock, batch);
     }
 
-    fn wait(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
-        let what = record.read_u32(synchronization::TYPE).unwrap_or(0);
+    fn synchronization(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+        let subkind = record.read_u32(synchronization::TYPE).unwrap_or(0);
         let correlation = record.read_u32(synchronization::CORRELATION_ID).unwrap_or(0);
-        if callback::take_own_wait(correlation) {
+        if callback::take_internal_sync(correlation) {
             return;
         }
         let context = record.read_u32(synchronization::CONTEXT_ID);
         self.details.clear();
-        self.word(Detail::Context, context);
-        self.word(Detail::Event, record.read_u32(synchronization::CUDA_EVENT_ID));
-        self.word(Detail::Result, record.read_u32(synchronization::RETURN_VALUE));
-        let name = self.own_name(ActivityKind::Sync, what, 0);
+        self.push_nonzero(Detail::Context, context);
+        self.push_nonzero(Detail::Event, record.read_u32(synchronization::CUDA_EVENT_ID));
+        self.push_nonzero(Detail::Result, record.read_u32(synchronization::RETURN_VALUE));
+        let name = self.synthetic_name(ActivityKind::Sync, subkind, 0);
         let activity = Activity {
             kind: ActivityKind::Sync,
             name,
@@ -237,12 +243,12 @@ impl ActivityReader {
     }
 
     fn overhead(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
-        let what = record.read_u32(overhead::OVERHEAD_KIND).unwrap_or(0);
+        let subkind = record.read_u32(overhead::OVERHEAD_KIND).unwrap_or(0);
         let object = record.read_u32(overhead::OBJECT_KIND);
         self.details.clear();
-        self.word(Detail::ObjectKind, object);
+        self.push_nonzero(Detail::ObjectKind, object);
         if object == Some(object_kind::THREAD) {
-            self.word(Detail::ObjectThread, record.read_u32(overhead::OBJECT_THREAD));
+            self.push_nonzero(Detail::ObjectThread, record.read_u32(overhead::OBJECT_THREAD));
         }
         let device = match object {
             Some(object_kind::DEVICE | object_kind::CONTEXT | object_kind::STREAM) => {
@@ -253,7 +259,7 @@ impl ActivityReader {
         let device = device.unwrap_or_else(|| callback::device_of(None));
         let activity = Activity {
             kind: ActivityKind::Overhead,
-            name: self.own_name(ActivityKind::Overhead, what, 0),
+            name: self.synthetic_name(ActivityKind::Overhead, subkind, 0),
             device,
             stream: u32::MAX,
             start_ticks: 0,
@@ -274,14 +280,14 @@ impl ActivityReader {
         if self.external.insert(correlation, id).is_none() {
             self.external_order.push_back(correlation);
         }
-        if self.external_order.len() > MOST_EXTERNAL
+        if self.external_order.len() > MAX_EXTERNAL
             && let Some(oldest) = self.external_order.pop_front()
         {
             self.external.remove(&oldest);
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what one record says")]
+    #[expect(clippy::too_many_arguments, reason = "the fields of one record")]
     #[inline]
     fn add(
         &mut self,
@@ -296,7 +302,7 @@ impl ActivityReader {
     ) {
         let correlation = record.read_u32(common.correlation).unwrap_or(0);
         if !self.external.is_empty() {
-            self.word(Detail::ExternalId, self.external.get(&correlation).copied());
+            self.push_nonzero(Detail::ExternalId, self.external.get(&correlation).copied());
         }
         let activity = Activity {
             kind,
@@ -314,59 +320,59 @@ impl ActivityReader {
         add_with_times(record, start, end, activity, &mut self.last_start_ticks, clock, batch);
     }
 
-    fn kinds(&mut self, record: Record, from: Field, to: Field) {
-        self.word(Detail::SourceKind, record.read_u8(from));
-        self.word(Detail::TargetKind, record.read_u8(to));
+    fn memory_kinds(&mut self, record: Record, from: Field, to: Field) {
+        self.push_nonzero(Detail::SourceKind, record.read_u8(from));
+        self.push_nonzero(Detail::TargetKind, record.read_u8(to));
     }
 
-    fn copy_name(&mut self, record: Record, what: Field, from: Field, to: Field) -> u32 {
+    fn copy_name(&mut self, record: Record, subkind: Field, from: Field, to: Field) -> u32 {
         let byte = |field| record.read_u8(field).map_or(0, u32::from);
-        self.own_name(ActivityKind::Memcpy, byte(what), byte(from) << 8 | byte(to))
+        self.synthetic_name(ActivityKind::Memcpy, byte(subkind), byte(from) << 8 | byte(to))
     }
 
-    /// The graph that it is of, if it is of one.
+    /// Adds the graph of the activity, if it belongs to one.
     fn graph(&mut self, record: Record, graph: Field, node: u64) {
         if node != 0 {
-            self.word(Detail::Graph, record.read_u32(graph));
-            self.word(Detail::GraphNode, Some(node));
+            self.push_nonzero(Detail::Graph, record.read_u32(graph));
+            self.push_nonzero(Detail::GraphNode, Some(node));
         }
     }
 
-    /// What that graph was made of.
+    /// Adds the graph from which that graph was instantiated.
     fn graph_source(&mut self, record: Record, graph: Field, node: Field) {
-        self.word(Detail::SourceGraph, record.read_u32(graph));
-        self.word(Detail::SourceGraphNode, record.read_u64(node));
+        self.push_nonzero(Detail::SourceGraph, record.read_u32(graph));
+        self.push_nonzero(Detail::SourceGraphNode, record.read_u64(node));
     }
 
-    fn channel(&mut self, record: Record, id: Field, of_kind: Field) {
-        self.word(Detail::Channel, record.read_u32(id));
-        self.word(Detail::ChannelType, record.read_u32(of_kind));
+    fn channel(&mut self, record: Record, id: Field, type_field: Field) {
+        self.push_nonzero(Detail::Channel, record.read_u32(id));
+        self.push_nonzero(Detail::ChannelType, record.read_u32(type_field));
     }
 
-    /// Adds a number that is there, which may be 0.
+    /// Adds a detail that may be 0, if the record has it.
     #[inline]
-    fn known(&mut self, detail: Detail, value: Option<u32>) {
+    fn push_present(&mut self, detail: Detail, value: Option<u32>) {
         self.details.extend(value.map(|value| (detail, value.into())));
     }
 
-    /// Adds a number that is there and not 0, which stands for none.
+    /// Adds a detail unless it is missing or 0, which means none.
     #[inline]
-    fn word(&mut self, detail: Detail, value: Option<impl Into<u64>>) {
+    fn push_nonzero(&mut self, detail: Detail, value: Option<impl Into<u64>>) {
         match value.map(Into::into) {
             Some(0) | None => {}
             Some(value) => self.details.push((detail, value)),
         }
     }
 
-    /// The number of a name that we give.
-    fn own_name(&mut self, kind: ActivityKind, what: u32, ends: u32) -> u32 {
-        let name = || api::intern(&own_name(kind, what, ends));
-        *self.own_names.entry((kind, what, ends)).or_insert_with(name)
+    /// Returns the id of a name that we assign.
+    fn synthetic_name(&mut self, kind: ActivityKind, subkind: u32, memory_kinds: u32) -> u32 {
+        let name = || api::intern(&synthetic_name(kind, subkind, memory_kinds));
+        *self.synthetic_names.entry((kind, subkind, memory_kinds)).or_insert_with(name)
     }
 }
 
-/// Adds an activity with the times of its record, as far as they can be. One without stands where the
-/// one before it does.
+/// Adds an activity with the timestamps of its record, as far as valid. An activity without a start
+/// gets the start of the previous one.
 #[inline]
 fn add_with_times(
     record: Record,
@@ -379,7 +385,7 @@ fn add_with_times(
 ) {
     let (start, end) = (record.read_u64(start).unwrap_or(0), record.read_u64(end).unwrap_or(0));
     if start != 0 && end == 0 {
-        // It has begun: a forced flush shows what is in progress.
+        // A forced flush delivers records of activities in progress.
         return batch.add_unfinished(activity.correlation);
     }
     if start != 0 {
@@ -392,17 +398,21 @@ fn add_with_times(
     });
 }
 
-/// Names as Kineto has them, so that traces of both can be compared.
-fn own_name(kind: ActivityKind, what: u32, ends: u32) -> String {
+/// Returns the same names as Kineto, so that traces of both can be compared.
+fn synthetic_name(kind: ActivityKind, subkind: u32, memory_kinds: u32) -> String {
     let memory = |kind| constants::memory_kind::text(kind).unwrap_or("Unknown");
     match kind {
         ActivityKind::Kernel => "<unnamed kernel>".to_owned(),
         ActivityKind::Memcpy => {
-            let direction = constants::memcpy_kind::text(what).unwrap_or("unknown");
-            format!("Memcpy {direction} ({} -> {})", memory(ends >> 8), memory(ends & 0xff))
+            let direction = constants::memcpy_kind::text(subkind).unwrap_or("unknown");
+            format!(
+                "Memcpy {direction} ({} -> {})",
+                memory(memory_kinds >> 8),
+                memory(memory_kinds & 0xff)
+            )
         }
-        ActivityKind::Memset => format!("Memset ({})", memory(what)),
-        ActivityKind::Sync => match what {
+        ActivityKind::Memset => format!("Memset ({})", memory(subkind)),
+        ActivityKind::Sync => match subkind {
             constants::synchronization_type::EVENT_SYNCHRONIZE => "Event Synchronize",
             constants::synchronization_type::STREAM_WAIT_EVENT => "Stream Wait Event",
             constants::synchronization_type::STREAM_SYNCHRONIZE => "Stream Synchronize",
@@ -411,7 +421,7 @@ fn own_name(kind: ActivityKind, what: u32, ends: u32) -> String {
         }
         .to_owned(),
         ActivityKind::Overhead => {
-            format!("Overhead: {}", constants::overhead_kind::text(what).unwrap_or("unknown"))
+            format!("Overhead: {}", constants::overhead_kind::text(subkind).unwrap_or("unknown"))
         }
     }
 }

@@ -1,26 +1,27 @@
-//! The calls about records that a library has twice: for the process, and for one subscriber of several.
+//! Activity functions in two variants: per process, and per subscriber in shared mode.
 
 use super::delivery;
 use super::functions::{Functions, ScopedFunctions, Subscriber};
 use std::ffi::c_void;
 use std::fmt::Debug;
 
-/// Calls for a subscriber. Each gives the library's code.
+/// Activity functions for a subscriber. Each returns a `CUptiResult`.
 ///
 /// # Safety
-/// Of each function: the subscriber is the library's, and it has not ended.
+/// For each function: the subscriber belongs to the library and has not been unsubscribed.
 #[expect(unsafe_code, reason = "calls of the library")]
 pub(super) trait ActivityCalls: Debug + Sync {
-    /// Says by which of our functions buffers come and go.
+    /// Registers our callbacks for requested and completed buffers.
     unsafe fn register_buffers(&self, subscriber: Subscriber) -> u32;
-    /// Has a kind of records written.
+    /// Enables an activity kind.
     unsafe fn enable(&self, subscriber: Subscriber, kind: u32) -> u32;
-    /// Has a kind of records written no more.
+    /// Disables an activity kind.
     unsafe fn disable(&self, subscriber: Subscriber, kind: u32) -> u32;
-    /// Goes from the record before (null: from before the first one) to the next.
+    /// Advances `record` to the next record of a buffer (from null to the first).
     ///
     /// # Safety
-    /// So many bytes of the buffer hold records, and `record` has null or what this gave before.
+    /// `valid` bytes of the buffer contain records, and `record` is null or was set by this
+    /// function.
     unsafe fn next_record(
         &self,
         subscriber: Subscriber,
@@ -28,19 +29,19 @@ pub(super) trait ActivityCalls: Debug + Sync {
         valid: usize,
         record: &mut *mut u8,
     ) -> u32;
-    /// How many records found no room since this was asked last.
+    /// Writes the number of records dropped since the last call.
     unsafe fn dropped(&self, subscriber: Subscriber, dropped: &mut usize) -> u32;
-    /// The time by which records are stamped.
+    /// Writes the current time of the clock that timestamps records.
     unsafe fn timestamp(&self, subscriber: Subscriber, nanos: &mut u64) -> u32;
 }
 
-/// All contexts, and the whole record: where a call takes one, or how much of one.
+/// All contexts, or the default configuration, as an argument of activity functions.
 const ALL: *mut c_void = std::ptr::null_mut();
 
-// SAFETY, of all calls below: the caller's promise, addresses are of variables that are borrowed for the
-// call, and our functions live as long as the process.
+// SAFETY, for all calls below: guaranteed by the caller; addresses are of variables that are
+// borrowed for the call; our callbacks live as long as the process.
 
-/// For the process, whose only subscriber it is.
+/// For the only subscriber of the process.
 #[expect(unsafe_code, reason = "calls of the library")]
 impl ActivityCalls for Functions {
     unsafe fn register_buffers(&self, _: Subscriber) -> u32 {
@@ -80,7 +81,7 @@ impl ActivityCalls for Functions {
     }
 }
 
-/// For one subscriber, beside others.
+/// For one of several subscribers.
 #[expect(unsafe_code, reason = "calls of the library")]
 impl ActivityCalls for ScopedFunctions {
     unsafe fn register_buffers(&self, subscriber: Subscriber) -> u32 {

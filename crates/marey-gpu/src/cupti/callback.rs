@@ -1,7 +1,8 @@
-//! What CUPTI calls on the program's threads: at both ends of a launch, and when graphs are made.
+//! The subscriber's callback, which CUPTI calls on the program's threads: at entry and exit of CUDA
+//! calls, and for resources such as contexts and graph nodes.
 //!
-//! These run inside the program's calls of CUDA. Nothing here calls CUDA back, takes a lock that is held
-//! around a call of the library, or panics.
+//! Callbacks run inside the program's CUDA calls. They do not call CUDA, take no lock that is held
+//! around a CUPTI call, and do not unwind.
 
 use super::abi::calls::driver;
 use super::abi::constants::{domain, resource, site};
@@ -17,60 +18,60 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The functions by which nodes of graphs get their numbers.
+/// CUPTI functions that query ids of devices and graph nodes.
 static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
 
-/// Calls of an interface.
-const MOST_CALLS: usize = 1024;
+/// Maximum number of callback ids (`cbid`) in a domain.
+const MAX_CBIDS: usize = 1024;
 
-/// Calls by their numbers: one interface.
-type Calls<T> = [T; MOST_CALLS];
+/// A table of the calls of one domain, by callback id.
+type Calls<T> = [T; MAX_CBIDS];
 
-/// The recorder's numbers of their names, of the driver's and the runtime's.
-static CALL_NAMES: [Calls<AtomicU32>; 2] = [const { [const { AtomicU32::new(0) }; MOST_CALLS] }; 2];
+/// Name ids of calls in the recorder, of the driver's and the runtime's domain.
+static CALL_NAMES: [Calls<AtomicU32>; 2] = [const { [const { AtomicU32::new(0) }; MAX_CBIDS] }; 2];
 
-/// Contexts that are known, by some bits of their addresses: what several devices have in turn costs no
-/// lock.
-static KNOWN_CONTEXTS: [AtomicPtr<c_void>; KNOWN] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; KNOWN];
-const KNOWN: usize = 64;
+/// Cache of known contexts, indexed by some bits of their addresses, so that launches in
+/// alternating contexts take no lock.
+static CONTEXT_CACHE: [AtomicPtr<c_void>; CONTEXT_CACHE_LEN] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; CONTEXT_CACHE_LEN];
+const CONTEXT_CACHE_LEN: usize = 64;
 
-/// Contexts that have launched something, by their addresses.
+/// Addresses of the contexts that have launched something.
 static CONTEXTS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// The devices of contexts, by the contexts' numbers in records. A context that is destroyed stays here,
-/// since its records may be read later.
+/// Device numbers by context id. Destroyed contexts are kept, because their records may be read
+/// later.
 static CONTEXT_DEVICES: Mutex<BTreeMap<u32, u32>> = Mutex::new(BTreeMap::new());
 
-/// What a call of the driver does, by its number: one of the numbers below.
-static CALL_KINDS: Calls<AtomicU8> = [const { AtomicU8::new(PLAIN) }; MOST_CALLS];
-/// Nothing that devices tell of.
-const PLAIN: u8 = 0;
+/// Kind of each driver call, by callback id: one of the constants below.
+static CALL_KINDS: Calls<AtomicU8> = [const { AtomicU8::new(NO_ACTIVITY) }; MAX_CBIDS];
+/// No activity results from the call.
+const NO_ACTIVITY: u8 = 0;
 const LAUNCHES_KERNEL: u8 = 1;
 const BEGINS_CAPTURE: u8 = 2;
 const ENDS_CAPTURE: u8 = 3;
-/// Waits for a device, of which the device tells; we make such calls ourselves.
-const WAITS: u8 = 4;
+/// Synchronises, with an activity record. Our own flushes make such calls too.
+const SYNCHRONIZES: u8 = 4;
 const LAUNCHES_GRAPH: u8 = 5;
-/// Copies memory, or fills it.
+/// Copies or fills memory.
 const MOVES_MEMORY: u8 = 6;
-/// The same, and says how much where we can see it.
+/// Copies or fills memory, with a size argument that we can read.
 const MOVES_SIZED: u8 = 7;
 
 thread_local! {
-    /// Whether the calls of this thread are ours, and not the program's.
-    static IS_OURS: Cell<bool> = const { Cell::new(false) };
+    /// Whether CUDA calls of this thread are made by marey, not by the program.
+    static IS_INTERNAL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether every call of the driver, and of the runtime, is kept.
-static ARE_CALLS_KEPT: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
+/// Whether every call of the driver's, and of the runtime's, domain is recorded.
+static RECORDS_ALL_CALLS: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
-/// Streams that are being captured.
+/// Number of streams in capture.
 static CAPTURES: AtomicUsize = AtomicUsize::new(0);
 
-/// Says which library the callbacks are of, before any come.
+/// Sets the library of the callbacks, before any callback is enabled.
 pub(super) fn prepare(functions: &Functions) {
-    // Captures and contexts from when we last listened may have ended while nobody did.
+    // Captures and contexts of an earlier subscription may have ended after it.
     forget_all();
     FUNCTIONS.get_or_init(|| *functions);
     let kinds = [
@@ -79,7 +80,7 @@ pub(super) fn prepare(functions: &Functions) {
         (driver::COPIES, MOVES_MEMORY),
         (driver::SETS, MOVES_MEMORY),
         (driver::SIZED, MOVES_SIZED),
-        (driver::WAITS, WAITS),
+        (driver::WAITS, SYNCHRONIZES),
         (driver::BEGIN_CAPTURES, BEGINS_CAPTURE),
         (driver::END_CAPTURES, ENDS_CAPTURE),
     ];
@@ -92,63 +93,64 @@ pub(super) fn prepare(functions: &Functions) {
     }
 }
 
-/// Waits of ours that records will tell of, by their correlation numbers.
-static OWN_WAITS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+/// Correlation ids of our own synchronisations, whose records are to be ignored.
+static INTERNAL_SYNCS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// So many of them are remembered: one of each context and flush, whose records come at once.
-const MOST_OWN_WAITS: usize = 4096;
+/// Maximum number of them: one per context and flush, whose records arrive soon.
+const MAX_INTERNAL_SYNCS: usize = 4096;
 
-fn own_waits() -> MutexGuard<'static, BTreeSet<u32>> {
-    OWN_WAITS.lock().unwrap_or_else(PoisonError::into_inner)
+fn internal_syncs() -> MutexGuard<'static, BTreeSet<u32>> {
+    INTERNAL_SYNCS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a record of a wait is of one of ours; there is one record of each.
-pub(super) fn take_own_wait(correlation: u32) -> bool {
-    own_waits().remove(&correlation)
+/// Whether a synchronisation record is of a call of our own. Forgets the call, which has one
+/// record.
+pub(super) fn take_internal_sync(correlation: u32) -> bool {
+    internal_syncs().remove(&correlation)
 }
 
-/// The calling thread waits for a device on our account.
-fn remember_own_wait(data: Record) {
+/// Remembers that the calling thread synchronises on our own behalf.
+fn remember_internal_sync(data: Record) {
     if data.read_u32(callback_data::SITE) != Some(site::ENTER) {
         return;
     }
     if let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) {
-        let mut waits = own_waits();
-        if waits.len() == MOST_OWN_WAITS {
-            // No records come of them.
-            waits.clear();
+        let mut syncs = internal_syncs();
+        if syncs.len() == MAX_INTERNAL_SYNCS {
+            // Their records never arrived.
+            syncs.clear();
         }
-        waits.insert(correlation);
+        syncs.insert(correlation);
     }
 }
 
-/// Whether a call is one of ours.
-fn is_ours() -> bool {
-    IS_OURS.try_with(Cell::get).unwrap_or(false)
+/// Whether the calling thread makes calls on our own behalf.
+fn is_internal() -> bool {
+    IS_INTERNAL.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Whether every call of a domain is kept from now on.
-pub(super) fn keep_calls(of_domain: u32, is_kept: bool) {
-    if let Some(kept) = ARE_CALLS_KEPT.get(interface(of_domain)) {
-        kept.store(is_kept, Ordering::Relaxed);
+/// Sets whether every call of a domain is recorded.
+pub(super) fn record_all_calls(of_domain: u32, is_recorded: bool) {
+    if let Some(flag) = RECORDS_ALL_CALLS.get(domain_index(of_domain)) {
+        flag.store(is_recorded, Ordering::Relaxed);
     }
 }
 
-/// Makes calls of CUDA that are not told as the program's.
-pub(super) fn ours<T>(act: impl FnOnce() -> T) -> T {
-    IS_OURS.set(true);
-    let answer = act();
-    IS_OURS.set(false);
-    answer
+/// Makes CUDA calls that are not recorded as the program's.
+pub(super) fn unrecorded<T>(calls: impl FnOnce() -> T) -> T {
+    IS_INTERNAL.set(true);
+    let result = calls();
+    IS_INTERNAL.set(false);
+    result
 }
 
-/// The place of a domain of calls in the tables.
-const fn interface(of_domain: u32) -> usize {
+/// Returns the index of a call domain in the tables.
+const fn domain_index(of_domain: u32) -> usize {
     (of_domain - domain::DRIVER_API) as usize
 }
 
-/// Returns the device of a context, by the context's number. Where that is not known, the device that the
-/// program used first.
+/// Returns the device of a context, by context id. For an unknown context, returns the device with
+/// the lowest context id.
 pub(super) fn device_of(context: Option<u32>) -> u32 {
     let devices = context_devices();
     let known = context.and_then(|context| devices.get(&context));
@@ -160,42 +162,42 @@ fn context_devices() -> MutexGuard<'static, BTreeMap<u32, u32>> {
     CONTEXT_DEVICES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The contexts that have launched something and still exist.
+/// Returns the existing contexts that have launched something.
 pub(super) fn contexts() -> Vec<CuContext> {
     let contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     contexts.iter().map(|&address| std::ptr::with_exposed_provenance_mut(address)).collect()
 }
 
-/// Whether a stream is being captured: then nobody may wait for its context.
+/// Whether a stream is in capture. Synchronising its context would invalidate the capture.
 pub(super) fn is_capturing() -> bool {
     CAPTURES.load(Ordering::Relaxed) != 0
 }
 
-/// Holds the locks over a fork.
-pub(super) fn hold() -> impl Sized + use<> {
+/// Locks all state for a fork.
+pub(super) fn lock_for_fork() -> impl Sized + use<> {
     let contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    (contexts, context_devices(), own_waits())
+    (contexts, context_devices(), internal_syncs())
 }
 
-/// In the child of a fork, which has no contexts.
+/// Resets all state in the child of a fork, which has no contexts.
 pub(super) fn begin_child() {
     forget_all();
 }
 
 fn forget_all() {
     CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    for known in &KNOWN_CONTEXTS {
+    for known in &CONTEXT_CACHE {
         known.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
     CAPTURES.store(0, Ordering::Relaxed);
     context_devices().clear();
-    own_waits().clear();
+    internal_syncs().clear();
 }
 
 /// The subscriber's callback.
 ///
 /// # Safety
-/// `data` is what the library says: of a call for the first two domains, of a resource for the third.
+/// `data` is as CUPTI documents: of a call for the first two domains, of a resource for the third.
 #[expect(unsafe_code, reason = "the library gives its data by their address")]
 pub(super) unsafe extern "C" fn callback(
     _userdata: *mut c_void,
@@ -208,18 +210,18 @@ pub(super) unsafe extern "C" fn callback(
     }
     match of_domain {
         domain::DRIVER_API => {
-            // SAFETY: data of a call has these bytes, and is the library's until we return.
+            // SAFETY: call data has at least this size, and is valid until we return.
             driver_call(cbid, unsafe { record(data, callback_data::LAYOUT.structs[0].bytes) });
         }
         domain::RUNTIME_API => {
             // SAFETY: as above.
             let data = unsafe { record(data, callback_data::LAYOUT.structs[0].bytes) };
-            kept_call(domain::RUNTIME_API, cbid, data);
+            recorded_call(domain::RUNTIME_API, cbid, data);
         }
         domain::RESOURCE => {
-            // SAFETY: data of a resource has these bytes.
+            // SAFETY: resource data has at least this size.
             let record = unsafe { record(data, resource_data::LAYOUT.structs[0].bytes) };
-            // Not on the common path, and it locks.
+            // Off the fast path. It takes locks, which may panic.
             drop(std::panic::catch_unwind(|| resource(cbid, record)));
         }
         _ => {}
@@ -227,48 +229,49 @@ pub(super) unsafe extern "C" fn callback(
 }
 
 /// # Safety
-/// `bytes` bytes can be read at the address until the callback returns.
+/// `bytes` bytes at the address are readable until the callback returns.
 #[inline(always)]
 #[expect(unsafe_code, reason = "the library gives its data by their address")]
 unsafe fn record<'a>(data: *const c_void, bytes: usize) -> Record<'a> {
-    // SAFETY: the caller's promise. The fields that we read are of every version.
-    unsafe { Record::at(data.cast(), bytes, 0) }
+    // SAFETY: guaranteed by the caller. The fields that we read exist in every version.
+    unsafe { Record::from_address(data.cast(), bytes, 0) }
 }
 
-/// One end of a call of the driver.
+/// Handles entry or exit of a driver call.
 #[inline]
 fn driver_call(cbid: u32, data: Record) {
-    let does = CALL_KINDS.get(cbid as usize).map_or(PLAIN, |kind| kind.load(Ordering::Relaxed));
-    match does {
+    let call_kind =
+        CALL_KINDS.get(cbid as usize).map_or(NO_ACTIVITY, |kind| kind.load(Ordering::Relaxed));
+    match call_kind {
         LAUNCHES_KERNEL => return launch(cbid, data, LaunchKind::Kernel),
         LAUNCHES_GRAPH => return launch(cbid, data, LaunchKind::Graph),
         MOVES_MEMORY => return launch(cbid, data, LaunchKind::Memory),
-        MOVES_SIZED => return launch(cbid, data, kind_of_sized(data)),
+        MOVES_SIZED => return launch(cbid, data, sized_launch_kind(data)),
         _ => {}
     }
-    if is_ours() {
-        if does == WAITS {
-            remember_own_wait(data);
+    if is_internal() {
+        if call_kind == SYNCHRONIZES {
+            remember_internal_sync(data);
         }
         return;
     }
-    match does {
-        WAITS => return launch(cbid, data, LaunchKind::Silent),
-        BEGINS_CAPTURE | ENDS_CAPTURE => count_capture(does == BEGINS_CAPTURE, data),
+    match call_kind {
+        SYNCHRONIZES => return launch(cbid, data, LaunchKind::Silent),
+        BEGINS_CAPTURE | ENDS_CAPTURE => count_capture(call_kind == BEGINS_CAPTURE, data),
         _ => {}
     }
-    if ARE_CALLS_KEPT[interface(domain::DRIVER_API)].load(Ordering::Relaxed) {
-        kept_call(domain::DRIVER_API, cbid, data);
+    if RECORDS_ALL_CALLS[domain_index(domain::DRIVER_API)].load(Ordering::Relaxed) {
+        recorded_call(domain::DRIVER_API, cbid, data);
     }
 }
 
-/// One end of a call that devices will tell of.
+/// Handles entry or exit of a call that results in an activity.
 #[inline]
 fn launch(cbid: u32, data: Record, kind: LaunchKind) {
     let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) else { return };
     match data.read_u32(callback_data::SITE) {
         Some(site::ENTER) => {
-            note_context(data);
+            cache_context(data);
             api::launch_enter(correlation, name(domain::DRIVER_API, cbid, data), kind);
         }
         Some(site::EXIT) => api::launch_exit(correlation, has_succeeded(data)),
@@ -276,20 +279,20 @@ fn launch(cbid: u32, data: Record, kind: LaunchKind) {
     }
 }
 
-/// Returns what a call launches that gives its size: a copy of no bytes leaves no record.
+/// Returns the launch kind of a call with a size argument: a copy of size 0 leaves no record.
 #[expect(unsafe_code, reason = "the arguments are given by their address")]
-fn kind_of_sized(data: Record) -> LaunchKind {
+fn sized_launch_kind(data: Record) -> LaunchKind {
     const SIZE: usize = 2;
     let Some(arguments) = data.read_address(callback_data::PARAMS) else {
         return LaunchKind::Memory;
     };
-    // SAFETY: these calls have three arguments or more, of eight bytes each with their padding.
+    // SAFETY: these calls have at least three arguments, of eight bytes each including padding.
     let size = unsafe { arguments.cast::<u64>().add(SIZE).read() };
     if size == 0 { LaunchKind::Silent } else { LaunchKind::Memory }
 }
 
-/// One end of a call that is kept because all are.
-fn kept_call(of_domain: u32, cbid: u32, data: Record) {
+/// Handles entry or exit of a call that is recorded because all calls of its domain are.
+fn recorded_call(of_domain: u32, cbid: u32, data: Record) {
     let interface = match of_domain {
         domain::DRIVER_API => Interface::Driver,
         _ => Interface::Runtime,
@@ -302,20 +305,20 @@ fn kept_call(of_domain: u32, cbid: u32, data: Record) {
     }
 }
 
-/// The recorder's number of a call's name.
+/// Returns the name id of a call in the recorder.
 #[inline]
 fn name(of_domain: u32, cbid: u32, data: Record) -> u32 {
-    let names = &CALL_NAMES[interface(of_domain)];
+    let names = &CALL_NAMES[domain_index(of_domain)];
     let known = names.get(cbid as usize).map_or(0, |name| name.load(Ordering::Relaxed));
     if known == 0 { learn_name(names, cbid, data) } else { known }
 }
 
-/// A call of the driver gives 0 where it succeeds.
+/// Whether a driver call returned `CUDA_SUCCESS`, at its exit.
 #[inline]
 #[expect(unsafe_code, reason = "the result is given by its address")]
 fn has_succeeded(data: Record) -> bool {
     let Some(address) = data.read_address(callback_data::RETURN) else { return true };
-    // SAFETY: at the end of a call the driver's result is there, a number of four bytes.
+    // SAFETY: at the exit of a driver call, this is the address of its four-byte result.
     unsafe { address.cast::<u32>().read() == 0 }
 }
 
@@ -323,7 +326,7 @@ fn has_succeeded(data: Record) -> bool {
 #[expect(unsafe_code, reason = "the name is given by its address")]
 fn learn_name(names: &Calls<AtomicU32>, cbid: u32, data: Record) -> u32 {
     let Some(address) = data.read_text(callback_data::FUNCTION_NAME) else { return 0 };
-    // SAFETY: the library's own constant.
+    // SAFETY: the name is a constant of the library.
     let name = unsafe { CStr::from_ptr(address) };
     let number = api::intern(&name.to_string_lossy());
     if let Some(known) = names.get(cbid as usize) {
@@ -333,9 +336,9 @@ fn learn_name(names: &Calls<AtomicU32>, cbid: u32, data: Record) -> u32 {
 }
 
 #[inline]
-fn note_context(data: Record) {
+fn cache_context(data: Record) {
     let Some(context) = data.read_address(callback_data::CONTEXT) else { return };
-    if context != known_context(context).load(Ordering::Relaxed) {
+    if context != context_cache_entry(context).load(Ordering::Relaxed) {
         learn_context(context);
         if let Some(number) = data.read_u32(callback_data::CONTEXT_UID) {
             learn_device(context, number);
@@ -348,7 +351,7 @@ fn note_context(data: Record) {
 fn learn_device(context: CuContext, number: u32) {
     let Some(get) = FUNCTIONS.get().and_then(|functions| functions.get_device_id) else { return };
     let mut device = 0;
-    // SAFETY: the context is current in the call that is told of, and the number can be written.
+    // SAFETY: the context is current in the call of this callback, and the number is writable.
     if unsafe { get(context, &raw mut device) } == 0 {
         context_devices().insert(number, device);
     }
@@ -361,24 +364,24 @@ fn learn_context(context: CuContext) {
     if !contexts.contains(&known) {
         contexts.push(known);
     }
-    known_context(context).store(context, Ordering::Relaxed);
+    context_cache_entry(context).store(context, Ordering::Relaxed);
 }
 
-/// Where a context is if it is known.
+/// Returns the cache entry for a context.
 #[inline(always)]
-fn known_context(context: CuContext) -> &'static AtomicPtr<c_void> {
-    /// Objects of a heap are no closer together.
-    const APART_LOG2: u32 = 6;
-    &KNOWN_CONTEXTS[(context.addr() >> APART_LOG2) % KNOWN]
+fn context_cache_entry(context: CuContext) -> &'static AtomicPtr<c_void> {
+    /// Minimum distance of heap objects.
+    const HEAP_ALIGN_LOG2: u32 = 6;
+    &CONTEXT_CACHE[(context.addr() >> HEAP_ALIGN_LOG2) % CONTEXT_CACHE_LEN]
 }
 
 fn forget_context(context: CuContext) {
     let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     contexts.retain(|&known| known != context.addr());
-    known_context(context).store(std::ptr::null_mut(), Ordering::Relaxed);
+    context_cache_entry(context).store(std::ptr::null_mut(), Ordering::Relaxed);
 }
 
-/// Something happened to a context or to a graph.
+/// Handles an event of a context or graph node.
 fn resource(cbid: u32, data: Record) {
     match cbid {
         resource::CONTEXT_DESTROY_STARTING => {
@@ -406,22 +409,22 @@ fn resource(cbid: u32, data: Record) {
     }
 }
 
-/// The number of a node that the descriptor names.
+/// Returns the id of a graph node in the resource descriptor.
 #[expect(unsafe_code, reason = "the library gives its data by their address")]
 fn graph_node(data: Record, field: Field) -> Option<u64> {
     let descriptor = data.read_address(resource_data::DESCRIPTOR)?;
-    // SAFETY: the descriptor of a graph's callbacks has these bytes.
+    // SAFETY: the descriptor of graph callbacks has at least this size.
     let graph = unsafe { record(descriptor, graph_data::LAYOUT.structs[0].bytes) };
     let node = graph.read_address(field)?;
     let get = FUNCTIONS.get()?.get_graph_node_id?;
     let mut id = 0;
-    // SAFETY: the node exists while its callback runs, in which the library allows this call, and
-    // the number can be written.
+    // SAFETY: the node exists during its callback, in which CUPTI allows this call, and the number
+    // is writable.
     let code = unsafe { get(node, &raw mut id) };
     (code == 0 && id != 0).then_some(id)
 }
 
-/// A capture of a stream begins or ends.
+/// Counts begin and end of a stream capture.
 #[cold]
 fn count_capture(begins: bool, data: Record) {
     if data.read_u32(callback_data::SITE) != Some(site::EXIT) {
@@ -431,7 +434,8 @@ fn count_capture(begins: bool, data: Record) {
         CAPTURES.fetch_add(has_succeeded(data).into(), Ordering::Relaxed);
         return;
     }
-    // A call that fails ends the capture, too. One that began before we listened was not counted.
+    // A failed call ends the capture too. A capture that began before our subscription was not
+    // counted.
     let ended = CAPTURES
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |captures| captures.checked_sub(1));
     ended.unwrap_or(0);

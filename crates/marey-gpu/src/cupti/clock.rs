@@ -1,99 +1,101 @@
-//! From the clock of the device's library to the recorder's.
+//! Conversion of CUPTI timestamps to the recorder's clock.
 //!
-//! Records are stamped in nanoseconds of a clock that `cuptiGetTimestamp` reads; the recorder counts
-//! ticks. Both are read together now and again. A moment between two readings lies on the line through
-//! them, so that later moments stay later; one after the last reading on a line of the rate between that
-//! and the first of the last minutes, as a reading is wrong by a microsecond or so, which is much of a
-//! tenth of a second and little of a minute.
+//! Records have timestamps in nanoseconds of the clock that `cuptiGetTimestamp` reads; the recorder
+//! counts ticks. Both clocks are read together from time to time. Timestamps between two readings
+//! are interpolated linearly, which preserves their order. Timestamps after the last reading are
+//! extrapolated at the mean rate of the last minutes: a reading has an error of about a
+//! microsecond, which is significant over a tenth of a second but not over a minute.
 
 use marey_record::device;
 
-/// One moment on both clocks.
+/// A simultaneous reading of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Pair {
+struct Reading {
     library_nanos: u64,
     ticks: u64,
 }
 
-/// A moment, and the rate from there to the next one, or on from the last.
+/// A reading, and the rate from it to the next one, or beyond the last one.
 #[derive(Clone, Copy, Debug)]
 struct Knot {
-    pair: Pair,
+    reading: Reading,
     ticks_per_nano: f64,
 }
 
-/// The line.
+/// A piecewise linear map between the clocks.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
-    /// Ascending; there is at least one.
+    /// Ascending by time; never empty.
     knots: Vec<Knot>,
-    /// Readings closer together than this are not kept.
-    apart_nanos: u64,
+    /// Minimum distance of two readings.
+    spacing_nanos: u64,
 }
 
-/// Readings closer together than this say nothing of the rate.
-const SHORTEST_NANOS: u64 = 100_000_000;
+/// Smallest distance of two readings from which a rate can be computed.
+const MIN_SPACING_NANOS: u64 = 100_000_000;
 
-/// Readings that are kept. Of more, each second one goes, and later ones are further apart.
-const MOST_KNOTS: usize = 64;
+/// Maximum number of readings. When it is reached, every second one is dropped and the distance is
+/// doubled.
+const MAX_KNOTS: usize = 64;
 
-/// Up to so far, then the oldest one goes: rates change with the temperature.
-const LONGEST_NANOS: u64 = 1_600_000_000;
+/// Maximum distance. From then on the oldest reading is dropped, because rates change with the
+/// temperature.
+const MAX_SPACING_NANOS: u64 = 1_600_000_000;
 
-/// Clocks whose rates differ by more than this are not both right: one was set.
-const MOST_DRIFT: f64 = 1e-3;
+/// Maximum deviation of the rate from the nominal one. Beyond it, one of the clocks was set.
+const MAX_RATE_ERROR: f64 = 1e-3;
 
 impl Clock {
-    /// A clock that is read by this function, whose error is the library's code.
+    /// Creates a clock that `read` reads; an error is CUPTI's code.
     pub(super) fn new(read: impl Fn() -> Result<u64, u32>) -> Result<Self, u32> {
-        Ok(Self::since(Pair::now(read)?, own_ticks_per_nano()))
+        Ok(Self::starting_at(Reading::now(read)?, nominal_ticks_per_nano()))
     }
 
-    fn since(pair: Pair, ticks_per_nano: f64) -> Self {
-        Self { knots: vec![Knot { pair, ticks_per_nano }], apart_nanos: SHORTEST_NANOS }
+    fn starting_at(reading: Reading, ticks_per_nano: f64) -> Self {
+        Self { knots: vec![Knot { reading, ticks_per_nano }], spacing_nanos: MIN_SPACING_NANOS }
     }
 
-    /// Reads both clocks again.
+    /// Adds a reading of both clocks.
     pub(super) fn update(&mut self, read: impl Fn() -> Result<u64, u32>) {
-        if let Ok(now) = Pair::now(read) {
+        if let Ok(now) = Reading::now(read) {
             self.add(now);
         }
     }
 
-    fn add(&mut self, now: Pair) {
+    fn add(&mut self, now: Reading) {
         let last = self.last();
-        if now.library_nanos.abs_diff(last.pair.library_nanos) < self.apart_nanos {
+        if now.library_nanos.abs_diff(last.reading.library_nanos) < self.spacing_nanos {
             return;
         }
-        let ticks_per_nano = match last.pair.rate_to(now) {
-            Some(rate) if (rate / own_ticks_per_nano() - 1.0).abs() < MOST_DRIFT => rate,
-            // A clock was set: what is known of its rate stays true.
-            _ => return *self = Self::since(now, last.ticks_per_nano),
+        let ticks_per_nano = match last.reading.rate_to(now) {
+            Some(rate) if (rate / nominal_ticks_per_nano() - 1.0).abs() < MAX_RATE_ERROR => rate,
+            // A clock was set: start again at this reading, with the known rate.
+            _ => return *self = Self::starting_at(now, last.ticks_per_nano),
         };
-        if self.knots.len() == MOST_KNOTS {
+        if self.knots.len() == MAX_KNOTS {
             self.thin_out();
         }
         let at = self.knots.len() - 1;
         self.knots[at].ticks_per_nano = ticks_per_nano;
-        let since_first = self.knots[0].pair.rate_to(now).unwrap_or(ticks_per_nano);
-        self.knots.push(Knot { pair: now, ticks_per_nano: since_first });
+        let mean_rate = self.knots[0].reading.rate_to(now).unwrap_or(ticks_per_nano);
+        self.knots.push(Knot { reading: now, ticks_per_nano: mean_rate });
     }
 
     /// Makes room for another reading.
     fn thin_out(&mut self) {
-        if self.apart_nanos >= LONGEST_NANOS {
+        if self.spacing_nanos >= MAX_SPACING_NANOS {
             self.knots.remove(0);
             return;
         }
-        self.apart_nanos *= 2;
-        // The last one stays.
+        self.spacing_nanos *= 2;
+        // The last reading is kept.
         let mut is_kept = self.knots.len().is_multiple_of(2);
         self.knots.retain(|_| {
             is_kept = !is_kept;
             is_kept
         });
         for at in 1..self.knots.len() {
-            let rate = self.knots[at - 1].pair.rate_to(self.knots[at].pair);
+            let rate = self.knots[at - 1].reading.rate_to(self.knots[at].reading);
             self.knots[at - 1].ticks_per_nano = rate.unwrap_or(self.knots[at].ticks_per_nano);
         }
     }
@@ -102,32 +104,34 @@ impl Clock {
         self.knots[self.knots.len() - 1]
     }
 
-    /// The recorder's moment of a stamp.
+    /// Converts a timestamp to ticks of the recorder.
     #[inline]
     pub(super) fn ticks(&self, library_nanos: u64) -> u64 {
-        // Most stamps are of the last moments.
-        let is_before = |knot: &&Knot| knot.pair.library_nanos <= library_nanos;
+        // Most timestamps are recent, so search from the end.
+        let is_before = |knot: &&Knot| knot.reading.library_nanos <= library_nanos;
         let knot = self.knots.iter().rev().find(is_before).unwrap_or(&self.knots[0]);
-        let since = library_nanos.wrapping_sub(knot.pair.library_nanos).cast_signed();
-        let ticks = (since as f64 * knot.ticks_per_nano) as i64;
-        knot.pair.ticks.saturating_add_signed(ticks)
+        let elapsed_nanos = library_nanos.wrapping_sub(knot.reading.library_nanos).cast_signed();
+        let ticks = (elapsed_nanos as f64 * knot.ticks_per_nano) as i64;
+        knot.reading.ticks.saturating_add_signed(ticks)
     }
 }
 
-/// The rate of a library's clock that is right.
-fn own_ticks_per_nano() -> f64 {
+/// Returns the rate between a correct nanosecond clock and the recorder's clock.
+fn nominal_ticks_per_nano() -> f64 {
     1.0 / device::now().1
 }
 
-impl Pair {
-    /// The ticks a nanosecond from here to a later moment; `None` if it is not later.
+impl Reading {
+    /// Returns the ticks per nanosecond from this reading to a later one; `None` if it is not
+    /// later.
     fn rate_to(self, later: Self) -> Option<f64> {
         let nanos = later.library_nanos.checked_sub(self.library_nanos).filter(|&it| it > 0)?;
         let ticks = later.ticks.checked_sub(self.ticks).filter(|&it| it > 0)?;
         Some(ticks as f64 / nanos as f64)
     }
 
-    /// Of several readings the quickest counts, as something may come between the two.
+    /// Reads both clocks several times and returns the quickest reading, which has the smallest
+    /// error.
     fn now(read: impl Fn() -> Result<u64, u32>) -> Result<Self, u32> {
         const TRIES: u32 = 4;
         let try_once = || -> Result<_, u32> {
@@ -154,25 +158,25 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn a_clock_that_is_ahead_and_runs_faster_is_brought_back() {
+    fn offset_and_rate_of_a_clock_are_corrected() {
         let nanos_per_tick = device::now().1;
-        // Ahead by an hour, and 50 millionths faster.
+        // Ahead by an hour, and faster by 50 ppm.
         let library =
             |ticks: u64| 3_600_000_000_000 + (ticks as f64 * nanos_per_tick * 1.000_05) as u64;
         let now = || Ok(library(device::now().0));
         let start = device::now().0;
-        // As far in the past as the readings are long.
+        // The first reading is 200 ms in the past.
         let back = (2e8 / nanos_per_tick) as u64;
-        let first = Pair { library_nanos: library(start - back), ticks: start - back };
-        let mut clock = Clock::since(first, own_ticks_per_nano());
+        let first = Reading { library_nanos: library(start - back), ticks: start - back };
+        let mut clock = Clock::starting_at(first, nominal_ticks_per_nano());
         clock.update(now);
-        let moment = device::now().0 + back;
-        let off = clock.ticks(library(moment)).abs_diff(moment);
+        let timestamp = device::now().0 + back;
+        let off = clock.ticks(library(timestamp)).abs_diff(timestamp);
         assert!((off as f64 * nanos_per_tick) < 20_000.0, "{off} ticks");
     }
 
     #[test]
-    fn a_clock_that_jumps_keeps_its_rate_and_one_that_fails_changes_nothing() {
+    fn a_jump_keeps_the_rate_and_a_failed_reading_is_ignored() {
         let jump = Cell::new(0);
         let read = || Ok((device::now().0 as f64 * device::now().1) as u64 + jump.get());
         let mut clock = Clock::new(read).unwrap();
@@ -180,43 +184,46 @@ mod tests {
         jump.set(10_000_000_000);
         clock.update(read);
         assert!((clock.last().ticks_per_nano - rate).abs() < f64::EPSILON);
-        let last = clock.last().pair;
+        let last = clock.last().reading;
         assert!(last.library_nanos > 10_000_000_000);
         clock.update(|| Err(999));
-        assert_eq!(clock.last().pair, last);
+        assert_eq!(clock.last().reading, last);
         jump.set(0);
         clock.update(read);
-        assert!(clock.last().pair.library_nanos < last.library_nanos, "also one that is set back");
+        assert!(
+            clock.last().reading.library_nanos < last.library_nanos,
+            "a clock that is set back restarts too"
+        );
     }
 
     #[test]
-    fn readings_that_are_a_little_wrong_leave_moments_right_and_in_order() {
+    fn noisy_readings_keep_timestamps_accurate_and_in_order() {
         const SECOND: u64 = 1_000_000_000;
-        const WRONG_NANOS: u64 = 2_000;
-        let ticks_per_nano = own_ticks_per_nano();
-        // 40 millionths too slow.
+        const ERROR_NANOS: u64 = 2_000;
+        let ticks_per_nano = nominal_ticks_per_nano();
+        // Slower by 40 ppm.
         let ticks = |nanos: u64| 1_000_000 + (nanos as f64 * ticks_per_nano * 1.000_04) as u64;
         let reading = |number: u64| {
-            let nanos = 10 * SECOND + number * SHORTEST_NANOS;
-            let wrong_nanos = [0, WRONG_NANOS][(number % 2) as usize];
-            Pair { library_nanos: nanos, ticks: ticks(nanos + wrong_nanos) }
+            let nanos = 10 * SECOND + number * MIN_SPACING_NANOS;
+            let error_nanos = [0, ERROR_NANOS][(number % 2) as usize];
+            Reading { library_nanos: nanos, ticks: ticks(nanos + error_nanos) }
         };
-        let mut clock = Clock::since(reading(0), ticks_per_nano);
+        let mut clock = Clock::starting_at(reading(0), ticks_per_nano);
         for number in 1..=3_000 {
             clock.add(reading(number));
             if number < 10 {
                 continue;
             }
             let now = reading(number).library_nanos;
-            // A second back, which is when a buffer's first records are of, and on to the next reading.
-            let moments = (now - SECOND..now + SHORTEST_NANOS).step_by(10_000_000);
-            let found: Vec<_> = moments.clone().map(|nanos| clock.ticks(nanos)).collect();
+            // From a second back, the age of the first records of a buffer, to the next reading.
+            let timestamps = (now - SECOND..now + MIN_SPACING_NANOS).step_by(10_000_000);
+            let found: Vec<_> = timestamps.clone().map(|nanos| clock.ticks(nanos)).collect();
             assert!(found.is_sorted(), "at {number}");
-            for (nanos, found) in moments.zip(found) {
+            for (nanos, found) in timestamps.zip(found) {
                 let off_nanos = found.abs_diff(ticks(nanos)) as f64 / ticks_per_nano;
-                assert!(off_nanos <= 1.5 * WRONG_NANOS as f64, "{off_nanos} ns at {number}");
+                assert!(off_nanos <= 1.5 * ERROR_NANOS as f64, "{off_nanos} ns at {number}");
             }
         }
-        assert!(clock.knots.len() <= MOST_KNOTS);
+        assert!(clock.knots.len() <= MAX_KNOTS);
     }
 }

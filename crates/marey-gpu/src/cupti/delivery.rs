@@ -1,4 +1,4 @@
-//! What the library calls when it needs a buffer, and when it has filled one.
+//! CUPTI's callbacks for requested and completed activity buffers.
 
 use super::abi::result;
 use super::buffers;
@@ -9,27 +9,27 @@ use marey_model::loss::LossCause;
 use marey_record::api;
 use std::ffi::c_void;
 
-/// The first API version that bears to get no buffer.
-const REJECTS_SINCE: u32 = 27;
+/// The first API version that accepts a null buffer.
+const NULL_BUFFER_SINCE: u32 = 27;
 
-/// Bytes of a buffer where there is none left, and the library would not bear to get none: what it writes
-/// there is counted and thrown away.
-const DISCARDED_BYTES: usize = 4 << 10;
+/// Size of a substitute buffer, for versions that do not accept a null buffer when the pool is
+/// exhausted. Its records are counted as losses and discarded.
+const SUBSTITUTE_BYTES: usize = 4 << 10;
 
-/// A buffer is needed.
+/// CUPTI requests an empty buffer.
 ///
 /// # Safety
-/// The three addresses can be written.
+/// The three addresses are writable.
 #[expect(unsafe_code, reason = "the library's own interface")]
 pub(super) unsafe extern "C" fn requested(
     buffer: *mut *mut u8,
     size: *mut usize,
     max_records: *mut usize,
 ) {
-    let words = buffers::take().or_else(|| {
-        let takes_none =
-            library::opened().is_some_and(|library| library.api_version >= REJECTS_SINCE);
-        (!takes_none).then(|| buffers::new(DISCARDED_BYTES))
+    let words = buffers::acquire().or_else(|| {
+        let accepts_null = library::loaded_library()
+            .is_some_and(|library| library.api_version >= NULL_BUFFER_SINCE);
+        (!accepts_null).then(|| buffers::new(SUBSTITUTE_BYTES))
     });
     let (address, bytes) = match words {
         Some(words) => {
@@ -39,7 +39,7 @@ pub(super) unsafe extern "C" fn requested(
         }
         None => (std::ptr::null_mut(), 0),
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         *buffer = address;
         *size = bytes;
@@ -47,10 +47,10 @@ pub(super) unsafe extern "C" fn requested(
     }
 }
 
-/// A subscriber beside others needs a buffer.
+/// CUPTI requests an empty buffer, in shared mode.
 ///
 /// # Safety
-/// The first three addresses can be written.
+/// The first three addresses are writable.
 #[expect(unsafe_code, reason = "the library's own interface")]
 pub(super) unsafe extern "C" fn scoped_requested(
     buffer: *mut *mut u8,
@@ -58,14 +58,14 @@ pub(super) unsafe extern "C" fn scoped_requested(
     max_records: *mut usize,
     _info: *mut c_void,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { requested(buffer, size, max_records) }
 }
 
-/// A buffer has been filled.
+/// CUPTI has completed a buffer.
 ///
 /// # Safety
-/// The buffer is one of [`requested`], of this size, which the library uses no more.
+/// The buffer comes from [`requested`], has this size, and is no longer used by CUPTI.
 #[expect(unsafe_code, reason = "the library's own interface")]
 pub(super) unsafe extern "C" fn completed(
     _context: CuContext,
@@ -74,14 +74,14 @@ pub(super) unsafe extern "C" fn completed(
     size: usize,
     valid_size: usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { scoped_completed(buffer, size, valid_size, std::ptr::null_mut()) }
 }
 
-/// A buffer of a subscriber beside others has been filled.
+/// CUPTI has completed a buffer, in shared mode.
 ///
 /// # Safety
-/// As of [`completed`].
+/// As for [`completed`].
 #[expect(unsafe_code, reason = "the library's own interface")]
 pub(super) unsafe extern "C" fn scoped_completed(
     buffer: *mut u8,
@@ -94,25 +94,27 @@ pub(super) unsafe extern "C" fn scoped_completed(
     }
     let address = buffer.cast::<c_void>().cast::<u64>();
     let words = std::ptr::slice_from_raw_parts_mut(address, size / size_of::<u64>());
-    // SAFETY: `requested` made a box of so many words of it, and the library gives it back once.
+    // SAFETY: `requested` leaked a box of this length at this address, and CUPTI completes each
+    // buffer once.
     let words = unsafe { Box::from_raw(words) };
     buffers::returned();
-    if size == DISCARDED_BYTES {
+    if size == SUBSTITUTE_BYTES {
         api::count_losses(LossCause::DeviceRecord, count_records(&words, valid_size));
         return;
     }
-    buffers::fill(words, valid_size);
-    WORKER.call(DRAIN);
+    buffers::push_full(words, valid_size);
+    WORKER.request(DRAIN);
 }
 
-/// Returns how many records are in a buffer that the library has filled to this length.
+/// Returns the number of records in a buffer of which `valid` bytes are filled.
 #[expect(unsafe_code, reason = "the library walks its own records")]
 fn count_records(words: &[u64], valid: usize) -> u64 {
     let buffer = words.as_ptr().cast::<u8>().cast_mut();
-    let Some(library) = library::opened() else { return 0 };
+    let Some(library) = library::loaded_library() else { return 0 };
     let next_record = library.functions.activity_get_next_record;
     let (mut last, mut count) = (std::ptr::null_mut(), 0);
-    // SAFETY: the buffer has records up to there, and `last` is null or what the call before gave.
+    // SAFETY: `valid` bytes of the buffer contain records, and `last` is null or set by the
+    // previous call.
     while unsafe { next_record(buffer, valid, &raw mut last) } == result::SUCCESS {
         count += 1;
     }

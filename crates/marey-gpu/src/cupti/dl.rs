@@ -1,4 +1,4 @@
-//! Opening a vendor's library and taking its functions. What was opened stays: its threads and
+//! Loading of vendor libraries and their functions. Libraries are never unloaded: their threads and
 //! callbacks may live as long as the process.
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use libloading::os::unix;
 
-/// A library that is loaded for good.
+/// A library that stays loaded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loaded(*mut c_void);
 
 impl Loaded {
-    /// Loads this file, or what the loader finds by this name. The error is the loader's.
+    /// Loads a file, or a name that the loader resolves. The error is the loader's message.
     pub(super) fn open(path: impl AsRef<OsStr>) -> Result<Self, String> {
         Self::with_flags(path.as_ref(), libc::RTLD_NOW | libc::RTLD_LOCAL)
     }
 
-    /// The library of this file, if the process has it already.
-    pub(super) fn already(path: &Path) -> Option<Self> {
+    /// Returns the library of this file if the process has already loaded it.
+    pub(super) fn already_loaded(path: &Path) -> Option<Self> {
         Self::with_flags(path.as_os_str(), libc::RTLD_NOW | libc::RTLD_NOLOAD).ok()
     }
 
@@ -30,7 +30,7 @@ impl Loaded {
         library.map(|library| Self(library.into_raw())).map_err(|error| error.to_string())
     }
 
-    /// The address of a function, if the library has it.
+    /// Returns the address of a function, if the library exports it.
     #[expect(unsafe_code, reason = "dlsym")]
     pub(super) fn symbol(self, name: &CStr) -> Option<*mut c_void> {
         // SAFETY: the handle is open, and the name ends with a zero.
@@ -39,12 +39,12 @@ impl Loaded {
     }
 }
 
-/// The file that the code at an address was loaded from.
+/// Returns the file that the code at an address was loaded from.
 #[expect(unsafe_code, reason = "dladdr")]
 pub(super) fn file_of(address: *const c_void) -> Option<PathBuf> {
     // SAFETY: plain data, for which zero is valid.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address may be asked for, and `info` can be written.
+    // SAFETY: `dladdr` accepts any address, and `info` is writable.
     let is_known = unsafe { libc::dladdr(address, &raw mut info) } != 0;
     if !is_known || info.dli_fname.is_null() {
         return None;
@@ -54,21 +54,21 @@ pub(super) fn file_of(address: *const c_void) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
 }
 
-/// Declares a table of functions with their C names: those that there must be, then those that may be missing.
+/// Declares a table of functions with their C names: required ones, then optional ones.
 macro_rules! functions {
     (
-        $(#[$about:meta])*
+        $(#[$table_doc:meta])*
         pub struct $table:ident -> $result:ty;
-        needed { $(
+        required { $(
             $(#[$doc:meta])*
             $field:ident = $symbol:literal ($($arg:ident: $type:ty),*);
         )+ }
         optional { $(
-            $(#[$maybe_doc:meta])*
-            $maybe:ident = $maybe_symbol:literal ($($maybe_arg:ident: $maybe_type:ty),*);
+            $(#[$optional_doc:meta])*
+            $optional_field:ident = $optional_symbol:literal ($($optional_arg:ident: $optional_type:ty),*);
         )* }
     ) => {
-        $(#[$about])*
+        $(#[$table_doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $table {
             $(
@@ -76,19 +76,19 @@ macro_rules! functions {
                 pub $field: unsafe extern "C" fn($($arg: $type),*) -> $result,
             )+
             $(
-                $(#[$maybe_doc])*
-                pub $maybe: Option<unsafe extern "C" fn($($maybe_arg: $maybe_type),*) -> $result>,
+                $(#[$optional_doc])*
+                pub $optional_field: Option<unsafe extern "C" fn($($optional_arg: $optional_type),*) -> $result>,
             )*
         }
 
         impl $table {
             /// The names of those that there must be.
             #[cfg(test)]
-            pub(super) const NEEDED: &[&std::ffi::CStr] = &[$($symbol),+];
+            pub(super) const REQUIRED: &[&std::ffi::CStr] = &[$($symbol),+];
 
-            /// Those of a library, or the first that it must have and has not.
+            /// Loads the functions of a library. The error is the first missing required function.
             #[expect(unsafe_code, reason = "the address of a function becomes a function")]
-            pub(super) fn of(library: $crate::cupti::dl::Loaded) -> Result<Self, &'static str> {
+            pub(super) fn load(library: $crate::cupti::dl::Loaded) -> Result<Self, &'static str> {
                 Ok(Self {
                     $($field: {
                         let address = library.symbol($symbol);
@@ -102,10 +102,10 @@ macro_rules! functions {
                         }
                     },)+
                     // SAFETY: the same.
-                    $($maybe: library.symbol($maybe_symbol).map(|address| unsafe {
+                    $($optional_field: library.symbol($optional_symbol).map(|address| unsafe {
                         std::mem::transmute::<
                             *mut std::ffi::c_void,
-                            unsafe extern "C" fn($($maybe_type),*) -> $result,
+                            unsafe extern "C" fn($($optional_type),*) -> $result,
                         >(address)
                     }),)*
                 })

@@ -1,4 +1,4 @@
-//! The driver, `libcuda.so.1`: whether there is a device, and what the devices are.
+//! The NVIDIA driver, `libcuda.so.1`, and its devices.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
@@ -9,124 +9,126 @@ use super::driver_error as error;
 use super::functions::CuContext;
 use super::unavailable::Unavailable;
 
-/// The name by which the driver, libcupti and every program of CUDA open it.
+/// Name by which the driver, libcupti and CUDA programs load it.
 const SONAME: &str = "libcuda.so.1";
 
 functions! {
-    /// Functions of the driver. Each gives a code of [`driver_error`](super::driver_error).
+    /// Functions of the driver. Each returns a `CUresult`, see
+    /// [`driver_error`](super::driver_error).
     pub struct DriverFunctions -> u32;
 
-    needed {
-        /// Starts the driver.
+    required {
+        /// Initialises the driver.
         init = c"cuInit" (flags: u32);
-        /// The CUDA version, as 12080 for 12.8.
+        /// Writes the CUDA version, such as 12080 for 12.8.
         driver_get_version = c"cuDriverGetVersion" (version: *mut c_int);
-        /// How many devices the process sees.
+        /// Writes the number of devices visible to the process.
         device_get_count = c"cuDeviceGetCount" (count: *mut c_int);
-        /// The handle of a device.
+        /// Writes the handle of a device.
         device_get = c"cuDeviceGet" (device: *mut c_int, ordinal: c_int);
-        /// A number that the driver knows of a device.
+        /// Writes an attribute of a device.
         device_get_attribute = c"cuDeviceGetAttribute" (value: *mut c_int, attribute: u32, device: c_int);
-        /// The calling thread's context, which may be null.
+        /// Writes the calling thread's context, which may be null.
         ctx_get_current = c"cuCtxGetCurrent" (context: *mut CuContext);
-        /// Waits for all work of the calling thread's context.
+        /// Waits for all work in the calling thread's context.
         ctx_synchronize = c"cuCtxSynchronize" ();
     }
 
     optional {
-        /// The name of a device.
+        /// Writes the name of a device.
         device_get_name = c"cuDeviceGetName" (name: *mut c_char, bytes: c_int, device: c_int);
-        /// The number of a device, or of a part of one, that no other has.
+        /// Writes the UUID of a device, or of a MIG instance.
         device_get_uuid = c"cuDeviceGetUuid_v2" (uuid: *mut [u8; 16], device: c_int);
-        /// Whether a device's primary context is there, which programs of the runtime use.
+        /// Writes whether the primary context of a device, which the runtime uses, is active.
         device_primary_ctx_get_state = c"cuDevicePrimaryCtxGetState" (device: c_int, flags: *mut u32, is_active: *mut c_int);
-        /// Its memory in bytes.
+        /// Writes the memory size of a device.
         device_total_mem = c"cuDeviceTotalMem_v2" (bytes: *mut usize, device: c_int);
-        /// The handle of the calling thread's device.
+        /// Writes the device handle of the calling thread's context.
         ctx_get_device = c"cuCtxGetDevice" (device: *mut c_int);
-        /// Makes a context the calling thread's, keeping the one before.
+        /// Pushes a context onto the calling thread's stack.
         ctx_push_current = c"cuCtxPushCurrent_v2" (context: CuContext);
-        /// Brings the one before back.
+        /// Pops the context from the calling thread's stack.
         ctx_pop_current = c"cuCtxPopCurrent_v2" (context: *mut CuContext);
     }
 }
 
-/// Numbers of `cuDeviceGetAttribute`.
+/// Attributes for `cuDeviceGetAttribute`.
 pub mod attribute {
-    /// Highest clock of the processors, kHz.
+    /// Maximum clock rate of the processors, in kHz.
     pub const CLOCK_RATE: u32 = 13;
     /// Streaming multiprocessors.
     pub const MULTIPROCESSOR_COUNT: u32 = 16;
-    /// Highest clock of the memory, kHz.
+    /// Maximum clock rate of the memory, in kHz.
     pub const MEMORY_CLOCK_RATE: u32 = 36;
-    /// Width of the memory bus, bits.
+    /// Width of the memory bus, in bits.
     pub const GLOBAL_MEMORY_BUS_WIDTH: u32 = 37;
     /// Major number of the compute capability.
     pub const COMPUTE_CAPABILITY_MAJOR: u32 = 75;
-    /// Minor number of it.
+    /// Minor number of the compute capability.
     pub const COMPUTE_CAPABILITY_MINOR: u32 = 76;
 }
 
-/// The driver, started, with at least one device.
+/// The initialised driver, with at least one device.
 #[derive(Debug)]
 pub struct Driver {
-    /// The CUDA version that it serves, as 12080 for 12.8.
+    /// CUDA version that it supports, such as 12080 for 12.8.
     pub version: u32,
-    /// How many devices this process sees.
+    /// Number of devices visible to this process.
     pub device_count: u32,
-    /// Its functions.
+    /// Functions.
     pub functions: DriverFunctions,
 }
 
-/// What a device is.
+/// Properties of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
-    /// Its number in this process.
+    /// Device number in this process.
     pub ordinal: u32,
-    /// Its model; empty if the driver does not say.
+    /// Model name; empty if unknown.
     pub name: String,
-    /// The number that no other has, as `nvidia-smi -L` writes it after `GPU-`; empty if the driver does not say.
+    /// UUID as `nvidia-smi -L` prints it after `GPU-`; empty if unknown.
     pub uuid: String,
-    /// Compute capability as Proton writes it: ten times the major number and the minor one.
+    /// Compute capability as in Proton's files: ten times the major number plus the minor number.
     pub arch: u32,
-    /// Width of the memory bus, bits.
+    /// Width of the memory bus, in bits.
     pub bus_width: u32,
-    /// Highest clock of the processors, kHz.
+    /// Maximum clock rate of the processors, in kHz.
     pub clock_rate: u32,
-    /// Highest clock of the memory, kHz.
+    /// Maximum clock rate of the memory, in kHz.
     pub memory_clock_rate: u32,
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     pub num_sms: u32,
-    /// Memory, bytes; 0 if the driver does not say.
+    /// Memory size in bytes; 0 if unknown.
     pub total_memory: u64,
 }
 
 impl Driver {
-    /// Whether the process has started the driver, by itself or through us. Changes nothing.
+    /// Whether the driver is initialised in this process, by the program or by us. Does not
+    /// initialise it.
     #[expect(unsafe_code, reason = "a call of the driver")]
     pub fn is_started() -> bool {
-        let Some(library) = Loaded::already(Path::new(SONAME)) else { return false };
-        let Ok(functions) = DriverFunctions::of(library) else { return false };
+        let Some(library) = Loaded::already_loaded(Path::new(SONAME)) else { return false };
+        let Ok(functions) = DriverFunctions::load(library) else { return false };
         let mut context = std::ptr::null_mut::<c_void>();
-        // SAFETY: the context can be written; a driver that is not started says so.
+        // SAFETY: the context is writable; an uninitialised driver returns an error.
         let code = unsafe { (functions.ctx_get_current)(&raw mut context) };
         code != error::NOT_INITIALIZED
     }
 
-    /// Returns the major number of the CUDA version, which the driver tells also while it starts.
+    /// Returns the major CUDA version, also while the driver is being initialised.
     #[expect(unsafe_code, reason = "a call of the driver")]
-    pub(super) fn major_within_start() -> Option<u32> {
-        let functions = DriverFunctions::of(Loaded::already(Path::new(SONAME))?).ok()?;
+    pub(super) fn major_during_start() -> Option<u32> {
+        let functions = DriverFunctions::load(Loaded::already_loaded(Path::new(SONAME))?).ok()?;
         let mut version: c_int = 0;
-        // SAFETY: the number can be written, and the driver need not be started for this call.
+        // SAFETY: the number is writable, and the driver need not be initialised for this call.
         let code = unsafe { (functions.driver_get_version)(&raw mut version) };
         (code == error::SUCCESS).then(|| version.cast_unsigned() / 1000)
     }
 
-    /// Loads and starts the driver, once: what came of it is remembered.
+    /// Loads and initialises the driver once, and caches the result.
     ///
-    /// A process that is forked afterwards cannot use CUDA, so this waits until the program uses it
-    /// itself, or records its own process.
+    /// A process that is forked afterwards cannot use CUDA, so this is called only when the program
+    /// has initialised CUDA itself or requests a backend by name.
     pub fn get() -> Result<&'static Self, Unavailable> {
         static DRIVER: OnceLock<Result<Driver, Unavailable>> = OnceLock::new();
         DRIVER.get_or_init(|| Self::load(SONAME)).as_ref().map_err(Clone::clone)
@@ -134,18 +136,18 @@ impl Driver {
 
     pub(super) fn load(path: &str) -> Result<Self, Unavailable> {
         let library = Loaded::open(path).map_err(|reason| Unavailable::NoDriver { reason })?;
-        let functions = DriverFunctions::of(library)
+        let functions = DriverFunctions::load(library)
             .map_err(|function| Unavailable::DriverIncomplete { function })?;
-        start(&functions)?;
-        let device_count = number("cuDeviceGetCount", functions.device_get_count)?;
+        initialize(&functions)?;
+        let device_count = query_number("cuDeviceGetCount", functions.device_get_count)?;
         if device_count == 0 {
             return Err(Unavailable::NoDevice);
         }
-        let version = number("cuDriverGetVersion", functions.driver_get_version)?;
+        let version = query_number("cuDriverGetVersion", functions.driver_get_version)?;
         Ok(Self { version, device_count, functions })
     }
 
-    /// The major number of the CUDA version.
+    /// Returns the major CUDA version.
     pub const fn cuda_major(&self) -> u32 {
         self.version / 1000
     }
@@ -153,35 +155,35 @@ impl Driver {
     #[expect(unsafe_code, reason = "a call of the driver")]
     fn handle(&self, ordinal: u32) -> Option<c_int> {
         let mut handle = 0;
-        // SAFETY: the driver is started, and the handle can be written.
+        // SAFETY: the driver is initialised, and the handle is writable.
         let code = unsafe { (self.functions.device_get)(&raw mut handle, ordinal.cast_signed()) };
         (code == error::SUCCESS).then_some(handle)
     }
 
-    /// Returns the UUID of a device, or of the part of one that the process sees; `None` if the driver does
-    /// not say.
+    /// Returns the UUID of a device, or of the MIG instance visible to the process; `None` if
+    /// unknown.
     pub fn uuid(&self, ordinal: u32) -> Option<String> {
         Some(self.uuid_of(self.handle(ordinal)?)).filter(|uuid| !uuid.is_empty())
     }
 
-    /// Whether the program uses a device, as far as the driver says.
+    /// Whether the primary context of a device is active in this process; false if unknown.
     #[expect(unsafe_code, reason = "a call of the driver")]
     pub fn is_used(&self, ordinal: u32) -> bool {
         let get = self.functions.device_primary_ctx_get_state;
         let Some((get, handle)) = get.zip(self.handle(ordinal)) else { return false };
         let (mut flags, mut is_active) = (0, 0);
-        // SAFETY: the handle is the driver's, and both numbers can be written.
+        // SAFETY: the handle is the driver's, and both numbers are writable.
         let code = unsafe { get(handle, &raw mut flags, &raw mut is_active) };
         code == error::SUCCESS && is_active != 0
     }
 
-    /// What a device is, or `None` for a number that none has.
+    /// Returns the properties of a device, or `None` if there is no device with this number.
     #[expect(unsafe_code, reason = "calls of the driver")]
     pub fn device(&self, ordinal: u32) -> Option<Device> {
         let handle = self.handle(ordinal)?;
-        let number = |which| {
+        let attribute_of = |which| {
             let mut value = 0;
-            // SAFETY: the handle is the driver's, and the value can be written.
+            // SAFETY: the handle is the driver's, and the value is writable.
             let code =
                 unsafe { (self.functions.device_get_attribute)(&raw mut value, which, handle) };
             if code == error::SUCCESS { value.cast_unsigned() } else { 0 }
@@ -190,17 +192,17 @@ impl Driver {
             ordinal,
             name: self.name_of(handle),
             uuid: self.uuid_of(handle),
-            arch: number(attribute::COMPUTE_CAPABILITY_MAJOR) * 10
-                + number(attribute::COMPUTE_CAPABILITY_MINOR),
-            bus_width: number(attribute::GLOBAL_MEMORY_BUS_WIDTH),
-            clock_rate: number(attribute::CLOCK_RATE),
-            memory_clock_rate: number(attribute::MEMORY_CLOCK_RATE),
-            num_sms: number(attribute::MULTIPROCESSOR_COUNT),
+            arch: attribute_of(attribute::COMPUTE_CAPABILITY_MAJOR) * 10
+                + attribute_of(attribute::COMPUTE_CAPABILITY_MINOR),
+            bus_width: attribute_of(attribute::GLOBAL_MEMORY_BUS_WIDTH),
+            clock_rate: attribute_of(attribute::CLOCK_RATE),
+            memory_clock_rate: attribute_of(attribute::MEMORY_CLOCK_RATE),
+            num_sms: attribute_of(attribute::MULTIPROCESSOR_COUNT),
             total_memory: self.memory_of(handle),
         })
     }
 
-    /// Every device of this process.
+    /// Returns every device of this process.
     pub fn devices(&self) -> impl Iterator<Item = Device> {
         (0..self.device_count).filter_map(|ordinal| self.device(ordinal))
     }
@@ -209,18 +211,18 @@ impl Driver {
     #[expect(unsafe_code, reason = "a call of the driver")]
     pub fn has_context(&self) -> bool {
         let mut context = std::ptr::null_mut::<c_void>();
-        // SAFETY: the context can be written.
+        // SAFETY: the context is writable.
         let code = unsafe { (self.functions.ctx_get_current)(&raw mut context) };
         code == error::SUCCESS && !context.is_null()
     }
 
-    /// Waits for all work of the calling thread's context, if it has one. The error is the driver's code.
+    /// Waits for all work in the calling thread's context, if any. The error is the driver's code.
     #[expect(unsafe_code, reason = "a call of the driver")]
     pub fn synchronize(&self) -> Result<(), u32> {
         if !self.has_context() {
             return Ok(());
         }
-        // SAFETY: the driver is started, and the thread has a context.
+        // SAFETY: the driver is initialised, and the thread has a context.
         match unsafe { (self.functions.ctx_synchronize)() } {
             error::SUCCESS => Ok(()),
             code => Err(code),
@@ -231,7 +233,8 @@ impl Driver {
     fn name_of(&self, handle: c_int) -> String {
         let mut text = [0_u8; 256];
         let Some(get) = self.functions.device_get_name else { return String::new() };
-        // SAFETY: the text can be written, and the length is one short of it, so that it ends with a zero.
+        // SAFETY: the buffer is writable, and one byte longer than the length passed, so the string
+        // is NUL-terminated.
         let code = unsafe { get(text.as_mut_ptr().cast(), 255, handle) };
         if code != error::SUCCESS {
             return String::new();
@@ -244,7 +247,7 @@ impl Driver {
     fn uuid_of(&self, handle: c_int) -> String {
         let mut uuid = [0; 16];
         let Some(get) = self.functions.device_get_uuid else { return String::new() };
-        // SAFETY: the vendor's type is sixteen bytes, which can be written.
+        // SAFETY: `CUuuid` is sixteen bytes, which are writable.
         let code = unsafe { get(&raw mut uuid, handle) };
         if code != error::SUCCESS {
             return String::new();
@@ -258,15 +261,15 @@ impl Driver {
     fn memory_of(&self, handle: c_int) -> u64 {
         let mut bytes = 0;
         let Some(get) = self.functions.device_total_mem else { return 0 };
-        // SAFETY: the number can be written.
+        // SAFETY: the number is writable.
         let code = unsafe { get(&raw mut bytes, handle) };
         if code == error::SUCCESS { bytes as u64 } else { 0 }
     }
 }
 
 #[expect(unsafe_code, reason = "a call of the driver")]
-fn start(functions: &DriverFunctions) -> Result<(), Unavailable> {
-    // SAFETY: may be called at any time and again; the flags must be 0.
+fn initialize(functions: &DriverFunctions) -> Result<(), Unavailable> {
+    // SAFETY: may be called at any time and repeatedly; the flags must be 0.
     match unsafe { (functions.init)(0) } {
         error::SUCCESS => Ok(()),
         code => Err(Unavailable::DriverFailed { call: "cuInit", code }),
@@ -274,14 +277,14 @@ fn start(functions: &DriverFunctions) -> Result<(), Unavailable> {
 }
 
 #[expect(unsafe_code, reason = "a call of the driver")]
-fn number(
+fn query_number(
     call: &'static str,
     get: unsafe extern "C" fn(*mut c_int) -> u32,
 ) -> Result<u32, Unavailable> {
-    let mut number = 0;
-    // SAFETY: the driver is started, and the number can be written.
-    match unsafe { get(&raw mut number) } {
-        error::SUCCESS => Ok(number.cast_unsigned()),
+    let mut value = 0;
+    // SAFETY: the driver is initialised, and the number is writable.
+    match unsafe { get(&raw mut value) } {
+        error::SUCCESS => Ok(value.cast_unsigned()),
         code => Err(Unavailable::DriverFailed { call, code }),
     }
 }
@@ -292,47 +295,47 @@ mod tests {
     use super::super::unavailable::Step;
     use super::*;
 
-    /// A driver of which `source` defines some functions, and whether it loads.
+    /// Loads a fake driver, in which `source` defines some functions.
     fn driver(source: &str) -> Result<Driver, Unavailable> {
         let root = tempfile::tempdir().unwrap();
         let path =
-            compiled::library(&root.path().join("libcuda.so"), DriverFunctions::NEEDED, source);
+            compiled::library(&root.path().join("libcuda.so"), DriverFunctions::REQUIRED, source);
         Driver::load(path.to_str().unwrap())
     }
 
     const ONE_DEVICE: &str = "unsigned cuDeviceGetCount(int *count) { *count = 1; return 0; }\n";
 
     #[test]
-    fn each_step_has_its_refusal() {
+    fn each_failing_step_has_its_error() {
         let refusal = |source| driver(source).map(|it| it.version).unwrap_err();
-        let told = |error: &Unavailable| (error.step(), error.code(), error.code_name());
+        let summary = |error: &Unavailable| (error.step(), error.code(), error.code_name());
 
         let missing = Driver::load("/nowhere/libcuda.so.1").unwrap_err();
-        assert_eq!(told(&missing), (Step::Driver, None, None));
+        assert_eq!(summary(&missing), (Step::Driver, None, None));
         assert!(missing.to_string().contains("/nowhere/libcuda.so.1"), "{missing}");
 
         let mismatch = refusal("unsigned cuInit(unsigned flags) { return 803; }");
         assert_eq!(
-            told(&mismatch),
+            summary(&mismatch),
             (Step::Init, Some(803), Some("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"))
         );
         assert!(mismatch.hint().contains("restart the machine"));
 
         let none = refusal("unsigned cuInit(unsigned flags) { return 100; }");
-        assert_eq!(told(&none), (Step::Device, Some(100), Some("CUDA_ERROR_NO_DEVICE")));
+        assert_eq!(summary(&none), (Step::Device, Some(100), Some("CUDA_ERROR_NO_DEVICE")));
         let hidden = refusal("unsigned cuDeviceGetCount(int *count) { *count = 0; return 0; }");
-        assert_eq!((told(&hidden), hidden.hint()), ((Step::Device, None, None), none.hint()));
+        assert_eq!((summary(&hidden), hidden.hint()), ((Step::Device, None, None), none.hint()));
 
         let versionless =
             refusal(&format!("{ONE_DEVICE} unsigned cuDriverGetVersion(int *v) {{ return 999; }}"));
         assert_eq!(
             versionless.to_string(),
-            "`cuDriverGetVersion` of the NVIDIA driver gave 999 (CUDA_ERROR_UNKNOWN)"
+            "`cuDriverGetVersion` of the NVIDIA driver returned 999 (CUDA_ERROR_UNKNOWN)"
         );
     }
 
     #[test]
-    fn a_device_has_the_figures_of_its_attributes() {
+    fn a_device_has_the_values_of_its_attributes() {
         let source = format!(
             "{ONE_DEVICE}
             unsigned cuDriverGetVersion(int *version) {{ *version = 13000; return 0; }}
@@ -377,13 +380,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_driver_does_not_say_is_left_empty() {
+    fn unknown_properties_are_empty() {
         let device = driver(ONE_DEVICE).unwrap().device(0).unwrap();
         assert_eq!(device, Device::default());
     }
 
     #[test]
-    fn only_a_thread_with_a_context_waits() {
+    fn only_a_thread_with_a_context_synchronizes() {
         let with_context = |has_context: bool| {
             let context = if has_context { "(void *)8" } else { "0" };
             driver(&format!(

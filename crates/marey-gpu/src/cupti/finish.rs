@@ -1,8 +1,8 @@
-//! Waiting until devices have worked off what was launched.
+//! Waiting for devices to finish their work.
 //!
-//! CUDA's call for that has no time limit, and behind a collective whose peer is gone it never returns. A
-//! program that calls `finalize` asks for that; one that ends must end. Then a thread of its own makes the
-//! call, and nobody waits for it longer than a few seconds.
+//! `cuCtxSynchronize` has no timeout, and never returns behind a collective whose peer has died. A
+//! program that calls `finalize` asks to wait; a program that exits must exit. On exit, a separate
+//! thread synchronises, and is waited for no longer than a few seconds.
 
 use super::callback;
 use super::driver::Driver;
@@ -10,32 +10,32 @@ use marey_record::{Worker, api, device};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Shorter than what a process that SIGTERM ends waits for files to grow.
-const LONGEST: Duration = Duration::from_secs(3);
+/// Shorter than the time that a process terminated by SIGTERM waits for growing files.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The key under which profiles and runs say that not all was waited for.
-const NOTE: &str = "gpu end";
+/// Key of the note that not all work was waited for.
+const NOTE_KEY: &str = "gpu end";
 
-/// The thread that waits where the process ends.
-static WAITER: Worker = Worker::new("marey-gpu-wait", wait_and_tell);
+/// Thread that synchronises at exit.
+static WAITER: Worker = Worker::new("marey-gpu-wait", wait_and_notify);
 
-/// How far [`WAITER`] is.
+/// Progress of [`WAITER`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     Done,
     Waiting,
-    /// It was given up, and is waited for no more.
+    /// The wait timed out and is not repeated.
     GivenUp,
 }
 
 static PROGRESS: Mutex<Progress> = Mutex::new(Progress::Done);
 static CHANGED: Condvar = Condvar::new();
 
-/// Waits until every context has worked off what was launched in it; where the process ends, only so long.
-/// Whether they have.
+/// Waits until every context has finished its work, with a timeout if the process is exiting.
+/// Returns whether it has.
 pub(super) fn wait_for_devices() -> bool {
     if !device::is_process_ending() {
-        callback::ours(synchronize);
+        callback::unrecorded(synchronize);
         return true;
     }
     let mut progress = PROGRESS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,26 +46,27 @@ pub(super) fn wait_for_devices() -> bool {
     api::start_source(&WAITER);
     let is_waiting = |progress: &mut Progress| *progress == Progress::Waiting;
     let (mut progress, _) = CHANGED
-        .wait_timeout_while(progress, LONGEST, is_waiting)
+        .wait_timeout_while(progress, TIMEOUT, is_waiting)
         .unwrap_or_else(PoisonError::into_inner);
     if *progress == Progress::Done {
         return true;
     }
     *progress = Progress::GivenUp;
     device::note(
-        NOTE,
-        "the process ended while devices were at work: what they did last is missing",
+        NOTE_KEY,
+        "the process ended while devices were busy: their last activities are missing",
     );
     false
 }
 
-fn wait_and_tell() {
-    callback::ours(synchronize);
+fn wait_and_notify() {
+    callback::unrecorded(synchronize);
     *PROGRESS.lock().unwrap_or_else(PoisonError::into_inner) = Progress::Done;
     CHANGED.notify_all();
 }
 
-/// Waits without a limit, unless a stream is being captured: that would spoil the capture.
+/// Synchronises every context without a timeout. Does nothing while a stream is in capture, which
+/// synchronising would invalidate.
 #[expect(unsafe_code, reason = "calls of the driver")]
 fn synchronize() {
     let Ok(driver) = Driver::get() else { return };
@@ -78,14 +79,14 @@ fn synchronize() {
         return;
     };
     for context in callback::contexts() {
-        // SAFETY: the context exists: the library told of its making and has not told of its end.
+        // SAFETY: the context exists: CUPTI reported its use and has not reported its destruction.
         if unsafe { push(context) } != 0 {
             continue;
         }
-        // What fails here fails in the program's own calls too, which tell it.
+        // An error here also occurs in the program's own calls, which report it.
         driver.synchronize().unwrap_or(());
         let mut before = std::ptr::null_mut();
-        // SAFETY: the context was pushed above, and the address can be written.
+        // SAFETY: the context was pushed above, and the address is writable.
         unsafe { pop(&raw mut before) };
     }
 }

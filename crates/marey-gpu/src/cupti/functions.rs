@@ -1,4 +1,4 @@
-//! The functions of CUPTI that we call, and those of ours that it calls.
+//! Function tables of CUPTI, and types of the callbacks that CUPTI calls.
 
 use std::ffi::{c_char, c_void};
 use std::mem::offset_of;
@@ -6,23 +6,24 @@ use std::mem::offset_of;
 use super::abi::layout::subscriber_params;
 use super::dl::functions;
 
-/// The handle of a subscriber.
+/// Handle of a subscriber.
 pub type Subscriber = *mut c_void;
-/// A context of the driver.
+/// A CUDA context.
 pub type CuContext = *mut c_void;
-/// A stream of the driver.
+/// A CUDA stream.
 pub type CuStream = *mut c_void;
 
-/// Called at both ends of a call, and for resources: what we gave when subscribing, the domain, the
-/// number in it, and data whose layout depends on the domain.
+/// Subscriber callback, called at entry and exit of API calls and for resources: the user data of
+/// the subscription, the domain, the callback id, and data whose layout depends on the domain.
 pub type Callback =
     unsafe extern "C" fn(userdata: *mut c_void, domain: u32, cbid: u32, data: *const c_void);
 
-/// Called for an empty buffer: where its address, its bytes, and the most records in it (0: as many as fit) go.
+/// Callback for a requested buffer: writes its address, its size, and the maximum number of records
+/// (0: as many as fit).
 pub type BufferRequested =
     unsafe extern "C" fn(buffer: *mut *mut u8, size: *mut usize, max_records: *mut usize);
 
-/// Called with a full buffer: its address, its bytes, and those that hold records.
+/// Callback for a completed buffer: its address, its size, and the size of the part with records.
 pub type BufferCompleted = unsafe extern "C" fn(
     context: CuContext,
     stream_id: u32,
@@ -31,22 +32,22 @@ pub type BufferCompleted = unsafe extern "C" fn(
     valid_size: usize,
 );
 
-/// What a subscriber beside others says and is told: laid out as in
+/// Parameters of `cuptiSubscribe_v2`, laid out as in
 /// [`subscriber_params`](super::abi::layout::subscriber_params).
 #[repr(C)]
 #[derive(Debug)]
 pub struct SubscriberParams {
-    /// Bytes of this structure.
+    /// Size of this structure.
     pub struct_size: usize,
-    /// What others are told of us.
+    /// Name of this subscriber, for other tools.
     pub name: *const c_char,
-    /// Where the name goes of who has subscribed before.
+    /// Buffer that receives the name of the existing subscriber.
     pub holder: *mut c_char,
-    /// Bytes there.
+    /// Size of that buffer.
     pub holder_bytes: usize,
-    /// Whether others may subscribe too.
+    /// Whether other tools may subscribe too.
     pub allows_others: u8,
-    /// Nothing.
+    /// Padding.
     pub padding: [u8; 7],
 }
 
@@ -64,7 +65,7 @@ const _: () = {
     assert!(size_of::<SubscriberParams>() == subscriber_params::LAYOUT.structs[1].bytes);
 };
 
-/// As [`BufferRequested`], of a subscriber beside others. The last argument says nothing that we need.
+/// Like [`BufferRequested`], in shared mode. The last argument is not used.
 pub type ScopedBufferRequested = unsafe extern "C" fn(
     buffer: *mut *mut u8,
     size: *mut usize,
@@ -72,29 +73,30 @@ pub type ScopedBufferRequested = unsafe extern "C" fn(
     info: *mut c_void,
 );
 
-/// As [`BufferCompleted`], of a subscriber beside others.
+/// Like [`BufferCompleted`], in shared mode.
 pub type ScopedBufferCompleted =
     unsafe extern "C" fn(buffer: *mut u8, size: usize, valid_size: usize, info: *mut c_void);
 
 functions! {
-    /// Calls that take the subscriber, where [`Functions`] have them for the process. So several tools
-    /// record at once; a process in which one uses these and another those gives 14 to the later.
+    /// Functions with a subscriber argument, for shared mode, where [`Functions`] apply to the
+    /// process. Several tools can record at once with these. In a process that mixes both variants,
+    /// the later calls fail with code 14.
     pub struct ScopedFunctions -> u32;
 
-    needed {
-        /// Becomes a subscriber; 39 if there is one that bears no other.
+    required {
+        /// Subscribes; fails with 39 if a subscriber does not allow others.
         subscribe = c"cuptiSubscribe_v2" (subscriber: *mut Subscriber, callback: Callback, userdata: *mut c_void, params: *mut SubscriberParams);
-        /// Says who gives and takes the subscriber's buffers.
+        /// Registers the callbacks for the subscriber's buffers.
         activity_register_callbacks = c"cuptiActivityRegisterCallbacks_v2" (subscriber: Subscriber, requested: ScopedBufferRequested, completed: ScopedBufferCompleted);
-        /// Turns a kind of records on; a null configuration asks for whole records.
+        /// Enables an activity kind; a null configuration selects whole records.
         activity_enable = c"cuptiActivityEnable_v2" (subscriber: Subscriber, kind: u32, config: *mut c_void);
-        /// Turns a kind of records off.
+        /// Disables an activity kind.
         activity_disable = c"cuptiActivityDisable_v2" (subscriber: Subscriber, kind: u32, config: *mut c_void);
-        /// Goes to the next record.
+        /// Advances to the next record.
         activity_get_next_record = c"cuptiActivityGetNextRecord_v2" (subscriber: Subscriber, buffer: *mut u8, valid_size: usize, record: *mut *mut u8);
-        /// How many records the subscriber lost since it last asked.
+        /// Writes the number of records that the subscriber lost since the last call.
         activity_get_num_dropped_records = c"cuptiActivityGetNumDroppedRecords_v2" (subscriber: Subscriber, context: CuContext, stream_id: u32, dropped: *mut usize);
-        /// The time by which the subscriber's records are stamped, in nanoseconds.
+        /// Writes the current time of the clock of the subscriber's records, in nanoseconds.
         get_timestamp = c"cuptiGetTimestamp_v2" (subscriber: Subscriber, timestamp: *mut u64);
     }
 
@@ -102,66 +104,68 @@ functions! {
 }
 
 functions! {
-    /// Functions of a libcupti. Each gives a code of [`result`](super::abi::result).
+    /// Functions of libcupti. Each returns a `CUptiResult`, see [`result`](super::abi::result).
     ///
-    /// None may be called while a lock is held that a callback takes.
+    /// No lock that a callback takes may be held during a call.
     pub struct Functions -> u32;
 
-    needed {
-        /// Becomes the subscriber of the process; 39 if there is one.
+    required {
+        /// Subscribes; fails with 39 if the process has a subscriber.
         subscribe = c"cuptiSubscribe" (subscriber: *mut Subscriber, callback: Callback, userdata: *mut c_void);
-        /// Ends that.
+        /// Ends the subscription.
         unsubscribe = c"cuptiUnsubscribe" (subscriber: Subscriber);
-        /// Turns one callback on (1) or off (0).
+        /// Enables (1) or disables (0) a callback.
         enable_callback = c"cuptiEnableCallback" (enable: u32, subscriber: Subscriber, domain: u32, cbid: u32);
-        /// Turns all callbacks of a domain on (1) or off (0).
+        /// Enables (1) or disables (0) all callbacks of a domain.
         enable_domain = c"cuptiEnableDomain" (enable: u32, subscriber: Subscriber, domain: u32);
-        /// Says who gives and takes buffers, for the process.
+        /// Registers the callbacks for buffers of the process.
         activity_register_callbacks = c"cuptiActivityRegisterCallbacks" (requested: BufferRequested, completed: BufferCompleted);
-        /// Turns a kind of records on.
+        /// Enables an activity kind.
         activity_enable = c"cuptiActivityEnable" (kind: u32);
-        /// Turns a kind of records off.
+        /// Disables an activity kind.
         activity_disable = c"cuptiActivityDisable" (kind: u32);
-        /// Has buffers completed, with flags of [`flush`](super::abi::constants::flush).
+        /// Flushes activity buffers, with flags of [`flush`](super::abi::constants::flush).
         activity_flush_all = c"cuptiActivityFlushAll" (flags: u32);
-        /// Goes to the next record: null, or the last one, becomes the next. 12 at the end.
+        /// Advances from a record, or null, to the next one. Returns 12 after the last record.
         activity_get_next_record = c"cuptiActivityGetNextRecord" (buffer: *mut u8, valid_size: usize, record: *mut *mut u8);
-        /// How many records were dropped since it was last asked; a null context for all.
+        /// Writes the number of records dropped since the last call; a null context means all.
         activity_get_num_dropped_records = c"cuptiActivityGetNumDroppedRecords" (context: CuContext, stream_id: u32, dropped: *mut usize);
         /// Sets one of [`attribute`](super::abi::constants::attribute).
         activity_set_attribute = c"cuptiActivitySetAttribute" (attribute: u32, value_size: *mut usize, value: *mut c_void);
-        /// Puts a number of ours on the thread's stack of them.
+        /// Pushes an external correlation id on the calling thread's stack.
         activity_push_external_correlation_id = c"cuptiActivityPushExternalCorrelationId" (kind: u32, id: u64);
-        /// Takes the last one off.
+        /// Pops an external correlation id.
         activity_pop_external_correlation_id = c"cuptiActivityPopExternalCorrelationId" (kind: u32, last_id: *mut u64);
-        /// The time by which records are stamped, in nanoseconds.
+        /// Writes the current time of the clock of the records, in nanoseconds.
         get_timestamp = c"cuptiGetTimestamp" (timestamp: *mut u64);
-        /// The API version.
+        /// Writes the API version.
         get_version = c"cuptiGetVersion" (version: *mut u32);
-        /// Takes the library out of the program. Whoever else uses this copy loses it too.
+        /// Detaches CUPTI from the process, for all users of this copy.
         finalize = c"cuptiFinalize" ();
     }
 
     optional {
-        /// Has buffers completed every so many milliseconds; 0 ends that.
+        /// Sets a period after which buffers are flushed; 0 disables it.
         activity_flush_period = c"cuptiActivityFlushPeriod" (millis: u32);
-        /// Has the hardware stamp kernels, on Blackwell and later.
+        /// Enables hardware timestamps of kernels, on Blackwell and later.
         activity_enable_hw_trace = c"cuptiActivityEnableHWTrace" (enable: u8);
-        /// The text of a code. Some versions have none where there is no driver: see [`result`](super::abi::result).
+        /// Writes the description of a code. Some versions fail without a driver: see
+        /// [`result`](super::abi::result).
         get_result_string = c"cuptiGetResultString" (result: u32, text: *mut *const c_char);
-        /// The name of a call, by its domain and number.
+        /// Writes the name of a call, by domain and callback id.
         get_callback_name = c"cuptiGetCallbackName" (domain: u32, cbid: u32, name: *mut *const c_char);
-        /// The number of a graph, as records have it.
+        /// Writes the id of a graph, as in records.
         get_graph_id = c"cuptiGetGraphId" (graph: *mut c_void, id: *mut u32);
-        /// The number of an executable graph.
+        /// Writes the id of an executable graph.
         get_graph_exec_id = c"cuptiGetGraphExecId" (graph_exec: *mut c_void, id: *mut u32);
-        /// The number of a node.
+        /// Writes the id of a graph node.
         get_graph_node_id = c"cuptiGetGraphNodeId" (node: *mut c_void, id: *mut u64);
-        /// The number of a context.
+        /// Writes the id of a context.
         get_context_id = c"cuptiGetContextId" (context: CuContext, id: *mut u32);
-        /// The number of a context's device.
+        /// Writes the device number of a context.
         get_device_id = c"cuptiGetDeviceId" (context: CuContext, id: *mut u32);
-        /// The number of a stream; 1 if the null stream means the thread's own.
+        /// Writes the id of a stream; `per_thread_stream` is 1 if the null stream is the per-thread
+        /// default stream.
         get_stream_id_ex = c"cuptiGetStreamIdEx" (context: CuContext, stream: CuStream, per_thread_stream: u8, id: *mut u32);
     }
 }

@@ -1,20 +1,20 @@
-//! The interfaces of CUDA whose every call can be kept.
+//! CUDA interfaces of which every call can be recorded.
 
 use super::abi::constants::{domain, kind};
 use marey_model::env;
 use marey_record::{device, environment};
 
-/// Some of them.
+/// A selection of interfaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interfaces {
-    /// The driver's: `cuLaunchKernel` and the like.
+    /// The driver API, such as `cuLaunchKernel`.
     pub driver: bool,
-    /// The runtime's: `cudaLaunchKernel` and the like.
+    /// The runtime API, such as `cudaLaunchKernel`.
     pub runtime: bool,
 }
 
 impl Interfaces {
-    /// Those that the environment names. What it names beside them is said in the profile.
+    /// Returns the interfaces in `MAREY_CUDA_API`. Unknown words are noted in the profile.
     pub fn from_env() -> Self {
         let text = environment::text(env::CUDA_API).unwrap_or_default();
         let (interfaces, unknown) = Self::parse(&text);
@@ -22,13 +22,16 @@ impl Interfaces {
             let words = unknown.join(", ");
             device::note(
                 "cuda_api",
-                format!("{} names {words}, which is neither driver nor runtime", env::CUDA_API),
+                format!(
+                    "{} contains {words}; the interfaces are `driver` and `runtime`",
+                    env::CUDA_API
+                ),
             );
         }
         interfaces
     }
 
-    /// Those that a text names, and the words of it that name none.
+    /// Parses a list of interfaces. Returns the unknown words too.
     pub fn parse(text: &str) -> (Self, Vec<&str>) {
         let mut interfaces = Self::default();
         let words = text.split([',', ' ']).filter(|word| !word.is_empty());
@@ -47,12 +50,12 @@ impl Interfaces {
         (interfaces, unknown)
     }
 
-    /// Whether there is any.
+    /// Whether any interface is selected.
     pub const fn is_any(self) -> bool {
         self.driver || self.runtime
     }
 
-    /// Their domains of callbacks, and the kinds of their records.
+    /// Returns the callback domains and activity kinds of the interfaces.
     pub(super) fn domains(self) -> impl Iterator<Item = (u32, u32)> {
         let driver = self.driver.then_some((domain::DRIVER_API, kind::DRIVER));
         driver.into_iter().chain(self.runtime.then_some((domain::RUNTIME_API, kind::RUNTIME)))
@@ -64,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_text_names_is_wanted_and_what_it_does_not_know_is_told() {
+    fn known_words_are_selected_and_unknown_ones_returned() {
         let both = Interfaces { driver: true, runtime: true };
         assert_eq!(Interfaces::parse("driver,runtime"), (both, vec![]));
         assert_eq!(Interfaces::parse(" Runtime, driver "), (both, vec![]));

@@ -1,4 +1,5 @@
-//! The libcupti that is used: the first that is found, can be loaded and suits the driver.
+//! Selection and loading of libcupti: the first candidate that loads and is compatible with the
+//! driver.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,125 +10,123 @@ use super::abi::{OLDEST_API, cuda_major, result};
 use super::dl::{Loaded, file_of};
 use super::driver::Driver;
 use super::functions::{Functions, ScopedFunctions};
-use super::search::{Hints, Place, Source, major_in_name, places};
+use super::search::{Hints, Location, Source, locations, major_in_name};
 use super::unavailable::Unavailable;
 
-/// A libcupti, loaded for good.
+/// A loaded libcupti.
 #[derive(Debug)]
 pub struct Library {
-    /// Its file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// How it was found.
+    /// Where it was found.
     pub source: Source,
-    /// What `cuptiGetVersion` gave.
+    /// Version from `cuptiGetVersion`.
     pub api_version: u32,
-    /// Its functions.
+    /// Functions.
     pub functions: Functions,
-    /// Those for subscribers beside others, if it has them.
+    /// Functions for shared mode, if supported.
     pub scoped: Option<ScopedFunctions>,
 }
 
-/// The first API version whose subscribers can record beside others: that of CUDA 13.3.
-const SCOPED_SINCE: u32 = 130_300;
+/// First API version with shared mode: that of CUDA 13.3.
+const SHARED_MODE_SINCE: u32 = 130_300;
 
-/// What lies at a place, loaded.
+/// A loaded candidate.
 #[derive(Debug)]
 pub struct Examined {
-    /// Its file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The same in full, where there is a driver: without one libcupti 13.2 overflows the stack when it is
-    /// asked for its version.
+    /// The complete library. `None` without a driver, because libcupti 13.2 then overflows the
+    /// stack in `cuptiGetVersion`.
     pub library: Option<Library>,
 }
 
-/// A libcupti that was found and cannot be used.
+/// A candidate that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Why not.
+    /// Reason.
     pub refusal: Refusal,
 }
 
-/// Why a libcupti cannot be used.
+/// Why a candidate cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// There is none.
-    #[error("no libcupti.so is there")]
+    /// The file does not exist.
+    #[error("there is no libcupti.so")]
     Missing,
-    /// The loader does not take it.
+    /// The loader failed.
     #[error("it cannot be loaded: {0}")]
     NotLoadable(String),
-    /// It lacks a function.
+    /// A required function is missing.
     #[error("it has no `{0}`")]
     Incomplete(&'static str),
-    /// It does not tell its version.
-    #[error("`cuptiGetVersion` gave {code} ({})", result::name(*.code))]
+    /// `cuptiGetVersion` failed.
+    #[error("`cuptiGetVersion` returned {code} ({})", result::name(*.code))]
     NoVersion {
-        /// What it gave.
+        /// Code that it returned.
         code: u32,
     },
-    /// Its records are of before the ones that we know.
-    #[error(
-        "its API version is {0}, and the oldest that marey reads is {OLDEST_API}, of CUDA 12.0"
-    )]
+    /// The API version is older than the supported ones.
+    #[error("its API version is {0}; the oldest supported one is {OLDEST_API}, of CUDA 12.0")]
     TooOld(u32),
-    /// The driver does not serve it.
-    #[error("it is for CUDA {major}, and the driver for {driver}")]
+    /// The library requires a newer driver.
+    #[error("it requires CUDA {major}, but the driver supports CUDA {driver}")]
     NewerThanDriver {
-        /// The major version that it is for.
+        /// Major CUDA version of the library.
         major: u32,
-        /// That of the driver.
+        /// Major CUDA version of the driver.
         driver: u32,
     },
 }
 
 static LIBRARY: OnceLock<Result<Library, Unavailable>> = OnceLock::new();
 
-/// The libcupti of this process, looked for once: what came of it is remembered, because libcupti
-/// itself would look for the driver again at each call that fails.
+/// Returns the libcupti of this process. Searches for it once and caches the result, because
+/// libcupti itself would search for the driver again at each failing call.
 pub fn open(hints: &Hints) -> Result<&'static Library, Unavailable> {
     LIBRARY.get_or_init(|| probe(hints)).as_ref().map_err(Clone::clone)
 }
 
-/// Returns the libcupti of this process while the driver starts, on the thread that starts it: most calls
-/// of the driver would wait for that start. A failure is not remembered.
-pub fn open_within_start(hints: &Hints) -> Option<&'static Library> {
+/// Returns the libcupti of this process while the driver is being initialised, on the thread that
+/// does so: most driver calls would wait for the initialisation. A failure is not cached.
+pub fn open_during_driver_start(hints: &Hints) -> Option<&'static Library> {
     if LIBRARY.get().is_none() {
-        let driver_major = Driver::major_within_start()?;
-        let places = places(hints, driver_major);
-        let found = choose(places, hints.named.as_deref(), driver_major).ok()?;
+        let driver_major = Driver::major_during_start()?;
+        let locations = locations(hints, driver_major);
+        let found = choose(locations, hints.named.as_deref(), driver_major).ok()?;
         LIBRARY.get_or_init(|| Ok(found));
     }
-    opened()
+    loaded_library()
 }
 
-/// The libcupti of this process, if it was looked for and found.
-pub fn opened() -> Option<&'static Library> {
+/// Returns the libcupti of this process, if it is loaded.
+pub fn loaded_library() -> Option<&'static Library> {
     LIBRARY.get()?.as_ref().ok()
 }
 
 fn probe(hints: &Hints) -> Result<Library, Unavailable> {
     let driver_major = Driver::get()?.cuda_major();
-    choose(places(hints, driver_major), hints.named.as_deref(), driver_major)
+    choose(locations(hints, driver_major), hints.named.as_deref(), driver_major)
 }
 
-/// Where a libcupti may lie, in the order in which one is taken. Starts the driver.
-pub fn listed(hints: &Hints) -> Vec<Place> {
-    places(hints, driver_major().unwrap_or(NEWEST_KNOWN_MAJOR))
+/// Returns the search locations, in order of preference. Initialises the driver.
+pub fn search_locations(hints: &Hints) -> Vec<Location> {
+    locations(hints, driver_major().unwrap_or(NEWEST_KNOWN_MAJOR))
 }
 
-/// What lies at a place, or why it cannot be used; `None` for a name that the loader does not know.
-/// Loads it for good, so this is for a process that is not profiled.
-pub fn examine(place: &Place) -> Option<Result<Examined, Refusal>> {
+/// Loads the candidate at a location. Returns `None` for a name that the loader cannot resolve. The
+/// library stays loaded, so this is for a process that is not profiled.
+pub fn examine(location: &Location) -> Option<Result<Examined, Refusal>> {
     let examined = match driver_major() {
-        Some(driver) => load(place, driver)
+        Some(driver) => load(location, driver)
             .map(|library| Examined { path: library.path.clone(), library: Some(library) }),
-        None => load_file(place)
-            .and_then(|file| functions_of(file, place))
+        None => load_file(location)
+            .and_then(|file| functions_of(file, location))
             .map(|(path, _)| Examined { path, library: None }),
     };
-    let is_unknown = matches!(&examined, Err(refusal) if is_unknown(place, refusal));
+    let is_unknown = matches!(&examined, Err(refusal) if is_unknown(location, refusal));
     (!is_unknown).then_some(examined)
 }
 
@@ -135,21 +134,21 @@ fn driver_major() -> Option<u32> {
     Driver::get().ok().map(Driver::cuda_major)
 }
 
-/// Up to which version the loader is asked for one where no driver says it.
+/// Newest version to try with the loader if there is no driver.
 const NEWEST_KNOWN_MAJOR: u32 = 13;
 
-/// The first that can be used.
+/// Returns the first usable library.
 fn choose(
-    places: Vec<Place>,
+    locations: Vec<Location>,
     named: Option<&Path>,
     driver_major: u32,
 ) -> Result<Library, Unavailable> {
     let mut refused = Vec::new();
-    for place in places {
-        match load(&place, driver_major) {
+    for location in locations {
+        match load(&location, driver_major) {
             Ok(library) => return Ok(library),
-            Err(refusal) if is_unknown(&place, &refusal) => {}
-            Err(refusal) => refused.push(Candidate { path: place.path, refusal }),
+            Err(refusal) if is_unknown(&location, &refusal) => {}
+            Err(refusal) => refused.push(Candidate { path: location.path, refusal }),
         }
     }
     let Some(named) = named else { return Err(Unavailable::NoLibrary(refused)) };
@@ -157,38 +156,38 @@ fn choose(
     Err(Unavailable::Named { path: named.to_owned(), reason })
 }
 
-/// Whether a name, and no file, was tried, of which the loader knows nothing.
-fn is_unknown(place: &Place, refusal: &Refusal) -> bool {
-    place.source == Source::Loader && matches!(refusal, Refusal::NotLoadable(_))
+/// Whether the location was a name, not a file, that the loader cannot resolve.
+fn is_unknown(location: &Location, refusal: &Refusal) -> bool {
+    location.source == Source::Loader && matches!(refusal, Refusal::NotLoadable(_))
 }
 
-fn load(place: &Place, driver_major: u32) -> Result<Library, Refusal> {
-    if let Some(major) = major_in_name(&place.path) {
+fn load(location: &Location, driver_major: u32) -> Result<Library, Refusal> {
+    if let Some(major) = major_in_name(&location.path) {
         check_major(major, driver_major)?;
     }
-    let file = load_file(place)?;
-    let (path, functions) = functions_of(file, place)?;
+    let file = load_file(location)?;
+    let (path, functions) = functions_of(file, location)?;
     let api_version = version_of(&functions)?;
     if api_version < OLDEST_API {
         return Err(Refusal::TooOld(api_version));
     }
     check_major(cuda_major(api_version), driver_major)?;
-    let scoped = ScopedFunctions::of(file).ok().filter(|_| api_version >= SCOPED_SINCE);
-    Ok(Library { path, source: place.source, api_version, functions, scoped })
+    let scoped = ScopedFunctions::load(file).ok().filter(|_| api_version >= SHARED_MODE_SINCE);
+    Ok(Library { path, source: location.source, api_version, functions, scoped })
 }
 
-fn functions_of(file: Loaded, place: &Place) -> Result<(PathBuf, Functions), Refusal> {
-    let functions = Functions::of(file).map_err(Refusal::Incomplete)?;
+fn functions_of(file: Loaded, location: &Location) -> Result<(PathBuf, Functions), Refusal> {
+    let functions = Functions::load(file).map_err(Refusal::Incomplete)?;
     let path = file_of(functions.get_version as *const _);
-    Ok((path.unwrap_or_else(|| place.path.clone()), functions))
+    Ok((path.unwrap_or_else(|| location.path.clone()), functions))
 }
 
-fn load_file(place: &Place) -> Result<Loaded, Refusal> {
-    match place.source {
-        // What is mapped and no library of the process, such as a file that was deleted, is none.
-        Source::Loaded => Loaded::already(&place.path).ok_or(Refusal::Missing),
-        Source::Named if !place.path.exists() => Err(Refusal::Missing),
-        _ => Loaded::open(&place.path).map_err(Refusal::NotLoadable),
+fn load_file(location: &Location) -> Result<Loaded, Refusal> {
+    match location.source {
+        // A mapped file that is not loaded as a library, such as a deleted one, cannot be used.
+        Source::Loaded => Loaded::already_loaded(&location.path).ok_or(Refusal::Missing),
+        Source::Named if !location.path.exists() => Err(Refusal::Missing),
+        _ => Loaded::open(&location.path).map_err(Refusal::NotLoadable),
     }
 }
 
@@ -199,7 +198,7 @@ fn check_major(major: u32, driver: u32) -> Result<(), Refusal> {
 #[expect(unsafe_code, reason = "a call of the library")]
 fn version_of(functions: &Functions) -> Result<u32, Refusal> {
     let mut version = 0;
-    // SAFETY: there is a driver, and the version can be written.
+    // SAFETY: there is a driver, and the version is writable.
     match unsafe { (functions.get_version)(&raw mut version) } {
         result::SUCCESS => Ok(version),
         code => Err(Refusal::NoVersion { code }),
@@ -211,77 +210,77 @@ mod tests {
     use super::super::compiled;
     use super::*;
 
-    /// Makes a libcupti that gives this code and version.
+    /// Compiles a libcupti that returns this code and version.
     fn cupti(path: impl AsRef<Path>, code: u32, version: u32) -> PathBuf {
         let source = format!(
             "unsigned cuptiGetVersion(unsigned *version) {{ *version = {version}; return {code}; }}"
         );
-        compiled::library(path.as_ref(), Functions::NEEDED, &source)
+        compiled::library(path.as_ref(), Functions::REQUIRED, &source)
     }
 
     fn in_site(site: &Path) -> Hints {
         Hints { python_paths: vec![site.to_owned()], ..Hints::default() }
     }
 
-    /// What is chosen of the packages in a folder. What the process has loaded by other tests is left out.
-    fn chosen_in(site: &Path, driver_major: u32) -> Result<Library, Unavailable> {
-        let mut places = places(&in_site(site), driver_major);
-        places.retain(|place| place.path.starts_with(site));
-        choose(places, None, driver_major)
+    /// Chooses among the packages in a folder. Libraries that other tests have loaded are left out.
+    fn choose_in(site: &Path, driver_major: u32) -> Result<Library, Unavailable> {
+        let mut locations = locations(&in_site(site), driver_major);
+        locations.retain(|location| location.path.starts_with(site));
+        choose(locations, None, driver_major)
     }
 
-    fn chosen_as_named(path: &Path, driver_major: u32) -> Result<Library, Unavailable> {
+    fn choose_named(path: &Path, driver_major: u32) -> Result<Library, Unavailable> {
         let hints = Hints { named: Some(path.to_owned()), ..Hints::default() };
-        choose(places(&hints, driver_major), Some(path), driver_major)
+        choose(locations(&hints, driver_major), Some(path), driver_major)
     }
 
     #[test]
-    fn the_first_that_suits_the_driver_is_taken_and_the_others_say_why_not() {
+    fn the_first_compatible_library_is_chosen() {
         let root = tempfile::tempdir().unwrap();
         let nvidia = root.path().join("nvidia");
         let newer = nvidia.join("cu13/lib/libcupti.so.13");
         let old = cupti(nvidia.join("cu12/lib/libcupti.so.12"), 0, 28);
         std::fs::create_dir_all(newer.parent().unwrap()).unwrap();
-        // Not even loaded: its name says enough.
+        // Not loaded: its name contains a version newer than the driver's.
         std::fs::write(&newer, "no library").unwrap();
 
-        let library = chosen_in(root.path(), 12).unwrap();
+        let library = choose_in(root.path(), 12).unwrap();
         assert_eq!((&library.path, library.source, library.api_version), (&old, Source::Wheel, 28));
 
-        let refused = chosen_in(root.path(), 13).map(|library| library.path);
-        assert_eq!(refused, Ok(old), "what cannot be loaded is passed over");
+        let refused = choose_in(root.path(), 13).map(|library| library.path);
+        assert_eq!(refused, Ok(old), "a library that fails to load is skipped");
     }
 
     #[test]
-    fn a_copy_that_the_process_has_comes_first() {
+    fn a_copy_loaded_by_the_process_is_preferred() {
         let root = tempfile::tempdir().unwrap();
         let wheel = cupti(root.path().join("nvidia/cu12/lib/libcupti.so.12"), 0, 24);
         let loaded = cupti(root.path().join("elsewhere/libcupti.so.12"), 0, 26);
         let hints = in_site(root.path());
         let found = |path: &Path| {
-            places(&hints, 12)
+            locations(&hints, 12)
                 .into_iter()
-                .find(|place| place.path == path)
-                .map(|place| place.source)
+                .find(|location| location.path == path)
+                .map(|location| location.source)
         };
         assert_eq!((found(&loaded), found(&wheel)), (None, Some(Source::Wheel)));
         Loaded::open(&loaded).unwrap();
         assert_eq!((found(&loaded), found(&wheel)), (Some(Source::Loaded), Some(Source::Wheel)));
-        let order = places(&hints, 12);
-        let at = |path: &Path| order.iter().position(|place| place.path == path);
+        let order = locations(&hints, 12);
+        let at = |path: &Path| order.iter().position(|location| location.path == path);
         assert!(at(&loaded) < at(&wheel));
-        let place = Place { path: loaded.clone(), source: Source::Loaded };
-        assert_eq!(load(&place, 12).unwrap().path, loaded);
+        let location = Location { path: loaded.clone(), source: Source::Loaded };
+        assert_eq!(load(&location, 12).unwrap().path, loaded);
     }
 
     #[test]
-    fn what_the_user_names_is_used_or_an_error() {
+    fn the_users_library_is_used_or_an_error() {
         let root = tempfile::tempdir().unwrap();
         let good = cupti(root.path().join("good/libcupti.so"), 0, 26);
-        assert_eq!(chosen_as_named(&good, 12).unwrap().path, good);
-        assert_eq!(chosen_as_named(good.parent().unwrap(), 12).unwrap().path, good);
+        assert_eq!(choose_named(&good, 12).unwrap().path, good);
+        assert_eq!(choose_named(good.parent().unwrap(), 12).unwrap().path, good);
 
-        let reason = |path: &Path, driver| match chosen_as_named(path, driver) {
+        let reason = |path: &Path, driver| match choose_named(path, driver) {
             Err(Unavailable::Named { path: named, reason }) if named == path => reason,
             other => panic!("{other:?}"),
         };
@@ -306,31 +305,31 @@ mod tests {
     }
 
     #[test]
-    fn subscribers_beside_others_are_of_a_library_that_has_every_call_for_them() {
+    fn shared_mode_requires_version_and_all_functions() {
         let root = tempfile::tempdir().unwrap();
-        let bears_others = |name: &str, version: u32, scoped: &[&std::ffi::CStr]| {
+        let supports_shared_mode = |name: &str, version: u32, scoped: &[&std::ffi::CStr]| {
             let source = format!(
                 "unsigned cuptiGetVersion(unsigned *version) {{ *version = {version}; return 0; }}"
             );
-            let functions = [Functions::NEEDED, scoped].concat();
+            let functions = [Functions::REQUIRED, scoped].concat();
             let path = compiled::library(&root.path().join(name), &functions, &source);
-            chosen_as_named(&path, 13).unwrap().scoped.is_some()
+            choose_named(&path, 13).unwrap().scoped.is_some()
         };
-        let (last, others) = ScopedFunctions::NEEDED.split_last().unwrap();
-        assert!(bears_others("whole.so", 130_300, ScopedFunctions::NEEDED));
-        assert!(!bears_others("incomplete.so", 130_300, others), "{last:?} is missing");
-        assert!(!bears_others("early.so", 130_202, ScopedFunctions::NEEDED));
+        let (last, others) = ScopedFunctions::REQUIRED.split_last().unwrap();
+        assert!(supports_shared_mode("whole.so", 130_300, ScopedFunctions::REQUIRED));
+        assert!(!supports_shared_mode("incomplete.so", 130_300, others), "{last:?} is missing");
+        assert!(!supports_shared_mode("early.so", 130_202, ScopedFunctions::REQUIRED));
     }
 
     #[test]
-    fn a_refusal_names_the_thing_the_place_and_the_mend() {
+    fn an_error_names_the_problem_the_path_and_the_remedy() {
         let root = tempfile::tempdir().unwrap();
         let silent = cupti(root.path().join("libcupti.so"), 15, 0);
-        let error = chosen_as_named(&silent, 13).unwrap_err();
+        let error = choose_named(&silent, 13).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
-                "MAREY_CUPTI_LIB names {}: `cuptiGetVersion` gave 15 (CUPTI_ERROR_NOT_INITIALIZED)",
+                "MAREY_CUPTI_LIB names {}: `cuptiGetVersion` returned 15 (CUPTI_ERROR_NOT_INITIALIZED)",
                 silent.display()
             )
         );
@@ -338,7 +337,7 @@ mod tests {
 
         let path = root.path().join("site/nvidia/cu12/lib/libcupti.so.12");
         cupti(&path, 0, 17);
-        let error = chosen_in(&root.path().join("site"), 12).unwrap_err().to_string();
+        let error = choose_in(&root.path().join("site"), 12).unwrap_err().to_string();
         let expected = format!("{}: its API version is 17", path.display());
         assert!(error.contains(&expected), "{error}");
     }

@@ -1,18 +1,20 @@
-//! NVIDIA: CUPTI, the interface through which the driver tells of launches and activities.
+//! Recording of NVIDIA devices by CUPTI: launches from callbacks, activities from activity records.
 //!
-//! [`abi`]: what the interface looks like. [`library`]: finding and loading it, by [`search`], after
-//! the [`driver`]. [`unavailable`]: why it cannot be had. [`session`]: recording by it, from `subscription.rs`
-//! (alone, or beside other tools) over `callback.rs` (the program's threads: launches, and every call of the
-//! [`interfaces`] that are asked for) and `delivery.rs` (buffers) to `reader.rs` (the decoder's thread).
+//! [`abi`] declares the binary interface. [`library`] loads libcupti, found by [`search`], once the
+//! [`driver`] is available; [`unavailable`] lists the reasons why that fails. [`session`] records:
+//! `subscription.rs` (exclusive or shared), `callback.rs` (launches and calls of the selected
+//! [`interfaces`], on the program's threads), `delivery.rs` (activity buffers), `reader.rs` (the
+//! decoder's thread).
 //!
-//! A record is of the launch whose number it has. The driver's launch tells where it belongs; a call of the
-//! runtime around it has the same number and is a span alone, so nothing counts twice. Numbers that the program
-//! puts upon its calls (`cuptiActivityPushExternalCorrelationId`) are asked for where calls are kept, since
-//! the library writes them only beside records of calls. Beside other tools each subscriber has its own, and
-//! those of others are not told to us.
+//! A record belongs to the launch with its correlation id. The driver call of a launch determines
+//! the context; a runtime call around it has the same correlation id and is only a span, so nothing
+//! is counted twice. External correlation ids that the program pushes
+//! (`cuptiActivityPushExternalCorrelationId`) are enabled only if calls are recorded, because CUPTI
+//! writes them only beside API records. In shared mode, each subscriber has its own external
+//! correlation ids, and those of other subscribers are not visible.
 //!
-//! No function of libcupti is called before the driver is known to work: most versions only give an
-//! error then, but 13.2 calls itself until the stack is full.
+//! No function of libcupti is called before the driver is known to work. Without a driver, most
+//! versions return an error, but 13.2 recurses until the stack overflows.
 
 pub mod abi;
 mod activity;
@@ -37,7 +39,7 @@ pub mod session;
 pub(crate) mod subscription;
 pub mod unavailable;
 
-/// Makes calls of CUDA that are not recorded as the program's.
-pub(crate) fn unseen<T>(act: impl FnOnce() -> T) -> T {
-    callback::ours(act)
+/// Makes CUDA calls that are not recorded as the program's.
+pub(crate) fn unrecorded<T>(calls: impl FnOnce() -> T) -> T {
+    callback::unrecorded(calls)
 }

@@ -1,45 +1,45 @@
-//! The names of kernels, which records give by their address.
+//! Cache of kernel names, which records contain as addresses.
 
 use marey_record::{NumberHash, api};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 
-/// Names that are remembered.
-const MOST_NAMES: usize = 1 << 16;
+/// Maximum number of cached names.
+const MAX_NAMES: usize = 1 << 16;
 
-/// Names that were met, by the address at which they stood.
+/// Name ids by the address of the name.
 ///
-/// A library that is unloaded takes its names along, and another may come to stand there: a known
-/// address counts only if the text is still the same.
+/// Unloading a library invalidates the addresses of its names, and another one may be mapped there:
+/// a cached address is valid only if the text is unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     known: HashMap<usize, (Box<CStr>, u32), NumberHash>,
 }
 
 impl Names {
-    /// The recorder's number of the text at this address.
+    /// Returns the name id of the string at this address.
     ///
     /// # Safety
-    /// The address is that of a text that ends with a zero, and that nobody changes meanwhile.
+    /// The address is of a NUL-terminated string that does not change during the call.
     #[expect(unsafe_code, reason = "records give names by their address")]
-    pub(super) unsafe fn number(&mut self, address: *const c_char) -> u32 {
-        // SAFETY: the caller's promise.
+    pub(super) unsafe fn id(&mut self, address: *const c_char) -> u32 {
+        // SAFETY: the caller's guarantee.
         let text = unsafe { CStr::from_ptr(address) };
         match self.known.get(&address.addr()) {
-            Some((known, number)) if **known == *text => *number,
-            _ => self.learn(address.addr(), text),
+            Some((known, id)) if **known == *text => *id,
+            _ => self.insert(address.addr(), text),
         }
     }
 
     #[cold]
-    fn learn(&mut self, address: usize, text: &CStr) -> u32 {
-        if self.known.len() >= MOST_NAMES {
-            // Modules that are loaded again and again stand elsewhere each time.
+    fn insert(&mut self, address: usize, text: &CStr) -> u32 {
+        if self.known.len() >= MAX_NAMES {
+            // Reloaded modules have their names at new addresses each time.
             self.known.clear();
         }
-        let number = api::intern(&text.to_string_lossy());
-        self.known.insert(address, (text.into(), number));
-        number
+        let id = api::intern(&text.to_string_lossy());
+        self.known.insert(address, (text.into(), id));
+        id
     }
 }
 
@@ -49,18 +49,18 @@ mod tests {
 
     #[test]
     #[expect(unsafe_code, reason = "the texts are the test's own")]
-    fn another_text_at_the_same_address_is_another_name() {
+    fn a_changed_string_at_the_same_address_is_another_name() {
         let mut names = Names::default();
         let mut text = *b"kernel_a\0";
-        // SAFETY: here and below, the text ends with a zero.
-        let mut number = |text: &[u8; 9]| unsafe { names.number(text.as_ptr().cast()) };
-        let first = number(&text);
-        assert_eq!(number(&text), first);
+        // SAFETY: here and below, the string is NUL-terminated.
+        let mut id = |text: &[u8; 9]| unsafe { names.id(text.as_ptr().cast()) };
+        let first = id(&text);
+        assert_eq!(id(&text), first);
         text[7] = b'b';
-        let second = number(&text);
+        let second = id(&text);
         assert_ne!(second, first);
         assert_eq!(&*api::name(second), "kernel_b");
         text[7] = b'a';
-        assert_eq!(number(&text), first);
+        assert_eq!(id(&text), first);
     }
 }

@@ -1,8 +1,8 @@
-//! The decoder: from the library's buffers to the recorder, on a thread of its own or of whoever flushes.
+//! The decoder: reads completed buffers on its own thread, or on the thread that flushes.
 
 use super::abi::constants::kind;
 use super::activity::ActivityReader;
-use super::buffers::{self, Full};
+use super::buffers::{self, FullBuffer};
 use super::clock::Clock;
 use super::subscription::Subscription;
 use marey_model::loss::LossCause;
@@ -11,26 +11,27 @@ use marey_record::{STOP, Worker, api};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The thread. Nothing of the program waits for it.
+/// The decoder's thread. No thread of the program waits for it.
 pub(super) static WORKER: Worker = Worker::new("marey-gpu", run);
 
-/// The call to look for buffers and launches.
+/// Signal to read buffers and launches.
 pub(super) const DRAIN: u32 = 2;
 
-/// It looks at least this often, so that no thread's log of launches fills up.
+/// Maximum time between two reads, so that no thread's launch ring fills up.
 const PERIOD: Duration = Duration::from_millis(100);
 
 static READER: Mutex<Option<Reader>> = Mutex::new(None);
 
-/// What reading needs.
+/// State of the decoder.
 #[derive(Debug)]
 struct Reader {
-    /// Whose records are read; `None` between two sessions.
+    /// The subscription whose records are read; `None` between two sessions.
     subscription: Option<Subscription>,
     records: ActivityReader,
     decoder: Decoder,
     clock: Clock,
-    /// Whether the program's own numbers come too, maybe after what they are of.
+    /// Whether external correlation records are enabled. They may arrive after the records that
+    /// they apply to.
     expects_external: bool,
 }
 
@@ -38,7 +39,7 @@ fn reader() -> MutexGuard<'static, Option<Reader>> {
     READER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads what is written for this subscription, from now on.
+/// Begins to read the records of a subscription.
 pub(super) fn begin(subscription: Subscription, clock: Clock) {
     let mut reader = reader();
     let decoder = reader.take().map_or_else(Decoder::default, |before| before.decoder);
@@ -52,14 +53,14 @@ pub(super) fn begin(subscription: Subscription, clock: Clock) {
     });
 }
 
-/// From now on the program's own numbers come too.
+/// Expects external correlation records from now on.
 pub(super) fn expect_external() {
     if let Some(reader) = reader().as_mut() {
         reader.expects_external = true;
     }
 }
 
-/// Reads what there is, and no more: the subscription ends.
+/// Reads the remaining buffers, and ends reading for this subscription.
 pub(super) fn end() {
     read_all();
     if let Some(reader) = reader().as_mut() {
@@ -73,7 +74,7 @@ fn run() {
     }
 }
 
-/// Reads all buffers that the library has filled, and takes over what was launched.
+/// Reads all completed buffers and logged launches.
 pub(super) fn read_all() {
     let mut reader = reader();
     let Some(reader) = reader.as_mut() else { return };
@@ -85,21 +86,23 @@ pub(super) fn read_all() {
             break;
         }
         if reader.expects_external {
-            // A number may be in a later buffer than what it is of: those of threads and devices differ.
+            // External correlation records may be in a later buffer than the activities, because
+            // buffers of threads and of devices are separate.
             for buffer in &full {
                 reader.records.read_external(&subscription, bytes_of(buffer));
             }
         }
         for buffer in full {
-            // Others may look at the sums between two buffers, and what they hold was launched before.
+            // One batch per buffer, so that other threads can access the sums in between. The batch
+            // finds the launches of all activities, which precede their records.
             let mut batch = reader.decoder.batch();
             let (records, bytes) = (&mut reader.records, bytes_of(&buffer));
             records.read_buffer(&subscription, bytes, &reader.clock, &mut batch);
             drop(batch);
-            buffers::give_back(buffer.words);
+            buffers::recycle(buffer.words);
         }
     }
-    // Also without a buffer: threads may have logged launches.
+    // Without buffers too, because threads may have logged launches.
     drop(reader.decoder.batch());
     let dropped = subscription.take_dropped();
     if dropped > 0 {
@@ -108,8 +111,8 @@ pub(super) fn read_all() {
 }
 
 impl ActivityReader {
-    /// Reads the program's own numbers alone: the library writes that of a call when the call has
-    /// returned, and what the call launched may be written before.
+    /// Reads only external correlation records: CUPTI writes that of a call after its return,
+    /// possibly after the records of its activities.
     fn read_external(&mut self, subscription: &Subscription, bytes: &[u8]) {
         for record in records(subscription, bytes) {
             let record = self.record(record);
@@ -132,7 +135,8 @@ impl ActivityReader {
     }
 }
 
-/// The records in a buffer, each with what comes after it.
+/// Iterates over the records of a buffer, each as the slice from its start to the end of the
+/// buffer.
 #[expect(unsafe_code, reason = "the library walks its own records")]
 fn records<'a>(
     subscription: &'a Subscription,
@@ -141,28 +145,27 @@ fn records<'a>(
     let start = bytes.as_ptr();
     let mut last = std::ptr::null_mut();
     std::iter::from_fn(move || {
-        // SAFETY: the buffer is one that the library has filled to this length, and nobody writes it any
-        // more; `last` is null or what the call before gave.
+        // SAFETY: CUPTI has completed the buffer with this length and no longer writes to it;
+        // `last` is null or was returned by the previous call.
         last = unsafe { subscription.next_record(start.cast_mut(), bytes.len(), last) }?;
         bytes.get(last.addr().wrapping_sub(start.addr())..)
     })
 }
 
-/// The bytes of a buffer that hold records.
+/// Returns the part of a buffer that contains records.
 #[expect(unsafe_code, reason = "words as bytes")]
-fn bytes_of(full: &Full) -> &[u8] {
+fn bytes_of(full: &FullBuffer) -> &[u8] {
     let bytes = size_of_val(&*full.words).min(full.valid_bytes);
-    // SAFETY: the words are that many bytes long, which are initialised: zeros, or what the library
-    // wrote.
+    // SAFETY: the words have at least this size, and are initialised, with zeros or by CUPTI.
     unsafe { std::slice::from_raw_parts(full.words.as_ptr().cast(), bytes) }
 }
 
-/// Holds the lock over a fork.
-pub(super) fn hold() -> impl Sized + use<> {
+/// Locks the decoder for a fork.
+pub(super) fn lock_for_fork() -> impl Sized + use<> {
     reader()
 }
 
-/// In the child of a fork, where the library is of no use.
+/// Resets the decoder in the child of a fork, where CUPTI does not work.
 pub(super) fn begin_child() {
     *reader() = None;
 }

@@ -1,4 +1,4 @@
-//! Where a libcupti may lie, in the order in which one is taken.
+//! Search locations of libcupti, in order of preference.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use marey_model::env;
 use marey_record::environment;
 
-/// What is known of where libraries lie.
+/// Where to search for libraries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// The file or folder that the user named; nothing else is looked at then.
+    /// File or folder selected by the user; the only search location if set.
     pub named: Option<PathBuf>,
-    /// Where the interpreter finds packages, `sys.path`.
+    /// Search path of the Python interpreter, `sys.path`.
     pub python_paths: Vec<PathBuf>,
-    /// Toolkits of CUDA.
+    /// Folders of CUDA toolkits.
     pub cuda_homes: Vec<PathBuf>,
 }
 
 impl Hints {
-    /// What the environment says, with the interpreter's paths.
+    /// Returns the hints in the environment, with the interpreter's search path.
     pub fn from_env(python_paths: Vec<PathBuf>) -> Self {
         let folder = |value: Option<OsString>| value.filter(|it| !it.is_empty()).map(PathBuf::from);
         let homes = ["CUDA_HOME", "CUDA_PATH"].map(environment::get);
@@ -34,25 +34,25 @@ impl Hints {
     }
 }
 
-/// Why a library is looked for at a place.
+/// Origin of a search location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The user named it.
+    /// Selected by the user.
     Named,
-    /// The process has it loaded.
+    /// Already loaded by the process.
     Loaded,
-    /// A wheel of NVIDIA's brought it.
+    /// Installed by one of NVIDIA's wheels.
     Wheel,
-    /// Triton brought it.
+    /// Installed with Triton.
     Triton,
-    /// It is part of a toolkit.
+    /// Part of a CUDA toolkit.
     Toolkit,
-    /// The loader knows it.
+    /// Found by the loader.
     Loader,
 }
 
 impl Source {
-    /// Its name, for people.
+    /// Returns the name for messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Named => env::CUPTI_LIB,
@@ -65,58 +65,62 @@ impl Source {
     }
 }
 
-/// A place where a library may be.
+/// A search location.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The file, or a name for the loader.
+pub struct Location {
+    /// A file, or a name for the loader.
     pub path: PathBuf,
-    /// Why there.
+    /// Origin.
     pub source: Source,
 }
 
-/// All places, each file once. `newest_major` is the CUDA version up to which the loader is asked.
-pub(super) fn places(hints: &Hints, newest_major: u32) -> Vec<Place> {
+/// Returns all search locations, without duplicates. `newest_major` is the newest CUDA version to
+/// try with the loader.
+pub(super) fn locations(hints: &Hints, newest_major: u32) -> Vec<Location> {
     if let Some(named) = &hints.named {
-        return in_named(named);
+        return selected(named);
     }
-    let mut places = Vec::new();
+    let mut locations = Vec::new();
     let mut add = |source, paths: Vec<PathBuf>| {
-        places.extend(paths.into_iter().map(|path| Place { path, source }));
+        locations.extend(paths.into_iter().map(|path| Location { path, source }));
     };
-    add(Source::Loaded, in_maps(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default()));
+    add(
+        Source::Loaded,
+        mapped_libraries(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default()),
+    );
     for path in &hints.python_paths {
-        add(Source::Wheel, in_wheels(&path.join("nvidia")));
+        add(Source::Wheel, wheel_libraries(&path.join("nvidia")));
     }
     for path in &hints.python_paths {
         let folder = path.join("triton/backends/nvidia/lib");
-        add(Source::Triton, in_folder(&folder.join("cupti")));
-        add(Source::Triton, in_folder(&folder.join("cupti-blackwell")));
+        add(Source::Triton, folder_libraries(&folder.join("cupti")));
+        add(Source::Triton, folder_libraries(&folder.join("cupti-blackwell")));
     }
     for home in &hints.cuda_homes {
-        add(Source::Toolkit, in_folder(&home.join("extras/CUPTI/lib64")));
-        add(Source::Toolkit, in_folder(&home.join("lib64")));
+        add(Source::Toolkit, folder_libraries(&home.join("extras/CUPTI/lib64")));
+        add(Source::Toolkit, folder_libraries(&home.join("lib64")));
     }
     let majors = (OLDEST_MAJOR..=newest_major).rev();
-    add(Source::Loader, majors.map(|major| format!("{FILE}.{major}").into()).collect());
-    add(Source::Loader, vec![FILE.into()]);
-    each_once(places)
+    add(Source::Loader, majors.map(|major| format!("{FILE_NAME}.{major}").into()).collect());
+    add(Source::Loader, vec![FILE_NAME.into()]);
+    deduplicated(locations)
 }
 
-/// The major version in a file's name, as 13 in `libcupti.so.13`.
+/// Returns the major version in a file name, such as 13 in `libcupti.so.13`.
 pub(super) fn major_in_name(path: &Path) -> Option<u32> {
-    path.file_name()?.to_str()?.strip_prefix(FILE)?.strip_prefix('.')?.parse().ok()
+    path.file_name()?.to_str()?.strip_prefix(FILE_NAME)?.strip_prefix('.')?.parse().ok()
 }
 
-const FILE: &str = "libcupti.so";
+const FILE_NAME: &str = "libcupti.so";
 const OLDEST_MAJOR: u32 = 12;
 
-fn in_named(named: &Path) -> Vec<Place> {
-    let paths = if named.is_dir() { in_folder(named) } else { vec![named.to_owned()] };
-    paths.into_iter().map(|path| Place { path, source: Source::Named }).collect()
+fn selected(named: &Path) -> Vec<Location> {
+    let paths = if named.is_dir() { folder_libraries(named) } else { vec![named.to_owned()] };
+    paths.into_iter().map(|path| Location { path, source: Source::Named }).collect()
 }
 
-/// The libraries that a process has mapped, those of the newest version first.
-fn in_maps(maps: &str) -> Vec<PathBuf> {
+/// Returns the libraries mapped by a process, newest version first.
+fn mapped_libraries(maps: &str) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = maps
         .lines()
         .filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..])))
@@ -126,8 +130,8 @@ fn in_maps(maps: &str) -> Vec<PathBuf> {
     newest_first(paths)
 }
 
-/// Those of the wheels in the package `nvidia`: `cu13/lib`, and `cuda_cupti/lib` up to CUDA 12.
-fn in_wheels(nvidia: &Path) -> Vec<PathBuf> {
+/// Returns the libraries in the package `nvidia`: in `cu13/lib`, or `cuda_cupti/lib` up to CUDA 12.
+fn wheel_libraries(nvidia: &Path) -> Vec<PathBuf> {
     let mut folders: Vec<(u32, PathBuf)> = entries(nvidia)
         .filter_map(|path| {
             let name = path.file_name()?.to_str()?;
@@ -136,15 +140,15 @@ fn in_wheels(nvidia: &Path) -> Vec<PathBuf> {
         .collect();
     folders.sort_by_key(|&(major, _)| std::cmp::Reverse(major));
     folders.push((0, nvidia.join("cuda_cupti")));
-    folders.iter().flat_map(|(_, folder)| in_folder(&folder.join("lib"))).collect()
+    folders.iter().flat_map(|(_, folder)| folder_libraries(&folder.join("lib"))).collect()
 }
 
-/// Those of a folder, the newest first, the one without a version last.
-fn in_folder(folder: &Path) -> Vec<PathBuf> {
+/// Returns the libraries in a folder, newest first, the one without a version last.
+fn folder_libraries(folder: &Path) -> Vec<PathBuf> {
     newest_first(
         entries(folder)
             .filter(|path| {
-                major_in_name(path).is_some() || path.file_name().is_some_and(|it| it == FILE)
+                major_in_name(path).is_some() || path.file_name().is_some_and(|it| it == FILE_NAME)
             })
             .collect(),
     )
@@ -156,7 +160,7 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
 
 fn is_library(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
-        name.strip_prefix(FILE).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        name.strip_prefix(FILE_NAME).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     })
 }
 
@@ -165,13 +169,13 @@ fn newest_first(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths
 }
 
-fn each_once(places: Vec<Place>) -> Vec<Place> {
+fn deduplicated(locations: Vec<Location>) -> Vec<Location> {
     let mut seen = std::collections::HashSet::new();
-    places
+    locations
         .into_iter()
-        .filter(|place| {
-            let file = std::fs::canonicalize(&place.path);
-            seen.insert(file.unwrap_or_else(|_| place.path.clone()))
+        .filter(|location| {
+            let file = std::fs::canonicalize(&location.path);
+            seen.insert(file.unwrap_or_else(|_| location.path.clone()))
         })
         .collect()
 }
@@ -182,7 +186,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// Empty files at these paths of a new folder.
+    /// Creates empty files with these paths in a new folder.
     fn files(paths: &[&str]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for path in paths {
@@ -193,13 +197,13 @@ mod tests {
         root
     }
 
-    /// What is found below a folder, without its path, and how. What this machine has elsewhere is left out.
+    /// Returns the search locations below a folder. Those elsewhere on the machine are left out.
     fn found(root: &Path, hints: &Hints) -> Vec<(Source, String)> {
-        let below = |place: Place| {
-            let path = place.path.strip_prefix(root).ok()?;
-            Some((place.source, path.to_str().unwrap().to_owned()))
+        let below = |location: Location| {
+            let path = location.path.strip_prefix(root).ok()?;
+            Some((location.source, path.to_str().unwrap().to_owned()))
         };
-        places(hints, 13).into_iter().filter_map(below).collect()
+        locations(hints, 13).into_iter().filter_map(below).collect()
     }
 
     #[test]
@@ -237,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn the_loader_is_asked_last_and_for_no_newer_version_than_the_drivers() {
+    fn the_loader_is_last_and_limited_to_the_drivers_version() {
         let names = |newest_major| -> Vec<PathBuf> {
-            places(&Hints::default(), newest_major)
+            locations(&Hints::default(), newest_major)
                 .into_iter()
-                .skip_while(|place| place.source != Source::Loader)
-                .map(|place| place.path)
+                .skip_while(|location| location.source != Source::Loader)
+                .map(|location| location.path)
                 .collect()
         };
         assert_eq!(names(12), ["libcupti.so.12", "libcupti.so"].map(PathBuf::from));
@@ -250,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_names_is_the_only_place() {
+    fn the_users_choice_is_the_only_location() {
         let root = files(&[
             "cupti/libcupti.so",
             "cupti/libcupti.so.13",
@@ -262,15 +266,18 @@ mod tests {
             let hints = Hints { named, python_paths: python_paths.clone(), ..Hints::default() };
             found(root.path(), &hints)
         };
-        let place = |path: &str| (Source::Named, path.to_owned());
-        assert_eq!(named("cupti"), [place("cupti/libcupti.so.13"), place("cupti/libcupti.so")]);
-        assert_eq!(named("cupti/libcupti.so"), [place("cupti/libcupti.so")]);
-        assert_eq!(named("nothing"), [place("nothing")]);
+        let location = |path: &str| (Source::Named, path.to_owned());
+        assert_eq!(
+            named("cupti"),
+            [location("cupti/libcupti.so.13"), location("cupti/libcupti.so")]
+        );
+        assert_eq!(named("cupti/libcupti.so"), [location("cupti/libcupti.so")]);
+        assert_eq!(named("nothing"), [location("nothing")]);
         assert_eq!(named("site"), []);
     }
 
     #[test]
-    fn a_file_with_two_names_is_one_place() {
+    fn a_file_with_two_names_is_one_location() {
         let root = files(&["cuda/lib64/libcupti.so.12"]);
         symlink("libcupti.so.12", root.path().join("cuda/lib64/libcupti.so")).unwrap();
         let hints = Hints { cuda_homes: vec![root.path().join("cuda")], ..Hints::default() };
@@ -281,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn mapped_libraries_are_found_by_their_lines() {
+    fn mapped_libraries_are_parsed() {
         let maps = "\
 7f0000000000-7f0000001000 r-xp 00000000 08:01 11 /opt/with space/libcupti.so.2025.1.1
 7f0000001000-7f0000002000 rw-p 00001000 08:01 11 /opt/with space/libcupti.so.2025.1.1
@@ -291,6 +298,6 @@ mod tests {
 7f0000005000-7f0000006000 rw-p 00000000 00:00 0
 ";
         let expected = ["/opt/lib/libcupti.so.13", "/opt/with space/libcupti.so.2025.1.1"];
-        assert_eq!(in_maps(maps), expected.map(PathBuf::from));
+        assert_eq!(mapped_libraries(maps), expected.map(PathBuf::from));
     }
 }

@@ -1,4 +1,4 @@
-//! Recording through CUPTI: from becoming its subscriber to letting go of it.
+//! Recording through CUPTI, from subscribing to unsubscribing.
 
 use super::abi::calls::{Call, driver};
 use super::abi::constants::{domain, kind, resource};
@@ -19,18 +19,18 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is to be recorded.
+/// Recording options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Besides kernels, everything that devices did, and the calls that made them do it.
+pub struct Options {
+    /// Whether to record all activities and the calls that launch them, not only kernels.
     pub activities: bool,
-    /// Every call of these interfaces, where sessions keep every event.
+    /// Interfaces of which to record every call, if sessions record every event.
     pub calls: Interfaces,
 }
 
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 
-/// CUPTI in use.
+/// A CUPTI subscription and what is enabled for it.
 #[derive(Debug)]
 struct Session {
     library: &'static Library,
@@ -38,7 +38,7 @@ struct Session {
     kinds: BTreeSet<u32>,
     callbacks: BTreeSet<(u32, u32)>,
     domains: BTreeSet<u32>,
-    /// Whether it was said what the devices are.
+    /// Whether the devices were announced to the recorder.
     are_devices_announced: bool,
 }
 
@@ -46,34 +46,34 @@ fn session() -> MutexGuard<'static, Option<Session>> {
     SESSION.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins to record, or records more than before. Starts the driver, if the program has not.
-pub fn start(hints: &Hints, wanted: Wanted) -> Result<&'static Library, Unavailable> {
+/// Begins recording, or extends it. Initialises the driver if the program has not.
+pub fn start(hints: &Hints, options: Options) -> Result<&'static Library, Unavailable> {
     let library = library::open(hints)?;
-    start_by(library, wanted)?;
+    start_with(library, options)?;
     announce_devices();
     Ok(library)
 }
 
-/// Begins to record while the driver starts, on the thread that starts it, so that the program's first
-/// launch is told. Returns `None` where the library does not allow that.
-pub fn start_within_start(hints: &Hints, wanted: Wanted) -> Option<&'static Library> {
-    let library = library::open_within_start(hints)?;
-    start_by(library, wanted).ok()?;
+/// Begins recording while the driver is being initialised, on the thread that does so, so that the
+/// program's first launch is recorded. Returns `None` if CUPTI does not support that.
+pub fn start_during_driver_start(hints: &Hints, options: Options) -> Option<&'static Library> {
+    let library = library::open_during_driver_start(hints)?;
+    start_with(library, options).ok()?;
     Some(library)
 }
 
-fn start_by(library: &'static Library, wanted: Wanted) -> Result<(), Unavailable> {
+fn start_with(library: &'static Library, options: Options) -> Result<(), Unavailable> {
     let mut session = session();
     let is_new = session.is_none();
     if is_new {
         *session = Some(Session::begin(library)?);
     }
-    if let Some(begun) = session.as_mut()
-        && let Err(error) = begun.enable(wanted)
+    if let Some(active) = session.as_mut()
+        && let Err(error) = active.enable(options)
     {
-        // What another session records by goes on.
-        if is_new && let Some(begun) = session.take() {
-            begun.end();
+        // Another session may be recording with this subscription.
+        if is_new && let Some(created) = session.take() {
+            created.end();
         }
         return Err(error);
     }
@@ -87,8 +87,8 @@ pub fn is_running() -> bool {
 }
 
 /// Whether other tools can record devices at the same time.
-pub fn is_beside_others() -> bool {
-    session().as_ref().is_some_and(|session| session.subscription.is_beside_others())
+pub fn is_shared() -> bool {
+    session().as_ref().is_some_and(|session| session.subscription.is_shared())
 }
 
 impl Session {
@@ -106,15 +106,15 @@ impl Session {
         })
     }
 
-    fn enable(&mut self, wanted: Wanted) -> Result<(), Unavailable> {
+    fn enable(&mut self, options: Options) -> Result<(), Unavailable> {
         let version = self.library.api_version;
         let mut calls: Vec<Call> = [driver::LAUNCHES, driver::GRAPH_LAUNCHES]
             .into_iter()
             .flat_map(|calls| calls.known_to(version))
             .collect();
-        if wanted.activities {
-            let more = [driver::COPIES, driver::SETS, driver::WAITS];
-            calls.extend(more.into_iter().flat_map(|calls| calls.known_to(version)));
+        if options.activities {
+            let copies_and_waits = [driver::COPIES, driver::SETS, driver::WAITS];
+            calls.extend(copies_and_waits.into_iter().flat_map(|calls| calls.known_to(version)));
         }
         let captures = [driver::BEGIN_CAPTURES, driver::END_CAPTURES];
         calls.extend(captures.into_iter().flat_map(|calls| calls.known_to(version)));
@@ -125,28 +125,29 @@ impl Session {
             self.enable_callback(domain::RESOURCE, cbid)?;
         }
         self.enable_kind(kind::CONCURRENT_KERNEL)?;
-        if wanted.activities {
-            for more in MORE_KINDS {
-                // Kernels are what matters: what else the library refuses is left out.
-                drop(self.enable_kind(more));
+        if options.activities {
+            for kind in OPTIONAL_KINDS {
+                // Kernels are essential; other activity kinds are optional.
+                drop(self.enable_kind(kind));
             }
-            self.enable_calls(wanted.calls)?;
+            self.enable_calls(options.calls)?;
         }
-        // A phase is complete soon after its last kernel, and a trace on disk.
+        // Keeps the delay short between the last kernel and the end of a phase, and until a trace
+        // is on disk.
         let is_trace = self.kinds.contains(&kind::MEMCPY);
         self.subscription.set_flush_period(if is_trace { 200 } else { 1000 });
         Ok(())
     }
 
-    /// Has every call of these interfaces told, and the numbers that the program puts upon calls: the
-    /// library writes those only where it records the calls too.
+    /// Enables callbacks for every call of these interfaces, and external correlation ids: CUPTI
+    /// writes those only if API calls are recorded too.
     fn enable_calls(&mut self, calls: Interfaces) -> Result<(), Unavailable> {
-        for (of_domain, of_kind) in calls.domains() {
-            if !self.domains.contains(&of_domain) {
-                self.subscription.enable_domain(of_domain)?;
-                self.domains.insert(of_domain);
-                callback::keep_calls(of_domain, true);
-                let has_records = self.enable_kind(of_kind).is_ok();
+        for (domain_id, kind_id) in calls.domains() {
+            if !self.domains.contains(&domain_id) {
+                self.subscription.enable_domain(domain_id)?;
+                self.domains.insert(domain_id);
+                callback::record_all_calls(domain_id, true);
+                let has_records = self.enable_kind(kind_id).is_ok();
                 if has_records && self.enable_kind(kind::EXTERNAL_CORRELATION).is_ok() {
                     reader::expect_external();
                 }
@@ -155,45 +156,45 @@ impl Session {
         Ok(())
     }
 
-    fn enable_callback(&mut self, of_domain: u32, cbid: u32) -> Result<(), Unavailable> {
-        if !self.callbacks.contains(&(of_domain, cbid)) {
-            self.subscription.enable_callback(of_domain, cbid)?;
-            self.callbacks.insert((of_domain, cbid));
+    fn enable_callback(&mut self, domain_id: u32, cbid: u32) -> Result<(), Unavailable> {
+        if !self.callbacks.contains(&(domain_id, cbid)) {
+            self.subscription.enable_callback(domain_id, cbid)?;
+            self.callbacks.insert((domain_id, cbid));
         }
         Ok(())
     }
 
-    fn enable_kind(&mut self, of_kind: u32) -> Result<(), Unavailable> {
-        if !self.kinds.contains(&of_kind) {
-            self.subscription.enable_kind(of_kind)?;
-            self.kinds.insert(of_kind);
+    fn enable_kind(&mut self, kind_id: u32) -> Result<(), Unavailable> {
+        if !self.kinds.contains(&kind_id) {
+            self.subscription.enable_kind(kind_id)?;
+            self.kinds.insert(kind_id);
         }
         Ok(())
     }
 
-    /// Ends it. What the library has handed over is read before: a subscriber's records cannot be read
-    /// after its end.
+    /// Ends the subscription. Reads completed buffers first: the records of a subscriber cannot be
+    /// read after its end.
     fn end(self) {
-        for of_domain in [domain::DRIVER_API, domain::RUNTIME_API, domain::RESOURCE] {
-            self.subscription.disable_domain(of_domain);
-            callback::keep_calls(of_domain, false);
+        for domain_id in [domain::DRIVER_API, domain::RUNTIME_API, domain::RESOURCE] {
+            self.subscription.disable_domain(domain_id);
+            callback::record_all_calls(domain_id, false);
         }
-        for of_kind in self.kinds {
-            self.subscription.disable_kind(of_kind);
+        for kind_id in self.kinds {
+            self.subscription.disable_kind(kind_id);
         }
         self.subscription.end_flush_period();
-        // What other threads launched meanwhile must not come to light in a later session.
+        // Records of launches on other threads must not appear in a later session.
         self.subscription.flush_all();
         reader::end();
         self.subscription.end();
     }
 }
 
-/// Kinds of records beside kernels.
-const MORE_KINDS: [u32; 5] =
+/// Optional activity kinds.
+const OPTIONAL_KINDS: [u32; 5] =
     [kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::SYNCHRONIZATION, kind::OVERHEAD];
 
-/// What is to be known of contexts and graphs.
+/// Resource callbacks for contexts and graph nodes.
 const RESOURCES: [u32; 4] = [
     resource::CONTEXT_DESTROY_STARTING,
     resource::GRAPHNODE_CREATED,
@@ -201,7 +202,7 @@ const RESOURCES: [u32; 4] = [
     resource::GRAPHNODE_DESTROY_STARTING,
 ];
 
-/// Announces the devices to the recorder, once. The driver does not describe them while it starts.
+/// Announces the devices to the recorder, once. Not possible while the driver is being initialised.
 fn announce_devices() {
     let is_known =
         |session: &mut Session| std::mem::replace(&mut session.are_devices_announced, true);
@@ -224,18 +225,19 @@ fn announce_devices() {
     }
 }
 
-/// How long a flush waits for records while the library has no buffer. It hands buffers over within the
-/// call, so what is missing then is unlikely to come.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// Timeout of a flush while no buffers are lent to CUPTI. CUPTI completes buffers within the flush
+/// call, so later records are unlikely.
+const RECORD_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// How long a flush waits while the library withholds buffers because a record in them is in progress.
-const LONG_PATIENCE: Duration = Duration::from_millis(200);
+/// Timeout of a flush while CUPTI withholds buffers with activities in progress.
+const LENT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How often the library is asked again meanwhile.
-const RETRY: Duration = Duration::from_millis(5);
+/// Period of repeated flush calls while waiting.
+const RETRY_PERIOD: Duration = Duration::from_millis(5);
 
-/// Has what was launched before this handed over and read. A forced flush hands over records that are in
-/// progress, without their end and for the last time, so only the last stop makes one.
+/// Flushes CUPTI's buffers and reads the records of all launches before this call. A forced flush
+/// delivers activities in progress without an end, and only once, so only the last flush of an
+/// exclusive subscriber uses it.
 pub(crate) fn flush(how: Flush) {
     let subscription = session().as_ref().map(|session| session.subscription);
     let Some(subscription) = subscription else { return };
@@ -248,28 +250,28 @@ pub(crate) fn flush(how: Flush) {
     if how == Flush::Done {
         return reader::read_all();
     }
-    let is_last = how == Flush::Last && !subscription.is_beside_others();
-    wait_for_records(subscription, before, if is_last { PATIENCE } else { LONG_PATIENCE });
+    let is_last = how == Flush::Last && !subscription.is_shared();
+    wait_for_records(subscription, before, if is_last { RECORD_TIMEOUT } else { LENT_TIMEOUT });
     if is_last && device::is_waiting_before(before) {
         subscription.flush_all();
-        wait_for_records(subscription, before, PATIENCE);
+        wait_for_records(subscription, before, RECORD_TIMEOUT);
     }
-    let unheard_kernels = device::nothing_waits_before(before);
+    let missing_kernels = device::stop_waiting_before(before);
     if !are_finished || buffers::are_lent() {
-        api::count_losses(LossCause::DeviceRecord, unheard_kernels);
+        api::count_losses(LossCause::DeviceRecord, missing_kernels);
     } else {
         device::forget_destroyed_before(before);
     }
 }
 
-/// Has the decoder look for launches.
+/// Signals the decoder to read launches.
 pub(crate) fn ask_for_drain() {
-    WORKER.call(DRAIN);
+    WORKER.request(DRAIN);
 }
 
-/// Records no more, and lets go of the library.
+/// Ends recording and unsubscribes.
 pub(crate) fn stop() {
-    // Held throughout, so that nobody begins anew in between.
+    // Locked throughout, so that recording does not begin again in between.
     let mut session = session();
     WORKER.stop();
     if let Some(ended) = session.take() {
@@ -278,12 +280,13 @@ pub(crate) fn stop() {
     buffers::free();
 }
 
-/// Holds what a child must not find locked. The threads are gone by then.
-pub(crate) fn hold() -> impl Sized + use<> {
-    (session(), reader::hold(), buffers::hold(), callback::hold())
+/// Locks all state for a fork, so that the child finds no lock taken. The threads are stopped by
+/// then.
+pub(crate) fn lock_for_fork() -> impl Sized + use<> {
+    (session(), reader::lock_for_fork(), buffers::lock_for_fork(), callback::lock_for_fork())
 }
 
-/// In the child of a fork, where the library is of no use.
+/// Resets all state in the child of a fork, where CUPTI does not work.
 pub(crate) fn begin_child() {
     *session() = None;
     buffers::begin_child();
@@ -291,21 +294,21 @@ pub(crate) fn begin_child() {
     reader::begin_child();
 }
 
-/// Reads what the library hands over, until everything that was launched before a mark has been heard of or
-/// the patience is over.
-fn wait_for_records(subscription: Subscription, before: u32, while_lent: Duration) {
-    let begun = Instant::now();
+/// Reads completed buffers until the records of all launches before a mark have arrived, or the
+/// timeout expires.
+fn wait_for_records(subscription: Subscription, before: u32, lent_timeout: Duration) {
+    let start = Instant::now();
     loop {
         let filled = buffers::filled();
-        // Also what the decoder's own thread has taken is read then.
+        // Includes buffers that the decoder's thread has taken.
         reader::read_all();
-        let patience = if buffers::are_lent() { while_lent } else { PATIENCE };
-        let end = begun + patience;
+        let timeout = if buffers::are_lent() { lent_timeout } else { RECORD_TIMEOUT };
+        let end = start + timeout;
         let now = Instant::now();
         if !device::is_waiting_before(before) || now >= end {
             return;
         }
-        if !buffers::wait_for_more(filled, end.min(now + RETRY)) {
+        if !buffers::wait_for_more(filled, end.min(now + RETRY_PERIOD)) {
             subscription.flush();
         }
     }

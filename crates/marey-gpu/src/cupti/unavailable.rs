@@ -1,4 +1,4 @@
-//! Why there is no CUPTI here, and what mends it.
+//! Reasons why CUPTI is unavailable, with hints how to resolve them.
 
 use std::path::PathBuf;
 
@@ -7,20 +7,20 @@ use super::driver_error;
 use super::library::{Candidate, Refusal};
 use thiserror::Error;
 
-/// What had to work, in this order.
+/// The steps to record with CUPTI, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// Loading the driver's library.
     Driver,
-    /// Starting the driver, `cuInit`.
+    /// Initialising the driver, `cuInit`.
     Init,
     /// Finding a device.
     Device,
-    /// Finding a libcupti that the driver can serve.
+    /// Finding a libcupti that the driver supports.
     Library,
-    /// Becoming its subscriber.
+    /// Subscribing to CUPTI.
     Subscribe,
-    /// Turning records on.
+    /// Enabling callbacks and activity kinds.
     Enable,
 }
 
@@ -30,55 +30,55 @@ pub enum Unavailable {
     /// The driver's library cannot be loaded.
     #[error("no NVIDIA driver: {reason}")]
     NoDriver {
-        /// What the loader said.
+        /// Error message of the loader.
         reason: String,
     },
-    /// It lacks a function.
+    /// A driver function is missing.
     #[error("the NVIDIA driver lacks `{function}`")]
     DriverIncomplete {
-        /// Which.
+        /// Name of the function.
         function: &'static str,
     },
-    /// A call of it failed.
-    #[error("`{call}` of the NVIDIA driver gave {code} ({})", driver_error::name(*.code))]
+    /// A driver call failed.
+    #[error("`{call}` of the NVIDIA driver returned {code} ({})", driver_error::name(*.code))]
     DriverFailed {
-        /// Which call.
+        /// Name of the function.
         call: &'static str,
-        /// What it gave.
+        /// Code that it returned.
         code: u32,
     },
-    /// It has no device for this process.
+    /// No device is visible to this process.
     #[error("the NVIDIA driver shows no device to this process")]
     NoDevice,
-    /// The library that the user named cannot be used.
+    /// The library selected by the user cannot be used.
     #[error("{} names {}: {reason}", marey_model::env::CUPTI_LIB, path.display())]
     Named {
         /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// Reason.
         reason: Refusal,
     },
-    /// No libcupti can be used.
-    #[error("no usable libcupti{}", tried(.0))]
+    /// No candidate for libcupti can be used.
+    #[error("no usable libcupti{}", candidate_list(.0))]
     NoLibrary(Vec<Candidate>),
-    /// A call of libcupti failed.
-    #[error("`{call}` of {} gave {code} ({}): {}{}", library.display(), result::name(*.code), result::text(*.code), held(.holder.as_deref()))]
+    /// A CUPTI call failed.
+    #[error("`{call}` of {} returned {code} ({}): {}{}", library.display(), result::name(*.code), result::text(*.code), holder_text(.holder.as_deref()))]
     Refused {
-        /// At which step.
+        /// Failing step.
         step: Step,
-        /// The file.
+        /// Path of the library.
         library: PathBuf,
-        /// Which call.
+        /// Name of the function.
         call: &'static str,
-        /// What it gave.
+        /// Code that it returned.
         code: u32,
-        /// The tool that has the library, if the library tells.
+        /// Name of the existing subscriber, if known.
         holder: Option<String>,
     },
 }
 
 impl Unavailable {
-    /// What did not work.
+    /// Returns the failing step.
     pub const fn step(&self) -> Step {
         match self {
             Self::NoDriver { .. } | Self::DriverIncomplete { .. } => Step::Driver,
@@ -91,7 +91,7 @@ impl Unavailable {
         }
     }
 
-    /// The code that a call gave, if one did.
+    /// Returns the error code of a call, if any.
     pub const fn code(&self) -> Option<u32> {
         match self {
             Self::DriverFailed { code, .. }
@@ -101,7 +101,7 @@ impl Unavailable {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the error code.
     pub fn code_name(&self) -> Option<&'static str> {
         match self {
             Self::DriverFailed { code, .. } => Some(driver_error::name(*code)),
@@ -111,16 +111,16 @@ impl Unavailable {
         }
     }
 
-    /// What mends it.
+    /// Returns how to resolve the problem.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoDriver { .. } | Self::DriverIncomplete { .. } => {
-                "install NVIDIA's driver; a container needs `--gpus all` or its runtime's like"
+                "install NVIDIA's driver; start a container with `--gpus all` or the equivalent of its runtime"
             }
             Self::NoDevice => NO_DEVICE_HINT,
             Self::DriverFailed { code, .. } => driver_error::hint(*code).unwrap_or(NO_DEVICE_HINT),
             Self::Named { .. } => {
-                "set MAREY_CUPTI_LIB to a libcupti.so or its folder, or unset it to have one found"
+                "set MAREY_CUPTI_LIB to a libcupti.so or its folder, or unset it to search for one"
             }
             Self::NoLibrary(_) => {
                 "install one for the driver's CUDA: `pip install nvidia-cuda-cupti` (13) or `nvidia-cuda-cupti-cu12`"
@@ -130,7 +130,8 @@ impl Unavailable {
     }
 }
 
-const NO_DEVICE_HINT: &str = "see `nvidia-smi`, and whether CUDA_VISIBLE_DEVICES hides the devices";
+const NO_DEVICE_HINT: &str =
+    "check `nvidia-smi`, and whether CUDA_VISIBLE_DEVICES hides the devices";
 
 const fn refusal_hint(code: u32) -> &'static str {
     match code {
@@ -142,19 +143,19 @@ const fn refusal_hint(code: u32) -> &'static str {
         result::INSUFFICIENT_PRIVILEGES => {
             "run as root, or load the kernel module with NVreg_RestrictProfilingToAdminUsers=0"
         }
-        result::NOT_COMPATIBLE => "end the other tool's session: it uses CUPTI in another way",
-        _ if result::is_unreachable(code) => {
-            "set MAREY_CUPTI_LIB to a libcupti that is not newer than the driver, and see `nvidia-smi`"
+        result::NOT_COMPATIBLE => "end the other tool's session: its use of CUPTI is incompatible",
+        _ if result::is_driver_inaccessible(code) => {
+            "set MAREY_CUPTI_LIB to a libcupti that is not newer than the driver, and check `nvidia-smi`"
         }
-        _ => "see what `marey doctor` says of this library",
+        _ => "run `marey doctor` to examine this library",
     }
 }
 
-fn held(holder: Option<&str>) -> String {
+fn holder_text(holder: Option<&str>) -> String {
     holder.map_or_else(String::new, |holder| format!(", held by {holder:?}"))
 }
 
-fn tried(candidates: &[Candidate]) -> String {
+fn candidate_list(candidates: &[Candidate]) -> String {
     let each = candidates.iter().map(|one| format!("; {}: {}", one.path.display(), one.refusal));
     each.collect::<Vec<_>>().concat()
 }

@@ -1,78 +1,78 @@
-//! Why there are no counters of devices.
+//! Reasons why device counters are unavailable.
 
 use nvml_wrapper::error::NvmlError;
 use thiserror::Error;
 
-/// Why there are no counters of devices.
+/// Why device counters are unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unavailable {
-    /// The user wants none.
-    #[error("counters of devices are turned off: `MAREY_NVML_PERIOD_MS` is 0")]
+    /// The user disabled them.
+    #[error("device counters are disabled: `MAREY_NVML_PERIOD_MS` is 0")]
     TurnedOff,
-    /// The library is not there, or is none.
+    /// The library does not exist or cannot be loaded.
     #[error("cannot load NVML from `{library}`: {reason}")]
     NoLibrary {
         /// Path or name of the library.
         library: String,
-        /// What the system's loader says.
+        /// Error message of the loader.
         reason: String,
     },
-    /// The library is there, and does not begin.
+    /// NVML cannot be initialised.
     #[error("NVML in `{library}` cannot be used: {reason}")]
     NotStarted {
         /// Path or name of the library.
         library: String,
-        /// What NVML says.
+        /// Error message of NVML.
         reason: String,
-        /// What would mend it, if that is known.
+        /// How to resolve the problem, if known.
         hint: Option<&'static str>,
     },
-    /// There is no device, or none that can be asked.
-    #[error("NVML in `{library}` sees no device")]
+    /// There is no device, or none is accessible.
+    #[error("NVML in `{library}` finds no device")]
     NoDevice {
         /// Path or name of the library.
         library: String,
     },
-    /// There are devices, and the process sees none of them.
-    #[error("`CUDA_VISIBLE_DEVICES` names no device that NVML in `{library}` sees")]
+    /// No device is visible to the process.
+    #[error("`CUDA_VISIBLE_DEVICES` selects none of the devices of NVML in `{library}`")]
     Hidden {
         /// Path or name of the library.
         library: String,
     },
-    /// All devices were lost, or answer nothing.
-    #[error("no device answers NVML any more")]
+    /// All devices were lost or do not respond.
+    #[error("no device responds to NVML any more")]
     DevicesLost,
 }
 
 impl Unavailable {
-    /// What NVML said when it was to begin.
+    /// Converts an error of NVML's initialisation.
     pub(super) fn not_started(library: &str, error: &NvmlError) -> Self {
         let hint = match error {
             NvmlError::DriverNotLoaded => Some("load the driver: `modprobe nvidia`"),
             NvmlError::LibRmVersionMismatch => {
-                Some("the driver was updated while it was loaded: load it again, or reboot")
+                Some("the driver was updated while it was loaded: reload it, or reboot")
             }
-            NvmlError::NoPermission => Some(
-                "let this user open /dev/nvidiactl and /dev/nvidia*, or give them to the container",
-            ),
+            NvmlError::NoPermission => {
+                Some("give this user, or the container, access to /dev/nvidiactl and /dev/nvidia*")
+            }
             _ => None,
         };
         Self::NotStarted { library: library.to_owned(), reason: error.to_string(), hint }
     }
 
-    /// What would mend it, if that is known.
+    /// Returns how to resolve the problem, if known.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::TurnedOff => Some("unset `MAREY_NVML_PERIOD_MS`"),
             Self::NoLibrary { .. } => Some(
-                "install NVIDIA's driver, give the container `--gpus all`, or set `MAREY_NVML_LIB`",
+                "install NVIDIA's driver, start the container with `--gpus all`, or set `MAREY_NVML_LIB`",
             ),
             Self::NotStarted { hint, .. } => *hint,
             Self::NoDevice { .. } => {
-                Some("give the container `--gpus all`, or look at `nvidia-smi`")
+                Some("start the container with `--gpus all`, or check `nvidia-smi`")
             }
-            Self::Hidden { .. } => Some("look at `CUDA_VISIBLE_DEVICES`, and at `nvidia-smi -L`"),
-            Self::DevicesLost => Some("look for `Xid` in the system's log"),
+            Self::Hidden { .. } => Some("check `CUDA_VISIBLE_DEVICES`, and `nvidia-smi -L`"),
+            Self::DevicesLost => Some("search the system log for `Xid`"),
         }
     }
 }

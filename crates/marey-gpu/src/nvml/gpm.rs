@@ -1,16 +1,16 @@
-//! GPM: what the parts of a device did between two readings. Hopper and later.
+//! GPM: utilisation of the units of a device between two samples. Hopper and later.
 
-use super::query::{Refusal, Tell};
+use super::query::{Refusal, Report};
 use marey_model::counter::DeviceCounter;
 use nvml_wrapper::Device;
 use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 
-/// Bytes of the unit that GPM has for throughput.
+/// Bytes in NVML's unit of throughput.
 const MEBIBYTE: f64 = 1_048_576.0;
 
-/// Each metric, its counter, and what its unit is of the counter's.
+/// Metrics with their counters, and the factor from the metric's to the counter's unit.
 const METRICS: [(GpmMetricId, DeviceCounter, f64); 16] = [
     (GpmMetricId::GraphicsUtil, DeviceCounter::GraphicsActive, 1.0),
     (GpmMetricId::SmUtil, DeviceCounter::SmActive, 1.0),
@@ -30,26 +30,26 @@ const METRICS: [(GpmMetricId, DeviceCounter, f64); 16] = [
     (GpmMetricId::NvlinkTotalTxPerSec, DeviceCounter::NvlinkSent, MEBIBYTE),
 ];
 
-/// The metrics of a device.
+/// GPM metrics of a device.
 #[derive(Debug)]
 pub(super) struct Gpm {
-    /// Those that the device has, as far as it has told.
+    /// Metrics that the device has not rejected.
     metrics: Vec<(GpmMetricId, DeviceCounter, f64)>,
     last: Option<GpmSample<'static>>,
 }
 
 impl Gpm {
-    /// Those of a device that has them.
-    pub(super) fn of(device: &Device<'_>) -> Option<Self> {
-        let has_them = device.gpm_support().unwrap_or(false);
-        has_them.then(|| Self { metrics: METRICS.to_vec(), last: None })
+    /// Returns the metrics of a device that supports GPM.
+    pub(super) fn of_device(device: &Device<'_>) -> Option<Self> {
+        let is_supported = device.gpm_support().unwrap_or(false);
+        is_supported.then(|| Self { metrics: METRICS.to_vec(), last: None })
     }
 
-    /// Takes a sample, and tells what happened since the one before.
+    /// Takes a sample and reports the metrics since the previous one.
     pub(super) fn read(
         &mut self,
         device: &Device<'static>,
-        tell: Tell<'_>,
+        report: Report<'_>,
     ) -> Result<(), NvmlError> {
         let sample = device.gpm_sample()?;
         if let Some(last) = &self.last {
@@ -58,11 +58,11 @@ impl Gpm {
             self.metrics.retain(|(_, counter, unit)| match values.next() {
                 Some(Ok(metric)) => {
                     if metric.value.is_finite() {
-                        tell(*counter, metric.value * unit);
+                        report(*counter, metric.value * unit);
                     }
                     true
                 }
-                Some(Err(error)) => Refusal::from(&error) != Refusal::NotThere,
+                Some(Err(error)) => Refusal::from(&error) != Refusal::Unsupported,
                 None => true,
             });
         }

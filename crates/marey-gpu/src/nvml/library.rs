@@ -1,4 +1,4 @@
-//! The library: where it is, and that it is opened once in a process and never closed.
+//! Loading of the NVML library: once per process, never unloaded.
 
 use super::error::Unavailable;
 use libloading::Library;
@@ -9,32 +9,34 @@ use std::ffi::{OsStr, OsString};
 use std::mem::ManuallyDrop;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Where the system's loader looks, by its rules.
-const DEFAULT: &str = "libnvidia-ml.so.1";
+/// Name that the system's loader resolves.
+const DEFAULT_LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// A library that has begun.
+/// An initialised library.
 #[derive(Clone)]
-struct Opened {
-    /// NVML begins in each process: the child of a fork does not share its parent's.
+struct Initialized {
+    /// NVML is initialised per process; the child of a fork initialises it again.
     pid: u32,
     path: OsString,
     nvml: &'static Nvml,
 }
 
-static OPENED: Mutex<Option<Opened>> = Mutex::new(None);
+static INITIALIZED: Mutex<Option<Initialized>> = Mutex::new(None);
 
 fn path() -> OsString {
-    environment::get(env::NVML_LIB).filter(|path| !path.is_empty()).unwrap_or(DEFAULT.into())
+    environment::get(env::NVML_LIB)
+        .filter(|path| !path.is_empty())
+        .unwrap_or(DEFAULT_LIBRARY.into())
 }
 
-/// Loads the library, which takes no time where there is none, and does not begin with it.
+/// Loads the library without initialising it. Fast if there is none.
 #[expect(unsafe_code, reason = "a library's initialisers run when it is loaded")]
 pub(super) fn load() -> Result<(), Unavailable> {
     let path = path();
-    // SAFETY: NVML, or what the user names in its place, is made to be loaded into any process.
+    // SAFETY: NVML, or the user's replacement, may be loaded into any process.
     match unsafe { Library::new(&path) } {
         Ok(library) => {
-            // What was loaded stays: threads of it may run.
+            // Never unloaded: its threads may be running.
             let _kept = ManuallyDrop::new(library);
             Ok(())
         }
@@ -42,38 +44,39 @@ pub(super) fn load() -> Result<(), Unavailable> {
     }
 }
 
-/// The library, begun. Takes as long as the driver does to wake its devices.
+/// Returns the library, initialised. The first call takes as long as the driver needs to wake its
+/// devices.
 pub(super) fn open() -> Result<&'static Nvml, Unavailable> {
     let path = path();
     let pid = std::process::id();
-    let mut opened = lock(&OPENED);
-    if let Some(opened) = opened.as_ref().filter(|it| it.pid == pid && it.path == path) {
-        return Ok(opened.nvml);
+    let mut initialized = lock(&INITIALIZED);
+    if let Some(initialized) = initialized.as_ref().filter(|it| it.pid == pid && it.path == path) {
+        return Ok(initialized.nvml);
     }
     let nvml = Nvml::builder().lib_path(&path).init().map_err(|error| match error {
         nvml_wrapper::error::NvmlError::LibloadingError(error) => no_library(&path, &error),
         error => Unavailable::not_started(&path.to_string_lossy(), &error),
     })?;
-    // Handles of devices live as long as it does, and closing it would end it for nobody else.
+    // Leaked: device handles refer to it, and the program may use NVML too.
     let nvml: &'static Nvml = Box::leak(Box::new(nvml));
-    *opened = Some(Opened { pid, path, nvml });
+    *initialized = Some(Initialized { pid, path, nvml });
     Ok(nvml)
 }
 
-/// What the library is called in messages.
+/// Returns the name of the library for messages.
 pub(super) fn name() -> String {
     path().to_string_lossy().into_owned()
 }
 
 fn no_library(path: &OsStr, error: &libloading::Error) -> Unavailable {
     let library = path.to_string_lossy().into_owned();
-    // The error's own text is only that of its kind.
+    // The message of the outer error contains only its kind.
     let reason =
         std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     Unavailable::NoLibrary { library, reason }
 }
 
-/// Locks, whatever a panic has left.
+/// Locks, ignoring poisoning.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

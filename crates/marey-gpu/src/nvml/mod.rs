@@ -1,12 +1,13 @@
-//! NVIDIA: NVML, which tells how busy, hot and hungry the devices are.
+//! Device counters by NVML: utilisation, clocks, power, temperature and throughput.
 //!
-//! A thread of its own asks each device that the process uses, or sees as long as it uses none, every 100 ms
-//! (`MAREY_NVML_PERIOD_MS`) while a trace session records, and hands the answers to the recorder; what
-//! they are is declared in [`marey_model::counter`]. A question that a device refuses is not asked
-//! again. Devices have CUDA's numbers, as kernels have: see `visible.rs`.
+//! While a trace session records, a thread reads the counters of each device that the process uses
+//! (before it uses any: of every visible device) every 100 ms (`MAREY_NVML_PERIOD_MS`), and passes
+//! them to the recorder. [`marey_model::counter`] declares the counters. A query that a device
+//! rejects is not repeated. Devices have CUDA's numbers, as for kernels: see `visible.rs`.
 //!
-//! NVML is loaded when it is first wanted, begun on that thread, and never shut down: the program
-//! may use it too. The thread is gone while the process forks, and the child has none.
+//! NVML is loaded on first use, initialised on that thread, and never shut down, because the
+//! program may use it too. The thread is stopped while the process forks, and does not exist in the
+//! child.
 
 mod error;
 mod gpm;
@@ -18,7 +19,7 @@ mod sampler;
 mod visible;
 
 pub use self::error::Unavailable;
-pub use self::probe::{AboutDevice, Probe, ProbedDevice, probe};
+pub use self::probe::{DeviceProperties, Probe, ProbedDevice, probe};
 
 use self::library::lock;
 use self::sampler::Sampler;
@@ -27,42 +28,42 @@ use marey_record::{STOP, Worker, api, environment};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Time between two readings, unless the environment says otherwise.
+/// Period of readings, unless set in the environment.
 const DEFAULT_PERIOD: Duration = Duration::from_millis(100);
-/// The least: NVML itself looks no more often.
-const LEAST_PERIOD: Duration = Duration::from_millis(10);
+/// Minimum period: NVML itself samples no more often.
+const MIN_PERIOD: Duration = Duration::from_millis(10);
 
 static READER: Worker = Worker::new("marey-nvml", run);
-/// The state, and the process that it is of: the child of a fork has no thread.
+/// The state and its process: the child of a fork has no thread.
 static STATE: Mutex<(u32, State)> = Mutex::new((0, State::Idle));
-/// What is known of the devices, while a fork has stopped the thread.
-static KEPT: Mutex<Option<Sampler>> = Mutex::new(None);
+/// The sampler, kept while the thread is stopped for a fork.
+static KEPT_SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
 
-/// Where the readings stand.
+/// State of the readings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nobody wants any.
+    /// Not started.
     Idle,
-    /// The driver wakes the devices.
+    /// NVML is being initialised, which wakes the devices.
     Starting,
-    /// So many devices are read.
+    /// Devices are being read.
     Reading {
-        /// How many.
+        /// Number of devices.
         devices: usize,
     },
-    /// There are none, or no more.
+    /// Unavailable, or ended.
     Ended(Unavailable),
 }
 
-/// The thread runs.
+/// Settings of the running thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Started {
-    /// Time between two readings.
+    /// Period of readings.
     pub period: Duration,
 }
 
-/// Has the devices read from now on, while trace sessions record. Does not wait for the driver:
-/// [`state`] tells what came of it. Once it runs, starting it again changes nothing.
+/// Starts reading devices while trace sessions record. Does not wait for the driver: [`state`]
+/// returns the result. Does nothing if it is already running.
 pub fn start() -> Result<Started, Unavailable> {
     let period = period().ok_or(Unavailable::TurnedOff)?;
     library::load()?;
@@ -73,14 +74,14 @@ pub fn start() -> Result<Started, Unavailable> {
     Ok(Started { period })
 }
 
-/// Has the devices read no more, after the reading that is going on.
+/// Stops reading, after the current reading.
 pub fn stop() {
     READER.stop();
-    lock(&KEPT).take();
+    lock(&KEPT_SAMPLER).take();
     set_state(State::Idle);
 }
 
-/// Where the readings stand.
+/// Returns the state of the readings.
 pub fn state() -> State {
     let state = lock(&STATE);
     if state.0 == std::process::id() { state.1.clone() } else { State::Idle }
@@ -93,28 +94,28 @@ fn set_state(state: State) {
 fn period() -> Option<Duration> {
     match environment::number(env::NVML_PERIOD_MS) {
         Some(0) => None,
-        Some(millis) => Some(Duration::from_millis(millis).max(LEAST_PERIOD)),
+        Some(millis) => Some(Duration::from_millis(millis).max(MIN_PERIOD)),
         None => Some(DEFAULT_PERIOD),
     }
 }
 
-/// The thread.
+/// Main function of the thread.
 fn run() {
     let period = period().unwrap_or(DEFAULT_PERIOD);
-    let kept = lock(&KEPT).take().filter(Sampler::is_own);
+    let kept = lock(&KEPT_SAMPLER).take().filter(Sampler::is_own);
     let mut sampler = match kept.map_or_else(|| Sampler::open(period), Ok) {
         Ok(sampler) => sampler,
-        Err(why) => return set_state(State::Ended(why)),
+        Err(reason) => return set_state(State::Ended(reason)),
     };
     match read_until_stopped(&mut sampler, period) {
-        Ok(()) => *lock(&KEPT) = Some(sampler),
-        Err(why) => set_state(State::Ended(why)),
+        Ok(()) => *lock(&KEPT_SAMPLER) = Some(sampler),
+        Err(reason) => set_state(State::Ended(reason)),
     }
 }
 
-/// Reads until somebody calls for the end, or no device answers.
+/// Reads until the thread is stopped or no device responds.
 fn read_until_stopped(sampler: &mut Sampler, period: Duration) -> Result<(), Unavailable> {
-    let mut due = Instant::now();
+    let mut next_reading = Instant::now();
     loop {
         if api::is_tracing() {
             sampler.read();
@@ -124,12 +125,12 @@ fn read_until_stopped(sampler: &mut Sampler, period: Duration) -> Result<(), Una
             return Err(Unavailable::DevicesLost);
         }
         set_state(State::Reading { devices });
-        // What was missed is not made up for.
-        due = (due + period).max(Instant::now());
-        while let rest = due.saturating_duration_since(Instant::now())
-            && !rest.is_zero()
+        // Missed readings are not made up for.
+        next_reading = (next_reading + period).max(Instant::now());
+        while let remaining = next_reading.saturating_duration_since(Instant::now())
+            && !remaining.is_zero()
         {
-            if READER.wait(Some(rest)) & STOP != 0 {
+            if READER.wait(Some(remaining)) & STOP != 0 {
                 return Ok(());
             }
         }

@@ -1,4 +1,4 @@
-//! What there is to read, for who asks before recording.
+//! Query of NVML and its devices, for `marey doctor`.
 
 use super::error::Unavailable;
 use super::library;
@@ -9,37 +9,37 @@ use nvml_wrapper::{Device, Nvml};
 pub struct Probe {
     /// Path or name of the library.
     pub library: String,
-    /// Version of the driver, if NVML tells it.
+    /// Version of the driver, if known.
     pub driver_version: Option<String>,
-    /// Version of NVML, if it tells it.
+    /// Version of NVML, if known.
     pub nvml_version: Option<String>,
-    /// The devices, in the order of their numbers.
+    /// The devices, by number.
     pub devices: Vec<ProbedDevice>,
 }
 
-/// A device, or why it cannot be asked.
+/// A device, or the reason why it cannot be queried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbedDevice {
-    /// Its number by the order of PCI buses, as `nvidia-smi` has it.
+    /// Device number by PCI bus order, as in `nvidia-smi`.
     pub index: u32,
-    /// What is known of it, or what NVML says instead.
-    pub about: Result<AboutDevice, String>,
+    /// Properties of the device, or NVML's error message.
+    pub properties: Result<DeviceProperties, String>,
 }
 
-/// What is known of a device.
+/// Properties of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AboutDevice {
-    /// Name of the model.
+pub struct DeviceProperties {
+    /// Model name.
     pub name: String,
-    /// What names it on every machine, and in `CUDA_VISIBLE_DEVICES`.
+    /// UUID, also accepted in `CUDA_VISIBLE_DEVICES`.
     pub uuid: String,
-    /// Its memory, if it tells.
+    /// Memory size, if known.
     pub memory_bytes: Option<u64>,
-    /// Whether it has the counters of GPM.
+    /// Whether the device supports GPM.
     pub has_gpm: bool,
 }
 
-/// Looks for the library and its devices. Takes as long as the driver does to wake them.
+/// Initialises NVML and queries its devices. Takes as long as the driver needs to wake them.
 pub fn probe() -> Result<Probe, Unavailable> {
     let nvml = library::open()?;
     let library = library::name();
@@ -49,21 +49,21 @@ pub fn probe() -> Result<Probe, Unavailable> {
         driver_version: nvml.sys_driver_version().ok(),
         nvml_version: nvml.sys_nvml_version().ok(),
         devices: (0..count)
-            .map(|index| ProbedDevice { index, about: about(nvml, index) })
+            .map(|index| ProbedDevice { index, properties: properties(nvml, index) })
             .collect(),
     })
 }
 
-fn about(nvml: &Nvml, index: u32) -> Result<AboutDevice, String> {
-    let ask = |device: &Device<'_>| {
-        Ok(AboutDevice {
+fn properties(nvml: &Nvml, index: u32) -> Result<DeviceProperties, String> {
+    let query = |device: &Device<'_>| {
+        Ok(DeviceProperties {
             name: device.name()?,
             uuid: device.uuid()?,
             memory_bytes: device.memory_info().ok().map(|memory| memory.total),
             has_gpm: device.gpm_support().unwrap_or(false),
         })
     };
-    let about: Result<_, nvml_wrapper::error::NvmlError> =
-        nvml.device_by_index(index).and_then(|device| ask(&device));
-    about.map_err(|error| error.to_string())
+    let properties: Result<_, nvml_wrapper::error::NvmlError> =
+        nvml.device_by_index(index).and_then(|device| query(&device));
+    properties.map_err(|error| error.to_string())
 }

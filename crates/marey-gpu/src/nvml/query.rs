@@ -1,4 +1,4 @@
-//! The questions that a device is asked, and which counters each answers.
+//! Queries to a device, and the counters that each reports.
 
 use marey_model::counter::DeviceCounter;
 use nvml_wrapper::Device;
@@ -8,89 +8,91 @@ use nvml_wrapper::enum_wrappers::device::{
 };
 use nvml_wrapper::error::NvmlError;
 
-/// What takes the answers.
-pub(super) type Tell<'a> = &'a mut dyn FnMut(DeviceCounter, f64);
+/// Receives counters and their values.
+pub(super) type Report<'a> = &'a mut dyn FnMut(DeviceCounter, f64);
 
-/// A question to a device: one call, or a few that succeed or fail together.
+/// A query: one or a few NVML calls that succeed or fail together.
 #[derive(Debug)]
 pub(super) struct Query {
-    /// Whether it is asked once a second only: the answer hardly changes, or takes long.
+    /// Whether the query runs only once a second, because its result rarely changes or it takes
+    /// long.
     pub(super) is_slow: bool,
-    pub(super) ask: fn(&Device<'_>, Tell<'_>) -> Result<(), NvmlError>,
+    pub(super) run: fn(&Device<'_>, Report<'_>) -> Result<(), NvmlError>,
 }
 
-/// What every device is asked.
+/// Queries to every device.
 pub(super) const QUERIES: &[Query] = &[
-    Query { is_slow: false, ask: utilization },
-    Query { is_slow: false, ask: memory },
-    Query { is_slow: false, ask: power },
-    Query { is_slow: false, ask: energy },
-    Query { is_slow: false, ask: temperature },
-    Query { is_slow: false, ask: sm_clock },
-    Query { is_slow: false, ask: memory_clock },
-    Query { is_slow: false, ask: throttle_reasons },
-    Query { is_slow: true, ask: memory_total },
-    Query { is_slow: true, ask: power_limit },
-    Query { is_slow: true, ask: ecc_errors },
-    Query { is_slow: true, ask: pcie_link },
+    Query { is_slow: false, run: utilization },
+    Query { is_slow: false, run: memory },
+    Query { is_slow: false, run: power },
+    Query { is_slow: false, run: energy },
+    Query { is_slow: false, run: temperature },
+    Query { is_slow: false, run: sm_clock },
+    Query { is_slow: false, run: memory_clock },
+    Query { is_slow: false, run: throttle_reasons },
+    Query { is_slow: true, run: memory_total },
+    Query { is_slow: true, run: power_limit },
+    Query { is_slow: true, run: ecc_errors },
+    Query { is_slow: true, run: pcie_link },
 ];
 
-/// What a device without GPM is asked besides. NVML measures for 20 ms each way, in the call.
-pub(super) const PCIE_THROUGHPUT: Query = Query { is_slow: true, ask: pcie_throughput };
+/// Additional query to a device without GPM. NVML measures for 20 ms in each direction, within the
+/// call.
+pub(super) const PCIE_THROUGHPUT: Query = Query { is_slow: true, run: pcie_throughput };
 
-fn utilization(device: &Device<'_>, tell: Tell<'_>) -> Result<(), NvmlError> {
+fn utilization(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
     let rates = device.utilization_rates()?;
-    tell(DeviceCounter::Utilization, rates.gpu.into());
-    tell(DeviceCounter::MemoryUtilization, rates.memory.into());
+    report(DeviceCounter::Utilization, rates.gpu.into());
+    report(DeviceCounter::MemoryUtilization, rates.memory.into());
     Ok(())
 }
 
-fn memory(device: &Device<'_>, tell: Tell<'_>) -> Result<(), NvmlError> {
+fn memory(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
     let memory = device.memory_info()?;
-    tell(DeviceCounter::MemoryUsed, memory.used as f64);
-    tell(DeviceCounter::MemoryFree, memory.free as f64);
+    report(DeviceCounter::MemoryUsed, memory.used as f64);
+    report(DeviceCounter::MemoryFree, memory.free as f64);
     Ok(())
 }
 
-fn memory_total(device: &Device<'_>, tell: Tell<'_>) -> Result<(), NvmlError> {
-    tell(DeviceCounter::MemoryTotal, device.memory_info()?.total as f64);
+fn memory_total(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
+    report(DeviceCounter::MemoryTotal, device.memory_info()?.total as f64);
     Ok(())
 }
 
-/// Milliwatts as watts, and millijoules as joules.
+/// Conversion from milliwatts to watts, and from millijoules to joules.
 const MILLI: f64 = 1e3;
 
-fn power(device: &Device<'_>, tell: Tell<'_>) -> Result<(), NvmlError> {
-    tell(DeviceCounter::Power, f64::from(device.power_usage()?) / MILLI);
+fn power(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
+    report(DeviceCounter::Power, f64::from(device.power_usage()?) / MILLI);
     Ok(())
 }
 
-fn power_limit(device: &Device<'_>, tell: Tell<'_>) -> Result<(), NvmlError> {
-    tell(DeviceCounter::PowerLimit, f64::from(device.enforced_power_limit()?) / MILLI);
+fn power_limit(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
+    report(DeviceCounter::PowerLimit, f64::from(device.enforced_power_limit()?) / MILLI);
     Ok(())
 }
 
-fn energy(device: &Device<'_>, tell: Tell<'_>) -> Result<(), NvmlError> {
-    tell(DeviceCounter::Energy, device.total_energy_consumption()? as f64 / MILLI);
+fn energy(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
+    report(DeviceCounter::Energy, device.total_energy_consumption()? as f64 / MILLI);
     Ok(())
 }
 
-fn temperature(device: &Device<'_>, tell: Tell<'_>) -> Result<(), NvmlError> {
-    tell(DeviceCounter::Temperature, device.temperature(TemperatureSensor::Gpu)?.into());
+fn temperature(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
+    report(DeviceCounter::Temperature, device.temperature(TemperatureSensor::Gpu)?.into());
     Ok(())
 }
 
-fn sm_clock(device: &Device<'_>, tell: Tell<'_>) -> Result<(), NvmlError> {
-    tell(DeviceCounter::SmClock, device.clock_info(Clock::SM)?.into());
+fn sm_clock(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
+    report(DeviceCounter::SmClock, device.clock_info(Clock::SM)?.into());
     Ok(())
 }
 
-fn memory_clock(device: &Device<'_>, tell: Tell<'_>) -> Result<(), NvmlError> {
-    tell(DeviceCounter::MemoryClock, device.clock_info(Clock::Memory)?.into());
+fn memory_clock(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
+    report(DeviceCounter::MemoryClock, device.clock_info(Clock::Memory)?.into());
     Ok(())
 }
 
-/// Each reason has a counter of its own, so that an average is a share of time.
+/// Each reason is a counter of its own, so that an average is a share of time.
 const THROTTLE_REASONS: [(ThrottleReasons, DeviceCounter); 9] = [
     (ThrottleReasons::GPU_IDLE, DeviceCounter::ThrottleIdle),
     (ThrottleReasons::APPLICATIONS_CLOCKS_SETTING, DeviceCounter::ThrottleApplicationClocks),
@@ -103,50 +105,51 @@ const THROTTLE_REASONS: [(ThrottleReasons, DeviceCounter); 9] = [
     (ThrottleReasons::DISPLAY_CLOCK_SETTING, DeviceCounter::ThrottleDisplayClocks),
 ];
 
-fn throttle_reasons(device: &Device<'_>, tell: Tell<'_>) -> Result<(), NvmlError> {
+fn throttle_reasons(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
     let reasons = device.current_throttle_reasons()?;
     for (reason, counter) in THROTTLE_REASONS {
-        tell(counter, f64::from(u8::from(reasons.contains(reason))));
+        report(counter, f64::from(u8::from(reasons.contains(reason))));
     }
     Ok(())
 }
 
-fn ecc_errors(device: &Device<'_>, tell: Tell<'_>) -> Result<(), NvmlError> {
+fn ecc_errors(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
     let errors = |kind| device.total_ecc_errors(kind, EccCounter::Volatile);
-    tell(DeviceCounter::EccCorrected, errors(MemoryError::Corrected)? as f64);
-    tell(DeviceCounter::EccUncorrected, errors(MemoryError::Uncorrected)? as f64);
+    report(DeviceCounter::EccCorrected, errors(MemoryError::Corrected)? as f64);
+    report(DeviceCounter::EccUncorrected, errors(MemoryError::Uncorrected)? as f64);
     Ok(())
 }
 
-fn pcie_link(device: &Device<'_>, tell: Tell<'_>) -> Result<(), NvmlError> {
-    tell(DeviceCounter::PcieGeneration, device.current_pcie_link_gen()?.into());
-    tell(DeviceCounter::PcieWidth, device.current_pcie_link_width()?.into());
+fn pcie_link(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
+    report(DeviceCounter::PcieGeneration, device.current_pcie_link_gen()?.into());
+    report(DeviceCounter::PcieWidth, device.current_pcie_link_width()?.into());
     Ok(())
 }
 
-fn pcie_throughput(device: &Device<'_>, tell: Tell<'_>) -> Result<(), NvmlError> {
+fn pcie_throughput(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
     const BYTES_PER_KILOBYTE: f64 = 1e3;
-    let bytes =
-        |way| Ok::<_, NvmlError>(f64::from(device.pcie_throughput(way)?) * BYTES_PER_KILOBYTE);
-    tell(DeviceCounter::PcieReceived, bytes(PcieUtilCounter::Receive)?);
-    tell(DeviceCounter::PcieSent, bytes(PcieUtilCounter::Send)?);
+    let bytes = |direction| {
+        Ok::<_, NvmlError>(f64::from(device.pcie_throughput(direction)?) * BYTES_PER_KILOBYTE)
+    };
+    report(DeviceCounter::PcieReceived, bytes(PcieUtilCounter::Receive)?);
+    report(DeviceCounter::PcieSent, bytes(PcieUtilCounter::Send)?);
     Ok(())
 }
 
-/// What an error means for what was asked.
+/// Meaning of an error for the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The device or its driver does not have it, and never will.
-    NotThere,
-    /// This process may not know.
+    /// The device or its driver does not support the query.
+    Unsupported,
+    /// The process lacks the permission.
     Forbidden,
-    /// The device answers nothing any more.
+    /// The device no longer responds.
     Lost,
-    /// There is no answer this time.
-    ThisTime,
+    /// The query failed this time.
+    Temporary,
 }
 
-// Codes that nvml-wrapper has no names for.
+// Codes without a name in nvml-wrapper.
 const ARGUMENT_VERSION_MISMATCH: u32 = 25;
 const DEPRECATED: u32 = 26;
 const GPU_NOT_FOUND: u32 = 28;
@@ -159,14 +162,14 @@ impl From<&NvmlError> for Refusal {
             | NvmlError::FailedToLoadSymbol(_)
             | NvmlError::InvalidArg
             | NvmlError::UnexpectedVariant(ARGUMENT_VERSION_MISMATCH | DEPRECATED) => {
-                Self::NotThere
+                Self::Unsupported
             }
             NvmlError::NoPermission => Self::Forbidden,
             NvmlError::GpuLost
             | NvmlError::ResetRequired
             | NvmlError::UnexpectedVariant(GPU_NOT_FOUND)
             | NvmlError::Uninitialized => Self::Lost,
-            _ => Self::ThisTime,
+            _ => Self::Temporary,
         }
     }
 }

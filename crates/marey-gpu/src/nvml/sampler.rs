@@ -1,10 +1,10 @@
-//! The readings: each device is asked what it has, and what it has not is left out.
+//! Readings of the counters of devices, without the queries that they reject.
 
 use super::error::Unavailable;
 use super::gpm::Gpm;
 use super::library;
 use super::nvlink::Links;
-use super::query::{PCIE_THROUGHPUT, QUERIES, Query, Refusal, Tell};
+use super::query::{PCIE_THROUGHPUT, QUERIES, Query, Refusal, Report};
 use super::visible::{self, Visible};
 use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
@@ -13,31 +13,31 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use std::time::Duration;
 
-/// How often slow questions are asked.
+/// Period of slow queries.
 const SLOW_PERIOD: Duration = Duration::from_secs(1);
 
 /// Reads the counters of the devices that the process uses.
 #[derive(Debug)]
 pub(super) struct Sampler {
-    /// The process, whose child has devices of its own.
+    /// The process; the child of a fork has its own device handles.
     pid: u32,
     nvml: &'static Nvml,
     devices: Vec<Sampled>,
-    /// UUIDs of those that were lost: they are not asked again.
+    /// UUIDs of lost devices, which are not read again.
     lost: Vec<String>,
-    /// The number of each counter's name.
+    /// Name ids of the counters.
     names: Vec<u32>,
-    /// Readings until slow questions are due.
+    /// Number of readings until slow queries are due.
     until_slow: u32,
     slow_every: u32,
-    /// The room for the values of a reading.
+    /// Buffer for the values of a reading.
     values: Vec<Counter>,
 }
 
-/// A device, and what it has not refused.
+/// A device, with the queries that it has not rejected.
 #[derive(Debug)]
 struct Sampled {
-    /// CUDA's number.
+    /// CUDA device number.
     number: u32,
     uuid: String,
     device: Device<'static>,
@@ -48,7 +48,7 @@ struct Sampled {
 }
 
 impl Sampler {
-    /// Finds the devices, which are to be read every `period`.
+    /// Finds the devices; slow queries are scheduled for readings every `period`.
     pub(super) fn open(period: Duration) -> Result<Self, Unavailable> {
         let nvml = library::open()?;
         let count = nvml
@@ -69,18 +69,18 @@ impl Sampler {
         Ok(Self { pid, nvml, devices, lost, names, until_slow: 0, slow_every, values })
     }
 
-    /// Whether it is of this process.
+    /// Whether the sampler belongs to this process, not to its parent.
     pub(super) fn is_own(&self) -> bool {
         self.pid == std::process::id()
     }
 
-    /// Devices that answer.
+    /// Returns the number of devices that respond.
     pub(super) fn device_count(&self) -> usize {
         self.devices.len()
     }
 
-    /// Finds the devices again: the program may have begun to use some.
-    fn look_again(&mut self) {
+    /// Finds the devices again, because the program may have begun to use others.
+    fn find_devices(&mut self) {
         let mut known = std::mem::take(&mut self.devices);
         for visible in visible::devices(self.nvml) {
             let at = known.iter().position(|device| device.uuid == visible.uuid);
@@ -95,7 +95,7 @@ impl Sampler {
     /// Reads every device once.
     pub(super) fn read(&mut self) {
         if self.until_slow == 0 {
-            self.look_again();
+            self.find_devices();
         }
         let Self { devices, lost, names, until_slow, slow_every, values, .. } = self;
         let is_slow_due = *until_slow == 0;
@@ -110,9 +110,9 @@ impl Sampler {
         }
         api::counters(values);
         values.clear();
-        let ended = devices.extract_if(.., |device| device.is_lost).map(|device| device.uuid);
+        let lost_now = devices.extract_if(.., |device| device.is_lost).map(|device| device.uuid);
         let known = lost.len();
-        lost.extend(ended);
+        lost.extend(lost_now);
         api::count_losses(LossCause::CountersEnded, (lost.len() - known) as u64);
     }
 }
@@ -122,54 +122,54 @@ impl Sampled {
         let mut sampled = Self {
             number,
             uuid,
-            gpm: Gpm::of(&device),
+            gpm: Gpm::of_device(&device),
             device,
             queries: QUERIES.iter().collect(),
             links: None,
             is_lost: false,
         };
         if sampled.gpm.is_none() {
-            sampled.do_without_gpm();
+            sampled.replace_gpm();
         }
         sampled
     }
 
-    /// Asks in other ways for what GPM would tell.
-    fn do_without_gpm(&mut self) {
+    /// Replaces GPM by other queries.
+    fn replace_gpm(&mut self) {
         self.gpm = None;
         self.queries.push(&PCIE_THROUGHPUT);
         self.links = Some(Links::default());
     }
 
-    fn read(&mut self, is_slow_due: bool, tell: Tell<'_>) {
+    fn read(&mut self, is_slow_due: bool, report: Report<'_>) {
         let Self { device, queries, gpm, links, is_lost, .. } = self;
         let has_gpm = gpm.is_some();
-        // First, so that what takes long does not come between two samples.
-        if let Some(own) = gpm
-            && !is_there(own.read(device, tell), is_lost)
+        // First, so that slow queries do not shift GPM's samples.
+        if let Some(source) = gpm
+            && !is_to_repeat(source.read(device, report), is_lost)
         {
             *gpm = None;
         }
-        if let Some(own) = links
-            && !is_there(own.read(device, tell), is_lost)
+        if let Some(source) = links
+            && !is_to_repeat(source.read(device, report), is_lost)
         {
             *links = None;
         }
         queries.retain(|query| {
             let is_due = !*is_lost && (is_slow_due || !query.is_slow);
-            !is_due || is_there((query.ask)(device, tell), is_lost)
+            !is_due || is_to_repeat((query.run)(device, report), is_lost)
         });
         if has_gpm && self.gpm.is_none() && !self.is_lost {
-            self.do_without_gpm();
+            self.replace_gpm();
         }
     }
 }
 
-/// Whether what was asked shall be asked again; a device may turn out to be lost.
-fn is_there(answer: Result<(), NvmlError>, is_lost: &mut bool) -> bool {
-    let Err(error) = answer else { return true };
+/// Whether to repeat a query after this result. Sets `is_lost` if the device is lost.
+fn is_to_repeat(result: Result<(), NvmlError>, is_lost: &mut bool) -> bool {
+    let Err(error) = result else { return true };
     match Refusal::from(&error) {
-        Refusal::NotThere => false,
+        Refusal::Unsupported => false,
         Refusal::Forbidden => {
             api::count_losses(LossCause::CountersEnded, 1);
             false
@@ -178,6 +178,6 @@ fn is_there(answer: Result<(), NvmlError>, is_lost: &mut bool) -> bool {
             *is_lost = true;
             true
         }
-        Refusal::ThisTime => true,
+        Refusal::Temporary => true,
     }
 }

@@ -1,8 +1,8 @@
-//! The functions that NVTX calls in the place of its own.
+//! NVTX functions as implemented by marey, which NVTX calls in place of its own.
 
-#![expect(unsafe_code, reason = "C functions that take a stranger's pointers")]
+#![expect(unsafe_code, reason = "C functions with pointers from NVTX's caller")]
 
-use super::layout::{Attributes, Function, Handle, Utf8, Wide, handle};
+use super::layout::{Attributes, Function, Handle, Utf8, Wide, handle_of};
 use super::name::{self, DEFAULT_DOMAIN};
 use super::{payload, pushed, started};
 use marey_record::api;
@@ -11,7 +11,8 @@ use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
-/// Slots of the functions of the default domain. Categories have no use here, so theirs stay empty.
+/// Functions of the default domain, by slot. Functions for categories stay empty: they are not
+/// used.
 pub(super) const CORE: &[(u32, Function)] = &[
     (1, mark_ex as Function),
     (2, mark_utf8 as Function),
@@ -26,8 +27,8 @@ pub(super) const CORE: &[(u32, Function)] = &[
     (11, pop as Function),
 ];
 
-/// Slots of the functions that take a domain. What is left out returns nothing, or a null handle that
-/// only comes back to functions which are left out too.
+/// Functions with a domain argument, by slot. Functions that are left out do nothing, or return a
+/// null handle that is only passed to other functions left out.
 pub(super) const CORE2: &[(u32, Function)] = &[
     (1, domain_mark as Function),
     (2, domain_start as Function),
@@ -40,7 +41,7 @@ pub(super) const CORE2: &[(u32, Function)] = &[
     (13, domain_create_wide as Function),
 ];
 
-// Ranges on the thread's stack.
+// Push/pop ranges, on the thread's stack.
 
 unsafe extern "C" fn push_ex(attributes: *const Attributes) -> c_int {
     // SAFETY: NVTX's caller passes attributes or null.
@@ -48,7 +49,7 @@ unsafe extern "C" fn push_ex(attributes: *const Attributes) -> c_int {
 }
 
 unsafe extern "C" fn push_utf8(message: Utf8) -> c_int {
-    // SAFETY: NVTX's caller passes a text or null.
+    // SAFETY: NVTX's caller passes a string or null.
     push_text(|| unsafe { name::utf8(message) })
 }
 
@@ -66,10 +67,11 @@ unsafe extern "C" fn domain_push(domain: Handle, attributes: *const Attributes) 
         // SAFETY: NVTX's caller passes attributes or null.
         let attributes = unsafe { Attributes::read(attributes) };
         let domain = name::domain(domain);
-        // SAFETY: and a message that is what they say.
-        let (level, is_recorded) = pushed::push(domain, || unsafe { name::of(domain, attributes) });
-        if is_recorded && let Some(values) = payload::of(attributes) {
-            // One of another type is refused and counted.
+        // SAFETY: NVTX's caller passes a message of the type in the attributes.
+        let (level, is_recorded) =
+            pushed::push(domain, || unsafe { name::of_attributes(domain, attributes) });
+        if is_recorded && let Some(values) = payload::metric_values(attributes) {
+            // A value of another type is rejected and counted as a loss.
             drop(api::add_metrics(&values));
         }
         level
@@ -86,7 +88,7 @@ fn push_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) -> c_int {
     })
 }
 
-// Ranges between a start and an end.
+// Start/end ranges.
 
 unsafe extern "C" fn start_ex(attributes: *const Attributes) -> u64 {
     // SAFETY: NVTX's caller passes attributes or null.
@@ -94,7 +96,7 @@ unsafe extern "C" fn start_ex(attributes: *const Attributes) -> u64 {
 }
 
 unsafe extern "C" fn start_utf8(message: Utf8) -> u64 {
-    // SAFETY: NVTX's caller passes a text or null.
+    // SAFETY: NVTX's caller passes a string or null.
     start_text(|| unsafe { name::utf8(message) })
 }
 
@@ -111,11 +113,11 @@ unsafe extern "C" fn domain_start(domain: Handle, attributes: *const Attributes)
     guarded(0, || {
         // SAFETY: NVTX's caller passes attributes or null.
         let attributes = unsafe { Attributes::read(attributes) };
-        // SAFETY: and a message that is what they say.
-        let name = || unsafe { name::of(name::domain(domain), attributes) };
+        // SAFETY: NVTX's caller passes a message of the type in the attributes.
+        let name = || unsafe { name::of_attributes(name::domain(domain), attributes) };
         let (range, scope) = started::start(name);
         if let Some(scope) = scope
-            && let Some(values) = payload::of(attributes)
+            && let Some(values) = payload::metric_values(attributes)
         {
             drop(scope.add_metrics(&values));
         }
@@ -139,7 +141,7 @@ unsafe extern "C" fn mark_ex(attributes: *const Attributes) {
 }
 
 unsafe extern "C" fn mark_utf8(message: Utf8) {
-    // SAFETY: NVTX's caller passes a text or null.
+    // SAFETY: NVTX's caller passes a string or null.
     mark_text(|| unsafe { name::utf8(message) });
 }
 
@@ -155,10 +157,10 @@ unsafe extern "C" fn domain_mark(domain: Handle, attributes: *const Attributes) 
         }
         // SAFETY: NVTX's caller passes attributes or null.
         let attributes = unsafe { Attributes::read(attributes) };
-        let payload = payload::of(attributes);
+        let payload = payload::metric_values(attributes);
         let values = payload.as_ref().map_or([].as_slice(), |values| values);
-        // SAFETY: and a message that is what they say.
-        let name = unsafe { name::of(name::domain(domain), attributes) };
+        // SAFETY: NVTX's caller passes a message of the type in the attributes.
+        let name = unsafe { name::of_attributes(name::domain(domain), attributes) };
         drop(api::mark(name, values));
     });
 }
@@ -171,10 +173,10 @@ fn mark_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) {
     });
 }
 
-// Names for later.
+// Registered strings and domains.
 
 unsafe extern "C" fn register_utf8(domain: Handle, text: Utf8) -> Handle {
-    // SAFETY: NVTX's caller passes a text or null.
+    // SAFETY: NVTX's caller passes a string or null.
     register(domain, || unsafe { name::utf8(text) })
 }
 
@@ -184,11 +186,11 @@ unsafe extern "C" fn register_wide(domain: Handle, text: Wide) -> Handle {
 }
 
 fn register<'a>(domain: Handle, text: impl FnOnce() -> Option<Cow<'a, str>>) -> Handle {
-    guarded(null_mut(), || handle(name::of_text(name::domain(domain), text().as_deref())))
+    guarded(null_mut(), || handle_of(name::of_text(name::domain(domain), text().as_deref())))
 }
 
 unsafe extern "C" fn domain_create_utf8(text: Utf8) -> Handle {
-    // SAFETY: NVTX's caller passes a text or null.
+    // SAFETY: NVTX's caller passes a string or null.
     domain_create(|| unsafe { name::utf8(text) })
 }
 
@@ -198,10 +200,10 @@ unsafe extern "C" fn domain_create_wide(text: Wide) -> Handle {
 }
 
 fn domain_create<'a>(text: impl FnOnce() -> Option<Cow<'a, str>>) -> Handle {
-    guarded(null_mut(), || handle(name::of_text(DEFAULT_DOMAIN, text().as_deref())))
+    guarded(null_mut(), || handle_of(name::of_text(DEFAULT_DOMAIN, text().as_deref())))
 }
 
-/// Runs `run`; a panic becomes `otherwise`.
-fn guarded<T>(otherwise: T, run: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or(otherwise)
+/// Runs `run`, and returns `fallback` if it panics.
+fn guarded<T>(fallback: T, run: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or(fallback)
 }

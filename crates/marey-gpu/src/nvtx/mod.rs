@@ -1,12 +1,13 @@
-//! NVTX: the annotations of NVIDIA's libraries, and of programs that use them, as scopes.
+//! NVTX annotations of the program and its libraries, recorded as scopes.
 //!
-//! Every library that holds NVTX loads the one that `NVTX_INJECTION64_PATH` names when it first
-//! annotates, and lets it fill a table of functions: [`initialize`]. No GPU and no driver take part.
+//! Every library that contains NVTX loads the library in `NVTX_INJECTION64_PATH` at its first
+//! annotation, and lets it fill a table of functions: [`initialize`]. Neither a GPU nor a driver is
+//! needed.
 //!
-//! A range that is pushed is a scope on its thread's stack, whose pop leaves it ([`pushed`]). One that
-//! is started may end on any thread, so it lies on no stack ([`started`]). A mark is a moment. Their
-//! name is the message, after the domain and `::` unless that is the default one ([`name`]); a payload
-//! is the value of their metric `payload`. Colours, categories and named resources are not kept.
+//! A push/pop range is a scope on its thread's stack ([`pushed`]). A start/end range may end on any
+//! thread, so it is not on a stack ([`started`]). A mark is an instant. The scope's name is the
+//! message, prefixed by the domain and `::` unless it is the default domain ([`name`]); a payload
+//! is a value of the metric `payload`. Colours, categories and named resources are ignored.
 
 mod calls;
 mod layout;
@@ -17,31 +18,33 @@ mod started;
 
 pub use self::layout::GetExportTable;
 
-use self::layout::{CORE, CORE2, ExportTable, Slots, TABLES};
+use self::layout::{CALLBACK_TABLE, CORE, CORE2, ExportTable, Slots};
 use marey_model::env;
 use marey_record::environment;
 use std::ffi::c_int;
 
-/// Takes over the annotations of one library, which passes its own `get_export_table`. Every library of
-/// a process calls this once, and nobody else. Returns 1, or 0 to see none of them.
+/// Registers marey for the annotations of one library, which passes its own `get_export_table`.
+/// NVTX calls this once per library. Returns 1, or 0 if marey does not record the library.
 ///
 /// # Safety
-/// `get_export_table` is NVTX's function of that name, and no annotation of its library is under way but
-/// those that wait for this call.
-#[expect(unsafe_code, reason = "calls and fills what a stranger's library hands over")]
+/// `get_export_table` is NVTX's function of that name, and the library makes no annotation before
+/// this call returns.
+#[expect(unsafe_code, reason = "calls and fills the function tables of NVTX")]
 pub unsafe fn initialize(get_export_table: Option<GetExportTable>) -> c_int {
-    let is_wanted = !is_on(env::DISABLE, false) && is_on(env::NVTX, true);
-    let Some(get_export_table) = get_export_table.filter(|_| is_wanted) else { return 0 };
-    // SAFETY: the caller's promise; NVTX returns a table that lives as long as its library, or null.
-    let Some(export) = (unsafe { get_export_table(TABLES).cast::<ExportTable>().as_ref() }) else {
+    let is_enabled = !is_on(env::DISABLE, false) && is_on(env::NVTX, true);
+    let Some(get_export_table) = get_export_table.filter(|_| is_enabled) else { return 0 };
+    // SAFETY: guaranteed by the caller; NVTX returns a table that lives as long as its library, or
+    // null.
+    let Some(export) = (unsafe { get_export_table(CALLBACK_TABLE).cast::<ExportTable>().as_ref() })
+    else {
         return 0;
     };
     for (module, functions) in [(CORE, calls::CORE), (CORE2, calls::CORE2)] {
         // SAFETY: the table is NVTX's.
-        let Some(slots) = (unsafe { Slots::of(export, module) }) else { return 0 };
+        let Some(slots) = (unsafe { Slots::of_module(export, module) }) else { return 0 };
         for &(slot, function) in functions {
             // SAFETY: the lists pair each slot with a function of its type.
-            unsafe { slots.fill(slot, function) };
+            unsafe { slots.set(slot, function) };
         }
     }
     1

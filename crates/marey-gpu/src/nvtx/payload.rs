@@ -1,22 +1,22 @@
-//! Payloads: the number that a range or a mark carries.
+//! Payloads: numbers attached to ranges and marks.
 
 use super::layout::{Attributes, payload_type};
 use marey_model::metric::MetricValue;
 use marey_record::api;
 use std::sync::OnceLock;
 
-/// The metric that payloads are values of. It stays on its scope: sums over those inside mean nothing.
+/// Name of the metric for payloads. It is exclusive: sums over nested ranges are meaningless.
 const METRIC: &str = "payload (exc)";
 
-/// What is to be added to the metrics of a scope with these attributes, if anything.
-pub(super) fn of(attributes: Option<&Attributes>) -> Option<[(u32, MetricValue); 1]> {
-    static NUMBER: OnceLock<Option<u32>> = OnceLock::new();
+/// Returns the metric values of a scope with these attributes, if any.
+pub(super) fn metric_values(attributes: Option<&Attributes>) -> Option<[(u32, MetricValue); 1]> {
+    static METRIC_ID: OnceLock<Option<u32>> = OnceLock::new();
     let value = value(attributes?)?;
-    let number = *NUMBER.get_or_init(|| api::intern_metric(METRIC));
-    Some([(number?, value)])
+    let metric_id = *METRIC_ID.get_or_init(|| api::intern_metric(METRIC));
+    Some([(metric_id?, value)])
 }
 
-/// Unsigned numbers beyond the signed ones are cut to the largest of these.
+/// Converts a payload. Unsigned numbers beyond `i64::MAX` are clamped.
 fn value(attributes: &Attributes) -> Option<MetricValue> {
     let bits = attributes.payload;
     let low = bits as u32;

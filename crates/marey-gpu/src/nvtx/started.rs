@@ -1,68 +1,68 @@
-//! Ranges that are started and ended, on whatever threads.
+//! Start/end ranges, which may end on any thread.
 //!
-//! A range's number says where in a table of fixed size its scope is. A place is claimed by writing
-//! its owner's number, so there is no lock that a fork could leave behind.
+//! The id of a range determines the slot of its scope in a table of fixed size. A slot is claimed
+//! by an atomic exchange, so there is no lock that could stay locked after a fork.
 
 use marey_record::{Detached, NodeKind, api};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-/// Most ranges that are open at once.
-const PLACES: usize = 1 << 14;
+/// Maximum number of open ranges.
+const SLOTS: usize = 1 << 14;
 
-/// Nobody's place.
+/// Id of a free slot.
 const FREE: u64 = 0;
-/// A place that changes hands.
-const TAKEN: u64 = u64::MAX;
+/// Id of a slot that is being changed.
+const LOCKED: u64 = u64::MAX;
 
-struct Place {
-    /// The number of the range that is here.
+struct Slot {
+    /// Id of the range in this slot.
     range: AtomicU64,
     scope: AtomicPtr<Detached>,
 }
 
-static TABLE: [Place; PLACES] =
-    [const { Place { range: AtomicU64::new(FREE), scope: AtomicPtr::new(std::ptr::null_mut()) } };
-        PLACES];
+static TABLE: [Slot; SLOTS] =
+    [const { Slot { range: AtomicU64::new(FREE), scope: AtomicPtr::new(std::ptr::null_mut()) } };
+        SLOTS];
 
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 static LAST: AtomicU64 = AtomicU64::new(FREE);
 
-/// Starts a range, whose name is asked for only where something is recorded; returns its number, and
-/// its scope if it is recorded.
+/// Starts a range; `name` is called only if the range is recorded. Returns its id, and its scope if
+/// it is recorded.
 pub(super) fn start(name: impl FnOnce() -> u32) -> (u64, Option<Arc<Detached>>) {
     let scope = api::is_live().then(|| api::enter_detached(None, name(), NodeKind::Scope));
     let Some(scope) = scope.flatten() else { return (next(), None) };
-    if OPEN.fetch_add(1, Ordering::Relaxed) >= PLACES {
+    if OPEN.fetch_add(1, Ordering::Relaxed) >= SLOTS {
         OPEN.fetch_sub(1, Ordering::Relaxed);
         api::count_lost_range();
         return (next(), None);
     }
-    // Fewer are open than there are places, so one of the next numbers has a free one.
+    // There are fewer open ranges than slots, so one of the next ids has a free slot.
     loop {
         let range = next();
-        let place = place(range);
-        if exchange(place, FREE, TAKEN) {
-            place.scope.store(Arc::into_raw(Arc::clone(&scope)).cast_mut(), Ordering::Relaxed);
-            place.range.store(range, Ordering::Release);
+        let slot = slot(range);
+        if exchange(slot, FREE, LOCKED) {
+            slot.scope.store(Arc::into_raw(Arc::clone(&scope)).cast_mut(), Ordering::Relaxed);
+            slot.range.store(range, Ordering::Release);
             return (range, Some(scope));
         }
     }
 }
 
-/// Ends a range. A number that no open one has does nothing.
-#[expect(unsafe_code, reason = "takes back the scope that `start` gave away")]
+/// Ends a range. Does nothing if no open range has this id.
+#[expect(unsafe_code, reason = "takes back the scope that `start` leaked")]
 pub(super) fn end(range: u64) {
-    let place = place(range);
-    if range == FREE || range == TAKEN || !exchange(place, range, TAKEN) {
+    let slot = slot(range);
+    if range == FREE || range == LOCKED || !exchange(slot, range, LOCKED) {
         return;
     }
-    let scope = place.scope.swap(std::ptr::null_mut(), Ordering::Relaxed);
-    place.range.store(FREE, Ordering::Release);
+    let scope = slot.scope.swap(std::ptr::null_mut(), Ordering::Relaxed);
+    slot.range.store(FREE, Ordering::Release);
     OPEN.fetch_sub(1, Ordering::Relaxed);
     if !scope.is_null() {
-        // SAFETY: `start` put it there with `Arc::into_raw`, and the exchange gave the place to us
-        // alone.
+        // SAFETY: `start` stored it with `Arc::into_raw`, and the exchange gave this thread
+        // exclusive access to the slot.
         unsafe { Arc::from_raw(scope) }.exit();
     }
 }
@@ -71,10 +71,10 @@ fn next() -> u64 {
     LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-fn place(range: u64) -> &'static Place {
-    &TABLE[range as usize % PLACES]
+fn slot(range: u64) -> &'static Slot {
+    &TABLE[range as usize % SLOTS]
 }
 
-fn exchange(place: &Place, from: u64, to: u64) -> bool {
-    place.range.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
+fn exchange(slot: &Slot, from: u64, to: u64) -> bool {
+    slot.range.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }

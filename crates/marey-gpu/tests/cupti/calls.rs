@@ -1,11 +1,11 @@
-//! Every call of the driver and the runtime as a span, and the numbers that programs put upon calls.
+//! Recording of every driver and runtime call as a span, and external correlation ids.
 
-use crate::harness::{Recorded, Trace, alone, calls, play};
+use crate::harness::{Recorded, Trace, calls, in_own_process, play};
 use marey_gpu::cupti::interfaces::Interfaces;
 use marey_model::context::NodeKind;
 use marey_record::api;
 
-/// Records the part `go` inside a scope `step`.
+/// Plays the part `go` inside a scope `step`, and returns the recording.
 fn record(calls: Interfaces) -> Recorded {
     let trace = Trace::start(calls).unwrap();
     let step = api::intern("step");
@@ -19,7 +19,7 @@ const DRIVER: Interfaces = Interfaces { driver: true, runtime: false };
 const RUNTIME: Interfaces = Interfaces { driver: false, runtime: true };
 const BOTH: Interfaces = Interfaces { driver: true, runtime: true };
 
-/// A launch that torch would make, and a capture, in which no call is one that launches.
+/// A launch through the runtime, as by torch, and a capture, in which no call launches.
 const SCRIPT: &str = "
 version 130001
 api runtime
@@ -33,9 +33,9 @@ part go {
 ";
 
 #[test]
-fn calls_of_both_interfaces_nest_and_their_kernels_belong_to_the_scope_once() {
-    let test = "calls::calls_of_both_interfaces_nest_and_their_kernels_belong_to_the_scope_once";
-    if !alone(test, SCRIPT) {
+fn calls_of_both_interfaces_nest_and_kernels_are_attributed_once() {
+    let test = "calls::calls_of_both_interfaces_nest_and_kernels_are_attributed_once";
+    if !in_own_process(test, SCRIPT) {
         return;
     }
     let recorded = record(BOTH);
@@ -61,8 +61,8 @@ fn calls_of_both_interfaces_nest_and_their_kernels_belong_to_the_scope_once() {
 }
 
 #[test]
-fn calls_of_one_interface_are_kept_alone() {
-    if !alone("calls::calls_of_one_interface_are_kept_alone", SCRIPT) {
+fn only_calls_of_the_selected_interface_are_recorded() {
+    if !in_own_process("calls::only_calls_of_the_selected_interface_are_recorded", SCRIPT) {
         return;
     }
     let recorded = record(DRIVER);
@@ -75,13 +75,13 @@ fn calls_of_one_interface_are_kept_alone() {
     let paths = recorded.call_paths();
     assert!(paths.iter().any(|path| path.0 == "step/cudaStreamBeginCapture_v10000"), "{paths:?}");
     assert!(paths.iter().all(|path| !path.0.contains("cuStreamBeginCapture")), "{paths:?}");
-    // What launches is told by the driver, wanted or not.
+    // Launches come from the driver's callbacks, whether or not its interface is selected.
     assert!(paths.iter().any(|path| path.0 == "step/cudaLaunchKernel_v7000/cuLaunchKernel"));
 }
 
 #[test]
-fn without_being_asked_for_no_more_than_launches_is_told() {
-    if !alone("calls::without_being_asked_for_no_more_than_launches_is_told", SCRIPT) {
+fn only_launches_are_recorded_by_default() {
+    if !in_own_process("calls::only_launches_are_recorded_by_default", SCRIPT) {
         return;
     }
     record(BOTH);
@@ -89,12 +89,12 @@ fn without_being_asked_for_no_more_than_launches_is_told() {
     let recorded = record(Interfaces::default());
     let paths: Vec<_> = recorded.call_paths().into_iter().map(|path| path.0).collect();
     let launches = ["step/cuLaunchKernel", "step/cuLaunchKernel", "step/cuGraphLaunch"];
-    assert_eq!(paths, launches, "nor that we waited for the device");
-    assert_eq!(calls("cuptiEnableDomain"), domains + 3, "domains are turned off at the end alone");
+    assert_eq!(paths, launches, "not even our own synchronization");
+    assert_eq!(calls("cuptiEnableDomain"), domains + 3, "domains are only disabled, at the end");
 }
 
 #[test]
-fn a_number_that_the_program_puts_upon_a_call_is_its_kernels() {
+fn an_external_correlation_id_of_a_call_applies_to_its_kernel() {
     let script = "
         version 130001
         api runtime
@@ -104,7 +104,8 @@ fn a_number_that_the_program_puts_upon_a_call_is_its_kernels() {
             pop 3
             launch outer
         }";
-    if !alone("calls::a_number_that_the_program_puts_upon_a_call_is_its_kernels", script) {
+    if !in_own_process("calls::an_external_correlation_id_of_a_call_applies_to_its_kernel", script)
+    {
         return;
     }
     let recorded = record(RUNTIME);

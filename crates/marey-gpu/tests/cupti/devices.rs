@@ -1,11 +1,11 @@
-//! Several devices: each activity says which one it is of.
+//! Attribution of activities to several devices.
 
-use crate::harness::{Trace, alone, play};
+use crate::harness::{Trace, in_own_process, play};
 use marey_gpu::cupti::interfaces::Interfaces;
 
 #[test]
-fn waits_are_of_the_device_of_their_context_and_overhead_of_the_one_in_use() {
-    let test = "devices::waits_are_of_the_device_of_their_context_and_overhead_of_the_one_in_use";
+fn synchronizations_and_overhead_are_attributed_to_devices() {
+    let test = "devices::synchronizations_and_overhead_are_attributed_to_devices";
     let script = "
         devices 4
         part go {
@@ -16,7 +16,7 @@ fn waits_are_of_the_device_of_their_context_and_overhead_of_the_one_in_use() {
             synchronize device device 2
             overhead buffer-flush 500
         }";
-    if !alone(test, script) {
+    if !in_own_process(test, script) {
         return;
     }
     let trace = Trace::start(Interfaces::default()).unwrap();
@@ -33,10 +33,10 @@ fn waits_are_of_the_device_of_their_context_and_overhead_of_the_one_in_use() {
 }
 
 #[test]
-fn our_own_waits_for_sixteen_devices_are_not_the_programs() {
+fn our_own_synchronizations_are_not_recorded() {
     let launches: Vec<_> = (0..16).map(|device| format!("launch k device {device}")).collect();
     let script = format!("devices 16\npart go {{\n{}\n}}", launches.join("\n"));
-    if !alone("devices::our_own_waits_for_sixteen_devices_are_not_the_programs", &script) {
+    if !in_own_process("devices::our_own_synchronizations_are_not_recorded", &script) {
         return;
     }
     let trace = Trace::start(Interfaces::default()).unwrap();

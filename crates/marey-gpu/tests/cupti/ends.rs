@@ -1,13 +1,13 @@
-//! How a process ends whose devices do not.
+//! Exit of a process while a device hangs.
 
-use crate::harness::{alone, play};
+use crate::harness::{in_own_process, play};
 use marey_gpu::cupti::interfaces::Interfaces;
 use marey_gpu::cupti::search::Hints;
 use marey_gpu::level::{self, Request};
 use marey_record::{SessionOptions, api};
 use std::path::PathBuf;
 
-/// A launch behind a collective that never ends.
+/// A launch after a collective that never ends.
 const SCRIPT: &str = "
 version 130001
 fail cuCtxSynchronize -2147483648
@@ -17,19 +17,19 @@ part go {
 }
 ";
 
-/// A folder of this process.
+/// Returns the folder of this test process.
 fn folder() -> PathBuf {
     std::env::var_os("LD_LIBRARY_PATH").unwrap().into()
 }
 
 #[test]
 #[expect(unsafe_code, reason = "atexit takes a C function")]
-fn a_process_ends_behind_a_device_that_hangs() {
-    if !alone("ends::a_process_ends_behind_a_device_that_hangs", SCRIPT) {
+fn a_process_exits_although_a_device_hangs() {
+    if !in_own_process("ends::a_process_exits_although_a_device_hangs", SCRIPT) {
         return;
     }
-    // SAFETY: plain numbers, and a function that lives as long as the process. It runs after the recorder's,
-    // which come later.
+    // SAFETY: a plain number, and a function that lives as long as the process. It runs after the
+    // recorder's exit handlers, which are registered later.
     unsafe {
         libc::alarm(60);
         libc::atexit(check_profile);
@@ -47,8 +47,8 @@ extern "C" fn check_profile() {
     for text in ["\"name\": \"ends\"", "\"complete\": true", "\"gpu end\": "] {
         if !(profile.contains(text) && is_counted) {
             eprintln!("no {text}, or no loss, in {profile}");
-            // SAFETY: a plain number.
-            #[expect(unsafe_code, reason = "the test has ended, and its success was told")]
+            // SAFETY: takes a plain number.
+            #[expect(unsafe_code, reason = "the test has already reported success")]
             unsafe {
                 libc::_exit(1)
             };

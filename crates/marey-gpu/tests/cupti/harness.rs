@@ -1,4 +1,4 @@
-//! Programs of their own that play a script, and what their spools hold.
+//! Test processes that play a script, and their recordings.
 
 use marey_gpu::cupti::interfaces::Interfaces;
 use marey_gpu::cupti::search::Hints;
@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Runs a test in a process of its own, which has the double with this script; whether this is that process.
-pub(crate) fn alone(test: &str, script: &str) -> bool {
-    const ALONE: &str = "MAREY_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
+/// Runs a test in its own process, with the double and this script. Returns whether this is that
+/// process.
+pub(crate) fn in_own_process(test: &str, script: &str) -> bool {
+    const OWN_PROCESS: &str = "MAREY_TEST_OWN_PROCESS";
+    if std::env::var_os(OWN_PROCESS).is_some() {
         return true;
     }
     let folder = TempDir::new().unwrap();
@@ -27,7 +28,7 @@ pub(crate) fn alone(test: &str, script: &str) -> bool {
     std::fs::write(&script_file, script).unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(ALONE, "1")
+        .env(OWN_PROCESS, "1")
         .env("LD_LIBRARY_PATH", folder.path())
         .env("MAREY_CUPTI_LIB", double())
         .env("MAREY_KEEP_SPOOL", "1")
@@ -41,7 +42,7 @@ pub(crate) fn alone(test: &str, script: &str) -> bool {
     false
 }
 
-/// The double lies beside this program.
+/// Returns the path of the double, which is next to the test binary.
 fn double() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("libmarey_replay.so")
 }
@@ -50,42 +51,42 @@ fn double() -> PathBuf {
 #[expect(unsafe_code, reason = "a call of the double")]
 pub(crate) fn play(part: &str) {
     let name = CString::new(part).unwrap();
-    // SAFETY: the function takes a text and gives a number.
+    // SAFETY: the function takes a string and returns a number.
     let play: unsafe extern "C" fn(*const c_char) -> i32 = unsafe { function(c"replay_play") };
-    // SAFETY: the text ends with a zero.
+    // SAFETY: the string is NUL-terminated.
     assert_eq!(unsafe { play(name.as_ptr()) }, 0, "the script has no part {part}");
 }
 
-/// How often a function of libcupti was called.
+/// Returns the number of calls of a libcupti function.
 #[expect(unsafe_code, reason = "a call of the double")]
 pub(crate) fn calls(function_name: &str) -> u64 {
     let name = CString::new(function_name).unwrap();
-    // SAFETY: the function takes a text and gives a number.
+    // SAFETY: the function takes a string and returns a number.
     let calls: unsafe extern "C" fn(*const c_char) -> u64 = unsafe { function(c"replay_calls") };
-    // SAFETY: the text ends with a zero.
+    // SAFETY: the string is NUL-terminated.
     unsafe { calls(name.as_ptr()) }
 }
 
-/// A function of the double.
+/// Returns a function of the double.
 ///
 /// # Safety
-/// `F` is a pointer to a function with the signature of that of this name.
+/// `F` is the function pointer type of the function with this name.
 #[expect(unsafe_code, reason = "the address of a function becomes a function")]
 unsafe fn function<F: Copy>(name: &std::ffi::CStr) -> F {
     // SAFETY: the double is trusted.
     let library = unsafe { libloading::os::unix::Library::new(double()) }.unwrap();
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let address = unsafe { library.get::<F>(name.to_bytes_with_nul()) }.unwrap();
     let function = *address;
-    // It stays loaded.
+    // Stays loaded.
     let _ = library.into_raw();
     function
 }
 
-/// What an unused parameter is.
+/// Argument for an unused parameter.
 pub(crate) const NOTHING: *mut c_void = std::ptr::null_mut();
 
-/// A trace session that records the double, and what is in its spool when it is over.
+/// A trace session that records the double.
 pub(crate) struct Trace {
     folder: TempDir,
     session: SessionId,
@@ -103,7 +104,7 @@ impl Trace {
         Ok(Self { folder, session })
     }
 
-    /// Ends the phase, for which it waits for every device.
+    /// Ends the phase, which waits for every device.
     pub(crate) fn advance_phase(&self) {
         api::advance_phase(self.session).unwrap();
     }
@@ -117,7 +118,7 @@ impl Trace {
     }
 }
 
-/// How devices are recorded, in words.
+/// Returns the description of how devices are recorded.
 pub(crate) fn level_text() -> String {
     match level::level() {
         Level::Cupti(text) => text,
@@ -125,10 +126,10 @@ pub(crate) fn level_text() -> String {
     }
 }
 
-/// A call of CUDA.
+/// A CUDA call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
-    /// Names from the outermost scope to the call.
+    /// Path from the outermost scope to the call.
     pub(crate) path: Vec<String>,
     pub(crate) correlation: u32,
     pub(crate) times: (i64, i64),
@@ -140,17 +141,17 @@ pub(crate) struct Kernel {
     pub(crate) name: String,
     pub(crate) correlation: u32,
     pub(crate) external: Option<u64>,
-    /// Names from the outermost scope to where it was launched.
+    /// Path from the outermost scope to the launch.
     pub(crate) path: Vec<String>,
 }
 
-/// What spools hold.
+/// The content of a spool.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
-    /// In order of their beginnings.
+    /// By start time.
     pub(crate) calls: Vec<Call>,
     pub(crate) kernels: Vec<Kernel>,
-    /// Names and devices of the other activities.
+    /// Name and device of each other activity.
     pub(crate) others: Vec<(String, u32)>,
     texts: BTreeMap<u32, String>,
     nodes: BTreeMap<(u32, u32), NodeDef>,
@@ -212,7 +213,7 @@ impl Recorded {
         path
     }
 
-    /// Calls as their paths and numbers.
+    /// Returns path and correlation id of each call.
     pub(crate) fn call_paths(&self) -> Vec<(String, u32)> {
         self.calls.iter().map(|call| (call.path.join("/"), call.correlation)).collect()
     }

@@ -1,9 +1,9 @@
-//! CUPTI, played by the double: who else records, and which calls are kept.
+//! Tests of CUPTI with the double: other subscribers, recorded calls, devices, exit.
 //!
-//! Each test runs in a process of its own, which has the double for the driver and for libcupti
-//! ([`harness::alone`]).
+//! Each test runs in its own process, with the double as driver and libcupti
+//! ([`harness::in_own_process`]).
 
-#![expect(clippy::disallowed_methods, reason = "nobody sets a variable in a test")]
+#![expect(clippy::disallowed_methods, reason = "no other thread sets variables in these tests")]
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod harness;

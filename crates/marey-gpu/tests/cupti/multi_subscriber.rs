@@ -1,12 +1,12 @@
-//! Two tools that record at the same time, and tools that cannot.
+//! Several subscribers at the same time, and tools that do not allow others.
 
-use crate::harness::{Trace, alone, calls, level_text, play};
+use crate::harness::{Trace, calls, in_own_process, level_text, play};
 use crate::other_tool::{self, kernels};
 use marey_gpu::cupti::abi::result;
 use marey_gpu::cupti::interfaces::Interfaces;
 use marey_gpu::cupti::unavailable::Unavailable;
 
-/// A script of so many kernels, on a library and a driver with several subscribers.
+/// Returns a script with `kernels` launches, on a library and driver that support several subscribers.
 fn script(kernels: u32) -> String {
     format!("version 130500\ndriver 13050\npart go {{\nrepeat {kernels} {{\nlaunch k\n}}\n}}\n")
 }
@@ -15,14 +15,17 @@ fn start() -> Result<Trace, Unavailable> {
     Trace::start(Interfaces::default())
 }
 
-/// The error of a start that fails.
+/// Returns the error of a failing start.
 fn refusal() -> Unavailable {
     start().err().unwrap()
 }
 
 #[test]
 fn two_tools_record_every_kernel_at_the_same_time() {
-    if !alone("multi_subscriber::two_tools_record_every_kernel_at_the_same_time", &script(500)) {
+    if !in_own_process(
+        "multi_subscriber::two_tools_record_every_kernel_at_the_same_time",
+        &script(500),
+    ) {
         return;
     }
     let (code, other) = other_tool::subscribe(c"other", true);
@@ -33,11 +36,11 @@ fn two_tools_record_every_kernel_at_the_same_time() {
     assert!(level_text().ends_with(", beside other tools"), "{}", level_text());
     play("go");
     other_tool::flush();
-    assert_eq!(kernels(), 1000, "the other has those of before too");
+    assert_eq!(kernels(), 1000, "the other tool also has earlier kernels");
     other_tool::leave(other);
     play("go");
     let recorded = trace.finish();
-    assert_eq!(recorded.kernels.len(), 1000, "ours go on without the other");
+    assert_eq!(recorded.kernels.len(), 1000, "recording continues without the other tool");
     assert_eq!(recorded.calls.len(), 1000);
     assert_eq!(kernels(), 1000);
     assert_eq!((calls("cuptiActivityEnable"), calls("cuptiGetTimestamp")), (0, 0));
@@ -48,8 +51,8 @@ fn two_tools_record_every_kernel_at_the_same_time() {
 }
 
 #[test]
-fn a_tool_that_comes_later_is_beside_us() {
-    if !alone("multi_subscriber::a_tool_that_comes_later_is_beside_us", &script(50)) {
+fn a_later_tool_can_subscribe_too() {
+    if !in_own_process("multi_subscriber::a_later_tool_can_subscribe_too", &script(50)) {
         return;
     }
     let trace = start().unwrap();
@@ -60,12 +63,12 @@ fn a_tool_that_comes_later_is_beside_us() {
     assert_eq!(trace.finish().kernels.len(), 50);
     play("go");
     other_tool::flush();
-    assert_eq!(kernels(), 100, "our end is not the other's");
+    assert_eq!(kernels(), 100, "our end does not end the other tool");
 }
 
 #[test]
-fn a_tool_that_bears_no_other_is_named() {
-    if !alone("multi_subscriber::a_tool_that_bears_no_other_is_named", &script(1)) {
+fn an_exclusive_tool_is_named_in_the_error() {
+    if !in_own_process("multi_subscriber::an_exclusive_tool_is_named_in_the_error", &script(1)) {
         return;
     }
     let (code, other) = other_tool::subscribe(c"lonely", false);
@@ -76,31 +79,31 @@ fn a_tool_that_bears_no_other_is_named() {
     assert!(text.ends_with("another tool has subscribed, held by \"CUPTI for lonely\""), "{text}");
     other_tool::leave(other);
 
-    let (code, old) = other_tool::subscribe_alone();
+    let (code, old) = other_tool::subscribe_exclusive();
     assert_eq!(code, 0);
     assert_eq!(refusal().code(), Some(result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED));
     other_tool::leave(old);
-    assert!(start().is_ok(), "whoever was refused may try again");
+    assert!(start().is_ok(), "a failed start can be repeated");
 }
 
 #[test]
 fn an_old_driver_has_one_subscriber() {
     let script = "version 130500\ndriver 13000\npart go {\nlaunch k\n}\n";
-    if !alone("multi_subscriber::an_old_driver_has_one_subscriber", script) {
+    if !in_own_process("multi_subscriber::an_old_driver_has_one_subscriber", script) {
         return;
     }
     let trace = start().unwrap();
     assert!(!level_text().contains("beside"), "{}", level_text());
-    assert_eq!(other_tool::subscribe_alone().0, result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+    assert_eq!(other_tool::subscribe_exclusive().0, result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
     play("go");
     assert_eq!(trace.finish().kernels.len(), 1);
     assert_eq!(calls("cuptiActivityEnable_v2"), 0);
 }
 
 #[test]
-fn a_library_of_before_is_not_asked_for_several() {
+fn older_libraries_use_the_exclusive_functions() {
     let script = "version 130001\ndriver 13050\npart go {\nlaunch k\n}\n";
-    if !alone("multi_subscriber::a_library_of_before_is_not_asked_for_several", script) {
+    if !in_own_process("multi_subscriber::older_libraries_use_the_exclusive_functions", script) {
         return;
     }
     let trace = start().unwrap();
@@ -110,9 +113,9 @@ fn a_library_of_before_is_not_asked_for_several() {
 }
 
 #[test]
-fn beside_records_of_the_process_the_older_calls_are_used() {
-    let test = "multi_subscriber::beside_records_of_the_process_the_older_calls_are_used";
-    if !alone(test, &script(3)) {
+fn process_wide_records_of_another_tool_select_exclusive_mode() {
+    let test = "multi_subscriber::process_wide_records_of_another_tool_select_exclusive_mode";
+    if !in_own_process(test, &script(3)) {
         return;
     }
     assert_eq!(other_tool::record_process(), [0, 0]);
@@ -124,9 +127,9 @@ fn beside_records_of_the_process_the_older_calls_are_used() {
 }
 
 #[test]
-fn what_fails_after_subscribing_falls_back_too() {
+fn a_failure_after_subscribing_falls_back_too() {
     let script = format!("fail cuptiGetTimestamp_v2 27\n{}", script(2));
-    if !alone("multi_subscriber::what_fails_after_subscribing_falls_back_too", &script) {
+    if !in_own_process("multi_subscriber::a_failure_after_subscribing_falls_back_too", &script) {
         return;
     }
     let trace = start().unwrap();
@@ -136,10 +139,11 @@ fn what_fails_after_subscribing_falls_back_too() {
 }
 
 #[test]
-fn our_end_gives_the_other_no_record_without_an_end() {
+fn our_end_delivers_no_unfinished_record_to_others() {
     let script = "version 130500\ndriver 13050\npart go {\nlaunch k unfinished\n}\n\
         part end {\nfinish\n}\n";
-    if !alone("multi_subscriber::our_end_gives_the_other_no_record_without_an_end", script) {
+    if !in_own_process("multi_subscriber::our_end_delivers_no_unfinished_record_to_others", script)
+    {
         return;
     }
     let (code, other) = other_tool::subscribe(c"other", true);
@@ -155,12 +159,12 @@ fn our_end_gives_the_other_no_record_without_an_end() {
 }
 
 #[test]
-fn no_later_tool_of_the_older_calls_is_let_in() {
-    if !alone("multi_subscriber::no_later_tool_of_the_older_calls_is_let_in", &script(4)) {
+fn a_later_exclusive_tool_is_rejected() {
+    if !in_own_process("multi_subscriber::a_later_exclusive_tool_is_rejected", &script(4)) {
         return;
     }
     let trace = start().unwrap();
-    assert_eq!(other_tool::subscribe_alone().0, result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+    assert_eq!(other_tool::subscribe_exclusive().0, result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
     assert_eq!(other_tool::record_process(), [result::NOT_COMPATIBLE; 2]);
     play("go");
     assert_eq!(trace.finish().kernels.len(), 4);

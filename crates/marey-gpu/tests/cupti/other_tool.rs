@@ -1,4 +1,4 @@
-//! Another tool in the process, which records kernels by CUPTI too.
+//! Another tool in the process that records kernels with CUPTI.
 
 use crate::harness::NOTHING;
 use marey_gpu::cupti::abi::constants::kind;
@@ -8,11 +8,11 @@ use marey_gpu::cupti::search::Hints;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Records of kernels that it got.
+/// Number of kernel records that it received.
 static KERNELS: AtomicUsize = AtomicUsize::new(0);
 static SUBSCRIBER: AtomicUsize = AtomicUsize::new(0);
 
-/// Words of its buffers: little more than a record each, so that they go round.
+/// Size of its buffers in words: little more than a record, so that many are used.
 const WORDS: usize = 64;
 
 pub(crate) fn kernels() -> usize {
@@ -23,17 +23,17 @@ fn library() -> &'static Library {
     library::open(&Hints::from_env(Vec::new())).unwrap()
 }
 
-/// Subscribes as the only one; the code.
-#[expect(unsafe_code, reason = "it calls the C interface, as any profiler does")]
-pub(crate) fn subscribe_alone() -> (u32, Subscriber) {
+/// Subscribes exclusively. Returns the code.
+#[expect(unsafe_code, reason = "calls of the C interface")]
+pub(crate) fn subscribe_exclusive() -> (u32, Subscriber) {
     let mut subscriber = std::ptr::null_mut();
-    // SAFETY: the callback stays, and the handle can be written.
+    // SAFETY: the callback lives as long as the process, and the handle is writable.
     let code = unsafe { (library().functions.subscribe)(&raw mut subscriber, on_call, NOTHING) };
     (code, subscriber)
 }
 
-/// Subscribes beside others, or as one that bears none; the code.
-#[expect(unsafe_code, reason = "it calls the C interface, as any profiler does")]
+/// Subscribes with the per-subscriber functions. Returns the code.
+#[expect(unsafe_code, reason = "calls of the C interface")]
 pub(crate) fn subscribe(name: &CStr, allows_others: bool) -> (u32, Subscriber) {
     let mut params = SubscriberParams {
         struct_size: size_of::<SubscriberParams>(),
@@ -45,18 +45,19 @@ pub(crate) fn subscribe(name: &CStr, allows_others: bool) -> (u32, Subscriber) {
     };
     let mut subscriber = std::ptr::null_mut();
     let scoped = library().scoped.as_ref().unwrap();
-    // SAFETY: the callback stays, the handle can be written, and the parameters are whole.
+    // SAFETY: the callback lives as long as the process, the handle is writable, and the parameters are
+    // initialised.
     let code =
         unsafe { (scoped.subscribe)(&raw mut subscriber, on_call, NOTHING, &raw mut params) };
     (code, subscriber)
 }
 
-/// Records kernels beside others.
-#[expect(unsafe_code, reason = "it calls the C interface, as any profiler does")]
+/// Records kernels for this subscriber.
+#[expect(unsafe_code, reason = "calls of the C interface")]
 pub(crate) fn record(subscriber: Subscriber) {
     SUBSCRIBER.store(subscriber.expose_provenance(), Ordering::SeqCst);
     let scoped = library().scoped.as_ref().unwrap();
-    // SAFETY: the functions stay, and the subscriber is there.
+    // SAFETY: the functions live as long as the process, and the subscriber is valid.
     let codes = unsafe {
         [
             (scoped.activity_register_callbacks)(subscriber, requested, completed),
@@ -66,11 +67,11 @@ pub(crate) fn record(subscriber: Subscriber) {
     assert_eq!(codes, [0, 0]);
 }
 
-/// Records kernels for the process, without a subscriber; the codes.
-#[expect(unsafe_code, reason = "it calls the C interface, as any profiler does")]
+/// Records kernels with the process-wide functions, without a subscriber. Returns the codes.
+#[expect(unsafe_code, reason = "calls of the C interface")]
 pub(crate) fn record_process() -> [u32; 2] {
     let functions = &library().functions;
-    // SAFETY: the functions stay.
+    // SAFETY: the functions live as long as the process.
     unsafe {
         [
             (functions.activity_register_callbacks)(process_requested, process_completed),
@@ -79,15 +80,15 @@ pub(crate) fn record_process() -> [u32; 2] {
     }
 }
 
-#[expect(unsafe_code, reason = "it calls the C interface, as any profiler does")]
+#[expect(unsafe_code, reason = "calls of the C interface")]
 pub(crate) fn leave(subscriber: Subscriber) {
-    // SAFETY: the subscriber is there, and not used afterwards.
+    // SAFETY: the subscriber is valid, and not used afterwards.
     assert_eq!(unsafe { (library().functions.unsubscribe)(subscriber) }, 0);
 }
 
-#[expect(unsafe_code, reason = "it calls the C interface, as any profiler does")]
+#[expect(unsafe_code, reason = "calls of the C interface")]
 pub(crate) fn flush() {
-    // SAFETY: any flags may be given.
+    // SAFETY: CUPTI accepts any flags.
     assert_eq!(unsafe { (library().functions.activity_flush_all)(0) }, 0);
 }
 
@@ -100,7 +101,7 @@ unsafe extern "C" fn requested(
     most: *mut usize,
     info: *mut c_void,
 ) {
-    // SAFETY: the library's information begins with its size.
+    // SAFETY: the library's structure begins with its size.
     assert_eq!(unsafe { info.cast::<usize>().read() }, size_of::<usize>());
     // SAFETY: as here.
     unsafe { process_requested(buffer, size, most) }
@@ -109,7 +110,7 @@ unsafe extern "C" fn requested(
 #[expect(unsafe_code, reason = "the library's own interface")]
 unsafe extern "C" fn process_requested(buffer: *mut *mut u8, size: *mut usize, most: *mut usize) {
     let words = Box::leak(vec![0_u64; WORDS].into_boxed_slice());
-    // SAFETY: the library passes three places for answers.
+    // SAFETY: the library passes three writable addresses.
     unsafe {
         *buffer = words.as_mut_ptr().cast();
         *size = size_of_val(words);
@@ -122,7 +123,7 @@ unsafe extern "C" fn completed(buffer: *mut u8, _: usize, valid: usize, _: *mut 
     let scoped = library().scoped.as_ref().unwrap();
     let subscriber = std::ptr::with_exposed_provenance_mut(SUBSCRIBER.load(Ordering::SeqCst));
     let mut record = std::ptr::null_mut();
-    // SAFETY: the buffer is the one that was asked for, and so much of it is records.
+    // SAFETY: the buffer was provided by `requested`, and `valid` bytes of it contain records.
     while unsafe { (scoped.activity_get_next_record)(subscriber, buffer, valid, &raw mut record) }
         == 0
     {

@@ -1,12 +1,12 @@
-//! What there is to read, and why there is nothing.
+//! Reasons for missing counters, and the probe of devices.
 
-use crate::harness::{Trace, alone, double, set_fields, set_gpm, wait_for};
+use crate::harness::{Trace, double, in_own_process, set_fields, set_gpm, wait_for};
 use crate::script::{DRIVER_NOT_LOADED, GPU_IS_LOST, fail, set};
 use marey_gpu::nvml::{self, ProbedDevice, State, Unavailable};
 
 #[test]
-fn why_there_is_nothing_to_read_says_what_mends_it() {
-    const TEST: &str = "availability::why_there_is_nothing_to_read_says_what_mends_it";
+fn the_reason_for_missing_counters_has_a_hint() {
+    const TEST: &str = "availability::the_reason_for_missing_counters_has_a_hint";
     let own = std::env::current_exe().unwrap();
     let own = own.to_str().unwrap();
     let refused = DRIVER_NOT_LOADED.to_string();
@@ -17,7 +17,7 @@ fn why_there_is_nothing_to_read_says_what_mends_it() {
         ("REPLAY_NVML_INIT", &refused),
         ("REPLAY_NVML_DEVICES", "0"),
     ] {
-        if !alone(TEST, &[env]) {
+        if !in_own_process(TEST, &[env]) {
             continue;
         }
         let set = |name| std::env::var(name).unwrap();
@@ -58,9 +58,9 @@ fn why_there_is_nothing_to_read_says_what_mends_it() {
 }
 
 #[test]
-fn a_probe_tells_of_each_device_or_why_not() {
-    if !alone(
-        "availability::a_probe_tells_of_each_device_or_why_not",
+fn a_probe_lists_each_device_or_its_error() {
+    if !in_own_process(
+        "availability::a_probe_lists_each_device_or_its_error",
         &[("REPLAY_NVML_DEVICES", "3")],
     ) {
         return;
@@ -74,7 +74,7 @@ fn a_probe_tells_of_each_device_or_why_not() {
     assert_eq!(probe.driver_version.as_deref(), Some("550.1.2"));
     assert_eq!(probe.nvml_version.as_deref(), Some("12.550.1.2"));
     let about = |device: &ProbedDevice| {
-        let about = device.about.clone().map_err(|why| why.contains("fell off the bus"));
+        let about = device.properties.clone().map_err(|why| why.contains("fell off the bus"));
         (device.index, about.map(|it| (it.name, it.uuid, it.memory_bytes, it.has_gpm)))
     };
     let named = |number, memory, gpm| {

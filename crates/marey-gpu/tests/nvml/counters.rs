@@ -1,6 +1,6 @@
-//! Every counter, with its value.
+//! Values of every counter.
 
-use crate::harness::{FIELDS, GPM, THROTTLE, Trace, alone, set_fields, set_gpm};
+use crate::harness::{FIELDS, GPM, THROTTLE, Trace, in_own_process, set_fields, set_gpm};
 use crate::script::{set, wait};
 use marey_gpu::nvml::{self, State};
 use marey_model::counter::DeviceCounter;
@@ -9,13 +9,16 @@ use std::path::Path;
 use std::time::Duration;
 
 #[test]
-fn every_counter_of_every_device_is_there() {
-    if !alone("counters::every_counter_of_every_device_is_there", &[("REPLAY_NVML_DEVICES", "2")]) {
+fn every_counter_of_every_device_is_recorded() {
+    if !in_own_process(
+        "counters::every_counter_of_every_device_is_recorded",
+        &[("REPLAY_NVML_DEVICES", "2")],
+    ) {
         return;
     }
     (0..2).for_each(set_fields);
     set_gpm(0);
-    // The other one is older.
+    // The other device is older and has no GPM.
     set(1, "pcie_rx", 1_500.0);
     set(1, "pcie_tx", 2_500.0);
     set(1, "nvlink_rx", 1_000.0);
@@ -31,31 +34,31 @@ fn every_counter_of_every_device_is_there() {
 
     for device in 0..2 {
         for (field, _, counter, value) in FIELDS {
-            let values = recorded.of(device, counter);
+            let values = recorded.values_of(device, counter);
             assert!(!values.is_empty() && values.iter().all(|&it| it == value), "{field}");
         }
         for (bit, counter) in THROTTLE {
-            let values = recorded.of(device, counter);
+            let values = recorded.values_of(device, counter);
             let value = f64::from(1 - bit % 2);
             assert!(!values.is_empty() && values.iter().all(|&it| it == value), "{counter:?}");
         }
     }
     for (metric, _, counter, value) in GPM {
-        let values = recorded.of(0, counter);
+        let values = recorded.values_of(0, counter);
         assert!(!values.is_empty() && values.iter().all(|&it| it == value), "{metric}");
     }
-    // GPM tells what was between two readings, so the first one has none; the rest comes with each.
-    let readings = recorded.of(0, DeviceCounter::Power).len();
-    assert_eq!(recorded.of(0, DeviceCounter::SmActive).len(), readings - 1);
-    assert_eq!(recorded.of(0, DeviceCounter::Utilization).len(), readings);
-    // Slow questions come once in a hundred readings.
-    assert_eq!(recorded.of(0, DeviceCounter::PowerLimit).len(), readings.div_ceil(100));
+    // GPM needs two samples, so the first reading has no GPM metrics.
+    let readings = recorded.values_of(0, DeviceCounter::Power).len();
+    assert_eq!(recorded.values_of(0, DeviceCounter::SmActive).len(), readings - 1);
+    assert_eq!(recorded.values_of(0, DeviceCounter::Utilization).len(), readings);
+    // Slow queries run once in a hundred readings.
+    assert_eq!(recorded.values_of(0, DeviceCounter::PowerLimit).len(), readings.div_ceil(100));
 
-    assert_eq!(recorded.of(1, DeviceCounter::PcieReceived)[0], 1_500_000.0);
-    assert_eq!(recorded.of(1, DeviceCounter::PcieSent)[0], 2_500_000.0);
-    assert!(recorded.of(1, DeviceCounter::SmActive).is_empty());
-    assert!(recorded.of(1, DeviceCounter::NvlinkSent).iter().all(|&rate| rate == 0.0));
-    let rates = recorded.of(1, DeviceCounter::NvlinkReceived);
+    assert_eq!(recorded.values_of(1, DeviceCounter::PcieReceived)[0], 1_500_000.0);
+    assert_eq!(recorded.values_of(1, DeviceCounter::PcieSent)[0], 2_500_000.0);
+    assert!(recorded.values_of(1, DeviceCounter::SmActive).is_empty());
+    assert!(recorded.values_of(1, DeviceCounter::NvlinkSent).iter().all(|&rate| rate == 0.0));
+    let rates = recorded.values_of(1, DeviceCounter::NvlinkReceived);
     assert!(rates.iter().any(|&rate| rate > 0.0), "{rates:?}");
 
     let both: BTreeSet<_> = recorded.names(0).union(&recorded.names(1)).copied().collect();
@@ -63,14 +66,14 @@ fn every_counter_of_every_device_is_there() {
     assert!(recorded.times.is_sorted() && recorded.counters_ended == 0);
 }
 
-/// Readings of eight devices, a hundred times a second.
+/// Reads eight devices a hundred times a second.
 #[test]
-#[ignore = "a measurement: what the thread costs, in the double"]
+#[ignore = "a measurement of the thread's cost with the double"]
 fn a_reading_costs_little() {
     const DEVICES: u32 = 8;
     const READINGS: u64 = 300;
-    const MOST: Duration = Duration::from_millis(5);
-    if !alone("counters::a_reading_costs_little", &[("REPLAY_NVML_DEVICES", "8")]) {
+    const MAX_COST: Duration = Duration::from_millis(5);
+    if !in_own_process("counters::a_reading_costs_little", &[("REPLAY_NVML_DEVICES", "8")]) {
         return;
     }
     for device in 0..DEVICES {
@@ -84,10 +87,10 @@ fn a_reading_costs_little() {
     let rows: usize = trace.finish().values.values().map(Vec::len).sum();
     let each = spent / READINGS as u32;
     assert!(rows > 8 * 30 * 300);
-    assert!(each < MOST, "{each:?} a reading of {DEVICES} devices");
+    assert!(each < MAX_COST, "{each:?} a reading of {DEVICES} devices");
 }
 
-/// Processor time of a thread of this process.
+/// Returns the processor time of a thread of this process.
 fn cpu_of(thread: &str) -> Duration {
     for task in Path::new("/proc/self/task").read_dir().unwrap() {
         let task = task.unwrap().path();

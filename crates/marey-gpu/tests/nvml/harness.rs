@@ -1,4 +1,4 @@
-//! Programs of their own, what their spools hold, and what devices of the double say.
+//! Test processes, their recordings, and the values of the double's devices.
 
 use crate::script::set;
 use marey_gpu::nvml::{self, State};
@@ -13,15 +13,15 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Runs a test in a process of its own, with this environment; whether this is that process.
-pub(crate) fn alone(test: &str, env: &[(&str, &str)]) -> bool {
-    const ALONE: &str = "MAREY_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
+/// Runs a test in its own process, with this environment. Returns whether this is that process.
+pub(crate) fn in_own_process(test: &str, env: &[(&str, &str)]) -> bool {
+    const OWN_PROCESS: &str = "MAREY_TEST_OWN_PROCESS";
+    if std::env::var_os(OWN_PROCESS).is_some() {
         return true;
     }
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads=1", "--include-ignored"])
-        .env(ALONE, "1")
+        .env(OWN_PROCESS, "1")
         .env("MAREY_NVML_LIB", double())
         .env("MAREY_NVML_PERIOD_MS", "10")
         .env("MAREY_KEEP_SPOOL", "1")
@@ -34,22 +34,22 @@ pub(crate) fn alone(test: &str, env: &[(&str, &str)]) -> bool {
     false
 }
 
-/// The double lies beside this program.
+/// Returns the path of the double, which is next to the test binary.
 pub(crate) fn double() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("libmarey_replay_nvml.so")
 }
 
-/// Waits for a state, which the thread is about to be in.
+/// Waits until the thread is in a state.
 pub(crate) fn wait_for(state: impl Fn(&State) -> bool) {
-    const PATIENCE: Duration = Duration::from_mins(1);
+    const TIMEOUT: Duration = Duration::from_mins(1);
     let began = Instant::now();
     while !state(&nvml::state()) {
-        assert!(began.elapsed() < PATIENCE, "it is {:?}", nvml::state());
+        assert!(began.elapsed() < TIMEOUT, "the state is {:?}", nvml::state());
         std::thread::yield_now();
     }
 }
 
-/// A trace session, and what is in its spool when it is over.
+/// A trace session with device counters.
 pub(crate) struct Trace {
     pub(crate) folder: TempDir,
     session: SessionId,
@@ -76,10 +76,10 @@ impl Trace {
     }
 }
 
-/// What spools hold.
+/// The content of a spool.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
-    /// By device and name, in order.
+    /// Values by device and name, in order of time.
     pub(crate) values: BTreeMap<(u32, String), Vec<f64>>,
     pub(crate) times: Vec<i64>,
     pub(crate) counters_ended: u64,
@@ -107,7 +107,7 @@ impl Recorded {
         }
     }
 
-    pub(crate) fn of(&self, device: u32, counter: DeviceCounter) -> &[f64] {
+    pub(crate) fn values_of(&self, device: u32, counter: DeviceCounter) -> &[f64] {
         self.values.get(&(device, counter.name().to_owned())).map_or(&[], Vec::as_slice)
     }
 
@@ -117,7 +117,7 @@ impl Recorded {
     }
 }
 
-/// What every device says: the field, the value, and what counter has which value of it.
+/// Fields of every device: name, value, and the resulting counter with its value.
 pub(crate) const FIELDS: [(&str, f64, DeviceCounter, f64); 15] = [
     ("utilization", 61.0, DeviceCounter::Utilization, 61.0),
     ("memory_utilization", 17.0, DeviceCounter::MemoryUtilization, 17.0),
@@ -136,7 +136,7 @@ pub(crate) const FIELDS: [(&str, f64, DeviceCounter, f64); 15] = [
     ("pcie_width", 16.0, DeviceCounter::PcieWidth, 16.0),
 ];
 
-/// The number of each metric of GPM, what is said of it, and what counter has which value.
+/// GPM metrics: number, value, and the resulting counter with its value.
 pub(crate) const GPM: [(u32, f64, DeviceCounter, f64); 16] = [
     (1, 91.5, DeviceCounter::GraphicsActive, 91.5),
     (2, 90.5, DeviceCounter::SmActive, 90.5),
@@ -156,7 +156,7 @@ pub(crate) const GPM: [(u32, f64, DeviceCounter, f64); 16] = [
     (61, 4.0, DeviceCounter::NvlinkSent, 4_194_304.0),
 ];
 
-/// The bits of reasons for low clocks, by their counters.
+/// Bits of throttle reasons, with their counters.
 pub(crate) const THROTTLE: [(u32, DeviceCounter); 9] = [
     (0, DeviceCounter::ThrottleIdle),
     (1, DeviceCounter::ThrottleApplicationClocks),
@@ -173,7 +173,7 @@ pub(crate) fn set_fields(device: u32) {
     for (field, value, ..) in FIELDS {
         set(device, field, value);
     }
-    // Every second one, and a bit that no reason has.
+    // Every second reason, and a bit without a reason.
     set(device, "throttle_reasons", f64::from(0b1_0101_0101_u32 | 1 << 20));
 }
 

@@ -1,14 +1,14 @@
-//! When the thread reads: while a trace records, beside forks, and until the program ends.
+//! Lifetime of the thread: only while a trace records, across forks, and at exit.
 
-use crate::harness::{Trace, alone, set_fields, wait_for};
+use crate::harness::{Trace, in_own_process, set_fields, wait_for};
 use crate::script::{NO_PERMISSION, calls, fail, set, wait};
 use marey_gpu::nvml::{self, State};
 use marey_model::counter::DeviceCounter;
 use std::path::Path;
 
 #[test]
-fn nobody_is_asked_while_no_trace_records() {
-    if !alone("lifetime::nobody_is_asked_while_no_trace_records", &[]) {
+fn devices_are_not_read_unless_a_trace_records() {
+    if !in_own_process("lifetime::devices_are_not_read_unless_a_trace_records", &[]) {
         return;
     }
     set_fields(0);
@@ -19,19 +19,19 @@ fn nobody_is_asked_while_no_trace_records() {
     wait(0, "power", 1);
     let recorded = trace.finish();
     let asked = calls(0, "power");
-    assert_eq!(recorded.of(0, DeviceCounter::Power).len() as u64, asked);
-    // Once more, with the thread from the start.
+    assert_eq!(recorded.values_of(0, DeviceCounter::Power).len() as u64, asked);
+    // Again, with the thread running from the start.
     let trace = Trace::start();
     nvml::start().unwrap();
     nvml::start().unwrap();
     wait(0, "power", asked + 1);
-    assert!(!trace.finish().of(0, DeviceCounter::Power).is_empty());
+    assert!(!trace.finish().values_of(0, DeviceCounter::Power).is_empty());
 }
 
-/// Forks; the child ends with what `child` says. Returns that.
+/// Forks and runs `child` in the child process. Returns its exit status.
 #[expect(unsafe_code, reason = "std has no fork")]
 fn fork(child: fn() -> i32) -> i32 {
-    // SAFETY: the child calls what a forked child may, and does not return.
+    // SAFETY: the child calls only functions that are allowed after a fork, and does not return.
     unsafe {
         match libc::fork() {
             0 => libc::_exit(child()),
@@ -45,9 +45,9 @@ fn fork(child: fn() -> i32) -> i32 {
 }
 
 #[test]
-fn the_parent_of_a_fork_reads_on_and_the_child_when_it_is_told_to() {
-    const TEST: &str = "lifetime::the_parent_of_a_fork_reads_on_and_the_child_when_it_is_told_to";
-    if !alone(TEST, &[]) {
+fn the_parent_of_a_fork_continues_and_the_child_starts_on_request() {
+    const TEST: &str = "lifetime::the_parent_of_a_fork_continues_and_the_child_starts_on_request";
+    if !in_own_process(TEST, &[]) {
         return;
     }
     set(0, "power", 1000.0);
@@ -62,25 +62,25 @@ fn the_parent_of_a_fork_reads_on_and_the_child_when_it_is_told_to() {
         nvml::start().unwrap();
         wait(0, "power", before + 2);
         nvml::stop();
-        // Those of the recorder itself are there.
+        // The recorder's own threads exist.
         i32::from(!is_idle || threads > 3)
     });
     assert_eq!(child, 0);
     wait(0, "power", calls(0, "power") + 2);
-    // It is known already what the device refuses.
+    // Rejected queries were not repeated.
     assert_eq!((calls(0, "energy"), calls(0, "temperature")), (1, 1));
     let recorded = trace.finish();
-    assert!(recorded.of(0, DeviceCounter::Power).len() >= 4);
+    assert!(recorded.values_of(0, DeviceCounter::Power).len() >= 4);
 }
 
 #[test]
-fn a_program_that_just_ends_is_not_held_up() {
-    if alone("lifetime::a_program_that_just_ends_is_not_held_up", &[]) {
+fn the_thread_does_not_delay_exit() {
+    if in_own_process("lifetime::the_thread_does_not_delay_exit", &[]) {
         set_fields(0);
         let trace = Trace::start();
         nvml::start().unwrap();
         wait(0, "power", 1);
-        // The session is alive, and the thread too.
+        // The session and the thread are still running.
         drop(trace);
     }
 }

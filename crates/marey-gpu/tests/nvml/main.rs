@@ -1,10 +1,10 @@
-//! NVML, read from the double: what reaches the spool, and what is left out and counted.
+//! Tests of NVML with the double: recorded counters, rejected queries and losses.
 //!
-//! Each test runs in a process of its own, which has the double for NVML ([`harness::alone`]).
+//! Each test runs in its own process, with the double as NVML ([`harness::in_own_process`]).
 
-#![expect(clippy::disallowed_methods, reason = "nobody sets a variable in a test")]
+#![expect(clippy::disallowed_methods, reason = "no other thread sets variables in these tests")]
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
-#![expect(clippy::float_cmp, reason = "values come through as they are")]
+#![expect(clippy::float_cmp, reason = "values are passed through unchanged")]
 
 mod harness;
 mod script;

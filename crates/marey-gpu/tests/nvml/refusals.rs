@@ -1,18 +1,18 @@
-//! What a device does not have, what may not be read, and devices that are lost.
+//! Unsupported and forbidden counters, and lost devices.
 
-use crate::harness::{GPM, Trace, alone, set_fields, set_gpm, wait_for};
+use crate::harness::{GPM, Trace, in_own_process, set_fields, set_gpm, wait_for};
 use crate::script::{GPU_IS_LOST, NO_PERMISSION, UNKNOWN, calls, fail, set, wait};
 use marey_gpu::nvml::{self, State, Unavailable};
 use marey_model::counter::DeviceCounter;
 
 #[test]
-fn what_a_device_does_not_have_is_asked_once_and_left_out() {
-    if !alone("refusals::what_a_device_does_not_have_is_asked_once_and_left_out", &[]) {
+fn unsupported_queries_are_not_repeated() {
+    if !in_own_process("refusals::unsupported_queries_are_not_repeated", &[]) {
         return;
     }
     set(0, "power", 1000.0);
     set_gpm(0);
-    // A metric that this device lacks, and one that has no value now.
+    // A metric that this device does not support, and one without a value at this time.
     fail(0, "gpm:10", 3);
     fail(0, "gpm:2", UNKNOWN);
     let trace = Trace::start();
@@ -22,7 +22,7 @@ fn what_a_device_does_not_have_is_asked_once_and_left_out() {
     for field in ["utilization", "temperature", "energy", "throttle_reasons", "ecc_corrected"] {
         assert_eq!(calls(0, field), 1, "{field}");
     }
-    // For what is used, and for what there is.
+    // One call for the memory in use, one for the total.
     assert_eq!(calls(0, "memory_total"), 2);
     assert_eq!((calls(0, "gpm:10"), calls(0, "pcie_rx"), calls(0, "nvlink_rx")), (1, 0, 0));
     assert!(calls(0, "gpm:2") >= 4);
@@ -34,15 +34,15 @@ fn what_a_device_does_not_have_is_asked_once_and_left_out() {
 }
 
 #[test]
-fn a_device_that_has_gpm_no_more_is_asked_as_one_without() {
-    if !alone("refusals::a_device_that_has_gpm_no_more_is_asked_as_one_without", &[]) {
+fn a_device_that_loses_gpm_uses_the_other_queries() {
+    if !in_own_process("refusals::a_device_that_loses_gpm_uses_the_other_queries", &[]) {
         return;
     }
     set(0, "power", 1000.0);
     set(0, "pcie_rx", 1.0);
     set(0, "pcie_tx", 1.0);
     set_gpm(0);
-    // As where it is cut into parts.
+    // As when MIG is enabled.
     fail(0, "gpm", 3);
     let trace = Trace::start();
     nvml::start().unwrap();
@@ -50,12 +50,12 @@ fn a_device_that_has_gpm_no_more_is_asked_as_one_without() {
     wait(0, "power", calls(0, "power") + 2);
     let recorded = trace.finish();
     assert_eq!(calls(0, "gpm"), 1);
-    assert_eq!(recorded.of(0, DeviceCounter::PcieSent), [1000.0]);
+    assert_eq!(recorded.values_of(0, DeviceCounter::PcieSent), [1000.0]);
 }
 
 #[test]
-fn a_lost_device_ends_and_is_counted_once() {
-    if !alone("refusals::a_lost_device_ends_and_is_counted_once", &[("REPLAY_NVML_DEVICES", "2")]) {
+fn a_lost_device_is_counted_once() {
+    if !in_own_process("refusals::a_lost_device_is_counted_once", &[("REPLAY_NVML_DEVICES", "2")]) {
         return;
     }
     (0..2).for_each(set_fields);
@@ -71,21 +71,22 @@ fn a_lost_device_ends_and_is_counted_once() {
     wait_for(|state| *state == State::Ended(Unavailable::DevicesLost));
     let recorded = trace.finish();
     assert!(
-        recorded.of(0, DeviceCounter::Power).len() > recorded.of(1, DeviceCounter::Power).len()
+        recorded.values_of(0, DeviceCounter::Power).len()
+            > recorded.values_of(1, DeviceCounter::Power).len()
     );
     assert_eq!(recorded.counters_ended, 2);
 }
 
 #[test]
-fn what_may_not_be_read_is_counted_once() {
-    if !alone("refusals::what_may_not_be_read_is_counted_once", &[]) {
+fn forbidden_queries_are_counted_once() {
+    if !in_own_process("refusals::forbidden_queries_are_counted_once", &[]) {
         return;
     }
     set_fields(0);
     set_gpm(0);
     fail(0, "energy", NO_PERMISSION);
     fail(0, "gpm", NO_PERMISSION);
-    // This one fails now and then.
+    // This query fails temporarily.
     fail(0, "temperature", UNKNOWN);
     let trace = Trace::start();
     nvml::start().unwrap();
@@ -95,5 +96,5 @@ fn what_may_not_be_read_is_counted_once() {
     let recorded = trace.finish();
     assert_eq!((calls(0, "energy"), calls(0, "gpm")), (1, 1));
     assert_eq!(recorded.counters_ended, 2);
-    assert!(!recorded.of(0, DeviceCounter::Temperature).is_empty());
+    assert!(!recorded.values_of(0, DeviceCounter::Temperature).is_empty());
 }

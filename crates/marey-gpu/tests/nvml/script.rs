@@ -1,31 +1,31 @@
-//! The script of the double.
+//! Control of the double.
 
 use crate::harness::double;
 use std::ffi::{CString, c_char};
 use std::sync::LazyLock;
 
-// Codes of NVML.
+// NVML error codes.
 pub(crate) const NO_PERMISSION: u32 = 4;
 pub(crate) const DRIVER_NOT_LOADED: u32 = 9;
 pub(crate) const GPU_IS_LOST: u32 = 15;
 pub(crate) const UNKNOWN: u32 = 999;
 
-/// The script of the double that this process has loaded.
+/// The control functions of the loaded double.
 #[derive(Debug)]
 struct Script(libloading::Library);
 
 static SCRIPT: LazyLock<Script> = LazyLock::new(Script::load);
 
-#[expect(unsafe_code, reason = "the script is called from C")]
+#[expect(unsafe_code, reason = "calls of the double")]
 impl Script {
     fn load() -> Self {
-        // SAFETY: the double does nothing when it is loaded.
+        // SAFETY: the double has no initialisers.
         Self(unsafe { libloading::Library::new(double()) }.unwrap())
     }
 
-    /// A function of the double; `F` is its type.
+    /// Returns a function of the double; `F` is its type.
     fn function<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: whoever calls this names the type that the double declares.
+        // SAFETY: the callers pass the type that the double declares.
         *unsafe { self.0.get::<F>(name.as_bytes()) }.unwrap()
     }
 }
@@ -35,27 +35,27 @@ type Fail = extern "C" fn(u32, *const c_char, u32);
 type Calls = extern "C" fn(u32, *const c_char) -> u64;
 type Wait = extern "C" fn(u32, *const c_char, u64) -> bool;
 
-/// Has a device say a value of a field.
+/// Sets the value of a field.
 pub(crate) fn set(device: u32, field: &str, value: f64) {
     let field = CString::new(field).unwrap();
     SCRIPT.function::<Set>("replay_nvml_set")(device, field.as_ptr(), value);
 }
 
-/// Has questions about a field fail with a code.
+/// Makes queries of a field fail with a code.
 pub(crate) fn fail(device: u32, field: &str, code: u32) {
     let field = CString::new(field).unwrap();
     SCRIPT.function::<Fail>("replay_nvml_fail")(device, field.as_ptr(), code);
 }
 
-/// How often a field was asked for.
+/// Returns the number of queries of a field.
 pub(crate) fn calls(device: u32, field: &str) -> u64 {
     let field = CString::new(field).unwrap();
     SCRIPT.function::<Calls>("replay_nvml_calls")(device, field.as_ptr())
 }
 
-/// Waits until a field has been asked for so often since the process began.
+/// Waits until a field was queried `calls` times since the process began.
 pub(crate) fn wait(device: u32, field: &str, calls: u64) {
     let name = CString::new(field).unwrap();
     let has_come = SCRIPT.function::<Wait>("replay_nvml_wait")(device, name.as_ptr(), calls);
-    assert!(has_come, "nobody asks the device {device} for `{field}`");
+    assert!(has_come, "timeout waiting for queries of `{field}` on device {device}");
 }

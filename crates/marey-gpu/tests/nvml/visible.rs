@@ -1,6 +1,6 @@
-//! Which devices are read, and by which numbers.
+//! Selection and numbering of the devices that are read.
 
-use crate::harness::{Trace, alone, wait_for};
+use crate::harness::{Trace, in_own_process, wait_for};
 use crate::script::{set, wait};
 use marey_gpu::nvml::{self, State, Unavailable};
 use marey_model::counter::DeviceCounter;
@@ -10,27 +10,27 @@ use tempfile::TempDir;
 
 const DEVICES: (&str, &str) = ("REPLAY_NVML_DEVICES", "4");
 
-/// The power in watts of a device says which one it is.
+/// Gives each device another power draw, which identifies it.
 fn set_power() {
     (0..4).for_each(|device| set(device, "power", 1_000.0 * f64::from(device)));
 }
 
 #[test]
-fn the_variable_names_the_devices_that_are_read_and_orders_them() {
-    const TEST: &str = "visible::the_variable_names_the_devices_that_are_read_and_orders_them";
+fn the_variable_selects_and_orders_the_devices() {
+    const TEST: &str = "visible::the_variable_selects_and_orders_the_devices";
     let uuid = |kind, number: u32| format!("{kind}-00000000-0000-0000-0000-{number:012}");
     let cases = [
         ("3,1".to_owned(), vec![3, 1]),
         (format!("{},0", uuid("GPU", 2)), vec![2, 0]),
         (uuid("MIG", 1), vec![1]),
-        // CUDA, too, stops at a name that is no device's.
+        // As in CUDA, names after an invalid one are ignored.
         (" 2, 9, 0".to_owned(), vec![2]),
         ("GPU-0".to_owned(), vec![]),
         ("-1".to_owned(), vec![]),
         (String::new(), vec![]),
     ];
     for (named, physical) in cases {
-        if !alone(TEST, &[DEVICES, ("CUDA_VISIBLE_DEVICES", &named)]) {
+        if !in_own_process(TEST, &[DEVICES, ("CUDA_VISIBLE_DEVICES", &named)]) {
             continue;
         }
         if std::env::var("CUDA_VISIBLE_DEVICES").unwrap() != named {
@@ -46,7 +46,7 @@ fn the_variable_names_the_devices_that_are_read_and_orders_them() {
         }
         let recorded = trace.finish();
         for (number, physical) in (0..).zip(&physical) {
-            let power = recorded.of(number, DeviceCounter::Power);
+            let power = recorded.values_of(number, DeviceCounter::Power);
             assert_eq!(power.first(), Some(&f64::from(*physical)), "{named}: {number}");
         }
         assert!(recorded.values.keys().all(|key| (key.0 as usize) < physical.len()), "{named}");
@@ -54,29 +54,29 @@ fn the_variable_names_the_devices_that_are_read_and_orders_them() {
     }
 }
 
-/// A call of the driver that the child of a test has, the double.
+/// Calls a driver function of the double.
 #[expect(unsafe_code, reason = "a call of the double")]
 fn driver(call: impl FnOnce(&libloading::Library) -> u32) {
-    // SAFETY: the double is trusted.
+    // SAFETY: the double has no initialisers.
     let library = unsafe { libloading::Library::new("libcuda.so.1") }.unwrap();
-    // It stays loaded, as the driver does.
+    // Stays loaded, like the driver.
     let library = ManuallyDrop::new(library);
     assert_eq!(call(&library), 0);
 }
 
 #[test]
 #[expect(unsafe_code, reason = "calls of the double")]
-fn the_driver_says_which_devices_there_are_and_which_are_used() {
-    const TEST: &str = "visible::the_driver_says_which_devices_there_are_and_which_are_used";
+fn the_driver_determines_visible_and_used_devices() {
+    const TEST: &str = "visible::the_driver_determines_visible_and_used_devices";
     let folder = TempDir::new().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let double = std::env::current_exe().unwrap().with_file_name("libmarey_replay.so");
     symlink(double, path("libcuda.so.1")).unwrap();
-    // As CUDA has them under CUDA_VISIBLE_DEVICES=3,1.
+    // The devices under CUDA_VISIBLE_DEVICES=3,1.
     std::fs::write(path("script"), "device a uuid 3\ndevice b uuid 1\n").unwrap();
     let here = path("");
     let env = [DEVICES, ("LD_LIBRARY_PATH", here.as_str()), ("MAREY_REPLAY", &path("script"))];
-    if !alone(TEST, &env) {
+    if !in_own_process(TEST, &env) {
         return;
     }
     set_power();
@@ -84,7 +84,7 @@ fn the_driver_says_which_devices_there_are_and_which_are_used() {
     nvml::start().unwrap();
     wait_for(|state| *state == State::Reading { devices: 4 });
     driver(|library| {
-        // SAFETY: it takes a number and gives one.
+        // SAFETY: the function takes and returns a number.
         let init = unsafe { library.get::<extern "C" fn(u32) -> u32>(b"cuInit") }.unwrap();
         init(0)
     });
@@ -93,15 +93,15 @@ fn the_driver_says_which_devices_there_are_and_which_are_used() {
     driver(|library| {
         type Retain = extern "C" fn(*mut *mut u8, i32) -> u32;
         let mut context = std::ptr::null_mut();
-        // SAFETY: it takes a place for a context, and a number.
+        // SAFETY: the function takes the address of a context, and a number.
         let retain = unsafe { library.get::<Retain>(b"cuDevicePrimaryCtxRetain") }.unwrap();
         retain(&raw mut context, 0)
     });
     nvml::start().unwrap();
     wait_for(|state| *state == State::Reading { devices: 1 });
     let recorded = trace.finish();
-    let of = |number| recorded.of(number, DeviceCounter::Power);
-    // First by NVML's numbers, then by CUDA's.
+    let of = |number| recorded.values_of(number, DeviceCounter::Power);
+    // First with NVML's numbers, then with CUDA's.
     assert_eq!((of(0).first(), of(0).last()), (Some(&0.0), Some(&3.0)));
     assert_eq!((of(1).first(), of(1).last()), (Some(&1.0), Some(&1.0)));
     assert_eq!((of(3).first(), of(3).last()), (Some(&3.0), Some(&3.0)));

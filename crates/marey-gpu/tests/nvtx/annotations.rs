@@ -1,4 +1,4 @@
-//! What annotations become.
+//! Recording of NVTX annotations.
 
 use crate::client::{Attributes, Library, attributes, plain, with_payload, without_exports};
 use marey_record::{Format, NodeKind, SessionId, SessionOptions, api};
@@ -6,10 +6,10 @@ use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The recorder for one test at a time.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// Serialises the tests, which share the recorder.
+fn recorder_lock() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn begin() -> SessionId {
@@ -17,8 +17,8 @@ fn begin() -> SessionId {
     api::start(&SessionOptions::named(folder.path().join("p").to_str().unwrap())).unwrap()
 }
 
-/// The lines of the session's profile that say what there is, in their order: names, counts and payloads.
-fn told(session: SessionId) -> Vec<String> {
+/// Returns the lines of the session's profile with names, counts and payloads.
+fn summary(session: SessionId) -> Vec<String> {
     let json = api::get_data(session, 0, Format::Hatchet).unwrap();
     api::discard(session).unwrap();
     let json = String::from_utf8(json).unwrap();
@@ -36,12 +36,12 @@ fn losses(session: SessionId, cause: &str) -> u64 {
 }
 
 #[test]
-fn names_are_messages_after_their_domain() {
-    let _turn = turn();
+fn names_are_messages_prefixed_by_their_domain() {
+    let _turn = recorder_lock();
     let library = Library::new();
     let session = begin();
     let domain = library.domain(c"lib");
-    assert_eq!(domain, library.domain(c"lib"), "a name is one domain");
+    assert_eq!(domain, library.domain(c"lib"), "the same name is the same domain");
     library.push(c"plain");
     library.push_wide(&['w' as u32, 'ï' as u32, 0xD800, 0]);
     library.push_in(domain, &plain(c"text"));
@@ -53,7 +53,7 @@ fn names_are_messages_after_their_domain() {
         assert!(library.pop() >= 0);
     }
     assert_eq!((library.pop_in(domain), library.pop_in(domain)), (1, 0));
-    let names: Vec<_> = told(session)
+    let names: Vec<_> = summary(session)
         .into_iter()
         .filter(|line| !line.contains(':') || line.contains("::"))
         .collect();
@@ -71,8 +71,8 @@ fn names_are_messages_after_their_domain() {
 }
 
 #[test]
-fn levels_are_those_of_the_thread_and_the_domain_also_when_nothing_records() {
-    let _turn = turn();
+fn levels_are_per_thread_and_domain_also_without_a_session() {
+    let _turn = recorder_lock();
     let library = Library::new();
     let (a, b) = (library.domain(c"a"), library.domain(c"b"));
     assert_eq!(library.pop(), -1);
@@ -84,8 +84,8 @@ fn levels_are_those_of_the_thread_and_the_domain_also_when_nothing_records() {
 }
 
 #[test]
-fn a_pop_leaves_the_scope_of_its_own_push_and_no_other() {
-    let _turn = turn();
+fn a_pop_leaves_only_the_scope_of_its_own_push() {
+    let _turn = recorder_lock();
     let library = Library::new();
     let (a, b) = (library.domain(c"a"), library.domain(c"b"));
     library.push(c"before");
@@ -106,12 +106,12 @@ fn a_pop_leaves_the_scope_of_its_own_push_and_no_other() {
     }
     assert_eq!(losses(session, "unmatched_exits"), 1);
     let expected = ["b::3", "wall_count: 1", "b::2", "wall_count: 1", "a::1", "wall_count: 1"];
-    assert_eq!(told(session)[..6], expected);
+    assert_eq!(summary(session)[..6], expected);
 }
 
 #[test]
-fn payloads_are_values_of_their_own_range_or_mark() {
-    let _turn = turn();
+fn payloads_are_exclusive_values_of_their_range_or_mark() {
+    let _turn = recorder_lock();
     let library = Library::new();
     let session = begin();
     let payloads = [
@@ -129,7 +129,7 @@ fn payloads_are_values_of_their_own_range_or_mark() {
     }
     library.mark(null_mut(), &with_payload(c"mark", 2, 8));
     library.end(library.start(null_mut(), &with_payload(c"range", 2, 9)));
-    let told = told(session);
+    let told = summary(session);
     let found: Vec<_> = told
         .iter()
         .enumerate()
@@ -152,8 +152,8 @@ fn payloads_are_values_of_their_own_range_or_mark() {
 }
 
 #[test]
-fn started_ranges_overlap_and_end_once_on_any_thread() {
-    let _turn = turn();
+fn start_end_ranges_overlap_and_end_once_on_any_thread() {
+    let _turn = recorder_lock();
     let library = Library::new();
     let before = library.start(null_mut(), &plain(c"before"));
     let session = begin();
@@ -164,35 +164,35 @@ fn started_ranges_overlap_and_end_once_on_any_thread() {
     for number in [a, b, before, 0, u64::MAX, 1 << 40] {
         library.end(number);
     }
-    let mut told = told(session);
+    let mut told = summary(session);
     told.sort();
     assert_eq!(told, ["ROOT", "a", "b", "wall_count: 1", "wall_count: 1"]);
 }
 
 #[test]
-fn as_many_ranges_are_open_as_there_are_places_and_the_rest_is_counted() {
-    const PLACES: usize = 1 << 14;
-    let _turn = turn();
+fn ranges_beyond_the_table_size_are_counted_as_lost() {
+    const SLOTS: usize = 1 << 14;
+    let _turn = recorder_lock();
     let library = Library::new();
     let session = begin();
     let start = |_| library.start(null_mut(), &plain(c"r"));
-    let first: Vec<u64> = (0..PLACES).map(start).collect();
+    let first: Vec<u64> = (0..SLOTS).map(start).collect();
     let rest: Vec<u64> = (0..3).map(start).collect();
     assert_eq!(losses(session, "ranges_table_full"), 3);
     for range in rest {
         library.end(range);
     }
-    // A long one stays, and the others come and go around it.
+    // One range stays open while others start and end.
     first[1..].iter().for_each(|&range| library.end(range));
-    (0..2 * PLACES).map(start).for_each(|range| library.end(range));
+    (0..2 * SLOTS).map(start).for_each(|range| library.end(range));
     library.end(first[0]);
     assert_eq!(losses(session, "ranges_table_full"), 3);
-    assert_eq!(told(session)[..2], ["r".to_owned(), format!("wall_count: {}", 3 * PLACES)]);
+    assert_eq!(summary(session)[..2], ["r".to_owned(), format!("wall_count: {}", 3 * SLOTS)]);
 }
 
 #[test]
-fn attributes_that_are_null_short_or_of_another_version_are_not_read() {
-    let _turn = turn();
+fn null_short_and_newer_attributes_are_not_read() {
+    let _turn = recorder_lock();
     let library = Library::new();
     let session = begin();
     let short = Attributes { bytes: 24, ..plain(c"short") };
@@ -203,11 +203,11 @@ fn attributes_that_are_null_short_or_of_another_version_are_not_read() {
     library.push_in(null_mut(), &attributes(3, null()));
     assert_eq!([(); 4].map(|()| library.pop()), [3, 2, 1, 0]);
     library.mark(null_mut(), &attributes(3, null_mut::<c_void>().with_addr(usize::MAX)));
-    let names: Vec<_> = told(session).into_iter().filter(|line| !line.contains(':')).collect();
+    let names: Vec<_> = summary(session).into_iter().filter(|line| !line.contains(':')).collect();
     assert_eq!(names, ["<unnamed>", "<unnamed>", "<unnamed>", "<unnamed>", "<unnamed>", "ROOT"]);
 }
 
 #[test]
-fn whoever_has_no_export_table_is_told_no() {
+fn a_library_without_an_export_table_is_rejected() {
     assert_eq!(without_exports(), [0, 0]);
 }

@@ -1,6 +1,6 @@
-//! A library with NVTX: tables of functions that it lets marey fill, and calls of them.
+//! A fake library with NVTX: function tables that marey fills, and calls of them.
 
-#![expect(unsafe_code, reason = "plays the part of a C library")]
+#![expect(unsafe_code, reason = "imitates a C library")]
 
 use marey_gpu::nvtx;
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use std::ptr::{null, null_mut};
 
 const SLOTS: usize = 16;
 
-/// The functions of a library, by module and slot.
+/// Functions of a library, by module and slot.
 pub(crate) struct Library {
     core: [*const c_void; SLOTS],
     core2: [*const c_void; SLOTS],
@@ -19,7 +19,7 @@ pub(crate) struct Library {
 type Pointers = [*mut *const c_void; SLOTS];
 
 thread_local! {
-    /// What the export table of the library that is being initialized points to.
+    /// Slots of the library that is being initialised.
     static SLOTS_OF: RefCell<[Pointers; 2]> = const { RefCell::new([[null_mut(); SLOTS]; 2]) };
 }
 
@@ -46,7 +46,7 @@ unsafe extern "C" fn slots_of(
         _ => return 0,
     };
     SLOTS_OF.with_borrow_mut(|slots| {
-        // SAFETY: the caller passes two variables; the thread's pointers outlive its call.
+        // SAFETY: the caller passes two writable variables; the thread's pointers outlive its call.
         unsafe { (*first, *count) = (slots[at].as_mut_ptr(), SLOTS as u32) };
     });
     1
@@ -92,27 +92,27 @@ pub(crate) fn with_payload(text: &CStr, payload_type: i32, payload: u64) -> Attr
 
 pub(crate) type Handle = *mut c_void;
 
-/// The function of a slot, which is of this type.
+/// Returns the function of a slot; `F` is its type.
 fn function<F>(slot: *const c_void) -> F {
     assert_eq!(size_of::<F>(), size_of_val(&slot));
-    // SAFETY: a pointer to a function, as large as any; the callers give the type that NVTX has there.
+    // SAFETY: a function pointer; the callers pass the type that NVTX declares for the slot.
     unsafe { transmute_copy(&slot) }
 }
 
 impl Library {
-    /// A library that has found marey.
+    /// Creates a library and initialises it with marey.
     pub(crate) fn new() -> Self {
         let mut library = Self { core: [null(); SLOTS], core2: [null(); SLOTS] };
         SLOTS_OF.with_borrow_mut(|slots| {
             slots[0] = library.core.each_mut().map(std::ptr::from_mut);
             slots[1] = library.core2.each_mut().map(std::ptr::from_mut);
         });
-        // SAFETY: NVTX's part is played to the letter.
+        // SAFETY: called as NVTX does.
         assert_eq!(unsafe { nvtx::initialize(Some(exports)) }, 1);
         library
     }
 
-    // The slots of nvtxRangePushA, nvtxRangePushW and nvtxRangePop.
+    // Slots of nvtxRangePushA, nvtxRangePushW and nvtxRangePop.
 
     pub(crate) fn push(&self, text: &CStr) -> c_int {
         function::<extern "C" fn(*const c_char) -> c_int>(self.core[9])(text.as_ptr())
@@ -127,7 +127,7 @@ impl Library {
         function::<extern "C" fn() -> c_int>(self.core[11])()
     }
 
-    // The slots of the functions that take a domain.
+    // Slots of the functions with a domain argument.
 
     fn call<T>(&self, slot: usize, domain: Handle, attributes: &Attributes) -> T {
         function::<extern "C" fn(Handle, *const Attributes) -> T>(self.core2[slot])(
@@ -168,10 +168,10 @@ impl Library {
     }
 }
 
-// SAFETY: functions, which any thread may call.
+// SAFETY: function pointers, which any thread may call.
 unsafe impl Sync for Library {}
 
-/// What marey answers to a library that exports nothing.
+/// Returns marey's result for a library without an export table.
 pub(crate) fn without_exports() -> [c_int; 2] {
     unsafe extern "C" fn nothing(_: u32) -> *const c_void {
         null()

@@ -1,4 +1,4 @@
-//! NVTX as a library with annotations meets it.
+//! Tests of NVTX with a fake annotated library.
 
 #[cfg(test)]
 mod annotations;

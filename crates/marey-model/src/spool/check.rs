@@ -1,4 +1,4 @@
-//! What a frame may say after the frames before it.
+//! Consistency checks of a frame against the frames before it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,25 +7,25 @@ use super::error::Broken;
 use super::frame::{Frame, NodeDef};
 use crate::context::NodeKind;
 
-/// The ids that the frames so far have defined.
+/// The ids defined by the frames so far.
 #[derive(Debug, Default)]
 pub(super) struct Check {
     texts: Ids,
     shapes: Ids,
-    /// The nodes of each thread.
+    /// Node ids by thread.
     threads: HashMap<u32, Ids>,
     ended: bool,
 }
 
 impl Check {
-    /// States the first invariant that a frame breaks, and remembers what it defines.
+    /// Checks a frame and records the ids that it defines. Returns the first violated invariant.
     pub(super) fn frame(&mut self, frame: &Frame) -> Result<(), Broken> {
         if self.ended {
             return Err(Broken::AfterEnd);
         }
         match frame {
             Frame::Strings { first, texts } => {
-                self.texts.define(*first, texts.len()).ok_or(Broken::TextTwice(*first))
+                self.texts.define(*first, texts.len()).ok_or(Broken::DuplicateTexts(*first))
             }
             Frame::Thread { thread, .. } => {
                 self.threads.entry(*thread).or_default();
@@ -41,7 +41,7 @@ impl Check {
             }
             Frame::Launches { thread, .. } => self.uses(*thread, std::iter::empty()),
             Frame::Shapes { first, shapes } => {
-                self.shapes.define(*first, shapes.len()).ok_or(Broken::ShapeTwice(*first))?;
+                self.shapes.define(*first, shapes.len()).ok_or(Broken::DuplicateShapes(*first))?;
                 shapes.iter().try_for_each(|shape| self.text(shape.name))
             }
             Frame::Activities { activities, .. } => {
@@ -67,12 +67,12 @@ impl Check {
 
     fn nodes(&mut self, thread: u32, first: u32, nodes: &[NodeDef]) -> Result<(), Broken> {
         let ids = self.threads.get_mut(&thread).ok_or(Broken::NoSuchThread(thread))?;
-        ids.define(first, nodes.len()).ok_or(Broken::NodeTwice { thread, first })?;
+        ids.define(first, nodes.len()).ok_or(Broken::DuplicateNodes { thread, first })?;
         let ids = &self.threads[&thread];
         for (node, id) in nodes.iter().zip(first..=u32::MAX) {
             let parent = node.parent;
-            let possible = if node.kind == NodeKind::Root { parent == id } else { parent < id };
-            if !possible {
+            let is_valid = if node.kind == NodeKind::Root { parent == id } else { parent < id };
+            if !is_valid {
                 return Err(Broken::Parent { thread, node: id, parent });
             }
             if !ids.contain(parent) {
@@ -106,28 +106,28 @@ impl Check {
     }
 }
 
-/// A set of ids that are defined in runs.
+/// A set of ids, stored as ranges.
 #[derive(Debug, Default)]
 struct Ids {
-    /// All below are there: where it says no, `runs` says more.
+    /// All ids below this one are defined: the fast path, before a search in `ranges`.
     dense: u64,
-    /// Start and end of each run; no two touch.
-    runs: BTreeMap<u64, u64>,
+    /// Start and end of each range. Adjacent ranges are merged.
+    ranges: BTreeMap<u64, u64>,
 }
 
 impl Ids {
     #[inline]
     fn contain(&self, id: u32) -> bool {
         let id = u64::from(id);
-        id < self.dense || self.runs.range(..=id).next_back().is_some_and(|(_, &end)| id < end)
+        id < self.dense || self.ranges.range(..=id).next_back().is_some_and(|(_, &end)| id < end)
     }
 
-    /// Adds a run; `None` if one of its ids is there already or is no id.
+    /// Adds a range. Returns `None` if one of its ids is already defined or exceeds `u32::MAX`.
     fn define(&mut self, first: u32, count: usize) -> Option<()> {
         let mut start = u64::from(first);
         let mut end = start + count as u64;
-        let before = self.runs.range(..=start).next_back().map(|(&start, &end)| (start, end));
-        let after = self.runs.range(start..).next().map(|(&start, &end)| (start, end));
+        let before = self.ranges.range(..=start).next_back().map(|(&start, &end)| (start, end));
+        let after = self.ranges.range(start..).next().map(|(&start, &end)| (start, end));
         let overlaps = before.is_some_and(|(_, before_end)| before_end > start)
             || after.is_some_and(|(after_start, _)| after_start < end);
         if overlaps || end > 1 << 32 {
@@ -144,10 +144,10 @@ impl Ids {
         if let Some((after_start, after_end)) = after
             && after_start == end
         {
-            self.runs.remove(&after_start);
+            self.ranges.remove(&after_start);
             end = after_end;
         }
-        self.runs.insert(start, end);
+        self.ranges.insert(start, end);
         if start == 0 {
             self.dense = end;
         }
@@ -160,17 +160,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_join_and_never_overlap() {
+    fn adjacent_ranges_merge_and_overlapping_ones_are_rejected() {
         let mut ids = Ids::default();
         for (first, count) in [(4, 2), (8, 1), (6, 2), (0, 3), (u32::MAX, 1), (3, 0)] {
             assert_eq!(ids.define(first, count), Some(()), "{first}+{count}");
         }
-        assert_eq!(ids.runs, BTreeMap::from([(0, 3), (4, 9), ((1 << 32) - 1, 1 << 32)]));
+        assert_eq!(ids.ranges, BTreeMap::from([(0, 3), (4, 9), ((1 << 32) - 1, 1 << 32)]));
         for (first, count) in [(2, 1), (3, 2), (8, 9), (u32::MAX, 1), (10, usize::MAX >> 1)] {
             assert_eq!(ids.define(first, count), None, "{first}+{count}");
         }
-        let there: Vec<u32> = (0..12).filter(|&id| ids.contain(id)).collect();
-        assert_eq!(there, [0, 1, 2, 4, 5, 6, 7, 8]);
+        let defined: Vec<u32> = (0..12).filter(|&id| ids.contain(id)).collect();
+        assert_eq!(defined, [0, 1, 2, 4, 5, 6, 7, 8]);
         assert!(ids.contain(u32::MAX) && !ids.contain(u32::MAX - 1));
     }
 }

@@ -1,6 +1,6 @@
-//! Bytes to frames. [`super::encode`] says what each payload is.
+//! Decoding of frames; the inverse of [`super::encode`].
 
-use super::device::{take_activities, take_device, take_shapes};
+use super::device::{read_activities, read_device, read_shapes};
 use super::encode::{kind, session_event, value_type};
 use super::error::Malformed;
 use super::frame::{Counter, Frame, NodeDef, SessionEvent, Span, Value};
@@ -10,7 +10,7 @@ use crate::loss::LossCause;
 use crate::metric::MetricValue;
 use crate::profile::{Overhead, Process};
 
-/// The frame of a kind and a payload.
+/// Decodes a frame from its kind and payload.
 pub(super) fn decode(body: &[u8]) -> Result<Frame, Malformed> {
     let mut fields = Fields(body);
     let frame = frame(&mut fields)?;
@@ -54,10 +54,10 @@ fn frame(fields: &mut Fields<'_>) -> Result<Frame, Malformed> {
         kind::LAUNCHES => {
             Frame::Launches { thread: fields.number_u32()?, launches: launches(fields)? }
         }
-        kind::DEVICE => Frame::Device(take_device(fields)?),
-        kind::SHAPES => Frame::Shapes { first: fields.number_u32()?, shapes: take_shapes(fields)? },
+        kind::DEVICE => Frame::Device(read_device(fields)?),
+        kind::SHAPES => Frame::Shapes { first: fields.number_u32()?, shapes: read_shapes(fields)? },
         kind::ACTIVITIES => {
-            Frame::Activities { sessions: fields.number()?, activities: take_activities(fields)? }
+            Frame::Activities { sessions: fields.number()?, activities: read_activities(fields)? }
         }
         kind::NOTE => {
             Frame::Note { key: fields.text()?.to_owned(), value: fields.text()?.to_owned() }
@@ -240,7 +240,7 @@ fn flag(fields: &mut Fields<'_>) -> Result<bool, Malformed> {
     }
 }
 
-/// The id at this distance from the last one, which it becomes.
+/// Returns the id at this difference from the previous one, and makes it the previous one.
 #[inline]
 fn id_after(last: &mut u32, step: i64) -> Result<u32, Malformed> {
     let id = i64::from(*last).checked_add(step).ok_or(Malformed::TooLarge)?;
@@ -248,7 +248,7 @@ fn id_after(last: &mut u32, step: i64) -> Result<u32, Malformed> {
     Ok(*last)
 }
 
-/// The time whose distance from an earlier one follows.
+/// Reads a timestamp encoded as the difference to an earlier one.
 #[inline]
 fn time_after(earlier_nanos: i64, fields: &mut Fields<'_>) -> Result<i64, Malformed> {
     Ok(earlier_nanos.wrapping_add(fields.number()?.cast_signed()))

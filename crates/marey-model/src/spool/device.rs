@@ -1,7 +1,7 @@
-//! What devices did, as a spool says it.
+//! Activities of devices in a spool.
 //!
-//! Activities repeat: a kernel runs again and again with the same grid on the same device. What they
-//! have in common is a [`Shape`], which is written once; an [`Activity`] is then some ten bytes.
+//! Activities repeat: the same kernel with the same grid runs many times on the same device. The
+//! common part is a [`Shape`], which is written once, so an [`Activity`] takes about ten bytes.
 
 use super::error::Malformed;
 use super::varint::{Fields, put, put_signed, put_text};
@@ -9,29 +9,29 @@ use super::varint::{Fields, put, put_signed, put_text};
 /// A device of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its number in the process.
+    /// Device number in the process.
     pub number: u32,
-    /// What it is: CUDA or HIP.
+    /// Platform: `CUDA` or `HIP`.
     pub device_type: String,
-    /// Name of the model.
+    /// Model name.
     pub name: String,
-    /// What else is known of it, as a JSON object.
+    /// Further properties as a JSON object.
     pub properties: String,
 }
 
-/// What kind of thing a device did.
+/// Kind of an activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ActivityKind {
-    /// A kernel ran.
+    /// Kernel.
     Kernel = 0,
-    /// Memory was copied.
+    /// Copy.
     Memcpy = 1,
-    /// Memory was filled.
+    /// Fill.
     Memset = 2,
-    /// Somebody waited for the device.
+    /// Synchronisation.
     Sync = 3,
-    /// What recording cost the device's library.
+    /// Overhead of the vendor's profiling library.
     Overhead = 4,
 }
 
@@ -41,89 +41,89 @@ impl ActivityKind {
         [Self::Kernel, Self::Memcpy, Self::Memset, Self::Sync, Self::Overhead];
 }
 
-/// A number that is known of an activity.
+/// An optional numeric property of an activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Detail {
-    /// Blocks of the grid along x.
+    /// Grid size in blocks, x.
     GridX = 0,
-    /// Blocks of the grid along y.
+    /// Grid size in blocks, y.
     GridY = 1,
-    /// Blocks of the grid along z.
+    /// Grid size in blocks, z.
     GridZ = 2,
-    /// Threads of a block along x.
+    /// Block size in threads, x.
     BlockX = 3,
-    /// Threads of a block along y.
+    /// Block size in threads, y.
     BlockY = 4,
-    /// Threads of a block along z.
+    /// Block size in threads, z.
     BlockZ = 5,
-    /// Registers of a thread.
+    /// Registers per thread.
     Registers = 6,
-    /// Static shared memory of a block, bytes.
+    /// Static shared memory per block, in bytes.
     StaticSharedBytes = 7,
-    /// Dynamic shared memory of a block, bytes.
+    /// Dynamic shared memory per block, in bytes.
     DynamicSharedBytes = 8,
-    /// Shared memory that the driver set aside for a block, bytes.
+    /// Shared memory reserved by the driver per block, in bytes.
     SharedExecutedBytes = 9,
-    /// Local memory of a thread, bytes.
+    /// Local memory per thread, in bytes.
     LocalThreadBytes = 10,
-    /// Local memory of the whole kernel, bytes.
+    /// Local memory of the kernel, in bytes.
     LocalTotalBytes = 11,
-    /// Blocks of a cluster along x.
+    /// Cluster size in blocks, x.
     ClusterX = 12,
-    /// Blocks of a cluster along y.
+    /// Cluster size in blocks, y.
     ClusterY = 13,
-    /// Blocks of a cluster along z.
+    /// Cluster size in blocks, z.
     ClusterZ = 14,
-    /// The context, as the device's library numbers it.
+    /// CUDA context id, as in the activity record.
     Context = 15,
-    /// The graph, as the device's library numbers it.
+    /// CUDA graph id, as in the activity record.
     Graph = 16,
-    /// The node of the graph.
+    /// Graph node id.
     GraphNode = 17,
     /// Hardware channel.
     Channel = 18,
     /// Kind of the hardware channel.
     ChannelType = 19,
-    /// How it was launched: 0 regular, 1 cooperative.
+    /// Launch type: 0 regular, 1 cooperative.
     LaunchType = 20,
-    /// Value that memory was filled with.
+    /// Fill value.
     Value = 21,
-    /// Where bytes were copied from, as CUPTI numbers kinds of memory.
+    /// Source memory kind, in CUPTI's numbering.
     SourceKind = 22,
-    /// Where bytes went, likewise.
+    /// Destination memory kind, in CUPTI's numbering.
     TargetKind = 23,
-    /// The event that was waited for.
+    /// Id of the CUDA event that was waited for.
     Event = 24,
-    /// Number of the operator that it is of, as the program pushed it.
+    /// External correlation id that the program pushed.
     ExternalId = 25,
-    /// Number of the device that bytes were copied from.
+    /// Source device number.
     SourceDevice = 26,
-    /// Number of the device that bytes went to.
+    /// Destination device number.
     TargetDevice = 27,
-    /// Priority of its stream; lower numbers come first.
+    /// Priority of the stream; lower numbers have precedence.
     Priority = 28,
-    /// Clusters that the device can run at a time.
+    /// Maximum number of active clusters.
     MaxActiveClusters = 29,
-    /// Whether a graph that the device itself launched made it: 1.
+    /// 1 if the activity belongs to a device-launched graph.
     DeviceLaunched = 30,
-    /// Flags as CUPTI numbers them: 1 for what the host did not wait for.
+    /// Flags in CUPTI's numbering: 1 for an asynchronous operation.
     Flags = 31,
-    /// Copies that one batch made.
+    /// Number of copies in a batch.
     Copies = 32,
-    /// The context that bytes were copied from.
+    /// Source context id.
     SourceContext = 33,
-    /// The context that bytes went to.
+    /// Destination context id.
     TargetContext = 34,
-    /// The graph that the executed one was made of.
+    /// Id of the graph from which the executed graph was instantiated.
     SourceGraph = 35,
-    /// The node of that graph.
+    /// Graph node id in that graph.
     SourceGraphNode = 36,
-    /// What the wait gave back, as the driver numbers results.
+    /// Return value of the synchronisation, a `CUresult`.
     Result = 37,
-    /// What was held up, as CUPTI numbers kinds of objects.
+    /// Kind of the object to which the overhead applies, in CUPTI's numbering.
     ObjectKind = 38,
-    /// The thread that was held up, as the system numbers it.
+    /// Thread to which the overhead applies: its id in the operating system.
     ObjectThread = 39,
 }
 
@@ -172,12 +172,13 @@ impl Detail {
         Self::ObjectThread,
     ];
 
-    /// Whether its number is one with a sign, as the 64 bits of which it is kept.
+    /// Whether the value is signed; it is then stored as the same 64 bits.
     pub const fn is_signed(self) -> bool {
         matches!(self, Self::Priority)
     }
 
-    /// The key under which an activity's arguments hold it; `None` where a table has a column for it.
+    /// Returns the key under which the arguments of an activity list the detail; `None` if it has a
+    /// column of its own.
     pub const fn key(self) -> Option<&'static str> {
         Some(match self {
             Self::GridX
@@ -224,35 +225,35 @@ impl Detail {
     }
 }
 
-/// What activities have in common.
+/// The properties that repeated activities share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// What it is.
+    /// Kind.
     pub kind: ActivityKind,
-    /// Id of its name.
+    /// Text id of the name.
     pub name: u32,
-    /// Number of the device.
+    /// Device number.
     pub device: u32,
-    /// The stream that it ran on; `u32::MAX` for none.
+    /// Stream; `u32::MAX` for none.
     pub stream: u32,
-    /// What else is known.
+    /// Further properties.
     pub details: Vec<(Detail, u64)>,
 }
 
-/// What a device did.
+/// An activity of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// Id of its shape.
+    /// Shape id.
     pub shape: u32,
-    /// When the device began.
+    /// Start time on the device.
     pub start_nanos: i64,
-    /// How long it took.
+    /// Duration.
     pub duration_nanos: u64,
-    /// Bytes that were copied or filled.
+    /// Bytes copied or filled.
     pub bytes: u64,
-    /// The number that it shares with its launch; 0 for none.
+    /// Correlation id; 0 for none.
     pub correlation: u32,
-    /// Thread and node that launched it.
+    /// Thread and node of the launch.
     pub launch: Option<(u32, u32)>,
 }
 
@@ -263,7 +264,7 @@ pub(super) fn put_device(out: &mut Vec<u8>, device: &Device) {
     }
 }
 
-pub(super) fn take_device(fields: &mut Fields<'_>) -> Result<Device, Malformed> {
+pub(super) fn read_device(fields: &mut Fields<'_>) -> Result<Device, Malformed> {
     Ok(Device {
         number: fields.number_u32()?,
         device_type: fields.text()?.to_owned(),
@@ -287,32 +288,32 @@ pub(super) fn put_shapes(out: &mut Vec<u8>, shapes: &[Shape]) {
     }
 }
 
-pub(super) fn take_shapes(fields: &mut Fields<'_>) -> Result<Vec<Shape>, Malformed> {
+pub(super) fn read_shapes(fields: &mut Fields<'_>) -> Result<Vec<Shape>, Malformed> {
     let count = fields.count(5)?;
-    (0..count).map(|_| take_shape(fields)).collect()
+    (0..count).map(|_| read_shape(fields)).collect()
 }
 
-fn take_shape(fields: &mut Fields<'_>) -> Result<Shape, Malformed> {
-    let kind = one_of(&ActivityKind::ALL, "kind of activity", fields.byte()?)?;
+fn read_shape(fields: &mut Fields<'_>) -> Result<Shape, Malformed> {
+    let kind = variant(&ActivityKind::ALL, "kind of activity", fields.byte()?)?;
     let (name, device) = (fields.number_u32()?, fields.number_u32()?);
     let stream = fields.number_u32()?.wrapping_sub(1);
     let details = fields.count(2)?;
     let details = (0..details).map(|_| {
-        let detail = one_of(&Detail::ALL, "detail of an activity", fields.byte()?)?;
+        let detail = variant(&Detail::ALL, "detail of an activity", fields.byte()?)?;
         Ok((detail, fields.number()?))
     });
     let details = details.collect::<Result<_, Malformed>>()?;
     Ok(Shape { kind, name, device, stream, details })
 }
 
-fn one_of<T: Copy>(all: &[T], what: &'static str, number: u8) -> Result<T, Malformed> {
+fn variant<T: Copy>(all: &[T], what: &'static str, number: u8) -> Result<T, Malformed> {
     all.get(usize::from(number)).copied().ok_or(Malformed::Number { what, number: number.into() })
 }
 
-/// The one byte before the rest says what is there.
+/// Flags of the byte at the start of each activity: the fields that follow.
 const HAS_BYTES: u8 = 1;
 const HAS_LAUNCH: u8 = 2;
-/// Launched by the thread of the activity before.
+/// The launching thread is the same as for the activity before.
 const SAME_THREAD: u8 = 4;
 
 pub(super) fn put_activities(out: &mut Vec<u8>, activities: &[Activity]) {
@@ -348,7 +349,7 @@ pub(super) fn put_activities(out: &mut Vec<u8>, activities: &[Activity]) {
     }
 }
 
-pub(super) fn take_activities(fields: &mut Fields<'_>) -> Result<Vec<Activity>, Malformed> {
+pub(super) fn read_activities(fields: &mut Fields<'_>) -> Result<Vec<Activity>, Malformed> {
     let count = fields.count(5)?;
     let mut activities = Vec::with_capacity(count);
     let mut last = FIRST;
@@ -357,27 +358,27 @@ pub(super) fn take_activities(fields: &mut Fields<'_>) -> Result<Vec<Activity>, 
         if flags & !(HAS_BYTES | HAS_LAUNCH | SAME_THREAD) != 0 {
             return Err(Malformed::Number { what: "flag of an activity", number: flags.into() });
         }
-        let shape = near(last.shape, fields.signed()?)?;
+        let shape = add_delta(last.shape, fields.signed()?)?;
         let start_nanos = last.end_nanos.wrapping_add(fields.signed()?);
         let duration_nanos = fields.number()?;
-        let correlation = near(last.correlation, fields.signed()?)?;
+        let correlation = add_delta(last.correlation, fields.signed()?)?;
         let bytes = if flags & HAS_BYTES != 0 { fields.number()? } else { 0 };
-        let mut place = last.launch;
+        let mut launch_site = last.launch;
         if flags & HAS_LAUNCH != 0 {
             if flags & SAME_THREAD == 0 {
-                place.0 = fields.number_u32()?;
+                launch_site.0 = fields.number_u32()?;
             }
-            place.1 = near(place.1, fields.signed()?)?;
+            launch_site.1 = add_delta(launch_site.1, fields.signed()?)?;
         }
-        let launch = (flags & HAS_LAUNCH != 0).then_some(place);
+        let launch = (flags & HAS_LAUNCH != 0).then_some(launch_site);
         let activity = Activity { shape, start_nanos, duration_nanos, bytes, correlation, launch };
-        last = Last::of(&activity, place);
+        last = Last::of(&activity, launch_site);
         activities.push(activity);
     }
     Ok(activities)
 }
 
-/// What differences are from.
+/// The previous activity, against which fields are delta-encoded.
 struct Last {
     shape: u32,
     end_nanos: i64,
@@ -394,7 +395,7 @@ impl Last {
     }
 }
 
-fn near(last: u32, step: i64) -> Result<u32, Malformed> {
+fn add_delta(last: u32, step: i64) -> Result<u32, Malformed> {
     let id = i64::from(last).checked_add(step).ok_or(Malformed::TooLarge)?;
     u32::try_from(id).or(Err(Malformed::TooLarge))
 }
@@ -404,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_and_detail_survives_its_number() {
+    fn the_lists_of_kinds_and_details_are_in_order() {
         for (number, kind) in ActivityKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, number);
         }
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_like_the_one_before_takes_ten_bytes() {
+    fn a_repeated_kernel_takes_at_most_ten_bytes() {
         let activities: Vec<_> = (0..1000)
             .map(|number| Activity {
                 shape: 3,
@@ -429,7 +430,7 @@ mod tests {
         put_activities(&mut out, &activities);
         assert!(out.len() < 10 * activities.len(), "{}", out.len());
         let mut fields = Fields(&out);
-        assert_eq!(take_activities(&mut fields), Ok(activities));
+        assert_eq!(read_activities(&mut fields), Ok(activities));
         assert!(fields.0.is_empty());
     }
 }

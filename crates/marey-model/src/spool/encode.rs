@@ -1,4 +1,4 @@
-//! Frames to bytes. [`super::decode`] reads each payload in the order in which it is written here.
+//! Encoding of frames. [`super::decode`] reads the fields of each payload in the same order.
 
 use super::device::{put_activities, put_device, put_shapes};
 use super::error::TooLong;
@@ -8,7 +8,7 @@ use super::{MAX_FRAME_BYTES, PREFIX_BYTES};
 use crate::metric::MetricValue;
 use crate::profile::{Overhead, Process};
 
-/// The number of each kind in a file. Kinds are added, never renumbered.
+/// Number of each frame kind in a file. Numbers are never changed or reused.
 pub(super) mod kind {
     pub(in super::super) const PROCESS: u8 = 1;
     pub(in super::super) const CLOCK: u8 = 2;
@@ -30,7 +30,7 @@ pub(super) mod kind {
     pub(in super::super) const COUNTERS: u8 = 16;
 }
 
-/// The number of each type of value.
+/// Number of each value type.
 pub(super) mod value_type {
     pub(in super::super) const INT: u8 = 0;
     pub(in super::super) const FLOAT: u8 = 1;
@@ -39,7 +39,7 @@ pub(super) mod value_type {
     pub(in super::super) const FLOATS: u8 = 4;
 }
 
-/// The number of each event of a session.
+/// Number of each session event.
 pub(super) mod session_event {
     pub(in super::super) const STARTED: u8 = 0;
     pub(in super::super) const ACTIVATED: u8 = 1;
@@ -48,9 +48,9 @@ pub(super) mod session_event {
     pub(in super::super) const FINALIZED: u8 = 4;
 }
 
-/// Appends a frame, ready to be written to a file, to `out`.
+/// Appends an encoded frame to `out`.
 ///
-/// A frame that is too long leaves `out` as it was. Nothing is checked against earlier frames.
+/// A frame that is too long leaves `out` unchanged. The frame is not checked against earlier ones.
 pub fn encode(frame: &Frame, out: &mut Vec<u8>) -> Result<(), TooLong> {
     let start = out.len();
     out.extend_from_slice(&[0; PREFIX_BYTES]);
@@ -193,16 +193,16 @@ fn put_nodes(out: &mut Vec<u8>, first: u32, nodes: &[NodeDef]) {
     }
 }
 
-/// A scope that starts after the one before it ended says how long after; one around it says how
-/// much later it ended: of both distances, the one that is short.
+/// Each span is delta-encoded against the previous span's end, by whichever edge is closer: a
+/// following sibling by its start, an enclosing span by its end.
 fn put_spans(out: &mut Vec<u8>, spans: &[Span]) {
     put(out, spans.len() as u64);
     let (mut last_node, mut last_end) = (0, 0);
     for span in spans {
-        let around = span.start_nanos < last_end;
-        let edge = if around { span.end_nanos } else { span.start_nanos };
+        let encloses_last = span.start_nanos < last_end;
+        let edge = if encloses_last { span.end_nanos } else { span.start_nanos };
         let step = i64::from(span.node) - i64::from(last_node);
-        put(out, zigzag(step) << 1 | u64::from(around));
+        put(out, zigzag(step) << 1 | u64::from(encloses_last));
         put_time(out, last_end, edge);
         put_time(out, span.start_nanos, span.end_nanos);
         (last_node, last_end) = (span.node, span.end_nanos);
@@ -271,7 +271,7 @@ fn put_open(out: &mut Vec<u8>, spans: &[(u32, i64)]) {
     }
 }
 
-/// Those of one reading have one time, and names that follow each other.
+/// Counters of one reading have the same timestamp and consecutive names.
 fn put_counters(out: &mut Vec<u8>, counters: &[Counter]) {
     put(out, counters.len() as u64);
     let (mut time_nanos, mut name) = (0, 0);
@@ -279,7 +279,8 @@ fn put_counters(out: &mut Vec<u8>, counters: &[Counter]) {
         put_time(out, time_nanos, counter.time_nanos);
         put_id(out, &mut name, counter.name);
         put(out, counter.device.map_or(0, |device| u64::from(device) + 1));
-        // Most are small whole numbers, whose last bytes are zero.
+        // Most values are small integers, whose low-order bytes are zero: swapped, they are short
+        // varints.
         put(out, counter.value.to_bits().swap_bytes());
         time_nanos = counter.time_nanos;
     }
@@ -305,13 +306,14 @@ fn put_overhead(out: &mut Vec<u8>, overhead: &Overhead) {
     put(out, overhead.flushing_nanos);
 }
 
-/// Appends an id as its distance from the last one.
+/// Appends an id as the difference to the previous one.
 fn put_id(out: &mut Vec<u8>, last: &mut u32, id: u32) {
     put_signed(out, i64::from(id) - i64::from(*last));
     *last = id;
 }
 
-/// Appends a time as its distance from an earlier one; a later one is given back too, from 10 bytes.
+/// Appends a timestamp as the difference to an earlier one. A smaller timestamp also survives the
+/// round trip, but takes 10 bytes.
 fn put_time(out: &mut Vec<u8>, earlier_nanos: i64, nanos: i64) {
     put(out, nanos.wrapping_sub(earlier_nanos).cast_unsigned());
 }

@@ -1,4 +1,4 @@
-//! Why a spool cannot be read.
+//! Errors of reading and writing a spool.
 
 use std::io;
 
@@ -6,49 +6,49 @@ use thiserror::Error;
 
 use super::{MAX_FRAME_BYTES, VERSION};
 
-/// Why reading ended before the end. A torn tail is none of these: see [`super::Reader::torn`].
+/// An error that ends reading. A torn tail is not an error: see [`super::Reader::torn`].
 #[derive(Debug, Error)]
 pub enum SpoolError {
-    /// The input failed.
+    /// Reading the input failed.
     #[error("cannot read the spool: {0}")]
     Io(#[from] io::Error),
-    /// The first bytes are another file's.
-    #[error("this is no spool: it does not start with `MAREYSPL`")]
+    /// The file does not start with the magic bytes.
+    #[error("not a spool: it does not start with `MAREYSPL`")]
     NotASpool,
-    /// Another version.
-    #[error("the spool is of version {found}; this program reads version {VERSION}")]
+    /// The version is not supported.
+    #[error("unsupported spool version {found}; this program reads version {VERSION}")]
     Version {
-        /// The file's version.
+        /// Version of the file.
         found: u32,
     },
-    /// The frame is intact, but its payload is not what its kind says.
+    /// The CRC of the frame is valid, but its payload cannot be decoded.
     #[error("the frame at byte {offset} cannot be decoded: {reason}")]
     Malformed {
-        /// Where the frame starts in the file.
+        /// Offset of the frame in the file.
         offset: u64,
-        /// What is wrong.
+        /// Cause.
         reason: Malformed,
     },
-    /// The frame contradicts the ones before it.
-    #[error("the frame at byte {offset} is not possible: {reason}")]
+    /// The frame contradicts earlier ones.
+    #[error("the frame at byte {offset} is inconsistent: {reason}")]
     Broken {
-        /// Where the frame starts in the file.
+        /// Offset of the frame in the file.
         offset: u64,
-        /// What is wrong.
+        /// Cause.
         reason: Broken,
     },
 }
 
-/// What is wrong with the payload of a frame.
+/// Why the payload of a frame cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// No frame has this kind.
-    #[error("{0} is no kind of frame")]
+    /// The frame kind is unknown.
+    #[error("unknown frame kind {0}")]
     Kind(u8),
     /// The payload ends too early.
     #[error("it ends within a field")]
     Short,
-    /// The payload goes on after its last field.
+    /// Bytes follow the last field.
     #[error("bytes follow its last field")]
     Long,
     /// A number does not fit into its field.
@@ -57,72 +57,70 @@ pub enum Malformed {
     /// A text is not UTF-8.
     #[error("a text is not UTF-8")]
     Text,
-    /// A number names nothing.
-    #[error("{number} is no {what}")]
+    /// A number is not a valid value of its field.
+    #[error("invalid {what}: {number}")]
     Number {
-        /// What it should name.
+        /// Name of the field.
         what: &'static str,
         /// The number.
         number: u64,
     },
 }
 
-/// A contradiction between a frame and the ones before it.
+/// A contradiction between a frame and earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Broken {
-    /// An id of a text that no frame has defined.
-    #[error("it uses the text {0}, which is not defined")]
+    /// A text id that no frame has defined.
+    #[error("text {0} is not defined")]
     NoSuchText(u32),
-    /// A thread that no frame has introduced.
-    #[error("it speaks of the thread {0}, which is not defined")]
+    /// A thread that no frame has defined.
+    #[error("thread {0} is not defined")]
     NoSuchThread(u32),
-    /// An id of a node that no frame has defined.
-    #[error("it uses the node {node} of the thread {thread}, which is not defined")]
+    /// A node id that no frame has defined.
+    #[error("node {node} of thread {thread} is not defined")]
     NoSuchNode {
         /// The thread.
         thread: u32,
         /// The node.
         node: u32,
     },
-    /// An id of a shape that no frame has defined.
-    #[error("it uses the shape {0}, which is not defined")]
+    /// A shape id that no frame has defined.
+    #[error("shape {0} is not defined")]
     NoSuchShape(u32),
-    /// A shape has its id already, or the ids of a frame go past the last one.
-    #[error("it defines shapes from {0} on, of which one is defined already or has no id")]
-    ShapeTwice(u32),
-    /// A text has its id already, or the ids of a frame go past the last one.
-    #[error("it defines texts from {0} on, of which one is defined already or has no id")]
-    TextTwice(u32),
-    /// A node has its id already, or the ids of a frame go past the last one.
-    #[error(
-        "it defines nodes of the thread {thread} from {first} on, of which one is defined already or has no id"
-    )]
-    NodeTwice {
+    /// Shape ids, from this one on, that are already defined or exceed `u32::MAX`.
+    #[error("the shape ids from {0} on are out of range or already defined")]
+    DuplicateShapes(u32),
+    /// Text ids, from this one on, that are already defined or exceed `u32::MAX`.
+    #[error("the text ids from {0} on are out of range or already defined")]
+    DuplicateTexts(u32),
+    /// Node ids, from this one on, that are already defined or exceed `u32::MAX`.
+    #[error("the node ids of thread {thread} from {first} on are out of range or already defined")]
+    DuplicateNodes {
         /// The thread.
         thread: u32,
-        /// First id of the frame.
+        /// First id that the frame defines.
         first: u32,
     },
-    /// A node does not come after its parent, or a root has one.
-    #[error("the node {node} of the thread {thread} cannot have the parent {parent}")]
+    /// A node does not have a larger id than its parent, or a root has a parent.
+    #[error("node {node} of thread {thread} cannot have the parent {parent}")]
     Parent {
         /// The thread.
         thread: u32,
         /// The node.
         node: u32,
-        /// The parent it names.
+        /// The invalid parent.
         parent: u32,
     },
     /// A frame after [`super::Frame::End`].
-    #[error("it follows the end")]
+    #[error("it follows the end frame")]
     AfterEnd,
 }
 
-/// Why a frame cannot be written.
+/// A frame that is too long to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a frame of {bytes} bytes is longer than {MAX_FRAME_BYTES}")]
 pub struct TooLong {
-    /// Its length.
+    /// Size of the frame.
     pub bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a spool says, frame by frame.
+//! The frames of a spool.
 
 use crate::context::NodeKind;
 use crate::loss::LossCause;
@@ -7,16 +7,17 @@ use crate::profile::{Overhead, Process};
 
 use super::device::{Activity, Device, Shape};
 
-/// One frame of a spool.
+/// A frame of a spool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
-    /// The process that writes. Its duration and completeness are not known yet: see [`Frame::End`].
+    /// The recording process. Its duration and completeness are still unknown: see [`Frame::End`].
     Process(Process),
-    /// The same moment on two clocks. The first pair is taken at the start, the last at the end.
+    /// Simultaneous readings of two clocks. The first pair is taken at the start, the last at the
+    /// end.
     Clock {
-        /// On the monotonic clock, which all other times are of.
+        /// Monotonic clock, to which all other timestamps refer.
         monotonic_nanos: i64,
-        /// Since 1970.
+        /// Wall clock since 1970.
         unix_nanos: i64,
     },
     /// Texts with the ids `first`, `first + 1`, and so on. An id is defined once, before its use.
@@ -26,13 +27,13 @@ pub enum Frame {
         /// The texts.
         texts: Vec<String>,
     },
-    /// A thread, before anything else speaks of it. Again, if its name changes.
+    /// A thread, defined before any other frame refers to it. Repeated if its name changes.
     Thread {
-        /// Its number within the process.
+        /// Thread number within the process.
         thread: u32,
-        /// Its id in the system.
+        /// Thread id in the operating system.
         os_id: u64,
-        /// Its name, which may be empty.
+        /// Name; may be empty.
         name: String,
     },
     /// Nodes of a thread with the ids `first`, `first + 1`, and so on. An id is defined once on its
@@ -45,54 +46,52 @@ pub enum Frame {
         /// The nodes.
         nodes: Vec<NodeDef>,
     },
-    /// Scopes that a thread left, in order of their ends.
+    /// Scopes that ended on a thread, ordered by their end.
     Spans {
         /// The thread.
         thread: u32,
-        /// The sessions that recorded them, one bit each.
+        /// Bit mask of the sessions that recorded the scopes.
         sessions: u64,
         /// The scopes.
         spans: Vec<Span>,
     },
-    /// Values of user metrics, in order of time.
+    /// Values of user metrics, ordered by time.
     Values {
         /// The thread.
         thread: u32,
-        /// The sessions that recorded them, one bit each.
+        /// Bit mask of the sessions that recorded the values.
         sessions: u64,
         /// The values.
         values: Vec<Value>,
     },
-    /// The scopes that are open on a thread at this moment, outermost first. A later frame of the
-    /// same thread replaces this one.
+    /// The open scopes of a thread, outermost first. Replaces earlier frames for the thread.
     Open {
         /// The thread.
         thread: u32,
-        /// Node and start in nanoseconds of each.
+        /// Node and start time of each.
         spans: Vec<(u32, i64)>,
     },
-    /// What counters of the machine said, in order of time. They are of no thread.
+    /// Samples of hardware counters, ordered by time. They belong to no thread.
     Counters(Vec<Counter>),
-    /// Something happened to a session.
+    /// A session event.
     Session {
-        /// Number of the session: its bit in the masks of spans and values.
+        /// Session number: the position of its bit in the masks of spans and values.
         session: u32,
-        /// What happened.
+        /// Event.
         event: SessionEvent,
-        /// The session's name.
+        /// Name of the session.
         name: String,
-        /// When.
+        /// Timestamp.
         time_nanos: i64,
     },
-    /// Which scopes of the next frame of the thread's spans are launches.
+    /// The scopes in the thread's next `Spans` frame that are launches.
     Launches {
         /// The thread.
         thread: u32,
-        /// Position among the spans, ascending, and the number that the launch shares with what it
-        /// launched.
+        /// Position among the spans, ascending, and correlation id of the launch.
         launches: Vec<(u32, u32)>,
     },
-    /// A device of the process. A later frame with its number replaces this one.
+    /// A device of the process. Replaces earlier frames with the same device number.
     Device(Device),
     /// Shapes of activities with the ids `first`, `first + 1`, and so on. An id is defined once, before
     /// its use.
@@ -102,52 +101,52 @@ pub enum Frame {
         /// The shapes.
         shapes: Vec<Shape>,
     },
-    /// What devices did, in any order.
+    /// Activities of devices, in any order.
     Activities {
-        /// The sessions that saw the launches, one bit each.
+        /// Bit mask of the sessions that recorded the launches.
         sessions: u64,
         /// The activities.
         activities: Vec<Activity>,
     },
-    /// Something about the process. A later frame with its key replaces this one.
+    /// Metadata of the process. Replaces earlier frames with the same key.
     Note {
-        /// What it is.
+        /// Key.
         key: String,
-        /// The value as JSON.
+        /// Value as JSON.
         value: String,
     },
-    /// What was lost so far, by cause. A later frame replaces this one.
+    /// Losses so far, by cause. Replaces earlier frames.
     Losses(Vec<(LossCause, u64)>),
-    /// What recording has cost so far. A later frame replaces this one.
+    /// Cost of recording so far. Replaces earlier frames.
     Overhead(Overhead),
-    /// The spool is complete; nothing follows.
+    /// The end of a complete spool; no frame follows.
     End,
 }
 
 /// A node of a thread's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeDef {
-    /// The node above, whose id is smaller. A root names itself.
+    /// Parent, whose id is smaller. A root is its own parent.
     pub parent: u32,
-    /// What it stands for.
+    /// Kind.
     pub kind: NodeKind,
-    /// Id of its name.
+    /// Text id of the name.
     pub name: u32,
 }
 
 /// A scope that was entered and left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its node.
+    /// Node id.
     pub node: u32,
-    /// When it was entered.
+    /// Start time.
     pub start_nanos: i64,
-    /// When it was left.
+    /// End time.
     pub end_nanos: i64,
 }
 
 impl Span {
-    /// How long it was open; 0 where the clock went backwards.
+    /// Returns the duration; 0 if the clock went backwards.
     pub const fn duration_nanos(&self) -> u64 {
         if self.end_nanos < self.start_nanos {
             return 0;
@@ -156,43 +155,43 @@ impl Span {
     }
 }
 
-/// A value that was added to a metric.
+/// A value of a user metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
-    /// The node that it belongs to.
+    /// Node id.
     pub node: u32,
-    /// When it was added.
+    /// Time of recording.
     pub time_nanos: i64,
-    /// Id of the metric's name.
+    /// Text id of the metric's name.
     pub metric: u32,
-    /// The value.
+    /// Value.
     pub value: MetricValue,
 }
 
-/// What a counter of the machine said at a moment.
+/// A sample of a hardware counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counter {
-    /// When it was read.
+    /// Time of the reading.
     pub time_nanos: i64,
-    /// Id of its name.
+    /// Text id of the name.
     pub name: u32,
-    /// Number of the device that it is of, if it is of one.
+    /// Device number; `None` if the counter is not of a device.
     pub device: Option<u32>,
-    /// The value.
+    /// Value.
     pub value: f64,
 }
 
-/// What can happen to a session.
+/// An event in the life of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEvent {
-    /// It exists from here on, and records.
+    /// The session was created and records.
     Started,
-    /// It records again.
+    /// The session resumed recording.
     Activated,
-    /// It stops to record for a while.
+    /// The session paused recording.
     Deactivated,
-    /// It enters the phase of this number; it starts in phase 0.
+    /// The session entered the phase with this number; it starts in phase 0.
     Phase(u32),
-    /// It has written its file and is gone.
+    /// The session has written its output files and ended.
     Finalized,
 }

@@ -1,20 +1,20 @@
-//! The spool: what a recording process appends to while it runs, and what survives its death.
+//! The spool: the append-only file that a recording process writes traces to.
 //!
-//! A file is a header, the bytes `MAREYSPL` and a `u32` version, and then frames. A frame is
+//! A file consists of a header (the bytes `MAREYSPL` and a `u32` version) and frames. A frame is
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 4 | length of kind and payload |
 //! | 4 | CRC-32 of kind and payload |
 //! | 1 | kind |
 //! | length - 1 | payload |
 //!
-//! little endian. Numbers in a payload are LEB128 varints, zigzag where they may be negative;
-//! times are nanoseconds of the process's monotonic clock unless they say otherwise. Within a
-//! frame, times and ids are written as differences; no frame needs another one to be decoded.
+//! in little endian. Integers in a payload are LEB128 varints, zigzag-encoded if they may be
+//! negative; timestamps are nanoseconds of the process's monotonic clock unless stated otherwise.
+//! Within a frame, timestamps and ids are delta-encoded; each frame can be decoded on its own.
 //!
-//! A process that is killed leaves at most a torn last frame. [`Reader`] gives back every frame
-//! before it and says what it left out ([`Reader::torn`]).
+//! A process that is killed leaves at most a torn last frame. [`Reader`] returns every frame before
+//! it and reports the rest ([`Reader::torn`]).
 //!
 //! ```
 //! use marey_model::spool::{Frame, Reader, Writer};
@@ -52,22 +52,22 @@ pub use read::{Reader, Torn};
 pub use varint::{unzigzag, zigzag};
 pub use write::Writer;
 
-/// The first bytes of a file.
+/// Magic bytes at the start of a file.
 pub const MAGIC: [u8; 8] = *b"MAREYSPL";
 
-/// The version that this code writes, and the only one that it reads.
+/// The format version that this code writes and reads.
 pub const VERSION: u32 = 1;
 
-/// Most bytes that kind and payload of one frame take.
+/// Maximum size of the kind and payload of a frame.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
 
-/// Bytes of the file's header.
+/// Size of the file header.
 const HEADER_BYTES: usize = MAGIC.len() + size_of::<u32>();
 
-/// Bytes of a frame before its kind: length and CRC.
+/// Size of a frame's prefix: length and CRC.
 const PREFIX_BYTES: usize = 2 * size_of::<u32>();
 
-/// The file's first bytes.
+/// Returns the file header.
 fn header() -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..MAGIC.len()].copy_from_slice(&MAGIC);

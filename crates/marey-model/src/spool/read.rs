@@ -7,35 +7,36 @@ use super::decode::decode;
 use super::error::SpoolError;
 use super::{Frame, HEADER_BYTES, MAGIC, MAX_FRAME_BYTES, PREFIX_BYTES, VERSION, header};
 
-/// Reads the frames of a spool, whoever wrote it and wherever it was cut.
+/// Iterates over the frames of a spool, which may come from any source and be truncated anywhere.
 ///
-/// A frame that is short, or whose CRC is not its own, ends the iteration, and
-/// [`torn`](Self::torn) says so. A frame that is intact but impossible is an error, after which
-/// nothing comes either. A file without [`Frame::End`] was not closed by its process. Where the input ends
-/// between two frames, the iteration goes on once it has grown.
+/// A truncated frame, or one whose CRC does not match, ends the iteration, and [`torn`](Self::torn)
+/// reports it. A frame with a valid CRC and invalid content is an error, and ends the iteration
+/// too. A file without [`Frame::End`] was not closed by its process. After reaching the end of the
+/// input between two frames, the iteration can be resumed when the input has grown.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: BufReader<R>,
-    /// Where the next frame starts.
+    /// Offset of the next frame in the file.
     offset: u64,
-    /// Kind and payload of the frame that is being read.
+    /// Kind and payload of the current frame.
     body: Vec<u8>,
     check: Check,
     torn: Option<Torn>,
     done: bool,
 }
 
-/// The rest of a spool that cannot be read.
+/// The unreadable tail of a spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
-    /// Where it starts in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// How long it is.
+    /// Size of the tail.
     pub lost_bytes: u64,
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the header. A file that ends within it has no frames and is torn from its start.
+    /// Reads the header. A file that ends within the header has no frames and is torn from its
+    /// start.
     pub fn new(input: R) -> Result<Self, SpoolError> {
         let mut reader = Self {
             input: BufReader::new(input),
@@ -49,23 +50,23 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// What was left out at the end; known once the iteration has ended.
+    /// Returns the torn tail, which is known once the iteration has ended.
     pub const fn torn(&self) -> Option<Torn> {
         self.torn
     }
 
-    /// What the frames are read from, some of it ahead of them.
+    /// Returns the input, of which the reader may have buffered a part ahead.
     pub fn input_mut(&mut self) -> &mut R {
         self.input.get_mut()
     }
 
-    /// Where the next frame starts in the file.
+    /// Returns the offset of the next frame in the file.
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
     fn header(&mut self) -> Result<(), SpoolError> {
-        self.take(HEADER_BYTES)?;
+        self.fill_body(HEADER_BYTES)?;
         let expected = header();
         if self.body.len() < HEADER_BYTES && expected.starts_with(&self.body) {
             return Ok(self.tear(self.body.len())?);
@@ -81,9 +82,9 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// The next frame, or `None` at the end of what can be read.
+    /// Reads the next frame. Returns `None` at the end of the readable part.
     fn frame(&mut self) -> Result<Option<Frame>, SpoolError> {
-        self.take(PREFIX_BYTES)?;
+        self.fill_body(PREFIX_BYTES)?;
         if self.body.is_empty() {
             return Ok(None);
         }
@@ -91,7 +92,7 @@ impl<R: Read> Reader<R> {
             self.tear(self.body.len())?;
             return Ok(None);
         };
-        self.take(length)?;
+        self.fill_body(length)?;
         if self.body.len() < length || crc32fast::hash(&self.body) != crc {
             self.tear(PREFIX_BYTES + self.body.len())?;
             return Ok(None);
@@ -104,15 +105,15 @@ impl<R: Read> Reader<R> {
         Ok(Some(frame))
     }
 
-    /// Reads up to `bytes` bytes into `body`, which grows with what is there and not with what is
-    /// announced.
-    fn take(&mut self, bytes: usize) -> io::Result<()> {
+    /// Reads up to `bytes` bytes into `body`, which grows with the data read, not with the
+    /// announced length.
+    fn fill_body(&mut self, bytes: usize) -> io::Result<()> {
         self.body.clear();
         self.input.by_ref().take(bytes as u64).read_to_end(&mut self.body)?;
         Ok(())
     }
 
-    /// Ends the iteration `seen` bytes into a frame that cannot be read.
+    /// Ends the iteration with a torn tail; `seen` bytes of the frame were already read.
     fn tear(&mut self, seen: usize) -> io::Result<()> {
         let rest = io::copy(&mut self.input, &mut io::sink())?;
         self.torn = Some(Torn { offset: self.offset, lost_bytes: seen as u64 + rest });
@@ -134,7 +135,7 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// The length and the CRC that a frame starts with, if it can have them.
+/// Parses the length and CRC of a frame. Returns `None` if the length is out of range.
 fn prefix(bytes: &[u8]) -> Option<(usize, u32)> {
     let (length, crc) = bytes.split_first_chunk()?;
     let length = u32::from_le_bytes(*length) as usize;

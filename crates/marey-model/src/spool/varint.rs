@@ -1,11 +1,11 @@
-//! Fields of a payload: LEB128 varints and what is made of them.
+//! Encoding of payload fields: LEB128 varints, and strings and floats built on them.
 
 use super::error::Malformed;
 
-/// Most bytes of a varint.
+/// Maximum size of a varint.
 const MAX_BYTES: usize = 10;
 
-/// Appends a number.
+/// Appends a varint.
 #[inline]
 pub(crate) fn put(out: &mut Vec<u8>, number: u64) {
     if number < 0x80 {
@@ -15,13 +15,14 @@ pub(crate) fn put(out: &mut Vec<u8>, number: u64) {
     put_long(out, number);
 }
 
-/// Appends a number of two bytes or more.
+/// Appends a varint of two bytes or more.
 fn put_long(out: &mut Vec<u8>, mut number: u64) {
-    const MORE: u64 = 0x8080_8080_8080_8080;
+    const CONTINUATION_BITS: u64 = 0x8080_8080_8080_8080;
     let len = (number.ilog2() / 7 + 1) as usize;
     if len <= size_of::<u64>() {
-        // All bytes at once: sevens of bits are moved apart, by halves, and the last byte says that it is.
-        let word = spread(number) | MORE >> (64 - 8 * (len - 1));
+        // All bytes at once: groups of seven bits are spread over the bytes, and all bytes but the
+        // last one get the continuation bit.
+        let word = spread(number) | CONTINUATION_BITS >> (64 - 8 * (len - 1));
         let end = out.len() + len;
         out.extend_from_slice(&word.to_le_bytes());
         out.truncate(end);
@@ -34,7 +35,7 @@ fn put_long(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// The 56 low bits of a number, seven to a byte.
+/// Spreads the low 56 bits of a number over eight bytes, seven bits each.
 #[inline(always)]
 const fn spread(number: u64) -> u64 {
     let halves = number & 0x0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
@@ -42,31 +43,31 @@ const fn spread(number: u64) -> u64 {
     quarters & 0x007f_007f_007f_007f | (quarters & 0x3f80_3f80_3f80_3f80) << 1
 }
 
-/// Appends a number that may be negative.
+/// Appends a signed number as a zigzag-encoded varint.
 #[inline]
 pub(crate) fn put_signed(out: &mut Vec<u8>, number: i64) {
     put(out, zigzag(number));
 }
 
-/// Appends a length and a text.
+/// Appends a string with its length.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     put(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Small numbers of either sign as small numbers without one.
+/// Maps small signed numbers to small unsigned ones.
 #[inline]
 pub const fn zigzag(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)).cast_unsigned()
 }
 
-/// The number that [`zigzag`] was given.
+/// Returns the number that [`zigzag`] encoded.
 #[inline]
 pub const fn unzigzag(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
 }
 
-/// The fields of a payload that are not read yet.
+/// The unread fields of a payload.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -107,11 +108,12 @@ impl<'a> Fields<'a> {
         narrow(self.number()?)
     }
 
-    /// How many items follow, which take at least `least_bytes` each: never more than there can be.
-    pub(crate) fn count(&mut self, least_bytes: usize) -> Result<usize, Malformed> {
+    /// Reads the number of items that follow, and rejects it if the payload is too short for items
+    /// of `min_item_bytes` each, before the caller allocates memory for them.
+    pub(crate) fn count(&mut self, min_item_bytes: usize) -> Result<usize, Malformed> {
         let count = self.number()?;
-        let most = self.0.len() / least_bytes;
-        if count > most as u64 {
+        let max_count = self.0.len() / min_item_bytes;
+        if count > max_count as u64 {
             return Err(Malformed::Short);
         }
         Ok(count as usize)
@@ -129,7 +131,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A number as an id or another field of 32 bits.
+/// Converts a number to 32 bits.
 pub(crate) fn narrow(number: u64) -> Result<u32, Malformed> {
     u32::try_from(number).or(Err(Malformed::TooLarge))
 }
@@ -139,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_every_length_come_back() {
+    fn numbers_of_every_length_survive_a_round_trip() {
         for bits in 0..64 {
             for number in [1 << bits, (1 << bits) - 1, u64::MAX >> bits] {
                 let mut out = Vec::new();
@@ -162,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_no_u64_is_refused() {
-        let of = |bytes: &[u8]| Fields(bytes).number();
-        assert_eq!(of(&[0x80; 9]), Err(Malformed::Short));
-        assert_eq!(of(&[]), Err(Malformed::Short));
-        assert_eq!(of(&[0xFF; 10]), Err(Malformed::TooLarge));
+    fn a_varint_beyond_64_bits_is_rejected() {
+        let number = |bytes: &[u8]| Fields(bytes).number();
+        assert_eq!(number(&[0x80; 9]), Err(Malformed::Short));
+        assert_eq!(number(&[]), Err(Malformed::Short));
+        assert_eq!(number(&[0xFF; 10]), Err(Malformed::TooLarge));
         assert_eq!(
-            of(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2]),
+            number(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2]),
             Err(Malformed::TooLarge)
         );
     }

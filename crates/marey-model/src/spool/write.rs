@@ -6,7 +6,7 @@ use super::{Frame, encode, header};
 
 /// Writes frames to a file, each in one call of `write`.
 ///
-/// After an error nothing more is written: no reader would find what follows a torn frame.
+/// After an error, all further writes fail: a reader would never reach frames after a torn one.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -15,14 +15,14 @@ pub struct Writer<W> {
 }
 
 impl<W: io::Write> Writer<W> {
-    /// Writes the header. `out` is best not buffered.
+    /// Creates a writer and writes the header. `out` should be unbuffered.
     pub fn new(mut out: W) -> io::Result<Self> {
         out.write_all(&header())?;
         Ok(Self { out, buffer: Vec::new(), failed: false })
     }
 
-    /// Appends a frame. One that is too long is an error of the kind `InvalidInput` and changes
-    /// nothing.
+    /// Appends a frame. A frame that is too long fails with `InvalidInput` and leaves the writer
+    /// usable.
     pub fn frame(&mut self, frame: &Frame) -> io::Result<()> {
         if self.failed {
             return Err(io::Error::other("an earlier frame of the spool was not written"));
@@ -34,7 +34,7 @@ impl<W: io::Write> Writer<W> {
         written
     }
 
-    /// Where the frames go.
+    /// Returns the underlying writer.
     pub const fn get_ref(&self) -> &W {
         &self.out
     }
@@ -45,14 +45,14 @@ mod tests {
     use super::super::MAX_FRAME_BYTES;
     use super::*;
 
-    /// Takes this many bytes, then nothing.
+    /// A writer that accepts this many bytes, then none.
     struct Full(usize);
 
     impl io::Write for Full {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let taken = bytes.len().min(self.0);
-            self.0 -= taken;
-            Ok(taken)
+            let accepted = bytes.len().min(self.0);
+            self.0 -= accepted;
+            Ok(accepted)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_follows_a_torn_frame() {
+    fn nothing_is_written_after_a_torn_frame() {
         let mut writer = Writer::new(Full(15)).unwrap();
         assert_eq!(writer.frame(&Frame::End).unwrap_err().kind(), io::ErrorKind::WriteZero);
         writer.out.0 = 100;
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_too_long_changes_nothing() {
+    fn a_frame_that_is_too_long_is_rejected_and_writing_continues() {
         let mut out = vec![7];
         let text_bytes = MAX_FRAME_BYTES - 7; // kind 1, first 1, count 1, length 4
         let strings = |len: usize| Frame::Strings { first: 0, texts: vec!["x".repeat(len)] };

@@ -1,84 +1,82 @@
-//! The views that say where the time of devices went.
+//! Views of the busy and idle time of devices.
 //!
-//! `docs/analysis.md` says how each number is made, and where it differs from HTA's.
+//! `docs/analysis.md` defines each number and its differences from HTA's.
 
 use super::ColumnKind::{Id, Int, Nanos, Real, Text};
 use super::view::{DEVICE, PID, PROCESS_ID, RANK, THREAD, THREAD_ID};
 use super::{Table, column, maybe};
 
-/// What each device did over the whole trace, as one process used it: idle, computing,
-/// communicating, copying; one row for each process and device that has a kernel, a copy or a fill.
-/// Waits, annotations and other activities do not count.
+/// Busy and idle time of each device over the whole trace.
 pub const GPU_TIME: Table = Table {
     name: "gpu_time",
-    doc: "What each device did over the whole trace, as one process used it: idle, computing, communicating, copying; one row for each process and device that has a kernel, a copy or a fill. Waits, annotations and other activities do not count.",
+    doc: "Busy and idle time of each device over the whole trace: compute, communication and copies. One row per process and device with at least one kernel, copy or fill. Other activities (synchronisations, annotations) are not counted.",
     columns: &[
         DEVICE,
         column(
             "start_nanos",
             Nanos,
-            "When the first counted activity began: the start of the window.",
+            "Start of the window: the start of the first counted activity.",
         ),
-        column("end_nanos", Nanos, "When the last counted activity ended: the end of the window."),
+        column("end_nanos", Nanos, "End of the window: the end of the last counted activity."),
         column(
             "window_nanos",
             Nanos,
-            "Length of the window, HTA's kernel time: `end_nanos` - `start_nanos`.",
+            "Length of the window, `end_nanos` - `start_nanos`; HTA calls it kernel time.",
         ),
         column(
             "busy_nanos",
             Nanos,
-            "Time in the window in which at least one counted activity ran: the union of kernels, copies and fills on all streams of the device.",
+            "Time in the window with at least one counted activity: the union of kernels, copies and fills over all streams of the device.",
         ),
         column(
             "idle_nanos",
             Nanos,
-            "Time in the window in which none ran: `window_nanos` - `busy_nanos`.",
+            "Time in the window with no counted activity: `window_nanos` - `busy_nanos`.",
         ),
         column(
             "compute_nanos",
             Nanos,
-            "Time in the window in which at least one computation kernel ran: the union of those of the class `compute`.",
+            "Time in the window with at least one kernel of class `compute`.",
         ),
         column(
             "non_compute_nanos",
             Nanos,
-            "Time in the window in which the device was busy without computing: `busy_nanos` - `compute_nanos`, which is `exposed_communication_nanos` + `memory_only_nanos`.",
+            "Busy time in the window without computation: `busy_nanos` - `compute_nanos`, equal to `exposed_communication_nanos` + `memory_only_nanos`.",
         ),
         column(
             "communication_nanos",
             Nanos,
-            "Time in the window in which at least one communication kernel ran: the union of those of the class `communication`.",
+            "Time in the window with at least one kernel of class `communication`.",
         ),
         column(
             "memory_nanos",
             Nanos,
-            "Time in the window in which at least one copy or fill ran: the union of those of the class `memory`.",
+            "Time in the window with at least one copy or fill (class `memory`).",
         ),
         column(
             "overlap_nanos",
             Nanos,
-            "Time in the window in which communication and computation ran at the same time: the intersection of both unions.",
+            "Time in the window with both communication and computation.",
         ),
         column(
             "exposed_communication_nanos",
             Nanos,
-            "Time in the window in which communication ran and no computation did, whether or not there were copies: `communication_nanos` - `overlap_nanos`.",
+            "Time in the window with communication and no computation, with or without copies: `communication_nanos` - `overlap_nanos`.",
         ),
         column(
             "compute_only_nanos",
             Nanos,
-            "Time in the window in which computation ran, and neither communication nor a copy or fill.",
+            "Time in the window with computation and neither communication nor a copy or fill.",
         ),
         column(
             "communication_only_nanos",
             Nanos,
-            "Time in the window in which communication ran, and neither computation nor a copy or fill.",
+            "Time in the window with communication and neither computation nor a copy or fill.",
         ),
         column(
             "memory_only_nanos",
             Nanos,
-            "Time in the window in which a copy or fill ran, and neither computation nor communication.",
+            "Time in the window with a copy or fill and neither computation nor communication.",
         ),
         maybe("idle_percent", Real, "100 * `idle_nanos` / `window_nanos`; null if that is 0."),
         maybe(
@@ -94,7 +92,7 @@ pub const GPU_TIME: Table = Table {
         maybe(
             "overlap_percent",
             Real,
-            "How much of communication computation hides: 100 * `overlap_nanos` / `communication_nanos`; null if nothing communicated.",
+            "Share of communication hidden by computation: 100 * `overlap_nanos` / `communication_nanos`; null without communication.",
         ),
         PID,
         RANK,
@@ -103,72 +101,67 @@ pub const GPU_TIME: Table = Table {
     sorted_by: None,
 };
 
-/// What each device did in each training step of its process, between the begin and the end of the
-/// step on the host, whichever step launched it; one row for each step and each device that the
-/// process used at all (in other steps too).
+/// Busy and idle time of each device per training step, between the start and the end of the
+/// step on the host.
 pub const GPU_TIME_BY_STEP: Table = Table {
     name: "gpu_time_by_step",
-    doc: "What each device did in each training step of its process, between the begin and the end of the step on the host, whichever step launched it; one row for each step and each device that the process used at all (in other steps too).",
+    doc: "Busy and idle time of each device per training step, between the start and the end of the step on the host. Activities count in the step in which they ran, whichever step launched them. One row per step and device that the process used in any step.",
     columns: &[
-        column("number", Id, "Number of the step in its process."),
+        column("number", Id, "Step number in the process."),
         DEVICE,
-        column("start_nanos", Nanos, "When the step began on the host."),
-        column("end_nanos", Nanos, "When the step ended on the host."),
-        column("duration_nanos", Nanos, "Length of the step: `end_nanos` - `start_nanos`."),
+        column("start_nanos", Nanos, "Start of the step on the host."),
+        column("end_nanos", Nanos, "End of the step on the host."),
+        column("duration_nanos", Nanos, "Duration of the step: `end_nanos` - `start_nanos`."),
         column(
             "busy_nanos",
             Nanos,
-            "Time in the step in which at least one counted activity ran: the union of kernels, copies and fills on all streams of the device.",
+            "Time in the step with at least one counted activity: the union of kernels, copies and fills over all streams of the device.",
         ),
         column(
             "idle_nanos",
             Nanos,
-            "Time in the step in which none ran: `duration_nanos` - `busy_nanos`.",
+            "Time in the step with no counted activity: `duration_nanos` - `busy_nanos`.",
         ),
         column(
             "compute_nanos",
             Nanos,
-            "Time in the step in which at least one computation kernel ran: the union of those of the class `compute`.",
+            "Time in the step with at least one kernel of class `compute`.",
         ),
         column(
             "non_compute_nanos",
             Nanos,
-            "Time in the step in which the device was busy without computing: `busy_nanos` - `compute_nanos`, which is `exposed_communication_nanos` + `memory_only_nanos`.",
+            "Busy time in the step without computation: `busy_nanos` - `compute_nanos`, equal to `exposed_communication_nanos` + `memory_only_nanos`.",
         ),
         column(
             "communication_nanos",
             Nanos,
-            "Time in the step in which at least one communication kernel ran: the union of those of the class `communication`.",
+            "Time in the step with at least one kernel of class `communication`.",
         ),
         column(
             "memory_nanos",
             Nanos,
-            "Time in the step in which at least one copy or fill ran: the union of those of the class `memory`.",
+            "Time in the step with at least one copy or fill (class `memory`).",
         ),
-        column(
-            "overlap_nanos",
-            Nanos,
-            "Time in the step in which communication and computation ran at the same time: the intersection of both unions.",
-        ),
+        column("overlap_nanos", Nanos, "Time in the step with both communication and computation."),
         column(
             "exposed_communication_nanos",
             Nanos,
-            "Time in the step in which communication ran and no computation did, whether or not there were copies: `communication_nanos` - `overlap_nanos`.",
+            "Time in the step with communication and no computation, with or without copies: `communication_nanos` - `overlap_nanos`.",
         ),
         column(
             "compute_only_nanos",
             Nanos,
-            "Time in the step in which computation ran, and neither communication nor a copy or fill.",
+            "Time in the step with computation and neither communication nor a copy or fill.",
         ),
         column(
             "communication_only_nanos",
             Nanos,
-            "Time in the step in which communication ran, and neither computation nor a copy or fill.",
+            "Time in the step with communication and neither computation nor a copy or fill.",
         ),
         column(
             "memory_only_nanos",
             Nanos,
-            "Time in the step in which a copy or fill ran, and neither computation nor communication.",
+            "Time in the step with a copy or fill and neither computation nor communication.",
         ),
         maybe("idle_percent", Real, "100 * `idle_nanos` / `duration_nanos`; null if that is 0."),
         maybe(
@@ -184,7 +177,7 @@ pub const GPU_TIME_BY_STEP: Table = Table {
         maybe(
             "overlap_percent",
             Real,
-            "How much of communication computation hides: 100 * `overlap_nanos` / `communication_nanos`; null if nothing communicated.",
+            "Share of communication hidden by computation: 100 * `overlap_nanos` / `communication_nanos`; null without communication.",
         ),
         THREAD,
         PID,
@@ -195,37 +188,36 @@ pub const GPU_TIME_BY_STEP: Table = Table {
     sorted_by: None,
 };
 
-/// The kernels, copies and fills of each device by name: how often they ran and how long. A row for
-/// each process, device, kind and name; waits and annotations are not counted.
+/// Kernels, copies and fills of each device summed by name.
 pub const KERNEL_SUMMARY: Table = Table {
     name: "kernel_summary",
-    doc: "The kernels, copies and fills of each device by name: how often they ran and how long. A row for each process, device, kind and name; waits and annotations are not counted.",
+    doc: "Kernels, copies and fills of each device summed by name. One row per process, device, kind and name. Synchronisations and annotations are not counted.",
     columns: &[
-        column("name", Text, "Name of the kernel, or of the kind of copy or fill."),
-        column("kind", Text, "What it is: kernel, memcpy or memset."),
+        column("name", Text, "Name of the kernel, or kind of copy or fill."),
+        column("kind", Text, "Kind: kernel, memcpy or memset."),
         column(
             "class",
             Text,
-            "What it is for: compute, communication or memory, as `gpu_class()` has it.",
+            "Class: compute, communication or memory, as `gpu_class()` returns it.",
         ),
-        column("count", Int, "How often it ran."),
+        column("count", Int, "Number of executions."),
         column(
             "total_nanos",
             Nanos,
-            "Sum of the durations; what ran at the same time is counted each time.",
+            "Sum of the durations; concurrent activities are each counted in full.",
         ),
-        column("mean_nanos", Real, "`total_nanos` divided by `count`."),
-        column("min_nanos", Nanos, "The shortest."),
-        column("max_nanos", Nanos, "The longest."),
+        column("mean_nanos", Real, "`total_nanos` / `count`."),
+        column("min_nanos", Nanos, "Shortest duration."),
+        column("max_nanos", Nanos, "Longest duration."),
         maybe(
             "stddev_nanos",
             Real,
-            "Sample standard deviation of the durations, which divides by `count` - 1; null if it ran once.",
+            "Sample standard deviation of the durations (divisor `count` - 1); null for a single execution.",
         ),
         maybe(
             "device_percent",
             Real,
-            "`total_nanos` in percent of the sum of `total_nanos` over the device; null if that is 0.",
+            "`total_nanos` in percent of its sum over the device; null if that sum is 0.",
         ),
         DEVICE,
         PID,
@@ -235,46 +227,40 @@ pub const KERNEL_SUMMARY: Table = Table {
     sorted_by: None,
 };
 
-/// The copies and fills of each device by their kind, with the bandwidth that they reached. A row
-/// for each process, device and name, such as `Memcpy HtoD (Pinned -> Device)` or `Memset
-/// (Device)`.
+/// Copies and fills of each device by kind, with the bandwidth achieved.
 pub const GPU_COPIES: Table = Table {
     name: "gpu_copies",
-    doc: "The copies and fills of each device by their kind, with the bandwidth that they reached. A row for each process, device and name, such as `Memcpy HtoD (Pinned -> Device)` or `Memset (Device)`.",
+    doc: "Copies and fills of each device by kind, with the bandwidth achieved. One row per process, device and name, such as `Memcpy HtoD (Pinned -> Device)` or `Memset (Device)`.",
     columns: &[
-        column("name", Text, "The kind of copy or fill, with the memories that it is between."),
-        column("kind", Text, "What it is: memcpy or memset."),
-        column("count", Int, "How many there were."),
-        maybe(
-            "bytes",
-            Int,
-            "Bytes that they copied or filled, in all; null if it is known of none.",
-        ),
+        column("name", Text, "Kind of copy or fill, with the kinds of memory involved."),
+        column("kind", Text, "Kind: memcpy or memset."),
+        column("count", Int, "Number of operations."),
+        maybe("bytes", Int, "Total bytes copied or filled; null if no size is known."),
         column(
             "total_nanos",
             Nanos,
-            "Sum of their durations; what ran at the same time is counted each time.",
+            "Sum of the durations; concurrent activities are each counted in full.",
         ),
-        column("busy_nanos", Nanos, "Time in which at least one of them ran."),
+        column("busy_nanos", Nanos, "Time with at least one of them running."),
         maybe(
             "bytes_per_second",
             Real,
-            "Bandwidth while they ran: `bytes` divided by the time in which at least one of them ran whose bytes are known; null if that is 0 or the bytes are not known.",
+            "Bandwidth: `bytes` divided by the time with at least one operation of known size running; null if that time is 0 or no size is known.",
         ),
         maybe(
             "min_bytes_per_second",
             Real,
-            "The lowest bandwidth of a single one: its bytes divided by its duration; without those of duration 0 or unknown bytes.",
+            "Lowest bandwidth of a single operation (size / duration); operations of unknown size or duration 0 are left out.",
         ),
         maybe(
             "mean_bytes_per_second",
             Real,
-            "Mean of the bandwidths of the single ones, each counted alike however many bytes it has; without those of duration 0 or unknown bytes.",
+            "Unweighted mean of the bandwidths of single operations; operations of unknown size or duration 0 are left out.",
         ),
         maybe(
             "max_bytes_per_second",
             Real,
-            "The highest bandwidth of a single one; without those of duration 0 or unknown bytes.",
+            "Highest bandwidth of a single operation; operations of unknown size or duration 0 are left out.",
         ),
         DEVICE,
         PID,
@@ -284,33 +270,31 @@ pub const GPU_COPIES: Table = Table {
     sorted_by: None,
 };
 
-/// The annotated ranges of each device by name: how often they stood there and how long, each from
-/// the first to the last thing launched within it on one stream. A row for each process, device and
-/// name.
+/// Annotated ranges on each device, summed by name.
 pub const GPU_ANNOTATIONS: Table = Table {
     name: "gpu_annotations",
-    doc: "The annotated ranges of each device by name: how often they stood there and how long, each from the first to the last thing launched within it on one stream. A row for each process, device and name.",
+    doc: "Annotated ranges on each device, summed by name. A range lasts from the first to the last activity launched within the annotation on one stream. One row per process, device and name.",
     columns: &[
-        column("name", Text, "Name of the annotation, as the program gave it."),
+        column("name", Text, "Name of the annotation."),
         column(
             "count",
             Int,
-            "How many ranges there are; one for each stream that an annotation launched on.",
+            "Number of ranges; one for each stream on which the annotation launched something.",
         ),
         column(
             "total_nanos",
             Nanos,
-            "Sum of their durations, gaps in which the stream was idle included; ranges at the same time (of several streams, or one in another of the same name) are counted each time.",
+            "Sum of the durations, including gaps in which the stream was idle. Concurrent or nested ranges of the same name are each counted in full.",
         ),
-        column("mean_nanos", Real, "`total_nanos` divided by `count`."),
-        column("min_nanos", Nanos, "The shortest."),
-        column("max_nanos", Nanos, "The longest."),
+        column("mean_nanos", Real, "`total_nanos` / `count`."),
+        column("min_nanos", Nanos, "Shortest duration."),
+        column("max_nanos", Nanos, "Longest duration."),
         maybe(
             "stddev_nanos",
             Real,
-            "Sample standard deviation of the durations, which divides by `count` - 1; null if there is one.",
+            "Sample standard deviation of the durations (divisor `count` - 1); null for a single range.",
         ),
-        column("busy_nanos", Nanos, "Time in which at least one of them lasted."),
+        column("busy_nanos", Nanos, "Time covered by at least one range."),
         DEVICE,
         PID,
         RANK,

@@ -1,61 +1,62 @@
-//! The views that set what was done against what can be.
+//! Views that compare measured rates with hardware limits: occupancy, bandwidth, roofline, MFU.
 //!
-//! `docs/analysis.md` says how each number is made.
+//! `docs/analysis.md` defines each number.
 
 use super::ColumnKind::{Id, Int, Nanos, Real, Text};
 use super::view::{DEVICE, MAYBE_DEVICE, PID, PROCESS_ID, RANK};
 use super::{Column, Table, column, maybe};
 
-const ARITHMETIC_INTENSITY: Column = maybe("arithmetic_intensity", Real, "`flops` by `bytes`.");
-const FLOPS_PER_SECOND: Column = maybe("flops_per_second", Real, "`flops` by `total_nanos`.");
+const ARITHMETIC_INTENSITY: Column = maybe("arithmetic_intensity", Real, "`flops` / `bytes`.");
+const FLOPS_PER_SECOND: Column =
+    maybe("flops_per_second", Real, "`flops` per second of `total_nanos`.");
 const BYTES_PER_SECOND: Column = maybe(
     "bytes_per_second",
     Real,
-    "`bytes` by `total_nanos`: below what the memory really carried.",
+    "`bytes` per second of `total_nanos`; a lower bound of the actual memory traffic.",
 );
 const RIDGE_POINT: Column = maybe(
     "ridge_point",
     Real,
-    "The arithmetic intensity above which the device's computing is the limit, and not its memory.",
+    "Arithmetic intensity above which the device is limited by computation rather than by memory bandwidth.",
 );
 const BOUND: Column = maybe(
     "bound",
     Text,
-    "`compute` if arithmetic_intensity is at least ridge_point, else `memory`; null where shapes or peaks are unknown.",
+    "`compute` if `arithmetic_intensity` is at least `ridge_point`, else `memory`; null if shapes or peaks are unknown.",
 );
 
-/// How many of the warps that multiprocessors have room for the kernels kept busy, and what
-/// limited that. A row for each process, device, kernel and shape in which it was launched.
+/// Occupancy of kernels, the share of warp slots of a multiprocessor that they fill, and its
+/// limiting factor.
 pub const KERNEL_OCCUPANCY: Table = Table {
     name: "kernel_occupancy",
-    doc: "How many of the warps that multiprocessors have room for the kernels kept busy, and what limited that. A row for each process, device, kernel and shape in which it was launched; kernels whose shape is unknown are in no row.",
+    doc: "Occupancy of kernels, the share of warp slots of a multiprocessor that they fill, and its limiting factor. One row per process, device, kernel and launch shape. Kernels of unknown shape are left out.",
     columns: &[
         column("name", Text, "Name of the kernel."),
-        column("block", Text, "Threads of a block, as `x,y,z`."),
-        maybe("registers", Id, "Registers of a thread."),
-        maybe("shared_bytes", Int, "Shared memory of a block in bytes, static and dynamic."),
-        column("count", Int, "Launches of this shape."),
-        column("total_nanos", Nanos, "Sum of their durations."),
+        column("block", Text, "Block size in threads, as `x,y,z`."),
+        maybe("registers", Id, "Registers per thread."),
+        maybe("shared_bytes", Int, "Shared memory per block, static and dynamic."),
+        column("count", Int, "Number of launches with this shape."),
+        column("total_nanos", Nanos, "Sum of the durations."),
         maybe(
             "achieved_percent",
             Real,
-            "Warps that are on a multiprocessor at once, in percent of those that it has room for, if blocks spread evenly: as theoretical_percent, but no more blocks than the grid has for each multiprocessor. Mean over time. Computed for every kernel: the estimate that Kineto records is rounded, and 0 for kernels with more than 48 KiB of shared memory. Null without the device's properties.",
+            "Estimated occupancy: resident warps of a multiprocessor in percent of its warp slots, assuming that blocks are distributed evenly. Like `theoretical_percent`, but limited to the number of blocks that the grid has per multiprocessor. Weighted by duration. Computed for every kernel, because the estimate in Kineto's traces is rounded and is 0 for kernels with more than 48 KiB of shared memory. Null without device properties.",
         ),
         maybe(
             "theoretical_percent",
             Real,
-            "The same if the grid had blocks without end: by the room for blocks that warps, registers, shared memory and the device leave, as NVIDIA's occupancy calculator counts.",
+            "Theoretical occupancy, as if the grid had an unlimited number of blocks: the limit set by warps, registers, shared memory and the device's maximum number of blocks, computed like NVIDIA's occupancy calculator.",
         ),
         maybe(
             "limited_by",
             Text,
-            "`grid` if for more than half of the time the grid had too few blocks to fill the device once; else what leaves the least room for blocks: registers, shared memory, blocks (the device's number of blocks) or warps. Null if nothing does, and where it is unknown.",
+            "Limiting factor: `grid` if, for more than half of the time, the grid had too few blocks to fill the device once; else the resource that allows the fewest blocks: registers, shared memory, blocks (the device's maximum) or warps. Null if nothing limits or the limit is unknown.",
         ),
-        maybe("active_blocks", Int, "Blocks that a multiprocessor has room for."),
+        maybe("active_blocks", Int, "Maximum number of resident blocks per multiprocessor."),
         maybe(
             "waves",
             Real,
-            "How often the grid fills the device: its blocks by multiprocessor and active_blocks; mean over time. Below 1 some multiprocessors are not full; little above 1 the rest of the blocks takes a round of its own.",
+            "Waves: blocks of the grid / (multiprocessors * `active_blocks`), weighted by duration. Below 1, some multiprocessors are not full. Slightly above 1, the last blocks need an additional wave.",
         ),
         DEVICE,
         PID,
@@ -65,41 +66,40 @@ pub const KERNEL_OCCUPANCY: Table = Table {
     sorted_by: None,
 };
 
-/// How fast collectives moved their bytes. A row for each process, device, collective, process
-/// group and size of message.
+/// Bandwidth of collectives, computed like nccl-tests.
 pub const COLLECTIVE_BANDWIDTH: Table = Table {
     name: "collective_bandwidth",
-    doc: "How fast collectives moved their bytes, as nccl-tests measures it. A row for each process, device, collective, process group and size of message; those that did not end, or whose size is unknown, are in no row. A rank that waits for others takes longer: it is the fastest rank, and max_bus_bytes_per_second, that tells about the links.",
+    doc: "Bandwidth of collectives, computed like nccl-tests. One row per process, device, operation, process group and message size. Collectives that did not end or whose size is unknown are left out. A rank that waits for others takes longer: for the speed of the links, see the fastest rank and `max_bus_bytes_per_second`.",
     columns: &[
-        column("name", Text, "What it is, such as allreduce or send."),
+        column("name", Text, "Operation, such as `allreduce` or `send`."),
         column("process_group", Text, "Name of the process group."),
-        maybe("group_size", Id, "Ranks of the group."),
-        maybe("dtype", Text, "Type of the elements."),
+        maybe("group_size", Id, "Number of ranks in the group."),
+        maybe("dtype", Text, "Element type."),
         column(
             "bytes",
             Int,
-            "Size of one message: what a rank gives or gets, whichever is more. That is all ranks' parts together for a gather or scatter, as nccl-tests counts.",
+            "Message size: the larger of a rank's input and output. For gather and scatter, that is the size over all ranks, as in nccl-tests.",
         ),
-        column("count", Int, "How many there were."),
-        column("total_nanos", Nanos, "Sum of their durations."),
-        column("mean_nanos", Real, "`total_nanos` divided by `count`."),
-        column("min_nanos", Nanos, "The shortest."),
-        column("max_nanos", Nanos, "The longest."),
+        column("count", Int, "Number of operations."),
+        column("total_nanos", Nanos, "Sum of the durations."),
+        column("mean_nanos", Real, "`total_nanos` / `count`."),
+        column("min_nanos", Nanos, "Shortest duration."),
+        column("max_nanos", Nanos, "Longest duration."),
         maybe(
             "algorithm_bytes_per_second",
             Real,
-            "`bytes` × `count` by `total_nanos`: algbw of nccl-tests. Null if they took no time.",
+            "Algorithm bandwidth (`algbw` of nccl-tests): `bytes` * `count` per second of `total_nanos`; null if that is 0.",
         ),
         maybe(
             "bus_bytes_per_second",
             Real,
-            "The same × bus_factor, busbw of nccl-tests: what the slowest link carries, to compare with the hardware's whatever the number of ranks.",
+            "Bus bandwidth (`busbw` of nccl-tests): algorithm bandwidth * `bus_factor`. It is the load of the slowest link, comparable with the hardware's bandwidth for any number of ranks.",
         ),
-        maybe("max_bus_bytes_per_second", Real, "That of the shortest one."),
+        maybe("max_bus_bytes_per_second", Real, "Bus bandwidth of the shortest operation."),
         maybe(
             "bus_factor",
             Real,
-            "With n ranks: 2 (n − 1) / n for an all-reduce; (n − 1) / n for all-gather, reduce-scatter, all-to-all, gather and scatter; 1 for broadcast, reduce, send and receive. Null for others, and without group_size where it takes part.",
+            "Factor from algorithm to bus bandwidth for n ranks: 2 (n − 1) / n for all-reduce; (n − 1) / n for all-gather, reduce-scatter, all-to-all, gather and scatter; 1 for broadcast, reduce, send and receive. Null for other operations, and if it depends on an unknown `group_size`.",
         ),
         MAYBE_DEVICE,
         PID,
@@ -109,40 +109,41 @@ pub const COLLECTIVE_BANDWIDTH: Table = Table {
     sorted_by: None,
 };
 
-/// What kernels computed and moved against what their device could: the roofline model. A row for each
-/// process, device, kernel and name of the operator that launched it; what a call costs is shared among
-/// all that it launched by the time it took. FLOP and bytes need a trace with shapes
-/// (`record_shapes=True`).
+/// Roofline model by kernel.
 pub const KERNEL_ROOFLINE: Table = Table {
     name: "kernel_roofline",
-    doc: "What kernels computed and moved against what their device could: the roofline model. A row for each process, device, kernel and name of the operator that launched it; what a call costs is shared among all that it launched by the time it took. FLOP and bytes need a trace with shapes (record_shapes=True).",
+    doc: "Roofline model by kernel: floating-point operations and memory traffic against the peaks of the device. One row per process, device, kernel and name of the launching operator. The cost of an operator call is divided among the activities that it launched, in proportion to their durations. Needs a trace with shapes (`record_shapes=True`).",
     columns: &[
         column("name", Text, "Name of the kernel, copy or fill."),
-        column("operator", Text, "Name of the operator that launched it, or of what else did."),
+        column("operator", Text, "Name of the operator, or other span, that launched it."),
         maybe(
             "calls",
             Real,
-            "How often the operator was entered where it launched this: the kernel's share by time.",
+            "Calls of the operator in which it launched this activity, in proportion to the activity's share of the time.",
         ),
-        maybe("known_calls", Real, "Those of them whose FLOP and bytes are known, likewise."),
-        column("count", Int, "How often it ran."),
-        column("total_nanos", Nanos, "Sum of their durations."),
+        maybe("known_calls", Real, "The part of `calls` with known FLOP and bytes."),
+        column("count", Int, "Number of executions."),
+        column("total_nanos", Nanos, "Sum of the durations."),
         maybe(
             "flops",
             Real,
-            "Its share by time of the floating-point operations by the operator's shapes, a multiplication with its addition as two (op_flops).",
+            "Floating-point operations, as the share of the operator's cost; computed from shapes by `op_flops()`, with a fused multiply-add counted as two.",
         ),
         maybe(
             "bytes",
             Real,
-            "Its share by time of the least traffic by the operator's shapes: inputs read once, outputs written once (op_bytes).",
+            "Minimum memory traffic, as the share of the operator's cost; computed from shapes by `op_bytes()`: inputs read once, outputs written once.",
         ),
         maybe(
             "compute_nanos",
             Real,
-            "Time that `flops` take at the device's peaks for their types. The peak of 32 bits is that of TF32 where tensor cores have it.",
+            "Time that `flops` take at the peak rates of the device for their types. For 32-bit types, the peak is that of TF32 if the device has it.",
         ),
-        maybe("memory_nanos", Real, "Time that `bytes` take at the peak of the device's memory."),
+        maybe(
+            "memory_nanos",
+            Real,
+            "Time that `bytes` take at the peak memory bandwidth of the device.",
+        ),
         ARITHMETIC_INTENSITY,
         FLOPS_PER_SECOND,
         BYTES_PER_SECOND,
@@ -150,7 +151,7 @@ pub const KERNEL_ROOFLINE: Table = Table {
         maybe(
             "peak_bandwidth_percent",
             Real,
-            "`memory_nanos` in percent of `total_nanos`; above 100 where caches serve what was just written.",
+            "`memory_nanos` in percent of `total_nanos`; above 100 if caches serve data that was just written.",
         ),
         RIDGE_POINT,
         BOUND,
@@ -162,30 +163,29 @@ pub const KERNEL_ROOFLINE: Table = Table {
     sorted_by: None,
 };
 
-/// What operators computed and moved against what their device could. A row for each process,
-/// device and name of an operator that launched something.
+/// Roofline model by operator.
 pub const ROOFLINE: Table = Table {
     name: "roofline",
-    doc: "What operators computed and moved against what their device could: the roofline model. A row for each process, device and name of an operator that launched something itself; FLOP and bytes need a trace with shapes (record_shapes=True).",
+    doc: "Roofline model by operator: floating-point operations and memory traffic against the peaks of the device. One row per process, device and name of an operator that launched something directly. Needs a trace with shapes (`record_shapes=True`).",
     columns: &[
-        column("name", Text, "Name of the operator, or of what else launched."),
-        maybe("calls", Int, "How often it was entered where it launched something."),
+        column("name", Text, "Name of the operator, or other span, that launched activities."),
+        maybe("calls", Int, "Number of calls that launched something."),
         maybe(
             "known_calls",
             Int,
-            "Those of them whose FLOP and bytes are known: the rest counts in total_nanos and nowhere else.",
+            "The part of `calls` with known FLOP and bytes. All other calls count in `total_nanos` only.",
         ),
-        column("count", Int, "Kernels, copies and fills that it launched directly."),
-        column("total_nanos", Nanos, "Sum of their durations."),
+        column("count", Int, "Number of kernels, copies and fills that it launched directly."),
+        column("total_nanos", Nanos, "Sum of the durations."),
         maybe(
             "flops",
             Real,
-            "Floating-point operations by its shapes, a multiplication with its addition as two (op_flops).",
+            "Floating-point operations; computed from shapes by `op_flops()`, with a fused multiply-add counted as two.",
         ),
         maybe(
             "bytes",
             Real,
-            "The least traffic by its shapes: inputs read once, outputs written once (op_bytes).",
+            "Minimum memory traffic; computed from shapes by `op_bytes()`: inputs read once, outputs written once.",
         ),
         ARITHMETIC_INTENSITY,
         FLOPS_PER_SECOND,
@@ -193,12 +193,12 @@ pub const ROOFLINE: Table = Table {
         maybe(
             "peak_flops_percent",
             Real,
-            "Time that `flops` take at the device's peaks for their types, in percent of total_nanos. The peak of 32 bits is that of TF32 where tensor cores have it.",
+            "Time that `flops` take at the peak rates of the device for their types, in percent of `total_nanos`. For 32-bit types, the peak is that of TF32 if the device has it.",
         ),
         maybe(
             "peak_bandwidth_percent",
             Real,
-            "Time that `bytes` take at the peak of the device's memory, in percent of total_nanos; above 100 where caches serve what was just written.",
+            "Time that `bytes` take at the peak memory bandwidth of the device, in percent of `total_nanos`; above 100 if caches serve data that was just written.",
         ),
         RIDGE_POINT,
         BOUND,
@@ -210,47 +210,50 @@ pub const ROOFLINE: Table = Table {
     sorted_by: None,
 };
 
-/// Model FLOP utilization: what the steps computed, of what the devices could have. A row for each
-/// process with steps that launched kernels.
+/// Model FLOP utilisation of the training steps.
 pub const MFU: Table = Table {
     name: "mfu",
-    doc: "Model FLOP utilization: what the steps computed, of what the devices could have computed in that time. A row for each process with steps that launched kernels; needs a trace with shapes (record_shapes=True).",
+    doc: "Model FLOP utilisation: floating-point operations of the training steps against the peak of the devices. One row per process with steps that launched kernels. Needs a trace with shapes (`record_shapes=True`).",
     columns: &[
-        column("step_count", Int, "Training steps of the process."),
+        column("step_count", Int, "Number of training steps of the process."),
         column(
             "step_nanos",
             Real,
-            "From the beginning of the first to the end of the last, by step.",
+            "Time from the start of the first to the end of the last step, divided by the number of steps.",
         ),
         maybe(
             "flops_per_step",
             Real,
-            "Floating-point operations by step: of operators that began in that time and launched kernels, by their shapes (op_flops). What is computed again for activation checkpointing counts again.",
+            "Floating-point operations per step, of operators that began in that time and launched kernels; computed from shapes by `op_flops()`. Recomputation for activation checkpointing is included.",
         ),
-        maybe("flops_per_second", Real, "The same by second."),
+        maybe(
+            "flops_per_second",
+            Real,
+            "Floating-point operations per second: `flops_per_step` / `step_nanos`.",
+        ),
         maybe(
             "peak_flops_per_second",
             Real,
-            "What the devices that the process used could compute together, in the type of dtype_bits.",
+            "Combined peak rate of the devices that the process used, for the type of `dtype_bits`.",
         ),
         maybe(
             "mfu_percent",
             Real,
-            "`flops_per_second` in percent of that; at least this much, as what has no shapes is not counted.",
+            "`flops_per_second` in percent of `peak_flops_per_second`; a lower bound, because operators without shapes are not counted.",
         ),
-        maybe("dtype_bits", Int, "Width of the type in which most was computed."),
+        maybe("dtype_bits", Int, "Width of the type with most of the computation."),
         column(
             "devices",
             Int,
-            "Devices on which the process ran kernels other than communication.",
+            "Number of devices on which the process ran kernels other than communication.",
         ),
         column("covered_nanos", Nanos, "Device time of kernels whose operators have known FLOP."),
         column("device_nanos", Nanos, "Device time of all kernels other than communication."),
-        maybe("covered_percent", Real, "`covered_nanos` in percent of that."),
+        maybe("covered_percent", Real, "`covered_nanos` in percent of `device_nanos`."),
         column(
             "method",
             Text,
-            "What was counted, and how much of the device time that covers, in words.",
+            "Description of what was counted and of the share of device time that it covers.",
         ),
         PID,
         RANK,

@@ -1,6 +1,6 @@
-//! The views that say who launched what, and why devices waited for it.
+//! Views of launches: which code launched what, the queues of streams, and the causes of gaps.
 //!
-//! `docs/analysis.md` says how each number is made, and where it differs from HTA's.
+//! `docs/analysis.md` defines each number and its differences from HTA's.
 
 use super::ColumnKind::{Bits, Id, Int, Nanos, Real, Text};
 use super::view::{
@@ -9,136 +9,134 @@ use super::view::{
 };
 use super::{Table, column, maybe};
 
-/// What the host launched on devices, by the place in the calling-context tree that launched it. A
-/// row for each process and context in which, or inside which, a kernel, copy or fill was launched;
-/// those whose launch is unknown, or was outside of everything, are in no row.
+/// Activities by the context node that launched them.
 pub const OPERATOR_KERNELS: Table = Table {
     name: "operator_kernels",
-    doc: "What the host launched on devices, by the place in the calling-context tree that launched it. A row for each process and context in which, or inside which, a kernel, copy or fill was launched; those whose launch is unknown, or was outside of everything, are in no row.",
+    doc: "Activities by the context node that launched them. One row per process and context node in or below which a kernel, copy or fill was launched. Activities whose launch is unknown or outside all contexts are left out.",
     columns: &[
-        column("name", Text, "Name of the context, such as the operator's."),
+        column("name", Text, "Name of the context node, such as an operator."),
         column(
             "kind",
             Text,
-            "What the context is: scope, state, module, operator, frame, step or runtime.",
+            "Kind of the context node: scope, state, module, operator, frame, step or runtime.",
         ),
-        column("path", Text, "The names around it and its own, separated by `/`."),
-        column("depth", Id, "Contexts around it, itself included."),
+        column("path", Text, "Path of names from the root, its own included, separated by `/`."),
+        column("depth", Id, "Depth in the calling-context tree: 1 for a child of the root."),
         column(
             "count",
             Int,
-            "Kernels, copies and fills that were launched in it and in contexts inside it.",
+            "Number of kernels, copies and fills launched in the context node and its descendants.",
         ),
-        column("self_count", Int, "Kernels, copies and fills that were launched directly in it."),
+        column(
+            "self_count",
+            Int,
+            "Number of kernels, copies and fills launched directly in the context node.",
+        ),
         column(
             "kernel_count",
             Int,
-            "Kernels alone that were launched in it and in contexts inside it.",
+            "Number of kernels launched in the context node and its descendants.",
         ),
         column(
             "total_nanos",
             Nanos,
-            "Sum of the durations of what was launched in it and in contexts inside it; what ran at the same time is counted each time.",
+            "Sum of the durations of the activities in `count`; concurrent activities are each counted in full.",
         ),
-        column("self_nanos", Nanos, "Sum of the durations of what was launched directly in it."),
+        column("self_nanos", Nanos, "Sum of the durations of the activities in `self_count`."),
         column(
             "busy_nanos",
             Nanos,
-            "Time in which at least one of those in `count` ran, on whichever device of the process.",
+            "Time with at least one activity of `count` running, on any device of the process.",
         ),
         column(
             "self_busy_nanos",
             Nanos,
-            "Time in which at least one of those in `self_count` ran, on whichever device of the process.",
+            "Time with at least one activity of `self_count` running, on any device of the process.",
         ),
         PID,
         RANK,
         PROCESS_ID,
         CONTEXT_ID,
-        maybe(
-            "parent_id",
-            Id,
-            "Number of the context around it; 0 for the root, which has no row here.",
-        ),
+        maybe("parent_id", Id, "Parent (`contexts.id`); 0 is the root, which has no row here."),
     ],
     sorted_by: None,
 };
 
-/// What devices did because of a launch that is in the run, each kernel, copy and fill with the
-/// call that launched it; by correlation id in its process.
+/// Kernels, copies and fills, each with the call that launched it, matched by correlation id
+/// within a process.
 pub const LAUNCHES: Table = Table {
     name: "launches",
-    doc: "What devices did because of a launch that is in the run, each kernel, copy and fill with the call that launched it; by correlation id in its process.",
+    doc: "Kernels, copies and fills, each with the call that launched it, matched by correlation id within a process. Activities whose launch is not in the run are left out.",
     columns: &[
         column(
             "launch_name",
             Text,
-            "Name of the call that launched it, such as cudaLaunchKernel; of several calls with one correlation id in a process, the first to begin.",
+            "Name of the launching call, such as `cudaLaunchKernel`. Of several calls with the same correlation id in a process, the first one.",
         ),
-        column("launch_start_nanos", Nanos, "When that call began."),
-        column("launch_duration_nanos", Nanos, "How long that call took on its thread."),
-        column("thread", Text, "Name of the thread that made the call; may be empty."),
-        column("name", Text, "Name of what the device did."),
+        column("launch_start_nanos", Nanos, "Start of the launching call."),
+        column("launch_duration_nanos", Nanos, "Duration of the launching call."),
+        column("thread", Text, "Name of the thread of the launching call; may be empty."),
+        column("name", Text, "Name of the activity."),
         column(
             "kind",
             Text,
-            "What it is: kernel, memcpy, memset or other; waits and annotations are not launched.",
+            "Kind: kernel, memcpy, memset or other. Synchronisations and annotations are not launched.",
         ),
         DEVICE,
-        column("stream", Id, "The stream that it ran on."),
-        column("start_nanos", Nanos, "When the device began."),
-        column("end_nanos", Nanos, "When the device was done."),
-        column("duration_nanos", Nanos, "How long the device took."),
+        column("stream", Id, "Stream."),
+        column("start_nanos", Nanos, "Start time on the device."),
+        column("end_nanos", Nanos, "End time on the device."),
+        column("duration_nanos", Nanos, "Duration on the device."),
         column(
             "launch_delay_nanos",
             Nanos,
-            "From the return of the call to the device's beginning, max(0, start - launch end); 0 if the device began before the call returned.",
+            "Time from the end of the launching call to the start of the activity; 0 if the activity began before the call returned.",
         ),
         column(
             "queue_nanos",
             Nanos,
-            "From the beginning of the call to the device's beginning, start - launch start: time in the queue, the call itself included; below 0 where the clocks of host and device disagree.",
+            "Time from the start of the launching call to the start of the activity, the call included. Negative if the clocks of host and device disagree.",
         ),
         column(
             "launched",
             Int,
-            "How many activities the call launched that are in the run; more than 1 for a graph, whose rows all have the call's times.",
+            "Number of activities of the same launch in the run; more than 1 for a CUDA graph, whose rows all have the times of one call.",
         ),
         LAUNCH_PATH,
-        maybe("graph_node_id", Bits, "The node of the device graph that it was launched by."),
+        maybe("graph_node_id", Bits, "Graph node that launched the activity."),
         CORRELATION_ID,
         PID,
         RANK,
         PROCESS_ID,
-        column("thread_id", Id, "The thread that made the call, in threads."),
+        column("thread_id", Id, "Thread of the launching call (`threads.id`)."),
         LAUNCH_CONTEXT_ID,
     ],
     sorted_by: None,
 };
 
-/// How many launches wait on each stream, one row for each moment at which that number changes.
+/// Number of pending launches on each stream.
 pub const QUEUE_LENGTH: Table = Table {
     name: "queue_length",
-    doc: "How many launches wait on each stream, one row for each moment at which that number changes.",
+    doc: "Number of pending launches on each stream. One row per change of that number.",
     columns: &[
-        column("time_nanos", Nanos, "When it changed."),
+        column("time_nanos", Nanos, "Time of the change."),
         maybe(
             "duration_nanos",
             Nanos,
-            "How long it stayed so, until the next row of this stream; null for the last, after which nothing waits.",
+            "Time until the next row of this stream; null for the last row, after which no launch is pending.",
         ),
         column(
             "length",
             Int,
-            "Launches that wait from then on: begun on the host, while nothing of them has begun on this stream of the device; never below 0.",
+            "Number of pending launches after the change: the call has begun on the host, and no activity of it has begun on this stream. Never negative.",
         ),
         column(
             "change",
             Int,
-            "How much it changed by: +1 for a launch that began, -1 for one whose first activity on this stream began, added up over what happened at this nanosecond; never 0.",
+            "Change: +1 for a launch that began, -1 for a launch whose first activity on this stream began, summed over the events at this nanosecond. Never 0.",
         ),
         DEVICE,
-        column("stream", Id, "The stream of the device."),
+        column("stream", Id, "Stream."),
         PID,
         RANK,
         PROCESS_ID,
@@ -146,32 +144,31 @@ pub const QUEUE_LENGTH: Table = Table {
     sorted_by: None,
 };
 
-/// How full the queue of each stream was, from `queue_length`: one row for each stream of a device
-/// in a process on which a launch waited.
+/// Queue length of each stream, aggregated from `queue_length`.
 pub const QUEUE_SUMMARY: Table = Table {
     name: "queue_summary",
-    doc: "How full the queue of each stream was, from queue_length: one row for each stream of a device in a process on which a launch waited.",
+    doc: "Queue length of each stream, aggregated from `queue_length`. One row per process, device and stream with at least one pending launch.",
     columns: &[
         DEVICE,
-        column("stream", Id, "The stream of the device."),
-        column("max_length", Int, "The most launches that waited at once."),
+        column("stream", Id, "Stream."),
+        column("max_length", Int, "Maximum number of pending launches."),
         maybe(
             "mean_length",
             Real,
-            "Launches that waited on average over time: the sum of length times duration, divided by duration_nanos.",
+            "Mean number of pending launches, weighted by time: sum of `length` * duration, divided by `duration_nanos`.",
         ),
         column(
             "duration_nanos",
             Nanos,
-            "From the first launch of the stream until its queue was empty for the last time; what the mean and the percentage are of.",
+            "Time from the first launch on the stream until its queue was empty for the last time.",
         ),
-        column("queued_nanos", Nanos, "Time in which at least one launch waited."),
+        column("queued_nanos", Nanos, "Time with at least one pending launch."),
         column(
             "full_nanos",
             Nanos,
-            "Time in which at least 1,024 launches waited, which is where CUDA's calls block; a constant in the view, queue_length answers for others.",
+            "Time with at least 1,024 pending launches, the queue length at which CUDA calls block. The threshold is a constant of the view; for others, query `queue_length`.",
         ),
-        maybe("full_percent", Real, "full_nanos in percent of duration_nanos."),
+        maybe("full_percent", Real, "`full_nanos` in percent of `duration_nanos`."),
         PID,
         RANK,
         PROCESS_ID,
@@ -179,102 +176,106 @@ pub const QUEUE_SUMMARY: Table = Table {
     sorted_by: None,
 };
 
-/// The times in which a stream of a device did nothing between two kernels, copies or fills, each
-/// with its cause.
+/// Idle intervals of a stream between two kernels, copies or fills, each with its cause.
 pub const GPU_GAPS: Table = Table {
     name: "gpu_gaps",
-    doc: "The times in which a stream of a device did nothing between two kernels, copies or fills, each with its cause.",
+    doc: "Idle intervals of a stream between two kernels, copies or fills, each with its cause.",
     columns: &[
         column(
             "start_nanos",
             Nanos,
-            "When the gap began: the latest end of all that had begun before on this stream.",
+            "Start of the gap: the latest end of all earlier activities on this stream.",
         ),
-        column("end_nanos", Nanos, "When the gap ended: the beginning of the next activity."),
-        column("gap_nanos", Nanos, "How long the gap was, end_nanos - start_nanos; above 0."),
+        column("end_nanos", Nanos, "End of the gap: the start of the next activity."),
+        column("gap_nanos", Nanos, "Duration of the gap, `end_nanos` - `start_nanos`; above 0."),
         column(
             "cause",
             Text,
-            "`host wait` if the next activity's launch began after the gap had; else `kernel wait` if the gap is shorter than 30 us (a constant in the view), which is what starting a kernel costs; else `other`, such as a wait for another stream. Without a known launch, by length alone.",
+            "`host wait` if the launch of the next activity began after the start of the gap; else `kernel wait` if the gap is shorter than 30 us (a constant of the view), about the cost of starting a kernel; else `other`, such as a wait for another stream. If the launch is unknown, only the duration decides.",
         ),
         maybe(
             "host_nanos",
             Nanos,
-            "The part of the gap before the next activity's launch began, which is the host's; 0 if it was launched in time, null if the launch is unknown.",
+            "Part of the gap before the launch of the next activity began; 0 if it was launched in time, null if the launch is unknown.",
         ),
         DEVICE,
-        column("stream", Id, "The stream that was idle."),
-        column("previous_name", Text, "Name of the activity at whose end the gap began."),
-        column("next_name", Text, "Name of the activity at whose beginning the gap ended."),
-        column("next_kind", Text, "What that one is: kernel, memcpy, memset or other."),
+        column("stream", Id, "Idle stream."),
+        column("previous_name", Text, "Name of the activity before the gap."),
+        column("next_name", Text, "Name of the activity after the gap."),
+        column(
+            "next_kind",
+            Text,
+            "Kind of the activity after the gap: kernel, memcpy, memset or other.",
+        ),
         maybe(
             "launch_name",
             Text,
-            "Name of the call that launched the next activity; null if it is not in the run, such as one before the trace.",
+            "Name of the call that launched the next activity; null if it is not in the run, for example because it preceded the trace.",
         ),
-        maybe("launch_start_nanos", Nanos, "When that call began."),
-        maybe("thread", Text, "Name of the thread that made that call."),
+        maybe("launch_start_nanos", Nanos, "Start of the launching call."),
+        maybe("thread", Text, "Name of the thread of the launching call."),
         LAUNCH_PATH,
         maybe(
             "host_span",
             Text,
-            "For `host wait`, name of the innermost span that ran on the launching thread when the gap began: what kept the host from launching; null if none ran, and for other causes.",
+            "For `host wait`: name of the innermost span on the launching thread at the start of the gap, which delayed the launch; null if there was none, and for other causes.",
         ),
-        maybe("host_path", Text, "The path of that span, its own name included."),
+        maybe("host_path", Text, "Path of that span, its own name included."),
         CORRELATION_ID,
         PID,
         RANK,
         PROCESS_ID,
-        maybe("thread_id", Id, "The thread that made the launch, in threads."),
+        maybe("thread_id", Id, "Thread of the launching call (`threads.id`)."),
         LAUNCH_CONTEXT_ID,
-        maybe("host_context_id", Id, "The context of host_span, in contexts."),
+        maybe("host_context_id", Id, "Context node of `host_span` (`contexts.id`)."),
     ],
     sorted_by: None,
 };
 
-/// Which ranks came late to collectives, and what the others waited for them. A row for each
-/// process group, process and device, over the collectives that can be matched: those that have a
-/// number, and that at least two ranks of the run took part in; messages between two ranks are not
-/// counted.
+/// Late arrival of ranks at collectives, and the resulting wait of the others.
 pub const STRAGGLERS: Table = Table {
     name: "stragglers",
-    doc: "Which ranks came late to collectives, and what the others waited for them. A row for each process group, process and device, over the collectives that can be matched: those that have a number, and that at least two ranks of the run took part in; messages between two ranks are not counted.",
+    doc: "Late arrival of ranks at collectives, and the resulting wait of the others. One row per process group, process and device, over collectives with a sequence number in which at least two ranks of the run took part. Point-to-point messages are not counted.",
     columns: &[
         column("process_group", Text, "Name of the process group."),
         GROUP_RANKS,
-        maybe("group_size", Id, "How many ranks the group has."),
+        maybe("group_size", Id, "Number of ranks in the group."),
         column(
             "count",
             Int,
-            "Collectives of the group that this rank and at least one other began, without the ambiguous ones.",
+            "Number of collectives of the group that this rank and at least one other began, without ambiguous ones.",
         ),
         column(
             "complete_count",
             Int,
-            "Those of them that as many ranks began as the group has; of the others, the last rank may not be in the run.",
+            "The part of `count` begun by all ranks of the group. For the remaining collectives, the last rank may not be in the run.",
         ),
         column(
             "ambiguous_count",
             Int,
-            "Collectives that more ranks began than the group has: groups share its name and the files do not say their ranks, so these are in no other column.",
+            "Number of collectives begun by more ranks than the group has: several groups have its name and the files do not list their ranks. They are in no other column.",
         ),
-        column("last_count", Int, "Those of `count` that this rank began last, alone."),
+        column("last_count", Int, "The part of `count` that this rank alone began last."),
         maybe("last_percent", Real, "`last_count` in percent of `count`."),
         column(
             "delay_nanos",
             Nanos,
-            "What this rank alone held the collectives up by: the time from the beginning of the last but one to its own, summed over those that it began last.",
+            "Delay caused by this rank alone: time from the start of the second-to-last rank to its own start, summed over the collectives in `last_count`.",
         ),
-        maybe("mean_late_nanos", Real, "Mean time from the first rank's beginning to this one's."),
+        maybe(
+            "mean_late_nanos",
+            Real,
+            "Mean time from the start of the first rank to the start of this rank.",
+        ),
         maybe(
             "max_late_nanos",
             Nanos,
-            "Longest time from the first rank's beginning to this one's.",
+            "Maximum time from the start of the first rank to the start of this rank.",
         ),
         column(
             "wait_nanos",
             Nanos,
-            "Time that this rank waited for others: from its own beginning to the last rank's, summed.",
+            "Time that this rank waited for others: from its own start to the start of the last rank, summed.",
         ),
         MAYBE_DEVICE,
         PID,

@@ -1,9 +1,9 @@
-//! The tables of a run: every column, with its unit and a sentence, declared once.
+//! Declarations of the tables and views of a run: every column with its type, unit and description.
 //!
-//! Arrow schemas, the SQL catalogue and the reference page are made from these declarations.
-//! [`stored`] are the tables that a run keeps as Parquet; [`view`] are the ones that people query,
-//! with names in place of ids. Every time is in nanoseconds since 1970, on one clock for all
-//! processes of a run.
+//! Arrow schemas, the SQL catalogue and the reference page are generated from them.
+//! [`stored`] declares the tables that a run stores as Parquet; [`view`] and its neighbours declare
+//! the views, with names in place of ids. Every timestamp is in nanoseconds since 1970, on one
+//! clock for all processes of a run.
 
 pub mod device_time;
 pub mod efficiency;
@@ -16,39 +16,39 @@ pub mod waiting;
 /// A table or a view.
 #[derive(Debug)]
 pub struct Table {
-    /// Name in SQL, and the folder of a stored table.
+    /// Name in SQL; also the folder name of a stored table.
     pub name: &'static str,
-    /// What a row is, in a sentence or two.
+    /// Description of a row, in one or two sentences.
     pub doc: &'static str,
     /// The columns, in order.
     pub columns: &'static [Column],
-    /// The column that a stored table's rows ascend by, within each of its files.
+    /// The column that the rows of each file of a stored table are sorted by, ascending.
     pub sorted_by: Option<&'static str>,
 }
 
 /// A column.
 #[derive(Debug)]
 pub struct Column {
-    /// Its name; one that is a quantity ends in its unit.
+    /// Name; a quantity ends in its unit.
     pub name: &'static str,
-    /// What it holds.
+    /// Type.
     pub kind: ColumnKind,
-    /// Whether a row may have no value here.
+    /// Whether a value may be null.
     pub is_nullable: bool,
-    /// The table whose ids it holds.
+    /// The table whose ids the column holds.
     pub refers: Option<Target>,
-    /// What the value means, in a sentence.
+    /// Description of the value, in one sentence.
     pub doc: &'static str,
 }
 
-/// A table whose rows others refer to, by its column `id`.
+/// A table that id columns of other tables refer to, by its column `id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Texts.
+    /// The string table.
     Strings,
     /// The calling-context tree.
     Contexts,
-    /// Arguments of events.
+    /// Argument templates of events.
     Args,
     /// Processes.
     Processes,
@@ -59,30 +59,30 @@ pub enum Target {
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
-    /// A moment or a length of time in nanoseconds: 64 bits with a sign, close to the row before.
+    /// A timestamp or duration in nanoseconds: signed 64-bit, delta-encoded.
     Nanos,
-    /// A whole number of 64 bits with a sign.
+    /// A signed 64-bit integer.
     Int,
-    /// A whole number of 64 bits without a sign.
+    /// An unsigned 64-bit integer.
     Bits,
-    /// An id: 32 bits without a sign.
+    /// An id: unsigned 32-bit.
     Id,
-    /// A real number of 64 bits.
+    /// A 64-bit floating-point number.
     Real,
-    /// Yes or no.
+    /// A boolean.
     Flag,
-    /// A text.
+    /// A string.
     Text,
     /// Bytes.
     Bytes,
-    /// A list of real numbers.
+    /// A list of 64-bit floating-point numbers.
     Reals,
-    /// A list of whole numbers of 64 bits with a sign.
+    /// A list of signed 64-bit integers.
     Ints,
 }
 
 impl ColumnKind {
-    /// The word that documentation uses: the type's name in SQL.
+    /// Returns the name of the type in SQL, as documentation shows it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Nanos | Self::Int => "BIGINT",
@@ -99,38 +99,38 @@ impl ColumnKind {
 }
 
 impl Column {
-    /// Whether it holds moments, not lengths of time.
-    pub fn is_moment(&self) -> bool {
-        self.kind == ColumnKind::Nanos && MOMENTS.contains(&self.name)
+    /// Whether the column holds timestamps, not durations.
+    pub fn is_timestamp(&self) -> bool {
+        self.kind == ColumnKind::Nanos && TIMESTAMPS.contains(&self.name)
     }
 }
 
-/// The names of columns that hold moments.
-const MOMENTS: &[&str] = &["start_nanos", "end_nanos", "time_nanos", "created_nanos"];
+/// The names of timestamp columns.
+const TIMESTAMPS: &[&str] = &["start_nanos", "end_nanos", "time_nanos", "created_nanos"];
 
 impl Table {
-    /// The position of a column.
+    /// Returns the position of a column.
     pub fn position(&self, column: &str) -> Option<usize> {
         self.columns.iter().position(|other| other.name == column)
     }
 }
 
-/// A column that always has a value.
+/// Declares a column that is never null.
 pub const fn column(name: &'static str, kind: ColumnKind, doc: &'static str) -> Column {
     Column { name, kind, is_nullable: false, refers: None, doc }
 }
 
-/// A column that may have none.
+/// Declares a nullable column.
 pub const fn maybe(name: &'static str, kind: ColumnKind, doc: &'static str) -> Column {
     Column { name, kind, is_nullable: true, refers: None, doc }
 }
 
-/// An id of another table's row.
+/// Declares a column with ids of another table.
 pub const fn id_of(target: Target, name: &'static str, doc: &'static str) -> Column {
     Column { name, kind: ColumnKind::Id, is_nullable: false, refers: Some(target), doc }
 }
 
-/// An id of another table's row, if there is one.
+/// Declares a nullable column with ids of another table.
 pub const fn maybe_id_of(target: Target, name: &'static str, doc: &'static str) -> Column {
     Column { name, kind: ColumnKind::Id, is_nullable: true, refers: Some(target), doc }
 }
@@ -141,7 +141,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn declarations_are_complete_and_no_name_stands_twice() {
+    fn declarations_are_complete_and_names_are_unique() {
         let tables = stored::ALL.iter().chain(view::ALL);
         for table in tables {
             let names: HashSet<_> = table.columns.iter().map(|column| column.name).collect();
@@ -149,10 +149,11 @@ mod tests {
             assert!(table.doc.ends_with('.'), "{}", table.name);
             for column in table.columns {
                 assert!(column.doc.ends_with('.'), "{}.{}", table.name, column.name);
-                let is_said = column.name.ends_with("_nanos");
+                let has_time_unit = column.name.ends_with("_nanos");
                 let is_time = matches!(column.kind, ColumnKind::Nanos | ColumnKind::Real);
-                let is_right = if is_said { is_time } else { column.kind != ColumnKind::Nanos };
-                assert!(is_right, "{}.{}", table.name, column.name);
+                let is_consistent =
+                    if has_time_unit { is_time } else { column.kind != ColumnKind::Nanos };
+                assert!(is_consistent, "{}.{}", table.name, column.name);
             }
             assert!(table.sorted_by.is_none_or(|name| table.position(name).is_some()));
         }

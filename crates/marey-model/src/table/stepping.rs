@@ -1,6 +1,6 @@
-//! The views over training steps.
+//! Views of training steps.
 //!
-//! `docs/analysis.md` says how each number is made.
+//! `docs/analysis.md` defines each number.
 
 use super::ColumnKind::{Flag, Id, Int, Nanos, Real, Text};
 use super::view::{
@@ -8,51 +8,42 @@ use super::view::{
 };
 use super::{Table, column, maybe};
 
-/// How fast each process went through its training steps. A row for each process that did anything;
-/// one without steps counts as one step, as long as its recording.
+/// Duration statistics of the training steps of each process.
 pub const STEP_SUMMARY: Table = Table {
     name: "step_summary",
-    doc: "How fast each process went through its training steps. A row for each process that did anything; one without steps counts as one step, as long as its recording.",
+    doc: "Duration statistics of the training steps of each process. One row per process with any event; a process without steps counts as one step that lasts its whole recording.",
     columns: &[
-        column("step_count", Int, "Training steps; 0 if it has none."),
-        column(
-            "divisor",
-            Int,
-            "What sums are divided by for the value of a step: the steps, but at least 1.",
-        ),
+        column("step_count", Int, "Number of training steps."),
+        column("divisor", Int, "Divisor for values per step: the number of steps, at least 1."),
         column(
             "first_nanos",
             Nanos,
-            "When the first step began; without steps, when the first span or activity of a device did.",
+            "Start of the first step; without steps, the start of the first span or activity.",
         ),
         column(
             "last_nanos",
             Nanos,
-            "When the last step ended; without steps, when the last span or activity of a device did.",
+            "End of the last step; without steps, the end of the last span or activity.",
         ),
         column(
             "window_nanos",
             Nanos,
-            "From the one to the other, last - first, with what lies between steps.",
+            "`last_nanos` - `first_nanos`, including the time between steps.",
         ),
         maybe(
             "mean_nanos",
             Real,
-            "Mean duration of a step; null without steps, as all that follow.",
+            "Mean duration of a step. Null without steps, like all columns up to `stddev_nanos`.",
         ),
-        maybe("p50_nanos", Real, "Median of the durations, exact."),
-        maybe(
-            "p90_nanos",
-            Real,
-            "Duration that 90 % of the steps do not exceed, between two steps by their distance.",
-        ),
-        maybe("p99_nanos", Real, "Duration that 99 % of the steps do not exceed, likewise."),
+        maybe("p50_nanos", Real, "Exact median of the durations."),
+        maybe("p90_nanos", Real, "90th percentile of the durations, linearly interpolated."),
+        maybe("p99_nanos", Real, "99th percentile of the durations, linearly interpolated."),
         maybe("min_nanos", Nanos, "Duration of the shortest step."),
         maybe("max_nanos", Nanos, "Duration of the longest step."),
         maybe(
             "stddev_nanos",
             Real,
-            "Sample standard deviation of the durations; null of one step.",
+            "Sample standard deviation of the durations; null for a single step.",
         ),
         PID,
         RANK,
@@ -61,31 +52,31 @@ pub const STEP_SUMMARY: Table = Table {
     sorted_by: None,
 };
 
-/// How long each training step took, and how far that is from the others of its process.
+/// Duration of each training step and its deviation from the other steps of its process.
 pub const STEP_TIMES: Table = Table {
     name: "step_times",
-    doc: "How long each training step took, and how far that is from the others of its process.",
+    doc: "Duration of each training step and its deviation from the other steps of its process.",
     columns: &[
-        column("number", Id, "Number of the step in its process; the first is 0."),
-        column("start_nanos", Nanos, "When it began."),
-        column("end_nanos", Nanos, "When it ended."),
-        column("duration_nanos", Nanos, "How long it took."),
+        column("number", Id, "Step number in the process, from 0."),
+        column("start_nanos", Nanos, "Start time."),
+        column("end_nanos", Nanos, "End time."),
+        column("duration_nanos", Nanos, "Duration."),
         maybe(
             "between_nanos",
             Nanos,
-            "From the end of the step that began before it in its process to its own beginning; below 0 if they overlap, null for the first.",
+            "Time from the end of the previous step of the process to the start of this one; negative if they overlap, null for the first.",
         ),
-        column("median_nanos", Real, "Median of the durations of its process's steps."),
-        column("deviation_nanos", Real, "duration_nanos - median_nanos."),
+        column("median_nanos", Real, "Median duration of the steps of the process."),
+        column("deviation_nanos", Real, "`duration_nanos` - `median_nanos`."),
         column(
             "robust_z",
             Real,
-            "0.6745 * deviation_nanos / the median of the absolute deviations of its process's steps; where that median is 0, deviation_nanos / (1.253314 * their mean); 0 where all steps are alike.",
+            "Robust z-score: 0.6745 * `deviation_nanos` / the median absolute deviation of the steps of the process. If that is 0, `deviation_nanos` / (1.253314 * the mean absolute deviation); 0 if all steps are equal.",
         ),
         column(
             "is_outlier",
             Flag,
-            "Whether it was slow: robust_z above 3.5, and more than 5 % above the median; constants in the view.",
+            "Whether the step was slow: `robust_z` above 3.5 and more than 5 % above the median (constants of the view).",
         ),
         THREAD,
         PID,
@@ -97,34 +88,32 @@ pub const STEP_TIMES: Table = Table {
     sorted_by: None,
 };
 
-/// What was allocated at the end of each training step, and the most within it: a row for each step
-/// and each memory of its process, of a device or the host, whose allocator says what it has given
-/// out in all. What happens at the moment where a step ends is of the next one.
+/// Allocated memory at the end of each training step and its peak within the step.
 pub const STEP_MEMORY: Table = Table {
     name: "step_memory",
-    doc: "What was allocated at the end of each training step, and the most within it: a row for each step and each memory of its process, of a device or the host, whose allocator says what it has given out in all. What happens at the moment where a step ends is of the next one.",
+    doc: "Allocated memory at the end of each training step and its peak within the step. One row per step and memory (a device or the host) whose allocator reports totals. An event at the time at which a step ends belongs to the next step.",
     columns: &[
-        column("number", Id, "Number of the step in its process; the first is 0."),
-        column("start_nanos", Nanos, "When the step began."),
-        column("end_nanos", Nanos, "When the step ended."),
-        column("duration_nanos", Nanos, "How long the step took."),
-        column("device_type", Text, "Whose memory: cpu, cuda or another."),
+        column("number", Id, "Step number in the process, from 0."),
+        column("start_nanos", Nanos, "Start of the step."),
+        column("end_nanos", Nanos, "End of the step."),
+        column("duration_nanos", Nanos, "Duration of the step."),
+        column("device_type", Text, "Kind of device that owns the memory, such as cpu or cuda."),
         MAYBE_DEVICE,
         column(
             "allocated_bytes",
             Int,
-            "What was allocated when the step ended, as the last event before its end says; if several have the latest moment, the most of them.",
+            "Size allocated at the end of the step, from the last event before it; the maximum if several events have that timestamp.",
         ),
-        column(
-            "peak_bytes",
+        column("peak_bytes", Int, "Maximum size allocated in the step, its start included."),
+        maybe(
+            "reserved_bytes",
             Int,
-            "The most that was allocated in the step, its beginning included.",
+            "Size reserved by the allocator at the end of the step; null if unknown.",
         ),
-        maybe("reserved_bytes", Int, "What the allocator held when the step ended, if it says so."),
         maybe(
             "change_bytes",
             Int,
-            "allocated_bytes less what was allocated when the step began; null if that is not known.",
+            "`allocated_bytes` minus the size allocated at the start of the step; null if unknown.",
         ),
         THREAD,
         PID,
@@ -135,36 +124,35 @@ pub const STEP_MEMORY: Table = Table {
     sorted_by: None,
 };
 
-/// What each training step launched on each device, whenever it ran there. A row for each process,
-/// step and device; kernels, copies and fills whose launch is unknown, or in no step, are in none.
+/// Activities that each training step launched, on each device, whenever they ran.
 pub const STEP_KERNELS: Table = Table {
     name: "step_kernels",
-    doc: "What each training step launched on each device, whenever it ran there. A row for each process, step and device; kernels, copies and fills whose launch is unknown, or in no step, are in none.",
+    doc: "Activities that each training step launched, on each device, whenever they ran. One row per process, step and device. Kernels, copies and fills whose launch is unknown or in no step are left out.",
     columns: &[
-        column("number", Id, "Number of the step in its process."),
+        column("number", Id, "Step number in the process."),
         column(
             "count",
             Int,
-            "Kernels, copies and fills that were launched, by any thread of the process, while the step lasted.",
+            "Number of kernels, copies and fills launched during the step by any thread of the process.",
         ),
-        column("kernel_count", Int, "Kernels alone."),
+        column("kernel_count", Int, "Number of kernels."),
         column(
             "total_nanos",
             Nanos,
-            "Sum of the durations of those in `count`; what ran at the same time is counted each time.",
+            "Sum of the durations of the activities in `count`; concurrent activities are each counted in full.",
         ),
-        column("kernel_nanos", Nanos, "Sum of the durations of kernels alone."),
-        column("busy_nanos", Nanos, "Time in which at least one of those in `count` ran."),
-        column("start_nanos", Nanos, "When the device began the first of them."),
+        column("kernel_nanos", Nanos, "Sum of the durations of the kernels."),
+        column("busy_nanos", Nanos, "Time with at least one activity of `count` running."),
+        column("start_nanos", Nanos, "Start of the first activity on the device."),
         column(
             "end_nanos",
             Nanos,
-            "When the device was done with the last of them, which may be in a later step.",
+            "End of the last activity on the device, which may be in a later step.",
         ),
         column(
             "end_delay_nanos",
             Nanos,
-            "From the end of the step on the host to `end_nanos`: how far the device was behind; below 0 if it was done before.",
+            "Time from the end of the step on the host to `end_nanos`: the lag of the device. Negative if the device finished first.",
         ),
         DEVICE,
         PID,
@@ -174,41 +162,39 @@ pub const STEP_KERNELS: Table = Table {
     sorted_by: None,
 };
 
-/// Where ranks waited for each other, as far as spans of the host say it. A row for each process and
-/// context whose spans ended together on all ranks that have it, though these came to them at
-/// different times.
+/// Contexts at which ranks waited for each other, inferred from host spans.
 pub const RANK_ARRIVALS: Table = Table {
     name: "rank_arrivals",
-    doc: "Where ranks waited for each other, as far as spans of the host say it. A row for each process and context whose spans ended together on all ranks that have it, though these came to them at different times.",
+    doc: "Contexts at which ranks waited for each other, inferred from host spans. One row per process and context node whose spans end together on all ranks that have it although they start at different times.",
     columns: &[
-        column("name", Text, "Name of the context, such as `backward`."),
+        column("name", Text, "Name of the context node, such as `backward`."),
         KIND,
         PATH,
-        column("rank_count", Int, "Ranks that have the context."),
+        column("rank_count", Int, "Number of ranks that have the context node."),
         column(
             "count",
             Int,
-            "Spans of this context that all of these ranks have, within the steps.",
+            "Number of spans of the context node that all of these ranks have, within steps.",
         ),
         column(
             "waited_count",
             Int,
-            "Those of them in which ranks waited: arrivals are at least 1 % of a step apart, and ends half of that at most.",
+            "The part of `count` in which ranks waited: starts are at least 1 % of a step apart, and ends at most half of that.",
         ),
         column(
             "last_count",
             Int,
-            "Those of `waited_count` at which this rank arrived last, alone.",
+            "The part of `waited_count` at which this rank alone arrived last.",
         ),
         column(
             "delay_nanos",
             Nanos,
-            "What this rank alone held the others up by: the time from the arrival of the last but one to its own, summed over those at which it arrived last.",
+            "Delay caused by this rank alone: time from the arrival of the second-to-last rank to its own arrival, summed over the spans in `last_count`.",
         ),
         column(
             "wait_nanos",
             Nanos,
-            "Time that this rank waited for others: from its own arrival to the last one's, summed.",
+            "Time that this rank waited for others: from its own arrival to the arrival of the last rank, summed.",
         ),
         PID,
         RANK,

@@ -1,10 +1,10 @@
-//! The tables that a run stores.
+//! The tables that a run stores as Parquet.
 
 use super::ColumnKind::{Bits, Bytes, Flag, Id, Int, Ints, Nanos, Real, Reals, Text};
 use super::Target::{Args, Contexts, Processes, Strings, Threads};
 use super::{Column, Table, column, id_of, maybe, maybe_id_of};
 
-/// Version of these declarations, which a run's manifest repeats.
+/// Version of the schema; a run's manifest records it.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Every stored table.
@@ -35,179 +35,178 @@ pub const ALL: &[&Table] = &[
 ];
 
 const CATEGORY_ID: Column =
-    maybe_id_of(Strings, "category_id", "The category that a foreign trace gave it, in strings.");
-const ARGS_ID: Column =
-    maybe_id_of(Args, "args_id", "What else is known of it, in args; `args()` puts it together.");
+    maybe_id_of(Strings, "category_id", "Category in the imported trace (`strings.id`).");
+const ARGS_ID: Column = maybe_id_of(
+    Args,
+    "args_id",
+    "Template of the event's arguments (`args.id`); `args()` returns the complete JSON object.",
+);
 const ARG_NUMBERS: Column =
-    maybe("arg_numbers", Ints, "The numbers that fill the gaps of that text, in order.");
-const CORRELATION_ID: Column =
-    maybe("correlation_id", Bits, "The number that a launch and what it launched share.");
-const EXTERNAL_ID: Column =
-    maybe("external_id", Bits, "The number of an operator, by which what it launched names it.");
+    maybe("arg_numbers", Ints, "Values of the template's `#` placeholders, in order.");
+const CORRELATION_ID: Column = maybe(
+    "correlation_id",
+    Bits,
+    "Correlation id: equal for a launch and the activities that it launched.",
+);
+const EXTERNAL_ID: Column = maybe(
+    "external_id",
+    Bits,
+    "External correlation id of the operator; its activities have the same one.",
+);
 
-/// Texts.
+/// String table.
 pub const STRINGS: Table = Table {
     name: "strings",
-    doc: "The texts behind the ids of names. No text stands twice.",
-    columns: &[
-        column("id", Id, "Number of the text; the first is 0."),
-        column("text", Text, "The text."),
-    ],
+    doc: "String table: the text of every id of a name. Each text is stored once.",
+    columns: &[column("id", Id, "Id of the text, from 0."), column("text", Text, "The text.")],
     sorted_by: Some("id"),
 };
 
-/// Calling contexts.
+/// The calling-context tree.
 pub const CONTEXTS: Table = Table {
     name: "contexts",
-    doc: "The calling-context tree: one row for each path of names, whichever threads took it.",
+    doc: "The calling-context tree: one row per path of names, shared by all threads.",
     columns: &[
-        column("id", Id, "Number of the context, larger than its parent's; the root is 0."),
-        maybe_id_of(Contexts, "parent_id", "The context around it; the root has none."),
-        column("depth", Id, "Contexts between it and the root, itself included; the root has 0."),
-        column(
-            "kind",
-            Text,
-            "What it is: root, scope, state, module, operator, frame, step or runtime.",
-        ),
-        id_of(Strings, "name_id", "Its name, in strings."),
+        column("id", Id, "Id of the context node, larger than its parent's; the root is 0."),
+        maybe_id_of(Contexts, "parent_id", "Parent (`contexts.id`); null for the root."),
+        column("depth", Id, "Distance from the root, which has 0."),
+        column("kind", Text, "Kind: root, scope, state, module, operator, frame, step or runtime."),
+        id_of(Strings, "name_id", "Name (`strings.id`)."),
     ],
     sorted_by: Some("id"),
 };
 
-/// Arguments.
+/// Templates of event arguments.
 pub const ARGS: Table = Table {
     name: "args",
-    doc: "The arguments of events as JSON objects, in which `#` stands for a number that each event has for itself.",
-    columns: &[
-        column("id", Id, "Number of the text; the first is 0."),
-        column("text", Text, "The text."),
-    ],
+    doc: "Templates of event arguments: JSON objects in which `#` is the placeholder of a number that varies from event to event.",
+    columns: &[column("id", Id, "Id of the text, from 0."), column("text", Text, "The text.")],
     sorted_by: Some("id"),
 };
 
-/// Processes.
+/// Recorded processes.
 pub const PROCESSES: Table = Table {
     name: "processes",
-    doc: "The processes that were recorded: one row for each spool or imported process.",
+    doc: "Recorded processes: one row per spool or imported process.",
     columns: &[
-        column("id", Id, "Number of the process in this run."),
-        column("pid", Int, "Its id in the system."),
-        maybe("rank", Int, "Its rank in a distributed job."),
-        column("host", Text, "The host that it ran on."),
-        column("argv", Text, "Its command line as a JSON list, with secrets blotted out."),
-        column("start_nanos", Nanos, "When recording began."),
-        column("end_nanos", Nanos, "The last moment of which there is a record."),
+        column("id", Id, "Id of the process in this run."),
+        column("pid", Int, "Id that the operating system assigned."),
+        maybe("rank", Int, "Rank in a distributed job."),
+        column("host", Text, "Host name."),
+        column("argv", Text, "Command line as a JSON list, with secrets redacted."),
+        column("start_nanos", Nanos, "Start of the recording."),
+        column("end_nanos", Nanos, "Timestamp of the last record."),
         column(
             "is_complete",
             Flag,
-            "Whether the recording was ended properly; if not, the process was killed or still runs.",
+            "Whether the recording ended regularly; false if the process was killed or is still running.",
         ),
         column(
             "clock_drift_nanos",
             Nanos,
-            "How far the recorder's clock was from the wall clock at the end, which the times here are corrected by.",
+            "Drift of the recorder's clock against the wall clock at the end of the recording. All timestamps are corrected for it.",
         ),
         maybe(
             "scope_cost_nanos",
             Real,
-            "What entering and leaving one scope costs there, measured when a session started.",
+            "Cost of entering and leaving one scope in this process, measured when a session started.",
         ),
         maybe(
             "recording_nanos",
             Nanos,
-            "Time that the program spent on being recorded, all threads together: half a scope's cost for each enter, leave and value.",
+            "Estimated recording overhead, summed over all threads: half of `scope_cost_nanos` for each scope entry, scope exit and metric value.",
         ),
         maybe(
             "flushing_nanos",
             Nanos,
-            "Time that went into writing the spool, most of it on a thread of its own.",
+            "Time spent writing the spool, mostly on a background thread.",
         ),
-        maybe("name", Text, "The name that a foreign trace gave it."),
+        maybe("name", Text, "Name in the imported trace."),
         maybe(
             "alignment_nanos",
             Nanos,
-            "What was added to its times so that the collectives of all ranks end together.",
+            "Offset added to the timestamps of this process, so that the collectives of all ranks end at the same time.",
         ),
     ],
     sorted_by: Some("id"),
 };
 
-/// Threads.
+/// Threads with at least one event.
 pub const THREADS: Table = Table {
     name: "threads",
-    doc: "The threads that recorded something.",
+    doc: "Threads with at least one event.",
     columns: &[
-        column("id", Id, "Number of the thread in this run."),
-        id_of(Processes, "process_id", "Its process, in processes."),
-        column("os_id", Int, "Its id in the system."),
-        column("name", Text, "Its last name; may be empty."),
+        column("id", Id, "Id of the thread in this run."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
+        column("os_id", Int, "Id that the operating system assigned."),
+        column("name", Text, "Last name of the thread; may be empty."),
     ],
     sorted_by: Some("id"),
 };
 
-/// Devices.
+/// Devices of each process.
 pub const DEVICES: Table = Table {
     name: "devices",
-    doc: "The devices that the processes had.",
+    doc: "Devices of each process.",
     columns: &[
-        id_of(Processes, "process_id", "The process, in processes."),
-        column("device", Id, "Number of the device in its process."),
-        column("type", Text, "What it is, as CUDA or HIP."),
-        column("name", Text, "Name of the model; may be empty."),
-        column("properties", Text, "All that is known of it, as a JSON object."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
+        column("device", Id, "Device number in the process."),
+        column("type", Text, "Platform, such as `CUDA` or `HIP`."),
+        column("name", Text, "Model name; may be empty."),
+        column("properties", Text, "Properties of the device as a JSON object."),
     ],
     sorted_by: None,
 };
 
-/// Sessions.
+/// Recording sessions of each process.
 pub const SESSIONS: Table = Table {
     name: "sessions",
-    doc: "The recording sessions of each process.",
+    doc: "Recording sessions of each process.",
     columns: &[
-        id_of(Processes, "process_id", "The process, in processes."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
         column(
             "session",
             Id,
-            "Number of the session in its process: its bit in the masks of spans and metrics, which a later session may have again.",
+            "Session number in the process: the position of its bit in `sessions` of spans and metrics. A later session may reuse it.",
         ),
-        column("name", Text, "Path that the session was started with, made absolute."),
-        column("start_nanos", Nanos, "When it was started."),
-        maybe("end_nanos", Nanos, "When it was finalized, if it was."),
+        column("name", Text, "Path passed to `start`, made absolute."),
+        column("start_nanos", Nanos, "Start of the session."),
+        maybe("end_nanos", Nanos, "Time of `finalize`; null if the session was not finalized."),
     ],
     sorted_by: None,
 };
 
-/// Phases.
+/// Phases of each session; a session that was never advanced has one.
 pub const PHASES: Table = Table {
     name: "phases",
-    doc: "The phases of each session; one that was never advanced has one.",
+    doc: "Phases of each session; a session that was never advanced has one.",
     columns: &[
-        id_of(Processes, "process_id", "The process, in processes."),
-        column("session", Id, "Number of the session in its process."),
-        column("phase", Id, "Number of the phase; the first is 0."),
-        column("start_nanos", Nanos, "When it was opened."),
-        maybe("end_nanos", Nanos, "When it was closed, if it was."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
+        column("session", Id, "Session number in the process."),
+        column("phase", Id, "Phase number, from 0."),
+        column("start_nanos", Nanos, "Start of the phase."),
+        maybe("end_nanos", Nanos, "End of the phase; null if it was not closed."),
     ],
     sorted_by: None,
 };
 
-/// Spans.
+/// Intervals on host threads.
 pub const SPANS: Table = Table {
     name: "spans",
-    doc: "Everything that was entered and left: scopes, states, modules, operators, steps.",
+    doc: "Intervals on host threads: scopes, states, modules, operators, frames, steps and runtime calls.",
     columns: &[
-        column("start_nanos", Nanos, "When it was entered."),
-        column("duration_nanos", Nanos, "How long it was open."),
-        column("children_nanos", Nanos, "Time in spans directly inside it on its thread."),
-        id_of(Threads, "thread_id", "The thread, in threads."),
-        id_of(Contexts, "context_id", "Where in the calling-context tree, in contexts."),
-        id_of(Strings, "name_id", "Its name, in strings; that of its context."),
-        column("sessions", Bits, "The sessions that recorded it, one bit each."),
-        column("phase", Id, "The phase in which it was left, of the first of these sessions."),
+        column("start_nanos", Nanos, "Start time."),
+        column("duration_nanos", Nanos, "Inclusive duration."),
+        column("children_nanos", Nanos, "Time in its direct child spans on the same thread."),
+        id_of(Threads, "thread_id", "Thread (`threads.id`)."),
+        id_of(Contexts, "context_id", "Context node (`contexts.id`)."),
+        id_of(Strings, "name_id", "Name, the same as the context's (`strings.id`)."),
+        column("sessions", Bits, "Bit mask of the sessions that recorded it."),
+        column("phase", Id, "Phase of the first of these sessions in which the span ended."),
         column(
             "is_open",
             Flag,
-            "Whether it was still open at the end of the recording, to which its duration then goes.",
+            "Whether the span was still open when recording ended; its duration then lasts until that time.",
         ),
         CATEGORY_ID,
         CORRELATION_ID,
@@ -218,20 +217,24 @@ pub const SPANS: Table = Table {
     sorted_by: Some("start_nanos"),
 };
 
-/// Spans beside the stacks of threads.
+/// Intervals that are not on a thread's stack, such as requests.
 pub const ASYNC_SPANS: Table = Table {
     name: "async_spans",
-    doc: "What lasted a while without being on the stack of a thread, such as requests.",
+    doc: "Intervals that are not on a thread's stack, such as requests.",
     columns: &[
-        column("start_nanos", Nanos, "When it began."),
-        column("duration_nanos", Nanos, "How long it lasted."),
-        id_of(Processes, "process_id", "The process, in processes."),
-        id_of(Strings, "track_id", "What is one thing going on, in strings."),
-        id_of(Strings, "name_id", "Its name, in strings."),
+        column("start_nanos", Nanos, "Start time."),
+        column("duration_nanos", Nanos, "Duration."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
+        id_of(
+            Strings,
+            "track_id",
+            "Track that connects the intervals of one operation (`strings.id`).",
+        ),
+        id_of(Strings, "name_id", "Name (`strings.id`)."),
         column(
             "is_open",
             Flag,
-            "Whether its end is unknown; its duration goes to the last moment.",
+            "Whether the end is unknown; the duration then lasts until the last timestamp.",
         ),
         CATEGORY_ID,
         ARGS_ID,
@@ -240,16 +243,20 @@ pub const ASYNC_SPANS: Table = Table {
     sorted_by: Some("start_nanos"),
 };
 
-/// Moments.
+/// Events without a duration.
 pub const INSTANTS: Table = Table {
     name: "instants",
-    doc: "What happened at a moment, without lasting.",
+    doc: "Events without a duration.",
     columns: &[
-        column("time_nanos", Nanos, "When."),
-        id_of(Processes, "process_id", "The process, in processes."),
-        maybe_id_of(Threads, "thread_id", "The thread, in threads, if it was of one."),
-        column("scope", Text, "What it concerns: thread, process or global."),
-        id_of(Strings, "name_id", "Its name, in strings."),
+        column("time_nanos", Nanos, "Timestamp."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
+        maybe_id_of(
+            Threads,
+            "thread_id",
+            "Thread (`threads.id`); null if the event belongs to no thread.",
+        ),
+        column("scope", Text, "Scope of the event: thread, process or global."),
+        id_of(Strings, "name_id", "Name (`strings.id`)."),
         CATEGORY_ID,
         ARGS_ID,
         ARG_NUMBERS,
@@ -257,21 +264,21 @@ pub const INSTANTS: Table = Table {
     sorted_by: Some("time_nanos"),
 };
 
-/// Points of flows.
+/// Points of flow arrows between spans.
 pub const FLOWS: Table = Table {
     name: "flows",
-    doc: "The points of arrows between spans: those of one arrow share category and id. Arrows from launches to devices are not here: see `correlation_id`.",
+    doc: "Points of flow arrows between spans. The points of one arrow have the same category and `flow_id`. Arrows from launches to activities are not stored; join by `correlation_id`.",
     columns: &[
-        column("time_nanos", Nanos, "When the arrow passes here."),
-        id_of(Threads, "thread_id", "The thread of the span, in threads."),
-        column("flow_id", Bits, "Number of the arrow in its category."),
-        column("point", Text, "Which point it is: start, step or end."),
+        column("time_nanos", Nanos, "Timestamp of the point."),
+        id_of(Threads, "thread_id", "Thread of the span (`threads.id`)."),
+        column("flow_id", Bits, "Id of the arrow, unique within its category."),
+        column("point", Text, "Role of the point: start, step or end."),
         column(
             "is_enclosing",
             Flag,
-            "Whether the span is the one around that moment; if not, it is the next one to begin.",
+            "Whether the point is bound to the span that encloses its timestamp; otherwise it is bound to the next span that begins.",
         ),
-        id_of(Strings, "name_id", "Its name, in strings."),
+        id_of(Strings, "name_id", "Name (`strings.id`)."),
         CATEGORY_ID,
         ARGS_ID,
         ARG_NUMBERS,
@@ -279,98 +286,110 @@ pub const FLOWS: Table = Table {
     sorted_by: Some("time_nanos"),
 };
 
-/// Values of metrics.
+/// Values recorded for metrics.
 pub const METRICS: Table = Table {
     name: "metrics",
-    doc: "Every value that was added to a metric.",
+    doc: "Values recorded for metrics.",
     columns: &[
-        column("time_nanos", Nanos, "When it was added."),
-        id_of(Threads, "thread_id", "The thread, in threads."),
-        id_of(Contexts, "context_id", "Where in the calling-context tree, in contexts."),
-        id_of(Strings, "name_id", "The metric's name with its unit, in strings."),
-        column("sessions", Bits, "The sessions that recorded it, one bit each."),
-        column("phase", Id, "The phase in which it was added, of the first of these sessions."),
-        maybe("value", Real, "The value as a real number, if it is one number."),
-        maybe("integer", Int, "The value, if it is a whole number."),
-        maybe("text", Text, "The value, if it is a text."),
-        maybe("vector", Reals, "The values, if it is a list of numbers."),
+        column("time_nanos", Nanos, "Time of recording."),
+        id_of(Threads, "thread_id", "Thread (`threads.id`)."),
+        id_of(Contexts, "context_id", "Context node (`contexts.id`)."),
+        id_of(Strings, "name_id", "Name of the metric, with its unit (`strings.id`)."),
+        column("sessions", Bits, "Bit mask of the sessions that recorded it."),
+        column(
+            "phase",
+            Id,
+            "Phase of the first of these sessions in which the value was recorded.",
+        ),
+        maybe("value", Real, "Value as a floating-point number; null for texts and vectors."),
+        maybe("integer", Int, "Value as an integer; null for other types."),
+        maybe("text", Text, "Value as a text; null for other types."),
+        maybe("vector", Reals, "Elements of a vector; null for other types."),
     ],
     sorted_by: Some("time_nanos"),
 };
 
-/// Values of counters.
+/// Samples of hardware counters, mostly of devices.
 pub const COUNTERS: Table = Table {
     name: "counters",
-    doc: "What counters of the machine said, of its devices above all. They are of no thread.",
+    doc: "Samples of hardware counters, mostly of devices. They belong to no thread.",
     columns: &[
-        column("time_nanos", Nanos, "When it was read; what was read together has one time."),
-        id_of(Processes, "process_id", "The process that read it, in processes."),
-        maybe("device", Id, "CUDA's number of the device, as kernels have it, if it is of one."),
-        id_of(Strings, "name_id", "The counter's name with its unit, in strings."),
-        column("value", Real, "The value."),
+        column(
+            "time_nanos",
+            Nanos,
+            "Time of the reading; counters read together have the same timestamp.",
+        ),
+        id_of(Processes, "process_id", "Process that read the counter (`processes.id`)."),
+        maybe(
+            "device",
+            Id,
+            "CUDA device number, as in `gpu_activities`; null if the counter is not of a device.",
+        ),
+        id_of(Strings, "name_id", "Name of the counter, with its unit (`strings.id`)."),
+        column("value", Real, "Value."),
     ],
     sorted_by: Some("time_nanos"),
 };
 
-/// Values by call stack.
+/// Values attributed to call stacks, from sampling profilers and aggregated profiles.
 pub const SAMPLES: Table = Table {
     name: "samples",
-    doc: "Values by call stack, as sampling profilers and added-up profiles give them: each is of its stack's innermost frame alone.",
+    doc: "Values attributed to call stacks, from sampling profilers and aggregated profiles. Each value is exclusive: it belongs to the innermost frame alone.",
     columns: &[
-        id_of(Processes, "process_id", "The process, in processes."),
-        maybe_id_of(Threads, "thread_id", "The thread, in threads, if it is known."),
-        id_of(Contexts, "context_id", "The stack: its innermost frame, in contexts."),
-        id_of(Strings, "name_id", "What the value is, with its unit, in strings."),
-        maybe("time_nanos", Nanos, "When it was taken, if that is known."),
-        maybe("value", Real, "The value as a real number, if it is one number."),
-        maybe("integer", Int, "The value, if it is a whole number."),
-        maybe("text", Text, "The value, if it is a text."),
-        maybe("vector", Reals, "The values, if it is a list of numbers."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
+        maybe_id_of(Threads, "thread_id", "Thread (`threads.id`); null if unknown."),
+        id_of(Contexts, "context_id", "Innermost frame of the stack (`contexts.id`)."),
+        id_of(Strings, "name_id", "Name of the quantity, with its unit (`strings.id`)."),
+        maybe("time_nanos", Nanos, "Time of the sample; null if unknown."),
+        maybe("value", Real, "Value as a floating-point number; null for texts and vectors."),
+        maybe("integer", Int, "Value as an integer; null for other types."),
+        maybe("text", Text, "Value as a text; null for other types."),
+        maybe("vector", Reals, "Elements of a vector; null for other types."),
         ARGS_ID,
         ARG_NUMBERS,
     ],
     sorted_by: None,
 };
 
-/// Training steps.
+/// Training steps of each process.
 pub const STEPS: Table = Table {
     name: "steps",
-    doc: "The training steps of each process.",
+    doc: "Training steps of each process.",
     columns: &[
-        column("start_nanos", Nanos, "When the step began."),
-        column("duration_nanos", Nanos, "How long it took."),
-        id_of(Processes, "process_id", "The process, in processes."),
-        id_of(Threads, "thread_id", "The thread, in threads."),
-        id_of(Contexts, "context_id", "Where in the calling-context tree, in contexts."),
-        column("number", Id, "Number of the step in its process; the first is 0."),
+        column("start_nanos", Nanos, "Start of the step."),
+        column("duration_nanos", Nanos, "Duration."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
+        id_of(Threads, "thread_id", "Thread (`threads.id`)."),
+        id_of(Contexts, "context_id", "Context node (`contexts.id`)."),
+        column("number", Id, "Step number in the process, from 0."),
     ],
     sorted_by: Some("start_nanos"),
 };
 
-/// What devices did.
+/// Activities of devices.
 pub const GPU_ACTIVITIES: Table = Table {
     name: "gpu_activities",
-    doc: "What devices did: kernels, copies, fills and waits.",
+    doc: "Activities of devices: kernels, copies, fills and synchronisations.",
     columns: &[
-        column("start_nanos", Nanos, "When the device began."),
-        column("duration_nanos", Nanos, "How long it took."),
-        id_of(Processes, "process_id", "The process that launched it, in processes."),
-        column("device", Id, "Number of the device in its process."),
-        column("stream", Id, "The stream that it ran on."),
-        column("kind", Text, "What it is: kernel, memcpy, memset, sync, annotation or other."),
-        id_of(Strings, "name_id", "Its name, in strings."),
-        maybe_id_of(Contexts, "context_id", "Where it was launched, in contexts."),
+        column("start_nanos", Nanos, "Start time on the device."),
+        column("duration_nanos", Nanos, "Duration."),
+        id_of(Processes, "process_id", "Process that launched the activity (`processes.id`)."),
+        column("device", Id, "Device number in the process."),
+        column("stream", Id, "Stream."),
+        column("kind", Text, "Kind: kernel, memcpy, memset, sync, annotation or other."),
+        id_of(Strings, "name_id", "Name (`strings.id`)."),
+        maybe_id_of(Contexts, "context_id", "Context node of the launch (`contexts.id`)."),
         CORRELATION_ID,
-        maybe("graph_node_id", Bits, "The node of the device graph that it was launched by."),
-        maybe("grid_x", Id, "Blocks of the grid along x."),
-        maybe("grid_y", Id, "Blocks of the grid along y."),
-        maybe("grid_z", Id, "Blocks of the grid along z."),
-        maybe("block_x", Id, "Threads of a block along x."),
-        maybe("block_y", Id, "Threads of a block along y."),
-        maybe("block_z", Id, "Threads of a block along z."),
-        maybe("registers", Id, "Registers of a thread."),
-        maybe("shared_bytes", Int, "Shared memory of a block in bytes, static and dynamic."),
-        maybe("bytes", Int, "Bytes that were copied or filled."),
+        maybe("graph_node_id", Bits, "Graph node that launched the activity."),
+        maybe("grid_x", Id, "Grid size in blocks, x."),
+        maybe("grid_y", Id, "Grid size in blocks, y."),
+        maybe("grid_z", Id, "Grid size in blocks, z."),
+        maybe("block_x", Id, "Block size in threads, x."),
+        maybe("block_y", Id, "Block size in threads, y."),
+        maybe("block_z", Id, "Block size in threads, z."),
+        maybe("registers", Id, "Registers per thread."),
+        maybe("shared_bytes", Int, "Shared memory per block, static and dynamic."),
+        maybe("bytes", Int, "Bytes copied or filled."),
         CATEGORY_ID,
         EXTERNAL_ID,
         ARGS_ID,
@@ -379,63 +398,67 @@ pub const GPU_ACTIVITIES: Table = Table {
     sorted_by: Some("start_nanos"),
 };
 
-/// Collectives.
+/// Collective operations and point-to-point messages, one row per rank.
 pub const COLLECTIVES: Table = Table {
     name: "collectives",
-    doc: "Communication between ranks, as each rank saw it.",
+    doc: "Collective operations and point-to-point messages, one row per rank.",
     columns: &[
         column(
             "start_nanos",
             Nanos,
-            "When it began on this rank; where that is unknown, when it was asked for.",
+            "Start time on this rank; the time of the call if the start is unknown.",
         ),
-        maybe("duration_nanos", Nanos, "How long it took, if it ended."),
-        maybe("created_nanos", Nanos, "When it was asked for, if that is known."),
-        id_of(Processes, "process_id", "The process, in processes."),
-        maybe("device", Id, "Number of the device in its process."),
-        maybe("stream", Id, "The stream that it ran on."),
-        id_of(Strings, "name_id", "What it is, in strings: allreduce, send."),
-        id_of(Strings, "group_id", "Name of the process group, in strings."),
+        maybe("duration_nanos", Nanos, "Duration; null if it did not end."),
+        maybe("created_nanos", Nanos, "Time of the call; null if unknown."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
+        maybe("device", Id, "Device number in the process."),
+        maybe("stream", Id, "Stream."),
+        id_of(Strings, "name_id", "Operation, such as `allreduce` or `send` (`strings.id`)."),
+        id_of(Strings, "group_id", "Name of the process group (`strings.id`)."),
         maybe_id_of(
             Strings,
             "group_ranks_id",
-            "Ranks of the group, in strings, as `0-3,8`: groups of different ranks may share a name.",
+            "Ranks of the group, such as `0-3,8` (`strings.id`); groups of different ranks may have the same name.",
         ),
-        maybe("group_size", Id, "How many ranks the group has."),
-        maybe("sequence", Int, "Number of the collective in its group: the same on all ranks."),
-        maybe_id_of(Strings, "dtype_id", "Type of the elements, in strings."),
-        maybe("in_elements", Int, "Elements that this rank gave."),
-        maybe("out_elements", Int, "Elements that this rank got."),
-        column("state", Text, "How far it came: scheduled, started or completed."),
-        column("is_p2p", Flag, "Whether it is between two ranks only."),
-        maybe_id_of(Contexts, "context_id", "Where it was asked for, in contexts."),
+        maybe("group_size", Id, "Number of ranks in the group."),
+        maybe(
+            "sequence",
+            Int,
+            "Sequence number of the collective in its group, equal on all ranks.",
+        ),
+        maybe_id_of(Strings, "dtype_id", "Element type (`strings.id`)."),
+        maybe("in_elements", Int, "Number of input elements on this rank."),
+        maybe("out_elements", Int, "Number of output elements on this rank."),
+        column("state", Text, "State: scheduled, started or completed."),
+        column("is_p2p", Flag, "Whether it is a point-to-point message."),
+        maybe_id_of(Contexts, "context_id", "Context node of the call (`contexts.id`)."),
         ARGS_ID,
         ARG_NUMBERS,
     ],
     sorted_by: Some("start_nanos"),
 };
 
-/// What an allocator did.
+/// Events of memory allocators.
 pub const MEMORY_EVENTS: Table = Table {
     name: "memory_events",
-    doc: "What allocators of memory did.",
+    doc: "Events of memory allocators.",
     columns: &[
-        column("time_nanos", Nanos, "When."),
-        id_of(Processes, "process_id", "The process, in processes."),
-        maybe_id_of(Threads, "thread_id", "The thread, in threads, if it is known."),
+        column("time_nanos", Nanos, "Timestamp."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
+        maybe_id_of(Threads, "thread_id", "Thread (`threads.id`); null if unknown."),
         column(
             "action",
             Text,
-            "What was done: alloc, free, free_requested, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom or other.",
+            "Action: alloc, free, free_requested, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom or other.",
         ),
-        column("device_type", Text, "Whose memory: cpu, cuda or another."),
-        maybe("device", Id, "Number of the device in its process."),
-        maybe("stream", Bits, "The stream, as the allocator names it."),
-        maybe("address", Bits, "Where."),
-        column("bytes", Int, "How much."),
-        maybe("allocated_bytes", Int, "What is allocated in all, afterwards."),
-        maybe("reserved_bytes", Int, "What the allocator holds in all, afterwards."),
-        maybe_id_of(Contexts, "context_id", "The call stack, in contexts."),
+        column("device_type", Text, "Kind of device that owns the memory, such as cpu or cuda."),
+        maybe("device", Id, "Device number in the process."),
+        maybe("stream", Bits, "Stream, as identified by the allocator."),
+        maybe("address", Bits, "Address."),
+        column("bytes", Int, "Size."),
+        maybe("allocated_bytes", Int, "Total size allocated after the event."),
+        maybe("reserved_bytes", Int, "Total size reserved by the allocator after the event."),
+        maybe_id_of(Contexts, "context_id", "Call stack (`contexts.id`)."),
         CATEGORY_ID,
         ARGS_ID,
         ARG_NUMBERS,
@@ -443,78 +466,78 @@ pub const MEMORY_EVENTS: Table = Table {
     sorted_by: Some("time_nanos"),
 };
 
-/// Blocks of memory.
+/// Memory held by an allocator at the time of a snapshot.
 pub const MEMORY_SNAPSHOTS: Table = Table {
     name: "memory_snapshots",
-    doc: "What an allocator held when a snapshot was taken: one row for each block.",
+    doc: "Memory held by an allocator at the time of a snapshot: one row per block.",
     columns: &[
-        column("time_nanos", Nanos, "When the snapshot was taken."),
-        id_of(Processes, "process_id", "The process, in processes."),
-        column("device", Id, "Number of the device in its process."),
-        maybe("stream", Bits, "The stream, as the allocator names it."),
-        column("segment_address", Bits, "Where the segment begins that the block is of."),
-        column("segment_bytes", Int, "Length of the segment."),
-        column("segment_type", Text, "Its pool: small or large."),
-        column("address", Bits, "Where the block begins."),
-        column("bytes", Int, "Its length."),
-        maybe("requested_bytes", Int, "What was asked for."),
-        column("state", Text, "What it is, in the allocator's own word."),
-        maybe_id_of(Contexts, "context_id", "The call stack of its allocation, in contexts."),
+        column("time_nanos", Nanos, "Time of the snapshot."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
+        column("device", Id, "Device number in the process."),
+        maybe("stream", Bits, "Stream, as identified by the allocator."),
+        column("segment_address", Bits, "Start address of the segment that contains the block."),
+        column("segment_bytes", Int, "Size of the segment."),
+        column("segment_type", Text, "Pool of the segment: small or large."),
+        column("address", Bits, "Start address of the block."),
+        column("bytes", Int, "Size of the block."),
+        maybe("requested_bytes", Int, "Size requested by the program."),
+        column("state", Text, "State of the block, in the allocator's terms."),
+        maybe_id_of(Contexts, "context_id", "Call stack of the allocation (`contexts.id`)."),
         ARGS_ID,
         ARG_NUMBERS,
     ],
     sorted_by: None,
 };
 
-/// Sums by context and time.
+/// Sums of spans by thread, context node and time bucket, at several bucket widths.
 pub const ROLLUPS: Table = Table {
     name: "rollups",
-    doc: "Sums of spans by thread, context and bucket of time, at several widths of bucket. All columns but the keys add up (`min_nanos` and `max_nanos` by their minimum and maximum), and one key may stand in several rows.",
+    doc: "Sums of spans by thread, context node and time bucket, at several bucket widths. Rows with the same key are to be combined: `min_nanos` by minimum, `max_nanos` by maximum, all others by addition.",
     columns: &[
         column(
             "bucket_nanos",
             Nanos,
-            "Width of the bucket, a power of two; 0 for the whole recording of a process.",
+            "Bucket width, a power of two; 0 for the whole recording of a process.",
         ),
-        column("start_nanos", Nanos, "Where the bucket starts: a multiple of its width."),
-        id_of(Threads, "thread_id", "The thread, in threads."),
-        id_of(Contexts, "context_id", "Where in the calling-context tree, in contexts."),
-        id_of(Strings, "name_id", "The context's name, in strings."),
-        column("count", Int, "Spans that began in the bucket."),
-        column("total_nanos", Nanos, "Time in these spans that lies in the bucket."),
-        column("self_nanos", Nanos, "The same without the time in spans directly inside them."),
-        maybe("min_nanos", Nanos, "Shortest of the spans that began in the bucket."),
-        maybe("max_nanos", Nanos, "Longest of the spans that began in the bucket."),
+        column("start_nanos", Nanos, "Start of the bucket, a multiple of its width."),
+        id_of(Threads, "thread_id", "Thread (`threads.id`)."),
+        id_of(Contexts, "context_id", "Context node (`contexts.id`)."),
+        id_of(Strings, "name_id", "Name of the context node (`strings.id`)."),
+        column("count", Int, "Number of spans that began in the bucket."),
+        column("total_nanos", Nanos, "Inclusive time of spans within the bucket."),
+        column("self_nanos", Nanos, "Exclusive time of spans within the bucket."),
+        maybe("min_nanos", Nanos, "Duration of the shortest span that began in the bucket."),
+        maybe("max_nanos", Nanos, "Duration of the longest span that began in the bucket."),
         maybe(
             "sketch",
             Bytes,
-            "Durations of the spans, for quantiles; only where `bucket_nanos` is 0.",
+            "Quantile sketch of the durations; null unless `bucket_nanos` is 0.",
         ),
     ],
     sorted_by: None,
 };
 
-/// Metadata.
+/// Metadata of processes and threads, from the recorder or from an imported file.
 pub const METADATA: Table = Table {
     name: "metadata",
-    doc: "What a recording or a foreign file says of its processes and threads, beside events.",
+    doc: "Metadata of processes and threads, from the recorder or from an imported file.",
     columns: &[
-        id_of(Processes, "process_id", "The process, in processes."),
-        maybe_id_of(Threads, "thread_id", "The thread, in threads, if it is of one."),
-        column("key", Text, "What it is."),
-        column("value", Text, "The value as JSON."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
+        maybe_id_of(Threads, "thread_id", "Thread (`threads.id`); null if there is none."),
+        column("key", Text, "Key."),
+        column("value", Text, "Value as JSON."),
     ],
     sorted_by: None,
 };
 
-/// Losses.
+/// Lost events by process and cause.
 pub const LOSSES: Table = Table {
     name: "losses",
-    doc: "What was lost, by process and cause; what is not there is zero.",
+    doc: "Lost events by process and cause. A cause without a row is zero.",
     columns: &[
-        id_of(Processes, "process_id", "The process, in processes."),
-        column("cause", Text, "Why: see the page on losses."),
-        column("count", Int, "How many events."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
+        column("cause", Text, "Cause of the loss, as listed in `docs/reference/losses.md`."),
+        column("count", Int, "Number of events."),
     ],
     sorted_by: None,
 };

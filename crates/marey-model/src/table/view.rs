@@ -1,9 +1,9 @@
-//! The views over the stored tables: what people query, without a join.
+//! The views over the stored tables, with names joined in place of ids.
 
 use super::ColumnKind::{Bits, Flag, Id, Int, Nanos, Real, Reals, Text};
 use super::{Column, Table, column, device_time, efficiency, launching, maybe, stepping, waiting};
 
-/// Every view; one that is made of another comes after it.
+/// Every view. A view that is defined by another comes after it.
 pub const ALL: &[&Table] = &[
     &SPANS,
     &FLAME,
@@ -48,115 +48,129 @@ pub const ALL: &[&Table] = &[
 ];
 
 pub(super) const KIND: Column =
-    column("kind", Text, "What it is: scope, state, module, operator, frame, step or runtime.");
+    column("kind", Text, "Kind: scope, state, module, operator, frame, step or runtime.");
 pub(super) const PATH: Column =
-    column("path", Text, "The names around it and its own, separated by `/`.");
-pub(super) const THREAD: Column = column("thread", Text, "Name of its thread; may be empty.");
+    column("path", Text, "Path of names from the root, its own included, separated by `/`.");
+pub(super) const THREAD: Column = column("thread", Text, "Thread name; may be empty.");
 pub(super) const MAYBE_THREAD: Column =
-    maybe("thread", Text, "Name of its thread, if it is of one; may be empty.");
-pub(super) const PID: Column = column("pid", Int, "Id of its process in the system.");
-pub(super) const RANK: Column = maybe("rank", Int, "Rank of its process in a distributed job.");
-pub(super) const DEVICE: Column = column("device", Id, "Number of the device in its process.");
+    maybe("thread", Text, "Thread name, which may be empty; null if there is no thread.");
+pub(super) const PID: Column = column("pid", Int, "Process id in the operating system.");
+pub(super) const RANK: Column = maybe("rank", Int, "Rank of the process in a distributed job.");
+pub(super) const DEVICE: Column = column("device", Id, "Device number in the process.");
 pub(super) const MAYBE_DEVICE: Column =
-    maybe("device", Id, "Number of the device in its process, if it is of one.");
+    maybe("device", Id, "Device number in the process; null if no device is concerned.");
 pub(super) const GROUP_RANKS: Column = maybe(
     "group_ranks",
     Text,
-    "Ranks of the group, as `0-3,8`, if they are known: groups of different ranks may share a name.",
+    "Ranks of the group, such as `0-3,8`; null if unknown. Groups of different ranks may have the same name.",
 );
-const VALUE: Column = maybe("value", Real, "The value, if it is one number.");
-const INTEGER: Column = maybe("integer", Int, "The value, if it is a whole number.");
-const TEXT: Column = maybe("text", Text, "The value, if it is a text.");
-const VECTOR: Column = maybe("vector", Reals, "The values, if it is a list of numbers.");
-const CATEGORY: Column = maybe("category", Text, "The category that a foreign trace gave it.");
-pub(super) const CORRELATION_ID: Column =
-    maybe("correlation_id", Bits, "The number that a launch and what it launched share.");
-const EXTERNAL_ID: Column =
-    maybe("external_id", Bits, "The number of an operator, by which what it launched names it.");
-pub(super) const PROCESS_ID: Column = column("process_id", Id, "Its process, in processes.");
-pub(super) const THREAD_ID: Column = column("thread_id", Id, "Its thread, in threads.");
-const MAYBE_THREAD_ID: Column = maybe("thread_id", Id, "Its thread, in threads, if it is of one.");
-pub(super) const CONTEXT_ID: Column =
-    column("context_id", Id, "Its place in the calling-context tree, in contexts.");
-pub(super) const LAUNCH_PATH: Column =
-    maybe("path", Text, "The names around its launch, separated by `/`.");
+const VALUE: Column =
+    maybe("value", Real, "Value as a floating-point number; null for texts and vectors.");
+const INTEGER: Column = maybe("integer", Int, "Value as an integer; null for other types.");
+const TEXT: Column = maybe("text", Text, "Value as a text; null for other types.");
+const VECTOR: Column = maybe("vector", Reals, "Elements of a vector; null for other types.");
+const CATEGORY: Column = maybe("category", Text, "Category in the imported trace.");
+pub(super) const CORRELATION_ID: Column = maybe(
+    "correlation_id",
+    Bits,
+    "Correlation id: equal for a launch and the activities that it launched.",
+);
+const EXTERNAL_ID: Column = maybe(
+    "external_id",
+    Bits,
+    "External correlation id of the operator; its activities have the same one.",
+);
+pub(super) const PROCESS_ID: Column = column("process_id", Id, "Process (`processes.id`).");
+pub(super) const THREAD_ID: Column = column("thread_id", Id, "Thread (`threads.id`).");
+const MAYBE_THREAD_ID: Column =
+    maybe("thread_id", Id, "Thread (`threads.id`); null if there is none.");
+pub(super) const CONTEXT_ID: Column = column("context_id", Id, "Context node (`contexts.id`).");
+pub(super) const LAUNCH_PATH: Column = maybe("path", Text, "Path of the launch, separated by `/`.");
 pub(super) const LAUNCH_CONTEXT_ID: Column =
-    maybe("context_id", Id, "Where it was launched, in contexts.");
-const ALLOCATOR_STREAM: Column = maybe("stream", Bits, "The stream, as the allocator names it.");
+    maybe("context_id", Id, "Context node of the launch (`contexts.id`).");
+const ALLOCATOR_STREAM: Column = maybe("stream", Bits, "Stream, as identified by the allocator.");
 const ARGS: Column =
-    maybe("args", Text, "What else is known of it, as a JSON object; `arg()` takes values out.");
+    maybe("args", Text, "Arguments of the event as a JSON object; `arg()` extracts values.");
 
-/// Spans with their names.
+/// Intervals on host threads.
 pub const SPANS: Table = Table {
     name: "spans",
-    doc: "Everything that was entered and left: scopes, states, modules, operators, steps.",
+    doc: "Intervals on host threads: scopes, states, modules, operators, frames, steps and runtime calls.",
     columns: &[
-        column("name", Text, "Its name."),
+        column("name", Text, "Name."),
         KIND,
-        column("start_nanos", Nanos, "When it was entered."),
-        column("end_nanos", Nanos, "When it was left."),
-        column("duration_nanos", Nanos, "How long it was open."),
-        column("self_nanos", Nanos, "How long, without spans directly inside it on its thread."),
+        column("start_nanos", Nanos, "Start time."),
+        column("end_nanos", Nanos, "End time."),
+        column("duration_nanos", Nanos, "Inclusive duration."),
+        column(
+            "self_nanos",
+            Nanos,
+            "Exclusive duration: without direct child spans on the same thread.",
+        ),
         PATH,
-        column("depth", Id, "Spans around it, itself included."),
+        column("depth", Id, "Depth in the calling-context tree: 1 for a span without parent."),
         THREAD,
         PID,
         RANK,
-        column("phase", Id, "The phase in which it was left."),
-        column("is_open", Flag, "Whether it was still open at the end of the recording."),
+        column("phase", Id, "Phase in which the span ended."),
+        column("is_open", Flag, "Whether the span was still open when recording ended."),
         CATEGORY,
         CORRELATION_ID,
         EXTERNAL_ID,
         PROCESS_ID,
         THREAD_ID,
         CONTEXT_ID,
-        column("name_id", Id, "Its name, in strings."),
+        column("name_id", Id, "Name (`strings.id`)."),
         ARGS,
     ],
     sorted_by: None,
 };
 
-/// Sums by context.
+/// The calling-context tree with sums over the whole run, computed from `rollups`.
 pub const FLAME: Table = Table {
     name: "flame",
-    doc: "The calling-context tree with sums over the whole run, from rollups: a flame graph.",
+    doc: "The calling-context tree with sums over the whole run, computed from `rollups`: a flame graph.",
     columns: &[
-        column("name", Text, "Name of the context."),
+        column("name", Text, "Name of the context node."),
         KIND,
         PATH,
-        column("depth", Id, "Contexts around it, itself included."),
-        column("count", Int, "How often it was entered."),
-        column("total_nanos", Nanos, "Time in it."),
-        column("self_nanos", Nanos, "Time in it, without contexts directly inside it."),
-        maybe("min_nanos", Nanos, "The shortest."),
-        maybe("max_nanos", Nanos, "The longest."),
-        maybe("p50_nanos", Nanos, "The median, to 1 part in 64."),
-        maybe("p99_nanos", Nanos, "The 99th percentile, to 1 part in 64."),
-        column("context_id", Id, "Its number, in contexts."),
-        maybe("parent_id", Id, "Number of the context around it."),
+        column("depth", Id, "Depth in the calling-context tree: 1 for a child of the root."),
+        column("count", Int, "Number of spans."),
+        column("total_nanos", Nanos, "Inclusive time."),
+        column("self_nanos", Nanos, "Exclusive time."),
+        maybe("min_nanos", Nanos, "Shortest duration."),
+        maybe("max_nanos", Nanos, "Longest duration."),
+        maybe("p50_nanos", Nanos, "Median duration, with a relative error of at most 1/64."),
+        maybe(
+            "p99_nanos",
+            Nanos,
+            "99th percentile of the durations, with a relative error of at most 1/64.",
+        ),
+        column("context_id", Id, "Context node (`contexts.id`)."),
+        maybe("parent_id", Id, "Parent (`contexts.id`); null for the root."),
     ],
     sorted_by: None,
 };
 
-/// Sums by name.
+/// Sums by name over the whole run, computed from `rollups`.
 pub const TOP: Table = Table {
     name: "top",
-    doc: "Sums by name over the whole run, from rollups: where the time went.",
+    doc: "Sums by name over the whole run, computed from `rollups`.",
     columns: &[
-        column("name", Text, "The name."),
+        column("name", Text, "Name."),
         KIND,
-        column("count", Int, "How often it was entered."),
-        column(
-            "total_nanos",
+        column("count", Int, "Number of spans."),
+        column("total_nanos", Nanos, "Inclusive time. Recursive entries count once per level."),
+        column("self_nanos", Nanos, "Exclusive time."),
+        maybe("mean_nanos", Real, "`total_nanos` / `count`."),
+        maybe("min_nanos", Nanos, "Shortest duration."),
+        maybe("max_nanos", Nanos, "Longest duration."),
+        maybe("p50_nanos", Nanos, "Median duration, with a relative error of at most 1/64."),
+        maybe(
+            "p99_nanos",
             Nanos,
-            "Time in it; where it is entered inside itself, counted each time.",
+            "99th percentile of the durations, with a relative error of at most 1/64.",
         ),
-        column("self_nanos", Nanos, "Time in it, without what is directly inside it."),
-        maybe("mean_nanos", Real, "`total_nanos` divided by `count`."),
-        maybe("min_nanos", Nanos, "The shortest."),
-        maybe("max_nanos", Nanos, "The longest."),
-        maybe("p50_nanos", Nanos, "The median, to 1 part in 64."),
-        maybe("p99_nanos", Nanos, "The 99th percentile, to 1 part in 64."),
     ],
     sorted_by: None,
 };
@@ -164,12 +178,12 @@ pub const TOP: Table = Table {
 /// Training steps.
 pub const STEPS: Table = Table {
     name: "steps",
-    doc: "The training steps.",
+    doc: "Training steps.",
     columns: &[
-        column("number", Id, "Number of the step in its process; the first is 0."),
-        column("start_nanos", Nanos, "When it began."),
-        column("end_nanos", Nanos, "When it ended."),
-        column("duration_nanos", Nanos, "How long it took."),
+        column("number", Id, "Step number in the process, from 0."),
+        column("start_nanos", Nanos, "Start time."),
+        column("end_nanos", Nanos, "End time."),
+        column("duration_nanos", Nanos, "Duration."),
         PATH,
         THREAD,
         PID,
@@ -181,17 +195,17 @@ pub const STEPS: Table = Table {
     sorted_by: None,
 };
 
-/// Values of metrics and of counters.
+/// Values of metrics and samples of device counters over time.
 pub const COUNTERS: Table = Table {
     name: "counters",
-    doc: "Every value that was added to a metric, and what counters of devices said, over time.",
+    doc: "Values of metrics and samples of device counters over time.",
     columns: &[
         column(
             "time_nanos",
             Nanos,
-            "When it was added or read; what was read together has one time.",
+            "Time of recording; counters read together have the same timestamp.",
         ),
-        column("name", Text, "Name of the metric or counter, with its unit if it has one."),
+        column("name", Text, "Name of the metric or counter, with its unit if any."),
         VALUE,
         INTEGER,
         TEXT,
@@ -199,47 +213,43 @@ pub const COUNTERS: Table = Table {
         maybe(
             "device",
             Id,
-            "CUDA's number of the device, as kernels have it, if it is a counter of one.",
+            "CUDA device number, as in `gpu_activities`; null if the value is not of a device.",
         ),
         maybe(
             "path",
             Text,
-            "The names around a value that was added, separated by `/`; empty outside of all scopes.",
+            "Path of the context node of a metric value, separated by `/`; empty outside all scopes; null for counters.",
         ),
         MAYBE_THREAD,
         PID,
         RANK,
-        maybe("phase", Id, "The phase in which it was added, if it is a metric."),
+        maybe("phase", Id, "Phase in which the value was recorded; null for counters."),
         PROCESS_ID,
         MAYBE_THREAD_ID,
-        maybe(
-            "context_id",
-            Id,
-            "Its place in the calling-context tree, in contexts, if it is a metric.",
-        ),
+        maybe("context_id", Id, "Context node (`contexts.id`); null for counters."),
     ],
     sorted_by: None,
 };
 
-/// What devices did.
+/// Activities of devices with the path of their launch.
 pub const GPU_ACTIVITIES: Table = Table {
     name: "gpu_activities",
-    doc: "What devices did: kernels, copies, fills and waits, under the line that launched them.",
+    doc: "Activities of devices (kernels, copies, fills and synchronisations) with the path of their launch.",
     columns: &[
-        column("name", Text, "Its name."),
-        column("kind", Text, "What it is: kernel, memcpy, memset, sync, annotation or other."),
-        column("start_nanos", Nanos, "When the device began."),
-        column("end_nanos", Nanos, "When the device was done."),
-        column("duration_nanos", Nanos, "How long it took."),
+        column("name", Text, "Name."),
+        column("kind", Text, "Kind: kernel, memcpy, memset, sync, annotation or other."),
+        column("start_nanos", Nanos, "Start time on the device."),
+        column("end_nanos", Nanos, "End time on the device."),
+        column("duration_nanos", Nanos, "Duration."),
         DEVICE,
-        column("stream", Id, "The stream that it ran on; 4294967295 for none."),
+        column("stream", Id, "Stream; 4294967295 for none."),
         LAUNCH_PATH,
-        maybe("grid", Text, "Blocks of the grid, as `x,y,z`."),
-        maybe("block", Text, "Threads of a block, as `x,y,z`."),
-        maybe("registers", Id, "Registers of a thread."),
-        maybe("shared_bytes", Int, "Shared memory of a block in bytes, static and dynamic."),
-        maybe("bytes", Int, "Bytes that were copied or filled."),
-        maybe("graph_node_id", Bits, "The node of the device graph that it was launched by."),
+        maybe("grid", Text, "Grid size in blocks, as `x,y,z`."),
+        maybe("block", Text, "Block size in threads, as `x,y,z`."),
+        maybe("registers", Id, "Registers per thread."),
+        maybe("shared_bytes", Int, "Shared memory per block, static and dynamic."),
+        maybe("bytes", Int, "Bytes copied or filled."),
+        maybe("graph_node_id", Bits, "Graph node that launched the activity."),
         CATEGORY,
         CORRELATION_ID,
         EXTERNAL_ID,
@@ -252,23 +262,23 @@ pub const GPU_ACTIVITIES: Table = Table {
     sorted_by: None,
 };
 
-/// Kernels.
+/// Kernels with the path of their launch.
 pub const KERNELS: Table = Table {
     name: "kernels",
-    doc: "The kernels that ran on devices, under the line that launched them.",
+    doc: "Kernels with the path of their launch.",
     columns: &[
         column("name", Text, "Name of the kernel."),
-        column("start_nanos", Nanos, "When the device began."),
-        column("end_nanos", Nanos, "When the device was done."),
-        column("duration_nanos", Nanos, "How long it took."),
+        column("start_nanos", Nanos, "Start time on the device."),
+        column("end_nanos", Nanos, "End time on the device."),
+        column("duration_nanos", Nanos, "Duration."),
         DEVICE,
-        column("stream", Id, "The stream that it ran on; 4294967295 for none."),
+        column("stream", Id, "Stream; 4294967295 for none."),
         LAUNCH_PATH,
-        maybe("grid", Text, "Blocks of the grid, as `x,y,z`."),
-        maybe("block", Text, "Threads of a block, as `x,y,z`."),
-        maybe("registers", Id, "Registers of a thread."),
-        maybe("shared_bytes", Int, "Shared memory of a block in bytes, static and dynamic."),
-        maybe("graph_node_id", Bits, "The node of the device graph that it was launched by."),
+        maybe("grid", Text, "Grid size in blocks, as `x,y,z`."),
+        maybe("block", Text, "Block size in threads, as `x,y,z`."),
+        maybe("registers", Id, "Registers per thread."),
+        maybe("shared_bytes", Int, "Shared memory per block, static and dynamic."),
+        maybe("graph_node_id", Bits, "Graph node that launched the activity."),
         CATEGORY,
         CORRELATION_ID,
         EXTERNAL_ID,
@@ -281,55 +291,59 @@ pub const KERNELS: Table = Table {
     sorted_by: None,
 };
 
-/// Collectives.
+/// Collective operations and point-to-point messages, one row per rank.
 pub const COLLECTIVES: Table = Table {
     name: "collectives",
-    doc: "Communication between ranks, as each rank saw it.",
+    doc: "Collective operations and point-to-point messages, one row per rank.",
     columns: &[
-        column("name", Text, "What it is, such as allreduce or send."),
+        column("name", Text, "Operation, such as `allreduce` or `send`."),
         column("process_group", Text, "Name of the process group."),
         GROUP_RANKS,
-        maybe("group_size", Id, "How many ranks the group has."),
-        maybe("sequence", Int, "Number of the collective in its group: the same on all ranks."),
+        maybe("group_size", Id, "Number of ranks in the group."),
+        maybe(
+            "sequence",
+            Int,
+            "Sequence number of the collective in its group, equal on all ranks.",
+        ),
         column(
             "start_nanos",
             Nanos,
-            "When it began on this rank; where that is unknown, when it was asked for.",
+            "Start time on this rank; the time of the call if the start is unknown.",
         ),
-        maybe("end_nanos", Nanos, "When it was done, if it ended."),
-        maybe("duration_nanos", Nanos, "How long it took, if it ended."),
-        maybe("created_nanos", Nanos, "When it was asked for, if that is known."),
-        column("state", Text, "How far it came: scheduled, started or completed."),
-        column("is_p2p", Flag, "Whether it is between two ranks only."),
-        maybe("dtype", Text, "Type of the elements."),
-        maybe("in_elements", Int, "Elements that this rank gave."),
-        maybe("out_elements", Int, "Elements that this rank got."),
+        maybe("end_nanos", Nanos, "End time; null if it did not end."),
+        maybe("duration_nanos", Nanos, "Duration; null if it did not end."),
+        maybe("created_nanos", Nanos, "Time of the call; null if unknown."),
+        column("state", Text, "State: scheduled, started or completed."),
+        column("is_p2p", Flag, "Whether it is a point-to-point message."),
+        maybe("dtype", Text, "Element type."),
+        maybe("in_elements", Int, "Number of input elements on this rank."),
+        maybe("out_elements", Int, "Number of output elements on this rank."),
         MAYBE_DEVICE,
-        maybe("stream", Id, "The stream that it ran on."),
-        maybe("path", Text, "The names around where it was asked for, separated by `/`."),
+        maybe("stream", Id, "Stream."),
+        maybe("path", Text, "Path of the call, separated by `/`."),
         PID,
         RANK,
         PROCESS_ID,
-        maybe("context_id", Id, "Where it was asked for, in contexts."),
+        maybe("context_id", Id, "Context node of the call (`contexts.id`)."),
         ARGS,
     ],
     sorted_by: None,
 };
 
-/// Spans beside the stacks of threads.
+/// Intervals that are not on a thread's stack, such as requests.
 pub const ASYNC_SPANS: Table = Table {
     name: "async_spans",
-    doc: "What lasted a while without being on the stack of a thread, such as requests.",
+    doc: "Intervals that are not on a thread's stack, such as requests.",
     columns: &[
-        column("name", Text, "Its name."),
-        column("track", Text, "What is one thing going on: its parts have the same track."),
-        column("start_nanos", Nanos, "When it began."),
-        column("end_nanos", Nanos, "When it ended."),
-        column("duration_nanos", Nanos, "How long it lasted."),
+        column("name", Text, "Name."),
+        column("track", Text, "Track that connects the intervals of one operation."),
+        column("start_nanos", Nanos, "Start time."),
+        column("end_nanos", Nanos, "End time."),
+        column("duration_nanos", Nanos, "Duration."),
         column(
             "is_open",
             Flag,
-            "Whether its end is unknown; its duration goes to the last moment.",
+            "Whether the end is unknown; the duration then lasts until the last timestamp.",
         ),
         CATEGORY,
         PID,
@@ -340,14 +354,14 @@ pub const ASYNC_SPANS: Table = Table {
     sorted_by: None,
 };
 
-/// Moments.
+/// Events without a duration.
 pub const INSTANTS: Table = Table {
     name: "instants",
-    doc: "What happened at a moment, without lasting.",
+    doc: "Events without a duration.",
     columns: &[
-        column("time_nanos", Nanos, "When."),
-        column("name", Text, "Its name."),
-        column("scope", Text, "What it concerns: thread, process or global."),
+        column("time_nanos", Nanos, "Timestamp."),
+        column("name", Text, "Name."),
+        column("scope", Text, "Scope of the event: thread, process or global."),
         CATEGORY,
         MAYBE_THREAD,
         PID,
@@ -359,19 +373,19 @@ pub const INSTANTS: Table = Table {
     sorted_by: None,
 };
 
-/// Points of flows.
+/// Points of flow arrows between spans.
 pub const FLOWS: Table = Table {
     name: "flows",
-    doc: "The points of arrows between spans: those of one arrow share category and id. Arrows from launches to devices are not here: see `correlation_id`.",
+    doc: "Points of flow arrows between spans. The points of one arrow have the same category and `flow_id`. Arrows from launches to activities are not stored; join by `correlation_id`.",
     columns: &[
-        column("time_nanos", Nanos, "When the arrow passes here."),
-        column("name", Text, "Its name."),
-        column("flow_id", Bits, "Number of the arrow in its category."),
-        column("point", Text, "Which point it is: start, step or end."),
+        column("time_nanos", Nanos, "Timestamp of the point."),
+        column("name", Text, "Name."),
+        column("flow_id", Bits, "Id of the arrow, unique within its category."),
+        column("point", Text, "Role of the point: start, step or end."),
         column(
             "is_enclosing",
             Flag,
-            "Whether the span is the one around that moment; if not, it is the next one to begin.",
+            "Whether the point is bound to the span that encloses its timestamp; otherwise it is bound to the next span that begins.",
         ),
         CATEGORY,
         THREAD,
@@ -384,99 +398,107 @@ pub const FLOWS: Table = Table {
     sorted_by: None,
 };
 
-/// Values by call stack.
+/// Values attributed to call stacks, from sampling profilers and aggregated profiles.
 pub const SAMPLES: Table = Table {
     name: "samples",
-    doc: "Values by call stack, as sampling profilers and added-up profiles give them: each is of its stack's innermost frame alone.",
+    doc: "Values attributed to call stacks, from sampling profilers and aggregated profiles. Each value is exclusive: it belongs to the innermost frame alone.",
     columns: &[
-        maybe("time_nanos", Nanos, "When it was taken, if that is known."),
-        column("name", Text, "What the value is, with its unit."),
+        maybe("time_nanos", Nanos, "Time of the sample; null if unknown."),
+        column("name", Text, "Name of the quantity, with its unit."),
         VALUE,
         INTEGER,
         TEXT,
         VECTOR,
-        column("path", Text, "The names of the stack from the outermost, separated by `/`."),
-        column("depth", Id, "Frames of the stack."),
+        column(
+            "path",
+            Text,
+            "Frames of the stack from the outermost to the innermost, separated by `/`.",
+        ),
+        column("depth", Id, "Number of frames."),
         MAYBE_THREAD,
         PID,
         RANK,
         PROCESS_ID,
         MAYBE_THREAD_ID,
-        column("context_id", Id, "The stack: its innermost frame, in contexts."),
+        column("context_id", Id, "Innermost frame of the stack (`contexts.id`)."),
         ARGS,
     ],
     sorted_by: None,
 };
 
-/// What an allocator did.
+/// Events of memory allocators.
 pub const MEMORY_EVENTS: Table = Table {
     name: "memory_events",
-    doc: "What allocators of memory did.",
+    doc: "Events of memory allocators.",
     columns: &[
-        column("time_nanos", Nanos, "When."),
+        column("time_nanos", Nanos, "Timestamp."),
         column(
             "action",
             Text,
-            "What was done: alloc, free, free_requested, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom or other.",
+            "Action: alloc, free, free_requested, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom or other.",
         ),
-        column("bytes", Int, "How much."),
-        column("device_type", Text, "Whose memory: cpu, cuda or another."),
+        column("bytes", Int, "Size."),
+        column("device_type", Text, "Kind of device that owns the memory, such as cpu or cuda."),
         MAYBE_DEVICE,
         ALLOCATOR_STREAM,
-        maybe("address", Bits, "Where."),
-        maybe("allocated_bytes", Int, "What is allocated in all, afterwards."),
-        maybe("reserved_bytes", Int, "What the allocator holds in all, afterwards."),
-        maybe("path", Text, "The call stack: its names from the outermost, separated by `/`."),
+        maybe("address", Bits, "Address."),
+        maybe("allocated_bytes", Int, "Total size allocated after the event."),
+        maybe("reserved_bytes", Int, "Total size reserved by the allocator after the event."),
+        maybe(
+            "path",
+            Text,
+            "Call stack from the outermost to the innermost frame, separated by `/`.",
+        ),
         CATEGORY,
         MAYBE_THREAD,
         PID,
         RANK,
         PROCESS_ID,
         MAYBE_THREAD_ID,
-        maybe("context_id", Id, "The call stack, in contexts."),
+        maybe("context_id", Id, "Call stack (`contexts.id`)."),
         ARGS,
     ],
     sorted_by: None,
 };
 
-/// Blocks of memory.
+/// Memory held by an allocator at the time of a snapshot.
 pub const MEMORY_SNAPSHOTS: Table = Table {
     name: "memory_snapshots",
-    doc: "What an allocator held when a snapshot was taken: one row for each block.",
+    doc: "Memory held by an allocator at the time of a snapshot: one row per block.",
     columns: &[
-        column("time_nanos", Nanos, "When the snapshot was taken."),
-        column("state", Text, "What the block is, in the allocator's own word."),
-        column("bytes", Int, "Its length."),
-        maybe("requested_bytes", Int, "What was asked for."),
-        column("address", Bits, "Where it begins."),
+        column("time_nanos", Nanos, "Time of the snapshot."),
+        column("state", Text, "State of the block, in the allocator's terms."),
+        column("bytes", Int, "Size of the block."),
+        maybe("requested_bytes", Int, "Size requested by the program."),
+        column("address", Bits, "Start address of the block."),
         DEVICE,
         ALLOCATOR_STREAM,
-        column("segment_address", Bits, "Where the segment begins that it is of."),
-        column("segment_bytes", Int, "Length of the segment."),
+        column("segment_address", Bits, "Start address of the segment that contains the block."),
+        column("segment_bytes", Int, "Size of the segment."),
         column("segment_type", Text, "Pool of the segment: small or large."),
         maybe(
             "path",
             Text,
-            "The call stack of its allocation: its names from the outermost, separated by `/`.",
+            "Call stack of the allocation, from the outermost to the innermost frame, separated by `/`.",
         ),
         PID,
         RANK,
         PROCESS_ID,
-        maybe("context_id", Id, "The call stack of its allocation, in contexts."),
+        maybe("context_id", Id, "Call stack of the allocation (`contexts.id`)."),
         ARGS,
     ],
     sorted_by: None,
 };
 
-/// Devices.
+/// Devices of each process.
 pub const DEVICES: Table = Table {
     name: "devices",
-    doc: "The devices that the processes had.",
+    doc: "Devices of each process.",
     columns: &[
         DEVICE,
-        column("name", Text, "Name of the model; may be empty."),
-        column("type", Text, "What it is, as CUDA or HIP."),
-        column("properties", Text, "All that is known of it, as a JSON object."),
+        column("name", Text, "Model name; may be empty."),
+        column("type", Text, "Platform, such as `CUDA` or `HIP`."),
+        column("properties", Text, "Properties of the device as a JSON object."),
         PID,
         RANK,
         PROCESS_ID,
@@ -484,13 +506,13 @@ pub const DEVICES: Table = Table {
     sorted_by: None,
 };
 
-/// Metadata.
+/// Metadata of processes and threads, from the recorder or from an imported file.
 pub const METADATA: Table = Table {
     name: "metadata",
-    doc: "What a foreign file says of itself, its processes and threads, beside its events.",
+    doc: "Metadata of processes and threads, from the recorder or from an imported file.",
     columns: &[
-        column("key", Text, "What it is."),
-        column("value", Text, "The value as JSON."),
+        column("key", Text, "Key."),
+        column("value", Text, "Value as JSON."),
         MAYBE_THREAD,
         PID,
         RANK,

@@ -1,4 +1,4 @@
-//! Spools whose CRCs are right and whose frames are not, and what the fuzzer found.
+//! Spools with valid CRCs and invalid frames, and the fuzzing corpus.
 
 use std::fs;
 use std::io::{self, Read};
@@ -14,17 +14,17 @@ use proptest::prelude::*;
 use crate::round_trip::{self, seal, written};
 use crate::training;
 
-/// The error that ends a file, and that nothing comes after it.
+/// Returns the error that ends a file, and checks that nothing follows it.
 fn error(file: &[u8]) -> SpoolError {
     let mut reader = Reader::new(file).unwrap();
-    let error = reader.find_map(Result::err).expect("the file is sound");
+    let error = reader.find_map(Result::err).expect("reading must fail");
     assert!(reader.next().is_none());
     assert_eq!(reader.torn(), None);
     error
 }
 
-/// A file of one frame of these bytes, kind and payload.
-fn file_of(body: &[u8]) -> Vec<u8> {
+/// Returns a file with one frame of this kind and payload.
+fn file_with_frame(body: &[u8]) -> Vec<u8> {
     let length = (body.len() as u32).to_le_bytes();
     let mut file = [&*written(&[]), &length, &[0; 4], body].concat();
     seal(&mut file);
@@ -32,14 +32,14 @@ fn file_of(body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_payload_that_is_not_of_its_kind_says_why() {
+fn a_malformed_payload_is_an_error_with_a_reason() {
     let huge = &[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01];
     for (body, reason) in [
-        (vec![0], "0 is no kind of frame"),
-        (vec![99], "99 is no kind of frame"),
-        (vec![15, 0, 1, 9, 0, 0, 0, 0], "9 is no kind of activity"),
-        (vec![15, 0, 1, 0, 0, 0, 0, 1, 99, 0], "99 is no detail of an activity"),
-        (vec![17, 0, 1, 8, 0, 0, 0, 0], "8 is no flag of an activity"),
+        (vec![0], "unknown frame kind 0"),
+        (vec![99], "unknown frame kind 99"),
+        (vec![15, 0, 1, 9, 0, 0, 0, 0], "invalid kind of activity: 9"),
+        (vec![15, 0, 1, 0, 0, 0, 0, 1, 99, 0], "invalid detail of an activity: 99"),
+        (vec![17, 0, 1, 8, 0, 0, 0, 0], "invalid flag of an activity: 8"),
         (vec![17, 0, 1, 0, 1, 0, 0, 0], "a number is too large for its field"),
         (vec![11, 0], "bytes follow its last field"),
         (vec![2, 0], "it ends within a field"),
@@ -50,17 +50,17 @@ fn a_payload_that_is_not_of_its_kind_says_why() {
         ),
         (vec![4, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0], "a number is too large for its field"),
         (vec![4, 0, 0, 1, 0xFF], "a text is not UTF-8"),
-        (vec![1, 0, 2, 0, 0, 0, 0, 0], "2 is no flag"),
-        (vec![5, 0, 0, 1, 0, 0xFF, 0], "255 is no kind of node"),
+        (vec![1, 0, 2, 0, 0, 0, 0, 0], "invalid flag: 2"),
+        (vec![5, 0, 0, 1, 0, 0xFF, 0], "invalid kind of node: 255"),
         (vec![5, 0, 0, 1, 2, 1, 0], "a number is too large for its field"),
         (vec![6, 0, 0, 1, 2, 0, 0], "a number is too large for its field"),
-        (vec![7, 0, 0, 1, 0, 0, 0, 5, 0], "5 is no type of value"),
-        (vec![9, 0, 5, 0, 0], "5 is no event of a session"),
+        (vec![7, 0, 0, 1, 0, 0, 0, 5, 0], "invalid type of value: 5"),
+        (vec![9, 0, 5, 0, 0], "invalid event of a session: 5"),
         (vec![12, 0, 0, 0, 0, 0, 0, 0, 0], "it ends within a field"),
-        (vec![10, 1, 0xFF, 0], "255 is no cause of loss"),
+        (vec![10, 1, 0xFF, 0], "invalid cause of loss: 255"),
         (vec![16, 1, 0, 0, 0], "it ends within a field"),
         (vec![16, 1, 0, 0, 0x81, 0x80, 0x80, 0x80, 0x10, 0], "a number is too large for its field"),
-        // Counts that the payload cannot hold are not believed.
+        // Counts larger than the payload allows are rejected before allocating.
         ([&[3, 0], &huge[..]].concat(), "it ends within a field"),
         ([&[5, 0, 0], &huge[..]].concat(), "it ends within a field"),
         ([&[6, 0, 0], &huge[..]].concat(), "it ends within a field"),
@@ -74,7 +74,7 @@ fn a_payload_that_is_not_of_its_kind_says_why() {
         ([&[17, 0], &huge[..]].concat(), "it ends within a field"),
         ([&[16], &huge[..]].concat(), "it ends within a field"),
     ] {
-        let message = error(&file_of(&body)).to_string();
+        let message = error(&file_with_frame(&body)).to_string();
         assert_eq!(
             message,
             format!("the frame at byte 12 cannot be decoded: {reason}"),
@@ -88,7 +88,7 @@ fn node(parent: u32, kind: NodeKind, name: u32) -> NodeDef {
 }
 
 #[test]
-fn a_frame_that_contradicts_the_ones_before_it_says_why() {
+fn a_frame_that_contradicts_earlier_frames_is_an_error() {
     let (root, scope) = (node(0, NodeKind::Root, 0), NodeKind::Scope);
     let nodes =
         |thread, first, nodes: &[NodeDef]| Frame::Nodes { thread, first, nodes: nodes.to_vec() };
@@ -132,52 +132,40 @@ fn a_frame_that_contradicts_the_ones_before_it_says_why() {
         Frame::Activities { sessions: 1, activities: vec![activity] }
     };
     for (frame, reason) in [
-        (shapes(3, 2), "it uses the text 2, which is not defined"),
-        (shapes(0, 0), "it defines shapes from 0 on, of which one is defined already or has no id"),
-        (activity(1, (7, 0)), "it uses the shape 1, which is not defined"),
-        (activity(0, (8, 0)), "it speaks of the thread 8, which is not defined"),
-        (activity(0, (7, 2)), "it uses the node 2 of the thread 7, which is not defined"),
-        (
-            Frame::Launches { thread: 8, launches: vec![] },
-            "it speaks of the thread 8, which is not defined",
-        ),
-        (texts(1, 1), "it defines texts from 1 on, of which one is defined already or has no id"),
-        (
-            texts(u32::MAX, 2),
-            "it defines texts from 4294967295 on, of which one is defined already or has no id",
-        ),
+        (shapes(3, 2), "text 2 is not defined"),
+        (shapes(0, 0), "the shape ids from 0 on are out of range or already defined"),
+        (activity(1, (7, 0)), "shape 1 is not defined"),
+        (activity(0, (8, 0)), "thread 8 is not defined"),
+        (activity(0, (7, 2)), "node 2 of thread 7 is not defined"),
+        (Frame::Launches { thread: 8, launches: vec![] }, "thread 8 is not defined"),
+        (texts(1, 1), "the text ids from 1 on are out of range or already defined"),
+        (texts(u32::MAX, 2), "the text ids from 4294967295 on are out of range or already defined"),
         (
             nodes(7, 1, &[root]),
-            "it defines nodes of the thread 7 from 1 on, of which one is defined already or has no id",
+            "the node ids of thread 7 from 1 on are out of range or already defined",
         ),
-        (nodes(8, 0, &[root]), "it speaks of the thread 8, which is not defined"),
-        (nodes(7, 2, &[node(2, scope, 0)]), "the node 2 of the thread 7 cannot have the parent 2"),
-        (nodes(7, 2, &[node(3, scope, 0)]), "the node 2 of the thread 7 cannot have the parent 3"),
-        (nodes(7, 2, &[root]), "the node 2 of the thread 7 cannot have the parent 0"),
-        (
-            nodes(7, 9, &[node(5, scope, 0)]),
-            "it uses the node 5 of the thread 7, which is not defined",
-        ),
-        (nodes(7, 2, &[node(0, scope, 2)]), "it uses the text 2, which is not defined"),
-        (spans(7, 2), "it uses the node 2 of the thread 7, which is not defined"),
-        (spans(8, 0), "it speaks of the thread 8, which is not defined"),
-        (values(2, 0), "it uses the node 2 of the thread 7, which is not defined"),
-        (values(0, 2), "it uses the text 2, which is not defined"),
+        (nodes(8, 0, &[root]), "thread 8 is not defined"),
+        (nodes(7, 2, &[node(2, scope, 0)]), "node 2 of thread 7 cannot have the parent 2"),
+        (nodes(7, 2, &[node(3, scope, 0)]), "node 2 of thread 7 cannot have the parent 3"),
+        (nodes(7, 2, &[root]), "node 2 of thread 7 cannot have the parent 0"),
+        (nodes(7, 9, &[node(5, scope, 0)]), "node 5 of thread 7 is not defined"),
+        (nodes(7, 2, &[node(0, scope, 2)]), "text 2 is not defined"),
+        (spans(7, 2), "node 2 of thread 7 is not defined"),
+        (spans(8, 0), "thread 8 is not defined"),
+        (values(2, 0), "node 2 of thread 7 is not defined"),
+        (values(0, 2), "text 2 is not defined"),
         (
             Frame::Counters(vec![Counter { time_nanos: 0, name: 2, device: None, value: 0.0 }]),
-            "it uses the text 2, which is not defined",
+            "text 2 is not defined",
         ),
-        (
-            Frame::Open { thread: 7, spans: vec![(2, 0)] },
-            "it uses the node 2 of the thread 7, which is not defined",
-        ),
+        (Frame::Open { thread: 7, spans: vec![(2, 0)] }, "node 2 of thread 7 is not defined"),
     ] {
         let file = written(&[&sound[..], &[frame, Frame::End]].concat());
         let message = error(&file).to_string();
-        assert_eq!(message, format!("the frame at byte {offset} is not possible: {reason}"));
+        assert_eq!(message, format!("the frame at byte {offset} is inconsistent: {reason}"));
     }
     let message = error(&written(&[Frame::End, Frame::End])).to_string();
-    assert_eq!(message, "the frame at byte 21 is not possible: it follows the end");
+    assert_eq!(message, "the frame at byte 21 is inconsistent: it follows the end frame");
 }
 
 #[test]
@@ -194,7 +182,7 @@ fn ids_may_be_sparse_and_come_in_any_order() {
         Frame::Thread { thread: 0, os_id: 1, name: String::new() },
         nodes(9, 70),
         nodes(2, 3),
-        // The thread has a new name, and keeps its nodes.
+        // A new name of a thread does not drop its nodes.
         Frame::Thread { thread: 0, os_id: 1, name: "x".to_owned() },
         Frame::Open { thread: 0, spans: vec![(9, 0), (2, 0)] },
     ];
@@ -203,24 +191,24 @@ fn ids_may_be_sparse_and_come_in_any_order() {
 }
 
 #[test]
-fn a_failing_input_is_an_error_and_no_torn_tail() {
+fn a_read_error_is_not_a_torn_tail() {
     struct Failing;
     impl Read for Failing {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-            Err(io::Error::other("the disk is gone"))
+            Err(io::Error::other("device removed"))
         }
     }
     let file = written(&[Frame::End]);
     let mut reader = Reader::new(file.chain(Failing)).unwrap();
     assert!(matches!(reader.next(), Some(Ok(Frame::End))));
     let error = reader.next().unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "cannot read the spool: the disk is gone");
+    assert_eq!(error.to_string(), "cannot read the spool: device removed");
     assert!(reader.next().is_none());
     assert_eq!(reader.torn(), None);
 }
 
 #[test]
-fn what_the_fuzzer_found_still_holds() {
+fn the_fuzzing_corpus_passes() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/spool");
     let mut count = 0;
     for entry in fs::read_dir(corpus).unwrap() {
@@ -232,7 +220,7 @@ fn what_the_fuzzer_found_still_holds() {
 
 proptest! {
     #[test]
-    fn a_damaged_payload_gives_an_error_or_other_frames(
+    fn a_damaged_payload_never_panics(
         at in any::<prop::sample::Index>(), byte in any::<u8>(), more in any::<u8>(),
     ) {
         let mut file = written(&training::frames(2));

@@ -1,4 +1,4 @@
-//! Spools: of a training process, torn ones, damaged ones, hostile ones, random ones.
+//! Tests of the spool: training, torn, damaged, hostile and random files.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 

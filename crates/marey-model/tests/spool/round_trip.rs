@@ -1,13 +1,13 @@
-//! What holds for every sequence of bytes. The fuzzer and the tests ask for the same.
+//! Invariants of reading any bytes, shared by the fuzzer and the tests.
 
 use marey_model::spool::{Frame, Reader, SpoolError, Writer};
 
 /// Bytes of a file before its first frame.
 const HEADER_BYTES: usize = 12;
-/// Bytes of a frame before what its CRC is of.
+/// Bytes of a frame before the part that its CRC covers.
 const PREFIX_BYTES: usize = 8;
 
-/// The bytes as a file, and as one whose CRCs are right.
+/// Checks the invariants for a file of these bytes, and for the file with corrected CRCs.
 pub(crate) fn holds_for(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
     holds_for_file(&bytes);
@@ -15,7 +15,8 @@ pub(crate) fn holds_for(bytes: &[u8]) {
     holds_for_file(&bytes);
 }
 
-/// Reading gives an error, or frames and a rest that make up the file. The frames are given back.
+/// Checks that reading returns an error, or frames that together with the torn tail account for
+/// every byte, and that the frames survive a round trip.
 fn holds_for_file(file: &[u8]) {
     let Ok(mut reader) = Reader::new(file) else { return };
     let mut frames = Vec::new();
@@ -34,7 +35,7 @@ fn holds_for_file(file: &[u8]) {
     assert_eq!(format!("{again:?}"), format!("{frames:?}"));
 }
 
-/// A file of these frames.
+/// Returns a file with these frames.
 pub(crate) fn written(frames: &[Frame]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     for frame in frames {
@@ -43,7 +44,7 @@ pub(crate) fn written(frames: &[Frame]) -> Vec<u8> {
     writer.get_ref().clone()
 }
 
-/// Gives each frame of a file the CRC that it needs.
+/// Corrects the CRC of each frame.
 pub(crate) fn seal(file: &mut [u8]) {
     let Some(mut rest) = file.get_mut(HEADER_BYTES..) else { return };
     while let Some((prefix, frames)) = rest.split_at_mut_checked(PREFIX_BYTES) {

@@ -1,18 +1,18 @@
-//! Spools that end where their process was killed, or that the disk damaged.
+//! Spools truncated by a kill or damaged on disk.
 
 use marey_model::spool::{Frame, Reader, Torn};
 
 use crate::round_trip::written;
 use crate::training;
 
-/// The frames of a file, and what it left out.
+/// Returns the frames of a file and its torn tail.
 fn read(file: &[u8]) -> (Vec<Frame>, Option<Torn>) {
     let mut reader = Reader::new(file).unwrap();
     let frames = reader.by_ref().map(Result::unwrap).collect();
     (frames, reader.torn())
 }
 
-/// Where each frame of a file starts, and where the file ends.
+/// Returns the start of each frame in the file, and the end of the file.
 fn starts(frames: &[Frame]) -> Vec<usize> {
     (0..=frames.len()).map(|count| written(&frames[..count]).len()).collect()
 }
@@ -35,7 +35,7 @@ fn a_file_cut_at_any_byte_gives_every_frame_before_the_cut() {
 }
 
 #[test]
-fn a_flipped_bit_never_gives_another_frame() {
+fn a_flipped_bit_drops_the_frame_and_all_later_ones() {
     let frames = training::frames(20);
     let file = written(&frames);
     let starts = starts(&frames);
@@ -61,18 +61,18 @@ fn a_flipped_bit_of_the_header_is_an_error() {
         damaged[at] ^= 1;
         let message = Reader::new(&*damaged).unwrap_err().to_string();
         let expected = match at {
-            0..8 => "this is no spool: it does not start with `MAREYSPL`",
-            8 => "the spool is of version 0; this program reads version 1",
-            9 => "the spool is of version 257; this program reads version 1",
-            10 => "the spool is of version 65537; this program reads version 1",
-            _ => "the spool is of version 16777217; this program reads version 1",
+            0..8 => "not a spool: it does not start with `MAREYSPL`",
+            8 => "unsupported spool version 0; this program reads version 1",
+            9 => "unsupported spool version 257; this program reads version 1",
+            10 => "unsupported spool version 65537; this program reads version 1",
+            _ => "unsupported spool version 16777217; this program reads version 1",
         };
         assert_eq!(message, expected, "byte {at}");
     }
 }
 
 #[test]
-fn noise_behind_the_frames_is_left_out() {
+fn noise_after_the_last_frame_is_a_torn_tail() {
     let file = written(&[Frame::End]);
     for noise in [vec![0; 4_096], vec![0xFF; 100_000], b"\x01\0\0\0".to_vec()] {
         let (frames, torn) = read(&[&*file, &noise].concat());

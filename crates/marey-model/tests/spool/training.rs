@@ -1,4 +1,4 @@
-//! The spool of a process that trains a small model, and how many bytes it takes.
+//! The spool of a training process: its round trip and its size.
 
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
@@ -8,17 +8,17 @@ use marey_model::spool::{Counter, Frame, NodeDef, Reader, SessionEvent, Span, Va
 
 use crate::round_trip::written;
 
-/// Bytes that a scope of a training step may take.
+/// Maximum mean size of a scope.
 const MAX_SPAN_BYTES: f64 = 8.0;
-/// How long the recorder collects before it writes.
+/// Interval between flushes of the recorder.
 const FLUSH_NANOS: i64 = 200_000_000;
-/// Ids of the texts: names of scopes, then the metric.
+/// Texts by id: names of scopes, then the metric.
 const NAMES: [&str; 10] =
     ["ROOT", "step", "forward", "block", "norm", "attention", "mlp", "linear", "backward", "loss"];
 const LOSS: u32 = 9;
 
-/// Frames as the recorder writes them: what is used is defined before, each thread has its own
-/// scopes, and every flush says what is open.
+/// Returns frames as the recorder writes them: ids are defined before use, and every flush lists the
+/// open scopes.
 pub(crate) fn frames(steps: usize) -> Vec<Frame> {
     let mut frames = vec![
         Frame::Process(Process {
@@ -62,7 +62,7 @@ pub(crate) fn frames(steps: usize) -> Vec<Frame> {
 
 const START_NANOS: i64 = 86_400_000_000_000;
 
-/// A thread that trains.
+/// A thread that executes training steps.
 struct Thread {
     nodes: Vec<NodeDef>,
     written_nodes: usize,
@@ -86,16 +86,16 @@ impl Thread {
         }
     }
 
-    /// About 14 ms: a forward pass through six blocks, and a backward pass.
+    /// Records about 14 ms: a forward pass through six blocks, and a backward pass.
     fn step(&mut self) {
         self.scope(0, 1, |thread, step| {
             thread.scope(step, 2, |thread, forward| {
                 for block in 0..6 {
-                    // Modules of one class are told apart by their place.
+                    // Modules of the same class differ in their index.
                     thread.scope_at(forward, 3, block, Self::block);
                 }
             });
-            thread.scope(step, 8, |thread, _| thread.pass(8_000_000));
+            thread.scope(step, 8, |thread, _| thread.advance(8_000_000));
             let (node, time_nanos) = (step, thread.nanos);
             let value = MetricValue::Float(1.0 / thread.nanos as f64);
             thread.values.push(Value { node, time_nanos, metric: LOSS, value });
@@ -105,10 +105,10 @@ impl Thread {
     fn block(&mut self, block: u32) {
         for (part, linears) in [(4, 0), (5, 2), (4, 0), (6, 2)] {
             self.scope(block, part, |thread, part| {
-                for place in 0..linears {
-                    thread.scope_at(part, 7, place, |thread, _| thread.pass(200_000));
+                for index in 0..linears {
+                    thread.scope_at(part, 7, index, |thread, _| thread.advance(200_000));
                 }
-                thread.pass(20_000);
+                thread.advance(20_000);
             });
         }
     }
@@ -117,35 +117,35 @@ impl Thread {
         self.scope_at(parent, name, 0, inside);
     }
 
-    /// Enters the child of this name that is the `place`th of its name, and leaves it.
+    /// Enters and leaves the child with this name and index.
     fn scope_at(
         &mut self,
         parent: u32,
         name: u32,
-        place: usize,
+        index: usize,
         inside: impl FnOnce(&mut Self, u32),
     ) {
-        let node = self.child(parent, name, place);
+        let node = self.child(parent, name, index);
         let start_nanos = self.nanos;
-        self.pass(600);
+        self.advance(600);
         inside(self, node);
-        self.pass(600);
+        self.advance(600);
         self.spans.push(Span { node, start_nanos, end_nanos: self.nanos });
-        self.pass(1_500);
+        self.advance(1_500);
     }
 
-    fn child(&mut self, parent: u32, name: u32, place: usize) -> u32 {
+    fn child(&mut self, parent: u32, name: u32, index: usize) -> u32 {
         let new = NodeDef { parent, kind: NodeKind::Scope, name };
         let mut same = (0..).zip(&self.nodes).filter(|(_, node)| **node == new);
-        if let Some((id, _)) = same.nth(place) {
+        if let Some((id, _)) = same.nth(index) {
             return id;
         }
         self.nodes.push(new);
         self.nodes.len() as u32 - 1
     }
 
-    /// Lets up to `nanos` pass, and at least half of it.
-    fn pass(&mut self, nanos: i64) {
+    /// Advances the clock by a random time from half of `nanos` to `nanos`.
+    fn advance(&mut self, nanos: i64) {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         self.nanos += nanos / 2 + (self.random >> 33).cast_signed() % (nanos / 2);
     }
@@ -170,7 +170,7 @@ impl Thread {
 }
 
 #[test]
-fn every_frame_is_given_back() {
+fn every_frame_survives_a_round_trip() {
     let frames = frames(50);
     let file = written(&frames);
     let mut reader = Reader::new(&*file).unwrap();
@@ -179,7 +179,7 @@ fn every_frame_is_given_back() {
 }
 
 #[test]
-fn a_scope_takes_few_bytes() {
+fn the_mean_size_of_a_scope_is_bounded() {
     let (mut file, mut count) = (Vec::new(), 0);
     for frame in frames(1_000) {
         if let Frame::Spans { spans, .. } = &frame {

@@ -1,4 +1,4 @@
-//! The bytes of each frame, and that frames of any content come back.
+//! Encoded bytes of each frame, and round trips of frames with any content.
 
 use std::io::{self, Read};
 
@@ -18,7 +18,7 @@ use proptest::sample::select;
 use crate::round_trip::written;
 
 #[test]
-fn the_bytes_of_each_frame_are_those_of_version_1() {
+fn each_frame_has_the_bytes_of_version_1() {
     let scope = |node, start_nanos, end_nanos| Span { node, start_nanos, end_nanos };
     let value = |node, time_nanos, value| Value { node, time_nanos, metric: 3, value };
     let process = Process {
@@ -47,7 +47,7 @@ fn the_bytes_of_each_frame_are_those_of_version_1() {
             &[5, 1, 0, 2, 0, 0, 8, 2, 6, 1],
         ),
         (
-            // Two scopes side by side, and the one around them.
+            // Two sibling scopes and their parent.
             Frame::Spans {
                 thread: 1,
                 sessions: 5,
@@ -104,12 +104,12 @@ fn the_bytes_of_each_frame_are_those_of_version_1() {
         check_bytes(&frame, body);
     }
     assert_eq!(written(&[]), *b"MAREYSPL\x01\0\0\0");
-    // The CRC is the common one.
+    // CRC-32 (ISO-HDLC).
     assert_eq!(written(&[Frame::End])[12..], [1, 0, 0, 0, 0x05, 0x36, 0xD0, 0x45, 11]);
 }
 
 #[test]
-fn the_bytes_of_what_devices_did_are_those_of_version_1() {
+fn device_frames_have_the_bytes_of_version_1() {
     let name = || "n".to_owned();
     let activity = |start_nanos, duration_nanos, bytes, correlation, launch| Activity {
         shape: 2,
@@ -177,7 +177,7 @@ fn a_duration_is_never_negative() {
     assert_eq!((of(-1, 2), of(2, 1), of(i64::MIN, i64::MAX)), (3, 0, u64::MAX));
 }
 
-/// Gives as many bytes at a time as the list says, over and over.
+/// A reader that returns chunks of these sizes in turn.
 struct Chunks<'a> {
     rest: &'a [u8],
     sizes: std::iter::Cycle<std::slice::Iter<'a, usize>>,
@@ -194,7 +194,7 @@ fn texts() -> impl Strategy<Value = String> {
     select(vec!["", "x", "ünï", "a longer name, of a scope", "\0\n\""]).prop_map(str::to_owned)
 }
 
-/// Numbers of every size.
+/// Numbers of every bit length.
 fn numbers() -> impl Strategy<Value = u64> {
     (any::<u64>(), 0..64_u32).prop_map(|(number, bits)| number >> bits)
 }
@@ -241,7 +241,7 @@ prop_compose! {
     }
 }
 
-/// Ids that a file defines: as many texts and nodes from `first` on, the nodes on each thread.
+/// Ids that a file defines: `count` texts, and as many nodes on each thread, from `first` on.
 #[derive(Clone, Copy, Debug)]
 struct Defined {
     first: u32,
@@ -347,7 +347,7 @@ fn activities(defined: Defined) -> impl Strategy<Value = Activity> {
     )
 }
 
-/// Frames that define ids, and any frames that use them.
+/// Frames that define ids, followed by frames that use them.
 fn files() -> impl Strategy<Value = Vec<Frame>> {
     let first = prop_oneof![0..1_000_u32, u32::MAX - 70..u32::MAX - 60];
     (first, 1..60_u32).prop_flat_map(|(first, count)| {
@@ -363,7 +363,7 @@ fn files() -> impl Strategy<Value = Vec<Frame>> {
 
 proptest! {
     #[test]
-    fn frames_come_back_however_the_input_is_cut(
+    fn frames_survive_any_chunking_of_the_input(
         frames in files(), sizes in vec(1..50_usize, 1..10),
     ) {
         let file = written(&frames);

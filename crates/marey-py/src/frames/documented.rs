@@ -1,4 +1,4 @@
-//! Walking frames by the attributes that every version documents.
+//! Walking frames through the documented attributes, which every version of Python has.
 
 use super::Position;
 use pyo3::ffi;
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-/// The type of code objects.
+/// Returns the type of code objects.
 pub(super) fn code_type(py: Python<'_>) -> *mut ffi::PyTypeObject {
     static CODE_TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let found = CODE_TYPE.get_or_try_init(py, || {

@@ -1,6 +1,7 @@
-//! Where CPython keeps its frames, by version.
+//! The layout of CPython's frames in memory, by version.
 //!
-//! Offsets are of 64-bit builds, from the headers `cpython/pystate.h`, `internal/pycore_frame.h`,
+//! Offsets are of 64-bit builds with the GIL, from the headers `cpython/pystate.h`,
+//! `internal/pycore_frame.h` (3.14 and later: `internal/pycore_interpframe_structs.h`),
 //! `cpython/code.h` (3.11 and later) and `cpython/frameobject.h` (3.10).
 
 use super::Position;
@@ -8,26 +9,30 @@ use pyo3::PythonVersionInfo;
 use pyo3::ffi::{self, PyObject};
 use std::sync::OnceLock;
 
-/// How to get from the thread state over the frames.
+/// The offsets needed to walk from the thread state over the frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    /// Offset of the thread state's pointer to the innermost frame, or to what holds that.
-    first: usize,
-    /// Offset of the innermost frame in what `first` points to, where there is something between.
-    between: Option<usize>,
+    /// Offset, in the thread state, of the pointer to the innermost frame or to a struct that
+    /// contains that pointer.
+    innermost: usize,
+    /// Offset of the pointer to the innermost frame in that struct, if there is one.
+    indirection: Option<usize>,
     previous: usize,
     code: usize,
+    /// Low bits of the pointer to the code object that are flags of the reference.
+    code_flags: usize,
     instruction: Instruction,
-    /// Offset of the byte that tells who owns the frame, and the owner whose frames are no Python.
+    /// Offset of the byte with the owner of the frame, and the first of the owners whose frames are
+    /// not Python frames.
     owner: Option<(usize, u8)>,
 }
 
-/// How a frame tells its instruction.
+/// How a frame stores its current instruction.
 #[derive(Clone, Copy, Debug)]
 enum Instruction {
-    /// A number of code units.
+    /// As an index in code units.
     Index { offset: usize },
-    /// A pointer into the code object, whose instructions begin at `code_start`.
+    /// As a pointer into the code object, whose instructions begin at `code_start`.
     Pointer { offset: usize, code_start: usize },
 }
 
@@ -35,57 +40,72 @@ enum Instruction {
 const UNIT: u32 = 2;
 
 impl Layout {
-    /// The layout of a version, if it is known.
+    /// Returns the layout of a version, if it is known.
     pub(super) fn of(version: &PythonVersionInfo) -> Option<Self> {
         *LAYOUT.get_or_init(|| match (version.major, version.minor) {
             (3, 10) => Some(Self {
-                first: 24,
-                between: None,
+                innermost: 24,
+                indirection: None,
                 previous: 24,
                 code: 32,
+                code_flags: 0,
                 instruction: Instruction::Index { offset: 96 },
                 owner: None,
             }),
             (3, 11) => Some(Self {
-                first: 56,
-                between: Some(8),
+                innermost: 56,
+                indirection: Some(8),
                 previous: 48,
                 code: 32,
+                code_flags: 0,
                 instruction: Instruction::Pointer { offset: 56, code_start: 184 },
                 owner: None,
             }),
             (3, 12) => Some(Self {
-                first: 56,
-                between: Some(0),
+                innermost: 56,
+                indirection: Some(0),
                 previous: 8,
                 code: 0,
+                code_flags: 0,
                 instruction: Instruction::Pointer { offset: 56, code_start: 192 },
                 owner: Some((70, 3)),
             }),
             (3, 13) => Some(Self {
-                first: 72,
-                between: None,
+                innermost: 72,
+                indirection: None,
                 previous: 8,
                 code: 0,
+                code_flags: 0,
                 instruction: Instruction::Pointer { offset: 56, code_start: 200 },
                 owner: Some((70, 3)),
+            }),
+            (3, 14 | 15) => Some(Self {
+                innermost: 72,
+                indirection: None,
+                previous: 8,
+                code: 0,
+                // `_PyStackRef`: set if the frame borrows the code object.
+                code_flags: 0b11,
+                instruction: Instruction::Pointer { offset: 56, code_start: 208 },
+                // `FRAME_OWNED_BY_INTERPRETER`, and in 3.14 `FRAME_OWNED_BY_CSTACK`.
+                owner: Some((74, 3)),
             }),
             _ => None,
         })
     }
 
-    /// The layout that [`Layout::of`] found.
+    /// Returns the layout that [`Layout::of`] found.
     #[inline(always)]
     pub(super) fn known() -> Option<Self> {
         LAYOUT.get().copied().flatten()
     }
 
-    /// Appends the frames of the calling thread, whose state this is, innermost first. Stops where
-    /// `is_code` says no.
+    /// Appends the frames of the calling thread, whose state is `state`, innermost first. Stops at
+    /// a frame whose code object `is_code` rejects.
     ///
     /// # Safety
-    /// The state is the calling thread's and stays until the call returns, and this is the layout of
-    /// the running interpreter.
+    /// The state is the calling thread's and is valid until the call returns, and this is the
+    /// layout of the running interpreter.
     #[inline(always)]
     pub(super) unsafe fn walk(
         &self,
@@ -94,18 +114,18 @@ impl Layout {
         most: usize,
         is_code: impl Fn(*mut PyObject) -> bool,
     ) {
-        // SAFETY: a thread's frames are linked and freed by nobody else, also while it is without the
-        // GIL, so they stay until it goes on; the offsets are those of this interpreter.
+        // SAFETY: only the thread itself links and frees its frames, also while it runs without the
+        // GIL, so they stay valid during this call. The offsets are those of this interpreter.
         unsafe {
-            let mut frame: *const u8 = word(state.cast(), self.first);
-            if let Some(between) = self.between {
-                frame = word(frame, between);
+            let mut frame: *const u8 = word(state.cast(), self.innermost);
+            if let Some(indirection) = self.indirection {
+                frame = word(frame, indirection);
             }
             while !frame.is_null() && walked.len() < most {
-                let is_python =
-                    self.owner.is_none_or(|(offset, other)| *frame.add(offset) != other);
+                let is_python = self.owner.is_none_or(|(offset, first)| *frame.add(offset) < first);
                 if is_python {
-                    let code: *mut PyObject = word(frame, self.code);
+                    let code: *mut PyObject =
+                        word::<PyObject>(frame, self.code).map_addr(|code| code & !self.code_flags);
                     if !is_code(code) {
                         return;
                     }

@@ -1,17 +1,16 @@
 //! Paths of Python frames, `file:line@function`, with the line that is executing.
 //!
-//! Walking is a chase over a few pointers a frame. What it finds, pairs of code object and
-//! instruction, is compared with the stack seen last on this thread: as far as they agree the node
-//! is known, and only the rest costs a look-up. A pair is turned into text once in the process's
-//! life.
+//! Walking follows a few pointers per frame. The result, pairs of code object and instruction, is
+//! compared with the stack seen last on this thread: for the common prefix the nodes are known, and
+//! only the rest costs look-ups. Each pair is converted to text once per process.
 //!
-//! A thread that let go of the GIL, as most do for a launch, stands still as far as Python goes: its
-//! frames are walked as they are. It asks for the GIL only where a frame has no name yet.
+//! A thread that has released the GIL, as most do for a launch, does not run Python, so its frames
+//! can be walked as they are. It takes the GIL only for a frame that has no name yet.
 //!
-//! Where the interpreter keeps its frames differs by version: [`layout`] knows, and
-//! [`enable_frames`] checks its walk against the documented one before it is trusted. On an
-//! interpreter that is not known the documented walk is used, which is slower, and needs the GIL: there
-//! threads without it are at the root, rather than wait for it at each launch.
+//! The location of frames differs by version: [`layout`] has the offsets, and [`enable_frames`]
+//! compares its walk with the documented one before it is trusted. On an unknown interpreter the
+//! documented walk is used, which is slower and needs the GIL. There, threads without the GIL
+//! record at the root rather than wait for the GIL at each launch.
 
 mod documented;
 mod layout;
@@ -35,38 +34,39 @@ struct Position {
     offset: u32,
 }
 
-/// Frames deeper than this, counted from the innermost, are left out.
+/// The maximum number of frames, counted from the innermost. Outer frames are left out.
 const MAX_DEPTH: usize = 4096;
 
-/// How frames are walked: nothing set up yet, by layout, or as documented.
+/// The way in which frames are walked: not set up yet, by layout, or through documented attributes.
 static MODE: AtomicU8 = AtomicU8::new(UNSET);
 const UNSET: u8 = 0;
 const FAST: u8 = 1;
 const DOCUMENTED: u8 = 2;
 
-/// The code object whose frame, and all those around it, are marey's own: the runner of the program.
-/// A strong reference, or null.
+/// The code object of marey's program runner. Its frame and all frames around it are left out. A
+/// strong reference, or null.
 static BASE: AtomicPtr<PyObject> = AtomicPtr::new(std::ptr::null_mut());
 
-/// What a thread saw last.
+/// The frames that a thread saw last.
 #[derive(Default)]
-struct Seen {
-    /// Number of the tree that the nodes belong to.
+struct ThreadFrames {
+    /// The generation of the tree that the nodes belong to.
     generation: u64,
     /// Outermost first, each with its node.
     stack: Vec<(Position, u32)>,
-    /// Innermost first; kept for its memory.
+    /// Innermost first; a buffer, kept to reuse its allocation.
     walked: Vec<Position>,
-    /// Numbers of names that will stay. The thread's own: a lock that threads without the GIL take
-    /// might be taken while another thread forks, and would be so in the child for ever.
+    /// Numbers of names that will not change. Per thread, because a lock that threads without the
+    /// GIL take might be locked while another thread forks, and would then stay locked in the
+    /// child.
     names: HashMap<Position, u32>,
 }
 
 thread_local! {
-    static SEEN: RefCell<Seen> = RefCell::default();
+    static FRAMES: RefCell<ThreadFrames> = RefCell::default();
 }
 
-/// Makes libmarey ask for Python frames, once; chooses how they are walked.
+/// Registers the frame provider, once, and chooses how frames are walked.
 #[pyfunction]
 pub(crate) fn enable_frames(py: Python<'_>) -> PyResult<()> {
     if MODE.load(Ordering::Relaxed) != UNSET {
@@ -82,25 +82,25 @@ pub(crate) fn enable_frames(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Leaves the frame of this code object, and those around it, out of every path.
+/// Leaves the frame of this code object, and all frames around it, out of every path.
 #[pyfunction]
 pub(crate) fn set_frame_base(code: Bound<'_, PyAny>) -> PyResult<()> {
     if !code.is_instance(&code.py().import("types")?.getattr("CodeType")?)? {
-        return Err(PyTypeError::new_err("a code object is needed"));
+        return Err(PyTypeError::new_err("expected a code object"));
     }
-    // An older base is leaked: another thread may be comparing with it.
+    // An older base is leaked, because another thread may be comparing with it.
     BASE.store(code.into_ptr(), Ordering::Relaxed);
     Ok(())
 }
 
-/// Whether frames are walked by the interpreter's layout rather than its documented functions.
+/// Whether frames are walked by the interpreter's layout rather than through documented attributes.
 #[pyfunction]
 pub(crate) fn frames_are_fast(py: Python<'_>) -> PyResult<bool> {
     enable_frames(py)?;
     Ok(MODE.load(Ordering::Relaxed) == FAST)
 }
 
-/// Python frames on the caller's stack.
+/// Returns the number of Python frames on the caller's stack.
 pub(crate) fn stack_depth(py: Python<'_>) -> PyResult<u32> {
     enable_frames(py)?;
     let mut walked = Vec::new();
@@ -111,48 +111,51 @@ pub(crate) fn stack_depth(py: Python<'_>) -> PyResult<u32> {
 fn agrees_with_documentation(py: Python<'_>, layout: Layout) -> bool {
     let (mut fast, mut documented) = (Vec::new(), Vec::new());
     let thread = Thread::attached(py);
-    // SAFETY: the thread's state. The layout is the one of this version; `is_code` refuses pointers
-    // that are no code objects.
+    // SAFETY: the state is the thread's, and the layout is the one of this version; `is_code`
+    // rejects pointers to other objects.
     unsafe { layout.walk(thread.state(), &mut fast, MAX_DEPTH, |code| is_code(py, code)) };
     documented::walk(py, &mut documented, MAX_DEPTH);
     !fast.is_empty() && fast == documented
 }
 
 fn is_code(py: Python<'_>, candidate: *mut PyObject) -> bool {
-    // SAFETY: the layout says that this is an object; its type is read only if it is not null.
+    // SAFETY: according to the layout this is an object or null; its type is read only if it is not
+    // null.
     !candidate.is_null() && unsafe { ffi::Py_TYPE(candidate) } == documented::code_type(py)
 }
 
 fn walk(thread: &Thread, walked: &mut Vec<Position>) {
     walked.clear();
     match (MODE.load(Ordering::Relaxed), Layout::known()) {
-        // SAFETY: the state stays with `thread`, and the layout was checked on this interpreter.
+        // SAFETY: the state is valid as long as `thread`, and the layout was checked on this
+        // interpreter.
         (FAST, Some(layout)) => unsafe { layout.walk(thread.state(), walked, MAX_DEPTH, |_| true) },
-        _ => documented::walk(thread.call().py(), walked, MAX_DEPTH),
+        _ => documented::walk(thread.attach().py(), walked, MAX_DEPTH),
     }
     let base = BASE.load(Ordering::Relaxed);
     if !base.is_null()
-        && let Some(at) = walked.iter().rposition(|position| position.code == base)
+        && let Some(index) = walked.iter().rposition(|position| position.code == base)
     {
-        walked.truncate(at);
+        walked.truncate(index);
     }
 }
 
-/// The node of the innermost Python frame; the root where this thread runs no Python.
+/// Returns the node of the innermost Python frame, or the root if this thread runs no Python.
 extern "C" fn leaf() -> u32 {
     let mut generation = 0;
     // SAFETY: a writable number.
     let root = unsafe { (table().frame_root)(&raw mut generation) };
     let Some(thread) = Thread::current() else { return root };
-    let found = SEEN.try_with(|seen| {
-        // Taken while it runs: the look-up of a new frame calls into Python, which may come back.
+    let found = FRAMES.try_with(|seen| {
+        // Borrowed during the call: the look-up of a new frame calls into Python, which may come
+        // back here.
         let mut seen = seen.try_borrow_mut().ok()?;
         Some(seen.leaf(root, generation, &thread))
     });
     found.ok().flatten().unwrap_or(root)
 }
 
-impl Seen {
+impl ThreadFrames {
     fn leaf(&mut self, root: u32, generation: u64, thread: &Thread) -> u32 {
         if self.generation != generation {
             self.generation = generation;
@@ -167,13 +170,13 @@ impl Seen {
             .count();
         self.stack.truncate(same);
         let mut node = self.stack.last().map_or(root, |&(_, node)| node);
-        let mut call = None;
-        for at in same..self.walked.len() {
-            let position = self.walked[self.walked.len() - 1 - at];
+        let mut attached = None;
+        for index in same..self.walked.len() {
+            let position = self.walked[self.walked.len() - 1 - index];
             let name = self.names.get(&position).copied().unwrap_or_else(|| {
-                let py = call.get_or_insert_with(|| thread.call()).py();
-                let name = names::of(py, position);
-                if name.stays {
+                let py = attached.get_or_insert_with(|| thread.attach()).py();
+                let name = names::name_of(py, position);
+                if name.is_permanent {
                     self.names.insert(position, name.number);
                 }
                 name.number

@@ -1,4 +1,4 @@
-//! Names of frames.
+//! The names of frames, cached by code object and instruction.
 
 use super::Position;
 use crate::library::{self, table};
@@ -9,22 +9,24 @@ use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
-/// Number in place of a name for frames of marey's own package, which are left out of paths.
+/// The number used in place of a name for frames of marey's own package, which are left out of
+/// paths.
 pub(super) const HIDDEN: u32 = 0;
-/// Name of a frame whose name is not kept.
+/// The name of a frame whose name is not cached.
 const LOST_FRAME: &str = "<lost>";
-/// Most code objects that are kept alive for their names; frames of further ones are `<lost>`.
+/// The maximum number of code objects kept alive for their names. Frames of further ones are
+/// `<lost>`.
 const MAX_CODES: usize = 1 << 18;
 
 /// The name of a frame.
 pub(super) struct Name {
     pub(super) number: u32,
-    /// Whether the position will always have it: its code object is kept alive.
-    pub(super) stays: bool,
+    /// Whether the position will always have this name, because its code object is kept alive.
+    pub(super) is_permanent: bool,
 }
 
-/// Numbers of frames' names, and the code objects that they keep alive: an address must not come to
-/// mean another function.
+/// Numbers of frames' names, and their code objects, which are kept alive so that no address is
+/// reused for another function.
 #[derive(Default)]
 struct Names {
     numbers: HashMap<Position, u32>,
@@ -34,18 +36,18 @@ struct Names {
 // SAFETY: the addresses are only compared; the objects behind them are `Py`, which is Send.
 unsafe impl Send for Names {}
 
-/// Locked by who holds the GIL, and nothing is done meanwhile that could let go of it.
+/// Locked only with the GIL held, and never across a call that could release the GIL.
 static NAMES: Mutex<Option<Names>> = Mutex::new(None);
 
-/// The name of a frame that is on the caller's stack.
-pub(super) fn of(py: Python<'_>, position: Position) -> Name {
+/// Returns the name of a frame that is on the caller's stack.
+pub(super) fn name_of(py: Python<'_>, position: Position) -> Name {
     let known = |names: &Option<Names>| names.as_ref()?.numbers.get(&position).copied();
     if let Ok(names) = NAMES.lock() {
         if let Some(number) = known(&names) {
-            return Name { number, stays: true };
+            return Name { number, is_permanent: true };
         }
         if names.as_ref().is_some_and(|names| names.codes.len() >= MAX_CODES) {
-            return Name { number: intern(LOST_FRAME), stays: false };
+            return Name { number: intern(LOST_FRAME), is_permanent: false };
         }
     }
     // SAFETY: the code object is on the stack, so it is alive.
@@ -57,19 +59,19 @@ pub(super) fn of(py: Python<'_>, position: Position) -> Name {
         let text = describe(&code, position.offset);
         intern(&text.unwrap_or_else(|_| "<unknown frame>".to_owned()))
     };
-    let Ok(mut names) = NAMES.lock() else { return Name { number, stays: false } };
+    let Ok(mut names) = NAMES.lock() else { return Name { number, is_permanent: false } };
     let names = names.get_or_insert_default();
     names.numbers.insert(position, number);
     if let Entry::Vacant(vacant) = names.codes.entry(position.code) {
         vacant.insert(code.unbind());
     }
-    Name { number, stays: true }
+    Name { number, is_permanent: true }
 }
 
 /// Whether the code belongs to marey's package.
 fn is_ours(code: &Bound<'_, PyAny>) -> bool {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| Some(library::own_path()?.parent()?.to_owned()));
+    let folder = FOLDER.get_or_init(|| Some(library::module_path()?.parent()?.to_owned()));
     let file = code.getattr("co_filename").and_then(|file| file.extract::<PathBuf>());
     matches!((folder, file), (Some(folder), Ok(file)) if file.starts_with(folder))
 }
@@ -86,7 +88,7 @@ fn describe(code: &Bound<'_, PyAny>, offset: u32) -> PyResult<String> {
     Ok(format!("{file}:{line}@{function}"))
 }
 
-/// The line of an instruction: the documented table of ranges `(start, end, line)`.
+/// Returns the line of an instruction, from the documented table of ranges `(start, end, line)`.
 fn line_of(code: &Bound<'_, PyAny>, offset: u32) -> PyResult<u32> {
     for range in code.call_method0("co_lines")?.try_iter()? {
         let (start, end, line): (u32, u32, Option<u32>) = range?.extract()?;

@@ -1,14 +1,15 @@
-//! The arguments of `scope`, where they are more than a name.
+//! Parsing of the arguments of `scope`, if they are more than a name.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use std::ptr;
 
-/// Sorts out `(name, metrics=None)`; `None` with an exception set if that is not what was passed.
+/// Parses `(name, metrics=None)`. Returns `None` with an exception set if the arguments do not
+/// match.
 ///
 /// # Safety
-/// The arguments of a fastcall function with keywords, with the GIL held.
+/// The arguments are those of a fastcall function with keywords, and the GIL is held.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn name_and_metrics(
@@ -27,9 +28,9 @@ pub(super) unsafe fn name_and_metrics(
     if positional > found.len() {
         return problem(format!("scope() takes at most 2 arguments, {positional} were given"));
     }
-    for (at, slot) in found.iter_mut().enumerate().take(positional) {
-        // SAFETY: `at` is below `nargs`.
-        *slot = unsafe { *args.add(at) };
+    for (index, slot) in found.iter_mut().enumerate().take(positional) {
+        // SAFETY: `index` is below `nargs`.
+        *slot = unsafe { *args.add(index) };
     }
     if !kwnames.is_null() {
         // SAFETY: the interpreter passes a tuple of strings.
@@ -44,13 +45,13 @@ pub(super) unsafe fn name_and_metrics(
             if !slot.is_null() {
                 return problem(format!("scope() got two values for {name:?}"));
             }
-            // SAFETY: the values of the keywords lie behind the positional arguments.
+            // SAFETY: the values of the keywords follow the positional arguments.
             *slot = unsafe { *args.add(positional + offset) };
         }
     }
     let [name, mut metrics] = found;
     if name.is_null() {
-        return problem("scope() needs a name".to_owned());
+        return problem("scope() missing required argument 'name'".to_owned());
     }
     // SAFETY: None and the arguments are valid objects.
     unsafe {
@@ -58,9 +59,9 @@ pub(super) unsafe fn name_and_metrics(
             metrics = ptr::null_mut();
         }
         if !metrics.is_null() && ffi::PyDict_Check(metrics) == 0 {
-            return problem("scope() needs a dict of metrics".to_owned());
+            return problem("scope() argument 'metrics' must be a dict or None".to_owned());
         }
-        // An empty dict that is filled before entry must still be seen: it is kept.
+        // An empty dict is kept, because the program may fill it before entry.
     }
     Some((name, metrics))
 }

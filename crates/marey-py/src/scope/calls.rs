@@ -1,4 +1,4 @@
-//! The calls that are no context managers: entering and leaving by hand, states, metrics.
+//! The functions besides the context manager: entering and exiting by hand, states, metrics.
 
 use super::{add_to_innermost, enter_number, exit_number, scope_for};
 use crate::library::{is_live, table};
@@ -26,7 +26,7 @@ pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// Enters a scope; returns its id, or `None` when nothing is recorded.
+/// Enters a scope. Returns its id, or `None` when nothing is recorded.
 #[pyfunction]
 fn enter_scope(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
     if !is_live() {
@@ -36,13 +36,13 @@ fn enter_scope(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
     Ok(Some(enter_number(scope, NodeKind::Scope as u8)).filter(|&id| id != 0))
 }
 
-/// Leaves the innermost scope; returns its id, or `None` when there is none.
+/// Exits the innermost scope. Returns its id, or `None` when there is none.
 #[pyfunction]
 fn exit_scope() -> Option<u64> {
     if is_live() { Some(exit_number(0)).filter(|&id| id != 0) } else { None }
 }
 
-/// Enters an operator; returns its id, or `None` when nothing is recorded.
+/// Enters an operator. Returns its id, or `None` when nothing is recorded.
 #[pyfunction]
 fn enter_op(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
     if !is_live() {
@@ -56,8 +56,8 @@ fn enter_op(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
     Ok(Some(id).filter(|&id| id != 0))
 }
 
-/// Leaves the innermost operator, or the one with this id, if it is still open on this thread, and what is
-/// open inside it; returns its id, or `None` when there is none.
+/// Exits the innermost operator, or the one with this id if it is still open on this thread, and
+/// the scopes inside it. Returns its id, or `None` when there is none.
 #[pyfunction]
 #[pyo3(signature = (id = None))]
 fn exit_op(id: Option<u64>) -> Option<u64> {
@@ -71,7 +71,7 @@ fn exit_op(id: Option<u64>) -> Option<u64> {
     Some(left).filter(|&id| id != 0)
 }
 
-/// Sets a state on this thread.
+/// Enters a state on this thread.
 #[pyfunction]
 fn enter_state(name: &Bound<'_, PyString>) -> PyResult<()> {
     if is_live() {
@@ -80,7 +80,7 @@ fn enter_state(name: &Bound<'_, PyString>) -> PyResult<()> {
     Ok(())
 }
 
-/// Ends the innermost state of this thread.
+/// Exits the innermost state of this thread.
 #[pyfunction]
 fn exit_state() {
     if is_live() {
@@ -94,7 +94,7 @@ fn add_metrics(metrics: &Bound<'_, PyDict>) -> PyResult<()> {
     if is_live() { add_to_innermost(metrics) } else { Ok(()) }
 }
 
-/// Name of the innermost scope of this task or thread; `None` if there is none.
+/// Returns the name of the innermost scope of this task or thread, `None` if there is none.
 #[pyfunction]
 fn innermost_name(py: Python<'_>) -> Option<String> {
     let number = match task::innermost(py) {
@@ -105,7 +105,7 @@ fn innermost_name(py: Python<'_>) -> Option<String> {
         return None;
     }
     let mut text: Vec<u8> = Vec::new();
-    // SAFETY: `push_bytes` takes this buffer.
+    // SAFETY: `push_bytes` expects this buffer as its context.
     unsafe { (table().name_text)(number, Some(push_bytes), (&raw mut text).cast()) };
     Some(String::from_utf8_lossy(&text).into_owned())
 }

@@ -1,4 +1,5 @@
-//! What marey's own hooks call, thousands of times a second: scopes of any kind, and training steps.
+//! The functions that marey's own hooks call thousands of times a second: scopes of any kind, and
+//! training steps.
 
 use super::raw::{Raw, add_raw};
 use super::{Scope, enter_number, exit_number, new_none, scope_for};
@@ -19,7 +20,7 @@ pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_raw(module, c"step_end", doc, Raw::NoArgs(step_end))
 }
 
-/// `push(name, kind)`: enters a scope of a kind; for marey's own hooks.
+/// `push(name, kind)`: enters a scope of a kind.
 unsafe extern "C" fn push(
     _module: *mut PyObject,
     args: *mut *mut PyObject,
@@ -41,7 +42,7 @@ unsafe extern "C" fn push(
     }
 }
 
-/// `pop(name)`: leaves it.
+/// `pop(name)`: exits the innermost scope with this name.
 unsafe extern "C" fn pop(
     _module: *mut PyObject,
     args: *mut *mut PyObject,
@@ -63,13 +64,13 @@ unsafe extern "C" fn pop(
 unsafe fn hook_scope(
     args: *mut *mut PyObject,
     nargs: ffi::Py_ssize_t,
-    wanted: ffi::Py_ssize_t,
+    expected: ffi::Py_ssize_t,
 ) -> Option<*mut Scope> {
     // SAFETY: as the caller promises.
     unsafe {
-        if nargs != wanted {
+        if nargs != expected {
             let py = Python::assume_attached();
-            PyTypeError::new_err(format!("{wanted} arguments are needed")).restore(py);
+            PyTypeError::new_err(format!("expected {expected} arguments, got {nargs}")).restore(py);
             return None;
         }
         let scope = scope_for(*args);

@@ -1,8 +1,8 @@
-//! Scopes, as fast as CPython lets them be.
+//! Scopes, as fast as CPython allows.
 //!
-//! `scope("x")` is a fastcall function. For a string that it has seen it returns the scope object
-//! that it made then: the object holds no state of an entry, so one object serves any depth, thread
-//! and task. `__enter__` and `__exit__` are plain C slots that test one word and call the table.
+//! `scope("x")` is a fastcall function. For a string that it has seen before it returns the same
+//! scope object: the object has no state of an entry, so one object serves any depth, thread and
+//! task. `__enter__` and `__exit__` are plain C slots that test one word and call the table.
 
 mod arguments;
 mod calls;
@@ -24,19 +24,19 @@ use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The scope object. Made by [`new_scope`] only, and never changed.
+/// The scope object. Made by [`new_scope`] only, and immutable.
 #[repr(C)]
 struct Scope {
     head: PyObject,
     name: *mut PyObject,
     /// A dict, or null.
     metrics: *mut PyObject,
-    /// `__enter__` and `__exit__`, bound; both null unless the scope is in the cache.
+    /// `__enter__` and `__exit__`, bound. Null unless the scope is in the cache.
     bound: [*mut PyObject; 2],
     number: u32,
 }
 
-/// The type of [`Scope`]; a strong reference, set when the module is made.
+/// The type of [`Scope`]: a strong reference, set when the module is made.
 static SCOPE_TYPE: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(ptr::null_mut());
 
 /// Scopes by the address of their name's string, which each entry keeps alive.
@@ -55,20 +55,20 @@ impl Cache {
         &self.entries[(name as usize >> 4) % CACHE_SIZE]
     }
 
-    /// The scope without metrics for this very string, borrowed.
+    /// Returns the cached scope for this string object, borrowed.
     #[inline(always)]
     fn get(&self, name: *mut PyObject) -> Option<*mut Scope> {
         let scope = self.entry(name).load(Ordering::Relaxed);
-        // SAFETY: an entry is null or a scope that the cache holds a reference to; the GIL is held.
+        // SAFETY: an entry is null or a scope to which the cache owns a reference; the GIL is held.
         (!scope.is_null() && unsafe { (*scope).name } == name).then_some(scope)
     }
 
-    fn put(&self, name: *mut PyObject, scope: *mut Scope) {
-        // SAFETY: `scope` is a valid object that is new to the cache, which takes a reference of its own
-        // and gives up the one that it had.
+    fn insert(&self, name: *mut PyObject, scope: *mut Scope) {
+        // SAFETY: `scope` is a valid object that is not in the cache. The cache takes its own
+        // reference to it, and releases the one to the entry that it replaces.
         unsafe {
             ffi::Py_INCREF(scope.cast());
-            object::bind_in_advance(scope);
+            object::bind_methods(scope);
             let old = self.entry(name).swap(scope, Ordering::Relaxed);
             if !old.is_null() {
                 object::unbind(old);
@@ -78,7 +78,8 @@ impl Cache {
     }
 }
 
-/// The scope for a name, from the cache or new; an owned reference, or null with an exception set.
+/// Returns the scope for a name, from the cache or new: an owned reference, or null with an
+/// exception set.
 ///
 /// # Safety
 /// `name` is a valid object and the GIL is held.
@@ -92,16 +93,16 @@ unsafe fn scope_for(name: *mut PyObject) -> *mut Scope {
     unsafe { new_scope(name, ptr::null_mut()) }
 }
 
-/// Makes a scope. Without metrics it goes to the cache.
+/// Makes a scope. Without metrics it is added to the cache.
 ///
 /// # Safety
-/// `name` is a valid object, `metrics` one or null, and the GIL is held.
+/// `name` is a valid object, `metrics` is one or null, and the GIL is held.
 unsafe fn new_scope(name: *mut PyObject, metrics: *mut PyObject) -> *mut Scope {
     // SAFETY: the GIL is held, as the caller promises.
     let py = unsafe { Python::assume_attached() };
     // SAFETY: a valid object.
-    let given = unsafe { Bound::from_borrowed_ptr(py, name) };
-    match make(&given, metrics) {
+    let object = unsafe { Bound::from_borrowed_ptr(py, name) };
+    match make(&object, metrics) {
         Ok(scope) => scope,
         Err(error) => {
             error.restore(py);
@@ -110,21 +111,21 @@ unsafe fn new_scope(name: *mut PyObject, metrics: *mut PyObject) -> *mut Scope {
     }
 }
 
-fn make(given: &Bound<'_, PyAny>, metrics: *mut PyObject) -> PyResult<*mut Scope> {
-    let py = given.py();
-    let Ok(name) = given.cast::<PyString>() else {
-        let kind = given.get_type().name()?;
+fn make(object: &Bound<'_, PyAny>, metrics: *mut PyObject) -> PyResult<*mut Scope> {
+    let py = object.py();
+    let Ok(name) = object.cast::<PyString>() else {
+        let kind = object.get_type().name()?;
         return Err(PyTypeError::new_err(format!("a scope's name must be a str, not {kind}")));
     };
-    let is_exact = given.is_exact_instance_of::<PyString>();
+    let is_exact = object.is_exact_instance_of::<PyString>();
     let text = utf8(name)?;
     // SAFETY: the text lives until the call returns.
     let number = unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
-    // A subclass may compare and hash as it likes: keep the plain string.
+    // A subclass may override comparison and hash: keep the plain string.
     let plain = if is_exact { name.clone() } else { PyString::new(py, &text) };
     let class = SCOPE_TYPE.load(Ordering::Relaxed);
-    // SAFETY: the type was made by `add_to` and allocates objects of `Scope`'s size; its fields are
-    // filled in before anybody else sees the object.
+    // SAFETY: the type was made by `add_to` and allocates objects of `Scope`'s size. The fields are
+    // filled in before any other code sees the object.
     let scope = unsafe {
         let scope: *mut Scope = ffi::PyType_GenericAlloc(class, 0).cast();
         if scope.is_null() {
@@ -137,7 +138,7 @@ fn make(given: &Bound<'_, PyAny>, metrics: *mut PyObject) -> PyResult<*mut Scope
         scope
     };
     if metrics.is_null() && is_exact {
-        CACHE.put(given.as_ptr(), scope);
+        CACHE.insert(object.as_ptr(), scope);
     }
     Ok(scope)
 }
@@ -177,7 +178,8 @@ unsafe extern "C" fn enter(this: *mut PyObject, _no_args: *mut PyObject) -> *mut
     this
 }
 
-/// Enters on the thread's stack or, inside a coroutine's context, beside it. Returns the id.
+/// Enters a scope on the thread's stack or, inside a coroutine's context, in that context. Returns
+/// the id.
 #[inline(always)]
 fn enter_number(number: u32, kind: u8) -> u64 {
     if task::is_in_task() { task::enter(number, kind) } else { (table().scope_enter)(number, kind) }
@@ -188,8 +190,8 @@ fn exit_number(number: u32) -> u64 {
     if task::is_in_task() { task::exit(number) } else { (table().scope_exit)(number) }
 }
 
-/// Adds the scope's metrics after its entry. If they are refused, the scope is left again and an
-/// exception is set: `__exit__` will not be called.
+/// Adds the scope's metrics after its entry. If they are refused, exits the scope, because
+/// `__exit__` will not be called, and sets an exception.
 ///
 /// # Safety
 /// `scope` is a valid scope with metrics; the GIL is held.

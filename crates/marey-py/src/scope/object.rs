@@ -1,8 +1,8 @@
-//! The type of scope objects, beside entering and leaving.
+//! The type of scope objects, except for entering and exiting.
 //!
-//! A `with` statement looks `__enter__` and `__exit__` up on the type and has each bound to the object,
-//! which makes and frees two objects an entry: half of what an empty block costs. So the two are
-//! descriptors of our own, which hand out methods that were bound when the scope came into the cache.
+//! A `with` statement looks `__enter__` and `__exit__` up on the type and binds each to the object,
+//! which makes and frees two objects per entry: half of the cost of an empty block. So the two are
+//! custom descriptors, which return methods that were bound when the scope was added to the cache.
 
 use super::raw::{Raw, slot};
 use super::{SCOPE_TYPE, Scope, enter, exit};
@@ -16,27 +16,27 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// `marey._decorator.wrap`, fetched on first use; a strong reference.
 static WRAP: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 
-/// The methods' definitions, `__enter__` and `__exit__`; set when the module is made.
+/// The definitions of `__enter__` and `__exit__`, set when the module is made.
 static METHODS: AtomicPtr<ffi::PyMethodDef> = AtomicPtr::new(ptr::null_mut());
 
 /// The descriptor of one of the two methods.
 #[repr(C)]
 struct Binder {
     head: PyObject,
-    /// Which of [`METHODS`].
+    /// The index in [`METHODS`].
     which: usize,
     /// The ordinary descriptor of the method, for access through the class.
     plain: *mut PyObject,
 }
 
-/// Binds the methods of a scope. They refer to it, and it to them, until [`unbind`].
+/// Binds the methods of a scope. This is a reference cycle until [`unbind`].
 ///
 /// # Safety
-/// A valid scope whose methods are not bound; the GIL is held.
-pub(super) unsafe fn bind_in_advance(scope: *mut Scope) {
+/// `scope` is valid and its methods are not bound; the GIL is held.
+pub(super) unsafe fn bind_methods(scope: *mut Scope) {
     let methods = METHODS.load(Ordering::Relaxed);
-    // SAFETY: as the caller promises; `METHODS` points to two definitions of static life. Without
-    // memory the method is null and will be bound when it is asked for.
+    // SAFETY: guaranteed by the caller; `METHODS` points to two definitions of static lifetime. If
+    // an allocation fails the method is null, and is bound on each access.
     unsafe {
         for (which, bound) in (*scope).bound.iter_mut().enumerate() {
             *bound = ffi::PyCFunction_NewEx(methods.add(which), scope.cast(), ptr::null_mut());
@@ -47,10 +47,10 @@ pub(super) unsafe fn bind_in_advance(scope: *mut Scope) {
     }
 }
 
-/// Takes that back.
+/// Unbinds the methods of a scope.
 ///
 /// # Safety
-/// A valid scope; the GIL is held.
+/// `scope` is valid; the GIL is held.
 pub(super) unsafe fn unbind(scope: *mut Scope) {
     // SAFETY: as the caller promises; each pointer is owned or null.
     unsafe {
@@ -67,7 +67,7 @@ unsafe extern "C" fn bind(
     object: *mut PyObject,
     _class: *mut PyObject,
 ) -> *mut PyObject {
-    // SAFETY: the slot is reached through a binder; the GIL is held. Only a scope is read as one.
+    // SAFETY: the slot is called on a binder with the GIL held. Only a `Scope` is read as one.
     unsafe {
         let binder = this.cast::<Binder>();
         let is_scope =
@@ -86,11 +86,11 @@ unsafe extern "C" fn bind(
     }
 }
 
-/// Makes a type whose objects are `T`s, which only this module can make.
+/// Makes a type whose objects are `T`s, and which Python code cannot instantiate.
 ///
 /// # Safety
-/// The slots are right for objects of `T`, end with an empty one, and what they point to outlives the
-/// type. `T` begins with the head of an object.
+/// The slots are right for objects of `T`, end with an empty one, and point to data that outlives
+/// the type. `T` begins with the head of an object.
 #[expect(clippy::cast_possible_wrap, reason = "the size of a small struct")]
 unsafe fn new_type<'py, T>(
     py: Python<'py>,
@@ -108,7 +108,7 @@ unsafe fn new_type<'py, T>(
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&raw mut spec)) }
 }
 
-/// Puts binders in the places of the type's two methods.
+/// Replaces the type's two methods by binders.
 fn install_binders(class: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = class.py();
     let mut slots = [
@@ -119,8 +119,8 @@ fn install_binders(class: &Bound<'_, PyAny>) -> PyResult<()> {
     let binder_class = unsafe { new_type::<Binder>(py, c"marey._native.Binder", &mut slots)? };
     for (which, name) in ["__enter__", "__exit__"].into_iter().enumerate() {
         let plain = class.getattr(name)?;
-        // SAFETY: the type allocates objects of `Binder`'s size; the fields are filled in before
-        // anybody else sees the object.
+        // SAFETY: the type allocates objects of `Binder`'s size. The fields are filled in before
+        // any other code sees the object.
         let binder = unsafe {
             let binder: *mut Binder =
                 ffi::PyType_GenericAlloc(binder_class.as_ptr().cast(), 0).cast();
@@ -211,7 +211,7 @@ fn decorate<'py>(
     has_keywords: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     if has_keywords || args.len()? != 1 {
-        return Err(PyTypeError::new_err("a scope decorates one function"));
+        return Err(PyTypeError::new_err("a scope used as a decorator takes exactly one function"));
     }
     let py = this.py();
     let mut wrap = WRAP.load(Ordering::Relaxed);
@@ -219,14 +219,14 @@ fn decorate<'py>(
         wrap = py.import("marey._decorator")?.getattr("wrap")?.into_ptr();
         WRAP.store(wrap, Ordering::Relaxed);
     }
-    // SAFETY: a strong reference that is never given up.
+    // SAFETY: a strong reference that is never released.
     let wrap = unsafe { Bound::from_borrowed_ptr(py, wrap) };
     wrap.call1((this, args.get_item(0)?))
 }
 
 unsafe extern "C" fn dealloc(this: *mut PyObject) {
-    // SAFETY: the last reference to a scope is gone; its fields are owned, and a heap type's
-    // instances hold a reference to it.
+    // SAFETY: the last reference to the scope was released. Its fields are owned, and an instance
+    // of a heap type owns a reference to the type.
     unsafe {
         let scope = this.cast::<Scope>();
         ffi::Py_XDECREF((*scope).name);

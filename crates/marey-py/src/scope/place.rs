@@ -1,4 +1,4 @@
-//! Where a thread or task is, for values that are known only later.
+//! References to the innermost scope, for values that become available later.
 
 use crate::library::{is_active, table};
 use crate::metrics;
@@ -6,7 +6,7 @@ use marey_record::Detached;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// What `place` returns.
+/// A reference to a scope, returned by `place`.
 #[pyclass(frozen, module = "marey._native")]
 pub(crate) struct Place {
     scope: *const Detached,
@@ -26,8 +26,8 @@ impl Drop for Place {
 
 #[pymethods]
 impl Place {
-    /// Adds metrics to the scope, which may have been left since, in the sessions that recorded then and
-    /// do so now.
+    /// Adds metrics to the scope, which may have ended since, in the sessions that were active then
+    /// and are now.
     fn add_metrics(&self, metrics: &Bound<'_, PyDict>) -> PyResult<()> {
         metrics::add(metrics, |values, len, error| {
             // SAFETY: the place owns the scope; the values live until the call returns.
@@ -36,7 +36,7 @@ impl Place {
     }
 }
 
-/// The innermost scope of this thread's stack; `None` when nothing is recorded.
+/// Returns the innermost scope of this thread's stack, `None` when nothing is recorded.
 #[pyfunction]
 fn place() -> Option<Place> {
     if !is_active() {

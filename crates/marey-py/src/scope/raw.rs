@@ -36,7 +36,7 @@ pub(super) fn add_raw(
     module.add(name.to_string_lossy().as_ref(), function)
 }
 
-/// The function and its flags, as a method definition holds them.
+/// Returns the function and its flags, as stored in a method definition.
 pub(super) fn slot(raw: Raw) -> (ffi::PyMethodDefPointer, c_int) {
     match raw {
         Raw::Keywords(function) => (

@@ -1,50 +1,57 @@
-//! The context that a thread runs in, and the value of a variable in it, as the interpreter keeps them.
+//! The context that a thread runs in, and the value of a context variable, read from the
+//! interpreter's memory.
 //!
-//! Whether code runs in an entered context is told by two words: the thread state's pointer to the
-//! context, and the context's flag. Where they are is found out when the module is imported, by entering
-//! a context and looking.
+//! Two words show whether code runs in an entered context: the thread state's pointer to the
+//! context, and the context's flag. Their offsets are determined when the module is imported, by
+//! entering a context and searching.
 //!
-//! A context that a thread has entered is changed by that thread alone, and its variables are in a
-//! persistent map (`Python/hamt.c`) whose nodes never change. So a thread without the GIL may read its own
-//! context as it is. [`Variable::learn`] compares what it reads with what it has set before that is trusted.
+//! Only the thread that has entered a context changes it, and its variables are in a persistent map
+//! (`Python/hamt.c`) whose nodes are immutable. So a thread without the GIL may read its own
+//! context. [`Variable::probe`] compares a direct read with the value that it has set before direct
+//! reads are trusted.
 
 use pyo3::ffi::{self, PyObject, PyThreadState, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::types::PyCFunction;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Offset of `PyThreadState.context`; 0 while unknown.
 static CONTEXT_OFFSET: AtomicUsize = AtomicUsize::new(0);
 
-// The structures of CPython 3.10 to 3.14 (`pycore_context.h`, `pycore_hamt.h`).
+/// Whether `threading` runs each thread in an entered context, as CPython does from 3.14 on.
+static DO_THREADS_ENTER_CONTEXTS: AtomicBool = AtomicBool::new(false);
+
+// The structures of CPython 3.10 to 3.15 (`pycore_context.h`, `pycore_hamt.h`).
 
 const HEAD: usize = size_of::<PyObject>();
-/// `PyContext.ctx_vars`, behind the context around it.
+/// `PyContext.ctx_prev`: the context that the thread was in when it entered this one.
+const PREVIOUS_OFFSET: usize = HEAD;
+/// `PyContext.ctx_vars`, after the previous context.
 const VARS_OFFSET: usize = HEAD + 8;
-/// `PyContext.ctx_entered`, behind the variables and the weak references.
+/// `PyContext.ctx_entered`, after the variables and the weak references.
 const ENTERED_OFFSET: usize = VARS_OFFSET + 16;
 /// `PyHamtObject.h_root`.
 const ROOT_OFFSET: usize = HEAD;
-/// `PyHamtNode_Bitmap.b_bitmap`, behind the number of entries.
+/// `PyHamtNode_Bitmap.b_bitmap`, after the number of entries.
 const BITMAP_OFFSET: usize = HEAD + 8;
 /// `PyHamtNode_Bitmap.b_array`: pairs of a key and its value, or of null and a node.
 const PAIRS_OFFSET: usize = BITMAP_OFFSET + 8;
 /// `PyHamtNode_Array.a_array`.
 const CHILDREN_OFFSET: usize = HEAD;
-/// Bits of the hash that a level of the map goes by.
+/// The number of bits of the hash that each level of the map uses.
 const LEVEL_BITS: u32 = 5;
 
-/// Whether it is known where threads keep their context.
+/// Whether the offset of the context in a thread state is known.
 #[inline(always)]
 pub(super) fn is_known() -> bool {
     CONTEXT_OFFSET.load(Ordering::Relaxed) != 0
 }
 
-/// The context that a thread has entered; `None` where it has entered none.
+/// Returns the context that a thread has entered, `None` if it has entered none.
 ///
 /// # Safety
-/// [`is_known`], and the state is the caller's and stays.
+/// [`is_known`] is true, and the state is the caller's and stays valid.
 #[inline(always)]
 pub(super) unsafe fn entered(state: *const PyThreadState) -> Option<*const u8> {
     let offset = CONTEXT_OFFSET.load(Ordering::Relaxed);
@@ -55,58 +62,85 @@ pub(super) unsafe fn entered(state: *const PyThreadState) -> Option<*const u8> {
     }
 }
 
-/// The pointer at an offset of a structure.
+/// Whether an entered context may be the one in which `threading` runs the whole thread, so that it
+/// is no task's. Such a context has no previous one. The contexts of an event loop have one: the
+/// loop copies the thread's context, which creates that context if the thread has none.
 ///
 /// # Safety
-/// There is one.
+/// The calling thread has entered the context.
+#[inline(always)]
+pub(super) unsafe fn may_be_of_thread(context: *const u8) -> bool {
+    // SAFETY: `setup` has checked the offset on this interpreter.
+    let is_outermost = || unsafe { read(context, PREVIOUS_OFFSET) }.is_null();
+    DO_THREADS_ENTER_CONTEXTS.load(Ordering::Relaxed) && is_outermost()
+}
+
+/// Returns the pointer at an offset of a structure.
+///
+/// # Safety
+/// There is a readable pointer at the offset.
 #[inline(always)]
 unsafe fn read(structure: *const u8, offset: usize) -> *mut PyObject {
     // SAFETY: as the caller promises.
     unsafe { *structure.add(offset).cast::<*mut PyObject>() }
 }
 
-/// Finds out how to tell a task's context.
+/// Determines the offset of the context in a thread state.
 pub(super) fn setup(py: Python<'_>) -> PyResult<()> {
+    // Copying creates the context of the importing thread, usually the main one. From then on every
+    // context that this thread enters has a previous one.
     let context = py.import("contextvars")?.call_method0("copy_context")?;
     CONTEXT_OFFSET.store(find_offset(py, &context)?, Ordering::Relaxed);
+    let version = py.version_info();
+    DO_THREADS_ENTER_CONTEXTS.store((version.major, version.minor) >= (3, 14), Ordering::Relaxed);
     Ok(())
 }
 
-/// The offset at which the thread state points to the current context; 0 if it is not found.
+/// Returns the offset at which the thread state points to the current context, 0 if it is not
+/// found.
 fn find_offset(py: Python<'_>, context: &Bound<'_, PyAny>) -> PyResult<usize> {
     let version = py.version_info();
     let candidates: Vec<usize> = match (version.major, version.minor) {
         (3, 10) => vec![240],
         (3, 11) => vec![224],
-        (3, 12 | 13) => vec![208],
-        // Later thread states are larger than this by far.
-        (3, 14..) => (64..400).step_by(size_of::<usize>()).collect(),
+        (3, 12..=14) => vec![208],
+        (3, 15) => vec![232],
+        // Later thread states are far larger than this.
+        (3, 16..) => (64..400).step_by(size_of::<usize>()).collect(),
         _ => Vec::new(),
     };
-    let wanted = context.as_ptr() as usize;
+    let outer = context.call_method0("copy")?;
+    let (wanted, previous) = (context.as_ptr() as usize, outer.as_ptr() as usize);
     let look = move |candidates: &[usize]| {
         candidates.iter().copied().find(|&offset| {
-            // SAFETY: the GIL is held, and the candidates lie within the thread state of the version
-            // that they are for.
+            // SAFETY: the GIL is held, and the candidates are inside the thread state of the
+            // version that they are for.
             let found = unsafe { read(ffi::PyThreadState_Get().cast(), offset).cast::<u8>() };
-            // SAFETY: if it is the context, it is an object of at least this size.
-            found as usize == wanted && unsafe { *found.add(ENTERED_OFFSET).cast::<i32>() } == 1
+            // SAFETY: a pointer that equals the context's is to an object of at least this size.
+            found as usize == wanted
+                && unsafe {
+                    read(found, PREVIOUS_OFFSET) as usize == previous
+                        && *found.add(ENTERED_OFFSET).cast::<i32>() == 1
+                }
         })
     };
     let inside = candidates.clone();
     let probe = PyCFunction::new_closure(py, None, None, move |_args, _kwargs| look(&inside))?;
-    let found: Option<usize> = context.call_method1("run", (probe,))?.extract()?;
-    // Outside, neither the pointer nor the flag may say the same.
+    let found: Option<usize> =
+        outer.call_method1("run", (context.getattr("run")?, probe))?.extract()?;
+    // Outside of the context, the pointers and the flag must differ.
     // SAFETY: a live context object.
-    let is_entered_after =
-        unsafe { *context.as_ptr().cast::<u8>().add(ENTERED_OFFSET).cast::<i32>() };
-    Ok(found.filter(|_| look(&candidates).is_none() && is_entered_after == 0).unwrap_or(0))
+    let is_entered_after = unsafe {
+        !read(context.as_ptr().cast(), PREVIOUS_OFFSET).is_null()
+            || *context.as_ptr().cast::<u8>().add(ENTERED_OFFSET).cast::<i32>() != 0
+    };
+    Ok(found.filter(|_| look(&candidates).is_none() && !is_entered_after).unwrap_or(0))
 }
 
-/// A context variable, as it is found in contexts.
+/// A context variable, with what is needed to look it up in a context.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Variable {
-    /// Kept for ever.
+    /// A reference that is never released.
     object: *mut PyObject,
     hash: u32,
     /// The types of a map's nodes.
@@ -114,24 +148,26 @@ pub(super) struct Variable {
     array_type: *mut PyTypeObject,
 }
 
-// SAFETY: the pointers are to objects that stay as long as the process, and only compared.
+// SAFETY: the pointers are to objects that live as long as the process, and are only compared.
 unsafe impl Send for Variable {}
 // SAFETY: as above.
 unsafe impl Sync for Variable {}
 
 impl Variable {
-    /// Learns how to find a variable; `None` where this interpreter does not keep it as expected.
-    pub(super) fn learn(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
-        /// A node with so many children is an array, surely: it is from 16 of 32 on.
-        const MANY: usize = 128;
+    /// Determines how to look a variable up. Returns `None` if this interpreter stores it in
+    /// another way than expected.
+    pub(super) fn probe(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        /// Enough variables for the root to be an array node, which a node becomes with 16 of 32
+        /// children.
+        const VARIABLES: usize = 128;
         let py = object.py();
         let version = py.version_info();
-        if !is_known() || version.major != 3 || !(10..=14).contains(&version.minor) {
+        if !is_known() || version.major != 3 || !(10..=15).contains(&version.minor) {
             return Ok(None);
         }
         let hash = object.hash()?;
         let mut variable = Self {
-            // Given to it: it stays as long as the process.
+            // Leaked: the variable lives as long as the process.
             object: object.clone().into_ptr(),
             hash: hash as u32 ^ (hash as u64 >> 32) as u32,
             bitmap_type: null_mut(),
@@ -142,26 +178,26 @@ impl Variable {
         }
         let contexts = py.import("contextvars")?;
         let context = contexts.call_method0("Context")?;
-        let other = || contexts.getattr("ContextVar")?.call1(("marey_probe",));
+        let new_variable = || contexts.getattr("ContextVar")?.call1(("marey_probe",));
         let set = |variable: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>| {
             context.call_method1("run", (variable.getattr("set")?, value)).map(drop)
         };
-        set(&other()?, &context)?;
+        set(&new_variable()?, &context)?;
         variable.bitmap_type = node_type(&context, "hamt_bitmap_node")?;
         if variable.bitmap_type.is_null() || !variable.is_found(&context, None) {
             return Ok(None);
         }
         set(object, object)?;
-        let mut is_right = variable.is_found(&context, Some(object));
-        for _ in 0..MANY {
-            set(&other()?, &context)?;
+        let mut is_correct = variable.is_found(&context, Some(object));
+        for _ in 0..VARIABLES {
+            set(&new_variable()?, &context)?;
         }
         variable.array_type = node_type(&context, "hamt_array_node")?;
-        is_right &= !variable.array_type.is_null() && variable.is_found(&context, Some(object));
+        is_correct &= !variable.array_type.is_null() && variable.is_found(&context, Some(object));
         // The same variable with another value.
         set(object, &contexts)?;
-        is_right &= variable.is_found(&context, Some(&contexts));
-        Ok(is_right.then_some(variable))
+        is_correct &= variable.is_found(&context, Some(&contexts));
+        Ok(is_correct.then_some(variable))
     }
 
     fn is_found(&self, context: &Bound<'_, PyAny>, wanted: Option<&Bound<'_, PyAny>>) -> bool {
@@ -170,14 +206,16 @@ impl Variable {
         found == wanted.map(Bound::as_ptr)
     }
 
-    /// The variable's value in a context, borrowed; `None` where it has none, or shares its hash with another.
+    /// Returns the variable's value in a context, borrowed. `None` if it has none, or if another
+    /// variable has the same hash.
     ///
     /// # Safety
     /// The caller's thread has entered the context, or holds the GIL.
     #[inline]
     pub(super) unsafe fn value_in(&self, context: *const u8) -> Option<*mut PyObject> {
-        // SAFETY: nobody else changes the context meanwhile, as the caller promises, so its map stays, whose
-        // nodes never change; `learn` has checked the offsets on this interpreter.
+        // SAFETY: no other thread changes the context during this call, as the caller guarantees, so
+        // its map stays valid, and the map's nodes are immutable. `probe` has checked the offsets on
+        // this interpreter.
         unsafe {
             let mut node = read(read(context, VARS_OFFSET).cast(), ROOT_OFFSET);
             let mut hash = self.hash;
@@ -210,14 +248,15 @@ impl Variable {
     }
 }
 
-/// The type of the root of a context's map, if that has this name; else null.
+/// Returns the type of the root of a context's map if the type has this name, else null.
 fn node_type(context: &Bound<'_, PyAny>, name: &str) -> PyResult<*mut PyTypeObject> {
     let is_called = |object: *mut PyObject, name: &str| {
-        // SAFETY: the GIL is held, and the offsets are those of objects in the versions that `learn` lets by.
+        // SAFETY: the GIL is held, and the offsets are those of objects in the versions that
+        // `probe` accepts.
         let object = unsafe { Bound::from_borrowed_ptr_or_opt(context.py(), object) };
         object.map_or(Ok(false), |object| Ok::<_, PyErr>(object.get_type().name()? == name))
     };
-    // SAFETY: as above; what the first is not, is not looked into.
+    // SAFETY: as above; the root is read only if the map's type has the expected name.
     unsafe {
         let map = read(context.as_ptr().cast(), VARS_OFFSET);
         if !is_called(map, "hamt")? {

@@ -1,4 +1,5 @@
-//! Where launches of tasks belong: libmarey asks here, on threads that mostly do not hold the GIL.
+//! The task provider: finds the scope that a task's launch belongs to, on threads that mostly do
+//! not hold the GIL.
 
 use super::context::{self, Variable};
 use super::{Token, VARIABLE};
@@ -13,28 +14,31 @@ use std::ptr::null;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How tokens are found.
+/// The data needed to find tokens.
 struct Tokens {
     variable: Variable,
     class: *mut PyTypeObject,
 }
 
-// SAFETY: the pointer is to a type that stays as long as the process, and only compared.
+// SAFETY: the pointer is to a type that lives as long as the process, and is only compared.
 unsafe impl Send for Tokens {}
 // SAFETY: as above.
 unsafe impl Sync for Tokens {}
 
-/// Set once a task has entered a scope, if this interpreter is known.
+/// Set when a task first enters a scope, if this interpreter is known.
 static TOKENS: OnceLock<Tokens> = OnceLock::new();
 
-/// Has libmarey ask for the scopes of tasks from now on, where this interpreter is known.
-pub(super) fn find_tasks(py: Python<'_>) {
-    static IS_TRIED: AtomicBool = AtomicBool::new(false);
-    // Not a `Once`: what is below may let go of the GIL, and others would wait with it.
+/// Whether registration was attempted, which the first scope of a task does.
+static IS_TRIED: AtomicBool = AtomicBool::new(false);
+
+/// Registers the task provider, once, if this interpreter is known.
+pub(super) fn register(py: Python<'_>) {
+    // Not a `Once`: the code below may release the GIL, and other threads would wait in the `Once`
+    // with the GIL held.
     if IS_TRIED.swap(true, Ordering::Relaxed) {
         return;
     }
-    match learn(py) {
+    match probe(py) {
         Ok(Some(tokens)) => {
             TOKENS.get_or_init(|| tokens);
             (table().set_task_provider)(innermost);
@@ -44,37 +48,66 @@ pub(super) fn find_tasks(py: Python<'_>) {
     }
 }
 
-/// Whether it does.
-pub(super) fn do_find_tasks() -> bool {
+/// Whether the task provider is registered.
+pub(super) fn is_registered() -> bool {
     TOKENS.get().is_some()
 }
 
-fn learn(py: Python<'_>) -> PyResult<Option<Tokens>> {
+fn probe(py: Python<'_>) -> PyResult<Option<Tokens>> {
     let Some(variable) = VARIABLE.get(py) else { return Ok(None) };
-    let Some(variable) = Variable::learn(variable.bind(py))? else { return Ok(None) };
+    let Some(variable) = Variable::probe(variable.bind(py))? else { return Ok(None) };
     thread::allow_without_gil(py)?;
     Ok(Some(Tokens { variable, class: Token::type_object_raw(py) }))
 }
 
-/// Tells the innermost scope of the task that the calling thread runs.
+/// Passes the innermost scope of the task that the calling thread runs to `receive`.
 extern "C" fn innermost(receive: TaskReceiver, receiver: *mut c_void) {
-    // Kept until it was received: the interpreter does not end meanwhile, with the context and the scope.
+    // Kept until `receive` returns: the interpreter cannot shut down before that, so the context
+    // and the scope stay.
     let thread = Thread::current();
     let token = thread.as_ref().and_then(token);
     let scope = token.map_or(null(), |token| token.scope);
-    // SAFETY: the receiver is the one that came with the function, and the scope stays with the token, which
-    // stays with the thread's context.
+    // SAFETY: the receiver belongs to the function, and the scope lives as long as the token, which
+    // lives as long as the thread's context.
     unsafe { receive(receiver, scope) };
 }
 
 fn token(thread: &Thread) -> Option<&Token> {
     let tokens = TOKENS.get()?;
-    // SAFETY: the context is that of the calling thread, where it stays while the thread is here. A value of
-    // the class is a token, of which a shared borrow needs no GIL; `Py` is a pointer to an object.
-    unsafe {
-        let context = context::entered(thread.state())?;
-        let value: *mut PyObject = tokens.variable.value_in(context)?;
-        let is_token = Py_TYPE(value) == tokens.class;
-        is_token.then(|| (*(&raw const value).cast::<Py<Token>>()).get())
+    // SAFETY: the context is the calling thread's, and stays entered during this call.
+    unsafe { tokens.find(context::entered(thread.state())?) }
+}
+
+/// Whether a scope of a task was entered in the context, or in the one that it was copied from.
+///
+/// # Safety
+/// The calling thread holds the GIL and runs in the context.
+pub(super) unsafe fn is_in_scope(context: *const u8) -> bool {
+    match TOKENS.get() {
+        // SAFETY: guaranteed by the caller.
+        Some(tokens) => unsafe { tokens.find(context) }.is_some(),
+        None => IS_TRIED.load(Ordering::Relaxed) && is_variable_set(),
+    }
+}
+
+#[cold]
+fn is_variable_set() -> bool {
+    // SAFETY: the GIL is held, as `is_in_scope` requires.
+    super::token(unsafe { Python::assume_attached() }).is_some()
+}
+
+impl Tokens {
+    /// Returns the token in a context.
+    ///
+    /// # Safety
+    /// The calling thread runs in the context, and the context outlives the returned token.
+    unsafe fn find<'context>(&self, context: *const u8) -> Option<&'context Token> {
+        // SAFETY: guaranteed by the caller. A value of the class is a token, of which a shared
+        // borrow needs no GIL; `Py` is a pointer to an object.
+        unsafe {
+            let value: *mut PyObject = self.variable.value_in(context)?;
+            let is_token = Py_TYPE(value) == self.class;
+            is_token.then(|| (*(&raw const value).cast::<Py<Token>>()).get())
+        }
     }
 }

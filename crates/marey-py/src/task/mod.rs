@@ -1,12 +1,12 @@
 //! Scopes inside coroutines.
 //!
-//! An event loop runs each task in a context of its own, so a scope that a task has entered is kept
-//! in a context variable and not on the thread's stack: it is right across `await`, and a task made
-//! inside a scope begins inside it. The same holds for `Context.run` and worker threads that are
-//! given a context.
+//! An event loop runs each task in a context of its own, so a scope that a task has entered is
+//! stored in a context variable and not on the thread's stack. It stays correct across `await`, and
+//! a task made inside a scope begins inside it. The same applies to `Context.run` and to worker
+//! threads that run in a copied context.
 //!
-//! Launches of a task belong to its innermost scope. They come without the GIL, as a rule: [`launches`] finds
-//! the scope all the same.
+//! Launches of a task belong to its innermost scope. They usually come without the GIL;
+//! [`launches`] finds the scope nevertheless.
 
 mod context;
 mod launches;
@@ -30,7 +30,8 @@ static RUNNING_LOOP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 pub(crate) struct Token {
     scope: *const Detached,
     number: u32,
-    /// Kept until the scope is left. A mutex for the compiler's sake: the GIL guards it.
+    /// The parent scope, until this scope is left. The GIL guards it; the mutex only satisfies the
+    /// compiler.
     parent: Mutex<Option<Py<Token>>>,
 }
 
@@ -41,7 +42,7 @@ unsafe impl Sync for Token {}
 
 impl Drop for Token {
     fn drop(&mut self) {
-        // Not by recursion: a chain of tasks may be longer than the stack is deep.
+        // Iterates, because a chain of tasks may be too long for recursion.
         let mut next = self.take_parent();
         while let Some(token) = next {
             // SAFETY: a valid object, and the GIL is held wherever objects are freed.
@@ -62,12 +63,12 @@ impl Token {
         self.parent.lock().ok()?.take()
     }
 
-    /// Number of the scope's name.
+    /// Returns the number of the scope's name.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Enters an operator of this thread inside the scope.
+    /// Enters an operator of this thread below the scope.
     pub(crate) fn enter_operator(&self, name: u32) -> u64 {
         // SAFETY: the token owns the scope.
         unsafe { (table().detached_operator_enter)(self.scope, name) }
@@ -82,14 +83,22 @@ impl Token {
     }
 }
 
-/// Whether the caller runs in a context that somebody entered, such as a task's.
+/// Whether the caller runs in an entered context, such as a task's. From CPython 3.14 on `threading`
+/// runs each thread in one: there, only a scope of a task in the context makes it a task's.
 #[inline(always)]
 pub(crate) fn is_in_task() -> bool {
     if !context::is_known() {
         return is_in_task_slowly();
     }
     // SAFETY: the GIL is held, so there is a thread state, which is the caller's.
-    unsafe { context::entered(ffi::PyThreadState_Get()) }.is_some()
+    unsafe {
+        match context::entered(ffi::PyThreadState_Get()) {
+            // A thread may begin in a copy of a task's context.
+            Some(context) if context::may_be_of_thread(context) => launches::is_in_scope(context),
+            Some(_) => true,
+            None => false,
+        }
+    }
 }
 
 #[cold]
@@ -102,21 +111,23 @@ fn is_in_task_slowly() -> bool {
     running_loop.is_ok_and(|get| get.call0(py).is_ok_and(|found| !found.is_none(py)))
 }
 
-/// The task's innermost scope, if the caller is in a task and inside a scope of it.
+/// Returns the task's innermost scope, if the caller is in a task and inside a scope of it.
 pub(crate) fn innermost(py: Python<'_>) -> Option<Bound<'_, Token>> {
-    if !is_in_task() {
-        return None;
-    }
+    if is_in_task() { token(py) } else { None }
+}
+
+/// Returns the token in the caller's context.
+fn token(py: Python<'_>) -> Option<Bound<'_, Token>> {
     let token = VARIABLE.get(py)?.call_method0(py, "get").ok()?.into_bound(py);
     token.cast_into::<Token>().ok()
 }
 
-/// Enters a scope of the task; returns its id.
+/// Enters a scope of the task. Returns its id.
 #[cold]
 pub(crate) fn enter(number: u32, kind: u8) -> u64 {
     // SAFETY: the GIL is held, as in `is_in_task_slowly`.
     let py = unsafe { Python::assume_attached() };
-    launches::find_tasks(py);
+    launches::register(py);
     let parent = innermost(py);
     let above = parent.as_ref().map_or(std::ptr::null(), |parent| parent.get().scope);
     // SAFETY: null, or a scope that the parent's token owns.
@@ -134,7 +145,7 @@ pub(crate) fn enter(number: u32, kind: u8) -> u64 {
     id
 }
 
-/// Leaves the task's innermost scope with that name (0: with any); returns its id.
+/// Exits the task's innermost scope with that name (0: any name). Returns its id.
 #[cold]
 pub(crate) fn exit(number: u32) -> u64 {
     // SAFETY: as in `enter`.
@@ -148,13 +159,13 @@ pub(crate) fn exit(number: u32) -> u64 {
                 (table().detached_exit)(token.scope);
                 (table().detached_id)(token.scope)
             };
-            // Given up here, lest a chain of callbacks keep all that came before it.
+            // Released here, so that a chain of callbacks does not keep all earlier tokens alive.
             set(py, token.take_parent().map_or_else(|| py.None(), Py::into_any));
             return id;
         }
         candidate = token.parent(py);
     }
-    // Entered before the task's context was.
+    // The scope was entered before the task's context.
     (table().scope_exit)(number)
 }
 
@@ -165,25 +176,25 @@ fn set(py: Python<'_>, token: Py<PyAny>) {
     }
 }
 
-/// Makes the context variable and finds out how to tell a task's context.
+/// Makes the context variable and determines how to detect a task's context.
 pub(crate) fn setup(py: Python<'_>) -> PyResult<()> {
     let contextvars = py.import("contextvars")?;
     let arguments = PyDict::new(py);
     arguments.set_item("default", py.None())?;
     let variable = contextvars.getattr("ContextVar")?.call(("marey_scope",), Some(&arguments))?;
-    // A second import of the module finds it made.
+    // Already set if the module is imported a second time.
     drop(VARIABLE.set(py, variable.unbind()));
     context::setup(py)
 }
 
-/// Whether tasks are told by the interpreter's own words rather than by asking asyncio.
+/// Whether tasks are detected from the interpreter's memory rather than by calling asyncio.
 #[pyfunction]
 pub(crate) fn task_detection_is_fast() -> bool {
     context::is_known()
 }
 
-/// Whether launches find the scopes of tasks. That is found out where a task first enters one.
+/// Whether launches find the scopes of tasks. Determined when a task first enters a scope.
 #[pyfunction]
 pub(crate) fn launches_find_tasks() -> bool {
-    launches::do_find_tasks()
+    launches::is_registered()
 }

@@ -1,21 +1,22 @@
-//! When a thread without the GIL may look at its state and frames: until the interpreter begins to end.
+//! A gate that lets threads without the GIL read their interpreter state until the interpreter
+//! shuts down.
 //!
-//! From then on the states of threads are freed by another thread, and who asks for the GIL ends there,
-//! with all that is on its stack. So whoever looks is counted, and the interpreter waits for it.
+//! From then on another thread frees the thread states, and a thread that takes the GIL is ended
+//! with all that is on its stack. So each thread inside is counted, and the shutdown waits for it.
 
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The threads inside, and [`CLOSED`].
+/// The number of threads inside, and [`CLOSED`].
 static GATE: AtomicU32 = AtomicU32::new(CLOSED);
-/// Nobody comes in any more.
+/// Flag: no thread may enter any more.
 const CLOSED: u32 = 1 << 31;
 
-/// The caller is inside, until this is dropped.
+/// A guard: the caller is inside the gate while it lives.
 pub(super) struct Inside(());
 
 impl Inside {
-    /// Comes in, where the gate is open.
+    /// Enters the gate if it is open.
     #[inline(always)]
     pub(super) fn enter() -> Option<Self> {
         let before = GATE.fetch_add(1, Ordering::Acquire);
@@ -31,22 +32,22 @@ impl Drop for Inside {
     }
 }
 
-/// Opens the gate until the interpreter ends.
+/// Opens the gate until the interpreter shuts down.
 pub(super) fn open(py: Python<'_>) -> PyResult<()> {
     py.import("atexit")?.call_method1("register", (wrap_pyfunction!(close, py)?,))?;
     // SAFETY: the function lives as long as the process: extension modules are never unloaded.
-    let code = unsafe { libc::pthread_atfork(None, None, Some(leave_for_others)) };
+    let code = unsafe { libc::pthread_atfork(None, None, Some(reset_in_child)) };
     if code == 0 {
         GATE.fetch_and(!CLOSED, Ordering::Release);
     }
     Ok(())
 }
 
-/// Closes the gate, and waits until nobody is inside.
+/// Closes the gate, and waits until no thread is inside.
 #[pyfunction]
 fn close(py: Python<'_>) {
     GATE.fetch_or(CLOSED, Ordering::AcqRel);
-    // Who is inside may be waiting for the GIL, and for nothing else.
+    // A thread inside may be waiting for the GIL, and for nothing else.
     py.detach(|| {
         while GATE.load(Ordering::Acquire) != CLOSED {
             std::thread::yield_now();
@@ -54,7 +55,7 @@ fn close(py: Python<'_>) {
     });
 }
 
-/// Threads that were inside while another one forked are not in the child.
-extern "C" fn leave_for_others() {
+/// Resets the count in the child of a fork, which has only the thread that forked.
+extern "C" fn reset_in_child() {
     GATE.fetch_and(CLOSED, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! The calling thread as the interpreter knows it, with the GIL or without.
+//! The calling thread's interpreter state, with or without the GIL.
 
 mod gate;
 
@@ -10,11 +10,12 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-/// Functions that are exported but not in the stable ABI.
+/// Functions of CPython that are exported but not in the stable ABI.
 struct Functions {
-    /// The state of the thread that holds the GIL: the caller, or on CPython 3.10 and 3.11 any.
+    /// Returns the caller's state if the caller holds the GIL. On CPython 3.10 and 3.11 returns the
+    /// state of whichever thread holds the GIL.
     holder: extern "C" fn() -> *mut PyThreadState,
-    /// Whether the caller holds the GIL; yes at all times once there were subinterpreters.
+    /// Whether the caller holds the GIL. Always true once there were subinterpreters.
     check: extern "C" fn() -> i32,
 }
 
@@ -23,22 +24,22 @@ static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
 /// A thread that runs Python.
 pub(crate) struct Thread {
     state: *mut PyThreadState,
-    /// Why the state stays, where the thread does not hold the GIL.
+    /// Keeps the state valid if the thread does not hold the GIL.
     inside: Option<Inside>,
 }
 
-/// Lets threads without the GIL be looked at, until the interpreter ends.
+/// Allows [`Thread::current`] on threads without the GIL, until the interpreter shuts down.
 pub(crate) fn allow_without_gil(py: Python<'_>) -> PyResult<()> {
     static ALLOWED: PyOnceLock<()> = PyOnceLock::new();
     ALLOWED.get_or_try_init(py, || gate::open(py)).map(|&()| ())
 }
 
 impl Thread {
-    /// The calling thread; `None` where it runs no Python, or its state is not known to be alive.
+    /// Returns the calling thread. `None` if it runs no Python, or if its state may not be valid.
     #[inline(always)]
     pub(crate) fn current() -> Option<Self> {
         let functions = FUNCTIONS.get_or_init(Functions::find).as_ref()?;
-        // SAFETY: it may be called by any thread at any time.
+        // SAFETY: any thread may call this function at any time.
         let state = unsafe { ffi::PyGILState_GetThisThreadState() };
         if state.is_null() {
             return None;
@@ -46,52 +47,54 @@ impl Thread {
         if (functions.holder)() == state {
             return Some(Self { state, inside: None });
         }
-        // A thread may have a state in each subinterpreter, and which of them it runs is not known.
+        // A thread may have a state in each subinterpreter, and the current one is unknown.
         if (functions.check)() != 0 {
             return None;
         }
         Some(Self { state, inside: Some(Inside::enter()?) })
     }
 
-    /// The calling thread, which holds the GIL.
+    /// Returns the calling thread, which holds the GIL.
     pub(crate) fn attached(_py: Python<'_>) -> Self {
         // SAFETY: the GIL is held.
         Self { state: unsafe { ffi::PyThreadState_Get() }, inside: None }
     }
 
-    /// Its state, which stays as long as `self`.
+    /// Returns the thread's state, which is valid as long as `self`.
     #[inline(always)]
     pub(crate) fn state(&self) -> *mut PyThreadState {
         self.state
     }
 
-    /// Lets the thread call into Python, which waits for the GIL if the thread does not hold it.
-    pub(crate) fn call(&self) -> Call<'_> {
-        // SAFETY: the thread has a state, and inside the gate the interpreter does not end.
+    /// Attaches the thread so that it may call into Python. Waits for the GIL if the thread does
+    /// not hold it.
+    pub(crate) fn attach(&self) -> Attached<'_> {
+        // SAFETY: the thread has a state, and inside the gate the interpreter does not shut down.
         let ensured = self.inside.as_ref().map(|_| unsafe { ffi::PyGILState_Ensure() });
         let mut raised = [null_mut(); 3];
         let [class, value, traceback] = &mut raised;
         // SAFETY: the GIL is held, and the three are writable.
-        let collects = unsafe {
+        let gc_was_enabled = unsafe {
             ffi::PyErr_Fetch(class, value, traceback);
             ffi::PyGC_Disable() != 0
         };
-        Call { _thread: self, ensured, raised, collects }
+        Attached { _thread: self, ensured, raised, gc_was_enabled }
     }
 }
 
-/// A time in which Python may be called, and after which it is as if it had not been.
-pub(crate) struct Call<'thread> {
+/// A guard: while it lives, Python may be called. On drop it restores the exception state and
+/// garbage collection.
+pub(crate) struct Attached<'thread> {
     _thread: &'thread Thread,
     ensured: Option<ffi::PyGILState_STATE>,
     /// The exception that the thread was raising.
     raised: [*mut PyObject; 3],
-    /// Whether garbage was collected before. It is not meanwhile: finalizers of the program would run
-    /// in the midst of its launch, where they may not launch or free anything.
-    collects: bool,
+    /// Whether garbage collection was enabled. It is disabled while this lives: finalizers of the
+    /// program would run in the middle of its launch, where they may not launch or free anything.
+    gc_was_enabled: bool,
 }
 
-impl Call<'_> {
+impl Attached<'_> {
     #[expect(clippy::unused_self, reason = "the token lives no longer than the call")]
     pub(crate) fn py(&self) -> Python<'_> {
         // SAFETY: the GIL is held as long as this lives.
@@ -99,13 +102,13 @@ impl Call<'_> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for Attached<'_> {
     fn drop(&mut self) {
         let [class, value, traceback] = self.raised;
-        // SAFETY: the GIL is held; the exception is ours to give back; `ensured` comes from the call
-        // on this thread that this one ends.
+        // SAFETY: the GIL is held; the exception was taken by `PyErr_Fetch`; `ensured` comes from
+        // the matching call on this thread.
         unsafe {
-            if self.collects {
+            if self.gc_was_enabled {
                 ffi::PyGC_Enable();
             }
             ffi::PyErr_Restore(class, value, traceback);
@@ -118,7 +121,7 @@ impl Drop for Call<'_> {
 
 impl Functions {
     fn find() -> Option<Self> {
-        // Public since CPython 3.13, where the older name is gone.
+        // Public since CPython 3.13, which removed the older name.
         let holder =
             find(c"PyThreadState_GetUnchecked").or_else(|| find(c"_PyThreadState_UncheckedGet"))?;
         let check = find(c"PyGILState_Check")?;
@@ -132,9 +135,9 @@ impl Functions {
     }
 }
 
-/// The address of a function in what is loaded.
+/// Returns the address of a function in the loaded libraries.
 fn find(name: &CStr) -> Option<usize> {
-    // SAFETY: a C string; the default handle searches what is loaded.
+    // SAFETY: a C string; the default handle searches the loaded libraries.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then_some(address as usize)
 }

@@ -1,7 +1,7 @@
-//! Columns node by node, at the cost of the values that there are.
+//! Columns node by node, at a cost proportional to the number of values.
 //!
-//! [`Graph::column`] has a place for every node. Of a profile in which every node has a metric of
-//! its own that would be the square of what the file says.
+//! [`Graph::column`] has an entry for every node. For a profile in which every node has its own
+//! metric, that is quadratic in the size of the file.
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
@@ -14,64 +14,67 @@ use marey_model::profile::{EXACT, Metric, NodeId, Values};
 
 use super::column::{Cells, INCLUSIVE, add};
 use super::sum::{BLOCK, LANES, sum};
-use super::{Graph, Own};
+use super::{Graph, OwnMetric};
 
-/// A metric that one node in so many has is added up as a whole column.
+/// A metric that at least one node in this many has is summed as a whole column.
 const MANY: usize = 16;
 
 /// The values of several columns, node by node.
 pub struct CellsByNode<'a> {
     columns: Vec<Cow<'a, Metric>>,
-    /// Where the places of each node start, and where the last one's end.
+    /// Offsets into `cells` for each node, and the total number at the end.
     starts: Vec<usize>,
-    places: Vec<Place>,
+    cells: Vec<CellIndex>,
 }
 
-/// Where a value is.
+/// The position of a value.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct CellIndex {
+    /// Index of the column.
     column: u32,
-    /// Position among the column's values.
+    /// Index among the values of the column.
     rank: u32,
 }
 
 impl CellsByNode<'_> {
-    /// The values of a node, each with the position of its column among the labels asked for.
+    /// The values of a node, each with the index of its column among the requested labels.
     pub fn of(&self, node: usize) -> impl Iterator<Item = (usize, MetricValue)> {
-        self.places[self.starts[node]..self.starts[node + 1]].iter().map(|place| {
-            let column = place.column as usize;
-            (column, self.columns[column].values.get(place.rank as usize))
+        self.cells[self.starts[node]..self.starts[node + 1]].iter().map(|cell| {
+            let column = cell.column as usize;
+            (column, self.columns[column].values.get(cell.rank as usize))
         })
     }
 }
 
 impl Graph {
-    /// The columns of these labels, with the values that [`Graph::column`] gives; one that does not
+    /// The columns with these labels, with the values of [`Graph::column`]; a column that does not
     /// exist is empty.
     pub fn cells_by_node<'a>(&'a self, labels: &[&str]) -> CellsByNode<'a> {
-        let known: HashMap<&str, &Own> =
-            self.own.iter().map(|own| (&*own.metric.key, own)).collect();
+        let known: HashMap<&str, &OwnMetric> =
+            self.metrics.iter().map(|entry| (&*entry.metric.key, entry)).collect();
         let terms = LazyCell::new(|| Terms::of(self));
         let columns = labels.iter().map(|label| {
             if let Some(set) = self.columns.iter().find(|column| &*column.label == *label) {
                 return Cow::Owned(packed(set.label.clone(), &set.cells));
             }
             let summed = label.strip_suffix(INCLUSIVE).and_then(|key| known.get(key));
-            match summed.filter(|own| own.is_inclusive) {
-                Some(own) => Cow::Owned(self.sums(own, &terms)),
+            match summed.filter(|entry| entry.is_inclusive) {
+                Some(entry) => Cow::Owned(self.sums(entry, &terms)),
                 None => known.get(label).map_or_else(
                     || Cow::Owned(Metric::new(Arc::from(*label))),
-                    |own| Cow::Borrowed(&own.metric),
+                    |entry| Cow::Borrowed(&entry.metric),
                 ),
             }
         });
         by_node(columns.collect(), self.nodes.len())
     }
 
-    /// Labels of the profile's metrics, and of their sums, that are numbers wherever they are.
+    /// The labels of the metrics, and of their sums, whose values are all numbers.
     pub fn numeric(&self) -> HashSet<String> {
         let mut labels = HashSet::new();
-        for Own { metric, is_inclusive } in self.own.iter().filter(|own| is_numeric(own)) {
+        for OwnMetric { metric, is_inclusive } in
+            self.metrics.iter().filter(|entry| is_numeric(entry))
+        {
             labels.insert(metric.key.to_string());
             if *is_inclusive {
                 labels.insert(format!("{}{INCLUSIVE}", metric.key));
@@ -80,11 +83,11 @@ impl Graph {
         labels
     }
 
-    /// The metric's sums over subtrees, for the nodes that have one.
-    fn sums(&self, own: &Own, terms: &Terms) -> Metric {
-        let Metric { key, nodes, values } = &own.metric;
+    /// The sums of a metric over subtrees, for the nodes that have one.
+    fn sums(&self, entry: &OwnMetric, terms: &Terms) -> Metric {
+        let Metric { key, nodes, values } = &entry.metric;
         if nodes.len() * MANY >= self.nodes.len() {
-            return packed(key.clone(), &self.summed_cells(own));
+            return packed(key.clone(), &self.summed_cells(entry));
         }
         let pairs = || nodes.iter().map(|node| node.index());
         match values {
@@ -103,88 +106,90 @@ impl Graph {
                 Metric { key: key.clone(), nodes, values: Values::Floats(sums) }
             }
             other => {
-                self.summed_values(key, pairs().enumerate().map(|(at, node)| (node, other.get(at))))
+                let values = pairs().enumerate().map(|(rank, node)| (node, other.get(rank)));
+                self.summed_values(key, values)
             }
         }
     }
 
     fn summed_numbers(
         &self,
-        own: impl Iterator<Item = (usize, f64)>,
+        values: impl Iterator<Item = (usize, f64)>,
         terms: &Terms,
     ) -> (Vec<NodeId>, Vec<f64>) {
         let mut open: BTreeMap<usize, Vec<(usize, f64)>> = BTreeMap::new();
-        for (node, value) in own.filter(|(_, value)| !value.is_nan()) {
+        for (node, value) in values.filter(|(_, value)| !value.is_nan()) {
             open.insert(node, vec![(0, value)]);
         }
         let mut sums = Vec::new();
-        // The nodes below another come after it.
-        while let Some((at, mut parts)) = open.pop_last() {
-            parts.sort_unstable_by_key(|&(place, _)| place);
-            let sum = sum_of_few(&parts, 0, terms.counts[at]);
+        // Descendants have higher numbers than their ancestors.
+        while let Some((node, mut parts)) = open.pop_last() {
+            parts.sort_unstable_by_key(|&(position, _)| position);
+            let sum = sum_of_few(&parts, 0, terms.counts[node]);
             if sum.is_nan() {
                 continue;
             }
-            sums.push((NodeId(at as u32), sum));
-            if let Some(parent) = self.nodes[at].parent {
-                open.entry(parent).or_default().push((terms.places[at], sum));
+            sums.push((NodeId(node as u32), sum));
+            if let Some(parent) = self.nodes[node].parent {
+                open.entry(parent).or_default().push((terms.positions[node], sum));
             }
         }
         sums.into_iter().rev().unzip()
     }
 
-    /// The same for what is not all real numbers.
+    /// The same for values that are not all real numbers.
     fn summed_values(
         &self,
         key: &Arc<str>,
-        own: impl Iterator<Item = (usize, MetricValue)>,
+        values: impl Iterator<Item = (usize, MetricValue)>,
     ) -> Metric {
         let mut open: BTreeMap<usize, Option<MetricValue>> =
-            own.map(|(node, value)| (node, Some(value))).collect();
+            values.map(|(node, value)| (node, Some(value))).collect();
         let mut sums = Vec::new();
-        while let Some((at, sum)) = open.pop_last() {
+        while let Some((node, sum)) = open.pop_last() {
             let Some(value) = sum else { continue };
-            if let Some(parent) = self.nodes[at].parent {
-                let above = open.entry(parent).or_default();
-                *above = add(above.take(), value.clone(), key);
+            if let Some(parent) = self.nodes[node].parent {
+                let parent_sum = open.entry(parent).or_default();
+                *parent_sum = add(parent_sum.take(), value.clone(), key);
             }
-            sums.push((NodeId(at as u32), value));
+            sums.push((NodeId(node as u32), value));
         }
         let (nodes, values) = sums.into_iter().rev().unzip();
         Metric { key: key.clone(), nodes, values: Values::Any(values) }
     }
 }
 
-/// The cells that have a value. Unlike in a metric that is written, none changes its type.
+/// The cells that have a value. Unlike in a metric that is written to a file, values keep their
+/// types.
 fn packed(key: Arc<str>, cells: &Cells) -> Metric {
-    let there = (0..cells.len()).filter_map(|at| Some((NodeId(at as u32), cells.get(at)?)));
+    let values = (0..cells.len()).filter_map(|node| Some((NodeId(node as u32), cells.get(node)?)));
     if let Cells::Numbers { .. } = cells {
         let mut metric = Metric::new(key);
-        there.for_each(|(node, value)| metric.push(node, value));
+        values.for_each(|(node, value)| metric.push(node, value));
         return metric;
     }
-    let (nodes, values) = there.unzip();
+    let (nodes, values) = values.unzip();
     Metric { key, nodes, values: Values::Any(values) }
 }
 
-/// What is added up where: a node's own value is the first term of its sum, then come those of its
-/// children as the program met them.
+/// The layout of sums: the first term of a node's sum is its own value, followed by those of its
+/// children in the order in which the program created them.
 struct Terms {
-    /// The place of each node in the sum of the node above.
-    places: Vec<usize>,
-    /// How many terms the sum of each node has.
+    /// The position of each node in the sum of its parent.
+    positions: Vec<usize>,
+    /// The number of terms in the sum of each node.
     counts: Vec<usize>,
 }
 
 impl Terms {
     fn of(graph: &Graph) -> Self {
         let mut first_seen: Vec<usize> = (0..graph.nodes.len()).collect();
-        first_seen.sort_unstable_by_key(|&at| graph.nodes[at].seen);
+        first_seen.sort_unstable_by_key(|&node| graph.nodes[node].seen);
         let mut terms =
-            Self { places: vec![0; graph.nodes.len()], counts: vec![1; graph.nodes.len()] };
-        for at in first_seen {
-            if let Some(parent) = graph.nodes[at].parent {
-                terms.places[at] = terms.counts[parent];
+            Self { positions: vec![0; graph.nodes.len()], counts: vec![1; graph.nodes.len()] };
+        for node in first_seen {
+            if let Some(parent) = graph.nodes[node].parent {
+                terms.positions[node] = terms.counts[parent];
                 terms.counts[parent] += 1;
             }
         }
@@ -192,23 +197,24 @@ impl Terms {
     }
 }
 
-/// What [`sum`] gives for `count` terms of which all are nothing but these, by place. The places
-/// start at `start`.
+/// The result of [`sum`] for `count` terms that are 0 except for these, each with its position;
+/// positions begin at `start`.
 fn sum_of_few(terms: &[(usize, f64)], start: usize, count: usize) -> f64 {
     if terms.is_empty() {
         return 0.0;
     }
     if count <= BLOCK {
         let mut block = [0.0; BLOCK];
-        for (place, term) in terms {
-            block[place - start] = *term;
+        for (position, term) in terms {
+            block[position - start] = *term;
         }
         return sum(&mut block[..count]);
     }
     let half = count / 2;
     let half = half - half % LANES;
     let middle = start + half;
-    let (left, right) = terms.split_at(terms.partition_point(|&(place, _)| place < middle));
+    let split = terms.partition_point(|&(position, _)| position < middle);
+    let (left, right) = terms.split_at(split);
     sum_of_few(left, start, half) + sum_of_few(right, middle, count - half)
 }
 
@@ -217,30 +223,30 @@ fn by_node(columns: Vec<Cow<'_, Metric>>, node_count: usize) -> CellsByNode<'_> 
     for (node, _) in columns.iter().flat_map(|column| values_of(column)) {
         starts[node + 1] += 1;
     }
-    for at in 0..node_count {
-        starts[at + 1] += starts[at];
+    for node in 0..node_count {
+        starts[node + 1] += starts[node];
     }
     let mut next = starts.clone();
-    let mut places = vec![Place::default(); starts[node_count]];
+    let mut cells = vec![CellIndex::default(); starts[node_count]];
     for (column, metric) in columns.iter().enumerate() {
         for (node, rank) in values_of(metric) {
-            places[next[node]] = Place { column: column as u32, rank: rank as u32 };
+            cells[next[node]] = CellIndex { column: column as u32, rank: rank as u32 };
             next[node] += 1;
         }
     }
-    CellsByNode { columns, starts, places }
+    CellsByNode { columns, starts, cells }
 }
 
-/// Each node with a value, and the value's rank. NaN among real numbers is none.
+/// Each node with a value, and the rank of the value. NaN among real numbers is a missing value.
 fn values_of(metric: &Metric) -> impl Iterator<Item = (usize, usize)> {
-    let is_there =
+    let has_value =
         |rank: usize| !matches!(&metric.values, Values::Floats(reals) if reals[rank].is_nan());
     let pairs = metric.nodes.iter().enumerate().map(|(rank, node)| (node.index(), rank));
-    pairs.filter(move |&(_, rank)| is_there(rank))
+    pairs.filter(move |&(_, rank)| has_value(rank))
 }
 
-fn is_numeric(own: &Own) -> bool {
-    match &own.metric.values {
+fn is_numeric(entry: &OwnMetric) -> bool {
+    match &entry.metric.values {
         Values::Ints(_) | Values::Floats(_) => true,
         Values::Texts(texts) => texts.is_empty(),
         Values::Any(values) => {
@@ -257,11 +263,12 @@ mod tests {
 
     use super::*;
 
-    /// A profile whose node `at + 1` hangs from one before it; `values` go to the metrics in turn.
+    /// A profile whose nodes are attached to earlier nodes; `values` are dealt out to the metrics
+    /// in turn.
     fn graph(parents: &[u32], values: Vec<(u32, MetricValue)>, metric_count: usize) -> Graph {
         let name = |at: usize| Arc::from(format!("{}", at * 7 % 11));
         let mut nodes = vec![Node { name: name(0), kind: None, parent: None }];
-        // In pre-order a node hangs from the last one or from one above that.
+        // In pre-order, the parent of a node is the previous node or one of its ancestors.
         let mut path = vec![0];
         for (at, &up) in parents.iter().enumerate() {
             path.truncate((path.len() - up as usize % path.len()).max(1));
@@ -278,16 +285,16 @@ mod tests {
                 metric.push(node, value);
             }
         }
-        // Every other one is added up.
+        // Every other metric is summed into parents.
         for metric in metrics.iter_mut().step_by(2).filter(|m| !m.nodes.contains(&NodeId::ROOT)) {
             metric.push(NodeId::ROOT, MetricValue::Int(0));
         }
         metrics.iter_mut().for_each(Metric::sort);
         metrics.retain(|metric| !metric.nodes.is_empty());
-        // A node without metrics would not be shown.
-        let mut there = Metric::new("there".into());
-        (1..nodes.len()).for_each(|at| there.push(NodeId(at as u32), MetricValue::Int(1)));
-        metrics.push(there);
+        // Nodes without metrics would be dropped.
+        let mut presence = Metric::new("there".into());
+        (1..nodes.len()).for_each(|at| presence.push(NodeId(at as u32), MetricValue::Int(1)));
+        metrics.push(presence);
         Graph::new(Profile { nodes, metrics, ..Profile::default() })
     }
 
@@ -302,10 +309,10 @@ mod tests {
         let columns: Vec<_> = labels.iter().filter_map(|label| graph.column(label)).collect();
         assert_eq!(columns.len(), labels.len());
         for node in 0..graph.nodes().len() {
-            let places = columns.iter().enumerate();
+            let columns = columns.iter().enumerate();
             let expected: Vec<_> =
-                places.filter_map(|(at, cells)| Some((at, cells.get(node)?))).collect();
-            // NaN in a mixed metric differs from itself.
+                columns.filter_map(|(index, cells)| Some((index, cells.get(node)?))).collect();
+            // As text, since NaN in a mixed metric differs from itself.
             let found: Vec<_> = cells.of(node).collect();
             assert_eq!(format!("{found:?}"), format!("{expected:?}"), "node {node}");
         }
@@ -325,7 +332,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_are_those_of_the_columns(
+        fn values_by_node_equal_those_by_column(
             parents in vec(0_u32..4, 1..400),
             values in vec((any::<u32>(), value()), 0..90),
             metric_count in 1_usize..9,
@@ -334,7 +341,7 @@ mod tests {
         }
 
         #[test]
-        fn few_terms_are_grouped_as_all_are(
+        fn sums_of_few_terms_are_grouped_like_sums_of_all(
             count in 1_usize..1000,
             few in vec((any::<prop::sample::Index>(), -1e12..1e12), 1..40),
         ) {
@@ -350,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_family_is_added_up_to_the_last_bit() {
+    fn sums_over_many_children_are_exact_to_the_last_bit() {
         let parents: Vec<u32> = (0..3000).map(|_| 1).collect();
         let real = |at: u32| MetricValue::Float(0.1 + f64::from(at) * 1e9);
         let values = (0..120).map(|at| (at * 25 + 1, real(at))).collect();
@@ -358,13 +365,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_beyond_what_a_real_number_holds_is_a_real_one() {
+    fn a_sum_that_exceeds_exact_integers_becomes_a_float() {
         let half = MetricValue::Int(1 << 53);
         check(&graph(&[1; 100], vec![(3, half.clone()), (4, half)], 1));
     }
 
     #[test]
-    fn a_column_that_was_set_hides_the_metric() {
+    fn a_column_that_was_set_hides_the_sums_of_a_metric() {
         let mut graph = graph(&[1; 40], vec![(3, MetricValue::Int(5))], 1);
         let cells = Cells::real(vec![1.5; graph.nodes().len()]);
         graph.set_column("m0 (inc)", cells);
@@ -373,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn numeric_are_metrics_without_texts_and_lists() {
+    fn metrics_with_texts_or_lists_are_not_numeric() {
         let text = MetricValue::Text("x".into());
         let values = [MetricValue::Int(1), text, MetricValue::Float(0.5), MetricValue::Int(2)];
         let graph = graph(&[1; 40], values.into_iter().map(|value| (3, value)).collect(), 4);

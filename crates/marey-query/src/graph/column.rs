@@ -1,4 +1,4 @@
-//! Columns: one value a node.
+//! Columns: one value per node.
 
 use std::sync::Arc;
 
@@ -7,36 +7,36 @@ use marey_model::profile::{EXACT, Metric, NodeId, Values};
 
 use super::find::MetricError;
 use super::sum::sum;
-use super::{Graph, Node, Own};
+use super::{Graph, Node, OwnMetric};
 
-/// What stands behind the name of a metric in the label of its sums over subtrees.
+/// The suffix that marks the label of a metric's sums over subtrees.
 pub const INCLUSIVE: &str = " (inc)";
 
 /// A named value for every node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Name, with ` (inc)` at the end if values are added up into parents.
+    /// The name, with ` (inc)` at the end if values are summed into parents.
     pub label: Arc<str>,
-    /// One a node.
+    /// One value per node.
     pub cells: Cells,
 }
 
 /// The values of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cells {
-    /// Numbers; NaN where a node has none.
+    /// Numbers; NaN where a node has no value.
     Numbers {
-        /// One a node.
+        /// One number per node.
         values: Vec<f64>,
-        /// Whether all that are there are whole.
+        /// Whether all values that exist are whole numbers.
         are_whole: bool,
     },
-    /// Anything else: texts, lists, and whole numbers beyond what a real number holds exactly.
+    /// Other values: texts, lists, and whole numbers that an `f64` cannot represent exactly.
     Values(Vec<Option<MetricValue>>),
 }
 
 impl Cells {
-    /// How many there are.
+    /// The number of cells.
     #[expect(clippy::len_without_is_empty, reason = "a graph has at least one node")]
     pub const fn len(&self) -> usize {
         match self {
@@ -65,33 +65,34 @@ impl Cells {
 }
 
 impl Graph {
-    /// The labels of all columns: the metrics' own values, then their sums over subtrees, then
-    /// what was derived or set.
+    /// The labels of all columns: the metrics' own values, their sums over subtrees, then the
+    /// columns that were derived or set.
     pub fn labels(&self) -> Vec<Arc<str>> {
-        let own = self.own.iter().map(|own| own.metric.key.clone());
-        let sums = self.own.iter().filter(|own| own.is_inclusive).map(inclusive_label);
+        let keys = self.metrics.iter().map(|entry| entry.metric.key.clone());
+        let sums = self.metrics.iter().filter(|entry| entry.is_inclusive).map(inclusive_label);
         let columns = self.columns.iter().map(|column| column.label.clone());
         let mut labels: Vec<Arc<str>> = Vec::new();
         let mut seen = std::collections::HashSet::new();
-        labels.extend(own.chain(sums).chain(columns).filter(|label| seen.insert(label.clone())));
+        labels.extend(keys.chain(sums).chain(columns).filter(|label| seen.insert(label.clone())));
         labels
     }
 
-    /// The column of this label.
+    /// The column with this label.
     pub fn column(&self, label: &str) -> Option<Cells> {
         if let Some(column) = self.columns.iter().find(|column| &*column.label == label) {
             return Some(column.cells.clone());
         }
-        // A metric may be called as another one's sums are; the sums come first.
-        let named = |key: &str| self.own.iter().find(|own| &*own.metric.key == key);
-        let summed = label.strip_suffix(INCLUSIVE).and_then(named).filter(|own| own.is_inclusive);
+        // The name of a metric may be the label of another metric's sums; the sums take precedence.
+        let named = |key: &str| self.metrics.iter().find(|entry| &*entry.metric.key == key);
+        let summed =
+            label.strip_suffix(INCLUSIVE).and_then(named).filter(|entry| entry.is_inclusive);
         match summed {
-            Some(own) => Some(self.summed_cells(own)),
-            None => named(label).map(|own| self.own_cells(own)),
+            Some(entry) => Some(self.summed_cells(entry)),
+            None => named(label).map(|entry| self.own_cells(entry)),
         }
     }
 
-    /// The column of this label as numbers, NaN where a node has none.
+    /// The column with this label as numbers, NaN where a node has no value.
     ///
     /// # Errors
     /// [`MetricError::NotANumber`] if a node has a text or a list there, [`MetricError::Unknown`]
@@ -100,7 +101,7 @@ impl Graph {
         self.numbers_if_there(label)?.ok_or_else(|| self.unknown(label))
     }
 
-    /// The same; `None` if there is no such column.
+    /// Like [`Graph::numbers`]; `None` if there is no such column.
     pub(super) fn numbers_if_there(&self, label: &str) -> Result<Option<Vec<f64>>, MetricError> {
         let values = match self.column(label) {
             None => return Ok(None),
@@ -117,97 +118,100 @@ impl Graph {
         numbers.map(Some).ok_or_else(|| MetricError::NotANumber { metric: label.into() })
     }
 
-    /// Sets a column, or a metric's own values if it has that name. Sums that are set stand until
-    /// the next filter or [`Graph::update_sums`].
+    /// Sets a column, or a metric's own values if the label is its name. Sums that are set are kept
+    /// until the next filter or [`Graph::update_sums`].
     ///
     /// # Panics
-    /// If there is not one cell a node.
+    /// If the number of cells differs from the number of nodes.
     pub fn set_column(&mut self, label: &str, cells: Cells) {
-        assert_eq!(cells.len(), self.nodes.len(), "one cell a node");
-        if let Some(own) = self.own.iter_mut().find(|own| &*own.metric.key == label) {
-            own.metric = sparse(own.metric.key.clone(), &cells);
+        assert_eq!(cells.len(), self.nodes.len(), "one cell per node");
+        if let Some(entry) = self.metrics.iter_mut().find(|entry| &*entry.metric.key == label) {
+            entry.metric = sparse(entry.metric.key.clone(), &cells);
         } else {
-            self.put(label.into(), cells);
+            self.set_extra_column(label.into(), cells);
         }
     }
 
-    /// Removes a column. A metric that goes leaves its sums; one whose sums go is added up no more.
+    /// Removes a column. The sums of a removed metric remain; a metric whose sums are removed is no
+    /// longer summed into parents.
     pub fn remove_column(&mut self, label: &str) {
         self.columns.retain(|column| &*column.label != label);
-        if let Some(at) = self.own.iter().position(|own| &*own.metric.key == label) {
-            let own = self.own.remove(at);
-            let label = inclusive_label(&own);
-            if own.is_inclusive && !self.columns.iter().any(|column| column.label == label) {
-                let cells = self.summed_cells(&own);
-                self.put(label, cells);
+        if let Some(index) = self.metrics.iter().position(|entry| &*entry.metric.key == label) {
+            let entry = self.metrics.remove(index);
+            let label = inclusive_label(&entry);
+            if entry.is_inclusive && !self.columns.iter().any(|column| column.label == label) {
+                let cells = self.summed_cells(&entry);
+                self.set_extra_column(label, cells);
             }
-        } else if let Some(own) = self.own.iter_mut().find(|own| *inclusive_label(own) == *label) {
-            own.is_inclusive = false;
+        } else if let Some(entry) =
+            self.metrics.iter_mut().find(|entry| *inclusive_label(entry) == *label)
+        {
+            entry.is_inclusive = false;
         }
     }
 
-    /// Adds metrics up into parents anew, in place of sums that were set.
+    /// Recomputes the sums of metrics in parents, replacing sums that were set.
     pub fn update_sums(&mut self) {
         let mut columns = std::mem::take(&mut self.columns);
         columns.retain(|column| !self.is_sum(&column.label));
         self.columns = columns;
     }
 
-    /// Whether the label is that of a metric's sums.
+    /// Whether a label is that of a metric's sums.
     pub(super) fn is_sum(&self, label: &str) -> bool {
-        self.own.iter().any(|own| own.is_inclusive && *inclusive_label(own) == *label)
+        self.metrics.iter().any(|entry| entry.is_inclusive && *inclusive_label(entry) == *label)
     }
 
-    pub(super) fn put(&mut self, label: Arc<str>, cells: Cells) {
+    pub(super) fn set_extra_column(&mut self, label: Arc<str>, cells: Cells) {
         match self.columns.iter_mut().find(|column| column.label == label) {
             Some(column) => column.cells = cells,
             None => self.columns.push(Column { label, cells }),
         }
     }
 
-    /// A metric's own values.
-    pub(super) fn own_cells(&self, own: &Own) -> Cells {
-        let Metric { nodes, values, .. } = &own.metric;
-        let at = || nodes.iter().map(|node| node.index());
+    /// The own values of a metric.
+    pub(super) fn own_cells(&self, entry: &OwnMetric) -> Cells {
+        let Metric { nodes, values, .. } = &entry.metric;
+        let indexes = || nodes.iter().map(|node| node.index());
         let mut numbers = vec![f64::NAN; self.nodes.len()];
         match values {
             Values::Ints(values) if values.iter().all(|value| value.unsigned_abs() <= EXACT) => {
-                at().zip(values).for_each(|(at, &value)| numbers[at] = value as f64);
+                indexes().zip(values).for_each(|(node, &value)| numbers[node] = value as f64);
                 Cells::Numbers { values: numbers, are_whole: true }
             }
             Values::Floats(values) => {
-                at().zip(values).for_each(|(at, &value)| numbers[at] = value);
+                indexes().zip(values).for_each(|(node, &value)| numbers[node] = value);
                 Cells::real(numbers)
             }
             _ => {
                 let mut cells = vec![None; self.nodes.len()];
-                at().enumerate().for_each(|(rank, at)| cells[at] = Some(values.get(rank)));
+                indexes().enumerate().for_each(|(rank, node)| cells[node] = Some(values.get(rank)));
                 Cells::Values(cells)
             }
         }
     }
 
-    /// A metric's sums over subtrees.
-    pub(super) fn summed_cells(&self, own: &Own) -> Cells {
-        match self.own_cells(own) {
+    /// The sums of a metric over subtrees.
+    pub(super) fn summed_cells(&self, entry: &OwnMetric) -> Cells {
+        match self.own_cells(entry) {
             Cells::Numbers { values, are_whole } => {
                 let values = roll_up(&self.nodes, values);
-                // Beyond that, a sum of whole numbers is rounded.
+                // Larger sums of whole numbers are rounded.
                 let are_whole = are_whole && !values.iter().any(|value| value.abs() > EXACT as f64);
                 Cells::Numbers { values, are_whole }
             }
             Cells::Values(values) => {
-                Cells::Values(roll_up_values(&self.nodes, values, &own.metric.key))
+                Cells::Values(roll_up_values(&self.nodes, values, &entry.metric.key))
             }
         }
     }
 }
 
-pub(super) fn inclusive_label(own: &Own) -> Arc<str> {
-    format!("{}{INCLUSIVE}", own.metric.key).into()
+pub(super) fn inclusive_label(entry: &OwnMetric) -> Arc<str> {
+    format!("{}{INCLUSIVE}", entry.metric.key).into()
 }
 
-/// The sum of each node and its children, from the leaves up.
+/// The sums of all subtrees, computed from the leaves up.
 fn roll_up(nodes: &[Node], mut sums: Vec<f64>) -> Vec<f64> {
     let mut children = Vec::new();
     let mut terms = Vec::new();
@@ -221,7 +225,7 @@ fn roll_up(nodes: &[Node], mut sums: Vec<f64>) -> Vec<f64> {
             children.push(child);
             child = nodes[child].end;
         }
-        // Rounding depends on the order, and hatchet adds children as the file has them.
+        // The order determines the rounding, and hatchet adds children in the order of the file.
         children.sort_unstable_by_key(|&child| nodes[child].seen);
         terms.clear();
         terms.push(sums[at]);
@@ -231,7 +235,7 @@ fn roll_up(nodes: &[Node], mut sums: Vec<f64>) -> Vec<f64> {
     sums
 }
 
-/// The same for what is not all real numbers.
+/// The same for values that are not all real numbers.
 fn roll_up_values(
     nodes: &[Node],
     mut sums: Vec<Option<MetricValue>>,
@@ -247,10 +251,10 @@ fn roll_up_values(
     sums
 }
 
-/// The sum, or nothing where the two cannot be added.
+/// The sum; `None` where the two cannot be added.
 pub(super) fn add(sum: Option<MetricValue>, value: MetricValue, key: &str) -> Option<MetricValue> {
     match (sum, value) {
-        // The root carries a literal 0, whatever type the other nodes have.
+        // The root has a literal 0, whatever type the other nodes have.
         (None | Some(MetricValue::Int(0)), value) => Some(value),
         (Some(MetricValue::Int(sum)), MetricValue::Float(value)) => {
             Some(MetricValue::Float(sum as f64 + value))
@@ -265,14 +269,14 @@ pub(super) fn add(sum: Option<MetricValue>, value: MetricValue, key: &str) -> Op
     }
 }
 
-/// The metric with every node at its new place; values of nodes that have none are dropped, and of
-/// several that come to one place the first stays.
-pub(super) fn moved(metric: &Metric, place: impl Fn(usize) -> Option<usize>) -> Metric {
+/// The metric with its nodes renumbered. Values of nodes without a new number are dropped; of
+/// several nodes with the same new number, the first keeps its value.
+pub(super) fn moved(metric: &Metric, new_number: impl Fn(usize) -> Option<usize>) -> Metric {
     let mut moves: Vec<(NodeId, usize)> = metric
         .nodes
         .iter()
         .enumerate()
-        .filter_map(|(rank, node)| Some((NodeId(place(node.index())? as u32), rank)))
+        .filter_map(|(rank, node)| Some((NodeId(new_number(node.index())? as u32), rank)))
         .collect();
     moves.sort_by_key(|&(node, _)| node);
     moves.dedup_by_key(|(node, _)| *node);
@@ -284,12 +288,12 @@ pub(super) fn moved(metric: &Metric, place: impl Fn(usize) -> Option<usize>) -> 
     }
 }
 
-/// The cells as a metric.
+/// The cells that have a value, as a metric.
 pub(super) fn sparse(key: Arc<str>, cells: &Cells) -> Metric {
     let mut metric = Metric::new(key);
-    for at in 0..cells.len() {
-        if let Some(value) = cells.get(at) {
-            metric.push(NodeId(at as u32), value);
+    for node in 0..cells.len() {
+        if let Some(value) = cells.get(node) {
+            metric.push(NodeId(node as u32), value);
         }
     }
     metric

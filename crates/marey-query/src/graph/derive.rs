@@ -1,4 +1,4 @@
-//! Metrics that are computed from metrics. `docs/viewer.md` has the formulas.
+//! Metrics derived from other metrics. `docs/viewer.md` has the formulas.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::find::{Found, MetricError};
 use super::sum::sum;
 use crate::peaks;
 
-/// Names of time units and their length in seconds.
+/// Time units with their length in seconds.
 const SECONDS: [(&str, f64); 4] = [("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)];
 
 /// Prefixes of rates.
@@ -24,47 +24,47 @@ const DEVICE_ID: &str = "device_id";
 const DEVICE_TYPE: &str = "device_type";
 const UTIL: &str = "util";
 
-/// What [`Graph::derive`] made.
+/// The result of [`Graph::derive`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Derived {
-    /// Label of the column of each metric asked for.
+    /// The label of the column for each requested metric.
     pub labels: Vec<String>,
-    /// What should be known about the figures, each in a line.
+    /// Notes about the figures, a line each.
     pub notes: Vec<String>,
 }
 
-/// On which device a node's work ran.
+/// The device that executed a node's work.
 #[derive(Clone, Copy, PartialEq)]
 enum RanOn {
-    /// On none.
+    /// No device.
     Nothing,
-    /// On one that the profile does not describe.
+    /// A device that the profile does not describe.
     Unlisted,
-    /// On the one at this position.
+    /// The device at this index.
     Listed(usize),
 }
 
-/// A metric as a user asks for it.
-enum Asked<'a> {
+/// A metric as a user requests it.
+enum Request<'a> {
     /// Share of the devices' peak rates.
     Util,
     /// Amount per second of kernel time, in units of `scale`.
     Rate { amount: String, scale: f64 },
-    /// Time in units of so many seconds, per launch if averaged.
+    /// Time in units of `unit_secs`, per launch if averaged.
     Time { metric: &'static str, unit_secs: f64, is_average: bool },
-    /// A metric, with a unit or `%` behind a slash.
+    /// A metric, optionally with a unit or `%` after a slash.
     Plain { metric: &'a str, unit: Option<&'a str> },
 }
 
-impl<'a> Asked<'a> {
-    fn parse(asked: &'a str) -> Self {
-        let lower = asked.to_lowercase();
+impl<'a> Request<'a> {
+    fn parse(request: &'a str) -> Self {
+        let lower = request.to_lowercase();
         if lower == UTIL {
             return Self::Util;
         }
-        let split = asked.rsplit_once('/');
+        let split = request.rsplit_once('/');
         let plain = Self::Plain {
-            metric: split.map_or(asked, |(metric, _)| metric),
+            metric: split.map_or(request, |(metric, _)| metric),
             unit: split.map(|(_, unit)| unit),
         };
         let Some((name, unit)) = lower.rsplit_once('/') else { return plain };
@@ -87,7 +87,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The amount and the scale of `tflop16` and the like.
+/// The amount and the scale of a rate such as `tflop16`.
 fn rate(name: &str) -> Option<(String, f64)> {
     let amount = |name: &str| match name {
         "byte" => Some("bytes".to_owned()),
@@ -102,7 +102,7 @@ fn seconds(unit: &str) -> Option<f64> {
     SECONDS.iter().find(|(name, _)| *name == unit).map(|&(_, secs)| secs)
 }
 
-/// Every derived metric that Proton's viewer names.
+/// The names of all derived metrics that Proton's viewer documents.
 pub(super) fn names() -> impl Iterator<Item = String> {
     let times = ["time", "avg_time", "cpu_time", "avg_cpu_time"];
     let times =
@@ -114,20 +114,20 @@ pub(super) fn names() -> impl Iterator<Item = String> {
 }
 
 impl Graph {
-    /// Makes a column for each metric asked for: one of the profile's, or one derived from them.
+    /// Adds a column for each requested metric: one of the profile's, or one derived from them.
     ///
     /// # Errors
     /// The first metric that cannot be shown.
     pub fn derive<M: AsRef<str>>(&mut self, metrics: &[M]) -> Result<Derived, MetricError> {
         let mut derived = Derived::default();
-        for asked in metrics {
-            let asked = asked.as_ref().trim();
-            let label = match self.find_exact(asked) {
-                // The file's own metric of a name that nothing can be derived for.
-                Some(found) if !self.can_derive(asked) => found.label,
+        for request in metrics {
+            let request = request.as_ref().trim();
+            let label = match self.find_exact(request) {
+                // A metric of the file whose name cannot be derived.
+                Some(found) if !self.can_derive(request) => found.label,
                 _ => self
-                    .derive_one(asked, &mut derived.notes)
-                    .map_err(|error| wanted_for(asked, error))?,
+                    .derive_one(request, &mut derived.notes)
+                    .map_err(|error| wanted_for(request, error))?,
             };
             derived.labels.push(label);
         }
@@ -136,44 +136,50 @@ impl Graph {
 
     pub(super) fn can_derive(&self, metric: &str) -> bool {
         let has = |name: &str| self.find(name).is_some();
-        match Asked::parse(metric) {
-            Asked::Util => has(DEVICE_ID) && has("time"),
-            Asked::Rate { amount, .. } => has(&amount) && has("time"),
-            Asked::Time { metric, is_average, .. } => has(metric) && (!is_average || has("count")),
-            Asked::Plain { metric, .. } => has(metric),
+        match Request::parse(metric) {
+            Request::Util => has(DEVICE_ID) && has("time"),
+            Request::Rate { amount, .. } => has(&amount) && has("time"),
+            Request::Time { metric, is_average, .. } => {
+                has(metric) && (!is_average || has("count"))
+            }
+            Request::Plain { metric, .. } => has(metric),
         }
     }
 
-    fn derive_one(&mut self, asked: &str, notes: &mut Vec<String>) -> Result<String, MetricError> {
-        let (label, values) = match Asked::parse(asked) {
-            Asked::Util => (UTIL.to_owned(), self.util(notes)?),
-            Asked::Rate { amount, scale } => {
+    fn derive_one(
+        &mut self,
+        request: &str,
+        notes: &mut Vec<String>,
+    ) -> Result<String, MetricError> {
+        let (label, values) = match Request::parse(request) {
+            Request::Util => (UTIL.to_owned(), self.util(notes)?),
+            Request::Rate { amount, scale } => {
                 let amounts = self.required_numbers(&amount)?;
                 let time_secs = self.time_secs("time")?;
                 let rates =
                     amounts.iter().zip(time_secs).map(|(amount, secs)| amount / secs / scale);
-                (format!("{}{INCLUSIVE}", asked.to_lowercase()), rates.collect())
+                (format!("{}{INCLUSIVE}", request.to_lowercase()), rates.collect())
             }
-            Asked::Time { metric, unit_secs, is_average } => {
+            Request::Time { metric, unit_secs, is_average } => {
                 let mut time_secs = self.time_secs(metric)?;
                 if is_average {
                     let counts = self.required_numbers("count")?;
                     time_secs.iter_mut().zip(counts).for_each(|(secs, count)| *secs /= count);
                 }
                 let values = time_secs.iter().map(|secs| secs / unit_secs).collect();
-                (format!("{}{INCLUSIVE}", asked.to_lowercase()), values)
+                (format!("{}{INCLUSIVE}", request.to_lowercase()), values)
             }
-            Asked::Plain { metric, unit } => {
-                // A name with a slash in it is a name first.
-                if let Some(found) = self.find(asked) {
+            Request::Plain { metric, unit } => {
+                // The slash may be part of a metric's name, which takes precedence.
+                if let Some(found) = self.find(request) {
                     return Ok(found.label);
                 }
                 let found = self.required(metric)?;
                 let suffix = if found.is_inclusive { INCLUSIVE } else { "" };
-                (format!("{asked}{suffix}"), self.in_unit(&found, unit.unwrap_or_default())?)
+                (format!("{request}{suffix}"), self.in_unit(&found, unit.unwrap_or_default())?)
             }
         };
-        self.put(label.as_str().into(), Cells::real(values));
+        self.set_extra_column(label.as_str().into(), Cells::real(values));
         Ok(label)
     }
 
@@ -193,7 +199,7 @@ impl Graph {
         Ok(self.numbers(&found.label)?.iter().map(|time| time * factor).collect())
     }
 
-    /// A metric in per cent of the whole, or a time in another unit.
+    /// A metric in per cent of its whole, or a time in another unit.
     fn in_unit(&self, found: &Found, unit: &str) -> Result<Vec<f64>, MetricError> {
         let values = self.numbers(&found.label)?;
         if unit == "%" {
@@ -211,8 +217,8 @@ impl Graph {
     }
 }
 
-/// What Proton's viewer takes for the whole: the first root's sum, or what all nodes have of a metric
-/// that is not added up.
+/// The whole as Proton's viewer defines it: the first root's sum, or the sum over all nodes for a
+/// metric that is not summed into parents.
 fn whole(found: &Found, values: &[f64]) -> f64 {
     if found.is_inclusive {
         return values.first().copied().unwrap_or(f64::NAN);
@@ -220,27 +226,27 @@ fn whole(found: &Found, values: &[f64]) -> f64 {
     sum(&mut values.to_vec())
 }
 
-/// Says for what a metric was looked up that is not there.
-fn wanted_for(asked: &str, error: MetricError) -> MetricError {
+/// Adds to an error about an unknown metric which requested metric needs it.
+fn wanted_for(request: &str, error: MetricError) -> MetricError {
     match error {
         MetricError::Unknown { metric, nearest, available, .. } => {
-            let wanted_for = Some(asked.to_owned()).filter(|asked| *asked != metric);
+            let wanted_for = Some(request.to_owned()).filter(|request| *request != metric);
             MetricError::Unknown { metric, wanted_for, nearest, available }
         }
         other => other,
     }
 }
 
-/// The unit of time that stands in parentheses behind a metric's name, in seconds.
+/// The time unit in parentheses after a metric's name, in seconds.
 pub fn unit_secs(key: &str) -> Option<f64> {
     let (_, rest) = key.split_once('(')?;
     seconds(rest.split(')').next()?.trim())
 }
 
-/// How far devices were used.
+/// Utilization of devices.
 impl Graph {
-    /// The share of the time that the work would have taken at the peak rates: of the arithmetic,
-    /// each width at its own rate, or of the memory traffic, whichever is larger.
+    /// The least time that the work takes at the peak rates, as a share of the actual time: the
+    /// arithmetic, each width at its own rate, or the memory traffic, whichever takes longer.
     ///
     /// NaN for nodes that ran on no device.
     fn util(&self, notes: &mut Vec<String>) -> Result<Vec<f64>, MetricError> {
@@ -248,14 +254,14 @@ impl Graph {
         let ran_on = self.devices_of_nodes()?;
         let compute_secs = self.least_compute_secs(&ran_on, notes)?;
         let memory_secs = self.least_memory_secs(&ran_on, notes)?;
-        let share = |at: usize| {
-            if ran_on[at] == RanOn::Nothing {
+        let share = |node: usize| {
+            if ran_on[node] == RanOn::Nothing {
                 return f64::NAN;
             }
-            let (compute, memory) = (compute_secs[at], memory_secs[at]);
+            let (compute, memory) = (compute_secs[node], memory_secs[node]);
             // An unknown peak makes the share unknown.
             let least = if memory > compute || memory.is_nan() { memory } else { compute };
-            least / time_secs[at]
+            least / time_secs[node]
         };
         if ran_on.contains(&RanOn::Unlisted) {
             notes.push("util of devices that the profile does not describe is shown as 0".into());
@@ -270,21 +276,23 @@ impl Graph {
         for (position, device) in self.devices.iter().enumerate() {
             by_id.entry(&device.id).or_default().push(position);
         }
-        let device = |at: usize| {
-            let Some(id) = ids.get(at) else { return RanOn::Nothing };
-            let id = shown(&id);
-            let family = families.as_ref().and_then(|families| families.get(at));
-            let family = family.map(|family| shown(&family));
-            let of_id = by_id.get(&*id).map_or(&[][..], Vec::as_slice);
-            // Proton writes the family of some metrics as a number.
-            let is_its = |at: &&usize| Some(&self.devices[**at].family) == family.as_ref();
-            let found = of_id.iter().find(is_its).or(of_id.first());
+        let device = |node: usize| {
+            let Some(id) = ids.get(node) else { return RanOn::Nothing };
+            let id = as_text(&id);
+            let family = families.as_ref().and_then(|families| families.get(node));
+            let family = family.map(|family| as_text(&family));
+            let candidates = by_id.get(&*id).map_or(&[][..], Vec::as_slice);
+            // Proton writes the family of some metrics as a number, which matches no device.
+            let has_family =
+                |index: &&usize| Some(&self.devices[**index].family) == family.as_ref();
+            let found = candidates.iter().find(has_family).or(candidates.first());
             found.map_or(RanOn::Unlisted, |&position| RanOn::Listed(position))
         };
         Ok((0..self.nodes.len()).map(device).collect())
     }
 
-    /// Seconds that the floating-point operations take at the peak rates.
+    /// The least time that each node's floating-point operations take at the peak rates, in
+    /// seconds.
     fn least_compute_secs(
         &self,
         ran_on: &[RanOn],
@@ -301,7 +309,7 @@ impl Graph {
         Ok(least_secs)
     }
 
-    /// Seconds that the memory traffic takes at the peak rate.
+    /// The least time that each node's memory traffic takes at the peak rate, in seconds.
     fn least_memory_secs(
         &self,
         ran_on: &[RanOn],
@@ -316,8 +324,8 @@ impl Graph {
         Ok(least_secs)
     }
 
-    /// Adds what each node's own amount of a metric takes at its device's peak rate. Nodes without
-    /// one take nothing, whatever is known of the device.
+    /// Adds the time that each node's own amount of a metric takes at its device's peak rate. Nodes
+    /// without an amount take no time, even if the peak is unknown.
     fn add_secs(
         &self,
         least_secs: &mut [f64],
@@ -328,18 +336,18 @@ impl Graph {
     ) -> Result<(), MetricError> {
         let Some(amounts) = self.numbers_if_there(metric)? else { return Ok(()) };
         let rates = self.peaks(notes, peak);
-        for (at, secs) in least_secs.iter_mut().enumerate() {
-            if let RanOn::Listed(device) = ran_on[at]
-                && !amounts[at].is_nan()
-                && amounts[at] != 0.0
+        for (node, secs) in least_secs.iter_mut().enumerate() {
+            if let RanOn::Listed(device) = ran_on[node]
+                && !amounts[node].is_nan()
+                && amounts[node] != 0.0
             {
-                *secs += amounts[at] / rates[device];
+                *secs += amounts[node] / rates[device];
             }
         }
         Ok(())
     }
 
-    /// The peak rate of each device, NaN and a note where it is not known.
+    /// The peak rate of each device; NaN and a note where it is unknown.
     fn peaks(
         &self,
         notes: &mut Vec<String>,
@@ -363,7 +371,7 @@ fn arch(device: &Device) -> &str {
     device.arch.as_deref().unwrap_or_default()
 }
 
-fn shown(value: &MetricValue) -> String {
+fn as_text(value: &MetricValue) -> String {
     match value {
         MetricValue::Text(text) => text.to_string(),
         MetricValue::Int(number) => number.to_string(),

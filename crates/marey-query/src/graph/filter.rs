@@ -1,4 +1,4 @@
-//! Which nodes are shown.
+//! Filters: which nodes of a graph are shown.
 
 use fancy_regex::Regex;
 use marey_model::wall;
@@ -9,14 +9,15 @@ use super::find::{MetricError, without_unit};
 use super::sum::sum;
 use super::{Graph, Node};
 
-/// What to show of a graph. Every part narrows what the parts before it leave.
+/// A filter over the nodes of a graph. Its conditions apply one after the other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
-    /// Nodes whose name the pattern matches from its start, all above them and all below them.
+    /// Keeps the nodes whose name the pattern matches from its start, with their ancestors and
+    /// descendants.
     pub include: Option<String>,
-    /// All but the nodes whose name the pattern matches from its start, and what is below them.
+    /// Removes the nodes whose name the pattern matches from its start, with their descendants.
     pub exclude: Option<String>,
-    /// Nodes that reach a value, and all above them.
+    /// Keeps the nodes that reach a value, with their ancestors.
     pub threshold: Option<Threshold>,
 }
 
@@ -25,25 +26,25 @@ pub struct Filter {
 pub enum Threshold {
     /// In the metric's unit.
     Value(f64),
-    /// In per cent of the metric's whole, which is the root's sum where there is one.
+    /// In per cent of the metric's whole, which is the root's sum if there is one.
     Percent(f64),
 }
 
-/// Why a filter gives nothing.
+/// The reason why a filter has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FilterError {
-    /// The pattern is no regular expression.
+    /// The pattern is not a valid regular expression.
     #[error("bad pattern `{pattern}`: {reason}")]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The error in it.
         reason: String,
     },
     /// No node passes.
     #[error("nothing is left of the profile: {condition}")]
     Empty {
-        /// What no node meets.
+        /// The condition that no node meets.
         condition: String,
     },
     /// The threshold's metric cannot be compared.
@@ -52,10 +53,10 @@ pub enum FilterError {
 }
 
 impl Graph {
-    /// What the filter leaves; the threshold is one of the column `metric`.
+    /// The graph after a filter; the threshold applies to the column `metric`.
     ///
-    /// Metrics of the profile are added up anew over what is left. Derived metrics keep the values
-    /// that they had in the whole graph.
+    /// Metrics of the profile are summed again over the remaining nodes. Derived metrics keep their
+    /// values from the whole graph.
     pub fn filter(&self, filter: &Filter, metric: &str) -> Result<Self, FilterError> {
         let mut graph = None;
         if let Some(pattern) = &filter.include {
@@ -72,8 +73,8 @@ impl Graph {
         Ok(graph.unwrap_or_else(|| self.clone()))
     }
 
-    /// One flag a node: whether every part of the filter keeps it. Nothing is added up anew between
-    /// the parts.
+    /// Whether each node passes all conditions of the filter. Unlike in [`Graph::filter`], metrics
+    /// are not summed again between the conditions.
     pub fn passing(&self, filter: &Filter, metric: &str) -> Result<Vec<bool>, FilterError> {
         let mut is_kept = vec![true; self.nodes.len()];
         let mut narrow = |part: Vec<bool>| {
@@ -93,21 +94,24 @@ impl Graph {
 
     fn including(&self, pattern: &str) -> Result<Vec<bool>, FilterError> {
         let is_match = self.matches(pattern)?;
-        let mut is_below = is_match.clone();
-        for at in 0..self.nodes.len() {
-            is_below[at] |= self.nodes[at].parent.is_some_and(|parent| is_below[parent]);
+        let mut is_descendant = is_match.clone();
+        for node in 0..self.nodes.len() {
+            let parent = self.nodes[node].parent;
+            is_descendant[node] |= parent.is_some_and(|parent| is_descendant[parent]);
         }
-        let is_above = self.with_ancestors(is_match);
-        let is_kept = is_below.iter().zip(is_above).map(|(below, above)| *below || above).collect();
+        let is_ancestor = self.with_ancestors(is_match);
+        let pairs = is_descendant.iter().zip(is_ancestor);
+        let is_kept = pairs.map(|(descendant, ancestor)| *descendant || ancestor).collect();
         not_empty(is_kept, || format!("no name matches `{pattern}`"))
     }
 
     fn excluding(&self, pattern: &str) -> Result<Vec<bool>, FilterError> {
-        let mut is_out = self.matches(pattern)?;
-        for at in 0..self.nodes.len() {
-            is_out[at] |= self.nodes[at].parent.is_some_and(|parent| is_out[parent]);
+        let mut is_excluded = self.matches(pattern)?;
+        for node in 0..self.nodes.len() {
+            let parent = self.nodes[node].parent;
+            is_excluded[node] |= parent.is_some_and(|parent| is_excluded[parent]);
         }
-        let is_kept = is_out.iter().map(|is_out| !is_out).collect();
+        let is_kept = is_excluded.iter().map(|is_excluded| !is_excluded).collect();
         not_empty(is_kept, || format!("`{pattern}` matches every root"))
     }
 
@@ -121,27 +125,27 @@ impl Graph {
         not_empty(is_kept, || format!("no {metric} reaches {limit}"))
     }
 
-    /// What a column's bars and thresholds in per cent refer to: the root's sum of a metric that is
-    /// added up; of wall totals, in which each node counts those below it, the top level; of
-    /// anything else, all nodes.
+    /// The whole that bars and percentage thresholds of a column refer to: for a metric that is
+    /// summed into parents, the root's sum; for wall totals, in which each node includes its
+    /// descendants, the top level; for anything else, the sum over all nodes.
     pub fn whole(&self, label: &str, values: &[f64]) -> f64 {
-        // Derived times are labelled as sums also where the file's are none.
+        // Derived times have the label of sums even if the file's metric is not summed.
         if let Some(&root) = values.first()
             && label.ends_with(INCLUSIVE)
             && !root.is_nan()
         {
             return root;
         }
-        let counts_children = self.counts_children(label);
-        let counts = |at: &usize| !counts_children || self.nodes[*at].depth <= 1;
+        let includes_descendants = self.includes_descendants(label);
+        let counts = |node: &usize| !includes_descendants || self.nodes[*node].depth <= 1;
         let mut parts: Vec<f64> =
-            (0..self.nodes.len()).filter(counts).map(|at| values[at]).collect();
+            (0..self.nodes.len()).filter(counts).map(|node| values[node]).collect();
         sum(&mut parts)
     }
 
-    /// Whether each value of a column, or of one derived from it, has those below the node in it.
-    fn counts_children(&self, label: &str) -> bool {
-        // Side by side, the name of the file stands before the metric's.
+    /// Whether the values of a column, or of one derived from it, include those of descendants.
+    fn includes_descendants(&self, label: &str) -> bool {
+        // In side-by-side graphs, the name of the file precedes the metric's.
         let name = label.rsplit(": ").next().unwrap_or(label);
         let name = name.split('/').next().unwrap_or(name);
         let key = self.find(name).map_or_else(|| name.to_owned(), |found| found.key);
@@ -153,7 +157,7 @@ impl Graph {
             pattern: pattern.into(),
             reason: error.to_string(),
         };
-        // Nothing is put around the pattern: that could change what it means.
+        // The pattern is not wrapped in an anchor, which could change its meaning.
         let regex = Regex::new(&as_rust(pattern)).map_err(bad)?;
         let is_match = |node: &Node| {
             let found = regex.find(&node.name).map_err(bad)?;
@@ -163,9 +167,9 @@ impl Graph {
     }
 
     pub(super) fn with_ancestors(&self, mut is_kept: Vec<bool>) -> Vec<bool> {
-        for at in (0..self.nodes.len()).rev() {
-            if is_kept[at]
-                && let Some(parent) = self.nodes[at].parent
+        for node in (0..self.nodes.len()).rev() {
+            if is_kept[node]
+                && let Some(parent) = self.nodes[node].parent
             {
                 is_kept[parent] = true;
             }
@@ -174,8 +178,8 @@ impl Graph {
     }
 }
 
-/// A pattern of Python's in Rust's spelling: `\Z` is `\z`, `\<` and `\>` are plain characters, and
-/// inside a class so are `[`, `&` and `~`.
+/// A Python pattern in Rust's syntax: `\Z` becomes `\z`, `\<` and `\>` are literal characters, and
+/// so are `[`, `&` and `~` inside a class.
 fn as_rust(pattern: &str) -> String {
     let mut spelled = String::with_capacity(pattern.len());
     let mut characters = pattern.chars().peekable();
@@ -192,7 +196,7 @@ fn as_rust(pattern: &str) -> String {
                 is_in_class = true;
                 spelled.push('[');
                 spelled.extend(characters.next_if_eq(&'^'));
-                // A bracket that closes nothing yet.
+                // A `]` at the start of a class is literal.
                 if characters.next_if_eq(&']').is_some() {
                     spelled.push_str(r"\]");
                 }
@@ -224,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_text_is_spelled_as_in_rust() {
+    fn the_end_anchor_of_python_becomes_that_of_rust() {
         assert_eq!(as_rust(r"\S+\Z"), r"\S+\z");
         assert_eq!(as_rust(r"Z\\Z"), r"Z\\Z");
     }

@@ -1,4 +1,4 @@
-//! Which metric a user's word means.
+//! Resolves the names that users write to metrics.
 
 use marey_model::wall;
 use thiserror::Error;
@@ -7,22 +7,22 @@ use super::column::{INCLUSIVE, inclusive_label};
 use super::{Graph, derive};
 use crate::near;
 
-/// Why a metric cannot be shown.
+/// The reason why a metric cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MetricError {
-    /// No metric has this name. The sentence is Proton's, which its users match.
+    /// No metric has this name. The message is Proton's, because its users match on it.
     #[error("Metric {metric} is not found. Use the --list flag to list available metrics")]
     Unknown {
         /// The metric.
         metric: String,
-        /// What was to be derived from it, if it was not asked for itself.
+        /// The requested metric that would be derived from it, if it was not requested itself.
         wanted_for: Option<String>,
-        /// Names that come near to it.
+        /// Similar names.
         nearest: Vec<String>,
-        /// Every name there is.
+        /// All names.
         available: Vec<String>,
     },
-    /// The unit is none that the metric can be shown in.
+    /// The metric cannot be shown in this unit.
     #[error("Unsupported unit {unit} of metric {metric}")]
     Unit {
         /// The metric.
@@ -30,7 +30,7 @@ pub enum MetricError {
         /// The unit.
         unit: String,
     },
-    /// The metric holds texts or lists.
+    /// The metric has texts or lists as values.
     #[error("Metric {metric} is not a number")]
     NotANumber {
         /// The metric.
@@ -38,7 +38,7 @@ pub enum MetricError {
     },
 }
 
-/// Words for what marey records, and for what comes nearest to it in a file of Proton's.
+/// Short names for marey's metrics, and for the closest metrics of Proton's files.
 const WORDS: [Word; 11] = [
     Word { name: "total", meanings: &[wall::TOTAL, "time"], is_own: false },
     Word { name: "self", meanings: &[wall::SELF, "time"], is_own: true },
@@ -56,34 +56,34 @@ const WORDS: [Word; 11] = [
 struct Word {
     name: &'static str,
     meanings: &'static [&'static str],
-    /// Whether the node's own value is meant even of a metric that is added up.
+    /// Whether the word means a node's own value even of a metric that is summed into parents.
     is_own: bool,
 }
 
-/// Names in Proton's documentation, and what files have instead.
+/// Names in Proton's documentation, with the names in its files.
 const DOCUMENTED: [(&str, &str); 1] = [("stalled_memory_dependency", "stalled_long_scoreboard")];
 
 /// A metric of the profile.
 pub(super) struct Found {
-    /// Label of its column.
+    /// The label of its column.
     pub(super) label: String,
     /// Its name in the profile.
     pub(super) key: String,
-    /// Whether the column holds sums over subtrees.
+    /// Whether the column contains sums over subtrees.
     pub(super) is_inclusive: bool,
-    /// Whether one of our words was asked for, and not a metric by its name.
+    /// Whether it was found by one of marey's short names rather than by its own name.
     pub(super) is_word: bool,
 }
 
 impl Graph {
-    /// The metric of this name. Case does not matter and the unit may be left out; metrics that
-    /// are added up into parents come first. `StalledWait` is another spelling of `stalled_wait`.
+    /// The metric with this name. Case is ignored and the unit may be omitted; metrics that are
+    /// summed into parents take precedence. `StalledWait` is another spelling of `stalled_wait`.
     pub(super) fn find(&self, name: &str) -> Option<Found> {
         self.find_exact(name).or_else(|| self.find_word(name)).or_else(|| self.find_squeezed(name))
     }
 
-    /// The label of the column that a name means: of one that is called so, else of the metric, as
-    /// [`Graph::derive`] finds it, else of what was derived under the name.
+    /// The label of the column for a name: a column with this label, else the metric that
+    /// [`Graph::derive`] finds, else the column derived under this name.
     ///
     /// # Errors
     /// [`MetricError::Unknown`] if there is no such column.
@@ -117,28 +117,29 @@ impl Graph {
     }
 
     fn find_squeezed(&self, name: &str) -> Option<Found> {
-        let asked = squeezed(name);
-        let documented = DOCUMENTED.iter().find(|(documented, _)| squeezed(documented) == asked);
-        let asked = documented.map_or(asked, |(_, in_files)| squeezed(in_files));
-        self.find_key(|key| squeezed(without_unit(key)) == asked)
+        let target = squeezed(name);
+        let documented = DOCUMENTED.iter().find(|(documented, _)| squeezed(documented) == target);
+        let target = documented.map_or(target, |(_, in_files)| squeezed(in_files));
+        self.find_key(|key| squeezed(without_unit(key)) == target)
     }
 
     fn find_key(&self, is_named: impl Fn(&str) -> bool) -> Option<Found> {
         let by_rank = |wants_inclusive| {
-            self.own
+            self.metrics
                 .iter()
-                .find(|own| own.is_inclusive == wants_inclusive && is_named(&own.metric.key))
+                .find(|entry| entry.is_inclusive == wants_inclusive && is_named(&entry.metric.key))
         };
-        let own = by_rank(true).or_else(|| by_rank(false))?;
-        let key = own.metric.key.to_string();
-        let label = if own.is_inclusive { inclusive_label(own).to_string() } else { key.clone() };
-        Some(Found { label, key, is_inclusive: own.is_inclusive, is_word: false })
+        let entry = by_rank(true).or_else(|| by_rank(false))?;
+        let key = entry.metric.key.to_string();
+        let label =
+            if entry.is_inclusive { inclusive_label(entry).to_string() } else { key.clone() };
+        Some(Found { label, key, is_inclusive: entry.is_inclusive, is_word: false })
     }
 
     pub(super) fn unknown(&self, metric: &str) -> MetricError {
         let available = self.available();
         if metric == "time" && self.find_exact(wall::TOTAL).is_some() {
-            // The host's profile has no kernel times; what is meant are its wall times.
+            // A profile of the host has no kernel times; suggest its wall times.
             let nearest = vec!["total".into(), "self".into()];
             return MetricError::Unknown {
                 metric: metric.into(),
@@ -151,9 +152,10 @@ impl Graph {
         MetricError::Unknown { metric: metric.into(), wanted_for: None, nearest, available }
     }
 
-    /// What may be asked for: metrics without their units, words, and what can be derived.
+    /// The names that can be requested: metrics without their units, short names, and derived
+    /// metrics.
     pub fn available(&self) -> Vec<String> {
-        let keys = self.own.iter().map(|own| without_unit(&own.metric.key).to_lowercase());
+        let keys = self.metrics.iter().map(|entry| without_unit(&entry.metric.key).to_lowercase());
         let words = WORDS.iter().filter(|word| self.find(word.name).is_some());
         let derived = derive::names().filter(|name| self.can_derive(name));
         let mut seen = std::collections::HashSet::new();
@@ -164,17 +166,17 @@ impl Graph {
     }
 }
 
-/// The word for a metric of marey's own.
+/// The short name of one of marey's metrics.
 pub fn short_word(key: &str) -> Option<&'static str> {
     WORDS.iter().find(|word| word.meanings[0] == key).map(|word| word.name)
 }
 
-/// A name without case and underscores.
+/// A name in lower case without underscores.
 fn squeezed(name: &str) -> String {
-    name.chars().filter(|&each| each != '_').flat_map(char::to_lowercase).collect()
+    name.chars().filter(|&letter| letter != '_').flat_map(char::to_lowercase).collect()
 }
 
-/// A metric's name without what stands in parentheses.
+/// The name of a metric without its unit in parentheses.
 pub fn without_unit(key: &str) -> &str {
     key.split('(').next().map_or(key, str::trim)
 }

@@ -1,10 +1,10 @@
-//! The order of nodes.
+//! The order of nodes in viewers.
 
 use super::{Graph, Node};
 
 impl Graph {
-    /// Takes `nodes`, of which each stands after its parent, into viewer order. Gives the new
-    /// position of each.
+    /// Stores `nodes`, in which parents precede children, in viewer order. Returns the new index of
+    /// each.
     pub(super) fn arrange(&mut self, nodes: Vec<Node>) -> Vec<usize> {
         let order = viewer_order(&nodes);
         let mut new_from_old = vec![0; nodes.len()];
@@ -20,46 +20,46 @@ impl Graph {
             node.end = self.nodes.len() + 1;
             self.nodes.push(node);
         }
-        for at in (0..self.nodes.len()).rev() {
-            let end = self.nodes[at].end;
-            if let Some(parent) = self.nodes[at].parent {
-                let above = &mut self.nodes[parent].end;
-                *above = end.max(*above);
+        for node in (0..self.nodes.len()).rev() {
+            let end = self.nodes[node].end;
+            if let Some(parent) = self.nodes[node].parent {
+                let parent_end = &mut self.nodes[parent].end;
+                *parent_end = end.max(*parent_end);
             }
         }
         new_from_old
     }
 }
 
-/// Pre-order with siblings by name; of equal names the one first seen comes first.
+/// Pre-order with siblings by name; of equal names, the node that was first seen comes first.
 fn viewer_order(nodes: &[Node]) -> Vec<usize> {
-    // Siblings side by side: the roots, then the children of node 0, and so on.
+    // A counting sort by parent: the roots, then the children of node 0, and so on.
     let group = |node: &Node| node.parent.map_or(0, |parent| parent + 1);
     let mut starts = vec![0; nodes.len() + 2];
     for node in nodes {
         starts[group(node) + 1] += 1;
     }
-    for at in 1..starts.len() {
-        starts[at] += starts[at - 1];
+    for group in 1..starts.len() {
+        starts[group] += starts[group - 1];
     }
     let mut next = starts.clone();
     let mut siblings = vec![0; nodes.len()];
-    for (at, node) in nodes.iter().enumerate() {
+    for (index, node) in nodes.iter().enumerate() {
         let slot = &mut next[group(node)];
-        siblings[*slot] = at;
+        siblings[*slot] = index;
         *slot += 1;
     }
-    // The last sibling first: the walk takes from the end.
+    // Siblings in descending order, because the walk pops from the end.
     let family = |group: usize| starts[group]..starts[group + 1];
-    let rank = |at: usize| (&*nodes[at].frame, nodes[at].seen);
+    let rank = |node: usize| (&*nodes[node].frame, nodes[node].seen);
     for group in 0..=nodes.len() {
         siblings[family(group)].sort_unstable_by(|&a, &b| rank(b).cmp(&rank(a)));
     }
     let mut order = Vec::with_capacity(nodes.len());
-    let mut waiting = siblings[family(0)].to_vec();
-    while let Some(at) = waiting.pop() {
-        order.push(at);
-        waiting.extend_from_slice(&siblings[family(at + 1)]);
+    let mut pending = siblings[family(0)].to_vec();
+    while let Some(node) = pending.pop() {
+        order.push(node);
+        pending.extend_from_slice(&siblings[family(node + 1)]);
     }
     order
 }

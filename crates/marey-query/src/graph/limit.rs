@@ -1,10 +1,10 @@
-//! Thresholds over several columns: a node stays that reaches the limit in one of them.
+//! Thresholds over several columns: a node is kept if it reaches the limit in one of them.
 
 use super::filter::not_empty;
 use super::{FilterError, Graph, Threshold};
 
 impl Threshold {
-    /// The value to reach, where a percentage is one of the largest of `wholes`.
+    /// The value to reach; a percentage refers to the largest of `wholes`.
     pub fn limit(self, wholes: impl IntoIterator<Item = f64>) -> f64 {
         match self {
             Self::Value(limit) => limit,
@@ -14,11 +14,11 @@ impl Threshold {
 }
 
 impl Graph {
-    /// The nodes that reach `limit` in one of the columns, and all above them.
+    /// The nodes that reach `limit` in one of the columns, with their ancestors.
     ///
     /// # Errors
-    /// [`FilterError::Empty`] with `name` for the columns if no node does, [`FilterError::Metric`]
-    /// if a column is absent or holds no numbers.
+    /// [`FilterError::Empty`], which calls the columns `name`, if no node does;
+    /// [`FilterError::Metric`] if a column is missing or not numeric.
     pub fn filter_any(
         &self,
         columns: &[String],
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentage_is_one_of_the_largest_whole() {
+    fn a_percentage_refers_to_the_largest_whole() {
         assert_eq!(Threshold::Value(3.0).limit([5.0]).to_bits(), 3.0_f64.to_bits());
         let limit = Threshold::Percent(5.0).limit([f64::NAN, 200.0, 100.0]);
         assert_eq!(limit.to_bits(), 10.0_f64.to_bits());
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_stays_that_reaches_the_limit_somewhere() {
+    fn a_node_is_kept_if_it_reaches_the_limit_in_one_column() {
         let node = |name: &str, parent: Option<u32>| Node {
             name: name.into(),
             kind: None,
@@ -78,11 +78,11 @@ mod tests {
             ..Profile::default()
         });
         let columns = ["x".to_owned(), "y".to_owned()];
-        let left = graph.filter_any(&columns, 8.0, "x").expect("two reach it");
-        let names: Vec<&str> = left.nodes().iter().map(|node| &*node.name).collect();
+        let filtered = graph.filter_any(&columns, 8.0, "x").expect("two nodes reach it");
+        let names: Vec<&str> = filtered.nodes().iter().map(|node| &*node.name).collect();
         assert_eq!(names, ["ROOT", "a", "b", "c"]);
-        let refused = graph.filter_any(&columns, 10.0, "x").map(|_| ());
-        assert_eq!(refused, Err(FilterError::Empty { condition: "no x reaches 10".into() }));
+        let empty = graph.filter_any(&columns, 10.0, "x").map(|_| ());
+        assert_eq!(empty, Err(FilterError::Empty { condition: "no x reaches 10".into() }));
         assert!(matches!(graph.filter_any(&["z".into()], 1.0, "z"), Err(FilterError::Metric(_))));
     }
 }

@@ -1,8 +1,9 @@
-//! A profile's tree as viewers show it.
+//! The tree of a profile, as viewers show it.
 //!
-//! The rules are those of Proton's viewer and of the library below it, LLNL hatchet, so that the
-//! same question gets the same numbers: siblings are ordered by name, metrics that stand on the
-//! root are added up into parents, filters attach what is left to the nearest node above it.
+//! The rules are those of Proton's viewer and of the library behind it, LLNL hatchet, so that the
+//! same query gives the same numbers: siblings are ordered by name, metrics with a value on the
+//! root are summed into parents, and filters attach the remaining nodes to their nearest remaining
+//! ancestor.
 
 mod by_node;
 mod column;
@@ -30,11 +31,11 @@ pub use find::{MetricError, short_word, without_unit};
 pub use names::NameStyle;
 pub use union::{Compared, Operator, side_by_side};
 
-/// A tree, or after some filters several, with a table of columns over its nodes.
+/// A tree (after some filters, several trees) with a table of columns over its nodes.
 #[derive(Clone, Debug)]
 pub struct Graph {
     nodes: Vec<Node>,
-    own: Vec<Own>,
+    metrics: Vec<OwnMetric>,
     columns: Vec<Column>,
     devices: Vec<Device>,
     meta: Meta,
@@ -43,49 +44,49 @@ pub struct Graph {
 /// A node of a [`Graph`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// What the node is called in the profile; nodes are matched by it.
+    /// The name in the profile, by which nodes are matched.
     pub frame: Arc<str>,
-    /// What the node is shown as.
+    /// The display name.
     pub name: Arc<str>,
-    /// What the node stands for, where the profile says it.
+    /// The kind, where the profile has it.
     pub kind: Option<NodeKind>,
-    /// Position of the node above, which is smaller than the node's own.
+    /// Index of the parent, which is lower than the node's own index.
     pub parent: Option<usize>,
-    /// Levels above.
+    /// Number of ancestors.
     pub depth: usize,
-    /// Position after the last node of the subtree.
+    /// Index after the last node of the subtree.
     pub end: usize,
-    /// Rank in the order in which the program met the nodes.
+    /// Rank in the order in which the program created the nodes.
     pub seen: usize,
-    /// Of which of two graphs the node is.
+    /// Which of two combined graphs has the node.
     pub side: Side,
 }
 
-/// Of which of two graphs a node is.
+/// Which of two combined graphs has a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Side {
-    /// Of both, or there was but one.
+    /// Both, or there is only one graph.
     #[default]
     Both,
-    /// Only of the left one.
+    /// Only the left graph.
     Left,
-    /// Only of the right one.
+    /// Only the right graph.
     Right,
 }
 
-/// A metric as the profile has it.
+/// A metric of the profile, with the nodes' own values.
 #[derive(Clone, Debug)]
-struct Own {
+struct OwnMetric {
     metric: Metric,
-    /// Whether it is added up into parents: Proton marks such metrics by a value on the root.
+    /// Whether it is summed into parents: Proton marks such metrics by a value on the root.
     is_inclusive: bool,
 }
 
 impl Graph {
-    /// The profile as a viewer shows it.
+    /// The graph that viewers show for a profile.
     ///
-    /// Left out are the subtrees in which launch metadata was computed, and nodes that have neither
-    /// metrics nor a child that is left. The root stays.
+    /// Left out are the subtrees in which launch metadata was computed, and nodes without metrics
+    /// and without remaining children. The root is always kept.
     pub fn new(profile: Profile) -> Self {
         let is_kept = shown_nodes(&profile);
         let mut new_from_old = vec![usize::MAX; profile.nodes.len()];
@@ -103,33 +104,33 @@ impl Graph {
                 side: Side::Both,
             });
         }
-        // The metrics of what is left, in the order in which a walk over it meets them.
+        // The metrics of the remaining nodes, in the order in which a walk over these meets them.
         let first =
             |metric: &Metric| metric.nodes.iter().copied().find(|node| is_kept[node.index()]);
-        let mut met: Vec<_> = profile
+        let mut metrics: Vec<_> = profile
             .metrics
             .into_iter()
             .filter_map(|metric| Some((first(&metric)?, metric)))
             .collect();
-        met.sort_by_key(|&(first, _)| first);
+        metrics.sort_by_key(|&(first, _)| first);
         let mut graph = Self {
             nodes: Vec::new(),
-            own: Vec::new(),
+            metrics: Vec::new(),
             columns: Vec::new(),
             devices: profile.devices,
             meta: profile.meta,
         };
         let arranged_from_new = graph.arrange(nodes);
-        let place = |old: usize| arranged_from_new.get(new_from_old[old]).copied();
-        let own = met.into_iter().map(|(first, metric)| Own {
-            metric: column::moved(&metric, place),
+        let new_number = |old: usize| arranged_from_new.get(new_from_old[old]).copied();
+        let metrics = metrics.into_iter().map(|(first, metric)| OwnMetric {
+            metric: column::moved(&metric, new_number),
             is_inclusive: first == NodeId::ROOT,
         });
-        graph.own = own.collect();
+        graph.metrics = metrics.collect();
         graph
     }
 
-    /// Every node, each after the one above it; siblings by name.
+    /// The nodes in pre-order, siblings by name.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -139,17 +140,17 @@ impl Graph {
         &self.devices
     }
 
-    /// Describes the devices anew.
+    /// Replaces the descriptions of the devices.
     pub fn set_devices(&mut self, devices: Vec<Device>) {
         self.devices = devices;
     }
 
-    /// What marey says of the run.
+    /// The metadata that marey recorded about the run.
     pub const fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// The nodes right below `node`, or the roots, by name.
+    /// The children of `node`, or the roots, by name.
     pub fn children(&self, node: Option<usize>) -> impl Iterator<Item = usize> {
         let (mut next, end) =
             node.map_or((0, self.nodes.len()), |node| (node + 1, self.nodes[node].end));
@@ -162,18 +163,18 @@ impl Graph {
         })
     }
 
-    /// Names of the metrics that are added up into parents, unit included, in the profile's order.
+    /// Names of the metrics that are summed into parents, unit included, in the profile's order.
     pub fn inclusive(&self) -> Vec<Arc<str>> {
-        let keys = self.own.iter().filter(|own| own.is_inclusive);
+        let keys = self.metrics.iter().filter(|entry| entry.is_inclusive);
         let (marked, plain): (Vec<_>, Vec<_>) =
-            keys.map(|own| own.metric.key.clone()).partition(|key| key.contains("(inc)"));
+            keys.map(|entry| entry.metric.key.clone()).partition(|key| key.contains("(inc)"));
         plain.into_iter().chain(marked).collect()
     }
 
     /// Names of the other metrics, unit included, in the profile's order.
     pub fn exclusive(&self) -> Vec<Arc<str>> {
-        let keys = self.own.iter().filter(|own| !own.is_inclusive);
-        keys.map(|own| own.metric.key.clone()).collect()
+        let keys = self.metrics.iter().filter(|entry| !entry.is_inclusive);
+        keys.map(|entry| entry.metric.key.clone()).collect()
     }
 }
 
@@ -185,16 +186,16 @@ fn shown_nodes(profile: &Profile) -> Vec<bool> {
         }
     }
     let mut is_metadata = vec![false; profile.nodes.len()];
-    for (at, node) in profile.nodes.iter().enumerate() {
-        is_metadata[at] = node.parent.is_some_and(|parent| is_metadata[parent.index()])
+    for (index, node) in profile.nodes.iter().enumerate() {
+        is_metadata[index] = node.parent.is_some_and(|parent| is_metadata[parent.index()])
             || &*node.name == METADATA_STATE
             || node.name.starts_with(METADATA_STATE_PREFIX);
     }
-    for (at, node) in profile.nodes.iter().enumerate().rev() {
-        is_shown[at] &= !is_metadata[at];
+    for (index, node) in profile.nodes.iter().enumerate().rev() {
+        is_shown[index] &= !is_metadata[index];
         match node.parent {
-            Some(parent) => is_shown[parent.index()] |= is_shown[at],
-            None => is_shown[at] = true,
+            Some(parent) => is_shown[parent.index()] |= is_shown[index],
+            None => is_shown[index] = true,
         }
     }
     is_shown

@@ -1,18 +1,18 @@
-//! Shorter forms of frame names such as `/home/me/train.py:12@forward`.
+//! Short forms of frame names such as `/home/me/train.py:12@forward`.
 
 use std::sync::Arc;
 
 use super::Graph;
 
-/// How much of a frame's name is shown.
+/// The style in which names of frames are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NameStyle {
-    /// All of it.
+    /// The whole name.
     #[default]
     Full,
-    /// What follows the last `/`: file, line and function.
+    /// The part after the last `/`: file, line and function.
     FileFunctionLine,
-    /// What follows the last `:`: line and function.
+    /// The part after the last `:`: line and function.
     FunctionLine,
     /// File and function.
     FileFunction,
@@ -35,7 +35,7 @@ impl NameStyle {
 }
 
 impl Graph {
-    /// Shows names in another style. What the nodes are called does not change.
+    /// Shows names in another style. The names in the profile do not change.
     pub fn style_names(&mut self, style: NameStyle) {
         if style != NameStyle::Full {
             for node in &mut self.nodes {
@@ -44,12 +44,12 @@ impl Graph {
         }
     }
 
-    /// Sets what each node is shown as.
+    /// Sets the display name of each node.
     ///
     /// # Panics
-    /// If there is not one name a node.
+    /// If the number of names differs from the number of nodes.
     pub fn set_names(&mut self, names: impl ExactSizeIterator<Item = Arc<str>>) {
-        assert_eq!(names.len(), self.nodes.len(), "one name a node");
+        assert_eq!(names.len(), self.nodes.len(), "one name per node");
         for (node, name) in self.nodes.iter_mut().zip(names) {
             node.name = name;
         }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_style_keeps_its_part() {
+    fn each_style_keeps_its_part_of_the_name() {
         let name = "/home/me/train.py:12@forward";
         for (style, expected) in [
             (NameStyle::Full, name),

@@ -1,18 +1,18 @@
-//! A graph as a profile again.
+//! Conversion of a graph back to a profile.
 
 use marey_model::context::ROOT_NAME;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{self, Metric, NodeId, Profile};
 
-use super::{Graph, Own, column};
+use super::{Graph, OwnMetric, column};
 
 impl Graph {
     /// The profile that a viewer would show as this graph.
     ///
-    /// Sums are left out: who reads the profile adds up anew. Other columns become metrics that are
-    /// not added up, without their value on the root, because a value there is the mark of a
-    /// metric that is. Several roots, or a root with a value of its own that is not added up, hang
-    /// from a new root. Sketches are not part of a graph.
+    /// Sums are left out: readers of the profile compute them again. Other columns become metrics
+    /// that are not summed, without their value on the root, because a value there marks a metric
+    /// as summed. Several roots, or a root with its own value of a metric that is not summed, get a
+    /// new root as their parent. Sketches are not part of a graph.
     #[must_use]
     pub fn to_profile(&self) -> Profile {
         let has_new_root = self.children(None).count() != 1 || self.has_exclusive_on_root();
@@ -20,29 +20,29 @@ impl Graph {
         if has_new_root {
             nodes.push(profile::Node { name: ROOT_NAME.into(), kind: None, parent: None });
         }
-        let mut places = vec![0; self.nodes.len()];
-        for at in self.first_seen_order() {
-            let node = &self.nodes[at];
-            let above = node.parent.map(|parent| NodeId(places[parent] as u32));
-            places[at] = nodes.len();
+        let mut new_numbers = vec![0; self.nodes.len()];
+        for index in self.first_seen_order() {
+            let node = &self.nodes[index];
+            let parent = node.parent.map(|parent| NodeId(new_numbers[parent] as u32));
+            new_numbers[index] = nodes.len();
             nodes.push(profile::Node {
                 name: node.name.clone(),
                 kind: node.kind,
-                parent: above.or(has_new_root.then_some(NodeId::ROOT)),
+                parent: parent.or(has_new_root.then_some(NodeId::ROOT)),
             });
         }
-        // A column made anew stands for the metric that an earlier one was written as.
+        // A derived column replaces the metric that an earlier derivation was written as.
         let is_replaced =
-            |own: &&Own| self.columns.iter().any(|column| column.label == own.metric.key);
-        let own = self.own.iter().filter(|own| !is_replaced(own));
-        let own = own.map(|own| own_metric(own, &places));
-        let others =
-            self.columns.iter().filter(|column| !self.is_sum(&column.label)).map(|other| {
-                let metric = column::sparse(other.label.clone(), &other.cells);
-                column::moved(&metric, |at| Some(places[at]).filter(|&place| place != 0))
-            });
+            |entry: &&OwnMetric| self.columns.iter().any(|column| column.label == entry.metric.key);
+        let metrics = self.metrics.iter().filter(|entry| !is_replaced(entry));
+        let metrics = metrics.map(|entry| renumbered(entry, &new_numbers));
+        let extra_columns = self.columns.iter().filter(|column| !self.is_sum(&column.label));
+        let extra_columns = extra_columns.map(|column| {
+            let metric = column::sparse(column.label.clone(), &column.cells);
+            column::moved(&metric, |node| Some(new_numbers[node]).filter(|&number| number != 0))
+        });
         let mut metrics: Vec<Metric> =
-            own.chain(others).filter(|metric| !metric.nodes.is_empty()).collect();
+            metrics.chain(extra_columns).filter(|metric| !metric.nodes.is_empty()).collect();
         metrics.sort_by_key(|metric| metric.nodes.first().copied());
         Profile {
             nodes,
@@ -54,11 +54,11 @@ impl Graph {
     }
 
     fn has_exclusive_on_root(&self) -> bool {
-        let is_on_root = |own: &Own| own.metric.nodes.first() == Some(&NodeId::ROOT);
-        self.own.iter().any(|own| !own.is_inclusive && is_on_root(own))
+        let is_on_root = |entry: &OwnMetric| entry.metric.nodes.first() == Some(&NodeId::ROOT);
+        self.metrics.iter().any(|entry| !entry.is_inclusive && is_on_root(entry))
     }
 
-    /// Pre-order with siblings as the program met them.
+    /// The nodes in pre-order, siblings in the order in which the program created them.
     fn first_seen_order(&self) -> Vec<usize> {
         let last_seen_first = |node| {
             let mut children: Vec<usize> = self.children(node).collect();
@@ -66,18 +66,19 @@ impl Graph {
             children
         };
         let mut order = Vec::with_capacity(self.nodes.len());
-        let mut waiting = last_seen_first(None);
-        while let Some(at) = waiting.pop() {
-            order.push(at);
-            waiting.extend(last_seen_first(Some(at)));
+        let mut pending = last_seen_first(None);
+        while let Some(node) = pending.pop() {
+            order.push(node);
+            pending.extend(last_seen_first(Some(node)));
         }
         order
     }
 }
 
-fn own_metric(own: &Own, places: &[usize]) -> Metric {
-    let moved = column::moved(&own.metric, |at| Some(places[at]));
-    if !own.is_inclusive || moved.nodes.first() == Some(&NodeId::ROOT) {
+/// The metric with new node numbers, and a value on the root if it is summed into parents.
+fn renumbered(entry: &OwnMetric, new_numbers: &[usize]) -> Metric {
+    let moved = column::moved(&entry.metric, |node| Some(new_numbers[node]));
+    if !entry.is_inclusive || moved.nodes.first() == Some(&NodeId::ROOT) {
         return moved;
     }
     let mut marked = Metric::new(moved.key.clone());
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_written_in_the_order_first_seen() {
+    fn a_profile_that_was_read_is_written_in_its_original_order() {
         let sample = sample();
         let written = Graph::new(sample.clone()).to_profile();
         assert_eq!(written.check(), Ok(()));
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_plain_root_gets_one() {
+    fn several_roots_or_a_root_with_own_values_get_a_new_root() {
         let graph = Graph::new(sample());
         let below_root = graph.squash(&[false, true, true, true]).to_profile();
         assert_eq!(below_root.check(), Ok(()));
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(below_root.metrics, sample().metrics);
         let kernel = graph.squash(&[false, false, false, true]).to_profile();
         let names: Vec<&str> = kernel.nodes.iter().map(|node| &*node.name).collect();
-        assert_eq!(names, ["ROOT", "k"]); // `stream` on the root would be added up
+        assert_eq!(names, ["ROOT", "k"]); // `stream` on the root would be summed
         assert_eq!(kernel.metric("stream"), Some(&metric("stream", &[(1, 1)])));
     }
 

@@ -1,4 +1,4 @@
-//! A graph without some of its nodes.
+//! Removal of nodes from a graph.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,61 +8,69 @@ use marey_model::profile::Metric;
 
 use super::column::{self, Cells};
 use super::sum::sum;
-use super::{Column, Graph, Node, Own};
+use super::{Column, Graph, Node, OwnMetric};
 
 impl Graph {
-    /// The graph of the nodes that are kept. Each hangs from the nearest node above it that is
-    /// kept; siblings that then have one name become one, and their numbers are added.
+    /// The graph of the kept nodes. Each is attached to its nearest kept ancestor; siblings that
+    /// then have the same name are merged, and their numbers added.
     ///
     /// # Panics
-    /// If there is not one flag a node.
+    /// If the number of flags differs from the number of nodes.
     #[must_use]
     pub fn squash(&self, is_kept: &[bool]) -> Self {
-        assert_eq!(is_kept.len(), self.nodes.len(), "one flag a node");
+        assert_eq!(is_kept.len(), self.nodes.len(), "one flag per node");
         let mut nodes: Vec<Node> = Vec::new();
         let mut known = HashMap::new();
-        // Of a node that is left out: the place of the nearest one above it.
-        let mut places: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
-        for (at, node) in self.nodes.iter().enumerate() {
-            let above = node.parent.and_then(|parent| places[parent]);
-            places.push(if is_kept[at] {
-                Some(*known.entry((above, node.frame.clone())).or_insert_with(|| {
-                    nodes.push(Node { parent: above, ..node.clone() });
+        // For each node the new index; for a removed node, that of its nearest kept ancestor.
+        let mut new_indexes: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
+        for (index, node) in self.nodes.iter().enumerate() {
+            let parent = node.parent.and_then(|parent| new_indexes[parent]);
+            new_indexes.push(if is_kept[index] {
+                Some(*known.entry((parent, node.frame.clone())).or_insert_with(|| {
+                    nodes.push(Node { parent, ..node.clone() });
                     nodes.len() - 1
                 }))
             } else {
-                above
+                parent
             });
         }
         let mut graph = Self {
             nodes: Vec::new(),
-            own: Vec::new(),
+            metrics: Vec::new(),
             columns: Vec::new(),
             devices: self.devices.clone(),
             meta: self.meta.clone(),
         };
         let has_merged = nodes.len() < is_kept.iter().filter(|is_kept| **is_kept).count();
         let arranged = graph.arrange(nodes);
-        let place = |at: usize| is_kept[at].then_some(places[at]).flatten().map(|at| arranged[at]);
-        let move_metric = |metric: &Metric| {
-            if has_merged { merged_metric(metric, place) } else { column::moved(metric, place) }
+        let new_number = |node: usize| {
+            is_kept[node].then_some(new_indexes[node]).flatten().map(|index| arranged[index])
         };
-        graph.own =
-            self.own.iter().map(|own| Own { metric: move_metric(&own.metric), ..*own }).collect();
+        let move_metric = |metric: &Metric| {
+            if has_merged {
+                merged_metric(metric, new_number)
+            } else {
+                column::moved(metric, new_number)
+            }
+        };
+        let metrics = self.metrics.iter();
+        graph.metrics = metrics
+            .map(|entry| OwnMetric { metric: move_metric(&entry.metric), ..*entry })
+            .collect();
         let count = graph.nodes.len();
         let columns = self.columns.iter().filter(|column| !self.is_sum(&column.label));
-        graph.columns = columns.map(|column| moved_column(column, count, place)).collect();
+        graph.columns = columns.map(|column| moved_column(column, count, new_number)).collect();
         graph
     }
 }
 
-/// The metric with the numbers of nodes that come to one place added up.
-fn merged_metric(metric: &Metric, place: impl Fn(usize) -> Option<usize>) -> Metric {
+/// The metric with new node numbers, and the numbers of merged nodes added.
+fn merged_metric(metric: &Metric, new_number: impl Fn(usize) -> Option<usize>) -> Metric {
     let mut moves: Vec<(usize, MetricValue)> = metric
         .nodes
         .iter()
         .enumerate()
-        .filter_map(|(rank, node)| Some((place(node.index())?, metric.values.get(rank))))
+        .filter_map(|(rank, node)| Some((new_number(node.index())?, metric.values.get(rank))))
         .collect();
     moves.sort_by_key(|(node, _)| *node);
     let mut merged = Metric::new(metric.key.clone());
@@ -82,12 +90,16 @@ fn merged_metric(metric: &Metric, place: impl Fn(usize) -> Option<usize>) -> Met
     merged
 }
 
-fn moved_column(column: &Column, count: usize, place: impl Fn(usize) -> Option<usize>) -> Column {
+fn moved_column(
+    column: &Column,
+    count: usize,
+    new_number: impl Fn(usize) -> Option<usize>,
+) -> Column {
     let cells = match &column.cells {
         Cells::Numbers { values, are_whole } => {
             let mut moved = vec![f64::NAN; count];
-            for (at, &value) in values.iter().enumerate() {
-                if let Some(new) = place(at) {
+            for (node, &value) in values.iter().enumerate() {
+                if let Some(new) = new_number(node) {
                     moved[new] = sum(&mut [moved[new], value]);
                 }
             }
@@ -95,8 +107,8 @@ fn moved_column(column: &Column, count: usize, place: impl Fn(usize) -> Option<u
         }
         Cells::Values(values) => {
             let mut moved = vec![None; count];
-            for (at, value) in values.iter().enumerate() {
-                if let Some(new) = place(at)
+            for (node, value) in values.iter().enumerate() {
+                if let Some(new) = new_number(node)
                     && moved[new].is_none()
                 {
                     moved[new].clone_from(value);

@@ -1,12 +1,12 @@
-//! Sums of real numbers, bit for bit those of numpy, which Proton's viewer adds with.
+//! Sums of real numbers, bit for bit equal to numpy's, which Proton's viewer uses.
 
-/// Numbers below this many are added one after the other, and so many are added side by side.
+/// Number of running sums. Fewer terms are added one after the other.
 pub(super) const LANES: usize = 8;
 
-/// Numbers above this many are added half by half.
+/// More terms than this are split in half, and the halves summed separately.
 pub(super) const BLOCK: usize = 128;
 
-/// The sum of those terms that are numbers; NaN if none is.
+/// The sum of the terms that are not NaN; NaN if all are.
 ///
 /// Pairwise summation in numpy's grouping (`numpy.sum`: eight running sums, blocks of 128), whose
 /// error grows with the logarithm of the count.
@@ -24,7 +24,7 @@ pub(super) fn sum(terms: &mut [f64]) -> f64 {
 
 fn pairwise(terms: &[f64]) -> f64 {
     if terms.len() < LANES {
-        // Of negative zeros the sum is one, too.
+        // From -0.0, so that a sum of negative zeros is negative zero as well.
         return terms.iter().fold(-0.0, |sum, term| sum + term);
     }
     if terms.len() <= BLOCK {
@@ -38,7 +38,7 @@ fn pairwise(terms: &[f64]) -> f64 {
                 *lane += term;
             }
         }
-        let quarter = |at: usize| lanes[at] + lanes[at + 1];
+        let quarter = |lane: usize| lanes[lane] + lanes[lane + 1];
         let whole = (quarter(0) + quarter(2)) + (quarter(4) + quarter(6));
         return chunks.remainder().iter().fold(whole, |sum, term| sum + term);
     }
@@ -52,9 +52,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_grouping_is_that_of_numpy() {
+    fn terms_are_grouped_as_in_numpy() {
         // numpy.array([1e16 if i % 7 == 0 else 1.1 for i in range(300)]).sum()
-        let mut terms: Vec<f64> = (0..300).map(|at| if at % 7 == 0 { 1e16 } else { 1.1 }).collect();
+        let mut terms: Vec<f64> =
+            (0..300).map(|index| if index % 7 == 0 { 1e16 } else { 1.1 }).collect();
         assert_eq!(sum(&mut terms).to_bits(), NUMPY_SUM.to_bits());
     }
 
@@ -62,7 +63,7 @@ mod tests {
     const NUMPY_SUM: f64 = 4.300_000_000_000_004_5e17;
 
     #[test]
-    fn what_is_no_number_counts_for_nothing() {
+    fn nan_is_ignored_unless_all_terms_are_nan() {
         assert!(sum(&mut [f64::NAN, f64::NAN]).is_nan());
         assert_eq!(sum(&mut [f64::NAN, 2.0]).to_bits(), 2.0_f64.to_bits());
         assert!(sum(&mut []).is_nan());

@@ -1,4 +1,4 @@
-//! Several graphs as one.
+//! Combinations of several graphs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use marey_model::metric::MetricValue;
 
 use super::column::{self, Cells, Column, INCLUSIVE};
-use super::{Graph, Node, Own, Side};
+use super::{Graph, Node, OwnMetric, Side};
 
-/// What is done with two values.
+/// An operator on two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// Left plus right.
@@ -17,7 +17,7 @@ pub enum Operator {
     Subtract,
     /// Left times right.
     Multiply,
-    /// Left by right.
+    /// Left divided by right.
     Divide,
 }
 
@@ -32,7 +32,7 @@ impl Operator {
     }
 }
 
-/// Labels of the four columns that [`Graph::difference`] makes of one.
+/// Labels of the four columns that [`Graph::difference`] makes from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared {
     /// The value before.
@@ -41,12 +41,12 @@ pub struct Compared {
     pub after: String,
     /// After minus before; a node that is missing on one side counts as 0 there.
     pub difference: String,
-    /// After by before; NaN for a node that is missing on one side.
+    /// After divided by before; NaN for a node that is missing on one side.
     pub ratio: String,
 }
 
 impl Compared {
-    /// The labels made of `label`.
+    /// The labels for the column `label`.
     pub fn of(label: &str) -> Self {
         Self {
             before: format!("{label} before"),
@@ -58,35 +58,36 @@ impl Compared {
 }
 
 impl Graph {
-    /// The first of `labels` in which the two graphs cannot be combined, and who lacks it: both, or
-    /// one where it is no metric of the other's profile but derived or set there.
+    /// The first of `labels` for which the two graphs cannot be combined, and the side that lacks
+    /// it: both sides, or one if the other derived or set the column rather than having it in its
+    /// profile.
     pub fn lacking<L: AsRef<str>>(&self, right: &Self, labels: &[L]) -> Option<(String, Side)> {
         let all = [self.labels(), right.labels()];
         let [left_has, right_has] = all
             .each_ref()
             .map(|labels| labels.iter().map(|label| &**label).collect::<HashSet<_>>());
-        let is_made = |graph: &Self, label: &str| {
-            !graph.own.iter().any(|own| &*own.metric.key == label)
+        let is_added = |graph: &Self, label: &str| {
+            !graph.metrics.iter().any(|entry| &*entry.metric.key == label)
                 && !graph.is_sum(label)
                 && graph.numbers(label).is_ok()
         };
         labels.iter().map(AsRef::as_ref).find_map(|label| {
             let lacks = match (left_has.contains(label), right_has.contains(label)) {
                 (false, false) => Side::Both,
-                (true, false) if is_made(self, label) => Side::Right,
-                (false, true) if is_made(right, label) => Side::Left,
+                (true, false) if is_added(self, label) => Side::Right,
+                (false, true) if is_added(right, label) => Side::Left,
                 _ => return None,
             };
             Some((label.to_owned(), lacks))
         })
     }
 
-    /// Both graphs' nodes, with `self operator right` in the columns `labels`; or in all, and in the
-    /// metrics below them, which a filter adds up anew.
+    /// The nodes of both graphs, with `self operator right` in the columns `labels`; without
+    /// labels, in all columns and in the metrics behind them, which filters sum again.
     ///
-    /// By hatchet's rules: where the result is no number because one side has none, the left value
-    /// stands, and nodes that only the right side has are there without numbers. Of columns that
-    /// are no numbers the left one stands.
+    /// By hatchet's rules, the left value is kept where the result is NaN because one side has no
+    /// value, and nodes that only the right graph has are included without numbers. Of columns that
+    /// are not numeric, the left one is kept.
     #[must_use]
     pub fn combine(&self, right: &Self, operator: Operator, labels: Option<&[String]>) -> Self {
         let mut union = Union::of(&[self, right]);
@@ -94,11 +95,13 @@ impl Graph {
         for label in labels.map_or_else(all, <[String]>::to_vec) {
             let cells = self.combined(right, operator, &label, &union);
             let label: Arc<str> = label.into();
-            let is_metric = |graph: &Self| graph.own.iter().any(|own| own.metric.key == label);
+            let is_metric =
+                |graph: &Self| graph.metrics.iter().any(|entry| entry.metric.key == label);
             if labels.is_none() && (is_metric(self) || is_metric(right)) {
                 let is_sum = |graph: &Self| graph.is_sum(&format!("{label}{INCLUSIVE}"));
                 let is_inclusive = is_sum(self) || is_sum(right);
-                union.graph.own.push(Own { metric: column::sparse(label, &cells), is_inclusive });
+                let metric = column::sparse(label, &cells);
+                union.graph.metrics.push(OwnMetric { metric, is_inclusive });
             } else {
                 union.graph.columns.push(Column { label, cells });
             }
@@ -121,8 +124,8 @@ impl Graph {
         }
     }
 
-    /// What changed since `before`: each column of `labels` as the four of [`Compared`]. Nodes of
-    /// [`Side::Left`] were added, nodes of [`Side::Right`] removed.
+    /// The changes since `before`: each column of `labels` as the four columns of [`Compared`].
+    /// Nodes on [`Side::Left`] were added, nodes on [`Side::Right`] removed.
     #[must_use]
     pub fn difference(&self, before: &Self, labels: &[String]) -> Self {
         let mut union = Union::of(&[self, before]);
@@ -157,17 +160,17 @@ fn difference(after: f64, before: f64) -> f64 {
     }
 }
 
-/// All graphs' nodes, with every column of `labels` once a graph, named `name: label`.
+/// The nodes of all graphs, with each column of `labels` once per graph, named `name: label`.
 pub fn side_by_side(graphs: &[(&str, &Graph)], labels: &[String]) -> Graph {
     let each: Vec<&Graph> = graphs.iter().map(|(_, graph)| *graph).collect();
     let mut union = Union::of(&each);
     for label in labels {
-        for (at, (name, graph)) in graphs.iter().enumerate() {
+        for (which, (name, graph)) in graphs.iter().enumerate() {
             let cells = match graph.column(label) {
                 Some(Cells::Numbers { values, are_whole }) => {
-                    Cells::Numbers { values: union.numbers(at, Some(values)), are_whole }
+                    Cells::Numbers { values: union.numbers(which, Some(values)), are_whole }
                 }
-                other => Cells::Values(union.moved(at, other)),
+                other => Cells::Values(union.moved(which, other)),
             };
             union.graph.columns.push(Column { label: format!("{name}: {label}").into(), cells });
         }
@@ -186,100 +189,100 @@ fn union_of_labels(graphs: &[&Graph]) -> Vec<String> {
     labels
 }
 
-/// Nodes of one parent and one name; several only where one graph has several.
+/// The nodes with one parent and one name; several only if one graph has several.
 #[derive(Default)]
-struct Same {
-    places: Vec<usize>,
-    /// How many of them the graph that is being read has taken.
-    taken: usize,
-    /// Which graph that is.
-    by: usize,
+struct Namesakes {
+    indexes: Vec<usize>,
+    /// How many of them are matched with nodes of the current graph.
+    matched: usize,
+    /// The current graph.
+    which: usize,
 }
 
-impl Same {
-    /// The first node that the graph has not taken, which it then has.
+impl Namesakes {
+    /// The next node that is not matched with a node of the graph `which`; marks it as matched.
     fn next_of(&mut self, which: usize) -> Option<usize> {
-        if self.by != which {
-            self.by = which;
-            self.taken = 0;
+        if self.which != which {
+            self.which = which;
+            self.matched = 0;
         }
-        let place = self.places.get(self.taken).copied()?;
-        self.taken += 1;
-        Some(place)
+        let index = self.indexes.get(self.matched).copied()?;
+        self.matched += 1;
+        Some(index)
     }
 
-    /// Adds a node, which the graph that is being read has taken.
-    fn add(&mut self, place: usize) -> usize {
-        self.places.push(place);
-        self.taken += 1;
-        place
+    /// Adds a node, which is matched with the current graph.
+    fn add(&mut self, index: usize) -> usize {
+        self.indexes.push(index);
+        self.matched += 1;
+        index
     }
 }
 
-/// The nodes of several graphs; nodes of one path are one.
+/// The nodes of several graphs; nodes with the same path are merged.
 struct Union {
     graph: Graph,
-    /// For each graph, the place of each of its nodes.
-    places: Vec<Vec<usize>>,
+    /// For each graph, the new index of each of its nodes.
+    indexes: Vec<Vec<usize>>,
 }
 
 impl Union {
     fn of(graphs: &[&Graph]) -> Self {
         let mut nodes: Vec<Node> = Vec::new();
-        let mut known: HashMap<(Option<usize>, Arc<str>), Same> = HashMap::new();
-        let mut places = Vec::new();
+        let mut known: HashMap<(Option<usize>, Arc<str>), Namesakes> = HashMap::new();
+        let mut indexes = Vec::new();
         for (which, graph) in graphs.iter().enumerate() {
-            let mut place = vec![0; graph.nodes.len()];
-            for at in by_first_seen(graph) {
-                let node = &graph.nodes[at];
-                let parent = node.parent.map(|parent| place[parent]);
-                let same = known.entry((parent, node.frame.clone())).or_default();
-                place[at] = if let Some(place) = same.next_of(which) {
-                    nodes[place].side = Side::Both;
-                    place
+            let mut new_index = vec![0; graph.nodes.len()];
+            for old_index in by_first_seen(graph) {
+                let node = &graph.nodes[old_index];
+                let parent = node.parent.map(|parent| new_index[parent]);
+                let namesakes = known.entry((parent, node.frame.clone())).or_default();
+                new_index[old_index] = if let Some(index) = namesakes.next_of(which) {
+                    nodes[index].side = Side::Both;
+                    index
                 } else {
                     let side = if which == 0 { Side::Left } else { Side::Right };
                     nodes.push(Node { parent, seen: nodes.len(), side, ..node.clone() });
-                    same.add(nodes.len() - 1)
+                    namesakes.add(nodes.len() - 1)
                 };
             }
-            places.push(place);
+            indexes.push(new_index);
         }
         let mut graph = Graph {
             nodes: Vec::new(),
-            own: Vec::new(),
+            metrics: Vec::new(),
             columns: Vec::new(),
             devices: graphs.first().map_or_else(Vec::new, |graph| graph.devices.clone()),
             meta: graphs.first().map_or_else(Default::default, |graph| graph.meta.clone()),
         };
         let arranged = graph.arrange(nodes);
-        for place in places.iter_mut().flatten() {
-            *place = arranged[*place];
+        for index in indexes.iter_mut().flatten() {
+            *index = arranged[*index];
         }
-        Self { graph, places }
+        Self { graph, indexes }
     }
 
-    /// The values of one graph at their places, NaN elsewhere.
+    /// The values of one graph at their new indexes, NaN elsewhere.
     fn numbers(&self, which: usize, values: Option<Vec<f64>>) -> Vec<f64> {
         let mut moved = vec![f64::NAN; self.graph.nodes.len()];
-        for (&place, value) in self.places[which].iter().zip(values.unwrap_or_default()) {
-            moved[place] = value;
+        for (&index, value) in self.indexes[which].iter().zip(values.unwrap_or_default()) {
+            moved[index] = value;
         }
         moved
     }
 
-    /// The cells of one graph at their places.
+    /// The cells of one graph at their new indexes.
     fn moved(&self, which: usize, cells: Option<Cells>) -> Vec<Option<MetricValue>> {
         let mut moved = vec![None; self.graph.nodes.len()];
         if let Some(cells) = cells {
-            for (at, &place) in self.places[which].iter().enumerate() {
-                moved[place] = cells.get(at);
+            for (old_index, &index) in self.indexes[which].iter().enumerate() {
+                moved[index] = cells.get(old_index);
             }
         }
         moved
     }
 
-    /// The cells of the first graph that has any, node by node.
+    /// For each node, the cell of the first graph that has one.
     fn texts(&self, columns: [Option<Cells>; 2]) -> Cells {
         let [left, right] = columns;
         let left = self.moved(0, left);
@@ -288,9 +291,9 @@ impl Union {
     }
 }
 
-/// Positions in the order in which the program met the nodes, so each after the one above it.
+/// The nodes in the order in which the program created them, so each after its parent.
 fn by_first_seen(graph: &Graph) -> Vec<usize> {
-    let mut positions: Vec<usize> = (0..graph.nodes.len()).collect();
-    positions.sort_by_key(|&at| graph.nodes[at].seen);
-    positions
+    let mut indexes: Vec<usize> = (0..graph.nodes.len()).collect();
+    indexes.sort_by_key(|&index| graph.nodes[index].seen);
+    indexes
 }

@@ -1,48 +1,48 @@
-//! How fast devices are by the names that their drivers give them: for traces, which do not say at
-//! which clock a device may run.
+//! Peak rates by device name, as drivers report it: traces have the name of a device, but not its
+//! maximum clock.
 //!
-//! Rates are of dense matrices, from the makers' data sheets. Where a data sheet names only rates
-//! with sparsity, they are half of these.
+//! Rates are for dense matrices, from the vendors' data sheets. Where a data sheet has only rates
+//! with sparsity, half of these are listed.
 
-/// What a device can do at most.
+/// The peak rates of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DevicePeaks {
-    /// 10^12 floating-point operations in a second, for operands of 8, 16, 32 (TF32, where there is
-    /// such) and 64 bits; 0 where it has no units for them.
+    /// 10^12 floating-point operations per second for operands of 8, 16, 32 (TF32 where supported)
+    /// and 64 bits; 0 where the device has no units for the width.
     tera_flops: [f64; 4],
-    /// 10^9 bytes in a second, from and to its memory.
+    /// 10^9 bytes per second to and from the device's memory.
     giga_bytes: f64,
 }
 
 impl DevicePeaks {
-    /// Floating-point operations in a second for operands of so many bits.
+    /// Floating-point operations per second for operands of `bits` bits.
     pub fn flops(self, bits: u32) -> Option<f64> {
-        let at = super::WIDTHS.iter().position(|width| *width == bits)?;
-        Some(1e12 * self.tera_flops[at]).filter(|flops| *flops > 0.0)
+        let index = super::WIDTHS.iter().position(|width| *width == bits)?;
+        Some(1e12 * self.tera_flops[index]).filter(|flops| *flops > 0.0)
     }
 
-    /// Bytes in a second.
+    /// Bytes per second.
     pub fn bytes_per_second(self) -> f64 {
         1e9 * self.giga_bytes
     }
 }
 
-/// The peaks of a device with this name, if they are known.
-pub fn of_device(name: &str) -> Option<DevicePeaks> {
+/// The peak rates of the device with this name, if it is in the table.
+pub fn device_peaks(name: &str) -> Option<DevicePeaks> {
     let name = name.to_ascii_uppercase();
     let words: Vec<&str> = name
         .split(|letter: char| !letter.is_ascii_alphanumeric())
         .filter(|word| !word.is_empty())
         .collect();
-    let has = |word: &&str| words.contains(word);
+    let is_word = |word: &&str| words.contains(word);
     DEVICES
         .iter()
-        .find(|(needed, _, _)| needed.split(' ').all(|word| has(&word)))
+        .find(|(required, _, _)| required.split(' ').all(|word| is_word(&word)))
         .map(|&(_, tera_flops, giga_bytes)| DevicePeaks { tera_flops, giga_bytes })
 }
 
-/// The words that a name must have, 10^12 operations in a second at 8, 16, 32 and 64 bits, and 10^9
-/// bytes in a second. The first that fits is taken, so what is special comes before what is not.
+/// The words that a name must contain, 10^12 operations per second at 8, 16, 32 and 64 bits, and
+/// 10^9 bytes per second. The first match counts, so specific names come first.
 const DEVICES: [(&str, [f64; 4], f64); 34] = [
     // NVIDIA Blackwell architecture technical brief: HGX B200.
     ("B200", [4_500.0, 2_250.0, 1_125.0, 37.0], 8_000.0),
@@ -72,17 +72,17 @@ const DEVICES: [(&str, [f64; 4], f64); 34] = [
     ("L40S", [733.0, 362.0, 183.0, 0.0], 864.0),
     ("L40", [362.0, 181.0, 90.5, 0.0], 864.0),
     ("L4", [242.5, 121.0, 60.0, 0.0], 300.0),
-    // NVIDIA Ada and Ampere GA102 architecture white papers, with sums in 32 bits.
+    // NVIDIA Ada and Ampere GA102 architecture white papers, accumulating in 32 bits.
     ("RTX 4090", [330.3, 165.2, 82.6, 1.3], 1_008.0),
     ("RTX 3090", [284.0, 71.0, 35.6, 0.6], 936.0),
-    // NVIDIA V100 and T4 data sheets; without tensor cores for 8 and 32 bits, and for 32 bits.
+    // NVIDIA V100 and T4 data sheets; V100 without tensor cores at 8 and 32 bits, T4 at 32 bits.
     ("V100 PCIE", [0.0, 112.0, 14.0, 7.0], 900.0),
     ("V100S PCIE", [0.0, 130.0, 16.4, 8.2], 1_134.0),
     ("V100", [0.0, 125.0, 15.7, 7.8], 900.0),
     ("T4", [130.0, 65.0, 8.1, 0.0], 300.0),
     // NVIDIA P100 data sheet, SXM2.
     ("P100", [0.0, 21.2, 10.6, 5.3], 732.0),
-    // AMD Instinct data sheets. One of the two dies of an MI250 or MI250X is a device.
+    // AMD Instinct data sheets. Each of the two dies of an MI250 or MI250X is a device.
     ("MI325X", [2_614.9, 1_307.4, 653.7, 163.4], 6_000.0),
     ("MI300X", [2_614.9, 1_307.4, 653.7, 163.4], 5_300.0),
     ("MI250X", [191.5, 191.5, 47.9, 47.9], 1_638.4),
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_drivers_are_known() {
+    fn driver_names_are_found() {
         for (name, tera_at_16_bits, giga_bytes) in [
             ("NVIDIA A100-PG509-200", 312.0, 1_555.0),
             ("NVIDIA A100-SXM4-80GB", 312.0, 2_039.0),
@@ -111,29 +111,29 @@ mod tests {
             ("AMD Instinct MI250X", 191.5, 1_638.4),
             ("NVIDIA GeForce RTX 4090", 165.2, 1_008.0),
         ] {
-            let peaks = of_device(name).unwrap();
+            let peaks = device_peaks(name).unwrap();
             let found = (peaks.flops(16), peaks.bytes_per_second());
             assert_eq!(found, (Some(1e12 * tera_at_16_bits), 1e9 * giga_bytes), "{name}");
         }
         for unknown in ["", "NVIDIA", "NVIDIA A1000", "Radeon RX 580", "L400"] {
-            assert_eq!(of_device(unknown), None, "{unknown}");
+            assert_eq!(device_peaks(unknown), None, "{unknown}");
         }
     }
 
     #[test]
-    fn what_a_device_cannot_do_has_no_peak() {
-        assert_eq!(of_device("Tesla V100-SXM2-16GB").unwrap().flops(8), None);
-        assert_eq!(of_device("NVIDIA H200").unwrap().flops(12), None);
+    fn unsupported_widths_have_no_peak() {
+        assert_eq!(device_peaks("Tesla V100-SXM2-16GB").unwrap().flops(8), None);
+        assert_eq!(device_peaks("NVIDIA H200").unwrap().flops(12), None);
     }
 
     #[test]
-    fn every_device_can_be_found() {
-        for (at, (words, tera_flops, giga_bytes)) in DEVICES.iter().enumerate() {
-            let found = of_device(words).unwrap();
+    fn no_entry_hides_a_later_one() {
+        for (index, (words, tera_flops, giga_bytes)) in DEVICES.iter().enumerate() {
+            let found = device_peaks(words).unwrap();
             assert_eq!(
                 (found.tera_flops, found.giga_bytes),
                 (*tera_flops, *giga_bytes),
-                "{at}: {words}"
+                "{index}: {words}"
             );
         }
     }

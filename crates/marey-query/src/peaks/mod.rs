@@ -1,22 +1,22 @@
-//! How fast devices can be: floating-point operations and bytes in a second, by architecture.
+//! Peak rates of devices: floating-point operations and bytes per second, by architecture.
 //!
-//! Start reading at [`max_flops`] and [`max_bps`]; the figures and their sources are in `table`.
-//! For the seven architectures that Triton 3.9 knows, the results are Triton's to the last bit.
+//! Start reading at [`max_flops`] and [`max_bps`]; `table` has the figures and their sources. For
+//! the seven architectures that Triton 3.9 supports, the results equal Triton's to the last bit.
 
 use thiserror::Error;
 
 mod device;
 mod table;
 
-pub use device::{DevicePeaks, of_device};
+pub use device::{DevicePeaks, device_peaks};
 
-/// Widths of operands, in bits, that have a peak.
+/// Operand widths that have a peak, in bits.
 pub const WIDTHS: [u32; 4] = [8, 16, 32, 64];
 
-/// What is known of the devices of one architecture.
+/// The peak rates of an architecture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Architecture {
-    /// Who programs it: `"CUDA"` or `"HIP"`.
+    /// The programming platform: `"CUDA"` or `"HIP"`.
     pub family: &'static str,
     /// `"90"` for CUDA's `sm_90`, `"gfx942"` for HIP.
     pub name: &'static str,
@@ -24,85 +24,86 @@ pub struct Architecture {
     pub flops: Flops,
     /// Memory traffic.
     pub memory: Memory,
-    /// What each width counts, and the published figures that this comes from.
+    /// The unit that each width refers to, and the published figures behind the numbers.
     pub doc: &'static str,
 }
 
-/// How floating-point operations in a second follow from a device's size and clock.
+/// How floating-point operations per second follow from a device's size and clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Flops {
-    /// Operations of one multiprocessor in one clock, for each of [`WIDTHS`].
+    /// Operations per multiprocessor and clock, for each of [`WIDTHS`].
     PerClock([f64; 4]),
-    /// The same at 8 bits, halved with each doubling of the width. Triton goes through MHz here,
-    /// which rounds differently.
+    /// Operations per multiprocessor and clock at 8 bits, halved with each doubling of the width.
+    /// Triton converts to MHz here, which rounds differently.
     PerClockInMegahertz(f64),
-    /// Operations in a second at 8 bits, halved likewise, of a device with so many multiprocessors
-    /// and such a clock; others in proportion.
+    /// Operations per second at 8 bits of a reference device, halved with each doubling of the
+    /// width and scaled by multiprocessors and clock.
     LikeDevice {
-        /// 10^12 operations in a second.
+        /// 10^12 operations per second.
         tera: f64,
-        /// Multiprocessors of the device.
+        /// Multiprocessors of the reference device.
         num_sms: f64,
-        /// Clock of the device.
+        /// Clock of the reference device.
         clock_khz: f64,
     },
-    /// Operations in a second at 8 bits, halved likewise, whatever the device's size and clock.
+    /// Operations per second at 8 bits, halved with each doubling of the width, for any size and
+    /// clock.
     PerDevice(f64),
 }
 
-/// How bytes in a second follow from a device's memory bus and clock.
+/// How bytes per second follow from a device's memory bus and clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Memory {
-    /// The bus moves its width so often in each reported clock.
+    /// Transfers of the bus width per reported clock.
     TransfersPerClock(f64),
-    /// System memory: LPDDR5 reports an eighth of its data rate as the clock, DDR5 a half.
+    /// System memory: LPDDR5 reports an eighth of its data rate as the clock, DDR5 half of it.
     System,
-    /// Bytes in a second of any device, whatever its bus and clock.
+    /// Bytes per second, for any bus and clock.
     PerDevice(f64),
 }
 
-/// Why there is no peak.
+/// The reason why there is no peak.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum NoPeak {
-    /// Neither CUDA nor HIP.
+    /// The family is neither CUDA nor HIP.
     #[error("the peak tables know CUDA and HIP, not device type {family:?}")]
     UnknownFamily {
-        /// What was given.
+        /// The family as given.
         family: String,
     },
-    /// Nobody has added this architecture.
+    /// The architecture is not in the tables.
     #[error("the peak tables know {family} architectures {known}, not {arch:?}")]
     UnknownArchitecture {
         /// `"CUDA"` or `"HIP"`.
         family: &'static str,
-        /// What was given.
+        /// The architecture as given.
         arch: String,
-        /// Names of those that there are.
+        /// The names in the tables.
         known: String,
     },
-    /// Operands are never this wide.
+    /// The width is not one of [`WIDTHS`].
     #[error("the peak tables know operands of 8, 16, 32 and 64 bits, not of {width_bits}")]
     UnknownWidth {
-        /// What was given.
+        /// The width as given.
         width_bits: u32,
     },
-    /// Neither unit makes sense of this clock.
+    /// The clock is plausible neither in GHz nor in kHz.
     #[error("a clock of {value:?} is neither GHz (above 0, below 100) nor kHz (1e5 to 1e8)")]
     BadClock {
-        /// What was given.
+        /// The clock as given.
         value: f64,
     },
     /// A count or a width is not positive.
     #[error("{what} is {value:?}, not a positive number")]
     BadSize {
-        /// Which of them.
+        /// The name of the argument.
         what: &'static str,
-        /// What was given.
+        /// The value as given.
         value: f64,
     },
 }
 
-/// The most floating-point operations in a second, without sparsity.
+/// The peak in floating-point operations per second, without sparsity.
 ///
 /// `family` is `"CUDA"` or `"HIP"`; `arch` is an architecture as in `"90"`, `"sm_90a"` or
 /// `"gfx942:sramecc+:xnack-"`; case does not matter. `num_sms` counts multiprocessors as the driver
@@ -122,24 +123,25 @@ pub fn max_flops(
         .ok_or(NoPeak::UnknownWidth { width_bits })?;
     let bytes_wide = f64::from(width_bits) / 8.0;
     let num_sms = || positive("the number of multiprocessors", num_sms);
-    // The order of the factors is Triton's: another one rounds to other last bits.
+    // Factors in Triton's order: any other order rounds differently.
     Ok(match architecture.flops {
         Flops::PerClock(flops) => flops[width] * num_sms()? * clock_khz(clock)? * 1e3,
         Flops::PerClockInMegahertz(flops) => {
             num_sms()? * flops * (clock_khz(clock)? / 1e3) * 1e6 / bytes_wide
         }
-        Flops::LikeDevice { tera, num_sms: its_sms, clock_khz: its_khz } => {
-            num_sms()? / its_sms * clock_khz(clock)? / its_khz * tera * 1e12 / bytes_wide
+        Flops::LikeDevice { tera, num_sms: reference_sms, clock_khz: reference_khz } => {
+            num_sms()? / reference_sms * clock_khz(clock)? / reference_khz * tera * 1e12
+                / bytes_wide
         }
         Flops::PerDevice(flops) => flops / bytes_wide,
     })
 }
 
-/// The most bytes in a second between a device and its memory.
+/// The peak memory bandwidth of a device in bytes per second.
 ///
-/// `bus_width_bits` and `memory_clock`, in kHz or GHz, are what the device's driver reports; where
-/// `memory` of the [`Architecture`] is a constant, neither is looked at. CUDA reports both so that
-/// one rule serves every device, and its `arch` is not looked at.
+/// `bus_width_bits` and `memory_clock`, in kHz or GHz, are the values that the device's driver
+/// reports; both are ignored where `memory` of the [`Architecture`] is a constant. CUDA reports
+/// them uniformly, so one rule serves every CUDA device and `arch` is ignored.
 pub fn max_bps(
     family: &str,
     arch: &str,
@@ -160,7 +162,7 @@ pub fn max_bps(
     Ok(transfers_per_clock * bus_width_bits * clock_khz(memory_clock)? * 1e3 / 8.0)
 }
 
-/// Every architecture in the tables, CUDA's first, each family in the order of age.
+/// All architectures in the tables, CUDA first, the oldest of each family first.
 pub fn architectures() -> impl Iterator<Item = &'static Architecture> {
     table::ARCHITECTURES.iter()
 }
@@ -178,7 +180,7 @@ fn find(family: &'static str, arch: &str) -> Result<&'static Architecture, NoPea
         _ => hip_name(arch),
     };
     let of_family = || architectures().filter(|known| known.family == family);
-    // Proton's files hold six characters of a HIP name, and six are enough to tell the figures.
+    // Proton's files cut HIP names to six characters, which still determine the figures.
     let is_cut = |known: &&Architecture| name.len() == 6 && known.name.starts_with(&name);
     of_family().find(|known| known.name == name).or_else(|| of_family().find(is_cut)).ok_or_else(
         || NoPeak::UnknownArchitecture {
@@ -189,22 +191,22 @@ fn find(family: &'static str, arch: &str) -> Result<&'static Architecture, NoPea
     )
 }
 
-/// `"90"` of `"sm_90a"`.
+/// The name without prefix and suffix: `"90"` for `"sm_90a"`.
 fn cuda_name(arch: &str) -> String {
     let arch = arch.trim().to_ascii_lowercase();
     let number = arch.strip_prefix("sm").unwrap_or(&arch);
     let number = number.strip_prefix('_').unwrap_or(number);
-    // sm_90a and sm_100f are sets of instructions, not other devices.
+    // sm_90a and sm_100f are instruction sets of the same device.
     number.strip_suffix(['a', 'f']).unwrap_or(number).to_owned()
 }
 
-/// `"gfx942"` of `"gfx942:sramecc+:xnack-"`.
+/// The name without features: `"gfx942"` for `"gfx942:sramecc+:xnack-"`.
 fn hip_name(arch: &str) -> String {
     let name = arch.split_once(':').map_or(arch, |(name, _features)| name);
     name.trim().to_ascii_lowercase()
 }
 
-/// A clock in kHz, unchanged; one in GHz to the nearest hertz, so that 2.3 is 2,300,000.
+/// The clock in kHz; one in GHz is rounded to the hertz, so that 2.3 is exactly 2,300,000.
 fn clock_khz(clock: f64) -> Result<f64, NoPeak> {
     if (1e5..1e8).contains(&clock) {
         Ok(clock)

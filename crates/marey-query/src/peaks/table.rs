@@ -1,21 +1,23 @@
-//! The figures. One row an architecture: to add one, find what its vendor publishes without
-//! sparsity, divide by multiprocessors and clock, and name both in `doc`.
+//! The table of peak rates, one row per architecture. To add one, find the rates that its vendor
+//! publishes without sparsity, divide by multiprocessors and clock, and cite both in `doc`.
 
 use super::{Architecture, Flops, Memory};
 
-/// CUDA reports half of the data rate as the clock, of HBM as of GDDR.
+/// CUDA reports half of the data rate as the clock, for HBM and GDDR alike.
 pub(super) const CUDA_MEMORY: Memory = Memory::TransfersPerClock(2.0);
 
-/// The slowest DDR5 reports this, half of 3,200 MT/s; the fastest LPDDR5X an eighth of 10,667.
+/// The lowest clock that DDR5 reports, half of 3,200 MT/s; LPDDR5X reports at most an eighth of
+/// 10,667.
 pub(super) const SLOWEST_DDR5_KHZ: f64 = 1.6e6;
 
-/// GDDR6 of Radeon moves sixteen bits a wire in a clock as HIP reports it: 1,249 MHz are 20 Gbit/s.
+/// GDDR6 of Radeon transfers sixteen bits per wire and clock as HIP reports it: 1,249 MHz are 20
+/// Gbit/s.
 const GDDR6: Memory = Memory::TransfersPerClock(16.0);
 
-/// Two compute units, each 512 at 8 and 16 bits, 256 at 32 and 8 at 64.
+/// Per pair of compute units, each with 512 at 8 and 16 bits, 256 at 32 and 8 at 64.
 const RDNA3: Flops = Flops::PerClock([1024.0, 1024.0, 512.0, 16.0]);
 
-/// Two compute units, each 2,048 at 8 bits, 1,024 at 16, 256 at 32 and 4 at 64.
+/// Per pair of compute units, each with 2,048 at 8 bits, 1,024 at 16, 256 at 32 and 4 at 64.
 const RDNA4: Flops = Flops::PerClock([4096.0, 2048.0, 512.0, 8.0]);
 
 const JETSON_THOR: Flops = Flops::PerClock([16384.0, 8192.0, 4096.0, 4.0]);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Bits of what Triton 3.9 computes: the peer test of the Python package covers a grid.
+/// Exact results of Triton 3.9; the peer test of the Python package covers a grid of arguments.
 #[test]
 fn rounds_as_triton_does() {
     let flops = |family, arch, width| max_flops(family, arch, width, 132.0, 1_980_001.0);
@@ -16,7 +16,7 @@ fn rounds_as_triton_does() {
 }
 
 #[test]
-fn comes_near_to_what_vendors_publish() {
+fn comes_close_to_published_figures() {
     let near = |found: Result<f64, NoPeak>, published: f64| {
         let found = found.unwrap();
         assert!((found / published - 1.0).abs() < 0.01, "{found:e} is not near to {published:e}");
@@ -33,7 +33,7 @@ fn comes_near_to_what_vendors_publish() {
 }
 
 #[test]
-fn takes_every_spelling_and_both_units() {
+fn accepts_all_spellings_and_both_clock_units() {
     let hopper = max_flops("CUDA", "90", 16, 132.0, 1_980_000.0);
     for arch in ["sm90", "sm_90", "sm_90a", "SM_90A", "90a", " 90 "] {
         assert_eq!(max_flops("cuda", arch, 16, 132.0, 1.98), hopper, "{arch:?}");
@@ -50,7 +50,7 @@ fn takes_every_spelling_and_both_units() {
 }
 
 #[test]
-fn says_why_there_is_no_peak() {
+fn errors_name_the_unknown_argument() {
     let why = |found: Result<f64, NoPeak>| found.unwrap_err().to_string();
     assert_eq!(
         why(max_flops("XPU", "pvc", 16, 1.0, 1.0)),
@@ -82,7 +82,7 @@ fn says_why_there_is_no_peak() {
 }
 
 #[test]
-fn has_a_positive_figure_of_every_architecture() {
+fn every_architecture_has_positive_figures() {
     for known in architectures() {
         let rates =
             WIDTHS.map(|width| max_flops(known.family, known.name, width, 10.0, 1.5).unwrap());

@@ -1,4 +1,4 @@
-//! The rows of an answer, as they come.
+//! The rows of an answer, computed as they are read.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use tokio::sync::{mpsc, watch};
 use super::SqlError;
 use super::engine::Engine;
 
-/// Batches that wait for their reader.
+/// Number of batches that are computed ahead of the reader.
 const WAITING_BATCHES: usize = 4;
 
-/// The rows of an answer: nothing is computed before the first is asked for, and no more than a
-/// few batches ahead of the reader. Dropping it stops the query.
+/// The rows of an answer. Nothing is computed before the first batch is requested, and at most
+/// [`WAITING_BATCHES`] ahead of the reader. Dropping the answer stops the query.
 pub struct Answer {
     schema: SchemaRef,
     engine: Arc<Engine>,
@@ -36,7 +36,7 @@ enum State {
     Over,
 }
 
-/// Stops a query from anywhere.
+/// A handle that cancels a query from any thread.
 #[derive(Clone, Debug)]
 pub struct Canceller(Arc<watch::Sender<bool>>);
 
@@ -45,7 +45,8 @@ impl Canceller {
         Self(Arc::new(watch::Sender::new(false)))
     }
 
-    /// Stops it: the answer's next batch is [`SqlError::Cancelled`], also while one is waited for.
+    /// Cancels the query: the next batch of the answer, even one being waited for, is
+    /// [`SqlError::Cancelled`].
     pub fn cancel(&self) {
         self.0.send_replace(true);
     }
@@ -54,13 +55,13 @@ impl Canceller {
         *self.0.borrow()
     }
 
-    /// Whether both stop the same query.
+    /// Whether both cancel the same query.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     async fn cancelled(&self) {
-        // The sender is here, so waiting cannot end otherwise.
+        // `self` owns the sender, so the wait cannot end because the channel closed.
         self.0.subscribe().wait_for(|is_cancelled| *is_cancelled).map(drop).await;
     }
 }
@@ -88,17 +89,17 @@ impl Answer {
         Arc::clone(&self.schema)
     }
 
-    /// What stops this query.
+    /// A handle that cancels this query.
     pub fn canceller(&self) -> Canceller {
         self.canceller.clone()
     }
 
-    /// Whether rows were left when the greatest number of rows was reached.
+    /// Whether rows were cut off at the maximum number of rows.
     pub fn was_cut(&self) -> bool {
         self.was_cut
     }
 
-    /// The same as a reader of Arrow's, with errors as [`ArrowError::ExternalError`].
+    /// Converts into an Arrow reader, with errors as [`ArrowError::ExternalError`].
     pub fn into_reader(self) -> AnswerReader {
         AnswerReader(self)
     }
@@ -118,8 +119,8 @@ impl Answer {
         })
     }
 
-    /// Runs the plan in a task of its own, so that it goes on while the reader is busy, and a panic
-    /// ends the task only.
+    /// Runs the plan in its own task, so that it continues while the reader is busy, and a panic
+    /// ends only the task.
     fn start(&self, plan: Arc<dyn ExecutionPlan>) -> mpsc::Receiver<Result<RecordBatch, SqlError>> {
         let (sender, receiver) = mpsc::channel(WAITING_BATCHES);
         let (context, released) = self.engine.task_context();
@@ -130,7 +131,7 @@ impl Answer {
             let sender = sender.clone();
             async move {
                 if let Err(error) = send_all(plan, context, schema, &sender).await {
-                    // What the query held is there for the next before its reader knows.
+                    // The query's memory is released before the reader learns of the error.
                     drop(released.await);
                     drop(sender.send(Err(explain(error))).await);
                 }
@@ -151,7 +152,7 @@ impl Answer {
     }
 }
 
-/// Sends the batches of the plan, until nobody reads any more.
+/// Sends the batches of the plan until the receiver is dropped.
 async fn send_all(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
@@ -203,11 +204,11 @@ impl Drop for Answer {
     }
 }
 
-/// An [`Answer`] as Arrow's readers are.
+/// An [`Answer`] with the interface of an Arrow reader.
 pub struct AnswerReader(Answer);
 
 impl AnswerReader {
-    /// The answer that is read.
+    /// The underlying answer.
     pub fn answer(&self) -> &Answer {
         &self.0
     }
@@ -228,7 +229,7 @@ impl RecordBatchReader for AnswerReader {
     }
 }
 
-/// The columns, of which these may have nulls.
+/// The schema with the given columns marked as nullable, besides those that are already.
 fn with_nulls(schema: &SchemaRef, nullable: &[bool]) -> SchemaRef {
     let fields = schema.fields().iter().zip(nullable);
     let fields = fields.map(|(field, &nullable)| {
@@ -237,8 +238,8 @@ fn with_nulls(schema: &SchemaRef, nullable: &[bool]) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
-/// The columns with `_1`, `_2` and so on behind a name that stood before: readers of JSON, Parquet and
-/// data frames take a name for one column.
+/// The schema with `_1`, `_2` and so on appended to repeated names: readers of JSON, Parquet and
+/// data frames require unique column names.
 fn with_distinct_names(schema: &SchemaRef) -> SchemaRef {
     let mut taken: HashSet<String> =
         schema.fields().iter().map(|field| field.name().clone()).collect();
@@ -258,8 +259,9 @@ fn with_distinct_names(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(rename).collect::<Vec<_>>()))
 }
 
-/// The batch with its texts copied together where they hold on to much more: those of names share
-/// the run's whole table of texts, which a file or another process would get with every batch.
+/// The batch with its strings copied where they reference much larger buffers: `name()` returns
+/// views into the run's whole string table, which would otherwise be written to a file or passed to
+/// another process with every batch.
 fn compact(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
     let columns = batch.columns().iter().map(compact_column).collect();
     RecordBatch::try_new(Arc::clone(schema), columns).expect("the same columns")

@@ -1,5 +1,5 @@
-//! How large a query may be: what is too deep would end on the stack of the engine's threads, and
-//! what is too large would be planned without an end.
+//! Limits on the size of a query: deep ones would overflow the stack of the engine's threads, and
+//! large ones would take unbounded time to plan.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -11,23 +11,24 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::SqlError;
 
-/// What nests without parentheses, as a chain of sums does. Plans are walked recursively, and so
-/// many levels fit on the stack of the engine's threads several times.
+/// Most operators and keywords, which nest without parentheses, as in a chain of sums. Plans are
+/// walked recursively, and this many levels fit on the stack of the engine's threads several times
+/// over.
 const MAX_OPERATORS: usize = 650;
 
-/// How deep a pair of parentheses after a keyword may lie in such pairs. Where one cannot be read, as
-/// in `CAST(CAST(…`, the parser reads each a second time in another way.
+/// Greatest nesting depth of parentheses after keywords. Where the parser fails within such a pair,
+/// as in `CAST(CAST(…`, it backtracks and parses each pair a second time.
 const MAX_KEYWORD_DEPTH: usize = 10;
 
-/// What is planned in about a second. A query in WITH is planned wherever it is named.
+/// Weight that is planned in about a second. A CTE is planned again wherever it is named.
 const MAX_WEIGHT: usize = 150_000;
 
 const WEIGHT_OF_LITERAL: usize = 1;
 const WEIGHT_OF_EXPRESSION: usize = 10;
-/// A table or a view has columns, and is joined to others.
+/// A table or view contributes columns, and is joined to others.
 const WEIGHT_OF_TABLE: usize = 1_000;
 
-/// Refuses a text that could nest deeper than is planned, before anything is made of it.
+/// Rejects a query that may nest too deeply, from its tokens alone.
 pub(super) fn check_depth(tokens: &[Token]) -> Result<(), SqlError> {
     let operators = tokens.iter().filter(|token| may_nest(token)).count();
     if operators > MAX_OPERATORS {
@@ -40,7 +41,7 @@ pub(super) fn check_depth(tokens: &[Token]) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// The most pairs of parentheses after keywords that lie in each other.
+/// The greatest nesting depth of parentheses after keywords.
 fn keyword_depth(tokens: &[Token]) -> usize {
     let (mut open, mut depth, mut max_depth) = (Vec::new(), 0, 0);
     let mut is_after_keyword = false;
@@ -62,8 +63,8 @@ fn keyword_depth(tokens: &[Token]) -> usize {
     max_depth
 }
 
-/// Whether it can make an expression or a query one level deeper: all but the few that are known
-/// not to. Parentheses have a limit of their own in the parser.
+/// Whether a token may nest an expression or a query one level deeper: all but a few that are known
+/// not to. The parser limits parentheses itself.
 fn may_nest(token: &Token) -> bool {
     match token {
         Token::Word(word) => !matches!(
@@ -90,7 +91,7 @@ fn may_nest(token: &Token) -> bool {
     }
 }
 
-/// Refuses a query that is too large once the queries in WITH stand where they are named.
+/// Rejects a query that is too large once its CTEs are expanded.
 pub(super) fn check_size(statement: &Statement) -> Result<(), SqlError> {
     match statement {
         Statement::Explain(explain) => check_size(&explain.statement),
@@ -101,20 +102,20 @@ pub(super) fn check_size(statement: &Statement) -> Result<(), SqlError> {
                     .into(),
             }),
         },
-        _ => Ok(()), // changes something, and is refused as such
+        _ => Ok(()), // would modify something, and is rejected elsewhere
     }
 }
 
 struct TooLarge;
 
-/// The weight of everything in a statement, as often as it is planned.
+/// The weight of a statement, counting everything as often as it is planned.
 #[derive(Default)]
 struct Size {
-    /// Of the queries that are being visited, outermost first.
+    /// The weights of the queries being visited, outermost first.
     open: Vec<usize>,
-    /// The queries in WITH that are yet to be visited, by their place in memory.
+    /// The names of the CTEs yet to be visited, by the address of their query.
     names: HashMap<*const Query, String>,
-    /// Of the queries in WITH; of several with one name, the largest.
+    /// The weights of the CTEs by name; of several with one name, the largest.
     named: HashMap<String, usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Which table lies in which schema.
+//! The catalogue: the schemas of a database and their tables.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,8 +19,8 @@ pub(super) const MAIN: &str = "main";
 pub(super) const RAW: &str = "raw";
 pub(super) const INFORMATION: &str = "information_schema";
 
-/// Every table and view with its schema: `main` has the views, and the stored tables whose names no
-/// view has.
+/// All tables and views with their schema. `main` has the views, and those stored tables whose
+/// names no view has.
 pub(super) fn declared() -> impl Iterator<Item = (&'static str, &'static Table)> {
     let views = view::ALL.iter().map(|&table| (MAIN, table));
     let not_viewed =
@@ -34,11 +34,11 @@ fn is_view(name: &str) -> bool {
     view::ALL.iter().any(|view| view.name == name)
 }
 
-/// The session of a catalogue, for planning views.
+/// The session that owns the catalogue, for planning views.
 pub(super) type Session = Arc<dyn Fn() -> Option<SessionState> + Send + Sync>;
 
-/// All schemas. Their tables are made when a query first names them: to plan every view costs more
-/// than most queries do.
+/// The catalogue of a run. Tables and views are created when a query first names them: planning all
+/// views costs more than most queries do.
 pub(super) fn of_run(run: &Arc<Run>, session: &Session) -> Result<MemoryCatalogProvider> {
     let catalogue = MemoryCatalogProvider::new();
     for name in [MAIN, RAW, INFORMATION] {
@@ -48,7 +48,7 @@ pub(super) fn of_run(run: &Arc<Run>, session: &Session) -> Result<MemoryCatalogP
     Ok(catalogue)
 }
 
-/// A schema, and those of its tables that somebody asked for.
+/// A schema, with the tables that were created so far.
 struct Schema {
     name: &'static str,
     run: Arc<Run>,
@@ -72,7 +72,7 @@ impl Schema {
         };
         match self.name {
             INFORMATION => information::table(&state()?, table),
-            MAIN if is_view(table.name) => views::plan(&state()?, table).await,
+            MAIN if is_view(table.name) => views::plan(&state()?, &self.run, table).await,
             _ => Ok(Arc::new(PartsTable::new(Arc::clone(&self.run), table)?)),
         }
     }
@@ -93,7 +93,7 @@ impl SchemaProvider for Schema {
         Ok(Some(Arc::clone(self.made().entry(table.name).or_insert(made))))
     }
 
-    /// Puts a table in the place of a view.
+    /// Replaces a view by a table.
     fn register_table(
         &self,
         name: String,

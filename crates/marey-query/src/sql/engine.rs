@@ -1,10 +1,10 @@
-//! What answers of one database share: the threads, the memory, and the session.
+//! The engine that all queries of a database share: threads, memory and session.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::MemTable;
+use datafusion::datasource::{MemTable, TableProvider, ViewTable};
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryReservation};
@@ -26,18 +26,20 @@ use super::memory::QueryMemory;
 use super::names::Names;
 use super::spill::SpillFiles;
 use super::store::RunStore;
+use super::table::no_rows;
 use super::{Limits, SqlError, function, rule};
 
-/// Plans are walked recursively; the longest query that is planned fits by far.
+/// Stack size of the threads: plans are walked recursively, and the longest permitted query fits
+/// easily.
 const STACK_BYTES: usize = 64 << 20;
 
 pub(super) struct Engine {
     pub(super) session: SessionContext,
     pub(super) limits: Limits,
     pub(super) names: Arc<Names>,
-    /// Views whose rows are kept, and the memory that these take.
+    /// The views whose rows are kept, with the reservation of their memory.
     kept: Mutex<HashMap<&'static str, MemoryReservation>>,
-    /// There until it is dropped.
+    /// `Some` until the engine is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -64,7 +66,7 @@ impl Engine {
         self.kept().contains_key(view)
     }
 
-    /// Answers what names a view from these rows of it.
+    /// Keeps the rows of a view: later queries read them instead of computing the view again.
     pub(super) fn keep(
         &self,
         view: &'static str,
@@ -80,8 +82,12 @@ impl Engine {
             reservation.try_grow(held.add(&batch)).map_err(&explain)?;
             batches.push(batch);
         }
-        let table = MemTable::try_new(schema, vec![batches]).map_err(&explain)?;
-        self.session.register_table(view, Arc::new(table)).map_err(&explain)?;
+        let table: Arc<dyn TableProvider> = if batches.is_empty() {
+            Arc::new(ViewTable::new(no_rows(&schema).map_err(&explain)?, None))
+        } else {
+            Arc::new(MemTable::try_new(schema, vec![batches]).map_err(&explain)?)
+        };
+        self.session.register_table(view, table).map_err(&explain)?;
         self.kept().insert(view, reservation);
         Ok(())
     }
@@ -101,7 +107,7 @@ impl Engine {
         self.runtime().spawn(future)
     }
 
-    /// What a query runs in, and what resolves once it has let go of all its memory.
+    /// The context that a query runs in, and a receiver that resolves once its memory is released.
     pub(super) fn task_context(&self) -> (Arc<TaskContext>, oneshot::Receiver<()>) {
         let shared = self.session.runtime_env();
         let (memory, released) = QueryMemory::new(Arc::clone(&shared.memory_pool));
@@ -110,7 +116,7 @@ impl Engine {
         (Arc::new(context), released)
     }
 
-    /// Says the engine's errors in our words.
+    /// A function that translates the engine's errors.
     pub(super) fn explainer(
         &self,
     ) -> impl Fn(DataFusionError) -> SqlError + Send + Sync + Clone + use<> {
@@ -124,7 +130,7 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// Does not wait for queries that were stopped.
+    /// Does not wait for queries that are still running.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -144,17 +150,17 @@ fn session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
     let session = SessionContext::new_with_state(state);
     let pool = Arc::clone(&session.runtime_env().memory_pool);
     function::register(&session, &Arc::new(Lookups::new(Arc::clone(run), pool)));
-    // The session has the catalogue, which must not keep it.
+    // The session owns the catalogue, so the catalogue must only refer to it weakly.
     let state = session.state_weak_ref();
     let state: catalogue::Session = Arc::new(move || Some(state.upgrade()?.read().clone()));
     session.register_catalog(CATALOGUE, Arc::new(catalogue::of_run(run, &state)?));
     Ok(session)
 }
 
-/// A run of fewer rows is scanned sooner by one thread than by several that pass rows on.
+/// Below this number of rows, one thread scans a run faster than several that exchange rows.
 const SMALL_ROWS: u64 = 500_000;
 
-/// Whether several queries at once are answered sooner than one after the other by all threads.
+/// Whether several concurrent queries with one thread each are faster than one at a time with all.
 pub(super) fn is_small(run: &Run) -> bool {
     let parts = stored::ALL.iter().flat_map(|table| run.parts(table));
     parts.map(Part::rows).sum::<u64>() < SMALL_ROWS
@@ -164,27 +170,30 @@ fn config(run: &Run, limits: Limits) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOGUE, MAIN)
         .with_create_default_catalog_and_schema(false)
-        .with_information_schema(false) // ours holds descriptions
+        .with_information_schema(false) // replaced by one that has descriptions
         .with_target_partitions(if is_small(run) { 1 } else { limits.threads });
     let options = config.options_mut();
     options.sql_parser.collect_spans = false;
-    // It would deal sorted rows out to threads again, to compute columns above the sort, and what
-    // reads them in turn does not know of their order. Files are large enough to be read in parts.
+    // Round-robin repartitioning would spread sorted rows over threads to compute columns above the
+    // sort, and the reader of the partitions does not restore the order. Files are large enough to
+    // be scanned in ranges.
     options.optimizer.enable_round_robin_repartition = false;
-    // Measured: filtering rows while decoding costs more than it saves, but for a top-N by one key.
+    // Measured: filtering rows while decoding costs more than it saves, except for a top-N by one
+    // key.
     options.execution.parquet.pushdown_filters = false;
-    // It takes the descriptions of columns, which a union loses in the one plan and not in the other, for
-    // a difference in type, and refuses to add such columns up.
+    // Column descriptions are field metadata, which a union drops in one of the two plans that the
+    // check compares: it takes this for a difference in type and rejects sums over such columns.
     options.execution.skip_physical_aggregate_schema_check = true;
-    // A third pass changed no plan of a report, and took a tenth of planning.
+    // A third pass changed no plan of a report and took a tenth of the planning time.
     options.optimizer.max_passes = 2;
-    // What a sort sets aside for merging what it has spilled must fit, too.
+    // A sort reserves memory to merge its spills, which must fit into the limit as well.
     let for_merge_bytes = &mut options.execution.sort_spill_reservation_bytes;
     *for_merge_bytes = (*for_merge_bytes).min(limits.memory_bytes / 16);
     config
 }
 
-/// Memory as allowed, files without names for what can wait there, and no other but those of the run.
+/// The runtime: limited memory, temporary files for spills, and no other files than those of the
+/// run.
 fn environment(run: &Arc<Run>, limits: Limits) -> Result<Arc<RuntimeEnv>> {
     let environment = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(FairSpillPool::new(limits.memory_bytes)))
@@ -198,7 +207,7 @@ fn environment(run: &Arc<Run>, limits: Limits) -> Result<Arc<RuntimeEnv>> {
     Ok(environment)
 }
 
-/// Every function by every name, in alphabetical order.
+/// The names of all functions, aliases included, in alphabetical order.
 fn function_names(state: &SessionState) -> Vec<String> {
     let mut names: Vec<String> = state.scalar_functions().keys().cloned().collect();
     names.extend(state.aggregate_functions().keys().cloned());

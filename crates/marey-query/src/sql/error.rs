@@ -1,4 +1,4 @@
-//! What goes wrong with a query, in one line; and what helps, apart from it.
+//! The errors of queries: a message in one line, and a separate hint.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use marey_store::StoreError;
 
 use crate::near;
 
-/// Why a query has no answer.
+/// The reason why a query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum SqlError {
-    /// The text is no SQL.
+    /// The text is not valid SQL.
     #[error("{message}{}", at(*.line, *.column))]
     Syntax {
-        /// What the parser found, and what it wanted.
+        /// The parser's message.
         message: String,
-        /// Line, from 1, if the parser knows.
+        /// Line, from 1, if the parser reports it.
         line: Option<u64>,
         /// Column, from 1.
         column: Option<u64>,
@@ -28,93 +28,93 @@ pub enum SqlError {
     /// The text has several statements.
     #[error("{count} statements were given, but a query is one")]
     ManyStatements {
-        /// How many.
+        /// The number of statements.
         count: usize,
     },
-    /// The query could nest deeper than is planned.
+    /// The query may nest deeper than the planner's stack allows.
     #[error(
         "the query has {operators} operators and keywords; at most {max_operators} are planned"
     )]
     TooDeep {
-        /// How many it has.
+        /// The number of operators and keywords.
         operators: usize,
-        /// How many it may have.
+        /// The limit.
         max_operators: usize,
     },
-    /// The statement would change something.
+    /// The statement would modify something.
     #[error("marey queries read only: {statement} is refused")]
     ReadOnly {
-        /// Its first word.
+        /// The first word of the statement.
         statement: String,
     },
     /// There is no such table or view.
     #[error("there is no table `{name}`")]
     UnknownTable {
-        /// As it was asked for.
+        /// The name as written.
         name: String,
-        /// Those with a name like it, likest first.
+        /// Similar names, the most similar first.
         nearest: Vec<String>,
-        /// All there are.
+        /// All tables.
         known: Vec<String>,
     },
     /// There is no such column.
     #[error("there is no column `{name}`")]
     UnknownColumn {
-        /// As it was asked for.
+        /// The name as written.
         name: String,
-        /// Those with a name like it, likest first.
+        /// Similar names, the most similar first.
         nearest: Vec<String>,
-        /// All that could stand there.
+        /// All columns that are in scope.
         known: Vec<String>,
     },
     /// There is no such function.
     #[error("there is no function `{name}`")]
     UnknownFunction {
-        /// As it was asked for.
+        /// The name as written.
         name: String,
-        /// Those with a name like it, likest first.
+        /// Similar names, the most similar first.
         nearest: Vec<String>,
     },
-    /// The query is SQL, but cannot be answered.
+    /// The query is valid SQL, but cannot be planned.
     #[error("{message}")]
     Plan {
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// A value could not be computed.
     #[error("{message}")]
     Execution {
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// The query wants more memory than it may have.
+    /// The query exceeds its memory limit.
     #[error("the query needs more than {} of memory", size(*.limit_bytes))]
     Memory {
-        /// What it may have.
+        /// The limit.
         limit_bytes: usize,
     },
     /// A part of the run could not be read.
     #[error("the run cannot be read: {message}")]
     Unreadable {
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// A small table of the run could not be read.
     #[error(transparent)]
     Store(#[from] Arc<StoreError>),
-    /// It was stopped.
+    /// The query was cancelled.
     #[error("the query was stopped")]
     Cancelled,
     /// A defect of marey or of its engine.
     #[error("the query failed inside the engine: {message}")]
     Internal {
-        /// What is known of it.
+        /// The engine's message.
         message: String,
     },
 }
 
 impl SqlError {
-    /// What helps, in a sentence.
+    /// A hint on how to fix the query, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::TooDeep { .. } => Some("`x IN (…)` takes any number of values".into()),
@@ -141,30 +141,30 @@ impl SqlError {
         }
     }
 
-    /// A panic of the engine, which ended the query only.
+    /// The error for a panic of the engine, which ended only the query.
     pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         Self::Internal { message: one_line(text.unwrap_or("it panicked")) }
     }
 
-    /// There is no table `name` among the known ones: the error names the nearest.
+    /// The error for a table that does not exist, with the names most similar to it.
     pub fn unknown_table(name: String, known: Vec<String>) -> Self {
         Self::UnknownTable { nearest: near::nearest(&name, &known), name, known }
     }
 
-    /// The nearest names to a function that is not there.
+    /// The error for a function that does not exist, with the names most similar to it.
     fn unknown_function(name: String, known: &[String]) -> Self {
         Self::UnknownFunction { nearest: near::nearest(&name, known), name }
     }
 
-    /// What the engine says, in our words.
+    /// Translates an error of the engine.
     pub(super) fn of(error: &DataFusionError, limit_bytes: usize, functions: &[String]) -> Self {
         Known { limit_bytes, functions }.error(error)
     }
 }
 
-/// What an error is explained with.
+/// The context that errors are translated in.
 struct Known<'a> {
     limit_bytes: usize,
     functions: &'a [String],
@@ -267,7 +267,7 @@ impl Known<'_> {
     }
 }
 
-/// The parser's message, with the place taken out of its text.
+/// The error for a parser's message, with the position moved out of the text.
 pub(super) fn syntax(text: &str) -> SqlError {
     let text = text.trim_start_matches("sql parser error: ");
     let place = text.rfind(" at Line: ").and_then(|start| {
@@ -284,7 +284,7 @@ pub(super) fn syntax(text: &str) -> SqlError {
     }
 }
 
-/// A function's own complaint about its arguments, without what the engine puts around it.
+/// The complaint of a function about its arguments, without the engine's text around it.
 fn own_words(text: &str) -> &str {
     let Some((_, own)) = text.split_once("coercion failed with: ") else { return text };
     let own = own.split(" No function matches").next().unwrap_or(own);
@@ -298,7 +298,7 @@ fn at(line: Option<u64>, column: Option<u64>) -> String {
     }
 }
 
-/// A number of bytes in the largest unit of which there is one; cut, not rounded.
+/// A number of bytes in the largest unit of which there is at least one; truncated, not rounded.
 fn size(bytes: usize) -> String {
     match (bytes >> 20, bytes >> 10) {
         (0, 0) => format!("{bytes} bytes"),
@@ -307,10 +307,10 @@ fn size(bytes: usize) -> String {
     }
 }
 
-/// A message may show a whole expression.
+/// Longest message, in characters; a message may contain a whole expression.
 const MAX_CHARS: usize = 1_000;
 
-/// The text without line ends, the engine's prefixes and its request for a report.
+/// The text on one line, without the engine's prefixes and its request for a bug report.
 fn one_line(text: &str) -> String {
     const PREFIXES: [&str; 7] = [
         "Internal error: ",

@@ -1,16 +1,17 @@
-//! The memory that batches hold on to.
+//! Memory accounting for record batches that share buffers.
 
 use std::collections::HashSet;
 
 use datafusion::arrow::array::{Array, ArrayData, RecordBatch};
 use datafusion::arrow::buffer::{Buffer, NullBuffer};
 
-/// The buffers of batches so far. Batches may share some, as those of names do.
+/// The distinct buffers of a number of batches. Batches may share buffers, as those with names
+/// share the run's string table.
 #[derive(Debug, Default)]
 pub struct Held(HashSet<usize>);
 
 impl Held {
-    /// Adds a batch, and gives the bytes of its buffers that no batch before it has.
+    /// Adds a batch; returns the bytes of those of its buffers that no earlier batch has.
     pub fn add(&mut self, batch: &RecordBatch) -> usize {
         batch.columns().iter().map(|column| self.add_data(&column.to_data())).sum()
     }

@@ -1,4 +1,4 @@
-//! `information_schema`: what tables, columns and functions mean, as it is declared.
+//! `information_schema`: the declarations of tables, columns, views and functions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ fn view_texts() -> Vec<ArrayRef> {
     ]
 }
 
-/// Each function under each of its names, in alphabetical order.
+/// All functions with their aliases, in alphabetical order.
 fn functions(state: &SessionState) -> Vec<ArrayRef> {
     let mut all: BTreeMap<(&str, &str), Option<&Documentation>> = BTreeMap::new();
     let scalar = state.scalar_functions().iter();

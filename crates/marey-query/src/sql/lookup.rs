@@ -1,4 +1,4 @@
-//! What the ids of a run stand for: columns by id, read once, on first use, and paths.
+//! Lookups from the ids of a run to their values: columns by id, read once on first use, and paths.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use marey_store::Run;
 
 use super::paths::Paths;
 
-/// What an id is looked up for: a column whose row is the id.
+/// The value that is looked up: a path, or a column of the table in which the id is the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Lookup {
     Name,
@@ -48,7 +48,7 @@ impl Lookup {
     }
 }
 
-/// The columns of a run by id.
+/// The columns of a run by id, and the paths of its contexts.
 pub(super) struct Lookups {
     run: Arc<Run>,
     pool: Arc<dyn MemoryPool>,
@@ -58,8 +58,8 @@ pub(super) struct Lookups {
     paths: Kept<Paths>,
 }
 
-/// Made by the first who needs it, while others wait: what each of them would make takes as much
-/// memory again.
+/// A value that the first thread to need it creates, while other threads wait: creating it several
+/// times at once would multiply the memory.
 struct Kept<T> {
     made: OnceLock<Made<T>>,
     making: Mutex<()>,
@@ -67,7 +67,7 @@ struct Kept<T> {
 
 struct Made<T> {
     value: T,
-    /// Accounts for the value as long as it lives.
+    /// Accounts for the memory of the value as long as it lives.
     _reservation: MemoryReservation,
 }
 
@@ -81,7 +81,7 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// The value, which is made at first; what making it takes is accounted for in the reservation.
+    /// The value, created on first use; `reservation` accounts for its memory.
     fn get(
         &self,
         reservation: MemoryReservation,
@@ -111,7 +111,7 @@ impl Lookups {
         }
     }
 
-    /// How many ids there are, from 0.
+    /// The number of ids, which start at 0.
     pub(super) fn count(&self, lookup: Lookup) -> Result<usize> {
         match lookup {
             Lookup::Path => Ok(self.paths()?.count()),
@@ -119,7 +119,7 @@ impl Lookups {
         }
     }
 
-    /// The values of these ids; null where there is none.
+    /// The values of ids; null for unknown ids.
     pub(super) fn values(&self, lookup: Lookup, ids: &ArrayRef) -> Result<ArrayRef> {
         match lookup {
             Lookup::Path => {
@@ -130,7 +130,7 @@ impl Lookups {
         }
     }
 
-    /// For each of these ids the first one with the same text: what to group by in place of the text.
+    /// For each id the first id with the same text, to group by instead of the text.
     pub(super) fn first_with_same(&self, lookup: Lookup, ids: &ArrayRef) -> Result<ArrayRef> {
         let firsts =
             self.firsts[lookup as usize].get(self.reservation("names"), |reservation| {
@@ -147,18 +147,18 @@ impl Lookups {
         taken(firsts, ids)
     }
 
-    /// The text of each id of arguments, with gaps for their numbers.
+    /// The argument text of each id, with placeholders for its numbers.
     pub(super) fn arg_texts(&self) -> Result<&ArrayRef> {
         let read = |reservation: &_| self.by_id(&stored::ARGS, "text", reservation);
         self.arg_texts.get(self.reservation("args"), read)
     }
 
-    /// Accounts for what is being made of the columns.
+    /// A reservation for memory of the columns.
     pub(super) fn reservation(&self, made: &'static str) -> MemoryReservation {
         MemoryConsumer::new(made).register(&self.pool)
     }
 
-    /// The value of each id, from 0; null where there is none.
+    /// The value of each id, from 0; null for ids that do not occur.
     fn column(&self, lookup: Lookup) -> Result<&ArrayRef> {
         let (table, column) = match lookup {
             Lookup::Name => (&stored::STRINGS, "text"),
@@ -182,8 +182,8 @@ impl Lookups {
         })
     }
 
-    /// A column of a table in the order of its ids. Texts stay as they were read, some thousand of
-    /// them together: all in one would end at 2 GiB.
+    /// A column of a table in the order of its ids. Strings stay in the buffers that they were read
+    /// into, some thousand in each: a single buffer is limited to 2 GiB.
     fn by_id(
         &self,
         table: &'static Table,
@@ -224,7 +224,7 @@ impl Lookups {
     }
 }
 
-/// The type of a table's column, with texts as views.
+/// The type of a table's column, with strings as views.
 fn column_type(table: &Table, column: &str) -> DataType {
     let schema = marey_store::arrow_schema(table);
     match schema.field_with_name(column).expect("declared").data_type() {
@@ -233,12 +233,12 @@ fn column_type(table: &Table, column: &str) -> DataType {
     }
 }
 
-/// The values of ids; null for those that have none.
+/// The values of ids; null for unknown ids.
 fn taken(values: &ArrayRef, ids: &ArrayRef) -> Result<ArrayRef> {
     Ok(take(values, &known_ids(ids, values.len())?, None)?)
 }
 
-/// The ids as rows to take: one that has no row is null.
+/// The ids as row numbers; null for unknown ids.
 pub(super) fn known_ids(ids: &ArrayRef, len: usize) -> Result<UInt32Array> {
     let safe = CastOptions { safe: true, ..CastOptions::default() };
     let ids = cast_with_options(ids, &DataType::UInt32, &safe)?;
@@ -249,10 +249,10 @@ pub(super) fn known_ids(ids: &ArrayRef, len: usize) -> Result<UInt32Array> {
     Ok(ids.iter().map(|id| id.filter(|&id| (id as usize) < len)).collect())
 }
 
-/// How many ids may be missing in a small table.
+/// Number of ids that may be unused in a small table.
 const MAX_GAPS: usize = 1 << 16;
 
-/// Functions are the same if they look up in the same run.
+/// Two functions are equal if they look up in the same run.
 impl PartialEq for Lookups {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.run, &other.run)
@@ -287,9 +287,9 @@ mod tests {
 
     use super::*;
 
-    /// Of a run whose arguments have these texts.
+    /// Lookups of a run that has these argument texts.
     fn lookups(texts: impl Iterator<Item = String>) -> Lookups {
-        let mut assembler = Assembler::brief(&marey_store::temp_dir());
+        let mut assembler = Assembler::temporary(&marey_store::temp_dir());
         for text in texts {
             let mut new = NewArgs::default();
             new.text("why", &text);

@@ -1,4 +1,4 @@
-//! The memory of one query, out of that of all: it is known when the last of it has been let go.
+//! The memory pool of a query, which signals when all of its memory is released.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use datafusion::execution::memory_pool::{
 };
 use tokio::sync::oneshot;
 
-/// Passes everything on to the pool of all queries. Each reservation holds it, and so it is dropped
-/// with the last.
+/// Delegates to the pool that all queries share. Each reservation holds a reference, so it is
+/// dropped with the last one.
 #[derive(Debug)]
 pub(super) struct QueryMemory {
     shared: Arc<dyn MemoryPool>,
@@ -18,7 +18,8 @@ pub(super) struct QueryMemory {
 }
 
 impl QueryMemory {
-    /// The memory of a new query, and what resolves, to an error, once it is all let go.
+    /// The pool of a new query, and a receiver that resolves (to an error) once the pool is
+    /// dropped.
     pub(super) fn new(shared: Arc<dyn MemoryPool>) -> (Self, oneshot::Receiver<()>) {
         let (held, released) = oneshot::channel();
         (Self { shared, _held: held }, released)

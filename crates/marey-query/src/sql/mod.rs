@@ -1,9 +1,8 @@
-//! SQL over a run: [`Database`] plans a query, and [`Answer`] gives its rows.
+//! SQL over a run: [`Database`] plans a query, and [`Answer`] returns its rows.
 //!
-//! Views with names in place of ids lie in the schema `main`, the tables as they are stored in
-//! `raw`, and what all of them mean in `information_schema`. Nothing can be changed, no file
-//! outside the run is read, and queries have a limit of memory, beyond which they wait in temporary
-//! files or end.
+//! The schema `main` has views with names in place of ids, `raw` has the tables as stored, and
+//! `information_schema` describes them all. Nothing can be modified, and no files outside the run
+//! are read. Queries have a memory limit, beyond which they spill to temporary files or fail.
 
 mod answer;
 mod bounds;
@@ -42,12 +41,12 @@ pub use shared::names;
 
 use engine::Engine;
 
-/// What queries may use.
+/// The resources that queries may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Memory of all queries of a database together.
     pub memory_bytes: usize,
-    /// Threads that compute; at least one does.
+    /// Number of compute threads, at least one.
     pub threads: usize,
 }
 
@@ -58,16 +57,16 @@ impl Default for Limits {
     }
 }
 
-/// A run, open to SQL.
+/// A run that can be queried with SQL.
 pub struct Database {
     run: Arc<Run>,
     limits: Limits,
-    /// Made when the first query needs it: who asks nothing needs no threads.
+    /// Created by the first query: without queries no threads are started.
     engine: Mutex<Option<Arc<Engine>>>,
 }
 
 impl Database {
-    /// Of a run. Reads nothing of its tables yet.
+    /// Opens a run for queries. No table is read yet.
     pub fn new(run: Arc<Run>, limits: Limits) -> Self {
         Self { run, limits, engine: Mutex::default() }
     }
@@ -85,13 +84,13 @@ impl Database {
     /// Plans a query; its rows are computed as the answer is read, at most `max_rows` of them.
     ///
     /// # Panics
-    /// If it is called on a thread of an asynchronous runtime, which it would block; so does
+    /// If called on a thread of an asynchronous runtime, which it would block. The same applies to
     /// reading the answer.
     pub fn query(&self, sql: &str, max_rows: Option<u64>) -> Result<Answer, SqlError> {
         let engine = self.engine()?;
         let canceller = Canceller::new();
         let planning = plan(Arc::clone(&engine), sql.to_owned(), canceller.clone(), max_rows);
-        // On a thread of the engine, whose stack is large; a panic ends this query only.
+        // On a thread of the engine, which has a large stack; a panic ends only this query.
         let planned = engine.spawn(std::panic::AssertUnwindSafe(planning).catch_unwind());
         let (plan, nullable) = match engine.block_on(planned) {
             Ok(Ok(planned)) => planned?,
@@ -101,23 +100,25 @@ impl Database {
         Ok(Answer::new(engine, plan, &nullable, canceller, max_rows))
     }
 
-    /// How many queries at once are answered soonest: of a small run one on each thread, otherwise
-    /// one after the other by all of them, with all the memory.
+    /// The number of concurrent queries that is fastest: for a small run one per thread, otherwise
+    /// one at a time with all threads and all memory.
     pub fn queries_at_once(&self) -> usize {
         if engine::is_small(&self.run) { self.limits.threads.max(1) } else { 1 }
     }
 
-    /// The views of which several of these queries are made, and whose rows are worth keeping; each
-    /// after those that it is made of itself.
-    pub fn shared_views(&self, queries: &[&str]) -> Result<Vec<&'static str>, SqlError> {
+    /// Returns the views that several of these queries use and whose rows are worth keeping, in waves:
+    /// a view uses only views of earlier waves.
+    pub fn shared_views(&self, queries: &[&str]) -> Result<Vec<Vec<&'static str>>, SqlError> {
         let engine = self.engine()?;
-        let mut views = shared::views(&self.run, queries);
-        views.retain(|view| !engine.keeps(view));
-        Ok(views)
+        let mut waves = shared::waves(&self.run, queries);
+        for wave in &mut waves {
+            wave.retain(|view| !engine.keeps(view));
+        }
+        Ok(waves)
     }
 
-    /// Keeps the rows of a view, given as the answer to a query of all of them: whatever names the
-    /// view afterwards does not compute it again.
+    /// Keeps the rows of a view, given as the answer to a query for all of them. Later queries read
+    /// the kept rows instead of computing the view again.
     pub fn keep(&self, view: &'static str, rows: Answer) -> Result<(), SqlError> {
         self.engine()?.keep(view, rows)
     }
@@ -132,8 +133,8 @@ impl Database {
     }
 }
 
-/// The plan, and which of its columns may have nulls in some run: the plan itself says so of this
-/// run, without the tables that are empty here.
+/// The physical plan, and which columns are nullable in general: the physical plan itself reflects
+/// this run, without the tables that are empty in it.
 async fn plan(
     engine: Arc<Engine>,
     sql: String,
@@ -145,7 +146,7 @@ async fn plan(
     let query = statement::parse(&sql)?;
     let mut plan = statement::plan(&state, query, &explain).await?;
     if let Some(max_rows) = max_rows.filter(|_| !is_explained(&plan)) {
-        // One more, to see that there are more.
+        // One more row, to detect that rows are cut off.
         let rows = usize::try_from(max_rows).unwrap_or(usize::MAX).saturating_add(1);
         plan = LogicalPlanBuilder::from(plan)
             .limit(0, Some(rows))

@@ -1,26 +1,26 @@
-//! The names that a query may use, for completion and hints.
+//! The names that queries can use, for completion and hints.
 
 use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
 
-/// The names that a query may use.
+/// The names that queries can use.
 #[derive(Clone, Debug)]
 pub struct Names {
     /// Tables and views, those of the schema `main` first.
     pub tables: Vec<TableName>,
     /// Functions, in alphabetical order.
     pub functions: Vec<String>,
-    /// The words of SQL, in alphabetical order and capital letters.
+    /// SQL keywords, in capital letters and alphabetical order.
     pub keywords: &'static [&'static str],
 }
 
-/// A table or a view, and its columns.
+/// A table or view with its columns.
 #[derive(Clone, Debug)]
 pub struct TableName {
-    /// Its schema: `main` need not be said.
+    /// The schema; `main` is the default.
     pub schema: &'static str,
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its columns, in order.
+    /// The columns, in order.
     pub columns: Vec<&'static str>,
 }
 
@@ -31,7 +31,7 @@ impl Names {
 }
 
 impl TableName {
-    /// Every table and view, those of the schema `main` first.
+    /// All tables and views, those of the schema `main` first.
     pub fn all() -> impl Iterator<Item = Self> {
         super::catalogue::declared().map(|(schema, table)| Self {
             schema,

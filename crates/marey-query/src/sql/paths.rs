@@ -1,5 +1,5 @@
-//! Paths of contexts, put together of names when they are asked for: all of a run, of which deep
-//! stacks have many, may take more than memory holds.
+//! Paths of contexts, built from names on demand: with deep stacks, all paths of a run may exceed
+//! memory.
 
 use std::collections::HashMap;
 
@@ -11,19 +11,20 @@ use datafusion::arrow::datatypes::UInt32Type;
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
-/// Bytes of the buffers that the paths of a batch of rows lie in.
+/// Size of the buffers for the paths of a batch.
 const BLOCK_BYTES: u32 = 1 << 20;
 
-/// The contexts of a run: a path has the names on the way to one, without the root's.
+/// The contexts of a run. The path of a context has the names of its ancestors and its own, without
+/// the root's.
 pub(super) struct Paths {
     names: ArrayRef,
     name_ids: UInt32Array,
-    /// Null for the root, and for ids that no context has.
+    /// Null for the root, and for ids without a context.
     parents: UInt32Array,
 }
 
 impl Paths {
-    /// Of contexts, each of which comes after its parent.
+    /// Builds the paths of contexts, each of which must come after its parent.
     pub(super) fn new(names: ArrayRef, name_ids: &ArrayRef, parents: &ArrayRef) -> Result<Self> {
         let [name_ids, parents] =
             [name_ids, parents].map(|ids| ids.as_primitive::<UInt32Type>().clone());
@@ -37,12 +38,12 @@ impl Paths {
         Ok(Self { names, name_ids, parents })
     }
 
-    /// How many ids there are, from 0.
+    /// The number of ids, which start at 0.
     pub(super) fn count(&self) -> usize {
         self.parents.len()
     }
 
-    /// The paths of these ids; null for null.
+    /// The paths of ids; null for null.
     pub(super) fn of(&self, ids: &UInt32Array) -> Result<ArrayRef> {
         let mut paths = StringViewBuilder::new().with_fixed_block_size(BLOCK_BYTES);
         let mut rows = HashMap::new();
@@ -72,7 +73,7 @@ impl Paths {
         }
     }
 
-    /// A context and those around it, from the inside out, without the root.
+    /// A context and its ancestors, innermost first, without the root.
     fn upwards(&self, context: usize) -> impl Iterator<Item = usize> {
         let mut next = Some(context);
         std::iter::from_fn(move || {
@@ -86,12 +87,12 @@ impl Paths {
         self.names.as_string_view().value(self.name_ids.value(context) as usize)
     }
 
-    /// For each context the first one with the same path: contexts of different kinds may have one,
-    /// and so may those whose names have a `/`.
+    /// For each context the first one with the same path. Contexts of different kinds may share a
+    /// path, and so may contexts whose names contain a `/`.
     pub(super) fn first_with_same(&self, reservation: &MemoryReservation) -> Result<Vec<u32>> {
-        const BYTES_OF_CONTEXT: usize = 64; // in the tree of pieces, and in the three lists
+        const BYTES_OF_CONTEXT: usize = 64; // in the trie, and in the three lists
         reservation.try_grow(self.count() * BYTES_OF_CONTEXT)?;
-        // A path is a way through a tree whose edges are the pieces between `/`.
+        // A trie whose edges are the parts of paths between `/`: equal paths lead to the same node.
         let mut ways: HashMap<(u32, &str), u32> = HashMap::new();
         let mut nodes: Vec<u32> = Vec::with_capacity(self.count());
         let mut firsts: HashMap<u32, u32> = HashMap::new();
@@ -106,7 +107,7 @@ impl Paths {
                 }
             }
             nodes.push(node);
-            // What has no name in the root has the path of the root.
+            // A context with an empty name below the root has the same path as the root.
             let has_no_letter = ways.get(&(ROOT, "")) == Some(&node);
             let text = if has_no_letter { ROOT } else { node };
             first.push(*firsts.entry(text).or_insert(context as u32));
@@ -115,7 +116,7 @@ impl Paths {
     }
 }
 
-/// The beginning of all ways.
+/// The root of the trie.
 const ROOT: u32 = 0;
 
 #[cfg(test)]
@@ -130,7 +131,7 @@ mod tests {
 
     const NAMES: [&str; 5] = ["a", "b", "a/b", "", "/"];
 
-    /// Contexts of which each has a name, and a parent before it.
+    /// Contexts, each with a name and a parent before it.
     fn paths(contexts: &[(usize, usize)]) -> Paths {
         let names: ArrayRef = Arc::new(StringViewArray::from_iter_values(NAMES));
         let parents =

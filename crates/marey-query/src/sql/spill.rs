@@ -1,4 +1,4 @@
-//! What memory does not hold of a query, in files without names where temporary files go.
+//! Spills of queries, in unnamed temporary files in the system's temporary folder.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,10 +12,10 @@ use datafusion::execution::spill_file::{SpillFile, SpillWriter, TempFileFactory}
 use futures::Stream;
 use futures::stream::{self, StreamExt};
 
-/// Bytes that are read back at a time.
+/// Number of bytes that are read back at a time.
 const READ_BYTES: usize = 128 << 10;
 
-/// Makes the files, when a query first has more than memory holds.
+/// Creates temporary files when a query first exceeds its memory.
 pub(super) struct SpillFiles;
 
 impl TempFileFactory for SpillFiles {

@@ -1,4 +1,4 @@
-//! From a text to a plan: one statement, which only reads.
+//! Parses and plans a query: one statement, which only reads.
 
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::execution::SessionState;
@@ -16,11 +16,11 @@ use super::{SqlError, bounds};
 /// A statement that only reads.
 pub(super) struct Query {
     statement: Statement,
-    /// The table whose columns are asked for, which the statement does not read.
+    /// The table to describe, which the statement itself does not reference.
     described: Option<TableReference>,
 }
 
-/// The one statement of a text.
+/// Parses a text that must have exactly one statement.
 pub(super) fn parse(sql: &str) -> Result<Query, SqlError> {
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
     let tokens = tokens.map_err(|error| syntax(&error.to_string()))?;
@@ -37,7 +37,7 @@ pub(super) fn parse(sql: &str) -> Result<Query, SqlError> {
     }
 }
 
-/// Refuses what changes something, and makes queries of SHOW and DESCRIBE.
+/// Rejects statements that modify something, and turns SHOW and DESCRIBE into queries.
 fn read_only(statement: Statement) -> Result<Query, SqlError> {
     match &statement {
         Statement::Explain(explain) => {
@@ -85,7 +85,7 @@ fn refused(statement: &Statement) -> SqlError {
     SqlError::ReadOnly { statement: word }
 }
 
-/// The plan of a query, whose tables are looked for before, so that the nearest can be named.
+/// Plans a query. Its tables are resolved first, so that an error can suggest similar names.
 pub(super) async fn plan(
     state: &SessionState,
     query: Query,

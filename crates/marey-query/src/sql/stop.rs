@@ -1,5 +1,5 @@
-//! Plans that stop when they are told to: tasks end where they let others run, and some operators
-//! of `DataFusion` would compute for minutes before they do.
+//! Makes plans cancellable: tasks end only where they yield, and some operators of `DataFusion`
+//! would compute for minutes before they do.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -22,7 +22,7 @@ use datafusion::physical_plan::joins::{
 
 use super::answer::Canceller;
 
-/// The plan, able to stop within a batch or two.
+/// The plan, changed so that it stops within a batch or two.
 pub(super) fn stoppable(
     plan: Arc<dyn ExecutionPlan>,
     canceller: &Canceller,
@@ -38,15 +38,15 @@ pub(super) fn stoppable(
     plan.transform_up(stopped).map(|plan| plan.data)
 }
 
-/// Whether it may give many batches for one that it takes, without a pause.
+/// Whether an operator may produce many batches from one input batch without yielding.
 fn may_multiply(plan: &dyn ExecutionPlan) -> bool {
     let effect = plan.cardinality_effect();
     let may_grow = matches!(effect, CardinalityEffect::Unknown | CardinalityEffect::GreaterEqual);
     may_grow && !plan.children().is_empty()
 }
 
-/// The plan, whose join evaluates its condition only until the query is stopped: while no rows
-/// match, it goes through all pairs of two batches without a pause.
+/// The plan with a join condition that fails once the query is cancelled: as long as no rows match,
+/// a join iterates over all pairs of two batches without yielding.
 fn guarded(plan: Arc<dyn ExecutionPlan>, canceller: &Canceller) -> Result<Arc<dyn ExecutionPlan>> {
     let guard = |filter: &JoinFilter| {
         let going_on = Arc::new(GoingOn(canceller.clone()));
@@ -69,7 +69,7 @@ fn guarded(plan: Arc<dyn ExecutionPlan>, canceller: &Canceller) -> Result<Arc<dy
     Ok(plan)
 }
 
-/// True, and an error once the query is stopped.
+/// An expression that is true, and an error once the query is cancelled.
 #[derive(Debug)]
 struct GoingOn(Canceller);
 
@@ -115,7 +115,7 @@ impl fmt::Display for GoingOn {
     }
 }
 
-/// Two are equal if they are of the same query.
+/// Two expressions are equal if they belong to the same query.
 impl PartialEq for GoingOn {
     fn eq(&self, other: &Self) -> bool {
         self.0.is_same(&other.0)

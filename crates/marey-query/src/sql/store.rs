@@ -1,4 +1,4 @@
-//! The files that SQL may read: the parts of one run, and nothing else.
+//! The object store of SQL: the parts of one run, and no other files.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,10 +20,10 @@ use object_store::{
     PutResult,
 };
 
-/// Where the parts are, as `DataFusion` says it.
+/// The URL of the parts in `DataFusion`.
 const ROOT: &str = "run://parts";
 
-/// The parts of a run, read in place: a pack works like a folder.
+/// The parts of a run, read in place, from a folder or a pack.
 pub(super) struct RunStore {
     run: Arc<Run>,
     /// Table and position of each part.
@@ -45,7 +45,7 @@ impl RunStore {
         ObjectStoreUrl::parse(ROOT)
     }
 
-    /// What `DataFusion` knows of a part without opening it.
+    /// The metadata of a part, known without opening it.
     pub(super) fn meta(part: &Part) -> ObjectMeta {
         ObjectMeta {
             location: Path::from(part.name()),
@@ -100,7 +100,7 @@ impl ObjectStore for RunStore {
         ranges.iter().map(|range| self.read(location, range.clone())).collect()
     }
 
-    // Tables name their parts, so nothing is ever listed.
+    // Scans name the parts of a table, so the store is never listed.
     fn list(&self, _: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
         stream::once(async { refused("list") }).boxed()
     }

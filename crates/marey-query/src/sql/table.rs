@@ -1,4 +1,4 @@
-//! A stored table, as SQL scans it.
+//! Stored tables as `DataFusion` table providers.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,30 +20,32 @@ use marey_store::Run;
 
 use super::store::RunStore;
 
-/// The parts of one table. What a part lacks reads as null.
+/// The parts of a table. Columns that a part lacks are null.
 #[derive(Debug)]
 pub(super) struct PartsTable {
     run: Arc<Run>,
     table: &'static Table,
     schema: SchemaRef,
-    /// What stands in its place in a plan if it has no rows: whatever is joined to it goes as well.
+    /// The plan of a table without rows.
     empty: Option<LogicalPlan>,
 }
 
 impl PartsTable {
     pub(super) fn new(run: Arc<Run>, table: &'static Table) -> Result<Self> {
         let schema = sql_schema(table);
-        let empty = if run.parts(table).iter().all(|part| part.rows() == 0) {
-            let schema = Arc::new(DFSchema::try_from(Arc::clone(&schema))?);
-            Some(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema }))
-        } else {
-            None
-        };
+        let is_empty = run.parts(table).iter().all(|part| part.rows() == 0);
+        let empty = is_empty.then(|| no_rows(&schema)).transpose()?;
         Ok(Self { run, table, schema, empty })
     }
 }
 
-/// The declared schema with texts as views, which name functions gather without copying.
+/// Returns the plan of a table without rows: the optimizer then removes joins with it.
+pub(super) fn no_rows(schema: &SchemaRef) -> Result<LogicalPlan> {
+    let schema = Arc::new(DFSchema::try_from(Arc::clone(schema))?);
+    Ok(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema }))
+}
+
+/// The declared schema with strings as views, which name lookups gather without copying.
 pub(super) fn sql_schema(table: &Table) -> SchemaRef {
     let declared = marey_store::arrow_schema(table);
     let fields = declared.fields().iter().map(|field| match field.data_type() {
@@ -67,7 +69,7 @@ impl TableProvider for PartsTable {
         self.empty.as_ref().map(Cow::Borrowed)
     }
 
-    /// Filters choose row groups and pages; rows are filtered above.
+    /// Filters prune row groups and pages; the rows are filtered above.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],
@@ -110,7 +112,7 @@ impl TableProvider for PartsTable {
 }
 
 impl PartsTable {
-    /// What the manifest knows: `count(*)` needs no more.
+    /// The counts in the manifest, which are enough to answer `count(*)`.
     fn counts(&self) -> Statistics {
         let parts = self.run.parts(self.table);
         let rows: u64 = parts.iter().map(marey_store::Part::rows).sum();

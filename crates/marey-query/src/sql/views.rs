@@ -1,12 +1,16 @@
-//! The views: their SQL lies in `sql/`, their columns are declared in [`marey_model::table::view`].
+//! The views: their SQL is in `sql/`, and [`marey_model::table::view`] declares their columns.
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::Array;
 use datafusion::catalog::TableProvider;
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::ViewTable;
 use datafusion::execution::SessionState;
-use marey_model::table::Table;
+use marey_model::table::{Table, stepping, stored};
+use marey_store::Run;
+
+use super::table::{no_rows, sql_schema};
 
 /// The SQL of a view, by its name.
 pub(super) fn definition(view: &str) -> &'static str {
@@ -55,8 +59,26 @@ pub(super) fn definition(view: &str) -> &'static str {
     }
 }
 
-pub(super) async fn plan(state: &SessionState, view: &Table) -> Result<Arc<dyn TableProvider>> {
+/// Plans a view of a run. A view that compares ranks has no rows where there are none to compare, and
+/// planning it costs more than all other questions of a small run.
+pub(super) async fn plan(
+    state: &SessionState,
+    run: &Run,
+    view: &Table,
+) -> Result<Arc<dyn TableProvider>> {
     let sql = definition(view.name);
-    let plan = state.create_logical_plan(sql).await?;
+    let plan = if view.name == stepping::RANK_ARRIVALS.name && ranked_processes(run)? < 2 {
+        no_rows(&sql_schema(view))?
+    } else {
+        state.create_logical_plan(sql).await?
+    };
     Ok(Arc::new(ViewTable::new(plan, Some(sql.to_owned()))))
+}
+
+/// Returns how many processes of a run have a rank.
+fn ranked_processes(run: &Run) -> Result<usize> {
+    let processes = run
+        .read(&stored::PROCESSES)
+        .map_err(|error| DataFusionError::External(Box::new(Arc::new(error))))?;
+    Ok(processes.column_by_name("rank").map_or(0, |ranks| ranks.len() - ranks.null_count()))
 }

@@ -1,4 +1,4 @@
-//! Windows whose rows are counted as memory, which `DataFusion` keeps outside of any account.
+//! Memory accounting for window operators, whose rows `DataFusion` does not account for.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use futures::StreamExt;
 
 use super::held::Held;
 
-/// What a function over whole partitions computes for a row; `self_nanos` needs the most.
+/// Bytes per row that a function over whole partitions computes, at most: `self_nanos`.
 const COMPUTED_BYTES_OF_ROW: usize = 64;
 
-/// The plan, whose windows stop at the limit of memory.
+/// The plan with window operators that respect the memory limit.
 pub(super) fn accounted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let counted = |plan: Arc<dyn ExecutionPlan>| {
         let of_whole_partitions = plan.downcast_ref::<WindowAggExec>().is_some();
@@ -35,12 +35,12 @@ pub(super) fn accounted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Executio
     plan.transform_up(counted).map(|plan| plan.data)
 }
 
-/// Passes on the rows of its input, each of which counts until the window above has ended: none is
-/// known to be let go before.
+/// Passes on the rows of its input, and accounts for each of them until the window operator above
+/// ends: nothing indicates that rows were released earlier.
 #[derive(Debug)]
 struct Counted {
     input: Arc<dyn ExecutionPlan>,
-    /// These are copied together, and then computed at once.
+    /// Such windows copy the rows of a partition together and compute their results at once.
     of_whole_partitions: bool,
 }
 
@@ -104,7 +104,7 @@ impl DisplayAs for Counted {
     }
 }
 
-/// The rows that a window may hold.
+/// The rows that a window operator may keep in memory.
 struct Rows {
     of_whole_partitions: bool,
     held: Held,

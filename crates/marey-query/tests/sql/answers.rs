@@ -1,4 +1,4 @@
-//! Answers come as they are read, are cut, and can be stopped.
+//! Answers: reading, limits, cancellation and memory.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -10,11 +10,11 @@ use marey_store::Run;
 
 use crate::run::{TestRun, rows};
 
-/// Longer than any machine is held up, and shorter than the query, which never ends.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Longer than any machine stalls, and shorter than the endless queries.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 #[test]
-fn an_answer_is_cut_at_the_greatest_number_of_rows() {
+fn an_answer_is_cut_at_the_maximum_number_of_rows() {
     let run = TestRun::new();
     for (max_rows, rows, was_cut) in [(3, 3, true), (8, 8, false), (9, 8, false), (0, 0, true)] {
         let mut answer = run.database.query("SELECT * FROM spans", Some(max_rows)).unwrap();
@@ -25,14 +25,14 @@ fn an_answer_is_cut_at_the_greatest_number_of_rows() {
 }
 
 #[test]
-fn an_explanation_is_not_cut_short_by_a_limit_of_rows() {
+fn a_limit_of_rows_does_not_change_an_explanation() {
     let run = TestRun::new();
     let answer = run.database.query("EXPLAIN SELECT * FROM spans", Some(100)).unwrap();
     assert!(answer.map(|batch| batch.unwrap().num_rows()).sum::<usize>() > 0);
 }
 
 #[test]
-fn an_answer_is_a_reader_of_arrow_too() {
+fn an_answer_can_be_read_as_an_arrow_reader() {
     let run = TestRun::new();
     let reader = run.database.query("SELECT 1 AS one", None).unwrap().into_reader();
     assert_eq!(reader.schema().field(0).name(), "one");
@@ -46,8 +46,8 @@ fn an_answer_is_a_reader_of_arrow_too() {
     assert!(error.to_string().contains("divided by zero"), "{error}");
 }
 
-/// Queries that run for a lifetime without giving a row, each in an operator of its own, in memory
-/// that does not grow: one that collects more and more ends by itself, the sooner the faster the machine.
+/// Queries that run practically forever without a row, each in a different operator, with constant
+/// memory: a query whose memory grows would end by itself, sooner on a faster machine.
 const ENDLESS: [&str; 4] = [
     "SELECT max(a.value + b.value) FROM generate_series(1, 3000000) a CROSS JOIN \
         generate_series(1, 100000000) b",
@@ -58,25 +58,25 @@ const ENDLESS: [&str; 4] = [
     "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",
 ];
 
-/// As much is computed before a query is stopped that it is in the midst of it.
+/// CPU time after which a query is certainly in the middle of its operator.
 const WELL_BEGUN: Duration = Duration::from_millis(700);
 
-/// What this process has computed, on all its threads.
-fn computed() -> Duration {
+/// The CPU time of this process, over all its threads.
+fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
     Duration::from_millis(ticks * 10)
 }
 
-/// Waits until the process has computed for a while, in which nothing may be received.
+/// Waits until the process has used CPU time for a while, during which nothing may be received.
 fn wait_until_begun<T: std::fmt::Debug>(receiver: &mpsc::Receiver<T>) {
-    let begin = computed();
-    while computed() < begin + WELL_BEGUN {
+    let begin = cpu_time();
+    while cpu_time() < begin + WELL_BEGUN {
         let early = receiver.recv_timeout(Duration::from_millis(10));
         assert!(
             matches!(early, Err(mpsc::RecvTimeoutError::Timeout)),
-            "it has ended early: {early:?}"
+            "the query ended early: {early:?}"
         );
     }
 }
@@ -86,38 +86,38 @@ fn with_threads(run: &TestRun, threads: usize) -> Arc<Database> {
     Arc::new(Database::new(Arc::new(opened), Limits { threads, ..Limits::default() }))
 }
 
-/// Asks on a thread that nobody waits for, should it never end.
-fn aside(ask: impl FnOnce() + Send + 'static) {
-    thread::Builder::new().name("asks".into()).spawn(ask).unwrap();
+/// Runs a query on a thread that is not joined, in case it never ends.
+fn run_detached(query: impl FnOnce() + Send + 'static) {
+    thread::Builder::new().name("query".into()).spawn(query).unwrap();
 }
 
-/// The database answers within the patience, so no thread of it is still busy.
-fn assert_is_free(database: &Arc<Database>, after: &str) {
+/// Asserts that the database answers within the timeout, so that none of its threads is still busy.
+fn assert_is_idle(database: &Arc<Database>, after: &str) {
     let (sender, receiver) = mpsc::sync_channel(1);
     let database = Arc::clone(database);
-    aside(move || {
+    run_detached(move || {
         let answer = rows(&database, "SELECT count(*) FROM spans WHERE duration_nanos > 0");
         drop(sender.send(answer));
     });
-    let answer = receiver.recv_timeout(PATIENCE);
-    let answer = answer.unwrap_or_else(|_| panic!("its thread is busy after {after}"));
+    let answer = receiver.recv_timeout(TIMEOUT);
+    let answer = answer.unwrap_or_else(|_| panic!("a thread is still busy after {after}"));
     assert_eq!(answer.unwrap(), ["8"]);
 }
 
 #[test]
-fn a_query_is_stopped_in_the_middle_of_an_operator() {
+fn a_query_is_cancelled_in_the_middle_of_an_operator() {
     let run = TestRun::new();
     for (sql, threads) in ENDLESS.iter().flat_map(|sql| [(sql, 1), (sql, 2)]) {
         let database = with_threads(&run, threads);
         let mut answer = database.query(sql, None).unwrap();
         let canceller = answer.canceller();
         let (sender, receiver) = mpsc::sync_channel(1);
-        aside(move || drop(sender.send(answer.next())));
+        run_detached(move || drop(sender.send(answer.next())));
         wait_until_begun(&receiver);
         canceller.cancel();
-        let stopped = receiver.recv_timeout(PATIENCE).expect("it stops");
+        let stopped = receiver.recv_timeout(TIMEOUT).expect("the query stops");
         assert!(matches!(stopped, Some(Err(SqlError::Cancelled))), "{sql}");
-        assert_is_free(&database, sql);
+        assert_is_idle(&database, sql);
     }
 }
 
@@ -132,7 +132,7 @@ fn dropping_an_answer_stops_its_query() {
         let (sender, receiver) = mpsc::sync_channel::<()>(1);
         wait_until_begun(&receiver);
         drop((answer, sender));
-        assert_is_free(&database, &sql);
+        assert_is_idle(&database, &sql);
     }
     let database = with_threads(&run, 2);
     for _ in 0..8 {
@@ -140,7 +140,7 @@ fn dropping_an_answer_stops_its_query() {
         let mut answer = database.query(sql, None).unwrap();
         assert!(answer.next().unwrap().unwrap().num_rows() > 0);
     }
-    assert_is_free(&database, "eight rows of many");
+    assert_is_idle(&database, "eight queries of which a few rows were read");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn an_answer_outlives_its_database() {
 }
 
 #[test]
-fn a_query_that_needs_too_much_memory_says_how_much_it_may_have() {
+fn an_error_about_memory_states_the_limit() {
     let run = TestRun::new();
     let opened = Run::open(&run.folder.0).unwrap();
     let limits = Limits { memory_bytes: 16 << 20, threads: 0 };
@@ -166,7 +166,7 @@ fn a_query_that_needs_too_much_memory_says_how_much_it_may_have() {
 }
 
 #[test]
-fn what_a_sort_or_groups_need_beyond_their_memory_waits_in_files() {
+fn sorts_and_groups_spill_to_files_beyond_their_memory() {
     let run = TestRun::with_memory(16 << 20);
     let sorted = "SELECT value FROM generate_series(1, 4000000) ORDER BY -(value * 7919 % 4000037)";
     let values: Vec<i64> = run.rows(sorted).iter().map(|row| row.parse().unwrap()).collect();
@@ -178,7 +178,7 @@ fn what_a_sort_or_groups_need_beyond_their_memory_waits_in_files() {
 }
 
 #[test]
-fn what_a_failed_query_held_is_there_for_the_next() {
+fn a_failed_query_releases_its_memory_for_the_next() {
     let run = TestRun::new();
     let opened = Run::open(&run.folder.0).unwrap();
     let limits = Limits { memory_bytes: 16 << 20, threads: 2 };
@@ -194,25 +194,25 @@ fn what_a_failed_query_held_is_there_for_the_next() {
 }
 
 #[test]
-fn a_limit_below_a_mebibyte_is_said_as_it_is() {
-    let said = |limit_bytes| SqlError::Memory { limit_bytes }.to_string();
-    assert_eq!(said(3 << 20), "the query needs more than 3 MiB of memory");
-    assert_eq!(said(65_536), "the query needs more than 64 KiB of memory");
-    assert_eq!(said(7), "the query needs more than 7 bytes of memory");
+fn a_limit_below_a_mebibyte_is_stated_in_a_smaller_unit() {
+    let message = |limit_bytes| SqlError::Memory { limit_bytes }.to_string();
+    assert_eq!(message(3 << 20), "the query needs more than 3 MiB of memory");
+    assert_eq!(message(65_536), "the query needs more than 64 KiB of memory");
+    assert_eq!(message(7), "the query needs more than 7 bytes of memory");
 }
 
 #[test]
-fn batches_do_not_hold_on_to_all_texts_of_the_run() {
+fn batches_do_not_reference_the_whole_string_table() {
     let run = TestRun::new();
     let sql = "SELECT name FROM spans WHERE name LIKE 'a name%'";
     let batch = run.database.query(sql, None).unwrap().next().unwrap().unwrap();
     let texts = batch.column(0).as_string_view();
-    let held: usize = texts.data_buffers().iter().map(arrow::buffer::Buffer::len).sum();
-    assert_eq!((texts.len(), held), (1, texts.value(0).len()));
+    let buffer_bytes: usize = texts.data_buffers().iter().map(arrow::buffer::Buffer::len).sum();
+    assert_eq!((texts.len(), buffer_bytes), (1, texts.value(0).len()));
 }
 
 #[test]
-fn no_column_has_the_name_of_another() {
+fn repeated_column_names_get_numbers() {
     let run = TestRun::new();
     let sql = "SELECT * FROM (SELECT 1 AS a, 2 AS a_1) AS x CROSS JOIN (SELECT 3 AS a) AS y";
     let mut answer = run.database.query(sql, None).unwrap();
@@ -224,7 +224,7 @@ fn no_column_has_the_name_of_another() {
 }
 
 #[test]
-fn a_pack_answers_as_its_folder_does() {
+fn a_pack_gives_the_same_answers_as_its_folder() {
     let run = TestRun::new();
     let packed = crate::run::Folder::new();
     let path = packed.0.join("packed");

@@ -1,16 +1,16 @@
-//! What is wrong is said in one line, and what helps apart from it.
+//! Errors: one line that states the problem, and a separate hint.
 
 use marey_query::sql::SqlError;
 
 use crate::run::{Folder, SPANS, TestRun, rows, tables, write_run};
 
-fn said(run: &TestRun, sql: &str) -> (String, String) {
+fn message_and_hint(run: &TestRun, sql: &str) -> (String, String) {
     let error = run.error(sql);
     (error.to_string(), error.hint().unwrap_or_default())
 }
 
 #[test]
-fn a_wrong_name_names_the_nearest() {
+fn an_unknown_name_is_answered_with_similar_ones() {
     let run = TestRun::new();
     for (sql, message, hint) in [
         ("SELECT * FROM span", "there is no table `span`", "did you mean `spans`?"),
@@ -37,7 +37,7 @@ fn a_wrong_name_names_the_nearest() {
             "did you mean `union_nanos`?",
         ),
     ] {
-        let (found, hinted) = said(&run, sql);
+        let (found, hinted) = message_and_hint(&run, sql);
         assert_eq!(found, message, "{sql}");
         assert!(
             hinted.starts_with(hint)
@@ -47,15 +47,15 @@ fn a_wrong_name_names_the_nearest() {
         );
     }
     let joined = "SELECT zzz FROM strings a JOIN strings b ON a.id = b.id";
-    assert_eq!(said(&run, joined).1, "the columns are id, text");
-    let (_, hint) = said(&run, "SELECT * FROM zzz");
+    assert_eq!(message_and_hint(&run, joined).1, "the columns are id, text");
+    let (_, hint) = message_and_hint(&run, "SELECT * FROM zzz");
     assert!(hint.starts_with("the tables are args, async_spans, "), "{hint}");
-    let (_, hint) = said(&run, "SELECT zzz FROM strings");
+    let (_, hint) = message_and_hint(&run, "SELECT zzz FROM strings");
     assert_eq!(hint, "the columns are id, text");
 }
 
 #[test]
-fn a_slip_of_syntax_has_its_place() {
+fn a_syntax_error_has_its_position() {
     let run = TestRun::new();
     let error = run.error("SELECT name\nFROM spans WHERE\nGROUP BY 1");
     assert!(matches!(error, SqlError::Syntax { line: Some(3), column: Some(7), .. }), "{error:?}");
@@ -66,7 +66,7 @@ fn a_slip_of_syntax_has_its_place() {
 }
 
 #[test]
-fn whatever_would_change_something_is_refused() {
+fn statements_that_modify_something_are_rejected() {
     let run = TestRun::new();
     for (sql, word) in [
         ("CREATE TABLE t (a INT)", "CREATE"),
@@ -97,7 +97,7 @@ fn whatever_would_change_something_is_refused() {
 }
 
 #[test]
-fn no_file_outside_the_run_is_read() {
+fn files_outside_the_run_cannot_be_read() {
     let run = TestRun::new();
     for sql in [
         "SELECT * FROM '/etc/passwd'",
@@ -115,10 +115,10 @@ fn no_file_outside_the_run_is_read() {
 }
 
 #[test]
-fn values_that_cannot_be_are_said_in_one_line() {
+fn errors_of_evaluation_have_one_line() {
     let run = TestRun::new();
     assert_eq!(
-        said(&run, "SELECT 1 / (start_nanos - 1000) FROM spans").0,
+        message_and_hint(&run, "SELECT 1 / (start_nanos - 1000) FROM spans").0,
         "a number was divided by zero"
     );
     for sql in [
@@ -135,7 +135,7 @@ fn values_that_cannot_be_are_said_in_one_line() {
         "SELECT a.name FROM spans a JOIN spans b ON a.name_id = b.name_id WHERE name = 'x'",
         "SELECT regexp_like(name, '(') FROM spans",
     ] {
-        let message = said(&run, sql).0;
+        let message = message_and_hint(&run, sql).0;
         assert!(!message.is_empty() && !message.contains('\n'), "{sql}: {message}");
         for noise in [
             "DataFusion",
@@ -150,7 +150,7 @@ fn values_that_cannot_be_are_said_in_one_line() {
 }
 
 #[test]
-fn a_query_that_is_too_deep_ends_in_an_error() {
+fn a_query_that_nests_too_deeply_is_an_error() {
     let run = TestRun::new();
     run.error(&format!("SELECT {}1{}", "(".repeat(5_000), ")".repeat(5_000)));
     for sql in [
@@ -172,7 +172,7 @@ fn a_query_that_is_too_deep_ends_in_an_error() {
 }
 
 #[test]
-fn a_run_whose_ids_contradict_each_other_is_refused_with_the_cause() {
+fn a_run_with_contradictory_ids_is_rejected_with_the_cause() {
     use arrow::array::{ArrayRef, StringArray, UInt32Array};
     use marey_model::table::stored;
     use marey_query::sql::{Database, Limits};
@@ -205,9 +205,9 @@ fn a_run_whose_ids_contradict_each_other_is_refused_with_the_cause() {
     assert_eq!(error.to_string(), "context 0 has no parent or no name before it");
 }
 
-/// Each of two contexts is said to be around the other.
+/// Each of two contexts has the other one as its parent.
 #[test]
-fn contexts_in_a_circle_come_to_an_end() {
+fn a_cycle_of_contexts_does_not_loop_forever() {
     use arrow::array::{ArrayRef, Int64Array, StringArray, UInt32Array};
     use marey_model::table::stored;
     use marey_query::sql::{Database, Limits};
@@ -241,7 +241,7 @@ fn contexts_in_a_circle_come_to_an_end() {
 }
 
 #[test]
-fn what_a_part_lacks_is_null() {
+fn columns_that_a_part_lacks_are_null() {
     use marey_model::table::{Table, stored};
     use marey_query::sql::{Database, Limits};
     use std::sync::Arc;
@@ -266,7 +266,7 @@ fn what_a_part_lacks_is_null() {
 }
 
 #[test]
-fn a_part_of_garbage_is_an_error_that_names_it() {
+fn an_unreadable_part_is_an_error_with_its_name() {
     use marey_query::sql::{Database, Limits};
     use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The functions that only marey has, in SQL.
+//! The SQL functions of marey.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use crate::imported::imported;
 use crate::run::{Span, TestRun};
 
 #[test]
-fn ids_that_are_not_there_stand_for_nothing() {
+fn unknown_ids_give_null() {
     let run = TestRun::new();
     assert_eq!(
         run.value("SELECT name(1), name(99), name(NULL), name(-1)"),
@@ -26,7 +26,7 @@ fn ids_that_are_not_there_stand_for_nothing() {
 }
 
 #[test]
-fn arguments_are_put_together_and_taken_apart() {
+fn arguments_are_assembled_and_looked_up_by_key() {
     let run = imported();
     let put =
         "SELECT args(0, make_array(8)), args(0, NULL), args(NULL, make_array(8)), args(99, NULL)";
@@ -54,7 +54,7 @@ fn arguments_are_put_together_and_taken_apart() {
 }
 
 #[test]
-fn lengths_of_intervals() {
+fn unions_overlaps_and_intersections_of_intervals_have_lengths() {
     let run = TestRun::new();
     let all = "FROM spans WHERE kind <> 'step'";
     assert_eq!(run.value(&format!("SELECT union_nanos(start_nanos, end_nanos) {all}")), "757");
@@ -77,7 +77,7 @@ fn lengths_of_intervals() {
 }
 
 #[test]
-fn sketches_merge_to_the_quantiles_of_all_values() {
+fn merged_sketches_have_the_quantiles_of_all_values() {
     let run = TestRun::new();
     assert_eq!(
         run.value("SELECT quantile(duration_nanos, 0) , quantile(duration_nanos, 1.0) FROM spans"),
@@ -96,12 +96,12 @@ fn sketches_merge_to_the_quantiles_of_all_values() {
 }
 
 #[test]
-fn the_time_of_each_interval_alone_is_what_was_recorded() {
+fn computed_self_times_match_the_recorded_ones() {
     let run = TestRun::new();
     let sql = "SELECT * FROM (SELECT start_nanos, self_nanos, \
         self_nanos(start_nanos, end_nanos) OVER (PARTITION BY thread_id) AS computed FROM spans) \
         WHERE self_nanos <> computed ORDER BY start_nanos";
-    // The last step has a child of 7 ns that the recorder's sum left out.
+    // The last step has a child of 7 ns that its recorded sum of children lacks.
     assert_eq!(run.rows(sql), ["2000 | 300 | 293"]);
 }
 
@@ -109,7 +109,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn partial_states_merge_to_the_whole(
+    fn merged_partial_states_equal_the_whole(
         spans in prop::collection::vec((0_i64..300, 0_i64..60, 0_u32..3), 1..80),
     ) {
         let spans: Vec<Span> = spans.iter().map(|&(start, length, thread)| (start, length, 0, thread, 1)).collect();

@@ -1,4 +1,4 @@
-//! A run as an importer makes it: a row or two in each table, most with arguments.
+//! A run as importers make it: one or two rows in each table, most with arguments.
 
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
@@ -26,7 +26,7 @@ pub(crate) fn imported() -> TestRun {
     })
 }
 
-/// Texts with a number and a text each.
+/// Arguments with a number and a text.
 fn args(run: &mut Assembler, bytes: i64, why: &str) -> Args {
     let mut new = NewArgs::default();
     new.int("bytes", bytes);
@@ -34,7 +34,7 @@ fn args(run: &mut Assembler, bytes: i64, why: &str) -> Args {
     run.args(&mut new).unwrap()
 }
 
-/// A slice of a thread without anything that it may have.
+/// A slice of a thread without any optional field.
 pub(crate) fn slice(run: &mut Assembler, thread_id: u32, start_nanos: i64, name: &str) -> Slice {
     Slice {
         thread_id,

@@ -1,4 +1,4 @@
-//! The database says what is in it.
+//! `information_schema`, SHOW and DESCRIBE.
 
 use marey_model::table::{stored, view};
 
@@ -33,29 +33,24 @@ fn every_declared_column_is_described() {
 }
 
 #[test]
-fn show_and_describe_ask_the_information_schema() {
+fn show_and_describe_query_the_information_schema() {
     let run = TestRun::new();
     let tables = run.rows("SHOW TABLES");
     assert!(
-        tables
-            .iter()
-            .any(|row| row.starts_with("main | spans | VIEW | Everything that was entered")),
+        tables.iter().any(|row| row.starts_with("main | spans | VIEW | Intervals on host threads")),
         "{tables:?}"
     );
     assert!(tables.iter().any(|row| row.starts_with("raw | spans | BASE TABLE | ")), "{tables:?}");
     assert_eq!(run.rows("DESCRIBE strings"), run.rows("SHOW COLUMNS FROM strings"));
     assert_eq!(
         run.rows("DESCRIBE raw.strings"),
-        [
-            "id | UINTEGER | false | Number of the text; the first is 0.",
-            "text | VARCHAR | false | The text.",
-        ]
+        ["id | UINTEGER | false | Id of the text, from 0.", "text | VARCHAR | false | The text."]
     );
     assert_eq!(run.rows("DESCRIBE spans").len(), view::SPANS.columns.len());
 }
 
 #[test]
-fn our_functions_are_documented_with_queries_that_run() {
+fn functions_are_documented_with_examples_that_run() {
     let run = TestRun::new();
     let sql = "SELECT name, kind, description <> '' AND syntax <> '', example FROM information_schema.functions \
         WHERE section = 'marey' ORDER BY name";
@@ -71,7 +66,7 @@ fn our_functions_are_documented_with_queries_that_run() {
 }
 
 #[test]
-fn the_sql_of_a_view_is_the_view() {
+fn the_definition_of_a_view_gives_its_rows() {
     let run = TestRun::new();
     for view in view::ALL {
         let sql = run.value(&format!(
@@ -84,7 +79,7 @@ fn the_sql_of_a_view_is_the_view() {
 }
 
 #[test]
-fn names_are_there_for_completion() {
+fn names_for_completion_are_complete() {
     let run = TestRun::new();
     let names = run.database.names().unwrap();
     let spans = names.tables.iter().find(|table| table.name == "spans").unwrap();

@@ -1,4 +1,4 @@
-//! No query crashes the program, however it is made.
+//! Hostile queries: none may crash the program or use unbounded resources.
 
 use marey_query::sql::SqlError;
 
@@ -8,7 +8,7 @@ fn times(part: &str, count: usize) -> String {
     part.repeat(count)
 }
 
-/// Texts that nest as deep as they are long.
+/// Queries that nest as deeply as they are long.
 fn chains(count: usize) -> Vec<String> {
     let around = |open: &str, middle: &str, close: &str| {
         format!("SELECT {}{middle}{}", times(open, count), times(close, count))
@@ -58,7 +58,7 @@ fn chains(count: usize) -> Vec<String> {
 }
 
 #[test]
-fn no_nesting_ends_on_the_stack() {
+fn deep_nesting_does_not_overflow_the_stack() {
     let run = TestRun::new();
     for count in [30, 100, 640, 2_000, 100_000] {
         for sql in chains(count) {
@@ -69,7 +69,7 @@ fn no_nesting_ends_on_the_stack() {
 }
 
 #[test]
-fn what_the_parser_reads_again_and_again_is_bounded() {
+fn backtracking_of_the_parser_is_bounded() {
     let run = TestRun::new();
     for open in ["CAST(", "EXTRACT(", "POSITION(", "TRIM(", "EXISTS (", "name(", "x IN ("] {
         for count in [10, 11, 100] {
@@ -79,7 +79,7 @@ fn what_the_parser_reads_again_and_again_is_bounded() {
 }
 
 #[test]
-fn a_query_that_doubles_is_refused_before_it_is_planned() {
+fn a_query_that_grows_exponentially_is_rejected_before_planning() {
     let run = TestRun::new();
     let doubled: Vec<String> = (1..40)
         .map(|level| {
@@ -95,7 +95,7 @@ fn a_query_that_doubles_is_refused_before_it_is_planned() {
 }
 
 #[test]
-fn what_makes_much_of_little_is_no_function() {
+fn functions_that_inflate_their_input_are_removed() {
     let run = TestRun::new();
     for call in [
         "arrow_cast(NULL, 'List(Int64)')",
@@ -111,7 +111,7 @@ fn what_makes_much_of_little_is_no_function() {
 }
 
 #[test]
-fn a_window_over_more_rows_than_fit_is_refused() {
+fn a_window_over_more_rows_than_memory_is_rejected() {
     let run = TestRun::with_memory(8 << 20);
     let windows = ["self_nanos(value, value + 1) OVER ()", "sum(value) OVER ()"];
     for window in windows {
@@ -125,7 +125,7 @@ fn a_window_over_more_rows_than_fit_is_refused() {
 }
 
 #[test]
-fn a_panic_of_the_engine_is_an_error_in_few_words() {
+fn a_panic_of_the_engine_becomes_a_short_error() {
     let message = TestRun::new().error("SELECT first_value() OVER () FROM steps").to_string();
     assert!(!message.contains("Internal error"), "{message}");
     assert!(message.chars().count() < 1_100, "{message}");

@@ -1,6 +1,6 @@
-//! SQL over small runs: run in, query, rows out.
+//! SQL over small runs: write a run, query it, compare the rows.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test at the right line")]
 
 mod answers;
 mod errors;

@@ -1,4 +1,4 @@
-//! Names are resolved late, and the rows are the same.
+//! Optimizer rules: names are looked up late, and the rows stay the same.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ fn plan(run: &TestRun, sql: &str) -> String {
     plans[plans.find("physical_plan").unwrap()..].to_owned()
 }
 
-/// The same text, in a way that no rule sees through: it takes another column.
-fn hidden(text: &str, other: &str) -> String {
+/// The same text in a form that no rule recognises, because it depends on a second column.
+fn opaque(text: &str, other: &str) -> String {
     format!("{text} || CASE WHEN {other} < 0 THEN '-' ELSE '' END")
 }
 
 #[test]
-fn groups_of_names_are_groups_of_ids() {
+fn groups_by_name_become_groups_by_id() {
     let run = TestRun::new();
     let plan = plan(&run, "SELECT name, sum(duration_nanos) FROM spans GROUP BY name");
     assert!(plan.contains("gby=[__id_of_name@"), "{plan}");
@@ -38,7 +38,7 @@ fn groups_of_names_are_groups_of_ids() {
 }
 
 #[test]
-fn names_of_every_view_are_grouped_and_asked_by_ids() {
+fn text_columns_of_every_view_are_grouped_and_filtered_by_id() {
     let run = imported();
     let texts = [
         ("spans", "category"),
@@ -58,8 +58,8 @@ fn names_of_every_view_are_grouped_and_asked_by_ids() {
         let grouped = plan(&run, &format!("SELECT {text}, count(*) FROM {view} GROUP BY {text}"));
         let is_by_id = ["gby=[__id_of_", "gby=[first_id_with_same_text("];
         assert!(is_by_id.iter().any(|by| grouped.contains(by)), "{view}: {grouped}");
-        let asked = plan(&run, &format!("SELECT count(*) FROM {view} WHERE {text} LIKE '%a%'"));
-        assert!(!asked.contains("LIKE"), "{view}: {asked}");
+        let filtered = plan(&run, &format!("SELECT count(*) FROM {view} WHERE {text} LIKE '%a%'"));
+        assert!(!filtered.contains("LIKE"), "{view}: {filtered}");
     }
     assert_eq!(
         run.sorted_rows("SELECT thread, count(*) FROM samples GROUP BY thread"),
@@ -68,7 +68,7 @@ fn names_of_every_view_are_grouped_and_asked_by_ids() {
 }
 
 #[test]
-fn conditions_on_names_are_conditions_on_ids() {
+fn filters_on_names_become_filters_on_ids() {
     let run = TestRun::new();
     let equal = plan(&run, "SELECT start_nanos FROM spans WHERE name = 'forward'");
     assert!(equal.contains("name_id@") && equal.contains("= 2"), "{equal}");
@@ -83,21 +83,21 @@ fn conditions_on_names_are_conditions_on_ids() {
 }
 
 #[test]
-fn a_condition_that_ids_cannot_tell_is_left_as_it_is() {
+fn a_filter_that_ids_cannot_express_is_not_rewritten() {
     let run = TestRun::new();
     let sql = "SELECT count(*) FROM raw.spans WHERE name(CAST(context_id AS INT)) <> 'x'";
-    assert_eq!(run.value(sql), "8"); // no id of ours
+    assert_eq!(run.value(sql), "8"); // the argument is not an id column
     assert_eq!(run.value("SELECT count(*) FROM spans WHERE rank IS NULL"), "3");
-    // True without an id, as a launch may be.
+    // True for a null id, which a launch may have.
     assert_eq!(run.value("SELECT count(*) FROM kernels WHERE path IS NULL"), "1");
-    // It fails for `gemm`, which no span is called.
+    // Fails for `gemm`, which is no span's name.
     let failing = "SELECT count(*) FROM spans WHERE 1 / (ascii(name) - ascii('g')) = 0";
     assert_eq!(run.value(failing), "6");
     assert_eq!(run.value("SELECT count(*) FROM spans WHERE name IS NULL OR name > 'f'"), "5");
 }
 
 #[test]
-fn many_ids_are_looked_up() {
+fn filters_with_many_ids_use_a_bitmap() {
     let texts: Vec<String> = (0..100).map(|number| format!("text {number}")).collect();
     let columns: Vec<ArrayRef> = vec![
         Arc::new(UInt32Array::from_iter_values(0..100)),
@@ -116,21 +116,21 @@ fn many_ids_are_looked_up() {
 }
 
 #[test]
-fn names_of_joined_rows_are_grouped_by_ids_too() {
+fn names_of_joined_rows_are_grouped_by_id() {
     let run = TestRun::new();
     let sql = "SELECT a.name, b.path, count(*) FROM spans a LEFT JOIN spans b \
         ON a.thread_id = b.thread_id AND b.kind = 'module' GROUP BY a.name, b.path";
     let plain = format!(
         "SELECT {}, {}, count(*) FROM spans a LEFT JOIN spans b \
          ON a.thread_id = b.thread_id AND b.kind = 'module' GROUP BY 1, 2",
-        hidden("a.name", "a.duration_nanos"),
-        hidden("b.path", "a.duration_nanos"),
+        opaque("a.name", "a.duration_nanos"),
+        opaque("b.path", "a.duration_nanos"),
     );
     assert_eq!(run.sorted_rows(sql), run.sorted_rows(&plain));
     assert!(!plan(&run, sql).contains("gby=[name("));
 }
 
-/// A condition on a text.
+/// A condition on a text column.
 fn condition(text: &'static str) -> impl Strategy<Value = String> {
     let value = prop::sample::select(
         TEXTS.iter().copied().chain(["", "step/backward", "%"]).collect::<Vec<_>>(),
@@ -173,16 +173,16 @@ proptest! {
         let select = format!("SELECT {group}, count(*), sum(duration_nanos), count(DISTINCT name), count(DISTINCT path)");
         let rest = format!("WHERE ({by_name} {joined} {by_path}) AND ({by_kind} OR duration_nanos > 50) GROUP BY {group}");
         let texts = ["name", "path", "kind", "thread"]
-            .map(|text| format!("{} AS {text}", hidden(text, "duration_nanos")));
-        let hidden = format!("SELECT {}, pid, duration_nanos FROM spans", texts.join(", "));
+            .map(|text| format!("{} AS {text}", opaque(text, "duration_nanos")));
+        let opaque = format!("SELECT {}, pid, duration_nanos FROM spans", texts.join(", "));
         let with_rules = run.sorted_rows(&format!("{select} FROM spans {rest}"));
-        let without = run.sorted_rows(&format!("{select} FROM ({hidden}) {rest}"));
+        let without = run.sorted_rows(&format!("{select} FROM ({opaque}) {rest}"));
         prop_assert_eq!(with_rules, without);
     }
 }
 
 #[test]
-fn rows_are_sorted_before_they_get_names() {
+fn rows_are_sorted_before_names_are_looked_up() {
     let run = TestRun::new();
     let sql = "SELECT name, path, duration_nanos FROM spans ORDER BY duration_nanos DESC, start_nanos LIMIT 2";
     assert_eq!(run.rows(sql), ["step | step | 600", "step | step | 500"]);

@@ -1,4 +1,4 @@
-//! A small run, written as a collector writes it, and queries that are shown as text.
+//! A small run, written as the collector writes it, and query results as text.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use marey_model::table::{Table, stored};
 use marey_query::sql::{Database, Limits, SqlError};
 use marey_store::{Assembler, Manifest, PartWriter, Run, WrittenPart, arrow_schema};
 
-/// A folder that goes when the test is over.
+/// A folder that is removed at the end of the test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -35,7 +35,7 @@ impl Drop for Folder {
     }
 }
 
-/// A part of each table is written for every batch. The last columns are null where a batch has fewer.
+/// Writes a run with a part for each batch. Trailing columns that a batch lacks are null.
 pub(crate) fn write_run(folder: &Folder, batches: &[(&'static Table, Vec<ArrayRef>)]) -> Run {
     let mut manifest = Manifest::new();
     manifest.next.part = batches.len() as u32;
@@ -57,7 +57,7 @@ pub(crate) fn write_run(folder: &Folder, batches: &[(&'static Table, Vec<ArrayRe
     Run::open(&folder.0).unwrap()
 }
 
-/// A run with its database.
+/// A run with its database and folder.
 pub(crate) struct TestRun {
     pub(crate) database: Database,
     pub(crate) folder: Folder,
@@ -82,7 +82,7 @@ impl TestRun {
         Self::open(run, folder, memory_bytes)
     }
 
-    /// A run as an importer makes it.
+    /// A run made by an assembler, as importers do.
     pub(crate) fn assembled(memory_bytes: usize, add_all: impl FnOnce(&mut Assembler)) -> Self {
         let folder = Folder::new();
         let mut assembler = Assembler::new(&folder.0);
@@ -96,7 +96,7 @@ impl TestRun {
         Self { database: Database::new(Arc::new(run), limits), folder }
     }
 
-    /// The rows of an answer, one a line, with columns apart by ` | `.
+    /// The rows of an answer as lines, with ` | ` between columns.
     pub(crate) fn rows(&self, sql: &str) -> Vec<String> {
         rows(&self.database, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
@@ -107,7 +107,7 @@ impl TestRun {
         rows
     }
 
-    /// The one value of an answer.
+    /// The only row of an answer.
     pub(crate) fn value(&self, sql: &str) -> String {
         let mut rows = self.rows(sql);
         assert_eq!(rows.len(), 1, "{sql}");
@@ -271,32 +271,32 @@ pub(crate) fn tables(spans: &[Span]) -> Vec<(&'static Table, Vec<ArrayRef>)> {
         (&stored::GPU_ACTIVITIES, gpu_activities()),
     ];
     for process in 0..2 {
-        let mut own: Vec<Span> =
+        let mut spans: Vec<Span> =
             spans.iter().copied().filter(|span| process_of(span) == process).collect();
-        own.sort_by_key(|span| span.0);
-        if own.is_empty() {
+        spans.sort_by_key(|span| span.0);
+        if spans.is_empty() {
             continue;
         }
         tables.push((
             &stored::SPANS,
             vec![
-                ints(own.iter().map(|span| span.0)),
-                ints(own.iter().map(|span| span.1)),
-                ints(own.iter().map(|span| span.2)),
-                ids(own.iter().map(|span| span.3)),
-                ids(own.iter().map(|span| span.4)),
-                ids(own.iter().map(|span| CONTEXTS[span.4 as usize].3)),
-                Arc::new(own.iter().map(|_| Some(1)).collect::<UInt64Array>()),
-                ids(own.iter().map(|_| 0)),
-                flags(own.iter().map(|span| span.1 == 7)),
+                ints(spans.iter().map(|span| span.0)),
+                ints(spans.iter().map(|span| span.1)),
+                ints(spans.iter().map(|span| span.2)),
+                ids(spans.iter().map(|span| span.3)),
+                ids(spans.iter().map(|span| span.4)),
+                ids(spans.iter().map(|span| CONTEXTS[span.4 as usize].3)),
+                Arc::new(spans.iter().map(|_| Some(1)).collect::<UInt64Array>()),
+                ids(spans.iter().map(|_| 0)),
+                flags(spans.iter().map(|span| span.1 == 7)),
             ],
         ));
-        tables.push((&stored::ROLLUPS, rollups(&own)));
+        tables.push((&stored::ROLLUPS, rollups(&spans)));
     }
     tables
 }
 
-/// One row a span, which rollups of the same key may be.
+/// A row per span: the format permits several rollups with the same key.
 fn rollups(spans: &[Span]) -> Vec<ArrayRef> {
     let sketches = spans.iter().map(|span| {
         let mut sketch = Sketch::default();

@@ -1,4 +1,4 @@
-//! The views have the columns that are declared, and the rows that the run has.
+//! The views: their declared columns, and their rows.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn sql_type(kind: ColumnKind) -> DataType {
 }
 
 #[test]
-fn each_view_has_the_columns_that_are_declared() {
+fn every_view_has_its_declared_columns() {
     for run in [TestRun::new(), imported()] {
         for view in view::ALL {
             has_declared_columns(&run.database, view);
@@ -35,7 +35,7 @@ fn each_view_has_the_columns_that_are_declared() {
     }
 }
 
-/// A run of an earlier version: what its tables lack is null, and the tables that it lacks are empty.
+/// In a run of an earlier version, missing columns are null and missing tables are empty.
 #[test]
 fn old_runs_have_every_view() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/runs/version-1.marey");
@@ -50,7 +50,7 @@ fn old_runs_have_every_view() {
     assert!(rows(&database, "SELECT * FROM gpu_activities").unwrap().is_empty());
 }
 
-/// Each of them by its name, so that none needs quotes.
+/// Checks `*`, and each column by its name without quotes.
 fn has_declared_columns(database: &Database, view: &Table) {
     let names: Vec<_> = view.columns.iter().map(|column| column.name).collect();
     for columns in ["*", &names.join(", ")] {
@@ -64,7 +64,7 @@ fn has_declared_columns(database: &Database, view: &Table) {
         let declared: Vec<_> =
             view.columns.iter().map(|column| (column.name, sql_type(column.kind))).collect();
         assert_eq!(found, declared, "{}", view.name);
-        // An id may have no row as far as the engine knows, so it can only tell the other way.
+        // The engine assumes that an id may be unknown, so it may only err towards nullable.
         let is_right =
             |(field, column): (&Arc<Field>, &Column)| field.is_nullable() || !column.is_nullable;
         assert!(schema.fields().iter().zip(view.columns).all(is_right), "{}", view.name);
@@ -82,7 +82,7 @@ fn has_declared_columns(database: &Database, view: &Table) {
 }
 
 #[test]
-fn imported_spans_have_what_the_file_says_of_them() {
+fn imported_spans_have_the_fields_of_the_file() {
     let run = imported();
     let sql = "SELECT name, kind, category, correlation_id, external_id, args FROM spans ORDER BY start_nanos";
     assert_eq!(
@@ -95,7 +95,7 @@ fn imported_spans_have_what_the_file_says_of_them() {
 }
 
 #[test]
-fn activities_of_devices_say_who_launched_them() {
+fn device_activities_have_the_path_of_their_launch() {
     let run = imported();
     assert_eq!(
         run.rows("SELECT * FROM gpu_activities ORDER BY start_nanos"),
@@ -120,7 +120,7 @@ fn activities_of_devices_say_who_launched_them() {
 }
 
 #[test]
-fn what_is_beside_the_stacks_has_names() {
+fn async_spans_instants_flows_and_samples_have_names() {
     let run = imported();
     assert_eq!(
         run.rows("SELECT * FROM async_spans"),
@@ -151,7 +151,7 @@ fn what_is_beside_the_stacks_has_names() {
 }
 
 #[test]
-fn memory_devices_and_metadata_say_whose_they_are() {
+fn memory_devices_and_metadata_have_their_process() {
     let run = imported();
     assert_eq!(
         run.rows("SELECT * FROM memory_events"),
@@ -179,12 +179,12 @@ fn memory_devices_and_metadata_say_whose_they_are() {
 }
 
 #[test]
-fn arguments_are_read_only_where_they_are_asked_for() {
+fn arguments_are_read_only_if_a_query_uses_them() {
     let run = imported();
     let table = run.folder.0.join("tables/args");
     for part in std::fs::read_dir(&table).unwrap() {
         let path = part.unwrap().path();
-        std::fs::write(path, "nothing of a table").unwrap(); // in place: it is open already
+        std::fs::write(path, "not a table").unwrap(); // in place, since the file is open already
     }
     let plan = run.rows("EXPLAIN SELECT name, category FROM spans").join("\n");
     assert!(!plan.contains("arg"), "{plan}");
@@ -193,7 +193,7 @@ fn arguments_are_read_only_where_they_are_asked_for() {
 }
 
 #[test]
-fn arguments_that_many_rows_share_count_for_each() {
+fn shared_arguments_count_as_memory_for_each_row() {
     let run = TestRun::assembled(16 << 20, |run| {
         let process = run.process(NewProcess::default());
         let thread = run.thread(process, 1, "main");
@@ -212,7 +212,7 @@ fn arguments_that_many_rows_share_count_for_each() {
 }
 
 #[test]
-fn spans_have_names() {
+fn spans_have_names_paths_and_self_times() {
     let run = TestRun::new();
     assert_eq!(
         run.rows("SELECT * FROM spans ORDER BY start_nanos LIMIT 4"),
@@ -226,7 +226,7 @@ fn spans_have_names() {
 }
 
 #[test]
-fn flame_is_the_tree_with_the_sums_of_all_threads() {
+fn flame_sums_each_context_over_all_threads() {
     let run = TestRun::new();
     assert_eq!(
         run.rows("SELECT * FROM flame ORDER BY context_id"),
@@ -242,7 +242,7 @@ fn flame_is_the_tree_with_the_sums_of_all_threads() {
 }
 
 #[test]
-fn top_is_by_name() {
+fn top_sums_by_name_and_kind() {
     let run = TestRun::new();
     assert_eq!(
         run.rows("SELECT * FROM top ORDER BY total_nanos DESC LIMIT 2"),
@@ -254,7 +254,7 @@ fn top_is_by_name() {
 }
 
 #[test]
-fn steps_counters_and_kernels_say_where_they_were() {
+fn steps_counters_and_kernels_have_paths() {
     let run = TestRun::new();
     assert_eq!(
         run.rows("SELECT * FROM steps ORDER BY start_nanos"),
@@ -272,7 +272,8 @@ fn steps_counters_and_kernels_say_where_they_were() {
             "1400 | loss | null | null | null | [1.0, 2.5] | null | step | main | 100 | 0 | 0 | 0 | 0 | 1",
         ]
     );
-    // The engine compares types where it adds up, also what is said of the columns of a union.
+    // Aggregates compare column types, including metadata, which differs between the inputs of a
+    // union.
     let sums = "SELECT sum(value), avg(value), max(integer), count(vector) FROM counters";
     assert_eq!(run.value(sums), "3.5 | 1.75 | 3 | 1");
     assert_eq!(run.value(&format!("{sums} WHERE name = 'loss'")), "3.5 | 1.75 | 3 | 1");
@@ -291,4 +292,29 @@ fn a_table_without_parts_has_no_rows() {
     assert!(run.rows("SELECT name, start_nanos FROM spans WHERE duration_nanos > 3").is_empty());
     assert_eq!(run.value("SELECT count(*), sum(duration_nanos) FROM spans"), "0 | null");
     assert_eq!(run.value("SELECT count(*) FROM raw.losses"), "0");
+}
+
+/// Each wave may be computed at once: what a view of it names is kept already.
+#[test]
+fn views_that_are_kept_have_the_rows_that_they_have_otherwise() {
+    const QUERIES: [&str; 4] = [
+        "SELECT * FROM rank_arrivals",
+        "SELECT * FROM device_idle, gpu_time, step_times",
+        "SELECT * FROM device_idle, gpu_time_by_step",
+        "SELECT * FROM rank_arrivals AS r JOIN step_times AS s ON s.process_id = r.process_id",
+    ];
+    for run in [TestRun::new(), imported()] {
+        let waves = run.database.shared_views(&QUERIES).unwrap();
+        let views = waves.concat();
+        assert!(views.contains(&"rank_arrivals") && views.contains(&"device_idle"), "{views:?}");
+        let select = |view: &str| format!("SELECT * FROM {view}");
+        let before: Vec<_> = views.iter().map(|view| run.sorted_rows(&select(view))).collect();
+        for view in &views {
+            run.database.keep(view, run.database.query(&select(view), None).unwrap()).unwrap();
+        }
+        let after: Vec<_> = views.iter().map(|view| run.sorted_rows(&select(view))).collect();
+        assert_eq!(before, after, "{views:?}");
+        assert!(run.rows(QUERIES[3]).is_empty());
+        assert!(run.database.shared_views(&QUERIES).unwrap().concat().is_empty());
+    }
 }

@@ -1,4 +1,4 @@
-//! From what a device did to the place that launched it.
+//! Attribution of activities to the context nodes that launched them.
 
 use super::capture;
 use super::launches::Launch;
@@ -13,34 +13,34 @@ use marey_model::spool::{ActivityKind, Detail};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Something that a device did, as its library tells it.
+/// An activity, as a device's library reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct Activity<'a> {
-    /// What it is.
+    /// The kind of activity.
     pub kind: ActivityKind,
-    /// Number of its name: [`crate::api::intern`].
+    /// The number of its name, from [`crate::api::intern`].
     pub name: u32,
-    /// Number of the device.
+    /// The number of the device.
     pub device: u32,
-    /// The stream that it ran on; `u32::MAX` for none.
+    /// The stream, `u32::MAX` for none.
     pub stream: u32,
-    /// When the device began, on the recorder's counter: [`super::now`].
+    /// The start on the recorder's clock, see [`super::now`].
     pub start_ticks: u64,
-    /// How long it took; `None` where that is not known.
+    /// The duration, `None` if it is unknown.
     pub duration_nanos: Option<u64>,
-    /// Bytes that were copied or filled; else 0.
+    /// The number of bytes copied or filled, else 0.
     pub bytes: u64,
-    /// The number that it shares with its launch; 0 for none.
+    /// The correlation id of the launch, 0 for none.
     pub correlation: u32,
-    /// The node of the graph that it was launched by; 0 for none.
+    /// The graph node that launched it, 0 for none.
     pub graph_node: u64,
-    /// What else is known; only read if [`Batch::keeps_activities`].
+    /// Further properties, read only if [`Batch::keeps_activities`].
     pub details: &'a [(Detail, u64)],
 }
 
-/// An activity for the spool.
+/// An activity with its launch, for the spool.
 #[derive(Debug)]
-pub(crate) struct Joined {
+pub(crate) struct JoinedActivity {
     pub(crate) kind: ActivityKind,
     pub(crate) name: u32,
     pub(crate) device: u32,
@@ -49,22 +49,22 @@ pub(crate) struct Joined {
     pub(crate) duration_nanos: u64,
     pub(crate) bytes: u64,
     pub(crate) correlation: u32,
-    /// Thread and launch.
+    /// The number of the thread, and its launch.
     pub(crate) launched: Option<(u32, Launch)>,
-    /// The place that captured it; 0 for none.
+    /// The number of the capture site, 0 for none.
     pub(crate) site: u32,
-    /// Its part of the details of all.
+    /// The range of its details in the list shared by all.
     pub(crate) details: Range<usize>,
 }
 
-/// Takes in what devices did. There is one in a process.
+/// The receiver of activities, one per process.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    joined: Vec<Joined>,
+    joined: Vec<JoinedActivity>,
     details: Vec<(Detail, u64)>,
 }
 
-/// Activities that are taken in together.
+/// A batch of activities, added with the devices locked.
 #[derive(Debug)]
 pub struct Batch<'a> {
     devices: Locked<'static, Devices>,
@@ -72,11 +72,11 @@ pub struct Batch<'a> {
     traces: u64,
 }
 
-/// So many activities wait for the spool at most.
-const MOST_WAITING: usize = 4096;
+/// The maximum number of activities buffered for the spool.
+const MAX_BUFFERED: usize = 4096;
 
 impl Decoder {
-    /// Begins a batch: everything that was launched before this will be found.
+    /// Begins a batch. All launches logged before this will be found.
     pub fn batch(&mut self) -> Batch<'_> {
         let mut devices = sessions::devices();
         devices.take_launches();
@@ -90,7 +90,7 @@ impl Batch<'_> {
         self.traces != 0
     }
 
-    /// Takes in an activity.
+    /// Adds an activity.
     #[inline]
     pub fn add(&mut self, activity: &Activity) {
         let launched = match activity.correlation {
@@ -99,7 +99,7 @@ impl Batch<'_> {
         };
         let site = match activity.graph_node {
             0 => 0,
-            node => capture::with(|sites| sites.number_of(node)),
+            node => capture::with_sites(|sites| sites.number_of(node)),
         };
         if activity.duration_nanos.is_none() {
             losses::count(LossCause::DeviceTime);
@@ -115,8 +115,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Releases the launch of an activity whose end will never be told, and counts the activity as a loss if
-    /// a session saw its launch.
+    /// Releases the launch of an activity whose end will never be reported. Counts the activity as
+    /// a loss if a session saw its launch.
     pub fn add_unfinished(&mut self, correlation: u32) {
         let launched = self.devices.find(correlation);
         if launched.is_none_or(|found| found.launch.sessions != 0) {
@@ -128,7 +128,7 @@ impl Batch<'_> {
         let Decoder { joined, details } = &mut *self.decoder;
         let start = details.len();
         details.extend_from_slice(activity.details);
-        joined.push(Joined {
+        joined.push(JoinedActivity {
             kind: activity.kind,
             name: activity.name,
             device: activity.device,
@@ -141,12 +141,12 @@ impl Batch<'_> {
             site,
             details: start..details.len(),
         });
-        if joined.len() >= MOST_WAITING {
-            self.hand_over();
+        if joined.len() >= MAX_BUFFERED {
+            self.flush();
         }
     }
 
-    fn hand_over(&mut self) {
+    fn flush(&mut self) {
         let Decoder { joined, details } = &mut *self.decoder;
         if !joined.is_empty() {
             trace::add_activities(&self.devices.threads, joined, details);
@@ -158,13 +158,13 @@ impl Batch<'_> {
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        self.hand_over();
+        self.flush();
     }
 }
 
 impl Threads {
-    /// The spool's view of a place that captured kernels.
+    /// Returns the capture site with this number.
     pub(crate) fn site(number: u32) -> Option<capture::Site> {
-        capture::with(|sites| sites.get(number).cloned())
+        capture::with_sites(|sites| sites.get(number).cloned())
     }
 }

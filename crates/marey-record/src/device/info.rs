@@ -1,4 +1,4 @@
-//! What is known of the devices, and of how their activities are recorded.
+//! Properties of the devices, and notes on how their activities are recorded.
 
 use crate::lock::lock;
 use crate::output::json_string;
@@ -7,30 +7,30 @@ use std::sync::Mutex;
 /// A device of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Its number in the process.
+    /// The device's number in the process.
     pub number: u32,
-    /// What it is: `CUDA` or `HIP`.
+    /// The type: `CUDA` or `HIP`.
     pub device_type: String,
-    /// Its architecture, as Proton writes it: `90` for compute capability 9.0.
+    /// The architecture as Proton writes it: `90` for compute capability 9.0.
     pub arch: String,
-    /// Name of the model.
+    /// The name of the model.
     pub name: String,
-    /// Width of the memory bus.
+    /// The width of the memory bus.
     pub bus_width_bits: u64,
-    /// Clock of the multiprocessors.
+    /// The clock rate of the multiprocessors.
     pub clock_khz: u64,
-    /// Clock of the memory.
+    /// The clock rate of the memory.
     pub memory_clock_khz: u64,
-    /// Multiprocessors.
+    /// The number of multiprocessors.
     pub multiprocessors: u64,
-    /// What else is known: keys, and values that are whole numbers.
+    /// Further properties with integer values.
     pub properties: Vec<(String, u64)>,
 }
 
 static DEVICES: Mutex<Vec<DeviceInfo>> = Mutex::new(Vec::new());
 static NOTES: Mutex<Vec<(&'static str, String)>> = Mutex::new(Vec::new());
 
-/// Says what a device is. One that is known already is replaced.
+/// Registers a device, replacing an earlier one with the same number.
 pub fn announce(device: DeviceInfo) {
     let mut devices = lock(&DEVICES);
     devices.retain(|known| known.number != device.number);
@@ -38,20 +38,20 @@ pub fn announce(device: DeviceInfo) {
     devices.sort_by_key(|device| device.number);
 }
 
-/// Says something about how the process is recorded, such as which interface of a device is used and
-/// why. A later note with its key replaces it.
+/// Adds a note about how the process is recorded, such as the interface used for a device and the
+/// reason. A later note with the same key replaces it.
 pub fn note(key: &'static str, text: impl Into<String>) {
     let mut notes = lock(&NOTES);
     notes.retain(|(known, _)| *known != key);
     notes.push((key, text.into()));
 }
 
-/// The devices that are known, lowest number first.
+/// Returns the registered devices, lowest number first.
 pub(crate) fn devices() -> Vec<DeviceInfo> {
     lock(&DEVICES).clone()
 }
 
-/// A device; of one that nobody has announced only its number is known.
+/// Returns a device. An unregistered device has only its number and the type `CUDA`.
 pub(crate) fn device(number: u32) -> DeviceInfo {
     let known = lock(&DEVICES).iter().find(|device| device.number == number).cloned();
     known.unwrap_or_else(|| DeviceInfo {
@@ -61,14 +61,14 @@ pub(crate) fn device(number: u32) -> DeviceInfo {
     })
 }
 
-/// The notes, in the order of their keys.
+/// Returns the notes, sorted by key.
 pub(crate) fn notes() -> Vec<(&'static str, String)> {
     let mut notes = lock(&NOTES).clone();
     notes.sort();
     notes
 }
 
-/// Properties of a device as a JSON object.
+/// Returns the properties of a device as a JSON object.
 pub(crate) fn device_json(device: &DeviceInfo) -> String {
     let mut json = format!("{{\"arch\":{}", json_string(&device.arch));
     let numbers = [
@@ -87,7 +87,7 @@ pub(crate) fn device_json(device: &DeviceInfo) -> String {
     json
 }
 
-/// Holds the locks over a fork.
-pub(super) fn hold() -> impl Sized {
+/// Takes the locks for the duration of a fork.
+pub(super) fn lock_for_fork() -> impl Sized {
     (lock(&DEVICES), lock(&NOTES))
 }

@@ -1,35 +1,36 @@
-//! Which launch a correlation number is of.
+//! The join of activities with launches by correlation id.
 //!
-//! Numbers rise with each call of a device's interface, so the launches that a device has still to
-//! work off lie close together: a table that is indexed by the number's low bits needs neither hashes
-//! nor buckets. A launch whose place is taken by a later one has nearly always been worked off; where
-//! it has not, the table grows, up to a limit: what comes of a launch that had to go then is counted as
-//! an activity without one.
+//! Correlation ids increase with each call, so the launches that a device has not finished have ids
+//! close together: a table indexed by the low bits of the id needs neither hashes nor buckets. A
+//! launch whose slot is taken by a later one has nearly always finished. If it has not, the table
+//! grows, up to a limit. Beyond the limit the older launch is dropped, and its activities are
+//! counted as activities without a launch.
 
 use super::launches::{IS_OVER, KIND_BITS, Launch, LaunchKind};
 use crate::ring::Record;
 use std::collections::{HashMap, HashSet};
+use std::hint::black_box;
 
-/// A launch, and the thread that it was logged by.
+/// A launch, and the thread that logged it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Launched {
     pub(super) launch: Launch,
-    /// Number of the thread among those of the decoder.
+    /// The number of the thread in the decoder.
     pub(super) thread: u32,
 }
 
-/// What a place of the table holds: the record of a launch, with the flags below beside the launch's own,
-/// and its thread above them. Zeros are none, so a new table is resident only where it was written to.
+/// A slot of the table: the record of a launch. Its last word also contains the flags below, and
+/// the thread above them. An empty slot is all zeros.
 #[derive(Clone, Copy, Debug)]
-struct Place(Record);
+struct Slot(Record);
 
-/// Something that the launch has launched was seen.
+/// Flag: an activity of the launch was seen.
 const IS_SEEN: u64 = 1 << 8;
-/// The place is taken.
+/// Flag: the slot is occupied.
 const IS_TAKEN: u64 = 1 << 9;
 const THREAD_SHIFT: u32 = u32::BITS;
 
-impl Place {
+impl Slot {
     #[inline(always)]
     fn of(record: Record, thread: u32) -> Self {
         let [numbers, nodes, sessions, flags] = record;
@@ -49,7 +50,7 @@ impl Place {
     }
 
     #[inline(always)]
-    fn mark(&self) -> u32 {
+    fn stamp(&self) -> u32 {
         (self.0[0] >> 32) as u32
     }
 
@@ -63,181 +64,194 @@ impl Place {
         self.0[3] & IS_TAKEN != 0
     }
 
-    /// Whether a launch is there of which nothing was seen.
+    /// Whether the slot contains a launch without an activity so far.
     #[inline(always)]
     fn is_waiting(&self) -> bool {
         self.0[3] & (IS_TAKEN | IS_SEEN) == IS_TAKEN
     }
 
-    /// Whether something may still come of it, when this is the newest number.
+    /// Whether activities of the launch may still come, given the newest id.
     #[inline(always)]
     fn is_needed(&self, newest: u32) -> bool {
         let is_open_graph = self.0[3] & (KIND_BITS | IS_OVER) == LaunchKind::Graph.flags();
-        self.is_waiting() || is_open_graph && newest.wrapping_sub(self.correlation()) < GRAPH_AGE
+        self.is_waiting()
+            || is_open_graph && newest.wrapping_sub(self.correlation()) < MAX_GRAPH_AGE
     }
 }
 
-/// A graph's kernels come within so many launches of its own.
-const GRAPH_AGE: u32 = MOST as u32;
+/// The kernels of a graph are expected before this many further launches.
+const MAX_GRAPH_AGE: u32 = MAX_SLOTS as u32;
 
-/// The launches that are waiting for what they launched.
+/// The launches whose activities are still expected.
 #[derive(Debug)]
-pub(super) struct Join {
-    places: Vec<Record>,
-    most: usize,
-    /// How many launches of each mark have not been seen; the newest mark last, and few of them.
+pub(super) struct LaunchTable {
+    slots: Vec<Record>,
+    max_slots: usize,
+    /// The number of launches without an activity, by stamp. The newest stamp is last; there are
+    /// few.
     waiting: Vec<(u32, u64)>,
 }
 
-/// The first table, and the largest: 512 KB, which stay in a cache, and 32 MB.
-const FIRST: usize = 1 << 14;
-const MOST: usize = 1 << 20;
+/// The initial size, 512 KB, which stays in a cache, and the maximum size, 32 MB.
+const INITIAL_SLOTS: usize = 1 << 14;
+const MAX_SLOTS: usize = 1 << 20;
 
-impl Default for Join {
+impl Default for LaunchTable {
     fn default() -> Self {
-        Self { places: Vec::new(), most: MOST, waiting: Vec::new() }
+        Self { slots: Vec::new(), max_slots: MAX_SLOTS, waiting: Vec::new() }
     }
 }
 
-impl Join {
-    /// A launch was logged. A number that comes again is another launch's.
+impl LaunchTable {
+    /// Adds a launch. A repeated id replaces the earlier launch.
     #[inline]
     pub(super) fn add(&mut self, record: Record, thread: u32) {
-        let new = Place::of(record, thread);
+        let new = Slot::of(record, thread);
         let correlation = new.correlation();
-        while self.waits_elsewhere(correlation) && self.places.len() < self.most {
+        while self.is_slot_needed(correlation) && self.slots.len() < self.max_slots {
             self.grow(correlation);
         }
-        let at = self.at(correlation);
-        let Some(place) = self.places.get_mut(at) else { return };
-        let before = Place(std::mem::replace(place, new.0));
+        let index = self.index_of(correlation);
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        let previous = Slot(std::mem::replace(slot, new.0));
         if new.is_waiting() {
-            self.wait(new.mark());
+            self.count_waiting(new.stamp());
         }
-        if before.is_waiting() {
-            self.seen(before.mark());
+        if previous.is_waiting() {
+            self.count_seen(previous.stamp());
         }
     }
 
     #[inline]
-    fn wait(&mut self, mark: u32) {
+    fn count_waiting(&mut self, stamp: u32) {
         match self.waiting.last_mut() {
-            Some((newest, count)) if *newest == mark => *count += 1,
-            _ => self.wait_with_another(mark),
+            Some((newest, count)) if *newest == stamp => *count += 1,
+            _ => self.count_other_stamp(stamp),
         }
     }
 
-    /// A thread may be late with a mark.
+    /// Counts a launch with another stamp than the last. A thread may log late with an older stamp.
     #[cold]
-    fn wait_with_another(&mut self, mark: u32) {
-        if let Some((_, count)) = self.waiting.iter_mut().rev().find(|(known, _)| *known == mark) {
+    fn count_other_stamp(&mut self, stamp: u32) {
+        if let Some((_, count)) = self.waiting.iter_mut().rev().find(|(known, _)| *known == stamp) {
             *count += 1;
         } else {
-            // Those that nobody waits for need no place.
+            // Stamps without waiting launches are dropped.
             self.waiting.retain(|&(_, count)| count > 0);
-            self.waiting.push((mark, 1));
+            self.waiting.push((stamp, 1));
         }
     }
 
     #[inline]
-    fn seen(&mut self, mark: u32) {
-        let of_mark = self.waiting.iter_mut().rev().find(|(known, _)| *known == mark);
-        if let Some((_, count)) = of_mark {
+    fn count_seen(&mut self, stamp: u32) {
+        let entry = self.waiting.iter_mut().rev().find(|(known, _)| *known == stamp);
+        if let Some((_, count)) = entry {
             *count = count.saturating_sub(1);
         }
     }
 
-    /// Whether a launch of an older mark than this has not been seen.
-    pub(super) fn is_waiting_before(&self, mark: u32) -> bool {
-        self.waiting.iter().any(|&(of, count)| of < mark && count > 0)
+    /// Whether a launch with an older stamp has no activity yet.
+    pub(super) fn is_waiting_before(&self, stamp: u32) -> bool {
+        self.waiting.iter().any(|&(waiting, count)| waiting < stamp && count > 0)
     }
 
-    /// Waits no more for launches of older marks than this. How many were kernels, each of which leaves a
-    /// record.
-    pub(super) fn forget_waiting_before(&mut self, mark: u32) -> u64 {
-        self.waiting.retain(|&(of, _)| of >= mark);
+    /// Stops waiting for launches with older stamps. Returns how many of them were kernels, each of
+    /// which should have had a record.
+    pub(super) fn stop_waiting_before(&mut self, stamp: u32) -> u64 {
+        self.waiting.retain(|&(waiting, _)| waiting >= stamp);
         let mut kernels = 0;
-        for record in &mut self.places {
-            let place = Place(*record);
-            if place.is_taken() && place.mark() < mark {
+        for record in &mut self.slots {
+            let slot = Slot(*record);
+            if slot.is_taken() && slot.stamp() < stamp {
                 let is_kernel = record[3] & KIND_BITS == LaunchKind::Kernel.flags();
-                kernels += u64::from(is_kernel && place.is_waiting());
+                kernels += u64::from(is_kernel && slot.is_waiting());
                 record[3] |= IS_SEEN;
             }
         }
         kernels
     }
 
-    /// The threads that launched what has not been seen.
+    /// Returns the threads with launches that have no activity yet.
     pub(super) fn awaited_threads(&self) -> HashSet<u32> {
-        let launches = self.places.iter().copied().map(Place);
-        launches.filter(Place::is_waiting).map(|place| place.thread()).collect()
+        let launches = self.slots.iter().copied().map(Slot);
+        launches.filter(Slot::is_waiting).map(|slot| slot.thread()).collect()
     }
 
-    /// Forgets what these threads launched, all of which has been seen: what else comes of it has no launch.
-    pub(super) fn forget_threads(&mut self, gone: &HashMap<u32, u64>) {
-        for record in &mut self.places {
-            let place = Place(*record);
-            if place.is_taken() && gone.contains_key(&place.thread()) {
+    /// Removes the launches of these threads, all of which had an activity. Later activities of
+    /// them have no launch.
+    pub(super) fn remove_threads(&mut self, removed: &HashMap<u32, u64>) {
+        for record in &mut self.slots {
+            let slot = Slot(*record);
+            if slot.is_taken() && removed.contains_key(&slot.thread()) {
                 *record = Record::default();
             }
         }
     }
 
-    /// The launch with this number. A graph's launches many kernels, so it stays.
+    /// Returns the launch with this correlation id. It stays in the table, because a graph launch
+    /// has many kernels.
     #[inline]
     pub(super) fn find(&mut self, correlation: u32) -> Option<Launched> {
-        let at = self.at(correlation);
-        let record = self.places.get_mut(at)?;
-        let found = Place(*record);
+        let index = self.index_of(correlation);
+        let record = self.slots.get_mut(index)?;
+        let found = Slot(*record);
         if !found.is_taken() || found.correlation() != correlation {
             return None;
         }
         record[3] |= IS_SEEN;
         if found.is_waiting() {
-            self.seen(found.mark());
+            self.count_seen(found.stamp());
         }
         Some(Launched { launch: Launch::of(found.0), thread: found.thread() })
     }
 
-    /// Whether the place of this number is another launch's that is still waiting, or missing.
+    /// Whether the slot of this id is missing, or occupied by another launch that is still needed.
     #[inline]
-    fn waits_elsewhere(&self, correlation: u32) -> bool {
-        match self.places.get(self.at(correlation)) {
+    fn is_slot_needed(&self, correlation: u32) -> bool {
+        match self.slots.get(self.index_of(correlation)) {
             Some(&record) => {
-                let there = Place(record);
-                there.is_needed(correlation) && there.correlation() != correlation
+                let occupant = Slot(record);
+                occupant.is_needed(correlation) && occupant.correlation() != correlation
             }
             None => true,
         }
     }
 
     #[inline(always)]
-    fn at(&self, correlation: u32) -> usize {
-        correlation as usize & self.places.len().wrapping_sub(1)
+    fn index_of(&self, correlation: u32) -> usize {
+        correlation as usize & self.slots.len().wrapping_sub(1)
     }
 
     #[cold]
     fn grow(&mut self, correlation: u32) {
-        let len = (2 * self.places.len()).max(FIRST.min(self.most));
-        let old = std::mem::replace(&mut self.places, vec![Record::default(); len]);
-        for place in old.into_iter().map(Place).filter(|place| place.is_needed(correlation)) {
-            let at = self.at(place.correlation());
-            if let Some(free) = self.places.get_mut(at) {
-                *free = place.0;
+        let len = (2 * self.slots.len()).max(INITIAL_SLOTS.min(self.max_slots));
+        let old = std::mem::replace(&mut self.slots, resident_table(len));
+        for slot in old.into_iter().map(Slot).filter(|slot| slot.is_needed(correlation)) {
+            let index = self.index_of(slot.correlation());
+            if let Some(free) = self.slots.get_mut(index) {
+                *free = slot.0;
             }
         }
     }
+}
+
+/// Returns an empty table whose pages are resident. A page that is read before it is written costs a
+/// second fault and an interrupt of every processor.
+fn resident_table(len: usize) -> Vec<Record> {
+    const PAGE: usize = 4096 / size_of::<Record>();
+    let mut table = vec![Record::default(); len];
+    table.iter_mut().step_by(PAGE).for_each(|first| *first = black_box(Record::default()));
+    table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn launch(correlation: u32, mark: u32) -> Record {
+    fn launch(correlation: u32, stamp: u32) -> Record {
         let launch = Launch {
             correlation,
-            mark,
+            stamp,
             shadow_node: 0,
             python_node: 1,
             sessions: 1,
@@ -249,31 +263,31 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_is_found_until_its_place_is_needed() {
-        let mut join = Join::default();
-        assert_eq!(join.find(5), None);
-        join.add(launch(5, 1), 2);
-        assert_eq!(join.find(5).map(|found| (found.launch.mark, found.thread)), Some((1, 2)));
-        // A graph's launch has many kernels.
-        assert!(join.find(5).is_some());
-        join.add(launch(5, 9), 2);
-        assert_eq!(join.find(5).map(|found| found.launch.mark), Some(9));
-        join.add(launch(5 + FIRST as u32, 3), 0);
-        assert_eq!(join.find(5), None);
-        assert_eq!(join.places.len(), FIRST);
+    fn a_launch_is_found_until_its_slot_is_reused() {
+        let mut table = LaunchTable::default();
+        assert_eq!(table.find(5), None);
+        table.add(launch(5, 1), 2);
+        assert_eq!(table.find(5).map(|found| (found.launch.stamp, found.thread)), Some((1, 2)));
+        // A graph launch has many kernels.
+        assert!(table.find(5).is_some());
+        table.add(launch(5, 9), 2);
+        assert_eq!(table.find(5).map(|found| found.launch.stamp), Some(9));
+        table.add(launch(5 + INITIAL_SLOTS as u32, 3), 0);
+        assert_eq!(table.find(5), None);
+        assert_eq!(table.slots.len(), INITIAL_SLOTS);
     }
 
     #[test]
-    fn launches_that_wait_make_the_table_grow_up_to_its_limit() {
-        let mut join = Join { most: 4 * FIRST, ..Join::default() };
-        let numbers = 0..4 * FIRST as u32;
-        numbers.clone().for_each(|number| join.add(launch(number, 0), 0));
-        assert_eq!(join.places.len(), 4 * FIRST);
-        assert!(numbers.clone().all(|number| join.find(number).is_some()));
-        join.add(launch(numbers.end, 0), 0);
-        assert_eq!(join.find(0), None);
-        join.add(launch(numbers.end + 1, 0), 0);
-        join.add(launch(5 * numbers.end, 0), 0);
-        assert_eq!(join.find(numbers.end), None, "the older one goes");
+    fn waiting_launches_grow_the_table_up_to_its_limit() {
+        let mut table = LaunchTable { max_slots: 4 * INITIAL_SLOTS, ..LaunchTable::default() };
+        let numbers = 0..4 * INITIAL_SLOTS as u32;
+        numbers.clone().for_each(|number| table.add(launch(number, 0), 0));
+        assert_eq!(table.slots.len(), 4 * INITIAL_SLOTS);
+        assert!(numbers.clone().all(|number| table.find(number).is_some()));
+        table.add(launch(numbers.end, 0), 0);
+        assert_eq!(table.find(0), None);
+        table.add(launch(numbers.end + 1, 0), 0);
+        table.add(launch(5 * numbers.end, 0), 0);
+        assert_eq!(table.find(numbers.end), None, "the older launch is dropped");
     }
 }

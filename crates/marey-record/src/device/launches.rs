@@ -1,4 +1,4 @@
-//! A thread's log of what it launched since the decoder looked last.
+//! A thread's log of launches that the decoder has not taken yet.
 
 use crate::environment;
 use crate::losses;
@@ -9,38 +9,38 @@ use std::sync::OnceLock;
 
 use super::source;
 
-/// What a thread logs into.
+/// The log.
 #[derive(Debug)]
 pub(crate) struct Launches(Ring);
 
 /// A launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Launch {
-    /// The number that it shares with what it launched.
+    /// The correlation id.
     pub(crate) correlation: u32,
-    /// Which phases the sessions were in; see [`crate::control::Control::mark`].
-    pub(crate) mark: u32,
-    /// Where, in the tree of scopes and in that of Python frames.
+    /// Identifies the phases of the sessions at the launch; see [`crate::control::Control::stamp`].
+    pub(crate) stamp: u32,
+    /// The node in the tree of scopes. The next field is the node in the tree of Python frames.
     pub(crate) shadow_node: u32,
     pub(crate) python_node: u32,
-    /// The sessions that see it.
+    /// The sessions that see the launch.
     pub(crate) sessions: u64,
-    /// Whether the node stands for the kernel itself: a launch hook has given it its name.
+    /// Whether the node stands for the kernel itself: a launch hook has named it.
     pub(crate) is_named: bool,
-    /// Whether nothing will come of it: the call failed, or became part of a graph.
+    /// Whether no activity will follow: the call failed, or became a node of a graph.
     pub(crate) is_over: bool,
-    /// What is launched.
+    /// The kind of work.
     pub(crate) kind: LaunchKind,
 }
 
-/// The kind of work that a call of a device's interface launches.
+/// The kind of work that an API call launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaunchKind {
-    /// A kernel, of which a record comes.
+    /// A kernel, which leaves one record.
     Kernel,
-    /// A copy or a fill, of which a record comes.
+    /// A copy or a fill, which leaves one record.
     Memory,
-    /// A graph: any number of records.
+    /// A graph, which leaves any number of records.
     Graph,
     /// A wait for a device or a copy of no bytes, which may leave no record.
     Silent,
@@ -49,7 +49,7 @@ pub enum LaunchKind {
 impl LaunchKind {
     const ALL: [Self; 4] = [Self::Kernel, Self::Memory, Self::Graph, Self::Silent];
 
-    /// Returns the kind as it stands in the flags of a launch's record.
+    /// Returns the kind as encoded in the flags of a launch's record.
     #[inline(always)]
     pub(super) const fn flags(self) -> u64 {
         (self as u64) << KIND_SHIFT
@@ -71,7 +71,7 @@ impl Launches {
         Self(Ring::new(bytes / RECORD_BYTES))
     }
 
-    /// Logs a launch. The owner's call.
+    /// Logs a launch. Only the owner may call this.
     #[inline(always)]
     pub(crate) fn push(&self, launch: &Launch) {
         match self.0.push(launch.record()) {
@@ -81,7 +81,7 @@ impl Launches {
         }
     }
 
-    /// Takes the records of what is there, oldest first.
+    /// Takes the logged records, oldest first.
     pub(super) fn take(&self, each: impl FnMut(Record)) {
         self.0.drain(each);
     }
@@ -97,7 +97,7 @@ impl Launch {
         let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
         let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
         [
-            pair(self.correlation, self.mark),
+            pair(self.correlation, self.stamp),
             pair(self.shadow_node, self.python_node),
             self.sessions,
             flag(self.is_named, IS_NAMED) | flag(self.is_over, IS_OVER) | self.kind.flags(),
@@ -108,7 +108,7 @@ impl Launch {
     pub(super) fn of([numbers, nodes, sessions, flags]: Record) -> Self {
         Self {
             correlation: numbers as u32,
-            mark: (numbers >> 32) as u32,
+            stamp: (numbers >> 32) as u32,
             shadow_node: nodes as u32,
             python_node: (nodes >> 32) as u32,
             sessions,
@@ -124,11 +124,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_logged_is_what_is_taken() {
+    fn logged_launches_are_taken_unchanged() {
         let launches = Launches::new();
         let launch = Launch {
             correlation: u32::MAX,
-            mark: 7,
+            stamp: 7,
             shadow_node: 3,
             python_node: u32::MAX - 1,
             sessions: 1 << 63,

@@ -1,7 +1,7 @@
-//! What sessions hold of devices: sums by phase, and which phase a launch belongs to.
+//! The device data of sessions: sums by phase, and the assignment of launches to phases.
 
 use super::decoder::Activity;
-use super::join::{Join, Launched};
+use super::join::{LaunchTable, Launched};
 use super::sums::{Row, Sums};
 use super::threads::Threads;
 use super::{capture, info, source};
@@ -22,77 +22,78 @@ use std::time::{Duration, Instant};
 static DEVICES: LazyLock<Mutex<Devices>> = LazyLock::new(Mutex::default);
 static ENDED: Mutex<Vec<Arc<ThreadTree>>> = Mutex::new(Vec::new());
 
-/// What the decoder knows. Readers of sums lock it, threads that record never do.
+/// The state of the decoder. Readers of sums lock it; threads that record never do.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
-    join: Join,
+    join: LaunchTable,
     pub(super) threads: Threads,
     /// By slot.
     sessions: Vec<Option<SessionDevices>>,
 }
 
-/// What one session holds.
+/// The device data of one session.
 #[derive(Debug)]
 struct SessionDevices {
     view: View,
-    /// Since when it is in which phase, ascending.
-    marks: Vec<Mark>,
+    /// The starts of its phases, ascending.
+    phase_starts: Vec<PhaseStart>,
     /// The newest last.
     phases: Vec<(u32, Sums)>,
 }
 
-/// A session enters a phase.
+/// The start of a phase of a session.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
-    /// The first mark of launches in it.
-    from: u32,
+struct PhaseStart {
+    /// The first stamp of launches in the phase.
+    first_stamp: u32,
     phase: u32,
     fate: Fate,
-    at: Instant,
+    started: Instant,
 }
 
-/// What became of a phase.
+/// What to do with activities that arrive for a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It is open, or closed and still here.
+    /// The phase is open, or closed and in memory: they are added.
     Kept,
-    /// Nobody wants to know of its launches.
+    /// The phase was cleared: they are ignored.
     Cleared,
-    /// It is in its file: what comes of its launches now is lost.
+    /// The phase was written to its file: they are lost.
     Written,
 }
 
-impl Mark {
+impl PhaseStart {
     fn now(phase: u32) -> Self {
-        Self { from: next_mark(), phase, fate: Fate::Kept, at: Instant::now() }
+        Self { first_stamp: next_stamp(), phase, fate: Fate::Kept, started: Instant::now() }
     }
 }
 
-/// A phase is complete so long after its end, whatever has not been heard of: nothing comes of some
-/// launches, as of a graph without kernels, and records get lost.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// The time after its end at which a phase counts as complete although activities are missing. Some
+/// launches cause no activity, such as a graph without kernels, and records may be lost.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl SessionDevices {
-    /// The phase of a launch; `None` if it is of an older session in the same slot, was cleared, or is in
-    /// its file, which is counted as a loss.
-    fn phase_at(&self, mark: u32) -> Option<u32> {
-        let passed = self.marks.iter().rev().find(|passed| passed.from <= mark)?;
-        if passed.fate == Fate::Written {
+    /// Returns the phase of a launch. `None` if the launch is of an older session in the same slot,
+    /// or its phase was cleared or written; the last is counted as a loss.
+    fn phase_at(&self, stamp: u32) -> Option<u32> {
+        let start = self.phase_starts.iter().rev().find(|start| start.first_stamp <= stamp)?;
+        if start.fate == Fate::Written {
             losses::count(LossCause::DeviceRecord);
         }
-        (passed.fate == Fate::Kept).then_some(passed.phase)
+        (start.fate == Fate::Kept).then_some(start.phase)
     }
 
     fn sums(&self, phase: u32) -> Option<&Sums> {
-        self.phases.iter().find(|(of, _)| *of == phase).map(|(_, sums)| sums)
+        self.phases.iter().find(|(number, _)| *number == phase).map(|(_, sums)| sums)
     }
 
     fn sums_mut(&mut self, phase: u32) -> &mut Sums {
-        let at = self.phases.iter().rposition(|(of, _)| *of == phase).unwrap_or_else(|| {
-            self.phases.push((phase, Sums::default()));
-            self.phases.len() - 1
-        });
-        &mut self.phases[at].1
+        let index =
+            self.phases.iter().rposition(|(number, _)| *number == phase).unwrap_or_else(|| {
+                self.phases.push((phase, Sums::default()));
+                self.phases.len() - 1
+            });
+        &mut self.phases[index].1
     }
 }
 
@@ -101,26 +102,26 @@ pub(super) fn devices() -> Locked<'static, Devices> {
 }
 
 impl Devices {
-    /// Takes the launches over that threads have logged.
+    /// Takes the launches that threads have logged.
     pub(super) fn take_launches(&mut self) {
         for tree in registry::running() {
             self.take_from(&tree);
         }
         for tree in std::mem::take(&mut *lock(&ENDED)) {
             self.take_from(&tree);
-            // The thread is over, and others look at its log under the lock that we hold.
+            // The thread has ended, and other readers of its log hold the lock that we hold.
             drop(tree.take_launches());
             self.threads.ended(&tree);
         }
-        if self.threads.are_many() {
+        if self.threads.has_too_many_ended() {
             for session in self.sessions.iter_mut().flatten() {
                 for (_, sums) in &mut session.phases {
                     sums.fold(session.view, &self.threads);
                 }
             }
-            let gone = self.threads.forget_ended(&self.join.awaited_threads());
-            self.join.forget_threads(&gone);
-            trace::forget_threads(gone.into_values());
+            let removed = self.threads.remove_ended(&self.join.awaited_threads());
+            self.join.remove_threads(&removed);
+            trace::remove_threads(removed.into_values());
         }
     }
 
@@ -141,33 +142,33 @@ impl Devices {
         self.sessions.get_mut(slot as usize)?.as_mut()
     }
 
-    fn place_of(&mut self, slot: u32) -> &mut Option<SessionDevices> {
-        let at = slot as usize;
-        if self.sessions.len() <= at {
-            self.sessions.resize_with(at + 1, || None);
+    fn entry_mut(&mut self, slot: u32) -> &mut Option<SessionDevices> {
+        let index = slot as usize;
+        if self.sessions.len() <= index {
+            self.sessions.resize_with(index + 1, || None);
         }
-        &mut self.sessions[at]
+        &mut self.sessions[index]
     }
 
-    /// The launch with this number, if it was logged.
+    /// Returns the launch with this correlation id, if it was logged.
     #[inline]
     pub(super) fn find(&mut self, correlation: u32) -> Option<Launched> {
         self.join.find(correlation)
     }
 
-    /// Adds a kernel's time to the sessions that saw it launched.
+    /// Adds a kernel's duration to the sessions that saw its launch.
     #[inline]
     pub(super) fn add_kernel(&mut self, launched: &Launched, site: u32, activity: &Activity) {
         let launch = &launched.launch;
         let is_named = match site {
-            // A graph that was made before anybody listened may be many kernels.
+            // A graph that was made before recording began may contain many kernels.
             0 => launch.is_named && activity.graph_node == 0,
-            site => capture::with(|sites| sites.get(site).is_some_and(|site| site.is_named)),
+            site => capture::with_sites(|sites| sites.get(site).is_some_and(|site| site.is_named)),
         };
         let name = if is_named { 0 } else { activity.name };
         for slot in slots(launch.sessions) {
             let Some(session) = self.session_mut(slot) else { continue };
-            let Some(phase) = session.phase_at(launch.mark) else { continue };
+            let Some(phase) = session.phase_at(launch.stamp) else { continue };
             let node = match session.view.context {
                 ContextSource::Shadow => launch.shadow_node,
                 ContextSource::Python => launch.python_node,
@@ -178,7 +179,7 @@ impl Devices {
     }
 }
 
-/// Adds what devices did in a phase of a session to its tree.
+/// Adds the device data of a phase to its tree.
 pub(crate) fn fold_into(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
     let devices = devices();
     let Some(session) = devices.session(slot) else { return };
@@ -187,90 +188,92 @@ pub(crate) fn fold_into(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
     }
 }
 
-/// The same for a phase that goes to its file now: what devices tell of it later is lost.
-pub(crate) fn fold_for_good(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
+/// Adds the device data of a phase to its tree, which is written to its file now: activities that
+/// arrive later are lost.
+pub(crate) fn fold_final(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
     if let Some(session) = devices().session_mut(slot) {
-        let is_kept = |mark: &&mut Mark| mark.phase == phase && mark.fate == Fate::Kept;
-        for mark in session.marks.iter_mut().filter(is_kept) {
-            mark.fate = Fate::Written;
+        let is_kept = |start: &&mut PhaseStart| start.phase == phase && start.fate == Fate::Kept;
+        for start in session.phase_starts.iter_mut().filter(is_kept) {
+            start.fate = Fate::Written;
         }
-        // Of phases in a row that are written, the first mark stands for all.
-        session.marks.dedup_by(|later, earlier| {
+        // One entry is enough for consecutive phases that were written.
+        session.phase_starts.dedup_by(|later, earlier| {
             (later.fate, earlier.fate) == (Fate::Written, Fate::Written)
         });
     }
     fold_into(slot, phase, tree);
 }
 
-/// A session begins, which does not record yet.
+/// Adds a session, before it records.
 pub(crate) fn begin_session(session: &Session) {
-    let marks = vec![Mark::now(session.phase)];
-    let held = SessionDevices { view: session.view(), marks, phases: Vec::new() };
-    *devices().place_of(session.slot) = Some(held);
+    let phase_starts = vec![PhaseStart::now(session.phase)];
+    let data = SessionDevices { view: session.view(), phase_starts, phases: Vec::new() };
+    *devices().entry_mut(session.slot) = Some(data);
 }
 
-/// A session is over.
+/// Removes a session.
 pub(crate) fn end_session(slot: u32) {
-    *devices().place_of(slot) = None;
+    *devices().entry_mut(slot) = None;
 }
 
-/// A session enters a phase: what is launched from now on belongs to it.
+/// Begins a phase of a session: launches from now on belong to it.
 pub(crate) fn begin_phase(slot: u32, phase: u32) {
     let mut devices = devices();
     let Some(session) = devices.session_mut(slot) else { return };
-    session.marks.push(Mark::now(phase));
+    session.phase_starts.push(PhaseStart::now(phase));
 }
 
-/// Drops what devices did in these phases.
-pub(crate) fn clear_phases(slot: u32, is_meant: impl Fn(u32) -> bool) {
+/// Drops the device data of these phases.
+pub(crate) fn clear_phases(slot: u32, is_selected: impl Fn(u32) -> bool) {
     if let Some(session) = devices().session_mut(slot) {
-        session.phases.retain(|&(phase, _)| !is_meant(phase));
-        for mark in session.marks.iter_mut().filter(|mark| is_meant(mark.phase)) {
-            mark.fate = Fate::Cleared;
+        session.phases.retain(|&(phase, _)| !is_selected(phase));
+        for start in session.phase_starts.iter_mut().filter(|start| is_selected(start.phase)) {
+            start.fate = Fate::Cleared;
         }
     }
 }
 
-/// Lets go of what devices did in a phase that [`fold_for_good`] was called for.
-pub(crate) fn forget_phase(slot: u32, phase: u32) {
+/// Drops the device data of a phase after [`fold_final`].
+pub(crate) fn drop_phase(slot: u32, phase: u32) {
     if let Some(session) = devices().session_mut(slot) {
-        session.phases.retain(|&(of, _)| of != phase);
+        session.phases.retain(|&(number, _)| number != phase);
     }
 }
 
-/// Whether something that was launched in a phase, or before it, has not been heard of yet.
+/// Whether a launch in a phase or before it has no activity yet.
 pub(crate) fn is_waiting(slot: u32, phase: u32) -> bool {
     let mut devices = devices();
     devices.take_launches();
     let Some(session) = devices.session(slot) else { return false };
-    let next = session.marks.iter().find(|mark| mark.phase > phase);
+    let next = session.phase_starts.iter().find(|start| start.phase > phase);
     next.is_some_and(|next| {
-        next.at.elapsed() < LONGEST_WAIT && devices.join.is_waiting_before(next.from)
+        next.started.elapsed() < WAIT_TIMEOUT && devices.join.is_waiting_before(next.first_stamp)
     })
 }
 
-/// A flush begins. Returns the mark that all launches before it are older than.
+/// Begins a flush. Returns a stamp that is newer than those of all launches so far.
 pub fn begin_flush() -> u32 {
-    next_mark()
+    next_stamp()
 }
 
-/// Whether anything of an older mark than this has not been heard of yet.
-pub fn is_waiting_before(mark: u32) -> bool {
+/// Whether a launch with an older stamp has no activity yet.
+pub fn is_waiting_before(stamp: u32) -> bool {
     let mut devices = devices();
     devices.take_launches();
-    devices.join.is_waiting_before(mark)
+    devices.join.is_waiting_before(stamp)
 }
 
-/// Waits no more for what is of an older mark than this. Returns how many kernels have not been heard of.
-pub fn nothing_waits_before(mark: u32) -> u64 {
-    devices().join.forget_waiting_before(mark)
+/// Stops waiting for launches with older stamps. Returns how many kernels among them have no
+/// activity.
+pub fn stop_waiting_before(stamp: u32) -> u64 {
+    devices().join.stop_waiting_before(stamp)
 }
 
-fn next_mark() -> u32 {
-    CONTROL.mark.fetch_add(1, Ordering::SeqCst) as u32 + 1
+fn next_stamp() -> u32 {
+    CONTROL.stamp.fetch_add(1, Ordering::SeqCst) as u32 + 1
 }
 
-/// A thread is over; what it launched may not be.
+/// Keeps the log of a thread that has ended: its launches may not have finished.
 pub(crate) fn thread_ended(tree: &Arc<ThreadTree>) {
     if tree.launches().is_some() && CONTROL.is_live() {
         lock(&ENDED).push(Arc::clone(tree));
@@ -278,19 +281,19 @@ pub(crate) fn thread_ended(tree: &Arc<ThreadTree>) {
     }
 }
 
-/// Recording starts from nothing.
+/// Resets the state at the start of an epoch.
 pub(crate) fn begin_epoch() {
     *devices() = Devices::default();
     lock(&ENDED).clear();
     capture::begin_epoch();
 }
 
-/// Holds the locks over a fork.
-pub(crate) fn hold() -> impl Sized + use<> {
-    (devices(), lock(&ENDED), capture::hold(), info::hold())
+/// Takes the locks for the duration of a fork.
+pub(crate) fn lock_for_fork() -> impl Sized + use<> {
+    (devices(), lock(&ENDED), capture::lock_for_fork(), info::lock_for_fork())
 }
 
-/// In the child of a fork: nothing was launched yet.
+/// Resets the state in the child of a fork, which has launched nothing.
 pub(crate) fn begin_child<'a>(sessions: impl Iterator<Item = &'a Session>) {
     begin_epoch();
     sessions.for_each(begin_session);

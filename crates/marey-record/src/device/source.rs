@@ -1,47 +1,48 @@
-//! Where activities come from: what the recorder asks of it.
+//! The interface between the recorder and the source of activities.
 
 use crate::lock::lock;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-/// A device's library, as the recorder sees it. All of these may be called from any thread that is
-/// in no event.
+/// A source of activities, such as a device's library. Its methods may be called from any thread
+/// that is not in an event.
 pub trait Source: Sync {
-    /// Has everything that was launched before this handed to the decoder, and returns when it was
-    /// taken in.
+    /// Delivers the activities of all earlier launches to the decoder, and returns when they were
+    /// added.
     fn flush(&self, how: Flush);
-    /// A thread's log of launches is half full, or a thread with launches has ended. Called in the
-    /// middle of events: may only ring a bell.
+    /// Requests that the logs of launches are drained: one is half full, or a thread with launches
+    /// has ended. Called in the middle of events, so it may only wake a thread.
     fn ask_for_drain(&self);
-    /// The last session is over: nothing is to be recorded, and nothing to cost time.
+    /// Stops recording and all its overhead, after the last session has ended.
     fn stop(&self);
-    /// Holds whatever a child must not find locked, from before a fork until after it. Its threads are
-    /// gone by then.
-    fn hold(&self) -> Box<dyn Any>;
-    /// In the child of a fork, where the device's library is of no use any more.
+    /// Takes the locks that a child must not find locked, from before a fork until after it. The
+    /// source's threads are stopped by then.
+    fn lock_for_fork(&self) -> Box<dyn Any>;
+    /// Resets the source in the child of a fork, where the device's library is unusable.
     fn begin_child(&self);
 }
 
-/// How much a flush may wait for.
+/// What a flush waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// For the devices to work off what was launched.
+    /// The devices, until they have finished all launched work.
     Finished,
-    /// The same, and nothing is recorded afterwards: what other threads have in progress need not be spared.
+    /// As `Finished`, and nothing is recorded afterwards: work in progress on other threads need
+    /// not be spared.
     Last,
-    /// For nothing: what the devices have done already is handed over.
+    /// Nothing: only activities that are complete already are delivered.
     Done,
 }
 
-/// Set once, and looked at in the middle of events.
+/// The source, set once and read in the middle of events.
 static SOURCE: OnceLock<&'static dyn Source> = OnceLock::new();
 
-/// Held where the source is set, and over a fork: one that the fork has not seen begins after it.
+/// Locked while the source is set and during a fork, so that no source appears during a fork.
 static SETTING: Mutex<()> = Mutex::new(());
 
-/// Tells the recorder where activities come from. There is one source in a process; it stays. To be
-/// called before the source's locks are taken, which a fork waits for from then on.
+/// Sets the process's source of activities, once. Call it before the source's locks are first
+/// taken: from then on a fork takes them.
 pub fn set_source(source: &'static dyn Source) {
     if self::source().is_none() {
         let _no_fork = lock(&SETTING);
@@ -49,16 +50,16 @@ pub fn set_source(source: &'static dyn Source) {
     }
 }
 
-/// Whether the process ends.
+/// Whether the process is exiting.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// From now on nobody may wait for devices without a bound: the process ends.
+/// Notes that the process is exiting: from now on no wait for devices may be unbounded.
 pub(crate) fn process_ends() {
     IS_ENDING.store(true, Ordering::SeqCst);
 }
 
-/// Whether the process ends: a device may never be done with what was launched, and the process is to end
-/// all the same.
+/// Whether the process is exiting. A device may never finish its work, and the process must exit
+/// nevertheless.
 pub fn is_process_ending() -> bool {
     IS_ENDING.load(Ordering::SeqCst)
 }
@@ -67,22 +68,21 @@ fn source() -> Option<&'static dyn Source> {
     SOURCE.get().copied()
 }
 
-/// Has the source hand over what was launched. Not to be called with a lock held that the decoder
-/// takes.
+/// Flushes the source. The caller must not hold a lock that the decoder takes.
 pub(crate) fn flush(how: Flush) {
     if let Some(source) = source() {
         source.flush(how);
     }
 }
 
-/// Nothing records any more.
+/// Stops the source after the last session.
 pub(crate) fn stop() {
     if let Some(source) = source() {
         source.stop();
     }
 }
 
-/// A log is half full. Called in the middle of events.
+/// Requests that the logs of launches are drained. Called in the middle of events.
 #[cold]
 pub(crate) fn ask_for_drain() {
     if let Some(source) = source() {
@@ -90,10 +90,11 @@ pub(crate) fn ask_for_drain() {
     }
 }
 
-/// Holds the source's locks over a fork; where there is none, nobody brings one meanwhile.
-pub(crate) fn hold() -> impl Sized + use<> {
+/// Takes the source's locks for the duration of a fork. Without a source, prevents one from being
+/// set.
+pub(crate) fn lock_for_fork() -> impl Sized + use<> {
     let setting = lock(&SETTING);
-    (source().map(Source::hold), setting)
+    (source().map(Source::lock_for_fork), setting)
 }
 
 pub(crate) fn begin_child() {

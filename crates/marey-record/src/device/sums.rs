@@ -1,9 +1,9 @@
-//! Times of kernels by the places that launched them: what a session's tree holds of devices.
+//! Durations of kernels, summed by the context node that launched them.
 
 use super::capture;
 use super::threads::Threads;
 use crate::column::{Column, NodeData};
-use crate::merged::{MergedTree, Places, ROOT, View};
+use crate::merged::{MergedTree, NodeMapping, ROOT, View};
 use crate::names;
 use crate::number_hash::NumberHash;
 use marey_model::context::{CAPTURED_AT, ContextSource, NodeKind};
@@ -15,24 +15,24 @@ use std::hash::Hasher;
 pub(super) struct Sums {
     rows: Vec<Row>,
     numbers: HashMap<Row, u32, NumberHash>,
-    /// By the rows' numbers.
+    /// The sums, by the numbers of the rows.
     column: Column,
-    /// How many of a row have no time.
+    /// The number of kernels without a duration, by the number of the row.
     untimed: HashMap<u32, u64, NumberHash>,
     last: u32,
-    /// Rows of threads that are gone.
+    /// The sums of threads that were freed.
     folded: MergedTree,
 }
 
-/// What is added up: one kernel, from one place, on one device.
+/// The key of a sum: one kernel, launched at one node, on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
-    /// Number of the thread among those of the decoder.
+    /// The number of the thread in the decoder.
     pub(super) thread: u32,
     pub(super) node: u32,
-    /// Number of the place that captured it into a graph; 0 for none.
+    /// The number of the capture site, 0 for none.
     pub(super) site: u32,
-    /// Name of the kernel; 0 where the node has it.
+    /// The name of the kernel, 0 if the node is named after it.
     pub(super) name: u32,
     pub(super) device: u32,
 }
@@ -47,7 +47,7 @@ impl std::hash::Hash for Row {
 }
 
 impl Sums {
-    /// Adds a kernel, with its time if that is known.
+    /// Adds a kernel, with its duration if it is known.
     #[inline]
     pub(super) fn add(&mut self, row: Row, nanos: Option<u64>) {
         let is_last = self.rows.get(self.last as usize) == Some(&row);
@@ -59,7 +59,7 @@ impl Sums {
         }
     }
 
-    /// What was added to a row.
+    /// Returns the sums of a row.
     fn copy(&self, number: u32) -> NodeData {
         let timed = self.column.copy(number);
         let untimed = self.untimed.get(&number).copied().unwrap_or(0);
@@ -77,23 +77,23 @@ impl Sums {
         self.rows.is_empty() && self.folded.is_empty()
     }
 
-    /// Adds all of it to a tree.
+    /// Adds all sums to a tree.
     pub(super) fn add_to(&self, tree: &mut MergedTree, view: View, threads: &Threads) {
         tree.absorb_tree(&self.folded);
-        let mut places: HashMap<u32, Places> = HashMap::new();
+        let mut mappings: HashMap<u32, NodeMapping> = HashMap::new();
         for (row, number) in self.rows.iter().zip(0..) {
             let Some(thread) = threads.tree(row.thread) else { continue };
-            let places =
-                places.entry(row.thread).or_insert_with(|| Places::new(thread, view, ROOT));
-            let mut place = places.find(tree, row.node);
+            let mapping =
+                mappings.entry(row.thread).or_insert_with(|| NodeMapping::new(thread, view, ROOT));
+            let mut node = mapping.find(tree, row.node);
             if row.site != 0 {
-                place = below_site(tree, place, row.site, view);
+                node = below_site(tree, node, row.site, view);
             }
-            tree.add_kernel(place, row.name, row.device, &self.copy(number));
+            tree.add_kernel(node, row.name, row.device, &self.copy(number));
         }
     }
 
-    /// Makes a tree of the rows, so that their threads may go.
+    /// Folds the rows into a tree, so that their threads can be freed.
     pub(super) fn fold(&mut self, view: View, threads: &Threads) {
         if self.rows.is_empty() {
             return;
@@ -104,15 +104,17 @@ impl Sums {
     }
 }
 
-/// Where a place that captured kernels is, seen from the place that launched the graph.
+/// Returns the node of a capture site below the node of the graph launch.
 fn below_site(tree: &mut MergedTree, launch: u32, site: u32, view: View) -> u32 {
     let captured_at = tree.child(launch, names::intern(CAPTURED_AT), NodeKind::Scope);
-    let Some(site) = capture::with(|sites| sites.get(site).cloned()) else { return captured_at };
+    let Some(site) = capture::with_sites(|sites| sites.get(site).cloned()) else {
+        return captured_at;
+    };
     let node = match view.context {
         ContextSource::Shadow => site.shadow_node,
         ContextSource::Python => site.python_node,
     };
-    Places::new(&site.tree, view, captured_at).find(tree, node)
+    NodeMapping::new(&site.tree, view, captured_at).find(tree, node)
 }
 
 #[cfg(test)]
@@ -120,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_launched_again_is_the_same_row() {
+    fn repeated_launches_share_a_row() {
         let mut sums = Sums::default();
         let row = Row { thread: 0, node: 4, site: 0, name: 9, device: 0 };
         let other = Row { device: 1, ..row };

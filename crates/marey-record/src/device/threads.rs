@@ -1,26 +1,27 @@
-//! The threads that have launched something.
+//! The threads that have launched work.
 
 use crate::thread::ThreadTree;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The trees of such threads, by numbers of the decoder's own.
+/// The trees of these threads, by numbers that the decoder assigns.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     trees: HashMap<u32, Arc<ThreadTree>>,
     numbers: HashMap<u64, u32>,
     next: u32,
-    /// Those that have ended, oldest first. The devices may be at work for them still.
+    /// Threads that have ended, oldest first. Devices may still execute their launches.
     ended: Vec<u32>,
-    /// So many of them are kept.
-    most_ended: usize,
+    /// The number of ended threads that is kept before the next attempt to remove some.
+    max_ended: usize,
 }
 
-/// Trees of ended threads that are kept; of more, the older half goes, but those that something is awaited of.
-const MOST_ENDED: usize = 512;
+/// The minimum of that number. Beyond it the older half is removed, except threads with waiting
+/// launches.
+const MAX_ENDED: usize = 512;
 
 impl Threads {
-    /// The number of a thread, which is its own for as long as its tree is kept.
+    /// Returns the number of a thread, which is valid as long as its tree is kept.
     pub(super) fn number(&mut self, tree: &Arc<ThreadTree>) -> u32 {
         let Self { trees, numbers, next, .. } = self;
         *numbers.entry(tree.generation).or_insert_with(|| {
@@ -30,33 +31,33 @@ impl Threads {
         })
     }
 
-    /// The tree of a thread.
+    /// Returns the tree of a thread.
     pub(crate) fn tree(&self, number: u32) -> Option<&Arc<ThreadTree>> {
         self.trees.get(&number)
     }
 
-    /// A thread has ended.
+    /// Notes that a thread has ended.
     pub(super) fn ended(&mut self, tree: &ThreadTree) {
         self.ended.extend(self.numbers.remove(&tree.generation));
     }
 
-    /// Whether it is time to let the oldest go.
-    pub(super) fn are_many(&self) -> bool {
-        self.ended.len() > self.most_ended.max(MOST_ENDED)
+    /// Whether there are too many ended threads.
+    pub(super) fn has_too_many_ended(&self) -> bool {
+        self.ended.len() > self.max_ended.max(MAX_ENDED)
     }
 
-    /// Lets the older half of the ended ones go, except the awaited. Those that went, and the generations
-    /// of their trees.
-    pub(super) fn forget_ended(&mut self, awaited: &HashSet<u32>) -> HashMap<u32, u64> {
+    /// Removes the older half of the ended threads, except those in `awaited`. Returns the removed
+    /// threads, with the generations of their trees.
+    pub(super) fn remove_ended(&mut self, awaited: &HashSet<u32>) -> HashMap<u32, u64> {
         let older = self.ended.len() / 2;
         let unawaited = self.ended[..older].iter().filter(|number| !awaited.contains(number));
-        let gone: HashMap<u32, u64> = unawaited
+        let removed: HashMap<u32, u64> = unawaited
             .filter_map(|number| Some((*number, self.trees.get(number)?.generation)))
             .collect();
-        self.ended.retain(|number| !gone.contains_key(number));
-        self.trees.retain(|number, _| !gone.contains_key(number));
-        // Where most are awaited, looking again soon would find the same.
-        self.most_ended = 2 * self.ended.len();
-        gone
+        self.ended.retain(|number| !removed.contains_key(number));
+        self.trees.retain(|number, _| !removed.contains_key(number));
+        // If most are awaited, trying again soon would find the same.
+        self.max_ended = 2 * self.ended.len();
+        removed
     }
 }

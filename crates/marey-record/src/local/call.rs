@@ -1,30 +1,30 @@
-//! Calls of CUDA that are kept because sessions want every one, beside those that launch.
+//! CUDA API calls that trace sessions record as spans, whether or not they launch work.
 
-use super::{Local, Place, ROOTS};
+use super::{Local, NodePair, ROOTS};
 use crate::clock;
 use crate::control::CONTROL;
 use crate::detached::Detached;
 use marey_model::context::NodeKind;
 use std::sync::atomic::Ordering;
 
-/// An interface of CUDA. A call of one makes none of the same, and calls of the runtime make calls of the
-/// driver under their own number.
+/// A CUDA API. No call makes another call of the same API. Runtime calls make driver calls under
+/// the runtime call's correlation id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
-    /// The driver's.
+    /// The driver API (`cu…`).
     Driver,
-    /// The runtime's.
+    /// The runtime API (`cuda…`).
     Runtime,
 }
 
-/// The calls that a thread is in, one of each interface.
+/// The calls in progress on a thread, at most one of each API.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenCalls([OpenCall; 2]);
 
 #[derive(Clone, Copy, Debug)]
 struct OpenCall {
     correlation: u32,
-    place: Place,
+    nodes: NodePair,
     traces: u64,
     start_ticks: u64,
 }
@@ -34,11 +34,11 @@ impl OpenCalls {
 }
 
 impl OpenCall {
-    const NONE: Self = Self { correlation: 0, place: ROOTS, traces: 0, start_ticks: 0 };
+    const NONE: Self = Self { correlation: 0, nodes: ROOTS, traces: 0, start_ticks: 0 };
 }
 
 impl Local {
-    /// A call begins.
+    /// Records the start of an API call.
     pub(crate) fn call_enter(
         &mut self,
         interface: Interface,
@@ -52,41 +52,41 @@ impl Local {
         if traces == 0 {
             return;
         }
-        let above = if let Some(place) = self.calling_runtime(correlation) {
-            place
+        let parent = if let Some(nodes) = self.calling_runtime(correlation) {
+            nodes
         } else {
-            let above = self.innermost_place(task).below_frame(python_leaf);
-            self.below_state(above, active, python)
+            let parent = self.innermost_nodes(task).with_python_leaf(python_leaf);
+            self.state_child(parent, active, python)
         };
-        let place = self.below(above, name, NodeKind::Runtime, traces, traces & python);
+        let nodes = self.child_nodes(parent, name, NodeKind::Runtime, traces, traces & python);
         let start_ticks = clock::ticks();
-        self.calls.0[interface as usize] = OpenCall { correlation, place, traces, start_ticks };
+        self.calls.0[interface as usize] = OpenCall { correlation, nodes, traces, start_ticks };
     }
 
-    /// The call has returned.
+    /// Records the end of an API call and logs its span.
     pub(crate) fn call_exit(&mut self, interface: Interface, correlation: u32) {
         let call = std::mem::replace(&mut self.calls.0[interface as usize], OpenCall::NONE);
         if call.correlation == correlation {
-            self.log_call(call.place, call.traces, call.start_ticks, correlation);
+            self.log_call(call.nodes, call.traces, call.start_ticks, correlation);
         }
     }
 
-    /// The runtime's call that makes the driver's call with this number.
+    /// Returns the nodes of the runtime call that makes the driver call with this correlation id.
     #[inline]
-    pub(super) fn calling_runtime(&self, correlation: u32) -> Option<Place> {
+    pub(super) fn calling_runtime(&self, correlation: u32) -> Option<NodePair> {
         let call = &self.calls.0[Interface::Runtime as usize];
-        (call.correlation == correlation).then_some(call.place)
+        (call.correlation == correlation).then_some(call.nodes)
     }
 
-    /// A call becomes a span of the sessions that saw it begin and record still.
+    /// Logs a call as a span, for the sessions that saw it begin and still record.
     #[inline]
-    pub(super) fn log_call(&self, call: Place, traces: u64, start_ticks: u64, correlation: u32) {
+    pub(super) fn log_call(&self, call: NodePair, traces: u64, start_ticks: u64, correlation: u32) {
         let traces = traces & CONTROL.active.load(Ordering::Relaxed);
         if traces == 0 {
             return;
         }
         let python = traces & CONTROL.python.load(Ordering::Relaxed);
-        let Some(log) = self.tree.own_log() else { return };
+        let Some(log) = self.tree.log_or_create() else { return };
         let end_ticks = clock::ticks();
         for (node, sessions) in [(call.shadow, traces & !python), (call.python, python)] {
             if sessions != 0 {

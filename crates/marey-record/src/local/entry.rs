@@ -1,62 +1,62 @@
-//! What becomes of a scope that was left.
+//! Recording of a completed scope: statistics in columns, and a span in the log.
 
-use super::{Local, Place};
+use super::{Local, NodePair};
 use crate::clock;
 use crate::control::{CONTROL, bit, slots};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// A scope, or a state, that was entered and left.
+/// A completed scope or state.
 pub(crate) struct Entry {
-    place: Place,
-    /// The sessions that saw it begin.
+    nodes: NodePair,
+    /// The sessions that saw the scope begin.
     sessions: u64,
     start_ticks: u64,
     end_ticks: u64,
     pub(crate) nanos: u64,
-    own_nanos: u64,
+    self_nanos: u64,
 }
 
 impl Entry {
     #[inline(always)]
-    pub(crate) fn new(place: Place, sessions: u64, ticks: Range<u64>, child_nanos: u64) -> Self {
+    pub(crate) fn new(nodes: NodePair, sessions: u64, ticks: Range<u64>, child_nanos: u64) -> Self {
         let Range { start: start_ticks, end: end_ticks } = ticks;
         let nanos = clock::nanos(end_ticks.saturating_sub(start_ticks));
-        let own_nanos = nanos.saturating_sub(child_nanos);
-        Self { place, sessions, start_ticks, end_ticks, nanos, own_nanos }
+        let self_nanos = nanos.saturating_sub(child_nanos);
+        Self { nodes, sessions, start_ticks, end_ticks, nanos, self_nanos }
     }
 }
 
 impl Local {
-    /// Adds an entry to the columns of the sessions that saw it begin and are active now, and to the
-    /// log if one of them keeps every event.
+    /// Adds an entry to the columns of the sessions that saw it begin and are still active, and to
+    /// the log if one of these sessions traces.
     #[inline(always)]
     pub(crate) fn record(&self, entry: &Entry) {
         let python = CONTROL.python.load(Ordering::Relaxed);
         let sessions = entry.sessions & CONTROL.active.load(Ordering::Relaxed);
         for slot in slots(sessions) {
-            let Place { shadow, python: frame } = entry.place;
+            let NodePair { shadow, python: frame } = entry.nodes;
             self.add(slot, if python & bit(slot) == 0 { shadow } else { frame }, entry);
         }
         let traced = sessions & CONTROL.trace.load(Ordering::Relaxed);
         if traced & !python != 0 {
-            self.log_span(entry.place.shadow, entry, traced & !python);
+            self.log_span(entry.nodes.shadow, entry, traced & !python);
         }
         if traced & python != 0 {
-            self.log_span(entry.place.python, entry, traced & python);
+            self.log_span(entry.nodes.python, entry, traced & python);
         }
     }
 
     #[inline(always)]
     fn add(&self, slot: u32, node: u32, entry: &Entry) {
         if let Some(column) = self.tree.column(slot) {
-            column.record(node, entry.nanos, entry.own_nanos);
+            column.record(node, entry.nanos, entry.self_nanos);
         }
     }
 
     #[inline(always)]
     fn log_span(&self, node: u32, entry: &Entry, sessions: u64) {
-        if let Some(log) = self.tree.own_log() {
+        if let Some(log) = self.tree.log_or_create() {
             log.span(node, entry.start_ticks, entry.end_ticks, sessions);
         }
     }

@@ -1,77 +1,81 @@
-//! Where a thread begins and ends: below the main thread's scopes, or below those from before a fork.
+//! The start and end of a thread's stack: frames copied from the main thread or from before a fork,
+//! and the unwinding when the thread ends.
 
-use super::{FOREIGN, INHERITED, Local, ROOTS, STEP, give, register, take_local};
+use super::{FOREIGN, INHERITED, Local, ROOTS, STEP, install, register, uninstall};
 use crate::clock;
 use crate::control::CONTROL;
 use crate::registry;
-use crate::thread::{OpenFrame, Position, ThreadTree};
+use crate::thread::{OpenFrame, StackPosition, ThreadTree};
 use crate::tree::{PYTHON_ROOT, SHADOW_ROOT};
 use marey_model::context::NodeKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The main thread, as a thread that follows it saw it last.
-pub(super) struct Followed {
+/// The main thread, as the thread that follows it last saw it.
+pub(super) struct FollowedThread {
     main: Arc<ThreadTree>,
-    position: Option<Position>,
-    /// Kept for its memory.
+    position: Option<StackPosition>,
+    /// A buffer, kept between calls to reuse its allocation.
     frames: Vec<OpenFrame>,
 }
 
 impl Local {
-    /// Begins below the main thread's scopes, and follows that thread from then on if it is one of PyTorch's
-    /// that run backward.
-    pub(super) fn begin_below_main(&mut self) {
+    /// Copies the main thread's open scopes as the base of this thread's stack. An autograd thread
+    /// of PyTorch keeps following the main thread from then on.
+    pub(super) fn inherit_main_stack(&mut self) {
         let Some(main) = registry::main_tree(&self.tree) else { return };
         if is_autograd(&self.tree.name) {
             self.follows_main = true;
-            self.followed = Some(Followed { main, position: None, frames: Vec::new() });
-            self.inherit_anew();
+            self.followed = Some(FollowedThread { main, position: None, frames: Vec::new() });
+            self.refresh_inherited();
         } else {
-            self.take_main_over(&main.open_frames());
+            self.adopt_main_stack(&main.open_frames());
         }
     }
 
-    /// Stands where the main thread does now. While that thread is where it was, as it is during backward,
-    /// this is a few loads.
+    /// Updates the inherited frames if the main thread has moved. While the main thread stays in
+    /// one scope, as during backward, this is a few loads.
     #[inline]
-    pub(super) fn inherit(&mut self) {
+    pub(super) fn follow_main(&mut self) {
         let Some(followed) = &self.followed else { return };
         let position = followed.main.position();
-        // A main thread that is busy is not waiting for this one: it says nothing new.
+        // A main thread in the middle of an event is not waiting for this one: keep the old
+        // position.
         if position.is_some() && position != followed.position {
-            self.inherit_anew();
+            self.refresh_inherited();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn inherit_anew(&mut self) {
+    fn refresh_inherited(&mut self) {
         let Some(mut followed) = self.followed.take() else { return };
-        // Read first: if the scopes change meanwhile, the next look finds another position.
+        // The position is read before the frames: if the scopes change in between, the next call
+        // sees another position and copies again.
         followed.position = followed.main.position();
         followed.main.copy_open_frames(&mut followed.frames);
-        self.take_main_over(&followed.frames);
+        self.adopt_main_stack(&followed.frames);
         if let Some(position) = followed.position {
-            self.take_task_over(&followed.main, position.task_node);
+            self.adopt_main_task(&followed.main, position.task_node);
         }
-        // Whoever enters a scope below this one looks first where the main thread is now.
+        // Keeps the fast path off this frame: the next scope must first check where the main thread
+        // is.
         self.top_frame().node.set(None);
-        self.tree.stand_on(self.top_frame());
+        self.tree.set_top(self.top_frame());
         self.followed = Some(followed);
     }
 
-    /// Stands below the main thread's stack.
-    fn take_main_over(&mut self, frames: &[OpenFrame]) {
+    /// Replaces the stack of this thread by a copy of the main thread's.
+    fn adopt_main_stack(&mut self, frames: &[OpenFrame]) {
         self.inherited = 0;
         self.open_operators = 0;
-        self.tree.stand_on(&self.tree.bottom);
-        self.take_over(frames, INHERITED);
+        self.tree.set_top(&self.tree.bottom);
+        self.push_copies(frames, INHERITED);
         self.inherited = self.depth();
     }
 
-    /// Stands in the scope of the task that the main thread runs, inside its stack.
-    fn take_task_over(&mut self, main: &ThreadTree, task_node: u32) {
+    /// Pushes the innermost scope of the task that the main thread runs on top of the copied stack.
+    fn adopt_main_task(&mut self, main: &ThreadTree, task_node: u32) {
         let shadow_node = self.copy_path(main, task_node);
         let Some(node) = self.tree.nodes.get(shadow_node) else { return };
         if shadow_node == SHADOW_ROOT {
@@ -92,35 +96,35 @@ impl Local {
         self.inherited = self.depth();
     }
 
-    /// Finds or makes the path of another thread's node; returns its node here.
+    /// Finds or makes the path of another thread's node in this tree. Returns the node here.
     pub(crate) fn copy_path(&mut self, origin: &ThreadTree, node: u32) -> u32 {
         let mut path = std::mem::take(&mut self.path);
-        let mut at = node;
-        while at > PYTHON_ROOT
-            && let Some(node) = origin.nodes.get(at)
+        let mut current = node;
+        while current > PYTHON_ROOT
+            && let Some(node) = origin.nodes.get(current)
         {
-            path.push(at);
-            at = node.parent();
+            path.push(current);
+            current = node.parent();
         }
         for node in path.drain(..).rev() {
             if let Some(node) = origin.nodes.get(node) {
-                at = self.child(at, node.name(), node.kind(), node.sessions());
+                current = self.child(current, node.name(), node.kind(), node.sessions());
             }
         }
         self.path = path;
-        at
+        current
     }
 
-    /// Stands below the given frames of another thread or process.
-    pub(super) fn take_over(&mut self, frames: &[OpenFrame], flag: u32) {
+    /// Pushes copies of the frames of another thread or process, with an extra flag.
+    pub(super) fn push_copies(&mut self, frames: &[OpenFrame], flag: u32) {
         let python = CONTROL.python.load(Ordering::Relaxed);
-        let mut place = ROOTS;
+        let mut nodes = ROOTS;
         for frame in frames {
             let kind = NodeKind::from_u8(frame.kind_flags as u8);
             let sessions = frame.sessions & CONTROL.live.load(Ordering::Relaxed);
-            place = self.below(place, frame.name, kind, sessions & !python, 0);
+            nodes = self.child_nodes(nodes, frame.name, kind, sessions & !python, 0);
             let copy = OpenFrame {
-                shadow_node: place.shadow,
+                shadow_node: nodes.shadow,
                 python_node: PYTHON_ROOT,
                 kind_flags: kind as u32 | flag,
                 state: 0,
@@ -131,8 +135,8 @@ impl Local {
         }
     }
 
-    /// Closes everything that is open, because the thread ends.
-    pub(super) fn unwind(&mut self) {
+    /// Exits all open scopes, because the thread ends.
+    pub(super) fn exit_all(&mut self) {
         if !CONTROL.is_live() || self.tree.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
             return;
         }
@@ -141,29 +145,30 @@ impl Local {
             return;
         }
         while self.depth() > self.inherited {
-            self.close_inner(now);
+            self.end_unclosed(now);
         }
         self.tree.seq.end();
     }
 }
 
-/// In the child of a fork: the thread begins anew below the scopes that it had open.
+/// Replaces the thread's recorder in the child of a fork. Scopes that were open at the fork stay on
+/// the stack as foreign frames.
 pub(crate) fn restart_after_fork() {
-    let Some(old) = take_local() else { return };
+    let Some(old) = uninstall() else { return };
     let frames = old.tree.open_frames();
     register();
-    let Some(mut local) = take_local() else { return };
-    local.take_over(&frames, FOREIGN);
-    give(local);
+    let Some(mut local) = uninstall() else { return };
+    local.push_copies(&frames, FOREIGN);
+    install(local);
 }
 
-/// Whether a frame is an entry of this thread and process that is still running.
+/// Whether a frame was entered by this thread and process, and by the program.
 pub(crate) fn is_running_entry(frame: &OpenFrame) -> bool {
     frame.kind_flags & (INHERITED | STEP | FOREIGN) == 0
 }
 
-/// Whether a thread of this name is a worker of PyTorch's autograd engine, which runs the backward pass
-/// of whatever the main thread is in, again and again.
+/// Whether a thread of this name is a worker of PyTorch's autograd engine. Such a thread runs many
+/// backward passes, each for the scope that the main thread is in at the time.
 fn is_autograd(thread_name: &str) -> bool {
     thread_name.starts_with("pt_autograd")
 }

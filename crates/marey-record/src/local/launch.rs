@@ -1,7 +1,7 @@
-//! Launches: where the thread is when it hands work to a device.
+//! Launches: the context node of a thread when it submits work to a device.
 
-use super::task::place_of;
-use super::{LAUNCHES, Local, Place, ROOTS};
+use super::task::nodes_of;
+use super::{LAUNCHES, Local, NodePair, ROOTS};
 use crate::clock;
 use crate::control::CONTROL;
 use crate::detached::Detached;
@@ -10,16 +10,17 @@ use marey_model::context::NodeKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The launch that a thread is in; without a number it is in none, and the rest means nothing.
+/// The launch in progress on a thread. With correlation id 0 there is none, and the other fields
+/// are meaningless.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Launching {
     correlation: u32,
-    /// Where what is launched belongs.
-    place: Place,
+    /// The nodes to which the launched work is attributed.
+    nodes: NodePair,
     is_named: bool,
     is_captured: bool,
-    /// The call itself, where sessions keep every event.
-    call: Place,
+    /// The nodes of the API call itself, for trace sessions.
+    call: NodePair,
     traces: u64,
     start_ticks: u64,
 }
@@ -27,7 +28,7 @@ pub(super) struct Launching {
 impl Launching {
     pub(super) const NONE: Self = Self {
         correlation: 0,
-        place: ROOTS,
+        nodes: ROOTS,
         is_named: false,
         is_captured: false,
         call: ROOTS,
@@ -37,8 +38,8 @@ impl Launching {
 }
 
 impl Local {
-    /// A call begins that launches something, which will be told of under the same number. `task` is the
-    /// innermost scope of the task that the thread runs.
+    /// Records the start of a call that launches work, whose activities will carry the same
+    /// correlation id. `task` is the innermost scope of the task that the thread runs.
     #[inline]
     pub(crate) fn launch_enter(
         &mut self,
@@ -50,55 +51,55 @@ impl Local {
     ) {
         let (active, python) = CONTROL.recording();
         let operator = self.naming_operator(active);
-        let place = operator.unwrap_or_else(|| {
-            let above = self.innermost_place(task).below_frame(python_leaf);
-            self.below_state(above, active, python)
+        let nodes = operator.unwrap_or_else(|| {
+            let parent = self.innermost_nodes(task).with_python_leaf(python_leaf);
+            self.state_child(parent, active, python)
         });
         let launch = Launch {
             correlation,
-            mark: CONTROL.mark.load(Ordering::Relaxed) as u32,
-            shadow_node: place.shadow,
-            python_node: place.python,
+            stamp: CONTROL.stamp.load(Ordering::Relaxed) as u32,
+            shadow_node: nodes.shadow,
+            python_node: nodes.python,
             sessions: active,
             is_named: operator.is_some(),
             is_over: false,
             kind,
         };
-        if let Some(launches) = self.tree.own_launches() {
+        if let Some(launches) = self.tree.launches_or_create() {
             launches.push(&launch);
         }
         let traces = active & CONTROL.trace.load(Ordering::Relaxed);
         let launching = &mut self.launching;
         launching.correlation = correlation;
-        launching.place = place;
+        launching.nodes = nodes;
         launching.is_named = operator.is_some();
         launching.is_captured = false;
         launching.traces = traces;
         if traces != 0 {
-            let above = self.calling_runtime(correlation).unwrap_or(place);
+            let parent = self.calling_runtime(correlation).unwrap_or(nodes);
             self.launching.call =
-                self.below(above, call, NodeKind::Runtime, traces, traces & python);
+                self.child_nodes(parent, call, NodeKind::Runtime, traces, traces & python);
             self.launching.start_ticks = clock::ticks();
         }
     }
 
-    /// The place of the operator that what is launched now bears the name of, if the thread is directly in
-    /// one that all sessions see.
+    /// Returns the nodes of the operator that names the launched kernel: the innermost frame, if a
+    /// launch hook entered it and all active sessions see it.
     #[inline(always)]
-    fn naming_operator(&self, active: u64) -> Option<Place> {
+    fn naming_operator(&self, active: u64) -> Option<NodePair> {
         let top = self.top_frame();
         let names = top.kind_flags() & LAUNCHES != 0 && active & !top.sessions() == 0;
-        names.then(|| place_of(top))
+        names.then(|| nodes_of(top))
     }
 
-    /// The call has returned, and did not fail if `has_launched`.
+    /// Records the end of a call that launches work. `has_launched` is false if the call failed.
     #[inline]
     pub(crate) fn launch_exit(&mut self, correlation: u32, has_launched: bool) {
         if std::mem::take(&mut self.launching.correlation) != correlation {
             return;
         }
         if !has_launched || self.launching.is_captured {
-            self.call_off(correlation);
+            self.cancel_launch(correlation);
         }
         let Launching { call, traces, start_ticks, .. } = self.launching;
         if traces != 0 {
@@ -106,12 +107,12 @@ impl Local {
         }
     }
 
-    /// Nothing will come of a launch.
+    /// Logs that no activity will follow from a launch.
     #[cold]
-    fn call_off(&self, correlation: u32) {
+    fn cancel_launch(&self, correlation: u32) {
         let launch = Launch {
             correlation,
-            mark: 0,
+            stamp: 0,
             shadow_node: 0,
             python_node: 0,
             sessions: 0,
@@ -124,22 +125,22 @@ impl Local {
         }
     }
 
-    /// The place of the launch that the thread is in, which becomes a node of a graph.
+    /// Returns the nodes of the launch in progress, which has become a node of a graph.
     pub(crate) fn capture_site(&mut self) -> Option<Site> {
         self.launching.is_captured = true;
-        let Launching { correlation, place, is_named, .. } = self.launching;
+        let Launching { correlation, nodes, is_named, .. } = self.launching;
         (correlation != 0).then(|| Site {
             tree: Arc::clone(&self.tree),
-            shadow_node: place.shadow,
-            python_node: place.python,
+            shadow_node: nodes.shadow,
+            python_node: nodes.python,
             is_named,
         })
     }
 
-    pub(super) fn below_state(&mut self, place: Place, active: u64, python: u64) -> Place {
+    pub(super) fn state_child(&mut self, nodes: NodePair, active: u64, python: u64) -> NodePair {
         match self.state_name() {
-            0 => place,
-            state => self.below(place, state, NodeKind::State, active, python),
+            0 => nodes,
+            state => self.child_nodes(nodes, state, NodeKind::State, active, python),
         }
     }
 }

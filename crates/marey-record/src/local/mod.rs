@@ -1,21 +1,22 @@
 //! The event path: what a thread does when it enters and leaves scopes.
 //!
 //! Everything here runs on the thread that owns the tree. An event is bracketed by
-//! [`Seq::begin`](crate::seq::Seq::begin) and `end`; inside, the thread reads the global masks once,
-//! moves its stack, and writes to the columns of the sessions that are concerned.
+//! [`Seq::begin`](crate::seq::Seq::begin) and `end`. Inside the bracket the thread reads the global
+//! masks once, updates its stack, and writes to the columns of the active sessions.
 //!
-//! This file holds the thread's handle and the bracket; [`stack`] holds what happens inside it.
+//! This file contains the thread's recorder and the bracket. [`fast_path`] handles the common
+//! events, [`stack`] all others.
 
 mod call;
 mod entry;
+mod fast_path;
 mod inherit;
 mod launch;
 mod stack;
 mod steps;
 mod task;
-mod usual;
+mod tls;
 mod values;
-mod word;
 
 pub use self::call::Interface;
 pub(crate) use self::entry::Entry;
@@ -38,59 +39,59 @@ use marey_model::loss::LossCause;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The frame came with the thread; it is nobody's to leave.
+/// Flag: the frame was copied from the main thread, and no exit matches it.
 const INHERITED: u32 = 1 << 8;
-/// A training step that marey opened by itself.
+/// Flag: the frame is a training step that marey opened.
 const STEP: u32 = 1 << 9;
-/// The step ended while scopes inside it were open; it closes when they do.
+/// Flag: the step ended while scopes inside it were open, and is exited after the last of them.
 const CLOSING: u32 = 1 << 10;
-/// The frame was entered before the fork that made this process; leaving it records nothing.
+/// Flag: the frame was entered before the fork that made this process, so its exit records nothing.
 const FOREIGN: u32 = 1 << 11;
-/// What is launched directly inside the frame bears its name: a launch hook entered it.
+/// Flag: a launch hook entered the frame, so kernels launched directly inside take its name.
 const LAUNCHES: u32 = 1 << 12;
 
-/// A thread's place in both of its trees.
+/// A node in each of a thread's two trees: paths made of scopes, and paths made of Python frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct NodePair {
     pub(crate) shadow: u32,
     pub(crate) python: u32,
 }
 
-impl Place {
-    /// The same place, below the innermost Python frame if there is one.
+impl NodePair {
+    /// The same nodes, with the innermost Python frame as the Python node if there is one.
     #[inline(always)]
-    pub(crate) fn below_frame(self, python_leaf: u32) -> Self {
+    pub(crate) fn with_python_leaf(self, python_leaf: u32) -> Self {
         let python = if python_leaf > PYTHON_ROOT { python_leaf } else { self.python };
         Self { python, ..self }
     }
 }
 
-const ROOTS: Place = Place { shadow: SHADOW_ROOT, python: PYTHON_ROOT };
+const ROOTS: NodePair = NodePair { shadow: SHADOW_ROOT, python: PYTHON_ROOT };
 
-/// What only the owner touches.
+/// The part of a thread's recorder that only its thread accesses.
 pub(crate) struct Local {
     pub(crate) tree: Arc<ThreadTree>,
     index: Index,
-    /// Frames that came with the thread, the outermost ones of its stack.
+    /// The number of inherited frames, which are the outermost ones of the stack.
     inherited: u32,
     states: Vec<State>,
-    /// Operators on the stack that did not come with the thread.
+    /// The number of operators on the stack, inherited frames excluded.
     open_operators: u32,
-    /// Operators inside the one in progress; they are not recorded.
+    /// The depth of operators inside the one in progress, which are not recorded.
     nested_operators: u32,
     launching: launch::Launching,
     calls: call::OpenCalls,
-    /// Whether the thread takes the main thread's stack again whenever its own is empty.
+    /// Whether the thread copies the main thread's stack again whenever its own is empty.
     follows_main: bool,
-    followed: Option<inherit::Followed>,
-    foreign: task::ForeignPlace,
-    /// Kept for its memory.
+    followed: Option<inherit::FollowedThread>,
+    foreign: task::ForeignNodes,
+    /// A buffer, kept between calls to reuse its allocation.
     path: Vec<u32>,
 }
 
 struct State {
     name: u32,
-    place: Place,
+    nodes: NodePair,
     sessions: u64,
     start_ticks: u64,
 }
@@ -102,49 +103,51 @@ thread_local! {
     static GUARD: Guard = const { Guard };
 }
 
-/// Its destructor runs at the thread's end.
+/// A thread-local value whose destructor runs when the thread ends.
 struct Guard;
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(mut local) = take_local() {
-            local.unwind();
+        if let Some(mut local) = uninstall() {
+            local.exit_all();
             trace::thread_ended(&local.tree);
             device::thread_ended(&local.tree);
-            registry::ended(&local.tree);
+            registry::unregister(&local.tree);
         }
     }
 }
 
-/// Makes a recorder that of the calling thread.
-fn give(local: Box<Local>) {
+/// Installs a recorder as the one of the calling thread.
+fn install(local: Box<Local>) {
     let tree = Arc::clone(&local.tree);
-    tree.owner.store(Box::into_raw(local), Ordering::Relaxed);
+    tree.local.store(Box::into_raw(local), Ordering::Relaxed);
     TREE.set(Arc::as_ptr(&tree));
-    word::set(Arc::as_ptr(&tree));
+    tls::set(Arc::as_ptr(&tree));
 }
 
-/// Takes the recorder away from the calling thread.
-#[expect(unsafe_code, reason = "takes back the box that `give` gave away")]
-fn take_local() -> Option<Box<Local>> {
+/// Removes the calling thread's recorder and returns it.
+#[expect(unsafe_code, reason = "takes back the box that `install` gave away")]
+fn uninstall() -> Option<Box<Local>> {
     let tree = thread_tree()?;
-    word::set(std::ptr::null());
+    tls::set(std::ptr::null());
     TREE.set(std::ptr::null());
-    // SAFETY: `give` put the box there with the tree, and that has just been taken away.
-    Some(unsafe { Box::from_raw(tree.owner.load(Ordering::Relaxed)) })
+    // SAFETY: `install` stored the pointer of a box together with the tree, and the tree has just
+    // been removed, so the box is taken back once.
+    Some(unsafe { Box::from_raw(tree.local.load(Ordering::Relaxed)) })
 }
 
-/// The shared part of the calling thread's recorder, which may be looked at also in the middle of an event.
+/// Returns the shared part of the calling thread's recorder. May be called in the middle of an
+/// event.
 #[inline(always)]
 #[expect(unsafe_code, reason = "the thread-local pointer is the thread's own")]
 fn thread_tree<'a>() -> Option<&'a ThreadTree> {
-    // SAFETY: null, or the tree of the box that `give` gave away, which holds it until the thread ends
-    // or, outside of events, begins anew.
-    unsafe { word::get().as_ref() }
+    // SAFETY: null, or the tree of the box that `install` leaked. The box keeps the tree alive
+    // until the thread ends or, outside of events, gets a new recorder.
+    unsafe { tls::get().as_ref() }
 }
 
-/// Runs one event on this thread's recorder, or drops it (and counts that) if the thread has none
-/// any more or is inside an event already.
+/// Runs one event on this thread's recorder. Drops and counts the event if the thread can have no
+/// recorder any more, or is already inside an event.
 #[inline(always)]
 #[expect(unsafe_code, reason = "the pointer is the thread's own")]
 pub(crate) fn event<T: Default>(run: impl FnOnce(&mut Local) -> T) -> T {
@@ -153,17 +156,18 @@ pub(crate) fn event<T: Default>(run: impl FnOnce(&mut Local) -> T) -> T {
         losses::count(LossCause::Reentrant);
         return T::default();
     }
-    // SAFETY: the box of the thread that the tree is of, and no other thread has the pointer. `begin`
-    // succeeded, so this thread is in no other event: no other reference to the local exists.
-    let value = run(unsafe { &mut *tree.owner.load(Ordering::Relaxed) });
+    // SAFETY: the pointer is to the box of the tree's thread, which is this one, and no other
+    // thread has it. `begin` succeeded, so this thread is in no other event and no other reference
+    // exists.
+    let value = run(unsafe { &mut *tree.local.load(Ordering::Relaxed) });
     tree.seq.end();
     value
 }
 
-/// Runs an event on this thread's tree if it turns out to be [usual]; `None` if it does not, which has
-/// changed nothing.
+/// Runs an event on the [fast path](fast_path). Returns `None`, with nothing changed, if the event
+/// needs the slow path.
 #[inline(always)]
-fn usual_event(run: impl FnOnce(&ThreadTree) -> Option<u64>) -> Option<u64> {
+fn fast_event(run: impl FnOnce(&ThreadTree) -> Option<u64>) -> Option<u64> {
     let tree = thread_tree()?;
     if !tree.seq.begin() {
         return None;
@@ -177,17 +181,17 @@ fn usual_event(run: impl FnOnce(&ThreadTree) -> Option<u64>) -> Option<u64> {
     value
 }
 
-/// Enters a scope of a `NodeKind`; returns its id, 0 when nothing is recorded.
+/// Enters a scope of a `NodeKind`. Returns its id, or 0 when nothing is recorded.
 #[inline(always)]
 pub(crate) fn enter(name: u32, kind: u8) -> u64 {
-    match usual_event(|tree| tree.enter_usual(name, kind)) {
+    match fast_event(|tree| tree.enter_fast(name, kind)) {
         Some(id) => id,
-        None => enter_otherwise(name, kind),
+        None => enter_slow(name, kind),
     }
 }
 
 #[inline(never)]
-fn enter_otherwise(name: u32, kind: u8) -> u64 {
+fn enter_slow(name: u32, kind: u8) -> u64 {
     if !CONTROL.is_live() {
         return 0;
     }
@@ -195,18 +199,18 @@ fn enter_otherwise(name: u32, kind: u8) -> u64 {
     event(|local| local.enter(name, NodeKind::from_u8(kind), leaf))
 }
 
-/// Leaves the innermost scope with that name (0: with any); returns its id, 0 when there is none.
+/// Exits the innermost scope with that name (0: any name). Returns its id, or 0 when there is none.
 #[inline(always)]
 pub(crate) fn exit(name: u32) -> u64 {
     let counter = clock::counter();
-    match usual_event(|tree| tree.exit_usual(name, counter)) {
+    match fast_event(|tree| tree.exit_fast(name, counter)) {
         Some(id) => id,
-        None => exit_otherwise(name, counter),
+        None => exit_slow(name, counter),
     }
 }
 
 #[inline(never)]
-fn exit_otherwise(name: u32, counter: u64) -> u64 {
+fn exit_slow(name: u32, counter: u64) -> u64 {
     if !CONTROL.is_live() {
         return 0;
     }
@@ -214,24 +218,24 @@ fn exit_otherwise(name: u32, counter: u64) -> u64 {
     event(|local| local.exit(name, now))
 }
 
-/// Whether a tree is of this epoch.
+/// Whether a tree belongs to the current epoch.
 #[inline(always)]
 fn is_current(tree: &&ThreadTree) -> bool {
     tree.epoch == CONTROL.epoch.load(Ordering::Relaxed)
 }
 
-/// Gives the thread a recorder, in place of one whose sessions are all gone; none if it may have none
-/// any more.
+/// Gives the thread a new recorder, in place of one from an older epoch. Returns `None` if the
+/// thread can have none any more.
 #[cold]
 #[inline(never)]
 fn renew<'a>() -> Option<&'a ThreadTree> {
     if is_in_event() {
-        // A signal handler: the recorder below it must stay.
+        // A signal handler has interrupted an event: the recorder in use must stay.
         losses::count(LossCause::Reentrant);
         return None;
     }
-    if let Some(local) = take_local() {
-        registry::forget(&local.tree);
+    if let Some(local) = uninstall() {
+        registry::remove(&local.tree);
     }
     register();
     thread_tree()
@@ -240,32 +244,33 @@ fn renew<'a>() -> Option<&'a ThreadTree> {
 /// Whether the calling thread is in the middle of an event; async-signal-safe.
 #[expect(unsafe_code, reason = "the thread's own pointer")]
 pub(crate) fn is_in_event() -> bool {
-    // SAFETY: null, or the tree of the thread's box, which takes the pointer away before it goes.
+    // SAFETY: null, or the tree of the thread's box; `uninstall` clears the pointer before the box
+    // is freed.
     unsafe { TREE.get().as_ref() }.is_some_and(|tree| tree.seq.is_inside())
 }
 
 #[cold]
 #[inline(never)]
 fn register() {
-    // Fails while the thread's destructors run: then there would be no end to see.
+    // Fails while the thread's destructors run: the end of the thread could no longer be observed.
     if GUARD.try_with(|_| ()).is_err() {
         losses::count(LossCause::ThreadGone);
         return;
     }
-    let (tree, first_id) = registry::started();
+    let (tree, first_id) = registry::register();
     let mut local = Box::new(Local::new(tree, first_id));
-    local.begin_below_main();
-    give(local);
+    local.inherit_main_stack();
+    install(local);
 }
 
 impl Local {
     fn new(tree: Arc<ThreadTree>, first_id: u64) -> Self {
-        stack::lay_bottom(&tree);
+        stack::init_bottom(&tree);
         tree.begin_ids(first_id);
         Self {
             follows_main: false,
             followed: None,
-            foreign: task::ForeignPlace::NONE,
+            foreign: task::ForeignNodes::NONE,
             path: Vec::new(),
             tree,
             index: Index::new(recorder::max_nodes()),
@@ -278,35 +283,35 @@ impl Local {
         }
     }
 
-    /// A fresh scope id.
+    /// Returns a new scope id.
     pub(crate) fn next_id(&mut self) -> u64 {
         self.tree.next_id()
     }
 }
 
-/// What entering and leaving one scope costs here, in nanoseconds. Measured on a tree that nobody
-/// sees, with the sessions that are active now: the median of many short runs, so that neither cold
-/// memory nor a thread that loses the processor counts.
+/// Measures the cost of entering and leaving one scope, in nanoseconds, with the sessions that are
+/// active now, on a tree that no reader sees. Returns the median of many short runs, so that
+/// neither cold memory nor a preempted thread distorts it.
 pub(crate) fn measure_scope_nanos() -> f64 {
     const RUNS: usize = 33;
     const SCOPES: u32 = 64;
     let tree = Arc::new(ThreadTree::new());
     let mut local = Local::new(Arc::clone(&tree), 0);
     if trace::is_on() {
-        // Nobody takes it over: it must hold what a run logs in every kind of session.
+        // No thread drains this log, so it must hold what one run logs in every kind of session.
         local.tree.make_log(Log::with_records(4 * u64::from(SCOPES)));
     }
     let mut run = || {
         let began = clock::ticks();
         for _ in 0..SCOPES {
             local.tree.seq.begin();
-            if tree.enter_usual(names::LOST, NodeKind::Scope as u8).is_none() {
+            if tree.enter_fast(names::LOST, NodeKind::Scope as u8).is_none() {
                 local.enter(names::LOST, NodeKind::Scope, PYTHON_ROOT);
             }
             local.tree.seq.end();
             local.tree.seq.begin();
             let now = clock::counter();
-            if tree.exit_usual(names::LOST, now).is_none() {
+            if tree.exit_fast(names::LOST, now).is_none() {
                 local.exit(names::LOST, clock::ticks_at(now));
             }
             local.tree.seq.end();
@@ -315,7 +320,7 @@ pub(crate) fn measure_scope_nanos() -> f64 {
         local.tree.log().map(Log::discard);
         nanos
     };
-    // The first make what the others find.
+    // Warm-up: the first runs create the node and its statistics.
     (0..RUNS / 4).for_each(|_| _ = run());
     let mut nanos: [u64; RUNS] = std::array::from_fn(|_| run());
     nanos.sort_unstable();

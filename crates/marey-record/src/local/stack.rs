@@ -1,58 +1,63 @@
-//! Entering and leaving scopes.
+//! The slow path: entering and leaving scopes in all cases.
+//!
+//! Verbs: *exit* ends a scope on behalf of the program, *pop* removes the innermost frame and
+//! records it, *drop* removes a frame without recording it.
 
-use super::{CLOSING, Entry, FOREIGN, INHERITED, LAUNCHES, Local, Place, STEP, task};
+use super::{CLOSING, Entry, FOREIGN, INHERITED, LAUNCHES, Local, NodePair, STEP, task};
 use crate::clock;
 use crate::control::{CONTROL, bit};
 use crate::losses;
 use crate::names;
-use crate::thread::{Frame, NOBODY, OpenFrame, ThreadTree};
+use crate::thread::{Frame, NO_FAST_EXIT, OpenFrame, ThreadTree};
 use crate::tree::{Key, Node, PYTHON_ROOT, SHADOW_ROOT, name_kind};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use std::sync::atomic::Ordering;
 
 impl Local {
-    /// Enters a scope; returns its id. `python_leaf` is the innermost Python frame's node, where a
-    /// session asks for such paths.
+    /// Enters a scope and returns its id. `python_leaf` is the node of the innermost Python frame,
+    /// where a session asks for such paths.
     #[inline(always)]
     pub(crate) fn enter(&mut self, name: u32, kind: NodeKind, python_leaf: u32) -> u64 {
-        let above = self.place_to_enter();
-        self.enter_below(above, name, kind, 0, python_leaf)
+        let parent = self.parent_nodes();
+        self.enter_child_of(parent, name, kind, 0, python_leaf)
     }
 
-    /// The thread's place, once it stands where the main thread does if it follows it.
+    /// Returns the nodes below which the next scope is entered, after following the main thread if
+    /// this thread follows it.
     #[inline(always)]
-    pub(super) fn place_to_enter(&mut self) -> Place {
+    pub(super) fn parent_nodes(&mut self) -> NodePair {
         if self.depth() == self.inherited && self.follows_main {
-            self.inherit();
+            self.follow_main();
         }
-        self.place()
+        self.top_nodes()
     }
 
-    /// Enters a scope below a place, which may be none of the stack's; `flags` are its frame's.
+    /// Enters a scope below `parent`, which need not be on the stack. `flags` are stored in its
+    /// frame.
     #[inline(always)]
-    fn enter_below(
+    fn enter_child_of(
         &mut self,
-        above: Place,
+        parent: NodePair,
         name: u32,
         kind: NodeKind,
         flags: u32,
         python_leaf: u32,
     ) -> u64 {
         let (active, python) = CONTROL.recording();
-        let mut above = above.below_frame(python_leaf);
+        let mut parent = parent.with_python_leaf(python_leaf);
         let mut state = self.state_name();
         if kind == NodeKind::Operator && state != 0 {
-            above = self.below(above, state, NodeKind::State, active, python);
+            parent = self.child_nodes(parent, state, NodeKind::State, active, python);
             state = 0;
         }
-        let place = self.below(above, name, kind, active, python);
+        let nodes = self.child_nodes(parent, name, kind, active, python);
         let id = self.next_id();
         self.push(&OpenFrame {
             name,
             kind_flags: kind as u32 | flags,
-            shadow_node: place.shadow,
-            python_node: place.python,
+            shadow_node: nodes.shadow,
+            python_node: nodes.python,
             state,
             sessions: active,
             start_ticks: clock::ticks(),
@@ -62,45 +67,45 @@ impl Local {
         id
     }
 
-    /// Leaves the innermost scope called `name` (0: whatever it is called); returns its id, or 0
-    /// when there is none.
+    /// Exits the innermost scope called `name` (0: any name). Returns its id, or 0 when there is
+    /// none.
     #[inline(always)]
     pub(crate) fn exit(&mut self, name: u32, now: u64) -> u64 {
-        let Some(top) = self.top_own() else { return unmatched() };
+        let Some(top) = self.entered_top() else { return unmatched() };
         if top.kind_flags & (STEP | FOREIGN) == 0 && (name == 0 || top.name == name) {
-            return self.leave(&top, now);
+            return self.pop_frame(&top, now);
         }
         self.exit_below_top(name, now)
     }
 
-    /// The thread's place: the innermost scope, or the roots.
+    /// Returns the nodes of the innermost scope, or the roots.
     #[inline(always)]
-    pub(crate) fn place(&self) -> Place {
-        task::place_of(self.top_frame())
+    pub(crate) fn top_nodes(&self) -> NodePair {
+        task::nodes_of(self.top_frame())
     }
 
-    /// Finds or makes a child below `place`, in the trees of the sessions concerned.
+    /// Finds or makes a child of `parent` in each tree that the active sessions need.
     #[inline(always)]
-    pub(crate) fn below(
+    pub(crate) fn child_nodes(
         &mut self,
-        place: Place,
+        parent: NodePair,
         name: u32,
         kind: NodeKind,
         active: u64,
         python: u64,
-    ) -> Place {
+    ) -> NodePair {
         let shadow = active & !python;
-        let mut child = place;
+        let mut child = parent;
         if shadow != 0 {
-            child.shadow = self.child(place.shadow, name, kind, shadow);
+            child.shadow = self.child(parent.shadow, name, kind, shadow);
         }
         if python != 0 {
-            child.python = self.child(place.python, name, kind, python);
+            child.python = self.child(parent.python, name, kind, python);
         }
         child
     }
 
-    /// Finds or makes one node; `<lost>` below the root when the tree is full.
+    /// Finds or makes one node. Returns `<lost>` below the root when the tree is full.
     #[inline(always)]
     pub(crate) fn child(&mut self, parent: u32, name: u32, kind: NodeKind, sessions: u64) -> u32 {
         let key = Key { parent, name, kind, sessions };
@@ -129,49 +134,50 @@ impl Local {
     #[inline(always)]
     pub(super) fn push(&mut self, frame: &OpenFrame) {
         let Some(slot) = self.tree.frames.ensure(self.depth()) else { return };
-        slot.lay_on(self.top_frame());
+        slot.link_above(self.top_frame());
         self.fill(slot, frame);
-        self.note_next(slot);
-        self.tree.stand_on(slot);
-        self.open_operators += u32::from(is_own_operator(frame.kind_flags));
+        self.cache_next(slot);
+        self.tree.set_top(slot);
+        self.open_operators += u32::from(is_entered_operator(frame.kind_flags));
     }
 
-    /// Writes a frame into its place.
+    /// Writes the contents of a frame, and what the fast path caches in it.
     #[inline(always)]
     fn fill(&self, slot: &Frame, frame: &OpenFrame) {
         slot.set(frame);
         let key = name_kind(frame.name, frame.kind_flags & 0xff);
         let node = self.tree.nodes.get(frame.shadow_node);
-        slot.node.set(node.filter(|node| node.is(key, frame.sessions)));
-        settle(slot);
+        slot.node.set(node.filter(|node| node.matches(key, frame.sessions)));
+        update_exit_name(slot);
     }
 
-    /// Notes for the next time that a scope's node comes next here, if it is a child of the innermost scope's.
+    /// Caches the scope's node as the one to expect next here, if it is a child of the innermost
+    /// scope's node.
     #[inline(always)]
     #[expect(unsafe_code, reason = "links are reached through links")]
-    fn note_next(&self, slot: &Frame) {
-        // SAFETY: a link of a node of the tree, which `self` holds.
+    fn cache_next(&self, slot: &Frame) {
+        // SAFETY: a link inside a node of the tree, which `self` keeps alive.
         let expected = unsafe { self.tree.expected.get() };
-        if let (Some(expected), Some(node)) = (expected, slot.node_in(self.top_frame())) {
+        if let (Some(expected), Some(node)) = (expected, slot.child_node_of(self.top_frame())) {
             expected.set(Some(node));
         }
     }
 
-    /// The innermost frame, or the one below all scopes.
+    /// Returns the innermost frame, or the bottom frame.
     #[inline(always)]
     #[expect(unsafe_code, reason = "the frame is reached by a pointer")]
     pub(super) fn top_frame(&self) -> &Frame {
-        // SAFETY: a frame of the tree, which `self` holds; `lay_bottom` has set the first.
+        // SAFETY: a frame of the tree, which `self` keeps alive; `init_bottom` has set the first.
         unsafe { self.tree.top.get_set() }
     }
 
-    /// Frames on the stack, inherited ones included.
+    /// Returns the number of frames on the stack, inherited ones included.
     #[inline(always)]
     pub(super) fn depth(&self) -> u32 {
         self.top_frame().depth()
     }
 
-    /// The innermost frame.
+    /// Returns a copy of the innermost frame.
     #[inline(always)]
     pub(super) fn top(&self) -> Option<OpenFrame> {
         let top = self.top_frame();
@@ -179,41 +185,41 @@ impl Local {
     }
 
     #[inline(always)]
-    pub(super) fn frame(&self, at: u32) -> Option<OpenFrame> {
-        self.tree.frames.get(at).map(Frame::copy)
+    pub(super) fn frame(&self, index: u32) -> Option<OpenFrame> {
+        self.tree.frames.get(index).map(Frame::copy)
     }
 
-    /// The innermost frame, if it is the thread's to leave.
+    /// Returns a copy of the innermost frame, unless it is inherited.
     #[inline(always)]
-    pub(super) fn top_own(&self) -> Option<OpenFrame> {
+    pub(super) fn entered_top(&self) -> Option<OpenFrame> {
         let top = self.top_frame();
         (top.depth() > self.inherited).then(|| top.copy())
     }
 
-    /// Takes the innermost frame off and records it.
+    /// Pops the innermost frame and records it.
     #[inline(always)]
-    fn leave(&mut self, top: &OpenFrame, now: u64) -> u64 {
+    fn pop_frame(&mut self, top: &OpenFrame, now: u64) -> u64 {
         let version = CONTROL.version();
         let entry = entry_of(top, now);
         self.record(&entry);
-        self.note_usual(self.top_frame(), version);
-        self.shrink(entry.nanos);
+        self.cache_fast_path(self.top_frame(), version);
+        self.drop_top(entry.nanos);
         top.id
     }
 
     pub(super) fn pop(&mut self, now: u64) -> u64 {
-        self.top_own().map_or(0, |top| self.leave(&top, now))
+        self.entered_top().map_or(0, |top| self.pop_frame(&top, now))
     }
 
-    /// Forgets the innermost frame, whose time goes to its parent's children.
+    /// Drops the innermost frame, and adds `nanos` to the child time of the frame below.
     #[inline(always)]
-    pub(super) fn shrink(&mut self, nanos: u64) {
+    pub(super) fn drop_top(&mut self, nanos: u64) {
         let top = self.top_frame();
-        let (was_operator, outer) = (is_own_operator(top.kind_flags()), top.below());
+        let (was_operator, outer) = (is_entered_operator(top.kind_flags()), top.below());
         let Some(outer) = outer else { return };
-        match top.node_in(outer) {
-            Some(node) => self.tree.stand_at(outer, Some(&node.next)),
-            None => self.tree.stand_on(outer),
+        match top.child_node_of(outer) {
+            Some(node) => self.tree.set_top_expecting(outer, Some(&node.expected_sibling)),
+            None => self.tree.set_top(outer),
         }
         outer.add_child_nanos(nanos);
         let closes_step = outer.kind_flags() & CLOSING != 0;
@@ -223,130 +229,137 @@ impl Local {
         }
     }
 
-    /// Leaves a scope that is not the innermost one, and those inside it that nobody has left: a step
-    /// that marey opened, forgotten exits, scopes of another greenlet.
+    /// Exits a scope that is not the innermost one, together with all scopes inside it: a step that
+    /// marey opened, scopes whose exit was forgotten, scopes of another greenlet.
     #[cold]
     #[inline(never)]
     fn exit_below_top(&mut self, name: u32, now: u64) -> u64 {
-        let own = self.inherited..self.depth();
+        let entered = self.inherited..self.depth();
         let is_called = |frame: OpenFrame| name == 0 || frame.name == name;
-        let wanted =
-            own.rev().find(|&at| !self.is_step(at) && self.frame(at).is_some_and(is_called));
+        let wanted = entered
+            .rev()
+            .find(|&index| !self.is_step(index) && self.frame(index).is_some_and(is_called));
         let Some(wanted) = wanted else { return unmatched() };
         while self.depth() > wanted + 1 {
-            self.close_inner(now);
+            self.end_unclosed(now);
         }
-        if self.is(wanted, FOREIGN) { self.leave_foreign() } else { self.pop(now) }
+        if self.has_flag(wanted, FOREIGN) { self.drop_foreign() } else { self.pop(now) }
     }
 
-    /// Leaves the scope with this id, if it is still open; what was entered inside it stays open, but
-    /// for steps that marey opened. Whether it was.
+    /// Exits the scope with this id if it is still open. Scopes inside it stay open, except steps
+    /// that marey opened. Returns whether the scope was open.
     #[inline(always)]
-    pub(crate) fn leave_only(&mut self, id: u64) -> bool {
+    pub(crate) fn exit_only(&mut self, id: u64) -> bool {
         let now = clock::ticks();
-        match self.top_own() {
+        match self.entered_top() {
             Some(top) if top.id == id && top.kind_flags & FOREIGN == 0 => {
-                self.leave(&top, now);
+                self.pop_frame(&top, now);
                 true
             }
-            _ => self.leave_only_below_top(id, now),
+            _ => self.exit_only_below_top(id, now),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn leave_only_below_top(&mut self, id: u64, now: u64) -> bool {
-        let mut own = (self.inherited..self.depth()).rev();
-        let Some(at) = own.find(|&at| self.frame(at).is_some_and(|frame| frame.id == id)) else {
+    fn exit_only_below_top(&mut self, id: u64, now: u64) -> bool {
+        let mut entered = (self.inherited..self.depth()).rev();
+        let Some(index) =
+            entered.find(|&index| self.frame(index).is_some_and(|frame| frame.id == id))
+        else {
             return false;
         };
-        while self.depth() > at + 1 && self.is_step(self.depth() - 1) {
-            self.discard_step();
+        while self.depth() > index + 1 && self.is_step(self.depth() - 1) {
+            self.drop_step();
         }
-        if self.depth() > at + 1 {
-            self.take_out(at, now);
-        } else if self.is(at, FOREIGN) {
-            self.leave_foreign();
+        if self.depth() > index + 1 {
+            self.remove_below_top(index, now);
+        } else if self.has_flag(index, FOREIGN) {
+            self.drop_foreign();
         } else {
             self.pop(now);
         }
         true
     }
 
-    /// Takes a frame from below others, which keep their places in the tree, and records it.
-    fn take_out(&mut self, at: u32, now: u64) {
-        let Some(frame) = self.frame(at) else { return };
+    /// Removes and records a frame that is not the innermost one. The frames above it keep their
+    /// nodes.
+    fn remove_below_top(&mut self, index: u32, now: u64) {
+        let Some(frame) = self.frame(index) else { return };
         if frame.kind_flags & FOREIGN == 0 {
             let entry = entry_of(&frame, now);
             self.record(&entry);
-            if let Some(parent) = at.checked_sub(1).and_then(|at| self.tree.frames.get(at)) {
+            if let Some(parent) = index.checked_sub(1).and_then(|index| self.tree.frames.get(index))
+            {
                 parent.add_child_nanos(entry.nanos);
             }
         }
-        self.open_operators -= u32::from(is_own_operator(frame.kind_flags));
-        for at in at + 1..self.depth() {
-            if let (Some(inner), Some(slot)) = (self.frame(at), self.tree.frames.get(at - 1)) {
+        self.open_operators -= u32::from(is_entered_operator(frame.kind_flags));
+        for index in index + 1..self.depth() {
+            if let (Some(inner), Some(slot)) = (self.frame(index), self.tree.frames.get(index - 1))
+            {
                 self.fill(slot, &inner);
             }
         }
         if let Some(outer) = self.top_frame().below() {
-            self.tree.stand_on(outer);
+            self.tree.set_top(outer);
         }
     }
 
-    /// Closes the innermost frame because one around it ends.
-    pub(super) fn close_inner(&mut self, now: u64) {
-        let at = self.depth() - 1;
-        if self.is_step(at) {
-            self.discard_step();
-        } else if self.is(at, FOREIGN) {
-            self.leave_foreign();
+    /// Ends the innermost frame because a scope around it ends.
+    pub(super) fn end_unclosed(&mut self, now: u64) {
+        let index = self.depth() - 1;
+        if self.is_step(index) {
+            self.drop_step();
+        } else if self.has_flag(index, FOREIGN) {
+            self.drop_foreign();
         } else {
             losses::count(LossCause::Unclosed);
             self.pop(now);
         }
     }
 
-    pub(super) fn is(&self, at: u32, flag: u32) -> bool {
-        self.frame(at).is_some_and(|frame| frame.kind_flags & flag != 0)
+    pub(super) fn has_flag(&self, index: u32, flag: u32) -> bool {
+        self.frame(index).is_some_and(|frame| frame.kind_flags & flag != 0)
     }
 
-    pub(super) fn change_flags(&self, at: u32, set: u32, clear: u32) {
-        if let Some(frame) = self.tree.frames.get(at) {
+    pub(super) fn change_flags(&self, index: u32, set: u32, clear: u32) {
+        if let Some(frame) = self.tree.frames.get(index) {
             frame.change_flags(set, clear);
-            settle(frame);
-            // The frame above, if there is one, may have to close this one.
-            if at + 1 < self.depth()
-                && let Some(inner) = self.tree.frames.get(at + 1)
+            update_exit_name(frame);
+            // The exit of the frame above, if there is one, may have to end this frame too.
+            if index + 1 < self.depth()
+                && let Some(inner) = self.tree.frames.get(index + 1)
             {
-                settle(inner);
+                update_exit_name(inner);
             }
         }
     }
 
-    /// Leaves a scope that the parent process entered and will record.
-    pub(super) fn leave_foreign(&mut self) -> u64 {
-        let id = self.top_own().map_or(0, |frame| frame.id);
-        self.shrink(0);
+    /// Drops a scope that the parent process entered and will record.
+    pub(super) fn drop_foreign(&mut self) -> u64 {
+        let id = self.entered_top().map_or(0, |frame| frame.id);
+        self.drop_top(0);
         id
     }
 
-    /// Enters an operator, unless one is in progress: below `above`, or where the thread is.
+    /// Enters an operator below `parent`, by default below the innermost scope. Does nothing but
+    /// count if an operator is in progress.
     pub(crate) fn enter_operator(
         &mut self,
         name: u32,
         python_leaf: u32,
-        above: Option<Place>,
+        parent: Option<NodePair>,
     ) -> u64 {
         if self.open_operators > 0 {
             self.nested_operators += 1;
             return 0;
         }
-        let above = above.unwrap_or_else(|| self.place_to_enter());
-        self.enter_below(above, name, NodeKind::Operator, LAUNCHES, python_leaf)
+        let parent = parent.unwrap_or_else(|| self.parent_nodes());
+        self.enter_child_of(parent, name, NodeKind::Operator, LAUNCHES, python_leaf)
     }
 
-    /// Leaves the operator in progress.
+    /// Exits the operator in progress.
     pub(crate) fn exit_operator(&mut self, name: u32) -> u64 {
         if self.nested_operators > 0 {
             self.nested_operators -= 1;
@@ -355,65 +368,69 @@ impl Local {
         self.exit(name, clock::ticks())
     }
 
-    /// Leaves the scope with this id, and those inside it, if it is still open; returns its id or 0.
+    /// Exits the scope with this id and the scopes inside it, if it is still open. Returns its id
+    /// or 0.
     pub(crate) fn exit_id(&mut self, id: u64) -> u64 {
         let now = clock::ticks();
-        let mut own = (self.inherited..self.depth()).rev();
-        let Some(wanted) = own.find(|&at| self.frame(at).is_some_and(|frame| frame.id == id))
+        let mut entered = (self.inherited..self.depth()).rev();
+        let Some(wanted) =
+            entered.find(|&index| self.frame(index).is_some_and(|frame| frame.id == id))
         else {
             return 0;
         };
         while self.depth() > wanted + 1 {
-            self.close_inner(now);
+            self.end_unclosed(now);
         }
-        if self.is(wanted, FOREIGN) { self.leave_foreign() } else { self.pop(now) }
+        if self.has_flag(wanted, FOREIGN) { self.drop_foreign() } else { self.pop(now) }
     }
 
-    /// Id of the innermost scope; 0 for none.
+    /// Returns the id of the innermost scope, 0 for none.
     pub(crate) fn top_id(&self) -> u64 {
         self.top().map_or(0, |top| top.id)
     }
 
-    /// Counts time as that of a child of the scope with this id, if it is still open. Children that
-    /// overlap may sum up to more than the scope's time, which then has none of its own.
+    /// Adds to the child time of the scope with this id, if it is still open. Children that overlap
+    /// may sum up to more than the scope's time; its exclusive time is then 0.
     pub(crate) fn add_child_nanos(&self, id: u64, nanos: u64) {
-        let own = (self.inherited..self.depth()).rev();
-        let frame = own.filter_map(|at| self.tree.frames.get(at)).find(|frame| frame.id() == id);
+        let entered = (self.inherited..self.depth()).rev();
+        let frame =
+            entered.filter_map(|index| self.tree.frames.get(index)).find(|frame| frame.id() == id);
         if let Some(frame) = frame {
             frame.add_child_nanos(nanos);
         }
     }
 
-    /// Name of the innermost scope that the thread itself entered; 0 for none.
+    /// Returns the name of the innermost scope that the program entered on this thread, 0 for none.
     pub(crate) fn top_name(&self) -> u32 {
         (self.inherited..self.depth())
             .rev()
-            .find(|&at| !self.is_step(at))
-            .and_then(|at| self.frame(at))
+            .find(|&index| !self.is_step(index))
+            .and_then(|index| self.frame(index))
             .map_or(0, |frame| frame.name)
     }
 
-    /// Scopes of the stack that a session sees.
+    /// Returns the number of scopes on the stack that a session sees.
     pub(crate) fn depth_of(&self, slot: u32) -> u32 {
-        let visible = (0..self.depth())
-            .filter(|&at| self.frame(at).is_some_and(|frame| frame.sessions & bit(slot) != 0));
+        let visible = (0..self.depth()).filter(|&index| {
+            self.frame(index).is_some_and(|frame| frame.sessions & bit(slot) != 0)
+        });
         visible.count() as u32
     }
 }
 
-/// Says of a frame whether it is left in the usual way.
+/// Updates the name by which the fast path may exit a frame.
 #[inline(always)]
-fn settle(frame: &Frame) {
+fn update_exit_name(frame: &Frame) {
     let (name, kind_flags) = frame.name_and_kind_flags();
-    let is_usual = kind_flags & (INHERITED | STEP | FOREIGN) == 0
+    let is_fast = kind_flags & (INHERITED | STEP | FOREIGN) == 0
         && frame.below().is_some_and(|below| {
-            below.kind_flags() & CLOSING == 0 && frame.node_in(below).is_some()
+            below.kind_flags() & CLOSING == 0 && frame.child_node_of(below).is_some()
         });
-    frame.left_as.store(if is_usual { name.into() } else { NOBODY }, Ordering::Relaxed);
+    frame.exit_name.store(if is_fast { name.into() } else { NO_FAST_EXIT }, Ordering::Relaxed);
 }
 
-/// Lays what is below all scopes of a thread that begins.
-pub(super) fn lay_bottom(tree: &ThreadTree) {
+/// Initialises the bottom frame of a new thread, which is below all scopes.
+pub(super) fn init_bottom(tree: &ThreadTree) {
     tree.bottom.set(&OpenFrame {
         name: names::LOST,
         kind_flags: NodeKind::Root as u32 | INHERITED,
@@ -425,24 +442,24 @@ pub(super) fn lay_bottom(tree: &ThreadTree) {
         child_nanos: 0,
         id: 0,
     });
-    tree.bottom.left_as.store(NOBODY, Ordering::Relaxed);
+    tree.bottom.exit_name.store(NO_FAST_EXIT, Ordering::Relaxed);
     tree.bottom.node.set(tree.nodes.get(SHADOW_ROOT));
-    tree.stand_on(&tree.bottom);
+    tree.set_top(&tree.bottom);
 }
 
 #[inline(always)]
-pub(super) fn place_of(frame: &OpenFrame) -> Place {
-    Place { shadow: frame.shadow_node, python: frame.python_node }
+pub(super) fn nodes_of(frame: &OpenFrame) -> NodePair {
+    NodePair { shadow: frame.shadow_node, python: frame.python_node }
 }
 
 #[inline(always)]
 fn entry_of(frame: &OpenFrame, now: u64) -> Entry {
-    Entry::new(place_of(frame), frame.sessions, frame.start_ticks..now, frame.child_nanos)
+    Entry::new(nodes_of(frame), frame.sessions, frame.start_ticks..now, frame.child_nanos)
 }
 
-/// Whether a frame is an operator of the thread's own.
+/// Whether a frame is an operator that this thread entered.
 #[inline(always)]
-fn is_own_operator(kind_flags: u32) -> bool {
+fn is_entered_operator(kind_flags: u32) -> bool {
     kind_flags as u8 == NodeKind::Operator as u8 && kind_flags & INHERITED == 0
 }
 

@@ -1,8 +1,8 @@
 //! Training steps: scopes that marey opens by itself, and that an optimizer closes.
 //!
-//! A step lies on the stack like any scope, but nobody's code leaves it. If a scope around it ends
-//! first it is forgotten; if the optimizer steps inside a scope of the step, the step closes when
-//! that scope does.
+//! A step is on the stack like any scope, but no code of the program exits it. If a scope around it
+//! ends first, the step is dropped. If the optimizer steps while scopes inside the step are open,
+//! the step closes when they do.
 
 use super::{CLOSING, Local, STEP};
 use crate::clock;
@@ -11,31 +11,31 @@ use crate::tree::PYTHON_ROOT;
 use marey_model::context::{NodeKind, STEP_NAME};
 
 impl Local {
-    pub(super) fn is_step(&self, at: u32) -> bool {
-        self.is(at, STEP)
+    pub(super) fn is_step(&self, index: u32) -> bool {
+        self.has_flag(index, STEP)
     }
 
-    /// Forgets a step that no optimizer closed; what ran inside it keeps its own time.
-    pub(super) fn discard_step(&mut self) {
-        let children = self.top_own().map_or(0, |frame| frame.child_nanos);
+    /// Drops a step that no optimizer closed. The scopes that ran inside it keep their times.
+    pub(super) fn drop_step(&mut self) {
+        let children = self.entered_top().map_or(0, |frame| frame.child_nanos);
         self.change_flags(self.depth() - 1, 0, CLOSING);
-        self.shrink(children);
+        self.drop_top(children);
     }
 
     /// Opens a training step, unless one is open.
     pub(crate) fn step_begin(&mut self) {
-        if !(self.inherited..self.depth()).any(|at| self.is_step(at)) {
+        if !(self.inherited..self.depth()).any(|index| self.is_step(index)) {
             self.open_step();
         }
     }
 
-    /// The optimizer has stepped: closes the open step and opens the next one in its place.
+    /// Closes the open step after the optimizer has stepped, and opens the next one in its place.
     pub(crate) fn step_end(&mut self) {
-        let step = (self.inherited..self.depth()).rev().find(|&at| self.is_step(at));
+        let step = (self.inherited..self.depth()).rev().find(|&index| self.is_step(index));
         match step {
-            Some(at) if at + 1 == self.depth() => self.close_step(),
-            Some(at) => {
-                self.change_flags(at, CLOSING, 0);
+            Some(index) if index + 1 == self.depth() => self.close_step(),
+            Some(index) => {
+                self.change_flags(index, CLOSING, 0);
             }
             None => self.open_step(),
         }

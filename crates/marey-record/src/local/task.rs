@@ -1,73 +1,74 @@
-//! Where a thread is that runs a task, which an event loop or another holder of contexts has given it.
+//! The innermost node of a thread that runs a task of an event loop, or other code in an entered
+//! context.
 //!
-//! A task's scopes do not lie on the thread's stack: see [`crate::detached`]. A launch asks which of them
-//! is the innermost one, and belongs there unless the thread has entered a scope of its own since.
+//! A task's scopes are not on the thread's stack: see [`crate::detached`]. A launch is attributed
+//! to the task's innermost scope, unless the thread has entered a scope of its own since.
 
-use super::{Local, Place, ROOTS, STEP, stack};
+use super::{Local, NodePair, ROOTS, STEP, stack};
 use crate::detached::Detached;
 use crate::thread::Frame;
 use crate::tree::SHADOW_ROOT;
 
-/// The path, in the tree of this thread, of another thread's scope: the one that was asked for last.
-pub(super) struct ForeignPlace {
-    /// The scope's id; 0 for none.
+/// A cache of one entry: the nodes, in this thread's tree, of a scope that another thread entered.
+pub(super) struct ForeignNodes {
+    /// The scope's id, 0 for none.
     scope: u64,
-    place: Place,
+    nodes: NodePair,
 }
 
-impl ForeignPlace {
-    pub(super) const NONE: Self = Self { scope: 0, place: ROOTS };
+impl ForeignNodes {
+    pub(super) const NONE: Self = Self { scope: 0, nodes: ROOTS };
 }
 
 impl Local {
-    /// Returns the thread's innermost place: that of `task`, the innermost scope of the task that it runs,
-    /// or that of its own stack.
+    /// Returns the innermost nodes: those of `task`, the innermost scope of the task that the
+    /// thread runs, or those of the thread's own stack.
     #[inline]
-    pub(super) fn innermost_place(&mut self, task: Option<&Detached>) -> Place {
-        if let Some(task) = task.and_then(Detached::in_force) {
-            return self.place_of_task(task);
+    pub(super) fn innermost_nodes(&mut self, task: Option<&Detached>) -> NodePair {
+        if let Some(task) = task.and_then(Detached::effective) {
+            return self.nodes_of_task(task);
         }
         if self.tree.task.node() != SHADOW_ROOT {
-            self.stand_in_task(SHADOW_ROOT);
+            self.set_task_node(SHADOW_ROOT);
         }
-        self.place_to_enter()
+        self.parent_nodes()
     }
 
-    fn place_of_task(&mut self, task: &Detached) -> Place {
-        // Steps are opened by marey itself, whichever task is running.
-        if let Some(top) = self.top_own()
+    fn nodes_of_task(&mut self, task: &Detached) -> NodePair {
+        // A step does not count: marey opens it, whichever task is running.
+        if let Some(top) = self.entered_top()
             && top.kind_flags & STEP == 0
             && top.start_ticks > task.start_ticks()
         {
-            return stack::place_of(&top);
+            return stack::nodes_of(&top);
         }
-        let place = task.place_in(self);
-        self.stand_in_task(place.shadow);
-        place
+        let nodes = task.nodes_in(self);
+        self.set_task_node(nodes.shadow);
+        nodes
     }
 
-    /// Lets threads that follow this one know which scope of a task it is in, if any.
+    /// Publishes the node of the task scope that this thread is in, for threads that follow it.
     #[inline]
-    pub(crate) fn stand_in_task(&self, node: u32) {
+    pub(crate) fn set_task_node(&self, node: u32) {
         self.tree.task.set(node, self.top_id());
     }
 
-    /// Returns the path in this thread's tree of a scope that another thread has entered; `find` is asked
-    /// where it is not the scope of the last call.
-    pub(crate) fn foreign_place(
+    /// Returns the nodes, in this thread's tree, of a scope that another thread has entered. `find`
+    /// computes them, unless the scope is the one of the last call.
+    pub(crate) fn foreign_nodes(
         &mut self,
         scope: u64,
-        find: impl FnOnce(&mut Self) -> Place,
-    ) -> Place {
+        find: impl FnOnce(&mut Self) -> NodePair,
+    ) -> NodePair {
         if self.foreign.scope != scope || scope == 0 {
-            self.foreign = ForeignPlace { scope, place: find(self) };
+            self.foreign = ForeignNodes { scope, nodes: find(self) };
         }
-        self.foreign.place
+        self.foreign.nodes
     }
 }
 
-/// A frame's place, without the rest of it.
+/// Reads the nodes of a frame without copying the rest of it.
 #[inline(always)]
-pub(super) fn place_of(frame: &Frame) -> Place {
-    Place { shadow: frame.shadow_node(), python: frame.python_node() }
+pub(super) fn nodes_of(frame: &Frame) -> NodePair {
+    NodePair { shadow: frame.shadow_node(), python: frame.python_node() }
 }

@@ -1,37 +1,37 @@
-//! The files of a session: whole at every moment, and never another process's.
+//! The files of a session: complete at every moment, and never another process's.
 //!
-//! A document goes to a temporary file in the same folder, which then takes the final name. As long
-//! as a session lives it holds an advisory lock on its file, so another process that comes for the
-//! same name can tell a running owner from one of yesterday: it leaves the first one alone and adds
-//! its pid to the name, and moves the second one's file aside to `<name>.<n>.<extension>`.
+//! A document is written to a temporary file in the same folder, which is then renamed. A session
+//! holds an advisory lock on its file as long as it is alive, so that another process with the same
+//! name can tell a running owner from an earlier one. If the owner is running, the other process
+//! adds its pid to the name. If not, it moves the old file aside to `<name>.<n>.<extension>`.
 
 use super::{Contents, Format};
 use crate::error::Error;
-use crate::own_file::OwnFile;
-use crate::progress::Counted;
+use crate::progress::CountingWriter;
+use crate::reopening_file::ReopeningFile;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// The files of one session, by the name that was asked for.
+/// The files of one session, by the requested name.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
     files: HashMap<PathBuf, OutputFile>,
-    /// The session is over: a late checkpoint must not write any more.
+    /// Whether the session is over: a late checkpoint must not write any more.
     pub(crate) closed: bool,
 }
 
-/// A file that this session has written, locked.
+/// A locked file that this session has written.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     path: PathBuf,
-    locked: OwnFile,
+    locked: ReopeningFile,
 }
 
 impl Outputs {
-    /// Writes a file under the name `base` and the format's extension; returns the path.
+    /// Writes a file named `base` with the format's extension. Returns the path.
     ///
     /// An empty name and `-` mean standard output.
     pub(crate) fn write(
@@ -41,11 +41,11 @@ impl Outputs {
         is_ours: &dyn Fn(&Path) -> bool,
     ) -> Result<Option<PathBuf>, Error> {
         if base.is_empty() || base == "-" {
-            let mut out = BufWriter::new(Counted(io::stdout().lock()));
+            let mut out = BufWriter::new(CountingWriter(io::stdout().lock()));
             let written = contents.write(&mut out).and_then(|()| out.flush());
             return match written {
                 Ok(()) => Ok(None),
-                Err(source) => Err(failed("write", Path::new("standard output"), source)),
+                Err(source) => Err(write_error("write", Path::new("standard output"), source)),
             };
         }
         let format = contents.format();
@@ -55,7 +55,7 @@ impl Outputs {
         let placed = written.and_then(|locked| {
             let path = match self.files.get(&wanted) {
                 Some(file) if file.locked.is_at(&file.path) => replace(&temporary, &file.path)?,
-                _ => place(&temporary, base, &wanted, format, is_ours)?,
+                _ => publish(&temporary, base, &wanted, format, is_ours)?,
             };
             Ok(OutputFile { path, locked })
         });
@@ -66,7 +66,7 @@ impl Outputs {
                 Ok(Some(path))
             }
             Err(error) => {
-                // The error that matters is the first; what is left behind is a hidden file.
+                // The first error is the one that matters; a remaining temporary file is hidden.
                 drop(fs::remove_file(&temporary));
                 Err(error)
             }
@@ -74,7 +74,7 @@ impl Outputs {
     }
 }
 
-fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
+fn write_error(action: &'static str, path: &Path, source: io::Error) -> Error {
     Error::Write { action, path: path.to_owned(), source }
 }
 
@@ -89,23 +89,23 @@ fn write_temporary(
     wanted: &Path,
     temporary: &Path,
     contents: &mut Contents,
-) -> Result<OwnFile, Error> {
+) -> Result<ReopeningFile, Error> {
     if let Some(folder) = wanted.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(|source| failed("create", folder, source))?;
+        fs::create_dir_all(folder).map_err(|source| write_error("create", folder, source))?;
     }
-    let file = File::create(temporary).and_then(|file| OwnFile::new(temporary, file));
-    let mut file = file.map_err(|source| failed("create", temporary, source))?;
+    let file = File::create(temporary).and_then(|file| ReopeningFile::new(temporary, file));
+    let mut file = file.map_err(|source| write_error("create", temporary, source))?;
     let mut write = || {
         try_lock(file.get(reopen)?.0)?;
-        let mut out = BufWriter::with_capacity(1 << 16, Counted(Ours(&mut file)));
+        let mut out = BufWriter::with_capacity(1 << 16, CountingWriter(ReopeningWriter(&mut file)));
         contents.write(&mut out)?;
         out.flush()
     };
-    write().map_err(|source| failed("write", temporary, source))?;
+    write().map_err(|source| write_error("write", temporary, source))?;
     Ok(file)
 }
 
-/// Locks a file, which keeps the lock when it takes its final name.
+/// Locks a file. The lock outlives the renaming.
 fn try_lock(file: &File) -> io::Result<()> {
     match file.try_lock() {
         Ok(()) | Err(TryLockError::WouldBlock) => Ok(()),
@@ -115,17 +115,17 @@ fn try_lock(file: &File) -> io::Result<()> {
     }
 }
 
-/// Opens a file again that the program has closed while it was written.
+/// Opens a file again whose descriptor the program has closed during the writing.
 fn reopen(path: &Path) -> io::Result<File> {
     let file = File::options().append(true).open(path)?;
     try_lock(&file)?;
     Ok(file)
 }
 
-/// A file that is written to, whatever the program does to its descriptor.
-struct Ours<'a>(&'a mut OwnFile);
+/// A writer that opens its file again if the program closes the descriptor.
+struct ReopeningWriter<'a>(&'a mut ReopeningFile);
 
-impl Write for Ours<'_> {
+impl Write for ReopeningWriter<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let (mut file, _) = self.0.get(reopen)?;
         file.write(buffer)
@@ -137,12 +137,12 @@ impl Write for Ours<'_> {
 }
 
 fn replace(temporary: &Path, path: &Path) -> Result<PathBuf, Error> {
-    fs::rename(temporary, path).map_err(|source| failed("rename to", path, source))?;
+    fs::rename(temporary, path).map_err(|source| write_error("rename to", path, source))?;
     Ok(path.to_owned())
 }
 
-/// Gives the temporary file its final name, which nobody else's file has.
-fn place(
+/// Renames the temporary file to its final name, or to another one if that is not free.
+fn publish(
     temporary: &Path,
     base: &str,
     wanted: &Path,
@@ -154,27 +154,28 @@ fn place(
         if is_ours(wanted) {
             return replace(temporary, wanted);
         }
-        match publish(temporary, wanted) {
+        match rename_new(temporary, wanted) {
             Ok(()) => return Ok(wanted.to_owned()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed("rename to", wanted, error)),
+            Err(error) => return Err(write_error("rename to", wanted, error)),
         }
         if has_running_owner(wanted) {
-            let own = format!("{base}.{}.{}", std::process::id(), format.as_str());
-            return replace(temporary, Path::new(&own));
+            let with_pid = format!("{base}.{}.{}", std::process::id(), format.as_str());
+            return replace(temporary, Path::new(&with_pid));
         }
-        move_aside(base, wanted, format).map_err(|source| failed("move aside", wanted, source))?;
+        move_aside(base, wanted, format)
+            .map_err(|source| write_error("move aside", wanted, source))?;
     }
     let source = io::Error::from(io::ErrorKind::ResourceBusy);
-    Err(failed("find a free name for", wanted, source))
+    Err(write_error("find a free name for", wanted, source))
 }
 
-/// Renames, but only to a name that nothing has.
-fn publish(from: &Path, to: &Path) -> io::Result<()> {
+/// Renames a file, and fails if the new name exists.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => fs::remove_file(from),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // A filesystem without hard links: the check and the act are then two steps.
+        // On a filesystem without hard links, the check and the renaming are two steps.
         Err(_) if !to.exists() => fs::rename(from, to),
         Err(_) => Err(io::Error::from(io::ErrorKind::AlreadyExists)),
     }
@@ -184,13 +185,13 @@ fn has_running_owner(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// Gives the file of an earlier run the first free number.
+/// Renames the file of an earlier run with the first free number.
 fn move_aside(base: &str, path: &Path, format: Format) -> io::Result<()> {
     let free = (1_u32..=u32::MAX)
         .map(|number| PathBuf::from(format!("{base}.{number}.{}", format.as_str())))
         .find(|candidate| !candidate.exists());
-    match free.map(|free| publish(path, &free)) {
-        // Somebody else moved it, or took the number: the caller looks again.
+    match free.map(|free| rename_new(path, &free)) {
+        // Another process moved the file or took the number: the caller tries again.
         Some(Err(error))
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) =>
         {

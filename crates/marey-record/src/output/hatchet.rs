@@ -1,4 +1,4 @@
-//! Proton's `.hatchet` document: `[ROOT, DEVICES]`, four spaces a level, keys sorted.
+//! Proton's `.hatchet` document: `[ROOT, DEVICES]` in JSON, four spaces per level, keys sorted.
 
 use super::json::{float, string};
 use super::{Document, Meta, device_fields, meta, node_metrics};
@@ -25,12 +25,12 @@ fn write_devices(document: &Document, out: &mut impl Write) -> io::Result<()> {
         return out.write_all(b"{}");
     }
     out.write_all(b"{\n")?;
-    for (at, (device_type, devices)) in types.iter().enumerate() {
-        out.write_all(if at == 0 { b"" } else { b",\n" })?;
+    for (index, (device_type, devices)) in types.iter().enumerate() {
+        out.write_all(if index == 0 { b"" } else { b",\n" })?;
         field(out, 2, device_type)?;
         out.write_all(b"{\n")?;
-        for (at, device) in devices.iter().enumerate() {
-            out.write_all(if at == 0 { b"" } else { b",\n" })?;
+        for (index, device) in devices.iter().enumerate() {
+            out.write_all(if index == 0 { b"" } else { b",\n" })?;
             field(out, 3, &device.number.to_string())?;
             out.write_all(b"{\n")?;
             field(out, 4, "arch")?;
@@ -50,17 +50,17 @@ fn write_devices(document: &Document, out: &mut impl Write) -> io::Result<()> {
     close(out, 1)
 }
 
-/// Writes the nodes depth first, with a stack of its own: paths may be deeper than the thread's.
+/// Writes the nodes depth first, with an explicit stack: paths may be too deep for recursion.
 fn write_tree(document: &Document, out: &mut impl Write) -> io::Result<()> {
     let mut open = vec![OpenNode::new(ROOT)];
     begin(out, 1)?;
     while let Some(OpenNode { number, next, has_children }) = open.pop() {
         let Some(node) = document.tree.node(number) else { continue };
         let level = open.len() * 2 + 1;
-        if let Some((at, child)) = document.shown_child(node, next) {
+        if let Some((index, child)) = document.shown_child(node, next) {
             out.write_all(if has_children { b",\n" } else { b"[\n" })?;
             begin(out, level + 2)?;
-            open.push(OpenNode { number, next: at + 1, has_children: true });
+            open.push(OpenNode { number, next: index + 1, has_children: true });
             open.push(OpenNode::new(child));
         } else {
             if has_children {
@@ -76,10 +76,10 @@ fn write_tree(document: &Document, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A node of which the end is still to be written.
+/// A node whose end is still to be written.
 struct OpenNode {
     number: u32,
-    /// Position of the next child.
+    /// The position of the next child.
     next: usize,
     /// Whether a child has been written.
     has_children: bool,
@@ -98,7 +98,7 @@ fn begin(out: &mut impl Write, level: usize) -> io::Result<()> {
     out.write_all(b"\"children\": ")
 }
 
-/// Writes what comes after the children.
+/// Writes the part of a node after its children.
 fn end(
     document: &Document,
     number: u32,
@@ -130,7 +130,7 @@ fn end(
     close(out, level)
 }
 
-/// What only marey writes; readers of the format pass over it.
+/// Writes the key `marey`, which other readers of the format ignore.
 fn write_extras(
     document: &Document,
     is_root: bool,
@@ -147,8 +147,8 @@ fn write_extras(
     let states = document.times_of_states(node);
     if !states.is_empty() {
         out.write_all(b", \"states\": [")?;
-        for (at, state) in states.into_iter().enumerate() {
-            out.write_all(if at == 0 { b"" } else { b", " })?;
+        for (index, state) in states.into_iter().enumerate() {
+            out.write_all(if index == 0 { b"" } else { b", " })?;
             write_time_of_state(state, out)?;
         }
         out.write_all(b"]")?;
@@ -164,16 +164,16 @@ fn write_sketch(node: &MergedNode, out: &mut impl Write) -> io::Result<()> {
         return Ok(());
     }
     out.write_all(b", \"sketch\": [")?;
-    for (at, (bucket, count)) in node.wall.sketch().into_iter().enumerate() {
-        write!(out, "{}[{bucket}, {count}]", if at == 0 { "" } else { ", " })?;
+    for (index, (bucket, count)) in node.wall.sketch().into_iter().enumerate() {
+        write!(out, "{}[{bucket}, {count}]", if index == 0 { "" } else { ", " })?;
     }
     out.write_all(b"]")
 }
 
 fn write_time_of_state(state: &MergedNode, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"{\"metrics\": {")?;
-    for (at, (key, value)) in node_metrics(state).iter().enumerate() {
-        out.write_all(if at == 0 { b"" } else { b", " })?;
+    for (index, (key, value)) in node_metrics(state).iter().enumerate() {
+        out.write_all(if index == 0 { b"" } else { b", " })?;
         string(out, key)?;
         out.write_all(b": ")?;
         write_value(value, out, 0)?;
@@ -186,14 +186,14 @@ fn write_time_of_state(state: &MergedNode, out: &mut impl Write) -> io::Result<(
 
 fn write_meta(meta: &Meta, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b", \"losses\": {")?;
-    for (at, (cause, count)) in meta.losses.iter().enumerate() {
-        write!(out, "{}\"{}\": {count}", if at == 0 { "" } else { ", " }, cause.as_str())?;
+    for (index, (cause, count)) in meta.losses.iter().enumerate() {
+        write!(out, "{}\"{}\": {count}", if index == 0 { "" } else { ", " }, cause.as_str())?;
     }
     out.write_all(b"}")?;
     if !meta.notes.is_empty() {
         out.write_all(b", \"notes\": {")?;
-        for (at, (key, text)) in meta.notes.iter().enumerate() {
-            out.write_all(if at == 0 { b"" } else { b", " })?;
+        for (index, (key, text)) in meta.notes.iter().enumerate() {
+            out.write_all(if index == 0 { b"" } else { b", " })?;
             string(out, key)?;
             out.write_all(b": ")?;
             string(out, text)?;
@@ -231,8 +231,8 @@ fn write_metrics(
         return out.write_all(b"{}");
     }
     out.write_all(b"{\n")?;
-    for (at, (key, value)) in metrics.iter().enumerate() {
-        out.write_all(if at == 0 { b"" } else { b",\n" })?;
+    for (index, (key, value)) in metrics.iter().enumerate() {
+        out.write_all(if index == 0 { b"" } else { b",\n" })?;
         field(out, level + 1, key)?;
         write_value(value, out, level + 1)?;
     }
@@ -263,8 +263,8 @@ fn list<T, W: Write>(
     if values.is_empty() {
         return out.write_all(b"[]");
     }
-    for (at, value) in values.iter().enumerate() {
-        out.write_all(if at == 0 { b"[\n" } else { b",\n" })?;
+    for (index, value) in values.iter().enumerate() {
+        out.write_all(if index == 0 { b"[\n" } else { b",\n" })?;
         indent(out, level)?;
         write(out, value)?;
     }
@@ -285,10 +285,10 @@ fn close(out: &mut impl Write, level: usize) -> io::Result<()> {
 }
 
 fn indent(out: &mut impl Write, level: usize) -> io::Result<()> {
-    // Deeper than this, lines have no margin: the size of a document must not grow with the square
-    // of its depth, nor be spaces for the most part.
-    const DEEPEST: usize = 100;
-    const SPACES: [u8; 4 * DEEPEST] = [b' '; 4 * DEEPEST];
-    let spaces = if level > DEEPEST { 0 } else { 4 * level };
+    // Deeper lines have no indentation: otherwise the size of a document would grow with the square
+    // of its depth, most of it spaces.
+    const MAX_INDENTED_LEVEL: usize = 100;
+    const SPACES: [u8; 4 * MAX_INDENTED_LEVEL] = [b' '; 4 * MAX_INDENTED_LEVEL];
+    let spaces = if level > MAX_INDENTED_LEVEL { 0 } else { 4 * level };
     out.write_all(&SPACES[..spaces])
 }

@@ -1,14 +1,15 @@
-//! The little JSON that the recorder writes: no document model, straight to the stream.
+//! JSON strings and numbers, written straight to a stream.
 
 use std::io::{self, Write};
 
-/// A string with its quotes.
+/// Writes a string with its quotes.
 pub(super) fn string(out: &mut impl Write, text: &str) -> io::Result<()> {
     out.write_all(b"\"")?;
-    let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\')
+    let mut remaining = text.as_bytes();
+    while let Some(index) =
+        remaining.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\')
     {
-        let (plain, special) = rest.split_at(at);
+        let (plain, special) = remaining.split_at(index);
         out.write_all(plain)?;
         match special.first() {
             Some(b'"') => out.write_all(b"\\\"")?,
@@ -21,13 +22,13 @@ pub(super) fn string(out: &mut impl Write, text: &str) -> io::Result<()> {
             Some(byte) => write!(out, "\\u{byte:04x}")?,
             None => {}
         }
-        rest = special.get(1..).unwrap_or_default();
+        remaining = special.get(1..).unwrap_or_default();
     }
-    out.write_all(rest)?;
+    out.write_all(remaining)?;
     out.write_all(b"\"")
 }
 
-/// A number; JSON has no word for the ones that are none.
+/// Writes a number, `null` for infinities and NaN, which JSON lacks.
 pub(super) fn float(out: &mut impl Write, value: f64) -> io::Result<()> {
     if value.is_finite() { write!(out, "{value:?}") } else { out.write_all(b"null") }
 }
@@ -37,14 +38,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_are_escaped_and_nothing_else_is() {
+    fn only_special_characters_are_escaped() {
         let mut out = Vec::new();
         string(&mut out, "a\"b\\c\n\u{1}é").unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), r#""a\"b\\c\n\u0001é""#);
     }
 
     #[test]
-    fn floats_stay_floats() {
+    fn whole_floats_keep_a_decimal_point() {
         let text = |value| {
             let mut out = Vec::new();
             float(&mut out, value).unwrap();

@@ -1,18 +1,18 @@
-//! What a profile says about itself: the process, what recording cost, and what was lost.
+//! The metadata of a profile: process, overhead, losses, notes.
 
 use marey_model::loss::LossCause;
 use marey_model::profile::Overhead;
 
-/// Version of marey's own part of the document.
+/// The version of marey's own part of the document.
 pub(crate) const VERSION: u64 = 1;
 
-/// What a profile says about itself.
+/// The metadata of a profile.
 #[derive(Clone, Debug)]
 pub(crate) struct Meta {
     pub(crate) process: Process,
     pub(crate) overhead: Overhead,
     pub(crate) losses: Vec<(LossCause, u64)>,
-    /// What was said of the recording, by key.
+    /// Notes about the recording, by key.
     pub(crate) notes: Vec<(&'static str, String)>,
 }
 

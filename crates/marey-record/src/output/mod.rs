@@ -1,4 +1,4 @@
-//! What leaves the recorder: profile documents, their formats, and the files they go to.
+//! The recorder's output: profile documents, their formats, and their files.
 
 mod chrome;
 mod file;
@@ -25,7 +25,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::str::FromStr;
 
-/// A text as JSON.
+/// Returns a string as a JSON string.
 pub(crate) fn json_string(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len() + 2);
     // Writing to memory does not fail.
@@ -39,16 +39,16 @@ pub enum Format {
     /// Proton's JSON.
     #[default]
     Hatchet,
-    /// The same document in MessagePack.
+    /// Proton's document in MessagePack.
     HatchetMsgpack,
-    /// Every event, as Chrome and Perfetto read it. Only of sessions that keep them.
+    /// Every event, in the format of Chrome and Perfetto. Only for trace sessions.
     ChromeTrace,
-    /// The run directory with every event, which is there already. Only of sessions that keep them.
+    /// The run directory with every event, which exists already. Only for trace sessions.
     Run,
 }
 
 impl Format {
-    /// The word in the API, which is the file's extension too.
+    /// Returns the name of the format, which is also the file's extension.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hatchet => "hatchet",
@@ -58,7 +58,7 @@ impl Format {
         }
     }
 
-    /// Whether it is made of single events.
+    /// Whether the format consists of single events.
     pub const fn needs_trace(self) -> bool {
         matches!(self, Self::ChromeTrace | Self::Run)
     }
@@ -78,20 +78,20 @@ impl FromStr for Format {
     }
 }
 
-/// What a file shall hold.
+/// The contents of a file.
 #[derive(Debug)]
 pub(crate) enum Contents<'a> {
     /// A tree in Proton's JSON.
     Hatchet(Document<'a>),
-    /// The same in MessagePack.
+    /// A tree in MessagePack.
     HatchetMsgpack(Document<'a>),
-    /// The events of a phase, out of the spool.
-    ChromeTrace(TracePart<'a>),
+    /// The events of a phase, read from the spool.
+    ChromeTrace(TraceRange<'a>),
 }
 
-/// A part of a session's records in the spool.
+/// A range of the spool to write as a Chrome trace.
 #[derive(Debug)]
-pub(crate) struct TracePart<'a> {
+pub(crate) struct TraceRange<'a> {
     pub(crate) playback: &'a mut Playback,
     pub(crate) bytes: Range<u64>,
     pub(crate) extent: Extent,
@@ -106,20 +106,20 @@ impl Contents<'_> {
         }
     }
 
-    /// Writes them, piece by piece.
+    /// Writes the contents as a stream.
     pub(crate) fn write(&mut self, out: &mut impl Write) -> io::Result<()> {
         match self {
             Self::Hatchet(document) => hatchet::write(document, out),
             Self::HatchetMsgpack(document) => msgpack::write(document, out),
-            Self::ChromeTrace(TracePart { playback, bytes, extent }) => {
-                // A spool that cannot be written to any more does not say what it lacks.
+            Self::ChromeTrace(TraceRange { playback, bytes, extent }) => {
+                // A spool that could not be written to the end lacks the latest losses.
                 playback.write(bytes, *extent, &losses::snapshot(), out)
             }
         }
     }
 }
 
-/// A tree, ready to be written.
+/// A tree with its metadata, ready to be written.
 #[derive(Debug)]
 pub(crate) struct Document<'a> {
     pub(crate) tree: &'a MergedTree,
@@ -127,8 +127,8 @@ pub(crate) struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// The metrics of the root: a zero for every number that readers shall roll up, which is how
-    /// they know, and what was recorded outside any scope.
+    /// Returns the metrics of the root: those recorded outside of any scope, and a zero for every
+    /// number that readers shall roll up, which is how readers recognise them.
     fn root_metrics(&self) -> Vec<(String, MetricValue)> {
         let mut metrics = own_metrics(self.tree.root());
         metrics.extend(gpu_metrics(self.tree.root()));
@@ -150,20 +150,21 @@ impl Document<'_> {
         metrics
     }
 
-    /// The first child at `from` or behind it that the document shows as a node, and its position.
+    /// Returns the first child at position `from` or later that the document shows as a node, and
+    /// its position.
     fn shown_child(&self, node: &MergedNode, from: usize) -> Option<(usize, u32)> {
         let mut behind = node.children.iter().copied().enumerate().skip(from);
         behind.find(|&(_, child)| !self.is_time_of_state(child))
     }
 
-    /// The children that the document shows within marey's part of their parent.
+    /// Returns the children that the document shows inside the key `marey` of their parent.
     fn times_of_states(&self, node: &MergedNode) -> Vec<&MergedNode> {
         let children = node.children.iter().filter(|&&child| self.is_time_of_state(child));
         children.filter_map(|&child| self.tree.node(child)).collect()
     }
 
-    /// Whether a node is a state in which nothing was recorded but its own time. Proton has no node
-    /// for such a state, and programs that read its trees expect none.
+    /// Whether a node is a state with no data except its own time. Proton has no node for such a
+    /// state, and programs that read its trees expect none.
     fn is_time_of_state(&self, number: u32) -> bool {
         self.tree.node(number).is_some_and(|node| {
             node.kind == NodeKind::State
@@ -173,7 +174,7 @@ impl Document<'_> {
         })
     }
 
-    /// The devices that ran kernels, by type.
+    /// Returns the devices that ran kernels, by type.
     fn devices(&self) -> BTreeMap<String, Vec<DeviceInfo>> {
         let seen: BTreeSet<u32> = self
             .tree
@@ -190,7 +191,7 @@ impl Document<'_> {
     }
 }
 
-/// What a device table says of a device, in the order of the keys.
+/// Returns the fields of a device, sorted by key.
 fn device_fields(device: &DeviceInfo) -> [(&'static str, u64); 4] {
     [
         ("bus_width", device.bus_width_bits),
@@ -200,7 +201,7 @@ fn device_fields(device: &DeviceInfo) -> [(&'static str, u64); 4] {
     ]
 }
 
-/// The metrics of a node, sorted by key.
+/// Returns the metrics of a node, sorted by key.
 fn node_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
     let mut metrics = own_metrics(node);
     metrics.extend(wall_metrics(&node.wall));
@@ -213,7 +214,8 @@ fn own_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
     node.metrics.iter().map(|(name, value)| (name.key().to_owned(), value.clone())).collect()
 }
 
-/// What kernels add to a node. A file has room for one device a node, and a tree keeps to that.
+/// Returns the kernel metrics of a node. The format allows one device per node, and a tree ensures
+/// that.
 fn gpu_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
     let Some((device, times)) = node.devices.first() else { return Vec::new() };
     let info = device::device(*device);
@@ -235,11 +237,11 @@ fn int(value: u64) -> MetricValue {
     MetricValue::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-/// Median, 90th and 99th percentile under these keys.
+/// Returns the median, 90th and 99th percentile under these keys.
 fn quantiles(times: &Wall, keys: [&str; 3]) -> impl Iterator<Item = (String, MetricValue)> {
     let buckets = times.sketch();
     keys.into_iter().zip([0.5, 0.9, 0.99]).map(move |(key, q)| {
-        // A bucket's middle may lie outside of what was seen.
+        // The middle of a bucket may lie outside of the range of the values.
         let nanos = sketch::quantile_nanos(&buckets, q)
             .map_or(0, |nanos| nanos.clamp(times.min_nanos, times.max_nanos));
         (key.to_owned(), int(nanos))
@@ -253,7 +255,7 @@ fn wall_metrics(wall_time: &Wall) -> Vec<(String, MetricValue)> {
     let mut metrics = vec![
         (wall::COUNT.to_owned(), int(wall_time.count)),
         (wall::TOTAL.to_owned(), int(wall_time.total_nanos)),
-        (wall::SELF.to_owned(), int(wall_time.own_nanos)),
+        (wall::SELF.to_owned(), int(wall_time.self_nanos)),
     ];
     if wall_time.open > 0 {
         metrics.push((wall::OPEN.to_owned(), int(wall_time.open)));

@@ -1,4 +1,4 @@
-//! The same document in MessagePack, in Proton's order of keys.
+//! Proton's document in MessagePack, in Proton's order of keys.
 
 use super::{Document, Meta, device_fields, meta, node_metrics};
 use crate::merged::{MergedNode, ROOT};
@@ -14,8 +14,8 @@ pub(super) fn write(document: &Document, out: &mut impl Write) -> io::Result<()>
     begin(document, ROOT, out)?;
     while let Some((number, next)) = open.pop() {
         let Some(node) = document.tree.node(number) else { continue };
-        let Some((at, child)) = document.shown_child(node, next) else { continue };
-        open.push((number, at + 1));
+        let Some((index, child)) = document.shown_child(node, next) else { continue };
+        open.push((number, index + 1));
         begin(document, child, out)?;
         open.push((child, 0));
     }
@@ -46,7 +46,7 @@ fn write_devices(document: &Document, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a node up to and with the length of its list of children, which comes last.
+/// Writes a node up to and including the length of its list of children, which comes last.
 fn begin(document: &Document, number: u32, out: &mut impl Write) -> io::Result<()> {
     let Some(node) = document.tree.node(number) else { return Ok(()) };
     let is_root = number == ROOT;
@@ -230,7 +230,8 @@ fn map(out: &mut impl Write, len: usize) -> io::Result<()> {
     head(out, len, 0x80, 16, 0xdf)
 }
 
-/// A length: in the type's byte when it is short, in four bytes after it when it is not.
+/// Writes a type and a length: in one byte if the length is short, else in four bytes after the
+/// type.
 fn head(out: &mut impl Write, len: usize, short: u8, limit: usize, long: u8) -> io::Result<()> {
     if len < limit {
         return out.write_all(&[short | len as u8]);

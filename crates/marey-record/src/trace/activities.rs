@@ -1,11 +1,11 @@
-//! From what devices did to the frames of the spool.
+//! Device activities as frames of the spool.
 
 use super::nodes::SpoolNodes;
-use super::out::Out;
+use super::out::FrameBuffer;
 use super::texts::Texts;
 use super::thread::Shared;
 use crate::control::CONTROL;
-use crate::device::{Joined, Site, Threads};
+use crate::device::{JoinedActivity, Site, Threads};
 use crate::losses;
 use crate::number_hash::NumberHash;
 use marey_model::context::CAPTURED_AT;
@@ -15,22 +15,22 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;
 
-/// Writes activities.
+/// A writer of activities.
 #[derive(Debug, Default)]
 pub(super) struct ActivityWriter {
-    /// By the hash of what makes a shape; what has the same one as another is written anew.
-    shapes: HashMap<u64, Known, NumberHash>,
-    /// The shape that was written last: often the next one is the same.
+    /// Known shapes by the hash of their properties. On a collision the later shape is written again.
+    shapes: HashMap<u64, KnownShape, NumberHash>,
+    /// The hash of the last shape, which is often the next one too.
     last: Option<u64>,
     next_shape: u32,
-    fresh: Vec<Shape>,
+    unwritten: Vec<Shape>,
     batch: Vec<Activity>,
     batch_sessions: u64,
 }
 
 /// A shape that has a number in the spool.
 #[derive(Debug)]
-struct Known {
+struct KnownShape {
     kind: ActivityKind,
     /// The recorder's number of the name.
     name: u32,
@@ -40,9 +40,9 @@ struct Known {
     number: u32,
 }
 
-impl Known {
+impl KnownShape {
     #[inline]
-    fn is_of(&self, joined: &Joined, details: &[(Detail, u64)]) -> bool {
+    fn is_of(&self, joined: &JoinedActivity, details: &[(Detail, u64)]) -> bool {
         self.name == joined.name
             && self.stream == joined.stream
             && self.device == joined.device
@@ -51,23 +51,23 @@ impl Known {
     }
 }
 
-/// Shapes that are remembered. A program whose grids are ever new ones must not take more memory for
-/// it; a shape that was forgotten is written again.
-const MOST_SHAPES: usize = 1 << 16;
+/// The maximum number of known shapes, so that a program whose grids always differ takes no more
+/// memory. A forgotten shape is written again.
+const MAX_SHAPES: usize = 1 << 16;
 
-/// Activities that become a frame.
-const MOST_IN_FRAME: usize = 4096;
+/// The maximum number of activities in a frame.
+const MAX_IN_FRAME: usize = 4096;
 
-/// A place of a launch, as sessions see it: their bits, and thread and node in the spool.
-pub(super) type Place = (u64, Option<(u32, u32)>);
+/// A launch as sessions see it: the sessions' bits, and the thread and node in the spool.
+pub(super) type LaunchLocation = (u64, Option<(u32, u32)>);
 
 impl ActivityWriter {
-    /// Takes an activity in, which was launched at these places.
+    /// Adds an activity for each of these launch locations.
     pub(super) fn add(
         &mut self,
-        joined: &Joined,
+        joined: &JoinedActivity,
         details: &[(Detail, u64)],
-        places: &[Place],
+        locations: &[LaunchLocation],
         shared: &mut Shared,
     ) {
         let shape = self.shape(joined, details, &mut shared.texts);
@@ -79,8 +79,8 @@ impl ActivityWriter {
             correlation: joined.correlation,
             launch: None,
         };
-        for &(sessions, launch) in places {
-            if sessions != self.batch_sessions || self.batch.len() >= MOST_IN_FRAME {
+        for &(sessions, launch) in locations {
+            if sessions != self.batch_sessions || self.batch.len() >= MAX_IN_FRAME {
                 self.write(&mut shared.texts, &mut shared.out);
                 self.batch_sessions = sessions;
             }
@@ -88,7 +88,12 @@ impl ActivityWriter {
         }
     }
 
-    fn shape(&mut self, joined: &Joined, details: &[(Detail, u64)], texts: &mut Texts) -> u32 {
+    fn shape(
+        &mut self,
+        joined: &JoinedActivity,
+        details: &[(Detail, u64)],
+        texts: &mut Texts,
+    ) -> u32 {
         if let Some(known) = self.last.and_then(|hash| self.shapes.get(&hash))
             && known.is_of(joined, details)
         {
@@ -106,26 +111,26 @@ impl ActivityWriter {
     fn new_shape(
         &mut self,
         hash: u64,
-        joined: &Joined,
+        joined: &JoinedActivity,
         details: &[(Detail, u64)],
         texts: &mut Texts,
     ) -> u32 {
-        if self.shapes.len() >= MOST_SHAPES {
+        if self.shapes.len() >= MAX_SHAPES {
             self.shapes.clear();
         }
-        let &Joined { kind, device, stream, .. } = joined;
+        let &JoinedActivity { kind, device, stream, .. } = joined;
         let name = texts.scope(joined.name);
-        self.fresh.push(Shape { kind, name, device, stream, details: details.to_vec() });
+        self.unwritten.push(Shape { kind, name, device, stream, details: details.to_vec() });
         let number = self.next_shape;
         self.next_shape += 1;
         let known =
-            Known { kind, name: joined.name, device, stream, details: details.into(), number };
+            KnownShape { kind, name: joined.name, device, stream, details: details.into(), number };
         self.shapes.insert(hash, known);
         number
     }
 
-    /// Writes what waits, and before it what it names. The nodes that it names are written already.
-    pub(super) fn write(&mut self, texts: &mut Texts, out: &mut Out) {
+    /// Writes the batch, preceded by its texts and shapes. Its nodes are written already.
+    pub(super) fn write(&mut self, texts: &mut Texts, out: &mut FrameBuffer) {
         let count = self.batch.len() as u64;
         if count == 0 {
             return;
@@ -135,11 +140,11 @@ impl ActivityWriter {
             self.batch.clear();
             return;
         }
-        if let Some(strings) = texts.take_fresh() {
+        if let Some(strings) = texts.take_unwritten() {
             out.frame(&strings);
         }
-        if !self.fresh.is_empty() {
-            let shapes = std::mem::take(&mut self.fresh);
+        if !self.unwritten.is_empty() {
+            let shapes = std::mem::take(&mut self.unwritten);
             out.frame(&Frame::Shapes { first: self.next_shape - shapes.len() as u32, shapes });
         }
         let activities = std::mem::take(&mut self.batch);
@@ -147,13 +152,13 @@ impl ActivityWriter {
     }
 }
 
-/// The sessions that see what nobody is known to have launched: all that keep events.
-pub(super) fn homeless() -> Place {
+/// Returns the location of an activity without a known launch: all active trace sessions see it.
+pub(super) fn unattributed() -> LaunchLocation {
     let traces = CONTROL.trace.load(Ordering::Relaxed) & CONTROL.active.load(Ordering::Relaxed);
     (traces, None)
 }
 
-fn hash(joined: &Joined, details: &[(Detail, u64)]) -> u64 {
+fn hash(joined: &JoinedActivity, details: &[(Detail, u64)]) -> u64 {
     let mut hasher = NumberHash::default().build_hasher();
     hasher.write_u64(u64::from(joined.name) << 32 | u64::from(joined.stream));
     hasher.write_u64(u64::from(joined.device) << 8 | joined.kind as u64);
@@ -163,7 +168,7 @@ fn hash(joined: &Joined, details: &[(Detail, u64)]) -> u64 {
     hasher.finish()
 }
 
-/// Where kernels were captured, below the node that launched their graph.
+/// Returns the node of a capture site below the node that launched the graph.
 pub(super) fn below_site(
     nodes: &mut SpoolNodes,
     launch: u32,

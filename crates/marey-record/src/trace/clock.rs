@@ -1,20 +1,20 @@
-//! The clock of a spool: the recorder's counter as nanoseconds of the monotonic clock.
+//! The clock of a spool: the recorder's counter in nanoseconds of the monotonic clock.
 
-use crate::clock::{self, Pair};
+use crate::clock::{self, ClockReading};
 
-/// Turns the counter into nanoseconds from one moment on.
+/// Converts the counter to nanoseconds, starting at one reading of both clocks.
 ///
-/// The counter's rate is known to 3e-5, so the two clocks drift apart by up to that; the pairs that the
-/// spool holds are of this clock, and tell by how much.
+/// The counter's rate is known to 3e-5, so the two clocks may drift apart at that rate. The clock
+/// frames of the spool are in this clock and show by how much.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TraceClock(Pair);
+pub(super) struct TraceClock(ClockReading);
 
 impl TraceClock {
-    pub(super) fn starting(now: Pair) -> Self {
+    pub(super) fn starting(now: ClockReading) -> Self {
         Self(now)
     }
 
-    /// The counter's moment, which may be before the start.
+    /// Returns the nanoseconds of a counter value, which may be before the start.
     pub(super) fn nanos_at(&self, ticks: u64) -> i64 {
         let start_nanos = self.0.monotonic_nanos.cast_signed();
         if ticks >= self.0.ticks {
@@ -30,9 +30,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_before_and_after_the_start_are_in_order() {
+    fn times_before_and_after_the_start_are_in_order() {
         clock::calibrate();
-        let start = Pair::now();
+        let start = ClockReading::now();
         let clock = TraceClock::starting(start);
         let moments = [start.ticks - 1_000_000, start.ticks, start.ticks + 1_000_000];
         let nanos = moments.map(|ticks| clock.nanos_at(ticks));

@@ -1,9 +1,9 @@
-//! The spool's file: where it is, how bytes reach it, and when it goes.
+//! The spool's file: its path, appending, and removal.
 
 use super::run::RunDirectory;
 use crate::environment;
 use crate::error::Error;
-use crate::own_file::OwnFile;
+use crate::reopening_file::ReopeningFile;
 use marey_model::env;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,17 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A spool on disk. It is removed when it is dropped, unless a session wants it kept.
+/// A spool on disk. The file is removed on drop, unless a session keeps it.
 #[derive(Debug)]
 pub(crate) struct SpoolFile {
     path: PathBuf,
     is_kept: AtomicBool,
-    /// Held until the file is written, and dropped after it.
+    /// The directory stays locked until the file is complete; dropped after the file.
     run: Arc<RunDirectory>,
 }
 
 impl SpoolFile {
-    /// Makes the file of this process's next spool.
+    /// Creates the file of this process's next spool.
     pub(super) fn create(run: &Arc<RunDirectory>) -> Result<(Self, Appender), Error> {
         const ATTEMPTS: u32 = 10_000;
         let folder = run.spools();
@@ -38,7 +38,7 @@ impl SpoolFile {
                 Err(error) => error,
             };
             match last.kind() {
-                // Of an earlier spool, or of an earlier process that had our number.
+                // The file of an earlier spool, or of an earlier process with the same pid.
                 io::ErrorKind::AlreadyExists if path.exists() => number += 1,
                 io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound => {}
                 _ => break,
@@ -55,7 +55,7 @@ impl SpoolFile {
         &self.run
     }
 
-    /// Leaves the file where it is.
+    /// Prevents the removal of the file on drop.
     pub(crate) fn keep(&self) {
         self.is_kept.store(true, Ordering::Relaxed);
     }
@@ -64,40 +64,40 @@ impl SpoolFile {
 impl Drop for SpoolFile {
     fn drop(&mut self) {
         if !self.is_kept.load(Ordering::Relaxed) {
-            // What cannot be removed is collected like any other.
+            // A spool that cannot be removed is collected like any other.
             drop(fs::remove_file(&self.path));
         }
     }
 }
 
-/// The end of the file.
+/// The writer at the end of the file.
 #[derive(Debug)]
 pub(super) struct Appender {
-    file: OwnFile,
+    file: ReopeningFile,
     written_bytes: u64,
-    /// Bytes are missing that were to be appended.
+    /// Whether an append has failed, so that bytes are missing.
     has_failed: bool,
-    /// When somebody looked how full the filesystem is.
-    looked: Instant,
+    /// The time of the last check of the filesystem's free space.
+    space_checked: Instant,
 }
 
 impl Appender {
     fn create(path: &Path) -> io::Result<Self> {
         let file = File::options().append(true).create_new(true).open(path)?;
-        let file = OwnFile::new(path, file)?;
-        Ok(Self { file, written_bytes: 0, has_failed: false, looked: Instant::now() })
+        let file = ReopeningFile::new(path, file)?;
+        Ok(Self { file, written_bytes: 0, has_failed: false, space_checked: Instant::now() })
     }
 
     pub(super) const fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
 
-    /// Whether it is time to look how full the filesystem is: once a second.
-    pub(super) fn is_time_to_look(&mut self) -> bool {
+    /// Whether to check the filesystem's free space now: once a second.
+    pub(super) fn is_space_check_due(&mut self) -> bool {
         const PERIOD: Duration = Duration::from_secs(1);
-        let is_time = self.looked.elapsed() >= PERIOD;
+        let is_time = self.space_checked.elapsed() >= PERIOD;
         if is_time {
-            self.looked = Instant::now();
+            self.space_checked = Instant::now();
         }
         is_time
     }
@@ -112,12 +112,12 @@ impl Appender {
     }
 
     fn append_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        /// For a program that closes every descriptor over and over.
+        /// For a program that keeps closing all descriptors.
         const ATTEMPTS: u32 = 64;
         let is_closed = |error: &io::Error| error.raw_os_error() == Some(libc::EBADF);
         for _ in 1..ATTEMPTS {
             match self.try_append(bytes) {
-                // The program closed the file while we were at it.
+                // The program closed the file during the write.
                 Err(error) if is_closed(&error) => {}
                 done => return done,
             }
@@ -126,9 +126,9 @@ impl Appender {
     }
 
     fn try_append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let (mut file, about) = self.file.get(|path| File::options().append(true).open(path))?;
-        // A torn frame would hide all that follows.
-        if about.len() != self.written_bytes {
+        let (mut file, metadata) = self.file.get(|path| File::options().append(true).open(path))?;
+        // A torn frame would make all later frames unreadable.
+        if metadata.len() != self.written_bytes {
             file.set_len(self.written_bytes)?;
         }
         if let Err(error) = file.write_all(bytes) {
@@ -140,7 +140,7 @@ impl Appender {
     }
 }
 
-/// Most bytes of a spool.
+/// Returns the maximum size of a spool in bytes.
 pub(super) fn max_bytes() -> u64 {
     const DEFAULT: u64 = 16 << 30;
     environment::number(env::SPOOL_BYTES).unwrap_or(DEFAULT)

@@ -1,7 +1,7 @@
-//! A thread's log: what it recorded since the background thread looked last.
+//! A thread's log of entries that the background thread has not taken yet.
 //!
-//! The owner appends, inside its events; [`super`] takes. An entry is one record of a [`Ring`], but for
-//! vectors and texts, which follow in records of their own.
+//! The owner appends inside its events; [`super`] takes. An entry is one record of a [`Ring`]. The
+//! elements of vectors and texts follow in further records.
 
 use crate::environment;
 use crate::losses;
@@ -13,12 +13,12 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use std::sync::OnceLock;
 
-/// What a thread logs into.
+/// The log.
 #[derive(Debug)]
 pub(crate) struct Log(Ring);
 
 impl Log {
-    /// A log of the size that the environment asks for.
+    /// Creates a log of the size that the environment sets.
     pub(crate) fn new() -> Self {
         const DEFAULT_BYTES: u64 = 4 << 20;
         static BYTES: OnceLock<u64> = OnceLock::new();
@@ -27,15 +27,15 @@ impl Log {
         Self::with_records(bytes / RECORD_BYTES)
     }
 
-    /// A log for so many records.
+    /// Creates a log for this many records.
     pub(crate) fn with_records(records: u64) -> Self {
         Self(Ring::new(records))
     }
 
-    /// Logs a scope that was left.
+    /// Logs a scope that was exited.
     #[inline(always)]
     pub(crate) fn span(&self, node: u32, start_ticks: u64, end_ticks: u64, sessions: u64) {
-        done(self.0.push([node.into(), start_ticks, end_ticks, sessions]));
+        handle_push(self.0.push([node.into(), start_ticks, end_ticks, sessions]));
     }
 
     /// Logs a launch that has returned.
@@ -51,7 +51,7 @@ impl Log {
         let head = u64::from(node) | LAUNCH << 32 | u64::from(correlation) << 40;
         let nanos = end_ticks.wrapping_sub(start_ticks) & LAUNCH_TICKS;
         let high = u64::from(correlation >> 24) << LAUNCH_TICKS.trailing_ones();
-        done(self.0.push([head, start_ticks, nanos | high, sessions]));
+        handle_push(self.0.push([head, start_ticks, nanos | high, sessions]));
     }
 
     /// Logs a value that was added to a metric.
@@ -65,7 +65,7 @@ impl Log {
     ) {
         let tag = Tag::of(value);
         let bytes = match value {
-            MetricValue::Text(text) => texts::kept(text).as_bytes(),
+            MetricValue::Text(text) => texts::text_or_lost(text).as_bytes(),
             _ => &[],
         };
         let bits = match value {
@@ -77,19 +77,19 @@ impl Log {
         };
         let head = [head(node, tag, metric), ticks, bits, sessions];
         let elements = |first: usize| match value {
-            MetricValue::Ints(values) => four(values, first, i64::cast_unsigned),
-            MetricValue::Floats(values) => four(values, first, f64::to_bits),
-            MetricValue::Text(_) => std::array::from_fn(|offset| word(bytes, first + offset)),
+            MetricValue::Ints(values) => four_words(values, first, i64::cast_unsigned),
+            MetricValue::Floats(values) => four_words(values, first, f64::to_bits),
+            MetricValue::Text(_) => std::array::from_fn(|offset| word_at(bytes, first + offset)),
             _ => Record::default(),
         };
-        let rest = tag.words(bits).div_ceil(PER_RECORD);
-        done(self.0.push_many(1 + rest, |at| match at.checked_sub(1) {
+        let extra_records = tag.words(bits).div_ceil(PER_RECORD);
+        handle_push(self.0.push_many(1 + extra_records, |index| match index.checked_sub(1) {
             None => head,
             Some(before) => elements((before * PER_RECORD) as usize),
         }));
     }
 
-    /// Takes what is there, oldest first.
+    /// Takes the logged entries, oldest first.
     pub(super) fn take(&self, decoder: &mut Decoder, mut entry: impl FnMut(Entry)) {
         self.0.drain(|record| {
             if let Some(decoded) = decoder.decode(record) {
@@ -98,7 +98,7 @@ impl Log {
         });
     }
 
-    /// Drops what is there; returns how many records that were.
+    /// Drops the logged records and returns their number.
     pub(crate) fn discard(&self) -> u64 {
         self.0.drain(|_| ())
     }
@@ -108,15 +108,15 @@ impl Log {
     }
 }
 
-/// In place of a tag: the record is a launch's. Its correlation number stands in the upper bits of the
-/// first word, and what does not fit there above the duration.
+/// The tag of a launch's record. The lower 24 bits of the correlation id are in the upper bits of
+/// the first word, the upper 8 bits are above the duration.
 const LAUNCH: u64 = 0xff;
 /// The bits of a launch's duration.
 const LAUNCH_TICKS: u64 = (1 << 56) - 1;
 
-/// What a push means for others.
+/// Requests a drain, or counts a loss, as the result of a push demands.
 #[inline(always)]
-fn done(pushed: Pushed) {
+fn handle_push(pushed: Pushed) {
     match pushed {
         Pushed::WithRoom => {}
         Pushed::BeyondHalf => trace::ask_for_drain(),
@@ -126,20 +126,20 @@ fn done(pushed: Pushed) {
 
 const PER_RECORD: u64 = size_of::<Record>() as u64 / size_of::<u64>() as u64;
 
-fn four<T: Copy>(values: &[T], first: usize, bits: fn(T) -> u64) -> Record {
+fn four_words<T: Copy>(values: &[T], first: usize, bits: fn(T) -> u64) -> Record {
     std::array::from_fn(|offset| values.get(first + offset).map_or(0, |&value| bits(value)))
 }
 
-/// Eight of the bytes, or as many as there are.
-fn word(bytes: &[u8], at: usize) -> u64 {
+/// Returns the word at an index of the bytes, padded with zeros.
+fn word_at(bytes: &[u8], index: usize) -> u64 {
     let mut word = [0; size_of::<u64>()];
-    let rest = bytes.get(at * word.len()..).unwrap_or_default();
-    word.iter_mut().zip(rest).for_each(|(to, &from)| *to = from);
+    let remaining = bytes.get(index * word.len()..).unwrap_or_default();
+    word.iter_mut().zip(remaining).for_each(|(to, &from)| *to = from);
     u64::from_ne_bytes(word)
 }
 
-/// Node, tag and metric in one word; a span has no tag. The table of names ends long before the 24
-/// bits of a metric.
+/// Packs node, tag and metric into one word. A span has no tag. The table of names is full long
+/// before a metric needs more than its 24 bits.
 fn head(node: u32, tag: Tag, metric: u32) -> u64 {
     u64::from(node) | (tag as u64) << 32 | u64::from(metric) << 40
 }
@@ -151,7 +151,7 @@ fn tag(head: u64) -> Option<Tag> {
 /// An entry of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Entry {
-    /// A launch has a correlation number; 0 is none.
+    /// A scope, or a launch if the correlation id is not 0.
     Span {
         node: u32,
         start_ticks: u64,
@@ -168,10 +168,10 @@ pub(super) enum Entry {
     },
 }
 
-/// Puts entries together from records.
+/// Assembles entries from records.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// A vector or text of which elements are still to come.
+    /// A vector or text whose elements are not complete yet.
     vector: Option<Vector>,
 }
 
@@ -223,7 +223,7 @@ impl Decoder {
         Some(Entry::Value { node, ticks: first, metric: (head >> 40) as u32, value, sessions })
     }
 
-    /// The vector's or text's entry, if all of its elements are there.
+    /// Returns the entry of a vector or text once all of its elements have been read.
     fn end_vector(&mut self, mut vector: Vector) -> Option<Entry> {
         let [head, ticks, len, sessions] = vector.head;
         let tag = tag(head)?;
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_logged_is_what_is_taken() {
+    fn logged_entries_are_taken_unchanged() {
         let log = Log::with_records(128);
         let values = [
             MetricValue::Int(-3),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_without_room_is_left_out_whole() {
+    fn an_entry_that_does_not_fit_is_left_out_entirely() {
         let log = Log::with_records(4);
         log.value(1, 1, 1, &MetricValue::Ints(vec![1; 100]), 1);
         log.span(2, 2, 2, 1);

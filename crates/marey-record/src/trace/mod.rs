@@ -1,10 +1,11 @@
-//! Trace sessions: every scope and value, from the threads' logs to a file that outlives the process.
+//! Trace sessions: every scope and value, from the threads' logs to a file that outlives the
+//! process.
 //!
-//! While a trace session is alive a thread appends each scope that it leaves to its log
-//! ([`log`]), and a background thread takes the logs over into the spool, the process's one
-//! append-only file. What has reached the file survives a SIGKILL.
+//! While a trace session is alive, a thread appends each scope that it exits to its log ([`log`]).
+//! A background thread moves the logs into the spool, the process's one append-only file. Data in
+//! the file survives a SIGKILL.
 //!
-//! Lock order: the sessions' lock, then that of the spool's end, then this one's, then the registry's.
+//! Lock order: the sessions' lock, the lock of the spool's appender, this module's, the registry's.
 
 mod activities;
 mod clock;
@@ -25,7 +26,7 @@ use self::spool::Spool;
 use crate::account;
 use crate::api::Counter;
 use crate::control::CONTROL;
-use crate::device::{Joined, Threads};
+use crate::device::{JoinedActivity, Threads};
 use crate::error::Error;
 use crate::lock::lock;
 use crate::losses;
@@ -42,13 +43,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The thread that takes the logs over. Nothing else keeps it from that.
+/// The thread that drains the logs and does nothing else.
 pub(crate) static WORKER: Worker = Worker::new("marey-spool", run);
 
-/// The call to take over the logs, and to look again when that is due next.
+/// The request to drain the logs before the period is over.
 const DRAIN: u32 = 2;
 
-/// Logs are taken over at least this often.
+/// The longest time between two drains of the logs.
 const PERIOD: Duration = Duration::from_millis(200);
 
 static TRACER: Mutex<Tracer> = Mutex::new(Tracer { sessions: Vec::new(), run: None, spool: None });
@@ -56,36 +57,37 @@ static TRACER: Mutex<Tracer> = Mutex::new(Tracer { sessions: Vec::new(), run: No
 /// The trace sessions of the process, and their spool.
 struct Tracer {
     /// In the order in which they started.
-    sessions: Vec<Traced>,
-    /// The directory of the first one; there as long as sessions are.
+    sessions: Vec<TraceSession>,
+    /// The run directory of the first session, `None` without sessions.
     run: Option<Arc<RunDirectory>>,
-    /// Made when the first session starts; after a fork, when there is something to write.
+    /// Created when the first session starts; after a fork, when there is data to write.
     spool: Option<Spool>,
 }
 
-/// A trace session that is alive.
+/// A live trace session.
 #[derive(Clone, Debug)]
-struct Traced {
+struct TraceSession {
     slot: u32,
     /// Path of the profile, without its extension.
     base: String,
     started_ticks: u64,
-    /// What happened before there was a spool to write it to; nothing was recorded meanwhile.
+    /// The phase, the state and the time of the last change, for a spool that is created later.
     phase: u32,
     is_active: bool,
     changed_ticks: u64,
-    /// Where the records of its phase start in the spool; `None` while that does not know the session.
-    part_start: Option<u64>,
+    /// The start of its current phase in the spool, in bytes; `None` until the session is written
+    /// to the spool.
+    phase_start: Option<u64>,
 }
 
-/// What is in the spool so far.
+/// The spool's file and its extent at one time.
 #[derive(Clone, Debug)]
-pub(crate) struct Recorded {
+pub(crate) struct SpoolSnapshot {
     pub(crate) file: Arc<SpoolFile>,
     pub(crate) extent: Extent,
 }
 
-impl Traced {
+impl TraceSession {
     fn of(session: &Session, is_active: bool) -> Self {
         Self {
             slot: session.slot,
@@ -94,7 +96,7 @@ impl Traced {
             phase: session.phase,
             is_active,
             changed_ticks: session.started.ticks,
-            part_start: None,
+            phase_start: None,
         }
     }
 
@@ -110,8 +112,8 @@ impl Traced {
 }
 
 impl Tracer {
-    /// The spool, which knows all of the sessions, made if there is none yet; `None` if there is no session
-    /// either.
+    /// Returns the spool, created if needed, with all sessions written to it. `None` without a
+    /// session.
     fn spool(&mut self) -> Result<Option<&mut Spool>, Error> {
         let Self { sessions, run, spool } = self;
         let Some(run) = run else { return Ok(None) };
@@ -121,12 +123,12 @@ impl Tracer {
         };
         sessions
             .iter_mut()
-            .filter(|session| session.part_start.is_none())
+            .filter(|session| session.phase_start.is_none())
             .for_each(|session| spool.start(session));
         Ok(Some(spool))
     }
 
-    /// The spool, if it is there or there is something to write.
+    /// Returns the spool if it exists or these threads have entries to write.
     fn wanted_spool(&mut self, threads: &[Arc<ThreadTree>]) -> Option<&mut Spool> {
         let has_entries = |tree: &Arc<ThreadTree>| tree.log().is_some_and(|log| !log.is_empty());
         if self.spool.is_none() && !threads.iter().any(has_entries) {
@@ -142,11 +144,12 @@ impl Tracer {
         }
     }
 
-    fn session(&mut self, slot: u32) -> Option<&mut Traced> {
+    fn session(&mut self, slot: u32) -> Option<&mut TraceSession> {
         self.sessions.iter_mut().find(|session| session.slot == slot)
     }
 
-    /// Lets a session go, and with the last one the spool, which the caller ends without the lock.
+    /// Removes a session. With the last one returns the spool, which the caller ends without the
+    /// lock.
     fn remove(&mut self, slot: u32) -> Option<Spool> {
         self.sessions.retain(|session| session.slot != slot);
         if !self.sessions.is_empty() {
@@ -167,10 +170,10 @@ pub(crate) fn is_recording() -> bool {
     CONTROL.active.load(Ordering::Relaxed) & CONTROL.trace.load(Ordering::Relaxed) != 0
 }
 
-/// A log is half full. Called in the middle of events.
+/// Requests a drain, because a log is half full. Called in the middle of events.
 #[cold]
 pub(crate) fn ask_for_drain() {
-    WORKER.call(DRAIN);
+    WORKER.request(DRAIN);
 }
 
 fn run() {
@@ -179,7 +182,7 @@ fn run() {
     }
 }
 
-/// Takes over what the threads have logged, and writes it.
+/// Drains the threads' logs and writes them.
 fn drain() {
     if !is_on() {
         return;
@@ -189,9 +192,9 @@ fn drain() {
         let mut tracer = lock(&TRACER);
         let Some(spool) = tracer.wanted_spool(std::slice::from_ref(thread)) else { continue };
         spool.drain_thread(thread);
-        let has_enough = spool.has_enough();
+        let should_flush = spool.should_flush();
         drop(tracer);
-        if has_enough {
+        if should_flush {
             write_out();
         }
     }
@@ -201,20 +204,20 @@ fn drain() {
     write_out();
 }
 
-/// Hands what the spool has collected to the system, without the tracer's lock: a slow disk keeps neither
-/// threads that end nor forks waiting.
+/// Writes the spool's buffer to the file, without the tracer's lock: a slow disk blocks neither
+/// threads that end nor forks.
 fn write_out() {
     let Some((file, appender)) = lock(&TRACER).spool.as_ref().map(Spool::file) else { return };
     let with_spool = |act: &mut dyn FnMut(&mut Spool)| {
-        // Its last session may have ended meanwhile.
-        if let Some(spool) = lock(&TRACER).spool.as_mut().filter(|spool| spool.is_in(&file)) {
+        // The last session may have ended in between.
+        if let Some(spool) = lock(&TRACER).spool.as_mut().filter(|spool| spool.has_file(&file)) {
             act(spool);
         }
     };
     let mut appender = lock(&appender);
     let began = crate::clock::ticks();
-    file.run().hold();
-    let has_space = appender.is_time_to_look().then(|| out::has_space(file.path()));
+    file.run().relock();
+    let has_space = appender.is_space_check_due().then(|| out::has_space(file.path()));
     let mut chunk = None;
     with_spool(&mut |spool| chunk = Some(spool.take_chunk()));
     let Some(chunk) = chunk else { return };
@@ -222,19 +225,19 @@ fn write_out() {
     let nanos = account::elapsed_nanos(began);
     with_spool(&mut |spool| {
         if let Some((written, chunk)) = written.take() {
-            spool.chunk_was(written, chunk, &appender);
-            spool.add_writing(nanos, has_space);
+            spool.finish_chunk(written, chunk, &appender);
+            spool.add_flushing(nanos, has_space);
         }
     });
 }
 
-/// A session begins, which does not record yet. Fails if there can be no spool.
+/// Adds a session, before it records. Fails if no spool can be created.
 pub(crate) fn begin(session: &Session) -> Result<(), Error> {
     let mut tracer = lock(&TRACER);
     if tracer.run.is_none() {
         tracer.run = Some(Arc::new(RunDirectory::open(&session.options.name)?));
     }
-    tracer.sessions.push(Traced::of(session, true));
+    tracer.sessions.push(TraceSession::of(session, true));
     let made = tracer.spool().map(drop);
     let unwanted = if made.is_err() { tracer.remove(session.slot) } else { None };
     drop(tracer);
@@ -242,43 +245,43 @@ pub(crate) fn begin(session: &Session) -> Result<(), Error> {
     made
 }
 
-/// Something happens to a session. What threads recorded before has reached their logs. Returns the
-/// bytes of the spool that hold the phase up to here.
+/// Writes an event of a session, after all that threads have logged before. Returns the range of
+/// the spool that contains the phase up to here.
 pub(crate) fn note(session: &Session, event: SessionEvent, ticks: u64) -> Range<u64> {
     let mut tracer = lock(&TRACER);
     let threads = registry::running();
-    // Without a spool there is nothing yet that this could be told of.
-    let told = tracer.wanted_spool(&threads).map(|spool| {
+    // Without a spool nothing was recorded yet; the event is stored in the session.
+    let range = tracer.wanted_spool(&threads).map(|spool| {
         spool.drain(&threads);
         spool.note(session.slot, event, &session.base, ticks)
     });
-    let part = changed(&mut tracer, session, event, ticks, told);
+    let phase_range = update_session(&mut tracer, session, event, ticks, range);
     drop(tracer);
     write_out();
-    part
+    phase_range
 }
 
-/// Takes note of an event that the spool was told of, if there is one, in these bytes. Returns those of the
-/// phase up to here.
-fn changed(
+/// Updates a session after an event, which is in this range of the spool if there is one. Returns
+/// the range of the phase up to here.
+fn update_session(
     tracer: &mut Tracer,
     session: &Session,
     event: SessionEvent,
     ticks: u64,
-    told: Option<Range<u64>>,
+    range: Option<Range<u64>>,
 ) -> Range<u64> {
-    let Some(own) = tracer.session(session.slot) else { return 0..0 };
-    own.change(event, ticks);
-    let (Some(start), Some(told)) = (own.part_start, told) else { return 0..0 };
+    let Some(session_entry) = tracer.session(session.slot) else { return 0..0 };
+    session_entry.change(event, ticks);
+    let (Some(start), Some(range)) = (session_entry.phase_start, range) else { return 0..0 };
     if let SessionEvent::Phase(_) = event {
-        own.part_start = Some(told.end);
+        session_entry.phase_start = Some(range.end);
     }
-    start..told.start
+    start..range.start
 }
 
-/// A session ends, which records no more; [`forget`] follows. Returns the file with its records, if
-/// there are any, and where those of the last phase start there; fails if there can be none.
-pub(crate) fn end(session: &Session, ticks: u64) -> Result<Option<(Recorded, u64)>, Error> {
+/// Writes the end of a session that records no more; [`forget`] must follow. Returns the spool, if
+/// there is one, and the start of the last phase in it. Fails if the spool cannot be created.
+pub(crate) fn end(session: &Session, ticks: u64) -> Result<Option<(SpoolSnapshot, u64)>, Error> {
     let mut tracer = lock(&TRACER);
     let threads = registry::running();
     let made = if session.is_quiet() { Ok(()) } else { tracer.spool().map(drop) };
@@ -289,20 +292,21 @@ pub(crate) fn end(session: &Session, ticks: u64) -> Result<Option<(Recorded, u64
         spool.write_overhead_and_clock();
     }
     drop(tracer);
-    made.map(|()| written(session))
+    made.map(|()| flush_and_snapshot(session))
 }
 
-/// Writes what the spool has collected. Returns the file with it, if there is one, and where the session's open
-/// phase starts there.
-fn written(session: &Session) -> Option<(Recorded, u64)> {
+/// Writes the spool's buffer. Returns the spool, if there is one, and the start of the session's
+/// current phase.
+fn flush_and_snapshot(session: &Session) -> Option<(SpoolSnapshot, u64)> {
     write_out();
     let mut tracer = lock(&TRACER);
-    let recorded = tracer.spool.as_ref().map(Spool::recorded);
-    let part_start = tracer.session(session.slot).and_then(|own| own.part_start);
-    recorded.zip(part_start)
+    let snapshot = tracer.spool.as_ref().map(Spool::snapshot);
+    let phase_start =
+        tracer.session(session.slot).and_then(|session_entry| session_entry.phase_start);
+    snapshot.zip(phase_start)
 }
 
-/// Lets a session go that has ended; with the last one the spool is complete.
+/// Removes a session that has ended, and with the last one ends the spool.
 pub(crate) fn forget(session: &Session) {
     let spool = lock(&TRACER).remove(session.slot);
     if let Some(spool) = spool {
@@ -310,8 +314,8 @@ pub(crate) fn forget(session: &Session) {
     }
 }
 
-/// Frees the logs of these threads, which no session wants them to write to: events that saw one are over,
-/// but for those of threads that are stuck in theirs.
+/// Frees the logs of these threads after the last trace session. No event uses them any more,
+/// except on threads that are stuck in an event, whose logs stay.
 pub(crate) fn free_logs(threads: &[Arc<ThreadTree>]) {
     let _tracer = lock(&TRACER);
     for tree in threads.iter().filter(|tree| !tree.is_stuck()) {
@@ -319,13 +323,14 @@ pub(crate) fn free_logs(threads: &[Arc<ThreadTree>]) {
     }
 }
 
-/// The run directory of the trace sessions, if there are any.
+/// Returns the run directory of the trace sessions, if there are any.
 pub(crate) fn run_dir() -> Option<PathBuf> {
     lock(&TRACER).run.as_ref().map(|run| run.path().to_owned())
 }
 
-/// The file with all that was recorded so far, and where a session's open phase starts there.
-pub(crate) fn recorded(session: &Session) -> Result<Option<(Recorded, u64)>, Error> {
+/// Drains the logs. Returns the spool with all that was recorded so far, and the start of the
+/// session's current phase in it.
+pub(crate) fn snapshot(session: &Session) -> Result<Option<(SpoolSnapshot, u64)>, Error> {
     let mut tracer = lock(&TRACER);
     let threads = registry::running();
     if let Some(spool) = tracer.spool()? {
@@ -333,20 +338,29 @@ pub(crate) fn recorded(session: &Session) -> Result<Option<(Recorded, u64)>, Err
         spool.write_overhead_and_clock();
     }
     drop(tracer);
-    Ok(written(session))
+    Ok(flush_and_snapshot(session))
 }
 
-/// Takes over what devices did, and the details of all that.
-pub(crate) fn add_activities(threads: &Threads, joined: &[Joined], details: &[(Detail, u64)]) {
+/// Adds activities, whose details are ranges of `details`.
+pub(crate) fn add_activities(
+    threads: &Threads,
+    joined: &[JoinedActivity],
+    details: &[(Detail, u64)],
+) {
     let mut tracer = lock(&TRACER);
     match tracer.spool() {
-        Ok(Some(spool)) => spool.add_activities(threads, joined, details),
+        Ok(Some(spool)) => {
+            spool.add_activities(threads, joined, details);
+            if spool.should_flush() {
+                WORKER.request(DRAIN);
+            }
+        }
         Ok(None) => {}
         Err(_cannot_be_made) => losses::add(LossCause::Spool, joined.len() as u64),
     }
 }
 
-/// Counters of the machine have been read. They reach the file with the next logs.
+/// Adds samples of counters. They reach the file with the next drain.
 pub(crate) fn counters(counters: &[Counter]) {
     if counters.is_empty() || !is_recording() {
         return;
@@ -358,7 +372,7 @@ pub(crate) fn counters(counters: &[Counter]) {
     }
 }
 
-/// The calling thread is over: its log is taken over and freed.
+/// Drains and frees the log of the calling thread, which ends.
 pub(crate) fn thread_ended(tree: &Arc<ThreadTree>) {
     if tree.log().is_none() {
         return;
@@ -369,34 +383,34 @@ pub(crate) fn thread_ended(tree: &Arc<ThreadTree>) {
     {
         spool.end_thread(tree);
     }
-    // Others look at logs under the lock only.
+    // Other threads access logs only with the lock.
     drop(tree.take_log());
 }
 
-/// Nothing will be told any more of the threads with these trees.
-pub(crate) fn forget_threads(generations: impl Iterator<Item = u64>) {
+/// Removes the threads with these trees, about which nothing more will be written.
+pub(crate) fn remove_threads(generations: impl Iterator<Item = u64>) {
     let mut tracer = lock(&TRACER);
     if let Some(spool) = &mut tracer.spool {
-        generations.for_each(|generation| spool.forget_thread(generation));
+        generations.for_each(|generation| spool.remove_thread(generation));
     }
 }
 
-/// Holds the lock over a fork.
-pub(crate) fn hold() -> impl Sized + use<> {
+/// Takes the lock for the duration of a fork.
+pub(crate) fn lock_for_fork() -> impl Sized + use<> {
     lock(&TRACER)
 }
 
-/// In the child of a fork: the sessions go on in a spool of their own.
+/// Continues the sessions in the child of a fork, with a spool of its own.
 pub(crate) fn begin_child<'a>(sessions: impl Iterator<Item = &'a Session>) {
     let mut tracer = lock(&TRACER);
     if let Some(spool) = tracer.spool.take() {
-        // It is the parent's.
-        spool.leave();
+        // The file is the parent's.
+        spool.abandon();
     }
     let active = CONTROL.active.load(Ordering::Relaxed);
     tracer.sessions = sessions
         .filter(|session| session.is_trace())
-        .map(|session| Traced::of(session, active & crate::control::bit(session.slot) != 0))
+        .map(|session| TraceSession::of(session, active & crate::control::bit(session.slot) != 0))
         .collect();
 }
 
@@ -414,7 +428,7 @@ mod tests {
     }
 
     /// Ends the sessions and the process, in the child of a fork.
-    #[expect(unsafe_code, reason = "a child of a fork ends so")]
+    #[expect(unsafe_code, reason = "a forked child must not run the parent's exit handlers")]
     fn end_child() -> ! {
         enter_and_exit("in the child");
         let all: Result<Vec<_>, _> =
@@ -425,7 +439,7 @@ mod tests {
 
     #[test]
     #[expect(unsafe_code, reason = "std has no fork")]
-    fn a_spool_that_cannot_be_written_yet_keeps_no_thread_and_no_fork_waiting() {
+    fn a_hanging_disk_blocks_neither_ending_threads_nor_forks() {
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().join("trace").to_str().unwrap().to_owned();
         let options = SessionOptions { format: Format::Run, ..SessionOptions::named(name) };

@@ -1,8 +1,9 @@
-//! The nodes of a thread as a spool has them.
+//! The nodes of a thread in a spool.
 //!
-//! In the spool a node's path is what its sessions saw: scopes that were entered before a session began
-//! are no part of it, and both kinds of paths have one root. So a node of the thread's tree may stand
-//! for several in the spool, one for each way in which sessions see it; nearly always it is one.
+//! In the spool the path of a node is what its sessions saw: scopes that were entered before a
+//! session began are left out, and both trees share one root. So one node of the thread's tree may
+//! correspond to several nodes in the spool, one for each different path that sessions see; nearly
+//! always it is one.
 
 use super::texts::Texts;
 use crate::control::{bit, slots};
@@ -15,37 +16,37 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(super) struct SpoolNodes {
     /// By the number of a node in the thread's tree.
-    places: Vec<Place>,
+    cache: Vec<CachedGroups>,
     /// By parent, name and kind.
     index: HashMap<(u32, u32, NodeKind), u32>,
     len: u32,
-    /// Those that are not written yet; they have the last numbers.
-    fresh: Vec<NodeDef>,
+    /// Nodes that are not written yet, which have the highest numbers.
+    unwritten: Vec<NodeDef>,
 }
 
-/// Where a node of the tree is in the spool, for the sessions that were asked about last.
+/// The nodes of the spool that correspond to a node of the tree, for the last requested sessions.
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct CachedGroups {
     sessions: u64,
-    /// Sessions that see the same path, and its node.
+    /// Sessions that see the same path, and its node in the spool.
     groups: Vec<(u64, u32)>,
 }
 
 const ROOT: u32 = 0;
 
 impl SpoolNodes {
-    /// Looks for what a node is to these sessions; returns the number of [`Self::group`]s.
-    pub(super) fn find(
+    /// Maps a node for these sessions. Returns the number of [`Self::group`]s.
+    pub(super) fn map(
         &mut self,
         nodes: &Nodes,
         node: u32,
         sessions: u64,
         texts: &mut Texts,
     ) -> usize {
-        if let Some(place) = self.places.get(node as usize)
-            && place.sessions == sessions
+        if let Some(cached) = self.cache.get(node as usize)
+            && cached.sessions == sessions
         {
-            return place.groups.len();
+            return cached.groups.len();
         }
         let mut groups: Vec<(u64, u32)> = Vec::new();
         for slot in slots(sessions) {
@@ -56,21 +57,22 @@ impl SpoolNodes {
             }
         }
         let count = groups.len();
-        if self.places.len() <= node as usize {
-            self.places.resize(node as usize + 1, Place::default());
+        if self.cache.len() <= node as usize {
+            self.cache.resize(node as usize + 1, CachedGroups::default());
         }
-        if let Some(place) = self.places.get_mut(node as usize) {
-            *place = Place { sessions, groups };
+        if let Some(cached) = self.cache.get_mut(node as usize) {
+            *cached = CachedGroups { sessions, groups };
         }
         count
     }
 
-    /// Sessions that see the same path to a node which was looked for, and the path's node.
-    pub(super) fn group(&self, node: u32, at: usize) -> Option<(u64, u32)> {
-        self.places.get(node as usize)?.groups.get(at).copied()
+    /// Returns a group of sessions that see the same path to a mapped node, and the node in the
+    /// spool.
+    pub(super) fn group(&self, node: u32, group: usize) -> Option<(u64, u32)> {
+        self.cache.get(node as usize)?.groups.get(group).copied()
     }
 
-    /// The node's path without what the session did not see.
+    /// Returns the node of the path, without what the session did not see.
     fn seen_by(&mut self, session: u64, nodes: &Nodes, node: u32, texts: &mut Texts) -> u32 {
         if self.len == 0 {
             let name = texts.add(&ROOT_NAME.into());
@@ -79,7 +81,8 @@ impl SpoolNodes {
         self.path_below(ROOT, nodes, node, session, texts)
     }
 
-    /// What these sessions saw of a node's path, which may be another thread's, below a node.
+    /// Returns the node, below `base`, of the part of a path that these sessions saw. The path may
+    /// be another thread's.
     pub(super) fn path_below(
         &mut self,
         base: u32,
@@ -89,21 +92,21 @@ impl SpoolNodes {
         texts: &mut Texts,
     ) -> u32 {
         let mut path = Vec::new();
-        let mut at = node;
-        while at > PYTHON_ROOT
-            && let Some(node) = nodes.get(at)
+        let mut current = node;
+        while current > PYTHON_ROOT
+            && let Some(node) = nodes.get(current)
         {
             if node.sessions() & sessions != 0 {
                 path.push(node);
             }
-            at = node.parent();
+            current = node.parent();
         }
         path.into_iter()
             .rev()
             .fold(base, |parent, node| self.child(parent, node.name(), node.kind(), texts))
     }
 
-    /// A scope of this name below a node.
+    /// Returns the scope of this name below a node.
     pub(super) fn scope_below(&mut self, node: u32, name: u32, texts: &mut Texts) -> u32 {
         self.child(node, name, NodeKind::Scope, texts)
     }
@@ -118,17 +121,17 @@ impl SpoolNodes {
     }
 
     fn push(&mut self, node: NodeDef) -> u32 {
-        self.fresh.push(node);
+        self.unwritten.push(node);
         self.len += 1;
         self.len - 1
     }
 
-    /// What is not written yet, if anything.
-    pub(super) fn take_fresh(&mut self, thread: u32) -> Option<Frame> {
-        if self.fresh.is_empty() {
+    /// Takes the nodes that are not written yet, if any.
+    pub(super) fn take_unwritten(&mut self, thread: u32) -> Option<Frame> {
+        if self.unwritten.is_empty() {
             return None;
         }
-        let nodes = std::mem::take(&mut self.fresh);
+        let nodes = std::mem::take(&mut self.unwritten);
         Some(Frame::Nodes { thread, first: self.len - nodes.len() as u32, nodes })
     }
 }

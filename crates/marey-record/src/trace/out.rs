@@ -1,4 +1,4 @@
-//! Frames on their way to the file.
+//! The buffer of frames between the tracer and the file.
 
 use super::file::{self, Appender};
 use crate::losses;
@@ -9,46 +9,47 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-/// Collects frames, which somebody else appends to the file: collecting takes a lock, and writing may take
-/// as long as a disk does.
+/// A buffer of frames that are appended to the file later: buffering needs a lock, and writing may
+/// take as long as a disk does.
 #[derive(Debug)]
-pub(super) struct Out {
+pub(super) struct FrameBuffer {
     buffer: Vec<u8>,
-    /// Scopes, values and counters among the frames of the buffer.
+    /// The number of scopes, values and counters in the buffer.
     entries: u64,
-    /// Where frames of the buffer are that use nothing which others define.
-    alone: Vec<Range<usize>>,
-    /// Where the buffer's first frame will be in the file.
+    /// The ranges of the buffer with self-contained frames.
+    self_contained: Vec<Range<usize>>,
+    /// The position of the buffer's first frame in the file.
     start_bytes: u64,
     max_bytes: u64,
-    /// The filesystem has room for others besides.
+    /// Whether the filesystem has enough free space.
     has_space: bool,
-    /// A write failed: what was defined in it is missing, so nothing may follow that uses it.
+    /// Whether a write has failed: the definitions in it are missing, so no frame that uses them
+    /// may follow.
     has_failed: bool,
 }
 
-/// Frames on their way.
+/// Frames taken from the buffer to be written.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
     entries: u64,
 }
 
-/// It is time to write as much.
-const ENOUGH_BYTES: usize = 1 << 18;
+/// The size at which the buffer is written.
+const FLUSH_BYTES: usize = 1 << 18;
 
-/// So much waits at most for a disk that hangs.
-const MOST_BYTES: usize = 1 << 28;
+/// The maximum size of the buffer, reached if the disk hangs.
+const MAX_BYTES: usize = 1 << 28;
 
-impl Out {
-    /// Begins a spool.
+impl FrameBuffer {
+    /// Creates a buffer with the header of a spool.
     pub(super) fn new() -> io::Result<Self> {
-        let mut buffer = Vec::with_capacity(2 * ENOUGH_BYTES);
+        let mut buffer = Vec::with_capacity(2 * FLUSH_BYTES);
         Writer::new(&mut buffer)?;
         Ok(Self {
             buffer,
             entries: 0,
-            alone: Vec::new(),
+            self_contained: Vec::new(),
             start_bytes: 0,
             max_bytes: file::max_bytes(),
             has_space: true,
@@ -56,27 +57,27 @@ impl Out {
         })
     }
 
-    /// Says whether the filesystem has room for others besides.
+    /// Sets whether the filesystem has enough free space.
     pub(super) fn set_space(&mut self, has_space: bool) {
         self.has_space = has_space;
     }
 
-    /// Whether scopes and values are taken.
+    /// Whether scopes and values are accepted.
     pub(super) fn has_room(&self) -> bool {
         self.has_space
             && !self.has_failed
-            && self.buffer.len() < MOST_BYTES
+            && self.buffer.len() < MAX_BYTES
             && self.position_bytes() < self.max_bytes
     }
 
-    /// Where the next frame will start in the file.
+    /// Returns the position of the next frame in the file.
     pub(super) fn position_bytes(&self) -> u64 {
         self.start_bytes + self.buffer.len() as u64
     }
 
-    /// Whether it is time to write.
-    pub(super) fn has_enough(&self) -> bool {
-        self.buffer.len() >= ENOUGH_BYTES
+    /// Whether the buffer should be written.
+    pub(super) fn should_flush(&self) -> bool {
+        self.buffer.len() >= FLUSH_BYTES
     }
 
     /// Appends a frame.
@@ -84,54 +85,54 @@ impl Out {
         self.entries(frame, 0);
     }
 
-    /// Appends a frame that holds so many scopes, values or counters.
+    /// Appends a frame that contains `count` scopes, values or counters.
     pub(super) fn entries(&mut self, frame: &Frame, count: u64) {
         let start = self.buffer.len();
-        let is_possible = !self.has_failed || stands_alone(frame);
+        let is_possible = !self.has_failed || is_self_contained(frame);
         if is_possible && encode(frame, &mut self.buffer).is_ok() {
             self.entries += count;
-            if stands_alone(frame) {
-                self.alone.push(start..self.buffer.len());
+            if is_self_contained(frame) {
+                self.self_contained.push(start..self.buffer.len());
             }
         } else {
             losses::add(LossCause::Spool, count);
         }
     }
 
-    /// Takes what is to be written next.
+    /// Takes the frames to be written next.
     pub(super) fn take(&mut self) -> Chunk {
         let bytes = std::mem::take(&mut self.buffer);
         self.start_bytes += bytes.len() as u64;
-        self.alone.clear();
+        self.self_contained.clear();
         Chunk { bytes, entries: std::mem::take(&mut self.entries) }
     }
 
-    /// A chunk is in the file: its memory is used again.
+    /// Reuses the memory of a chunk that was written.
     pub(super) fn written(&mut self, chunk: Chunk) {
         let Chunk { mut bytes, .. } = chunk;
-        if self.buffer.capacity() == 0 && bytes.capacity() <= 4 * ENOUGH_BYTES {
+        if self.buffer.capacity() == 0 && bytes.capacity() <= 4 * FLUSH_BYTES {
             bytes.clear();
             self.buffer = bytes;
         }
     }
 
-    /// A chunk could not be written, after so many bytes of the file. What has been collected since
-    /// cannot follow either, but for what stands alone.
+    /// Handles a chunk that could not be written at this position of the file. Frames buffered
+    /// since then are dropped too, except self-contained ones.
     pub(super) fn failed(&mut self, written_bytes: u64) {
         self.has_failed = true;
         self.start_bytes = written_bytes;
         losses::add(LossCause::Spool, std::mem::take(&mut self.entries));
         let buffer = std::mem::take(&mut self.buffer);
-        for alone in &mut self.alone {
+        for self_contained in &mut self.self_contained {
             let start = self.buffer.len();
-            self.buffer.extend_from_slice(buffer.get(alone.clone()).unwrap_or_default());
-            *alone = start..self.buffer.len();
+            self.buffer.extend_from_slice(buffer.get(self_contained.clone()).unwrap_or_default());
+            *self_contained = start..self.buffer.len();
         }
     }
 }
 
 impl Chunk {
-    /// Appends it to the file; what it held is lost if that fails.
+    /// Appends the chunk to the file. Counts its contents as lost if that fails.
     pub(super) fn append_to(&self, file: &mut Appender) -> io::Result<()> {
         if self.bytes.is_empty() {
             return Ok(());
@@ -144,19 +145,20 @@ impl Chunk {
     }
 }
 
-/// Whether the filesystem of a path has room for others besides.
+/// Whether the filesystem of a path has enough free space.
 pub(super) fn has_space(path: &Path) -> bool {
     os::space_bytes(path).is_none_or(|(free, all)| free >= least_free_bytes(all))
 }
 
-/// What stays free for others on a filesystem of this size: a twentieth, but no more than a gibibyte.
+/// Returns the space that a spool leaves free on a filesystem of this size: a twentieth, but at
+/// most 1 GiB.
 fn least_free_bytes(all_bytes: u64) -> u64 {
     (all_bytes / 20).min(1 << 30)
 }
 
-/// Whether a frame uses nothing that others define. Such frames may still tell what was lost, and
-/// that the recording was ended.
-fn stands_alone(frame: &Frame) -> bool {
+/// Whether a frame uses no definition of another frame. Such frames may still be written after a
+/// failure, to report the losses and the end of the recording.
+fn is_self_contained(frame: &Frame) -> bool {
     match frame {
         Frame::Process(_)
         | Frame::Clock { .. }

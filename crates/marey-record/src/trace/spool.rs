@@ -1,18 +1,18 @@
-//! The process's spool while it is open.
+//! The open spool of the process.
 
-use super::activities::{ActivityWriter, homeless};
+use super::activities::{ActivityWriter, unattributed};
 use super::clock::TraceClock;
 use super::file::{Appender, SpoolFile};
-use super::out::{self, Chunk, Out};
+use super::out::{self, Chunk, FrameBuffer};
 use super::run::RunDirectory;
 use super::texts::Texts;
 use super::thread::{OpenScope, Shared, ThreadWriter};
-use super::{PERIOD, Recorded, Traced};
+use super::{PERIOD, SpoolSnapshot, TraceSession};
 use crate::account;
 use crate::api::Counter;
-use crate::clock::{self, Pair};
+use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, bit};
-use crate::device::{self, DeviceInfo, Joined, Threads};
+use crate::device::{self, DeviceInfo, JoinedActivity, Threads};
 use crate::error::Error;
 use crate::local;
 use crate::lock::lock;
@@ -30,39 +30,40 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// A spool that is written to.
+/// An open spool.
 #[derive(Debug)]
 pub(super) struct Spool {
     file: Arc<SpoolFile>,
-    /// The file's end. Whoever holds it writes, and may take the tracer's lock meanwhile.
+    /// The writer at the end of the file. The thread that locks it writes, and may then take the
+    /// tracer's lock.
     appender: Arc<Mutex<Appender>>,
     written_bytes: u64,
     shared: Shared,
     /// By the generation of their trees.
     threads: HashMap<u64, ThreadWriter, NumberHash>,
-    /// Threads so far, ended ones included.
+    /// The number of threads so far, ended ones included.
     thread_count: u32,
     activities: ActivityWriter,
-    /// What was said of devices and of the recording.
+    /// The devices and notes that were written last.
     devices: Vec<DeviceInfo>,
     notes: Vec<(&'static str, String)>,
     losses: [(LossCause, u64); LossCause::COUNT],
     last_clock_ticks: u64,
-    /// Time that went into taking over logs and writing them.
+    /// The time spent on draining logs and writing them.
     flushing_nanos: u64,
 }
 
 impl Spool {
-    /// Makes a spool in a run directory.
+    /// Creates a spool in a run directory.
     pub(super) fn create(run: &Arc<RunDirectory>) -> Result<Self, Error> {
         let (file, appender) = SpoolFile::create(run)?;
         let failed =
             |source| Error::Write { action: "write", path: file.path().to_owned(), source };
-        let now = Pair::now();
+        let now = ClockReading::now();
         let shared = Shared {
             clock: TraceClock::starting(now),
             texts: Texts::default(),
-            out: Out::new().map_err(failed)?,
+            out: FrameBuffer::new().map_err(failed)?,
         };
         let mut spool = Self {
             file: Arc::new(file),
@@ -84,34 +85,34 @@ impl Spool {
         Ok(spool)
     }
 
-    /// The file, as far as it is written.
-    pub(super) fn recorded(&self) -> Recorded {
+    /// Returns the file and its written extent.
+    pub(super) fn snapshot(&self) -> SpoolSnapshot {
         let extent = Extent { bytes: self.written_bytes, threads: self.thread_count };
-        Recorded { file: Arc::clone(&self.file), extent }
+        SpoolSnapshot { file: Arc::clone(&self.file), extent }
     }
 
-    /// The file, and its end.
+    /// Returns the file and its appender.
     pub(super) fn file(&self) -> (Arc<SpoolFile>, Arc<Mutex<Appender>>) {
         (Arc::clone(&self.file), Arc::clone(&self.appender))
     }
 
-    /// Whether this is its file.
-    pub(super) fn is_in(&self, file: &Arc<SpoolFile>) -> bool {
+    /// Whether this is the spool's file.
+    pub(super) fn has_file(&self, file: &Arc<SpoolFile>) -> bool {
         Arc::ptr_eq(&self.file, file)
     }
 
-    /// Whether it is time to write.
-    pub(super) fn has_enough(&self) -> bool {
-        self.shared.out.has_enough()
+    /// Whether the buffer should be written.
+    pub(super) fn should_flush(&self) -> bool {
+        self.shared.out.should_flush()
     }
 
-    /// What is to be written next. The caller holds the file's end.
+    /// Takes the frames to be written next. The caller has locked the appender.
     pub(super) fn take_chunk(&mut self) -> Chunk {
         self.shared.out.take()
     }
 
-    /// A chunk was written, or could not be, to a file that has so many bytes now.
-    pub(super) fn chunk_was(&mut self, written: io::Result<()>, chunk: Chunk, file: &Appender) {
+    /// Handles the result of writing a chunk.
+    pub(super) fn finish_chunk(&mut self, written: io::Result<()>, chunk: Chunk, file: &Appender) {
         self.written_bytes = file.written_bytes();
         match written {
             Ok(()) => self.shared.out.written(chunk),
@@ -119,33 +120,34 @@ impl Spool {
         }
     }
 
-    /// Time went into writing, after which the filesystem has room for others besides or not.
-    pub(super) fn add_writing(&mut self, nanos: u64, has_space: Option<bool>) {
+    /// Adds time spent on writing, and updates whether the filesystem has enough free space.
+    pub(super) fn add_flushing(&mut self, nanos: u64, has_space: Option<bool>) {
         self.flushing_nanos += nanos;
         if let Some(has_space) = has_space {
             self.shared.out.set_space(has_space);
         }
     }
 
-    /// Keeps the file, which is another process's.
-    pub(super) fn leave(self) {
+    /// Drops the spool without its file, which belongs to the parent process.
+    pub(super) fn abandon(self) {
         self.file.keep();
     }
 
-    /// A session starts, or goes on in this process.
-    pub(super) fn start(&mut self, session: &mut Traced) {
-        let Traced { slot, base, started_ticks, phase, is_active, changed_ticks, .. } = session;
-        let mut told = self.note(*slot, SessionEvent::Started, base, *started_ticks);
+    /// Writes the start of a session, or its state if it continues in this process.
+    pub(super) fn start(&mut self, session: &mut TraceSession) {
+        let TraceSession { slot, base, started_ticks, phase, is_active, changed_ticks, .. } =
+            session;
+        let mut range = self.note(*slot, SessionEvent::Started, base, *started_ticks);
         if *phase > 0 {
-            told = self.note(*slot, SessionEvent::Phase(*phase), base, *changed_ticks);
+            range = self.note(*slot, SessionEvent::Phase(*phase), base, *changed_ticks);
         }
         if !*is_active {
-            told = self.note(*slot, SessionEvent::Deactivated, base, *changed_ticks);
+            range = self.note(*slot, SessionEvent::Deactivated, base, *changed_ticks);
         }
-        session.part_start = Some(told.end);
+        session.phase_start = Some(range.end);
     }
 
-    /// Something happens to a session. Returns the bytes of the spool that say so.
+    /// Writes an event of a session. Returns the range of its frame in the spool.
     pub(super) fn note(
         &mut self,
         slot: u32,
@@ -160,7 +162,7 @@ impl Spool {
         start..out.position_bytes()
     }
 
-    /// Takes over what the threads have logged.
+    /// Drains the logs of these threads, and writes the process's state.
     pub(super) fn drain(&mut self, threads: &[Arc<ThreadTree>]) {
         for thread in threads {
             self.drain_thread(thread);
@@ -168,12 +170,13 @@ impl Spool {
         self.write_state(threads);
     }
 
-    /// Writes what there is to say beside what threads have logged.
+    /// Writes open scopes, losses, devices and notes that have changed, and from time to time the
+    /// clock.
     pub(super) fn write_state(&mut self, threads: &[Arc<ThreadTree>]) {
         let began = clock::ticks();
         self.write_open(threads, None);
         self.write_losses();
-        self.write_said();
+        self.write_devices_and_notes();
         let since_clock = clock::ticks().saturating_sub(self.last_clock_ticks);
         if clock::nanos(since_clock) >= CLOCK_PERIOD_NANOS {
             self.write_overhead_and_clock();
@@ -181,7 +184,7 @@ impl Spool {
         self.flushing_nanos += account::elapsed_nanos(began);
     }
 
-    /// Takes over what a thread has logged.
+    /// Drains the log of a thread.
     pub(super) fn drain_thread(&mut self, tree: &ThreadTree) {
         if let Some(log) = tree.log().filter(|log| !log.is_empty()) {
             let began = clock::ticks();
@@ -200,11 +203,11 @@ impl Spool {
         (thread, shared)
     }
 
-    /// Takes over what devices did.
+    /// Adds activities, whose details are ranges of `details`.
     pub(super) fn add_activities(
         &mut self,
         threads: &Threads,
-        joined: &[Joined],
+        joined: &[JoinedActivity],
         details: &[(Detail, u64)],
     ) {
         let began = clock::ticks();
@@ -212,29 +215,29 @@ impl Spool {
             losses::add(LossCause::Spool, joined.len() as u64);
             return;
         }
-        let mut places = Vec::new();
+        let mut locations = Vec::new();
         for activity in joined {
             let own_details = details.get(activity.details.clone()).unwrap_or_default();
             let launch = activity
                 .launched
                 .and_then(|(thread, launch)| Some((threads.tree(thread)?, launch)));
-            places.clear();
+            locations.clear();
             match launch {
                 Some((tree, launch)) => {
                     let (thread, shared) = self.writer(tree);
-                    thread.launch_places(tree, &launch, activity.site, shared, &mut places);
+                    thread.launch_locations(tree, &launch, activity.site, shared, &mut locations);
                 }
-                None => places.push(homeless()),
+                None => locations.push(unattributed()),
             }
-            self.activities.add(activity, own_details, &places, &mut self.shared);
+            self.activities.add(activity, own_details, &locations, &mut self.shared);
         }
         let Shared { texts, out, .. } = &mut self.shared;
         self.activities.write(texts, out);
         self.flushing_nanos += account::elapsed_nanos(began);
     }
 
-    /// Writes what was said of devices and of the recording since the last time.
-    fn write_said(&mut self) {
+    /// Writes devices and notes that are new since the last call.
+    fn write_devices_and_notes(&mut self) {
         let (devices, notes) = (device::devices(), device::notes());
         for device in devices.iter().filter(|device| !self.devices.contains(device)) {
             self.shared.out.frame(&Frame::Device(Device {
@@ -251,7 +254,7 @@ impl Spool {
         (self.devices, self.notes) = (devices, notes);
     }
 
-    /// Counters of the machine have been read.
+    /// Writes samples of counters.
     pub(super) fn write_counters(&mut self, counters: &[Counter]) {
         let count = counters.len() as u64;
         if !self.shared.out.has_room() {
@@ -266,33 +269,34 @@ impl Spool {
             value: counter.value,
         });
         let frame = Frame::Counters(counters.collect());
-        texts.take_fresh().iter().for_each(|texts| out.frame(texts));
+        texts.take_unwritten().iter().for_each(|texts| out.frame(texts));
         out.entries(&frame, count);
     }
 
-    /// A thread is over, which has left all of its scopes.
+    /// Drains the log of a thread that has ended and exited all of its scopes.
     pub(super) fn end_thread(&mut self, tree: &ThreadTree) {
         self.drain_thread(tree);
         if let Some(thread) = self.threads.get_mut(&tree.generation) {
             thread.write_open(tree, &[], &mut self.shared);
         }
-        // Devices may tell of what it launched for a while.
+        // Devices may still report activities that the thread launched.
         if tree.launches().is_none() {
             self.threads.remove(&tree.generation);
         }
     }
 
-    /// Nothing will be told any more of the thread with this tree.
-    pub(super) fn forget_thread(&mut self, generation: u64) {
+    /// Removes the thread with this tree, about which nothing more will be written.
+    pub(super) fn remove_thread(&mut self, generation: u64) {
         self.threads.remove(&generation);
     }
 
-    /// Writes which scopes are open on the threads, as one session sees it or all of them do.
+    /// Writes the open scopes of the threads, as seen by one session or by all trace sessions.
     pub(super) fn write_open(&mut self, threads: &[Arc<ThreadTree>], slot: Option<u32>) {
         let sessions = slot.map_or_else(|| CONTROL.trace.load(Ordering::Relaxed), bit);
         for tree in threads {
             let frames = tree.open_frames();
-            let open: Vec<_> = frames.iter().filter_map(|frame| scope(frame, sessions)).collect();
+            let open: Vec<_> =
+                frames.iter().filter_map(|frame| open_scope(frame, sessions)).collect();
             if !open.is_empty() || self.threads.contains_key(&tree.generation) {
                 let (thread, shared) = self.writer(tree);
                 thread.write_open(tree, &open, shared);
@@ -309,13 +313,14 @@ impl Spool {
         }
     }
 
-    /// Without the first pair: what a scope costs is measured once the session has begun.
+    /// Writes overhead and clock. Not at the start of the spool: the cost of a scope is measured
+    /// after the session has begun.
     pub(super) fn write_overhead_and_clock(&mut self) {
         self.shared.out.frame(&Frame::Overhead(account::overhead(self.flushing_nanos)));
-        self.write_clock(Pair::now());
+        self.write_clock(ClockReading::now());
     }
 
-    fn write_clock(&mut self, now: Pair) {
+    fn write_clock(&mut self, now: ClockReading) {
         self.last_clock_ticks = now.ticks;
         self.shared.out.frame(&Frame::Clock {
             monotonic_nanos: self.shared.clock.nanos_at(now.ticks),
@@ -323,33 +328,34 @@ impl Spool {
         });
     }
 
-    /// Nothing follows. The tracer is not locked: somebody may be writing.
+    /// Ends the spool. The caller must not hold the tracer's lock, because another thread may be
+    /// writing.
     pub(super) fn end(mut self) {
         let appender = Arc::clone(&self.appender);
         let mut appender = lock(&appender);
         if appender.has_failed() {
             self.shared.out.failed(appender.written_bytes());
         }
-        self.write_rest(&mut appender);
+        self.write_buffer(&mut appender);
         self.write_losses();
-        self.write_said();
+        self.write_devices_and_notes();
         self.write_overhead_and_clock();
         self.shared.out.frame(&Frame::End);
-        self.write_rest(&mut appender);
+        self.write_buffer(&mut appender);
     }
 
-    fn write_rest(&mut self, appender: &mut Appender) {
+    fn write_buffer(&mut self, appender: &mut Appender) {
         let chunk = self.take_chunk();
         let written = chunk.append_to(appender);
-        self.chunk_was(written, chunk, appender);
+        self.finish_chunk(written, chunk, appender);
     }
 }
 
-/// With the time between two drains, a second.
+/// Together with the time between two drains: one second.
 const CLOCK_PERIOD_NANOS: u64 = 1_000_000_000 - PERIOD.as_nanos() as u64;
 
-/// An entered scope, if one of the sessions sees it and will see its end.
-fn scope(frame: &OpenFrame, sessions: u64) -> Option<OpenScope> {
+/// Returns an open scope, if one of the sessions sees it and will see its end.
+fn open_scope(frame: &OpenFrame, sessions: u64) -> Option<OpenScope> {
     let seen = frame.sessions & sessions;
     if seen == 0 || !local::is_running_entry(frame) {
         return None;
@@ -360,8 +366,8 @@ fn scope(frame: &OpenFrame, sessions: u64) -> Option<OpenScope> {
     Some(OpenScope { node, start_ticks: frame.start_ticks, sessions })
 }
 
-/// This process.
-fn process(now: Pair) -> Process {
+/// Returns the description of this process.
+fn process(now: ClockReading) -> Process {
     Process {
         pid: std::process::id().into(),
         rank: account::rank().map(u64::from),

@@ -1,4 +1,4 @@
-//! The texts of a spool: each is written once, before its first use.
+//! The texts of a spool. Each is written once, before its first use.
 
 use crate::losses;
 use crate::names::{self, LOST_NAME};
@@ -7,22 +7,22 @@ use marey_model::spool::Frame;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Texts that have a number in the spool.
+/// The texts that have a number in the spool.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     scopes: HashMap<u32, u32>,
     metrics: HashMap<u32, u32>,
     len: u32,
-    /// Those that are not written yet; they have the last numbers.
-    fresh: Vec<String>,
-    fresh_bytes: usize,
+    /// Texts that are not written yet, which have the highest numbers.
+    unwritten: Vec<String>,
+    unwritten_bytes: usize,
 }
 
-/// Most bytes of a text; a frame takes no more than 16 of them.
+/// The maximum size of a text in bytes; a frame takes no more than 16 such texts.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
 impl Texts {
-    /// Number of a scope's name.
+    /// Returns the number of a scope's name.
     pub(super) fn scope(&mut self, name: u32) -> u32 {
         if let Some(&number) = self.scopes.get(&name) {
             return number;
@@ -32,7 +32,7 @@ impl Texts {
         number
     }
 
-    /// Number of a metric's name, as its user wrote it.
+    /// Returns the number of a metric's name, as the user wrote it.
     pub(super) fn metric(&mut self, metric: u32) -> u32 {
         if let Some(&number) = self.metrics.get(&metric) {
             return number;
@@ -42,33 +42,33 @@ impl Texts {
         number
     }
 
-    /// Number of a text that is no name.
+    /// Adds a text and returns its number.
     pub(super) fn add(&mut self, text: &Arc<str>) -> u32 {
-        let text = kept(text);
-        self.fresh_bytes += text.len();
-        self.fresh.push(text.to_owned());
+        let text = text_or_lost(text);
+        self.unwritten_bytes += text.len();
+        self.unwritten.push(text.to_owned());
         self.len += 1;
         self.len - 1
     }
 
-    /// Bytes that wait to be written.
-    pub(super) const fn fresh_bytes(&self) -> usize {
-        self.fresh_bytes
+    /// Returns the number of bytes that are not written yet.
+    pub(super) const fn unwritten_bytes(&self) -> usize {
+        self.unwritten_bytes
     }
 
-    /// What is not written yet, if anything.
-    pub(super) fn take_fresh(&mut self) -> Option<Frame> {
-        if self.fresh.is_empty() {
+    /// Takes the texts that are not written yet, if any.
+    pub(super) fn take_unwritten(&mut self) -> Option<Frame> {
+        if self.unwritten.is_empty() {
             return None;
         }
-        self.fresh_bytes = 0;
-        let texts = std::mem::take(&mut self.fresh);
+        self.unwritten_bytes = 0;
+        let texts = std::mem::take(&mut self.unwritten);
         Some(Frame::Strings { first: self.len - texts.len() as u32, texts })
     }
 }
 
-/// The text, unless it is too long for a frame.
-pub(super) fn kept(text: &str) -> &str {
+/// Returns the text, or `<lost>` if it is too long for a frame.
+pub(super) fn text_or_lost(text: &str) -> &str {
     if text.len() <= MAX_TEXT_BYTES {
         return text;
     }

@@ -1,10 +1,10 @@
-//! From a thread's log to the frames of the spool.
+//! A thread's log as frames of the spool.
 
-use super::activities::{Place, below_site};
+use super::activities::{LaunchLocation, below_site};
 use super::clock::TraceClock;
 use super::log::{Decoder, Entry, Log};
 use super::nodes::SpoolNodes;
-use super::out::Out;
+use super::out::FrameBuffer;
 use super::texts::Texts;
 use crate::control::CONTROL;
 use crate::device::Launch;
@@ -15,12 +15,12 @@ use marey_model::metric::MetricValue;
 use marey_model::spool::{Frame, Span, Value};
 use std::sync::atomic::Ordering;
 
-/// What the threads of a spool share.
+/// The parts of a spool that its threads share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) clock: TraceClock,
     pub(super) texts: Texts,
-    pub(super) out: Out,
+    pub(super) out: FrameBuffer,
 }
 
 /// A thread of the spool.
@@ -30,24 +30,24 @@ pub(super) struct ThreadWriter {
     decoder: Decoder,
     nodes: SpoolNodes,
     batch: Batch,
-    /// What the last frame about open scopes said.
+    /// The open scopes in the last frame that was written about them.
     open: Vec<(u32, i64)>,
 }
 
-/// Entries that wait for their frames.
+/// Entries to be written in the next frames.
 #[derive(Debug, Default)]
 struct Batch {
     spans: Vec<Span>,
-    /// Which of them are launches, and their numbers.
+    /// The launches among the spans: index and correlation id.
     launches: Vec<(u32, u32)>,
     span_sessions: u64,
     values: Vec<Value>,
     value_sessions: u64,
-    /// Roughly what it takes in memory.
+    /// The approximate size in memory.
     bytes: usize,
 }
 
-/// An open scope: its node in the thread's tree, when it was entered, and who sees it.
+/// An open scope: its node in the thread's tree, its start, and the sessions that see it.
 pub(super) struct OpenScope {
     pub(super) node: u32,
     pub(super) start_ticks: u64,
@@ -55,8 +55,8 @@ pub(super) struct OpenScope {
 }
 
 impl ThreadWriter {
-    /// Introduces a thread to the spool.
-    pub(super) fn new(number: u32, tree: &ThreadTree, out: &mut Out) -> Self {
+    /// Writes the definition of a thread to the spool.
+    pub(super) fn new(number: u32, tree: &ThreadTree, out: &mut FrameBuffer) -> Self {
         let (os_id, name) = (tree.os_id, tree.name.clone());
         out.frame(&Frame::Thread { thread: number, os_id, name });
         Self {
@@ -68,7 +68,7 @@ impl ThreadWriter {
         }
     }
 
-    /// Writes what the log holds.
+    /// Drains the log and writes its entries.
     pub(super) fn drain(&mut self, tree: &ThreadTree, log: &Log, shared: &mut Shared) {
         let mut decoder = std::mem::take(&mut self.decoder);
         log.take(&mut decoder, |entry| self.add(tree, entry, shared));
@@ -82,15 +82,15 @@ impl ThreadWriter {
             Entry::Span { node, start_ticks, end_ticks, sessions, correlation } => {
                 let start_nanos = shared.clock.nanos_at(start_ticks);
                 let end_nanos = shared.clock.nanos_at(end_ticks);
-                for group in 0..self.nodes.find(&tree.nodes, node, sessions, &mut shared.texts) {
+                for group in 0..self.nodes.map(&tree.nodes, node, sessions, &mut shared.texts) {
                     let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
                     if sessions != self.batch.span_sessions {
                         self.write(shared);
                         self.batch.span_sessions = sessions;
                     }
                     if correlation != 0 {
-                        let at = self.batch.spans.len() as u32;
-                        self.batch.launches.push((at, correlation));
+                        let index = self.batch.spans.len() as u32;
+                        self.batch.launches.push((index, correlation));
                     }
                     self.batch.spans.push(Span { node, start_nanos, end_nanos });
                     self.batch.bytes += size_of::<Span>();
@@ -99,7 +99,7 @@ impl ThreadWriter {
             Entry::Value { node, ticks, metric, value, sessions } => {
                 let time_nanos = shared.clock.nanos_at(ticks);
                 let metric = shared.texts.metric(metric);
-                for group in 0..self.nodes.find(&tree.nodes, node, sessions, &mut shared.texts) {
+                for group in 0..self.nodes.map(&tree.nodes, node, sessions, &mut shared.texts) {
                     let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
                     if sessions != self.batch.value_sessions {
                         self.write(shared);
@@ -115,13 +115,13 @@ impl ThreadWriter {
                 }
             }
         }
-        if self.batch.bytes + shared.texts.fresh_bytes() >= BATCH_BYTES {
+        if self.batch.bytes + shared.texts.unwritten_bytes() >= BATCH_BYTES {
             self.write(shared);
         }
     }
 
-    /// Writes the frames of the batch, and before them what they name. A value comes before the scope
-    /// that it was added in.
+    /// Writes the frames of the batch, preceded by the definitions that they use. A value precedes
+    /// the scope in which it was added.
     fn write(&mut self, shared: &mut Shared) {
         let Batch { spans, values, bytes, .. } = &mut self.batch;
         let entries = (spans.len() + values.len()) as u64;
@@ -154,7 +154,7 @@ impl ThreadWriter {
             let frame =
                 Frame::Spans { thread, sessions: *span_sessions, spans: std::mem::take(spans) };
             shared.out.entries(&frame, count);
-            // The room is used again.
+            // Reuse the allocation.
             if let Frame::Spans { spans: written, .. } = frame {
                 *spans = written;
                 spans.clear();
@@ -162,15 +162,15 @@ impl ThreadWriter {
         }
     }
 
-    /// Adds where a launch is to the sessions: for each that sees another path, its bits and the node.
-    /// Kernels of a graph were captured at a site.
-    pub(super) fn launch_places(
+    /// Adds the locations of a launch: the sessions that see each path, and its node. If the launch
+    /// is of a graph, the path continues to the capture site.
+    pub(super) fn launch_locations(
         &mut self,
         tree: &ThreadTree,
         launch: &Launch,
         site: u32,
         shared: &mut Shared,
-        places: &mut Vec<Place>,
+        locations: &mut Vec<LaunchLocation>,
     ) {
         let Launch { sessions, shadow_node, python_node, .. } = *launch;
         let traces = sessions & CONTROL.trace.load(Ordering::Relaxed);
@@ -179,24 +179,24 @@ impl ThreadWriter {
             if sessions == 0 {
                 continue;
             }
-            for group in 0..self.nodes.find(&tree.nodes, node, sessions, &mut shared.texts) {
+            for group in 0..self.nodes.map(&tree.nodes, node, sessions, &mut shared.texts) {
                 let Some((sessions, mut found)) = self.nodes.group(node, group) else { continue };
                 if site != 0 {
                     found = below_site(&mut self.nodes, found, site, sessions, &mut shared.texts);
                 }
-                places.push((sessions, Some((self.number, found))));
+                locations.push((sessions, Some((self.number, found))));
             }
         }
         self.define(shared);
     }
 
     fn define(&mut self, shared: &mut Shared) {
-        let texts = shared.texts.take_fresh();
-        let nodes = self.nodes.take_fresh(self.number);
+        let texts = shared.texts.take_unwritten();
+        let nodes = self.nodes.take_unwritten(self.number);
         texts.iter().chain(&nodes).for_each(|frame| shared.out.frame(frame));
     }
 
-    /// Writes which scopes are open, unless that is known.
+    /// Writes the open scopes, unless they are as written last.
     pub(super) fn write_open(
         &mut self,
         tree: &ThreadTree,
@@ -205,7 +205,7 @@ impl ThreadWriter {
     ) {
         let mut open = Vec::with_capacity(scopes.len());
         for scope in scopes {
-            self.nodes.find(&tree.nodes, scope.node, scope.sessions, &mut shared.texts);
+            self.nodes.map(&tree.nodes, scope.node, scope.sessions, &mut shared.texts);
             if let Some((_, node)) = self.nodes.group(scope.node, 0) {
                 open.push((node, shared.clock.nanos_at(scope.start_ticks)));
             }

@@ -1,6 +1,6 @@
-//! Readers beside writers: nothing is lost, and nothing is counted twice.
+//! Concurrent readers and writers: nothing is lost, and nothing is counted twice.
 
-use crate::harness::{Over, Turn, look, look_at, scope};
+use crate::harness::{Fixture, StopFlag, phase_profile, profile_of, scope};
 use crate::profile::Profile;
 use marey_model::metric::MetricValue;
 use marey_record::{Format, NodeKind, SessionId, api};
@@ -15,10 +15,10 @@ struct Sums {
 }
 
 impl Sums {
-    /// Closes the session's phase, takes what it holds, and clears it.
+    /// Closes the session's phase, adds its data, and clears it.
     fn close_phase(&mut self, session: SessionId) {
         let closed = api::advance_phase(session).unwrap() - 1;
-        let profile = look_at(session, closed);
+        let profile = phase_profile(session, closed);
         api::clear(session, closed, true).unwrap();
         for (path, count) in profile.counts() {
             *self.entries.entry(path.to_owned()).or_insert(0) += count;
@@ -29,8 +29,8 @@ impl Sums {
     }
 }
 
-/// Enters scopes as fast as it can; returns how often.
-fn hammer(test: &Over) -> u64 {
+/// Enters scopes in a tight loop. Returns the number of iterations.
+fn hammer(test: &StopFlag) -> u64 {
     let (outer, inner) = (api::intern("outer"), api::intern("inner"));
     let items = api::intern_metric("items").unwrap();
     let mut loops = 0;
@@ -45,8 +45,8 @@ fn hammer(test: &Over) -> u64 {
     loops
 }
 
-/// Starts threads that enter one scope each; returns how many.
-fn churn(test: &Over) -> u64 {
+/// Starts threads that enter one scope each. Returns the number of threads.
+fn churn(test: &StopFlag) -> u64 {
     const BATCH: u64 = 8;
     let mut threads = 0;
     while !test.is_over() {
@@ -61,23 +61,23 @@ fn churn(test: &Over) -> u64 {
 }
 
 #[test]
-fn phases_add_up_to_every_scope_that_was_entered() {
+fn phases_add_up_to_all_scopes() {
     const ROUNDS: u32 = 40;
-    let turn = Turn::begin();
-    let session = turn.start("exact");
-    let test = Over::default();
+    let fixture = Fixture::begin();
+    let session = fixture.start("exact");
+    let test = StopFlag::default();
     let mut sums = Sums::default();
     let (loops, short) = std::thread::scope(|threads| {
         let hammers = [0; 2].map(|_| threads.spawn(|| hammer(&test)));
         let churn = threads.spawn(|| churn(&test));
-        let course = test.course();
+        let guard = test.guard();
         for round in 0..ROUNDS {
             let live = api::get_data(session, round, Format::Hatchet).unwrap();
             Profile::parse_live(&live);
             sums.close_phase(session);
-            meddle(&turn, round);
+            disturb(&fixture, round);
         }
-        drop(course);
+        drop(guard);
         let loops: u64 = hammers.into_iter().map(|hammer| hammer.join().unwrap()).sum();
         (loops, churn.join().unwrap())
     });
@@ -88,27 +88,27 @@ fn phases_add_up_to_every_scope_that_was_entered() {
     assert!(loops > u64::from(ROUNDS) && short > 0);
 }
 
-/// What another session does must not touch the one that counts.
-fn meddle(turn: &Turn, round: u32) {
+/// Runs another session, which must not affect the session under test.
+fn disturb(fixture: &Fixture, round: u32) {
     let name = format!("beside {}", round % 3);
-    let beside = turn.start(&name);
+    let beside = fixture.start(&name);
     api::deactivate(beside).unwrap();
-    let still = look(beside);
-    assert_eq!(look(beside).counts(), still.counts(), "an inactive session stands still");
+    let before = profile_of(beside);
+    assert_eq!(profile_of(beside).counts(), before.counts(), "an inactive session changed");
     api::activate(beside).unwrap();
     api::write_checkpoints();
     api::clear(beside, 0, false).unwrap();
     api::finalize(beside, None).unwrap();
-    turn.read(&format!("{name}.hatchet"));
+    fixture.read(&format!("{name}.hatchet"));
 }
 
 #[test]
-fn a_thread_that_ends_while_a_session_does_is_in_its_profile() {
+fn a_thread_that_ends_with_the_session_is_in_its_profile() {
     const ROUNDS: u32 = 500;
     const THREADS: usize = 4;
-    let turn = Turn::begin();
+    let fixture = Fixture::begin();
     for round in 0..ROUNDS {
-        let session = turn.start("ending");
+        let session = fixture.start("ending");
         let is_recorded = Barrier::new(THREADS + 1);
         let profile = std::thread::scope(|threads| {
             for _ in 0..THREADS {
@@ -120,10 +120,10 @@ fn a_thread_that_ends_while_a_session_does_is_in_its_profile() {
             is_recorded.wait();
             if round % 2 == 0 {
                 api::finalize(session, None).unwrap();
-                turn.read("ending.hatchet")
+                fixture.read("ending.hatchet")
             } else {
                 api::advance_phase(session).unwrap();
-                let profile = look_at(session, 0);
+                let profile = phase_profile(session, 0);
                 api::discard(session).unwrap();
                 profile
             }

@@ -1,6 +1,6 @@
-//! Counters of the machine reach the spool, and the threads that read them keep out of the way.
+//! Counters of the machine in the spool, and the threads that sample them.
 
-use crate::harness::{Role, Turn, fork, part, scope};
+use crate::harness::{Fixture, Subprocess, fork, scope, subprocess_part};
 use crate::spool::{Spool, spool_of};
 use marey_model::loss::LossCause;
 use marey_model::spool::Counter;
@@ -18,14 +18,14 @@ fn start(path: &Path) -> SessionId {
     api::start(&options).unwrap()
 }
 
-/// Runs a part of a test in a process that keeps its spool; returns what is in it.
+/// Runs a part of a test in a subprocess that keeps its spool. Returns the contents of the spool.
 fn spool_of_part(test: &str, name: &str, env: &[(&str, &str)]) -> Spool {
-    let turn = Turn::begin();
-    Role::new(test, name, &turn).run(&[env, &[KEEP]].concat());
-    Spool::read(&spool_of(&turn.path("trace")))
+    let fixture = Fixture::begin();
+    Subprocess::new(test, name, &fixture).run(&[env, &[KEEP]].concat());
+    Spool::read(&spool_of(&fixture.path("trace")))
 }
 
-/// Reads two counters of two devices, and one of none, at one moment.
+/// Records samples of one counter on two devices, and of one without a device, at the same time.
 fn read(value: f64) {
     let time_ticks = api::now_ticks();
     let reading =
@@ -38,9 +38,9 @@ fn read(value: f64) {
 }
 
 #[test]
-fn counters_are_there_while_a_trace_records() {
-    const TEST: &str = "counters::counters_are_there_while_a_trace_records";
-    if let Some((_, folder)) = part() {
+fn counters_are_recorded_while_a_trace_is_active() {
+    const TEST: &str = "counters::counters_are_recorded_while_a_trace_is_active";
+    if let Some((_, folder)) = subprocess_part() {
         read(1.0);
         let tree = api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap()));
         read(2.0);
@@ -51,7 +51,7 @@ fn counters_are_there_while_a_trace_records() {
         api::deactivate(trace).unwrap();
         read(4.0);
         api::activate(trace).unwrap();
-        // Their names are defined once, and beside those of scopes.
+        // The names of counters and scopes are defined once.
         scope("load", || read(5.0));
         for session in [tree.unwrap(), trace] {
             api::finalize(session, Some(Format::Hatchet)).unwrap();
@@ -77,9 +77,9 @@ fn counters_are_there_while_a_trace_records() {
 }
 
 #[test]
-fn counters_without_room_are_counted() {
-    const TEST: &str = "counters::counters_without_room_are_counted";
-    if let Some((_, folder)) = part() {
+fn dropped_counters_are_counted() {
+    const TEST: &str = "counters::dropped_counters_are_counted";
+    if let Some((_, folder)) = subprocess_part() {
         let trace = start(&folder.join("trace"));
         (0..100).for_each(|at| read(at.into()));
         api::finalize(trace, Some(Format::Hatchet)).unwrap();
@@ -90,18 +90,18 @@ fn counters_without_room_are_counted() {
     assert_eq!(spool.counters.len() as u64 + spool.lost(LossCause::Spool), 300);
 }
 
-/// How often the source's thread has started.
+/// The number of starts of the source's thread.
 static STARTS: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
-static RUNS: AtomicBool = AtomicBool::new(false);
+static RUNNING: AtomicBool = AtomicBool::new(false);
 static RAN_AT_FORK: AtomicBool = AtomicBool::new(true);
 static SOURCE: Worker = Worker::new("source", run);
 
 fn run() {
-    RUNS.store(true, Ordering::SeqCst);
+    RUNNING.store(true, Ordering::SeqCst);
     *STARTS.0.lock().unwrap() += 1;
     STARTS.1.notify_all();
     while SOURCE.wait(None) & STOP == 0 {}
-    RUNS.store(false, Ordering::SeqCst);
+    RUNNING.store(false, Ordering::SeqCst);
 }
 
 fn wait_for_starts(count: u32) {
@@ -109,27 +109,26 @@ fn wait_for_starts(count: u32) {
 }
 
 extern "C" fn at_fork() {
-    RAN_AT_FORK.store(RUNS.load(Ordering::SeqCst), Ordering::SeqCst);
+    RAN_AT_FORK.store(RUNNING.load(Ordering::SeqCst), Ordering::SeqCst);
 }
 
 #[test]
 #[expect(unsafe_code, reason = "pthread_atfork takes C functions")]
-fn a_source_is_gone_while_the_process_forks_and_stays_away_in_the_child() {
-    const TEST: &str =
-        "counters::a_source_is_gone_while_the_process_forks_and_stays_away_in_the_child";
-    if let Some((_, folder)) = part() {
-        // SAFETY: the function lives as long as the program. It is called after those that are
-        // installed later.
+fn a_source_stops_for_a_fork_and_does_not_start_in_the_child() {
+    const TEST: &str = "counters::a_source_stops_for_a_fork_and_does_not_start_in_the_child";
+    if let Some((_, folder)) = subprocess_part() {
+        // SAFETY: the function lives as long as the program. Prepare handlers that are registered
+        // later run before it.
         unsafe { libc::pthread_atfork(Some(at_fork), None, None) };
         let trace = start(&folder.join("trace"));
         api::start_source(&SOURCE);
         api::start_source(&SOURCE);
         wait_for_starts(1);
         let child = fork(|| {
-            let stayed_away = !RUNS.load(Ordering::SeqCst) && !SOURCE.stop();
+            let is_absent = !RUNNING.load(Ordering::SeqCst) && !SOURCE.stop();
             api::start_source(&SOURCE);
             wait_for_starts(2);
-            i32::from(!stayed_away || !SOURCE.stop())
+            i32::from(!is_absent || !SOURCE.stop())
         });
         assert_eq!(child, 0);
         assert!(!RAN_AT_FORK.load(Ordering::SeqCst));
@@ -140,6 +139,6 @@ fn a_source_is_gone_while_the_process_forks_and_stays_away_in_the_child() {
         api::discard(trace).unwrap();
         return;
     }
-    let turn = Turn::begin();
-    Role::new(TEST, "run", &turn).run(&[]);
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[]);
 }

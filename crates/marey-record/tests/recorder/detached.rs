@@ -1,6 +1,6 @@
-//! Scopes of coroutines: outside of any stack, left in any order and on any thread.
+//! Scopes of coroutines: outside of any stack, exited in any order and on any thread.
 
-use crate::harness::{Turn, look, on_thread, scope};
+use crate::harness::{Fixture, on_thread, profile_of, scope};
 use marey_model::metric::MetricValue;
 use marey_record::{Detached, NodeKind, api};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ fn enter(parent: Option<&Arc<Detached>>, name: &str) -> Arc<Detached> {
 }
 
 #[test]
-fn coroutines_that_interleave_keep_their_own_paths() {
-    let turn = Turn::begin();
-    let session = turn.start("coroutines");
+fn interleaved_coroutines_keep_their_own_paths() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("coroutines");
     scope("loop", || {
         let (a, b) = (enter(None, "a"), enter(None, "b"));
         let (in_a, in_b) = (enter(Some(&a), "await"), enter(Some(&b), "await"));
@@ -20,10 +20,10 @@ fn coroutines_that_interleave_keep_their_own_paths() {
         in_b.exit();
         in_a.exit();
         b.exit();
-        // A second time does nothing.
+        // A second exit does nothing.
         b.exit();
     });
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(
         profile.counts(),
         [("loop", 1), ("loop/a", 1), ("loop/a/await", 1), ("loop/b", 1), ("loop/b/await", 1)]
@@ -32,9 +32,9 @@ fn coroutines_that_interleave_keep_their_own_paths() {
 }
 
 #[test]
-fn a_detached_scope_may_be_left_on_another_thread() {
-    let turn = Turn::begin();
-    let session = turn.start("moved");
+fn a_detached_scope_may_exit_on_another_thread() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("moved");
     scope("main", || {
         let outer = enter(None, "outer");
         let inner = enter(Some(&outer), "inner");
@@ -48,7 +48,7 @@ fn a_detached_scope_may_be_left_on_another_thread() {
             });
         });
     });
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(
         profile.counts(),
         [
@@ -63,29 +63,29 @@ fn a_detached_scope_may_be_left_on_another_thread() {
 }
 
 #[test]
-fn a_detached_scope_outlives_its_session_in_peace() {
-    let turn = Turn::begin();
-    let first = turn.start("first");
+fn a_detached_scope_may_outlive_its_session() {
+    let fixture = Fixture::begin();
+    let first = fixture.start("first");
     let old = enter(None, "old");
     api::discard(first).unwrap();
-    let second = turn.start("second");
+    let second = fixture.start("second");
     let new = enter(Some(&old), "new");
     old.exit();
     new.exit();
-    assert_eq!(look(second).counts(), [("new", 1)]);
+    assert_eq!(profile_of(second).counts(), [("new", 1)]);
 }
 
 #[test]
-fn the_scope_that_runs_the_loop_does_not_keep_its_coroutines_time() {
-    let turn = Turn::begin();
-    let session = turn.start("host");
+fn the_time_of_coroutines_is_not_exclusive_time_of_the_event_loop() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("host");
     scope("loop", || {
         let task = enter(None, "task");
         let began = std::time::Instant::now();
         while began.elapsed().as_millis() < 5 {}
         task.exit();
     });
-    let profile = look(session);
+    let profile = profile_of(session);
     let (total, own) =
         (profile.number("loop", "wall_total (ns)"), profile.number("loop", "wall_self (ns)"));
     assert_eq!(total - own, profile.number("loop/task", "wall_total (ns)"));
@@ -93,9 +93,9 @@ fn the_scope_that_runs_the_loop_does_not_keep_its_coroutines_time() {
 }
 
 #[test]
-fn a_late_value_belongs_to_the_scope_and_the_sessions_of_its_place() {
-    let turn = Turn::begin();
-    let session = turn.start("late");
+fn a_late_value_is_added_to_its_scope_in_the_sessions_of_that_time() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("late");
     let late = api::intern_metric("late").unwrap();
     let place = scope("outer", || {
         api::enter_state(api::intern("state"));
@@ -104,30 +104,30 @@ fn a_late_value_belongs_to_the_scope_and_the_sessions_of_its_place() {
         place
     });
     let top = api::here().unwrap();
-    let other = turn.start("begun since");
+    let other = fixture.start("begun since");
     top.add_metrics(&[(late, MetricValue::Int(4))]).unwrap();
     scope("elsewhere", || place.add_metrics(&[(late, MetricValue::Int(1))]).unwrap());
     on_thread("another", move || {
         place.add_metrics(&[(late, MetricValue::Int(2))]).unwrap();
     });
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.metric("outer/inner/state", "late"), 3);
-    // What was added to no scope lies on the root, in the session that recorded then.
+    // A value outside of any scope is added to the root, in the session that was active then.
     assert_eq!(profile.metric("", "late"), 4);
-    let other = look(other);
+    let other = profile_of(other);
     assert_eq!(other.paths(), ["elsewhere"]);
     assert!(other.metric("", "late").is_null());
 }
 
 #[test]
-fn an_operator_is_left_by_its_id_if_it_is_open() {
-    let turn = Turn::begin();
-    let session = turn.start("by id");
+fn an_operator_exits_by_its_id_if_it_is_open() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("by id");
     let operator = api::enter_operator(api::intern("operator"));
     api::enter(api::intern("forgotten"), NodeKind::Scope);
     assert_eq!(api::exit_operator_with_id(operator), operator);
     scope("next", || assert_eq!(api::exit_operator_with_id(operator), 0));
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.counts(), [("next", 1), ("operator", 1), ("operator/forgotten", 1)]);
     assert_eq!(profile.losses(), [("unclosed_scopes", 1)]);
 }

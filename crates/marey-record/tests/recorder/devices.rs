@@ -1,13 +1,15 @@
-//! What devices did: under the place that launched it, in the phase of the launch, once.
+//! Device activities: attributed to the node and the phase of their launch, once.
 
-use crate::harness::{Role, Turn, look, look_at, on_thread, part, scope};
+use crate::harness::{
+    Fixture, Subprocess, on_thread, phase_profile, profile_of, scope, subprocess_part,
+};
 use crate::spool::{Spool, spool_of};
 use marey_model::spool::{ActivityKind, Detail};
 use marey_record::device::{self, Activity, Decoder, LaunchKind};
 use marey_record::{ContextSource, Format, NodeKind, SessionOptions, api};
 use serde_json::{Value, json};
 
-/// Launches something under a number.
+/// Logs a launch with a correlation id.
 pub(crate) fn launch(correlation: u32) {
     api::launch_enter(correlation, api::intern("cuLaunchKernel"), LaunchKind::Kernel);
     api::launch_exit(correlation, true);
@@ -28,8 +30,8 @@ pub(crate) fn kernel(correlation: u32, name: &str, nanos: u64) -> Activity<'stat
     }
 }
 
-/// The device tells of these.
-pub(crate) fn tell(activities: &[Activity]) {
+/// Reports activities of the device.
+pub(crate) fn report(activities: &[Activity]) {
     let mut decoder = Decoder::default();
     let mut batch = decoder.batch();
     for activity in activities {
@@ -38,9 +40,9 @@ pub(crate) fn tell(activities: &[Activity]) {
 }
 
 #[test]
-fn kernels_are_below_the_place_that_launched_them() {
-    let turn = Turn::begin();
-    let session = turn.start("kernels");
+fn kernels_are_below_the_scope_that_launched_them() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("kernels");
     scope("a", || {
         launch(1);
         launch(2);
@@ -48,9 +50,9 @@ fn kernels_are_below_the_place_that_launched_them() {
         on_thread("helper", || launch(4));
     });
     launch(5);
-    // In another order than they were launched in.
-    tell(&[3, 1, 5, 4, 2].map(|number| kernel(number, "k", 100 * u64::from(number))));
-    let profile = look(session);
+    // In another order than that of the launches.
+    report(&[3, 1, 5, 4, 2].map(|number| kernel(number, "k", 100 * u64::from(number))));
+    let profile = profile_of(session);
     assert_eq!(profile.number("a/k", "time (ns)"), 100 + 200 + 400);
     assert_eq!(profile.number("a/k", "count"), 3);
     assert_eq!(profile.number("a/k", "gpu_min (ns)"), 100);
@@ -60,15 +62,15 @@ fn kernels_are_below_the_place_that_launched_them() {
     assert_eq!(profile.kind("a/k"), "kernel");
     assert_eq!(profile.number("a/b/k", "time (ns)"), 300);
     assert_eq!(profile.number("k", "time (ns)"), 500);
-    // Readers roll up what the root has.
+    // Readers roll up the metrics that the root has.
     assert_eq!(*profile.metric("", "time (ns)"), json!(0));
     assert_eq!(*profile.metric("", "count"), json!(0));
 }
 
 #[test]
-fn a_launch_hook_names_the_kernel_and_a_state_stands_above_it() {
-    let turn = Turn::begin();
-    let session = turn.start("named");
+fn a_launch_hook_names_the_kernel_below_the_state() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("named");
     let operator = api::intern("matmul <128>");
     api::enter_state(api::intern("warm-up"));
     scope("a", || {
@@ -78,8 +80,8 @@ fn a_launch_hook_names_the_kernel_and_a_state_stands_above_it() {
         launch(2);
     });
     api::exit_state();
-    tell(&[kernel(1, "matmul_kernel", 10), kernel(2, "plain", 20)]);
-    let profile = look(session);
+    report(&[kernel(1, "matmul_kernel", 10), kernel(2, "plain", 20)]);
+    let profile = profile_of(session);
     assert_eq!(profile.number("a/warm-up/matmul <128>", "time (ns)"), 10);
     assert_eq!(profile.number("a/warm-up/matmul <128>", "wall_count"), 1);
     assert_eq!(profile.number("a/warm-up/plain", "time (ns)"), 20);
@@ -87,54 +89,54 @@ fn a_launch_hook_names_the_kernel_and_a_state_stands_above_it() {
 }
 
 #[test]
-fn a_kernel_belongs_to_the_phase_of_its_launch_however_late_it_is() {
-    let turn = Turn::begin();
-    let session = turn.start("late");
+fn a_late_kernel_belongs_to_the_phase_of_its_launch() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("late");
     scope("a", || launch(1));
     api::advance_phase(session).unwrap();
     scope("a", || launch(2));
-    assert!(!api::is_phase_complete(session, 0).unwrap(), "the first is still running");
-    tell(&[kernel(2, "k", 20)]);
+    assert!(!api::is_phase_complete(session, 0).unwrap(), "the first kernel is still running");
+    report(&[kernel(2, "k", 20)]);
     assert!(!api::is_phase_complete(session, 0).unwrap());
-    tell(&[kernel(1, "k", 10)]);
+    report(&[kernel(1, "k", 10)]);
     assert!(api::is_phase_complete(session, 0).unwrap());
-    assert_eq!(look_at(session, 0).number("a/k", "time (ns)"), 10);
-    assert_eq!(look_at(session, 1).number("a/k", "time (ns)"), 20);
+    assert_eq!(phase_profile(session, 0).number("a/k", "time (ns)"), 10);
+    assert_eq!(phase_profile(session, 1).number("a/k", "time (ns)"), 20);
     api::clear(session, 0, false).unwrap();
     api::finalize(session, None).unwrap();
-    assert_eq!(turn.read("late.part_1.hatchet").number("a/k", "time (ns)"), 20);
+    assert_eq!(fixture.read("late.part_1.hatchet").number("a/k", "time (ns)"), 20);
 }
 
 #[test]
-fn a_session_sees_what_was_launched_while_it_was_active() {
-    let turn = Turn::begin();
-    let first = turn.start("first");
+fn a_session_sees_kernels_launched_while_it_was_active() {
+    let fixture = Fixture::begin();
+    let first = fixture.start("first");
     scope("a", || launch(1));
-    let second = turn.start("second");
+    let second = fixture.start("second");
     scope("b", || launch(2));
     api::deactivate(first).unwrap();
     scope("c", || launch(3));
     api::deactivate(second).unwrap();
     scope("d", || launch(4));
-    tell(&[1, 2, 3, 4].map(|number| kernel(number, "k", u64::from(number))));
+    report(&[1, 2, 3, 4].map(|number| kernel(number, "k", u64::from(number))));
     let times = |session| {
-        let profile = look(session);
+        let profile = profile_of(session);
         ["a/k", "b/k", "c/k", "d/k"].map(|path| {
             profile.nodes.get(path).map(|node| node["metrics"]["time (ns)"].as_u64().unwrap())
         })
     };
     assert_eq!(times(first), [Some(1), Some(2), None, None]);
     assert_eq!(times(second), [None, Some(2), Some(3), None]);
-    // What no session saw is no loss.
-    assert_eq!(look(first).nodes[""]["marey"]["losses"]["unmatched_activities"], 0);
-    tell(&[kernel(99, "of nobody", 1)]);
-    assert_eq!(look(first).nodes[""]["marey"]["losses"]["unmatched_activities"], 1);
+    // Work that no session saw is no loss.
+    assert_eq!(profile_of(first).nodes[""]["marey"]["losses"]["unmatched_activities"], 0);
+    report(&[kernel(99, "of nobody", 1)]);
+    assert_eq!(profile_of(first).nodes[""]["marey"]["losses"]["unmatched_activities"], 1);
 }
 
 #[test]
-fn a_node_has_one_device() {
-    let turn = Turn::begin();
-    let session = turn.start("devices");
+fn each_device_has_its_own_node() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("devices");
     device::announce(device::DeviceInfo {
         number: 1,
         device_type: "CUDA".to_owned(),
@@ -148,7 +150,7 @@ fn a_node_has_one_device() {
     });
     scope("a", || (1..=4).for_each(launch));
     let on = |number: u32, device| Activity { device, ..kernel(number, "k", u64::from(number)) };
-    tell(&[on(1, 1), on(2, 0), on(3, 1), on(4, 0)]);
+    report(&[on(1, 1), on(2, 0), on(3, 1), on(4, 0)]);
     let json: Value = {
         let bytes = api::get_data(session, 0, Format::Hatchet).unwrap();
         serde_json::from_slice(&bytes).unwrap()
@@ -172,9 +174,9 @@ fn a_node_has_one_device() {
 }
 
 #[test]
-fn kernels_of_a_graph_are_where_they_were_captured() {
-    let turn = Turn::begin();
-    let session = turn.start("graph");
+fn kernels_of_a_graph_are_below_their_capture_site() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("graph");
     let call = api::intern("cuLaunchKernel");
     scope("capture", || {
         scope("layer", || {
@@ -193,37 +195,37 @@ fn kernels_of_a_graph_are_where_they_were_captured() {
     device::cloned(71, 171);
     scope("replay", || (3..=4).for_each(launch));
     let of_graph = |number, name, graph_node| Activity { graph_node, ..kernel(number, name, 5) };
-    tell(&[
+    report(&[
         of_graph(3, "k", 170),
         of_graph(3, "raw", 171),
         of_graph(3, "unknown", 999),
         of_graph(4, "k", 170),
     ]);
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.number("replay/<captured_at>/capture/layer/k", "count"), 2);
     assert_eq!(profile.number("replay/<captured_at>/capture/fused", "time (ns)"), 5);
     assert_eq!(profile.number("replay/unknown", "time (ns)"), 5);
 }
 
 #[test]
-fn nodes_of_graphs_that_are_too_many_are_counted_and_their_kernels_lie_below_the_launch() {
+fn kernels_of_excess_graph_nodes_are_below_the_launch_and_counted() {
     const MOST: u64 = 1 << 20;
-    let turn = Turn::begin();
-    let session = turn.start("many nodes");
+    let fixture = Fixture::begin();
+    let session = fixture.start("many nodes");
     scope("capture", || {
         api::launch_enter(1, api::intern("cuLaunchKernel"), LaunchKind::Kernel);
         device::captured(1);
         api::launch_exit(1, true);
     });
     (2..=MOST + 3).for_each(|copy| device::cloned(1, copy));
-    // One that is known already needs no room, and one that is gone gives it.
+    // A known node needs no space, and a destroyed one frees its space.
     device::cloned(1, MOST);
     device::destroyed(2);
     device::cloned(1, MOST + 3);
     scope("replay", || launch(2));
     let of_graph = |name, graph_node| Activity { graph_node, ..kernel(2, name, 5) };
-    tell(&[of_graph("in", MOST), of_graph("late", MOST + 3), of_graph("beyond", MOST + 1)]);
-    let profile = look(session);
+    report(&[of_graph("in", MOST), of_graph("late", MOST + 3), of_graph("beyond", MOST + 1)]);
+    let profile = profile_of(session);
     assert_eq!(profile.losses(), [("graph_nodes_full", 3)]);
     for path in ["replay/<captured_at>/capture/in", "replay/<captured_at>/capture/late"] {
         assert_eq!(profile.number(path, "count"), 1);
@@ -232,91 +234,91 @@ fn nodes_of_graphs_that_are_too_many_are_counted_and_their_kernels_lie_below_the
 }
 
 #[test]
-fn what_was_launched_before_a_phase_is_cleared_does_not_come_back() {
-    let turn = Turn::begin();
-    let session = turn.start("cleared");
+fn kernels_launched_before_a_clear_stay_cleared() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("cleared");
     scope("before", || launch(1));
     api::clear(session, 0, false).unwrap();
     scope("after", || launch(2));
-    tell(&[kernel(1, "k", 10), kernel(2, "k", 20)]);
-    let profile = look(session);
+    report(&[kernel(1, "k", 10), kernel(2, "k", 20)]);
+    let profile = profile_of(session);
     assert_eq!(profile.number("after/k", "time (ns)"), 20);
     assert!(!profile.nodes.contains_key("before/k"));
 }
 
 #[test]
-fn kernels_of_a_graph_that_nobody_saw_made_keep_their_names_in_an_operator() {
-    let turn = Turn::begin();
-    let session = turn.start("unknown-graph");
+fn kernels_of_an_uncaptured_graph_keep_their_names_in_an_operator() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("unknown-graph");
     let operator = api::intern("op");
     api::enter_operator(operator);
     api::launch_enter(1, api::intern("cuGraphLaunch"), LaunchKind::Graph);
     api::launch_exit(1, true);
     api::exit_operator(operator);
     let of_graph = |name| Activity { graph_node: 9, ..kernel(1, name, 5) };
-    tell(&[of_graph("k1"), of_graph("k2")]);
-    let profile = look(session);
+    report(&[of_graph("k1"), of_graph("k2")]);
+    let profile = profile_of(session);
     assert_eq!(profile.number("op/k1", "time (ns)"), 5);
     assert_eq!(profile.number("op/k2", "time (ns)"), 5);
 }
 
 #[test]
-fn a_graph_that_is_still_at_work_is_found_after_many_launches() {
-    let turn = Turn::begin();
-    let session = turn.start("long-graph");
+fn a_running_graph_is_found_after_many_launches() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("long-graph");
     scope("graph", || {
         api::launch_enter(1, api::intern("cuGraphLaunch"), LaunchKind::Graph);
         api::launch_exit(1, true);
     });
     let of_graph = |graph_node| Activity { graph_node, ..kernel(1, "k", 5) };
-    tell(&[of_graph(1)]);
+    report(&[of_graph(1)]);
     scope("eager", || {
         for number in 2..=70_000 {
             launch(number);
             if number % 10_000 == 0 {
-                tell(&[kernel(number, "e", 1)]);
+                report(&[kernel(number, "e", 1)]);
             }
         }
     });
-    tell(&[of_graph(2)]);
-    assert_eq!(look(session).number("graph/k", "count"), 2);
+    report(&[of_graph(2)]);
+    assert_eq!(profile_of(session).number("graph/k", "count"), 2);
 }
 
 #[test]
 fn python_sessions_have_their_own_paths() {
-    let turn = Turn::begin();
-    let shadow = turn.start("shadow");
-    let options = SessionOptions { context: ContextSource::Python, ..turn.options("python") };
+    let fixture = Fixture::begin();
+    let shadow = fixture.start("shadow");
+    let options = SessionOptions { context: ContextSource::Python, ..fixture.options("python") };
     let python = api::start(&options).unwrap();
     scope("a", || launch(1));
-    tell(&[kernel(1, "k", 9)]);
-    assert_eq!(look(shadow).number("a/k", "time (ns)"), 9);
-    assert_eq!(look(python).number("a/k", "time (ns)"), 9);
+    report(&[kernel(1, "k", 9)]);
+    assert_eq!(profile_of(shadow).number("a/k", "time (ns)"), 9);
+    assert_eq!(profile_of(python).number("a/k", "time (ns)"), 9);
 }
 
 #[test]
 fn many_short_threads_lose_nothing() {
     const THREADS: u32 = 2000;
-    let turn = Turn::begin();
-    let session = turn.start("threads");
+    let fixture = Fixture::begin();
+    let session = fixture.start("threads");
     let mut decoder = Decoder::default();
     scope("a", || {
         for number in 1..=THREADS {
             on_thread("short", move || launch(number));
-            // The device is some threads behind.
+            // The device lags some threads behind.
             if number > 10 {
                 decoder.batch().add(&kernel(number - 10, "k", 1));
             }
         }
     });
     (THREADS - 9..=THREADS).for_each(|number| decoder.batch().add(&kernel(number, "k", 1)));
-    assert_eq!(look(session).number("a/k", "count"), u64::from(THREADS));
+    assert_eq!(profile_of(session).number("a/k", "count"), u64::from(THREADS));
 }
 
 #[test]
-fn a_trace_holds_launches_and_activities() {
-    const TEST: &str = "devices::a_trace_holds_launches_and_activities";
-    if let Some((_, folder)) = part() {
+fn a_trace_contains_launches_and_activities() {
+    const TEST: &str = "devices::a_trace_contains_launches_and_activities";
+    if let Some((_, folder)) = subprocess_part() {
         let name = folder.join("trace");
         let options = SessionOptions {
             format: Format::ChromeTrace,
@@ -331,7 +333,7 @@ fn a_trace_holds_launches_and_activities() {
             launch(8);
         });
         let details = [(Detail::GridX, 12), (Detail::Registers, 32)];
-        tell(&[
+        report(&[
             Activity { details: &details, ..kernel(u32::MAX, "k", 1000) },
             Activity { kind: ActivityKind::Memcpy, bytes: 4096, ..kernel(8, "Memcpy HtoD", 50) },
             kernel(77, "of nobody", 1),
@@ -339,9 +341,9 @@ fn a_trace_holds_launches_and_activities() {
         api::finalize(session, None).unwrap();
         return;
     }
-    let turn = Turn::begin();
-    Role::new(TEST, "run", &turn).run(&[("MAREY_KEEP_SPOOL", "1")]);
-    let spool = Spool::read(&spool_of(&turn.path("trace")));
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_KEEP_SPOOL", "1")]);
+    let spool = Spool::read(&spool_of(&fixture.path("trace")));
     assert_eq!(spool.left(0, 0), ["a/cuLaunchKernel", "a/b", "a/cuLaunchKernel", "a"]);
     assert_eq!(spool.threads[&0].launches, [(0, u32::MAX), (2, 8)]);
     let activities: Vec<_> = spool
@@ -359,12 +361,13 @@ fn a_trace_holds_launches_and_activities() {
     assert_eq!(spool.notes["gpu"], "\"a \\\"script\\\"\"");
 
     let trace: Value =
-        serde_json::from_slice(&std::fs::read(turn.path("trace.chrome_trace")).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(fixture.path("trace.chrome_trace")).unwrap())
+            .unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let kernel = events.iter().find(|event| event["cat"] == "kernel").unwrap();
     assert_eq!(kernel["args"]["call_stack"], json!(["ROOT", "a", "k"]));
     assert_eq!((&kernel["dur"], &kernel["tid"]), (&json!(1.0), &json!(200_007)));
-    // A device may be ahead of the thread that launched.
+    // A device may finish before the launch has returned.
     let mut flows: Vec<_> = events
         .iter()
         .filter(|event| event["cat"] == "flow")

@@ -1,14 +1,14 @@
-//! The documents: both formats, any names, any depth.
+//! Profile documents: both formats, any names, any depth.
 
-use crate::harness::{Turn, enter, look, scope};
+use crate::harness::{Fixture, enter, profile_of, scope};
 use crate::msgpack;
 use marey_model::metric::MetricValue::{Float, Floats, Int, Ints, Text};
 use marey_record::{Format, SessionId, api};
 use serde_json::Value;
 use std::sync::Barrier;
 
-fn record_everything(turn: &Turn) -> SessionId {
-    let session = turn.start("everything");
+fn record_everything(fixture: &Fixture) -> SessionId {
+    let session = fixture.start("everything");
     let metric = |name: &str| api::intern_metric(name).unwrap();
     for number in 0..20 {
         scope(&format!("scope {number}"), || {
@@ -28,41 +28,41 @@ fn record_everything(turn: &Turn) -> SessionId {
     api::enter_state(api::intern("state"));
     api::exit_state();
     enter("open");
-    // A closed phase does not change between two looks.
+    // A closed phase does not change between two reads.
     api::advance_phase(session).unwrap();
     session
 }
 
-/// Takes out what differs between two looks at one phase.
-fn without_moment(mut document: Value) -> Value {
+/// Removes the values that differ between two reads of one phase.
+fn without_times(mut document: Value) -> Value {
     let moment = document[0]["marey"]["process"]["duration_nanos"].take();
     assert!(moment.is_u64());
     document
 }
 
 #[test]
-fn both_formats_say_the_same() {
-    let turn = Turn::begin();
-    let session = record_everything(&turn);
+fn both_formats_have_the_same_contents() {
+    let fixture = Fixture::begin();
+    let session = record_everything(&fixture);
     let json = api::get_data(session, 0, Format::Hatchet).unwrap();
     let packed = api::get_data(session, 0, Format::HatchetMsgpack).unwrap();
     let json: Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json[0]["children"].as_array().unwrap().len(), 20);
     assert_eq!(json[0]["marey"]["states"].as_array().unwrap().len(), 1);
-    assert_eq!(without_moment(msgpack::decode(&packed)), without_moment(json));
+    assert_eq!(without_times(msgpack::decode(&packed)), without_times(json));
 }
 
 #[test]
-fn a_state_is_a_node_only_where_something_was_recorded_in_it() {
-    let turn = Turn::begin();
-    let session = turn.start("states");
+fn a_state_is_a_node_only_if_it_has_data() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("states");
     let items = api::intern_metric("items").unwrap();
     scope("outer", || {
         api::enter_state(api::intern("warm"));
         scope("inner", || api::add_metrics(&[(items, Int(3))]).unwrap());
         api::exit_state();
     });
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.paths(), ["outer", "outer/inner", "outer/inner/warm"]);
     let states = &profile.nodes["outer"]["marey"]["states"];
     assert_eq!(states.as_array().unwrap().len(), 1);
@@ -72,9 +72,9 @@ fn a_state_is_a_node_only_where_something_was_recorded_in_it() {
 }
 
 #[test]
-fn a_document_is_four_spaces_a_level_with_sorted_keys() {
-    let turn = Turn::begin();
-    let session = record_everything(&turn);
+fn a_document_has_four_spaces_per_level_and_sorted_keys() {
+    let fixture = Fixture::begin();
+    let session = record_everything(&fixture);
     let json = api::get_data(session, 0, Format::Hatchet).unwrap();
     let text = String::from_utf8(json).unwrap();
     assert!(text.starts_with("\n[\n    {\n        \"children\": [\n            {\n"));
@@ -88,11 +88,11 @@ fn a_document_is_four_spaces_a_level_with_sorted_keys() {
 }
 
 #[test]
-fn the_root_tells_about_the_process_and_the_cost() {
-    let turn = Turn::begin();
-    let session = turn.start("about");
+fn the_root_has_the_process_and_the_overhead() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("about");
     scope("a", || ());
-    let profile = look(session);
+    let profile = profile_of(session);
     let about = profile.about();
     assert_eq!(about["version"], 1);
     assert_eq!(about["process"]["pid"], std::process::id());
@@ -102,10 +102,10 @@ fn the_root_tells_about_the_process_and_the_cost() {
 }
 
 #[test]
-fn what_recording_cost_is_of_this_recording_alone() {
+fn overhead_is_of_the_current_recording_only() {
     const MANY: u32 = 10_000;
-    let turn = Turn::begin();
-    let first = turn.start("first");
+    let fixture = Fixture::begin();
+    let first = fixture.start("first");
     let step = Barrier::new(2);
     let (early, late) = std::thread::scope(|threads| {
         threads.spawn(|| {
@@ -117,7 +117,7 @@ fn what_recording_cost_is_of_this_recording_alone() {
         (0..MANY).for_each(|_| scope("early", || ()));
         let early = events(first);
         api::finalize(first, None).unwrap();
-        let second = turn.start("second");
+        let second = fixture.start("second");
         scope("late", || ());
         let late = events(second);
         step.wait();
@@ -127,14 +127,14 @@ fn what_recording_cost_is_of_this_recording_alone() {
 }
 
 fn events(session: SessionId) -> u64 {
-    look(session).about()["overhead"]["events"].as_u64().unwrap()
+    profile_of(session).about()["overhead"]["events"].as_u64().unwrap()
 }
 
 #[test]
 fn a_path_of_a_hundred_thousand_scopes_is_written_in_both_formats() {
     const LEVELS: usize = 100_000;
-    let turn = Turn::begin();
-    let session = turn.start("deep");
+    let fixture = Fixture::begin();
+    let session = fixture.start("deep");
     let name = api::intern("deeper");
     for _ in 0..LEVELS {
         api::enter(name, marey_record::NodeKind::Scope);
@@ -148,7 +148,7 @@ fn a_path_of_a_hundred_thousand_scopes_is_written_in_both_formats() {
         counts[usize::from(byte)] += 1;
     }
     let count = |byte: u8| counts[usize::from(byte)];
-    // A node, its frame, its metrics, and what marey adds.
+    // A node, its frame, its metrics, and marey's key.
     assert!(count(b'{') >= 4 * LEVELS);
     assert_eq!(count(b'{'), count(b'}'));
     assert_eq!(count(b'['), count(b']'));

@@ -1,9 +1,9 @@
-//! Only the thread that starts a session looks at the environment: any other may find that the program is
-//! setting a variable, and `setenv` frees what it reads.
+//! Only the thread that starts a session reads the environment: on any other thread the program may
+//! be setting a variable at the same time, and `setenv` frees the memory that is read.
 //!
-//! This program has a `getenv` of its own, which the standard library calls.
+//! This program defines a `getenv` of its own, which the standard library calls.
 
-use crate::harness::{Role, Turn, fork, on_thread, part, scope};
+use crate::harness::{Fixture, Subprocess, fork, on_thread, scope, subprocess_part};
 use marey_record::{Format, SessionOptions, api};
 use std::ffi::{CStr, c_char};
 use std::path::Path;
@@ -11,14 +11,13 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The thread that may look; 0 while nobody watches.
+/// The thread that may read the environment; 0 while reads are not counted.
 static STARTER: AtomicI32 = AtomicI32::new(0);
-/// How often it did, and others.
+/// The number of reads by that thread, and by others.
 static LOOKS: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
 
-/// # Safety
-/// As for that of the C library.
-#[expect(unsafe_code, reason = "it stands for the C library's")]
+/// As for `getenv` of the C library.
+#[expect(unsafe_code, reason = "it replaces the C library's function")]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
     unsafe extern "C" {
@@ -28,7 +27,8 @@ unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
     if starter != 0 {
         LOOKS[usize::from(starter != this_thread())].fetch_add(1, Ordering::SeqCst);
     }
-    // SAFETY: the caller passes a text, and the environment is a list of texts that ends with null.
+    // SAFETY: the caller passes a C string, and the environment is an array of C strings terminated
+    // by null.
     unsafe {
         let name = CStr::from_ptr(name).to_bytes();
         let mut at = environ;
@@ -43,9 +43,9 @@ unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
     std::ptr::null_mut()
 }
 
-#[expect(unsafe_code, reason = "std does not tell")]
+#[expect(unsafe_code, reason = "std has no kernel id of a thread")]
 fn this_thread() -> i32 {
-    // SAFETY: it takes nothing and cannot fail.
+    // SAFETY: a call without arguments that cannot fail.
     unsafe { libc::gettid() }
 }
 
@@ -70,9 +70,9 @@ fn wait_for_checkpoint(file: &Path) {
 }
 
 #[test]
-fn no_other_thread_looks_at_the_environment() {
-    const TEST: &str = "environment::no_other_thread_looks_at_the_environment";
-    if let Some((_, folder)) = part() {
+fn no_other_thread_reads_the_environment() {
+    const TEST: &str = "environment::no_other_thread_reads_the_environment";
+    if let Some((_, folder)) = subprocess_part() {
         STARTER.store(this_thread(), Ordering::SeqCst);
         start(&folder, "tree", Format::Hatchet);
         start(&folder, "trace", Format::ChromeTrace);
@@ -85,10 +85,10 @@ fn no_other_thread_looks_at_the_environment() {
         on_thread("ends", || api::alive().into_iter().for_each(|id| drop(api::finalize(id, None))));
         STARTER.store(0, Ordering::SeqCst);
         let [own, others] = &LOOKS;
-        assert!(own.load(Ordering::SeqCst) > 0, "this is not the `getenv` that is called");
+        assert!(own.load(Ordering::SeqCst) > 0, "this program's `getenv` is not called");
         assert_eq!(others.load(Ordering::SeqCst), 0);
         return;
     }
-    let turn = Turn::begin();
-    Role::new(TEST, "run", &turn).run(&[("MAREY_CHECKPOINT_SECS", "0.01")]);
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_CHECKPOINT_SECS", "0.01")]);
 }

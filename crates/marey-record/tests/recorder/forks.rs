@@ -1,6 +1,6 @@
-//! Forks beside a source of devices, which has a lock of its own.
+//! Forks with a source of activities, which has a lock of its own.
 
-use crate::harness::{Role, Turn, enter, exit, fork, look, part};
+use crate::harness::{Fixture, Subprocess, enter, exit, fork, profile_of, subprocess_part};
 use marey_record::device::{self, Flush, Source};
 use marey_record::{Detached, NodeKind, SessionOptions, api};
 use std::any::Any;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A source that does nothing but have a lock.
+/// A source that only has a lock.
 struct Locked;
 
 static LOCK: Mutex<()> = Mutex::new(());
@@ -25,7 +25,7 @@ impl Source for Locked {
     fn ask_for_drain(&self) {}
     fn stop(&self) {}
 
-    fn hold(&self) -> Box<dyn Any> {
+    fn lock_for_fork(&self) -> Box<dyn Any> {
         Box::new(take())
     }
 
@@ -34,7 +34,7 @@ impl Source for Locked {
     }
 }
 
-/// Calls a function before forks.
+/// Registers a function that is called before forks.
 #[expect(unsafe_code, reason = "pthread_atfork takes C functions")]
 fn call_before_forks(function: unsafe extern "C" fn()) {
     // SAFETY: the function lives as long as the program.
@@ -49,23 +49,24 @@ static IS_FORKING: AtomicBool = AtomicBool::new(false);
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
-fn wait_for(flag: &AtomicBool, patience: Duration) {
-    let end = Instant::now() + patience;
+fn wait_for(flag: &AtomicBool, timeout: Duration) {
+    let end = Instant::now() + timeout;
     while !flag.load(Ordering::SeqCst) && Instant::now() < end {
         thread::yield_now();
     }
 }
 
-/// Has the other thread make the source, and gives it time to take the lock, which it shall not get.
+/// Lets the other thread set the source, and gives it time to take the lock, which must not
+/// succeed.
 extern "C" fn have_it_taken() {
     IS_FORKING.store(true, Ordering::SeqCst);
     wait_for(&IS_TAKEN, Duration::from_millis(300));
 }
 
 #[test]
-fn a_source_that_is_made_beside_a_fork_is_not_locked_in_the_child() {
-    const TEST: &str = "forks::a_source_that_is_made_beside_a_fork_is_not_locked_in_the_child";
-    if let Some((_, folder)) = part() {
+fn a_source_set_during_a_fork_is_not_locked_in_the_child() {
+    const TEST: &str = "forks::a_source_set_during_a_fork_is_not_locked_in_the_child";
+    if let Some((_, folder)) = subprocess_part() {
         call_before_forks(have_it_taken); // after the recorder's, which come later
         start(&folder);
         let make = || {
@@ -82,22 +83,22 @@ fn a_source_that_is_made_beside_a_fork_is_not_locked_in_the_child() {
         assert!(IS_TAKEN.load(Ordering::SeqCst));
         return;
     }
-    let turn = Turn::begin();
-    Role::new(TEST, "run", &turn).run(&[]);
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[]);
 }
 
 static WAS_HELD: AtomicBool = AtomicBool::new(false);
 
-/// What a library does that takes locks of its own.
+/// A prepare handler of a library, which takes the library's lock.
 extern "C" fn of_library() {
     WAS_HELD.store(LOCK.try_lock().is_err(), Ordering::SeqCst);
 }
 
 #[test]
-fn a_fork_takes_our_locks_before_those_of_the_library_behind_a_source() {
-    const TEST: &str = "forks::a_fork_takes_our_locks_before_those_of_the_library_behind_a_source";
-    if let Some((_, folder)) = part() {
-        api::note_load();
+fn a_fork_takes_our_locks_before_those_of_the_source_s_library() {
+    const TEST: &str = "forks::a_fork_takes_our_locks_before_those_of_the_source_s_library";
+    if let Some((_, folder)) = subprocess_part() {
+        api::on_load();
         drop(take());
         call_before_forks(of_library); // it is loaded, and then the session begins
         start(&folder);
@@ -105,40 +106,40 @@ fn a_fork_takes_our_locks_before_those_of_the_library_behind_a_source() {
         assert!(WAS_HELD.load(Ordering::SeqCst) && LOCK.try_lock().is_ok());
         return;
     }
-    let turn = Turn::begin();
-    Role::new(TEST, "run", &turn).run(&[]);
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[]);
 }
 
-/// What the parent is in when it forks.
+/// The operator and the detached scope that the parent is in when it forks.
 static OPERATOR: AtomicU64 = AtomicU64::new(0);
 static TASK: Mutex<Option<Arc<Detached>>> = Mutex::new(None);
 
-/// Leaves both, and enters something else. Returns how often each path was counted.
-fn leave_and_go_on() -> Vec<(String, u64)> {
+/// Exits both, and enters another scope. Returns the counts by path.
+fn exit_and_continue() -> Vec<(String, u64)> {
     let (operator, task) = (OPERATOR.load(Ordering::SeqCst), TASK.lock().unwrap().take().unwrap());
     task.exit();
     assert_eq!(api::exit_operator_with_id(operator), operator);
     let later = enter("later");
     assert!(later != operator && later != task.id(), "{later} is the id of an older scope");
     exit("later");
-    let profile = look(api::alive()[0]);
+    let profile = profile_of(api::alive()[0]);
     profile.counts().into_iter().map(|(path, count)| (path.to_owned(), count)).collect()
 }
 
 #[test]
-fn an_operator_and_a_task_s_scope_around_a_fork_are_recorded_once() {
-    const TEST: &str = "forks::an_operator_and_a_task_s_scope_around_a_fork_are_recorded_once";
-    if let Some((_, folder)) = part() {
+fn scopes_open_at_a_fork_are_recorded_only_by_the_parent() {
+    const TEST: &str = "forks::scopes_open_at_a_fork_are_recorded_only_by_the_parent";
+    if let Some((_, folder)) = subprocess_part() {
         start(&folder);
         OPERATOR.store(api::enter_operator(api::intern("operator")), Ordering::SeqCst);
         let task = api::enter_detached(None, api::intern("task"), NodeKind::Scope);
         *TASK.lock().unwrap() = task;
-        let child = fork(|| i32::from(leave_and_go_on() != [("later".to_owned(), 1)]));
-        assert_eq!(child, 0, "the child has recorded what the parent entered");
+        let child = fork(|| i32::from(exit_and_continue() != [("later".to_owned(), 1)]));
+        assert_eq!(child, 0, "the child recorded a scope that the parent entered");
         let expected = ["later", "operator", "operator/task"].map(|path| (path.to_owned(), 1));
-        assert_eq!(leave_and_go_on(), expected);
+        assert_eq!(exit_and_continue(), expected);
         return;
     }
-    let turn = Turn::begin();
-    Role::new(TEST, "run", &turn).run(&[]);
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[]);
 }

@@ -1,4 +1,4 @@
-//! A turn at the process's recorder, and programs of their own.
+//! Test fixtures: exclusive use of the process's recorder, and subprocesses.
 
 use crate::profile::Profile;
 use marey_record::{Format, NodeKind, SessionId, SessionOptions, api};
@@ -11,17 +11,17 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The recorder for one test at a time, with nothing recorded, and a folder for the files.
-pub(crate) struct Turn {
+/// Exclusive use of the recorder, with nothing recorded, and a folder for the files.
+pub(crate) struct Fixture {
     folder: TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _exclusive: MutexGuard<'static, ()>,
 }
 
-impl Turn {
+impl Fixture {
     pub(crate) fn begin() -> Self {
-        static TURN: Mutex<()> = Mutex::new(());
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        Self { folder: TempDir::new().unwrap(), _turn: turn }
+        static EXCLUSIVE: Mutex<()> = Mutex::new(());
+        let fixture = EXCLUSIVE.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { folder: TempDir::new().unwrap(), _exclusive: fixture }
     }
 
     pub(crate) fn path(&self, file: &str) -> PathBuf {
@@ -50,7 +50,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Fixture {
     fn drop(&mut self) {
         for session in api::alive() {
             api::discard(session).unwrap();
@@ -58,12 +58,12 @@ impl Drop for Turn {
     }
 }
 
-/// A session's open phase, if it is the first.
-pub(crate) fn look(session: SessionId) -> Profile {
-    look_at(session, 0)
+/// Returns the profile of a session's first phase.
+pub(crate) fn profile_of(session: SessionId) -> Profile {
+    phase_profile(session, 0)
 }
 
-pub(crate) fn look_at(session: SessionId, phase: u32) -> Profile {
+pub(crate) fn phase_profile(session: SessionId, phase: u32) -> Profile {
     Profile::parse(&api::get_data(session, phase, Format::Hatchet).unwrap())
 }
 
@@ -82,23 +82,23 @@ pub(crate) fn scope<T>(name: &str, inside: impl FnOnce() -> T) -> T {
     value
 }
 
-/// Memory of this process, as the system counts it under a name of `/proc/self/status`.
+/// Returns a memory size of this process, by its name in `/proc/self/status`.
 pub(crate) fn memory_kib(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(name)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Tells other threads that the test is over, also when it fails.
+/// A flag for other threads that the test is over, set on failure too.
 #[derive(Default)]
-pub(crate) struct Over(AtomicBool);
+pub(crate) struct StopFlag(AtomicBool);
 
-/// Dropped when the test is over.
-pub(crate) struct Course<'a>(&'a Over);
+/// Sets the flag on drop.
+pub(crate) struct StopGuard<'a>(&'a StopFlag);
 
-impl Over {
-    pub(crate) fn course(&self) -> Course<'_> {
-        Course(self)
+impl StopFlag {
+    pub(crate) fn guard(&self) -> StopGuard<'_> {
+        StopGuard(self)
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -106,13 +106,13 @@ impl Over {
     }
 }
 
-impl Drop for Course<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Runs on another thread until it is over, destructors included.
+/// Runs a closure on another thread and waits for the end of the thread, destructors included.
 pub(crate) fn on_thread<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
@@ -120,10 +120,10 @@ pub(crate) fn on_thread<T: Send + 'static>(
     thread::Builder::new().name(name.to_owned()).spawn(run).unwrap().join().unwrap()
 }
 
-/// Forks; the child ends with what `child` says. Returns that.
+/// Forks. Returns the exit status of the child, which is the result of `child`.
 #[expect(unsafe_code, reason = "std has no fork")]
 pub(crate) fn fork(child: fn() -> i32) -> i32 {
-    const PATIENCE: Duration = Duration::from_mins(1);
+    const TIMEOUT: Duration = Duration::from_mins(1);
     // SAFETY: the child calls what a forked child may, and does not return.
     let pid = unsafe {
         match libc::fork() {
@@ -139,8 +139,8 @@ pub(crate) fn fork(child: fn() -> i32) -> i32 {
         sender.send(status).unwrap();
     };
     thread::Builder::new().name("waits".to_owned()).spawn(wait).unwrap();
-    let Ok(status) = ended.recv_timeout(PATIENCE) else {
-        // SAFETY: a child of this process, for which the thread still waits.
+    let Ok(status) = ended.recv_timeout(TIMEOUT) else {
+        // SAFETY: a child of this process that was not reaped yet.
         unsafe { libc::kill(pid, libc::SIGKILL) };
         panic!("the child hangs");
     };
@@ -148,28 +148,28 @@ pub(crate) fn fork(child: fn() -> i32) -> i32 {
     libc::WEXITSTATUS(status)
 }
 
-/// This program again, running one test in a part of its own.
-pub(crate) struct Role<'a> {
+/// A subprocess that runs this program again, with one part of one test.
+pub(crate) struct Subprocess<'a> {
     test: &'a str,
     part: &'a str,
-    turn: &'a Turn,
+    fixture: &'a Fixture,
 }
 
 const PART: &str = "MAREY_TEST_PART";
 const FOLDER: &str = "MAREY_TEST_FOLDER";
 const READY: &str = "ready for the test";
 
-impl<'a> Role<'a> {
-    pub(crate) fn new(test: &'a str, part: &'a str, turn: &'a Turn) -> Self {
-        Self { test, part, turn }
+impl<'a> Subprocess<'a> {
+    pub(crate) fn new(test: &'a str, part: &'a str, fixture: &'a Fixture) -> Self {
+        Self { test, part, fixture }
     }
 
-    /// Starts it; what it says goes to pipes.
+    /// Starts the subprocess with pipes.
     pub(crate) fn spawn(&self, env: &[(&str, &str)]) -> Child {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", self.test, "--nocapture", "--test-threads=1"])
             .env(PART, self.part)
-            .env(FOLDER, self.turn.folder.path())
+            .env(FOLDER, self.fixture.folder.path())
             .envs(env.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -177,7 +177,7 @@ impl<'a> Role<'a> {
             .unwrap()
     }
 
-    /// Runs it to its end, which must be a good one; returns its process id.
+    /// Runs the subprocess, which must succeed. Returns its process id.
     pub(crate) fn run(&self, env: &[(&str, &str)]) -> u32 {
         let child = self.spawn(env);
         let pid = child.id();
@@ -187,29 +187,34 @@ impl<'a> Role<'a> {
     }
 }
 
-/// The part that this process plays, with the folder of the test; `None` in the test itself.
-#[expect(clippy::disallowed_methods, reason = "nobody sets a variable in a test")]
-pub(crate) fn part() -> Option<(String, PathBuf)> {
+/// Returns the part of the test that this subprocess runs, and the folder of the test; `None` in
+/// the test itself.
+#[expect(clippy::disallowed_methods, reason = "no thread sets a variable in a test")]
+pub(crate) fn subprocess_part() -> Option<(String, PathBuf)> {
     Some((std::env::var(PART).ok()?, PathBuf::from(std::env::var_os(FOLDER)?)))
 }
 
-/// In a part: tells the test that it may go on.
+/// Signals, in a subprocess, that the test may go on.
 pub(crate) fn tell_ready() {
     println!("\n{READY}");
 }
 
-/// In a part: waits until the test lets go of its standard input.
+/// Waits, in a subprocess, until the test closes its standard input.
 pub(crate) fn wait_for_end_of_stdin() {
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 
-/// Waits until a part tells that it is ready. Returns the pipe, which the part may still write to.
+/// Waits until a subprocess is ready. Returns its output pipe, which it may still write to.
 pub(crate) fn wait_until_ready(child: &mut Child) -> impl BufRead + use<> {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     while line.trim() != READY {
         line.clear();
-        assert_ne!(out.read_line(&mut line).unwrap(), 0, "the part ended before it was ready");
+        assert_ne!(
+            out.read_line(&mut line).unwrap(),
+            0,
+            "the subprocess ended before it was ready"
+        );
     }
     out
 }

@@ -1,6 +1,7 @@
-//! SIGKILL at any moment: the spool opens, and has every scope that is older than a second.
+//! SIGKILL at any moment: the spool is readable, and contains every scope that is older than a
+//! second.
 
-use crate::harness::{Role, Turn, part, wait_until_ready};
+use crate::harness::{Fixture, Subprocess, subprocess_part, wait_until_ready};
 use crate::spool::{Spool, spool_of};
 use marey_record::{Format, NodeKind, SessionOptions, api};
 use std::io::{BufRead, Write};
@@ -8,14 +9,14 @@ use std::time::{Duration, Instant};
 
 const TEST: &str = "kills::a_killed_process_loses_no_scope_that_is_older_than_a_second";
 const KILLS: u64 = 200;
-/// Processes that live at the same time.
+/// The number of concurrent processes.
 const AT_ONCE: u64 = 20;
 const PROMISE: Duration = Duration::from_secs(1);
 const NAMES: [&str; 3] = ["one", "two", "three"];
-/// Scopes between two numbers that a process prints.
+/// The number of scopes between two reports of a process.
 const STEP: usize = 1000;
 
-/// Enters scopes, and prints their number whenever it is asked for it, and a step later.
+/// Enters scopes, and prints their number on request and after each step.
 fn record_until_killed(path: &str) {
     let options = SessionOptions { format: Format::ChromeTrace, ..SessionOptions::named(path) };
     api::start(&options).unwrap();
@@ -33,23 +34,23 @@ fn record_until_killed(path: &str) {
     }
 }
 
-/// Lets a process live for a while and kills it somewhere in a step. Returns how many scopes it had
-/// left a second before.
-fn live_and_kill(turn: &Turn, number: u64) -> usize {
-    // Where the machine is busy with twenty of these, logs wait long to be taken over: none is full.
+/// Lets a process run for a while and kills it somewhere in a step. Returns how many scopes it had
+/// exited a second before.
+fn live_and_kill(fixture: &Fixture, number: u64) -> usize {
+    // With twenty of these processes logs wait long to be drained: the buffer is large enough.
     let buffer = [("MAREY_TRACE_BUFFER_BYTES", "67108864")];
-    let mut child = Role::new(TEST, &format!("{number}"), turn).spawn(&buffer);
+    let mut child = Subprocess::new(TEST, &format!("{number}"), fixture).spawn(&buffer);
     let mut out = wait_until_ready(&mut child);
     let mut ask = child.stdin.take().unwrap();
-    // Odd multiples spread the moments over half a second, and over a step.
+    // Odd multiples spread the times of the kills over half a second, and over a step.
     let lifetime = PROMISE + Duration::from_micros(number * 7919 % 500_000);
     let began = Instant::now();
-    let mut heard = Vec::new();
+    let mut reports = Vec::new();
     while began.elapsed() < lifetime {
         ask.write_all(b"\n").unwrap();
         let mut answer = String::new();
         out.read_line(&mut answer).unwrap();
-        heard.push((Instant::now(), answer.trim().parse().unwrap()));
+        reports.push((Instant::now(), answer.trim().parse().unwrap()));
     }
     ask.write_all(b"\n").unwrap();
     let within_step = Instant::now() + Duration::from_micros(number * 31 % 300);
@@ -59,21 +60,21 @@ fn live_and_kill(turn: &Turn, number: u64) -> usize {
     child.kill().unwrap();
     child.wait().unwrap();
     let old = Instant::now().checked_sub(PROMISE).unwrap();
-    heard.into_iter().filter(|&(at, _)| at < old).map(|(_, entered)| entered).max().unwrap_or(0)
+    reports.into_iter().filter(|&(at, _)| at < old).map(|(_, entered)| entered).max().unwrap_or(0)
 }
 
 #[test]
 fn a_killed_process_loses_no_scope_that_is_older_than_a_second() {
-    if let Some((number, folder)) = part() {
+    if let Some((number, folder)) = subprocess_part() {
         return record_until_killed(folder.join(number).to_str().unwrap());
     }
-    let turn = Turn::begin();
+    let fixture = Fixture::begin();
     let old: Vec<usize> = (0..KILLS / AT_ONCE)
         .flat_map(|round| {
             std::thread::scope(|threads| {
-                let turn = &turn;
+                let fixture = &fixture;
                 let lives = (round * AT_ONCE..(round + 1) * AT_ONCE)
-                    .map(|number| threads.spawn(move || live_and_kill(turn, number)));
+                    .map(|number| threads.spawn(move || live_and_kill(fixture, number)));
                 lives
                     .collect::<Vec<_>>()
                     .into_iter()
@@ -83,9 +84,13 @@ fn a_killed_process_loses_no_scope_that_is_older_than_a_second() {
         })
         .collect();
     for (number, &old) in old.iter().enumerate() {
-        let spool = Spool::read(&spool_of(&turn.path(&number.to_string())));
+        let spool = Spool::read(&spool_of(&fixture.path(&number.to_string())));
         let spans = spool.threads.get(&0).map_or(&[][..], |thread| &thread.spans);
-        assert!(spans.len() >= old, "kill {number}: {} of {old} scopes are there", spans.len());
+        assert!(
+            spans.len() >= old,
+            "kill {number}: {} of {old} scopes are in the spool",
+            spans.len()
+        );
         for (at, (span, _)) in spans.iter().enumerate() {
             assert_eq!(span.node, spans[at % NAMES.len()].0.node, "kill {number}: scope {at}");
         }

@@ -1,7 +1,7 @@
-//! The recorder through its own door, `marey_record::api`.
+//! Tests of the recorder through its API, `marey_record::api`.
 //!
-//! The recorder's state belongs to the process: tests take turns ([`harness::Turn`]), and what needs
-//! a process of its own runs this program again ([`harness::Role`]).
+//! The recorder's state belongs to the process: tests run one at a time ([`harness::Fixture`]), and
+//! a test that needs a process of its own runs this program again ([`harness::Subprocess`]).
 
 #![cfg(not(loom))]
 

@@ -1,6 +1,6 @@
-//! User metrics: where they go and how they add up.
+//! User metrics: their nodes and their sums.
 
-use crate::harness::{Turn, look, scope};
+use crate::harness::{Fixture, profile_of, scope};
 use marey_model::metric::MetricValue::{self, Float, Floats, Int, Ints, Text};
 use marey_record::api;
 use serde_json::json;
@@ -11,9 +11,9 @@ fn add(name: &str, value: MetricValue) -> Result<(), String> {
 }
 
 #[test]
-fn values_add_up_on_their_scope() {
-    let turn = Turn::begin();
-    let session = turn.start("sums");
+fn values_are_summed_on_their_scope() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("sums");
     for _ in 0..3 {
         scope("a", || {
             add("count of a", Int(2)).unwrap();
@@ -23,7 +23,7 @@ fn values_add_up_on_their_scope() {
             scope("b", || add("count of b", Int(1)).unwrap());
         });
     }
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.metric("a", "count of a"), 6);
     assert_eq!(profile.metric("a", "ratio"), 1.5);
     assert_eq!(profile.metric("a", "shape"), &json!([3, -3]));
@@ -33,9 +33,9 @@ fn values_add_up_on_their_scope() {
 }
 
 #[test]
-fn a_suffix_says_how_values_combine_and_is_no_part_of_the_key() {
-    let turn = Turn::begin();
-    let session = turn.start("suffixes");
+fn a_suffix_sets_the_aggregation_and_is_not_in_the_key() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("suffixes");
     for value in [1, 10] {
         scope("a", || {
             add("rolled (inc)", Int(value)).unwrap();
@@ -45,21 +45,21 @@ fn a_suffix_says_how_values_combine_and_is_no_part_of_the_key() {
             add("shape (pty)", Ints(vec![value; value as usize])).unwrap();
         });
     }
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.metric("a", "rolled"), 11);
     assert_eq!(profile.metric("a", "own (ns)"), 11);
     assert_eq!(profile.metric("a", "last"), 10);
     assert_eq!(profile.metric("a", "label"), "run 10");
     assert_eq!(profile.metric("a", "shape"), &json!(vec![10; 10]));
-    // Readers roll up what the root has.
+    // Readers roll up the metrics that the root has.
     let on_root = profile.nodes[""]["metrics"].as_object().unwrap();
     assert_eq!(on_root, json!({"rolled": 0}).as_object().unwrap());
 }
 
 #[test]
-fn another_type_or_length_is_refused_and_leaves_the_value() {
-    let turn = Turn::begin();
-    let session = turn.start("refused");
+fn a_value_of_another_type_or_length_is_refused() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("refused");
     scope("a", || {
         add("m", Float(1.0)).unwrap();
         add("v", Ints(vec![1, 2])).unwrap();
@@ -71,44 +71,44 @@ fn another_type_or_length_is_refused_and_leaves_the_value() {
             add("v", Ints(vec![1])).unwrap_err(),
             "Metric vector size mismatch for valueId 0 (v): current=2, new=1"
         );
-        // Another scope may hold another type.
+        // Another scope may have another type.
         scope("b", || add("m", Int(1)).unwrap());
     });
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!((profile.metric("a", "m"), profile.metric("a/b", "m")), (&json!(1.0), &json!(1)));
     assert_eq!(profile.metric("a", "v"), &json!([1, 2]));
     assert_eq!(profile.losses(), [("metrics_refused", 2)]);
 }
 
 #[test]
-fn outside_of_any_scope_a_value_goes_to_the_root() {
-    let turn = Turn::begin();
-    let session = turn.start("root");
+fn a_value_outside_of_any_scope_is_added_to_the_root() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("root");
     add("at root", Int(7)).unwrap();
-    assert_eq!(look(session).metric("", "at root"), 7);
+    assert_eq!(profile_of(session).metric("", "at root"), 7);
     api::enter_state(api::intern("state"));
     add("in state", Int(8)).unwrap();
     api::exit_state();
-    assert_eq!(look(session).metric("state", "in state"), 8);
+    assert_eq!(profile_of(session).metric("state", "in state"), 8);
 }
 
 #[test]
-fn an_inactive_session_takes_no_value() {
-    let turn = Turn::begin();
-    let (on, off) = (turn.start("on"), turn.start("off"));
+fn an_inactive_session_records_no_value() {
+    let fixture = Fixture::begin();
+    let (on, off) = (fixture.start("on"), fixture.start("off"));
     scope("a", || {
         api::deactivate(off).unwrap();
         add("m", Int(1)).unwrap();
         api::activate(off).unwrap();
     });
-    assert_eq!(look(on).metric("a", "m"), 1);
-    assert!(look(off).metric("a", "m").is_null());
+    assert_eq!(profile_of(on).metric("a", "m"), 1);
+    assert!(profile_of(off).metric("a", "m").is_null());
 }
 
 #[test]
 fn threads_add_to_one_sum() {
-    let turn = Turn::begin();
-    let session = turn.start("threads");
+    let fixture = Fixture::begin();
+    let session = fixture.start("threads");
     scope("a", || {
         std::thread::scope(|threads| {
             for _ in 0..4 {
@@ -121,7 +121,7 @@ fn threads_add_to_one_sum() {
             }
         });
     });
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.metric("a/b", "m"), 4);
     assert_eq!(profile.metric("a/b", "v"), &json!([2.0, 4.0]));
 }

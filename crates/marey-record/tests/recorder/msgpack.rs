@@ -1,8 +1,8 @@
-//! As much of MessagePack's reading as a profile needs.
+//! A minimal MessagePack reader for profiles.
 
 use serde_json::{Map, Value};
 
-/// Decodes one value, which must be all there is.
+/// Decodes one value, which must be the entire input.
 pub(crate) fn decode(bytes: &[u8]) -> Value {
     let mut rest = bytes;
     let value = value(&mut rest);
@@ -65,7 +65,7 @@ fn map(rest: &mut &[u8], len: usize) -> Value {
     for _ in 0..len {
         let Value::String(key) = value(rest) else { panic!("a key that is no text") };
         let value = value(rest);
-        assert!(fields.insert(key.clone(), value).is_none(), "{key} is there twice");
+        assert!(fields.insert(key.clone(), value).is_none(), "{key} occurs twice");
     }
     fields.into()
 }

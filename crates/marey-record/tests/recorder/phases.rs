@@ -1,27 +1,29 @@
 //! Phases: advance, complete, clear.
 
-use crate::harness::{Role, Turn, enter, exit, look_at, memory_kib, part, scope};
+use crate::harness::{
+    Fixture, Subprocess, enter, exit, memory_kib, phase_profile, scope, subprocess_part,
+};
 use marey_record::{Format, SessionOptions, api};
 
 #[test]
-fn each_phase_has_what_was_left_in_it() {
-    let turn = Turn::begin();
-    let session = turn.start("phases");
+fn a_phase_contains_the_scopes_that_ended_in_it() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("phases");
     scope("first", || ());
     enter("across");
     assert_eq!(api::advance_phase(session).unwrap(), 1);
     exit("across");
     scope("second", || ());
     assert_eq!(api::advance_phase(session).unwrap(), 2);
-    assert_eq!(look_at(session, 0).counts(), [("first", 1)]);
-    assert_eq!(look_at(session, 1).counts(), [("across", 1), ("second", 1)]);
-    assert_eq!(look_at(session, 2).counts(), []);
+    assert_eq!(phase_profile(session, 0).counts(), [("first", 1)]);
+    assert_eq!(phase_profile(session, 1).counts(), [("across", 1), ("second", 1)]);
+    assert_eq!(phase_profile(session, 2).counts(), []);
 }
 
 #[test]
 fn a_phase_is_complete_once_the_next_has_begun() {
-    let turn = Turn::begin();
-    let session = turn.start("complete");
+    let fixture = Fixture::begin();
+    let session = fixture.start("complete");
     assert!(!api::is_phase_complete(session, 0).unwrap());
     api::advance_phase(session).unwrap();
     assert!(api::is_phase_complete(session, 0).unwrap());
@@ -31,8 +33,8 @@ fn a_phase_is_complete_once_the_next_has_begun() {
 
 #[test]
 fn a_cleared_phase_has_no_data() {
-    let turn = Turn::begin();
-    let session = turn.start("clear");
+    let fixture = Fixture::begin();
+    let session = fixture.start("clear");
     for name in ["a", "b", "c", "d"] {
         scope(name, || ());
         api::advance_phase(session).unwrap();
@@ -40,31 +42,31 @@ fn a_cleared_phase_has_no_data() {
     let text = |phase| api::get_data(session, phase, Format::Hatchet).unwrap_err().to_string();
     api::clear(session, 2, false).unwrap();
     assert_eq!(text(2), "Phase 2 has no data.");
-    assert_eq!(look_at(session, 1).counts(), [("b", 1)]);
+    assert_eq!(phase_profile(session, 1).counts(), [("b", 1)]);
     api::clear(session, 1, true).unwrap();
     assert_eq!(text(0), "Phase 0 has no data.");
     assert_eq!(text(1), "Phase 1 has no data.");
     assert_eq!(text(5), "Phase 5 has no data.");
-    assert_eq!(look_at(session, 3).counts(), [("d", 1)]);
+    assert_eq!(phase_profile(session, 3).counts(), [("d", 1)]);
 }
 
 #[test]
-fn clearing_the_open_phase_begins_it_anew() {
-    let turn = Turn::begin();
-    let session = turn.start("clear-open");
+fn clearing_the_open_phase_restarts_it() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("clear-open");
     enter("open");
     scope("dropped", || ());
     api::clear(session, 0, false).unwrap();
     scope("kept", || ());
     exit("open");
-    assert_eq!(look_at(session, 0).counts(), [("open", 1), ("open/kept", 1)]);
+    assert_eq!(phase_profile(session, 0).counts(), [("open", 1), ("open/kept", 1)]);
     assert!(!api::is_phase_complete(session, 0).unwrap());
 }
 
 #[test]
-fn phases_go_to_files_of_their_own() {
-    let turn = Turn::begin();
-    let session = turn.start("parts");
+fn each_phase_is_written_to_its_own_file() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("parts");
     for name in ["a", "b"] {
         scope(name, || ());
         api::advance_phase(session).unwrap();
@@ -72,30 +74,30 @@ fn phases_go_to_files_of_their_own() {
     api::clear(session, 0, false).unwrap();
     scope("c", || ());
     let paths = api::finalize(session, None).unwrap();
-    assert_eq!(paths, [turn.path("parts.part_1.hatchet"), turn.path("parts.part_2.hatchet")]);
-    assert_eq!(turn.read("parts.part_1.hatchet").counts(), [("b", 1)]);
-    assert_eq!(turn.read("parts.part_2.hatchet").counts(), [("c", 1)]);
+    assert_eq!(paths, [fixture.path("parts.part_1.hatchet"), fixture.path("parts.part_2.hatchet")]);
+    assert_eq!(fixture.read("parts.part_1.hatchet").counts(), [("b", 1)]);
+    assert_eq!(fixture.read("parts.part_2.hatchet").counts(), [("c", 1)]);
 }
 
 #[test]
-fn phases_may_be_written_as_they_close() {
-    let turn = Turn::begin();
-    let options = SessionOptions { flush_phases: true, ..turn.options("flushed") };
+fn phases_may_be_written_when_they_close() {
+    let fixture = Fixture::begin();
+    let options = SessionOptions { flush_phases: true, ..fixture.options("flushed") };
     let session = api::start(&options).unwrap();
     scope("a", || ());
     api::advance_phase(session).unwrap();
-    let [first] = &*turn.files() else { panic!("{:?}", turn.files()) };
-    assert_eq!(turn.read(first).counts(), [("a", 1)]);
+    let [first] = &*fixture.files() else { panic!("{:?}", fixture.files()) };
+    assert_eq!(fixture.read(first).counts(), [("a", 1)]);
     scope("b", || ());
-    assert_eq!(api::finalize(session, None).unwrap(), [turn.path("flushed.part_1.hatchet")]);
-    assert_eq!(turn.files(), [first.as_str(), "flushed.part_1.hatchet"]);
+    assert_eq!(api::finalize(session, None).unwrap(), [fixture.path("flushed.part_1.hatchet")]);
+    assert_eq!(fixture.files(), [first.as_str(), "flushed.part_1.hatchet"]);
 }
 
 #[test]
-fn a_phase_that_is_written_as_it_closes_is_let_go() {
-    const TEST: &str = "phases::a_phase_that_is_written_as_it_closes_is_let_go";
+fn a_phase_written_when_it_closes_is_freed() {
+    const TEST: &str = "phases::a_phase_written_when_it_closes_is_freed";
     const NODES: u32 = 300;
-    if let Some((_, folder)) = part() {
+    if let Some((_, folder)) = subprocess_part() {
         let options = SessionOptions::named(folder.join("long").to_str().unwrap());
         let session = api::start(&SessionOptions { flush_phases: true, ..options }).unwrap();
         let names: Vec<_> = (0..NODES).map(|at| format!("scope {at}")).collect();
@@ -115,33 +117,33 @@ fn a_phase_that_is_written_as_it_closes_is_let_go() {
         api::finalize(session, None).unwrap();
         return;
     }
-    let turn = Turn::begin();
-    Role::new(TEST, "run", &turn).run(&[]);
-    assert_eq!(turn.files().len(), 121);
-    assert_eq!(turn.read("long.part_119.hatchet").counts().len(), NODES as usize);
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[]);
+    assert_eq!(fixture.files().len(), 121);
+    assert_eq!(fixture.read("long.part_119.hatchet").counts().len(), NODES as usize);
 }
 
 #[test]
-fn a_phase_that_cannot_be_written_keeps_no_other_from_its_file() {
-    let turn = Turn::begin();
-    let session = turn.start("parts");
+fn an_unwritable_phase_does_not_block_other_phases() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("parts");
     for name in ["a", "b", "c"] {
         scope(name, || ());
         api::advance_phase(session).unwrap();
     }
     let in_the_way = |part: u32| {
         let file = format!(".parts.part_{part}.hatchet.{}.tmp", std::process::id());
-        std::fs::create_dir(turn.path(&file)).unwrap();
+        std::fs::create_dir(fixture.path(&file)).unwrap();
     };
     in_the_way(1);
     api::write_checkpoints();
-    assert_eq!(turn.read("parts.part_0.hatchet").counts(), [("a", 1)]);
-    assert_eq!(turn.read("parts.part_2.hatchet").counts(), [("c", 1)]);
-    assert_eq!(turn.read("parts.part_3.hatchet").about()["losses"]["checkpoints_failed"], 0);
+    assert_eq!(fixture.read("parts.part_0.hatchet").counts(), [("a", 1)]);
+    assert_eq!(fixture.read("parts.part_2.hatchet").counts(), [("c", 1)]);
+    assert_eq!(fixture.read("parts.part_3.hatchet").about()["losses"]["checkpoints_failed"], 0);
     in_the_way(0);
     let error = api::finalize(session, None).unwrap_err().to_string();
     assert!(error.contains("parts.part_0.hatchet"), "{error}");
-    assert_eq!(turn.read("parts.part_2.hatchet").about()["process"]["complete"], true);
-    assert_eq!(turn.read("parts.part_3.hatchet").about()["process"]["complete"], true);
-    assert!(!turn.path("parts.part_1.hatchet").exists());
+    assert_eq!(fixture.read("parts.part_2.hatchet").about()["process"]["complete"], true);
+    assert_eq!(fixture.read("parts.part_3.hatchet").about()["process"]["complete"], true);
+    assert!(!fixture.path("parts.part_1.hatchet").exists());
 }

@@ -1,23 +1,23 @@
-//! A `.hatchet` document, taken apart for the tests.
+//! A parsed `.hatchet` document.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Nodes by their path: names joined by `/`, without the root's, which has the empty path.
+/// Nodes by path: names joined by `/`, without the root's; the root has the empty path.
 #[derive(Debug)]
 pub(crate) struct Profile {
     pub(crate) nodes: BTreeMap<String, Value>,
 }
 
 impl Profile {
-    /// Takes a document apart, and checks that the statistics of each node agree with each other.
+    /// Parses a document, and checks that the statistics of each node are consistent.
     pub(crate) fn parse(document: &[u8]) -> Self {
         let profile = Self::parse_live(document);
         profile.nodes.iter().for_each(|(path, node)| check_sums(path, node));
         profile
     }
 
-    /// Takes a document apart of which a thread may have been in the middle of an event.
+    /// Parses a document that was written while threads may have been in the middle of an event.
     pub(crate) fn parse_live(document: &[u8]) -> Self {
         let Value::Array(parts) = serde_json::from_slice(document).unwrap() else {
             panic!("no array")
@@ -36,7 +36,7 @@ impl Profile {
             let path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
             self.add(&path, child);
         }
-        assert!(self.nodes.insert(path.to_owned(), node).is_none(), "{path} is there twice");
+        assert!(self.nodes.insert(path.to_owned(), node).is_none(), "{path} occurs twice");
     }
 
     pub(crate) fn metric(&self, path: &str, key: &str) -> &Value {
@@ -52,7 +52,7 @@ impl Profile {
         self.nodes.keys().map(String::as_str).filter(|path| !path.is_empty()).collect()
     }
 
-    /// Completed entries by path.
+    /// Returns the completed entries by path.
     pub(crate) fn counts(&self) -> Vec<(&str, u64)> {
         self.paths().into_iter().map(|path| (path, self.number(path, "wall_count"))).collect()
     }
@@ -61,12 +61,12 @@ impl Profile {
         self.nodes[path]["marey"]["kind"].as_str().unwrap()
     }
 
-    /// What the document says about the process, the overhead, and the losses.
+    /// Returns the document's metadata: process, overhead, losses.
     pub(crate) fn about(&self) -> &Value {
         &self.nodes[""]["marey"]
     }
 
-    /// The causes of which something was lost.
+    /// Returns the causes with losses.
     pub(crate) fn losses(&self) -> Vec<(&str, u64)> {
         let losses = self.about()["losses"].as_object().unwrap();
         losses

@@ -1,6 +1,7 @@
-//! Any schedule of phases, while threads record: each record is in exactly one phase, and they add up.
+//! Random schedules of phases while threads record: each record is in exactly one phase, and they
+//! add up.
 
-use crate::harness::{Turn, scope};
+use crate::harness::{Fixture, scope};
 use crate::spool::spool_of;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{Frame, Reader, SessionEvent};
@@ -11,24 +12,25 @@ use std::fs::File;
 use std::path::Path;
 
 const WORKERS: usize = 3;
-/// Scopes, and values, of each worker: with room in its buffer, whenever that is taken over.
+/// The number of scopes, and of values, of each worker: they fit into its buffer even if it is
+/// never drained.
 const SCOPES: i64 = 2_000;
-/// Names that a worker's scopes have in turn, so that one that is lost or doubled is seen.
+/// The names of a worker's scopes in rotation, so that a lost or doubled one is detected.
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
-/// What the main thread does next.
+/// The next action of the main thread.
 #[derive(Clone, Copy, Debug)]
-enum Turning {
+enum Action {
     /// Closes the phase of one of the two sessions.
     Advance(usize),
-    /// Lets the workers go on.
+    /// Lets the workers run.
     Yield(u8),
 }
 
-fn schedule() -> impl Strategy<Value = Vec<Turning>> {
-    let turning =
-        prop_oneof![(0..2_usize).prop_map(Turning::Advance), (0..50_u8).prop_map(Turning::Yield)];
-    proptest::collection::vec(turning, 0..40)
+fn schedule() -> impl Strategy<Value = Vec<Action>> {
+    let action =
+        prop_oneof![(0..2_usize).prop_map(Action::Advance), (0..50_u8).prop_map(Action::Yield)];
+    proptest::collection::vec(action, 0..40)
 }
 
 fn work(worker: usize) {
@@ -42,29 +44,30 @@ fn work(worker: usize) {
     }
 }
 
-/// Runs the schedule; returns in which phase of each session the main thread was at each of its scopes.
-fn turn(sessions: [SessionId; 2], schedule: &[Turning]) -> Vec<[u32; 2]> {
+/// Runs the schedule. Returns the phase of each session at each of the main thread's scopes.
+fn run_schedule(sessions: [SessionId; 2], schedule: &[Action]) -> Vec<[u32; 2]> {
     let mut phases = [0; 2];
     let mut seen = Vec::new();
-    for &turning in schedule {
+    for &action in schedule {
         scope("main", || ());
         seen.push(phases);
-        match turning {
-            Turning::Advance(at) => phases[at] = api::advance_phase(sessions[at]).unwrap(),
-            Turning::Yield(times) => (0..times).for_each(|_| std::thread::yield_now()),
+        match action {
+            Action::Advance(at) => phases[at] = api::advance_phase(sessions[at]).unwrap(),
+            Action::Yield(times) => (0..times).for_each(|_| std::thread::yield_now()),
         }
     }
     seen
 }
 
-/// What a spool has of one session, by phase: names of the left scopes by thread, and values by metric.
+/// The contents of a spool for one session and phase: names of the scopes by thread, and values by
+/// metric.
 #[derive(Debug, Default)]
 struct Phase {
     scopes: Vec<(u32, String)>,
     values: Vec<(String, i64)>,
 }
 
-/// The session's phases, by the order of the frames.
+/// Returns the session's phases, in the order of the frames.
 fn phases(spool: &Path, session: usize) -> BTreeMap<u32, Phase> {
     let mut texts = BTreeMap::new();
     let mut nodes = BTreeMap::new();
@@ -132,18 +135,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn any_rotation_adds_up(schedule in schedule()) {
-        let folder = Turn::begin();
+    fn phases_of_any_schedule_add_up(schedule in schedule()) {
+        let folder = Fixture::begin();
         let sessions = ["first", "second"].map(|name| {
             let options = folder.options(name);
             api::start(&SessionOptions { format: Format::ChromeTrace, ..options }).unwrap()
         });
-        // The workers begin outside of any scope, wherever the main thread is.
+        // The workers begin outside of any scope of the main thread.
         let main = std::thread::scope(|threads| {
             for worker in 0..WORKERS {
                 threads.spawn(move || work(worker));
             }
-            turn(sessions, &schedule)
+            run_schedule(sessions, &schedule)
         });
         let files = sessions.map(|session| api::finalize(session, None).unwrap());
         for (at, files) in files.iter().enumerate() {

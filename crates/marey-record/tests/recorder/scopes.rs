@@ -1,6 +1,6 @@
-//! Scopes, states and operators of one thread, and exits that match nothing.
+//! Scopes, states and operators of one thread, and unmatched exits.
 
-use crate::harness::{Turn, enter, exit, look, scope};
+use crate::harness::{Fixture, enter, exit, profile_of, scope};
 use crate::profile::Profile;
 use marey_record::{ContextSource, Format, NodeKind, SessionOptions, api};
 use proptest::prelude::*;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 #[test]
 fn nested_scopes_make_a_tree() {
-    let turn = Turn::begin();
-    let session = turn.start("nested");
+    let fixture = Fixture::begin();
+    let session = fixture.start("nested");
     for _ in 0..3 {
         scope("a", || {
             scope("b", || scope("a", || ()));
@@ -17,21 +17,21 @@ fn nested_scopes_make_a_tree() {
         });
     }
     scope("b", || ());
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.counts(), [("a", 3), ("a/b", 3), ("a/b/a", 3), ("a/c", 3), ("b", 1)]);
     assert_eq!(profile.losses(), []);
 }
 
 #[test]
-fn a_scope_s_own_time_is_what_no_scope_inside_it_covers() {
-    let turn = Turn::begin();
-    let session = turn.start("own");
+fn exclusive_time_excludes_inner_scopes() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("own");
     scope("outer", || {
         scope("inner", busy);
         busy();
         scope("inner", busy);
     });
-    let profile = look(session);
+    let profile = profile_of(session);
     let (outer, inner) = (
         profile.number("outer", "wall_total (ns)"),
         profile.number("outer/inner", "wall_total (ns)"),
@@ -50,26 +50,26 @@ fn busy() {
 
 #[test]
 fn an_open_scope_is_shown_with_its_time_so_far() {
-    let turn = Turn::begin();
-    let session = turn.start("open");
+    let fixture = Fixture::begin();
+    let session = fixture.start("open");
     scope("closed", || {
         enter("open");
         busy();
-        let profile = look(session);
+        let profile = profile_of(session);
         assert_eq!(profile.counts(), [("closed", 0), ("closed/open", 0)]);
         assert_eq!(profile.number("closed/open", "wall_open"), 1);
         assert!(profile.number("closed/open", "wall_total (ns)") >= BUSY_NANOS);
         exit("open");
     });
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.counts(), [("closed", 1), ("closed/open", 1)]);
     assert!(profile.metric("closed/open", "wall_open").is_null());
 }
 
 #[test]
-fn every_scope_has_an_id_of_its_own_and_leaves_with_it() {
-    let turn = Turn::begin();
-    turn.start("ids");
+fn every_scope_has_a_unique_id() {
+    let fixture = Fixture::begin();
+    fixture.start("ids");
     let (a, b) = (enter("a"), enter("b"));
     assert!(a != 0 && b != 0 && a != b);
     assert_eq!(api::top_name(), api::intern("b"));
@@ -79,8 +79,8 @@ fn every_scope_has_an_id_of_its_own_and_leaves_with_it() {
 }
 
 #[test]
-fn without_a_session_nothing_happens() {
-    let _turn = Turn::begin();
+fn nothing_is_recorded_without_a_session() {
+    let _exclusive = Fixture::begin();
     assert_eq!(enter("nothing"), 0);
     assert_eq!(exit("nothing"), 0);
     api::enter_state(api::intern("nothing"));
@@ -89,9 +89,9 @@ fn without_a_session_nothing_happens() {
 }
 
 #[test]
-fn a_state_lies_below_the_scopes_and_an_inner_one_gives_way_to_the_outer() {
-    let turn = Turn::begin();
-    let session = turn.start("states");
+fn states_are_below_the_scopes_and_nest() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("states");
     let operate = |name: &str| {
         let name = api::intern(name);
         api::enter_operator(name);
@@ -108,7 +108,7 @@ fn a_state_lies_below_the_scopes_and_an_inner_one_gives_way_to_the_outer() {
         assert!(!api::exit_state());
         operate("in none");
     });
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(
         profile.counts(),
         [
@@ -125,61 +125,61 @@ fn a_state_lies_below_the_scopes_and_an_inner_one_gives_way_to_the_outer() {
 }
 
 #[test]
-fn a_state_around_a_scope_holds_the_scope_s_metrics() {
+fn a_state_around_a_scope_takes_the_scope_s_metrics() {
     use marey_model::metric::MetricValue;
-    let turn = Turn::begin();
-    let session = turn.start("state-metrics");
+    let fixture = Fixture::begin();
+    let session = fixture.start("state-metrics");
     let items = api::intern_metric("items").unwrap();
     api::enter_state(api::intern("warm"));
     scope("a", || api::add_metrics(&[(items, MetricValue::Int(3))]).unwrap());
     api::exit_state();
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.metric("a/warm", "items"), 3);
     assert!(profile.metric("a", "items").is_null());
 }
 
 #[test]
 fn operators_inside_an_operator_are_not_recorded() {
-    let turn = Turn::begin();
-    let session = turn.start("operators");
+    let fixture = Fixture::begin();
+    let session = fixture.start("operators");
     let (outer, inner) = (api::intern("outer"), api::intern("inner"));
     let id = api::enter_operator(outer);
     assert_eq!(api::enter_operator(inner), 0);
     assert_eq!(api::exit_operator(inner), 0);
     assert_eq!(api::exit_operator(outer), id);
-    assert_eq!(look(session).counts(), [("outer", 1)]);
+    assert_eq!(profile_of(session).counts(), [("outer", 1)]);
 }
 
 #[test]
-fn an_exit_that_matches_nothing_is_counted_and_changes_nothing() {
-    let turn = Turn::begin();
-    let session = turn.start("unmatched");
+fn an_unmatched_exit_is_counted_and_changes_nothing() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("unmatched");
     assert_eq!(exit("nobody"), 0);
     scope("a", || assert_eq!(exit("nobody"), 0));
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.counts(), [("a", 1)]);
     assert_eq!(profile.losses(), [("unmatched_exits", 2)]);
 }
 
 #[test]
-fn a_scope_that_is_left_ends_those_inside_it() {
-    let turn = Turn::begin();
-    let session = turn.start("order");
+fn an_exit_ends_inner_scopes() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("order");
     for name in ["a", "b", "c"] {
         enter(name);
     }
     assert_ne!(exit("a"), 0);
     assert_eq!(exit("c"), 0);
     scope("d", || ());
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.counts(), [("a", 1), ("a/b", 1), ("a/b/c", 1), ("d", 1)]);
     assert_eq!(profile.losses(), [("unclosed_scopes", 2), ("unmatched_exits", 1)]);
 }
 
 #[test]
-fn kinds_tell_nodes_of_one_name_apart() {
-    let turn = Turn::begin();
-    let session = turn.start("kinds");
+fn kinds_distinguish_nodes_of_one_name() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("kinds");
     let name = api::intern("layer");
     for kind in [NodeKind::Scope, NodeKind::Module, NodeKind::Module] {
         api::enter(name, kind);
@@ -195,7 +195,7 @@ fn kinds_tell_nodes_of_one_name_apart() {
     assert_eq!(seen, [("scope", &1.into()), ("module", &2.into())]);
 }
 
-/// Stands in for the walk over Python's frames: `main`, then `step`.
+/// A fake provider of Python frames: `main`, then `step`.
 extern "C" fn two_frames() -> u32 {
     let (root, _) = api::frame_root();
     let main = api::frame_child(root, api::intern("train.py:9@<module>"));
@@ -203,16 +203,16 @@ extern "C" fn two_frames() -> u32 {
 }
 
 #[test]
-fn a_session_may_ask_for_python_s_frames_while_another_has_scopes() {
-    let turn = Turn::begin();
-    let shadow = turn.start("shadow");
+fn a_python_session_and_a_scope_session_coexist() {
+    let fixture = Fixture::begin();
+    let shadow = fixture.start("shadow");
     let options =
-        SessionOptions { context: ContextSource::Python, ..turn.options("python-frames") };
+        SessionOptions { context: ContextSource::Python, ..fixture.options("python-frames") };
     let python = api::start(&options).unwrap();
     api::set_frame_provider(two_frames);
     scope("a", || scope("b", || ()));
-    assert_eq!(look(shadow).counts(), [("a", 1), ("a/b", 1)]);
-    let profile = look(python);
+    assert_eq!(profile_of(shadow).counts(), [("a", 1), ("a/b", 1)]);
+    let profile = profile_of(python);
     let step = "train.py:9@<module>/train.py:3@step";
     assert_eq!(
         profile.counts(),
@@ -227,10 +227,10 @@ fn a_session_may_ask_for_python_s_frames_while_another_has_scopes() {
     assert_eq!(api::context(python).unwrap(), ContextSource::Python);
 }
 
-/// How deep scopes lie in each other: `serde_json`, which reads the files here, takes some 60.
+/// The maximum depth of scopes: `serde_json`, which reads the files here, supports about 60.
 const MAX_DEPTH: usize = 50;
 
-/// What a program does: enters one of four names, or leaves the innermost scope.
+/// A program: it enters one of four names, or exits the innermost scope.
 fn programs() -> impl Strategy<Value = Vec<Option<u8>>> {
     let actions = prop::collection::vec(prop::option::weighted(0.55, 0_u8..4), 0..200);
     actions.prop_map(|mut actions| {
@@ -245,7 +245,7 @@ fn programs() -> impl Strategy<Value = Vec<Option<u8>>> {
     })
 }
 
-/// The counts that a program must give, and the scopes that it leaves open.
+/// Returns the expected counts of a program, and the scopes that it leaves open.
 fn expected(program: &[Option<u8>]) -> (BTreeMap<String, u64>, Vec<String>) {
     let (mut counts, mut stack) = (BTreeMap::new(), Vec::<String>::new());
     for action in program {
@@ -271,9 +271,9 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
-    fn any_program_gives_the_tree_of_its_calls(program in programs()) {
-        let turn = Turn::begin();
-        let session = turn.start("any");
+    fn any_program_yields_the_tree_of_its_scopes(program in programs()) {
+        let fixture = Fixture::begin();
+        let session = fixture.start("any");
         for action in &program {
             match action {
                 Some(name) => prop_assert_ne!(enter(&format!("n{name}")), 0),
@@ -282,110 +282,110 @@ proptest! {
         }
         let (counts, stack) = expected(&program);
         prop_assert_eq!(api::depth(session).unwrap() as usize, stack.len());
-        let profile: Profile = look(session);
+        let profile: Profile = profile_of(session);
         let seen: BTreeMap<_, _> =
             profile.counts().into_iter().map(|(path, count)| (path.to_owned(), count)).collect();
         prop_assert_eq!(seen, counts);
     }
 }
 
-/// What may come between two scopes that are entered again and again.
+/// An operation between scopes that are entered repeatedly.
 #[derive(Clone, Copy, Debug)]
-enum Turned {
+enum Operation {
     Enter(usize, NodeKind),
-    /// Leaves the innermost scope.
+    /// Exits the innermost scope.
     Exit,
-    /// Leaves the scope that is so many below the innermost one, which stays open.
+    /// Exits only the scope this many levels below the innermost one.
     LeaveBelow(usize),
     EnterState,
     ExitState,
-    /// Another session records, or does so no more.
+    /// Activates or deactivates another session.
     OtherSession,
     OtherPhase,
 }
 
-fn turns() -> impl Strategy<Value = Vec<Turned>> {
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let kinds = prop_oneof![4 => Just(NodeKind::Scope), 1 => Just(NodeKind::Module)];
-    let turn = prop_oneof![
-        60 => (0..3_usize, kinds).prop_map(|(name, kind)| Turned::Enter(name, kind)),
-        60 => Just(Turned::Exit),
-        6 => (1..3_usize).prop_map(Turned::LeaveBelow),
-        2 => Just(Turned::EnterState),
-        2 => Just(Turned::ExitState),
-        1 => Just(Turned::OtherSession),
-        1 => Just(Turned::OtherPhase),
+    let operation = prop_oneof![
+        60 => (0..3_usize, kinds).prop_map(|(name, kind)| Operation::Enter(name, kind)),
+        60 => Just(Operation::Exit),
+        6 => (1..3_usize).prop_map(Operation::LeaveBelow),
+        2 => Just(Operation::EnterState),
+        2 => Just(Operation::ExitState),
+        1 => Just(Operation::OtherSession),
+        1 => Just(Operation::OtherPhase),
     ];
-    prop::collection::vec(turn, 1..400)
+    prop::collection::vec(operation, 1..400)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
-    /// What is known of the last time must not be taken for what holds now.
+    /// Cached links must not be used when they no longer apply.
     #[test]
-    fn scopes_are_found_again_whatever_came_in_between(turns in turns()) {
+    fn scopes_are_found_again_after_any_operations(operations in operations()) {
         const NAMES: [&str; 3] = ["a", "b", "c"];
         const DEEPEST: usize = 8;
-        let turn = Turn::begin();
-        let (session, other) = (turn.start("again"), turn.start("other"));
+        let fixture = Fixture::begin();
+        let (session, other) = (fixture.start("again"), fixture.start("other"));
         let mut is_other_active = true;
         let (mut open, mut states) = (Vec::<(u64, String, usize)>::new(), Vec::new());
         let mut expected = BTreeMap::<String, u64>::new();
         let mut count = |path: String, by| *expected.entry(path).or_insert(0) += by;
-        for &turned in &turns {
+        for &operation in &operations {
             let above = open.last().map_or("", |(_, path, _)| path);
-            match turned {
-                Turned::Enter(..) if open.len() == DEEPEST => {}
-                Turned::Enter(name, kind) => {
-                    // Names tell kinds apart, so that a path is one node.
+            match operation {
+                Operation::Enter(..) if open.len() == DEEPEST => {}
+                Operation::Enter(name, kind) => {
+                    // Names differ by kind, so that each path is one node.
                     let text = format!("{}{}", kind.as_str(), NAMES[name]);
                     let path = if above.is_empty() { text.clone() } else { format!("{above}/{text}") };
                     let id = api::enter(api::intern(&text), kind);
                     count(path.clone(), 0);
                     open.push((id, path, api::intern(&text) as usize));
                 }
-                Turned::Exit => {
+                Operation::Exit => {
                     if let Some((id, path, name)) = open.pop() {
                         prop_assert_eq!(api::exit(name as u32), id);
                         count(path, 1);
                     }
                 }
-                Turned::LeaveBelow(below) => {
+                Operation::LeaveBelow(below) => {
                     if let Some(at) = open.len().checked_sub(below + 1) {
                         let (id, path, _) = open.remove(at);
-                        prop_assert!(api::leave(id));
+                        prop_assert!(api::exit_only(id));
                         count(path, 1);
                     }
                 }
-                Turned::EnterState => {
+                Operation::EnterState => {
                     let path = if above.is_empty() { "s".to_owned() } else { format!("{above}/s") };
                     api::enter_state(api::intern("s"));
                     count(path.clone(), 0);
                     states.push(path);
                 }
-                Turned::ExitState => {
+                Operation::ExitState => {
                     prop_assert_eq!(api::exit_state(), !states.is_empty());
                     if let Some(path) = states.pop() {
                         count(path, 1);
                     }
                 }
-                Turned::OtherSession if is_other_active => {
+                Operation::OtherSession if is_other_active => {
                     api::deactivate(other).unwrap();
                     is_other_active = false;
                 }
-                Turned::OtherSession => {
+                Operation::OtherSession => {
                     api::activate(other).unwrap();
                     is_other_active = true;
                 }
-                Turned::OtherPhase => {
+                Operation::OtherPhase => {
                     api::advance_phase(other).unwrap();
                 }
             }
         }
-        let profile = look(session);
+        let profile = profile_of(session);
         let mut seen: BTreeMap<_, _> =
             profile.counts().into_iter().map(|(path, count)| (path.to_owned(), count)).collect();
-        // States in which nothing was recorded are no nodes of their own.
+        // States without data are no nodes of their own.
         for (path, node) in &profile.nodes {
             for state in node["marey"]["states"].as_array().into_iter().flatten() {
                 let path = if path.is_empty() { "s".to_owned() } else { format!("{path}/s") };
@@ -398,29 +398,29 @@ proptest! {
 }
 
 #[test]
-fn a_number_that_is_no_name_leaves_nothing() {
-    let turn = Turn::begin();
-    let session = turn.start("no-name");
+fn an_exit_by_an_unknown_name_does_nothing() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("no-name");
     for _ in 0..4 {
         assert_eq!(api::exit(u32::MAX), 0);
         enter("open");
         assert_eq!(api::exit(u32::MAX), 0);
         assert_ne!(exit("open"), 0);
     }
-    assert_eq!(look(session).counts(), [("open", 4)]);
+    assert_eq!(profile_of(session).counts(), [("open", 4)]);
 }
 
 #[test]
-fn a_kind_is_part_of_what_a_scope_is() {
-    let turn = Turn::begin();
-    let session = turn.start("kinds");
+fn a_kind_is_part_of_a_scope_s_identity() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("kinds");
     let name = api::intern("same");
     for _ in 0..4 {
         for kind in [NodeKind::Scope, NodeKind::Module, NodeKind::Operator] {
             api::enter(name, kind);
             api::exit(name);
         }
-        // A number that is no kind means a plain scope.
+        // An unknown kind means a plain scope.
         api::enter_kind(name, 77);
         api::exit(name);
     }

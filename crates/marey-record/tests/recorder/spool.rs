@@ -1,4 +1,4 @@
-//! A spool, read back for the tests.
+//! A parsed spool.
 
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
@@ -11,20 +11,20 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// What a spool says.
+/// The contents of a spool.
 #[derive(Debug, Default)]
 pub(crate) struct Spool {
     texts: BTreeMap<u32, String>,
     pub(crate) threads: BTreeMap<u32, SpoolThread>,
     pub(crate) events: Vec<(u32, SessionEvent)>,
-    /// With their names, in the order in which they stand there.
+    /// With their names, in the order of the frames.
     pub(crate) counters: Vec<(String, Counter)>,
     /// Monotonic and wall clock.
     pub(crate) clocks: Vec<(i64, i64)>,
     pub(crate) devices: Vec<Device>,
     pub(crate) notes: BTreeMap<String, String>,
     shapes: BTreeMap<u32, Shape>,
-    /// Name, path of the launch and its number of what devices did, and who saw it.
+    /// The activities: name, path and correlation id of the launch, and the sessions.
     pub(crate) activities: Vec<(String, Option<String>, Activity, u64)>,
     pub(crate) losses: Vec<(LossCause, u64)>,
     pub(crate) overhead: Vec<Overhead>,
@@ -32,19 +32,19 @@ pub(crate) struct Spool {
     pub(crate) torn: Option<Torn>,
 }
 
-/// What a spool says of one thread.
+/// The contents of a spool about one thread.
 #[derive(Debug, Default)]
 pub(crate) struct SpoolThread {
     pub(crate) name: String,
     pub(crate) os_id: u64,
     nodes: BTreeMap<u32, NodeDef>,
-    /// Scopes and who recorded them, in the order in which they stand there.
+    /// Scopes and their sessions, in the order of the frames.
     pub(crate) spans: Vec<(Span, u64)>,
-    /// Positions among the spans of launches, and their numbers.
+    /// The launches among the spans: index and correlation id.
     pub(crate) launches: Vec<(usize, u32)>,
     /// Path, metric and value, in the same order.
     pub(crate) values: Vec<(String, String, MetricValue)>,
-    /// Paths of the open scopes, as the last frame about them says.
+    /// Paths of the open scopes according to the last frame about them.
     pub(crate) open: Vec<String>,
 }
 
@@ -123,7 +123,7 @@ impl Spool {
         self.threads.get_mut(&thread).unwrap()
     }
 
-    /// The names down to a node, joined by `/`, without the root's.
+    /// Returns the names down to a node, joined by `/`, without the root's.
     pub(crate) fn path(&self, thread: u32, mut node: u32) -> String {
         let nodes = &self.threads[&thread].nodes;
         let mut names = Vec::new();
@@ -135,7 +135,7 @@ impl Spool {
         names.join("/")
     }
 
-    /// Paths of the scopes that a thread left and a session saw, in order.
+    /// Returns the paths of the scopes that a thread exited and a session saw, in order.
     pub(crate) fn left(&self, thread: u32, session: u32) -> Vec<String> {
         let spans = self.threads[&thread].spans.iter();
         let seen = spans.filter(|(_, sessions)| sessions >> session & 1 != 0);
@@ -151,7 +151,7 @@ impl Spool {
     }
 }
 
-/// The only spool of a profile.
+/// Returns the only spool of a profile.
 pub(crate) fn spool_of(profile: &Path) -> PathBuf {
     let mut folder = profile.as_os_str().to_owned();
     folder.push(".marey/spool");

@@ -1,6 +1,6 @@
-//! What cannot go on, such as a disk that hangs, keeps nothing else from going on.
+//! A stalled operation, such as a write to a hanging disk, does not block anything else.
 
-use crate::harness::{Role, Turn, exit, fork, part, scope};
+use crate::harness::{Fixture, Subprocess, exit, fork, scope, subprocess_part};
 use marey_record::device::LaunchKind;
 use marey_record::device::{self, Flush, Source};
 use marey_record::{SessionId, SessionOptions, api};
@@ -25,7 +25,7 @@ fn end_if_it_hangs() {
     unsafe { libc::alarm(PATIENCE_SECS) };
 }
 
-/// A disk that takes the beginning of a file and hangs: where the recorder makes it, there is a pipe.
+/// A disk that hangs in the middle of a file: a named pipe at the path of the recorder's file.
 struct HungDisk(File);
 
 #[expect(unsafe_code, reason = "std makes no pipes with names")]
@@ -39,15 +39,15 @@ impl HungDisk {
         Self(open.unwrap())
     }
 
-    /// Waits until somebody writes the file, which is longer than a pipe.
+    /// Waits until the file is being written, which is longer than the pipe's buffer.
     fn wait_until_written(&self) {
         let mut asked = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one descriptor that can be written to.
         assert_eq!(unsafe { libc::poll(&raw mut asked, 1, -1) }, 1);
     }
 
-    /// Takes everything, until the writer closes the file or the process ends.
-    fn go_on(mut self) {
+    /// Reads everything until the writer closes the file or the process ends.
+    fn unblock(mut self) {
         // SAFETY: plain numbers.
         unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_SETFL, 0) };
         let take = move || while self.0.read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {};
@@ -55,7 +55,7 @@ impl HungDisk {
     }
 }
 
-/// Starts a session with more scopes than a pipe holds the names of.
+/// Starts a session whose file is longer than a pipe's buffer.
 fn start_large(folder: &Path, name: &str, flush_phases: bool) -> SessionId {
     let options = SessionOptions::named(folder.join(name).to_str().unwrap());
     let session = api::start(&SessionOptions { flush_phases, ..options }).unwrap();
@@ -72,9 +72,9 @@ fn finalize_all() -> i32 {
 }
 
 #[test]
-fn a_fork_does_not_wait_for_a_checkpoint_that_hangs() {
-    const TEST: &str = "stalls::a_fork_does_not_wait_for_a_checkpoint_that_hangs";
-    if let Some((_, folder)) = part() {
+fn a_fork_does_not_wait_for_a_hanging_checkpoint() {
+    const TEST: &str = "stalls::a_fork_does_not_wait_for_a_hanging_checkpoint";
+    if let Some((_, folder)) = subprocess_part() {
         end_if_it_hangs();
         let disk = HungDisk::new(&folder, "profile.hatchet");
         let session = start_large(&folder, "profile", false);
@@ -82,23 +82,23 @@ fn a_fork_does_not_wait_for_a_checkpoint_that_hangs() {
         assert_eq!(fork(finalize_all), 0);
         assert_eq!(fork(finalize_all), 0);
         scope("after", || ());
-        disk.go_on();
+        disk.unblock();
         api::finalize(session, None).unwrap();
         return;
     }
-    let turn = Turn::begin();
-    Role::new(TEST, "run", &turn).run(&[("MAREY_CHECKPOINT_SECS", "0.01")]);
-    let [first, second, own] = &*turn.files() else { panic!("{:?}", turn.files()) };
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_CHECKPOINT_SECS", "0.01")]);
+    let [first, second, own] = &*fixture.files() else { panic!("{:?}", fixture.files()) };
     for child in [first, second] {
-        assert_eq!(turn.read(child).counts(), [("in the child", 1)], "{child}");
+        assert_eq!(fixture.read(child).counts(), [("in the child", 1)], "{child}");
     }
-    assert!(turn.read(own).counts().contains(&("after", 1)));
+    assert!(fixture.read(own).counts().contains(&("after", 1)));
 }
 
 #[test]
-fn nothing_waits_for_a_phase_whose_file_hangs() {
-    const TEST: &str = "stalls::nothing_waits_for_a_phase_whose_file_hangs";
-    if let Some((_, folder)) = part() {
+fn a_phase_whose_file_hangs_blocks_nothing() {
+    const TEST: &str = "stalls::a_phase_whose_file_hangs_blocks_nothing";
+    if let Some((_, folder)) = subprocess_part() {
         end_if_it_hangs();
         let disk = HungDisk::new(&folder, "phases.part_0.hatchet");
         let session = start_large(&folder, "phases", true);
@@ -109,20 +109,20 @@ fn nothing_waits_for_a_phase_whose_file_hangs() {
             scope("meanwhile", || ());
             assert_eq!(fork(|| 0), 0);
             api::finalize(other.unwrap(), None).unwrap();
-            disk.go_on();
+            disk.unblock();
             assert_eq!(advance.join().unwrap(), 1);
         });
         api::discard(session).unwrap();
         return;
     }
-    let turn = Turn::begin();
-    Role::new(TEST, "run", &turn).run(&[("MAREY_CHECKPOINT_SECS", "0")]);
-    assert_eq!(turn.read("other.hatchet").counts(), [("meanwhile", 1)]);
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_CHECKPOINT_SECS", "0")]);
+    assert_eq!(fixture.read("other.hatchet").counts(), [("meanwhile", 1)]);
 }
 
 #[expect(unsafe_code, reason = "std has no signals")]
 fn send_sigterm(thread: libc::pthread_t) {
-    // SAFETY: a thread that goes on for as long as the process does.
+    // SAFETY: a thread that runs as long as the process.
     unsafe { libc::pthread_kill(thread, libc::SIGTERM) };
 }
 
@@ -131,7 +131,7 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 #[test]
 fn sigterm_in_the_middle_of_a_call_loses_no_profile() {
     const TEST: &str = "stalls::sigterm_in_the_middle_of_a_call_loses_no_profile";
-    if let Some((_, folder)) = part() {
+    if let Some((_, folder)) = subprocess_part() {
         end_if_it_hangs();
         let path = |name| folder.join(name).to_str().unwrap().to_owned();
         api::start(&SessionOptions::named(path("kept"))).unwrap();
@@ -147,28 +147,28 @@ fn sigterm_in_the_middle_of_a_call_loses_no_profile() {
             send_sigterm(own);
         };
         thread::Builder::new().name("sends".to_owned()).spawn(send).unwrap();
-        // Nearly all of this is in the middle of calls.
+        // The loop is nearly always in the middle of a call.
         while api::clear(other, 0, false).is_ok() {
             CALLS.fetch_add(1, Ordering::Relaxed);
         }
     }
-    let turn = Turn::begin();
-    let mut child = Role::new(TEST, "run", &turn).spawn(&[("MAREY_CHECKPOINT_SECS", "0")]);
+    let fixture = Fixture::begin();
+    let mut child = Subprocess::new(TEST, "run", &fixture).spawn(&[("MAREY_CHECKPOINT_SECS", "0")]);
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
-    assert_eq!(turn.read("kept.hatchet").counts(), [("done", 1)]);
-    assert_eq!(turn.read("kept.hatchet").about()["process"]["complete"], true);
+    assert_eq!(fixture.read("kept.hatchet").counts(), [("done", 1)]);
+    assert_eq!(fixture.read("kept.hatchet").about()["process"]["complete"], true);
 }
 
 static DISK: Mutex<Option<HungDisk>> = Mutex::new(None);
 
 extern "C" fn disk_goes_on() {
-    DISK.lock().unwrap().take().unwrap().go_on();
+    DISK.lock().unwrap().take().unwrap().unblock();
 }
 
 #[test]
-fn the_end_of_a_process_waits_for_a_thread_that_writes() {
-    const TEST: &str = "stalls::the_end_of_a_process_waits_for_a_thread_that_writes";
-    if let Some((_, folder)) = part() {
+fn process_exit_waits_for_a_writing_thread() {
+    const TEST: &str = "stalls::process_exit_waits_for_a_writing_thread";
+    if let Some((_, folder)) = subprocess_part() {
         end_if_it_hangs();
         let disk = HungDisk::new(&folder, "profile.hatchet");
         let session = start_large(&folder, "profile", false);
@@ -176,20 +176,21 @@ fn the_end_of_a_process_waits_for_a_thread_that_writes() {
         thread::Builder::new().name("daemon".to_owned()).spawn(finalize).unwrap();
         disk.wait_until_written();
         *DISK.lock().unwrap() = Some(disk);
-        // SAFETY: the function lives as long as the process. It runs before the recorder's own.
+        // SAFETY: the function lives as long as the process. It runs before the recorder's own exit
+        // handler.
         #[expect(unsafe_code, reason = "atexit takes a C function")]
         unsafe {
             libc::atexit(disk_goes_on);
             libc::exit(0);
         }
     }
-    let turn = Turn::begin();
-    Role::new(TEST, "run", &turn).run(&[("MAREY_CHECKPOINT_SECS", "0")]);
-    // A file has this name only once it is whole.
-    assert_eq!(turn.files(), ["profile.hatchet"]);
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_CHECKPOINT_SECS", "0")]);
+    // A file has this name only once it is complete.
+    assert_eq!(fixture.files(), ["profile.hatchet"]);
 }
 
-/// A source that keeps a thread in the middle of an event.
+/// A source that blocks a thread in the middle of an event.
 struct Keeps;
 
 static STATE: Mutex<(bool, bool)> = Mutex::new((false, false));
@@ -207,7 +208,7 @@ impl Source for Keeps {
 
     fn stop(&self) {}
 
-    fn hold(&self) -> Box<dyn Any> {
+    fn lock_for_fork(&self) -> Box<dyn Any> {
         Box::new(())
     }
 
@@ -215,9 +216,9 @@ impl Source for Keeps {
 }
 
 #[test]
-fn a_thread_that_stays_in_an_event_holds_nothing_up() {
-    const TEST: &str = "stalls::a_thread_that_stays_in_an_event_holds_nothing_up";
-    if let Some((_, folder)) = part() {
+fn a_thread_stuck_in_an_event_blocks_nothing() {
+    const TEST: &str = "stalls::a_thread_stuck_in_an_event_blocks_nothing";
+    if let Some((_, folder)) = subprocess_part() {
         end_if_it_hangs();
         device::set_source(&Keeps);
         let start = |name| {
@@ -247,10 +248,10 @@ fn a_thread_that_stays_in_an_event_holds_nothing_up() {
         });
         return;
     }
-    let turn = Turn::begin();
-    Role::new(TEST, "run", &turn).run(&[("MAREY_LAUNCH_BUFFER_BYTES", "64")]);
-    let first = turn.read("first.part_0.hatchet");
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_LAUNCH_BUFFER_BYTES", "64")]);
+    let first = fixture.read("first.part_0.hatchet");
     assert_eq!(first.counts(), [("before", 1), ("whole", 1)]);
     assert_eq!(first.about()["losses"]["stuck_threads"], 1);
-    assert_eq!(turn.read("second.hatchet").counts(), [("later", 1)]);
+    assert_eq!(fixture.read("second.hatchet").counts(), [("later", 1)]);
 }

@@ -1,12 +1,12 @@
-//! Training steps, which open by themselves and close with the optimizer.
+//! Training steps, which marey opens and the optimizer closes.
 
-use crate::harness::{Turn, enter, exit, look, scope};
+use crate::harness::{Fixture, enter, exit, profile_of, scope};
 use marey_record::api;
 
 #[test]
 fn an_optimizer_s_step_closes_the_step_and_opens_the_next() {
-    let turn = Turn::begin();
-    let session = turn.start("steps");
+    let fixture = Fixture::begin();
+    let session = fixture.start("steps");
     api::step_begin();
     for _ in 0..3 {
         scope("forward", || ());
@@ -15,17 +15,17 @@ fn an_optimizer_s_step_closes_the_step_and_opens_the_next() {
         scope("backward", || ());
         api::step_end();
     }
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.counts(), [("step", 3), ("step/backward", 3), ("step/forward", 3)]);
     assert_eq!(profile.kind("step"), "step");
-    // The one that is open now is nobody's entry.
+    // The step that is open now is not an entry yet.
     assert!(profile.metric("step", "wall_open").is_null());
 }
 
 #[test]
-fn a_step_that_ends_inside_a_scope_closes_when_that_does() {
-    let turn = Turn::begin();
-    let session = turn.start("inside");
+fn a_step_that_ends_inside_a_scope_closes_with_the_scope() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("inside");
     api::step_begin();
     for _ in 0..5 {
         enter("train_step");
@@ -33,7 +33,7 @@ fn a_step_that_ends_inside_a_scope_closes_when_that_does() {
         api::step_end();
         assert_ne!(exit("train_step"), 0);
     }
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(
         profile.counts(),
         [("step", 5), ("step/train_step", 5), ("step/train_step/forward", 5)]
@@ -45,14 +45,14 @@ fn a_step_that_ends_inside_a_scope_closes_when_that_does() {
 }
 
 #[test]
-fn a_step_that_no_optimizer_closes_is_no_entry() {
-    let turn = Turn::begin();
-    let session = turn.start("unclosed");
+fn a_step_without_an_optimizer_is_not_recorded() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("unclosed");
     scope("evaluate", || {
         api::step_begin();
         scope("forward", || ());
     });
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(
         profile.counts(),
         [("evaluate", 1), ("evaluate/step", 0), ("evaluate/step/forward", 1)]
@@ -66,24 +66,24 @@ fn a_step_that_no_optimizer_closes_is_no_entry() {
 }
 
 #[test]
-fn a_step_that_begins_with_the_optimizer_is_the_next_one() {
-    let turn = Turn::begin();
-    let session = turn.start("late");
+fn an_optimizer_without_a_step_opens_one() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("late");
     api::step_end();
     scope("forward", || ());
     api::step_end();
-    assert_eq!(look(session).counts(), [("step", 1), ("step/forward", 1)]);
+    assert_eq!(profile_of(session).counts(), [("step", 1), ("step/forward", 1)]);
 }
 
 #[test]
-fn a_step_is_no_scope_to_leave() {
-    let turn = Turn::begin();
-    let session = turn.start("no-scope");
+fn an_exit_does_not_close_a_step() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("no-scope");
     api::step_begin();
     assert_eq!(api::exit(0), 0);
     assert_eq!(api::top_name(), 0);
     api::step_end();
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.counts(), [("step", 1)]);
     assert_eq!(profile.losses(), [("unmatched_exits", 1)]);
 }

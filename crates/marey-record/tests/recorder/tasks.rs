@@ -1,7 +1,7 @@
-//! Launches of tasks: in the innermost scope of the task that the thread runs.
+//! Launches of tasks are attributed to the innermost scope of the task on the thread.
 
-use crate::devices::{kernel, launch, tell};
-use crate::harness::{Turn, look, on_thread, scope};
+use crate::devices::{kernel, launch, report};
+use crate::harness::{Fixture, on_thread, profile_of, scope};
 use crate::profile::Profile;
 use marey_record::api::TaskReceiver;
 use marey_record::{Detached, NodeKind, api};
@@ -19,11 +19,11 @@ thread_local! {
 #[expect(unsafe_code, reason = "the receiver is a C function")]
 extern "C" fn innermost(receive: TaskReceiver, receiver: *mut c_void) {
     let scope = RUNNING.with_borrow(Clone::clone);
-    // SAFETY: the receiver came with the function, and the scope is kept until it returns.
+    // SAFETY: the receiver belongs to the function, and the scope lives until the function returns.
     unsafe { receive(receiver, scope.as_ref().map_or(null(), Arc::as_ptr)) };
 }
 
-/// Goes on with a task that is in this scope.
+/// Resumes a task that is in this scope.
 fn run(task: Option<&Arc<Detached>>) {
     RUNNING.set(task.cloned());
 }
@@ -35,17 +35,17 @@ fn enter(name: &str) -> Arc<Detached> {
     entered
 }
 
-fn begin() -> Turn {
-    let turn = Turn::begin();
+fn begin() -> Fixture {
+    let fixture = Fixture::begin();
     api::set_task_provider(innermost);
     run(None);
-    turn
+    fixture
 }
 
-/// Has every launch up to this number known as a kernel of so many nanoseconds.
-fn tell_all(last: u32) {
+/// Reports a kernel for every launch up to this correlation id.
+fn report_all(last: u32) {
     let kernels: Vec<_> = (1..=last).map(|number| kernel(number, "k", number.into())).collect();
-    tell(&kernels);
+    report(&kernels);
 }
 
 fn times(profile: &Profile) -> Vec<(&str, u64)> {
@@ -56,9 +56,9 @@ fn times(profile: &Profile) -> Vec<(&str, u64)> {
 }
 
 #[test]
-fn launches_of_tasks_that_interleave_are_in_their_scopes() {
-    let turn = begin();
-    let session = turn.start("tasks");
+fn launches_of_interleaved_tasks_are_in_their_scopes() {
+    let fixture = begin();
+    let session = fixture.start("tasks");
     scope("loop", || {
         launch(1);
         let a = enter("a");
@@ -78,23 +78,23 @@ fn launches_of_tasks_that_interleave_are_in_their_scopes() {
         run(Some(&b));
         launch(32);
         b.exit();
-        // A task that began in a scope is in it still when that was left.
+        // A task that began in a scope stays in it after the scope was left.
         run(Some(&a));
         launch(64);
         run(None);
         launch(128);
     });
-    tell_all(128);
+    report_all(128);
     assert_eq!(
-        times(&look(session)),
+        times(&profile_of(session)),
         [("loop/a/k", 82), ("loop/b/inner/k", 8), ("loop/b/k", 36), ("loop/k", 129)]
     );
 }
 
 #[test]
-fn a_scope_of_the_thread_s_own_is_inside_the_task_s_if_it_is_the_later_one() {
-    let turn = begin();
-    let session = turn.start("both");
+fn a_later_scope_of_the_thread_is_inside_the_task_s_scope() {
+    let fixture = begin();
+    let session = fixture.start("both");
     let task = enter("task");
     scope("range", || {
         launch(1);
@@ -105,23 +105,23 @@ fn a_scope_of_the_thread_s_own_is_inside_the_task_s_if_it_is_the_later_one() {
         launch(4);
     });
     launch(8);
-    // A training step is marey's: the task goes on in its own scope.
+    // A training step is marey's and does not count: the task stays in its own scope.
     api::step_begin();
     launch(16);
     task.exit();
     run(None);
     launch(32);
-    tell_all(32);
+    report_all(32);
     assert_eq!(
-        times(&look(session)),
+        times(&profile_of(session)),
         [("range/k", 5), ("step/k", 32), ("task/inner/k", 2), ("task/k", 24)]
     );
 }
 
 #[test]
-fn a_thread_that_runs_a_task_of_another_s_launches_in_its_scopes() {
-    let turn = begin();
-    let session = turn.start("handed over");
+fn a_task_that_moves_to_another_thread_keeps_its_scopes() {
+    let fixture = begin();
+    let session = fixture.start("handed over");
     scope("main", || {
         let (a, b) = (enter("a"), enter("b"));
         on_thread("executor", move || {
@@ -138,30 +138,30 @@ fn a_thread_that_runs_a_task_of_another_s_launches_in_its_scopes() {
         });
     });
     run(None);
-    tell_all(6);
+    report_all(6);
     assert_eq!(
-        times(&look(session)),
+        times(&profile_of(session)),
         [("main/a/b/k", 5), ("main/a/b/own/k", 5), ("main/a/k", 5), ("main/k", 6)]
     );
 }
 
 #[test]
-fn a_task_of_an_older_recording_is_no_place() {
-    let turn = begin();
-    let first = turn.start("first");
+fn a_task_of_an_older_recording_is_ignored() {
+    let fixture = begin();
+    let first = fixture.start("first");
     let _old = enter("old");
     api::discard(first).unwrap();
-    let second = turn.start("second");
+    let second = fixture.start("second");
     scope("new", || launch(1));
     run(None);
-    tell_all(1);
-    assert_eq!(times(&look(second)), [("new/k", 1)]);
+    report_all(1);
+    assert_eq!(times(&profile_of(second)), [("new/k", 1)]);
 }
 
 #[test]
-fn pytorch_s_backward_thread_follows_the_main_thread_into_its_task() {
-    let turn = begin();
-    let session = turn.start("autograd");
+fn an_autograd_thread_follows_the_main_thread_into_its_task() {
+    let fixture = begin();
+    let session = fixture.start("autograd");
     let (go, wait) = sync_channel(0);
     let (done, finished) = sync_channel(0);
     let thread = std::thread::Builder::new().name("pt_autograd_0".to_owned()).spawn(move || {
@@ -179,7 +179,7 @@ fn pytorch_s_backward_thread_follows_the_main_thread_into_its_task() {
         run(None);
         let b = enter("b");
         backward(1);
-        // Another task goes on, of which its launches tell.
+        // Another task resumes, which its launches show.
         run(Some(&a));
         launch(2);
         backward(4);
@@ -193,7 +193,7 @@ fn pytorch_s_backward_thread_follows_the_main_thread_into_its_task() {
         backward(64);
         run(Some(&b));
         launch(128);
-        // It is in a scope of the main thread's own that came later.
+        // The thread is in a later scope of the main thread's own stack.
         scope("range", || backward(256));
         b.exit();
         run(None);
@@ -201,9 +201,9 @@ fn pytorch_s_backward_thread_follows_the_main_thread_into_its_task() {
     });
     drop(go);
     thread.unwrap().join().unwrap();
-    tell_all(512);
+    report_all(512);
     assert_eq!(
-        times(&look(session)),
+        times(&profile_of(session)),
         [
             ("loop/a/inner/k", 8),
             ("loop/a/k", 2 + 4 + 16),

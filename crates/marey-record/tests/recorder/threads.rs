@@ -1,19 +1,19 @@
-//! Threads: what they inherit, and that ended ones are let go.
+//! Threads: inherited stacks, and the release of ended threads.
 
-use crate::harness::{Turn, enter, exit, look, on_thread, scope};
+use crate::harness::{Fixture, enter, exit, on_thread, profile_of, scope};
 use marey_record::api;
 use std::sync::mpsc::sync_channel;
 
 #[test]
-fn a_thread_starts_from_the_main_thread_s_stack_at_its_first_event() {
-    let turn = Turn::begin();
-    let session = turn.start("inherit");
+fn a_thread_inherits_the_main_thread_s_stack_at_its_first_event() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("inherit");
     let (go, wait) = sync_channel(0);
     let (done, finished) = sync_channel(0);
     enter("spawned in");
     let thread = std::thread::Builder::new().spawn(move || {
         for () in wait {
-            assert_eq!(api::exit(0), 0, "what a thread inherits is not its own to leave");
+            assert_eq!(api::exit(0), 0, "an inherited scope was exited");
             scope("work", || ());
             done.send(()).unwrap();
         }
@@ -27,7 +27,7 @@ fn a_thread_starts_from_the_main_thread_s_stack_at_its_first_event() {
     }
     drop(go);
     thread.unwrap().join().unwrap();
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(
         profile.counts(),
         [("first event in", 1), ("first event in/work", 2), ("later", 1), ("spawned in", 1)]
@@ -36,14 +36,14 @@ fn a_thread_starts_from_the_main_thread_s_stack_at_its_first_event() {
 }
 
 #[test]
-fn pytorch_s_backward_thread_follows_the_main_thread_again_and_again() {
-    let turn = Turn::begin();
-    let session = turn.start("autograd");
+fn an_autograd_thread_follows_the_main_thread() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("autograd");
     let (go, wait) = sync_channel(0);
     let (done, finished) = sync_channel(0);
     let thread = std::thread::Builder::new().name("pt_autograd_0".to_owned()).spawn(move || {
         for () in wait {
-            // Often enough for the thread to know its way, which is another one the next time.
+            // Often enough for the fast path; the path differs in the next round.
             for _ in 0..4 {
                 scope("backward", || scope("kernel", || ()));
             }
@@ -61,7 +61,7 @@ fn pytorch_s_backward_thread_follows_the_main_thread_again_and_again() {
     drop(go);
     thread.unwrap().join().unwrap();
     assert_eq!(
-        look(session).counts(),
+        profile_of(session).counts(),
         [
             ("backward", 4),
             ("backward/kernel", 4),
@@ -76,20 +76,20 @@ fn pytorch_s_backward_thread_follows_the_main_thread_again_and_again() {
 }
 
 #[test]
-fn what_a_thread_leaves_open_ends_with_it() {
-    let turn = Turn::begin();
-    let session = turn.start("unclosed");
+fn open_scopes_end_with_their_thread() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("unclosed");
     on_thread("forgetful", || {
         enter("a");
         enter("b");
     });
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.counts(), [("a", 1), ("a/b", 1)]);
     assert_eq!(profile.losses(), [("unclosed_scopes", 2)]);
 }
 
 #[test]
-fn an_event_of_a_late_destructor_is_counted_and_harmless() {
+fn an_event_in_a_late_destructor_is_counted() {
     struct Late;
     impl Drop for Late {
         fn drop(&mut self) {
@@ -97,10 +97,10 @@ fn an_event_of_a_late_destructor_is_counted_and_harmless() {
         }
     }
     thread_local!(static LATE: Late = const { Late });
-    let turn = Turn::begin();
-    let session = turn.start("late");
+    let fixture = Fixture::begin();
+    let session = fixture.start("late");
     on_thread("late", || {
-        // Destructors run in the opposite order: ours after the recorder's.
+        // Thread-local destructors run in reverse order: ours after the recorder's.
         LATE.with(|_| ());
         scope("in time", || ());
     });
@@ -108,7 +108,7 @@ fn an_event_of_a_late_destructor_is_counted_and_harmless() {
         scope("in time", || ());
         LATE.with(|_| ());
     });
-    let profile = look(session);
+    let profile = profile_of(session);
     assert_eq!(profile.number("in time", "wall_count"), 2);
     let recorded =
         profile.nodes.get("too late").map_or(0, |_| profile.number("too late", "wall_count"));
@@ -117,10 +117,10 @@ fn an_event_of_a_late_destructor_is_counted_and_harmless() {
 }
 
 #[test]
-fn ten_thousand_short_threads_are_merged_and_let_go() {
+fn ten_thousand_short_threads_are_merged_and_freed() {
     const BATCH: usize = 20;
-    let turn = Turn::begin();
-    let session = turn.start("churn");
+    let fixture = Fixture::begin();
+    let session = fixture.start("churn");
     enter("main");
     let run = |threads: usize| {
         for _ in 0..threads / BATCH {
@@ -137,7 +137,7 @@ fn ten_thousand_short_threads_are_merged_and_let_go() {
     let grown = resident_bytes().saturating_sub(before);
     exit("main");
     assert_eq!(
-        look(session).counts(),
+        profile_of(session).counts(),
         [("main", 1), ("main/short", 10_000), ("main/short/inner", 10_000)]
     );
     // A thread's tree takes more than 4 KiB: 9,000 of them would be 36 MiB.

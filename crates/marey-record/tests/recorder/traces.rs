@@ -1,8 +1,8 @@
 //! Trace sessions: every scope and value reaches the spool, in order, or is counted as lost.
 
 use crate::harness::{
-    Role, Turn, enter, exit, memory_kib, on_thread, part, scope, tell_ready, wait_for_end_of_stdin,
-    wait_until_ready,
+    Fixture, Subprocess, enter, exit, memory_kib, on_thread, scope, subprocess_part, tell_ready,
+    wait_for_end_of_stdin, wait_until_ready,
 };
 use crate::spool::{Spool, spool_of};
 use marey_model::loss::LossCause;
@@ -23,17 +23,17 @@ fn start(path: &Path) -> SessionId {
     api::start(&options(path)).unwrap()
 }
 
-/// Runs a part of a test in a process that keeps its spool; returns what is in it.
+/// Runs a part of a test in a subprocess that keeps its spool. Returns the contents of the spool.
 fn spool_of_part(test: &str, name: &str, env: &[(&str, &str)]) -> Spool {
-    let turn = Turn::begin();
-    Role::new(test, name, &turn).run(&[env, &[KEEP]].concat());
-    Spool::read(&spool_of(&turn.path("trace")))
+    let fixture = Fixture::begin();
+    Subprocess::new(test, name, &fixture).run(&[env, &[KEEP]].concat());
+    Spool::read(&spool_of(&fixture.path("trace")))
 }
 
 #[test]
-fn scopes_and_values_are_there_with_their_paths_and_in_order() {
-    const TEST: &str = "traces::scopes_and_values_are_there_with_their_paths_and_in_order";
-    if let Some((_, folder)) = part() {
+fn scopes_and_values_are_recorded_in_order_with_their_paths() {
+    const TEST: &str = "traces::scopes_and_values_are_recorded_in_order_with_their_paths";
+    if let Some((_, folder)) = subprocess_part() {
         let session = start(&folder.join("trace"));
         scope("a", || {
             scope("b", || add("n (exc)", MetricValue::Int(1)));
@@ -75,11 +75,11 @@ fn value(path: &str, metric: &str, value: MetricValue) -> (String, String, Metri
     (path.to_owned(), metric.to_owned(), value)
 }
 
-/// Names that a thread's scopes have in turn.
+/// The names of a thread's scopes in rotation.
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
-/// Enters and leaves so many scopes; the names say which one each is.
-fn enter_in_turn(scopes: usize) {
+/// Enters and exits scopes. The names show the position of each.
+fn enter_in_rotation(scopes: usize) {
     let names = NAMES.map(api::intern);
     for at in 0..scopes {
         let name = names[at % names.len()];
@@ -95,16 +95,16 @@ fn record_on_threads(folder: &Path) {
     let session = start(&folder.join("trace"));
     std::thread::scope(|threads| {
         for _ in 0..THREADS {
-            threads.spawn(|| enter_in_turn(SCOPES));
+            threads.spawn(|| enter_in_rotation(SCOPES));
         }
     });
     api::finalize(session, Some(Format::Hatchet)).unwrap();
 }
 
 #[test]
-fn with_room_every_scope_of_every_thread_is_there() {
-    const TEST: &str = "traces::with_room_every_scope_of_every_thread_is_there";
-    if let Some((_, folder)) = part() {
+fn a_large_buffer_loses_no_scope() {
+    const TEST: &str = "traces::a_large_buffer_loses_no_scope";
+    if let Some((_, folder)) = subprocess_part() {
         return record_on_threads(&folder);
     }
     let spool = spool_of_part(TEST, "run", &[("MAREY_TRACE_BUFFER_BYTES", "4194304")]);
@@ -118,9 +118,9 @@ fn with_room_every_scope_of_every_thread_is_there() {
 }
 
 #[test]
-fn without_room_every_scope_is_there_or_counted() {
-    const TEST: &str = "traces::without_room_every_scope_is_there_or_counted";
-    if let Some((_, folder)) = part() {
+fn a_small_buffer_counts_every_lost_scope() {
+    const TEST: &str = "traces::a_small_buffer_counts_every_lost_scope";
+    if let Some((_, folder)) = subprocess_part() {
         return record_on_threads(&folder);
     }
     let entered = (THREADS * SCOPES) as u64;
@@ -135,7 +135,7 @@ fn without_room_every_scope_is_there_or_counted() {
 #[test]
 fn each_session_has_its_own_paths_and_pauses() {
     const TEST: &str = "traces::each_session_has_its_own_paths_and_pauses";
-    if let Some((_, folder)) = part() {
+    if let Some((_, folder)) = subprocess_part() {
         let first = start(&folder.join("trace"));
         let tree = api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap()));
         enter("outer");
@@ -171,85 +171,85 @@ fn each_session_has_its_own_paths_and_pauses() {
 }
 
 #[test]
-fn a_slot_that_is_used_again_and_again_mixes_nothing_up() {
-    let turn = Turn::begin();
-    let beside = start(&turn.path("beside"));
+fn a_reused_slot_separates_its_sessions() {
+    let fixture = Fixture::begin();
+    let beside = start(&fixture.path("beside"));
     // There are 64 slots.
     for round in 0..70 {
-        let session = start(&turn.path("again"));
+        let session = start(&fixture.path("again"));
         scope(&format!("round {round}"), || ());
         api::finalize(session, None).unwrap();
-        let trace = std::fs::read_to_string(turn.path("again.chrome_trace")).unwrap();
+        let trace = std::fs::read_to_string(fixture.path("again.chrome_trace")).unwrap();
         assert_eq!(trace.matches("\"ph\":\"X\"").count(), 1, "round {round}: {trace}");
     }
     api::discard(beside).unwrap();
-    assert_eq!(turn.files(), ["again.chrome_trace", "beside.marey"]);
+    assert_eq!(fixture.files(), ["again.chrome_trace", "beside.marey"]);
 }
 
 #[test]
-fn a_tree_of_a_trace_session_is_the_tree() {
-    let turn = Turn::begin();
-    let session = start(&turn.path("both"));
+fn a_trace_session_also_has_a_tree() {
+    let fixture = Fixture::begin();
+    let session = start(&fixture.path("both"));
     scope("a", || scope("b", || ()));
     assert!(matches!(api::get_data(session, 0, Format::Hatchet), Err(Error::DataNeedsTree)));
     api::finalize(session, Some(Format::Hatchet)).unwrap();
-    assert_eq!(turn.read("both.hatchet").counts(), [("a", 1), ("a/b", 1)]);
-    assert_eq!(turn.files(), ["both.hatchet", "both.marey"]);
+    assert_eq!(fixture.read("both.hatchet").counts(), [("a", 1), ("a/b", 1)]);
+    assert_eq!(fixture.files(), ["both.hatchet", "both.marey"]);
 }
 
 #[test]
-fn a_tree_session_has_no_trace_and_goes_on() {
-    let turn = Turn::begin();
-    let session = turn.start("tree");
+fn a_tree_session_has_no_trace_and_continues() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("tree");
     let refused = api::finalize(session, Some(Format::ChromeTrace));
     assert!(matches!(refused, Err(Error::FormatNeedsTrace(Format::ChromeTrace))));
     assert_eq!(api::alive(), [session]);
 }
 
 #[test]
-fn a_spool_that_cannot_be_made_is_an_error_and_no_session() {
-    let turn = Turn::begin();
-    std::fs::write(turn.path("file"), "").unwrap();
-    let error = api::start(&options(&turn.path("file/inside"))).unwrap_err().to_string();
+fn without_a_spool_a_trace_session_does_not_start() {
+    let fixture = Fixture::begin();
+    std::fs::write(fixture.path("file"), "").unwrap();
+    let error = api::start(&options(&fixture.path("file/inside"))).unwrap_err().to_string();
     assert!(error.starts_with("cannot create "), "{error}");
     assert!(api::alive().is_empty());
     assert_eq!(api::enter(api::intern("nothing"), NodeKind::Scope), 0);
 }
 
 #[test]
-fn a_trace_that_cannot_be_written_leaves_the_spool() {
-    let turn = Turn::begin();
-    let session = start(&turn.path("folder/trace"));
+fn an_unwritable_trace_keeps_the_spool() {
+    let fixture = Fixture::begin();
+    let session = start(&fixture.path("folder/trace"));
     scope("a", || ());
-    std::fs::create_dir(turn.path("folder/.trace.chrome_trace")).unwrap();
+    std::fs::create_dir(fixture.path("folder/.trace.chrome_trace")).unwrap();
     let temporary = format!("folder/.trace.chrome_trace.{}.tmp", std::process::id());
-    std::fs::create_dir(turn.path(&temporary)).unwrap();
+    std::fs::create_dir(fixture.path(&temporary)).unwrap();
     assert!(matches!(api::finalize(session, None), Err(Error::Write { .. })));
-    assert_eq!(Spool::read(&spool_of(&turn.path("folder/trace"))).span_count(), 1);
+    assert_eq!(Spool::read(&spool_of(&fixture.path("folder/trace"))).span_count(), 1);
 }
 
 #[test]
 fn phases_of_a_trace_add_up() {
     const PHASES: u32 = 20;
-    let turn = Turn::begin();
-    let session = start(&turn.path("phases"));
-    let over = crate::harness::Over::default();
+    let fixture = Fixture::begin();
+    let session = start(&fixture.path("phases"));
+    let over = crate::harness::StopFlag::default();
     let entered = std::thread::scope(|threads| {
         let worker = threads.spawn(|| {
             let mut entered = 0;
             while !over.is_over() {
-                enter_in_turn(100);
+                enter_in_rotation(100);
                 entered += 100;
                 std::thread::yield_now();
             }
             entered
         });
-        let course = over.course();
+        let guard = over.guard();
         for _ in 0..PHASES {
             scope("main", || ());
             api::advance_phase(session).unwrap();
         }
-        drop(course);
+        drop(guard);
         worker.join().unwrap()
     });
     let files: Vec<PathBuf> = api::finalize(session, None).unwrap();
@@ -265,23 +265,23 @@ fn phases_of_a_trace_add_up() {
 #[test]
 fn memory_does_not_grow_with_the_number_of_scopes() {
     const TEST: &str = "traces::memory_does_not_grow_with_the_number_of_scopes";
-    if let Some((_, folder)) = part() {
+    if let Some((_, folder)) = subprocess_part() {
         start(&folder.join("trace"));
-        enter_in_turn(1_000_000);
+        enter_in_rotation(1_000_000);
         let before = peak_kib();
-        enter_in_turn(4_000_000);
+        enter_in_rotation(4_000_000);
         let grown = peak_kib() - before;
         api::discard(0).unwrap();
         assert!(grown < 1024, "{grown} KiB");
         return;
     }
-    Role::new(TEST, "run", &Turn::begin()).run(&[]);
+    Subprocess::new(TEST, "run", &Fixture::begin()).run(&[]);
 }
 
 #[test]
-fn a_checkpoint_takes_nothing_from_the_traces_of_phases() {
-    let turn = Turn::begin();
-    let options = SessionOptions { format: Format::ChromeTrace, ..turn.options("trace") };
+fn a_checkpoint_removes_nothing_from_later_traces() {
+    let fixture = Fixture::begin();
+    let options = SessionOptions { format: Format::ChromeTrace, ..fixture.options("trace") };
     let session = api::start(&options).unwrap();
     for name in ["first", "second"] {
         scope(name, || ());
@@ -291,18 +291,18 @@ fn a_checkpoint_takes_nothing_from_the_traces_of_phases() {
     }
     api::finalize(session, None).unwrap();
     for (part, name) in ["first", "second"].iter().enumerate() {
-        let trace = turn.path(&format!("trace.part_{part}.chrome_trace"));
+        let trace = fixture.path(&format!("trace.part_{part}.chrome_trace"));
         let trace = std::fs::read_to_string(trace).unwrap();
         assert_eq!(trace.matches(&format!("\"name\":\"{name}\"")).count(), 1, "{trace}");
     }
 }
 
 #[test]
-fn threads_give_back_what_they_logged_into_when_the_last_trace_ends() {
-    const TEST: &str = "traces::threads_give_back_what_they_logged_into_when_the_last_trace_ends";
+fn logs_are_freed_when_the_last_trace_ends() {
+    const TEST: &str = "traces::logs_are_freed_when_the_last_trace_ends";
     const LOGS: u64 = 4;
     const LOG_KIB: u64 = 2048;
-    if let Some((_, folder)) = part() {
+    if let Some((_, folder)) = subprocess_part() {
         let tree = api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap()));
         let step = Barrier::new(LOGS as usize + 1);
         let memory = std::thread::scope(|threads| {
@@ -310,7 +310,7 @@ fn threads_give_back_what_they_logged_into_when_the_last_trace_ends() {
                 threads.spawn(|| {
                     for _ in 0..2 {
                         step.wait();
-                        enter_in_turn(LOG_KIB as usize * 1024 / 32);
+                        enter_in_rotation(LOG_KIB as usize * 1024 / 32);
                         step.wait();
                     }
                     step.wait();
@@ -336,7 +336,7 @@ fn threads_give_back_what_they_logged_into_when_the_last_trace_ends() {
         return;
     }
     let buffer = ("MAREY_TRACE_BUFFER_BYTES", "2097152");
-    Role::new(TEST, "run", &Turn::begin()).run(&[buffer]);
+    Subprocess::new(TEST, "run", &Fixture::begin()).run(&[buffer]);
 }
 
 fn peak_kib() -> u64 {
@@ -344,10 +344,9 @@ fn peak_kib() -> u64 {
 }
 
 #[test]
-fn a_program_that_closes_every_descriptor_keeps_its_files_and_its_trace() {
-    const TEST: &str =
-        "traces::a_program_that_closes_every_descriptor_keeps_its_files_and_its_trace";
-    if let Some((_, folder)) = part() {
+fn closing_all_descriptors_loses_no_file_and_no_trace() {
+    const TEST: &str = "traces::closing_all_descriptors_loses_no_file_and_no_trace";
+    if let Some((_, folder)) = subprocess_part() {
         let session = start(&folder.join("trace"));
         scope("before", || ());
         close_all_descriptors();
@@ -359,23 +358,23 @@ fn a_program_that_closes_every_descriptor_keeps_its_files_and_its_trace() {
         assert!(files.iter().all(|file| file.metadata().unwrap().len() == 0));
         return;
     }
-    let turn = Turn::begin();
-    Role::new(TEST, "run", &turn).run(&[KEEP]);
-    let spool = Spool::read(&spool_of(&turn.path("trace")));
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[KEEP]);
+    let spool = Spool::read(&spool_of(&fixture.path("trace")));
     assert_eq!(spool.left(0, 0), ["before", "after"]);
     assert!(spool.has_end && spool.losses.is_empty());
 }
 
 #[expect(unsafe_code, reason = "as programs do that become daemons")]
 fn close_all_descriptors() {
-    // SAFETY: nothing in this process uses the descriptors above 2 but what is tested here.
+    // SAFETY: only the code under test uses descriptors above 2 in this process.
     unsafe { libc::close_range(3, u32::MAX, 0) };
 }
 
 #[test]
-fn what_a_killed_process_had_open_is_in_the_spool() {
-    const TEST: &str = "traces::what_a_killed_process_had_open_is_in_the_spool";
-    if let Some((_, folder)) = part() {
+fn open_scopes_of_a_killed_process_are_in_the_spool() {
+    const TEST: &str = "traces::open_scopes_of_a_killed_process_are_in_the_spool";
+    if let Some((_, folder)) = subprocess_part() {
         start(&folder.join("trace"));
         enter("open");
         scope("left", || ());
@@ -391,25 +390,25 @@ fn what_a_killed_process_had_open_is_in_the_spool() {
         wait_for_end_of_stdin();
         return;
     }
-    let turn = Turn::begin();
-    let mut child = Role::new(TEST, "run", &turn).spawn(&[]);
+    let fixture = Fixture::begin();
+    let mut child = Subprocess::new(TEST, "run", &fixture).spawn(&[]);
     let _out = wait_until_ready(&mut child);
     child.kill().unwrap();
     child.wait().unwrap();
-    let spool = Spool::read(&spool_of(&turn.path("trace")));
+    let spool = Spool::read(&spool_of(&fixture.path("trace")));
     assert_eq!(spool.threads[&0].open, ["open"]);
     assert_eq!(spool.left(0, 0), ["open/left"]);
     assert!(!spool.has_end && spool.torn.is_none());
 }
 
 #[test]
-fn clocks_are_paired_at_the_start_meanwhile_at_checkpoints_and_at_the_end() {
-    let turn = Turn::begin();
-    let session = start(&turn.path("clocks"));
-    let file = spool_of(&turn.path("clocks"));
+fn clocks_are_written_at_the_start_periodically_and_at_the_end() {
+    let fixture = Fixture::begin();
+    let session = start(&fixture.path("clocks"));
+    let file = spool_of(&fixture.path("clocks"));
     let clocks = || Spool::read(&file).clocks;
     assert_eq!(clocks().len(), 1);
-    // One comes of itself, in a process that does nothing.
+    // One is written in the background, in an idle process.
     while clocks().len() < 2 {
         std::thread::yield_now();
     }
@@ -433,20 +432,20 @@ fn clocks_are_paired_at_the_start_meanwhile_at_checkpoints_and_at_the_end() {
 }
 
 #[test]
-fn what_recording_cost_so_far_stands_with_every_pair_of_clocks_but_the_first() {
-    let turn = Turn::begin();
-    let session = start(&turn.path("cost"));
-    let file = spool_of(&turn.path("cost"));
+fn overhead_is_written_with_every_clock_except_the_first() {
+    let fixture = Fixture::begin();
+    let session = start(&fixture.path("cost"));
+    let file = spool_of(&fixture.path("cost"));
     let costs = || Spool::read(&file).overhead;
     assert_eq!(costs(), []);
-    enter_in_turn(1_000);
+    enter_in_rotation(1_000);
     api::write_checkpoints();
     let first = costs()[0];
-    // A scope is entered and left.
+    // One scope is entered and exited.
     assert!(first.events >= 2_000 && first.scope_nanos > 0.0 && first.flushing_nanos > 0);
     let expected_nanos = first.events as f64 * first.scope_nanos / 2.0;
     assert!((first.recording_nanos as f64 - expected_nanos).abs() <= 1.0);
-    enter_in_turn(1_000);
+    enter_in_rotation(1_000);
     api::finalize(session, Some(Format::Run)).unwrap();
     let last = *costs().last().unwrap();
     assert!(last.events >= first.events + 2_000 && last.flushing_nanos > first.flushing_nanos);
@@ -456,10 +455,9 @@ fn what_recording_cost_so_far_stands_with_every_pair_of_clocks_but_the_first() {
 }
 
 #[test]
-fn a_run_that_is_being_collected_stays_and_the_next_one_takes_a_number() {
-    const TEST: &str =
-        "traces::a_run_that_is_being_collected_stays_and_the_next_one_takes_a_number";
-    if let Some((name, folder)) = part() {
+fn a_run_being_collected_stays_and_the_next_gets_a_number() {
+    const TEST: &str = "traces::a_run_being_collected_stays_and_the_next_gets_a_number";
+    if let Some((name, folder)) = subprocess_part() {
         let session = start(&folder.join("trace"));
         scope(&name, || ());
         tell_ready();
@@ -467,13 +465,13 @@ fn a_run_that_is_being_collected_stays_and_the_next_one_takes_a_number() {
         api::finalize(session, Some(Format::Run)).unwrap();
         return;
     }
-    let turn = Turn::begin();
-    let run = |name| Role::new(TEST, name, &turn).run(&[]);
+    let fixture = Fixture::begin();
+    let run = |name| Subprocess::new(TEST, name, &fixture).run(&[]);
     run("first");
-    let collecting = std::fs::File::create(turn.path("trace.marey/.collecting")).unwrap();
+    let collecting = std::fs::File::create(fixture.path("trace.marey/.collecting")).unwrap();
     collecting.lock().unwrap();
     run("second");
-    let mut third = Role::new(TEST, "third", &turn).spawn(&[]);
+    let mut third = Subprocess::new(TEST, "third", &fixture).spawn(&[]);
     let pipe = wait_until_ready(&mut third);
     run("beside third");
     drop(third.stdin.take());
@@ -482,8 +480,8 @@ fn a_run_that_is_being_collected_stays_and_the_next_one_takes_a_number() {
     drop(collecting);
     run("last");
     let mut runs = Vec::new();
-    for file in turn.files() {
-        let spools = turn.path(&file).join("spool").read_dir().unwrap();
+    for file in fixture.files() {
+        let spools = fixture.path(&file).join("spool").read_dir().unwrap();
         let mut names: Vec<_> =
             spools.flat_map(|spool| Spool::read(&spool.unwrap().path()).left(0, 0)).collect();
         names.sort();
@@ -502,11 +500,11 @@ fn a_run_that_is_being_collected_stays_and_the_next_one_takes_a_number() {
 }
 
 #[test]
-fn a_checkpoint_that_takes_its_time_does_not_hold_the_spool_up() {
-    const TEST: &str = "traces::a_checkpoint_that_takes_its_time_does_not_hold_the_spool_up";
+fn a_slow_checkpoint_does_not_block_the_spool() {
+    const TEST: &str = "traces::a_slow_checkpoint_does_not_block_the_spool";
     const ROUNDS: u64 = 5;
-    if let Some((_, folder)) = part() {
-        // Nobody reads from the pipe, so the first checkpoint waits in there for ever.
+    if let Some((_, folder)) = subprocess_part() {
+        // No process reads from the pipe, so the first checkpoint blocks there.
         make_pipe(&folder.join(format!(".tree.hatchet.{}.tmp", std::process::id())));
         api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap())).unwrap();
         start(&folder.join("trace"));
@@ -514,7 +512,7 @@ fn a_checkpoint_that_takes_its_time_does_not_hold_the_spool_up() {
         let began = std::time::Instant::now();
         for round in 1..=ROUNDS {
             scope("a", || ());
-            // Not for ever: the test then finds too few.
+            // A bounded wait: if it is too short, the test finds too few scopes.
             while Spool::read(&file).span_count() < round && began.elapsed().as_secs() < 60 {
                 std::thread::yield_now();
             }
@@ -523,13 +521,14 @@ fn a_checkpoint_that_takes_its_time_does_not_hold_the_spool_up() {
         wait_for_end_of_stdin();
         return;
     }
-    let turn = Turn::begin();
-    let mut child = Role::new(TEST, "run", &turn).spawn(&[("MAREY_CHECKPOINT_SECS", "0.001")]);
+    let fixture = Fixture::begin();
+    let mut child =
+        Subprocess::new(TEST, "run", &fixture).spawn(&[("MAREY_CHECKPOINT_SECS", "0.001")]);
     let _out = wait_until_ready(&mut child);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(Spool::read(&spool_of(&turn.path("trace"))).span_count(), ROUNDS);
-    assert!(!turn.path("tree.hatchet").exists());
+    assert_eq!(Spool::read(&spool_of(&fixture.path("trace"))).span_count(), ROUNDS);
+    assert!(!fixture.path("tree.hatchet").exists());
 }
 
 #[expect(unsafe_code, reason = "std makes no named pipes")]

@@ -1,12 +1,12 @@
-//! Contexts: each device has its primary one and no other.
+//! Contexts: only the primary context of each device.
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
 use super::{code, start};
-use crate::api::About;
+use crate::api::CallArguments;
 use crate::context::{self, Context};
 use crate::ffi::{Handle, Out, exports};
-use crate::operation::Place;
+use crate::operation::Target;
 use crate::wait::Wait;
 
 fn primary(device: i32) -> Option<&'static Context> {
@@ -32,7 +32,7 @@ exports! {
         flags.set(0).max(is_active.set(primary.is_active().into()))
     }
 
-    /// By this one profilers ask whether the driver is started.
+    /// Profilers use this function to find out whether the driver is initialised.
     fn cuCtxGetCurrent(context: Out<Handle<Context>>) {
         if !start::is_started() {
             return code::NOT_INITIALIZED;
@@ -51,7 +51,7 @@ exports! {
     }
 
     fn cuCtxPopCurrent_v2(context: Out<Handle<Context>>) {
-        context.set_if_wanted(context::pop_current());
+        context.set_if_not_null(context::pop_current());
         0
     }
 
@@ -63,8 +63,8 @@ exports! {
     }
 
     fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) {
-        least.set_if_wanted(0);
-        greatest.set_if_wanted(-5);
+        least.set_if_not_null(0);
+        greatest.set_if_not_null(-5);
         0
     }
 
@@ -78,7 +78,7 @@ exports! {
 
     fn cuCtxSynchronize() {
         let context = context::current_or_first();
-        let at = Place { device: context.device, context: context.id, stream: 0 };
-        Wait::Context.run(at, 0, About::context(Handle::to(context)))
+        let target = Target { device: context.device, context: context.id, stream: 0 };
+        Wait::Context.run(target, 0, CallArguments::context(Handle::to(context)))
     }
 }

@@ -1,4 +1,4 @@
-//! The driver and its devices.
+//! Driver and devices.
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
@@ -13,7 +13,7 @@ fn device(index: i32) -> Option<(u32, Device)> {
     Some((index, context::device(index)?))
 }
 
-/// The names of codes, as far as the double has reasons; they serve as their texts too.
+/// Names of the supported error codes, which are also their descriptions.
 fn code_name(code: i32) -> &'static CStr {
     match code {
         0 => c"CUDA_SUCCESS",
@@ -29,7 +29,7 @@ fn code_name(code: i32) -> &'static CStr {
     }
 }
 
-/// A function of this library, by its name or by that of a newer version of it.
+/// Finds a function of this library, by its name or that of a newer version.
 fn find(symbol: &str) -> *mut c_void {
     let mut library = libc::Dl_info {
         dli_fname: std::ptr::null(),
@@ -37,11 +37,11 @@ fn find(symbol: &str) -> *mut c_void {
         dli_sname: std::ptr::null(),
         dli_saddr: std::ptr::null_mut(),
     };
-    // SAFETY: the address is a function's of this library, and `library` is ours to fill.
+    // SAFETY: the address is of a function of this library, and `library` is writable.
     if unsafe { libc::dladdr(cuInit as *const c_void, &raw mut library) } == 0 {
         return std::ptr::null_mut();
     }
-    // SAFETY: `dladdr` has put this library's path there; it is loaded already.
+    // SAFETY: `dladdr` has stored the path of this library, which is already loaded.
     let handle = unsafe { libc::dlopen(library.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if handle.is_null() {
         return std::ptr::null_mut();
@@ -49,7 +49,7 @@ fn find(symbol: &str) -> *mut c_void {
     let names = [format!("{symbol}_v2\0"), format!("{symbol}\0")];
     names
         .iter()
-        // SAFETY: the handle is this library's, and the names are terminated.
+        // SAFETY: the handle is of this library, and the names are NUL-terminated.
         .map(|name| unsafe { libc::dlsym(handle, name.as_ptr().cast()) })
         .find(|address| !address.is_null())
         .unwrap_or(std::ptr::null_mut())
@@ -82,7 +82,7 @@ exports! {
             return INVALID;
         };
         let bytes = device.name.bytes().take(room).chain([0]);
-        bytes.enumerate().for_each(|(at, byte)| name.set_at(at, byte.cast_signed()));
+        bytes.enumerate().for_each(|(index, byte)| name.set_at(index, byte.cast_signed()));
         0
     }
 
@@ -131,8 +131,8 @@ exports! {
         status: Out<i32>,
     ) {
         let found = find(symbol.get());
-        // 0: found; 1: there is no such symbol.
-        status.set_if_wanted(found.is_null().into());
+        // 0: found, 1: unknown symbol.
+        status.set_if_not_null(found.is_null().into());
         let code = address.set(found);
         if found.is_null() { code::NOT_FOUND } else { code }
     }

@@ -1,8 +1,8 @@
-//! Events: a time of a stream.
+//! Events: timestamps on a stream.
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
-use crate::api::{self, About};
+use crate::api::{self, CallArguments};
 use crate::context;
 use crate::ffi::{Handle, INVALID, Out, exports};
 use crate::output::output;
@@ -14,19 +14,19 @@ static NEXT_EVENT: AtomicU32 = AtomicU32::new(1);
 
 struct Event {
     id: u32,
-    at: AtomicU64,
+    time_nanos: AtomicU64,
 }
 
 impl Event {
     fn wait(&self) -> (u32, u64) {
-        (self.id, self.at.load(Ordering::Acquire))
+        (self.id, self.time_nanos.load(Ordering::Acquire))
     }
 }
 
 exports! {
     fn cuEventCreate(event: Out<Handle<Event>>, _flags: u32) {
         let id = NEXT_EVENT.fetch_add(1, Ordering::Relaxed);
-        event.set(Handle::new(Event { id, at: AtomicU64::new(0) }))
+        event.set(Handle::new(Event { id, time_nanos: AtomicU64::new(0) }))
     }
 
     fn cuEventDestroy_v2(_event: Handle<Event>) {
@@ -35,9 +35,9 @@ exports! {
 
     fn cuEventRecord(event: Handle<Event>, stream: StreamHandle) {
         let (Some(event), stream) = (event.get(), stream.get()) else { return INVALID };
-        api::call(&api::RECORD_EVENT, About::context(stream.context()), |_| {
-            let (_, now) = output().occupy(stream.place().device, stream.id, 0, 0);
-            event.at.store(now, Ordering::Release);
+        api::call(&api::RECORD_EVENT, CallArguments::context(stream.context()), |_| {
+            let (_, now) = output().occupy(stream.target().device, stream.id, 0, 0);
+            event.time_nanos.store(now, Ordering::Release);
             0
         })
     }
@@ -51,14 +51,14 @@ exports! {
         let stream = StreamHandle::DEFAULT.get();
         let (id, until) = event.wait();
         let context = Handle::to(context::current_or_first());
-        Wait::Event { id, until }.run(stream.place(), 0, About::context(context))
+        Wait::Event { id, until }.run(stream.target(), 0, CallArguments::context(context))
     }
 
     fn cuStreamWaitEvent(stream: StreamHandle, event: Handle<Event>, _flags: u32) {
         let (Some(event), held) = (event.get(), stream.get()) else { return INVALID };
         let (id, until) = event.wait();
-        let about = About::context(held.context());
-        Wait::StreamForEvent { id, until }.run(held.place(), stream.address(), about)
+        let arguments = CallArguments::context(held.context());
+        Wait::StreamForEvent { id, until }.run(held.target(), stream.address(), arguments)
     }
 
     fn cuEventElapsedTime(millis: Out<f32>, start: Handle<Event>, end: Handle<Event>) {

@@ -1,21 +1,21 @@
-//! Graphs: captured on streams, instantiated, launched. Descriptors of tensors stand here too, as they are
-//! only ever arguments.
+//! Graphs: captured on streams, instantiated, launched. Also tensor map descriptors, which are only
+//! passed as arguments.
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
-use crate::api::{self, About};
+use crate::api::{self, CallArguments};
 use crate::context;
 use crate::ffi::{Address, Handle, INVALID, Out, exports};
 use crate::graph::{self, Executable, Graph, Node};
 use crate::lock;
 use crate::stream::StreamHandle;
 
-/// `CUDA_ERROR_ILLEGAL_STATE`: a stream that captures cannot begin to, one that does not cannot end.
+/// `CUDA_ERROR_ILLEGAL_STATE`: begin of a capture on a stream in capture, or end on another one.
 const ILLEGAL_STATE: i32 = 401;
 
-fn begin(stream: StreamHandle) -> i32 {
+fn begin_capture(stream: StreamHandle) -> i32 {
     let stream = stream.get();
-    api::call(&api::BEGIN_CAPTURE, About::context(stream.context()), |_| {
+    api::call(&api::BEGIN_CAPTURE, CallArguments::context(stream.context()), |_| {
         if stream.begin_capture() { 0 } else { ILLEGAL_STATE }
     })
 }
@@ -24,18 +24,18 @@ fn instantiate(executable: &Out<Handle<Executable>>, graph: Handle<Graph>) -> i3
     if graph.get().is_none() {
         return INVALID;
     }
-    let about = About::context(Handle::to(context::current_or_first()));
-    executable.set(graph::instantiate(graph, about))
+    let arguments = CallArguments::context(Handle::to(context::current_or_first()));
+    executable.set(graph::instantiate(graph, arguments))
 }
 
 exports! {
     fn cuStreamBeginCapture_v2(stream: StreamHandle, _mode: u32) {
-        begin(stream)
+        begin_capture(stream)
     }
 
     fn cuStreamEndCapture(stream: StreamHandle, graph: Out<Handle<Graph>>) {
         let stream = stream.get();
-        api::call(&api::END_CAPTURE, About::context(stream.context()), |_| {
+        api::call(&api::END_CAPTURE, CallArguments::context(stream.context()), |_| {
             stream.end_capture().map_or(ILLEGAL_STATE, |captured| graph.set(captured))
         })
     }
@@ -53,10 +53,10 @@ exports! {
         count: Out<usize>,
     ) {
         let captured = stream.get().captures();
-        id.set_if_wanted(captured.and_then(Handle::get).map_or(0, |graph| graph.id.into()));
-        graph.set_if_wanted(captured.unwrap_or(Handle::NULL));
-        dependencies.set_if_wanted(std::ptr::null_mut());
-        count.set_if_wanted(0);
+        id.set_if_not_null(captured.and_then(Handle::get).map_or(0, |graph| graph.id.into()));
+        graph.set_if_not_null(captured.unwrap_or(Handle::NULL));
+        dependencies.set_if_not_null(std::ptr::null_mut());
+        count.set_if_not_null(0);
         status.set(captured.is_some().into())
     }
 
@@ -87,15 +87,16 @@ exports! {
     }
 
     fn cuGraphLaunch(executable: Handle<Executable>, stream: StreamHandle) {
-        let held = stream.get();
-        graph::launch(executable, held.place(), stream.address(), About::context(held.context()))
+        let launching = stream.get();
+        graph::launch(executable, launching.target(), stream.address(), CallArguments::context(launching.context()))
     }
 
     fn cuGraphGetNodes(graph: Handle<Graph>, nodes: Out<Handle<Node>>, count: Out<usize>) {
-        let (Some(graph), Some(room)) = (graph.get(), count.get()) else { return INVALID };
-        let held = lock(&graph.nodes);
-        held.iter().take(room).enumerate().for_each(|(at, node)| nodes.set_at(at, *node));
-        count.set(held.len())
+        let (Some(graph), Some(capacity)) = (graph.get(), count.get()) else { return INVALID };
+        let graph_nodes = lock(&graph.nodes);
+        let written = graph_nodes.iter().take(capacity).enumerate();
+        written.for_each(|(index, node)| nodes.set_at(index, *node));
+        count.set(graph_nodes.len())
     }
 
     fn cuGraphDestroy(graph: Handle<Graph>) {
@@ -109,7 +110,7 @@ exports! {
         0
     }
 
-    /// The descriptor stays as the caller made it: nothing reads it.
+    /// The descriptor is not written, because nothing reads it.
     fn cuTensorMapEncodeTiled(_map: Address) {
         0
     }

@@ -1,14 +1,14 @@
-//! Launches of kernels: nothing runs, and everything is told and recorded as if.
+//! Kernel launches, with callbacks and records, but without execution.
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
 use super::module::Function;
-use crate::api::{self, About, Api};
+use crate::api::{self, Api, CallArguments};
 use crate::ffi::{Address, Handle, INVALID, In, Out, exports};
 use crate::operation::{Kernel, Operation, Work};
 use crate::stream::StreamHandle;
 
-/// The parameters of `cuLaunchKernel`, as callbacks show them.
+/// Parameters of `cuLaunchKernel`, for callbacks.
 #[repr(C)]
 struct Parameters {
     function: Handle<Function>,
@@ -47,7 +47,7 @@ impl Config {
         if self.attributes.is_null() {
             return [0; 3];
         }
-        // SAFETY: the caller shows so many attributes.
+        // SAFETY: the caller passes an array of this length.
         let attributes =
             unsafe { std::slice::from_raw_parts(self.attributes, self.count as usize) };
         let cluster = attributes.iter().find(|attribute| attribute.id == CLUSTER);
@@ -55,7 +55,7 @@ impl Config {
     }
 }
 
-/// The parameters of `cuLaunchKernelEx`, as callbacks show them.
+/// Parameters of `cuLaunchKernelEx`, for callbacks.
 #[repr(C)]
 struct ExParameters {
     config: *const Config,
@@ -67,25 +67,25 @@ struct ExParameters {
 fn launch<P>(
     api: &'static Api,
     function: Handle<Function>,
-    shape: Kernel,
+    shaped_kernel: Kernel,
     stream: StreamHandle,
     parameters: &P,
 ) -> i32 {
     let Some(function) = function.get() else { return INVALID };
     let stream = stream.get();
-    let about = About {
+    let about = CallArguments {
         symbol: function.kernel.name.address(),
         parameters: std::ptr::from_ref(parameters).cast(),
-        ..About::context(stream.context())
+        ..CallArguments::context(stream.context())
     };
     api::call(api, about, |correlation| {
-        stream.take(&Operation::new(Work::Kernel(shape), function.nanos), correlation);
+        stream.submit(&Operation::new(Work::Kernel(shaped_kernel), function.nanos), correlation);
         0
     })
 }
 
-/// The function's kernel in the shape that it is launched in.
-fn shape(
+/// Returns the kernel of a function with this launch shape.
+fn shaped_kernel(
     function: Handle<Function>,
     grid: [u32; 3],
     block: [u32; 3],
@@ -103,8 +103,10 @@ fn shape(
 
 fn launch_plain(api: &'static Api, parameters: &Parameters) -> i32 {
     let Parameters { function, grid, block, shared, stream, .. } = *parameters;
-    let Some(shape) = shape(function, grid, block, [0; 3], shared) else { return INVALID };
-    launch(api, function, shape, stream, parameters)
+    let Some(shaped_kernel) = shaped_kernel(function, grid, block, [0; 3], shared) else {
+        return INVALID;
+    };
+    launch(api, function, shaped_kernel, stream, parameters)
 }
 
 exports! {
@@ -153,10 +155,10 @@ exports! {
         extra: Address,
     ) {
         let Some(config) = config.get() else { return INVALID };
-        let shape = shape(function, config.grid, config.block, config.cluster(), config.shared);
-        let Some(shape) = shape else { return INVALID };
+        let shaped_kernel = shaped_kernel(function, config.grid, config.block, config.cluster(), config.shared);
+        let Some(shaped_kernel) = shaped_kernel else { return INVALID };
         let parameters = ExParameters { config, function, arguments, extra };
-        launch(&api::LAUNCH_KERNEL_EX, function, shape, config.stream, &parameters)
+        launch(&api::LAUNCH_KERNEL_EX, function, shaped_kernel, config.stream, &parameters)
     }
 
     fn cuOccupancyMaxActiveClusters(

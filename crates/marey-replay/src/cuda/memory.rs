@@ -1,37 +1,40 @@
-//! Memory: the host's, whatever it is called.
+//! Memory functions. All memory is host memory.
 
 #![expect(unsafe_code, reason = "functions of the C interface, on memory of their callers")]
 
 use super::code;
-use crate::api::{self, About, Api};
+use crate::api::{self, Api, CallArguments};
 use crate::context;
 use crate::ffi::{Address, Handle, INVALID, Out, exports};
 use crate::operation::{Copy, MemoryParameters, Operation, Set, Work};
 use crate::stream::{Stream, StreamHandle};
 
-/// Bytes that a device moves in a nanosecond, for copies that a script has not timed.
-const BYTES_A_NANO: u64 = 64;
+/// Bytes per nanosecond of copies without a duration in the script.
+const BYTES_PER_NANO: u64 = 64;
 const ALIGNMENT: usize = 256;
 
 fn nanos_of(bytes: usize) -> u64 {
-    (bytes as u64 / BYTES_A_NANO).max(1)
+    (bytes as u64 / BYTES_PER_NANO).max(1)
 }
 
 fn allocate(address: &Out<Address>, bytes: usize) -> i32 {
     let mut memory = std::ptr::null_mut();
-    // SAFETY: the alignment is a power of two, and `memory` is ours to fill.
+    // SAFETY: the alignment is a power of two, and `memory` is writable.
     let failed = unsafe { libc::posix_memalign(&raw mut memory, ALIGNMENT, bytes.max(1)) };
     if failed != 0 { code::OUT_OF_MEMORY } else { address.set(memory) }
 }
 
 fn free(address: Address) -> i32 {
-    // SAFETY: the caller gives back what `allocate` gave, or NULL.
+    // SAFETY: the caller passes an address from `allocate`, or NULL.
     unsafe { libc::free(address) };
     0
 }
 
-fn about(stream: &Stream, parameters: &MemoryParameters) -> About {
-    About { parameters: parameters.as_ptr().cast(), ..About::context(stream.context()) }
+fn call_arguments(stream: &Stream, parameters: &MemoryParameters) -> CallArguments {
+    CallArguments {
+        parameters: parameters.as_ptr().cast(),
+        ..CallArguments::context(stream.context())
+    }
 }
 
 fn copy(
@@ -45,10 +48,10 @@ fn copy(
     let stream = stream.get();
     let work = Work::Copy(kind);
     let parameters = work.parameters(to as u64, from as u64);
-    api::call(api, about(stream, &parameters), |correlation| {
-        // SAFETY: the caller says that so many bytes are at both ends; a device's memory is the host's.
+    api::call(api, call_arguments(stream, &parameters), |correlation| {
+        // SAFETY: the caller guarantees the size of both buffers; device memory is host memory.
         unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
-        stream.take(&Operation::new(work, nanos_of(bytes)), correlation);
+        stream.submit(&Operation::new(work, nanos_of(bytes)), correlation);
         0
     })
 }
@@ -65,23 +68,23 @@ fn set<T: std::marker::Copy>(
     let bytes = count * size_of::<T>();
     let set = Work::Set(Set { value: word, bytes: bytes as u64 });
     let parameters = set.parameters(to as u64, word.into());
-    api::call(api, about(stream, &parameters), |correlation| {
-        // SAFETY: the caller says that so many values are there; a device's memory is the host's.
+    api::call(api, call_arguments(stream, &parameters), |correlation| {
+        // SAFETY: the caller guarantees the size of the buffer; device memory is host memory.
         unsafe { std::slice::from_raw_parts_mut(to.cast::<T>(), count) }.fill(value);
-        stream.take(&Operation::new(set, nanos_of(bytes)), correlation);
+        stream.submit(&Operation::new(set, nanos_of(bytes)), correlation);
         0
     })
 }
 
 exports! {
     fn cuMemAlloc_v2(address: Out<Address>, bytes: usize) {
-        let about = About::context(Handle::to(context::current_or_first()));
-        api::call(&api::ALLOCATE, about, |_| allocate(&address, bytes))
+        let call_arguments = CallArguments::context(Handle::to(context::current_or_first()));
+        api::call(&api::ALLOCATE, call_arguments, |_| allocate(&address, bytes))
     }
 
     fn cuMemFree_v2(address: Address) {
-        let about = About::context(Handle::to(context::current_or_first()));
-        api::call(&api::FREE, about, |_| free(address))
+        let call_arguments = CallArguments::context(Handle::to(context::current_or_first()));
+        api::call(&api::FREE, call_arguments, |_| free(address))
     }
 
     fn cuMemAllocHost_v2(address: Out<Address>, bytes: usize) {
@@ -158,7 +161,8 @@ exports! {
         set(&api::SET_WORDS_ASYNC, to, value, count, stream, value)
     }
 
-    /// Every address is a device's: `CU_POINTER_ATTRIBUTE_*` of pointers.
+    /// Returns attributes of pointers, `CU_POINTER_ATTRIBUTE_*`, as of device memory for every
+    /// address.
     fn cuPointerGetAttribute(value: Address, attribute: u32, address: Address) {
         pointer_attribute(value, attribute, address)
     }
@@ -173,7 +177,7 @@ exports! {
         if attributes.is_null() || values.is_null() {
             return INVALID;
         }
-        // SAFETY: the caller shows so many attributes, and as many places for their values.
+        // SAFETY: the caller passes arrays of this length.
         let (attributes, values) = unsafe {
             (std::slice::from_raw_parts(attributes, count), std::slice::from_raw_parts(values, count))
         };
@@ -187,7 +191,7 @@ fn pointer_attribute(value: Address, attribute: u32, address: Address) -> i32 {
         return INVALID;
     }
     let device = context::current_or_first();
-    // SAFETY: the caller has room for a value of the attribute's type: an address, or a number of 32 bits.
+    // SAFETY: the caller provides a value of the attribute's type: an address, or a 32-bit integer.
     unsafe {
         match attribute {
             1 => value.cast::<Handle<_>>().write(Handle::to(device)),

@@ -10,7 +10,7 @@ mod module;
 pub(crate) mod start;
 mod stream;
 
-/// `CUresult`, as far as the double has reasons.
+/// `CUresult`: the supported codes.
 pub(crate) mod code {
     pub(crate) const NOT_INITIALIZED: i32 = 3;
     pub(crate) const INVALID_DEVICE: i32 = 101;

@@ -1,9 +1,9 @@
-//! Modules and their functions, whose code is never run.
+//! Modules and their functions, whose code is never executed.
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
-use crate::api::{self, About};
-use crate::callback::{ModuleData, resource, tell_described};
+use crate::api::{self, CallArguments};
+use crate::callback::{ModuleData, notify_described, resource};
 use crate::context;
 use crate::ffi::{Address, Handle, INVALID, Out, Text, exports};
 use crate::name::Name;
@@ -20,7 +20,7 @@ pub(super) struct Module {
     code: usize,
 }
 
-/// A kernel of a module: what the script says of its name, or what is usual.
+/// A kernel of a module, with the properties in the script, or defaults.
 pub(super) struct Function {
     pub kernel: Kernel,
     pub nanos: u64,
@@ -30,9 +30,9 @@ pub(super) struct Function {
 impl Function {
     fn named(name: &str, module: Handle<Module>) -> Self {
         let script = settings::script();
-        let known = script.settings.kernels.iter().find(|(known, _, _)| known == name);
-        let (kernel, nanos) = known.map_or_else(
-            || (Kernel::named(Name::of(name)), DEFAULT_NANOS),
+        let scripted = script.settings.kernels.iter().find(|(kernel, _, _)| kernel == name);
+        let (kernel, nanos) = scripted.map_or_else(
+            || (Kernel::named(Name::copied(name)), DEFAULT_NANOS),
             |(_, kernel, nanos)| (*kernel, *nanos),
         );
         Self { kernel, nanos, module }
@@ -41,11 +41,11 @@ impl Function {
 
 fn load(module: &Out<Handle<Module>>, code: usize) -> i32 {
     let context = Handle::to(context::current_or_first());
-    api::call(&api::LOAD_MODULE, About::context(context), |_| {
+    api::call(&api::LOAD_MODULE, CallArguments::context(context), |_| {
         let id = NEXT_MODULE.fetch_add(1, Ordering::Relaxed);
         let made = Handle::new(Module { id, code });
-        // How long the code is, only its own header tells.
-        tell_described(resource::MODULE_LOADED, context, &ModuleData { id, size: 0, code });
+        // The length of the code is only contained in its own header.
+        notify_described(resource::MODULE_LOADED, context, &ModuleData { id, size: 0, code });
         module.set(made)
     })
 }
@@ -69,7 +69,7 @@ exports! {
         let Some(module) = module.get() else { return INVALID };
         let context = Handle::to(context::current_or_first());
         let data = ModuleData { id: module.id, size: 0, code: module.code };
-        tell_described(resource::MODULE_UNLOAD_STARTING, context, &data);
+        notify_described(resource::MODULE_UNLOAD_STARTING, context, &data);
         0
     }
 

@@ -2,8 +2,8 @@
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
-use crate::api::About;
-use crate::callback::{resource, tell_resource};
+use crate::api::CallArguments;
+use crate::callback::{notify_resource, resource};
 use crate::context;
 use crate::ffi::{Handle, Out, exports};
 use crate::stream::StreamHandle;
@@ -12,7 +12,7 @@ use crate::wait::Wait;
 fn create(stream: &Out<StreamHandle>) -> i32 {
     let context = context::current_or_first();
     let made = StreamHandle::new(context);
-    tell_resource(resource::STREAM_CREATED, Handle::to(context), made.address());
+    notify_resource(resource::STREAM_CREATED, Handle::to(context), made.address());
     stream.set(made)
 }
 
@@ -27,16 +27,16 @@ exports! {
 
     fn cuStreamDestroy_v2(stream: StreamHandle) {
         let context = stream.get().context();
-        tell_resource(resource::STREAM_DESTROY_STARTING, context, stream.address());
+        notify_resource(resource::STREAM_DESTROY_STARTING, context, stream.address());
         0
     }
 
     fn cuStreamSynchronize(stream: StreamHandle) {
         let held = stream.get();
-        Wait::Stream.run(held.place(), stream.address(), About::context(held.context()))
+        Wait::Stream.run(held.target(), stream.address(), CallArguments::context(held.context()))
     }
 
-    /// Everything is done: nothing runs.
+    /// Always finished, because nothing runs.
     fn cuStreamQuery(_stream: StreamHandle) {
         0
     }

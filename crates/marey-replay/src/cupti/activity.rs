@@ -1,4 +1,4 @@
-//! Activity records: which, where to, when. Each call is there for the process, and for one subscriber.
+//! Activity functions, in a process-wide and a per-subscriber variant.
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
@@ -12,20 +12,20 @@ use crate::record::kind_of;
 use crate::thread::{self, External};
 use crate::{activity, attribute, clock, output, settings, worker};
 
-/// Does something for the process, unless a subscriber beside others is there.
-fn for_process(act: impl FnOnce() -> i32) -> i32 {
-    if callback::is_any_beside_others() { code::NOT_COMPATIBLE } else { act() }
+/// Runs `run` for the process, unless there is a subscriber in shared mode.
+fn for_process(run: impl FnOnce() -> i32) -> i32 {
+    if callback::is_any_shared() { code::NOT_COMPATIBLE } else { run() }
 }
 
-/// Does something for a subscriber beside others, unless records are written for the process.
-fn for_subscriber(subscriber: Handle<Subscriber>, act: impl FnOnce(usize) -> i32) -> i32 {
-    let Some(subscriber) = subscriber.get().filter(|subscriber| subscriber.is_there()) else {
+/// Runs `run` for a subscriber in shared mode, unless records are enabled for the process.
+fn for_subscriber(subscriber: Handle<Subscriber>, run: impl FnOnce(usize) -> i32) -> i32 {
+    let Some(subscriber) = subscriber.get().filter(|subscriber| subscriber.is_subscribed()) else {
         return INVALID;
     };
-    if !subscriber.is_beside_others() || is_process_recorded() {
+    if !subscriber.is_shared() || is_process_recorded() {
         return code::NOT_COMPATIBLE;
     }
-    act(client_of(subscriber.number()))
+    run(client_of(subscriber.number()))
 }
 
 fn is_process_recorded() -> bool {
@@ -43,25 +43,27 @@ fn push(client: usize, kind: u32, id: u64) -> i32 {
 
 fn pop(client: usize, kind: u32, last: &Out<u64>) -> i32 {
     let Some(id) = thread::pop_external(client, kind) else { return code::QUEUE_EMPTY };
-    last.set_if_wanted(id);
+    last.set_if_not_null(id);
     0
 }
 
-/// Walks a buffer by the sizes that records have in this version.
+/// Advances in a buffer by the sizes of records in this version.
 fn next_record(buffer: *const u8, valid: usize, record: &Out<*const u8>) -> i32 {
     let Some(last) = record.get() else { return INVALID };
     if buffer.is_null() {
         return INVALID;
     }
-    // SAFETY: the caller shows a buffer of ours, of which so many bytes are records.
+    // SAFETY: the caller passes one of its buffers, with `valid` bytes of records.
     let bytes = unsafe { std::slice::from_raw_parts(buffer, valid) };
     let version = settings::version();
     let mut offset = 0;
     if !last.is_null() {
-        let Some(at) = (last as usize).checked_sub(buffer as usize) else { return INVALID };
-        let Some(last) = bytes.get(at..) else { return INVALID };
+        let Some(last_offset) = (last as usize).checked_sub(buffer as usize) else {
+            return INVALID;
+        };
+        let Some(last) = bytes.get(last_offset..) else { return INVALID };
         let Some(size) = version.size_of(kind_of(last)) else { return code::INVALID_KIND };
-        offset = at + size;
+        offset = last_offset + size;
     }
     let Some(next) = bytes.get(offset..).filter(|rest| !rest.is_empty()) else {
         return code::MAX_LIMIT_REACHED;
@@ -117,7 +119,7 @@ exports! {
         for_process(|| enable(PROCESS, kind, false))
     }
 
-    /// Of all clients: there is no flush of one alone.
+    /// Flushes all clients: there is no flush of a single one.
     fn cuptiActivityFlushAll(flag: u32) {
         if !buffers::is_any_registered() {
             return code::INVALID_OPERATION;
@@ -126,7 +128,7 @@ exports! {
         0
     }
 
-    /// Honoured by the worker; there is nobody to do it where records are delivered inline.
+    /// Only the worker flushes periodically; there is no thread for it with inline delivery.
     fn cuptiActivityFlushPeriod(millis: u32) {
         worker::set_period(millis);
         0
@@ -175,7 +177,7 @@ exports! {
             return INVALID;
         }
         let mut word = [0; 8];
-        // SAFETY: the caller shows a value of this size.
+        // SAFETY: the caller passes a value of this size.
         word[..size].copy_from_slice(unsafe { std::slice::from_raw_parts(value, size) });
         if attribute::set(number, u64::from_le_bytes(word)) { 0 } else { INVALID }
     }
@@ -220,7 +222,7 @@ exports! {
         for_subscriber(subscriber, |_| timestamp.set(clock::now()))
     }
 
-    /// Only hardware later than what is played has it.
+    /// Not supported: only hardware newer than the simulated one has it.
     fn cuptiActivityEnableHWTrace(_enable: u8) {
         code::NOT_SUPPORTED
     }
@@ -229,7 +231,7 @@ exports! {
         0
     }
 
-    /// Taken and not called: records are stamped with the script's clock.
+    /// Accepted, but not called: records have timestamps of the script's clock.
     fn cuptiActivityRegisterTimestampCallback(callback: Address) {
         if callback.is_null() { INVALID } else { 0 }
     }

@@ -10,7 +10,7 @@ use crate::ffi::{Address, Handle, INVALID, In, Out, Text, exports};
 use crate::{activity, buffers, output, settings};
 use std::ffi::c_char;
 
-/// What a subscriber beside others says: `CUpti_SubscriberParams`.
+/// Parameters of `cuptiSubscribe_v2`: `CUpti_SubscriberParams`.
 #[repr(C)]
 pub(crate) struct Parameters {
     size: usize,
@@ -20,39 +20,39 @@ pub(crate) struct Parameters {
     allows_others: u8,
 }
 
-/// The first version with subscribers beside others, and the first driver.
-const SCOPED_SINCE: (u32, i32) = (130_300, 13_030);
+/// First library version and driver version with shared mode.
+const SHARED_MODE_SINCE: (u32, i32) = (130_300, 13_030);
 
-/// Does something for a subscriber that is there.
-fn with(subscriber: Handle<Subscriber>, act: impl FnOnce(&'static Subscriber) -> bool) -> i32 {
-    match subscriber.get().filter(|subscriber| subscriber.is_there()) {
-        Some(subscriber) if act(subscriber) => 0,
+/// Runs `run` for an existing subscriber.
+fn with(subscriber: Handle<Subscriber>, run: impl FnOnce(&'static Subscriber) -> bool) -> i32 {
+    match subscriber.get().filter(|subscriber| subscriber.is_subscribed()) {
+        Some(subscriber) if run(subscriber) => 0,
         _ => INVALID,
     }
 }
 
-/// Takes a subscriber beside others, or alone.
-fn subscribe_scoped(
+/// Adds a subscriber, shared or exclusive.
+fn subscribe_shared(
     subscriber: &Out<Handle<Subscriber>>,
     callback: Callback,
     user_data: Address,
     parameters: Option<&Parameters>,
 ) -> i32 {
-    if settings::version().0 < SCOPED_SINCE.0 {
+    if settings::version().0 < SHARED_MODE_SINCE.0 {
         return code::NOT_SUPPORTED;
     }
-    let parameters = parameters.filter(|given| given.size >= size_of::<Parameters>());
-    let allows_others = parameters.is_some_and(|given| given.allows_others != 0);
-    if allows_others && settings::script().settings.driver_version < SCOPED_SINCE.1 {
+    let parameters = parameters.filter(|parameters| parameters.size >= size_of::<Parameters>());
+    let allows_others = parameters.is_some_and(|parameters| parameters.allows_others != 0);
+    if allows_others && settings::script().settings.driver_version < SHARED_MODE_SINCE.1 {
         return code::NOT_SUPPORTED;
     }
-    let name = format!("CUPTI for {}", parameters.map_or("", |given| given.name.get()));
+    let name = format!("CUPTI for {}", parameters.map_or("", |parameters| parameters.name.get()));
     let first = callback::first_name();
     let taken = callback::subscribe(callback, user_data, &name, allows_others);
-    if let (Some(given), Some(first)) =
+    if let (Some(parameters), Some(first)) =
         (parameters, first.or_else(|| taken.as_ref().err().cloned()))
     {
-        tell_holder(given, &first);
+        write_holder(parameters, &first);
     }
     match taken {
         Ok(taken) => subscriber.set(Handle::to(taken)),
@@ -60,12 +60,12 @@ fn subscribe_scoped(
     }
 }
 
-/// Writes a name and a zero where the subscriber wants to know who was there before.
-fn tell_holder(parameters: &Parameters, name: &str) {
+/// Writes the NUL-terminated name of the existing subscriber.
+fn write_holder(parameters: &Parameters, name: &str) {
     let Some(most) = parameters.holder_size.checked_sub(1) else { return };
     let bytes = name.bytes().take(most).chain([0]);
-    for (at, byte) in bytes.enumerate() {
-        parameters.holder.set_at(at, byte.cast_signed());
+    for (index, byte) in bytes.enumerate() {
+        parameters.holder.set_at(index, byte.cast_signed());
     }
 }
 
@@ -82,7 +82,7 @@ exports! {
         }
     }
 
-    /// The symbol is there, as in every library of CUDA 13; only later ones bear several subscribers.
+    /// The symbol exists in every library of CUDA 13; only later ones support several subscribers.
     fn cuptiSubscribe_v2(
         subscriber: Out<Handle<Subscriber>>,
         callback: Option<Callback>,
@@ -90,15 +90,15 @@ exports! {
         parameters: In<Parameters>,
     ) {
         let Some(callback) = callback else { return INVALID };
-        subscribe_scoped(&subscriber, callback, user_data, parameters.get())
+        subscribe_shared(&subscriber, callback, user_data, parameters.get())
     }
 
-    /// The records of a subscriber beside others end with it; those of the process go on.
+    /// Ends the subscription; in shared mode its records too. Process-wide records continue.
     fn cuptiUnsubscribe(subscriber: Handle<Subscriber>) {
         with(subscriber, |subscriber| {
             let client = client_of(subscriber.number());
             activity::disable(client);
-            output::hand_back_to(client, Flush::Forced);
+            output::complete_buffers_of(client, Flush::Forced);
             buffers::register(client, None);
             subscriber.leave()
         })
@@ -129,7 +129,7 @@ exports! {
         enable.set(subscriber.is_enabled(domain, cbid).into())
     }
 
-    /// Everything ends; what was not flushed is lost, with the profilers' buffers.
+    /// Ends everything. Records that were not flushed are lost, with the profilers' buffers.
     fn cuptiFinalize() {
         callback::unsubscribe_all();
         activity::disable_all();

@@ -1,4 +1,4 @@
-//! Who is who: versions, clocks, ids of contexts, streams and graphs.
+//! Versions, and ids of contexts, devices, streams and graphs.
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
@@ -9,7 +9,7 @@ use crate::stream::StreamHandle;
 use crate::{context, settings};
 use std::ffi::c_char;
 
-/// The names of codes: `CUPTI_` and what the header says.
+/// Names of codes: `CUPTI_` plus the name in the header.
 fn result_name(code: i32) -> &'static std::ffi::CStr {
     match code {
         0 => c"CUPTI_SUCCESS",

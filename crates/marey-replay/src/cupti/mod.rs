@@ -4,7 +4,7 @@ mod activity;
 mod callbacks;
 mod identity;
 
-/// `CUptiResult`, as far as the double has reasons.
+/// `CUptiResult`: the supported codes.
 pub(crate) mod code {
     pub(crate) const INVALID_KIND: i32 = 21;
     pub(crate) const INVALID_OPERATION: i32 = 7;

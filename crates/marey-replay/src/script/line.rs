@@ -1,17 +1,17 @@
-//! Lines and their words.
+//! Lines of a script and their words.
 
 use std::str::FromStr;
 
-/// Why a text is no script.
+/// A syntax error in a script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub(crate) struct ScriptError {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
     pub problem: String,
 }
 
-/// A line with something on it.
+/// A non-empty line.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     number: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// The lines of a text; `None` for one that is empty or a comment.
+    /// Parses a line; `None` if it is empty or a comment.
     pub(crate) fn parse(number: usize, text: &str) -> Result<Option<Self>, ScriptError> {
         let mut words = Vec::new();
         let mut rest = text.trim_start();
@@ -43,37 +43,37 @@ impl Line {
         ScriptError { line: self.number, problem: problem.into() }
     }
 
-    /// The next word, if there is one.
+    /// Returns the next word, if any.
     pub(crate) fn word(&mut self) -> Option<String> {
         let word = self.words.get(self.next).cloned();
         self.next += 1;
         word
     }
 
-    /// The next word, which must be there.
-    pub(crate) fn need(&mut self, what: &str) -> Result<String, ScriptError> {
+    /// Returns the next word, or an error if there is none.
+    pub(crate) fn required_word(&mut self, what: &str) -> Result<String, ScriptError> {
         self.word().ok_or_else(|| self.error(format!("{what} is missing")))
     }
 
-    /// The next word as a number.
+    /// Parses the next word as a number.
     pub(crate) fn number<T: FromStr>(&mut self, what: &str) -> Result<T, ScriptError> {
-        let word = self.need(what)?;
+        let word = self.required_word(what)?;
         word.replace('_', "")
             .parse()
             .map_err(|_not_a_number| self.error(format!("{what} cannot be {word:?}")))
     }
 
-    /// Up to three numbers with commas between them; 1 for those that are left out.
+    /// Parses up to three comma-separated numbers; missing ones are 1.
     pub(crate) fn extent<T: FromStr + Copy>(
         &mut self,
         what: &str,
         one: T,
     ) -> Result<[T; 3], ScriptError> {
-        let word = self.need(what)?;
+        let word = self.required_word(what)?;
         let mut extent = [one; 3];
         let sides: Vec<_> = word.split(',').collect();
         if sides.len() > 3 {
-            return Err(self.error(format!("{what} has more than three sides")));
+            return Err(self.error(format!("{what} has more than three dimensions")));
         }
         for (to, side) in extent.iter_mut().zip(sides) {
             *to = side
@@ -83,7 +83,7 @@ impl Line {
         Ok(extent)
     }
 
-    /// Whether the line opens a block; takes the brace away.
+    /// Whether the line opens a block. Removes the brace.
     pub(crate) fn opens_block(&mut self) -> bool {
         let opens = self.words.last().is_some_and(|word| word == "{");
         if opens {
@@ -96,11 +96,11 @@ impl Line {
         self.words.len() == 1 && self.words[0] == "}"
     }
 
-    /// Nothing may be left.
+    /// Fails if a word is left.
     pub(crate) fn end(&mut self) -> Result<(), ScriptError> {
         match self.word() {
             None => Ok(()),
-            Some(word) => Err(self.error(format!("{word:?} is not understood here"))),
+            Some(word) => Err(self.error(format!("unexpected word {word:?}"))),
         }
     }
 }

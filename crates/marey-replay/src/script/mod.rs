@@ -1,9 +1,9 @@
-//! Scripts: what the machine is and what it does. The crate's page tells how they are written.
+//! Scripts: settings and statements. The crate documentation describes the syntax.
 
 mod line;
 mod parse;
 
-use crate::operation::{Operation, Place};
+use crate::operation::{Operation, Target};
 use crate::output::Order;
 use crate::settings::Settings;
 use crate::thread::External;
@@ -17,30 +17,30 @@ pub(crate) struct Script {
     pub acts: Vec<Act>,
 }
 
-/// How an operation is called for.
+/// How an operation is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallBy {
-    /// By a call, with the next correlation id.
+    /// By a call with the next correlation id.
     Call,
-    /// By a call with this id.
+    /// By a call with this correlation id.
     CallAs { correlation: u32 },
-    /// By none that anybody could see: a record with an id that no call had.
+    /// Without a call: the record has a correlation id that no call had.
     Nothing { correlation: u32 },
 }
 
-/// Something that a script says.
+/// A statement.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Run {
         operation: Operation,
-        at: Place,
+        target: Target,
         by: CallBy,
     },
     SynchronizeStream {
-        at: Place,
+        target: Target,
     },
     SynchronizeDevice {
-        at: Place,
+        target: Target,
     },
     Overhead {
         kind: u32,
@@ -67,19 +67,19 @@ pub(crate) enum Act {
     Capture {
         graph: String,
         operations: Vec<Operation>,
-        at: Place,
+        target: Target,
     },
     Instantiate {
         graph: String,
-        at: Place,
+        target: Target,
     },
     LaunchGraph {
         graph: String,
-        at: Place,
+        target: Target,
     },
     DestroyGraph {
         graph: String,
-        at: Place,
+        target: Target,
     },
     DropNext {
         records: u64,
@@ -92,7 +92,7 @@ pub(crate) enum Act {
     Flush {
         is_forced: bool,
     },
-    /// Another tool subscribes, or leaves.
+    /// Another tool subscribes or unsubscribes.
     Tool {
         subscribes: bool,
     },

@@ -1,13 +1,13 @@
-//! From a text to a script.
+//! Parser of scripts.
 
 use super::line::{Line, ScriptError};
 use super::{Act, CallBy, Script};
 use crate::activity::PROCESS;
 use crate::clock::Clock;
-use crate::context::{DEFAULT_STREAM, MOST_DEVICES};
+use crate::context::{DEFAULT_STREAM, MAX_DEVICES};
 use crate::device::Device;
 use crate::name::Name;
-use crate::operation::{Copy, Fate, Kernel, Operation, Place, Set, Work};
+use crate::operation::{Copy, Fate, Kernel, Operation, Set, Target, Work};
 use crate::output::Order;
 use crate::record::Version;
 use crate::settings::Settings;
@@ -16,7 +16,7 @@ use crate::thread::External;
 
 type Result<T> = std::result::Result<T, ScriptError>;
 
-/// Nanoseconds that things take where the script does not say.
+/// Default duration of operations.
 pub(crate) const DEFAULT_NANOS: u64 = 1_000;
 
 impl Script {
@@ -42,62 +42,64 @@ struct Parser {
 }
 
 impl Parser {
-    /// Reads a setting; false if the line is none, which then is as new.
+    /// Parses a setting. Returns false, with the line unchanged, if it is not one.
     fn setting(&mut self, line: &mut Line, settings: &mut Settings) -> Result<bool> {
         let start = line.clone();
-        match line.need("a word")?.as_str() {
+        match line.required_word("a word")?.as_str() {
             "version" => {
                 settings.version = line.number("the version")?;
                 if !Version::KNOWN.contains(&settings.version) {
-                    return Err(line.error(format!("the version is none of {:?}", Version::KNOWN)));
+                    return Err(
+                        line.error(format!("the version must be one of {:?}", Version::KNOWN))
+                    );
                 }
             }
             "driver" => settings.driver_version = line.number("the driver's version")?,
             "delivery" => {
                 settings.is_delivered_by_worker =
-                    one_of(line, "the delivery", &[("inline", false), ("worker", true)])?;
+                    keyword(line, "the delivery", &[("inline", false), ("worker", true)])?;
             }
             "buffers" => {
                 settings.has_each_thread_a_buffer =
-                    one_of(line, "whose buffers", &[("shared", false), ("each-thread", true)])?;
+                    keyword(line, "whose buffers", &[("shared", false), ("each-thread", true)])?;
             }
             "clock" => settings.clock = clock(line)?,
             "devices" => {
                 let count: usize = line.number("the number of devices")?;
-                settings.devices = vec![Device::default(); count.min(MOST_DEVICES)];
+                settings.devices = vec![Device::default(); count.min(MAX_DEVICES)];
             }
             "device" => {
                 if !self.declares_devices {
                     self.declares_devices = true;
                     settings.devices.clear();
                 }
-                if settings.devices.len() == MOST_DEVICES {
-                    return Err(line.error(format!("there are more than {MOST_DEVICES} devices")));
+                if settings.devices.len() == MAX_DEVICES {
+                    return Err(line.error(format!("there are more than {MAX_DEVICES} devices")));
                 }
                 settings.devices.push(device(line)?);
             }
             "kernel" => {
-                let name = line.need("the kernel's name")?;
+                let name = line.required_word("the kernel's name")?;
                 let (operation, _, _) =
-                    operation(line, Work::Kernel(Kernel::named(Name::of(&name))))?;
+                    operation(line, Work::Kernel(Kernel::named(Name::copied(&name))))?;
                 if let Work::Kernel(kernel) = operation.work {
                     settings.kernels.push((name, kernel, operation.nanos));
                 }
             }
             "fail" => {
-                let function = line.need("the function")?;
+                let function = line.required_word("the function")?;
                 let code = line.number("the code")?;
-                let at = match line.word().as_deref() {
+                let call = match line.word().as_deref() {
                     Some("at") => Some(line.number("the call")?),
                     None => None,
                     Some(word) => return Err(line.error(format!("{word:?} is not \"at\""))),
                 };
-                settings.failures.push(Failure { function, code, at });
+                settings.failures.push(Failure { function, code, call });
             }
             "call" => settings.call_nanos = line.number("the time of a call")?,
             "api" => {
                 settings.is_runtime_called =
-                    one_of(line, "the interface", &[("driver", false), ("runtime", true)])?;
+                    keyword(line, "the interface", &[("driver", false), ("runtime", true)])?;
             }
             _ => {
                 *line = start;
@@ -110,22 +112,22 @@ impl Parser {
 
     fn act(&mut self, mut line: Line) -> Result<Act> {
         let is_block = line.opens_block();
-        let verb = line.need("a word")?;
+        let verb = line.required_word("a word")?;
         if is_block {
             return self.block(&verb, line);
         }
         let act = match verb.as_str() {
             "launch" | "copy" | "set" => {
-                let work = work(&verb, &mut line)?;
-                let (operation, at, by) = operation(&mut line, work)?;
-                Act::Run { operation, at, by }
+                let operation_kind = operation_kind(&verb, &mut line)?;
+                let (operation, target, by) = operation(&mut line, operation_kind)?;
+                Act::Run { operation, target, by }
             }
             "synchronize" => {
-                let target = line.need("what to wait for")?;
-                let at = place(&mut line)?;
-                match target.as_str() {
-                    "stream" => Act::SynchronizeStream { at },
-                    "device" => Act::SynchronizeDevice { at },
+                let waited_for = line.required_word("what to wait for")?;
+                let target = target(&mut line)?;
+                match waited_for.as_str() {
+                    "stream" => Act::SynchronizeStream { target },
+                    "device" => Act::SynchronizeDevice { target },
                     _ => return Err(line.error("only a stream or a device is waited for")),
                 }
             }
@@ -142,27 +144,32 @@ impl Parser {
                 id: line.number("the id")?,
             }),
             "pop" => Act::PopExternal { kind: line.number("the kind of id")? },
-            "instantiate" => {
-                Act::Instantiate { graph: line.need("the graph")?, at: place(&mut line)? }
-            }
-            "destroy" => {
-                Act::DestroyGraph { graph: line.need("the graph")?, at: place(&mut line)? }
-            }
+            "instantiate" => Act::Instantiate {
+                graph: line.required_word("the graph")?,
+                target: target(&mut line)?,
+            },
+            "destroy" => Act::DestroyGraph {
+                graph: line.required_word("the graph")?,
+                target: target(&mut line)?,
+            },
             "tool" => Act::Tool {
-                subscribes: one_of(
+                subscribes: keyword(
                     &mut line,
                     "the tool's act",
                     &[("subscribes", true), ("leaves", false)],
                 )?,
             },
-            "graph" => Act::LaunchGraph { graph: line.need("the graph")?, at: place(&mut line)? },
+            "graph" => Act::LaunchGraph {
+                graph: line.required_word("the graph")?,
+                target: target(&mut line)?,
+            },
             "drop" => Act::DropNext { records: line.number("the number of records")? },
             "order" => Act::Order(order(&mut line)?),
             "correlation" => Act::Correlation { next: line.number("the correlation id")? },
             "finish" => Act::Finish,
             "flush" => Act::Flush { is_forced: flag(&mut line, "forced")? },
             "pass" => Act::Pass { nanos: line.number("the time")? },
-            _ => return Err(line.error(format!("{verb:?} is nothing that can be played"))),
+            _ => return Err(line.error(format!("unknown statement {verb:?}"))),
         };
         line.end()?;
         Ok(act)
@@ -176,12 +183,12 @@ impl Parser {
             }
             "thread" => Ok(Act::Thread { acts: self.acts(line)?.into() }),
             "part" => {
-                let name = line.need("the part's name")?;
+                let name = line.required_word("the part's name")?;
                 Ok(Act::Part { name, acts: self.acts(line)?.into() })
             }
             "capture" => {
-                let graph = line.need("the graph")?;
-                let at = place(&mut line)?;
+                let graph = line.required_word("the graph")?;
+                let target = target(&mut line)?;
                 let opening = line.clone();
                 let mut operations = Vec::new();
                 for act in self.acts(line)? {
@@ -190,9 +197,9 @@ impl Parser {
                     };
                     operations.push(operation);
                 }
-                Ok(Act::Capture { graph, operations, at })
+                Ok(Act::Capture { graph, operations, target })
             }
-            _ => Err(line.error(format!("{verb:?} is no block"))),
+            _ => Err(line.error(format!("{verb:?} is not a block"))),
         }
     }
 
@@ -209,12 +216,12 @@ impl Parser {
     }
 }
 
-fn one_of<T: std::marker::Copy>(line: &mut Line, what: &str, known: &[(&str, T)]) -> Result<T> {
-    let word = line.need(what)?;
+fn keyword<T: std::marker::Copy>(line: &mut Line, what: &str, known: &[(&str, T)]) -> Result<T> {
+    let word = line.required_word(what)?;
     let found = known.iter().find(|(name, _)| *name == word);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
-        line.error(format!("{what} is {word:?}, which is none of {names:?}"))
+        line.error(format!("{what} is {word:?}, but must be one of {names:?}"))
     })
 }
 
@@ -227,14 +234,14 @@ fn flag(line: &mut Line, name: &str) -> Result<bool> {
 }
 
 fn clock(line: &mut Line) -> Result<Clock> {
-    let is_real = one_of(line, "the clock", &[("virtual", false), ("real", true)])?;
+    let is_real = keyword(line, "the clock", &[("virtual", false), ("real", true)])?;
     let (mut start_nanos, mut offset_nanos, mut drift_parts_per_million) = (1_000_000_000, 0, 0);
     while let Some(option) = line.word() {
         match option.as_str() {
             "start" if !is_real => start_nanos = line.number("the start")?,
             "offset" if is_real => offset_nanos = line.number("the offset")?,
             "drift" if is_real => drift_parts_per_million = line.number("the drift")?,
-            _ => return Err(line.error(format!("this clock has no {option:?}"))),
+            _ => return Err(line.error(format!("unknown clock option {option:?}"))),
         }
     }
     Ok(if is_real {
@@ -245,7 +252,7 @@ fn clock(line: &mut Line) -> Result<Clock> {
 }
 
 fn device(line: &mut Line) -> Result<Device> {
-    let mut device = Device { name: line.need("the device's name")?, ..Device::default() };
+    let mut device = Device { name: line.required_word("the device's name")?, ..Device::default() };
     while let Some(option) = line.word() {
         match option.as_str() {
             "arch" => device.arch = line.number(&option)?,
@@ -256,18 +263,18 @@ fn device(line: &mut Line) -> Result<Device> {
             "memory" => device.memory_bytes = line.number(&option)?,
             "l2" => device.l2_bytes = line.number(&option)?,
             "uuid" => device.uuid = Some(line.number(&option)?),
-            _ => return Err(line.error(format!("a device has no {option:?}"))),
+            _ => return Err(line.error(format!("unknown device option {option:?}"))),
         }
     }
     Ok(device)
 }
 
-fn work(verb: &str, line: &mut Line) -> Result<Work> {
+fn operation_kind(verb: &str, line: &mut Line) -> Result<Work> {
     Ok(match verb {
-        "launch" => Work::Kernel(Kernel::named(Name::of(&line.need("the kernel")?))),
+        "launch" => Work::Kernel(Kernel::named(Name::copied(&line.required_word("the kernel")?))),
         "copy" => {
             let kinds = [("to-device", 1), ("to-host", 2), ("on-device", 8)];
-            let kind: u8 = one_of(line, "the kind of copy", &kinds)?;
+            let kind: u8 = keyword(line, "the kind of copy", &kinds)?;
             let bytes = line.number("the bytes")?;
             Work::Copy(match kind {
                 1 => Copy::to_device(bytes, true),
@@ -279,13 +286,14 @@ fn work(verb: &str, line: &mut Line) -> Result<Work> {
     })
 }
 
-/// Reads what is said of an operation, up to the end of the line.
-fn operation(line: &mut Line, work: Work) -> Result<(Operation, Place, CallBy)> {
-    let mut operation = Operation::new(work, DEFAULT_NANOS);
-    let mut at = Place { device: 0, context: 0, stream: DEFAULT_STREAM };
+/// Parses the options of an operation, up to the end of the line.
+fn operation(line: &mut Line, operation_kind: Work) -> Result<(Operation, Target, CallBy)> {
+    let mut operation = Operation::new(operation_kind, DEFAULT_NANOS);
+    let mut target = Target { device: 0, context: 0, stream: DEFAULT_STREAM };
     let mut by = CallBy::Call;
     while let Some(option) = line.word() {
-        if place_option(&option, line, &mut at)? || work_option(&option, line, &mut operation.work)?
+        if target_option(&option, line, &mut target)?
+            || work_option(&option, line, &mut operation.work)?
         {
             continue;
         }
@@ -297,15 +305,17 @@ fn operation(line: &mut Line, work: Work) -> Result<(Operation, Place, CallBy)> 
             "unrecorded" => operation.fate = Fate::Unrecorded,
             "untimed" => operation.fate = Fate::Untimed,
             "backwards" => operation.fate = Fate::Backwards,
-            "unfinished" if matches!(work, Work::Kernel(_)) => operation.fate = Fate::Unfinished,
-            _ => return Err(line.error(format!("it has no {option:?}"))),
+            "unfinished" if matches!(operation_kind, Work::Kernel(_)) => {
+                operation.fate = Fate::Unfinished;
+            }
+            _ => return Err(line.error(format!("unknown option {option:?}"))),
         }
     }
-    Ok((operation, with_context(at), by))
+    Ok((operation, with_context(target), by))
 }
 
-fn work_option(option: &str, line: &mut Line, work: &mut Work) -> Result<bool> {
-    match (work, option) {
+fn work_option(option: &str, line: &mut Line, operation_kind: &mut Work) -> Result<bool> {
+    match (operation_kind, option) {
         (Work::Kernel(kernel), "grid") => kernel.grid = line.extent(option, 1)?,
         (Work::Kernel(kernel), "block") => kernel.block = line.extent(option, 1)?,
         (Work::Kernel(kernel), "cluster") => kernel.cluster = line.extent(option, 1)?,
@@ -326,32 +336,35 @@ fn work_option(option: &str, line: &mut Line, work: &mut Work) -> Result<bool> {
 /// `CUpti_ActivityMemoryKind`.
 fn memory(line: &mut Line) -> Result<u8> {
     let kinds = [("pageable", 1), ("pinned", 2), ("device", 3), ("array", 4), ("managed", 5)];
-    one_of(line, "the memory", &kinds)
+    keyword(line, "the memory", &kinds)
 }
 
-fn place_option(option: &str, line: &mut Line, at: &mut Place) -> Result<bool> {
+fn target_option(option: &str, line: &mut Line, target: &mut Target) -> Result<bool> {
     match option {
-        "stream" => at.stream = line.number(option)?,
-        "device" => at.device = line.number(option)?,
-        "context" => at.context = line.number(option)?,
+        "stream" => target.stream = line.number(option)?,
+        "device" => target.device = line.number(option)?,
+        "context" => target.context = line.number(option)?,
         _ => return Ok(false),
     }
     Ok(true)
 }
 
-fn place(line: &mut Line) -> Result<Place> {
-    let mut at = Place { device: 0, context: 0, stream: DEFAULT_STREAM };
+fn target(line: &mut Line) -> Result<Target> {
+    let mut target = Target { device: 0, context: 0, stream: DEFAULT_STREAM };
     while let Some(option) = line.word() {
-        if !place_option(&option, line, &mut at)? {
-            return Err(line.error(format!("a place has no {option:?}")));
+        if !target_option(&option, line, &mut target)? {
+            return Err(line.error(format!("unknown option {option:?}")));
         }
     }
-    Ok(with_context(at))
+    Ok(with_context(target))
 }
 
-/// The device's context, where none was named.
-const fn with_context(at: Place) -> Place {
-    Place { context: if at.context == 0 { at.device + 1 } else { at.context }, ..at }
+/// Completes a place with the device's context if none was given.
+const fn with_context(target: Target) -> Target {
+    Target {
+        context: if target.context == 0 { target.device + 1 } else { target.context },
+        ..target
+    }
 }
 
 /// `CUpti_ActivityOverheadKind`.
@@ -366,35 +379,35 @@ fn overhead(line: &mut Line) -> Result<u32> {
         ("command-buffer-full", 6 << 16),
         ("buffer-request", 7 << 16),
     ];
-    one_of(line, "the overhead", &kinds)
+    keyword(line, "the overhead", &kinds)
 }
 
 fn name(line: &mut Line) -> Result<Act> {
     let object_kind =
-        one_of(line, "what is named", &[("device", 3), ("context", 4), ("stream", 5)])?;
-    // Of a device, its context, and the context's stream.
+        keyword(line, "what is named", &[("device", 3), ("context", 4), ("stream", 5)])?;
+    // Device, its context, and the context's stream.
     let mut object = [0, 1, DEFAULT_STREAM];
     object[object_kind as usize - 3] = line.number("its number")?;
-    Ok(Act::Name { object_kind, object, name: line.need("the name")? })
+    Ok(Act::Name { object_kind, object, name: line.required_word("the name")? })
 }
 
 fn mark(line: &mut Line) -> Result<Act> {
-    let name = line.need("the mark's name")?;
+    let name = line.required_word("the mark's name")?;
     let (mut domain, mut id, mut flags) = (None, 0, 1);
     while let Some(option) = line.word() {
         match option.as_str() {
-            "domain" => domain = Some(line.need("the domain")?),
+            "domain" => domain = Some(line.required_word("the domain")?),
             "id" => id = line.number("the id")?,
             "start" => flags = 2,
             "end" => flags = 4,
-            _ => return Err(line.error(format!("a mark has no {option:?}"))),
+            _ => return Err(line.error(format!("unknown mark option {option:?}"))),
         }
     }
     Ok(Act::Mark { name, domain, id, flags })
 }
 
 fn order(line: &mut Line) -> Result<Order> {
-    Ok(match line.need("the order")?.as_str() {
+    Ok(match line.required_word("the order")?.as_str() {
         "as-they-come" => Order::AsTheyCome,
         "held" => Order::Held,
         "reversed" => Order::Reversed { window: line.number("the number of records")? },
@@ -402,6 +415,6 @@ fn order(line: &mut Line) -> Result<Order> {
             window: line.number("the number of records")?,
             seed: line.number("the seed")?,
         },
-        order => return Err(line.error(format!("{order:?} is no order"))),
+        order => return Err(line.error(format!("unknown order {order:?}"))),
     })
 }

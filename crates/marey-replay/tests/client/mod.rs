@@ -1,10 +1,10 @@
-//! A tiny profiler: it subscribes, keeps what it is told and the records that it gets.
+//! A minimal profiler that subscribes and keeps all callbacks and records.
 
-#![expect(unsafe_code, reason = "it calls the C interface, as any profiler does")]
-#![expect(clippy::unwrap_used, reason = "a test fails where its profiler does")]
-#![expect(clippy::unused_self, reason = "only who has the turn may ask")]
+#![expect(unsafe_code, reason = "calls of the C interface")]
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![expect(clippy::unused_self, reason = "only the test that holds the lock may call")]
 
-use marey_replay as _; // the library whose C interface is declared here
+use marey_replay as _; // the library with the C functions declared here
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -44,20 +44,20 @@ unsafe extern "C" {
     pub(crate) safe fn cuptiGetGraphExecId(executable: usize, id: &mut u32) -> i32;
 }
 
-/// What a callback told.
+/// A callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct CallbackCall {
     pub domain: u32,
     pub cbid: u32,
-    /// Of calls: 0 before and 1 after.
+    /// For calls: 0 at entry and 1 at exit.
     pub site: u32,
-    /// Of calls.
+    /// For calls: the function's name.
     pub correlation: u32,
-    /// Of graphs: graph, original graph, node, original node, executable.
+    /// For graphs: graph, original graph, node, original node, executable graph.
     pub graph: [usize; 5],
 }
 
-/// A record, and the thread that it came on.
+/// A record, and the thread that delivered it.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub bytes: Vec<u8>,
@@ -77,19 +77,19 @@ impl Record {
         self.word(0)
     }
 
-    /// The text that a record points to.
+    /// Returns the string that a record points to.
     pub(crate) fn text(&self, offset: usize) -> String {
         let address = usize::try_from(self.long(offset)).unwrap() as *const c_char;
-        // SAFETY: names that records point to stay.
+        // SAFETY: strings that records point to are never freed.
         unsafe { CStr::from_ptr(address) }.to_str().unwrap().to_owned()
     }
 }
 
-static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
+static CALLBACKS: Mutex<Vec<CallbackCall>> = Mutex::new(Vec::new());
 static RECORDS: Mutex<Vec<Record>> = Mutex::new(Vec::new());
 static BUFFER_BYTES: AtomicUsize = AtomicUsize::new(0);
 static HAS_BUFFERS: AtomicBool = AtomicBool::new(true);
-static TURN: Mutex<()> = Mutex::new(());
+static LOCK: Mutex<()> = Mutex::new(());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -97,45 +97,45 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 extern "C" fn on_callback(_: *mut c_void, domain: u32, cbid: u32, data: *const c_void) {
     let read = |offset: usize| {
-        // SAFETY: what is told is longer than the offsets read here: 72 bytes of a call, 24 of a
-        // resource, 56 of a graph.
+        // SAFETY: the data are longer than the offsets read here: 72 bytes for a call, 24 for a
+        // resource, 56 for a graph.
         unsafe { data.cast::<u8>().add(offset).cast::<usize>().read_unaligned() }
     };
-    let mut told = Told { domain, cbid, site: 0, correlation: 0, graph: [0; 5] };
+    let mut callbacks = CallbackCall { domain, cbid, site: 0, correlation: 0, graph: [0; 5] };
     if domain < 3 {
-        told.site = u32::try_from(read(0) & 0xffff_ffff).unwrap();
-        told.correlation = u32::try_from(read(64) & 0xffff_ffff).unwrap();
+        callbacks.site = u32::try_from(read(0) & 0xffff_ffff).unwrap();
+        callbacks.correlation = u32::try_from(read(64) & 0xffff_ffff).unwrap();
     } else if domain == 3 && (9..=20).contains(&cbid) {
         let graph = read(16) as *const usize;
-        // SAFETY: as above; these are words of the graph's description.
-        told.graph = [0, 1, 2, 3, 6].map(|word| unsafe { graph.add(word).read() });
+        // SAFETY: as above; these are words of the graph descriptor.
+        callbacks.graph = [0, 1, 2, 3, 6].map(|word| unsafe { graph.add(word).read() });
     }
-    lock(&TOLD).push(told);
+    lock(&CALLBACKS).push(callbacks);
 }
 
-extern "C" fn on_request(buffer: *mut *mut u64, size: *mut usize, most: *mut usize) {
+extern "C" fn on_request(buffer: *mut *mut u64, size: *mut usize, max_records: *mut usize) {
     let bytes = BUFFER_BYTES.load(SeqCst);
     let start = if HAS_BUFFERS.load(SeqCst) {
         Box::leak(vec![0_u64; bytes / 8].into_boxed_slice()).as_mut_ptr()
     } else {
         std::ptr::null_mut()
     };
-    // SAFETY: the library passes three places for answers.
+    // SAFETY: the library passes three writable addresses.
     unsafe {
         *buffer = start;
         *size = bytes;
-        *most = 0;
+        *max_records = 0;
     }
 }
 
 extern "C" fn on_complete(_: *mut c_void, _: u32, buffer: *mut u64, size: usize, valid: usize) {
     let mut last = std::ptr::null_mut();
     let mut starts = Vec::new();
-    // SAFETY: the buffer is the one that was asked for, and so much of it is records.
+    // SAFETY: the buffer comes from `on_request`, and `valid` bytes of it contain records.
     while unsafe { cuptiActivityGetNextRecord(buffer, valid, &raw mut last) } == 0 {
         starts.push(last as usize - buffer as usize);
     }
-    // SAFETY: `on_request` leaked it as so many words.
+    // SAFETY: `on_request` leaked it with this length.
     let words = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(buffer, size / 8)) };
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let ends = starts.iter().skip(1).copied().chain([valid]);
@@ -147,20 +147,21 @@ extern "C" fn on_complete(_: *mut c_void, _: u32, buffer: *mut u64, size: usize,
     lock(&RECORDS).extend(records);
 }
 
-/// The profiler, whose turn it is: there is one double in the process.
+/// The profiler. It holds a lock, because the process has only one double.
 pub(crate) struct Client {
     pub subscriber: usize,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Client {
-    /// Loads a script, subscribes to all calls and graphs, and wants records of these kinds.
+    /// Loads a script, subscribes to all calls and graph resources, and enables these activity
+    /// kinds.
     pub(crate) fn new(script: &str, kinds: &[u32]) -> Self {
-        let turn = lock(&TURN);
+        let turn = lock(&LOCK);
         HAS_BUFFERS.store(true, SeqCst);
         BUFFER_BYTES.store(4096, SeqCst);
         assert_eq!(load(script), Ok(()));
-        lock(&TOLD).clear();
+        lock(&CALLBACKS).clear();
         lock(&RECORDS).clear();
         let mut subscriber = 0;
         assert_eq!(cuptiSubscribe(&mut subscriber, on_callback, 0), 0);
@@ -174,24 +175,24 @@ impl Client {
         Self { subscriber, _turn: turn }
     }
 
-    /// Plays the script and flushes; the records.
+    /// Plays the script and flushes. Returns the records.
     pub(crate) fn play(&self) -> Vec<Record> {
         assert_eq!(replay_run(), 0);
         self.flush(0)
     }
 
-    /// Flushes; all records so far.
+    /// Flushes. Returns all records so far.
     pub(crate) fn flush(&self, flag: u32) -> Vec<Record> {
         assert_eq!(cuptiActivityFlushAll(flag), 0);
         lock(&RECORDS).clone()
     }
 
-    /// What was told.
-    pub(crate) fn told(&self) -> Vec<Told> {
-        lock(&TOLD).clone()
+    /// Returns the callbacks so far.
+    pub(crate) fn callbacks(&self) -> Vec<CallbackCall> {
+        lock(&CALLBACKS).clone()
     }
 
-    /// Gives buffers of this size from now on, or none.
+    /// Sets the size of buffers from now on, or provides none.
     pub(crate) fn give_buffers(&self, bytes: Option<usize>) {
         HAS_BUFFERS.store(bytes.is_some(), SeqCst);
         BUFFER_BYTES.store(bytes.unwrap_or_default(), SeqCst);
@@ -203,7 +204,7 @@ impl Client {
         dropped
     }
 
-    /// Subscribes once more; the code.
+    /// Subscribes again. Returns the code.
     pub(crate) fn subscribe_again(&self) -> i32 {
         cuptiSubscribe(&mut 0, on_callback, 0)
     }
@@ -211,14 +212,14 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // The next script may make it fail; that is what it shall do then.
+        // The next script may make this call fail, as intended.
         cuptiFinalize();
     }
 }
 
-/// Puts a script in force, or tells what is wrong with it.
+/// Loads a script, or returns its error.
 pub(crate) fn load(script: &str) -> Result<(), String> {
-    // SAFETY: the text is shown with its size, and the error stays until the next.
+    // SAFETY: the text is passed with its size, and the error is valid until the next load.
     unsafe {
         match replay_load(script.as_ptr(), script.len()) {
             0 => Ok(()),
@@ -229,13 +230,13 @@ pub(crate) fn load(script: &str) -> Result<(), String> {
 
 pub(crate) fn calls(function: &str) -> u64 {
     let function = CString::new(function).unwrap();
-    // SAFETY: it is a terminated text.
+    // SAFETY: the string is NUL-terminated.
     unsafe { replay_calls(function.as_ptr()) }
 }
 
 /// Plays a part of the script.
 pub(crate) fn play(part: &str) {
     let part = CString::new(part).unwrap();
-    // SAFETY: it is a terminated text.
+    // SAFETY: the string is NUL-terminated.
     assert_eq!(unsafe { replay_play(part.as_ptr()) }, 0);
 }

@@ -1,24 +1,24 @@
-//! The files without names that assemblies use.
+//! Temporary files that several assemblies share.
 
 use std::path::{Path, PathBuf};
 
-use crate::sort::Room;
-use crate::write::Scratches;
+use crate::sort::SpillFile;
+use crate::write::TemporaryFilePool;
 
-/// Files without names in a folder, made as they are needed: one for rows that wait to be sorted, and
-/// one for each part of a brief run that is being written. However many runs share them, there are no
-/// more. They are gone when the last run is.
+/// Temporary files in a folder, created on demand: one for spilled rows, and one for each part that
+/// is being written at the same time. Any number of temporary runs can share them, so they do not
+/// exhaust the process's file descriptors. They are closed with the last run that uses them.
 #[derive(Clone, Debug)]
-pub struct BriefFiles {
+pub struct TemporaryFiles {
     pub(super) folder: PathBuf,
-    pub(super) room: Room,
-    pub(super) scratches: Scratches,
+    pub(super) spill_file: SpillFile,
+    pub(super) pool: TemporaryFilePool,
 }
 
-impl BriefFiles {
-    /// None as yet.
+impl TemporaryFiles {
+    /// Creates no file yet; `folder` is where they will be.
     pub fn new(folder: &Path) -> Self {
-        let (room, scratches) = (Room::new(folder), Scratches::default());
-        Self { folder: folder.to_owned(), room, scratches }
+        let (spill_file, pool) = (SpillFile::new(folder), TemporaryFilePool::default());
+        Self { folder: folder.to_owned(), spill_file, pool }
     }
 }

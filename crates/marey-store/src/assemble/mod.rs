@@ -1,16 +1,17 @@
-//! Assembly: from the events of foreign files to the tables of a run.
+//! Assembles the tables of a run from the events of foreign files.
 //!
-//! An importer says what it reads, in any order; the [`Assembler`] sorts it, in files where there is
-//! much ([`crate::sort`]), nests the slices of each thread ([`nest`]), finds out which operator
-//! launched which activity of a device, sums up, and writes the run at one stroke.
+//! An importer adds events in any order. The [`Assembler`] sorts them, in temporary files where
+//! memory is short ([`crate::sort`]), nests the slices of each thread ([`nest`]), finds the
+//! operator that launched each activity ([`launches`]), computes sums, and publishes the run
+//! atomically.
 
 mod files;
 mod launches;
-mod leaving;
 mod nest;
-mod others;
-mod places;
+mod node_sums;
+mod plain_rows;
 mod processes;
+mod span_queue;
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -27,17 +28,17 @@ use marey_model::metric::MetricValue;
 use marey_model::table::stored;
 use smallvec::SmallVec;
 
-pub use self::files::BriefFiles;
-use self::launches::{Launches, Named};
+pub use self::files::TemporaryFiles;
+use self::launches::{LaunchIds, Launches};
 use self::nest::Nested;
 pub use self::nest::Slice;
-use self::others::Others;
-pub use self::others::ProcessGroup;
+use self::plain_rows::PlainRows;
+pub use self::plain_rows::ProcessGroup;
 pub use self::processes::NewProcess;
 use self::processes::{NewThread, loss_columns, process_columns, shifted, thread_columns};
 use crate::arg_texts::ArgTexts;
 use crate::names::{self, Names};
-use crate::parts::{self, Lifetime, Parts, RowPart};
+use crate::parts::{self, Durability, Parts, RowPart};
 use crate::row::{
     Args, AsyncSpan, Bytes, Collective, Damaged, Device, Flow, GpuActivity, Instant, MemoryBlock,
     MemoryEvent, Metadata, Metric, Row, Sample, Span,
@@ -45,54 +46,55 @@ use crate::row::{
 use crate::sort::{Sortable, Sorter};
 use crate::{Manifest, Run, StoreError};
 
-/// Spans that go to who writes them at a time: few enough to stay in a cache.
+/// Spans of a batch that is sent to the writing thread: few enough to stay in a CPU cache.
 const BATCH_ROWS: usize = 1 << 9;
 
-/// Batches of spans that wait for who writes them.
-const MAX_WAITING: usize = 3;
+/// Batches that may wait for the writing thread.
+const MAX_WAITING_BATCHES: usize = 3;
 
-/// Makes a run of the events of foreign files.
+/// Builds a run from the events of foreign files.
 #[derive(Debug)]
 pub struct Assembler {
     parts: Parts,
-    files: BriefFiles,
+    files: TemporaryFiles,
     names: Names,
     args: ArgTexts,
     processes: Vec<NewProcess>,
-    /// The first and the last moment of each process, in nanoseconds since 1970.
+    /// The first and last timestamp of each process.
     extents: Vec<Option<(i64, i64)>>,
     threads: Vec<NewThread>,
     losses: BTreeMap<(u32, LossCause), u64>,
     base_nanos: i64,
     sampled: Sampled,
-    /// Count and nanoseconds of the samples that a flame graph shows, by thread and context.
+    /// Counts and nanoseconds of the samples that the flame graph shows, by thread and context.
     sampled_sums: HashMap<(u32, u32), (f64, f64)>,
-    /// The threads of samples that are of none, by process.
+    /// The threads made up for samples that have none, by process.
     sampled_threads: HashMap<u32, u32>,
-    /// Calls and operators that activities of devices name.
-    named: Named,
+    /// The ids of calls and operators that activities refer to.
+    launch_ids: LaunchIds,
     slices: Sorter<Slice>,
     gpu_activities: Sorter<GpuActivity>,
-    others: Others,
+    plain_rows: PlainRows,
 }
 
-/// Which samples a flame graph shows: the names of values, as ids of texts.
+/// Which samples the flame graph shows, given by the text ids of value names.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sampled {
-    /// How often a stack was seen; without, each row that has a time is one.
+    /// Name of the value that counts occurrences of a stack; without one, each timed row counts as
+    /// one.
     pub count_name_id: Option<u32>,
-    /// The time in nanoseconds that a stack stands for.
+    /// Name of the value that holds a stack's time in nanoseconds.
     pub nanos_name_id: Option<u32>,
-    /// Whether counts are of calls of the innermost, which are none of those around it.
+    /// Whether counts are calls of the innermost frame, which do not count for its callers.
     pub counts_calls: bool,
 }
 
-/// What an assembly did.
+/// The result of an assembly.
 #[derive(Clone, Debug, Default)]
 pub struct Assembled {
-    /// Rows of events in the run.
+    /// Event rows in the run.
     pub events: u64,
-    /// What was lost, by cause.
+    /// Losses by cause.
     pub losses: BTreeMap<LossCause, u64>,
 }
 
@@ -103,42 +105,42 @@ impl<R: Row> Sortable for R {
         self.start_nanos()
     }
 
-    fn put(&self, out: &mut Vec<u8>) {
-        Row::put(self, out);
+    fn encode(&self, out: &mut Vec<u8>) {
+        Row::encode(self, out);
     }
 
-    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-        Row::take(input)
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+        Row::decode(input)
     }
 }
 
 impl Assembler {
-    /// The context of every root, whose children are the outermost ones.
+    /// The context of the root, the parent of all outermost contexts.
     pub const ROOT: u32 = names::ROOT;
 
-    /// Begins a run in an empty folder, which is no run before [`Self::finish`].
+    /// Begins a run in an empty folder, which becomes a run with [`Self::finish`].
     pub fn new(folder: &Path) -> Self {
-        Self::of_parts(Parts::new(folder, 0, Lifetime::Kept), BriefFiles::new(folder))
+        Self::from_parts(Parts::new(folder, 0, Durability::Unsynced), TemporaryFiles::new(folder))
     }
 
-    /// Begins a run that lasts as long as somebody has it open ([`Self::open`]). It is in files without
-    /// names, which are made in `folder`; it is written sooner than others, and takes more room.
-    pub fn brief(folder: &Path) -> Self {
-        Self::brief_in(&BriefFiles::new(folder))
+    /// Begins a temporary run, which lasts while it is open ([`Self::open`]). Its files are
+    /// temporary files in `folder`; it is written faster than a durable run and takes more space.
+    pub fn temporary(folder: &Path) -> Self {
+        Self::temporary_in(&TemporaryFiles::new(folder))
     }
 
-    /// Begins such a run in files that others use too, of which there may be a thousand.
-    pub fn brief_in(files: &BriefFiles) -> Self {
-        let parts = Parts::brief(&files.folder, files.scratches.clone());
-        Self::of_parts(parts, files.clone())
+    /// Begins a temporary run in files that many runs share.
+    pub fn temporary_in(files: &TemporaryFiles) -> Self {
+        let parts = Parts::temporary(&files.folder, files.pool.clone());
+        Self::from_parts(parts, files.clone())
     }
 
-    fn of_parts(parts: Parts, files: BriefFiles) -> Self {
-        let room = &files.room;
+    fn from_parts(parts: Parts, files: TemporaryFiles) -> Self {
+        let spill_file = &files.spill_file;
         Self {
-            slices: Sorter::new(room),
-            gpu_activities: Sorter::new(room),
-            others: Others::new(room),
+            slices: Sorter::new(spill_file),
+            gpu_activities: Sorter::new(spill_file),
+            plain_rows: PlainRows::new(spill_file),
             parts,
             files,
             names: Names::new(),
@@ -151,11 +153,11 @@ impl Assembler {
             sampled: Sampled::default(),
             sampled_sums: HashMap::new(),
             sampled_threads: HashMap::new(),
-            named: Named::default(),
+            launch_ids: LaunchIds::default(),
         }
     }
 
-    /// The id of a text.
+    /// Returns the id of a text.
     pub fn text(&mut self, text: &str) -> u32 {
         self.names.text(text)
     }
@@ -164,72 +166,72 @@ impl Assembler {
     ///
     /// # Panics
     ///
-    /// Where the id is not from there.
+    /// If the id is not from [`Self::text`].
     pub fn text_of(&self, id: u32) -> &str {
         self.names.text_of(id)
     }
 
-    /// The id of a context below another one, [`Self::ROOT`] for the outermost.
+    /// Returns the id of a context below `parent`; [`Self::ROOT`] is the parent of the outermost.
     pub fn context(&mut self, parent: u32, kind: NodeKind, name_id: u32) -> u32 {
         self.names.context(parent, kind, name_id)
     }
 
-    /// The arguments of an event, of which the text is stored.
+    /// Stores the text of an event's arguments; returns the arguments as a row has them.
     pub fn args(&mut self, new: &mut NewArgs) -> Result<Args, StoreError> {
         if new.is_empty() {
             return Ok(Args::default());
         }
         let Self { args, parts, .. } = self;
-        let text_id = new.with_text(|text| args.id(text, parts))?;
+        let text_id = new.with_template(|text| args.id(text, parts))?;
         Ok(Args { text_id: Some(text_id), numbers: SmallVec::from_slice(new.numbers()) })
     }
 
-    /// A process more; its id.
+    /// Adds a process; returns its id.
     pub fn process(&mut self, process: NewProcess) -> u32 {
         self.processes.push(process);
         self.extents.push(None);
         self.processes.len() as u32 - 1
     }
 
-    /// What is known of a process so far, to add to it.
+    /// Returns a process, to add to it.
     ///
     /// # Panics
     ///
-    /// Where the id is not from [`Self::process`].
+    /// If the id is not from [`Self::process`].
     pub fn process_mut(&mut self, process: u32) -> &mut NewProcess {
         &mut self.processes[process as usize]
     }
 
-    /// Says of all processes whether their recording was ended properly.
+    /// Sets for all processes whether their recording ended properly.
     pub fn set_complete(&mut self, is_complete: bool) {
         for process in &mut self.processes {
             process.is_complete = is_complete;
         }
     }
 
-    /// The rank of the first process that has one.
+    /// Returns the rank of the first process that has one.
     pub fn rank(&self) -> Option<u32> {
         self.processes.iter().find_map(|process| process.rank)
     }
 
-    /// A thread more; its id. `os_id` is its id in the system; one that only the file has is below 0.
+    /// Adds a thread; returns its id. `os_id` is negative for a thread whose system id is unknown.
     pub fn thread(&mut self, process: u32, os_id: i64, name: &str) -> u32 {
         self.threads.push(NewThread { process, os_id, name: name.to_owned() });
         self.threads.len() as u32 - 1
     }
 
-    /// Gives a thread another name.
+    /// Renames a thread.
     pub fn rename_thread(&mut self, thread: u32, name: &str) {
         name.clone_into(&mut self.threads[thread as usize].name);
     }
 
-    /// Counts what a process lost.
+    /// Counts a loss of a process.
     pub fn lose(&mut self, process: u32, cause: LossCause, count: u64) {
         let sum = self.losses.entry((process, cause)).or_default();
         *sum = sum.saturating_add(count);
     }
 
-    /// Says which of the samples that follow a flame graph shows.
+    /// Sets which of the samples that follow the flame graph shows.
     pub fn show_samples(&mut self, sampled: Sampled) {
         self.sampled = sampled;
     }
@@ -241,126 +243,126 @@ impl Assembler {
         self.slices.push(slice)
     }
 
-    /// Adds a span beside the stacks of threads.
+    /// Adds an async span, which is not on the stack of a thread.
     pub fn add_async_span(&mut self, row: &AsyncSpan) -> Result<(), StoreError> {
         self.extend(row.process_id, row.start_nanos, row.duration_nanos);
-        self.others.async_spans.push(row)
+        self.plain_rows.async_spans.push(row)
     }
 
     /// Adds an instant.
     pub fn add_instant(&mut self, row: &Instant) -> Result<(), StoreError> {
         self.extend(row.process_id, row.time_nanos, 0);
-        self.others.instants.push(row)
+        self.plain_rows.instants.push(row)
     }
 
     /// Adds a point of a flow.
     pub fn add_flow(&mut self, row: &Flow) -> Result<(), StoreError> {
-        self.others.flows.push(row)
+        self.plain_rows.flows.push(row)
     }
 
-    /// Adds a value of a counter.
+    /// Adds a counter value.
     pub fn add_metric(&mut self, row: &Metric) -> Result<(), StoreError> {
         let process = self.threads[row.thread_id as usize].process;
         self.extend(process, row.time_nanos, 0);
-        self.others.metrics.push(row)
+        self.plain_rows.metrics.push(row)
     }
 
-    /// Adds a value of a call stack.
+    /// Adds a sample: a value with a call stack.
     pub fn add_sample(&mut self, row: &Sample) -> Result<(), StoreError> {
         if let Some(nanos) = row.time_nanos {
             self.extend(row.process_id, nanos, 0);
         }
-        self.sum_up(row);
-        self.others.samples.push(row)
+        self.add_to_sampled_sums(row);
+        self.plain_rows.samples.push(row)
     }
 
-    /// Adds what a device did. Without a context it gets that of the call that has its
-    /// `correlation_id`, or of the operator that has its `external_id`.
+    /// Adds an activity. If it has no context, it gets that of the call with its `correlation_id`
+    /// or of the operator with its `external_id`.
     pub fn add_gpu_activity(&mut self, row: &GpuActivity) -> Result<(), StoreError> {
         self.extend(row.process_id, row.start_nanos, row.duration_nanos);
-        self.named.add(row);
+        self.launch_ids.add(row);
         self.gpu_activities.push(row)
     }
 
     /// Adds a collective.
     pub fn add_collective(&mut self, row: &Collective) -> Result<(), StoreError> {
         self.extend(row.process_id, row.start_nanos, row.duration_nanos.unwrap_or(0));
-        self.others.collectives.push(row)
+        self.plain_rows.collectives.push(row)
     }
 
-    /// Notes what the file says of a process group, by the id of its name: its collectives get what
-    /// they do not say themselves.
+    /// Sets the properties of a process group, by the id of its name. They complete its
+    /// collectives.
     pub fn set_process_group(&mut self, name_id: u32, group: ProcessGroup) {
-        self.others.groups.insert(name_id, group);
+        self.plain_rows.groups.insert(name_id, group);
     }
 
-    /// Returns what the file says of a process group.
+    /// Returns the known properties of a process group.
     pub fn process_group(&self, name_id: u32) -> ProcessGroup {
-        self.others.groups.get(&name_id).copied().unwrap_or_default()
+        self.plain_rows.groups.get(&name_id).copied().unwrap_or_default()
     }
 
-    /// Adds what an allocator did.
+    /// Adds an event of an allocator.
     pub fn add_memory_event(&mut self, row: &MemoryEvent) -> Result<(), StoreError> {
         self.extend(row.process_id, row.time_nanos, 0);
-        self.others.memory_events.push(row)
+        self.plain_rows.memory_events.push(row)
     }
 
-    /// Adds a block of memory.
+    /// Adds a memory block of a snapshot.
     pub fn add_memory_block(&mut self, row: &MemoryBlock) -> Result<(), StoreError> {
-        self.others.memory_blocks.push(row)
+        self.plain_rows.memory_blocks.push(row)
     }
 
     /// Adds a device.
     pub fn add_device(&mut self, row: &Device) -> Result<(), StoreError> {
-        self.others.devices.push(row)
+        self.plain_rows.devices.push(row)
     }
 
-    /// Adds what the file says of itself.
+    /// Adds a metadata entry.
     pub fn add_metadata(&mut self, row: &Metadata) -> Result<(), StoreError> {
-        self.others.metadata.push(row)
+        self.plain_rows.metadata.push(row)
     }
 
-    /// Events that were added so far.
+    /// Returns how many events were added so far.
     pub fn events(&self) -> u64 {
-        self.slices.rows() + self.gpu_activities.rows() + self.others.events()
+        self.slices.rows() + self.gpu_activities.rows() + self.plain_rows.events()
     }
 
-    /// Has all rows that were added in files, while [`Self::finish`] must wait. What stays in memory are
-    /// names, contexts, threads, and where things were launched.
-    pub fn rest(&mut self) -> Result<(), StoreError> {
+    /// Spills all rows to temporary files, for the time until [`Self::finish`]. Names, contexts,
+    /// threads and launches stay in memory.
+    pub fn spill(&mut self) -> Result<(), StoreError> {
         let next_args = ArgTexts::starting_at(self.args.next());
         mem::replace(&mut self.args, next_args).finish(&mut self.parts)?;
-        self.slices.rest()?;
-        self.gpu_activities.rest()?;
-        self.others.rest()
+        self.slices.spill()?;
+        self.gpu_activities.spill()?;
+        self.plain_rows.spill()
     }
 
-    /// Says what all moments are counted from, in nanoseconds since 1970; a file may say so last.
+    /// Sets the time in nanoseconds since 1970 that is added to all timestamps; files may state it
+    /// last.
     pub fn set_base_nanos(&mut self, base_nanos: i64) {
         self.base_nanos = base_nanos;
     }
 
-    /// The first and the last moment of what was added of a process, if it has one.
+    /// Returns the first and last timestamp that was added for a process, before the base is added.
     pub fn extent_nanos(&self, process: u32) -> Option<(i64, i64)> {
         self.extents[process as usize]
     }
 
-    /// Makes the folder a run. `shift_nanos` is added to every moment: what aligns the clock of the
-    /// file with those of other ranks. The run may still be in the system's cache: what it was made of
-    /// must not go.
+    /// Publishes the run. `shift_nanos`, the alignment with other ranks, is added to every
+    /// timestamp. The files are not fsynced, so the source must be kept.
     ///
     /// # Panics
     ///
-    /// If the run is a brief one ([`Self::brief`]), which is in no folder.
+    /// If the run is a temporary one ([`Self::temporary`]), which has no folder.
     pub fn finish(mut self, shift_nanos: Option<i64>) -> Result<Assembled, StoreError> {
-        assert!(!self.parts.is_brief(), "a brief run is opened, not finished");
+        assert!(!self.parts.is_temporary(), "a temporary run is opened, not finished");
         let (assembled, manifest) = self.write(shift_nanos)?;
         let written = self.parts.written.into_iter().map(|(part, _)| part).collect();
-        manifest.publish_as(&self.parts.run, written, false)?;
+        manifest.publish_with(&self.parts.run, written, false)?;
         Ok(assembled)
     }
 
-    /// Opens the run, of which nothing has a name. It has the path of what it was made of, for messages.
+    /// Opens a temporary run. Messages name it by `path`, which is that of its source.
     pub fn open(
         mut self,
         shift_nanos: Option<i64>,
@@ -368,10 +370,10 @@ impl Assembler {
     ) -> Result<(Run, Assembled), StoreError> {
         let (assembled, manifest) = self.write(shift_nanos)?;
         let parts = self.parts.written.iter().map(|(part, _)| part);
-        Ok((Run::of_parts(path, manifest, parts)?, assembled))
+        Ok((Run::from_parts(path, manifest, parts)?, assembled))
     }
 
-    /// Writes all tables, and says what they are.
+    /// Writes all tables; returns the manifest that lists them.
     fn write(&mut self, shift_nanos: Option<i64>) -> Result<(Assembled, Manifest), StoreError> {
         let shift = self.base_nanos.saturating_add(shift_nanos.unwrap_or(0));
         let events = self.events();
@@ -381,8 +383,8 @@ impl Assembler {
         let threads = thread_columns(&self.threads);
         parts::write(&stored::THREADS, threads, None, parts)?;
         let extents = shifted(&self.extents, shift);
-        let about = process_columns(&self.processes, &extents, shift_nanos);
-        parts::write(&stored::PROCESSES, about, None, parts)?;
+        let columns = process_columns(&self.processes, &extents, shift_nanos);
+        parts::write(&stored::PROCESSES, columns, None, parts)?;
         parts::write(&stored::LOSSES, loss_columns(&self.losses), None, parts)?;
 
         let mut assembled = Assembled { events, losses: BTreeMap::new() };
@@ -408,29 +410,30 @@ impl Assembler {
         Ok((assembled, manifest))
     }
 
-    /// Nests the slices while their spans are written, then writes the rest on both threads.
+    /// Nests the slices while a second thread writes their spans, then writes the rest on both
+    /// threads.
     fn write_events(&mut self, shift: i64) -> Result<(), StoreError> {
-        let room = self.files.room.clone();
-        let others = mem::replace(&mut self.others, Others::new(&room));
-        let activities = mem::replace(&mut self.gpu_activities, Sorter::new(&room));
-        let mut parts = self.parts.beside();
-        let beside = &mut parts;
+        let spill_file = self.files.spill_file.clone();
+        let plain_rows = mem::replace(&mut self.plain_rows, PlainRows::new(&spill_file));
+        let activities = mem::replace(&mut self.gpu_activities, Sorter::new(&spill_file));
+        let mut parts = self.parts.for_thread();
+        let thread_parts = &mut parts;
         let unmatched = thread::scope(|scope| {
-            let (left, batches) = sync_channel(MAX_WAITING);
+            let (left, batches) = sync_channel(MAX_WAITING_BATCHES);
             let (nested, launches) = sync_channel(1);
             let writing = scope.spawn(move || {
-                write_spans(batches, beside)?;
-                // Without them, nesting has failed, and says why.
+                write_spans(batches, thread_parts)?;
+                // If there are none, nesting has failed, and reports that itself.
                 let launches = launches.recv().unwrap_or_default();
-                write_gpu_activities(activities, &launches, shift, beside)
+                write_gpu_activities(activities, &launches, shift, thread_parts)
             });
-            let Nested { late, steps, places, launches } = self.nest(shift, left)?;
-            drop(nested.send(launches)); // who takes them may have failed, and says why
+            let Nested { late, steps, node_sums, launches } = self.nest(shift, left)?;
+            drop(nested.send(launches)); // the receiver hangs up only if it failed
             write(late, 0, &mut self.parts)?;
             write(steps, 0, &mut self.parts)?;
             self.write_texts()?;
-            self.write_sums(places, shift)?;
-            others.write(shift, &mut self.parts)?;
+            self.write_sums(node_sums, shift)?;
+            plain_rows.write(shift, &mut self.parts)?;
             writing.join().unwrap_or_else(|panic| resume_unwind(panic))
         })?;
         for (process, count) in unmatched {
@@ -447,8 +450,8 @@ impl Assembler {
         parts::write(&stored::CONTEXTS, names.context_columns(0), None, parts)
     }
 
-    /// Adds a sample to what a flame graph shows, if it is of that.
-    fn sum_up(&mut self, sample: &Sample) {
+    /// Adds a sample to the sums of the flame graph if it has one of the values in `sampled`.
+    fn add_to_sampled_sums(&mut self, sample: &Sample) {
         let Sampled { count_name_id, nanos_name_id, .. } = self.sampled;
         let is_count = count_name_id == Some(sample.name_id);
         let is_nanos = nanos_name_id == Some(sample.name_id);
@@ -478,7 +481,7 @@ impl Assembler {
         }
     }
 
-    /// Says that a process was recorded at this time too, whatever events it has.
+    /// Extends the recorded time of a process, which may be longer than its events.
     pub fn extend(&mut self, process: u32, start_nanos: i64, duration_nanos: i64) {
         let end_nanos = start_nanos.saturating_add(duration_nanos);
         let extent = &mut self.extents[process as usize];
@@ -489,7 +492,7 @@ impl Assembler {
     }
 }
 
-/// Writes spans as they come.
+/// Writes spans as they arrive.
 fn write_spans(batches: Receiver<Vec<Span>>, parts: &mut Parts) -> Result<(), StoreError> {
     let mut part = RowPart::new(0);
     for spans in batches {
@@ -498,8 +501,8 @@ fn write_spans(batches: Receiver<Vec<Span>>, parts: &mut Parts) -> Result<(), St
     part.finish(parts)
 }
 
-/// Writes what devices did, below what launched it; by process, how much of it nothing is known to have
-/// launched.
+/// Writes activities with the contexts that launched them. Returns by process how many have a
+/// correlation id without a known launch.
 fn write_gpu_activities(
     activities: Sorter<GpuActivity>,
     launches: &Launches,
@@ -519,7 +522,7 @@ fn write_gpu_activities(
     Ok(unmatched)
 }
 
-/// Writes rows as they are sorted.
+/// Writes rows in sorted order.
 fn write<R: Row>(rows: Sorter<R>, shift: i64, parts: &mut Parts) -> Result<(), StoreError> {
     let mut part = RowPart::new(shift);
     rows.for_each(|row| part.push(&row, parts))?;

@@ -1,11 +1,11 @@
-//! Nesting: from slices of threads to spans in the calling-context tree.
+//! Nests the slices of threads into spans of the calling-context tree.
 //!
-//! Slices come by their start, longer ones first. One is inside another of its thread if it lies
-//! within it; where two overlap and neither holds the other, the earlier one is over for what
-//! follows. So every slice is looked at twice, whatever the file says.
+//! Slices are visited by start, longer ones first. A slice is nested in an open one of its thread
+//! if it lies within it. Where two overlap only in part, the earlier one counts as ended. So each
+//! slice is pushed and popped once, whatever the file contains.
 //!
-//! Spans leave by their start, too, once they are over: so few wait for that, and nobody sorts them
-//! again. Those that the others would have to wait for too long leave later, by themselves.
+//! Spans are emitted by start as well, once they have ended, so they need no second sort. A span
+//! that would hold back too many others is emitted later, in a separate part ([`SpanQueue`]).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,46 +18,45 @@ use marey_model::loss::LossCause;
 
 use super::Assembler;
 use super::launches::Launches;
-use super::leaving::{Begun, Leaving};
-use super::places::Places;
+use super::node_sums::NodeSums;
 use super::processes::NewThread;
+use super::span_queue::{OpenSpan, SpanQueue};
 use crate::StoreError;
 use crate::names::{self, Names};
-use crate::rollup::{NO_PLACE, Summand};
+use crate::rollup::{NO_NODE, SpanTimes};
 use crate::row::{Args, Bytes, Damaged, Field, Span, Step};
 use crate::sort::{Sortable, Sorter};
 
-/// Slices inside each other beyond so many lie beside the innermost one. Files that are nested deeper
-/// are not read as trees either.
+/// Deeper slices become siblings of the innermost one. The readers of tree formats have the same
+/// limit.
 const MAX_DEPTH: usize = 10_000;
 
-/// Something that was entered and left on a thread, as an importer knows it: what is around it is
-/// found out from the times.
+/// An interval on a thread as an importer reads it. Its parent follows from the times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slice {
-    /// Its thread.
+    /// Id of its thread.
     pub thread_id: u32,
-    /// When it was entered, in nanoseconds since 1970.
+    /// When it began, in nanoseconds since 1970.
     pub start_nanos: i64,
-    /// How long it was open, in nanoseconds.
+    /// Its duration in nanoseconds.
     pub duration_nanos: i64,
-    /// Which of two is around the other if they have the same times: the one with less.
+    /// Of two slices with equal times, the one with the lower order is the parent.
     pub order: u64,
-    /// What it is.
+    /// Kind of its context node.
     pub kind: NodeKind,
-    /// Its name.
+    /// Id of its name.
     pub name_id: u32,
-    /// The number of a training step, if it is one and is known.
+    /// Its number, if it is a training step and the file has the number.
     pub step: Option<u32>,
     /// Whether its end is unknown.
     pub is_open: bool,
-    /// The category that the file gives it.
+    /// Id of the category in the file.
     pub category_id: Option<u32>,
-    /// The number that it shares with what it launched.
+    /// Correlation id, shared with the activities it launched.
     pub correlation_id: Option<u64>,
-    /// The number by which what it launched names it.
+    /// External correlation id, by which activities refer to it.
     pub external_id: Option<u64>,
-    /// What else is known of it.
+    /// Arguments.
     pub args: Args,
 }
 
@@ -74,51 +73,51 @@ impl Sortable for Slice {
         (self.start_nanos, Reverse(self.duration_nanos), self.order)
     }
 
-    fn put(&self, out: &mut Vec<u8>) {
-        self.thread_id.put(out);
-        self.start_nanos.put(out);
-        self.duration_nanos.put(out);
-        self.order.put(out);
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.thread_id.encode(out);
+        self.start_nanos.encode(out);
+        self.duration_nanos.encode(out);
+        self.order.encode(out);
         out.push(self.kind as u8);
-        self.name_id.put(out);
-        self.step.put(out);
-        self.is_open.put(out);
-        self.category_id.put(out);
-        self.correlation_id.put(out);
-        self.external_id.put(out);
-        self.args.put(out);
+        self.name_id.encode(out);
+        self.step.encode(out);
+        self.is_open.encode(out);
+        self.category_id.encode(out);
+        self.correlation_id.encode(out);
+        self.external_id.encode(out);
+        self.args.encode(out);
     }
 
-    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         Ok(Self {
-            thread_id: Field::take(input)?,
-            start_nanos: Field::take(input)?,
-            duration_nanos: Field::take(input)?,
-            order: Field::take(input)?,
+            thread_id: Field::decode(input)?,
+            start_nanos: Field::decode(input)?,
+            duration_nanos: Field::decode(input)?,
+            order: Field::decode(input)?,
             kind: NodeKind::from_u8(input.byte()?),
-            name_id: Field::take(input)?,
-            step: Field::take(input)?,
-            is_open: Field::take(input)?,
-            category_id: Field::take(input)?,
-            correlation_id: Field::take(input)?,
-            external_id: Field::take(input)?,
-            args: Field::take(input)?,
+            name_id: Field::decode(input)?,
+            step: Field::decode(input)?,
+            is_open: Field::decode(input)?,
+            category_id: Field::decode(input)?,
+            correlation_id: Field::decode(input)?,
+            external_id: Field::decode(input)?,
+            args: Field::decode(input)?,
         })
     }
 }
 
-/// A slice that may have others inside it yet.
+/// A slice that may still get children.
 struct Open {
-    /// How many began before it.
+    /// Its number in the [`SpanQueue`].
     number: u64,
     kind: NodeKind,
     step: Option<u32>,
     start_nanos: i64,
     duration_nanos: i64,
     context: u32,
-    place: u32,
+    node: u32,
     children_nanos: i64,
-    /// Its span, if the others did not wait for it.
+    /// Its span, if the queue released it early.
     span: Option<Box<Span>>,
 }
 
@@ -127,26 +126,26 @@ impl Open {
         self.start_nanos.saturating_add(self.duration_nanos)
     }
 
-    /// Whether a slice of its thread that comes after it lies within it. What begins where another ends
-    /// follows it.
+    /// Whether a later slice of its thread lies within it. A slice that begins where this one ends
+    /// is its sibling.
     fn is_around(&self, slice: &Slice) -> bool {
         self.end_nanos() >= slice.end_nanos() && self.end_nanos() > slice.start_nanos
     }
 }
 
-/// The slices that are open, and what became of the others.
+/// The state of nesting: open slices, and the results so far.
 struct Nest<'a> {
     names: &'a mut Names,
     threads: &'a [NewThread],
-    /// Those that are open, by thread.
+    /// Open slices by thread, outermost first.
     open: Vec<Vec<Open>>,
-    spans: Leaving,
+    spans: SpanQueue,
     steps: Sorter<Step>,
-    /// By process, the number that its next step has if the file does not say it.
+    /// By process, the number of its next step if the file has none.
     next_steps: HashMap<u32, u32>,
-    places: Places,
+    node_sums: NodeSums,
     launches: Launches,
-    /// Slices beyond the limit of depth, by process.
+    /// Slices beyond [`MAX_DEPTH`], by process.
     too_deep: BTreeMap<u32, u64>,
 }
 
@@ -154,11 +153,11 @@ impl Nest<'_> {
     fn add(&mut self, slice: Slice) -> Result<(), StoreError> {
         let thread = slice.thread_id as usize;
         while self.open[thread].last().is_some_and(|open| !open.is_around(&slice)) {
-            self.close_one(thread)?;
+            self.close_innermost(thread)?;
         }
         if self.open[thread].len() == MAX_DEPTH {
             *self.too_deep.entry(self.threads[thread].process).or_default() += 1;
-            self.close_one(thread)?;
+            self.close_innermost(thread)?;
         }
         let parent = self.open[thread].last().map_or(names::ROOT, |open| open.context);
         let context = self.names.context(parent, slice.kind, slice.name_id);
@@ -168,9 +167,9 @@ impl Nest<'_> {
         } else if let Some(external) = slice.external_id {
             self.launches.add_operator(process, external, context);
         }
-        let place = self.places.id(slice.thread_id, context, slice.name_id);
-        if let Some(first) = self.spans.held_up() {
-            self.wait_no_more(first, slice.start_nanos)?;
+        let node = self.node_sums.id(slice.thread_id, context, slice.name_id);
+        if let Some(first) = self.spans.blocking_span() {
+            self.release_blocking(first, slice.start_nanos)?;
         }
         let Slice { kind, step, start_nanos, duration_nanos, .. } = slice;
         let number = self.spans.begin(span(slice, context));
@@ -181,40 +180,41 @@ impl Nest<'_> {
             start_nanos,
             duration_nanos,
             context,
-            place,
+            node,
             children_nanos: 0,
             span: None,
         });
         Ok(())
     }
 
-    /// Has the others wait no more for the first of those that are not known to be over, now that it is
-    /// this late: if nothing comes on its thread any more that could be inside it, it is over.
-    fn wait_no_more(&mut self, first: Begun, now_nanos: i64) -> Result<(), StoreError> {
+    /// Lets others pass the span at the front of the queue: ends it if it cannot get children any
+    /// more at `now_nanos`, else takes it out.
+    fn release_blocking(&mut self, first: OpenSpan, now_nanos: i64) -> Result<(), StoreError> {
         let thread = first.thread as usize;
         let at = self.open[thread].partition_point(|open| open.number < first.number);
         if self.open[thread][at].end_nanos() <= now_nanos {
             while self.open[thread].len() > at {
-                self.close_one(thread)?; // what is inside it goes before
+                self.close_innermost(thread)?; // children end first
             }
-            self.open[thread].shrink_to_fit(); // there may be many threads, each of one slice
+            self.open[thread].shrink_to_fit(); // there may be many threads with one slice each
         } else {
-            self.open[thread][at].span = self.spans.take_first().map(Box::new);
+            self.open[thread][at].span = self.spans.release_first().map(Box::new);
         }
         Ok(())
     }
 
-    fn close_one(&mut self, thread: usize) -> Result<(), StoreError> {
+    fn close_innermost(&mut self, thread: usize) -> Result<(), StoreError> {
         let Some(open) = self.open[thread].pop() else { return Ok(()) };
-        let Open { place, start_nanos, duration_nanos, .. } = open;
+        let Open { node, start_nanos, duration_nanos, .. } = open;
         let children_nanos = open.children_nanos.min(duration_nanos);
-        let mut parent = NO_PLACE;
-        if let Some(around) = self.open[thread].last_mut() {
-            around.children_nanos = around.children_nanos.saturating_add(duration_nanos);
-            parent = around.place;
+        let mut parent = NO_NODE;
+        if let Some(parent_slice) = self.open[thread].last_mut() {
+            parent_slice.children_nanos =
+                parent_slice.children_nanos.saturating_add(duration_nanos);
+            parent = parent_slice.node;
         }
-        let ended = Summand { place, parent, start_nanos, duration_nanos, children_nanos };
-        self.places.add(&ended);
+        let ended = SpanTimes { node, parent, start_nanos, duration_nanos, children_nanos };
+        self.node_sums.add(&ended);
         if open.kind == NodeKind::Step {
             let step = self.step(&open, thread);
             self.steps.push(&step)?;
@@ -226,7 +226,7 @@ impl Nest<'_> {
         Ok(())
     }
 
-    /// A step that has no number is the one after the last of its process.
+    /// Returns a step; without a number in the file it follows the last step of its process.
     fn step(&mut self, open: &Open, thread: usize) -> Step {
         let process_id = self.threads[thread].process;
         let next = self.next_steps.entry(process_id).or_default();
@@ -238,7 +238,7 @@ impl Nest<'_> {
     }
 }
 
-/// A slice that has just begun.
+/// Returns the span of a slice that begins, without its children's time.
 fn span(slice: Slice, context_id: u32) -> Span {
     Span {
         start_nanos: slice.start_nanos,
@@ -257,33 +257,33 @@ fn span(slice: Slice, context_id: u32) -> Span {
     }
 }
 
-/// What became of the slices.
+/// The result of nesting.
 pub(super) struct Nested {
-    /// Spans that did not leave with the others.
+    /// Spans that the queue released early.
     pub(super) late: Sorter<Span>,
     pub(super) steps: Sorter<Step>,
-    pub(super) places: Places,
+    pub(super) node_sums: NodeSums,
     pub(super) launches: Launches,
 }
 
 impl Assembler {
-    /// Nests the slices, gives spans away, and says what was launched where.
+    /// Nests the slices and sends their spans to the writing thread.
     pub(super) fn nest(
         &mut self,
         shift: i64,
         left: SyncSender<Vec<Span>>,
     ) -> Result<Nested, StoreError> {
-        let room = self.files.room.clone();
-        let slices = mem::replace(&mut self.slices, Sorter::new(&room));
+        let spill_file = self.files.spill_file.clone();
+        let slices = mem::replace(&mut self.slices, Sorter::new(&spill_file));
         let mut nest = Nest {
             names: &mut self.names,
             threads: &self.threads,
             open: self.threads.iter().map(|_| Vec::new()).collect(),
-            spans: Leaving::new(left, &room),
-            steps: Sorter::new(&room),
+            spans: SpanQueue::new(left, &spill_file),
+            steps: Sorter::new(&spill_file),
             next_steps: HashMap::new(),
-            places: Places::new(slices.rows()),
-            launches: Launches::new(mem::take(&mut self.named)),
+            node_sums: NodeSums::new(slices.rows()),
+            launches: Launches::new(mem::take(&mut self.launch_ids)),
             too_deep: BTreeMap::new(),
         };
         slices.for_each(|mut slice| {
@@ -292,15 +292,15 @@ impl Assembler {
         })?;
         for thread in 0..nest.open.len() {
             while !nest.open[thread].is_empty() {
-                nest.close_one(thread)?;
+                nest.close_innermost(thread)?;
             }
         }
         nest.launches.sort();
-        let Nest { steps, places, launches, too_deep, spans, .. } = nest;
+        let Nest { steps, node_sums, launches, too_deep, spans, .. } = nest;
         let late = spans.finish();
         for (process, count) in too_deep {
             self.lose(process, LossCause::Unsupported, count);
         }
-        Ok(Nested { late, steps, places, launches })
+        Ok(Nested { late, steps, node_sums, launches })
     }
 }

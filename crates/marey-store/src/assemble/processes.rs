@@ -1,4 +1,4 @@
-//! The processes and threads of an import: their tables, and what each lost.
+//! Tables of processes, threads and losses of an import.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use marey_model::loss::LossCause;
 use crate::ProcessEntry;
 use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
 
-/// A process as an importer knows it.
+/// A process as an importer reads it.
 #[derive(Clone, Debug, Default)]
 pub struct NewProcess {
-    /// Its id in the system; one that only the file has is below 0.
+    /// Its system id; negative if the file has no real one.
     pub pid: i64,
     /// Its rank in a distributed job.
     pub rank: Option<u32>,
-    /// The host that it ran on, if that is known.
+    /// Its host; empty if unknown.
     pub host: String,
-    /// Its command line, if that is known.
+    /// Its command line; empty if unknown.
     pub argv: Vec<String>,
-    /// The name that the file gives it.
+    /// Its name in the file.
     pub name: Option<String>,
-    /// Whether its recording was ended properly.
+    /// Whether its recording ended properly.
     pub is_complete: bool,
 }
 
-/// A thread as an importer knows it.
+/// A thread as an importer reads it.
 #[derive(Clone, Debug)]
 pub(super) struct NewThread {
     pub(super) process: u32,
@@ -33,7 +33,7 @@ pub(super) struct NewThread {
     pub(super) name: String,
 }
 
-/// First and last moments on the clock of the run. What has no events lasted as long as the others.
+/// Returns shifted extents. A process without events gets the extent of all others together.
 pub(super) fn shifted(extents_nanos: &[Option<(i64, i64)>], shift_nanos: i64) -> Vec<(i64, i64)> {
     let shift = |(first, last): (i64, i64)| {
         (first.saturating_add(shift_nanos), last.saturating_add(shift_nanos))

@@ -1,4 +1,4 @@
-//! What devices did, from the shapes and activities of a spool to rows.
+//! Converts the shapes and activities of a spool to rows.
 
 use std::collections::HashMap;
 
@@ -8,17 +8,17 @@ use marey_model::spool::{Activity, ActivityKind, Detail, Numbered, Shape};
 use super::outline::Outline;
 use crate::row::{self, Args, GpuActivity};
 
-/// What activities of a spool have in common.
+/// The shapes of a spool, which hold what its activities have in common, as rows to complete.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     rows: Numbered<GpuActivity>,
-    /// Texts of arguments, by the numbers that the rows have in place of their ids.
+    /// Argument texts; until they have ids, rows refer to them by position.
     texts: Vec<String>,
     numbers: HashMap<String, u32>,
 }
 
 impl Shapes {
-    /// Takes shapes in, which are of this process.
+    /// Adds shapes of a process.
     pub(super) fn extend(
         &mut self,
         first: u32,
@@ -27,24 +27,24 @@ impl Shapes {
         process_id: u32,
     ) {
         let rows: Vec<_> =
-            shapes.iter().map(|shape| self.row(shape, outline, process_id)).collect();
+            shapes.iter().map(|shape| self.shape_row(shape, outline, process_id)).collect();
         self.rows.extend(first, rows);
     }
 
-    /// The row of an activity, but for its times and its place.
-    pub(super) fn of(&self, activity: &Activity) -> Option<GpuActivity> {
+    /// Returns the row of an activity, without its times and context.
+    pub(super) fn row_of(&self, activity: &Activity) -> Option<GpuActivity> {
         let bytes = (activity.bytes > 0).then(|| int(activity.bytes));
         let correlation_id = (activity.correlation > 0).then_some(activity.correlation.into());
         let row = self.rows.get(activity.shape)?.clone();
         Some(GpuActivity { correlation_id, bytes, ..row })
     }
 
-    /// The texts of arguments, in the order of their numbers.
+    /// Returns the argument texts by position.
     pub(super) fn into_texts(self) -> Vec<String> {
         self.texts
     }
 
-    fn row(&mut self, shape: &Shape, outline: &Outline, process_id: u32) -> GpuActivity {
+    fn shape_row(&mut self, shape: &Shape, outline: &Outline, process_id: u32) -> GpuActivity {
         let detail = |wanted| {
             let found = shape.details.iter().find(|(detail, _)| *detail == wanted);
             found.map(|&(_, value)| value)
@@ -76,7 +76,7 @@ impl Shapes {
         }
     }
 
-    /// What no column has.
+    /// Returns as arguments the details that have no column.
     fn args(&mut self, shape: &Shape) -> Args {
         let mut args = NewArgs::default();
         for &(detail, value) in &shape.details {
@@ -87,7 +87,7 @@ impl Shapes {
         if args.is_empty() {
             return Args::default();
         }
-        let text = args.text_with_gaps();
+        let text = args.template();
         let number = *self.numbers.entry(text).or_insert_with_key(|text| {
             self.texts.push(text.clone());
             self.texts.len() as u32 - 1
@@ -106,7 +106,7 @@ fn kind(kind: ActivityKind) -> row::ActivityKind {
     }
 }
 
-/// A number as tables have it.
+/// Converts a number to the type of its column.
 fn int(value: u64) -> i64 {
     value.try_into().unwrap_or(i64::MAX)
 }

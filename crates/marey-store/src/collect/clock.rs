@@ -1,41 +1,42 @@
-//! From the recorder's clock to nanoseconds since 1970.
+//! Converts the recorder's monotonic clock to nanoseconds since 1970.
 
-/// Pairs that are closer than this to the one before say more about the reading than about the clock.
+/// Pairs closer than this to the previous one measure the read latency, not the clock's rate.
 const MIN_APART_NANOS: i128 = 100_000_000;
 
-/// A wall clock that is off by more than this since the last pair was set, not slewed: as many
-/// millionths of the time in between, and a millisecond.
+/// A wall clock that deviates by more than this since the last pair was stepped, not slewed: this
+/// many millionths of the elapsed time, plus a millisecond. 500 ppm is the kernel's limit of
+/// slewing.
 const MAX_SLEW_MILLIONTHS: i128 = 500;
 const MAX_JITTER_NANOS: i128 = 1_000_000;
 
-/// How many binary digits of a rate are behind the point.
+/// Fractional bits of a rate.
 const RATE_BITS: u32 = 48;
 
-/// A function from the recorder's monotonic clock to nanoseconds since 1970.
+/// Maps the recorder's monotonic clock to nanoseconds since 1970.
 ///
-/// Between pairs of readings it is a straight line; before the first and after the last it goes on as
-/// beside them. A step of the wall clock is not followed: from there on times are of the wall clock
-/// as it was. The function never falls, so the order of events is kept.
+/// The map is linear between pairs of readings; before the first and after the last pair it
+/// continues with the neighbouring rate. A step of the wall clock is ignored: later times keep the
+/// clock from before it. The map never decreases, so the order of events is kept.
 #[derive(Debug)]
 pub(super) struct Clock {
-    /// In order of `monotonic_nanos`; the first one also holds for what is before it.
+    /// By `monotonic_nanos`; the first line extends to earlier times.
     lines: Vec<Line>,
-    /// How far the wall clock ran ahead of the recorder's from the first pair to the last.
+    /// The gain of the wall clock on the recorder's clock from the first to the last pair.
     drift_nanos: i64,
 }
 
-/// What holds from one pair on.
+/// The map from one pair to the next.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     monotonic_nanos: i64,
     unix_nanos: i64,
-    /// How much faster than the recorder's the wall clock goes, times 2^48.
+    /// The gain of the wall clock per nanosecond, times 2^48.
     rate: i64,
 }
 
 impl Clock {
-    /// The function through these pairs, `(monotonic, since 1970)`, in the order in which they were
-    /// read. Without any, the monotonic clock is taken for the wall clock.
+    /// Creates the map from pairs `(monotonic, since 1970)` in the order of reading. Without pairs
+    /// the monotonic clock is used as the wall clock.
     pub(super) fn new(pairs: &[(i64, i64)]) -> Self {
         let Some(&first) = pairs.first() else { return Self::starting((0, 0)) };
         let mut clock = Self::starting(first);
@@ -53,7 +54,7 @@ impl Clock {
         Self { lines: vec![Line { monotonic_nanos, unix_nanos, rate: 0 }], drift_nanos: 0 }
     }
 
-    /// Takes in the next pair.
+    /// Adds the next pair.
     fn advance(&mut self, last: (i64, i64), (monotonic_nanos, unix_nanos): (i64, i64)) {
         let Some(line) = self.lines.last_mut() else { return };
         let elapsed = i128::from(monotonic_nanos) - i128::from(last.0);
@@ -70,8 +71,8 @@ impl Clock {
         self.lines.push(Line { monotonic_nanos, unix_nanos, rate });
     }
 
-    /// The moment in nanoseconds since 1970. `line` is where the last moment was found, which saves
-    /// the search for moments that are close.
+    /// Returns the time in nanoseconds since 1970. `line` caches the last line found, which saves
+    /// the search for close timestamps.
     #[inline]
     pub(super) fn unix_nanos(&self, monotonic_nanos: i64, line: &mut usize) -> i64 {
         if !self.holds(*line, monotonic_nanos) {
@@ -87,7 +88,7 @@ impl Clock {
         begins && self.lines.get(line + 1).is_none_or(|next| monotonic_nanos < next.monotonic_nanos)
     }
 
-    /// How far the wall clock ran ahead of the recorder's from the first pair to the last, steps apart.
+    /// Returns the gain of the wall clock from the first to the last pair, without steps.
     pub(super) const fn drift_nanos(&self) -> i64 {
         self.drift_nanos
     }
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_close_to_each_other_say_nothing_of_the_rate() {
+    fn close_pairs_do_not_change_the_rate() {
         let clock = Clock::new(&[(0, UNIX), (10_000, UNIX + 13_000), (20_000, UNIX + 9_000)]);
         assert_eq!(at(&clock, 5), 5);
         assert_eq!(at(&clock, 3_600 * SECOND), 3_600 * SECOND);
@@ -164,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn order_is_kept_and_any_hint_finds_the_line(
+        fn order_is_kept_and_any_cached_line_gives_the_same_time(
             pairs in prop::collection::vec((any::<i64>(), any::<i64>()), 0..8),
             steps in prop::collection::vec((0_i64..3 * SECOND, -3_000_000_i64..3_000_000), 0..8),
             mut moments in prop::collection::vec(
@@ -172,15 +173,15 @@ mod tests {
             hostile in any::<bool>(),
         ) {
             let mut now = (0, UNIX);
-            let usual = steps.into_iter().map(|(step, off)| {
+            let plausible = steps.into_iter().map(|(step, off)| {
                 now = (now.0 + step, now.1 + step + off);
                 now
             });
-            let pairs = if hostile { pairs } else { usual.collect() };
+            let pairs = if hostile { pairs } else { plausible.collect() };
             let clock = Clock::new(&pairs);
-            // Moments about each pair are where it could go wrong.
-            let about = |nanos: i64| [nanos.saturating_sub(1), nanos, nanos.saturating_add(1)];
-            moments.extend(pairs.iter().flat_map(|pair| about(pair.0)));
+            // The edges are around each pair.
+            let neighbours = |nanos: i64| [nanos.saturating_sub(1), nanos, nanos.saturating_add(1)];
+            moments.extend(pairs.iter().flat_map(|pair| neighbours(pair.0)));
             let unix: Vec<_> = moments.iter().map(|&now| clock.unix_nanos(now, &mut 0)).collect();
             let mut hint = 0;
             for (&moment, &expected) in moments.iter().zip(&unix) {

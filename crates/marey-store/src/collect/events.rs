@@ -1,4 +1,4 @@
-//! The second pass over a spool: its spans, marks, values and counters.
+//! The second pass over a spool: spans, marks, values, activities and counters.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,63 +6,63 @@ use marey_model::context::NodeKind;
 use marey_model::spool::{self, Activity, Frame, SessionEvent, Span, Value};
 
 use super::activities::Shapes;
+use super::child_time::ChildTime;
 use super::clock::Clock;
-use super::inside::Inside;
 use super::outline::Outline;
 use super::rows::{SpanRow, ValueRow};
-use super::sessions::{Sessions, bit};
+use super::sessions::{Sessions, session_bit};
 use crate::StoreError;
-use crate::rollup::{NO_PLACE, Rollup, Summand, Whole};
+use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
 use crate::row::{self, GpuActivity};
-use crate::sort::{Room, Sorter};
+use crate::sort::{Sorter, SpillFile};
 
-/// The spans, values and counters of a spool so far.
+/// Collects the events of a spool, frame by frame.
 #[derive(Debug)]
 pub(super) struct Events<'a> {
     outline: &'a Outline,
     clock: &'a Clock,
     process: u32,
-    /// The line of the clock that the last moment was on.
+    /// The clock's line of the last timestamp, as a cache.
     line: usize,
     sessions: Sessions,
     stamps: Stamps,
-    /// Scopes that are open on each thread as far as the spool has told, outermost first.
+    /// Scopes that are open on each thread as of the last frame, outermost first: node and start.
     open: BTreeMap<u32, Vec<(u32, i64)>>,
-    /// Time that waits for the span of each place.
-    inside: Vec<Inside>,
-    /// How often spans may have been lost: those that were open when a session turned, and others.
-    turn: u64,
-    wholes: Vec<Whole>,
+    /// By node: time of ended spans whose parent has not ended yet.
+    child_time: Vec<ChildTime>,
+    /// Counts the frames at which spans may have been lost: session events and losses.
+    epoch: u64,
+    totals: Vec<Totals>,
     rollup: Rollup,
     spans: Sorter<SpanRow>,
-    /// Spans of marks, which take no time.
+    /// Marks, as spans of duration 0.
     marks: Sorter<SpanRow>,
     values: Sorter<ValueRow>,
-    /// Of the next spans of each thread: which are launches.
+    /// By thread: which spans of its next frame are launches, as (position, correlation id).
     launches: BTreeMap<u32, Vec<(u32, u32)>>,
     shapes: Shapes,
     activities: Sorter<GpuActivity>,
     counters: Sorter<row::Counter>,
 }
 
-/// What is to be written of the spans, values and counters.
+/// The events of a spool, sorted, and their sums.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct SpoolRows {
     pub(super) stamps: Vec<Stamp>,
-    /// By place.
-    pub(super) wholes: Vec<Whole>,
+    /// By node.
+    pub(super) totals: Vec<Totals>,
     pub(super) rollup: Rollup,
     pub(super) spans: Sorter<SpanRow>,
-    /// Spans of marks, which take no time.
+    /// Marks, as spans of duration 0.
     pub(super) marks: Sorter<SpanRow>,
     pub(super) values: Sorter<ValueRow>,
     pub(super) activities: Sorter<GpuActivity>,
-    /// Texts of the activities' arguments, by the numbers that their rows have.
+    /// Argument texts of activities, whose rows refer to them by position.
     pub(super) arg_texts: Vec<String>,
     pub(super) counters: Sorter<row::Counter>,
 }
 
-/// What many spans have in common.
+/// The sessions, phase and state that many spans share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Stamp {
     pub(super) sessions: u64,
@@ -86,9 +86,14 @@ impl Stamps {
 }
 
 impl<'a> Events<'a> {
-    /// Those of the spool of a process with this outline.
-    pub(super) fn new(outline: &'a Outline, clock: &'a Clock, process: u32, room: &Room) -> Self {
-        let places = outline.places.len();
+    /// Creates a collector of the events of a process's spool.
+    pub(super) fn new(
+        outline: &'a Outline,
+        clock: &'a Clock,
+        process: u32,
+        spill_file: &SpillFile,
+    ) -> Self {
+        let nodes = outline.nodes.len();
         Self {
             outline,
             clock,
@@ -97,21 +102,21 @@ impl<'a> Events<'a> {
             sessions: Sessions::default(),
             stamps: Stamps::default(),
             open: BTreeMap::new(),
-            inside: vec![Inside::default(); places],
-            turn: 0,
-            wholes: vec![Whole::default(); places],
-            rollup: Rollup::new(places, outline.events),
-            spans: Sorter::new(room),
-            marks: Sorter::new(room),
-            values: Sorter::new(room),
+            child_time: vec![ChildTime::default(); nodes],
+            epoch: 0,
+            totals: vec![Totals::default(); nodes],
+            rollup: Rollup::new(nodes, outline.events),
+            spans: Sorter::new(spill_file),
+            marks: Sorter::new(spill_file),
+            values: Sorter::new(spill_file),
             launches: BTreeMap::new(),
             shapes: Shapes::default(),
-            activities: Sorter::new(room),
-            counters: Sorter::new(room),
+            activities: Sorter::new(spill_file),
+            counters: Sorter::new(spill_file),
         }
     }
 
-    /// Takes a frame in.
+    /// Adds a frame.
     pub(super) fn add(&mut self, frame: Frame) -> Result<(), StoreError> {
         match frame {
             Frame::Spans { thread, sessions, spans } => self.add_spans(thread, sessions, &spans),
@@ -132,17 +137,17 @@ impl<'a> Events<'a> {
             }
             Frame::Session { session, event, name, time_nanos } => {
                 if event == SessionEvent::Finalized {
-                    self.add_open(bit(session), time_nanos)?;
+                    self.add_open(session_bit(session), time_nanos)?;
                 }
-                self.sessions.turn(session, event, &name, time_nanos);
-                self.turn += 1;
+                self.sessions.apply(session, event, &name, time_nanos);
+                self.epoch += 1;
                 Ok(())
             }
             Frame::Losses(_) => {
-                self.turn += 1;
+                self.epoch += 1;
                 Ok(())
             }
-            // The outline has them.
+            // In the outline.
             Frame::Process(_)
             | Frame::Clock { .. }
             | Frame::Strings { .. }
@@ -155,17 +160,17 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// The spool has ended: what is open, is open at its last moment.
-    pub(super) fn finish(mut self) -> Result<Gathered, StoreError> {
+    /// Ends the pass; spans that are still open end at the spool's last timestamp.
+    pub(super) fn finish(mut self) -> Result<SpoolRows, StoreError> {
         if let Some(last_nanos) = self.outline.last_nanos {
             self.add_open(u64::MAX, last_nanos)?;
         }
-        let Self { stamps, wholes, rollup, spans, marks, values, counters, .. } = self;
+        let Self { stamps, totals, rollup, spans, marks, values, counters, .. } = self;
         let (stamps, activities) = (stamps.all, self.activities);
         let arg_texts = self.shapes.into_texts();
-        Ok(Gathered {
+        Ok(SpoolRows {
             stamps,
-            wholes,
+            totals,
             rollup,
             spans,
             marks,
@@ -177,7 +182,7 @@ impl<'a> Events<'a> {
     }
 
     fn add_spans(&mut self, thread: u32, sessions: u64, spans: &[Span]) -> Result<(), StoreError> {
-        let Some(places) = self.outline.threads.get(&thread).map(|thread| &thread.places) else {
+        let Some(nodes) = self.outline.threads.get(&thread).map(|thread| &thread.nodes) else {
             return Ok(());
         };
         let stamp = self.stamp(sessions, false);
@@ -191,29 +196,29 @@ impl<'a> Events<'a> {
         for (at, span) in (0..).zip(spans) {
             let launch = launches.next_if(|&(launch, _)| launch == at);
             let correlation = launch.map_or(0, |(_, correlation)| correlation);
-            let Some(&place) = places.get(span.node) else { continue };
+            let Some(&node) = nodes.get(span.node) else { continue };
             let (start_nanos, duration_nanos) = self.extent(span.start_nanos, span.end_nanos);
-            if self.outline.places[place as usize].kind == NodeKind::Mark {
+            if self.outline.nodes[node as usize].kind == NodeKind::Mark {
                 let (duration_nanos, children_nanos) = (0, 0);
                 let row = SpanRow {
                     start_nanos,
                     duration_nanos,
                     children_nanos,
-                    place,
+                    node,
                     stamp,
                     correlation,
                 };
                 self.marks.push(&row)?;
                 continue;
             }
-            let inside_nanos = self.inside[place as usize].take(start_nanos);
+            let inside_nanos = self.child_time[node as usize].take(start_nanos);
             let children_nanos = inside_nanos.min(duration_nanos);
-            let parent = self.outline.places[place as usize].parent;
-            if parent != NO_PLACE {
-                self.inside[parent as usize].add(self.turn, start_nanos, duration_nanos);
+            let parent = self.outline.nodes[node as usize].parent;
+            if parent != NO_NODE {
+                self.child_time[parent as usize].add(self.epoch, start_nanos, duration_nanos);
             }
             let row =
-                SpanRow { start_nanos, duration_nanos, children_nanos, place, stamp, correlation };
+                SpanRow { start_nanos, duration_nanos, children_nanos, node, stamp, correlation };
             self.sum_up(&row);
             self.spans.push(&row)?;
         }
@@ -222,13 +227,13 @@ impl<'a> Events<'a> {
 
     fn add_activities(&mut self, activities: &[Activity]) -> Result<(), StoreError> {
         for activity in activities {
-            let Some(row) = self.shapes.of(activity) else { continue };
+            let Some(row) = self.shapes.row_of(activity) else { continue };
             let context_id = activity.launch.and_then(|(thread, node)| {
-                let place = *self.outline.threads.get(&thread)?.places.get(node)?;
-                Some(self.outline.places[place as usize].context)
+                let node = *self.outline.threads.get(&thread)?.nodes.get(node)?;
+                Some(self.outline.nodes[node as usize].context)
             });
             let start_nanos = self.clock.unix_nanos(activity.start_nanos, &mut self.line);
-            // Of the device's own clock, to which the recorder's says nothing.
+            // Measured by the device's clock, so the recorder's drift does not apply.
             let duration_nanos = i64::try_from(activity.duration_nanos).unwrap_or(i64::MAX);
             let row = GpuActivity { start_nanos, duration_nanos, context_id, ..row };
             self.activities.push(&row)?;
@@ -236,20 +241,20 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// Adds what is open at a moment and belongs to one of these sessions. For other sessions it may
-    /// go on, so it is not charged to anything around it but what is open too, nor summed up: it will
-    /// be with the last of them.
+    /// Adds the spans of some sessions that are open at a time. While other sessions still record a
+    /// span, it counts neither for the sums nor as time of its parent's children, except of a
+    /// parent that is open too; it will with the last of them.
     fn add_open(&mut self, sessions: u64, until_nanos: i64) -> Result<(), StoreError> {
         for (thread, scopes) in self.open.clone() {
             let Some(thread) = self.outline.threads.get(&thread) else { continue };
-            let mut inner = (NO_PLACE, 0);
+            let mut inner = (NO_NODE, 0);
             for (node, start_nanos) in scopes.into_iter().rev() {
                 let seen = self.sessions.recording_at(sessions, start_nanos);
-                let Some(&place) = thread.places.get(node).filter(|_| seen != 0) else { continue };
+                let Some(&node) = thread.nodes.get(node).filter(|_| seen != 0) else { continue };
                 let is_last = self.sessions.recording_at(!sessions, start_nanos) == 0;
                 let (start_nanos, duration_nanos) = self.extent(start_nanos, until_nanos);
-                let open_inside_nanos = if inner.0 == place { inner.1 } else { 0 };
-                let inside_nanos = self.inside[place as usize]
+                let open_inside_nanos = if inner.0 == node { inner.1 } else { 0 };
+                let inside_nanos = self.child_time[node as usize]
                     .since(start_nanos)
                     .saturating_add(open_inside_nanos);
                 let children_nanos = inside_nanos.min(duration_nanos);
@@ -258,7 +263,7 @@ impl<'a> Events<'a> {
                     start_nanos,
                     duration_nanos,
                     children_nanos,
-                    place,
+                    node,
                     stamp,
                     correlation: 0,
                 };
@@ -266,17 +271,17 @@ impl<'a> Events<'a> {
                     self.sum_up(&row);
                 }
                 self.spans.push(&row)?;
-                inner = (self.outline.places[place as usize].parent, duration_nanos);
+                inner = (self.outline.nodes[node as usize].parent, duration_nanos);
             }
         }
         Ok(())
     }
 
     fn sum_up(&mut self, row: &SpanRow) {
-        let SpanRow { start_nanos, duration_nanos, children_nanos, place, .. } = *row;
-        let parent = self.outline.places[place as usize].parent;
-        self.wholes[place as usize].add(duration_nanos, children_nanos);
-        self.rollup.add(&Summand { place, parent, start_nanos, duration_nanos, children_nanos });
+        let SpanRow { start_nanos, duration_nanos, children_nanos, node, .. } = *row;
+        let parent = self.outline.nodes[node as usize].parent;
+        self.totals[node as usize].add(duration_nanos, children_nanos);
+        self.rollup.add(&SpanTimes { node, parent, start_nanos, duration_nanos, children_nanos });
     }
 
     fn add_values(
@@ -285,17 +290,17 @@ impl<'a> Events<'a> {
         sessions: u64,
         values: Vec<Value>,
     ) -> Result<(), StoreError> {
-        let Some(places) = self.outline.threads.get(&thread).map(|thread| &thread.places) else {
+        let Some(nodes) = self.outline.threads.get(&thread).map(|thread| &thread.nodes) else {
             return Ok(());
         };
         let stamp = self.stamp(sessions, false);
         for Value { node, time_nanos, metric, value } in values {
-            let (Some(&place), Some(&name)) = (places.get(node), self.outline.texts.get(metric))
+            let (Some(&node), Some(&name)) = (nodes.get(node), self.outline.texts.get(metric))
             else {
                 continue;
             };
             let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.line);
-            self.values.push(&ValueRow { time_nanos, place, stamp, name, value })?;
+            self.values.push(&ValueRow { time_nanos, node, stamp, name, value })?;
         }
         Ok(())
     }
@@ -315,7 +320,7 @@ impl<'a> Events<'a> {
         self.stamps.number(Stamp { sessions, phase, is_open })
     }
 
-    /// Start and duration on the clock of the tables.
+    /// Returns start and duration on the clock of the tables.
     fn extent(&mut self, start_nanos: i64, end_nanos: i64) -> (i64, i64) {
         let start_nanos = self.clock.unix_nanos(start_nanos, &mut self.line);
         let end_nanos = self.clock.unix_nanos(end_nanos, &mut self.line);
@@ -323,9 +328,9 @@ impl<'a> Events<'a> {
     }
 }
 
-/// A scope that has ended is open no more.
+/// Removes an ended span from the open scopes.
 fn forget_open(open: &mut Vec<(u32, i64)>, span: &Span) {
-    // Those on a stack began in this order.
+    // Scopes on a stack are ordered by start, so most spans need no search.
     if open.last().is_some_and(|&(_, start_nanos)| start_nanos >= span.start_nanos) {
         open.retain(|&scope| scope != (span.node, span.start_nanos));
     }

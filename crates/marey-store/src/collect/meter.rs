@@ -1,30 +1,30 @@
-//! How far a collection is.
+//! Progress of a collection.
 
-/// How far a collection is.
+/// Progress of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the spools that are done. Each is read twice and then written, so it counts in three
-    /// steps.
+    /// Spool bytes that are done. A spool is read twice and then written, so each byte counts in
+    /// three steps.
     pub done_bytes: u64,
-    /// Bytes of the spools.
+    /// Bytes of all spools.
     pub total_bytes: u64,
-    /// Spans and values that have been written.
+    /// Events written.
     pub events: u64,
 }
 
-/// Passes over each byte: two readings and the writing.
+/// Passes over each byte: two reads and one write.
 const PASSES: u64 = 3;
 
-/// Progress is told each time so many more bytes are done, passes counted.
+/// Bytes between two reports, summed over passes.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Counts what is done, and tells it now and then.
+/// Counts progress and reports it at intervals.
 pub(super) struct Meter<'a> {
-    tell: &'a mut dyn FnMut(Progress),
+    report: &'a mut dyn FnMut(Progress),
     progress: Progress,
-    /// What is done in all passes, and what of it has been told.
+    /// Bytes summed over passes: done, and at the last report.
     passed_bytes: u64,
-    told_bytes: u64,
+    reported_bytes: u64,
     spool: Spool,
 }
 
@@ -32,35 +32,35 @@ pub(super) struct Meter<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Spool {
     bytes: u64,
-    /// What was done in all passes when it began.
+    /// The meter's `passed_bytes` when this spool began.
     before_bytes: u64,
-    /// Spans and values, and how many of them have been written.
+    /// Events in the spool, and those written.
     events: u64,
     written_events: u64,
 }
 
 impl<'a> Meter<'a> {
-    pub(super) fn new(total_bytes: u64, tell: &'a mut dyn FnMut(Progress)) -> Self {
+    pub(super) fn new(total_bytes: u64, report: &'a mut dyn FnMut(Progress)) -> Self {
         let progress = Progress { total_bytes, ..Progress::default() };
         let spool = Spool::default();
-        Self { tell, progress, passed_bytes: 0, told_bytes: 0, spool }
+        Self { report, progress, passed_bytes: 0, reported_bytes: 0, spool }
     }
 
     pub(super) fn begin_spool(&mut self, bytes: u64) {
         self.spool = Spool { bytes, before_bytes: self.passed_bytes, ..Spool::default() };
     }
 
-    /// So many more bytes of the spool have been read, for the first or the second time.
+    /// Adds bytes read in either pass.
     pub(super) fn read(&mut self, bytes: u64) {
         self.pass(self.passed_bytes + bytes);
     }
 
-    /// The spool has been read; it holds so many events.
+    /// Begins the writing of a spool with this many events.
     pub(super) fn begin_writing(&mut self, events: u64) {
         self.spool.events = events;
     }
 
-    /// So many more events have been written.
+    /// Adds events written.
     pub(super) fn wrote(&mut self, events: u64) {
         self.progress.events += events;
         let Spool { bytes, before_bytes, .. } = self.spool;
@@ -72,19 +72,19 @@ impl<'a> Meter<'a> {
 
     pub(super) fn end_spool(&mut self) {
         self.passed_bytes = self.spool.before_bytes + PASSES * self.spool.bytes;
-        self.tell();
+        self.report();
     }
 
     fn pass(&mut self, passed_bytes: u64) {
         self.passed_bytes = passed_bytes;
-        if passed_bytes >= self.told_bytes + STEP_BYTES {
-            self.tell();
+        if passed_bytes >= self.reported_bytes + STEP_BYTES {
+            self.report();
         }
     }
 
-    fn tell(&mut self) {
-        self.told_bytes = self.passed_bytes;
+    fn report(&mut self) {
+        self.reported_bytes = self.passed_bytes;
         self.progress.done_bytes = self.passed_bytes / PASSES;
-        (self.tell)(self.progress);
+        (self.report)(self.progress);
     }
 }

@@ -1,18 +1,19 @@
-//! Collection: from the spools of a run to its tables.
+//! Collects the spools of a run into its tables.
 //!
-//! Each spool is read twice ([`spool`]): once for what must be known first (clocks, names, threads:
-//! [`outline`]), once for its spans and values ([`events`]). These are sorted by time, in a file
-//! where there are many ([`crate::sort`]), so memory does not grow with the length of a recording. What is
-//! written becomes part of the run at one stroke, after which the spool goes. Small spools that are whole
-//! share their parts ([`crate::gather`]), which are never taken apart; one that may grow has its own.
+//! Each spool is read twice ([`spool`]): first for clocks, names and threads ([`outline`]), then
+//! for its events ([`events`]), which are sorted by time and spilled to a temporary file if they
+//! are many ([`crate::sort`]). So memory does not grow with the length of a recording. The parts
+//! are published atomically, and then the spool is removed. Small complete spools share parts
+//! ([`crate::gather`]), which are final; a spool that may grow has parts of its own, to be
+//! replaced.
 
-mod about;
 mod activities;
+mod child_time;
 mod clock;
 mod events;
-mod inside;
 mod meter;
 mod outline;
+mod process;
 mod rows;
 mod sessions;
 mod spool;
@@ -32,47 +33,47 @@ use marey_model::spool::SpoolError;
 use marey_model::table::stored;
 
 use self::meter::Meter;
-use self::spool::{Ids, Source, Taken};
+use self::spool::{Ids, Source, SpoolResult};
 use self::uncollected::{Spool, Spools, spools};
 use crate::arg_texts::ArgTexts;
 use crate::environment::keeps_spools;
 use crate::names::Names;
 use crate::parts::{self, Parts};
-use crate::{CollectedSpool, Lock, Manifest, Run, StoreError, own};
+use crate::{CollectedSpool, Lock, Manifest, Run, StoreError, file_id};
 
-/// Spools are published together until they are this long, so that a run of many small ones is not
-/// listed over and over.
+/// Spool bytes that are published together, so that the manifest of a run of many small spools is
+/// not written once for each.
 const PUBLISH_BYTES: u64 = 64 << 20;
 
-/// What a collection did.
+/// The result of a collection.
 #[derive(Debug, Default)]
 pub struct Collected {
     /// Spools that were read.
     pub spools: u32,
-    /// Spans and values in them.
+    /// Events in them.
     pub events: u64,
-    /// Their bytes, as far as they were read.
+    /// Bytes read.
     pub bytes: u64,
-    /// Bytes at their ends that could not be read: frames that were not written whole, and all that
-    /// follows a frame that contradicts the ones before it.
+    /// Bytes that could not be read: torn frames at the ends, and everything after a frame that
+    /// contradicts an earlier one.
     pub torn_bytes: u64,
-    /// The spools of which a frame contradicts the ones before it. They are kept.
+    /// Spools with a frame that contradicts an earlier one. They are kept.
     pub broken: Vec<BrokenSpool>,
 }
 
-/// A spool that could be read only in part, though no process died while it wrote it.
+/// A spool that is readable only in part although its process did not die while writing.
 #[derive(Debug)]
 pub struct BrokenSpool {
     /// Its file name.
     pub name: String,
     /// Bytes that could not be read.
     pub lost_bytes: u64,
-    /// Why reading ended.
+    /// Why reading stopped.
     pub reason: SpoolError,
 }
 
-/// Opens a run, and collects it first if that is needed. Where nothing can be written, what was
-/// collected before is opened, if something was; [`Run::uncollected_bytes`] tells what it lacks.
+/// Opens a run, after collecting it if needed. On a read-only filesystem, opens what an earlier
+/// collection has written, if any; [`Run::uncollected_bytes`] is then what is missing.
 pub fn open(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Run, StoreError> {
     if needs_collecting(path)? {
         match collect(path, progress) {
@@ -83,7 +84,7 @@ pub fn open(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Run, Stor
     Run::open(path)
 }
 
-/// Opens a run that cannot be collected, for a reason that counts if it never was.
+/// Opens a run that cannot be collected; fails with `reason` if it never was.
 fn open_as_it_is(path: &Path, reason: StoreError) -> Result<Run, StoreError> {
     match Run::open(path) {
         Err(StoreError::Uncollected { .. }) => Err(reason),
@@ -95,17 +96,17 @@ fn open_as_it_is(path: &Path, reason: StoreError) -> Result<Run, StoreError> {
     }
 }
 
-/// Brings every spool of a run that has not been collected whole into its tables.
+/// Collects every spool of a run that its tables do not contain completely.
 ///
-/// A spool whose process still records is collected as far as it goes, and anew the next time. One
-/// that is complete, or whose process is gone, is removed afterwards, unless `MAREY_KEEP_SPOOL` says
-/// otherwise. Waits for another process that collects the same run.
+/// A spool that is still being recorded is collected up to its current end, and again the next
+/// time. A spool that is complete, or whose process has ended, is removed afterwards unless
+/// `MAREY_KEEP_SPOOL` is set. Waits while another process collects the same run.
 pub fn collect(run: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Collected, StoreError> {
     if !run.join(SPOOL).is_dir() {
-        // Collected long ago, or no run at all.
+        // Either collected before, or not a run.
         return Run::open(run).map(|_| Collected::default());
     }
-    own::check(run)?;
+    file_id::reject_links(run)?;
     let _lock = Lock::collecting(run)?;
     let mut collector = Collector::new(run)?;
     let Spools { uncollected, done } = spools(run, &collector.manifest)?;
@@ -113,7 +114,7 @@ pub fn collect(run: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Collect
     let total_bytes = uncollected.iter().map(|spool| spool.source.len_bytes).sum();
     let mut meter = Meter::new(total_bytes, progress);
     for spool in uncollected {
-        collector.take(spool, &mut meter)?;
+        collector.collect_spool(spool, &mut meter)?;
         if collector.waiting_bytes >= PUBLISH_BYTES {
             collector.publish()?;
         }
@@ -122,20 +123,20 @@ pub fn collect(run: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Collect
     Ok(collector.collected)
 }
 
-/// A run that is being collected.
+/// The state of a collection.
 struct Collector {
     manifest: Manifest,
     names: Names,
     args: ArgTexts,
-    /// What was lost, by process.
+    /// Losses by process.
     losses: BTreeMap<u32, Vec<(String, u64)>>,
-    /// Ids of the threads of each process, in the order in which they came.
+    /// Thread ids of each process, in the order of their appearance.
     threads: BTreeMap<u32, Vec<u32>>,
     parts: Parts,
     collected: Collected,
-    /// Bytes of spools that are not published yet.
+    /// Bytes of spools that are collected and not published.
     waiting_bytes: u64,
-    /// Spools that go once they are published.
+    /// Spools to remove after the next publish.
     removable: Vec<Source>,
 }
 
@@ -145,7 +146,7 @@ impl Collector {
         let is_first = manifest.is_none();
         let manifest = manifest.unwrap_or_else(Manifest::new);
         let mut collector = Self {
-            parts: Parts::gathering(path, manifest.next.part),
+            parts: Parts::merging_small(path, manifest.next.part),
             args: ArgTexts::starting_at(manifest.next.args),
             manifest,
             names: Names::new(),
@@ -156,13 +157,13 @@ impl Collector {
             removable: Vec::new(),
         };
         if !is_first {
-            collector.read(&Run::open(path)?)?;
+            collector.load(&Run::open(path)?)?;
         }
         Ok(collector)
     }
 
-    /// Takes over what earlier collections have written.
-    fn read(&mut self, run: &Run) -> Result<(), StoreError> {
+    /// Loads names, threads and losses of earlier collections.
+    fn load(&mut self, run: &Run) -> Result<(), StoreError> {
         self.names = Names::read(run)?;
         let threads = run.read(&stored::THREADS)?;
         let ids = threads.column(0).as_primitive::<UInt32Type>().values().iter();
@@ -181,8 +182,8 @@ impl Collector {
         Ok(())
     }
 
-    /// Collects a spool, in place of what was collected of it before.
-    fn take(&mut self, spool: Spool, meter: &mut Meter) -> Result<(), StoreError> {
+    /// Collects a spool; its rows replace those of an earlier collection of it.
+    fn collect_spool(&mut self, spool: Spool, meter: &mut Meter) -> Result<(), StoreError> {
         let Spool { name, source, process_id, is_over, .. } = spool;
         let next = &mut self.manifest.next;
         let process = process_id.unwrap_or(next.processes);
@@ -190,51 +191,57 @@ impl Collector {
         let threads = self.threads.remove(&process).unwrap_or_default();
         let mut ids = Ids { process, threads, next_thread: next.threads };
         let Self { names, args, parts, .. } = self;
-        let taken = spool::collect(&source, is_over, &mut ids, names, args, parts, meter)?;
+        let result = spool::collect(&source, is_over, &mut ids, names, args, parts, meter)?;
         self.manifest.next.threads = ids.next_thread;
 
-        let is_whole = taken.is_whole;
+        let is_whole = result.is_whole;
         self.waiting_bytes += source.len_bytes;
-        let torn_bytes = source.len_bytes - taken.read_bytes;
-        if is_whole && taken.broken.is_none() {
+        let torn_bytes = source.len_bytes - result.read_bytes;
+        if is_whole && result.broken.is_none() {
             self.removable.push(source);
         }
-        self.list(&name, &taken, torn_bytes, is_whole);
-        self.count(name, taken, torn_bytes);
+        self.update_manifest(&name, &result, torn_bytes, is_whole);
+        self.update_counts(name, result, torn_bytes);
         Ok(())
     }
 
-    fn list(&mut self, name: &str, taken: &Taken, torn_bytes: u64, is_whole: bool) {
-        let id = taken.process.id;
+    fn update_manifest(
+        &mut self,
+        name: &str,
+        result: &SpoolResult,
+        torn_bytes: u64,
+        is_whole: bool,
+    ) {
+        let id = result.process.id;
         let manifest = &mut self.manifest;
         manifest.unlist(id);
         manifest.processes.retain(|process| process.id != id);
-        manifest.processes.push(taken.process.clone());
+        manifest.processes.push(result.process.clone());
         manifest.processes.sort_by_key(|process| process.id);
-        // Of a name that is used again, the older spool is gone.
+        // If the name was reused, the older spool no longer exists.
         manifest.spools.retain(|spool| spool.name != name);
         manifest.spools.push(CollectedSpool {
             name: name.to_owned(),
-            bytes: taken.read_bytes,
+            bytes: result.read_bytes,
             torn_bytes,
             is_whole,
             process_id: id,
         });
-        let losses = taken.losses.iter().map(|&(cause, count)| (cause.to_owned(), count));
+        let losses = result.losses.iter().map(|&(cause, count)| (cause.to_owned(), count));
         self.losses.insert(id, losses.collect());
     }
 
-    fn count(&mut self, name: String, taken: Taken, torn_bytes: u64) {
+    fn update_counts(&mut self, name: String, result: SpoolResult, torn_bytes: u64) {
         self.collected.spools += 1;
-        self.collected.events += taken.events;
-        self.collected.bytes += taken.read_bytes;
+        self.collected.events += result.events;
+        self.collected.bytes += result.read_bytes;
         self.collected.torn_bytes += torn_bytes;
-        if let Some(reason) = taken.broken {
+        if let Some(reason) = result.broken {
             self.collected.broken.push(BrokenSpool { name, lost_bytes: torn_bytes, reason });
         }
     }
 
-    /// Makes what was collected part of the run, and removes what is in its tables now.
+    /// Publishes what was collected, then removes the spools that the tables contain completely.
     fn publish(&mut self) -> Result<(), StoreError> {
         let run = self.parts.run.clone();
         let next = self.manifest.next;
@@ -244,7 +251,7 @@ impl Collector {
         let next_args = self.args.next();
         let args = std::mem::replace(&mut self.args, ArgTexts::starting_at(next_args));
         args.finish(&mut self.parts)?;
-        self.parts.write_gathered()?;
+        self.parts.write_small()?;
 
         let manifest = &mut self.manifest;
         manifest.next.strings = self.names.text_count();

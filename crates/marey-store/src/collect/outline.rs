@@ -1,4 +1,4 @@
-//! The first pass over a spool: everything but its spans, values and counters.
+//! The first pass over a spool: everything except events.
 
 use std::collections::BTreeMap;
 
@@ -9,51 +9,51 @@ use marey_model::spool::{Device, Frame, NodeDef, Numbered};
 
 use super::sessions::Sessions;
 use crate::names::{self, Names};
-use crate::rollup::NO_PLACE;
+use crate::rollup::NO_NODE;
 
-/// What a spool says beside its spans, values and counters.
+/// The contents of a spool except events.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     pub(super) process: Option<Process>,
-    /// Readings of both clocks, `(monotonic, since 1970)`.
+    /// Pairs of clock readings, `(monotonic, since 1970)`.
     pub(super) clocks: Vec<(i64, i64)>,
-    /// By their numbers in the spool.
+    /// Threads, by their numbers in the spool.
     pub(super) threads: BTreeMap<u32, Thread>,
     /// The nodes of all threads.
-    pub(super) places: Vec<Place>,
-    /// Ids in the run of the texts of the spool.
+    pub(super) nodes: Vec<Node>,
+    /// The run's ids of the spool's texts.
     pub(super) texts: Numbered<u32>,
     pub(super) sessions: Sessions,
     pub(super) devices: BTreeMap<u32, Device>,
-    /// What was said of the recording, as JSON.
+    /// Notes about the recording, as JSON.
     pub(super) notes: BTreeMap<String, String>,
     pub(super) losses: Vec<(LossCause, u64)>,
     pub(super) overhead: Option<Overhead>,
-    /// Spans, values and counters.
+    /// Number of events.
     pub(super) events: u64,
-    /// The last moment of which the spool tells, on the recorder's clock.
+    /// The last timestamp in the spool, on the recorder's clock.
     pub(super) last_nanos: Option<i64>,
-    /// Whether the spool was ended properly.
+    /// Whether the spool has an end frame.
     pub(super) is_complete: bool,
 }
 
 /// A thread of a spool.
 #[derive(Debug)]
 pub(super) struct Thread {
-    /// Its position among the threads of the spool, in the order in which they came.
+    /// Its position among the spool's threads, in the order of appearance.
     pub(super) position: u32,
     pub(super) os_id: u64,
     pub(super) name: String,
-    /// Position of each node in [`Outline::places`].
-    pub(super) places: Numbered<u32>,
+    /// The position of each node in [`Outline::nodes`].
+    pub(super) nodes: Numbered<u32>,
 }
 
 /// A node of a thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    /// Position of its thread.
+pub(super) struct Node {
+    /// The position of its thread.
     pub(super) thread: u32,
-    /// The node around it, or [`NO_PLACE`].
+    /// The position of its parent, or [`NO_NODE`].
     pub(super) parent: u32,
     pub(super) context: u32,
     pub(super) name: u32,
@@ -61,13 +61,13 @@ pub(super) struct Place {
 }
 
 impl Outline {
-    /// Takes a frame in.
+    /// Adds a frame.
     pub(super) fn add(&mut self, frame: &Frame, names: &mut Names) {
         match frame {
             Frame::Process(process) => self.process = Some(process.clone()),
             Frame::Clock { monotonic_nanos, unix_nanos } => {
                 self.clocks.push((*monotonic_nanos, *unix_nanos));
-                self.reach([*monotonic_nanos]);
+                self.extend_to([*monotonic_nanos]);
             }
             Frame::Strings { first, texts } => {
                 self.texts.extend(*first, texts.iter().map(|text| names.text(text)));
@@ -81,24 +81,24 @@ impl Outline {
             Frame::Spans { spans, .. } => {
                 self.events += spans.len() as u64;
                 let times = spans.iter().flat_map(|span| [span.start_nanos, span.end_nanos]);
-                self.reach(times);
+                self.extend_to(times);
             }
             Frame::Values { values, .. } => {
                 self.events += values.len() as u64;
-                self.reach(values.iter().map(|value| value.time_nanos));
+                self.extend_to(values.iter().map(|value| value.time_nanos));
             }
             Frame::Counters(counters) => {
                 self.events += counters.len() as u64;
-                self.reach(counters.iter().map(|counter| counter.time_nanos));
+                self.extend_to(counters.iter().map(|counter| counter.time_nanos));
             }
-            Frame::Open { spans, .. } => self.reach(spans.iter().map(|&(_, start)| start)),
+            Frame::Open { spans, .. } => self.extend_to(spans.iter().map(|&(_, start)| start)),
             Frame::Session { session, event, name, time_nanos } => {
-                self.sessions.turn(*session, *event, name, *time_nanos);
-                self.reach([*time_nanos]);
+                self.sessions.apply(*session, *event, name, *time_nanos);
+                self.extend_to([*time_nanos]);
             }
             Frame::Activities { activities, .. } => {
                 self.events += activities.len() as u64;
-                self.reach(activities.iter().map(|activity| activity.start_nanos));
+                self.extend_to(activities.iter().map(|activity| activity.start_nanos));
             }
             Frame::Device(device) => {
                 self.devices.insert(device.number, device.clone());
@@ -106,7 +106,7 @@ impl Outline {
             Frame::Note { key, value } => {
                 self.notes.insert(key.clone(), value.clone());
             }
-            // What they say is of the events.
+            // The second pass reads them.
             Frame::Launches { .. } | Frame::Shapes { .. } => {}
             Frame::Losses(losses) => self.losses.clone_from(losses),
             Frame::Overhead(overhead) => self.overhead = Some(*overhead),
@@ -117,18 +117,18 @@ impl Outline {
     fn add_nodes(&mut self, thread: u32, first: u32, nodes: &[NodeDef], names: &mut Names) {
         let Some(thread) = self.threads.get_mut(&thread) else { return };
         for (node, number) in nodes.iter().zip(first..=u32::MAX) {
-            // The reader lets no frame by that uses a text or a node which is not defined.
+            // The spool reader has rejected frames with undefined texts or nodes.
             let name = self.texts.get(node.name).copied().unwrap_or_default();
             let is_root = node.kind == NodeKind::Root;
-            let parent = if is_root { None } else { thread.places.get(node.parent).copied() };
-            let context = match parent.and_then(|parent| self.places.get(parent as usize)) {
+            let parent = if is_root { None } else { thread.nodes.get(node.parent).copied() };
+            let context = match parent.and_then(|parent| self.nodes.get(parent as usize)) {
                 Some(parent) => names.context(parent.context, node.kind, name),
                 None => names::ROOT,
             };
-            thread.places.extend(number, std::iter::once(self.places.len() as u32));
-            self.places.push(Place {
+            thread.nodes.extend(number, std::iter::once(self.nodes.len() as u32));
+            self.nodes.push(Node {
                 thread: thread.position,
-                parent: parent.unwrap_or(NO_PLACE),
+                parent: parent.unwrap_or(NO_NODE),
                 context,
                 name,
                 kind: node.kind,
@@ -136,13 +136,13 @@ impl Outline {
         }
     }
 
-    fn reach(&mut self, times_nanos: impl IntoIterator<Item = i64>) {
+    fn extend_to(&mut self, times_nanos: impl IntoIterator<Item = i64>) {
         self.last_nanos = self.last_nanos.max(times_nanos.into_iter().max());
     }
 }
 
 impl Thread {
     fn new(position: u32) -> Self {
-        Self { position, os_id: 0, name: String::new(), places: Numbered::default() }
+        Self { position, os_id: 0, name: String::new(), nodes: Numbered::default() }
     }
 }

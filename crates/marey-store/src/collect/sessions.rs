@@ -1,34 +1,34 @@
-//! What the sessions of a process did, frame by frame.
+//! Tracks the sessions of a process, frame by frame.
 
 use std::collections::HashMap;
 
 use marey_model::spool::SessionEvent;
 
-/// The sessions of a process up to a frame.
+/// The sessions of a process, as of a frame.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     all: Vec<Session>,
-    /// Position of each session that has not ended, by its number.
+    /// The position of each session that has not ended, by its number.
     alive: HashMap<u32, usize>,
 }
 
-/// A session. Times are of the recorder's clock.
+/// A session. Times are on the recorder's clock.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) number: u32,
     pub(super) name: String,
     pub(super) start_nanos: i64,
     pub(super) end_nanos: Option<i64>,
-    /// In order; the last one is open until the session ends.
+    /// Phases with their starts, in order.
     pub(super) phases: Vec<(u32, i64)>,
-    /// From when to when it was recording, each time.
+    /// The intervals in which it was recording.
     recording: Vec<(i64, i64)>,
 }
 
 impl Sessions {
-    /// Something happens to the session of this number. What happens to one that never started is
-    /// no news of any.
-    pub(super) fn turn(&mut self, number: u32, event: SessionEvent, name: &str, time_nanos: i64) {
+    /// Applies an event to the session of this number. Events of a session that never started are
+    /// ignored.
+    pub(super) fn apply(&mut self, number: u32, event: SessionEvent, name: &str, time_nanos: i64) {
         if event == SessionEvent::Started {
             self.alive.insert(number, self.all.len());
             self.all.push(Session {
@@ -58,23 +58,23 @@ impl Sessions {
         }
     }
 
-    /// Every session so far, in the order in which they started.
+    /// Returns every session so far, by start.
     pub(super) fn all(&self) -> &[Session] {
         &self.all
     }
 
-    /// The phase that the first session of a mask is in.
+    /// Returns the phase of the first session in a mask.
     pub(super) fn phase(&self, sessions: u64) -> u32 {
         let first = self.alive.get(&sessions.trailing_zeros());
         first.and_then(|&at| self.all[at].phases.last()).map_or(0, |&(phase, _)| phase)
     }
 
-    /// The sessions, among those of a mask, that have not ended and were recording at a moment.
+    /// Returns those sessions of a mask that have not ended and were recording at a time.
     pub(super) fn recording_at(&self, sessions: u64, time_nanos: i64) -> u64 {
         let alive = self.alive.iter().filter(|&(&number, &at)| {
-            bit(number) & sessions != 0 && self.all[at].was_recording(time_nanos)
+            session_bit(number) & sessions != 0 && self.all[at].was_recording(time_nanos)
         });
-        alive.fold(0, |mask, (&number, _)| mask | bit(number))
+        alive.fold(0, |mask, (&number, _)| mask | session_bit(number))
     }
 }
 
@@ -91,7 +91,7 @@ impl Session {
     }
 }
 
-/// The bit of a session in a mask; none has more than 64.
-pub(super) fn bit(session: u32) -> u64 {
+/// Returns the bit of a session in a mask; there are 64 sessions at most.
+pub(super) fn session_bit(session: u32) -> u64 {
     1_u64.checked_shl(session).unwrap_or(0)
 }

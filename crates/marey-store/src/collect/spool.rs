@@ -1,4 +1,4 @@
-//! One spool: its two passes, and the parts that come of it.
+//! Collects one spool in two passes.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, Take};
@@ -8,20 +8,20 @@ use marey_model::loss::LossCause;
 use marey_model::profile::Process;
 use marey_model::spool::{Frame, Reader, SpoolError};
 
-use super::about;
 use super::clock::Clock;
 use super::events::Events;
 use super::meter::Meter;
 use super::outline::Outline;
+use super::process;
 use super::write::{self, Refs};
 use crate::arg_texts::ArgTexts;
+use crate::file_id::FileId;
 use crate::names::Names;
-use crate::own::FileId;
 use crate::parts::Parts;
-use crate::sort::Room;
+use crate::sort::SpillFile;
 use crate::{ProcessEntry, StoreError};
 
-/// A spool's file, as far as it is collected.
+/// A spool's file, up to the length that it had when the collection began.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) path: PathBuf,
@@ -33,26 +33,26 @@ pub(super) struct Source {
 #[derive(Debug)]
 pub(super) struct Ids {
     pub(super) process: u32,
-    /// Of its threads, by their positions: those that have been collected before, then all.
+    /// Ids of its threads, by position; before the collection, those of an earlier one.
     pub(super) threads: Vec<u32>,
-    /// The next one of a thread that is free.
+    /// The next free thread id.
     pub(super) next_thread: u32,
 }
 
-/// What came of a spool, beside its parts.
+/// The result of collecting a spool, besides its parts.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct SpoolResult {
     pub(super) process: ProcessEntry,
     pub(super) losses: Vec<(&'static str, u64)>,
     pub(super) events: u64,
     pub(super) read_bytes: u64,
-    /// Whether nothing will follow.
+    /// Whether the spool will not grow.
     pub(super) is_whole: bool,
-    /// Why reading ended before the end, where the rest is not just torn.
+    /// Why reading stopped before the end, unless the end is just torn.
     pub(super) broken: Option<SpoolError>,
 }
 
-/// Writes the parts of a spool; `is_over` says that nobody is there who would append to it.
+/// Writes the parts of a spool. `is_over` means that no process will append to it.
 pub(super) fn collect(
     source: &Source,
     is_over: bool,
@@ -61,9 +61,9 @@ pub(super) fn collect(
     args: &mut ArgTexts,
     parts: &mut Parts,
     meter: &mut Meter,
-) -> Result<Taken, StoreError> {
+) -> Result<SpoolResult, StoreError> {
     meter.begin_spool(source.len_bytes);
-    // Read twice, and by its name only once: that may be another file's by then.
+    // One descriptor for both passes: by the second, the name may belong to another file.
     let file = File::open(&source.path).map_err(StoreError::io("open", &source.path))?;
     let mut outline = Outline::default();
     let end = source.pass(&file, meter, |frame| {
@@ -71,29 +71,29 @@ pub(super) fn collect(
         Ok(())
     })?;
     let clock = Clock::new(&outline.clocks);
-    let process = about::process(&outline, &clock, source.pid(), ids.process);
-    ids.name_threads(outline.threads.len());
+    let process = process::process_entry(&outline, &clock, source.pid(), ids.process);
+    ids.assign_threads(outline.threads.len());
 
-    let mut events = Events::new(&outline, &clock, process.id, &Room::new(&parts.run));
+    let mut events = Events::new(&outline, &clock, process.id, &SpillFile::new(&parts.run));
     source.pass(&file, meter, |frame| events.add(frame))?;
     let gathered = events.finish()?;
-    let saturated = gathered.wholes.iter().filter(|whole| whole.is_saturated()).count();
+    let saturated = gathered.totals.iter().filter(|node_totals| node_totals.is_saturated()).count();
     outline.losses.push((LossCause::Unsupported, saturated as u64));
     let is_whole = is_over || process.is_complete;
     let owner = (!is_whole).then_some(process.id);
-    about::write(&outline, &clock, (&process, owner), &ids.threads, parts)?;
+    process::write(&outline, &clock, (&process, owner), &ids.threads, parts)?;
     let refs = Refs {
         process: process.id,
         owner,
         start_nanos: process.start_unix_nanos,
         threads: &ids.threads,
-        places: &outline.places,
+        nodes: &outline.nodes,
     };
     write::write(gathered, refs, args, parts, meter)?;
     meter.end_spool();
-    Ok(Taken {
+    Ok(SpoolResult {
         process,
-        losses: about::losses(&outline).collect(),
+        losses: process::losses(&outline).collect(),
         events: outline.events,
         read_bytes: end.read_bytes,
         is_whole,
@@ -102,8 +102,8 @@ pub(super) fn collect(
 }
 
 impl Ids {
-    /// Gives so many threads an id.
-    fn name_threads(&mut self, count: usize) {
+    /// Assigns ids to threads until there are `count`.
+    fn assign_threads(&mut self, count: usize) {
         while self.threads.len() < count {
             self.threads.push(self.next_thread);
             self.next_thread += 1;
@@ -111,14 +111,15 @@ impl Ids {
     }
 }
 
-/// How far a pass came.
+/// Where and why a pass ended.
 struct PassEnd {
     read_bytes: u64,
     broken: Option<SpoolError>,
 }
 
 impl Source {
-    /// Gives every frame to `each`, up to the length that the file had, or to what cannot be read.
+    /// Passes every frame to `each`, up to the file's length at the start or the first unreadable
+    /// frame.
     fn pass(
         &self,
         file: &File,
@@ -154,7 +155,7 @@ impl Source {
         Reader::new(BufReader::with_capacity(1 << 16, file.take(self.len_bytes)))
     }
 
-    /// The process that wrote the spool, if its first frame can be read.
+    /// Returns the process that wrote the spool, if the first frame is readable.
     pub(super) fn process(&self) -> Option<Process> {
         let file = File::open(&self.path).ok()?;
         match self.frames(&file).ok()?.next()?.ok()? {
@@ -163,7 +164,7 @@ impl Source {
         }
     }
 
-    /// The number of the process that the file's name begins with.
+    /// Returns the process id at the start of the file name.
     fn pid(&self) -> Option<u64> {
         self.path.file_name()?.to_str()?.split('-').next()?.parse().ok()
     }

@@ -1,4 +1,4 @@
-//! The spools of a run that its tables do not have yet.
+//! Finds the spools that the tables of a run do not contain yet.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,65 +9,66 @@ use marey_model::profile::Process;
 use marey_model::run::SPOOL;
 
 use super::spool::Source;
-use crate::own::{self, FileId};
+use crate::file_id::{self, FileId};
 use crate::{CollectedSpool, Manifest, ProcessEntry, StoreError, is_recording};
 
 /// The spools of a run.
 #[derive(Debug, Default)]
 pub(super) struct Spools {
-    /// Those that are to be collected, by name.
+    /// Spools to collect, by name.
     pub(super) uncollected: Vec<Spool>,
-    /// Those that the tables have all of: kept, or left by a collector that died.
+    /// Spools that are collected completely: kept on purpose, or left by a collector that died.
     pub(super) done: Vec<Source>,
 }
 
-/// A spool that is to be collected.
+/// A spool to collect.
 #[derive(Debug)]
 pub(super) struct Spool {
     /// Its file name.
     pub(super) name: String,
     pub(super) source: Source,
-    /// The process that it was collected for before, and bytes of it that were.
+    /// The id of its process and the bytes collected before, if it was collected before.
     pub(super) process_id: Option<u32>,
     collected_bytes: u64,
-    /// Whether nobody is there who would append to it.
+    /// Whether no process will append to it.
     pub(super) is_over: bool,
 }
 
-/// Whether a run has spools that its tables do not have, or not whole; what is no run has none.
+/// Whether a run has spools that its tables do not contain completely; false if it is not a run.
 pub fn needs_collecting(run: &Path) -> Result<bool, StoreError> {
     if !run.join(SPOOL).is_dir() {
         return Ok(false);
     }
-    own::check(run)?;
+    file_id::reject_links(run)?;
     match Manifest::read(run)? {
         Some(manifest) => Ok(!spools(run, &manifest)?.uncollected.is_empty()),
         None => Ok(true),
     }
 }
 
-/// Bytes of spools that the tables of a run do not have.
+/// Returns the bytes of spools that the tables of a run do not contain.
 pub(super) fn bytes(run: &Path, manifest: &Manifest) -> Result<u64, StoreError> {
     let spools = spools(run, manifest)?.uncollected.into_iter();
     Ok(spools.map(|spool| spool.source.len_bytes.saturating_sub(spool.collected_bytes)).sum())
 }
 
-/// The spools that are there.
+/// Lists the spools of a run.
 pub(super) fn spools(run: &Path, manifest: &Manifest) -> Result<Spools, StoreError> {
     let mut names = spool_names(run)?;
     names.sort_unstable();
-    // In this order: if nobody records, nothing of what is listed grows any more.
+    // Checked after listing: if no process records now, the listed spools do not grow any more.
     let is_over = !is_recording(run)?;
     let mut spools = Spools::default();
     for name in names {
         let path = run.join(SPOOL).join(&name);
-        let about = fs::symlink_metadata(&path).map_err(StoreError::io("open", &path))?;
-        if !about.is_file() {
+        let metadata = fs::symlink_metadata(&path).map_err(StoreError::io("open", &path))?;
+        if !metadata.is_file() {
             continue;
         }
-        let source = Source { path, len_bytes: about.len(), id: FileId::of(&about) };
+        let source =
+            Source { path, len_bytes: metadata.len(), id: FileId::from_metadata(&metadata) };
         match earlier(&name, &source, manifest) {
-            Some(earlier) if has_all(earlier, &source, is_over) => {
+            Some(earlier) if is_collected(earlier, &source, is_over) => {
                 if earlier.is_whole && earlier.bytes == source.len_bytes {
                     spools.done.push(source);
                 }
@@ -83,10 +84,10 @@ pub(super) fn spools(run: &Path, manifest: &Manifest) -> Result<Spools, StoreErr
     Ok(spools)
 }
 
-/// Removes a spool, which somebody may have done before; another file that has its name stays.
+/// Removes a spool if it still exists, but not another file with the same name.
 pub(super) fn remove(spool: &Source) -> Result<(), StoreError> {
     let Source { path, id, .. } = spool;
-    if FileId::at(path).map_err(StoreError::io("remove", path))? != Some(*id) {
+    if FileId::from_path(path).map_err(StoreError::io("remove", path))? != Some(*id) {
         return Ok(());
     }
     match fs::remove_file(path) {
@@ -110,23 +111,24 @@ fn spool_names(run: &Path) -> Result<Vec<String>, StoreError> {
     Ok(names)
 }
 
-/// What was collected of this spool before. The name of one that is whole does not say: it may be
-/// gone, and another process have its number.
+/// Returns the earlier collection of this spool. A name alone does not identify a complete spool:
+/// it may have been removed and its process id reused.
 fn earlier<'a>(name: &str, source: &Source, manifest: &'a Manifest) -> Option<&'a CollectedSpool> {
     let spool = manifest.spools.iter().find(|spool| spool.name == name)?;
     let process = manifest.processes.iter().find(|process| process.id == spool.process_id)?;
-    let is_same = !spool.is_whole || source.process().is_none_or(|found| is_of(&found, process));
+    let is_same =
+        !spool.is_whole || source.process().is_none_or(|found| is_same_process(&found, process));
     is_same.then_some(spool)
 }
 
-fn is_of(found: &Process, process: &ProcessEntry) -> bool {
+fn is_same_process(found: &Process, process: &ProcessEntry) -> bool {
     u64::from(process.pid) == found.pid
         && process.start_unix_nanos == i64::try_from(found.start_unix_nanos).unwrap_or(i64::MAX)
 }
 
-/// Whether the tables have all of a spool that there will be. One that was whole stays so: its rows may
-/// share their parts with those of others, so nothing can be put in their place.
-fn has_all(earlier: &CollectedSpool, source: &Source, is_over: bool) -> bool {
+/// Whether the tables contain a spool completely. A complete spool is never collected again, since
+/// its rows may share parts with others and cannot be replaced.
+fn is_collected(earlier: &CollectedSpool, source: &Source, is_over: bool) -> bool {
     let known_bytes = earlier.bytes.saturating_add(earlier.torn_bytes);
     earlier.is_whole || (known_bytes == source.len_bytes && !is_over)
 }

@@ -1,4 +1,4 @@
-//! Writing the spans, marks, values and counters of a spool, and the sums of its spans.
+//! Writes the events of a spool, and the sums of its spans.
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
@@ -6,9 +6,9 @@ use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::table::stored;
 
-use super::events::{Gathered, Stamp};
+use super::events::{SpoolRows, Stamp};
 use super::meter::Meter;
-use super::outline::Place;
+use super::outline::Node;
 use super::rows::{SpanRow, ValueRow};
 use crate::StoreError;
 use crate::arg_texts::ArgTexts;
@@ -16,43 +16,43 @@ use crate::columns::{bits, flags, ids, ints, maybe_bits, texts};
 use crate::parts::{LazyPart, Parts};
 use crate::row::{self, Field, GpuActivity, Row};
 use crate::sort::Sorter;
-use crate::sums::{self, Whose};
+use crate::sums::{self, NodeInfo};
 
-/// Rows that are written at a time.
+/// Rows of a batch.
 const BATCH_ROWS: usize = 1 << 14;
 
-/// What the rows of a spool refer to.
+/// What rows of a spool refer to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refs<'a> {
     pub(super) process: u32,
-    /// The process, if its rows may be collected anew.
+    /// The process, if its rows may be replaced by another collection.
     pub(super) owner: Option<u32>,
-    /// When its recording began, on the clock of the tables.
+    /// The start of its recording, on the clock of the tables.
     pub(super) start_nanos: i64,
-    /// Ids of its threads, by their positions.
+    /// Ids of its threads, by position.
     pub(super) threads: &'a [u32],
-    pub(super) places: &'a [Place],
+    pub(super) nodes: &'a [Node],
 }
 
-/// Writes what was gathered of a spool.
+/// Writes all events of a spool.
 pub(super) fn write(
-    gathered: Gathered,
+    gathered: SpoolRows,
     refs: Refs,
     args: &mut ArgTexts,
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
-    let Gathered { stamps, wholes, rollup, spans, marks, values, activities, arg_texts, counters } =
+    let SpoolRows { stamps, totals, rollup, spans, marks, values, activities, arg_texts, counters } =
         gathered;
     let rows = [spans.rows(), marks.rows(), values.rows(), activities.rows(), counters.rows()];
     meter.begin_writing(rows.into_iter().sum());
     let start_nanos = refs.start_nanos;
-    let whose = |place| {
-        let Place { context, name, .. } = refs.place(place);
-        Whose { thread: refs.thread(place), context, name, start_nanos }
+    let node_info = |node| {
+        let Node { context, name, .. } = refs.node(node);
+        NodeInfo { thread: refs.thread(node), context, name, start_nanos }
     };
-    sums::write(&wholes, rollup, whose, refs.owner, parts)?;
-    drop(wholes);
+    sums::write(&totals, rollup, node_info, refs.owner, parts)?;
+    drop(totals);
     write_spans(spans, &stamps, refs, parts, meter)?;
     write_instants(marks, refs, parts, meter)?;
     write_metrics(values, &stamps, refs, parts, meter)?;
@@ -62,7 +62,7 @@ pub(super) fn write(
     write_counters(counters, refs, parts, meter)
 }
 
-/// Spans by their start, and the training steps among them.
+/// Writes spans by start, and the training steps among them.
 fn write_spans(
     spans: Sorter<SpanRow>,
     stamps: &[Stamp],
@@ -74,7 +74,7 @@ fn write_spans(
     let mut step_count = 0;
     spans.finish(BATCH_ROWS, |rows| {
         part.write(span_columns(rows, stamps, refs), parts)?;
-        let is_step = |row: &&SpanRow| refs.place(row.place).kind == NodeKind::Step;
+        let is_step = |row: &&SpanRow| refs.node(row.node).kind == NodeKind::Step;
         let new_steps: Vec<SpanRow> = rows.iter().filter(is_step).copied().collect();
         steps.write(step_columns(&new_steps, step_count, refs), parts)?;
         step_count += new_steps.len() as u32;
@@ -86,15 +86,15 @@ fn write_spans(
 }
 
 fn span_columns(rows: &[SpanRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayRef> {
-    let places = rows.iter().map(|row| refs.place(row.place));
+    let nodes = rows.iter().map(|row| refs.node(row.node));
     let stamps = rows.iter().map(|row| stamps[row.stamp as usize]);
     vec![
         ints(rows.iter().map(|row| row.start_nanos)),
         ints(rows.iter().map(|row| row.duration_nanos)),
         ints(rows.iter().map(|row| row.children_nanos)),
-        ids(rows.iter().map(|row| refs.thread(row.place))),
-        ids(places.clone().map(|place| place.context)),
-        ids(places.map(|place| place.name)),
+        ids(rows.iter().map(|row| refs.thread(row.node))),
+        ids(nodes.clone().map(|node| node.context)),
+        ids(nodes.map(|node| node.name)),
         bits(stamps.clone().map(|stamp| stamp.sessions)),
         ids(stamps.clone().map(|stamp| stamp.phase)),
         flags(stamps.map(|stamp| stamp.is_open)),
@@ -106,24 +106,24 @@ fn span_columns(rows: &[SpanRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayRef>
     ]
 }
 
-/// What is known of imported spans only.
+/// Returns a column that only imported spans fill.
 fn nulls(rows: usize, data_type: &DataType) -> ArrayRef {
     new_null_array(data_type, rows)
 }
 
-/// Of steps before which there were `earlier` ones.
+/// Returns the columns of steps, numbered from `earlier` on.
 fn step_columns(rows: &[SpanRow], earlier: u32, refs: Refs) -> Vec<ArrayRef> {
     vec![
         ints(rows.iter().map(|row| row.start_nanos)),
         ints(rows.iter().map(|row| row.duration_nanos)),
         ids(rows.iter().map(|_| refs.process)),
-        ids(rows.iter().map(|row| refs.thread(row.place))),
-        ids(rows.iter().map(|row| refs.place(row.place).context)),
+        ids(rows.iter().map(|row| refs.thread(row.node))),
+        ids(rows.iter().map(|row| refs.node(row.node).context)),
         ids((earlier..).take(rows.len())),
     ]
 }
 
-/// Marks by their time.
+/// Writes marks by time.
 fn write_instants(
     marks: Sorter<SpanRow>,
     refs: Refs,
@@ -143,16 +143,16 @@ fn instant_columns(rows: &[SpanRow], refs: Refs) -> Vec<ArrayRef> {
     vec![
         ints(rows.iter().map(|row| row.start_nanos)),
         ids(rows.iter().map(|_| refs.process)),
-        ids(rows.iter().map(|row| refs.thread(row.place))),
+        ids(rows.iter().map(|row| refs.thread(row.node))),
         texts(rows.iter().map(|_| "thread")),
-        ids(rows.iter().map(|row| refs.place(row.place).name)),
+        ids(rows.iter().map(|row| refs.node(row.node).name)),
         nulls(rows.len(), &DataType::UInt32),
         nulls(rows.len(), &DataType::UInt32),
         nulls(rows.len(), &DataType::new_list(DataType::Int64, true)),
     ]
 }
 
-/// Values by their time.
+/// Writes values by time.
 fn write_metrics(
     values: Sorter<ValueRow>,
     stamps: &[Stamp],
@@ -177,8 +177,8 @@ fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayR
     }
     let mut columns = vec![
         ints(rows.iter().map(|row| row.time_nanos)),
-        ids(rows.iter().map(|row| refs.thread(row.place))),
-        ids(rows.iter().map(|row| refs.place(row.place).context)),
+        ids(rows.iter().map(|row| refs.thread(row.node))),
+        ids(rows.iter().map(|row| refs.node(row.node).context)),
         ids(rows.iter().map(|row| row.name)),
         bits(stamps.clone().map(|stamp| stamp.sessions)),
         ids(stamps.map(|stamp| stamp.phase)),
@@ -187,7 +187,7 @@ fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayR
     columns
 }
 
-/// What devices did, by its time.
+/// Writes activities by start.
 fn write_activities(
     activities: Sorter<GpuActivity>,
     arg_ids: &[u32],
@@ -210,7 +210,7 @@ fn write_activities(
     part.finish(refs.owner, parts)
 }
 
-/// Counters by their time.
+/// Writes counters by time.
 fn write_counters(
     counters: Sorter<row::Counter>,
     refs: Refs,
@@ -231,11 +231,11 @@ fn write_counters(
 }
 
 impl Refs<'_> {
-    fn place(&self, place: u32) -> Place {
-        self.places[place as usize]
+    fn node(&self, node: u32) -> Node {
+        self.nodes[node as usize]
     }
 
-    fn thread(&self, place: u32) -> u32 {
-        self.threads[self.place(place).thread as usize]
+    fn thread(&self, node: u32) -> u32 {
+        self.threads[self.node(node).thread as usize]
     }
 }

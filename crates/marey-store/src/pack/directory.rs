@@ -1,9 +1,9 @@
-//! The directory at the end of a zip: where each member lies.
+//! Parses the directory at the end of a zip.
 //!
-//! Read by hand, for one reason: a library's reader is made for every zip there is, and a hostile
-//! one can keep it busy or make it reserve memory without end. This one takes what [`super::pack`]
-//! and `zip -0` write, in one pass over the directory, and refuses the rest.
-//! Layouts: PKWARE's APPNOTE.TXT, 4.3.7 to 4.3.16 and 4.5.3.
+//! A parser of our own, since a library's reader supports every kind of zip, and a crafted one can
+//! keep it busy or make it allocate without limit. This parser accepts what [`super::pack`] and
+//! `zip -0` write, in one pass over the directory, and rejects the rest. Layouts: PKWARE's
+//! APPNOTE.TXT, 4.3.7 to 4.3.16 and 4.5.3.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 
 use thiserror::Error;
 
-/// A directory that is longer is not read.
+/// Longer directories are rejected.
 const MAX_DIRECTORY_BYTES: u64 = 64 << 20;
 
 const LOCAL_HEADER: u32 = 0x0403_4b50;
@@ -29,7 +29,7 @@ const ZIP64_EXTRA: u16 = 1;
 const STORED: u16 = 0;
 const ENCRYPTED: u16 = 1;
 
-/// Why a file is no pack.
+/// Why a file is not a valid pack.
 #[derive(Debug, Error)]
 pub(super) enum DirectoryError {
     #[error(transparent)]
@@ -44,27 +44,27 @@ impl DirectoryError {
     }
 }
 
-/// Where the content of each member lies. The members do not overlap, and they fill the file up to
-/// its directory.
+/// Returns the range of each member's content. The members do not overlap, and they fill the file
+/// up to its directory.
 pub(super) fn members(file: &File) -> Result<BTreeMap<String, Range<u64>>, DirectoryError> {
-    let place = Place::find(file)?;
-    let mut bytes = vec![0; place.len_bytes() as usize];
-    file.read_exact_at(&mut bytes, place.start)?;
+    let extent = Extent::find(file)?;
+    let mut bytes = vec![0; extent.len_bytes() as usize];
+    file.read_exact_at(&mut bytes, extent.start)?;
     let mut fields = Fields(&bytes);
     let mut members = BTreeMap::new();
     let mut extents = Vec::new();
-    for _ in 0..place.members {
+    for _ in 0..extent.members {
         let entry = Entry::parse(&mut fields)?;
-        let content = entry.content(file, place.start)?;
+        let content = entry.content(file, extent.start)?;
         extents.push(entry.header_start..content.end);
         if members.insert(entry.name.clone(), content).is_some() {
-            return Err(DirectoryError::Broken(format!("`{}` stands twice", entry.name)));
+            return Err(DirectoryError::Broken(format!("`{}` is listed twice", entry.name)));
         }
     }
     if !fields.0.is_empty() {
         return Err(DirectoryError::broken("bytes follow the directory's last entry"));
     }
-    check_filled(extents, place.start)?;
+    check_filled(extents, extent.start)?;
     Ok(members)
 }
 
@@ -81,32 +81,32 @@ fn check_filled(mut extents: Vec<Range<u64>>, directory_start: u64) -> Result<()
 }
 
 fn gap(at: u64) -> DirectoryError {
-    DirectoryError::Broken(format!("no member starts at byte {at}, where the one before it ends"))
+    DirectoryError::Broken(format!("no member starts at byte {at}, where the previous one ends"))
 }
 
-/// Where the directory is.
-struct Place {
+/// The range of the directory, and its number of members.
+struct Extent {
     start: u64,
     end: u64,
     members: u64,
 }
 
-impl Place {
+impl Extent {
     fn find(file: &File) -> Result<Self, DirectoryError> {
         let end_start = file.metadata()?.len().checked_sub(END_BYTES);
-        let end_start = end_start.ok_or_else(|| DirectoryError::broken("it is cut off"))?;
-        let place = match Self::find_64(file, end_start)? {
-            Some(place) => place,
+        let end_start = end_start.ok_or_else(|| DirectoryError::broken("the file is truncated"))?;
+        let extent = match Self::find_64(file, end_start)? {
+            Some(extent) => extent,
             None => Self::find_32(file, end_start)?,
         };
-        if place.start > place.end {
-            return Err(DirectoryError::broken("its directory does not end where it should"));
+        if extent.start > extent.end {
+            return Err(DirectoryError::broken("the directory ends before it starts"));
         }
-        if place.len_bytes() > MAX_DIRECTORY_BYTES {
-            let reason = format!("its directory is longer than {MAX_DIRECTORY_BYTES} bytes");
+        if extent.len_bytes() > MAX_DIRECTORY_BYTES {
+            let reason = format!("the directory is longer than {MAX_DIRECTORY_BYTES} bytes");
             return Err(DirectoryError::Broken(reason));
         }
-        Ok(place)
+        Ok(extent)
     }
 
     fn len_bytes(&self) -> u64 {
@@ -117,16 +117,16 @@ impl Place {
         let bytes: [u8; END_BYTES as usize] = read(file, end_start)?;
         let mut fields = Fields(&bytes);
         if fields.u32()? != END {
-            return Err(DirectoryError::broken("its end record is not at its end"));
+            return Err(DirectoryError::broken("the file does not end with an end record"));
         }
-        fields.take(6)?; // numbers of disks, members on this one
+        fields.take(6)?; // disk numbers, members on this disk
         let members = fields.u16()?.into();
-        fields.u32()?; // length: it goes up to this record
+        fields.u32()?; // length: the directory ends at this record
         let start = fields.u32()?.into();
         Ok(Self { start, end: end_start, members })
     }
 
-    /// The same from the records of large files, which stand before the end record.
+    /// Finds the directory by the zip64 records before the end record, if there are any.
     fn find_64(file: &File, end_start: u64) -> Result<Option<Self>, DirectoryError> {
         let Some(end64_start) = end_start.checked_sub(LOCATOR64_BYTES + END64_BYTES) else {
             return Ok(None);
@@ -137,14 +137,14 @@ impl Place {
         if end64.u32()? != END64 || locator.u32()? != LOCATOR64 {
             return Ok(None);
         }
-        end64.take(28)?; // length, versions, numbers of disks, members on this one
+        end64.take(28)?; // length, versions, disk numbers, members on this disk
         let members = end64.u64()?;
         end64.u64()?; // length
         Ok(Some(Self { start: end64.u64()?, end: end64_start, members }))
     }
 }
 
-/// What the directory says of a member.
+/// A directory entry.
 struct Entry {
     name: String,
     header_start: u64,
@@ -154,7 +154,7 @@ struct Entry {
 impl Entry {
     fn parse(fields: &mut Fields) -> Result<Self, DirectoryError> {
         if fields.u32()? != ENTRY {
-            return Err(DirectoryError::broken("its directory has fewer entries than it says"));
+            return Err(DirectoryError::broken("the directory has fewer entries than it declares"));
         }
         fields.take(4)?; // versions
         let flags = fields.u16()?;
@@ -165,13 +165,13 @@ impl Entry {
         let name_len = fields.u16()?.into();
         let extra_len = fields.u16()?.into();
         let comment_len = fields.u16()?.into();
-        fields.take(8)?; // number of the disk, attributes
+        fields.take(8)?; // disk number, attributes
         let header_start = fields.u32()?;
         let name = member_name(fields.take(name_len)?)?;
         let mut extra = zip64_extra(Fields(fields.take(extra_len)?))?;
         fields.take(comment_len)?;
 
-        // The extra field has those of the three, in this order, that do not fit into 32 bits.
+        // The extra field has those of the three, in this order, that do not fit into 32 bits here.
         let mut wide =
             |narrow: u32| if narrow == u32::MAX { extra.u64() } else { Ok(narrow.into()) };
         let len_bytes: u64 = wide(len_bytes)?;
@@ -183,10 +183,10 @@ impl Entry {
         Ok(Self { name, header_start, len_bytes })
     }
 
-    /// Where the content is, which the header before it says.
+    /// Returns the range of the content, which depends on the local header before it.
     fn content(&self, file: &File, directory_start: u64) -> Result<Range<u64>, DirectoryError> {
         let broken =
-            || DirectoryError::Broken(format!("`{}` does not lie before the directory", self.name));
+            || DirectoryError::Broken(format!("`{}` is not before the directory", self.name));
         let fixed_end = self.header_start.checked_add(LOCAL_HEADER_BYTES).ok_or_else(broken)?;
         if fixed_end > directory_start {
             return Err(broken());
@@ -196,7 +196,7 @@ impl Entry {
         if fields.u32()? != LOCAL_HEADER {
             return Err(DirectoryError::Broken(format!("`{}` has no header", self.name)));
         }
-        fields.take(22)?; // version to checksum and lengths, as in the directory
+        fields.take(22)?; // version to lengths, as in the directory
         let name_len: u64 = fields.u16()?.into();
         let extra_len: u64 = fields.u16()?.into();
         let start = fixed_end + name_len + extra_len;
@@ -209,12 +209,12 @@ fn member_name(bytes: &[u8]) -> Result<String, DirectoryError> {
     let name = str::from_utf8(bytes)
         .map_err(|error| DirectoryError::Broken(format!("a name is not UTF-8: {error}")))?;
     if name.starts_with('/') || name.split('/').any(|step| step == "..") {
-        return Err(DirectoryError::Broken(format!("`{name}` leads out of it")));
+        return Err(DirectoryError::Broken(format!("the path `{name}` leads out of the pack")));
     }
     Ok(name.to_owned())
 }
 
-/// The content of the extra field for large files; empty if there is none.
+/// Returns the content of the zip64 extra field; empty if there is none.
 fn zip64_extra(mut extra: Fields<'_>) -> Result<Fields<'_>, DirectoryError> {
     while !extra.0.is_empty() {
         let id = extra.u16()?;
@@ -233,7 +233,7 @@ fn read<const N: usize>(file: &File, start: u64) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Little-endian numbers, from the front.
+/// A cursor over little-endian numbers.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -241,7 +241,7 @@ impl<'a> Fields<'a> {
         let (taken, rest) = self
             .0
             .split_at_checked(len)
-            .ok_or_else(|| DirectoryError::broken("its directory ends within an entry"))?;
+            .ok_or_else(|| DirectoryError::broken("the directory ends within an entry"))?;
         self.0 = rest;
         Ok(taken)
     }

@@ -1,42 +1,42 @@
-//! Rows as bytes, in this program's own form, while they wait to be sorted.
+//! The byte encoding of rows that are being sorted; it is private to a process.
 //!
-//! A number below [`SMALL`] is a byte; a larger one is a byte that says how many follow, and these,
-//! the lowest first. Most numbers of a row are small, and none takes a loop.
+//! A number below [`SMALL`] is one byte. A larger one is a byte with the count of the bytes that
+//! follow, lowest first. Most numbers are small, and neither form needs a loop.
 
 use std::io;
 
 use marey_model::spool::{unzigzag, zigzag};
 
-/// Bytes of rows that are not read yet.
+/// A cursor over encoded rows.
 #[derive(Debug)]
 pub struct Bytes<'a>(pub &'a [u8]);
 
-/// Bytes are no row: what wrote them was not this program.
+/// The bytes are not a row that this process encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged;
 
 impl From<Damaged> for io::Error {
     fn from(_: Damaged) -> Self {
-        Self::new(io::ErrorKind::InvalidData, "rows that were put aside came back damaged")
+        Self::new(io::ErrorKind::InvalidData, "the temporary file of sorted rows is damaged")
     }
 }
 
-/// The least number that takes more than a byte.
+/// The smallest number that takes more than one byte.
 const SMALL: u64 = 0xff - MAX_BYTES + 1;
 
-/// Bytes of the largest numbers.
+/// Maximum number of bytes after the first.
 const MAX_BYTES: u64 = size_of::<u64>() as u64;
 
 /// Appends a number.
 #[inline]
-pub(super) fn put(out: &mut Vec<u8>, number: u64) {
+pub(super) fn encode_number(out: &mut Vec<u8>, number: u64) {
     if number < SMALL {
         out.push(number as u8);
         return;
     }
     let len = MAX_BYTES - u64::from(number.leading_zeros() / u8::BITS);
     out.push((SMALL + len - 1) as u8);
-    // All of them, since a copy of a known length takes no call.
+    // Appends all eight, since a copy of constant length compiles to a store.
     let end = out.len() + len as usize;
     out.extend_from_slice(&number.to_le_bytes());
     out.truncate(end);
@@ -44,12 +44,12 @@ pub(super) fn put(out: &mut Vec<u8>, number: u64) {
 
 /// Appends a number that may be negative.
 #[inline]
-pub(super) fn put_signed(out: &mut Vec<u8>, number: i64) {
-    put(out, zigzag(number));
+pub(super) fn encode_signed(out: &mut Vec<u8>, number: i64) {
+    encode_number(out, zigzag(number));
 }
 
 impl<'a> Bytes<'a> {
-    /// The next byte.
+    /// Reads a byte.
     #[inline]
     pub(crate) fn byte(&mut self) -> Result<u8, Damaged> {
         let (&first, rest) = self.0.split_first().ok_or(Damaged)?;
@@ -57,14 +57,14 @@ impl<'a> Bytes<'a> {
         Ok(first)
     }
 
-    /// So many bytes.
+    /// Reads `len` bytes.
     pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Damaged> {
         let (bytes, rest) = self.0.split_at_checked(len).ok_or(Damaged)?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    /// What [`put`] was given.
+    /// Reads a number that [`encode_number`] appended.
     #[inline]
     pub(super) fn number(&mut self) -> Result<u64, Damaged> {
         let first = u64::from(self.byte()?);
@@ -81,13 +81,13 @@ impl<'a> Bytes<'a> {
         Ok(u64::from_le_bytes(eight))
     }
 
-    /// What [`put_signed`] was given.
+    /// Reads a number that [`encode_signed`] appended.
     #[inline]
     pub(super) fn signed(&mut self) -> Result<i64, Damaged> {
         self.number().map(unzigzag)
     }
 
-    /// How many items follow, of a byte each at least: never more than there can be.
+    /// Reads a count of items that take at least a byte each; fails if fewer bytes are left.
     pub(super) fn count(&mut self) -> Result<usize, Damaged> {
         let count = usize::try_from(self.number()?).or(Err(Damaged))?;
         if count > self.0.len() { Err(Damaged) } else { Ok(count) }
@@ -99,13 +99,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_every_length_come_back() {
+    fn numbers_of_every_length_survive_encoding() {
         for bits in 0..64 {
             for number in [1 << bits, (1 << bits) - 1, u64::MAX >> bits] {
                 for behind in [0, 9] {
                     let mut out = Vec::new();
-                    put(&mut out, number);
-                    put_signed(&mut out, number.cast_signed());
+                    encode_number(&mut out, number);
+                    encode_signed(&mut out, number.cast_signed());
                     let len = out.len();
                     out.resize(len + behind, 0xff);
                     let mut bytes = Bytes(&out);
@@ -122,13 +122,13 @@ mod tests {
         for (number, len) in [(0, 1), (SMALL - 1, 1), (SMALL, 2), (255, 2), (256, 3), (u64::MAX, 9)]
         {
             let mut out = Vec::new();
-            put(&mut out, number);
+            encode_number(&mut out, number);
             assert_eq!(out.len(), len, "{number}");
         }
     }
 
     #[test]
-    fn more_items_than_bytes_are_refused() {
+    fn a_count_beyond_the_input_is_rejected() {
         assert_eq!(Bytes(&[2, 0, 0]).count(), Ok(2));
         assert_eq!(Bytes(&[3, 0, 0]).count(), Err(Damaged));
     }

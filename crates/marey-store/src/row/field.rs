@@ -1,4 +1,4 @@
-//! What a field of a row can be: how it goes to columns and bytes, and back.
+//! The types of row fields, with their conversions to columns and bytes.
 
 use std::sync::Arc;
 
@@ -10,41 +10,41 @@ use arrow::datatypes::{Float64Type, Int64Type, UInt32Type, UInt64Type};
 use marey_model::metric::MetricValue;
 use smallvec::SmallVec;
 
-use super::bytes::{Bytes, Damaged, put, put_signed};
+use super::bytes::{Bytes, Damaged, encode_number, encode_signed};
 
-/// A field of a row: one column or several.
+/// A field of a row, which is one column or several.
 pub trait Field: Sized {
-    /// What collects the columns.
+    /// Builders of its columns.
     type Columns: Default;
-    /// How many columns it is.
+    /// Number of columns.
     const WIDTH: usize = 1;
-    /// Appends it to its columns.
+    /// Appends the value to its columns.
     fn append(&self, columns: &mut Self::Columns);
-    /// Takes the columns, which are empty then.
+    /// Appends the finished columns to `out` and resets the builders.
     fn finish(columns: &mut Self::Columns, out: &mut Vec<ArrayRef>);
-    /// Reads it from its columns.
+    /// Reads the value from its columns.
     fn read(arrays: &[ArrayRef], row: usize) -> Self;
-    /// Appends its bytes.
-    fn put(&self, out: &mut Vec<u8>);
-    /// Reads its bytes back.
-    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
-    /// Bytes that it takes beyond itself.
+    /// Appends the encoded value.
+    fn encode(&self, out: &mut Vec<u8>);
+    /// Reads an encoded value.
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
+    /// Returns the bytes on the heap.
     fn heap_bytes(&self) -> usize {
         0
     }
 }
 
-/// The arguments of an event: a text in `args`, and the numbers that fill its gaps.
+/// The arguments of an event: a text in `args`, and the numbers for its gaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Args {
-    /// The text; none, if the event has no arguments.
+    /// Id of the text; `None` if the event has no arguments.
     pub text_id: Option<u32>,
-    /// The numbers, in the order of the gaps. Most events have a few.
+    /// Numbers in the order of the gaps. Most events have a few.
     pub numbers: SmallVec<[i64; 4]>,
 }
 
 macro_rules! number {
-    ($($type:ty, $arrow:ty, $builder:ty, $put:path, $take:path;)+) => {$(
+    ($($type:ty, $arrow:ty, $builder:ty, $encode:path, $decode:path;)+) => {$(
         impl Field for $type {
             type Columns = $builder;
 
@@ -61,13 +61,13 @@ macro_rules! number {
             }
 
             #[inline]
-            fn put(&self, out: &mut Vec<u8>) {
-                $put(out, *self);
+            fn encode(&self, out: &mut Vec<u8>) {
+                $encode(out, *self);
             }
 
             #[inline]
-            fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-                $take(input)
+            fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+                $decode(input)
             }
         }
 
@@ -87,22 +87,22 @@ macro_rules! number {
                 array.is_valid(row).then(|| array.value(row))
             }
 
-            fn put(&self, out: &mut Vec<u8>) {
-                put_option(self.as_ref(), out);
+            fn encode(&self, out: &mut Vec<u8>) {
+                encode_option(self.as_ref(), out);
             }
 
-            fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-                take_option(input)
+            fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+                decode_option(input)
             }
         }
     )+};
 }
 
 number! {
-    i64, Int64Type, Int64Builder, put_signed, Bytes::signed;
-    u64, UInt64Type, UInt64Builder, put, Bytes::number;
-    u32, UInt32Type, UInt32Builder, put_id, id;
-    f64, Float64Type, Float64Builder, put_real, real;
+    i64, Int64Type, Int64Builder, encode_signed, Bytes::signed;
+    u64, UInt64Type, UInt64Builder, encode_number, Bytes::number;
+    u32, UInt32Type, UInt32Builder, encode_id, decode_id;
+    f64, Float64Type, Float64Builder, encode_real, decode_real;
 }
 
 impl Field for bool {
@@ -120,11 +120,11 @@ impl Field for bool {
         arrays[0].as_boolean().value(row)
     }
 
-    fn put(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut Vec<u8>) {
         out.push((*self).into());
     }
 
-    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         input.byte().map(|byte| byte != 0)
     }
 }
@@ -144,12 +144,12 @@ impl Field for Arc<str> {
         arrays[0].as_string::<i32>().value(row).into()
     }
 
-    fn put(&self, out: &mut Vec<u8>) {
-        put(out, self.len() as u64);
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_number(out, self.len() as u64);
         out.extend_from_slice(self.as_bytes());
     }
 
-    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         let len = input.count()?;
         str::from_utf8(input.bytes(len)?).map(Into::into).or(Err(Damaged))
     }
@@ -159,7 +159,7 @@ impl Field for Arc<str> {
     }
 }
 
-/// Along three axes.
+/// Sizes along three axes.
 impl Field for Option<[u32; 3]> {
     type Columns = [UInt32Builder; 3];
     const WIDTH: usize = 3;
@@ -179,16 +179,16 @@ impl Field for Option<[u32; 3]> {
         Some([axis(0)?, axis(1)?, axis(2)?])
     }
 
-    fn put(&self, out: &mut Vec<u8>) {
-        self.is_some().put(out);
-        self.iter().flatten().for_each(|axis| axis.put(out));
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.is_some().encode(out);
+        self.iter().flatten().for_each(|axis| axis.encode(out));
     }
 
-    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-        if !bool::take(input)? {
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+        if !bool::decode(input)? {
             return Ok(None);
         }
-        Ok(Some([u32::take(input)?, u32::take(input)?, u32::take(input)?]))
+        Ok(Some([u32::decode(input)?, u32::decode(input)?, u32::decode(input)?]))
     }
 }
 
@@ -221,13 +221,13 @@ impl Field for Args {
         Self { text_id: Option::read(arrays, row), numbers: numbers.unwrap_or_default() }
     }
 
-    fn put(&self, out: &mut Vec<u8>) {
-        self.text_id.put(out);
-        put_all(&self.numbers, out);
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.text_id.encode(out);
+        encode_all(&self.numbers, out);
     }
 
-    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-        Ok(Self { text_id: Field::take(input)?, numbers: take_all(input)? })
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+        Ok(Self { text_id: Field::decode(input)?, numbers: decode_all(input)? })
     }
 
     fn heap_bytes(&self) -> usize {
@@ -235,8 +235,7 @@ impl Field for Args {
     }
 }
 
-/// As a real number, a whole number, a text and a list: the one that it is, and a whole number is a
-/// real one too.
+/// Four columns: real number, integer, text and list. An integer fills the first column too.
 impl Field for MetricValue {
     type Columns = (Float64Builder, Int64Builder, StringBuilder, ListBuilder<Float64Builder>);
     const WIDTH: usize = 4;
@@ -264,7 +263,7 @@ impl Field for MetricValue {
     }
 
     fn read(arrays: &[ArrayRef], row: usize) -> Self {
-        let [reals, ints, texts, lists] = arrays else { unreachable!("its width is 4") };
+        let [reals, ints, texts, lists] = arrays else { unreachable!("the width is 4") };
         if ints.is_valid(row) {
             Self::Int(ints.as_primitive::<Int64Type>().value(row))
         } else if texts.is_valid(row) {
@@ -277,38 +276,38 @@ impl Field for MetricValue {
         }
     }
 
-    fn put(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Int(value) => {
                 out.push(0);
-                value.put(out);
+                value.encode(out);
             }
             Self::Float(value) => {
                 out.push(1);
-                value.put(out);
+                value.encode(out);
             }
             Self::Text(text) => {
                 out.push(2);
-                text.put(out);
+                text.encode(out);
             }
             Self::Ints(values) => {
                 out.push(3);
-                put_all(values, out);
+                encode_all(values, out);
             }
             Self::Floats(values) => {
                 out.push(4);
-                put_all(values, out);
+                encode_all(values, out);
             }
         }
     }
 
-    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         Ok(match input.byte()? {
-            0 => Self::Int(i64::take(input)?),
-            1 => Self::Float(f64::take(input)?),
-            2 => Self::Text(Field::take(input)?),
-            3 => Self::Ints(take_all(input)?),
-            4 => Self::Floats(take_all(input)?),
+            0 => Self::Int(i64::decode(input)?),
+            1 => Self::Float(f64::decode(input)?),
+            2 => Self::Text(Field::decode(input)?),
+            3 => Self::Ints(decode_all(input)?),
+            4 => Self::Floats(decode_all(input)?),
             _ => return Err(Damaged),
         })
     }
@@ -323,44 +322,44 @@ impl Field for MetricValue {
     }
 }
 
-fn put_option<T: Field>(value: Option<&T>, out: &mut Vec<u8>) {
-    value.is_some().put(out);
+fn encode_option<T: Field>(value: Option<&T>, out: &mut Vec<u8>) {
+    value.is_some().encode(out);
     if let Some(value) = value {
-        value.put(out);
+        value.encode(out);
     }
 }
 
-fn take_option<T: Field>(input: &mut Bytes<'_>) -> Result<Option<T>, Damaged> {
-    if bool::take(input)? { T::take(input).map(Some) } else { Ok(None) }
+fn decode_option<T: Field>(input: &mut Bytes<'_>) -> Result<Option<T>, Damaged> {
+    if bool::decode(input)? { T::decode(input).map(Some) } else { Ok(None) }
 }
 
-fn put_all<T: Field>(values: &[T], out: &mut Vec<u8>) {
-    put(out, values.len() as u64);
+fn encode_all<T: Field>(values: &[T], out: &mut Vec<u8>) {
+    encode_number(out, values.len() as u64);
     for value in values {
-        value.put(out);
+        value.encode(out);
     }
 }
 
-fn take_all<T: Field, L: FromIterator<T>>(input: &mut Bytes<'_>) -> Result<L, Damaged> {
+fn decode_all<T: Field, L: FromIterator<T>>(input: &mut Bytes<'_>) -> Result<L, Damaged> {
     let len = input.count()?;
-    (0..len).map(|_| T::take(input)).collect()
+    (0..len).map(|_| T::decode(input)).collect()
 }
 
 #[inline]
-fn put_id(out: &mut Vec<u8>, id: u32) {
-    put(out, id.into());
+fn encode_id(out: &mut Vec<u8>, id: u32) {
+    encode_number(out, id.into());
 }
 
 #[inline]
-fn id(input: &mut Bytes<'_>) -> Result<u32, Damaged> {
+fn decode_id(input: &mut Bytes<'_>) -> Result<u32, Damaged> {
     input.number()?.try_into().or(Err(Damaged))
 }
 
-fn put_real(out: &mut Vec<u8>, number: f64) {
+fn encode_real(out: &mut Vec<u8>, number: f64) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-fn real(input: &mut Bytes<'_>) -> Result<f64, Damaged> {
+fn decode_real(input: &mut Bytes<'_>) -> Result<f64, Damaged> {
     let bytes = input.0.first_chunk().ok_or(Damaged)?;
     input.0 = &input.0[bytes.len()..];
     Ok(f64::from_le_bytes(*bytes))
@@ -384,7 +383,7 @@ mod tests {
     fn check<F: Field + std::fmt::Debug>(fields: &[F], through_columns: impl Fn(&F) -> String) {
         let (mut bytes, mut columns) = (Vec::new(), F::Columns::default());
         for field in fields {
-            field.put(&mut bytes);
+            field.encode(&mut bytes);
             field.append(&mut columns);
         }
         let mut input = Bytes(&bytes);
@@ -392,19 +391,19 @@ mod tests {
         F::finish(&mut columns, &mut arrays);
         assert_eq!(arrays.len(), F::WIDTH);
         for (row, field) in fields.iter().enumerate() {
-            assert_eq!(format!("{:?}", F::take(&mut input).unwrap()), format!("{field:?}"));
+            assert_eq!(format!("{:?}", F::decode(&mut input).unwrap()), format!("{field:?}"));
             assert_eq!(format!("{:?}", F::read(&arrays, row)), through_columns(field));
         }
         assert!(input.0.is_empty());
         if let Some(cut) = bytes.len().checked_sub(1) {
             let mut input = Bytes(&bytes[..cut]);
-            assert!(fields.iter().any(|_| F::take(&mut input).is_err()));
+            assert!(fields.iter().any(|_| F::decode(&mut input).is_err()));
         }
     }
 
     proptest! {
         #[test]
-        fn fields_come_back(
+        fn fields_survive_columns_and_encoding(
             ints in prop::collection::vec(any::<Option<i64>>(), 0..9),
             reals in prop::collection::vec(any::<Option<f64>>(), 0..9),
             texts in prop::collection::vec(".*", 0..9),
@@ -422,7 +421,7 @@ mod tests {
                 .map(|(id, numbers)| Args { text_id: Some(id), numbers: numbers.into() })
                 .collect();
             check(&args, |field| format!("{field:?}"));
-            // Tables have real numbers in lists.
+            // Tables store lists of real numbers only.
             check(&values, |field| match field {
                 MetricValue::Ints(values) => {
                     let reals = values.iter().map(|&value| value as f64).collect();

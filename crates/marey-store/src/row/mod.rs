@@ -1,49 +1,49 @@
-//! The rows of stored tables as structs, which importers make and exporters read.
+//! Structs for the rows of stored tables, which importers write and exporters read.
 //!
-//! A struct's fields are its table's columns in order; a [`Field`] may be several columns. So the
-//! declaration in [`marey_model::table::stored`] stays the only one: [`Row::TABLE`] is it, and a test
-//! holds the two together. Ids are those of the run.
+//! The fields of a struct are the columns of its table in order; a [`Field`] may be several
+//! columns. The declaration in [`marey_model::table::stored`] is authoritative: [`Row::TABLE`]
+//! refers to it, and a test compares both. Ids are those of the run.
 
 mod bytes;
+mod enums;
 mod field;
 mod tables;
-mod word;
 
 use arrow::array::ArrayRef;
 use marey_model::table::Table;
 
 pub use self::bytes::{Bytes, Damaged};
+pub use self::enums::{ActivityKind, CollectiveState, FlowPoint, InstantScope, MemoryAction};
 pub use self::field::{Args, Field};
 pub use self::tables::{
     AsyncSpan, Collective, Counter, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
     Metadata, Metric, Sample, Span, Step,
 };
-pub use self::word::{ActivityKind, CollectiveState, FlowPoint, InstantScope, MemoryAction};
 
 /// A row of a stored table.
 pub trait Row: Sized {
-    /// Its table.
+    /// The table.
     const TABLE: &'static Table;
-    /// What collects the columns of rows.
+    /// Builders of the columns.
     type Columns: Default;
-    /// Appends it to columns.
+    /// Appends the row to the columns.
     fn append(&self, columns: &mut Self::Columns);
-    /// Takes the columns, which are empty then.
+    /// Returns the finished columns and resets the builders.
     fn finish(columns: &mut Self::Columns) -> Vec<ArrayRef>;
-    /// Reads a row of the table's columns.
+    /// Reads a row from the table's columns.
     fn read(columns: &[ArrayRef], row: usize) -> Self;
-    /// Appends its bytes, in this program's own form.
-    fn put(&self, out: &mut Vec<u8>);
-    /// Reads its bytes back.
-    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
-    /// Bytes that it takes beyond the struct.
+    /// Appends the encoded row.
+    fn encode(&self, out: &mut Vec<u8>);
+    /// Reads an encoded row.
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
+    /// Returns the bytes on the heap.
     fn heap_bytes(&self) -> usize;
 
-    /// What rows are sorted by: when it began, in nanoseconds since 1970; 0, if they are not.
+    /// Returns the sort key: the time in nanoseconds since 1970, or 0 if the table is not sorted.
     fn start_nanos(&self) -> i64;
 }
 
-/// Declares rows: the struct, and how its fields go to columns and bytes and back.
+/// Declares a struct for each table, with conversions to columns and bytes.
 macro_rules! rows {
     ($(
         $(#[$doc:meta])*
@@ -56,7 +56,7 @@ macro_rules! rows {
         }
 
         const _: () = {
-            /// The columns of each field.
+            /// Builders of each field's columns.
             #[derive(Debug, Default)]
             pub struct Columns {
                 $($field: <$type as Field>::Columns,)+
@@ -79,20 +79,20 @@ macro_rules! rows {
                 fn read(columns: &[ArrayRef], row: usize) -> Self {
                     let mut columns = columns;
                     $(let $field = {
-                        let (own, rest) = columns.split_at(<$type as Field>::WIDTH);
+                        let (field_columns, rest) = columns.split_at(<$type as Field>::WIDTH);
                         columns = rest;
-                        <$type as Field>::read(own, row)
+                        <$type as Field>::read(field_columns, row)
                     };)+
                     debug_assert!(columns.is_empty());
                     Self { $($field,)+ }
                 }
 
-                fn put(&self, out: &mut Vec<u8>) {
-                    $(self.$field.put(out);)+
+                fn encode(&self, out: &mut Vec<u8>) {
+                    $(self.$field.encode(out);)+
                 }
 
-                fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-                    Ok(Self { $($field: <$type as Field>::take(input)?,)+ })
+                fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+                    Ok(Self { $($field: <$type as Field>::decode(input)?,)+ })
                 }
 
                 fn heap_bytes(&self) -> usize {

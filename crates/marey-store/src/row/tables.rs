@@ -1,4 +1,4 @@
-//! The rows, one struct a table.
+//! The row structs, one for each table.
 
 use std::sync::Arc;
 
@@ -12,105 +12,105 @@ use super::{
 };
 
 rows! {
-    /// Something that was entered and left.
+    /// A span on a thread.
     Span of SPANS by (start_nanos) {
         /// When it began, in nanoseconds since 1970.
         start_nanos: i64,
-        /// How long it lasted, in nanoseconds.
+        /// Duration in nanoseconds.
         duration_nanos: i64,
-        /// Time in spans directly inside it.
+        /// Time of its direct children.
         children_nanos: i64,
         /// Its thread.
         thread_id: u32,
-        /// Its context, whose name is its own.
+        /// Its context, which has the same name.
         context_id: u32,
         /// Its name.
         name_id: u32,
-        /// The sessions that recorded it, one bit each; an imported one has none.
+        /// The sessions that recorded it, one bit each; 0 for an imported span.
         sessions: u64,
-        /// The phase in which it was left.
+        /// The phase in which it ended.
         phase: u32,
         /// Whether its end is unknown.
         is_open: bool,
-        /// The category that a foreign trace gave it.
+        /// Category in the imported file.
         category_id: Option<u32>,
-        /// The number that a launch and what it launched share.
+        /// Correlation id, shared by a launch and its activities.
         correlation_id: Option<u64>,
-        /// The number by which what it launched names it.
+        /// External correlation id, by which activities refer to it.
         external_id: Option<u64>,
-        /// What else is known of it.
+        /// Arguments.
         args: Args,
     }
 
-    /// Something that lasted beside the stacks of threads.
+    /// An async span, which is not on the stack of a thread.
     AsyncSpan of ASYNC_SPANS by (start_nanos) {
         /// When it began, in nanoseconds since 1970.
         start_nanos: i64,
-        /// How long it lasted, in nanoseconds.
+        /// Duration in nanoseconds.
         duration_nanos: i64,
         /// Its process.
         process_id: u32,
-        /// What is one thing going on.
+        /// Async spans with the same id belong to one operation.
         track_id: u32,
         /// Its name.
         name_id: u32,
         /// Whether its end is unknown.
         is_open: bool,
-        /// The category that a foreign trace gave it.
+        /// Category in the imported file.
         category_id: Option<u32>,
-        /// What else is known of it.
+        /// Arguments.
         args: Args,
     }
 
-    /// Something that happened at a moment.
+    /// An instant.
     Instant of INSTANTS by (time_nanos) {
-        /// When, in nanoseconds since 1970.
+        /// Timestamp in nanoseconds since 1970.
         time_nanos: i64,
         /// Its process.
         process_id: u32,
-        /// Its thread, if it is of one.
+        /// Its thread, if it has one.
         thread_id: Option<u32>,
-        /// What it concerns.
+        /// What it applies to.
         scope: InstantScope,
         /// Its name.
         name_id: u32,
-        /// The category that a foreign trace gave it.
+        /// Category in the imported file.
         category_id: Option<u32>,
-        /// What else is known of it.
+        /// Arguments.
         args: Args,
     }
 
-    /// A point of an arrow between spans.
+    /// A point of a flow, which is drawn as an arrow between spans.
     Flow of FLOWS by (time_nanos) {
-        /// When, in nanoseconds since 1970.
+        /// Timestamp in nanoseconds since 1970.
         time_nanos: i64,
         /// Its thread.
         thread_id: u32,
-        /// Number of the arrow in its category.
+        /// Number of the flow in its category.
         flow_id: u64,
-        /// Which point it is.
+        /// Which point of the flow it is.
         point: FlowPoint,
-        /// Whether the span is the one around that moment, not the next to begin.
+        /// Whether it belongs to the span around it, not to the next one that begins.
         is_enclosing: bool,
         /// Its name.
         name_id: u32,
-        /// The category that a foreign trace gave it.
+        /// Category in the imported file.
         category_id: Option<u32>,
-        /// What else is known of it.
+        /// Arguments.
         args: Args,
     }
 
     /// A value of a metric.
     Metric of METRICS by (time_nanos) {
-        /// When, in nanoseconds since 1970.
+        /// Timestamp in nanoseconds since 1970.
         time_nanos: i64,
         /// Its thread.
         thread_id: u32,
-        /// Where in the tree.
+        /// Its context.
         context_id: u32,
         /// Its name.
         name_id: u32,
-        /// The sessions that recorded it; an imported one has none.
+        /// The sessions that recorded it; 0 for an imported value.
         sessions: u64,
         /// The phase in which it was added.
         phase: u32,
@@ -118,13 +118,13 @@ rows! {
         value: MetricValue,
     }
 
-    /// What a counter said.
+    /// A sampled value of a counter.
     Counter of COUNTERS by (time_nanos) {
-        /// When, in nanoseconds since 1970.
+        /// Timestamp in nanoseconds since 1970.
         time_nanos: i64,
         /// The process that read it.
         process_id: u32,
-        /// Number of the device, if it is of one.
+        /// Number of the device, if it has one.
         device: Option<u32>,
         /// Its name.
         name_id: u32,
@@ -136,17 +136,17 @@ rows! {
     Sample of SAMPLES by () {
         /// Its process.
         process_id: u32,
-        /// Its thread, if it is of one.
+        /// Its thread, if it has one.
         thread_id: Option<u32>,
-        /// The stack: its innermost frame.
+        /// The innermost frame of the stack.
         context_id: u32,
-        /// What the value is, with its unit.
+        /// Name of the value, with its unit.
         name_id: u32,
-        /// When it was taken, if that is known.
+        /// Timestamp, if known.
         time_nanos: Option<i64>,
         /// The value.
         value: MetricValue,
-        /// What else is known of it.
+        /// Arguments.
         args: Args,
     }
 
@@ -154,7 +154,7 @@ rows! {
     Step of STEPS by (start_nanos) {
         /// When it began, in nanoseconds since 1970.
         start_nanos: i64,
-        /// How long it lasted, in nanoseconds.
+        /// Duration in nanoseconds.
         duration_nanos: i64,
         /// Its process.
         process_id: u32,
@@ -166,27 +166,27 @@ rows! {
         number: u32,
     }
 
-    /// What a device did.
+    /// An activity of a device.
     GpuActivity of GPU_ACTIVITIES by (start_nanos) {
         /// When it began, in nanoseconds since 1970.
         start_nanos: i64,
-        /// How long it lasted, in nanoseconds.
+        /// Duration in nanoseconds.
         duration_nanos: i64,
         /// The process that launched it.
         process_id: u32,
         /// Number of the device in its process.
         device: u32,
-        /// The stream that it ran on; `u32::MAX` for none, as CUPTI has it.
+        /// Its stream; `u32::MAX` for none, as in CUPTI.
         stream: u32,
-        /// What it is.
+        /// Its kind.
         kind: ActivityKind,
         /// Its name.
         name_id: u32,
-        /// Where it was launched.
+        /// The context that launched it.
         context_id: Option<u32>,
-        /// The number that a launch and what it launched share.
+        /// Correlation id, shared by a launch and its activities.
         correlation_id: Option<u64>,
-        /// The node of the device graph.
+        /// The graph node that it executed.
         graph_node_id: Option<u64>,
         /// Blocks of the grid.
         grid: Option<[u32; 3]>,
@@ -198,21 +198,21 @@ rows! {
         shared_bytes: Option<i64>,
         /// Bytes that were copied or filled.
         bytes: Option<i64>,
-        /// The category that a foreign trace gave it.
+        /// Category in the imported file.
         category_id: Option<u32>,
-        /// The number of the operator that it is of.
+        /// External correlation id of its operator.
         external_id: Option<u64>,
-        /// What else is known of it.
+        /// Arguments.
         args: Args,
     }
 
-    /// Communication between ranks.
+    /// A collective or point-to-point communication.
     Collective of COLLECTIVES by (start_nanos) {
         /// When it began, in nanoseconds since 1970.
         start_nanos: i64,
-        /// How long it took, if it ended.
+        /// Duration, if it ended.
         duration_nanos: Option<i64>,
-        /// When it was asked for.
+        /// When it was enqueued.
         created_nanos: Option<i64>,
         /// Its process.
         process_id: u32,
@@ -220,61 +220,61 @@ rows! {
         device: Option<u32>,
         /// The stream.
         stream: Option<u32>,
-        /// What it is.
+        /// Its kind.
         name_id: u32,
         /// Name of the process group.
         group_id: u32,
         /// Ranks of the group, as `0-3,8`.
         group_ranks_id: Option<u32>,
-        /// How many ranks the group has.
+        /// Number of ranks in the group.
         group_size: Option<u32>,
-        /// Its number in the group.
+        /// Sequence number in the group.
         sequence: Option<i64>,
         /// Type of the elements.
         dtype_id: Option<u32>,
-        /// Elements that this rank gave.
+        /// Input elements of this rank.
         in_elements: Option<i64>,
-        /// Elements that this rank got.
+        /// Output elements of this rank.
         out_elements: Option<i64>,
-        /// How far it came.
+        /// Its last known state.
         state: CollectiveState,
-        /// Whether it is between two ranks only.
+        /// Whether it is point-to-point.
         is_p2p: bool,
-        /// Where it was asked for.
+        /// The context that enqueued it.
         context_id: Option<u32>,
-        /// What else is known of it.
+        /// Arguments.
         args: Args,
     }
 
-    /// What an allocator did.
+    /// An event of an allocator.
     MemoryEvent of MEMORY_EVENTS by (time_nanos) {
-        /// When, in nanoseconds since 1970.
+        /// Timestamp in nanoseconds since 1970.
         time_nanos: i64,
         /// Its process.
         process_id: u32,
-        /// Its thread, if it is of one.
+        /// Its thread, if it has one.
         thread_id: Option<u32>,
-        /// What was done.
+        /// The action.
         action: MemoryAction,
-        /// Whose memory: cpu, cuda or another.
+        /// Type of the device: cpu, cuda or another.
         device_type: Arc<str>,
         /// Number of the device.
         device: Option<u32>,
         /// The stream, as the allocator names it.
         stream: Option<u64>,
-        /// Where.
+        /// Address.
         address: Option<u64>,
-        /// How much.
+        /// Size.
         bytes: i64,
-        /// What is allocated in all, afterwards.
+        /// Total allocated bytes afterwards.
         allocated_bytes: Option<i64>,
-        /// What the allocator holds in all, afterwards.
+        /// Total reserved bytes afterwards.
         reserved_bytes: Option<i64>,
         /// The call stack.
         context_id: Option<u32>,
-        /// The category that a foreign trace gave it.
+        /// Category in the imported file.
         category_id: Option<u32>,
-        /// What else is known of it.
+        /// Arguments.
         args: Args,
     }
 
@@ -288,23 +288,23 @@ rows! {
         device: u32,
         /// The stream, as the allocator names it.
         stream: Option<u64>,
-        /// Where its segment begins.
+        /// Address of its segment.
         segment_address: u64,
         /// Length of the segment.
         segment_bytes: i64,
         /// Its pool: small or large.
         segment_type: Arc<str>,
-        /// Where it begins.
+        /// Its address.
         address: u64,
         /// Its length.
         bytes: i64,
-        /// What was asked for.
+        /// Bytes requested.
         requested_bytes: Option<i64>,
-        /// What it is, in the allocator's own word.
+        /// Its state, as the allocator calls it.
         state: Arc<str>,
         /// The call stack of its allocation.
         context_id: Option<u32>,
-        /// What else is known of it.
+        /// Arguments.
         args: Args,
     }
 
@@ -314,21 +314,21 @@ rows! {
         process_id: u32,
         /// Number of the device.
         device: u32,
-        /// What it is, as CUDA or HIP.
+        /// Its type, such as CUDA or HIP.
         device_type: Arc<str>,
         /// Name of the model.
         name: Arc<str>,
-        /// All that is known of it, as a JSON object.
+        /// Its properties as a JSON object.
         properties: Arc<str>,
     }
 
-    /// What a file says of itself.
+    /// A metadata entry.
     Metadata of METADATA by () {
         /// Its process.
         process_id: u32,
-        /// Its thread, if it is of one.
+        /// Its thread, if it has one.
         thread_id: Option<u32>,
-        /// What it is.
+        /// Its kind.
         key: Arc<str>,
         /// The value as JSON.
         value: Arc<str>,
@@ -340,7 +340,7 @@ mod tests {
     use super::*;
     use arrow::array::Array;
 
-    /// The columns of a row's struct are those of its table, in type and order.
+    /// Checks that a struct has the columns of its table, in type and order.
     fn check<R: Row>() {
         let arrays = R::finish(&mut R::Columns::default());
         let types: Vec<_> = arrays.iter().map(|array| array.data_type().clone()).collect();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_what_is_declared() {
+    fn structs_match_the_declared_tables() {
         check::<Span>();
         check::<AsyncSpan>();
         check::<Instant>();

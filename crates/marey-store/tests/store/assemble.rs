@@ -1,4 +1,4 @@
-//! From the events of foreign files to a run, and back out by [`Reader`].
+//! Assembling runs from foreign events, and reading them back with [`Reader`].
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use marey_store::row::{
 use marey_store::{Assembler, NewProcess, Reader, Run, Sampled, Slice, Window};
 use proptest::prelude::*;
 
-/// A slice of a thread with a name.
+/// Returns a slice on a thread.
 fn slice(thread_id: u32, start_nanos: i64, duration_nanos: i64, name_id: u32) -> Slice {
     Slice {
         thread_id,
@@ -55,7 +55,7 @@ fn kernel(start_nanos: i64, name_id: u32) -> GpuActivity {
     }
 }
 
-/// An assembler with a process and a thread, both 0.
+/// Creates an assembler with a process and a thread, both with id 0.
 fn assembler(folder: &Path) -> Assembler {
     let mut run = Assembler::new(folder);
     let process = run.process(NewProcess { pid: 12, is_complete: true, ..NewProcess::default() });
@@ -83,14 +83,14 @@ fn slices_nest_by_their_times() {
     let mut run = assembler(folder.path());
     let other = run.thread(0, 35, "other");
     let names = ["a", "b", "c", "d", "e", "f"].map(|name| run.text(name));
-    // Out of order, and those with the same times by their order alone.
+    // Out of order; slices with equal times are ordered by `order`.
     run.add_slice(&Slice { order: 2, ..slice(0, 10, 20, names[2]) }).unwrap();
     run.add_slice(&Slice { order: 1, ..slice(0, 10, 20, names[1]) }).unwrap();
     run.add_slice(&slice(0, 0, 100, names[0])).unwrap();
-    // Overlaps `b` without being inside: it is beside it, and `b` is over.
+    // Overlaps `b` in part: it is a sibling, and `b` has ended.
     run.add_slice(&slice(0, 25, 20, names[3])).unwrap();
     run.add_slice(&slice(0, 26, 1, names[4])).unwrap();
-    // What begins where another ends follows it.
+    // A slice that begins where another ends is its sibling.
     run.add_slice(&slice(0, 100, 0, names[5])).unwrap();
     run.add_slice(&slice(other, 5, 5, names[5])).unwrap();
     assert_eq!(run.events(), 7);
@@ -130,7 +130,7 @@ fn slices_nest_by_their_times() {
 }
 
 #[test]
-fn activities_know_where_they_were_launched() {
+fn activities_have_the_context_of_their_launch() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let [op, launch, gemm] = ["aten::mm", "cudaLaunchKernel", "gemm"].map(|name| run.text(name));
@@ -139,7 +139,7 @@ fn activities_know_where_they_were_launched() {
     let call =
         Slice { correlation_id: Some(9), kind: NodeKind::Runtime, ..slice(0, 10, 5, launch) };
     run.add_slice(&call).unwrap();
-    // A graph launch has many.
+    // A graph launch has many activities.
     for start in [50, 60] {
         run.add_gpu_activity(&GpuActivity { correlation_id: Some(9), ..kernel(start, gemm) })
             .unwrap();
@@ -147,7 +147,7 @@ fn activities_know_where_they_were_launched() {
     run.add_gpu_activity(&GpuActivity { external_id: Some(5), ..kernel(70, gemm) }).unwrap();
     run.add_gpu_activity(&GpuActivity { context_id: Some(given), ..kernel(80, gemm) }).unwrap();
     run.add_gpu_activity(&GpuActivity { correlation_id: Some(1), ..kernel(90, gemm) }).unwrap();
-    run.rest().unwrap();
+    run.spill().unwrap();
     let assembled = run.finish(None).unwrap();
     assert_eq!(assembled.losses[&LossCause::UnmatchedActivity], 1);
 
@@ -164,9 +164,9 @@ fn activities_know_where_they_were_launched() {
     assert_eq!((rows[0].grid, rows[0].block), (Some([1, 2, 3]), None));
 }
 
-/// A call of the runtime may have one of the driver inside it, which shares its number.
+/// A runtime call may contain a driver call with the same correlation id.
 #[test]
-fn of_calls_inside_each_other_the_outermost_launched() {
+fn the_outermost_of_nested_calls_is_the_launch() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let [op, runtime, driver, gemm] =
@@ -178,7 +178,7 @@ fn of_calls_inside_each_other_the_outermost_launched() {
         kind: NodeKind::Runtime,
         ..slice(0, start, duration, name)
     };
-    // The driver's begins with the other, and comes first in the file.
+    // The driver call begins at the same time and comes first in the file.
     run.add_slice(&call(10, 4, 1, driver)).unwrap();
     run.add_slice(&call(10, 8, 2, runtime)).unwrap();
     run.add_gpu_activity(&GpuActivity { correlation_id: Some(5), ..kernel(50, gemm) }).unwrap();
@@ -191,7 +191,7 @@ fn of_calls_inside_each_other_the_outermost_launched() {
 }
 
 #[test]
-fn arguments_are_stored_once_and_come_back_whole() {
+fn arguments_are_deduplicated_and_restored() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let name = run.text("op");
@@ -206,7 +206,7 @@ fn arguments_are_stored_once_and_come_back_whole() {
     }
     new.clear();
     assert_eq!(run.args(&mut new).unwrap(), Args::default());
-    run.rest().unwrap();
+    run.spill().unwrap();
     run.finish(None).unwrap();
 
     let run = Run::open(folder.path()).unwrap();
@@ -220,7 +220,7 @@ fn arguments_are_stored_once_and_come_back_whole() {
 }
 
 #[test]
-fn every_moment_is_shifted_and_no_length() {
+fn timestamps_are_shifted_and_durations_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let name = run.text("step");
@@ -277,7 +277,7 @@ fn sample(context_id: u32, name_id: u32, value: i64) -> Sample {
 }
 
 #[test]
-fn samples_add_up_in_what_is_around_them() {
+fn samples_count_for_all_their_callers() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let [main, work, cpu, count] =
@@ -319,7 +319,7 @@ fn samples_add_up_in_what_is_around_them() {
 }
 
 #[test]
-fn sums_beyond_their_columns_are_counted_and_as_large_as_they_can_be() {
+fn overflowing_sums_saturate_and_count_as_losses() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let [inner, outer, time] = ["inner", "outer", "cpu"].map(|name| run.text(name));
@@ -344,7 +344,7 @@ fn sums_beyond_their_columns_are_counted_and_as_large_as_they_can_be() {
 }
 
 #[test]
-fn a_window_has_what_reaches_into_it() {
+fn a_window_includes_overlapping_rows() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let process = run.process(NewProcess { pid: 13, ..NewProcess::default() });
@@ -383,7 +383,7 @@ fn a_window_has_what_reaches_into_it() {
     assert_eq!(spans.len(), 4);
 }
 
-/// A tree of slices: how long it is alone, and what is inside it.
+/// A tree of slices: its own time, and its children.
 #[derive(Clone, Debug)]
 struct Tree {
     own_nanos: i64,
@@ -398,7 +398,8 @@ fn tree() -> impl Strategy<Value = Tree> {
     })
 }
 
-/// The slices of a tree that begins at a moment: `(start, duration, children, path)`, outer first.
+/// Lists the slices of a tree that begins at `start`: `(start, duration, children, path)`, parents
+/// first.
 fn flatten(tree: &Tree, start: i64, around: &str, out: &mut Vec<(i64, i64, i64, String)>) -> i64 {
     let path = format!("{around}/{}", out.len());
     let at = out.len();
@@ -412,8 +413,8 @@ fn flatten(tree: &Tree, start: i64, around: &str, out: &mut Vec<(i64, i64, i64, 
     out[at].1
 }
 
-/// Gives the slices of trees in some order, each tree on a thread, and compares the spans.
-fn come_back(trees: &[Tree], seed: u64) {
+/// Adds the slices of trees in random order, each tree on a thread, and compares the spans.
+fn check_spans_of_trees(trees: &[Tree], seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let mut expected = Vec::new();
@@ -449,15 +450,15 @@ fn come_back(trees: &[Tree], seed: u64) {
 }
 
 #[test]
-fn large_trees_come_back_from_their_slices() {
+fn large_trees_are_rebuilt_from_their_slices() {
     let around = |inside: Tree| Tree { own_nanos: 3, inside: vec![inside; 16] };
     let leaf = Tree { own_nanos: 1, inside: Vec::new() };
     let large = around(around(around(leaf)));
-    come_back(&[large.clone(), large], 0x9e37_79b9_7f4a_7c15);
+    check_spans_of_trees(&[large.clone(), large], 0x9e37_79b9_7f4a_7c15);
 }
 
 #[test]
-fn what_lasts_long_holds_up_nothing() {
+fn long_spans_do_not_hold_back_others() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let name = run.text("x");
@@ -478,20 +479,20 @@ fn what_lasts_long_holds_up_nothing() {
     };
     assert_eq!(of(0, 1_000_000)[0].children_nanos, 5_000 * 50);
     assert_eq!([of(idle, 10).len(), of(busy, 900_000).len(), of(0, 50).len()], [1, 1, 5_000]);
-    // The two that are open all the time are in a part of their own.
+    // The two spans that stay open are in a separate part.
     let mut parts: Vec<_> = run.parts(&stored::SPANS).iter().map(marey_store::Part::rows).collect();
     parts.sort_unstable();
     assert_eq!(parts, [2, 5_001]);
 }
 
 #[test]
-fn a_brief_run_is_the_same_without_names() {
+fn a_temporary_run_equals_a_published_one() {
     let folder = tempfile::tempdir().unwrap();
     let fill = |run: &mut Assembler| {
         run.process(NewProcess { pid: 12, ..NewProcess::default() });
         run.thread(0, 34, "main");
         let name = run.text("x");
-        // So many that the part of their texts is begun before the others, and ended after them.
+        // Enough that the part of their texts begins before the others and ends after them.
         for at in 0..5_000 {
             let mut args = NewArgs::default();
             args.text("of", &format!("number {at}"));
@@ -520,7 +521,7 @@ fn a_brief_run_is_the_same_without_names() {
 
     let scratch = folder.path().join("scratch");
     std::fs::create_dir(&scratch).unwrap();
-    let mut run = Assembler::brief(&scratch);
+    let mut run = Assembler::temporary(&scratch);
     fill(&mut run);
     let (run, assembled) = run.open(None, Path::new("trace.json")).unwrap();
     assert_eq!((run.path(), assembled.events), (Path::new("trace.json"), 10_000));
@@ -534,12 +535,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
-    fn trees_come_back_from_their_slices(trees in prop::collection::vec(tree(), 1..3), seed in any::<u64>()) {
-        come_back(&trees, seed);
+    fn trees_are_rebuilt_from_their_slices(trees in prop::collection::vec(tree(), 1..3), seed in any::<u64>()) {
+        check_spans_of_trees(&trees, seed);
     }
 
     #[test]
-    fn any_slices_become_spans_that_add_up(
+    fn sums_of_any_slices_are_consistent(
         slices in prop::collection::vec((0_u32..3, -50_i64..50, 0_i64..60), 0..80),
     ) {
         let folder = tempfile::tempdir().unwrap();
@@ -565,13 +566,13 @@ proptest! {
         let outermost = spans.iter().filter(|span| reader.context(span.context_id).depth == 1);
         let outermost: i64 = outermost.map(|span| span.duration_nanos).sum();
         prop_assert!(spans.iter().all(|span| (0..=span.duration_nanos).contains(&span.children_nanos)));
-        // Less where slices that overlap are inside one that is shorter than they are together.
+        // Less if overlapping slices are inside one that is shorter than their sum.
         prop_assert!(children <= total - outermost);
     }
 }
 
 #[test]
-fn a_process_without_events_lasted_as_long_as_the_others() {
+fn a_process_without_events_has_the_extent_of_all_others() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let idle = run.process(NewProcess { pid: 99, ..NewProcess::default() });
@@ -586,7 +587,7 @@ fn a_process_without_events_lasted_as_long_as_the_others() {
 }
 
 #[test]
-fn slices_that_are_too_deep_lie_beside_the_innermost_one() {
+fn slices_beyond_the_depth_limit_become_siblings() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let name = run.text("x");
@@ -603,9 +604,9 @@ fn slices_that_are_too_deep_lie_beside_the_innermost_one() {
     assert_eq!(spans(&reader).len(), 10_005);
 }
 
-/// One deep stack on many threads takes few bytes in a file.
+/// A short file can describe one deep stack on many threads.
 #[test]
-fn samples_of_one_stack_on_many_threads_are_bounded() {
+fn nodes_of_sampled_stacks_are_limited() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let (frame, count) = (run.text("frame"), run.text("samples"));
@@ -638,6 +639,6 @@ fn samples_of_one_stack_on_many_threads_are_bounded() {
     assert_eq!(rollups.num_rows(), 1 << 20);
     let counts = rollups.column(stored::ROLLUPS.position("count").unwrap());
     let counts = counts.as_primitive::<arrow::datatypes::Int64Type>().values();
-    // Fractions are added before they are rounded.
+    // Fractions are summed before rounding.
     assert!(counts.iter().all(|&count| count == 1));
 }

@@ -1,4 +1,4 @@
-//! Files that were cut off, changed or made up: an error, never a panic, and nothing from outside.
+//! Truncated, corrupted and forged runs give an error, never a panic or bytes from outside the run.
 
 use std::fs::{self, File};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::sample;
 
-/// A run of two small tables.
+/// Creates a run with two small tables.
 fn small_run() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let parts = [&STRINGS, &SPANS]
@@ -21,7 +21,7 @@ fn small_run() -> TempDir {
     folder
 }
 
-/// Its pack.
+/// Returns the bytes of a pack of it.
 static PACK: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let run = small_run();
     let out = run.path().join("pack");
@@ -29,7 +29,7 @@ static PACK: LazyLock<Vec<u8>> = LazyLock::new(|| {
     fs::read(out).unwrap()
 });
 
-/// Where the pack has the part of the spans.
+/// Returns the range of the part of spans in the pack.
 static SPANS_PART: LazyLock<Range<usize>> = LazyLock::new(|| {
     let find = |bytes: &[u8]| PACK.windows(bytes.len()).position(|window| window == bytes).unwrap();
     let start = find(b"PAR1");
@@ -48,7 +48,7 @@ fn open(bytes: &[u8]) -> Option<(tempfile::NamedTempFile, Run)> {
 }
 
 #[test]
-fn no_truncation_of_the_manifest_opens() {
+fn a_truncated_manifest_is_rejected() {
     let run = small_run();
     let path = run.path().join("manifest.json");
     let len_bytes = fs::metadata(&path).unwrap().len();
@@ -56,7 +56,7 @@ fn no_truncation_of_the_manifest_opens() {
 }
 
 #[test]
-fn no_truncation_of_a_pack_opens() {
+fn a_truncated_pack_is_rejected() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), &*PACK).unwrap();
     assert_no_truncation_opens(file.path(), PACK.len() as u64, file.path());
@@ -72,7 +72,7 @@ fn assert_no_truncation_opens(cut: &Path, len_bytes: u64, run: &Path) {
 }
 
 #[test]
-fn no_changed_bit_of_a_pack_s_directory_reads_past_the_parts() {
+fn a_flipped_bit_in_the_directory_never_reads_outside_the_parts() {
     let start = PACK.windows(4).position(|window| window == b"PK\x01\x02").unwrap();
     for bit in start * 8..PACK.len() * 8 {
         let mut changed = PACK.clone();
@@ -82,20 +82,20 @@ fn no_changed_bit_of_a_pack_s_directory_reads_past_the_parts() {
 }
 
 #[test]
-fn a_part_on_which_the_parquet_library_panics_is_an_error() {
-    // A column's place in the file, a zigzag varint in the footer, becomes negative.
+fn a_panic_of_the_parquet_library_is_an_error() {
+    // The offset of a column in the file, a zigzag varint in the footer, becomes negative.
     let mut errors = SPANS_PART.clone().filter_map(|at| {
         let mut bytes = PACK.clone();
         bytes[at] ^= 1;
         let (_file, run) = open(&bytes).unwrap();
         run.read(&SPANS).err().map(|error| error.to_string())
     });
-    assert!(errors.any(|error| error.contains("its reader gave up: ")));
+    assert!(errors.any(|error| error.contains("the Parquet reader failed: ")));
 }
 
 proptest! {
     #[test]
-    fn no_changed_bytes_of_a_pack_are_a_panic(
+    fn corrupt_packs_never_panic(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
         let mut bytes = PACK.clone();
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn no_garbage_after_the_first_bytes_of_a_zip_opens(
+    fn garbage_after_the_zip_signature_is_rejected(
         garbage in prop::collection::vec(any::<u8>(), 0..200),
     ) {
         prop_assert!(open(&[b"PK\x03\x04", &garbage[..]].concat()).is_none());

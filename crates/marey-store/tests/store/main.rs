@@ -1,4 +1,4 @@
-//! Runs: written, opened, packed, and broken.
+//! Writing, opening, packing, merging and collecting runs, also corrupt ones.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 

@@ -1,4 +1,4 @@
-//! Runs of many processes: in few files, and read and written with few of them open.
+//! Runs of many processes have few files, and are read and written with few of them open.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,13 +11,13 @@ use marey_store::{Merger, Reader, Run, Window, collect};
 use crate::collect::spools::{INNER, OUTER, Recorded, head, session, spans};
 
 const RANKS: u32 = 200;
-/// The first rank's process.
+/// Pid of the first rank.
 const PID: u32 = 100;
 const MAX_OPEN_FILES: u32 = 64;
-/// Spans of a rank: one inside another.
+/// Spans of a rank, each inside the previous one.
 const SPANS: u64 = 2;
 
-/// Runs a test below in a process that may have few files open.
+/// Runs a test below in a process with a low limit of open files.
 fn with_few_open_files(test: &str) {
     let output = Command::new("sh")
         .arg("-c")
@@ -25,8 +25,8 @@ fn with_few_open_files(test: &str) {
         .arg(std::env::current_exe().unwrap())
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn merged_with_few_open_files() {
     assert_one_part_a_table(out.path(), u64::from(RANKS));
 }
 
-/// What a rank recorded: later ones began earlier.
+/// Returns the recording of a rank; later ranks began earlier.
 fn rank(pid: u32) -> Vec<Frame> {
     let start = i64::from(1_000 - pid);
     let mut frames = head(pid.into());

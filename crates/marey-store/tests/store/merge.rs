@@ -1,11 +1,11 @@
-//! Several runs as one.
+//! Merging runs.
 
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_store::row::{Metadata, Span};
 use marey_store::{Assembler, NewProcess, Reader, Run, Slice, StoreError, Window, merge};
 
-/// A run of one process with these spans inside each other.
+/// Creates a run of one process with these spans, each inside the previous one.
 fn run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
@@ -47,11 +47,11 @@ fn run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
     (folder, opened)
 }
 
-/// What a run says of its spans, without ids.
-fn said(run: &Run) -> Vec<String> {
+/// Describes the spans of a run without ids.
+fn rows_without_ids(run: &Run) -> Vec<String> {
     let reader = Reader::new(run, Window::default()).unwrap();
     let spans = reader.rows::<Span>().unwrap().map(Result::unwrap);
-    let mut said: Vec<_> = spans
+    let mut rows_without_ids: Vec<_> = spans
         .map(|span| {
             let thread = reader.thread(span.thread_id).unwrap();
             let process = reader.process(thread.process_id).unwrap();
@@ -73,29 +73,29 @@ fn said(run: &Run) -> Vec<String> {
             )
         })
         .collect();
-    said.sort();
-    said
+    rows_without_ids.sort();
+    rows_without_ids
 }
 
 #[test]
-fn runs_say_together_what_each_said() {
+fn a_merged_run_has_the_rows_of_all_runs() {
     let (_folder_1, first) = run(1, &["step", "forward", "mm"]);
     let (_folder_2, second) = run(2, &["init", "step", "forward", "relu"]);
-    let mut expected = said(&first);
-    expected.extend(said(&second));
+    let mut expected = rows_without_ids(&first);
+    expected.extend(rows_without_ids(&second));
     expected.sort();
 
     let out = tempfile::tempdir().unwrap();
     merge(&[first, second], out.path()).unwrap();
     let merged = Run::open(out.path()).unwrap();
-    assert_eq!(said(&merged), expected);
+    assert_eq!(rows_without_ids(&merged), expected);
     assert_eq!(merged.manifest().losses["unsupported_events"], 4);
     assert_eq!(
         merged.manifest().processes.iter().map(|p| (p.id, p.pid)).collect::<Vec<_>>(),
         [(0, 1), (1, 2)]
     );
     let reader = Reader::new(&merged, Window::default()).unwrap();
-    // No text stands twice.
+    // Texts are unique.
     let strings = merged.read(&marey_model::table::stored::STRINGS).unwrap().num_rows();
     assert_eq!(strings, 6);
     let metadata: Vec<Metadata> = reader.rows().unwrap().map(Result::unwrap).collect();
@@ -104,17 +104,17 @@ fn runs_say_together_what_each_said() {
         [(0, Some(0)), (1, Some(1))]
     );
 
-    // Merged again, it still does.
+    // The same holds after merging again.
     let (_folder_3, third) = run(3, &["mm"]);
-    expected.extend(said(&third));
+    expected.extend(rows_without_ids(&third));
     expected.sort();
     let again = tempfile::tempdir().unwrap();
     merge(&[merged, third], again.path()).unwrap();
-    assert_eq!(said(&Run::open(again.path()).unwrap()), expected);
+    assert_eq!(rows_without_ids(&Run::open(again.path()).unwrap()), expected);
 }
 
 #[test]
-fn ids_without_rows_are_refused() {
+fn ids_without_rows_are_rejected() {
     let (folder, _) = run(1, &["step"]);
     let path = folder.path().join("tables/strings");
     let (other, _) = run(2, &[]);
@@ -133,6 +133,6 @@ fn ids_without_rows_are_refused() {
     let out = tempfile::tempdir().unwrap();
     let error = merge(&[broken], out.path()).unwrap_err();
     assert!(matches!(error, StoreError::Part { .. }), "{error}");
-    assert!(error.to_string().contains("ids that the run has no rows for"), "{error}");
+    assert!(error.to_string().contains("ids that have no row in the run"), "{error}");
     assert!(Run::open(out.path()).is_err());
 }

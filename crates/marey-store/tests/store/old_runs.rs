@@ -1,4 +1,4 @@
-//! Runs of every version that was ever released open, and every table of them reads.
+//! Runs of every released version open, and all their tables can be read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use marey_model::table::stored::ALL;
 use marey_store::{Part, Run};
 
-fn kept_runs() -> Vec<PathBuf> {
+fn runs_of_old_versions() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/runs");
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.file_name().unwrap() != "README.md").collect()
 }
 
 #[test]
-fn every_kept_run_opens_and_reads() {
-    let runs = kept_runs();
+fn every_released_version_opens_and_reads() {
+    let runs = runs_of_old_versions();
     assert!(!runs.is_empty(), "there is no run in tests/runs");
     for path in runs {
         let run = Run::open(&path).unwrap_or_else(|error| panic!("{error}"));

@@ -1,4 +1,4 @@
-//! A run as one file.
+//! Packing and opening packs.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use crate::sample;
 
-/// The sample as a pack.
+/// Packs the sample.
 fn packed(run: &TempDir) -> PathBuf {
     let out = run.path().join("run.txt");
     let len_bytes = pack(run.path(), &out).unwrap();
@@ -22,7 +22,7 @@ fn packed(run: &TempDir) -> PathBuf {
 }
 
 #[test]
-fn a_pack_opens_whatever_its_name_and_has_the_same_rows() {
+fn a_pack_with_any_name_has_the_same_rows() {
     let folder = sample::run();
     let out = packed(&folder);
     let run = Run::open(&out).unwrap();
@@ -38,7 +38,7 @@ fn a_pack_opens_whatever_its_name_and_has_the_same_rows() {
 }
 
 #[test]
-fn the_same_run_gives_the_same_bytes_and_so_does_its_pack() {
+fn packing_is_deterministic() {
     let folder = sample::run();
     let first = packed(&folder);
     let (second, third) = (folder.path().join("2"), folder.path().join("3"));
@@ -49,7 +49,7 @@ fn the_same_run_gives_the_same_bytes_and_so_does_its_pack() {
 }
 
 #[test]
-fn other_programs_read_a_pack_as_a_zip() {
+fn unzip_libraries_read_packs() {
     let folder = sample::run();
     let mut zip = ZipArchive::new(File::open(packed(&folder)).unwrap()).unwrap();
     let names: Vec<_> = zip.file_names().map(str::to_owned).collect();
@@ -61,7 +61,7 @@ fn other_programs_read_a_pack_as_a_zip() {
 }
 
 #[test]
-fn packing_replaces_a_file_at_one_stroke_and_leaves_no_other() {
+fn packing_replaces_a_file_atomically_and_leaves_no_other() {
     let folder = sample::run();
     let target = tempfile::tempdir().unwrap();
     let out = target.path().join("out.zip");
@@ -72,7 +72,7 @@ fn packing_replaces_a_file_at_one_stroke_and_leaves_no_other() {
     pack(folder.path(), &target.path().join("none/out.zip")).unwrap_err();
 }
 
-/// A zip of these members, written by a library.
+/// Writes a zip of these members with a library.
 fn zip(path: &Path, members: &[(&str, &[u8])]) {
     let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
     let mut zip = ZipWriter::new(File::create(path).unwrap());
@@ -90,7 +90,7 @@ fn refusal(path: &Path) -> String {
     }
 }
 
-/// Where the signature of a zip's record stands last.
+/// Returns the last offset of a zip record's signature.
 fn find(bytes: &[u8], signature: &[u8]) -> usize {
     bytes.windows(signature.len()).rposition(|window| window == signature).unwrap()
 }
@@ -99,9 +99,9 @@ const ENTRY: &[u8] = b"PK\x01\x02";
 const END: &[u8] = b"PK\x05\x06";
 
 #[test]
-fn what_a_pack_may_not_be_is_refused() {
-    type Harm = fn(&mut Vec<u8>);
-    let cases: [(Harm, &str); 10] = [
+fn invalid_packs_are_rejected_with_a_reason() {
+    type Corruption = fn(&mut Vec<u8>);
+    let cases: [(Corruption, &str); 10] = [
         (
             |zip| {
                 let name = find(zip, b"tables/spans/part-0.parquet");
@@ -120,23 +120,26 @@ fn what_a_pack_may_not_be_is_refused() {
         (|zip| patch(zip, ENTRY, 42, &[0; 4]), "no member starts at byte"),
         (
             |zip| patch(zip, ENTRY, 42, &[0xfe; 4]),
-            "`tables/threads/part-1.parquet` does not lie before the directory",
+            "`tables/threads/part-1.parquet` is not before the directory",
         ),
-        (|zip| patch(zip, ENTRY, 46, b"../les"), "`../les/threads/part-1.parquet` leads out of it"),
-        (|zip| patch(zip, ENTRY, 46 + 20, b"0"), "`tables/threads/part-0.parquet` stands twice"),
+        (
+            |zip| patch(zip, ENTRY, 46, b"../les"),
+            "the path `../les/threads/part-1.parquet` leads out of the pack",
+        ),
+        (|zip| patch(zip, ENTRY, 46 + 20, b"0"), "`tables/threads/part-0.parquet` is listed twice"),
         (|zip| patch(zip, END, 10, &[1, 0]), "bytes follow the directory's last entry"),
-        (|zip| patch(zip, END, 10, &[200, 0]), "its directory ends within an entry"),
-        (|zip| zip.push(0), "its end record is not at its end"),
+        (|zip| patch(zip, END, 10, &[200, 0]), "the directory ends within an entry"),
+        (|zip| zip.push(0), "the file does not end with an end record"),
     ];
     let folder = sample::run();
     let out = packed(&folder);
     let whole = fs::read(&out).unwrap();
-    for (harm, sentence) in cases {
+    for (corrupt, message) in cases {
         let mut broken = whole.clone();
-        harm(&mut broken);
+        corrupt(&mut broken);
         fs::write(&out, broken).unwrap();
         let reason = refusal(&out);
-        assert!(reason.starts_with(sentence), "{reason}");
+        assert!(reason.starts_with(message), "{reason}");
     }
 }
 
@@ -146,18 +149,18 @@ fn patch(zip: &mut [u8], signature: &[u8], at: usize, bytes: &[u8]) {
 }
 
 #[test]
-fn a_pack_without_a_manifest_or_a_part_says_so() {
+fn a_pack_without_a_manifest_or_a_part_is_rejected() {
     let folder = sample::run();
     let out = folder.path().join("out");
     zip(&out, &[("readme", b"hello")]);
     assert_eq!(refusal(&out), "it has no `manifest.json`");
     zip(&out, &[("manifest.json", &fs::read(folder.path().join("manifest.json")).unwrap())]);
     let error = Run::open(&out).unwrap_err().to_string();
-    assert!(error.ends_with("it is not there"), "{error}");
+    assert!(error.ends_with("it is missing"), "{error}");
 }
 
 #[test]
-fn a_pack_of_more_members_than_sixteen_bits_count_opens() {
+fn a_pack_with_more_than_65535_members_opens() {
     let folder = tempfile::tempdir().unwrap();
     Manifest::new().publish(folder.path(), Vec::new()).unwrap();
     let manifest = fs::read(folder.path().join("manifest.json")).unwrap();
@@ -170,7 +173,7 @@ fn a_pack_of_more_members_than_sixteen_bits_count_opens() {
 }
 
 #[test]
-fn a_pack_of_more_bytes_than_thirty_two_bits_count_opens() {
+fn a_pack_larger_than_four_gigabytes_opens() {
     let folder = tempfile::tempdir().unwrap();
     let parts = [0, 1].map(|number| {
         sample::part(folder.path(), &SPANS, number, &sample::rows(&SPANS, number as usize * 7, 7))
@@ -178,7 +181,7 @@ fn a_pack_of_more_bytes_than_thirty_two_bits_count_opens() {
     sample::publish(folder.path(), parts.into());
     let part = |number| fs::read(folder.path().join(part_name(number))).unwrap();
 
-    // The member between the two parts is a hole of five gigabytes in the file.
+    // A member of five gigabytes between the two parts is a hole in the file.
     let hole_bytes = 5 << 30;
     let out = folder.path().join("out");
     let file = File::create(&out).unwrap();
@@ -201,7 +204,7 @@ fn part_name(number: u32) -> &'static str {
     ["tables/spans/part-0.parquet", "tables/spans/part-1.parquet"][number as usize]
 }
 
-/// A zip that may have holes, each of its members with the fields of large files.
+/// Writes a zip that may have holes and has zip64 fields for each member.
 struct Zip<'a> {
     file: &'a File,
     len_bytes: u64,

@@ -1,4 +1,4 @@
-//! Opening a run, and what is said when it is none.
+//! Opening runs, and the errors for other files.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::sample;
 
-/// Opens what has to be refused, and gives the message without the folder's name.
+/// Opens an invalid run; returns the message without the folder's name.
 fn refusal(path: &Path) -> String {
     let error = Run::open(path).unwrap_err().to_string();
     error.replace(path.to_str().unwrap(), "RUN")
@@ -38,7 +38,7 @@ fn a_table_without_parts_is_empty() {
 }
 
 #[test]
-fn a_part_is_read_by_offsets_and_not_past_its_end() {
+fn a_part_is_read_by_offset_within_its_length() {
     let run = sample::run();
     let file = fs::read(run.path().join("tables/spans/part-1.parquet")).unwrap();
     let run = Run::open(run.path()).unwrap();
@@ -56,7 +56,7 @@ fn a_part_is_read_by_offsets_and_not_past_its_end() {
 }
 
 #[test]
-fn a_part_of_many_pages_is_read_about_once() {
+fn reading_a_part_reads_its_bytes_about_once() {
     let folder = tempfile::tempdir().unwrap();
     let part = sample::part(folder.path(), &SPANS, 0, &sample::rows(&SPANS, 0, 300_000));
     let len_bytes = part.len_bytes();
@@ -65,12 +65,12 @@ fn a_part_of_many_pages_is_read_about_once() {
     let before = bytes_read_by_this_thread();
     assert_eq!(run.read(&SPANS).unwrap().num_rows(), 300_000);
     let read_bytes = bytes_read_by_this_thread() - before;
-    // Headers of pages are read with what follows them, and then that again.
+    // Page headers are read together with the bytes after them, which are read again.
     assert!(read_bytes < 2 * len_bytes, "{read_bytes} bytes read of a part of {len_bytes}");
 }
 
 #[test]
-fn a_part_is_read_when_its_first_row_is_the_next() {
+fn parts_are_not_read_before_their_first_row_is_due() {
     let folder = tempfile::tempdir().unwrap();
     let part = |number: u32| {
         let rows = sample::rows(&SPANS, number as usize * 20_000, 20_000);
@@ -98,7 +98,7 @@ fn bytes_read_by_this_thread() -> u64 {
 }
 
 #[test]
-fn what_is_no_run_is_named() {
+fn opening_another_kind_of_file_names_the_kind() {
     let folder = tempfile::tempdir().unwrap();
     let cases: [(&[u8], Found); 7] = [
         (b"[{\"frame\": {\"name\": \"ROOT\"}}]", Found::Profile),
@@ -121,18 +121,18 @@ fn what_is_no_run_is_named() {
 }
 
 #[test]
-fn a_profile_is_named_with_what_shows_it() {
+fn opening_a_profile_suggests_marey_view() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.hatchet_msgpack");
     fs::write(&path, [0x92, 0x83]).unwrap();
     let error = Run::open(&path).unwrap_err();
     let name = path.display();
-    assert_eq!(error.to_string(), format!("`{name}` is no run: it is a profile"));
-    assert_eq!(error.hint().unwrap(), format!("show it with `marey view {name}`"));
+    assert_eq!(error.to_string(), format!("`{name}` is not a run: it is a profile"));
+    assert_eq!(error.hint().unwrap(), format!("use `marey view {name}`"));
 }
 
 #[test]
-fn spools_without_tables_are_no_run_yet() {
+fn a_run_with_spools_only_is_uncollected() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("spool")).unwrap();
     let error = Run::open(folder.path()).unwrap_err();
@@ -141,21 +141,25 @@ fn spools_without_tables_are_no_run_yet() {
 }
 
 #[test]
-fn other_versions_are_refused_whatever_else_they_say() {
+fn other_schema_versions_are_rejected_before_parsing_the_rest() {
     let run = sample::run();
     let manifest = run.path().join("manifest.json");
     fs::write(&manifest, "{\"schema_version\": 2, \"tables\": 5}").unwrap();
     let error = Run::open(run.path()).unwrap_err();
-    assert!(error.to_string().ends_with("is of schema version 2; this program reads version 1"));
+    assert!(
+        error.to_string().ends_with("has schema version 2; this version of marey reads version 1")
+    );
     assert!(error.hint().unwrap().contains("upgrade"));
     fs::write(&manifest, "{\"schema_version\": 0}").unwrap();
     let error = Run::open(run.path()).unwrap_err();
-    assert!(error.to_string().ends_with("is of schema version 0; this program reads version 1"));
+    assert!(
+        error.to_string().ends_with("has schema version 0; this version of marey reads version 1")
+    );
     assert_eq!(error.hint(), None);
 }
 
 #[test]
-fn unknown_keys_and_tables_of_the_manifest_are_passed_over() {
+fn unknown_keys_and_tables_in_the_manifest_are_ignored() {
     let run = sample::run();
     edit_manifest(run.path(), |manifest| {
         manifest["colour"] = json!("blue");
@@ -167,86 +171,86 @@ fn unknown_keys_and_tables_of_the_manifest_are_passed_over() {
 }
 
 #[test]
-fn each_broken_invariant_of_the_manifest_has_its_sentence() {
+fn each_violated_invariant_of_the_manifest_has_a_message() {
     type Edit = fn(&mut Value);
     let process = json!({"id": 0, "pid": 1, "host": "", "argv": [], "start_unix_nanos": 0,
                "end_unix_nanos": 0, "clocks": [], "is_complete": true});
     let cases: [(Edit, &str); 10] = [
         (
             |m| m["next"]["threads"] = json!(u32::MAX),
-            "`next.threads` is 4294967295, which leaves no ids",
+            "`next.threads` is 4294967295, which leaves no free ids",
         ),
         (
             |m| m["next"]["part"] = json!(1),
-            "the number of `tables/args/part-1.parquet` is not below `next.part`",
+            "the number of part `tables/args/part-1.parquet` is not below `next.part`",
         ),
         (
             |m| m["tables"]["spans"][0]["file"] = json!("../x.parquet"),
-            "`../x.parquet` is no name of a part of `spans`",
+            "`../x.parquet` is not the name of a part of `spans`",
         ),
         (
             |m| m["tables"]["spans"][0]["file"] = json!("tables/spans/part-01.parquet"),
-            "`tables/spans/part-01.parquet` is no name of a part of `spans`",
+            "`tables/spans/part-01.parquet` is not the name of a part of `spans`",
         ),
         (
             |m| m["tables"]["spans"][0]["file"] = json!("tables/spans/part-1.parquet"),
-            "the part `tables/spans/part-1.parquet` stands twice",
+            "part `tables/spans/part-1.parquet` is listed twice",
         ),
         (
             |m| {
                 m["tables"]["../x"] =
                     json!([{"file": "tables/../x/part-1.parquet", "rows": 0, "bytes": 0}]);
             },
-            "`tables/../x/part-1.parquet` is no name of a part of `../x`",
+            "`tables/../x/part-1.parquet` is not the name of a part of `../x`",
         ),
         (
             |m| m["tables"]["spans"][0]["process_id"] = json!(7),
-            "the part `tables/spans/part-0.parquet` is of the unknown process 7",
+            "part `tables/spans/part-0.parquet` has the unknown process 7",
         ),
         (
             |m| m["spools"] = json!([{"name": "1-0.spool", "bytes": 0, "torn_bytes": 0, "is_whole": true, "process_id": 3}]),
-            "the spool `1-0.spool` is of the unknown process 3",
+            "spool `1-0.spool` has the unknown process 3",
         ),
-        (|m| m["next"]["processes"] = json!(0), "the process 0 is not below `next.processes`"),
+        (|m| m["next"]["processes"] = json!(0), "process 0 is not below `next.processes`"),
         (
             |m| m["spools"] = json!([{"name": "../1-0.spool", "bytes": 0, "torn_bytes": 0, "is_whole": true, "process_id": 0}]),
-            "`../1-0.spool` is no name of a spool",
+            "`../1-0.spool` is not the name of a spool",
         ),
     ];
-    for (edit, sentence) in cases {
+    for (edit, message) in cases {
         let run = sample::run();
         edit_manifest(run.path(), |manifest| {
             manifest["processes"] = json!([process]);
             manifest["next"]["processes"] = json!(1);
             edit(manifest);
         });
-        assert_eq!(refusal(run.path()), format!("the manifest of `RUN` is broken: {sentence}"));
+        assert_eq!(refusal(run.path()), format!("the manifest of `RUN` is broken: {message}"));
     }
 }
 
 #[test]
-fn parts_that_are_not_what_the_manifest_says_are_refused() {
-    type Harm = fn(&Path);
-    let cases: [(Harm, &str); 6] = [
-        (|part| fs::remove_file(part).unwrap(), "it is not there"),
-        (|part| truncate(part, 100), "it has 100 bytes and should have"),
-        (|part| truncate(part, 1 << 20), "it has 1048576 bytes and should have"),
+fn parts_that_contradict_the_manifest_are_rejected() {
+    type Corruption = fn(&Path);
+    let cases: [(Corruption, &str); 6] = [
+        (|part| fs::remove_file(part).unwrap(), "it is missing"),
+        (|part| truncate(part, 100), "it has 100 bytes instead of"),
+        (|part| truncate(part, 1 << 20), "it has 1048576 bytes instead of"),
         (
             |part| {
                 fs::remove_file(part).unwrap();
                 fs::create_dir(part).unwrap();
             },
-            "it is no file",
+            "it is not a file",
         ),
-        (|part| replace_by_link(part), "part-1.parquet` is a link"),
-        (|part| replace_by_link(part.parent().unwrap()), "spans` is a link"),
+        (|part| replace_by_link(part), "part-1.parquet` is a symbolic link"),
+        (|part| replace_by_link(part.parent().unwrap()), "spans` is a symbolic link"),
     ];
-    for (harm, sentence) in cases {
+    for (corrupt, message) in cases {
         let run = sample::run();
-        harm(&run.path().join("tables/spans/part-1.parquet"));
+        corrupt(&run.path().join("tables/spans/part-1.parquet"));
         let error = refusal(run.path());
         assert!(error.starts_with("`tables/spans/part-"), "{error}");
-        assert!(error.contains(sentence), "{error}");
+        assert!(error.contains(message), "{error}");
     }
 }
 
@@ -254,7 +258,7 @@ fn truncate(part: &Path, len_bytes: u64) {
     File::options().write(true).open(part).unwrap().set_len(len_bytes).unwrap();
 }
 
-/// Moves it out of the way, and leaves a link to it.
+/// Moves a file away and replaces it by a link to it.
 fn replace_by_link(path: &Path) {
     let moved = path.with_extension("moved");
     fs::rename(path, &moved).unwrap();
@@ -262,14 +266,14 @@ fn replace_by_link(path: &Path) {
 }
 
 #[test]
-fn a_part_with_other_rows_than_listed_is_refused() {
+fn a_part_with_another_row_count_is_rejected() {
     let run = sample::run();
     edit_manifest(run.path(), |manifest| manifest["tables"]["spans"][1]["rows"] = json!(8));
     let error = Run::open(run.path()).unwrap().read(&SPANS).unwrap_err().to_string();
-    assert!(error.ends_with("it has 7 rows and should have 8"), "{error}");
+    assert!(error.ends_with("it has 7 rows instead of 8"), "{error}");
 }
 
-/// `threads` as a version of marey could have declared it that lacks a column of today's.
+/// Returns `threads` as an older or newer version of marey could have declared it.
 fn other_threads(columns: &'static [Column]) -> &'static Table {
     Box::leak(Box::new(Table { name: "threads", doc: "Threads.", columns, sorted_by: None }))
 }
@@ -286,7 +290,7 @@ const fn column(name: &'static str, kind: ColumnKind) -> Column {
 }
 
 #[test]
-fn a_column_that_a_part_has_beyond_the_declared_ones_is_passed_over() {
+fn undeclared_columns_of_a_part_are_ignored() {
     const COLUMNS: &[Column] = &[
         column("colour", ColumnKind::Text),
         column("name", ColumnKind::Text),
@@ -300,7 +304,7 @@ fn a_column_that_a_part_has_beyond_the_declared_ones_is_passed_over() {
 }
 
 #[test]
-fn a_column_that_a_part_lacks_is_null_if_it_may_be() {
+fn a_missing_nullable_column_is_null() {
     static CONTEXTS: Table = Table {
         name: "contexts",
         doc: "Contexts without a parent.",
@@ -320,7 +324,7 @@ fn a_column_that_a_part_lacks_is_null_if_it_may_be() {
 }
 
 #[test]
-fn a_column_that_a_part_lacks_is_an_error_if_it_may_not_be_null() {
+fn a_missing_required_column_is_an_error() {
     const COLUMNS: &[Column] = &[column("id", ColumnKind::Id), column("os_id", ColumnKind::Int)];
     let folder = run_with(other_threads(COLUMNS));
     let error = Run::open(folder.path()).unwrap().read(&THREADS).unwrap_err().to_string();
@@ -328,16 +332,16 @@ fn a_column_that_a_part_lacks_is_an_error_if_it_may_not_be_null() {
 }
 
 #[test]
-fn publishing_replaces_the_parts_of_a_process_and_clears_up() {
+fn publishing_replaces_parts_and_removes_leftovers() {
     let run = sample::run();
     let mut manifest = Manifest::read(run.path()).unwrap().unwrap();
     let before = Run::open(run.path()).unwrap();
-    // What a collector that died left behind: parts with and without a name.
+    // Leftovers of a crashed collector: parts with and without a final name.
     let spans = run.path().join("tables/spans");
     fs::write(spans.join("part-9.parquet"), "left").unwrap();
     fs::write(spans.join(".part-9.x"), "left").unwrap();
     fs::write(run.path().join(".manifest.json.x"), "left").unwrap();
-    // What others put there is theirs.
+    // Files of other programs are kept.
     fs::write(spans.join("notes.txt"), "mine").unwrap();
     fs::write(run.path().join("tables/notes.txt"), "mine").unwrap();
 
@@ -380,7 +384,7 @@ fn a_run_opens_while_its_parts_are_replaced() {
 }
 
 #[test]
-fn what_was_opened_stays_when_its_parts_are_replaced() {
+fn an_open_run_survives_the_replacement_of_its_parts() {
     let run = sample::run();
     let before = Run::open(run.path()).unwrap();
     Manifest::new().publish(run.path(), Vec::new()).unwrap();
@@ -389,7 +393,7 @@ fn what_was_opened_stays_when_its_parts_are_replaced() {
 }
 
 #[test]
-fn a_run_of_many_parts_does_not_run_out_of_files() {
+fn a_run_with_many_parts_opens_few_files() {
     let folder = tempfile::tempdir().unwrap();
     let part = |number| {
         let rows = sample::rows(&STRINGS, number as usize, 1);
@@ -404,7 +408,7 @@ fn a_run_of_many_parts_does_not_run_out_of_files() {
 }
 
 #[test]
-fn a_manifest_that_contradicts_itself_is_not_published() {
+fn an_invalid_manifest_is_not_published() {
     let run = sample::run();
     let mut manifest = Manifest::read(run.path()).unwrap().unwrap();
     manifest.next.part = 0;
@@ -413,7 +417,7 @@ fn a_manifest_that_contradicts_itself_is_not_published() {
 }
 
 #[test]
-fn a_manifest_comes_back_as_it_was_published() {
+fn a_published_manifest_is_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let mut manifest = Manifest::new();
     manifest.world_size = Some(8);
@@ -445,7 +449,7 @@ fn process(id: u32) -> marey_store::ProcessEntry {
 }
 
 #[test]
-fn a_run_is_recorded_as_long_as_one_process_holds_its_lock() {
+fn a_run_is_recording_while_a_process_holds_the_lock() {
     let folder = tempfile::tempdir().unwrap();
     assert!(!is_recording(folder.path()).unwrap());
     let open = || File::create(folder.path().join(".recording")).unwrap();
@@ -461,7 +465,7 @@ fn a_run_is_recorded_as_long_as_one_process_holds_its_lock() {
 }
 
 #[test]
-fn one_collector_at_a_time() {
+fn only_one_collector_holds_the_lock() {
     let folder = tempfile::tempdir().unwrap();
     let lock = Lock::collecting(folder.path()).unwrap();
     let other = File::open(folder.path().join(".collecting")).unwrap();
@@ -471,7 +475,7 @@ fn one_collector_at_a_time() {
 }
 
 #[test]
-fn who_waited_for_a_run_that_was_moved_aside_collects_the_one_of_its_name() {
+fn a_waiting_collector_locks_the_run_that_has_the_name_now() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("x.marey");
     fs::create_dir(&run).unwrap();
@@ -480,7 +484,7 @@ fn who_waited_for_a_run_that_was_moved_aside_collects_the_one_of_its_name() {
     let inode = recorder.metadata().unwrap().ino();
     std::thread::scope(|threads| {
         let waiting = threads.spawn(|| Lock::collecting(&run).unwrap());
-        // As `/proc/locks` shows it: `3: -> FLOCK  ADVISORY  WRITE 1234 08:01:<inode> 0 EOF`.
+        // A waiter in `/proc/locks`: `3: -> FLOCK  ADVISORY  WRITE 1234 08:01:<inode> 0 EOF`.
         let waits = |line: &str| line.contains("-> FLOCK") && line.contains(&format!(":{inode} "));
         while !fs::read_to_string("/proc/locks").unwrap().lines().any(waits) {
             std::thread::yield_now();
@@ -496,13 +500,16 @@ fn who_waited_for_a_run_that_was_moved_aside_collects_the_one_of_its_name() {
 }
 
 #[test]
-fn a_full_disk_is_told_what_needs_room() {
+fn a_full_disk_has_a_hint() {
     let io = |kind: std::io::ErrorKind| StoreError::Io {
         action: "sort rows in",
         path: "train.marey".into(),
         source: kind.into(),
     };
     let hint = io(std::io::ErrorKind::StorageFull).hint();
-    assert_eq!(hint.unwrap(), "the tables, and sorting them, need room where the run lies");
+    assert_eq!(
+        hint.unwrap(),
+        "free some disk space there: tables and the sort of their rows need it"
+    );
     assert_eq!(io(std::io::ErrorKind::UnexpectedEof).hint(), None);
 }

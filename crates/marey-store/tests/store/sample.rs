@@ -16,8 +16,8 @@ use tempfile::TempDir;
 /// Rows of each part of the sample.
 pub(crate) const ROWS: usize = 7;
 
-/// Rows from number `first` on: ascending numbers, and no value in every third row where that may
-/// be.
+/// Returns rows from number `first` on: ascending numbers, and null in every third row of nullable
+/// columns.
 pub(crate) fn rows(table: &Table, first: usize, count: usize) -> RecordBatch {
     let numbers: Vec<usize> = (first..first + count).collect();
     let columns = table.columns.iter().map(|column| values(column, &numbers)).collect();
@@ -65,7 +65,7 @@ pub(crate) fn part(
     writer.finish().unwrap()
 }
 
-/// Makes parts with numbers below 1,000 the content of a new run.
+/// Publishes parts with numbers below 1,000 as a new run.
 pub(crate) fn publish(run: &Path, parts: Vec<WrittenPart>) {
     let mut manifest = Manifest::new();
     manifest.next.part = 1_000;
@@ -75,7 +75,7 @@ pub(crate) fn publish(run: &Path, parts: Vec<WrittenPart>) {
     manifest.publish(run, parts).unwrap();
 }
 
-/// A run with two parts of each table.
+/// Creates a run with two parts of each table.
 pub(crate) fn run() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let part = |table, number: usize| {

@@ -1,4 +1,4 @@
-//! What a part is as a Parquet file.
+//! The Parquet files of parts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ fn metadata(path: &Path) -> ParquetMetaData {
 }
 
 #[test]
-fn every_table_comes_back_as_it_was_written() {
+fn every_table_survives_writing_and_reading() {
     let run = sample::run();
     let run = Run::open(run.path()).unwrap();
     sample::assert_whole(&run);
@@ -36,7 +36,7 @@ fn every_table_comes_back_as_it_was_written() {
 }
 
 #[test]
-fn row_groups_are_small_enough_for_a_window_to_skip_most() {
+fn row_groups_are_small_enough_to_skip_most_in_a_window() {
     let folder = tempfile::tempdir().unwrap();
     let part = sample::part(folder.path(), &SPANS, 0, &sample::rows(&SPANS, 0, 300_000));
     sample::publish(folder.path(), vec![part]);
@@ -46,7 +46,7 @@ fn row_groups_are_small_enough_for_a_window_to_skip_most() {
 }
 
 #[test]
-fn a_part_says_how_it_is_sorted_and_what_its_columns_mean() {
+fn a_part_has_metadata_on_its_order_and_columns() {
     let run = sample::run();
     for table in ALL {
         let path = run.path().join(format!("tables/{}/part-0.parquet", table.name));
@@ -76,7 +76,7 @@ fn a_part_says_how_it_is_sorted_and_what_its_columns_mean() {
 }
 
 #[test]
-fn numbers_that_hardly_repeat_do_without_a_dictionary() {
+fn numbers_that_hardly_repeat_have_no_dictionary() {
     const ROWS: usize = 100_000;
     let folder = tempfile::tempdir().unwrap();
     let rows = sample::rows(&GPU_ACTIVITIES, 0, ROWS);
@@ -111,7 +111,7 @@ fn a_part_has_no_name_before_it_is_published() {
 }
 
 #[test]
-fn a_part_that_is_given_up_leaves_nothing() {
+fn an_unfinished_part_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     drop(PartWriter::create(folder.path(), &STRINGS, 0).unwrap());
     drop(sample::part(folder.path(), &STRINGS, 1, &sample::rows(&STRINGS, 0, 3)));
@@ -119,7 +119,7 @@ fn a_part_that_is_given_up_leaves_nothing() {
 }
 
 #[test]
-fn files_have_the_permissions_of_any_other_file() {
+fn files_have_default_permissions() {
     let run = sample::run();
     let other = run.path().join("other");
     fs::write(&other, "").unwrap();
@@ -129,7 +129,7 @@ fn files_have_the_permissions_of_any_other_file() {
 }
 
 #[test]
-fn rows_of_another_table_are_refused() {
+fn rows_with_another_schema_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = PartWriter::create(folder.path(), &STRINGS, 0).unwrap();
     writer.write(&sample::rows(&SPANS, 0, 1)).unwrap_err();

@@ -1,14 +1,14 @@
-//! Rows of a report as texts.
+//! Formats the cells of report tables.
 
 use marey_analysis::report::SectionRows;
 use marey_analysis::{Cell, Shown};
 
 use crate::text::printable;
 
-/// The ends of column names that say a unit, which stands with each value.
+/// Suffixes of column names that are units, which each formatted value includes.
 const UNITS: [&str; 4] = ["_bytes_per_second", "_nanos", "_bytes", "_percent"];
 
-/// The headings of a table: the names of its columns as people write them.
+/// Returns the headings of a table: readable column names.
 pub(super) fn headings(table: &SectionRows) -> impl Iterator<Item = String> {
     table.columns.iter().map(|column| {
         let name = &column.name;
@@ -21,7 +21,7 @@ pub(super) fn headings(table: &SectionRows) -> impl Iterator<Item = String> {
     })
 }
 
-/// The values of a row as people read them.
+/// Returns the formatted values of a row.
 pub(super) fn values<'a>(
     table: &'a SectionRows,
     row: &'a [Cell],
@@ -32,7 +32,7 @@ pub(super) fn values<'a>(
     })
 }
 
-/// Whether a column has numbers, which stand at the right.
+/// Whether a column has numbers, which are right-aligned.
 pub(super) fn is_number(table: &SectionRows, at: usize) -> bool {
     table.rows.iter().any(|row| row[at].number().is_some())
 }

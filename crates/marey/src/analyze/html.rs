@@ -1,4 +1,4 @@
-//! A report as one page that needs nothing else: no network, no other file.
+//! Writes a report as one self-contained HTML page.
 
 use std::io::{self, Write};
 use std::time::SystemTime;
@@ -10,7 +10,7 @@ use marey_analysis::Report;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// The page, with marks such as `{{css}}` where the rest goes.
+/// The page, with placeholders such as `{{css}}`.
 const PAGE: &str = include_str!("page/report.html");
 const STYLE: &str = include_str!("page/report.css");
 const SCRIPT: &str = concat!(
@@ -21,19 +21,19 @@ const SCRIPT: &str = concat!(
     include_str!("page/report.js"),
 );
 
-/// Whole numbers beyond this are rounded by JavaScript.
+/// JavaScript rounds larger integers.
 const MAX_EXACT: u64 = 1 << 53;
 
 /// Writes the page.
 pub(super) fn write(report: &Report, title: &str, out: &mut impl Write) -> io::Result<()> {
     let mut report = serde_json::to_value(report)?;
-    spell_out(&mut report);
+    stringify_large_integers(&mut report);
     report["title"] = json!(title);
     report["created"] = json!(now());
-    // So that no text of the run ends the element that it stands in.
+    // Without `<`, no text of the run can close the script element.
     let json = report.to_string().replace('<', "\\u003c");
     let (style_hash, script_hash) = (hash(STYLE), hash(SCRIPT));
-    let part = |mark: &str| match mark {
+    let part = |placeholder: &str| match placeholder {
         "css" => STYLE,
         "js" => SCRIPT,
         "css_sha256" => &style_hash,
@@ -41,33 +41,33 @@ pub(super) fn write(report: &Report, title: &str, out: &mut impl Write) -> io::R
         "json" => &json,
         _ => "",
     };
-    // In one pass: a mark in a name of the run stays a name.
+    // One pass, so that a placeholder in a name of the run is not replaced.
     let mut rest = PAGE;
-    while let Some((before, (mark, after))) =
+    while let Some((before, (placeholder, after))) =
         rest.split_once("{{").and_then(|(before, after)| Some((before, after.split_once("}}")?)))
     {
         out.write_all(before.as_bytes())?;
-        out.write_all(part(mark).as_bytes())?;
+        out.write_all(part(placeholder).as_bytes())?;
         rest = after;
     }
     out.write_all(rest.as_bytes())
 }
 
-/// Makes texts of the numbers that would be rounded.
-fn spell_out(value: &mut Value) {
+/// Converts integers that JavaScript would round to strings.
+fn stringify_large_integers(value: &mut Value) {
     match value {
         Value::Number(number) => {
             if number.as_i64().is_some_and(|whole| whole.unsigned_abs() > MAX_EXACT) {
                 *value = Value::String(number.to_string());
             }
         }
-        Value::Array(values) => values.iter_mut().for_each(spell_out),
-        Value::Object(fields) => fields.values_mut().for_each(spell_out),
+        Value::Array(values) => values.iter_mut().for_each(stringify_large_integers),
+        Value::Object(fields) => fields.values_mut().for_each(stringify_large_integers),
         Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }
 
-/// What the page's policy calls its own script and style by; no other runs.
+/// Returns the hash that the page's Content-Security-Policy allows; no other script or style runs.
 fn hash(text: &str) -> String {
     BASE64_STANDARD.encode(Sha256::digest(text))
 }
@@ -85,18 +85,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_javascript_would_round_are_texts() {
+    fn numbers_that_javascript_would_round_become_strings() {
         let mut value = json!({"a": [1_u64 << 53, (1_u64 << 53) + 1, -1.5], "b": i64::MIN});
-        spell_out(&mut value);
+        stringify_large_integers(&mut value);
         let texts =
             json!({"a": [1_u64 << 53, "9007199254740993", -1.5], "b": i64::MIN.to_string()});
         assert_eq!(value, texts);
     }
 
     #[test]
-    fn every_mark_of_the_page_is_known() {
-        let marks = PAGE.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap());
+    fn every_placeholder_of_the_page_is_known() {
+        let placeholders = PAGE.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap());
         let known = ["js_sha256", "css_sha256", "css", "json", "js"];
-        assert_eq!(marks.collect::<Vec<_>>(), known);
+        assert_eq!(placeholders.collect::<Vec<_>>(), known);
     }
 }

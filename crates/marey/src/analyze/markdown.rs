@@ -1,4 +1,4 @@
-//! A report as Markdown, for a comment or a page.
+//! Writes a report as Markdown, for a comment or a page.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,10 @@ use super::cells::{headings, is_number, values};
 use super::text::{impact, overlaps};
 use crate::text::{cut, printable};
 
-/// Longest text of a cell.
-const WIDEST: usize = 80;
+/// Width limit of a cell.
+const MAX_WIDTH: usize = 80;
 
-/// Writes all of it.
+/// Writes the report.
 pub(super) fn write(report: &Report, args: &AnalyzeArgs, out: &mut impl Write) -> io::Result<()> {
     if !args.has_sections() {
         writeln!(out, "# Analysis of {}\n", escaped(&report.path))?;
@@ -67,7 +67,7 @@ fn section(table: &SectionRows, args: &AnalyzeArgs, out: &mut impl Write) -> io:
         row(values(table, cells), out)?;
     }
     if table.was_cut {
-        writeln!(out, "\nThere are more rows.")?;
+        writeln!(out, "\nMore rows exist.")?;
     }
     if args.sql {
         writeln!(out, "\n```sql\n{}\n```", table.sql.trim_end())?;
@@ -76,11 +76,11 @@ fn section(table: &SectionRows, args: &AnalyzeArgs, out: &mut impl Write) -> io:
 }
 
 fn row(cells: impl Iterator<Item = String>, out: &mut impl Write) -> io::Result<()> {
-    let cells = cells.map(|cell| escaped(&cut(&cell, WIDEST)));
+    let cells = cells.map(|cell| escaped(&cut(&cell, MAX_WIDTH)));
     writeln!(out, "| {} |", cells.collect::<Vec<_>>().join(" | "))
 }
 
-/// A text that Markdown takes as it is.
+/// Escapes a text for Markdown.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in printable(&text.replace(['\n', '\r'], " ")).chars() {

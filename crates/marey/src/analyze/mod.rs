@@ -1,6 +1,6 @@
-//! `marey analyze`: what takes the time of a run, what is wrong, and what to change.
+//! `marey analyze`: reports where the time of a run goes, what is wrong, and what to change.
 //!
-//! [`marey_analysis`] says it; [`text`], [`markdown`] and [`html`] write it down.
+//! [`marey_analysis`] computes the report; [`text`], [`markdown`] and [`html`] write it.
 
 mod args;
 mod cells;
@@ -21,17 +21,17 @@ use marey_query::sql::{Database, SqlError};
 pub(crate) use args::AnalyzeArgs;
 use args::Format;
 
-use crate::aligned::Look;
+use crate::aligned::TextLayout;
 use crate::limits::limits;
 use crate::out_file::OutFile;
 use crate::output::{Failure, Output, PLAIN, Paint, Stop};
 use crate::progress::Progress;
 use crate::runs;
 
-/// How often the bar moves.
+/// Refresh interval of the progress bar.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Reports on the run.
+/// Runs `marey analyze`.
 pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Stop> {
     let mut file = args.output.as_deref().map(OutFile::create).transpose()?;
     let Some(path) = args.run.as_ref().filter(|_| !args.rules) else {
@@ -48,13 +48,13 @@ pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Sto
     let run = opened.into_run();
     let database = Database::new(Arc::new(run), limits);
     let questions = Questions::new(&database);
-    let report = watched(&questions, || Report::of(&questions, name, warnings, &options))?;
+    let report = with_progress(&questions, || Report::of(&questions, name, warnings, &options))?;
     if let Some(mut file) = file {
-        write(&report, args, Look { paint: PLAIN, room: None }, &mut file)?;
+        write(&report, args, TextLayout { paint: PLAIN, max_width: None }, &mut file)?;
         file.finish()?;
     } else {
-        let look = Look { paint: output.paint, room: output.columns() };
-        write(&report, args, look, output.data())?;
+        let layout = TextLayout { paint: output.paint, max_width: output.terminal_width() };
+        write(&report, args, layout, output.data())?;
     }
     Ok(())
 }
@@ -64,15 +64,20 @@ fn write_rules(args: &AnalyzeArgs, paint: Paint, out: &mut impl Write) -> Result
         Format::Txt => Ok(rules::write(out, paint)?),
         Format::Md => Ok(rules::write_markdown(out)?),
         Format::Html | Format::Json => Err(Stop::Failed(Failure {
-            message: "the rules are listed as txt or md only".into(),
+            message: "--rules supports the formats txt and md only".into(),
             hint: None,
         })),
     }
 }
 
-fn write(report: &Report, args: &AnalyzeArgs, look: Look, out: &mut impl Write) -> io::Result<()> {
+fn write(
+    report: &Report,
+    args: &AnalyzeArgs,
+    layout: TextLayout,
+    out: &mut impl Write,
+) -> io::Result<()> {
     match args.format() {
-        Format::Txt => text::write(report, args, look, out),
+        Format::Txt => text::write(report, args, layout, out),
         Format::Md => markdown::write(report, args, out),
         Format::Html => html::write(report, &title(report), out),
         Format::Json => {
@@ -82,18 +87,18 @@ fn write(report: &Report, args: &AnalyzeArgs, look: Look, out: &mut impl Write) 
     }
 }
 
-/// What a page is called: the file, without where it lies.
+/// Returns the title of a page: the file name of the run.
 fn title(report: &Report) -> String {
     let name = Path::new(&report.path).file_name();
     name.map_or_else(|| report.path.clone(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Does something with questions, and shows how many are answered if it takes long.
-pub(crate) fn watched<T: Send>(
+/// Runs `work` and shows how many of its questions are answered if it takes long.
+pub(crate) fn with_progress<T: Send>(
     questions: &Questions<'_>,
     work: impl FnOnce() -> Result<T, SqlError> + Send,
 ) -> Result<T, Stop> {
-    let mut bar = Progress::of_questions();
+    let mut bar = Progress::analyzing();
     let waiting = thread::current();
     let done = thread::scope(|scope| {
         let working = scope.spawn(|| {
@@ -103,7 +108,7 @@ pub(crate) fn watched<T: Send>(
         });
         while !working.is_finished() {
             thread::park_timeout(TICK);
-            bar.at_question(questions.answered());
+            bar.set_answered(questions.answered());
         }
         working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });

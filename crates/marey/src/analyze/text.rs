@@ -1,4 +1,4 @@
-//! A report as plain text.
+//! Writes a report as plain text.
 
 use std::io::{self, Write};
 
@@ -8,33 +8,33 @@ use marey_model::quantity::{Grouped, Nanos};
 
 use super::args::AnalyzeArgs;
 use super::cells::{headings, is_number, values};
-use crate::aligned::{Align, Look, RULE, write_rows};
+use crate::aligned::{Align, RULE, TextLayout, write_rows};
 use crate::output::Style;
 use crate::text::{cut, printable};
 
-/// Operations of the list at the top.
+/// Length of the list of top operations.
 const TOP_OPERATIONS: usize = 5;
 
-/// Longest name of an operation.
-const WIDEST: usize = 60;
+/// Width limit of an operation's name.
+const MAX_WIDTH: usize = 60;
 
-/// Writes all of it.
+/// Writes the report.
 pub(super) fn write(
     report: &Report,
     args: &AnalyzeArgs,
-    look: Look,
+    layout: TextLayout,
     out: &mut impl Write,
 ) -> io::Result<()> {
     if !args.has_sections() {
         let title = format!("Analysis of {}", printable(&report.path));
-        writeln!(out, "{RULE}\n{}\n{RULE}\n", look.paint.with(Style::Bold, title))?;
-        summary(report, look, out)?;
-        top_operations(report, look, out)?;
-        findings(report, args, look, out)?;
-        missing(report, look, out)?;
+        writeln!(out, "{RULE}\n{}\n{RULE}\n", layout.paint.with(Style::Bold, title))?;
+        summary(report, layout, out)?;
+        top_operations(report, layout, out)?;
+        findings(report, args, layout, out)?;
+        missing(report, layout, out)?;
     }
     for table in &report.tables {
-        section(table, args, look, out)?;
+        section(table, args, layout, out)?;
     }
     if !args.has_sections() {
         writeln!(out, "{RULE}")?;
@@ -42,24 +42,24 @@ pub(super) fn write(
     Ok(())
 }
 
-fn heading(text: &str, look: Look, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{}", look.paint.with(Style::Bold, format_args!("{text}:")))
+fn heading(text: &str, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}", layout.paint.with(Style::Bold, format_args!("{text}:")))
 }
 
-fn summary(report: &Report, look: Look, out: &mut impl Write) -> io::Result<()> {
+fn summary(report: &Report, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
     if report.summary.is_empty() {
         return Ok(());
     }
-    heading("Summary", look, out)?;
+    heading("Summary", layout, out)?;
     for fact in &report.summary {
         writeln!(out, "  {}: {}", fact.label, printable(&fact.text))?;
     }
     writeln!(out)
 }
 
-fn top_operations(report: &Report, look: Look, out: &mut impl Write) -> io::Result<()> {
+fn top_operations(report: &Report, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
     let Some(table) = report.table("operations") else { return Ok(()) };
-    heading("Top Operations", look, out)?;
+    heading("Top Operations", layout, out)?;
     let at = |name| table.columns.iter().position(|column| column.name == name).unwrap_or(0);
     let (name, time, count) = (at("name"), at("self_nanos"), at("count"));
     for (place, row) in table.rows.iter().take(TOP_OPERATIONS).enumerate() {
@@ -68,7 +68,7 @@ fn top_operations(report: &Report, look: Look, out: &mut impl Write) -> io::Resu
         let calls = if count == 1 { "call" } else { "calls" };
         let name = printable(row[name].text()).into_owned();
         let (place, count) = (place + 1, Grouped(count.into()));
-        writeln!(out, "  {place}. {}: {time} ({count} {calls})", cut(&name, WIDEST))?;
+        writeln!(out, "  {place}. {}: {time} ({count} {calls})", cut(&name, MAX_WIDTH))?;
     }
     writeln!(out)
 }
@@ -76,7 +76,7 @@ fn top_operations(report: &Report, look: Look, out: &mut impl Write) -> io::Resu
 fn findings(
     report: &Report,
     args: &AnalyzeArgs,
-    look: Look,
+    layout: TextLayout,
     out: &mut impl Write,
 ) -> io::Result<()> {
     if report.findings.is_empty() {
@@ -84,7 +84,7 @@ fn findings(
         let text = if is_empty { "Nothing was recorded." } else { "No bottlenecks detected." };
         return writeln!(out, "{text}\n");
     }
-    heading("Bottlenecks Detected", look, out)?;
+    heading("Bottlenecks Detected", layout, out)?;
     for finding in &report.findings {
         let (word, style) = match finding.severity {
             Severity::High => ("[HIGH]", Style::Red),
@@ -93,9 +93,9 @@ fn findings(
         };
         let rank = finding.rank.map(|rank| format!(" (rank {rank})")).unwrap_or_default();
         let description = printable(&finding.description);
-        let word = look.paint.with(style, word);
+        let word = layout.paint.with(style, word);
         writeln!(out, "  {word} {}{rank}: {description}", finding.rule)?;
-        writeln!(out, "    {}", look.paint.with(Style::Dim, impact(finding)))?;
+        writeln!(out, "    {}", layout.paint.with(Style::Dim, impact(finding)))?;
         if let Some(overlaps) = overlaps(finding) {
             writeln!(out, "    {overlaps}")?;
         }
@@ -109,39 +109,39 @@ fn findings(
     writeln!(out)
 }
 
-/// What a finding costs, what mending it may save, and how sure it is.
+/// Describes the impact of a finding, the possible gain, and the confidence.
 pub(super) fn impact(finding: &Finding) -> String {
     let mut parts = Vec::new();
     if finding.impact_nanos > 0.0 {
         let share = finding.impact_percent.map(|share| format!(" ({share:.1} %)"));
-        let per = if finding.is_per_step { "a step" } else { "of the recording" };
+        let per = if finding.is_per_step { "per step" } else { "of the recording" };
         let (time, share) = (Nanos(finding.impact_nanos), share.unwrap_or_default());
         parts.push(format!("{time} {per}{share}"));
     }
     if let Some(gain) = finding.gain_nanos.filter(|gain| *gain > 0.0) {
         let times = finding.speedup.map(|times| format!(", {times:.2}x as fast"));
-        parts.push(format!("mending it saves up to {}{}", Nanos(gain), times.unwrap_or_default()));
+        parts.push(format!("fixing it saves up to {}{}", Nanos(gain), times.unwrap_or_default()));
     }
     parts.push(finding.confidence.as_str().to_owned());
     parts.join("; ")
 }
 
-/// Says which other findings may count the same time, if any does.
+/// Names the other findings that partly count the same time, if there are any.
 pub(super) fn overlaps(finding: &Finding) -> Option<String> {
     let overlaps = finding.overlaps.iter().map(|other| {
         let (subject, nanos) = (printable(&other.subject), Nanos(other.nanos));
-        format!("{} of {} (up to {nanos})", other.rule, cut(&subject, WIDEST))
+        format!("{} of {} (up to {nanos})", other.rule, cut(&subject, MAX_WIDTH))
     });
     let overlaps = overlaps.collect::<Vec<_>>().join(", ");
-    (!overlaps.is_empty()).then(|| format!("Counts the same time in part as: {overlaps}"))
+    (!overlaps.is_empty()).then(|| format!("Overlaps in time with: {overlaps}"))
 }
 
-/// What could not be had, so that nobody takes it for what is not there.
-fn missing(report: &Report, look: Look, out: &mut impl Write) -> io::Result<()> {
+/// Lists the rules and sections that failed, so that their absence is not taken for a result.
+fn missing(report: &Report, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
     if report.missing.is_empty() {
         return Ok(());
     }
-    heading("Not in this report", look, out)?;
+    heading("Not in this report", layout, out)?;
     for missing in &report.missing {
         writeln!(out, "  {}: {}", missing.name, printable(&missing.why))?;
     }
@@ -151,10 +151,10 @@ fn missing(report: &Report, look: Look, out: &mut impl Write) -> io::Result<()> 
 fn section(
     table: &SectionRows,
     args: &AnalyzeArgs,
-    look: Look,
+    layout: TextLayout,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    heading(table.title, look, out)?;
+    heading(table.title, layout, out)?;
     if let Some(why) = &table.missing {
         writeln!(out, "  not in this report: {}", printable(why))?;
     } else if table.rows.is_empty() {
@@ -165,9 +165,9 @@ fn section(
         table.rows.iter().map(|row| values(table, row).collect()).collect();
     let align = |at| if is_number(table, at) { Align::Right } else { Align::Left };
     let aligns: Vec<Align> = (0..headings.len()).map(align).collect();
-    write_rows(&headings, &rows, &aligns, look, out)?;
+    write_rows(&headings, &rows, &aligns, layout, out)?;
     if table.was_cut {
-        writeln!(out, "  {}", look.paint.with(Style::Dim, "… and more: --top N"))?;
+        writeln!(out, "  {}", layout.paint.with(Style::Dim, "… and more: --top N"))?;
     }
     if args.sql {
         for line in table.sql.lines() {

@@ -1,4 +1,4 @@
-//! The binary `marey-viewer`: `marey view` under the name that Proton's users look for.
+//! The binary `marey-viewer`: `marey view`, under a name like `proton-viewer`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! `marey compare`: two runs side by side, *before* and *after*.
+//! `marey compare`: compares two runs, *before* and *after*.
 
 mod text;
 
@@ -12,8 +12,8 @@ use marey_analysis::{Comparison, Measured, Questions, tables};
 use marey_query::sql::Database;
 use serde_json::json;
 
-use crate::aligned::Look;
-use crate::analyze::watched;
+use crate::aligned::TextLayout;
+use crate::analyze::with_progress;
 use crate::limits::limits;
 use crate::out_file::OutFile;
 use crate::output::{Output, PLAIN, Stop};
@@ -24,29 +24,29 @@ pub(crate) use text::numbers;
 const EXAMPLES: &str = "\
 Examples:
   marey compare before.marey after.marey
-  marey compare before.json.gz after.json.gz --top 30   Anybody's traces, too
+  marey compare before.json.gz after.json.gz --top 30   Traces of other profilers
   marey compare before.marey after.marey -f md -o pull-request.md
   marey compare before.marey after.marey -f json | jq '.metrics[] | {metric, change_percent}'
 
 Times and counts are per training step, or of the recording if it has no steps. A change of a step
-time is significant if the 95 % interval of a bootstrap over the steps does not hold 0.";
+time is significant if its 95 % bootstrap interval over the steps excludes 0.";
 
-/// Rows of each table where people read it.
+/// Rows of each table in formats for people.
 const DEFAULT_ROWS: usize = 10;
 
 /// Arguments of `marey compare`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct CompareArgs {
-    /// The run before: a folder `NAME.marey`, a file of `marey pack`, or one of another format
+    /// Baseline run: a folder `NAME.marey`, a packed run, or a file of another format
     #[arg(value_name = "BEFORE", value_hint = ValueHint::AnyPath)]
     before: PathBuf,
 
-    /// The run after
+    /// Run to compare with the baseline
     #[arg(value_name = "AFTER", value_hint = ValueHint::AnyPath)]
     after: PathBuf,
 
-    /// How the comparison is written [default: what the suffix of -o says, else txt]
+    /// Output format [default: from the suffix of -o, else txt]
     #[arg(short, long, value_name = "FORMAT")]
     format: Option<Format>,
 
@@ -54,18 +54,18 @@ pub(crate) struct CompareArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
 
-    /// Rows of each table at most; json has all [default: 10]
+    /// Show at most N rows of each table; json has all [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
 
-    /// Changes of a time by at most so many percent are none
+    /// Treat changes of at most PERCENT as unchanged
     #[arg(long, value_name = "PERCENT", default_value_t = Tolerance::default().percent)]
     #[arg(value_parser = percent)]
     tolerance: f64,
 }
 
-/// How a comparison is written.
-// Help is shorter without a line for each value.
+/// Output format of a comparison.
+// Variants have no doc comments, which keeps `--help` short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     Txt,
@@ -75,34 +75,36 @@ enum Format {
 
 fn percent(text: &str) -> Result<f64, String> {
     let percent: Option<f64> = text.trim_end_matches('%').trim().parse().ok();
-    percent.filter(|percent| percent.is_finite() && *percent >= 0.0).ok_or("not a share".into())
+    percent
+        .filter(|percent| percent.is_finite() && *percent >= 0.0)
+        .ok_or("not a percentage".into())
 }
 
-/// Compares the runs.
+/// Runs `marey compare`.
 pub(crate) fn compare(args: &CompareArgs, output: &mut Output) -> Result<(), Stop> {
     let file = args.output.as_deref().map(OutFile::create).transpose()?;
-    let before = measured(&args.before, output)?;
-    let after = measured(&args.after, output)?;
+    let before = measure(&args.before, output)?;
+    let after = measure(&args.after, output)?;
     let tolerance = Tolerance { percent: args.tolerance, ..Tolerance::default() };
     let comparison = compare_runs(&before, &after, tolerance);
     if let Some(mut file) = file {
-        args.write(&comparison, Look { paint: PLAIN, room: None }, &mut file)?;
+        args.write(&comparison, TextLayout { paint: PLAIN, max_width: None }, &mut file)?;
         file.finish()?;
     } else {
-        let look = Look { paint: output.paint, room: output.columns() };
-        args.write(&comparison, look, output.data())?;
+        let layout = TextLayout { paint: output.paint, max_width: output.terminal_width() };
+        args.write(&comparison, layout, output.data())?;
     }
     Ok(())
 }
 
 /// Opens a run and measures it.
-pub(crate) fn measured(path: &Path, output: &mut Output) -> Result<Measured, Stop> {
+pub(crate) fn measure(path: &Path, output: &mut Output) -> Result<Measured, Stop> {
     let opened = runs::open(path, output)?;
     let name = opened.name().to_string_lossy().into_owned();
     let run = opened.into_run();
     let database = Database::new(Arc::new(run), limits(None, None)?);
     let questions = Questions::new(&database);
-    watched(&questions, || Measured::of(&questions, name))
+    with_progress(&questions, || Measured::of(&questions, name))
 }
 
 impl CompareArgs {
@@ -115,10 +117,15 @@ impl CompareArgs {
         })
     }
 
-    fn write(&self, comparison: &Comparison, look: Look, out: &mut impl Write) -> io::Result<()> {
+    fn write(
+        &self,
+        comparison: &Comparison,
+        layout: TextLayout,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
         let max_rows = self.top.map_or(DEFAULT_ROWS, |rows| rows as usize);
         match self.format() {
-            Format::Txt => text::write(comparison, max_rows, look, out),
+            Format::Txt => text::write(comparison, max_rows, layout, out),
             Format::Md => out
                 .write_all(marey_analysis::render::markdown(comparison, &[], max_rows).as_bytes()),
             Format::Json => {
@@ -126,10 +133,10 @@ impl CompareArgs {
                     "version": 1,
                     "before": comparison.before,
                     "after": comparison.after,
-                    "metrics": tables::of_metrics(comparison),
-                    "operations": tables::of_operations(comparison),
-                    "kernels": tables::of_kernels(comparison),
-                    "renames": tables::of_renames(comparison),
+                    "metrics": tables::metrics(comparison),
+                    "operations": tables::operations(comparison),
+                    "kernels": tables::kernels(comparison),
+                    "renames": tables::renames(comparison),
                 });
                 serde_json::to_writer_pretty(&mut *out, &json)?;
                 writeln!(out)

@@ -1,4 +1,4 @@
-//! A comparison as plain text.
+//! Writes a comparison as plain text.
 
 use std::io::{self, Write};
 
@@ -8,34 +8,38 @@ use marey_analysis::render::show;
 use marey_analysis::tables::reason;
 use marey_model::quantity::{Nanos, Real};
 
-use crate::aligned::{Align, Look, RULE, write_rows};
+use crate::aligned::{Align, RULE, TextLayout, write_rows};
 use crate::output::Style;
 use crate::text::printable;
 
-/// Writes all of it.
+/// Writes the comparison.
 pub(super) fn write(
     comparison: &Comparison,
     max_rows: usize,
-    look: Look,
+    layout: TextLayout,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let title = look.paint.with(Style::Bold, "Profile Comparison");
+    let title = layout.paint.with(Style::Bold, "Profile Comparison");
     writeln!(out, "{title}\n{RULE}")?;
     writeln!(out, "before: {}", printable(&comparison.before))?;
     writeln!(out, "after:  {}\n", printable(&comparison.after))?;
-    numbers(comparison, look, out)?;
+    numbers(comparison, layout, out)?;
     let operations =
         ("Operations, per step", &comparison.operations, &comparison.renamed_operations);
     let kernels = ("Kernels, per step", &comparison.kernels, &comparison.renamed_kernels);
     for (heading, differences, renames) in [operations, kernels] {
-        changes(heading, differences, max_rows, look, out)?;
-        suggested(differences, renames, max_rows, look, out)?;
+        changes(heading, differences, max_rows, layout, out)?;
+        suggested(differences, renames, max_rows, layout, out)?;
     }
     Ok(())
 }
 
-/// The table of both runs' numbers.
-pub(crate) fn numbers(comparison: &Comparison, look: Look, out: &mut impl Write) -> io::Result<()> {
+/// Writes the table of metrics.
+pub(crate) fn numbers(
+    comparison: &Comparison,
+    layout: TextLayout,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let heading = ["Metric", "Before", "After", "Change", "%", "95 % interval", "Significant"];
     let row = |row: &marey_analysis::compare::Change| {
         let unit = row.metric.unit();
@@ -58,7 +62,7 @@ pub(crate) fn numbers(comparison: &Comparison, look: Look, out: &mut impl Write)
     let mut aligns = [Align::Right; 7];
     aligns[0] = Align::Left;
     aligns[6] = Align::Left;
-    write_rows(&heading.map(str::to_owned), &rows, &aligns, look, out)?;
+    write_rows(&heading.map(str::to_owned), &rows, &aligns, layout, out)?;
     writeln!(out)
 }
 
@@ -66,7 +70,7 @@ fn changes(
     heading: &str,
     differences: &[Difference],
     max_rows: usize,
-    look: Look,
+    layout: TextLayout,
     out: &mut impl Write,
 ) -> io::Result<()> {
     if differences.is_empty() {
@@ -78,7 +82,7 @@ fn changes(
     writeln!(
         out,
         "{} ({} added, {} removed, {} increased, {} decreased, {} unchanged)",
-        look.paint.with(Style::Bold, heading),
+        layout.paint.with(Style::Bold, heading),
         count(Category::Added),
         count(Category::Removed),
         count(Category::Increased),
@@ -91,11 +95,11 @@ fn changes(
     aligns[5] = Align::Left;
     aligns[6] = Align::Left;
     if !rows.is_empty() {
-        write_rows(&columns.map(str::to_owned), &rows, &aligns, look, out)?;
+        write_rows(&columns.map(str::to_owned), &rows, &aligns, layout, out)?;
     }
     if changed.len() > max_rows {
         let more = format!("  … {} more: --top N", changed.len() - max_rows);
-        writeln!(out, "{}", look.paint.with(Style::Dim, more))?;
+        writeln!(out, "{}", layout.paint.with(Style::Dim, more))?;
     }
     writeln!(out)
 }
@@ -126,13 +130,13 @@ fn suggested(
     differences: &[Difference],
     renames: &[Rename],
     max_rows: usize,
-    look: Look,
+    layout: TextLayout,
     out: &mut impl Write,
 ) -> io::Result<()> {
     if renames.is_empty() {
         return Ok(());
     }
-    writeln!(out, "{}", look.paint.with(Style::Bold, "Renamed?"))?;
+    writeln!(out, "{}", layout.paint.with(Style::Bold, "Renamed?"))?;
     for rename in renames.iter().take(max_rows) {
         let path = |at: usize| printable(&differences[at].path.join("/")).into_owned();
         let (before, after) = (path(rename.before), path(rename.after));
@@ -140,7 +144,7 @@ fn suggested(
     }
     if renames.len() > max_rows {
         let more = format!("  … {} more: --top N", renames.len() - max_rows);
-        writeln!(out, "{}", look.paint.with(Style::Dim, more))?;
+        writeln!(out, "{}", layout.paint.with(Style::Dim, more))?;
     }
     writeln!(out)
 }

@@ -1,4 +1,4 @@
-//! The arguments of `marey export`, and its answer.
+//! The arguments of `marey export`, and its messages.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use clap::{Args, ValueHint};
 use marey_formats::Format;
 use marey_model::quantity::Size;
 
-use super::window::{Moment, Span, numbers, steps};
-use super::{Export, ExportFailure, format, lacks};
+use super::window::{Moment, Span, parse_ranks, parse_steps};
+use super::{Export, ExportFailure, describe_left_out, format};
 use crate::foreign::STDIN as STDOUT;
 use crate::output::{Failure, Output, Stop};
 use crate::runs;
@@ -16,58 +16,58 @@ use crate::text::quoted;
 
 const EXAMPLES: &str = "\
 Examples:
-  marey export train.marey -o train.pftrace          For ui.perfetto.dev: the ending says it
+  marey export train.marey -o train.pftrace          For ui.perfetto.dev, by the suffix
   marey export train.marey -f chrome-trace -o trace.json.gz
-  marey export train.marey -f tensorboard -o runs/   A file of the usual name in a folder
-  marey export job.marey -f kineto -o traces/        A file for each rank, as HTA wants them
+  marey export train.marey -f tensorboard -o runs/   A file with the default name, in a folder
+  marey export job.marey -f kineto -o traces/        One file for each rank, as HTA expects
   marey export train.marey -f csv -o - | head        To stdout
   marey export job.marey --steps 10:12 --ranks 0,2-3 -o slow.json
   marey export train.marey --from 1.5s --to 2s -o part.speedscope.json
-  marey export trace.json.gz -o trace.collapsed      From one format to another
+  marey export trace.json.gz -o trace.collapsed      Convert between other formats
 
-Times are since the start of the run (1.5s, 200ms, 30us, 5ns, 2min), or whole nanoseconds since
-1970. --steps 10:12 is from the start of step 10 to the end of step 12. What reaches into a stretch
-of time is in it. What a format has no place for is counted on stderr.";
+A TIME is relative to the start of the run (1.5s, 200ms, 30us, 5ns, 2min) or in whole nanoseconds
+since 1970. --steps 10:12 selects from the start of step 10 to the end of step 12. Events that
+overlap the time range are included. Data that the format cannot represent is counted on stderr.";
 
 /// Arguments of `marey export`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct ExportArgs {
-    /// The run: a folder `NAME.marey`, the one file of `marey pack`, or a file of another format
+    /// Run to export: a folder `NAME.marey`, a packed run, or a file of another format
     #[arg(value_name = "RUN", value_hint = ValueHint::AnyPath)]
     run: PathBuf,
 
-    /// Format to write [default: what the name of OUT says]
+    /// Output format [default: from the name of OUT]
     #[arg(short, long, value_name = "FORMAT", value_parser = formats())]
     format: Option<Format>,
 
-    /// File to write, or a folder for a file of the usual name; .gz compresses, `-` is stdout
+    /// File to write, or a folder for files with default names; .gz compresses, `-` is stdout
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::AnyPath)]
     output: PathBuf,
 
-    /// Leave out what ends before TIME
+    /// Exclude events that end before TIME
     #[arg(long, value_name = "TIME")]
     from: Option<Moment>,
 
-    /// Leave out what begins at TIME or later
+    /// Exclude events that begin at TIME or later
     #[arg(long, value_name = "TIME")]
     to: Option<Moment>,
 
-    /// Only the time of these training steps: `10`, `10:12`, `10:` or `:12`, both included
-    #[arg(long, value_name = "STEPS", conflicts_with_all = ["from", "to"], value_parser = steps)]
+    /// Include only these training steps: `10`, `10:12`, `10:` or `:12`, both ends included
+    #[arg(long, value_name = "STEPS", conflicts_with_all = ["from", "to"], value_parser = parse_steps)]
     steps: Option<(u32, u32)>,
 
-    /// Only these ranks: `0,2-3`
-    #[arg(long, value_name = "RANKS", value_parser = numbers)]
-    ranks: Option<Numbers>,
+    /// Include only these ranks, such as `0,2-3`
+    #[arg(long, value_name = "RANKS", value_parser = parse_ranks)]
+    ranks: Option<Ranks>,
 
-    /// Replace the file if it is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
 }
 
-/// A list, which clap would otherwise take for a repeated option.
-type Numbers = std::sync::Arc<[u32]>;
+/// An `Arc`, since clap takes a `Vec` for a repeated option.
+type Ranks = std::sync::Arc<[u32]>;
 
 fn formats() -> impl TypedValueParser<Value = Format> {
     let names = Format::ALL.into_iter().filter(|format| format.is_writable());
@@ -77,7 +77,7 @@ fn formats() -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(names).try_map(|name| format::parse(&name).ok_or("no such format"))
 }
 
-/// Writes the files.
+/// Runs `marey export`.
 pub(crate) fn export(args: &ExportArgs, output: &mut Output) -> Result<(), Stop> {
     let run = runs::open(&args.run, output)?;
     let export = Export {
@@ -100,18 +100,18 @@ pub(crate) fn export(args: &ExportArgs, output: &mut Output) -> Result<(), Stop>
 }
 
 fn write_to_stdout(export: &Export<'_>, output: &mut Output) -> Result<(), Stop> {
-    let Some(format) = export.format else { return Err(format::unclear(export.out).into()) };
+    let Some(format) = export.format else { return Err(format::missing_format(export.out).into()) };
     if output.is_terminal && format::is_binary(format) {
         return Err(Stop::Failed(Failure {
-            message: "this format is not for terminals".into(),
-            hint: Some("write it to a file, or into a pipe".into()),
+            message: "a binary format cannot be written to a terminal".into(),
+            hint: Some("write to a file or a pipe".into()),
         }));
     }
     let left_out = export.write_to(format, output.data()).map_err(|failure| match failure {
         ExportFailure::Failed(failure) => Stop::Failed(failure),
         ExportFailure::Output(error) => Stop::Output(error),
     })?;
-    Ok(lacks(format, &left_out).try_for_each(|warning| output.warning(warning))?)
+    Ok(describe_left_out(format, &left_out).try_for_each(|warning| output.warning(warning))?)
 }
 
 impl ExportArgs {

@@ -1,4 +1,4 @@
-//! The format, by its name or by that of a file.
+//! Finds the format of an export by its name or the name of a file.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use marey_formats::Format;
 use crate::output::Failure;
 use crate::text::quoted;
 
-/// What names of files end with, longer ones before those that they end with.
-const ENDINGS: [(&str, Format); 16] = [
+/// Suffixes of file names. Longer suffixes precede the suffixes that they end with.
+const SUFFIXES: [(&str, Format); 16] = [
     (".pt.trace.json", Format::Kineto),
     (".speedscope.json", Format::Speedscope),
     (".json", Format::Kineto),
@@ -27,10 +27,10 @@ const ENDINGS: [(&str, Format); 16] = [
     (".hatchet_msgpack", Format::HatchetMsgpack),
 ];
 
-/// What the usual names of `TensorBoard`'s files begin with.
+/// Prefix of the names of `TensorBoard`'s files.
 pub(super) const TFEVENTS: &str = "events.out.tfevents.";
 
-/// Other names of a format, on the command line and in Python.
+/// Returns other names of a format, on the command line and in Python.
 pub(super) const fn aliases(format: Format) -> &'static [&'static str] {
     match format {
         Format::Kineto => &["torch"],
@@ -41,25 +41,25 @@ pub(super) const fn aliases(format: Format) -> &'static [&'static str] {
     }
 }
 
-/// The format of a name such as `chrome-trace`.
+/// Parses the name of a format, such as `chrome-trace`.
 pub fn parse(name: &str) -> Option<Format> {
     let is_called = |format: &Format| format.as_str() == name || aliases(*format).contains(&name);
     Format::ALL.into_iter().find(is_called)
 }
 
-/// The format that the name of a file says.
-pub(super) fn of_name(file: &Path) -> Option<Format> {
+/// Returns the format of a file by its name.
+pub(super) fn from_file_name(file: &Path) -> Option<Format> {
     let name = file.file_name()?.to_string_lossy().to_lowercase();
     if name.starts_with(TFEVENTS) {
         return Some(Format::TensorBoard);
     }
     let unpacked = name.strip_suffix(".gz").unwrap_or(&name);
-    let ending = ENDINGS.iter().find(|(ending, _)| unpacked.ends_with(ending))?;
-    Some(ending.1)
+    let suffix = SUFFIXES.iter().find(|(suffix, _)| unpacked.ends_with(suffix))?;
+    Some(suffix.1)
 }
 
-/// What names of files of a format end with.
-pub(super) const fn ending(format: Format) -> &'static str {
+/// Returns the default suffix of a format.
+pub(super) const fn suffix(format: Format) -> &'static str {
     match format {
         Format::Kineto => ".pt.trace.json.gz",
         Format::ChromeTrace => ".json.gz",
@@ -77,27 +77,27 @@ pub(super) const fn ending(format: Format) -> &'static str {
     }
 }
 
-/// Whether it is no text.
+/// Whether the format is binary.
 pub(super) const fn is_binary(format: Format) -> bool {
     use Format::{HatchetMsgpack, Perfetto, Pprof, TensorBoard};
     matches!(format, HatchetMsgpack | Perfetto | Pprof | TensorBoard)
 }
 
-/// Nothing says which format is wanted.
-pub(super) fn unclear(out: &Path) -> Failure {
+/// Reports that the format is neither given nor implied by a name.
+pub(super) fn missing_format(out: &Path) -> Failure {
     let message = match out.to_str() {
-        Some("-") => "stdout says no format".to_owned(),
-        _ => format!("the name {} says no format", quoted(out)),
+        Some("-") => "stdout needs a format".to_owned(),
+        _ => format!("the name {} does not imply a format", quoted(out)),
     };
-    Failure { message, hint: Some(format!("choose one with --format: {}", listed())) }
+    Failure { message, hint: Some(format!("choose one with --format: {}", writable_names())) }
 }
 
-/// What can be written.
+/// Returns a sentence with the formats that can be written.
 pub(super) fn writable() -> String {
-    format!("marey writes {}", listed())
+    format!("marey writes {}", writable_names())
 }
 
-fn listed() -> String {
+fn writable_names() -> String {
     let names = Format::ALL.iter().filter(|format| format.is_writable());
     names.map(|format| format.as_str()).collect::<Vec<_>>().join(", ")
 }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files_say_the_format() {
+    fn file_names_imply_their_format() {
         for (name, format) in [
             ("a/trace.json", Some(Format::Kineto)),
             ("h_1.2.pt.trace.json.gz", Some(Format::Kineto)),
@@ -120,14 +120,14 @@ mod tests {
             ("x.txt", None),
             ("-", None),
         ] {
-            assert_eq!(of_name(Path::new(name)), format, "{name}");
+            assert_eq!(from_file_name(Path::new(name)), format, "{name}");
         }
     }
 
     #[test]
-    fn a_name_that_is_chosen_says_its_format() {
+    fn default_names_imply_their_format() {
         for format in Format::ALL.into_iter().filter(|format| format.is_writable()) {
-            let same = of_name(Path::new(&format!("x{}", ending(format))));
+            let same = from_file_name(Path::new(&format!("x{}", suffix(format))));
             let is_json = matches!(format, Format::ChromeTrace | Format::TensorBoard);
             assert!(is_json || same == Some(format), "{format:?}");
             assert_eq!(parse(format.as_str()), Some(format));

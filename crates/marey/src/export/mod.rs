@@ -1,7 +1,7 @@
-//! `marey export`: a run as files of another format.
+//! `marey export`: converts a run to files of another format.
 //!
-//! [`args`] is the command line, [`format`] tells the format, [`window`] what of the run is written,
-//! and [`target`] where.
+//! [`args`] is the command line, [`format`] finds the format, [`window`] selects rows, and
+//! [`target`] finds the files to write.
 
 mod args;
 mod format;
@@ -25,22 +25,22 @@ use crate::out_file::{OutFile, cannot_write};
 use crate::output::Failure;
 use crate::text::printable;
 
-/// How a run becomes files.
+/// The options of an export.
 #[derive(Debug)]
 pub struct Export<'a> {
     /// The run.
     pub run: &'a Run,
-    /// What the user calls it.
+    /// The path that the user gave.
     pub name: &'a Path,
-    /// The format; `None` for what the name of the file says.
+    /// The format; `None` to derive it from the name of the file.
     pub format: Option<Format>,
-    /// The file, or a folder, in which the file gets the name that is usual for its format.
+    /// A file, or a folder in which files get the default names of the format.
     pub out: &'a Path,
-    /// Whether files that are there are replaced.
+    /// Whether existing files are replaced.
     pub replaces: bool,
-    /// What is written of the time.
+    /// The time range.
     pub span: Span,
-    /// The ranks that are written; `None` for all processes.
+    /// The ranks; `None` for all processes.
     pub ranks: Option<Vec<u32>>,
 }
 
@@ -53,7 +53,7 @@ pub struct Written {
     pub format: Format,
     /// Its length.
     pub bytes: u64,
-    /// What the format has no place for.
+    /// Counts of data that the format cannot represent.
     pub left_out: LeftOut,
 }
 
@@ -61,14 +61,15 @@ impl Export<'_> {
     /// Writes the files.
     ///
     /// # Errors
-    /// Nothing can be written there, or the run lacks what is asked for.
+    /// Fails if the files cannot be written or the run lacks the selected ranks or
+    /// steps.
     pub fn write(&self) -> Result<Vec<Written>, Failure> {
         let window = self.window()?;
         if !target::is_folder(self.out, self.format) {
             let format = self.format()?;
             return Ok(vec![self.write_file(self.out, format, window)?]);
         }
-        let Some(format) = self.format else { return Err(format::unclear(self.out)) };
+        let Some(format) = self.format else { return Err(format::missing_format(self.out)) };
         fs::create_dir_all(self.out).map_err(|error| cannot_write(self.out, &error))?;
         let files = target::files(self, format, &window);
         files.into_iter().map(|(path, window)| self.write_file(&path, format, window)).collect()
@@ -77,7 +78,7 @@ impl Export<'_> {
     /// Writes one file as a stream.
     ///
     /// # Errors
-    /// As [`Export::write`]; and those of `out`.
+    /// Fails like [`Export::write`], and if `out` fails.
     pub(crate) fn write_to(
         &self,
         format: Format,
@@ -88,11 +89,13 @@ impl Export<'_> {
     }
 
     fn window(&self) -> Result<Window, Failure> {
-        window::of(self.run, &self.span, self.ranks.as_deref())
+        window::select(self.run, &self.span, self.ranks.as_deref())
     }
 
     fn format(&self) -> Result<Format, Failure> {
-        self.format.or_else(|| format::of_name(self.out)).ok_or_else(|| format::unclear(self.out))
+        self.format
+            .or_else(|| format::from_file_name(self.out))
+            .ok_or_else(|| format::missing_format(self.out))
     }
 
     fn write_file(&self, path: &Path, format: Format, window: Window) -> Result<Written, Failure> {
@@ -100,7 +103,7 @@ impl Export<'_> {
         let reader = Reader::new(self.run, window).map_err(Failure::from)?;
         let mut file = OutFile::create(path)?;
         let mut out = Counted { out: &mut file, bytes: 0 };
-        let left_out = if is_packed_by_name(path, format) {
+        let left_out = if is_gzip(path, format) {
             let mut packed = GzEncoder::new(&mut out, Compression::default());
             let left_out = marey_formats::export(&reader, format, &mut packed);
             left_out.and_then(|left_out| Ok(packed.finish().map(|_| left_out)?))
@@ -118,25 +121,25 @@ impl Export<'_> {
 }
 
 impl Written {
-    /// What is not in the file, each in a sentence.
+    /// Returns a sentence for each kind of data that the file lacks.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        lacks(self.format, &self.left_out)
+        describe_left_out(self.format, &self.left_out)
     }
 }
 
-/// What a format has no place for, each in a sentence.
-fn lacks(format: Format, left_out: &LeftOut) -> impl Iterator<Item = String> {
+/// Returns a sentence for each kind of data that a format cannot represent.
+fn describe_left_out(format: Format, left_out: &LeftOut) -> impl Iterator<Item = String> {
     left_out
         .iter()
-        .map(move |(what, count)| format!("{} cannot hold {count} {what}", format.as_str()))
+        .map(move |(what, count)| format!("{} cannot represent {count} {what}", format.as_str()))
 }
 
-/// Why a run was not written.
+/// Why an export failed.
 #[derive(Debug)]
 pub(crate) enum ExportFailure {
-    /// It cannot be.
+    /// The run cannot be exported.
     Failed(Failure),
-    /// Not there.
+    /// The output cannot be written.
     Output(io::Error),
 }
 
@@ -160,12 +163,12 @@ impl From<ExportError> for ExportFailure {
     }
 }
 
-/// Whether the file's name asks for compression. Writers of pprof compress by themselves.
-fn is_packed_by_name(path: &Path, format: Format) -> bool {
-    format != Format::Pprof && path.extension().is_some_and(|ending| ending == "gz")
+/// Whether to compress, by the file name. Writers of pprof compress by themselves.
+fn is_gzip(path: &Path, format: Format) -> bool {
+    format != Format::Pprof && path.extension().is_some_and(|suffix| suffix == "gz")
 }
 
-/// Counts what goes through.
+/// Counts the bytes written to `out`.
 struct Counted<W> {
     out: W,
     bytes: u64,

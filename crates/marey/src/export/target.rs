@@ -1,4 +1,4 @@
-//! Where a run is written, and the names that are usual there.
+//! Finds the files to write, and their default names.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use super::{Export, format};
 use crate::output::Failure;
 use crate::text::quoted;
 
-/// Whether a path names a folder. `TensorBoard` is given folders only.
+/// Whether a path is or will be a folder. `TensorBoard` reads folders only.
 pub(super) fn is_folder(out: &Path, format: Option<Format>) -> bool {
     let is_named_so = out.as_os_str().as_encoded_bytes().ends_with(b"/");
-    let is_of_events = format == Some(Format::TensorBoard) && format::of_name(out) != format;
+    let is_of_events = format == Some(Format::TensorBoard) && format::from_file_name(out) != format;
     out.is_dir() || is_named_so || (is_of_events && !out.exists())
 }
 
-/// A file may be made there.
+/// Fails if a file exists and must not be replaced.
 pub(super) fn check(file: &Path, replaces: bool) -> Result<(), Failure> {
     match file.metadata() {
         Ok(there) if there.is_file() && !replaces => Err(Failure {
-            message: format!("{} is there already", quoted(file)),
-            hint: Some("--force replaces it, -o writes another".into()),
+            message: format!("{} already exists", quoted(file)),
+            hint: Some("replace it with --force, or choose another path with -o".into()),
         }),
         _ => Ok(()),
     }
 }
 
-/// The files in a folder and what each holds. Of `torch.profiler`'s format each rank has one.
+/// Returns the files to write in a folder, with their rows. Kineto has a file for each rank.
 pub(super) fn files(
     export: &Export<'_>,
     format: Format,
@@ -55,36 +55,36 @@ pub(super) fn files(
     ranks.into_values().map(of_rank).collect()
 }
 
-/// The name that is usual for a format.
+/// Returns the default name of a file.
 fn name(export: &Export<'_>, format: Format, processes: &[&ProcessEntry]) -> String {
     let first = processes.first();
     let host = first.map(|process| &*process.host).filter(|host| !host.is_empty());
-    let host = host.map_or_else(|| "host".to_owned(), plain);
+    let host = host.map_or_else(|| "host".to_owned(), sanitized);
     let start_nanos = first.map_or(0, |process| process.start_unix_nanos.max(0));
-    let ending = format::ending(format);
+    let suffix = format::suffix(format);
     match format {
         Format::Kineto => {
             let pid = first.map_or(0, |process| process.pid);
-            // Ranks of one container may have the same number.
+            // Ranks in containers of one host may have the same process id.
             let rank = first.and_then(|process| process.rank);
             let rank = rank.map_or_else(String::new, |rank| format!("-{rank}"));
-            format!("{host}_{pid}{rank}.{}{ending}", start_nanos / 1_000_000)
+            format!("{host}_{pid}{rank}.{}{suffix}", start_nanos / 1_000_000)
         }
         Format::TensorBoard => {
             let secs = start_nanos / 1_000_000_000;
-            format!("{}{secs:010}.{host}{ending}", format::TFEVENTS)
+            format!("{}{secs:010}.{host}{suffix}", format::TFEVENTS)
         }
-        _ => format!("{}{ending}", stem(export.name)),
+        _ => format!("{}{suffix}", stem(export.name)),
     }
 }
 
-/// Only what is harmless in the name of a file.
-fn plain(host: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    host.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+/// Replaces characters that are unsafe in file names.
+fn sanitized(host: &str) -> String {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    host.chars().map(|c| if is_safe(c) { c } else { '_' }).collect()
 }
 
-/// The name of a run without folders and ending.
+/// Returns the file name of a run without suffixes.
 fn stem(run: &Path) -> String {
     let name = run.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.split('.').find(|part| !part.is_empty());

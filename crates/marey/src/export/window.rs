@@ -1,4 +1,4 @@
-//! What of a run is written.
+//! Selects the rows to export by time and rank.
 
 use std::collections::{BTreeSet, HashSet};
 use std::str::FromStr;
@@ -8,26 +8,26 @@ use marey_store::{Reader, Run, Window};
 
 use crate::output::Failure;
 
-/// A stretch of the time of a run.
+/// A time range of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Span {
-    /// What ends at or after the one and begins before the other; `None` is no limit.
+    /// From one time to another; `None` is no limit.
     Times {
-        /// What ends before is left out.
+        /// Events that end before are excluded.
         from: Option<Moment>,
-        /// What begins there or later is left out.
+        /// Events that begin at this time or later are excluded.
         to: Option<Moment>,
     },
-    /// From the start of a training step to the end of another one, both included.
+    /// From the start of one training step to the end of another.
     Steps {
-        /// Number of the first.
+        /// Number of the first step.
         first: u32,
-        /// Number of the last; later ones than there are do no harm.
+        /// Number of the last step; may exceed the last one of the run.
         last: u32,
     },
 }
 
-/// A moment as a user names it.
+/// A time as a user gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// In nanoseconds since the run began.
@@ -42,23 +42,24 @@ impl FromStr for Moment {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const UNITS: [(&str, f64); 6] =
             [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("min", 60e9), ("s", 1e9)];
-        const WRONG: &str = "not a time such as `1.5s` or `200ms`, nor nanoseconds since 1970";
+        const EXPECTED: &str =
+            "expected a time such as `1.5s` or `200ms`, or nanoseconds since 1970";
         if let Ok(nanos) = text.parse() {
             return Ok(Self::Since1970(nanos));
         }
         let unit = UNITS.iter().find_map(|(unit, nanos)| Some((text.strip_suffix(unit)?, nanos)));
-        let Some((number, nanos)) = unit else { return Err(WRONG) };
+        let Some((number, nanos)) = unit else { return Err(EXPECTED) };
         match number.trim_end().parse::<f64>() {
             Ok(number) if number.is_finite() => {
                 Ok(Self::SinceStart((number * nanos).round() as i64))
             }
-            _ => Err(WRONG),
+            _ => Err(EXPECTED),
         }
     }
 }
 
-/// Reads `10`, `10:12`, `10:` or `:12`.
-pub(super) fn steps(text: &str) -> Result<(u32, u32), String> {
+/// Parses `10`, `10:12`, `10:` or `:12`.
+pub(super) fn parse_steps(text: &str) -> Result<(u32, u32), String> {
     let number = |text: &str| text.parse().ok();
     let range = match text.split_once(':') {
         None => number(text).map(|step| (step, step)),
@@ -67,13 +68,13 @@ pub(super) fn steps(text: &str) -> Result<(u32, u32), String> {
         Some((first, last)) => number(first).zip(number(last)),
     };
     let range = range.filter(|(first, last)| first <= last);
-    range.ok_or_else(|| "not steps such as `10`, `10:12`, `10:` or `:12`".to_owned())
+    range.ok_or_else(|| "expected steps such as `10`, `10:12`, `10:` or `:12`".to_owned())
 }
 
-/// Reads `0,2-3`.
-pub(super) fn numbers(text: &str) -> Result<std::sync::Arc<[u32]>, String> {
+/// Parses `0,2-3`.
+pub(super) fn parse_ranks(text: &str) -> Result<std::sync::Arc<[u32]>, String> {
     const MAX_NUMBERS: u32 = 1 << 20;
-    let wrong = || format!("`{text}` are no numbers such as `0,2-3`");
+    let wrong = || "expected numbers such as `0,2-3`".to_owned();
     let mut numbers = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -87,8 +88,8 @@ pub(super) fn numbers(text: &str) -> Result<std::sync::Arc<[u32]>, String> {
     Ok(numbers.into_iter().collect())
 }
 
-/// What of a run is written.
-pub(super) fn of(run: &Run, span: &Span, ranks: Option<&[u32]>) -> Result<Window, Failure> {
+/// Returns the window of an export.
+pub(super) fn select(run: &Run, span: &Span, ranks: Option<&[u32]>) -> Result<Window, Failure> {
     let processes = ranks.map(|ranks| processes(run, ranks)).transpose()?;
     let (from_nanos, until_nanos) = match *span {
         Span::Times { from, to } => times(run, from, to)?,
@@ -97,15 +98,15 @@ pub(super) fn of(run: &Run, span: &Span, ranks: Option<&[u32]>) -> Result<Window
     Ok(Window { from_nanos, until_nanos, processes })
 }
 
-/// The processes of these ranks, all of which must be there.
+/// Returns the processes of some ranks, all of which must exist.
 fn processes(run: &Run, ranks: &[u32]) -> Result<HashSet<u32>, Failure> {
     let processes = &run.manifest().processes;
     let known: BTreeSet<u32> = processes.iter().filter_map(|process| process.rank).collect();
     if let Some(rank) = ranks.iter().find(|rank| !known.contains(rank)) {
         let message = format!("the run has no rank {rank}");
         let hint = match (known.first(), known.last()) {
-            (Some(first), Some(last)) if first == last => format!("its rank is {first}"),
-            (Some(first), Some(last)) => format!("its ranks are from {first} to {last}"),
+            (Some(first), Some(last)) if first == last => format!("its only rank is {first}"),
+            (Some(first), Some(last)) => format!("its ranks are {first} to {last}"),
             _ => "its processes have no ranks".to_owned(),
         };
         return Err(Failure { message, hint: Some(hint) });
@@ -125,7 +126,7 @@ fn times(run: &Run, from: Option<Moment>, to: Option<Moment>) -> Result<(i64, i6
     if from < to {
         return Ok((from, to));
     }
-    Err(Failure { message: "the start is not before the end".to_owned(), hint: None })
+    Err(Failure { message: "the start must be before the end".to_owned(), hint: None })
 }
 
 fn time_of_steps(
@@ -149,10 +150,10 @@ fn time_of_steps(
         }
     }
     time.ok_or_else(|| Failure {
-        message: "the run has none of these steps".to_owned(),
+        message: "the run has none of the selected steps".to_owned(),
         hint: Some(match numbers {
-            Some((min, max)) => format!("its steps are from {min} to {max}"),
-            None => "it has no steps at all".to_owned(),
+            Some((min, max)) => format!("its steps are {min} to {max}"),
+            None => "it has no steps".to_owned(),
         }),
     })
 }
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_have_units_or_are_since_1970() {
+    fn times_have_units_or_are_since_1970() {
         use Moment::{Since1970, SinceStart};
         for (text, moment) in [
             ("1.5s", SinceStart(1_500_000_000)),
@@ -181,24 +182,24 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_one_or_a_range() {
+    fn steps_are_a_number_or_a_range() {
         for (text, range) in
             [("10", (10, 10)), ("10:12", (10, 12)), ("10:", (10, u32::MAX)), (":3", (0, 3))]
         {
-            assert_eq!(steps(text), Ok(range), "{text}");
+            assert_eq!(parse_steps(text), Ok(range), "{text}");
         }
         for text in ["", ":", "a", "12:10", "1:2:3", "-1"] {
-            assert!(steps(text).is_err(), "{text}");
+            assert!(parse_steps(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn ranks_are_numbers_and_ranges() {
         for (text, expected) in [("0", &[0][..]), ("0,2-3", &[0, 2, 3]), ("3, 1,1", &[1, 3])] {
-            assert_eq!(&*numbers(text).unwrap(), expected, "{text}");
+            assert_eq!(&*parse_ranks(text).unwrap(), expected, "{text}");
         }
         for text in ["", "a", "3-1", "1,", "-1", "0-4294967295"] {
-            assert!(numbers(text).is_err(), "{text}");
+            assert!(parse_ranks(text).is_err(), "{text}");
         }
     }
 }

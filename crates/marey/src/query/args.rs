@@ -13,34 +13,35 @@ use crate::text::quoted;
 
 const EXAMPLES: &str = "\
 Examples:
-  marey query train.marey                              A prompt; \\? there shows what it knows
+  marey query train.marey                              Open a prompt; \\? lists its commands
   marey query train.marey \"SELECT * FROM top ORDER BY total_nanos DESC LIMIT 10\"
   marey query train.marey \"SELECT * FROM steps\" -o steps.parquet
-  marey query train.marey -f csv < slow_steps.sql      The query is in a file
+  marey query train.marey -f csv < slow_steps.sql      Read the query from a file
   marey query train.marey \"SELECT name, duration_nanos FROM spans\" -f jsonl | jq .
-  marey schema                                         What there is to ask for
+  marey schema                                         List all tables
 
-Queries read only. Times are in nanoseconds since 1970.";
+Queries cannot modify the run. Times are in nanoseconds since 1970.";
 
-/// Stands for stdin in place of a query.
+/// The query argument that means stdin.
 const STDIN: &str = "-";
 
-/// No limit of rows.
+/// The value of --max-rows for all rows.
 const ALL_ROWS: u64 = 0;
 
 /// Arguments of `marey query`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct QueryArgs {
-    /// The run: a folder `NAME.marey`, the one file of `marey pack`, or a file of another format
+    /// Run to query: a folder `NAME.marey`, a packed run, or a file of another format
     #[arg(value_name = "RUN", value_hint = ValueHint::AnyPath)]
     pub(super) run: PathBuf,
 
-    /// The query; `-` reads it from stdin [default: stdin if it is no terminal, else a prompt]
+    /// Query to run; `-` reads it from stdin [default: stdin unless it is a terminal, else a
+    /// prompt]
     #[arg(value_name = "SQL", allow_hyphen_values = true)] // it may begin with a comment
     sql: Option<String>,
 
-    /// How rows are written [default: what the suffix of -o says, else table]
+    /// Output format [default: from the suffix of -o, else table]
     #[arg(short, long, value_name = "FORMAT")]
     format: Option<Format>,
 
@@ -48,56 +49,56 @@ pub(crate) struct QueryArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) output: Option<PathBuf>,
 
-    /// Rows at most; 0 means all [default: 1000 as a table, else all]
+    /// Return at most N rows; 0 for all [default: 1000 as a table, else all]
     #[arg(long, value_name = "N")]
     max_rows: Option<u64>,
 
-    /// Memory that the query may use, such as `512MiB` [default: `MAREY_MEMORY_LIMIT`, else 2GiB]
+    /// Limit the memory of the query, such as `512MiB` [default: `MAREY_MEMORY_LIMIT`, else 2GiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<usize>,
 
-    /// Threads that compute [default: one a core]
+    /// Use N threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 }
 
-/// What is asked.
-pub(super) enum Question {
+/// The source of queries.
+pub(super) enum QuerySource {
     Sql(String),
-    /// Whatever the user types.
+    /// The prompt.
     Prompt,
 }
 
 impl QueryArgs {
-    /// Reads the query if it comes by stdin.
-    pub(super) fn question(&self, is_terminal: bool) -> Result<Question, Failure> {
+    /// Returns the query, which is read if it comes from stdin, or the prompt.
+    pub(super) fn source(&self, is_terminal: bool) -> Result<QuerySource, Failure> {
         match self.sql.as_deref() {
             None if io::stdin().is_terminal() => self.prompt(is_terminal),
-            None | Some(STDIN) => Ok(Question::Sql(from_stdin()?)),
-            Some(sql) => Ok(Question::Sql(sql.to_owned())),
+            None | Some(STDIN) => Ok(QuerySource::Sql(from_stdin()?)),
+            Some(sql) => Ok(QuerySource::Sql(sql.to_owned())),
         }
     }
 
-    fn prompt(&self, is_terminal: bool) -> Result<Question, Failure> {
+    fn prompt(&self, is_terminal: bool) -> Result<QuerySource, Failure> {
         if is_terminal && self.output.is_none() {
-            return Ok(Question::Prompt);
+            return Ok(QuerySource::Prompt);
         }
         Err(Failure {
-            message: "there is no query, and the prompt needs a terminal to write to".into(),
-            hint: Some(format!("marey query {} \"SELECT ...\"", self.run.display())),
+            message: "no query given, and the prompt needs a terminal".into(),
+            hint: Some(format!("run `marey query {} \"SELECT ...\"`", self.run.display())),
         })
     }
 
     pub(super) fn format(&self, is_terminal: bool) -> Result<Format, Failure> {
         let format = match (self.format, &self.output) {
             (Some(format), _) => format,
-            (None, Some(file)) => Format::of_suffix(file).ok_or_else(|| no_format(file))?,
+            (None, Some(file)) => Format::from_suffix(file).ok_or_else(|| no_format(file))?,
             (None, None) => Format::Table,
         };
         if format.is_binary() && self.output.is_none() && is_terminal {
             return Err(Failure {
-                message: "this format is not for terminals".into(),
-                hint: Some("write it to a file with -o, or into a pipe".into()),
+                message: "a binary format cannot be written to a terminal".into(),
+                hint: Some("write to a file with -o, or to a pipe".into()),
             });
         }
         Ok(format)
@@ -120,7 +121,7 @@ fn from_stdin() -> Result<String, Failure> {
     let failure = |message: String| Failure { message, hint: None };
     let mut sql = String::new();
     match io::stdin().read_to_string(&mut sql) {
-        Ok(_) if sql.trim().is_empty() => Err(failure("stdin has no query".into())),
+        Ok(_) if sql.trim().is_empty() => Err(failure("stdin is empty, expected a query".into())),
         Ok(_) => Ok(sql),
         Err(error) => Err(failure(format!("cannot read the query from stdin: {error}"))),
     }
@@ -128,7 +129,7 @@ fn from_stdin() -> Result<String, Failure> {
 
 fn no_format(file: &Path) -> Failure {
     Failure {
-        message: format!("the suffix of {} says no format", quoted(file)),
+        message: format!("the suffix of {} does not imply a format", quoted(file)),
         hint: Some("choose one with -f: table, csv, json, jsonl, arrow or parquet".into()),
     }
 }

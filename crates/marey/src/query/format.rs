@@ -1,11 +1,11 @@
-//! The forms that rows are written in.
+//! Output formats of queries.
 
 use std::path::Path;
 
 use clap::ValueEnum;
 
-/// How the rows of an answer are written. Arrow is a stream in a pipe and a file with `-o`.
-// Help is shorter without a line for each value.
+/// Output format of rows. Arrow is a stream on stdout and a file with `-o`.
+// Variants have no doc comments, which keeps `--help` short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     Table,
@@ -17,8 +17,8 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The format that a file's suffix means.
-    pub(super) fn of_suffix(file: &Path) -> Option<Self> {
+    /// Returns the format of a file's suffix.
+    pub(super) fn from_suffix(file: &Path) -> Option<Self> {
         let suffix = file.extension()?.to_str()?.to_ascii_lowercase();
         Some(match suffix.as_str() {
             "txt" => Self::Table,
@@ -31,12 +31,12 @@ impl Format {
         })
     }
 
-    /// Whether it would harm a terminal.
+    /// Whether the format is binary.
     pub(super) const fn is_binary(self) -> bool {
         matches!(self, Self::Arrow | Self::Parquet)
     }
 
-    /// Rows that are shown unless the user says how many.
+    /// Returns the default of --max-rows.
     pub(super) const fn default_max_rows(self) -> Option<u64> {
         match self {
             Self::Table => Some(1_000),

@@ -1,13 +1,13 @@
-//! `marey query`: a run, asked in SQL.
+//! `marey query`: queries a run with SQL.
 //!
-//! [`args`] says what is asked, [`write`] and [`table`] write the rows, and [`prompt`] asks the user.
+//! [`args`] reads the query, [`write`] and [`table`] write the rows, and [`prompt`] is interactive.
 
 mod args;
+mod completion;
 mod format;
 mod prompt;
-mod sentence;
+mod statement;
 mod table;
-mod words;
 mod write;
 
 use std::io::{self, Write};
@@ -19,9 +19,9 @@ use marey_model::quantity::Grouped;
 use marey_query::sql::{Database, SqlError};
 
 pub(crate) use args::QueryArgs;
-use args::Question;
+use args::QuerySource;
 use format::Format;
-use table::{Look, Table};
+use table::{Table, TextLayout};
 use write::{RowWriter, Sink};
 
 use crate::interrupt;
@@ -30,43 +30,45 @@ use crate::output::{Failure, Output, PLAIN, Stop};
 use crate::runs;
 use crate::text::printable;
 
-/// Answers the question that the arguments ask.
+/// Runs `marey query`.
 pub(crate) fn query(args: &QueryArgs, output: &mut Output) -> Result<(), Stop> {
-    let question = args.question(output.is_terminal)?;
+    let source = args.source(output.is_terminal)?;
     let format = args.format(output.is_terminal)?;
     let run = runs::open(&args.run, output)?.into_run();
     let database = Database::new(Arc::new(run), args.limits()?);
-    match question {
-        Question::Prompt => {
+    match source {
+        QuerySource::Prompt => {
             let names = database.names()?;
             prompt::Prompt::new(args, &database, &names, format)?.run(output)
         }
-        Question::Sql(sql) => {
-            let asked = Asked { sql: &sql, format, max_rows: args.max_rows(format) };
+        QuerySource::Sql(sql) => {
+            let query = Query { sql: &sql, format, max_rows: args.max_rows(format) };
             match &args.output {
-                None => ask_to_stdout(&database, &asked, output.columns(), output).map(drop),
+                None => {
+                    query_to_stdout(&database, &query, output.terminal_width(), output).map(drop)
+                }
                 Some(path) => {
                     let mut file = OutFile::create(path)?;
-                    let look = Look { paint: PLAIN, room: None };
-                    let sink = Sink { out: &mut file, look, is_file: true };
-                    let answered = ask(&database, &asked, sink)?;
+                    let layout = TextLayout { paint: PLAIN, max_width: None };
+                    let sink = Sink { out: &mut file, layout, is_file: true };
+                    let written = write_rows(&database, &query, sink)?;
                     file.finish()?;
-                    report(&answered, output)
+                    report(&written, output)
                 }
             }
         }
     }
 }
 
-/// The rows as the table that is shown on a terminal of `room` columns, or else in a pipe.
+/// Formats rows as a table for a terminal of `max_width` columns, or for a pipe.
 pub fn as_table(
     schema: &SchemaRef,
     batches: &[RecordBatch],
-    room: Option<usize>,
+    max_width: Option<usize>,
 ) -> io::Result<String> {
     let mut text = Vec::new();
     let mut table: Box<dyn RowWriter> =
-        Box::new(Table::new(&mut text, schema, Look { paint: PLAIN, room }));
+        Box::new(Table::new(&mut text, schema, TextLayout { paint: PLAIN, max_width }));
     let written = batches.iter().try_for_each(|batch| table.write(batch));
     match written.and_then(|()| table.finish()) {
         Ok(()) => String::from_utf8(text).map_err(io::Error::other),
@@ -76,42 +78,42 @@ pub fn as_table(
     }
 }
 
-/// One query, and how it is answered.
-struct Asked<'a> {
+/// A query with its output options.
+struct Query<'a> {
     sql: &'a str,
     format: Format,
     max_rows: Option<u64>,
 }
 
-/// What was answered.
-struct Answered {
+/// The result of a query whose rows were written.
+struct Written {
     rows: u64,
-    /// Whether there were more.
+    /// Whether the row limit cut off rows.
     was_cut: bool,
 }
 
-/// `room` is the terminal's columns.
-fn ask_to_stdout(
+/// Writes the rows of a query to stdout; `max_width` is the width of the terminal.
+fn query_to_stdout(
     database: &Database,
-    asked: &Asked<'_>,
-    room: Option<usize>,
+    query: &Query<'_>,
+    max_width: Option<usize>,
     output: &mut Output,
-) -> Result<Answered, Stop> {
-    let look = Look { paint: output.paint, room };
-    let sink = Sink { out: output.data(), look, is_file: false };
-    let answered = ask(database, asked, sink)?;
-    report(&answered, output)?;
-    Ok(answered)
+) -> Result<Written, Stop> {
+    let layout = TextLayout { paint: output.paint, max_width };
+    let sink = Sink { out: output.data(), layout, is_file: false };
+    let written = write_rows(database, query, sink)?;
+    report(&written, output)?;
+    Ok(written)
 }
 
-fn ask<W: Write + Send>(
+fn write_rows<W: Write + Send>(
     database: &Database,
-    asked: &Asked<'_>,
+    query: &Query<'_>,
     sink: Sink<W>,
-) -> Result<Answered, Stop> {
-    let mut answer = database.query(asked.sql, asked.max_rows)?;
-    interrupt::stops(answer.canceller())?;
-    let mut writer = sink.rows(asked.format, &answer.schema())?;
+) -> Result<Written, Stop> {
+    let mut answer = database.query(query.sql, query.max_rows)?;
+    interrupt::cancel_on_interrupt(answer.canceller())?;
+    let mut writer = sink.rows(query.format, &answer.schema())?;
     let mut rows = 0;
     for batch in &mut answer {
         let batch = batch?;
@@ -119,15 +121,15 @@ fn ask<W: Write + Send>(
         writer.write(&batch)?;
     }
     writer.finish()?;
-    Ok(Answered { rows, was_cut: answer.was_cut() })
+    Ok(Written { rows, was_cut: answer.was_cut() })
 }
 
-/// Says that there is more.
-fn report(answered: &Answered, output: &mut Output) -> Result<(), Stop> {
-    if answered.was_cut {
-        let rows = Grouped(answered.rows.into());
+/// Warns if the row limit cut off rows.
+fn report(written: &Written, output: &mut Output) -> Result<(), Stop> {
+    if written.was_cut {
+        let rows = Grouped(written.rows.into());
         output.warning(format_args!(
-            "these are the first {rows} rows; --max-rows N gives more, --max-rows 0 all"
+            "output limited to {rows} rows; use --max-rows N for more, --max-rows 0 for all"
         ))?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The prompt: queries one after the other, with history and completion.
+//! The interactive prompt, with history and completion.
 
 use std::env;
 use std::fs;
@@ -14,17 +14,17 @@ use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
 
 use super::args::QueryArgs;
+use super::completion::Completions;
 use super::format::Format;
-use super::words::Words;
-use super::{Asked, ask_to_stdout};
+use super::{Query, query_to_stdout};
 use crate::output::{Failure, Output, Stop, Style};
 use crate::schema;
 use crate::text::printable;
 
-/// What commands begin with.
-pub(super) const COMMAND_MARK: &str = "\\";
+/// Prefix of commands.
+pub(super) const COMMAND_PREFIX: &str = "\\";
 
-const QUESTION: &str = "marey> ";
+const PROMPT: &str = "marey> ";
 const MAX_HISTORY: usize = 1_000;
 
 /// A command of the prompt.
@@ -36,23 +36,19 @@ pub(super) struct Command {
 
 /// Every command.
 pub(super) const COMMANDS: [Command; 4] = [
-    Command { name: "?", argument: "", doc: "Show this" },
-    Command {
-        name: "d",
-        argument: "[TABLE]",
-        doc: "What there is to ask for, or a table's columns",
-    },
-    Command { name: "f", argument: "FORMAT", doc: "Write rows as a table, csv, json or jsonl" },
-    Command { name: "q", argument: "", doc: "Leave; so does Ctrl-D" },
+    Command { name: "?", argument: "", doc: "List the commands" },
+    Command { name: "d", argument: "[TABLE]", doc: "List all tables, or the columns of a table" },
+    Command { name: "f", argument: "FORMAT", doc: "Set the format: table, csv, json or jsonl" },
+    Command { name: "q", argument: "", doc: "Quit, as does Ctrl-D" },
 ];
 
-/// The prompt and what it was told.
+/// The prompt and its state.
 pub(super) struct Prompt<'a> {
     database: &'a Database,
     args: &'a QueryArgs,
     format: Format,
-    editor: Editor<Words, FileHistory>,
-    /// None where there is no home.
+    editor: Editor<Completions, FileHistory>,
+    /// `None` without a home directory.
     history: Option<PathBuf>,
 }
 
@@ -70,25 +66,25 @@ impl<'a> Prompt<'a> {
             .map_err(|error| broken(&error))?
             .build();
         let mut editor = Editor::with_config(config).map_err(|error| broken(&error))?;
-        editor.set_helper(Some(Words::new(names)));
+        editor.set_helper(Some(Completions::new(names)));
         let history = history_file();
         if let Some(file) = &history {
-            // The first time there is none; a broken one is written anew.
+            // Ignored: the file may not exist yet, and a damaged one is rewritten.
             drop(editor.load_history(file));
         }
         Ok(Self { database, args, format, editor, history })
     }
 
     pub(super) fn run(mut self, output: &mut Output) -> Result<(), Stop> {
-        output.note("End a query with `;`. \\? shows the commands, \\q leaves")?;
+        output.note("End a query with `;`. \\? lists commands, \\q quits")?;
         loop {
-            match self.editor.readline(QUESTION) {
+            match self.editor.readline(PROMPT) {
                 Ok(text) if text.trim() == "\\q" => return Ok(()),
                 Ok(text) => {
-                    self.remember(&text, output)?;
-                    self.obey(text.trim(), output)?;
+                    self.save_line(&text, output)?;
+                    self.run_line(text.trim(), output)?;
                 }
-                // Ctrl-C takes back what was typed.
+                // Ctrl-C clears the input.
                 Err(ReadlineError::Interrupted) => {}
                 Err(ReadlineError::Eof) => return Ok(()),
                 Err(error) => return Err(broken(&error).into()),
@@ -96,10 +92,10 @@ impl<'a> Prompt<'a> {
         }
     }
 
-    /// Keeps a line at once, so that it is there also if the terminal goes away.
-    fn remember(&mut self, text: &str, output: &mut Output) -> Result<(), Stop> {
+    /// Saves a line to the history at once, so that it survives the end of the terminal.
+    fn save_line(&mut self, text: &str, output: &mut Output) -> Result<(), Stop> {
         if let Err(error) = self.add_to_history(text) {
-            output.warning(format_args!("the history is not kept: {error}"))?;
+            output.warning(format_args!("cannot save the history: {error}"))?;
             self.history = None;
         }
         Ok(())
@@ -112,29 +108,29 @@ impl<'a> Prompt<'a> {
         self.editor.append_history(file)
     }
 
-    /// Does what a line says. What goes wrong is said, and does not end the prompt.
-    fn obey(&mut self, text: &str, output: &mut Output) -> Result<(), Stop> {
-        let obeyed = match text.strip_prefix(COMMAND_MARK) {
+    /// Runs a line. Errors are printed and do not end the prompt.
+    fn run_line(&mut self, text: &str, output: &mut Output) -> Result<(), Stop> {
+        let result = match text.strip_prefix(COMMAND_PREFIX) {
             Some(command) => self.command(command, output),
             None if text.is_empty() => Ok(()),
-            None => self.ask(text, output),
+            None => self.query(text, output),
         };
-        match obeyed {
-            Err(Stop::Failed(failure)) => output.complain(&failure)?,
-            Err(Stop::Interrupted) => output.note("stopped")?,
+        match result {
+            Err(Stop::Failed(failure)) => output.print_error(&failure)?,
+            Err(Stop::Interrupted) => output.note("cancelled")?,
             Err(Stop::Output(error)) => return Err(error.into()),
             Ok(()) => {}
         }
         Ok(output.data().flush()?)
     }
 
-    fn ask(&mut self, sql: &str, output: &mut Output) -> Result<(), Stop> {
+    fn query(&mut self, sql: &str, output: &mut Output) -> Result<(), Stop> {
         let max_rows = self.args.max_rows(self.format);
-        let asked = Asked { sql, format: self.format, max_rows };
-        let room = self.editor.dimensions().map(|(columns, _)| columns.into());
+        let query = Query { sql, format: self.format, max_rows };
+        let max_width = self.editor.dimensions().map(|(columns, _)| columns.into());
         let since = Instant::now();
-        let answered = ask_to_stdout(self.database, &asked, room, output)?;
-        let rows = match answered.rows {
+        let written = query_to_stdout(self.database, &query, max_width, output)?;
+        let rows = match written.rows {
             1 => "1 row".to_owned(),
             rows => format!("{} rows", Grouped(rows.into())),
         };
@@ -160,8 +156,8 @@ impl<'a> Prompt<'a> {
                 Ok(())
             }
             _ => Err(Stop::Failed(Failure {
-                message: format!("there is no command `\\{}`", printable(command)),
-                hint: Some("\\? shows the commands".into()),
+                message: format!("unknown command `\\{}`", printable(command)),
+                hint: Some("list the commands with \\?".into()),
             })),
         }
     }
@@ -171,24 +167,24 @@ fn text_format(name: &str) -> Result<Format, Failure> {
     match Format::from_str(name, true) {
         Ok(format) if !format.is_binary() => Ok(format),
         Ok(_) => Err(Failure {
-            message: "this format is not for terminals".into(),
-            hint: Some("`marey query RUN SQL -o FILE` writes it to a file".into()),
+            message: "a binary format cannot be written to a terminal".into(),
+            hint: Some("write it to a file with `marey query RUN SQL -o FILE`".into()),
         }),
         Err(_) => Err(Failure {
-            message: format!("there is no format `{}`", printable(name)),
-            hint: Some("the formats here are table, csv, json and jsonl".into()),
+            message: format!("unknown format `{}`", printable(name)),
+            hint: Some("choose one of table, csv, json and jsonl".into()),
         }),
     }
 }
 
 fn write_help(out: &mut impl Write) -> std::io::Result<()> {
     for Command { name, argument, doc } in &COMMANDS {
-        writeln!(out, "{COMMAND_MARK}{name} {argument:8} {doc}")?;
+        writeln!(out, "{COMMAND_PREFIX}{name} {argument:8} {doc}")?;
     }
-    writeln!(out, "Tab completes names; Ctrl-C stops a query or takes back what was typed.")
+    writeln!(out, "Tab completes names; Ctrl-C cancels a query or clears the input.")
 }
 
-/// Where the XDG base directories put what programs remember.
+/// Returns the history file, in the state directory of the XDG base directory specification.
 #[expect(clippy::disallowed_methods, reason = "this process is our own")]
 fn history_file() -> Option<PathBuf> {
     let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());

@@ -1,4 +1,4 @@
-//! Rows as a table: a heading, then aligned columns.
+//! Writes rows as a table: a heading, then aligned columns.
 
 use std::io::Write;
 
@@ -6,41 +6,41 @@ use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{FieldRef, SchemaRef};
 use arrow::util::display::ArrayFormatter;
 
-use super::write::{RowWriter, formatters, of_arrow};
+use super::write::{RowWriter, arrow_error, formatters};
 use crate::output::{Paint, Stop, Style};
 use crate::text::{cut, printable, width};
 
-/// Between two columns.
+/// Separator of columns.
 const GAP: &str = "  ";
 
-/// Where columns would follow.
-const LEFT_OUT: &str = "  …";
+/// Mark in place of columns that do not fit.
+const ELLIPSIS: &str = "  …";
 
-/// Rows that decide how wide the columns are; they are kept until then.
-const ROWS_TO_MEASURE: usize = 1_000;
+/// Rows that determine the widths of columns; they are buffered.
+const MEASURED_ROWS: usize = 1_000;
 
-/// No column of texts is made narrower than that.
-const NARROWEST: usize = 12;
+/// Minimum width of a shortened text column.
+const MIN_TEXT_WIDTH: usize = 12;
 
-/// What a cell without a value shows: a text may be empty.
+/// Text of a null cell, which an empty text differs from.
 const NULL: &str = "null";
 
-/// How tables look where they are shown.
+/// Colours and width of the output.
 #[derive(Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct TextLayout {
     pub(super) paint: Paint,
-    /// Columns of the terminal; nothing is cut where there is none.
-    pub(super) room: Option<usize>,
+    /// Width of the terminal in columns; `None` for no limit.
+    pub(super) max_width: Option<usize>,
 }
 
-/// A table that is written as its rows come.
+/// A table that is written as rows arrive.
 pub(super) struct Table<W> {
     out: W,
-    look: Look,
+    layout: TextLayout,
     columns: Vec<Column>,
-    /// Columns that there is room for.
+    /// Number of columns that fit.
     shown: usize,
-    /// Rows that wait for the widths.
+    /// Rows buffered until the widths are known.
     waiting: Vec<Vec<Cell>>,
     is_measured: bool,
 }
@@ -57,17 +57,17 @@ struct Cell {
 }
 
 impl<W: Write> Table<W> {
-    pub(super) fn new(out: W, schema: &SchemaRef, look: Look) -> Self {
+    pub(super) fn new(out: W, schema: &SchemaRef, layout: TextLayout) -> Self {
         let column = |field: &FieldRef| {
             let title = printable(field.name()).into_owned();
             let width = width(&title);
             Column { title, is_number: field.data_type().is_numeric(), width }
         };
         let columns: Vec<_> = schema.fields().iter().map(column).collect();
-        Self { out, look, shown: columns.len(), columns, waiting: Vec::new(), is_measured: false }
+        Self { out, layout, shown: columns.len(), columns, waiting: Vec::new(), is_measured: false }
     }
 
-    /// Fixes the widths by the rows that are there, and writes them.
+    /// Sets the widths by the buffered rows, and writes them.
     fn measure(&mut self) -> Result<(), Stop> {
         if self.is_measured {
             return Ok(());
@@ -78,8 +78,8 @@ impl<W: Write> Table<W> {
             let widest = waiting.iter().map(|row| width(&row[at].text)).max();
             column.width = column.width.max(widest.unwrap_or(0));
         }
-        if let Some(room) = self.look.room {
-            self.shown = fit(&mut self.columns, room);
+        if let Some(max_width) = self.layout.max_width {
+            self.shown = fit(&mut self.columns, max_width);
         }
         let titles = self.columns.iter().map(|column| (column.title.as_str(), Some(Style::Dim)));
         let line = self.line(titles);
@@ -93,14 +93,14 @@ impl<W: Write> Table<W> {
         Ok(self.out.write_all(line.as_bytes())?)
     }
 
-    /// A line of the table, as far as the terminal has room for its columns.
+    /// Returns a line with the columns that fit.
     fn line<'a>(&self, cells: impl Iterator<Item = (&'a str, Option<Style>)>) -> String {
         let mut line = String::new();
         let last = self.columns.len().saturating_sub(1);
         for (at, (column, (text, style))) in
             self.columns[..self.shown].iter().zip(cells).enumerate()
         {
-            let is_cut = self.look.room.is_some() && !column.is_number;
+            let is_cut = self.layout.max_width.is_some() && !column.is_number;
             let text = if is_cut { cut(text, column.width) } else { text.into() };
             let blanks = column.width.saturating_sub(width(&text));
             let before = if column.is_number { blanks } else { 0 };
@@ -108,12 +108,12 @@ impl<W: Write> Table<W> {
             line.push_str(if at == 0 { "" } else { GAP });
             line.extend(std::iter::repeat_n(' ', before));
             match style {
-                Some(style) => line.push_str(&self.look.paint.with(style, text).to_string()),
+                Some(style) => line.push_str(&self.layout.paint.with(style, text).to_string()),
                 None => line.push_str(&text),
             }
             line.extend(std::iter::repeat_n(' ', after));
         }
-        line.push_str(if self.shown < self.columns.len() { LEFT_OUT } else { "" });
+        line.push_str(if self.shown < self.columns.len() { ELLIPSIS } else { "" });
         line.push('\n');
         line
     }
@@ -127,7 +127,7 @@ impl<W: Write> RowWriter for Table<W> {
                 self.write_row(&row)?;
             } else {
                 self.waiting.push(row);
-                if self.waiting.len() == ROWS_TO_MEASURE {
+                if self.waiting.len() == MEASURED_ROWS {
                     self.measure()?;
                 }
             }
@@ -141,7 +141,7 @@ impl<W: Write> RowWriter for Table<W> {
     }
 }
 
-/// The cells of a batch, row by row.
+/// Returns the cells of a batch, row by row.
 fn rows(batch: &RecordBatch) -> Result<impl Iterator<Item = Result<Vec<Cell>, Stop>>, Stop> {
     let columns = formatters(batch, NULL)?;
     Ok((0..batch.num_rows()).map(move |row| {
@@ -152,30 +152,30 @@ fn rows(batch: &RecordBatch) -> Result<impl Iterator<Item = Result<Vec<Cell>, St
 
 impl Cell {
     fn new(column: &ArrayFormatter<'_>, array: &dyn Array, row: usize) -> Result<Self, Stop> {
-        let text = column.value(row).try_to_string().map_err(of_arrow)?;
+        let text = column.value(row).try_to_string().map_err(arrow_error)?;
         let text = printable(&text).into_owned();
         Ok(Self { text, is_null: array.is_null(row) })
     }
 }
 
-/// Takes from the widest texts what does not fit, then leaves out columns at the right; gives the
-/// number of those that stay.
-fn fit(columns: &mut [Column], room: usize) -> usize {
+/// Shortens the widest text columns until all fit, then drops columns on the right; returns the
+/// number of columns that remain.
+fn fit(columns: &mut [Column], max_width: usize) -> usize {
     for column in columns.iter_mut().filter(|column| !column.is_number) {
-        column.width = column.width.min(room);
+        column.width = column.width.min(max_width);
     }
     let mut needed = width_of(columns);
-    while needed > room {
+    while needed > max_width {
         let texts = columns.iter_mut().filter(|column| !column.is_number);
         match texts.max_by_key(|column| column.width) {
-            Some(widest) if widest.width > NARROWEST => widest.width -= 1,
+            Some(widest) if widest.width > MIN_TEXT_WIDTH => widest.width -= 1,
             _ => break,
         }
         needed -= 1;
     }
-    let fits = |shown: &usize| width_of(&columns[..*shown]) + width(LEFT_OUT) <= room;
+    let fits = |shown: &usize| width_of(&columns[..*shown]) + width(ELLIPSIS) <= max_width;
     match columns.len() {
-        all if needed <= room => all,
+        all if needed <= max_width => all,
         all => (1..all).rev().find(fits).unwrap_or(all.min(1)),
     }
 }
@@ -202,11 +202,11 @@ mod tests {
             .unwrap()
     }
 
-    fn table(batches: &[RecordBatch], room: Option<usize>, is_on: bool) -> String {
+    fn table(batches: &[RecordBatch], max_width: Option<usize>, is_on: bool) -> String {
         let mut out = Vec::new();
-        let look = Look { paint: Paint { is_on }, room };
+        let layout = TextLayout { paint: Paint { is_on }, max_width };
         let mut table: Box<dyn RowWriter> =
-            Box::new(Table::new(&mut out, &batches[0].schema(), look));
+            Box::new(Table::new(&mut out, &batches[0].schema(), layout));
         for batch in batches {
             table.write(batch).map_err(drop).unwrap();
         }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_at_the_right_and_nothing_is_cut_in_a_pipe() {
+    fn numbers_are_right_aligned_and_nothing_is_cut_in_a_pipe() {
         assert_eq!(
             table(&[batch()], None, false),
             "name            count  path\n\
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_gets_the_widest_texts_shorter_and_then_fewer_columns() {
+    fn a_narrow_terminal_shortens_the_widest_texts_and_then_drops_columns() {
         assert_eq!(
             table(&[batch()], Some(36), false),
             "name            count  path\n\
@@ -253,17 +253,17 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_answer_has_a_heading() {
+    fn an_empty_result_has_a_heading() {
         assert_eq!(table(&[batch().slice(0, 0)], None, false), "name  count  path\n");
     }
 
     #[test]
-    fn the_first_rows_decide_how_wide_columns_are() {
+    fn the_first_rows_determine_column_widths() {
         let column = |value, count| {
             let values: ArrayRef = Arc::new(Float64Array::from(vec![value; count]));
             RecordBatch::try_from_iter([("x", values)]).unwrap()
         };
-        let text = table(&[column(0.25, ROWS_TO_MEASURE), column(1e-300, 1)], None, false);
+        let text = table(&[column(0.25, MEASURED_ROWS), column(1e-300, 1)], None, false);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines[0], lines[1], lines[1001]), ("   x", "0.25", "1e-300"));
     }

@@ -1,4 +1,4 @@
-//! Rows into a writer, in the form that is asked for.
+//! Writes rows in a format.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -17,52 +17,54 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 use super::format::Format;
-use super::table::{Look, Table};
+use super::table::{Table, TextLayout};
 use crate::output::{Failure, Stop};
 
-/// Takes the rows of an answer, batch by batch.
+/// Writes the rows of a result, batch by batch.
 pub(super) trait RowWriter {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop>;
 
-    /// Writes what comes after the last row.
+    /// Writes the end of the output.
     fn finish(self: Box<Self>) -> Result<(), Stop>;
 }
 
-/// Where rows go, and how they look there.
+/// The destination of rows.
 pub(super) struct Sink<W> {
     pub(super) out: W,
-    pub(super) look: Look,
-    /// Whether it is a file, which a reader may enter anywhere, and no stream.
+    pub(super) layout: TextLayout,
+    /// Whether it is a file, which allows random access, or a stream.
     pub(super) is_file: bool,
 }
 
 impl<'a, W: Write + Send + 'a> Sink<W> {
-    /// A writer of rows, whose heading is written.
+    /// Creates a writer of rows and writes the heading.
     pub(super) fn rows(
         self,
         format: Format,
         schema: &SchemaRef,
     ) -> Result<Box<dyn RowWriter + 'a>, Stop> {
         Ok(match format {
-            Format::Table => Box::new(Table::new(self.out, schema, self.look)),
+            Format::Table => Box::new(Table::new(self.out, schema, self.layout)),
             Format::Csv => Box::new(Csv::new(self.out, schema)?),
             Format::Json => Box::new(Json::<_, JsonArray>::new(self.out, "\n")),
             Format::Jsonl => Box::new(Json::<_, LineDelimited>::new(self.out, "")),
             Format::Arrow if self.is_file => {
-                Box::new(FileWriter::try_new(self.out, schema).map_err(of_arrow)?)
+                Box::new(FileWriter::try_new(self.out, schema).map_err(arrow_error)?)
             }
-            Format::Arrow => Box::new(StreamWriter::try_new(self.out, schema).map_err(of_arrow)?),
+            Format::Arrow => {
+                Box::new(StreamWriter::try_new(self.out, schema).map_err(arrow_error)?)
+            }
             Format::Parquet => {
                 let zstd = Compression::ZSTD(ZstdLevel::default());
                 let properties = WriterProperties::builder().set_compression(zstd).build();
                 let writer = ArrowWriter::try_new(self.out, Arc::clone(schema), Some(properties));
-                Box::new(writer.map_err(of_parquet)?)
+                Box::new(writer.map_err(parquet_error)?)
             }
         })
     }
 }
 
-/// A line a row. No value is an empty cell.
+/// One line for each row; null is an empty cell.
 struct Csv<W: Write> {
     writer: csv::Writer<W>,
     cell: String,
@@ -72,7 +74,7 @@ impl<W: Write> Csv<W> {
     fn new(out: W, schema: &SchemaRef) -> Result<Self, Stop> {
         let mut writer = csv::Writer::from_writer(out);
         let names = schema.fields().iter().map(|field| field.name());
-        writer.write_record(names).map_err(of_csv)?;
+        writer.write_record(names).map_err(csv_error)?;
         Ok(Self { writer, cell: String::new() })
     }
 }
@@ -83,10 +85,10 @@ impl<W: Write> RowWriter for Csv<W> {
         for row in 0..batch.num_rows() {
             for column in &columns {
                 self.cell.clear();
-                column.value(row).write(&mut self.cell).map_err(of_arrow)?;
-                self.writer.write_field(&self.cell).map_err(of_csv)?;
+                column.value(row).write(&mut self.cell).map_err(arrow_error)?;
+                self.writer.write_field(&self.cell).map_err(csv_error)?;
             }
-            self.writer.write_record(None::<&[u8]>).map_err(of_csv)?;
+            self.writer.write_record(None::<&[u8]>).map_err(csv_error)?;
         }
         Ok(())
     }
@@ -96,20 +98,20 @@ impl<W: Write> RowWriter for Csv<W> {
     }
 }
 
-/// The text of each cell of a batch, column by column; `null` where there is no value.
+/// Returns a formatter for each column; `null` is the text of null cells.
 pub(super) fn formatters<'a>(
     batch: &'a RecordBatch,
     null: &'a str,
 ) -> Result<Vec<ArrayFormatter<'a>>, Stop> {
     let options = FormatOptions::new().with_null(null).with_display_error(false);
     let formatter = |column: &'a Arc<dyn Array>| ArrayFormatter::try_new(column, &options);
-    batch.columns().iter().map(formatter).collect::<Result<_, _>>().map_err(of_arrow)
+    batch.columns().iter().map(formatter).collect::<Result<_, _>>().map_err(arrow_error)
 }
 
-/// Objects with every column, `null` where there is no value or no number.
+/// Objects with all columns; `null` for null and for numbers that are not finite.
 struct Json<W: Write, F: JsonFormat> {
     writer: JsonWriter<W, F>,
-    /// What follows the last object and what closes their list.
+    /// The text after the last object.
     end: &'static str,
 }
 
@@ -121,53 +123,53 @@ impl<W: Write, F: JsonFormat> Json<W, F> {
 
 impl<W: Write, F: JsonFormat> RowWriter for Json<W, F> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
-        self.writer.write(batch).map_err(of_arrow)
+        self.writer.write(batch).map_err(arrow_error)
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), Stop> {
-        self.writer.finish().map_err(of_arrow)?;
+        self.writer.finish().map_err(arrow_error)?;
         Ok(self.writer.into_inner().write_all(self.end.as_bytes())?)
     }
 }
 
 impl<W: Write> RowWriter for FileWriter<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
-        self.write(batch).map_err(of_arrow)
+        self.write(batch).map_err(arrow_error)
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), Stop> {
-        FileWriter::finish(&mut self).map_err(of_arrow)
+        FileWriter::finish(&mut self).map_err(arrow_error)
     }
 }
 
 impl<W: Write> RowWriter for StreamWriter<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
-        self.write(batch).map_err(of_arrow)
+        self.write(batch).map_err(arrow_error)
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), Stop> {
-        StreamWriter::finish(&mut self).map_err(of_arrow)
+        StreamWriter::finish(&mut self).map_err(arrow_error)
     }
 }
 
 impl<W: Write + Send> RowWriter for ArrowWriter<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
-        self.write(batch).map_err(of_parquet)
+        self.write(batch).map_err(parquet_error)
     }
 
     fn finish(self: Box<Self>) -> Result<(), Stop> {
-        self.close().map(drop).map_err(of_parquet)
+        self.close().map(drop).map_err(parquet_error)
     }
 }
 
-pub(super) fn of_arrow(error: ArrowError) -> Stop {
+pub(super) fn arrow_error(error: ArrowError) -> Stop {
     match error {
         ArrowError::IoError(_, error) => Stop::Output(error),
         other => cannot_write(&other),
     }
 }
 
-fn of_parquet(error: ParquetError) -> Stop {
+fn parquet_error(error: ParquetError) -> Stop {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {
             Ok(error) => Stop::Output(*error),
@@ -177,7 +179,7 @@ fn of_parquet(error: ParquetError) -> Stop {
     }
 }
 
-fn of_csv(error: csv::Error) -> Stop {
+fn csv_error(error: csv::Error) -> Stop {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => Stop::Output(error),
         other => cannot_write(&format_args!("{other:?}")),
@@ -185,6 +187,6 @@ fn of_csv(error: csv::Error) -> Stop {
 }
 
 fn cannot_write(reason: &dyn std::fmt::Display) -> Stop {
-    let message = format!("the rows cannot be written in this format: {reason}");
+    let message = format!("cannot write the rows in this format: {reason}");
     Stop::Failed(Failure { message, hint: None })
 }

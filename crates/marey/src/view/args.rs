@@ -7,26 +7,26 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use marey_query::graph::{Filter, NameStyle, Threshold};
 
-use super::choose::Wanted;
+use super::choose::Request;
 use super::rows::Order;
 use crate::output::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
-  marey view train.hatchet                             A table of what suits the file
-  marey view --sort value -t 1% train.hatchet          What takes at least 1 %, the most first
-  marey view -m total/ms,p99/us train.hatchet | less   Lines, as proton-viewer prints them
-  marey view a.hatchet b.hatchet                       Side by side
-  marey view train.marey                               A run, summed up; so is trace.json.gz
+  marey view train.hatchet                             Show the main metrics of a profile
+  marey view --sort value -t 1% train.hatchet          Show nodes with at least 1 %, largest first
+  marey view -m total/ms,p99/us train.hatchet | less   Print lines, like proton-viewer
+  marey view a.hatchet b.hatchet                       Show profiles side by side
+  marey view train.marey                               Show the sums of a run or trace
   marey view --diff-profile before.hatchet after.hatchet
-  marey view --json train.hatchet | jq .               For programs
+  marey view --json train.hatchet | jq .               Print JSON for programs
 
-Metrics of every file that marey wrote: total, self, calls, min, max, p50, p90, p99.
-Times are wall times of a scope with everything inside it; `self` is what no inner scope covers.
-Derived where the file has what they need: time/s (ms, us, ns), avg_time/s, cpu_time/s, flop/s,
-gflop16/s, tbyte/s and the like, util, and METRIC/% of any metric.";
+Metrics of files from marey: total, self, calls, min, max, p50, p90, p99. Times are wall times of a
+scope including everything inside it; `self` excludes inner scopes. Derived metrics, where the file
+has their sources: time/s (ms, us, ns), avg_time/s, cpu_time/s, flop/s, gflop16/s, tbyte/s and the
+like, util, and METRIC/% of any metric.";
 
-/// Levels that are shown as text unless --depth says otherwise.
+/// Default of --depth for text.
 const DEFAULT_LEVELS: usize = 100;
 
 /// Arguments of `marey view`.
@@ -35,45 +35,45 @@ const DEFAULT_LEVELS: usize = 100;
 #[command(infer_long_args = true, args_override_self = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ViewArgs {
-    /// Profiles to show, runs, or files of other formats; several stand side by side
+    /// Profiles, runs, or files of other formats; several are shown side by side
     #[arg(required_unless_present = "list_backends", value_name = "FILE")]
     #[arg(value_hint = ValueHint::FilePath)]
     pub(super) files: Vec<PathBuf>,
 
-    /// List the metrics of the file
-    // Prefixes that --list-backends and --layout would make ambiguous.
+    /// List the metrics of each file
+    // Proton's abbreviations, which --list-backends and --layout would make ambiguous.
     #[arg(short, long, aliases = ["l", "li", "lis"], conflicts_with_all = ["json", "csv"])]
     pub(super) list: bool,
 
-    /// Metrics to show, separated by commas; the first one serves --threshold and --sort
+    /// Metrics to show, separated by commas; --threshold and --sort use the first
     #[arg(short, long, value_name = "METRICS")]
     metrics: Option<String>,
 
-    /// Show the nodes whose names match from their start, what is above and what is below them
+    /// Show nodes whose names match REGEX from the start, with their ancestors and descendants
     #[arg(short, long, value_name = "REGEX")]
     include: Option<String>,
 
-    /// Leave out the nodes whose names match from their start, and what is below them
+    /// Hide nodes whose names match REGEX from the start, with their descendants
     #[arg(short, long, value_name = "REGEX")]
     exclude: Option<String>,
 
-    /// Show the nodes that reach VALUE, such as `5000` or `1%` of the whole, and what is above them
+    /// Show nodes of at least VALUE, such as `5000` or `1%` of the total, with their ancestors
     #[arg(short, long, value_name = "VALUE", value_parser = limit, allow_hyphen_values = true)]
     threshold: Option<Limit>,
 
-    /// Levels to show; ROOT is the first [default: 100, or all as JSON and CSV]
+    /// Show at most N levels; ROOT is the first [default: 100, or all as JSON and CSV]
     #[arg(short, long, value_name = "N", value_parser = whole_number, allow_hyphen_values = true)]
     depth: Option<i64>,
 
-    /// What to show of names such as `/home/me/train.py:12@forward`
+    /// Parts to show of names such as `/home/me/train.py:12@forward`
     #[arg(short, long, value_name = "FORMAT", default_value = "full")]
     format: NameFormat,
 
-    /// After the tree, list its nodes by the first metric
+    /// Also list the nodes by the first metric, after the tree
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     pub(super) print_sorted: bool,
 
-    /// Show what changed since the profile FILE; also spelled -diff
+    /// Show the changes since the profile FILE; also spelled -diff
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) diff_profile: Option<PathBuf>,
 
@@ -81,25 +81,25 @@ pub(crate) struct ViewArgs {
     #[arg(long, value_name = "ORDER")]
     sort: Option<Sort>,
 
-    /// Text for people or as proton-viewer has it [default: lines in a pipe with --metrics, else
-    /// table]
+    /// Text layout: a table, or lines like proton-viewer [default: lines in a pipe with --metrics,
+    /// else table]
     #[arg(long, value_name = "LAYOUT", conflicts_with_all = ["json", "csv"])]
     layout: Option<Layout>,
 
-    /// Print one JSON object a file, with every metric unless --metrics is given
+    /// Print a JSON object for each file, with all metrics unless --metrics is given
     #[arg(long, conflicts_with = "csv")]
     pub(super) json: bool,
 
-    /// Print CSV, with every metric unless --metrics is given
+    /// Print CSV, with all metrics unless --metrics is given
     #[arg(long, conflicts_with = "list_backends")]
     csv: bool,
 
-    /// List what `marey.start(backend=...)` takes and whether it can start here
+    /// List the values of `marey.start(backend=...)` and whether each can start here
     #[arg(long)]
     pub(super) list_backends: bool,
 }
 
-/// How the answer is written.
+/// Output form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Lines,
@@ -108,7 +108,7 @@ pub(super) enum Form {
     Csv,
 }
 
-// Help is shorter without a line for each value.
+// Variants have no doc comments, which keeps `--help` short.
 #[derive(Clone, Copy, ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum NameFormat {
@@ -132,14 +132,16 @@ enum Layout {
 }
 
 impl ViewArgs {
-    /// Says what no answer can be given to.
+    /// Fails on options that contradict each other.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let failure = |message: &str| Err(Failure { message: message.into(), hint: None });
-        if given(self.include.as_deref()).is_some() && given(self.exclude.as_deref()).is_some() {
+        if non_empty(self.include.as_deref()).is_some()
+            && non_empty(self.exclude.as_deref()).is_some()
+        {
             return failure("--include and --exclude cannot be used together");
         }
         if self.diff_profile.is_some() && self.files.len() > 1 {
-            return failure("--diff-profile compares one file, and several are given");
+            return failure("--diff-profile takes exactly one other file");
         }
         Ok(())
     }
@@ -149,22 +151,24 @@ impl ViewArgs {
             _ if self.json => Form::Json,
             _ if self.csv => Form::Csv,
             Some(Layout::Lines) => Form::Lines,
-            // Numbers of several files need headings.
-            None if self.asked().is_some() && !is_terminal && self.files.len() < 2 => Form::Lines,
+            // Columns of several files need headings.
+            None if self.requested_metrics().is_some() && !is_terminal && self.files.len() < 2 => {
+                Form::Lines
+            }
             Some(Layout::Table) | None => Form::Table,
         }
     }
 
-    pub(super) fn wanted(&self, form: Form) -> Wanted<'_> {
-        match (self.asked(), form) {
-            (Some(metrics), _) => Wanted::Asked(metrics.split(',').collect()),
-            (None, Form::Json | Form::Csv) => Wanted::All,
-            (None, Form::Lines | Form::Table) => Wanted::AtAGlance,
+    pub(super) fn request(&self, form: Form) -> Request<'_> {
+        match (self.requested_metrics(), form) {
+            (Some(metrics), _) => Request::Named(metrics.split(',').collect()),
+            (None, Form::Json | Form::Csv) => Request::All,
+            (None, Form::Lines | Form::Table) => Request::Default,
         }
     }
 
-    fn asked(&self) -> Option<&str> {
-        given(self.metrics.as_deref())
+    fn requested_metrics(&self) -> Option<&str> {
+        non_empty(self.metrics.as_deref())
     }
 
     pub(super) fn order(&self, form: Form) -> Order {
@@ -197,18 +201,18 @@ impl ViewArgs {
         Filter { threshold: self.threshold(), ..self.name_filter() }
     }
 
-    /// The part of the filter that asks for names.
+    /// Returns the filter by names.
     pub(super) fn name_filter(&self) -> Filter {
-        let text = |option: &Option<String>| given(option.as_deref()).map(Into::into);
+        let text = |option: &Option<String>| non_empty(option.as_deref()).map(Into::into);
         Filter { include: text(&self.include), exclude: text(&self.exclude), threshold: None }
     }
 
-    /// The part of the filter that asks for values.
+    /// Returns the filter by values.
     pub(super) fn threshold(&self) -> Option<Threshold> {
         self.threshold.and_then(|limit| limit.0)
     }
 
-    /// The filters that are given.
+    /// Returns the names of the filter options in use.
     pub(super) fn filters(&self) -> Vec<&'static str> {
         let filter = self.filter();
         let options = [
@@ -220,12 +224,12 @@ impl ViewArgs {
     }
 }
 
-/// An empty text is none, as for Proton's viewer.
-fn given(text: Option<&str>) -> Option<&str> {
+/// Returns a text unless it is empty, which means absent, as in Proton's viewer.
+fn non_empty(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 
-/// What a node must reach; 0 is no limit, as for Proton's viewer.
+/// The argument of --threshold; 0 is no limit, as in Proton's viewer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Limit(Option<Threshold>);
 
@@ -237,17 +241,17 @@ fn limit(text: &str) -> Result<Limit, String> {
     match without_underscores(digits).and_then(|digits| digits.parse().ok()) {
         Some(0.0) => Ok(Limit(None)),
         Some(value) if !f64::is_nan(value) => Ok(Limit(Some(threshold(value)))),
-        _ => Err("not a number or percentage".into()),
+        _ => Err("expected a number or percentage".into()),
     }
 }
 
 fn whole_number(text: &str) -> Result<i64, String> {
     let digits = without_underscores(text);
-    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| "not a whole number".into())
+    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| "expected a whole number".into())
 }
 
-/// The number as Python reads it: blanks around it and single underscores between digits do not
-/// count.
+/// Removes what Python's number syntax allows in addition: surrounding blanks, and single
+/// underscores between digits. Returns `None` for misplaced underscores.
 fn without_underscores(text: &str) -> Option<String> {
     let text = text.trim();
     let is_digit = |at: Option<usize>| {
@@ -258,8 +262,8 @@ fn without_underscores(text: &str) -> Option<String> {
     is_sound.then(|| text.replace('_', ""))
 }
 
-/// Respells Proton's `-diff FILE` and `-diff=FILE`, a long option with one dash.
-pub(crate) fn respell_diff(args: &mut [OsString]) {
+/// Converts Proton's `-diff FILE` and `-diff=FILE`, a long option with one dash.
+pub(crate) fn convert_diff_option(args: &mut [OsString]) {
     for arg in args.iter_mut().take_while(|arg| *arg != "--") {
         if let Some(rest) = arg.as_bytes().strip_prefix(b"-diff")
             && matches!(rest.first(), None | Some(b'='))
@@ -274,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_numbers_as_python_reads_them_or_percentages() {
+    fn thresholds_are_numbers_in_python_syntax_or_percentages() {
         for (text, expected) in [
             ("5", Some(Threshold::Value(5.0))),
             ("-1", Some(Threshold::Value(-1.0))),
@@ -303,10 +307,10 @@ mod tests {
     }
 
     #[test]
-    fn diff_with_one_dash_is_respelled() {
+    fn diff_with_one_dash_is_converted() {
         let respelled = |line: &str| {
             let mut args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            respell_diff(&mut args);
+            convert_diff_option(&mut args);
             args.join(" ".as_ref()).into_string().unwrap()
         };
         assert_eq!(respelled("-diff a b"), "--diff-profile a b");

@@ -1,4 +1,5 @@
-//! `--list-backends`: what `marey.start(backend=...)` takes, and what it can do on this machine.
+//! `--list-backends`: the values of `marey.start(backend=...)`, and which can start on this
+//! machine.
 
 use std::env;
 use std::io::{self, Write};
@@ -9,7 +10,7 @@ use serde::Serialize;
 
 use crate::output::{Paint, Style};
 
-/// Where the dynamic linker finds libraries on common systems, after `LD_LIBRARY_PATH`.
+/// Library folders of common systems; the linker searches `LD_LIBRARY_PATH` first.
 const FOLDERS: [&str; 8] = [
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
@@ -34,7 +35,7 @@ struct Entry {
     reason: Option<String>,
 }
 
-/// Writes a line a backend, or all as one JSON list.
+/// Writes a line for each backend, or all as a JSON array.
 pub(super) fn write(out: &mut impl Write, paint: Paint, wants_json: bool) -> io::Result<()> {
     let entries = entries(&folders());
     if wants_json {
@@ -47,7 +48,7 @@ pub(super) fn write(out: &mut impl Write, paint: Paint, wants_json: bool) -> io:
 #[expect(clippy::disallowed_methods, reason = "this process is our own")]
 fn folders() -> Vec<PathBuf> {
     let named = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    // An empty entry means the working directory to the linker, and rarely to people.
+    // The linker takes an empty entry for the working directory, which is rarely intended.
     let named = env::split_paths(&named).filter(|folder| !folder.as_os_str().is_empty());
     named.chain(FOLDERS.map(PathBuf::from)).collect()
 }

@@ -1,9 +1,9 @@
-//! Columns of the table: the values of a metric in a form to read.
+//! Columns of the table, with formatted values.
 
 use marey_model::metric::MetricValue;
 use marey_query::graph::{Cells, Compared, Graph, Side};
 
-use super::choose::Chosen;
+use super::choose::ChosenMetric;
 use super::number;
 use super::units::{self, Unit};
 use crate::output::Style;
@@ -17,10 +17,10 @@ pub(super) struct Column {
     form: Form,
 }
 
-/// How a column's values look.
+/// The format of a column's values.
 enum Form {
     Value(Unit),
-    /// With its sign; of a time, more is worse.
+    /// Signed; for a time, an increase is worse.
     Difference {
         unit: Unit,
         is_time: bool,
@@ -29,13 +29,13 @@ enum Form {
 }
 
 impl Column {
-    /// The metric itself.
-    pub(super) fn value(graph: &Graph, metric: &Chosen) -> Self {
+    /// Creates a column of a metric's values.
+    pub(super) fn value(graph: &Graph, metric: &ChosenMetric) -> Self {
         Self::new(graph, &metric.label, &metric.title, Form::Value(metric.unit))
     }
 
-    /// What became of the metric, in a graph of differences.
-    pub(super) fn compared(graph: &Graph, metric: &Chosen) -> [Self; 4] {
+    /// Creates the columns of a metric in a graph of differences.
+    pub(super) fn compared(graph: &Graph, metric: &ChosenMetric) -> [Self; 4] {
         let labels = Compared::of(&metric.label);
         let unit = metric.unit;
         let is_time = metric.is_time();
@@ -48,7 +48,7 @@ impl Column {
         ]
     }
 
-    /// Which nodes are new and which are gone.
+    /// Creates the column that marks added and removed nodes.
     pub(super) fn change(graph: &Graph) -> Self {
         let text = |word: &str| MetricValue::Text(word.into());
         let cells = graph.nodes().iter().map(|node| change(node.side).map(text));
@@ -79,7 +79,7 @@ impl Column {
         }
     }
 
-    /// How the cell of a node looks on a terminal.
+    /// Returns the style of a node's cell.
     pub(super) fn style(&self, at: usize) -> Option<Style> {
         match self.form {
             Form::Difference { is_time: true, .. } => {
@@ -97,7 +97,7 @@ impl Column {
     }
 }
 
-/// The word for a node that one of two graphs lacks; the left one is the later.
+/// Returns the word for a node that only one graph has; the left graph is the later one.
 pub(super) const fn change(side: Side) -> Option<&'static str> {
     match side {
         Side::Both => None,

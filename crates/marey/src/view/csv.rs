@@ -1,4 +1,4 @@
-//! Rows as CSV, for programs. Names and texts are raw; a cell without a value is empty.
+//! Writes rows as CSV. Names and texts are unescaped; a cell without a value is empty.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -8,12 +8,12 @@ use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_query::graph::{Compared, Graph};
 
-use super::choose::Chosen;
+use super::choose::ChosenMetric;
 use super::columns::change;
 use super::number::push;
 use super::rows::Rows;
 
-/// A part of the file: one profile, or the difference of two.
+/// The rows of one profile, or of the difference of two.
 pub(super) struct Part<'a> {
     pub(super) file: &'a Path,
     pub(super) graph: &'a Graph,
@@ -22,19 +22,19 @@ pub(super) struct Part<'a> {
 
 const FIXED: [&str; 6] = ["file", "id", "parent", "depth", "name", "kind"];
 
-/// Writes one row a node, under a header. Parts without a metric have empty cells there.
+/// Writes a header and one row for each node. Cells of metrics that a part lacks are empty.
 pub(super) fn write(
     out: &mut impl Write,
     parts: &[Part<'_>],
-    metrics: &[Chosen],
+    metrics: &[ChosenMetric],
     is_difference: bool,
 ) -> io::Result<()> {
     let labels: Vec<String> = if is_difference {
-        let four = |metric: &Chosen| {
+        let changes = |metric: &ChosenMetric| {
             let of = Compared::of(&metric.label);
             [of.before, of.after, of.difference, of.ratio]
         };
-        metrics.iter().flat_map(four).collect()
+        metrics.iter().flat_map(changes).collect()
     } else {
         metrics.iter().map(|metric| metric.label.clone()).collect()
     };

@@ -1,4 +1,4 @@
-//! What changed between two profiles: the positional file minus the one of `--diff-profile`.
+//! `--diff-profile`: the difference of two profiles, the positional file minus the given one.
 
 use std::io;
 use std::path::Path;
@@ -6,34 +6,34 @@ use std::path::Path;
 use marey_query::graph::{Compared, Filter, Graph, Operator};
 
 use super::args::{Form, ViewArgs};
-use super::choose::{Chosen, Wanted, at_a_glance, check_size, distinct};
+use super::choose::{ChosenMetric, Request, check_size, default_metrics, distinct};
 use super::columns::Column;
-use super::largest::Largest;
 use super::load::Loaded;
 use super::rows::Rows;
-use super::show::{self, Tabled};
+use super::shared_threshold::SharedThreshold;
+use super::show::{self, TableColumns};
 use super::{csv, json, load, report};
 use crate::output::{Failure, Output, Stop};
 use crate::text::{printable, quoted};
 
-/// Before, after, difference and ratio.
+/// Columns of a metric: before, after, difference and ratio.
 const COLUMNS_A_METRIC: usize = 4;
 
-/// Shows the one file beside `before`.
+/// Shows the difference of the positional file and `before`.
 pub(super) fn view(args: &ViewArgs, before: &Path, output: &mut Output) -> Result<(), Stop> {
     let form = args.form(output.is_terminal);
-    let wanted = args.wanted(form);
-    let of_each = match &wanted {
-        Wanted::Asked(_) => &wanted,
-        Wanted::AtAGlance | Wanted::All => &Wanted::All,
+    let request = args.request(form);
+    let file_request = match &request {
+        Request::Named(_) => &request,
+        Request::Default | Request::All => &Request::All,
     };
-    let mut after = Loaded::new(&args.files[0], of_each)?;
-    let mut before = Loaded::new(before, of_each)?;
-    agree(&mut after, &mut before, &wanted)?;
+    let mut after = Loaded::new(&args.files[0], file_request)?;
+    let mut before = Loaded::new(before, file_request)?;
+    agree(&mut after, &mut before, &request)?;
     if matches!(form, Form::Json | Form::Csv) {
         after.metrics = distinct(&after.metrics);
         let rows = after.graph.nodes().len().max(before.graph.nodes().len());
-        check_size(&wanted, COLUMNS_A_METRIC * after.metrics.len(), rows)?;
+        check_size(&request, COLUMNS_A_METRIC * after.metrics.len(), rows)?;
     }
     if form == Form::Lines {
         (after, before) = both(after, before, &args.filter())?;
@@ -44,7 +44,7 @@ pub(super) fn view(args: &ViewArgs, before: &Path, output: &mut Output) -> Resul
         let union_count = graph.nodes().len();
         if let Some(threshold) = args.threshold() {
             let of = Compared::of(&after.metrics[0].label);
-            let limit = Largest::new(threshold, &[&after, &before])?;
+            let limit = SharedThreshold::new(threshold, &[&after, &before])?;
             graph = limit.narrow(&graph, &[of.after, of.before])?;
         }
         graph.style_names(args.name_style());
@@ -64,14 +64,14 @@ pub(super) fn view(args: &ViewArgs, before: &Path, output: &mut Output) -> Resul
     Ok(())
 }
 
-/// Makes sure that both sides mean the same by each metric. Metrics that nobody asked for are
-/// those that both have as numbers.
+/// Checks that a metric means the same on both sides. Without --metrics, keeps the numeric metrics
+/// that both sides have.
 fn agree(
     after: &mut Loaded<'_>,
     before: &mut Loaded<'_>,
-    wanted: &Wanted<'_>,
+    request: &Request<'_>,
 ) -> Result<(), Failure> {
-    if matches!(wanted, Wanted::Asked(_)) {
+    if matches!(request, Request::Named(_)) {
         let mut pairs = after.metrics.iter().zip(&before.metrics);
         if let Some((left, right)) = pairs.find(|(left, right)| left.label != right.label) {
             return Err(Failure {
@@ -82,7 +82,7 @@ fn agree(
                     quoted(after.file),
                     printable(&left.label)
                 ),
-                hint: Some("times can be compared in one unit, such as `time/ms`".into()),
+                hint: Some("request times in one unit, such as `time/ms`".into()),
             });
         }
         for side in [&*after, &*before] {
@@ -94,8 +94,9 @@ fn agree(
         return Ok(());
     }
     let numeric = [after.graph.numeric(), before.graph.numeric()];
-    let is_common = |metric: &&Chosen| numeric.iter().all(|labels| labels.contains(&metric.label));
-    let common: Vec<Chosen> = after.metrics.iter().filter(is_common).cloned().collect();
+    let is_common =
+        |metric: &&ChosenMetric| numeric.iter().all(|labels| labels.contains(&metric.label));
+    let common: Vec<ChosenMetric> = after.metrics.iter().filter(is_common).cloned().collect();
     if common.is_empty() {
         return Err(Failure {
             message: format!(
@@ -106,18 +107,18 @@ fn agree(
             hint: None,
         });
     }
-    (after.metrics, after.more) = match wanted {
-        Wanted::AtAGlance => {
-            let choice = at_a_glance(common);
+    (after.metrics, after.more) = match request {
+        Request::Default => {
+            let choice = default_metrics(common);
             (choice.metrics, choice.more)
         }
-        Wanted::All | Wanted::Asked(_) => (common, 0),
+        Request::All | Request::Named(_) => (common, 0),
     };
     before.metrics.clone_from(&after.metrics);
     Ok(())
 }
 
-/// As Proton's viewer: each side is filtered on its own, then subtracted.
+/// Writes lines like Proton's viewer: filters each side separately, then subtracts.
 fn write_lines(
     args: &ViewArgs,
     output: &mut Output,
@@ -132,7 +133,7 @@ fn write_lines(
     report::note_hidden(args, output, filtered, graph.nodes().len() - count)
 }
 
-/// Filters each side on its own.
+/// Filters each side separately.
 fn both<'a, 'b>(
     after: Loaded<'a>,
     before: Loaded<'b>,
@@ -141,16 +142,16 @@ fn both<'a, 'b>(
     Ok((after.narrow(filter)?, before.narrow(filter)?))
 }
 
-fn labels(metrics: &[Chosen]) -> Vec<String> {
+fn labels(metrics: &[ChosenMetric]) -> Vec<String> {
     metrics.iter().map(|metric| metric.label.clone()).collect()
 }
 
-/// Two files and their graph of differences.
+/// Two files, and the graph of their differences.
 struct Difference<'a> {
     after: &'a Loaded<'a>,
     before: &'a Loaded<'a>,
     graph: Graph,
-    /// Nodes before the threshold.
+    /// Number of nodes before the threshold was applied.
     union_count: usize,
 }
 
@@ -184,19 +185,19 @@ impl Difference<'_> {
         let compared = after.metrics.iter().flat_map(|metric| Column::compared(graph, metric));
         let columns: Vec<Column> = compared.chain([Column::change(graph)]).collect();
         let by = self.sorted_by();
-        let tabled = Tabled { columns: &columns, first: Some(&by), whole: None };
-        let count = show::write_table(args, output, graph, &tabled)?;
+        let table = TableColumns { columns: &columns, first: Some(&by), whole: None };
+        let count = show::write_table(args, output, graph, &table)?;
         Ok(report::note_hidden(args, output, self.filtered(), graph.nodes().len() - count)?)
     }
 
-    /// Nodes that the filter left out, once for each side by name and once by value.
+    /// Returns the number of filtered nodes: on each side by name, and in the union by value.
     fn filtered(&self) -> usize {
         self.after.hidden + self.before.hidden + self.union_count - self.graph.nodes().len()
     }
 
-    /// The first metric's difference.
-    fn sorted_by(&self) -> Chosen {
+    /// Returns the difference of the first metric, which rows are sorted by.
+    fn sorted_by(&self) -> ChosenMetric {
         let metric = &self.after.metrics[0];
-        Chosen { label: Compared::of(&metric.label).difference, ..metric.clone() }
+        ChosenMetric { label: Compared::of(&metric.label).difference, ..metric.clone() }
     }
 }

@@ -1,33 +1,33 @@
-//! Profiles as they are: one, or several side by side.
+//! Shows one profile, or several side by side.
 
 use std::io;
 
 use marey_query::graph::{Filter, Graph, side_by_side};
 
 use super::args::{Form, ViewArgs};
-use super::choose::{Chosen, check_size, distinct};
+use super::choose::{ChosenMetric, check_size, distinct};
 use super::columns::Column;
-use super::largest::Largest;
 use super::load::Loaded;
 use super::rows::Rows;
+use super::shared_threshold::SharedThreshold;
 use super::short_names::short_names;
-use super::show::{self, Tabled};
+use super::show::{self, TableColumns};
 use super::{csv, json, report};
 use crate::output::{Failure, Output, Stop};
 use crate::text::{printable, quoted};
 
-/// Shows every file; one that cannot be read does not hide the others.
+/// Shows all files. A file that cannot be read does not stop the others.
 pub(super) fn view(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
     let form = args.form(output.is_terminal);
-    let wanted = args.wanted(form);
+    let request = args.request(form);
     let by_name = args.name_filter();
-    let load = |file| Loaded::new(file, &wanted).and_then(|shown| shown.narrow(&by_name));
-    let mut loaded = those_that_work(output, args.files.iter().map(|file| load(file)))?;
+    let load = |file| Loaded::new(file, &request).and_then(|shown| shown.narrow(&by_name));
+    let mut loaded = report_errors(output, args.files.iter().map(|file| load(file)))?;
     let is_joined = loaded.len() > 1 && matches!(form, Form::Lines | Form::Table);
     if !is_joined {
         let by_value = Filter { threshold: args.threshold(), ..Filter::default() };
         let narrowed = loaded.into_iter().map(|shown| shown.narrow(&by_value));
-        loaded = those_that_work(output, narrowed)?;
+        loaded = report_errors(output, narrowed)?;
         for shown in &mut loaded {
             shown.graph.style_names(args.name_style());
         }
@@ -38,20 +38,20 @@ pub(super) fn view(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
         (Form::Csv, _) => {
             let metrics = metrics_of_all(&loaded);
             let rows = loaded.iter().map(|shown| shown.graph.nodes().len()).sum();
-            check_size(&wanted, metrics.len(), rows)?;
+            check_size(&request, metrics.len(), rows)?;
             write_csv(args, output, &loaded, &metrics)?;
         }
         (_, [one]) => write_one(args, output, form, one)?,
         _ => write_several(args, output, form, &loaded)?,
     }
     for shown in &loaded {
-        report_rest(output, form, shown, loaded.len() > 1)?;
+        report_notes(output, form, shown, loaded.len() > 1)?;
     }
     Ok(())
 }
 
-/// Reports the failures and gives the rest.
-fn those_that_work<T>(
+/// Reports the errors and returns the other results.
+fn report_errors<T>(
     output: &mut Output,
     results: impl Iterator<Item = Result<T, Failure>>,
 ) -> io::Result<Vec<T>> {
@@ -81,7 +81,7 @@ fn write_csv(
     args: &ViewArgs,
     output: &mut Output,
     loaded: &[Loaded<'_>],
-    metrics: &[Chosen],
+    metrics: &[ChosenMetric],
 ) -> io::Result<()> {
     let rows: Vec<Rows> = loaded.iter().map(|shown| rows(args, Form::Csv, shown)).collect();
     let parts = loaded.iter().zip(&rows);
@@ -130,8 +130,8 @@ fn write_several(
         let firsts = names
             .iter()
             .zip(loaded)
-            .filter_map(|(name, shown)| Some(shown.metrics.first()?.of_one(name).label));
-        let limit = Largest::new(threshold, &loaded.iter().collect::<Vec<_>>())?;
+            .filter_map(|(name, shown)| Some(shown.metrics.first()?.for_file(name).label));
+        let limit = SharedThreshold::new(threshold, &loaded.iter().collect::<Vec<_>>())?;
         let left = limit.narrow(&graph, &firsts.collect::<Vec<_>>())?;
         filtered += graph.nodes().len() - left.nodes().len();
         graph = left;
@@ -156,13 +156,19 @@ fn write_several(
     Ok(report::note_hidden(args, output, filtered, graph.nodes().len() - count)?)
 }
 
-/// Each metric, once for each file that has it.
-fn metrics_by_file(all: &[Chosen], names: &[String], loaded: &[Loaded<'_>]) -> Vec<Chosen> {
+/// Returns each metric once for each file that has it.
+fn metrics_by_file(
+    all: &[ChosenMetric],
+    names: &[String],
+    loaded: &[Loaded<'_>],
+) -> Vec<ChosenMetric> {
     let mut metrics = Vec::new();
     for metric in all {
-        let has = |shown: &Loaded<'_>| shown.metrics.iter().any(|own| own.label == metric.label);
+        let has = |shown: &Loaded<'_>| {
+            shown.metrics.iter().any(|shown_metric| shown_metric.label == metric.label)
+        };
         let files = names.iter().zip(loaded).filter(|(_, shown)| has(shown));
-        metrics.extend(files.map(|(name, _)| metric.of_one(name)));
+        metrics.extend(files.map(|(name, _)| metric.for_file(name)));
     }
     metrics
 }
@@ -171,36 +177,36 @@ fn write_table(
     args: &ViewArgs,
     output: &mut Output,
     graph: &Graph,
-    metrics: &[Chosen],
+    metrics: &[ChosenMetric],
     first: &Loaded<'_>,
 ) -> io::Result<usize> {
     let columns: Vec<Column> = metrics.iter().map(|metric| Column::value(graph, metric)).collect();
-    // Of a text nothing is a share.
+    // A text metric has no shares.
     let whole = first.metrics.first().and_then(|metric| {
         let values = first.graph.numbers(&metric.label).ok()?;
         Some(first.graph.whole(&metric.label, &values))
     });
-    let tabled = Tabled { columns: &columns, first: metrics.first(), whole };
-    let count = show::write_table(args, output, graph, &tabled)?;
+    let table = TableColumns { columns: &columns, first: metrics.first(), whole };
+    let count = show::write_table(args, output, graph, &table)?;
     if metrics.iter().any(|metric| show::overflows(graph, metric)) {
-        output.warning("a sum of bytes is negative, which is usually an overflow")?;
+        output.warning("a sum of bytes is negative, which usually means an overflow")?;
     }
     Ok(count)
 }
 
-/// Every metric that a file shows, once.
-fn metrics_of_all(loaded: &[Loaded<'_>]) -> Vec<Chosen> {
+/// Returns every metric of the files once.
+fn metrics_of_all(loaded: &[Loaded<'_>]) -> Vec<ChosenMetric> {
     distinct(loaded.iter().flat_map(|shown| &shown.metrics))
 }
 
-/// Says what the text does not show; JSON and CSV leave that to JSON's own fields.
-fn report_rest(
+/// Prints notes and warnings on a file; JSON has fields for most of them.
+fn report_notes(
     output: &mut Output,
     form: Form,
     shown: &Loaded<'_>,
-    has_others: bool,
+    is_one_of_several: bool,
 ) -> io::Result<()> {
-    let whose = if has_others { format!("{}: ", quoted(shown.file)) } else { String::new() };
+    let whose = if is_one_of_several { format!("{}: ", quoted(shown.file)) } else { String::new() };
     let meta = shown.graph.meta();
     report::note_more(output, &whose, shown.more)?;
     for note in &shown.notes {

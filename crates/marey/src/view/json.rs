@@ -1,5 +1,5 @@
-//! Rows as JSON, for programs. Values are in the units that their labels name. JSON has no numbers
-//! that are not finite: infinity is a text, and what is no number is null.
+//! Writes rows as JSON. Values are in the units of their labels. JSON has no numbers that are not
+//! finite: infinity is a string, NaN is null.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -11,19 +11,19 @@ use marey_model::profile::{Device, Meta, Overhead, Process};
 use marey_query::graph::{Cells, CellsByNode, Compared, Graph};
 use serde::{Serialize, Serializer};
 
-use super::choose::Chosen;
+use super::choose::ChosenMetric;
 use super::columns::change;
 use super::rows::Rows;
 
-/// What is written.
+/// A JSON document.
 pub(super) struct Document<'a> {
-    /// The file, and the one it is compared with.
+    /// The file, and the file that it is compared with.
     pub(super) file: &'a Path,
     pub(super) before: Option<&'a Path>,
     pub(super) graph: &'a Graph,
-    pub(super) metrics: &'a [Chosen],
+    pub(super) metrics: &'a [ChosenMetric],
     pub(super) rows: &'a Rows,
-    /// Nodes that are not shown.
+    /// Number of nodes that are not shown.
     pub(super) hidden: usize,
 }
 
@@ -76,7 +76,7 @@ struct Nodes<'a> {
     columns: Columns<'a>,
 }
 
-/// The metrics' labels with their cells, or with those of what became of each.
+/// Labels of metrics with their cells, or with the cells of their changes.
 enum Columns<'a> {
     Values { labels: Vec<&'a str>, cells: CellsByNode<'a> },
     Changes(Vec<(&'a str, [(&'static str, Cells); 4])>),
@@ -94,7 +94,7 @@ struct Node<'a> {
     metrics: Metrics<'a>,
 }
 
-/// Null for a node that both files have.
+/// `None` for a node that both files have, which is written as null.
 #[derive(Serialize)]
 struct Change(Option<&'static str>);
 
@@ -139,7 +139,7 @@ impl Document<'_> {
         }
         let none = || Cells::Values(vec![None; self.graph.nodes().len()]);
         let cells = |label: &str| self.graph.column(label).unwrap_or_else(none);
-        let four = |label: &str| {
+        let changes = |label: &str| {
             let of = Compared::of(label);
             [
                 ("before", cells(&of.before)),
@@ -148,7 +148,7 @@ impl Document<'_> {
                 ("ratio", cells(&of.ratio)),
             ]
         };
-        Columns::Changes(labels.map(|label| (label, four(label))).collect())
+        Columns::Changes(labels.map(|label| (label, changes(label))).collect())
     }
 }
 
@@ -245,7 +245,7 @@ impl Serialize for Real {
         match self.0 {
             f64::INFINITY => serializer.serialize_str("Infinity"),
             f64::NEG_INFINITY => serializer.serialize_str("-Infinity"),
-            // Null, if it is no number.
+            // serde_json writes NaN as null.
             value => serializer.serialize_f64(value),
         }
     }

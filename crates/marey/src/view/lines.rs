@@ -1,7 +1,7 @@
-//! The tree as Proton's viewer prints it: the values, then the name.
+//! Prints trees like Proton's viewer: the values, then the name.
 //!
-//! Two things differ from it: control characters in names and texts are spelled out, and a text
-//! can stand where a number does.
+//! There are two differences: control characters are escaped, and texts may appear in place of
+//! numbers.
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
@@ -15,22 +15,22 @@ use crate::text::printable;
 
 pub use super::rows::{Order, Rows};
 
-/// How a node is written.
+/// Style of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// Digits behind the point.
+    /// Decimal places.
     pub precision: usize,
-    /// Whether the middle of a long name is left out.
+    /// Whether long names are shortened in the middle.
     pub has_short_names: bool,
     /// Whether nodes that only one of two graphs has are marked.
     pub has_marks: bool,
 }
 
-/// Longest name where names are short, in characters, and what is kept at either end of a longer.
+/// Longest unshortened name, and the length of each end of a shortened one, in characters.
 const MAX_SHORT: usize = 39;
 const SHORT_END: usize = 18;
 
-/// Longest name in a sorted list, in characters, and the width of the names' column.
+/// Longest name in a sorted list, in characters, and the width of its column.
 const MAX_SORTED: usize = 100;
 const SORTED_WIDTH: usize = 105;
 
@@ -66,7 +66,7 @@ pub fn write_tree(
     Ok(())
 }
 
-/// Writes every node but the roots, the largest value first, under a heading with the label.
+/// Writes all nodes but the roots by decreasing value, under a heading with the label.
 pub(super) fn write_sorted(
     out: &mut impl Write,
     graph: &Graph,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_lists_stand_where_numbers_do() {
+    fn texts_and_lists_appear_in_place_of_numbers() {
         assert_eq!(
             tree(&fixture::graph(), &["time (ns)", "note", "shape"], STYLE),
             "nan nan nan ROOT\n\
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_lose_their_middle_only_if_that_is_wanted() {
+    fn long_names_are_shortened_only_on_request() {
         let name: String = ('a'..='z').chain('é'..='ÿ').collect();
         let graph = fixture::named(&name);
         assert_eq!(tree(&graph, &[], STYLE), format!("ROOT\n└─ {name}\n"));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_spelled_out() {
+    fn control_characters_are_escaped() {
         let graph = fixture::named("a\x1b[2J\nb\r");
         assert_eq!(tree(&graph, &[], STYLE), "ROOT\n└─ a\\u{1b}[2J\\nb\\r\n");
         let mut text = Vec::new();

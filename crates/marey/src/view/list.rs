@@ -7,7 +7,7 @@ use marey_query::graph::{Graph, without_unit};
 
 use crate::text::printable;
 
-/// Proton's viewer has the names of the nodes for an exclusive metric.
+/// Proton's viewer lists the node names as an exclusive metric.
 const NAME: &str = "name";
 
 /// Writes the two lists.

@@ -1,4 +1,4 @@
-//! Files into graphs, and what stands in the way.
+//! Loads files as graphs, and describes errors.
 
 use std::path::Path;
 
@@ -9,42 +9,42 @@ use marey_model::quantity::Grouped;
 use marey_query::graph::{Filter, FilterError, Graph, MetricError};
 use marey_store::{Reader, Run, Window};
 
-use super::choose::{Choice, Chosen, Wanted, choose};
+use super::choose::{Choice, ChosenMetric, Request, choose};
 use crate::foreign;
 use crate::output::Failure;
 use crate::progress::Progress;
 use crate::runs;
 use crate::text::{printable, quoted};
 
-/// What the reader says it expects of a file's first word.
+/// What the reader expected if the first value of the file is wrong.
 const FIRST_WORD: &str = "the list [ROOT, DEVICES]";
 
-/// Most names in a hint.
+/// Maximum number of names in a hint.
 const MAX_LISTED: usize = 20;
 
-/// A file as it is shown.
+/// A loaded file.
 pub(super) struct Loaded<'a> {
     pub(super) file: &'a Path,
     pub(super) graph: Graph,
-    pub(super) metrics: Vec<Chosen>,
-    /// What should be known of the file and its metrics, each in a line.
+    pub(super) metrics: Vec<ChosenMetric>,
+    /// Warnings about the file and its metrics.
     pub(super) notes: Vec<String>,
-    /// Metrics that would suit as well as those.
+    /// Number of further metrics that were not chosen by default.
     pub(super) more: usize,
-    /// Nodes that the filter left out.
+    /// Number of filtered nodes.
     pub(super) hidden: usize,
 }
 
 impl<'a> Loaded<'a> {
-    pub(super) fn new(file: &'a Path, wanted: &Wanted<'_>) -> Result<Self, Failure> {
+    pub(super) fn new(file: &'a Path, request: &Request<'_>) -> Result<Self, Failure> {
         let (mut graph, mut notes) = open(file)?;
-        let choice = choose(&mut graph, wanted).map_err(|error| cannot_show(file, &error))?;
-        let Choice { metrics, notes: of_metrics, more } = choice;
-        notes.extend(of_metrics);
+        let choice = choose(&mut graph, request).map_err(|error| cannot_show(file, &error))?;
+        let Choice { metrics, notes: metric_notes, more } = choice;
+        notes.extend(metric_notes);
         Ok(Self { file, graph, metrics, notes, more, hidden: 0 })
     }
 
-    /// Leaves what the filter leaves. A threshold is one of the first metric.
+    /// Applies a filter; a threshold refers to the first metric.
     pub(super) fn narrow(mut self, filter: &Filter) -> Result<Self, Failure> {
         if *filter == Filter::default() {
             return Ok(self);
@@ -58,18 +58,17 @@ impl<'a> Loaded<'a> {
     }
 }
 
-/// The whole graph of a file, and what should be known of it, each in a line: of a profile, or of a run
-/// or anything that a run can be made of.
+/// Returns the graph of a profile, a run, or a file that can be imported, and warnings about it.
 pub(super) fn open(file: &Path) -> Result<(Graph, Vec<String>), Failure> {
-    let profile = if is_profile(file) { read(file) } else { sum_up(file) };
+    let profile = if is_profile(file) { read(file) } else { profile_of_run(file) };
     profile.map(|(profile, notes)| (Graph::new(profile), notes))
 }
 
-/// Whether it can only be a profile. What can be read once only is not looked at.
+/// Whether to read the file as a profile. Pipes always are, since they can be read only once.
 fn is_profile(file: &Path) -> bool {
-    let Ok(about) = file.metadata() else { return true };
-    if !about.is_file() {
-        return !about.is_dir();
+    let Ok(metadata) = file.metadata() else { return true };
+    if !metadata.is_file() {
+        return !metadata.is_dir();
     }
     match recognise_file(file) {
         Ok(Some(format)) => matches!(format, Format::Hatchet | Format::HatchetMsgpack),
@@ -78,8 +77,8 @@ fn is_profile(file: &Path) -> bool {
 }
 
 fn read(file: &Path) -> Result<(Profile, Vec<String>), Failure> {
-    let mut reading = Progress::of_reading(file);
-    let profile = hatchet::read_watched(file, &mut |bytes| reading.at(bytes));
+    let mut reading = Progress::reading(file);
+    let profile = hatchet::read_watched(file, &mut |bytes| reading.set_position(bytes));
     let profile = profile.map_err(|error| Failure {
         message: printable(&error.to_string()).into_owned(),
         hint: read_hint(&error),
@@ -87,7 +86,7 @@ fn read(file: &Path) -> Result<(Profile, Vec<String>), Failure> {
     Ok((profile, Vec::new()))
 }
 
-fn sum_up(file: &Path) -> Result<(Profile, Vec<String>), Failure> {
+fn profile_of_run(file: &Path) -> Result<(Profile, Vec<String>), Failure> {
     let run = runs::open_quietly(file)?;
     let reader = Reader::new(&run, Window::default()).map_err(Failure::from)?;
     let profile = hatchet::profile_of(&reader).map_err(Failure::from)?;
@@ -99,7 +98,7 @@ fn read_hint(error: &ReadError) -> Option<String> {
         return None;
     };
     match cause {
-        Cause::NewerVersion { .. } => Some("update marey".to_owned()),
+        Cause::NewerVersion { .. } => Some("upgrade marey".to_owned()),
         Cause::NotAProfile | Cause::Trace | Cause::UnexpectedValue { expected: FIRST_WORD, .. } => {
             Some(foreign::readable())
         }
@@ -123,9 +122,9 @@ pub(super) fn cannot_show(file: &Path, error: &MetricError) -> Failure {
             } else if available.is_empty() {
                 "the file has no metrics".into()
             } else {
-                // What can be derived follows from the rest, and is long.
-                let own = available.iter().filter(|name| !name.contains('/'));
-                format!("it has {}", listed(own))
+                // Without derived metrics, which are many and follow from the others.
+                let names = available.iter().filter(|name| !name.contains('/'));
+                format!("available: {}", listed(names))
             }),
         },
         MetricError::Unit { metric, unit } => Failure {
@@ -135,7 +134,7 @@ pub(super) fn cannot_show(file: &Path, error: &MetricError) -> Failure {
                 printable(unit)
             ),
             hint: Some(
-                "times that name their unit can be shown in s, ms, us and ns, numbers in %".into(),
+                "only times with a unit in their name can be shown in s, ms, us and ns, and numbers in %".into(),
             ),
         },
         MetricError::NotANumber { metric } => Failure {
@@ -149,10 +148,10 @@ pub(super) fn cannot_filter(file: &Path, error: &FilterError) -> Failure {
     let message = match error {
         FilterError::Metric(error) => return cannot_show(file, error),
         FilterError::Pattern { pattern, reason } => {
-            format!("bad pattern `{}`: {}", printable(pattern), on_one_line(reason))
+            format!("invalid pattern `{}`: {}", printable(pattern), on_one_line(reason))
         }
         FilterError::Empty { condition } => {
-            format!("nothing is left of {}: {}", quoted(file), printable(condition))
+            format!("the filters remove all nodes of {}: {}", quoted(file), printable(condition))
         }
     };
     Failure { message, hint: None }
@@ -178,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_metric_names_the_nearest_or_all() {
+    fn an_unknown_metric_suggests_similar_names_or_lists_all() {
         let failure = |nearest: &[&str], available: &[&str]| {
             let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();
             let error = MetricError::Unknown {
@@ -192,19 +191,19 @@ mod tests {
             failure.hint.unwrap()
         };
         assert_eq!(failure(&["time", "time/s"], &["x"]), "did you mean `time`, `time/s`?");
-        assert_eq!(failure(&[], &["x", "y", "y/s"]), "it has `x`, `y`");
+        assert_eq!(failure(&[], &["x", "y", "y/s"]), "available: `x`, `y`");
         assert_eq!(failure(&[], &[]), "the file has no metrics");
     }
 
     #[test]
-    fn a_hint_names_no_more_than_twenty_metrics() {
+    fn a_hint_lists_at_most_twenty_metrics() {
         let names: Vec<String> = (0..1020).map(|at| format!("m{at}")).collect();
         assert!(listed(&names[..20]).ends_with(", `m19`"));
         assert!(listed(&names).ends_with(", `m19` and 1,000 more: see --list"));
     }
 
     #[test]
-    fn a_source_that_is_missing_is_named_with_what_needs_it() {
+    fn a_missing_source_is_named_with_the_metric_that_needs_it() {
         let error = MetricError::Unknown {
             metric: "time".into(),
             wanted_for: Some("util".into()),
@@ -219,6 +218,6 @@ mod tests {
     #[test]
     fn a_bad_pattern_is_reported_on_one_line() {
         let error = FilterError::Pattern { pattern: "(".into(), reason: "a\n  (\n  ^\nb".into() };
-        assert_eq!(cannot_filter(Path::new("f"), &error).message, "bad pattern `(`: a ( ^ b");
+        assert_eq!(cannot_filter(Path::new("f"), &error).message, "invalid pattern `(`: a ( ^ b");
     }
 }

@@ -1,6 +1,6 @@
-//! `marey view`: profiles as trees.
+//! `marey view`: shows profiles as trees.
 //!
-//! [`load`] makes graphs of files, [`choose`] picks metrics, [`rows`] picks nodes and their order;
+//! [`load`] reads files into graphs, [`choose`] chooses metrics, [`rows`] selects and orders nodes;
 //! [`lines`], [`table`], [`json`] and [`csv`] write them.
 
 mod args;
@@ -13,13 +13,13 @@ mod files;
 #[cfg(test)]
 mod fixture;
 mod json;
-mod largest;
 pub mod lines;
 mod list;
 mod load;
 mod number;
 mod report;
 mod rows;
+mod shared_threshold;
 mod short_names;
 mod show;
 mod table;
@@ -27,13 +27,13 @@ mod units;
 
 use std::io::Write;
 
-pub(crate) use args::{ViewArgs, respell_diff};
+pub(crate) use args::{ViewArgs, convert_diff_option};
 pub(crate) use report::describe_loss;
 
 use crate::output::{Output, Stop, Style};
 use crate::text::quoted;
 
-/// Answers the question that the arguments ask.
+/// Runs `marey view`.
 pub(crate) fn view(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
     if args.list_backends {
         let paint = output.paint;

@@ -1,11 +1,11 @@
-//! Numbers in the forms that Proton's viewer prints, which are Python's.
+//! Formats numbers like Python, as Proton's viewer does.
 
 use std::fmt::Write;
 
 use marey_model::metric::MetricValue;
 use marey_query::graph::Cells;
 
-/// The cell as a number; NaN if it is none.
+/// Returns the cell as a number; NaN if it is not a number.
 pub(super) fn of(cells: &Cells, at: usize) -> f64 {
     match cells {
         Cells::Numbers { values, .. } => values[at],
@@ -26,11 +26,12 @@ pub(super) fn push_fixed(out: &mut String, value: f64, precision: usize) {
     }
 }
 
-/// Digits that matter in [`push_general`].
+/// Significant digits of [`push_general`].
 const DIGITS: i32 = 4;
 
-/// Appends `format(value, ".4")`: four digits, without zeros at the end but for one behind the
-/// point, and with an exponent if the number is very small or has four digits before the point.
+/// Appends `format(value, ".4")`: four significant digits, without trailing zeros except one
+/// after the point, and with an exponent if the number is below 1e-4 or has four digits before
+/// the point.
 pub(super) fn push_general(out: &mut String, value: f64) {
     if !value.is_finite() {
         return out.push_str(word(value));
@@ -69,7 +70,7 @@ fn trim_zeros(out: &mut String) {
     out.truncate(out.trim_end_matches('0').len());
 }
 
-/// Appends what is formatted; a `String` takes everything.
+/// Appends a formatted text; writing to a `String` cannot fail.
 pub(super) fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).unwrap_or_default();
 }
@@ -146,7 +147,7 @@ mod tests {
     ];
 
     #[test]
-    fn four_digits_as_python_has_them() {
+    fn four_significant_digits_match_python() {
         for (value, expected) in GENERAL {
             let mut text = String::from("0");
             push_general(&mut text, value.parse().unwrap());
@@ -171,7 +172,7 @@ mod tests {
     ];
 
     #[test]
-    fn three_places_as_python_has_them() {
+    fn three_decimal_places_match_python() {
         for (value, expected) in FIXED {
             let mut text = String::new();
             push_fixed(&mut text, value.parse().unwrap(), 3);

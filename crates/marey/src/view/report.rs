@@ -1,4 +1,4 @@
-//! What stands around the tree: whose profile it is, what it cost, and what it lacks.
+//! The text around the tree: the process, the overhead and the losses.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,10 +11,10 @@ use super::args::ViewArgs;
 use crate::output::{Output, Paint, Style};
 use crate::text::printable;
 
-/// Longest command line in a heading, in characters.
+/// Length limit of the command line in a heading, in characters.
 const MAX_COMMAND: usize = 60;
 
-/// Writes a line above the tree; `label` is what the table calls the file, if not by its name.
+/// Writes a heading; `label` is the file's name in the table, if it has one.
 pub(super) fn write_heading(
     out: &mut impl Write,
     paint: Paint,
@@ -52,7 +52,7 @@ fn describe(process: &Process) -> String {
     parts.join(", ")
 }
 
-/// Says how many nodes the filters and --depth hide.
+/// Notes how many nodes the filters and --depth hide.
 pub(super) fn note_hidden(
     args: &ViewArgs,
     output: &mut Output,
@@ -68,7 +68,7 @@ pub(super) fn note_hidden(
     Ok(())
 }
 
-/// Says how many metrics are left out where nobody chose. `whose` names the file if there are
+/// Notes how many metrics are hidden by default. `whose` is a prefix with the file if there are
 /// several.
 pub(super) fn note_more(output: &mut Output, whose: &str, more: usize) -> io::Result<()> {
     match more {
@@ -78,7 +78,7 @@ pub(super) fn note_more(output: &mut Output, whose: &str, more: usize) -> io::Re
     }
 }
 
-/// Says what was lost. `whose` names the file if there are several.
+/// Warns of losses. `whose` is a prefix with the file if there are several.
 pub(super) fn warn_of_losses(output: &mut Output, whose: &str, meta: &Meta) -> io::Result<()> {
     for (cause, count) in meta.losses.iter().filter(|(_, count)| *count > 0) {
         output.warning(format_args!("{whose}{}", describe_loss(cause, *count)))?;
@@ -86,17 +86,15 @@ pub(super) fn warn_of_losses(output: &mut Output, whose: &str, meta: &Meta) -> i
     Ok(())
 }
 
-/// Says that the run was not over. `whose` names the file if there are several.
+/// Warns of a checkpoint. `whose` is a prefix with the file if there are several.
 pub(super) fn warn_of_checkpoint(output: &mut Output, whose: &str, meta: &Meta) -> io::Result<()> {
     if meta.process.as_ref().is_none_or(|process| process.complete) {
         return Ok(());
     }
-    output.warning(format_args!(
-        "{whose}this is a checkpoint; the program had not ended when it was written"
-    ))
+    output.warning(format_args!("{whose}this is a checkpoint, written before the program ended"))
 }
 
-/// Says what the recording cost. `whose` names the file if there are several.
+/// Notes the overhead. `whose` is a prefix with the file if there are several.
 pub(super) fn note_overhead(output: &mut Output, whose: &str, meta: &Meta) -> io::Result<()> {
     match &meta.overhead {
         Some(overhead) => output
@@ -105,7 +103,7 @@ pub(super) fn note_overhead(output: &mut Output, whose: &str, meta: &Meta) -> io
     }
 }
 
-/// A loss with what is known of its cause.
+/// Describes a loss and its cause.
 pub(crate) fn describe_loss(cause: &str, count: u64) -> String {
     let known = LossCause::ALL.into_iter().find(|known| known.as_str() == cause);
     let doc =
@@ -121,7 +119,7 @@ fn describe_overhead(overhead: &Overhead, process: Option<&Process>) -> String {
             let duration = Nanos(duration_nanos);
             if spent_nanos > duration_nanos {
                 return format!(
-                    ", more than the {duration} recorded: on several threads, or wrong"
+                    ", more than the {duration} recorded: on several threads, or inaccurate"
                 );
             }
             format!(", {:.2} % of {duration}", 100.0 * spent_nanos / duration_nanos)

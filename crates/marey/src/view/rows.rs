@@ -1,4 +1,4 @@
-//! Which nodes are shown, in which order, and the rails that join them.
+//! Selects and orders the nodes to show, and draws the tree lines.
 
 use std::cmp::Ordering;
 
@@ -11,9 +11,9 @@ use super::number;
 pub enum Order {
     /// By name.
     Name,
-    /// As the program met them.
+    /// In the order of recording.
     FirstSeen,
-    /// The largest first; what has no number comes last.
+    /// By decreasing value; nodes without a number come last.
     Value,
 }
 
@@ -27,12 +27,12 @@ pub struct Rows {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) node: usize,
-    /// Whether no sibling follows.
+    /// Whether it is the last of its siblings.
     pub(super) is_last: bool,
 }
 
 impl Rows {
-    /// The uppermost `levels` of the graph. `first` is the column that [`Order::Value`] goes by.
+    /// Selects the top `levels` of the graph. [`Order::Value`] sorts by the column `first`.
     pub fn new(graph: &Graph, order: Order, first: Option<&Cells>, levels: usize) -> Self {
         let nodes = graph.nodes();
         let value = |row: &Row| first.map_or(f64::NAN, |cells| number::of(cells, row.node));
@@ -42,9 +42,9 @@ impl Rows {
             Order::Value => largest_first(value(a), value(b)).then(a.node.cmp(&b.node)),
         };
         let mut rows = Vec::new();
-        // The walk takes from the end, so the last sibling lies deepest.
+        // A stack, so siblings are pushed in reverse.
         let mut waiting: Vec<Row> = Vec::new();
-        let push_family = |waiting: &mut Vec<Row>, parent: Option<usize>| {
+        let push_children = |waiting: &mut Vec<Row>, parent: Option<usize>| {
             let start = waiting.len();
             waiting.extend(graph.children(parent).map(|node| Row { node, is_last: false }));
             waiting[start..].sort_unstable_by(|a, b| compare(b, a));
@@ -53,39 +53,39 @@ impl Rows {
             }
         };
         if levels > 0 {
-            push_family(&mut waiting, None);
+            push_children(&mut waiting, None);
         }
         while let Some(row) = waiting.pop() {
             rows.push(row);
             if nodes[row.node].depth + 1 < levels {
-                push_family(&mut waiting, Some(row.node));
+                push_children(&mut waiting, Some(row.node));
             }
         }
         Self { rows }
     }
 
-    /// How many nodes are shown.
+    /// Returns the number of nodes.
     pub const fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether none is.
+    /// Whether there are no nodes.
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 }
 
-/// Descending; NaN comes last.
+/// Compares for descending order; NaN comes last.
 pub(super) fn largest_first(a: f64, b: f64) -> Ordering {
     b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// The lines that lead from a node to those below it.
+/// The tree lines before names.
 #[derive(Default)]
 pub(super) struct Rails(Vec<&'static str>);
 
 impl Rails {
-    /// Appends what stands before the name of a node. Nodes come in the order of their rows.
+    /// Appends the tree lines of a node. Nodes must come in the order of their rows.
     pub(super) fn push(&mut self, line: &mut String, depth: usize, is_last: bool) {
         let Some(level) = depth.checked_sub(1) else { return };
         self.0.truncate(level);
@@ -116,21 +116,21 @@ mod tests {
     }
 
     #[test]
-    fn siblings_come_in_the_order_asked_for() {
+    fn siblings_are_in_the_requested_order() {
         assert_eq!(shown(Order::Name, 9), "ROOT\n├─ a\n│  └─ x\n├─ b\n└─ c\n");
         assert_eq!(shown(Order::FirstSeen, 9), "ROOT\n├─ c\n├─ a\n│  └─ x\n└─ b\n");
         assert_eq!(shown(Order::Value, 9), "ROOT\n├─ b\n├─ c\n└─ a\n   └─ x\n");
     }
 
     #[test]
-    fn levels_are_cut_from_below() {
+    fn deep_levels_are_cut() {
         assert_eq!(shown(Order::Name, 2), "ROOT\n├─ a\n├─ b\n└─ c\n");
         assert_eq!(shown(Order::Name, 1), "ROOT\n");
         assert_eq!(shown(Order::Name, 0), "");
     }
 
     #[test]
-    fn what_is_no_number_comes_last() {
+    fn nan_comes_last() {
         let mut values = [f64::NAN, -0.5, f64::INFINITY, f64::NEG_INFINITY, 2.0];
         values.sort_by(|&a, &b| largest_first(a, b));
         assert_eq!(format!("{values:?}"), "[inf, 2.0, -0.5, -inf, NaN]");

@@ -1,11 +1,10 @@
-//! What files are called beside each other.
+//! Short, distinct names of files.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// For each file the shortest part of its path that tells it from all others: its name without the
-/// ending, its name, then with folders. A part that also another file could be called by is no
-/// file's name.
+/// Returns for each file the shortest form of its path that identifies it: the stem, the file name,
+/// or the name with folders. A form that several files share is used for none of them.
 pub(super) fn short_names(files: &[&Path]) -> Vec<String> {
     let forms: Vec<Vec<String>> = files.iter().map(|file| forms_of(file)).collect();
     let mut owners: HashMap<&str, usize> = HashMap::new();
@@ -16,25 +15,25 @@ pub(super) fn short_names(files: &[&Path]) -> Vec<String> {
     }
     let mut paths: HashMap<&str, usize> = HashMap::new();
     for forms in &forms {
-        *paths.entry(whole(forms)).or_default() += 1;
+        *paths.entry(full_path(forms)).or_default() += 1;
     }
     let name = |forms: &Vec<String>| {
-        let its_own = forms.iter().find(|form| owners[form.as_str()] == 1);
+        let unique = forms.iter().find(|form| owners[form.as_str()] == 1);
         let path = forms.last().filter(|path| paths[path.as_str()] == 1);
-        its_own.or(path).cloned()
+        unique.or(path).cloned()
     };
     let names = forms.iter().map(name).collect();
     numbered(names, &forms)
 }
 
-/// Numbers the files that are given twice.
+/// Numbers files that are given twice.
 fn numbered(names: Vec<Option<String>>, forms: &[Vec<String>]) -> Vec<String> {
     let mut taken: HashSet<String> = names.iter().flatten().cloned().collect();
     let number = |(at, name): (usize, Option<String>)| {
         name.unwrap_or_else(|| {
             let mut number = at + 1;
             loop {
-                let name = format!("{} #{number}", whole(&forms[at]));
+                let name = format!("{} #{number}", full_path(&forms[at]));
                 if taken.insert(name.clone()) {
                     return name;
                 }
@@ -45,7 +44,7 @@ fn numbered(names: Vec<Option<String>>, forms: &[Vec<String>]) -> Vec<String> {
     names.into_iter().enumerate().map(number).collect()
 }
 
-/// Shortest first; the last is the whole path.
+/// Returns the forms of a path, shortest first; the last is the full path.
 fn forms_of(file: &Path) -> Vec<String> {
     let parts: Vec<_> = file.iter().map(|part| part.to_string_lossy()).collect();
     let stem = file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
@@ -53,7 +52,7 @@ fn forms_of(file: &Path) -> Vec<String> {
     [stem].into_iter().chain(tails).chain([file.to_string_lossy().into_owned()]).collect()
 }
 
-fn whole(forms: &[String]) -> &str {
+fn full_path(forms: &[String]) -> &str {
     forms.last().map_or("", String::as_str)
 }
 
@@ -66,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_called_by_the_shortest_part_that_tells_them_apart() {
+    fn files_have_their_shortest_distinct_name() {
         assert_eq!(names(&["runs/a.hatchet", "runs/b.hatchet"]), "a b");
         assert_eq!(names(&["a.hatchet", "a.hatchet_msgpack"]), "a.hatchet a.hatchet_msgpack");
         assert_eq!(names(&["1/a.hatchet", "2/a.hatchet", "c"]), "1/a.hatchet 2/a.hatchet c");

@@ -1,11 +1,11 @@
-//! A graph in one of the forms of text.
+//! Writes a graph as lines or as a table.
 
 use std::io::{self, Write};
 
 use marey_query::graph::{Cells, Graph};
 
 use super::args::{Form, ViewArgs};
-use super::choose::Chosen;
+use super::choose::ChosenMetric;
 use super::columns::Column;
 use super::lines::{self, Rows};
 use super::table::{Bar, Table};
@@ -13,16 +13,16 @@ use crate::output::Output;
 
 const LINES: lines::Style = lines::Style { precision: 3, has_short_names: false, has_marks: false };
 
-/// What Proton's viewer says of a sum of bytes below zero.
+/// Warning of Proton's viewer on a negative sum of bytes.
 const NEGATIVE_BYTES: &str =
     "Warning: Negative byte values detected, this is usually the result of a datatype overflow";
 
-/// Writes the tree as Proton's viewer does and gives how many nodes it shows.
+/// Writes the tree like Proton's viewer; returns the number of nodes shown.
 pub(super) fn write_lines(
     args: &ViewArgs,
     output: &mut Output,
     graph: &Graph,
-    metrics: &[Chosen],
+    metrics: &[ChosenMetric],
     has_marks: bool,
 ) -> io::Result<usize> {
     let columns: Vec<Cells> = metrics.iter().map(|metric| cells(graph, metric)).collect();
@@ -42,36 +42,36 @@ pub(super) fn write_lines(
     Ok(rows.len())
 }
 
-/// The table's columns and what its rows go by.
-pub(super) struct Tabled<'a> {
+/// The columns of a table and its sort key.
+pub(super) struct TableColumns<'a> {
     pub(super) columns: &'a [Column],
     /// The column for --sort and --print-sorted.
-    pub(super) first: Option<&'a Chosen>,
-    /// What the first column's bars are shares of, if there are bars.
+    pub(super) first: Option<&'a ChosenMetric>,
+    /// The total that the first column's bars are shares of; `None` for no bars.
     pub(super) whole: Option<f64>,
 }
 
-/// Writes the tree as a table and gives how many nodes it shows.
+/// Writes the tree as a table; returns the number of nodes shown.
 pub(super) fn write_table(
     args: &ViewArgs,
     output: &mut Output,
     graph: &Graph,
-    tabled: &Tabled<'_>,
+    table: &TableColumns<'_>,
 ) -> io::Result<usize> {
-    let first = tabled.first.map(|metric| cells(graph, metric));
+    let first = table.first.map(|metric| cells(graph, metric));
     let order = args.order(Form::Table);
     let rows = Rows::new(graph, order, first.as_ref(), args.levels(Form::Table));
-    let bar = match (&first, tabled.whole) {
+    let bar = match (&first, table.whole) {
         (Some(cells), Some(whole)) if output.is_terminal => Some(Bar { cells, whole }),
         _ => None,
     };
     let paint = output.paint;
     let out = output.data();
-    Table { graph, columns: tabled.columns, rows: &rows, bar, paint }.write(out)?;
+    Table { graph, columns: table.columns, rows: &rows, bar, paint }.write(out)?;
     if args.print_sorted {
         writeln!(out)?;
     }
-    write_sorted(args, out, graph, tabled.first, first.as_ref())?;
+    write_sorted(args, out, graph, table.first, first.as_ref())?;
     Ok(rows.len())
 }
 
@@ -79,7 +79,7 @@ fn write_sorted(
     args: &ViewArgs,
     out: &mut impl Write,
     graph: &Graph,
-    metric: Option<&Chosen>,
+    metric: Option<&ChosenMetric>,
     cells: Option<&Cells>,
 ) -> io::Result<()> {
     match (metric, cells) {
@@ -90,14 +90,14 @@ fn write_sorted(
     }
 }
 
-/// Whether the metric is a sum of bytes that came out below zero somewhere.
-pub(super) fn overflows(graph: &Graph, metric: &Chosen) -> bool {
+/// Whether the metric is a sum of bytes that is negative somewhere.
+pub(super) fn overflows(graph: &Graph, metric: &ChosenMetric) -> bool {
     let is_of_bytes = metric.label == "bytes (inc)" || metric.label.ends_with(": bytes (inc)");
     let is_negative = |values: Vec<f64>| values.iter().any(|value| *value < 0.0);
     is_of_bytes && graph.numbers(&metric.label).is_ok_and(is_negative)
 }
 
-fn cells(graph: &Graph, metric: &Chosen) -> Cells {
+fn cells(graph: &Graph, metric: &ChosenMetric) -> Cells {
     let none = || Cells::Values(vec![None; graph.nodes().len()]);
     graph.column(&metric.label).unwrap_or_else(none)
 }

@@ -1,4 +1,4 @@
-//! Rows as a table: aligned columns, then the tree.
+//! Writes rows as a table: aligned columns, then the tree.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,10 @@ use super::rows::{Rails, Rows};
 use crate::output::{Paint, Style};
 use crate::text::printable;
 
-/// Between two columns.
+/// Separator of columns.
 const GAP: &str = "  ";
 
-/// What is written.
+/// A table to write.
 pub(super) struct Table<'a> {
     pub(super) graph: &'a Graph,
     pub(super) columns: &'a [Column],
@@ -87,10 +87,10 @@ impl Table<'_> {
     }
 }
 
-/// Each node's share of the whole, drawn.
+/// A column of bars that show each node's share of a total.
 pub(super) struct Bar<'a> {
     pub(super) cells: &'a Cells,
-    /// What fills the bar.
+    /// The value of a full bar.
     pub(super) whole: f64,
 }
 
@@ -98,7 +98,7 @@ impl Bar<'_> {
     const TITLE: &'static str = "share";
     const WIDTH: usize = 8;
 
-    /// Appends the bar of a node and gives its heat.
+    /// Appends the bar of a node; returns its colour.
     fn push(&self, out: &mut String, at: usize) -> Option<Style> {
         const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
         let share = number::of(self.cells, at) / self.whole;
@@ -129,13 +129,13 @@ fn pad(line: &mut String, cell: &str, columns: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::choose::Chosen;
+    use crate::view::choose::ChosenMetric;
     use crate::view::fixture;
     use crate::view::rows::Order;
 
     fn table(paint: Paint) -> String {
         let graph = fixture::graph();
-        let time = Chosen::of_file("time (ns)".into());
+        let time = ChosenMetric::from_file("time (ns)".into());
         let cells = graph.column(&time.label).unwrap();
         let rows = Rows::new(&graph, Order::Name, None, 2);
         let columns = [Column::value(&graph, &time)];
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_show_the_share_of_the_whole() {
+    fn bars_show_shares_of_the_total() {
         assert_eq!(
             table(Paint { is_on: false }),
             "time  share     name\n                ROOT\n1 ns  ▊         ├─ a\n\
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_is_added_around_the_text_and_only_if_wanted() {
+    fn colour_codes_surround_texts_only_if_enabled() {
         let coloured = table(Paint { is_on: true });
         assert!(coloured.starts_with("\x1b[2mtime  share     name\x1b[0m\n"), "{coloured}");
         assert!(coloured.contains("\x1b[32m▊       \x1b[0m  \x1b[2m├─ \x1b[0ma\n"), "{coloured}");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_stay_in_their_column() {
+    fn bars_have_a_fixed_width() {
         let cells =
             Cells::Numbers { values: vec![-1.0, 0.0, 8.0, 99.0, f64::NAN, 0.06], are_whole: false };
         let bar = Bar { cells: &cells, whole: 8.0 };

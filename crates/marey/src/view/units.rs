@@ -1,4 +1,4 @@
-//! Values of metrics as people read them, in the unit that suits them.
+//! Formats metric values for people, in a suitable unit.
 
 use marey_model::metric::MetricValue;
 use marey_model::quantity::{Grouped, Nanos, Real};
@@ -7,10 +7,10 @@ use marey_query::graph::{Cells, unit_secs};
 use super::number::push;
 use crate::text::printable;
 
-/// What a metric counts.
+/// Unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Unit {
-    /// Time, in units of so many nanoseconds.
+    /// Time.
     Time {
         /// Nanoseconds in a unit.
         nanos: f64,
@@ -20,9 +20,9 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// The unit that stands in parentheses in a metric's key.
+    /// Returns the unit in parentheses in a metric's key.
     pub(super) fn of_key(key: &str) -> Self {
-        // Rounded, for no power of ten below one is exact.
+        // Rounded, since negative powers of ten are inexact.
         unit_secs(key).map_or(Self::Plain, |secs| Self::Time { nanos: (secs * 1e9).round() })
     }
 }
@@ -62,7 +62,7 @@ fn push_whole(out: &mut String, value: i64, unit: Unit) {
     }
 }
 
-/// Appends a number in its unit.
+/// Appends a number with its unit.
 pub(super) fn push_real(out: &mut String, value: f64, unit: Unit) {
     match unit {
         Unit::Time { nanos } => push(out, format_args!("{}", Nanos(value * nanos))),

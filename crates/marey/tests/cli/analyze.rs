@@ -1,4 +1,4 @@
-//! `marey analyze`, `marey compare` and `marey check`, on made traces.
+//! `marey analyze`, `marey compare` and `marey check`, on synthetic traces.
 
 use std::fmt::Write as _;
 
@@ -6,18 +6,18 @@ use insta::assert_snapshot;
 
 use crate::{Folder, marey, stdout, transcript};
 
-/// What a line prints.
+/// Returns the stdout of a command line.
 fn printed(folder: &Folder, line: &str) -> String {
     stdout(&transcript(&mut folder.marey(line))).to_owned()
 }
 
-/// A trace of twelve steps on one device, in each of which an operator takes so many microseconds on
-/// the host, and the device works for the last 300 of 1,000.
+/// Returns a trace of twelve steps on one device. In each step of 1,000 µs an operator takes
+/// `operator_micros` on the host, and the device works for the last 300 µs.
 fn training(operator_micros: u32, name: &str) -> String {
     let mut events = String::new();
     for step in 0..12 {
         let start = step * 1_000;
-        // No two steps are alike: a tenth of a percent.
+        // All steps differ by a tenth of a percent.
         let length = 900 + operator_micros / 10 + step % 3;
         let (launch, kernel) = (start + operator_micros, start + operator_micros + 20);
         let correlation = step + 1;
@@ -49,7 +49,7 @@ fn folder() -> Folder {
 }
 
 #[test]
-fn a_report_says_what_takes_the_time_and_what_to_change() {
+fn a_report_has_operations_findings_and_remedies() {
     let shown = transcript(&mut folder().marey("analyze after.json"));
     assert_snapshot!(shown, @r#"
     exit code: 0
@@ -78,24 +78,24 @@ fn a_report_says_what_takes_the_time_and_what_to_change() {
       2. cudaLaunchKernel: 120 µs (12 calls)
 
     Bottlenecks Detected:
-      [HIGH] hot_operation (rank 0): On the host, the operator aten::mm took 499 µs of a step by itself (50.1 %), in 12 calls of 499 µs on average.
-        499 µs a step (50.1 %); mending it saves up to 499 µs, 2.00x as fast; measured
-        Counts the same time in part as: gpu_idle of host wait: operators (up to 467 µs), launch_bound of device 0 (up to 467 µs)
-        Fix: Make it cheaper, call it less often, or move it off the step: fuse or compile what is around a hot kernel, choose a faster algorithm or data type; take a hot operation of the host out of the loop, or let another thread do it.
-      [HIGH] gpu_idle (rank 0): Device 0 was idle for 467 µs of a step (46.8 %) because of host wait: operators; most of it, 457 µs of a step, in aten::mm. In total it was idle 64.4 % of the time.
-        467 µs a step (46.8 %); mending it saves up to 467 µs, 1.88x as fast; measured
-        Counts the same time in part as: hot_operation of aten::mm (up to 467 µs), launch_bound of device 0 (up to 467 µs)
-        Fix: Let the host run ahead of the device: take out what it waits for, allocate memory once, load data ahead, and launch less with larger operators, torch.compile or CUDA graphs.
-      [HIGH] launch_bound (rank 0): Device 0 waited 467 µs of a step (46.8 %) for launches: the host needed 1.00 ms from one to the next, and each gave 300 µs of work; 100.0 % of 12 found the queue empty.
-        467 µs a step (46.8 %); mending it saves up to 467 µs, 1.88x as fast; likely
-        Counts the same time in part as: hot_operation of aten::mm (up to 467 µs), gpu_idle of host wait: operators (up to 467 µs)
-        Fix: Launch less: torch.compile (mode "reduce-overhead"), CUDA graphs, fused and foreach optimizers, larger batches. Profile without stacks and shapes first: recording them slows the host down.
-      [HIGH] hot_operation (rank 0): On the device, the kernel sgemm took 300 µs of a step by itself (30.1 %), in 12 calls of 300 µs on average.
-        300 µs a step (30.1 %); mending it saves up to 300 µs, 1.43x as fast; measured
-        Fix: Make it cheaper, call it less often, or move it off the step: fuse or compile what is around a hot kernel, choose a faster algorithm or data type; take a hot operation of the host out of the loop, or let another thread do it.
-      [MEDIUM] gpu_idle (rank 0): Device 0 was idle for 175 µs of a step (17.6 %) because of host wait: outside operators; most of it, 130 µs of a step, in step. In total it was idle 64.4 % of the time.
-        175 µs a step (17.6 %); mending it saves up to 175 µs, 1.21x as fast; measured
-        Fix: Let the host run ahead of the device: take out what it waits for, allocate memory once, load data ahead, and launch less with larger operators, torch.compile or CUDA graphs.
+      [HIGH] hot_operation (rank 0): On the host, the operator aten::mm took 499 µs of exclusive time per step (50.1 %), in 12 calls of 499 µs on average.
+        499 µs per step (50.1 %); fixing it saves up to 499 µs, 2.00x as fast; measured
+        Overlaps in time with: gpu_idle of host wait: operators (up to 467 µs), launch_bound of device 0 (up to 467 µs)
+        Fix: Make it cheaper, call it less often, or take it out of the step. For a hot kernel: fuse or compile the operations around it, or choose a faster algorithm or data type. For a hot host operation: move it out of the loop or to another thread.
+      [HIGH] gpu_idle (rank 0): Device 0 was idle for 467 µs per step (46.8 %), cause "host wait: operators". Top host span: aten::mm, 457 µs per step. In total the device was idle 64.4 % of the time.
+        467 µs per step (46.8 %); fixing it saves up to 467 µs, 1.88x as fast; measured
+        Overlaps in time with: hot_operation of aten::mm (up to 467 µs), launch_bound of device 0 (up to 467 µs)
+        Fix: Let the host run ahead of the device: remove synchronisation from the step, allocate memory once, prefetch data, and launch fewer, larger operations with torch.compile or CUDA graphs.
+      [HIGH] launch_bound (rank 0): Device 0 waited 467 µs per step (46.8 %) for launches: the host issued one every 1.00 ms, and each brought 300 µs of work. 100.0 % of 12 launches found the queue empty.
+        467 µs per step (46.8 %); fixing it saves up to 467 µs, 1.88x as fast; likely
+        Overlaps in time with: hot_operation of aten::mm (up to 467 µs), gpu_idle of host wait: operators (up to 467 µs)
+        Fix: Reduce the number of launches: torch.compile (mode "reduce-overhead"), CUDA graphs, fused or foreach optimizers, larger batches. First profile again without stacks and shapes: recording them slows the host down.
+      [HIGH] hot_operation (rank 0): On the device, the kernel sgemm took 300 µs of exclusive time per step (30.1 %), in 12 calls of 300 µs on average.
+        300 µs per step (30.1 %); fixing it saves up to 300 µs, 1.43x as fast; measured
+        Fix: Make it cheaper, call it less often, or take it out of the step. For a hot kernel: fuse or compile the operations around it, or choose a faster algorithm or data type. For a hot host operation: move it out of the loop or to another thread.
+      [MEDIUM] gpu_idle (rank 0): Device 0 was idle for 175 µs per step (17.6 %), cause "host wait: outside operators". Top host span: step, 130 µs per step. In total the device was idle 64.4 % of the time.
+        175 µs per step (17.6 %); fixing it saves up to 175 µs, 1.21x as fast; measured
+        Fix: Let the host run ahead of the device: remove synchronisation from the step, allocate memory once, prefetch data, and launch fewer, larger operations with torch.compile or CUDA graphs.
 
     Training steps, the slowest first:
       rank  number  duration  between  deviation  robust z  is outlier
@@ -111,7 +111,7 @@ fn a_report_says_what_takes_the_time_and_what_to_change() {
          0       3    950 µs  48.0 µs   -1.00 µs   -0.6745  no
       … and more: --top N
 
-    Where the time of devices went:
+    Device time:
       rank  device   window     busy  idle %  compute %  non compute %  communication  exposed communication  overlap %  memory only
          0       0  11.3 ms  3.60 ms  68.1 %     31.9 %          0.0 %           0 ns                   0 ns  -                 0 ns
 
@@ -135,7 +135,7 @@ fn a_report_says_what_takes_the_time_and_what_to_change() {
       name   class    count    total    mean     max  kernel %
       sgemm  compute     12  3.60 ms  300 µs  300 µs   100.0 %
 
-    Operations by what they launched:
+    Operations by launched device time:
       name  kind  self count     self  self busy
       step  step          12  3.60 ms    3.60 ms
 
@@ -153,14 +153,14 @@ fn a_report_says_what_takes_the_time_and_what_to_change() {
 }
 
 #[test]
-fn sections_come_alone() {
+fn section_excludes_findings() {
     let shown = transcript(
         &mut folder().marey("analyze after.json --section devices --section steps --top 2"),
     );
     assert_snapshot!(shown, @r"
     exit code: 0
     --- stdout ---
-    Where the time of devices went:
+    Device time:
       rank  device   window     busy  idle %  compute %  non compute %  communication  exposed communication  overlap %  memory only
          0       0  11.3 ms  3.60 ms  68.1 %     31.9 %          0.0 %           0 ns                   0 ns  -                 0 ns
 
@@ -175,14 +175,11 @@ fn sections_come_alone() {
 }
 
 #[test]
-fn the_suffix_says_how_a_report_is_written() {
+fn the_suffix_implies_the_report_format() {
     let folder = folder();
-    for (name, first) in [
-        ("r.md", ""),
-        ("r.html", "<!DOCTYPE html>"),
-        ("r.json", "{"),
-        ("r.txt", "Where the time of devices went:"),
-    ] {
+    for (name, first) in
+        [("r.md", ""), ("r.html", "<!DOCTYPE html>"), ("r.json", "{"), ("r.txt", "Device time:")]
+    {
         let written = transcript(
             &mut folder.marey(&format!("analyze after.json --section devices -o {name}")),
         );
@@ -190,8 +187,8 @@ fn the_suffix_says_how_a_report_is_written() {
         assert_eq!(read(&folder, name).lines().next(), Some(first), "{name}");
     }
     let page = read(&folder, "r.html");
-    for mark in ["{{css}}", "{{js}}", "{{json}}", "sha256}}"] {
-        assert!(!page.contains(mark), "{mark}");
+    for placeholder in ["{{css}}", "{{js}}", "{{json}}", "sha256}}"] {
+        assert!(!page.contains(placeholder), "{placeholder}");
     }
     assert!(page.contains(r#""title":"after.json""#));
     let json: serde_json::Value = serde_json::from_str(&read(&folder, "r.json")).unwrap();
@@ -200,7 +197,7 @@ fn the_suffix_says_how_a_report_is_written() {
 }
 
 #[test]
-fn bad_thresholds_are_refused() {
+fn invalid_thresholds_are_rejected() {
     let folder = folder();
     let refused = |setting: &str| {
         transcript(&mut folder.marey(&format!("analyze after.json --threshold {setting}")))
@@ -214,38 +211,38 @@ fn bad_thresholds_are_refused() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: --threshold hot_operation.medium=1: no rule has a threshold `hot_operation.medium`; there is `hot_operation.medium_percent`, `hot_operation.high_percent`
-    hint: `marey analyze --rules` lists what can be set
+    error: --threshold hot_operation.medium=1: no rule has a threshold `hot_operation.medium`; did you mean `hot_operation.medium_percent`, `hot_operation.high_percent`?
+    hint: list the thresholds with `marey analyze --rules`
 
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: --threshold hot_operation.medium_percent: not of the form RULE.NAME=NUMBER
-    hint: `marey analyze --rules` lists what can be set
+    error: --threshold hot_operation.medium_percent: expected RULE.NAME=NUMBER
+    hint: list the thresholds with `marey analyze --rules`
 
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: --threshold hot_operation.medium_percent=x: not of the form RULE.NAME=NUMBER
-    hint: `marey analyze --rules` lists what can be set
+    error: --threshold hot_operation.medium_percent=x: expected RULE.NAME=NUMBER
+    hint: list the thresholds with `marey analyze --rules`
     ");
 }
 
 #[test]
-fn every_rule_is_listed_with_its_thresholds() {
+fn rules_are_listed_with_their_thresholds() {
     let shown = stdout(&transcript(&mut marey("analyze --rules"))).to_owned();
     let rules: Vec<&str> =
         shown.lines().filter(|line| !line.starts_with(' ') && !line.is_empty()).collect();
     assert_eq!(rules.len(), 15, "{rules:?}");
     assert!(shown.contains("  hot_operation.medium_percent = 10 %: "), "{shown}");
-    // The page says the same; `marey analyze --rules -f md` writes it.
+    // The reference page is generated by `marey analyze --rules -f md`.
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/rules.md");
     let page = std::fs::read_to_string(page).unwrap();
     assert_eq!(stdout(&transcript(&mut marey("analyze --rules -f md"))).to_owned(), page);
 }
 
 #[test]
-fn two_runs_stand_side_by_side() {
+fn compare_shows_two_runs_side_by_side() {
     assert_snapshot!(transcript(&mut folder().marey("compare before.json after.json")), @r"
     exit code: 0
     --- stdout ---
@@ -287,13 +284,13 @@ fn two_runs_stand_side_by_side() {
 }
 
 #[test]
-fn what_may_be_renamed_is_asked() {
+fn likely_renames_are_listed() {
     let shown = printed(&folder(), "compare before.json renamed.json");
     assert!(shown.contains("Renamed?\n  step/aten::mm -> step/aten::matmul_v2 ("), "{shown}");
 }
 
 #[test]
-fn a_run_is_as_itself() {
+fn comparing_a_run_with_itself_shows_no_change() {
     let folder = folder();
     let json = printed(&folder, "compare before.json before.json -f json");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -304,7 +301,7 @@ fn a_run_is_as_itself() {
 }
 
 #[test]
-fn a_gate_passes_fails_or_cannot_tell() {
+fn a_gate_passes_fails_or_is_inconclusive() {
     let folder = folder();
     let check = |line: &str| transcript(&mut folder.marey(&format!("check {line}")));
     assert_snapshot!(check("before.json --baseline before.json --fail-on step_time.p50>+3%"), @r"
@@ -353,7 +350,7 @@ fn a_gate_passes_fails_or_cannot_tell() {
 }
 
 #[test]
-fn a_gate_that_cannot_be_read_says_where() {
+fn an_invalid_gate_has_an_error_position() {
     let folder = folder();
     let refused = |condition: &str| {
         let line = format!("check after.json --baseline before.json --fail-on {condition}");
@@ -362,10 +359,10 @@ fn a_gate_that_cannot_be_read_says_where() {
     };
     let conditions = ["step_tim>3%", "step_time.p50>3%", "step_time=3%", "gpu_memory.p50>1"];
     assert_snapshot!(conditions.map(refused).join("\n"), @r"
-    error: invalid value 'step_tim>3%' for '--fail-on <CONDITION>': bad condition `step_tim>3%`, column 1: no metric `step_tim`; did you mean `step_time` or `steps`; there are steps, total_time, step_time, gpu_busy, gpu_idle, gpu_compute, gpu_copies, communication, exposed_communication, gpu_memory, kernel_launches, mfu
-    error: invalid value 'step_time.p50>3%' for '--fail-on <CONDITION>': bad condition `step_time.p50>3%`, column 16: `step_time.p50` is no share; for a change by so much, write `+3%`
+    error: invalid value 'step_tim>3%' for '--fail-on <CONDITION>': bad condition `step_tim>3%`, column 1: no metric `step_tim`; did you mean `step_time` or `steps`; the metrics are steps, total_time, step_time, gpu_busy, gpu_idle, gpu_compute, gpu_copies, communication, exposed_communication, gpu_memory, kernel_launches, mfu
+    error: invalid value 'step_time.p50>3%' for '--fail-on <CONDITION>': bad condition `step_time.p50>3%`, column 16: `step_time.p50` is not a percentage; for a relative change write `+3%`
     error: invalid value 'step_time=3%' for '--fail-on <CONDITION>': bad condition `step_time=3%`, column 10: only `>` and `<` compare
-    error: invalid value 'gpu_memory.p50>1' for '--fail-on <CONDITION>': bad condition `gpu_memory.p50>1`, column 12: `gpu_memory` has no `p50`; there are peak, growth, growing
+    error: invalid value 'gpu_memory.p50>1' for '--fail-on <CONDITION>': bad condition `gpu_memory.p50>1`, column 12: `gpu_memory` has no statistic `p50`; it has peak, growth, growing
     ");
     assert!(
         transcript(&mut folder.marey("check after.json --fail-on step_time>+3%"))
@@ -374,7 +371,7 @@ fn a_gate_that_cannot_be_read_says_where() {
 }
 
 #[test]
-fn ci_gets_its_files_besides() {
+fn check_also_writes_files_for_ci() {
     let folder = folder();
     let line = "check after.json --baseline before.json --fail-on step_time.p50>+3% --junit j.xml --markdown c.md -f json";
     let json: serde_json::Value = serde_json::from_str(&printed(&folder, line)).unwrap();
@@ -384,9 +381,9 @@ fn ci_gets_its_files_besides() {
     assert!(read(&folder, "c.md").starts_with("### marey: after.json against before.json\n"));
 }
 
-/// The path goes through all that the host did, which other questions do not keep.
+/// The critical path needs all host events in memory, unlike other sections.
 #[test]
-fn what_does_not_fit_into_memory_is_named_and_the_rest_stands() {
+fn a_section_that_exceeds_memory_is_listed_as_missing() {
     let mut trace = training(200, "aten::mm");
     let ends = trace.rfind("]}").unwrap();
     let operation = |number| {

@@ -1,11 +1,11 @@
-//! `marey collect`: from spools to tables.
+//! `marey collect`.
 
 use insta::assert_snapshot;
 
 use crate::{Folder, marey, recorded, transcript};
 
 #[test]
-fn what_was_collected_is_said() {
+fn collect_reports_events_and_bytes() {
     let folder = Folder::with_run();
     let spool = folder.path("train.marey/spool/4242-0.spool");
     assert!(spool.exists());
@@ -13,38 +13,38 @@ fn what_was_collected_is_said() {
     exit code: 0
     --- stdout ---
     --- stderr ---
-    `train.marey`: collected 10 events of 1 spool, 396 B
+    `train.marey`: collected 10 events from 1 spool, 396 B
     ");
     assert!(!spool.exists());
     assert_snapshot!(transcript(&mut folder.marey("collect train.marey")), @r"
     exit code: 0
     --- stdout ---
     --- stderr ---
-    `train.marey`: there was nothing to collect
+    `train.marey`: nothing to collect
     ");
 }
 
 #[test]
-fn a_torn_end_is_said_also_where_nothing_else_is() {
+fn a_torn_end_is_a_warning_even_with_quiet() {
     let folder = Folder::new::<&str>(&[]);
     recorded::write_torn(&folder.path("train.marey"));
     assert_snapshot!(transcript(&mut folder.marey("collect --quiet train.marey")), @r"
     exit code: 0
     --- stdout ---
     --- stderr ---
-    warning: `train.marey`: 5 B at the ends of spools could not be read
+    warning: `train.marey`: could not read 5 B at the ends of spools
     ");
 }
 
 #[test]
-fn a_run_that_fails_does_not_keep_the_others() {
+fn a_failed_run_does_not_stop_the_others() {
     let folder = Folder::with_run();
     assert_snapshot!(transcript(&mut folder.marey("collect absent.marey train.marey")), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
     error: cannot open `absent.marey`: No such file or directory (os error 2)
-    `train.marey`: collected 10 events of 1 spool, 396 B
+    `train.marey`: collected 10 events from 1 spool, 396 B
     ");
 }
 
@@ -53,19 +53,19 @@ fn help_of_collect() {
     assert_snapshot!(transcript(&mut marey("collect --help")), @r"
     exit code: 0
     --- stdout ---
-    Make tables of what was recorded, now
+    Convert recorded spools to tables now
 
     Usage: marey collect [OPTIONS] <RUN>...
 
     Arguments:
-      <RUN>...  Runs, folders `NAME.marey`
+      <RUN>...  Runs to collect: folders `NAME.marey`
 
     Options:
-      -q, --quiet  Say nothing but what went wrong
+      -q, --quiet  Print only warnings and errors
       -h, --help   Print help
 
-    Every command that opens a run collects it first, and so does a program that ends properly; this
-    is for runs of programs that were killed, before they are copied elsewhere.
+    A program collects its run when it ends, and every command collects a run that it opens. Use this
+    for runs of killed programs, before copying them to another machine.
 
     Examples:
       marey collect train.marey

@@ -1,4 +1,4 @@
-//! What changed between two profiles.
+//! `marey view --diff-profile`.
 
 use insta::assert_snapshot;
 
@@ -43,7 +43,7 @@ fn lines_have_the_difference_and_mark_nodes_of_one_side() {
 }
 
 #[test]
-fn a_node_is_shown_that_reaches_the_threshold_on_one_side() {
+fn a_node_above_the_threshold_on_one_side_is_shown() {
     let folder = Folder::before_and_after();
     let shown = folder.view("-t 10% --layout table -m time -diff before.hatchet after.hatchet");
     assert_snapshot!(shown, @r"
@@ -61,7 +61,7 @@ fn a_node_is_shown_that_reaches_the_threshold_on_one_side() {
 }
 
 #[test]
-fn the_most_slowed_comes_first_if_sorted_by_value() {
+fn sorting_by_value_puts_the_largest_slowdown_first() {
     let folder = Folder::before_and_after();
     let shown = folder.view("--sort value --diff-profile before.hatchet after.hatchet");
     let names: Vec<&str> =
@@ -97,21 +97,21 @@ fn json_and_csv_have_the_four_values_and_the_change() {
 }
 
 #[test]
-fn both_sides_must_mean_the_same() {
+fn both_sides_must_have_the_same_metric() {
     let folder = Folder::new(&[("a.hatchet", AFTER), ("b.hatchet", OTHER)]);
     assert_snapshot!(folder.view("-m count -diff b.hatchet a.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
     error: `b.hatchet` has no metric `count`
-    hint: it has `time`, `note`, `total`, `self`
+    hint: available: `time`, `note`, `total`, `self`
     ");
     assert_snapshot!(folder.view("-m time -diff b.hatchet a.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
     error: `b.hatchet` has `time (us) (inc)` where `a.hatchet` has `time (ns) (inc)`
-    hint: times can be compared in one unit, such as `time/ms`
+    hint: request times in one unit, such as `time/ms`
     ");
     assert_snapshot!(folder.view("-diff b.hatchet a.hatchet"), @r"
     exit code: 2
@@ -132,13 +132,13 @@ fn both_sides_must_mean_the_same() {
 }
 
 #[test]
-fn one_file_is_compared_with_one_that_can_be_read() {
+fn diff_takes_exactly_one_readable_file() {
     let folder = Folder::new(&[("a.hatchet", AFTER), ("b.hatchet", BEFORE)]);
     assert_snapshot!(folder.view("--diff-profile a.hatchet b.hatchet a.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: --diff-profile compares one file, and several are given
+    error: --diff-profile takes exactly one other file
     ");
     assert_snapshot!(folder.view("--diff-profile absent.hatchet a.hatchet"), @r"
     exit code: 2
@@ -150,6 +150,6 @@ fn one_file_is_compared_with_one_that_can_be_read() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: nothing is left of `b.hatchet`: no name matches `new`
+    error: the filters remove all nodes of `b.hatchet`: no name matches `new`
     ");
 }

@@ -1,4 +1,4 @@
-//! What cannot be shown is an error that names file and cause, with exit code 2.
+//! Errors of `marey view` name the file and the cause, with exit code 2.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use marey_formats::{Format, recognise_file};
 use crate::{DATA, Folder, marey, view};
 
 #[test]
-fn an_unknown_metric_names_the_nearest_or_those_there_are() {
+fn an_unknown_metric_suggests_similar_names_or_lists_all() {
     assert_snapshot!(view("-m time,flop minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
@@ -22,19 +22,19 @@ fn an_unknown_metric_names_the_nearest_or_those_there_are() {
     --- stdout ---
     --- stderr ---
     error: `minimal.hatchet` has no metric `xyz`
-    hint: it has `bytes`, `count`, `flops16`, `time`, `device_id`, `device_type`, `total`, `self`, `calls`, `util`
+    hint: available: `bytes`, `count`, `flops16`, `time`, `device_id`, `device_type`, `total`, `self`, `calls`, `util`
     ");
     assert_snapshot!(view("-m time, minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
     error: `minimal.hatchet` has no metric ``
-    hint: it has `bytes`, `count`, `flops16`, `time`, `device_id`, `device_type`, `total`, `self`, `calls`, `util`
+    hint: available: `bytes`, `count`, `flops16`, `time`, `device_id`, `device_type`, `total`, `self`, `calls`, `util`
     ");
 }
 
 #[test]
-fn a_metric_must_be_a_number_where_it_is_compared() {
+fn comparing_a_text_metric_is_an_error() {
     assert_snapshot!(view("-m device_type -t 1 minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
@@ -52,56 +52,56 @@ fn a_metric_must_be_a_number_where_it_is_compared() {
     --- stdout ---
     --- stderr ---
     error: `minimal.hatchet`: `time (ns)` cannot be shown in the unit `h`
-    hint: times that name their unit can be shown in s, ms, us and ns, numbers in %
+    hint: only times with a unit in their name can be shown in s, ms, us and ns, and numbers in %
     ");
 }
 
 #[test]
-fn a_filter_that_leaves_nothing_says_so() {
+fn a_filter_that_removes_all_nodes_is_an_error() {
     assert_snapshot!(view("-m time -i nothing minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: nothing is left of `minimal.hatchet`: no name matches `nothing`
+    error: the filters remove all nodes of `minimal.hatchet`: no name matches `nothing`
     ");
     assert_snapshot!(view("-m time -e .* minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: nothing is left of `minimal.hatchet`: `.*` matches every root
+    error: the filters remove all nodes of `minimal.hatchet`: `.*` matches every root
     ");
     assert_snapshot!(view("-m time -t 1e9 minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: nothing is left of `minimal.hatchet`: no time (ns) (inc) reaches 1000000000
+    error: the filters remove all nodes of `minimal.hatchet`: no time (ns) (inc) reaches 1000000000
     ");
     assert_snapshot!(view("-t inf minimal.hatchet minimal.hatchet_msgpack"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: nothing is left of `minimal.hatchet`: no time (ns) (inc) reaches inf
+    error: the filters remove all nodes of `minimal.hatchet`: no time (ns) (inc) reaches inf
     ");
 }
 
 #[test]
-fn a_bad_pattern_is_named() {
+fn an_invalid_pattern_is_an_error() {
     assert_snapshot!(view("-i a)(b minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: bad pattern `a)(b`: Parsing error at position 1: General parsing error: end of string not reached
+    error: invalid pattern `a)(b`: Parsing error at position 1: General parsing error: end of string not reached
     ");
     assert_snapshot!(view("-e [ minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: bad pattern `[`: Parsing error at position 1: Invalid character class
+    error: invalid pattern `[`: Parsing error at position 1: Invalid character class
     ");
 }
 
 #[test]
-fn a_torn_file_names_place_and_cause() {
+fn errors_on_truncated_files_have_offset_and_cause() {
     let torn = |name: &str| {
         let whole = fs::read(Path::new(DATA).join(name)).unwrap();
         Folder::new(&[(name, &whole[..200])]).view(name)
@@ -121,7 +121,7 @@ fn a_torn_file_names_place_and_cause() {
 }
 
 #[test]
-fn other_files_name_place_and_cause() {
+fn errors_on_other_files_have_offset_and_cause() {
     let view = |name: &str, content: &[u8]| Folder::new(&[(name, content)]).view(name);
     assert_snapshot!(view("trace.json", b"{\"traceEvents\": []}"), @r"
     exit code: 0
@@ -130,7 +130,7 @@ fn other_files_name_place_and_cause() {
     name
     ROOT
     --- stderr ---
-    warning: `trace.json`: there are no events in it, as a Chrome trace
+    warning: `trace.json`: no events found (a Chrome trace)
     ");
     assert_snapshot!(view("empty.hatchet", b""), @r"
     exit code: 2
@@ -151,18 +151,18 @@ fn other_files_name_place_and_cause() {
     --- stdout ---
     --- stderr ---
     error: cannot read `later.hatchet`: line 1, column 51 (byte 50): the file has version 9, this marey reads versions up to 1
-    hint: update marey
+    hint: upgrade marey
     ");
 }
 
 #[test]
-fn every_hostile_file_gives_one_line_with_its_name_and_the_place() {
+fn every_hostile_file_gives_one_line_with_its_name_and_an_offset() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hostile");
     let mut count = 0;
     for entry in fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
         let format = path.is_file().then(|| recognise_file(&path).unwrap());
-        // What seems to be a trace is read as one.
+        // A JSON object is recognised as a trace.
         if !matches!(format, Some(None | Some(Format::Hatchet | Format::HatchetMsgpack))) {
             continue;
         }
@@ -183,7 +183,7 @@ fn every_hostile_file_gives_one_line_with_its_name_and_the_place() {
 }
 
 #[test]
-fn only_a_file_that_is_something_else_gets_the_hint_what_is_read() {
+fn only_an_unrecognised_file_gets_the_hint_with_all_formats() {
     let view = |content: &[u8]| Folder::new(&[("f", content)]).view("f");
     for content in [&b"  true"[..], b"name,value", b"\x81\xa1a\x01"] {
         let shown = view(content);
@@ -196,7 +196,7 @@ fn only_a_file_that_is_something_else_gets_the_hint_what_is_read() {
 }
 
 #[test]
-fn a_metric_that_others_are_made_of_is_named_with_them() {
+fn a_missing_source_is_named_with_the_metric_that_needs_it() {
     let content = br#"[{"frame": {"name": "ROOT"}, "metrics": {"flops8": 0}, "children": [
         {"frame": {"name": "gemm"}, "metrics": {"flops8": 5}, "children": []}]}]"#;
     let folder = Folder::new(&[("f.hatchet", content)]);
@@ -205,7 +205,7 @@ fn a_metric_that_others_are_made_of_is_named_with_them() {
     --- stdout ---
     --- stderr ---
     error: `util` needs `time`, which `f.hatchet` does not have
-    hint: it has `flops8`
+    hint: available: `flops8`
     ");
     assert_snapshot!(view("-m time/ms train.hatchet"), @r"
     exit code: 2

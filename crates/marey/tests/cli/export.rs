@@ -1,4 +1,4 @@
-//! `marey export`: a run as files of other formats.
+//! `marey export`.
 
 use std::fs;
 use std::io::Read;
@@ -9,7 +9,7 @@ use marey_model::profile::NodeId;
 
 use crate::{BEFORE, Folder, marey, stdout, transcript};
 
-/// Sizes are the writers' matter.
+/// Removes sizes, which depend on the writers.
 fn without_size(transcript: &str) -> String {
     let line = |line: &str| match line.rsplit_once("`, ") {
         Some((line, _)) if line.starts_with("wrote ") => format!("{line}`, SIZE\n"),
@@ -18,7 +18,7 @@ fn without_size(transcript: &str) -> String {
     transcript.lines().map(line).collect()
 }
 
-/// Calls of a name in the file.
+/// Returns the number of calls of a name in the file.
 fn calls(folder: &Folder, file: &str, name: &str) -> Option<String> {
     let profile = marey_formats::hatchet::read(&folder.path(file)).unwrap();
     let at = profile.nodes.iter().position(|node| &*node.name == name)?;
@@ -26,15 +26,15 @@ fn calls(folder: &Folder, file: &str, name: &str) -> Option<String> {
 }
 
 #[test]
-fn the_name_says_the_format_and_what_is_left_out_is_said() {
+fn the_name_implies_the_format_and_omissions_are_warnings() {
     let folder = Folder::with_run();
     let line = "export train.marey -o train.collapsed";
     assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
     exit code: 0
     --- stdout ---
     --- stderr ---
-    warning: collapsed cannot hold 3 numbers of steps
-    warning: collapsed cannot hold 3 values of metrics
+    warning: collapsed cannot represent 3 numbers of steps
+    warning: collapsed cannot represent 3 values of metrics
     wrote `train.collapsed`, SIZE
     ");
     assert_snapshot!(fs::read_to_string(folder.path("train.collapsed")).unwrap(), @r"
@@ -46,8 +46,8 @@ fn the_name_says_the_format_and_what_is_left_out_is_said() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `train.collapsed` is there already
-    hint: --force replaces it, -o writes another
+    error: `train.collapsed` already exists
+    hint: replace it with --force, or choose another path with -o
     ");
     let forced = transcript(&mut folder.marey(&format!("{line} --force")));
     assert!(forced.starts_with("exit code: 0\n"), "{forced}");
@@ -55,7 +55,7 @@ fn the_name_says_the_format_and_what_is_left_out_is_said() {
 }
 
 #[test]
-fn every_format_is_written_and_read_again_where_it_can_be() {
+fn every_readable_format_survives_export_and_import() {
     let folder = Folder::with_run();
     for format in marey_formats::Format::ALL.into_iter().filter(|format| format.is_writable()) {
         let name = format.as_str();
@@ -84,13 +84,13 @@ fn gz_compresses_and_stdout_is_a_file() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: stdout says no format
+    error: stdout needs a format
     hint: choose one with --format: kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv, json, hatchet, hatchet-msgpack, tensorboard
     ");
 }
 
 #[test]
-fn a_folder_gets_a_file_of_the_usual_name() {
+fn a_folder_gets_a_file_with_the_default_name() {
     let folder = Folder::with_run();
     transcript(&mut folder.marey("merge train.marey train.marey -o job.marey"));
     fs::create_dir(folder.path("out")).unwrap();
@@ -115,31 +115,31 @@ fn a_folder_gets_a_file_of_the_usual_name() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: the name `out` says no format
+    error: the name `out` does not imply a format
     hint: choose one with --format: kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv, json, hatchet, hatchet-msgpack, tensorboard
     ");
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_made() {
+fn a_missing_folder_is_created() {
     let folder = Folder::with_run();
     let line = "export train.marey -f kineto -o new/one/";
     let exported = transcript(&mut folder.marey(line));
     assert!(exported.starts_with("exit code: 0\n"), "{exported}");
     assert!(folder.path("new/one/node1_4242-0.1700000000000.pt.trace.json.gz").is_file());
-    // Not without anything to write there.
+    // No folder is created if there is nothing to write.
     assert_snapshot!(transcript(&mut folder.marey("export train.marey -o other/")), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: the name `other/` says no format
+    error: the name `other/` does not imply a format
     hint: choose one with --format: kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv, json, hatchet, hatchet-msgpack, tensorboard
     ");
     assert!(!folder.path("other").exists());
 }
 
 #[test]
-fn tensorboard_is_given_a_folder_whatever_its_name() {
+fn tensorboard_output_is_a_folder_with_any_name() {
     let folder = Folder::with_run();
     let line = "export train.marey -f tensorboard -o logs";
     assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
@@ -155,15 +155,15 @@ fn tensorboard_is_given_a_folder_whatever_its_name() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `logs/events.out.tfevents.1700000000.node1.marey` is there already
-    hint: --force replaces it, -o writes another
+    error: `logs/events.out.tfevents.1700000000.node1.marey` already exists
+    hint: replace it with --force, or choose another path with -o
     ");
 }
 
 #[test]
-fn a_stretch_of_time_is_written_alone() {
+fn a_time_range_is_exported_alone() {
     let folder = Folder::with_run();
-    // Steps begin 10, 20 and 30 ms after the start and last 1, 2 and 3 ms.
+    // Steps begin 10, 20 and 30 ms after the start and take 1, 2 and 3 ms.
     for (options, steps) in [
         ("", "Int(3)"),
         ("--steps 1", "Int(1)"),
@@ -185,26 +185,26 @@ fn a_stretch_of_time_is_written_alone() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: the run has none of these steps
-    hint: its steps are from 0 to 2
+    error: the run has none of the selected steps
+    hint: its steps are 0 to 2
     ");
     assert_snapshot!(refused("--ranks 0,5"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
     error: the run has no rank 5
-    hint: its rank is 0
+    hint: its only rank is 0
     ");
     assert_snapshot!(refused("--from 2s --to 1s"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: the start is not before the end
+    error: the start must be before the end
     ");
 }
 
 #[test]
-fn one_format_becomes_another() {
+fn files_are_converted_between_formats() {
     let folder = Folder::new(&[("b.hatchet", BEFORE)]);
     let line = "export b.hatchet -o b.hatchet_msgpack";
     assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
@@ -219,13 +219,13 @@ fn one_format_becomes_another() {
 }
 
 #[test]
-fn what_is_not_clear_is_asked() {
+fn ambiguous_options_are_errors() {
     let folder = Folder::with_run();
     assert_snapshot!(transcript(&mut folder.marey("export train.marey -o train.txt")), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: the name `train.txt` says no format
+    error: the name `train.txt` does not imply a format
     hint: choose one with --format: kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv, json, hatchet, hatchet-msgpack, tensorboard
     ");
     let unknown = transcript(&mut folder.marey("export train.marey -f xls -o x"));
@@ -243,7 +243,7 @@ fn what_is_not_clear_is_asked() {
 }
 
 #[test]
-fn the_seeds_spelling_works() {
+fn format_aliases_are_accepted() {
     let folder = Folder::with_run();
     for format in ["chrome-trace", "csv", "tensorboard"] {
         let line = format!("export train.marey --format {format} --output out.{format}");
@@ -258,40 +258,40 @@ fn help_of_export() {
     assert_snapshot!(transcript(&mut marey("export --help")), @r"
     exit code: 0
     --- stdout ---
-    Write a run as a file of another format
+    Convert a run to another format
 
     Usage: marey export [OPTIONS] --output <OUT> <RUN>
 
     Arguments:
-      <RUN>  The run: a folder `NAME.marey`, the one file of `marey pack`, or a file of another format
+      <RUN>  Run to export: a folder `NAME.marey`, a packed run, or a file of another format
 
     Options:
-      -f, --format <FORMAT>  Format to write [default: what the name of OUT says] [possible values:
-                             kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv,
-                             json, hatchet, hatchet-msgpack, tensorboard]
-      -o, --output <OUT>     File to write, or a folder for a file of the usual name; .gz compresses,
+      -f, --format <FORMAT>  Output format [default: from the name of OUT] [possible values: kineto,
+                             chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv, json,
+                             hatchet, hatchet-msgpack, tensorboard]
+      -o, --output <OUT>     File to write, or a folder for files with default names; .gz compresses,
                              `-` is stdout
-          --from <TIME>      Leave out what ends before TIME
-          --to <TIME>        Leave out what begins at TIME or later
-          --steps <STEPS>    Only the time of these training steps: `10`, `10:12`, `10:` or `:12`, both
+          --from <TIME>      Exclude events that end before TIME
+          --to <TIME>        Exclude events that begin at TIME or later
+          --steps <STEPS>    Include only these training steps: `10`, `10:12`, `10:` or `:12`, both ends
                              included
-          --ranks <RANKS>    Only these ranks: `0,2-3`
-          --force            Replace the file if it is there
+          --ranks <RANKS>    Include only these ranks, such as `0,2-3`
+          --force            Replace an existing file
       -h, --help             Print help
 
     Examples:
-      marey export train.marey -o train.pftrace          For ui.perfetto.dev: the ending says it
+      marey export train.marey -o train.pftrace          For ui.perfetto.dev, by the suffix
       marey export train.marey -f chrome-trace -o trace.json.gz
-      marey export train.marey -f tensorboard -o runs/   A file of the usual name in a folder
-      marey export job.marey -f kineto -o traces/        A file for each rank, as HTA wants them
+      marey export train.marey -f tensorboard -o runs/   A file with the default name, in a folder
+      marey export job.marey -f kineto -o traces/        One file for each rank, as HTA expects
       marey export train.marey -f csv -o - | head        To stdout
       marey export job.marey --steps 10:12 --ranks 0,2-3 -o slow.json
       marey export train.marey --from 1.5s --to 2s -o part.speedscope.json
-      marey export trace.json.gz -o trace.collapsed      From one format to another
+      marey export trace.json.gz -o trace.collapsed      Convert between other formats
 
-    Times are since the start of the run (1.5s, 200ms, 30us, 5ns, 2min), or whole nanoseconds since
-    1970. --steps 10:12 is from the start of step 10 to the end of step 12. What reaches into a stretch
-    of time is in it. What a format has no place for is counted on stderr.
+    A TIME is relative to the start of the run (1.5s, 200ms, 30us, 5ns, 2min) or in whole nanoseconds
+    since 1970. --steps 10:12 selects from the start of step 10 to the end of step 12. Events that
+    overlap the time range are included. Data that the format cannot represent is counted on stderr.
     --- stderr ---
     ");
 }

@@ -1,4 +1,4 @@
-//! `marey import`: files of other formats as runs; and the verbs that take such files themselves.
+//! `marey import`, and other commands on files of other formats.
 
 use std::fs;
 use std::io::Write as _;
@@ -9,7 +9,8 @@ use insta::assert_snapshot;
 
 use crate::{AFTER, BEFORE, Folder, kill, marey, stdout, transcript};
 
-/// A trace of a rank whose clock is off: an operator, and a collective that ends with the others'.
+/// Returns a trace of a rank with a skewed clock: an operator, and a collective that ends with
+/// those of other ranks.
 fn rank(number: u32, skew_micros: i64) -> String {
     let start = 1_000 + skew_micros;
     let end = 5_000 + skew_micros;
@@ -24,7 +25,7 @@ fn rank(number: u32, skew_micros: i64) -> String {
     )
 }
 
-/// Sizes change with the writer of Parquet.
+/// Removes sizes, which change with the Parquet writer.
 fn without_size(transcript: &str) -> String {
     let line = |line: &str| match line.rsplit_once(", ") {
         Some((line, _)) if line.starts_with("wrote ") => format!("{line}, SIZE\n"),
@@ -34,7 +35,7 @@ fn without_size(transcript: &str) -> String {
 }
 
 #[test]
-fn the_run_lies_beside_the_file_and_replaces_nothing_unless_asked() {
+fn a_run_is_next_to_the_file_and_replaces_another_only_with_force() {
     let folder = Folder::new(&[("a/stacks.folded", "main;run 3\nmain 1\n")]);
     assert_snapshot!(without_size(&transcript(&mut folder.marey("import a/stacks.folded"))), @r"
     exit code: 0
@@ -53,12 +54,12 @@ fn the_run_lies_beside_the_file_and_replaces_nothing_unless_asked() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `a/stacks.marey` is there already
-    hint: --force replaces it, -o writes another
+    error: `a/stacks.marey` already exists
+    hint: replace it with --force, or choose another path with -o
     ");
     let forced = transcript(&mut folder.marey("import --force a/stacks.folded"));
     assert!(forced.starts_with("exit code: 0\n"), "{forced}");
-    // Neither a hidden folder nor the old run is left.
+    // No hidden folder and no old run is left.
     assert_eq!(fs::read_dir(folder.path("a")).unwrap().count(), 2);
 }
 
@@ -69,8 +70,8 @@ fn only_runs_are_replaced() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `mine` is no run
-    hint: --force replaces runs only
+    error: `mine` is not a run
+    hint: --force replaces only runs
     ");
     assert_eq!(fs::read(folder.path("mine/notes.txt")).unwrap(), b"mine");
     assert_snapshot!(transcript(&mut folder.marey("import b.hatchet -o no/such/run")), @r"
@@ -82,14 +83,14 @@ fn only_runs_are_replaced() {
 }
 
 #[test]
-fn clocks_of_ranks_are_aligned_and_that_is_said() {
+fn clocks_of_ranks_are_aligned_with_notes() {
     let files = [("r0.json", rank(0, 0)), ("r1.json", rank(1, 250_000))];
     let folder = Folder::new(&files);
     let line = "import r0.json r1.json -o job.marey --json";
     let imported = transcript(&mut folder.marey(line));
     assert_snapshot!(without_size(imported.split_once("--- stderr ---\n").unwrap().1), @r"
-    `r0.json`: its clock is moved by 0 ns
-    `r1.json`: its clock is moved by -250 ms
+    `r0.json`: clock shifted by 0 ns
+    `r1.json`: clock shifted by -250 ms
     wrote `job.marey`, 6 events, SIZE
     ");
     let report: serde_json::Value = serde_json::from_str(stdout(&imported)).unwrap();
@@ -102,7 +103,7 @@ fn clocks_of_ranks_are_aligned_and_that_is_said() {
 }
 
 #[test]
-fn what_is_lost_is_one_line_with_file_place_and_cause() {
+fn losses_are_one_line_with_file_offset_and_cause() {
     let whole = rank(0, 0);
     let cut = whole.rfind("\"Seq\"").unwrap();
     let folder = Folder::new(&[("cut.json", &whole[..cut])]);
@@ -110,7 +111,7 @@ fn what_is_lost_is_one_line_with_file_place_and_cause() {
     exit code: 0
     --- stdout ---
     --- stderr ---
-    warning: `cut.json`: byte 399: the file ends early (what follows is left out)
+    warning: `cut.json`: byte 399: the file ends early (the rest is skipped)
     wrote `cut.marey`, 1 event, SIZE
     ");
     let info = transcript(&mut folder.marey("info cut.json --json"));
@@ -122,7 +123,7 @@ fn what_is_lost_is_one_line_with_file_place_and_cause() {
 }
 
 #[test]
-fn what_cannot_be_used_is_one_line_and_exit_code_2() {
+fn unusable_files_are_one_line_and_exit_code_2() {
     let folder = Folder::new(&[("notes.txt", "hello world"), ("a.hatchet", "[{\"frame\": 5}]")]);
     assert_snapshot!(transcript(&mut folder.marey("import notes.txt")), @r"
     exit code: 2
@@ -143,12 +144,12 @@ fn what_cannot_be_used_is_one_line_and_exit_code_2() {
     --- stderr ---
     error: cannot read `absent.json`: No such file or directory (os error 2)
     ");
-    // Nothing is left behind.
+    // No files are left.
     assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 2);
 }
 
 #[test]
-fn stdin_is_a_file_too() {
+fn stdin_is_imported() {
     let folder = Folder::new(&[("b.hatchet", BEFORE)]);
     let stdin = || Stdio::from(fs::File::open(folder.path("b.hatchet")).unwrap());
     let imported = transcript(folder.marey("import -").stdin(stdin()));
@@ -165,8 +166,8 @@ fn stdin_is_a_file_too() {
     );
 }
 
-/// Waits until an import has made something in its hidden folder.
-fn wait_until_it_reads(folder: &Folder, importing: &mut Child) {
+/// Waits until an import has created a file in its hidden folder.
+fn wait_until_reading(folder: &Folder, importing: &mut Child) {
     let has_begun = || {
         let mut hidden = fs::read_dir(folder.path(".")).unwrap().filter_map(Result::ok);
         hidden
@@ -179,13 +180,13 @@ fn wait_until_it_reads(folder: &Folder, importing: &mut Child) {
 }
 
 #[test]
-fn ctrl_c_leaves_nothing_behind() {
+fn ctrl_c_removes_unfinished_files() {
     let folder = Folder::new::<&str>(&[]);
     let mut command = folder.interruptible("import - -o x.marey");
-    // Stdin never ends, so this goes on until it is stopped.
+    // Stdin never ends, so the import runs until it is stopped.
     let mut importing = command.stdin(Stdio::piped()).spawn().unwrap();
-    wait_until_it_reads(&folder, &mut importing);
-    // Waiting would close it, and that would end the import, too.
+    wait_until_reading(&folder, &mut importing);
+    // `wait` would close stdin, which would end the import as well.
     let _stdin = importing.stdin.take();
     kill("-INT", &importing);
     let status = importing.wait().unwrap();
@@ -194,50 +195,50 @@ fn ctrl_c_leaves_nothing_behind() {
 }
 
 #[test]
-fn nohup_keeps_it_from_being_hung_up() {
+fn sighup_is_ignored_under_nohup() {
     let folder = Folder::new::<&str>(&[]);
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_marey")]);
     command.args(["import", "-", "-o", "x.marey"]).current_dir(folder.path("."));
     command.stdin(Stdio::piped()).stderr(Stdio::null());
     let mut importing = command.spawn().unwrap();
-    wait_until_it_reads(&folder, &mut importing);
+    wait_until_reading(&folder, &mut importing);
     kill("-HUP", &importing);
-    // Whether it was ended or not, nobody may be there who reads.
+    // If the signal had ended it, the write would fail; the exit code below tells.
     let _sent = importing.stdin.take().unwrap().write_all(BEFORE.as_bytes());
     assert_eq!(importing.wait().unwrap().code(), Some(0));
     assert!(folder.path("x.marey").is_dir());
 }
 
 #[test]
-fn a_file_that_is_given_twice_is_there_twice() {
+fn a_file_given_twice_is_imported_twice() {
     let folder = Folder::new(&[("r0.json", rank(0, 0))]);
     let line = "import r0.json ./r0.json r0.json -o job.marey";
     assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
     exit code: 0
     --- stdout ---
     --- stderr ---
-    `r0.json`: its clock is moved by 0 ns
-    `./r0.json`: its clock stays, as it has no collectives in common with the others
-    `r0.json`: its clock stays, as it has no collectives in common with the others
+    `r0.json`: clock shifted by 0 ns
+    `./r0.json`: clock not aligned: no collectives in common with the other files
+    `r0.json`: clock not aligned: no collectives in common with the other files
     wrote `job.marey`, 9 events, SIZE
     ");
     let sql = "SELECT count(*) AS spans, count(DISTINCT process_id) AS processes FROM spans";
     let answer = transcript(folder.marey("query job.marey -f csv").arg(sql));
     assert_eq!(stdout(&answer), "spans,processes\n3,3\n");
-    // What cannot be read twice would be torn between its readers.
+    // A pipe would be split between its readers.
     let line = "import - r0.json /dev/stdin -o torn.marey";
     assert_snapshot!(transcript(folder.marey(line).stdin(Stdio::piped())), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `/dev/stdin` is given twice, and can be read once only
+    error: `/dev/stdin` is given twice but can be read only once
     ");
     assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 2);
 }
 
 #[test]
-fn every_verb_that_takes_a_run_takes_a_file() {
+fn every_command_that_takes_a_run_takes_a_file() {
     let folder = Folder::new(&[("r0.json", rank(0, 0)), ("b.hatchet", BEFORE.to_owned())]);
     let sql = "SELECT name, duration_nanos FROM spans";
     let answer = transcript(folder.marey("query r0.json -f csv").arg(sql));
@@ -251,7 +252,7 @@ fn every_verb_that_takes_a_run_takes_a_file() {
     50.0 µs  50.0 µs      1  50.0 µs  50.0 µs                 ├─ aten::mm
                                                100 µs      1  └─ ncclDevKernel_AllReduce
     --- stderr ---
-    warning: 1 unmatched activities: Activities of devices whose launch is not in the imported file, or was not recorded; they have no context
+    warning: 1 unmatched activities: Activities of devices whose launch is not in the imported file or was not recorded; they have no context
     ");
     let packed = transcript(&mut folder.marey("pack r0.json"));
     assert!(packed.contains("wrote `r0.marey.zip`, "), "{packed}");
@@ -263,7 +264,7 @@ fn every_verb_that_takes_a_run_takes_a_file() {
 }
 
 #[test]
-fn a_run_is_viewed_as_its_profile_would_be() {
+fn a_run_is_viewed_like_its_profile() {
     let folder = Folder::new(&[("a.hatchet", AFTER)]);
     transcript(&mut folder.marey("import a.hatchet"));
     let of_file = transcript(&mut folder.marey("view -m time,count a.hatchet"));
@@ -275,7 +276,7 @@ fn a_run_is_viewed_as_its_profile_would_be() {
 }
 
 #[test]
-fn a_recorded_run_is_viewed_too() {
+fn a_recorded_run_can_be_viewed() {
     let folder = Folder::with_run();
     assert_snapshot!(transcript(&mut folder.marey("view train.marey")), @r"
     exit code: 0
@@ -287,7 +288,7 @@ fn a_recorded_run_is_viewed_too() {
     6.00 ms  3.00 ms      3  2.02 ms  2.98 ms     └─ step
     3.00 ms  3.00 ms      3  1.01 ms  1.49 ms        └─ forward
     --- stderr ---
-    warning: 7 trace buffer full: Scopes and metric values that are in no trace because their thread's buffer was full
+    warning: 7 trace buffer full: Scopes and metric values that are missing from a trace because their thread's buffer was full
     overhead: 1.86 µs recording 31 events (120 ns a scope), 45.0 µs writing, 0.09 % of 50.0 ms
     ");
     let listed = transcript(&mut folder.marey("view --list train.marey"));
@@ -299,28 +300,28 @@ fn help_of_import() {
     assert_snapshot!(transcript(&mut marey("import --help")), @r"
     exit code: 0
     --- stdout ---
-    Make a run of files of other formats
+    Convert files of other formats to a run
 
     Usage: marey import [OPTIONS] <FILE>...
 
     Arguments:
-      <FILE>...  Files of one job; `-` is stdin
+      <FILE>...  Files of one job to import; `-` is stdin
 
     Options:
-      -o, --output <RUN>  Run to write, a folder [default: NAME.marey, beside the first file]
-          --force         Replace the run if it is there
-          --json          Print one JSON object that says what came of it
+      -o, --output <RUN>  Folder of the new run [default: NAME.marey, next to the first file]
+          --force         Replace an existing run
+          --json          Print the result as a JSON object
       -h, --help          Print help
 
     Examples:
-      marey import trace.json.gz                    Writes trace.marey, beside it
-      marey import rank*.json -o job.marey          The ranks of a job, their clocks aligned
-      curl -s URL | marey import - -o trace.marey   What comes by stdin
+      marey import trace.json.gz                    Write trace.marey next to it
+      marey import rank*.json -o job.marey          Import the ranks of a job and align their clocks
+      curl -s URL | marey import - -o trace.marey   Import from stdin
 
-    The content says what a file is, not its name: a trace of torch.profiler, Proton, Chrome or
-    Perfetto; speedscope, pprof or collapsed stacks; a .hatchet file; a memory snapshot of PyTorch, or a
-    dump of NCCL's flight recorder; all of them also compressed with gzip. Every command that takes a
-    run takes such a file; from a run it answers sooner.
+    Formats are recognised by content, not by name: traces of torch.profiler, Proton, Chrome and
+    Perfetto; speedscope, pprof and collapsed stacks; .hatchet files; memory snapshots of PyTorch; dumps
+    of NCCL's flight recorder; each optionally compressed with gzip. Every command that takes a run
+    also takes such a file; an imported run opens faster.
     --- stderr ---
     ");
 }

@@ -1,4 +1,4 @@
-//! `marey info`: what a run is.
+//! `marey info`.
 
 use insta::assert_snapshot;
 use marey_model::run::MANIFEST;
@@ -7,7 +7,7 @@ use std::fs;
 use crate::recorded;
 use crate::{Folder, marey, stdout, transcript};
 
-/// The transcript without sizes, which change with the writer of Parquet.
+/// Removes sizes from a transcript, which change with the Parquet writer.
 fn without_sizes(transcript: &str) -> String {
     const SIZE_COLUMN: usize = 11;
     let lines = transcript.lines().filter(|line| !line.starts_with("  size "));
@@ -19,7 +19,7 @@ fn without_sizes(transcript: &str) -> String {
 }
 
 #[test]
-fn a_run_is_summed_up() {
+fn info_summarises_a_run() {
     let folder = Folder::with_run();
     let shown = transcript(&mut folder.marey("info train.marey"));
     assert_snapshot!(without_sizes(&shown), @r"
@@ -47,29 +47,29 @@ fn a_run_is_summed_up() {
       rollups                      77
       losses                        1
     --- stderr ---
-    warning: 7 trace buffer full: Scopes and metric values that are in no trace because their thread's buffer was full
+    warning: 7 trace buffer full: Scopes and metric values that are missing from a trace because their thread's buffer was full
     ");
     let again = transcript(&mut folder.marey("info train.marey"));
     assert_eq!(shown, again);
 }
 
 #[test]
-fn a_cost_that_cannot_be_is_not_told_as_one() {
+fn an_impossible_overhead_is_shown_as_unknown() {
     let folder = Folder::with_run();
     transcript(&mut folder.marey("info train.marey"));
     let manifest = folder.path("train.marey").join(MANIFEST);
     let text = fs::read_to_string(&manifest).unwrap();
-    // The one thread ran for 50 ms.
+    // The only thread ran for 50 ms.
     let wrong = text.replace("1860", "95950000");
     assert_ne!(wrong, text);
     fs::write(manifest, wrong).unwrap();
     let shown = transcript(&mut folder.marey("info train.marey"));
     let overhead = shown.lines().find(|line| line.starts_with("  overhead")).unwrap();
-    assert_snapshot!(overhead, @"  overhead   not known (the estimate, 120 ns a scope, 96.0 ms in all, is more than its threads ran), 45.0 µs writing");
+    assert_snapshot!(overhead, @"  overhead   unknown (the estimate, 120 ns a scope, 96.0 ms in all, exceeds the time of all threads), 45.0 µs writing");
 }
 
 #[test]
-fn a_pack_is_summed_up_as_its_run_is() {
+fn info_summarises_a_pack() {
     let folder = Folder::with_run();
     transcript(&mut folder.marey("pack train.marey"));
     let of_run = transcript(&mut folder.marey("info train.marey"));
@@ -79,20 +79,20 @@ fn a_pack_is_summed_up_as_its_run_is() {
 }
 
 #[test]
-fn what_is_missing_from_a_run_is_said() {
+fn losses_are_warnings() {
     let folder = Folder::new::<&str>(&[]);
     recorded::write_torn(&folder.path("train.marey"));
     let shown = transcript(&mut folder.marey("info train.marey"));
     let (_, said) = shown.split_once("--- stderr ---\n").unwrap();
     assert_snapshot!(said, @r"
     warning: 1 of 1 processes did not end properly
-    warning: 7 trace buffer full: Scopes and metric values that are in no trace because their thread's buffer was full
-    warning: 5 B at the end of spools could not be read
+     warning: 7 trace buffer full: Scopes and metric values that are missing from a trace because their thread's buffer was full
+     warning: could not read 5 B at the ends of spools
     ");
 }
 
 #[test]
-fn programs_get_json() {
+fn json_output_is_complete() {
     let folder = Folder::with_run();
     let shown = transcript(&mut folder.marey("info --json train.marey"));
     let json: serde_json::Value = serde_json::from_str(stdout(&shown)).unwrap();
@@ -117,7 +117,7 @@ fn programs_get_json() {
 }
 
 #[test]
-fn what_is_no_run_is_named() {
+fn other_files_are_named_in_the_error() {
     let folder = Folder::new(&[("notes.txt", "hello"), ("empty/x", "")]);
     assert_snapshot!(transcript(&mut folder.marey("info notes.txt")), @r"
     exit code: 2
@@ -130,7 +130,7 @@ fn what_is_no_run_is_named() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `empty` is no run: it is a folder without a manifest
+    error: `empty` is not a run: it is a folder without a manifest
     ");
 }
 
@@ -139,15 +139,15 @@ fn help_of_info() {
     assert_snapshot!(transcript(&mut marey("info --help")), @r"
     exit code: 0
     --- stdout ---
-    Show what a run is
+    Summarise a run
 
     Usage: marey info [OPTIONS] <RUN>
 
     Arguments:
-      <RUN>  The run: a folder `NAME.marey`, the one file of `marey pack`, or a file of another format
+      <RUN>  Run to summarise: a folder `NAME.marey`, a packed run, or a file of another format
 
     Options:
-          --json  Print one JSON object
+          --json  Print the summary as a JSON object
       -h, --help  Print help
 
     Examples:

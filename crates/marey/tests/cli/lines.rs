@@ -1,11 +1,11 @@
-//! Lines: what `proton-viewer` prints. That the bytes are its own is tested in Python, beside it.
+//! The lines layout of `proton-viewer`. A Python test compares the bytes with the real one.
 
 use insta::assert_snapshot;
 
 use crate::{Folder, stdout, view};
 
 #[test]
-fn metrics_stand_before_names_in_the_order_asked_for() {
+fn metrics_precede_names_in_the_requested_order() {
     assert_snapshot!(view("-m count,time/us,count minimal.hatchet"), @r"
     exit code: 0
     --- stdout ---
@@ -18,7 +18,7 @@ fn metrics_stand_before_names_in_the_order_asked_for() {
 }
 
 #[test]
-fn a_pipe_gets_lines_only_if_metrics_are_asked_for() {
+fn a_pipe_gets_lines_only_with_metrics() {
     assert_eq!(
         view("-m time --layout table minimal.hatchet"),
         view("-mtime --lay=table minimal.hatchet")
@@ -29,7 +29,7 @@ fn a_pipe_gets_lines_only_if_metrics_are_asked_for() {
 }
 
 #[test]
-fn siblings_are_sorted_by_name_unless_asked_otherwise() {
+fn siblings_are_sorted_by_name_by_default() {
     let folder = Folder::before_and_after();
     assert_snapshot!(folder.view("-m time after.hatchet"), @r"
     exit code: 0
@@ -69,7 +69,7 @@ fn a_sorted_list_has_every_node_but_root() {
 }
 
 #[test]
-fn rails_go_on_below_the_cut() {
+fn tree_lines_continue_below_the_depth_limit() {
     assert_snapshot!(view("-m calls -d 3 train.hatchet"), @r#"
     exit code: 0
     --- stdout ---
@@ -80,14 +80,14 @@ fn rails_go_on_below_the_cut() {
 
     --- stderr ---
     nodes hidden by --depth: 2
-    warning: 3 unmatched exits: Exits for a scope that was not open on its thread; they change nothing
+    warning: 3 unmatched exits: Exits from a scope that was not open on its thread; they are ignored
     "#);
     assert_eq!(stdout(&view("-m calls -d 0 train.hatchet")), "\n");
     assert_eq!(stdout(&view("-m calls -d -1 train.hatchet")), "\n");
 }
 
 #[test]
-fn texts_stand_where_numbers_do_and_control_characters_are_spelled_out() {
+fn texts_replace_numbers_and_control_characters_are_escaped() {
     let content = br#"[{"frame": {"name": "ROOT"}, "metrics": {}, "children": [
         {"frame": {"name": "a\u001b[2J\n\u202eb"}, "metrics": {"note": "x\ty\u2066", "n": 1}, "children": []}]}]"#;
     let folder = Folder::new(&[("t.hatchet", content)]);
@@ -104,7 +104,7 @@ fn texts_stand_where_numbers_do_and_control_characters_are_spelled_out() {
 }
 
 #[test]
-fn bytes_below_zero_are_an_overflow() {
+fn negative_bytes_are_an_overflow_warning() {
     let content = br#"[{"frame": {"name": "ROOT"}, "metrics": {"bytes": 0}, "children": [
         {"frame": {"name": "a"}, "metrics": {"bytes": -1}, "children": []}]}]"#;
     let folder = Folder::new(&[("b.hatchet", content)]);
@@ -126,7 +126,7 @@ fn bytes_below_zero_are_an_overflow() {
        -1  ROOT
        -1  └─ a
     --- stderr ---
-    warning: a sum of bytes is negative, which is usually an overflow
+    warning: a sum of bytes is negative, which usually means an overflow
     ");
     let both = folder.view("-m bytes --layout lines b.hatchet b.hatchet");
     assert!(both.contains("\n\nWarning: Negative byte values"), "{both}");
@@ -145,7 +145,7 @@ fn an_unknown_peak_is_a_note() {
 }
 
 #[test]
-fn several_files_are_lines_only_when_asked_for() {
+fn several_files_are_lines_only_on_request() {
     let folder = Folder::before_and_after();
     let shown = folder.view("-m count before.hatchet after.hatchet");
     assert!(shown.contains("before: count  after: count  name"), "{shown}");
@@ -164,7 +164,7 @@ fn several_files_are_lines_only_when_asked_for() {
 }
 
 #[test]
-fn the_metrics_of_a_file() {
+fn list_prints_the_metrics_of_a_file() {
     assert_snapshot!(view("--list minimal.hatchet"), @r"
     exit code: 0
     --- stdout ---
@@ -208,7 +208,7 @@ fn the_metrics_of_a_file() {
 }
 
 #[test]
-fn options_are_spelled_as_argparse_takes_them() {
+fn options_accept_argparse_spellings() {
     let lines = view("-m time -d 2 -t -1 -f full minimal.hatchet");
     for spelling in [
         "-mtime -d2 -t-1 minimal.hatchet",

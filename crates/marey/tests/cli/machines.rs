@@ -1,4 +1,4 @@
-//! Answers for programs: JSON and CSV.
+//! Output for programs: JSON and CSV.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{AFTER, Folder, marey, stdout, transcript, view};
 
 #[test]
-fn json_has_the_metrics_asked_for() {
+fn json_has_the_requested_metrics() {
     assert_snapshot!(view("--json -d 1 -m wall_total,tokens train.hatchet"), @r#"
     exit code: 0
     --- stdout ---
@@ -18,7 +18,7 @@ fn json_has_the_metrics_asked_for() {
 }
 
 #[test]
-fn json_has_everything_unless_asked_otherwise() {
+fn json_has_all_metrics_by_default() {
     let all = view("--json minimal.hatchet minimal.hatchet_msgpack");
     let documents: Vec<Value> =
         stdout(&all).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -56,7 +56,7 @@ fn csv_quotes_what_needs_it_and_names_the_file() {
 }
 
 #[test]
-fn rows_go_by_the_filters() {
+fn filters_apply_to_rows() {
     let folder = Folder::before_and_after();
     assert_snapshot!(
         folder.view("--csv -m time/us,count --sort value -t 1 -f function_line after.hatchet"),
@@ -73,7 +73,7 @@ fn rows_go_by_the_filters() {
 }
 
 #[test]
-fn a_metric_asked_for_twice_is_one_column() {
+fn a_metric_requested_twice_is_one_column() {
     let folder = Folder::before_and_after();
     let once = folder.view("--json -m time after.hatchet");
     assert_eq!(folder.view("--json -m time,Time,time after.hatchet"), once);
@@ -86,7 +86,7 @@ fn a_metric_asked_for_twice_is_one_column() {
 }
 
 #[test]
-fn json_says_infinity_in_words_and_null_of_what_is_no_number() {
+fn json_writes_infinity_as_text_and_nan_as_null() {
     let content = br#"[{"frame": {"name": "ROOT"}, "metrics": {"x": 0}, "children": [
         {"frame": {"name": "a"}, "metrics": {"x": Infinity, "l": [0.5, -Infinity, NaN]}, "children": []},
         {"frame": {"name": "b"}, "metrics": {"x": NaN, "y": 1}, "children": []}]}]"#;
@@ -118,7 +118,7 @@ fn json_says_infinity_in_words_and_null_of_what_is_no_number() {
 
 const WIDE: usize = 20_000;
 
-/// So many nodes of one metric each, which a table would make the square of.
+/// Returns a profile of many nodes with one metric each, whose full table would be quadratic.
 fn wide(is_inclusive: bool) -> String {
     let nodes: Vec<String> = (0..WIDE)
         .map(|at| {
@@ -133,7 +133,7 @@ fn wide(is_inclusive: bool) -> String {
     format!(r#"[{{"frame": {{"name": "ROOT"}}, "metrics": {{{marks}}}, "children": [{nodes}]}}]"#)
 }
 
-/// `marey view` with no more than 1.5 GB of memory, half of what one full table takes.
+/// Runs `marey view` with 1.5 GB of memory, half of the size of a full table.
 fn view_in_little_memory(folder: &Folder, line: &str) -> String {
     let mut command = Command::new("sh");
     command
@@ -144,7 +144,7 @@ fn view_in_little_memory(folder: &Folder, line: &str) -> String {
 }
 
 #[test]
-fn many_metrics_cost_what_the_file_says() {
+fn memory_is_proportional_to_the_file_with_many_metrics() {
     let folder = Folder::new(&[("wide.hatchet", wide(false)), ("summed.hatchet", wide(true))]);
     let view = |line: &str| view_in_little_memory(&folder, line);
 
@@ -173,21 +173,21 @@ fn many_metrics_cost_what_the_file_says() {
     --- stdout ---
     --- stderr ---
     error: 20,000 columns for 20,001 nodes are 400,020,000 cells
-    hint: choose metrics with --metrics
+    hint: select metrics with --metrics
     ");
     assert_snapshot!(view("--json --diff-profile wide.hatchet wide.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
     error: 80,000 columns for 20,001 nodes are 1,600,080,000 cells
-    hint: choose metrics with --metrics
+    hint: select metrics with --metrics
     ");
     assert_snapshot!(view("-m nope wide.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
     error: `wide.hatchet` has no metric `nope`
-    hint: it has `m0`, `m1`, `m2`, `m3`, `m4`, `m5`, `m6`, `m7`, `m8`, `m9`, `m10`, `m11`, `m12`, `m13`, `m14`, `m15`, `m16`, `m17`, `m18`, `m19` and 19,980 more: see --list
+    hint: available: `m0`, `m1`, `m2`, `m3`, `m4`, `m5`, `m6`, `m7`, `m8`, `m9`, `m10`, `m11`, `m12`, `m13`, `m14`, `m15`, `m16`, `m17`, `m18`, `m19` and 19,980 more: see --list
     ");
     let chosen = view("--csv -m m7,m8 -i ROOT -d 1 wide.hatchet");
     assert_eq!(
@@ -210,8 +210,8 @@ fn only_the_host_can_be_recorded() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
-    // More than a pipe holds, so the program still writes when the reader leaves.
+fn a_closed_pipe_is_no_error() {
+    // More than a pipe's buffer, so the program still writes when the reader closes the pipe.
     let child = format!(
         r#"{{"frame": {{"name": "{}"}}, "metrics": {{"n": 1}}, "children": []}}"#,
         "x".repeat(1000)

@@ -1,4 +1,4 @@
-//! The programs at their door: command lines, and what they print.
+//! Transcripts of the command lines.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -29,7 +29,7 @@ use tempfile::TempDir;
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../marey-formats/tests/data");
 
-/// Before and after a change: `gemm` got faster and `copy` slower, `old` is gone, `new` has come.
+/// Before and after a change: `gemm` is faster, `copy` slower, `old` removed, `new` added.
 const BEFORE: &str = r#"[{"frame": {"name": "ROOT"}, "metrics": {"time (ns)": 0, "count": 0}, "children": [
     {"frame": {"name": "gemm"}, "metrics": {"time (ns)": 8000, "count": 4}, "children": []},
     {"frame": {"name": "copy"}, "metrics": {"time (ns)": 500, "count": 1}, "children": []},
@@ -39,7 +39,7 @@ const AFTER: &str = r#"[{"frame": {"name": "ROOT"}, "metrics": {"time (ns)": 0, 
     {"frame": {"name": "new"}, "metrics": {"time (ns)": 700, "count": 2}, "children": []},
     {"frame": {"name": "copy"}, "metrics": {"time (ns)": 2000, "count": 1}, "children": []}]}, {}]"#;
 
-/// A line for `marey`, in the folder with the examples.
+/// Returns a command line of `marey`, in the folder with the examples.
 fn marey(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_marey"));
     command.args(line.split_whitespace()).current_dir(DATA).env_remove("NO_COLOR");
@@ -52,7 +52,7 @@ fn kill(signal: &str, child: &Child) {
     assert!(kill.args([signal, &child.id().to_string()]).status().unwrap().success());
 }
 
-/// Exit code, stdout and stderr.
+/// Runs a command; returns exit code, stdout and stderr.
 fn transcript(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let mut text = format!("exit code: {}\n", output.status.code().unwrap());
@@ -63,12 +63,12 @@ fn transcript(command: &mut Command) -> String {
     text
 }
 
-/// `marey view` of the examples.
+/// Runs `marey view` on the examples.
 fn view(line: &str) -> String {
     transcript(&mut marey(&format!("view {line}")))
 }
 
-/// A folder with files to look at.
+/// A folder with test files.
 struct Folder(TempDir);
 
 impl Folder {
@@ -86,7 +86,7 @@ impl Folder {
         Self::new(&[("before.hatchet", BEFORE), ("after.hatchet", AFTER)])
     }
 
-    /// One with the run `train.marey`, which is not collected yet.
+    /// Creates a folder with the run `train.marey`, which is not collected yet.
     fn with_run() -> Self {
         let folder = Self::new::<&str>(&[]);
         recorded::write(&folder.path("train.marey"));
@@ -97,14 +97,14 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// A line for `marey`, in this folder.
+    /// Returns a command line of `marey`, in this folder.
     fn marey(&self, line: &str) -> Command {
         let mut command = marey(line);
         command.current_dir(self.0.path());
         command
     }
 
-    /// The same, reached by Ctrl-C even where the tests themselves are not.
+    /// Like [`Self::marey`], with SIGINT enabled even if the tests ignore it.
     fn interruptible(&self, line: &str) -> Command {
         let mut command = Command::new("env");
         command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_marey")]);
@@ -116,13 +116,13 @@ impl Folder {
         transcript(&mut self.marey(&format!("view {line}")))
     }
 
-    /// `marey query train.marey SQL`, with options; nothing is on stdin.
+    /// Runs `marey query train.marey SQL` with options and an empty stdin.
     fn query(&self, sql: &str, options: &str) -> String {
         transcript(self.marey(&format!("query train.marey {options}")).arg(sql))
     }
 }
 
-/// What went to stdout.
+/// Returns the stdout of a transcript.
 fn stdout(transcript: &str) -> &str {
     let (_, rest) = transcript.split_once("--- stdout ---\n").unwrap();
     rest.split_once("--- stderr ---\n").unwrap().0

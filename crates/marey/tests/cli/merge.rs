@@ -1,4 +1,4 @@
-//! `marey merge`: several runs as one.
+//! `marey merge`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use crate::{BEFORE, Folder, marey, recorded, stdout, transcript};
 
 #[test]
-fn runs_packs_and_files_become_one() {
+fn runs_packs_and_files_are_merged() {
     let folder = Folder::with_run();
     recorded::write(&folder.path("other.marey"));
     transcript(&mut folder.marey("pack other.marey"));
@@ -27,14 +27,14 @@ fn runs_packs_and_files_become_one() {
 }
 
 #[test]
-fn a_run_is_not_replaced_unless_asked_even_by_itself() {
+fn a_run_is_replaced_only_with_force() {
     let folder = Folder::with_run();
     assert_snapshot!(transcript(&mut folder.marey("merge train.marey -o train.marey")), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `train.marey` is there already
-    hint: --force replaces it, -o writes another
+    error: `train.marey` already exists
+    hint: replace it with --force, or choose another path with -o
     ");
     let line = "merge train.marey train.marey -o train.marey --force";
     let forced = transcript(&mut folder.marey(line));
@@ -43,7 +43,7 @@ fn a_run_is_not_replaced_unless_asked_even_by_itself() {
 }
 
 #[test]
-fn a_run_that_is_not_there_leaves_nothing() {
+fn a_missing_run_leaves_no_output() {
     let folder = Folder::with_run();
     assert_snapshot!(transcript(&mut folder.marey("merge train.marey absent -o all.marey")), @r"
     exit code: 2
@@ -59,16 +59,16 @@ fn help_of_merge() {
     assert_snapshot!(transcript(&mut marey("merge --help")), @r"
     exit code: 0
     --- stdout ---
-    Make one run of several
+    Merge several runs into one
 
     Usage: marey merge [OPTIONS] --output <RUN> <RUN>...
 
     Arguments:
-      <RUN>...  Runs, packs, and files of other formats
+      <RUN>...  Runs, packed runs, and files of other formats
 
     Options:
-      -o, --output <RUN>  Run to write, a folder
-          --force         Replace the run if it is there
+      -o, --output <RUN>  Folder of the new run
+          --force         Replace an existing run
       -h, --help          Print help
 
     Examples:
@@ -76,8 +76,8 @@ fn help_of_merge() {
       marey merge node*/train.marey.zip -o job.marey
       marey merge train.marey trace.json.gz -o both.marey
 
-    Names and calling contexts that are the same become one; times stay. Of files of other formats the
-    clocks are aligned among each other, as `marey import` does.
+    Equal names and calling contexts are unified; times are kept. The clocks of files of other formats
+    are aligned with each other, as by `marey import`.
     --- stderr ---
     ");
 }

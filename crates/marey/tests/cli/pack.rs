@@ -1,4 +1,4 @@
-//! `marey pack`: a run as one file.
+//! `marey pack`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use crate::{Folder, marey, stdout, transcript};
 
 #[test]
-fn a_pack_answers_as_its_run_does_whatever_its_name() {
+fn a_pack_with_any_name_equals_its_run() {
     const QUERY: &str = "SELECT name, count, total_nanos FROM top ORDER BY name";
     let folder = Folder::with_run();
     let packed = transcript(&mut folder.marey("pack train.marey/ -o picture.png"));
@@ -18,7 +18,7 @@ fn a_pack_answers_as_its_run_does_whatever_its_name() {
 }
 
 #[test]
-fn it_lies_beside_the_run_and_replaces_nothing_unless_asked() {
+fn a_pack_is_next_to_the_run_and_replaces_a_file_only_with_force() {
     let folder = Folder::with_run();
     assert!(transcript(&mut folder.marey("pack train.marey")).starts_with("exit code: 0\n"));
     assert!(fs::read(folder.path("train.marey.zip")).unwrap().starts_with(b"PK\x03\x04"));
@@ -28,8 +28,8 @@ fn it_lies_beside_the_run_and_replaces_nothing_unless_asked() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `train.marey.zip` is there already
-    hint: --force replaces it, -o writes another
+    error: `train.marey.zip` already exists
+    hint: replace it with --force, or choose another path with -o
     ");
     assert_eq!(fs::read(folder.path("train.marey.zip")).unwrap(), b"mine");
     let forced = transcript(&mut folder.marey("pack --force train.marey"));
@@ -45,7 +45,7 @@ fn a_pack_is_not_packed_again() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `train.marey.zip` is one file already
+    error: `train.marey.zip` is already packed
     ");
 }
 
@@ -54,23 +54,23 @@ fn help_of_pack() {
     assert_snapshot!(transcript(&mut marey("pack --help")), @r"
     exit code: 0
     --- stdout ---
-    Make one file of a run
+    Pack a run into one file
 
     Usage: marey pack [OPTIONS] <RUN>
 
     Arguments:
-      <RUN>  The run: a folder `NAME.marey`, or a file of another format
+      <RUN>  Run to pack: a folder `NAME.marey`, or a file of another format
 
     Options:
-      -o, --output <FILE>  File to write [default: RUN.zip, beside the run]
-          --force          Replace the file if it is there
+      -o, --output <FILE>  File to write [default: RUN.zip, next to the run]
+          --force          Replace an existing file
       -h, --help           Print help
 
     Examples:
-      marey pack train.marey                    Writes train.marey.zip
-      marey pack train.marey -o /tmp/slow.run   Any name will do: it is known by its content
+      marey pack train.marey                    Write train.marey.zip
+      marey pack train.marey -o /tmp/slow.run   Any name works: packs are recognised by content
 
-    Every command that takes a run takes the file. It is a zip that holds the tables as they are.
+    Every command that takes a run also takes the packed file, a zip of the unchanged tables.
     --- stderr ---
     ");
 }

@@ -1,4 +1,4 @@
-//! `marey query` without its prompt, of which `tests/query/test_prompt.py` has the tests.
+//! `marey query` without its prompt, which `tests/query/test_prompt.py` covers.
 
 use std::fs;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::{Folder, kill, marey, stdout, transcript};
 const STEPS: &str = "SELECT number, duration_nanos, path FROM steps ORDER BY number";
 
 #[test]
-fn rows_are_shown_as_a_table() {
+fn rows_are_a_table_by_default() {
     let folder = Folder::with_run();
     assert_snapshot!(folder.query(STEPS, ""), @r"
     exit code: 0
@@ -29,7 +29,7 @@ fn rows_are_shown_as_a_table() {
          2         3000000  train/step
     --- stderr ---
     ");
-    // It has been collected meanwhile.
+    // The first query has collected the run.
     assert_eq!(folder.query(STEPS, ""), folder.query(STEPS, "-f table"));
     assert_snapshot!(folder.query("SELECT * FROM steps WHERE number > 5", ""), @r"
     exit code: 0
@@ -40,7 +40,7 @@ fn rows_are_shown_as_a_table() {
 }
 
 #[test]
-fn no_value_is_an_empty_cell_or_null() {
+fn null_is_an_empty_cell_or_null() {
     const NOTHING: &str = "SELECT name, text, value, 0.0 / 0 AS share FROM counters LIMIT 1";
     let folder = Folder::with_run();
     assert_snapshot!(stdout(&folder.query(NOTHING, "")), @r"
@@ -56,7 +56,7 @@ fn no_value_is_an_empty_cell_or_null() {
 }
 
 #[test]
-fn an_empty_answer_still_has_its_columns() {
+fn an_empty_result_has_its_columns() {
     const NONE: &str = "SELECT number, path FROM steps WHERE number > 5";
     let folder = Folder::with_run();
     assert_eq!(stdout(&folder.query(NONE, "-f csv")), "number,path\n");
@@ -110,7 +110,7 @@ fn files_are_in_the_format_of_their_suffix_and_read_back() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: the suffix of `steps.dat` says no format
+    error: the suffix of `steps.dat` does not imply a format
     hint: choose one with -f: table, csv, json, jsonl, arrow or parquet
     ");
 }
@@ -124,7 +124,7 @@ fn arrow_into_a_pipe_is_a_stream() {
 }
 
 #[test]
-fn a_file_has_its_name_when_it_is_whole() {
+fn an_output_file_appears_when_it_is_complete() {
     let folder = Folder::with_run();
     let files = || {
         let entries = fs::read_dir(folder.path("out")).unwrap();
@@ -173,7 +173,7 @@ fn a_query_may_begin_with_a_comment_and_options_still_follow() {
 }
 
 #[test]
-fn the_query_may_come_by_stdin() {
+fn the_query_is_read_from_stdin() {
     let folder = Folder::with_run();
     for line in ["query train.marey -f csv -", "query train.marey -f csv"] {
         let mut child = folder.marey(line);
@@ -186,12 +186,12 @@ fn the_query_may_come_by_stdin() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: stdin has no query
+    error: stdin is empty, expected a query
     ");
 }
 
 #[test]
-fn rows_beyond_the_limit_are_left_out_and_that_is_said() {
+fn rows_beyond_the_limit_are_cut_with_a_warning() {
     let folder = Folder::with_run();
     assert_snapshot!(folder.query("SELECT number FROM steps ORDER BY 1", "--max-rows 2"), @r"
     exit code: 0
@@ -200,7 +200,7 @@ fn rows_beyond_the_limit_are_left_out_and_that_is_said() {
          0
          1
     --- stderr ---
-    warning: these are the first 2 rows; --max-rows N gives more, --max-rows 0 all
+    warning: output limited to 2 rows; use --max-rows N for more, --max-rows 0 for all
     ");
     let exactly = folder.query("SELECT number FROM steps", "--max-rows 3 -f csv");
     assert!(exactly.ends_with("--- stderr ---\n"), "{exactly}");
@@ -209,13 +209,13 @@ fn rows_beyond_the_limit_are_left_out_and_that_is_said() {
     let lines = |options| folder.query(many, options);
     let table = lines("");
     assert_eq!(stdout(&table).lines().count(), 1001);
-    assert!(table.contains("these are the first 1,000 rows"), "{table}");
+    assert!(table.contains("output limited to 1,000 rows"), "{table}");
     assert_eq!(stdout(&lines("--max-rows 0")).lines().count(), 7_usize.pow(4) + 1);
     assert_eq!(stdout(&lines("-f csv")).lines().count(), 7_usize.pow(4) + 1);
 }
 
 #[test]
-fn what_cannot_be_asked_is_an_error_with_a_hint() {
+fn invalid_queries_are_errors_with_hints() {
     let folder = Folder::with_run();
     assert_snapshot!(folder.query("SELECT nam FROM spans", ""), @r"
     exit code: 2
@@ -250,13 +250,13 @@ fn what_cannot_be_asked_is_an_error_with_a_hint() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `train.marey` is no Python program
-    hint: marey query train.marey
+    error: `train.marey` is not a Python program
+    hint: to open it, run `marey query train.marey`
     ");
 }
 
 #[test]
-fn a_query_that_wants_too_much_memory_is_told_how_to_get_it() {
+fn a_query_beyond_the_memory_limit_has_a_hint() {
     let sorted = "SELECT name FROM spans ORDER BY start_nanos, path";
     let shown = Folder::with_run().query(sorted, "--memory-limit 1KiB");
     assert!(shown.starts_with("exit code: 2\n"), "{shown}");
@@ -264,13 +264,13 @@ fn a_query_that_wants_too_much_memory_is_told_how_to_get_it() {
 }
 
 #[test]
-fn bad_options_are_named() {
+fn invalid_options_are_errors() {
     let folder = Folder::with_run();
     assert_snapshot!(folder.query(STEPS, "--memory-limit much"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: invalid value 'much' for '--memory-limit <SIZE>': not a size such as `2GiB`, `512MiB` or `100000`
+    error: invalid value 'much' for '--memory-limit <SIZE>': expected a size such as `2GiB`, `512MiB` or `100000`
 
     For more information, try '--help'.
     ");
@@ -287,7 +287,7 @@ fn bad_options_are_named() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_ends_it_quietly() {
+fn a_closed_pipe_ends_a_query_quietly() {
     let folder = Folder::with_run();
     for format in ["table", "csv", "json", "jsonl", "arrow", "parquet"] {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -300,7 +300,7 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
 }
 
 #[test]
-fn ctrl_c_stops_a_query() {
+fn ctrl_c_cancels_a_query() {
     let folder = Folder::with_run();
     let endless = "SELECT a.name FROM spans a, spans b, spans c, spans d, spans e, spans f, spans g, \
                    spans h, spans i, spans j, spans k, spans l, spans m, spans n, spans o, spans p";
@@ -309,7 +309,7 @@ fn ctrl_c_stops_a_query() {
     let mut rows = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(rows.next().unwrap().unwrap(), "name");
     kill("-INT", &child);
-    // It cannot end before its last rows are taken.
+    // It cannot end before its last rows are read.
     assert!(rows.all(|row| row.is_ok()));
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
@@ -319,33 +319,34 @@ fn help_of_query() {
     assert_snapshot!(transcript(&mut marey("query --help")), @r#"
     exit code: 0
     --- stdout ---
-    Ask a run in SQL
+    Query a run with SQL
 
     Usage: marey query [OPTIONS] <RUN> [SQL]
 
     Arguments:
-      <RUN>  The run: a folder `NAME.marey`, the one file of `marey pack`, or a file of another format
-      [SQL]  The query; `-` reads it from stdin [default: stdin if it is no terminal, else a prompt]
+      <RUN>  Run to query: a folder `NAME.marey`, a packed run, or a file of another format
+      [SQL]  Query to run; `-` reads it from stdin [default: stdin unless it is a terminal, else a
+             prompt]
 
     Options:
-      -f, --format <FORMAT>      How rows are written [default: what the suffix of -o says, else table]
-                                 [possible values: table, csv, json, jsonl, arrow, parquet]
+      -f, --format <FORMAT>      Output format [default: from the suffix of -o, else table] [possible
+                                 values: table, csv, json, jsonl, arrow, parquet]
       -o, --output <FILE>        Write the rows to FILE
-          --max-rows <N>         Rows at most; 0 means all [default: 1000 as a table, else all]
-          --memory-limit <SIZE>  Memory that the query may use, such as `512MiB` [default:
+          --max-rows <N>         Return at most N rows; 0 for all [default: 1000 as a table, else all]
+          --memory-limit <SIZE>  Limit the memory of the query, such as `512MiB` [default:
                                  `MAREY_MEMORY_LIMIT`, else 2GiB]
-          --threads <N>          Threads that compute [default: one a core]
+          --threads <N>          Use N threads [default: one for each core]
       -h, --help                 Print help
 
     Examples:
-      marey query train.marey                              A prompt; \? there shows what it knows
+      marey query train.marey                              Open a prompt; \? lists its commands
       marey query train.marey "SELECT * FROM top ORDER BY total_nanos DESC LIMIT 10"
       marey query train.marey "SELECT * FROM steps" -o steps.parquet
-      marey query train.marey -f csv < slow_steps.sql      The query is in a file
+      marey query train.marey -f csv < slow_steps.sql      Read the query from a file
       marey query train.marey "SELECT name, duration_nanos FROM spans" -f jsonl | jq .
-      marey schema                                         What there is to ask for
+      marey schema                                         List all tables
 
-    Queries read only. Times are in nanoseconds since 1970.
+    Queries cannot modify the run. Times are in nanoseconds since 1970.
     --- stderr ---
     "#);
 }

@@ -1,4 +1,4 @@
-//! A run as a program leaves it: one spool, not collected yet.
+//! A run as a program leaves it: one uncollected spool.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,25 +9,26 @@ use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{Frame, NodeDef, SessionEvent, Span, Value, Writer};
 
-/// When the program started, since 1970; the monotonic clock was at 0.
+/// Start of the program since 1970, when the monotonic clock was 0.
 const START_UNIX_NANOS: i64 = 1_700_000_000_000_000_000;
 
-/// What the texts of the spool are, by id.
+/// The texts of the spool, by id.
 const TEXTS: [&str; 5] = ["ROOT", "train", "step", "forward", "tokens"];
 
-/// The sessions of everything.
+/// The session mask of all events.
 const SESSIONS: u64 = 1;
 
-/// Of seven scopes, three values, and seven scopes that were lost.
+/// Events of seven scopes, three values, and seven lost scopes.
 const OVERHEAD: Overhead =
     Overhead { events: 31, scope_nanos: 120.0, recording_nanos: 1_860, flushing_nanos: 45_000 };
 
-/// Three steps of 1, 2 and 3 ms, with a forward of half of it in each, and one value a step.
+/// Writes a run with steps of 1, 2 and 3 ms; each has a forward of half its duration, and one
+/// value.
 pub(crate) fn write(run: &Path) {
     write_frames(run, &frames());
 }
 
-/// The same of a program that was killed while it wrote.
+/// Writes the run of a program that was killed while it wrote a frame.
 pub(crate) fn write_torn(run: &Path) {
     let mut frames = frames();
     frames.truncate(frames.len() - 2);
@@ -96,7 +97,7 @@ fn frames() -> Vec<Frame> {
     ]
 }
 
-/// In order of their ends.
+/// Returns the spans by end.
 fn spans() -> Vec<Span> {
     let span = |node, start_nanos, duration_nanos| Span {
         node,

@@ -1,4 +1,4 @@
-//! `marey schema`: the tables that every run has.
+//! `marey schema`.
 
 use insta::assert_snapshot;
 use marey_model::table::{stored, view};
@@ -6,7 +6,7 @@ use marey_model::table::{stored, view};
 use crate::{marey, stdout, transcript};
 
 #[test]
-fn the_list_has_every_table_once_by_the_name_that_queries_use() {
+fn the_list_has_every_table_once_by_its_query_name() {
     let shown = transcript(&mut marey("schema"));
     let lines = stdout(&shown).lines().filter(|line| line.starts_with(' '));
     let names: Vec<_> = lines.map(|line| line.split_whitespace().next().unwrap()).collect();
@@ -24,18 +24,18 @@ fn a_table_has_a_line_for_each_column() {
     assert_snapshot!(transcript(&mut marey("schema steps")), @r"
     exit code: 0
     --- stdout ---
-    steps: The training steps.
-      number          UINTEGER        Number of the step in its process; the first is 0.
-      start_nanos     BIGINT          When it began.
-      end_nanos       BIGINT          When it ended.
-      duration_nanos  BIGINT          How long it took.
-      path            VARCHAR         The names around it and its own, separated by `/`.
-      thread          VARCHAR         Name of its thread; may be empty.
-      pid             BIGINT          Id of its process in the system.
-      rank            BIGINT or null  Rank of its process in a distributed job.
-      process_id      UINTEGER        Its process, in processes.
-      thread_id       UINTEGER        Its thread, in threads.
-      context_id      UINTEGER        Its place in the calling-context tree, in contexts.
+    steps: Training steps.
+      number          UINTEGER        Step number in the process, from 0.
+      start_nanos     BIGINT          Start time.
+      end_nanos       BIGINT          End time.
+      duration_nanos  BIGINT          Duration.
+      path            VARCHAR         Path of names from the root, its own included, separated by `/`.
+      thread          VARCHAR         Thread name; may be empty.
+      pid             BIGINT          Process id in the operating system.
+      rank            BIGINT or null  Rank of the process in a distributed job.
+      process_id      UINTEGER        Process (`processes.id`).
+      thread_id       UINTEGER        Thread (`threads.id`).
+      context_id      UINTEGER        Context node (`contexts.id`).
     --- stderr ---
     ");
     let raw = transcript(&mut marey("schema raw.steps"));
@@ -54,7 +54,7 @@ fn a_table_has_a_line_for_each_column() {
 }
 
 #[test]
-fn programs_get_json() {
+fn json_output_is_complete() {
     let all: serde_json::Value =
         serde_json::from_str(stdout(&transcript(&mut marey("schema --json")))).unwrap();
     let in_raw = all.as_array().unwrap().iter().filter(|table| table["schema"] == "raw");
@@ -73,21 +73,21 @@ fn help_of_schema() {
     assert_snapshot!(transcript(&mut marey("schema --help")), @r"
     exit code: 0
     --- stdout ---
-    Show what tables and columns runs have
+    Describe the tables and columns of runs
 
     Usage: marey schema [OPTIONS] [TABLE]
 
     Arguments:
-      [TABLE]  The table to describe, such as `spans` or `raw.spans` [default: all of them]
+      [TABLE]  Table to describe, such as `spans` or `raw.spans` [default: list all]
 
     Options:
-          --json  Print one JSON array, with the columns of each table
+          --json  Print a JSON array with the columns of each table
       -h, --help  Print help
 
     Examples:
-      marey schema                What there is to ask for
-      marey schema spans          The columns of a table
-      marey schema --json         All of it, for programs
+      marey schema                List all tables
+      marey schema spans          List the columns of a table
+      marey schema --json         Print everything for programs
     --- stderr ---
     ");
 }

@@ -1,11 +1,11 @@
-//! Tables: one file, and several side by side.
+//! The table layout of `marey view`: one file, and several side by side.
 
 use insta::assert_snapshot;
 
 use crate::{Folder, view};
 
 #[test]
-fn a_profile_of_ours() {
+fn a_profile_of_marey() {
     assert_snapshot!(view("train.hatchet"), @r#"
     exit code: 0
     --- stdout ---
@@ -18,13 +18,13 @@ fn a_profile_of_ours() {
     604 ms   604 ms    100  6.01 ms  6.40 ms  │     └─ blocks.0.mlp
     75.0 s   75.0 s      1   61.0 s   61.0 s  └─ evaluate "quick"
     --- stderr ---
-    warning: 3 unmatched exits: Exits for a scope that was not open on its thread; they change nothing
+    warning: 3 unmatched exits: Exits from a scope that was not open on its thread; they are ignored
     overhead: 8.06 ms recording 40,302 events (200 ns a scope), 1.20 ms writing, 0.01 % of 78.0 s
     "#);
 }
 
 #[test]
-fn a_profile_of_protons() {
+fn a_profile_of_proton() {
     assert_snapshot!(view("minimal.hatchet"), @r"
     exit code: 0
     --- stdout ---
@@ -50,14 +50,14 @@ fn chosen_metrics_sorted_and_cut() {
     75.0 s          1.250  [8, 128]  valid  └─ evaluate "quick"
     --- stderr ---
     nodes hidden by --threshold: 4
-    warning: 3 unmatched exits: Exits for a scope that was not open on its thread; they change nothing
+    warning: 3 unmatched exits: Exits from a scope that was not open on its thread; they are ignored
     overhead: 8.06 ms recording 40,302 events (200 ns a scope), 1.20 ms writing, 0.01 % of 78.0 s
     "#
     );
 }
 
 #[test]
-fn siblings_stand_as_the_program_met_them_unless_asked_otherwise() {
+fn siblings_are_in_recording_order_by_default() {
     let folder = Folder::before_and_after();
     assert_snapshot!(folder.view("after.hatchet"), @r"
     exit code: 0
@@ -90,13 +90,13 @@ fn root_is_the_first_level() {
         1     1  └─ evaluate "quick"
     --- stderr ---
     nodes hidden by --depth: 3
-    warning: 3 unmatched exits: Exits for a scope that was not open on its thread; they change nothing
+    warning: 3 unmatched exits: Exits from a scope that was not open on its thread; they are ignored
     overhead: 8.06 ms recording 40,302 events (200 ns a scope), 1.20 ms writing, 0.01 % of 78.0 s
     "#);
 }
 
 #[test]
-fn a_threshold_keeps_the_way_to_what_reaches_it() {
+fn a_threshold_keeps_ancestors() {
     let content = br#"[{"frame": {"name": "ROOT"}, "metrics": {}, "children": [
         {"frame": {"name": "a"}, "metrics": {}, "children": [
             {"frame": {"name": "b"}, "metrics": {"wait (ms)": 97}, "children": []}]},
@@ -136,7 +136,7 @@ fn a_sorted_list_follows_the_tree() {
 }
 
 #[test]
-fn files_stand_side_by_side() {
+fn files_are_shown_side_by_side() {
     let folder = Folder::before_and_after();
     assert_snapshot!(folder.view("before.hatchet after.hatchet"), @r"
     exit code: 0
@@ -154,7 +154,7 @@ fn files_stand_side_by_side() {
 }
 
 #[test]
-fn no_file_shows_under_the_name_of_another() {
+fn no_file_has_the_short_name_of_another() {
     let file = |time: u32| {
         format!(
             r#"[{{"frame": {{"name": "ROOT"}}, "metrics": {{"time (ns)": 0}}, "children": [
@@ -179,7 +179,7 @@ fn no_file_shows_under_the_name_of_another() {
 }
 
 #[test]
-fn files_of_one_name_are_told_apart() {
+fn files_with_equal_names_are_numbered() {
     assert_snapshot!(
         view("-m total --layout table minimal.hatchet minimal.hatchet_msgpack"),
         @r"
@@ -197,7 +197,7 @@ fn files_of_one_name_are_told_apart() {
 }
 
 #[test]
-fn side_by_side_a_node_is_shown_that_reaches_the_threshold_in_one_file() {
+fn side_by_side_a_node_above_the_threshold_in_one_file_is_shown() {
     let folder = Folder::before_and_after();
     assert_snapshot!(
         folder.view("-t 1000 -m time --layout table before.hatchet after.hatchet"),
@@ -217,7 +217,7 @@ fn side_by_side_a_node_is_shown_that_reaches_the_threshold_in_one_file() {
 }
 
 #[test]
-fn what_each_of_several_files_lacks_is_said_with_its_name() {
+fn losses_of_several_files_have_the_file_name() {
     assert_snapshot!(view("-d 1 minimal.hatchet train.hatchet"), @r"
     exit code: 0
     --- stdout ---
@@ -227,13 +227,13 @@ fn what_each_of_several_files_lacks_is_said_with_its_name() {
           1.00 µs               1                                                                   ROOT
     --- stderr ---
     nodes hidden by --depth: 7
-    warning: `train.hatchet`: 3 unmatched exits: Exits for a scope that was not open on its thread; they change nothing
+    warning: `train.hatchet`: 3 unmatched exits: Exits from a scope that was not open on its thread; they are ignored
     `train.hatchet`: overhead: 8.06 ms recording 40,302 events (200 ns a scope), 1.20 ms writing, 0.01 % of 78.0 s
     ");
 }
 
 #[test]
-fn a_file_that_cannot_be_read_does_not_hide_the_others() {
+fn an_unreadable_file_does_not_hide_the_others() {
     assert_snapshot!(view("absent.hatchet minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
@@ -248,7 +248,7 @@ fn a_file_that_cannot_be_read_does_not_hide_the_others() {
 }
 
 #[test]
-fn a_checkpoint_is_called_one_and_names_cannot_move_the_cursor() {
+fn checkpoints_are_warnings_and_names_cannot_move_the_cursor() {
     let content = br#"[{"frame": {"name": "ROOT"}, "metrics": {}, "children": [
         {"frame": {"name": "a\u001b[2J\nb"}, "metrics": {"x\u0007": "\u001b[31m"}, "children": []}],
         "marey": {"process": {"pid": 7, "host": "h", "complete": false, "duration_nanos": 10}}}]"#;
@@ -260,6 +260,6 @@ fn a_checkpoint_is_called_one_and_names_cannot_move_the_cursor() {
                 ROOT
     \u{1b}[31m  └─ a\u{1b}[2J\nb
     --- stderr ---
-    warning: this is a checkpoint; the program had not ended when it was written
+    warning: this is a checkpoint, written before the program ended
     ");
 }

@@ -1,16 +1,16 @@
-//! What Triton made of kernels.
+//! `marey triton`.
 
 use insta::assert_snapshot;
 
 use crate::{marey, transcript};
 
-/// `marey triton mem-spaces` of the examples.
+/// Runs `marey triton mem-spaces` on the examples.
 fn mem_spaces(line: &str) -> String {
     transcript(&mut marey(&format!("triton mem-spaces {line}")))
 }
 
 #[test]
-fn memory_spaces_stand_in_a_table() {
+fn memory_spaces_are_a_table() {
     assert_snapshot!(mem_spaces("ptx/softmax.triton36.sm90.ptx ptx/matmul.triton39.sm100.ptx"), @r"
     exit code: 0
     --- stdout ---
@@ -112,7 +112,7 @@ fn memory_spaces_are_json_on_request() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_does_not_keep_the_others() {
+fn an_unreadable_file_does_not_stop_the_others() {
     assert_snapshot!(mem_spaces("minimal.hatchet ptx/stack.triton39.sm90.ptx none.ptx collapsed"), @r"
     exit code: 2
     --- stdout ---
@@ -124,7 +124,7 @@ fn a_file_that_cannot_be_read_does_not_keep_the_others() {
     --- stderr ---
     error: `minimal.hatchet`: it is no PTX: there is no `.version` and `.target`
     error: `none.ptx`: it cannot be read: No such file or directory (os error 2)
-    error: `collapsed` holds no .ptx file
-    hint: Triton leaves them in ~/.triton/cache or TRITON_CACHE_DIR, unless TRITON_STORE_BINARY_ONLY is set
+    error: `collapsed` contains no .ptx files
+    hint: Triton writes them to ~/.triton/cache or TRITON_CACHE_DIR, unless TRITON_STORE_BINARY_ONLY is set
     ");
 }

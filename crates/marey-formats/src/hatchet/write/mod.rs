@@ -29,7 +29,7 @@ pub enum Format {
 ///
 /// What is read back is equal, if the profile is as readers make it: devices of one family stand
 /// together, metrics have values and stand in the order in which a walk over the nodes meets them,
-/// their values are [settled](marey_model::profile::Values::settle), an empty list of numbers is one of whole numbers, and the
+/// their values are [normalised](marey_model::profile::Values::normalise), an empty list of numbers is one of whole numbers, and the
 /// tree is not deeper than [`MAX_DEPTH`](super::MAX_DEPTH).
 ///
 /// # Errors

@@ -1,31 +1,30 @@
-//! The calls of CUDA that callbacks are asked for, by what they do.
+//! Callback ids of CUDA calls, by what the calls do.
 //!
-//! A call has a number in its domain, and many names have several: one for each version of their
-//! arguments, and one with `_ptsz` or `_ptds`, which programs use that were built for a default stream
-//! of each thread's own.
+//! Many functions have several ids: one per version of their arguments, and one with `_ptsz` or
+//! `_ptds`, for programs built with a per-thread default stream.
 
-/// A call of the driver or of the runtime.
+/// A call of the driver or runtime API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its number in its domain: what `cuptiEnableCallback` takes, and a callback or API record says.
+    /// Callback id (`cbid`) in its domain.
     pub id: u32,
-    /// Its name in the vendor's enumeration, without the prefix.
+    /// Name in the vendor's enumeration, without the prefix.
     pub name: &'static str,
-    /// The API version that it is known from; 0 for all.
+    /// First API version with the call; 0 for all.
     pub since: u32,
 }
 
-/// Calls of one kind.
+/// A group of calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Calls {
-    /// The prefix that the vendor's enumeration has before each name.
+    /// Prefix of the names in the vendor's enumeration.
     pub prefix: &'static str,
-    /// They.
+    /// The calls.
     pub calls: &'static [Call],
 }
 
 impl Calls {
-    /// Those that a library of this API version knows.
+    /// Returns the calls that exist in an API version.
     pub fn known_to(self, api_version: u32) -> impl Iterator<Item = Call> {
         self.calls.iter().copied().filter(move |call| call.since <= api_version)
     }
@@ -39,16 +38,17 @@ const fn call_since(since: u32, id: u32, name: &'static str) -> Call {
     Call { id, name, since }
 }
 
-/// Calls of the driver, in [`domain::DRIVER_API`](crate::cupti::abi::constants::domain::DRIVER_API).
+/// Calls of the driver API, in
+/// [`domain::DRIVER_API`](crate::cupti::abi::constants::domain::DRIVER_API).
 pub mod driver {
     use super::{Call, Calls, call, call_since};
 
-    const fn of(calls: &'static [Call]) -> Calls {
+    const fn group(calls: &'static [Call]) -> Calls {
         Calls { prefix: "CUPTI_DRIVER_TRACE_CBID_", calls }
     }
 
     /// Calls that launch a kernel.
-    pub const LAUNCHES: Calls = of(&[
+    pub const LAUNCHES: Calls = group(&[
         call(115, "cuLaunch"),
         call(116, "cuLaunchGrid"),
         call(117, "cuLaunchGridAsync"),
@@ -63,10 +63,10 @@ pub mod driver {
 
     /// Calls that launch a graph.
     pub const GRAPH_LAUNCHES: Calls =
-        of(&[call(514, "cuGraphLaunch"), call(515, "cuGraphLaunch_ptsz")]);
+        group(&[call(514, "cuGraphLaunch"), call(515, "cuGraphLaunch_ptsz")]);
 
     /// Calls that begin the capture of a stream into a graph.
-    pub const BEGIN_CAPTURES: Calls = of(&[
+    pub const BEGIN_CAPTURES: Calls = group(&[
         call(495, "cuStreamBeginCapture"),
         call(496, "cuStreamBeginCapture_ptsz"),
         call(539, "cuStreamBeginCapture_v2"),
@@ -77,16 +77,16 @@ pub mod driver {
         call_since(130_101, 814, "cuStreamBeginCaptureToCig_ptsz"),
     ]);
 
-    /// Calls that end it.
-    pub const END_CAPTURES: Calls = of(&[
+    /// Calls that end the capture of a stream.
+    pub const END_CAPTURES: Calls = group(&[
         call(497, "cuStreamEndCapture"),
         call(498, "cuStreamEndCapture_ptsz"),
         call_since(130_101, 815, "cuStreamEndCaptureToCig"),
         call_since(130_101, 816, "cuStreamEndCaptureToCig_ptsz"),
     ]);
 
-    /// Calls that make a graph executable.
-    pub const INSTANTIATIONS: Calls = of(&[
+    /// Calls that instantiate a graph.
+    pub const INSTANTIATIONS: Calls = group(&[
         call(513, "cuGraphInstantiate"),
         call(578, "cuGraphInstantiate_v2"),
         call(643, "cuGraphInstantiateWithFlags"),
@@ -95,7 +95,7 @@ pub mod driver {
     ]);
 
     /// Calls that copy memory.
-    pub const COPIES: Calls = of(&[
+    pub const COPIES: Calls = group(&[
         call(43, "cuMemcpyHtoD"),
         call(45, "cuMemcpyDtoH"),
         call(47, "cuMemcpyDtoD"),
@@ -177,7 +177,7 @@ pub mod driver {
     ]);
 
     /// Calls that set memory.
-    pub const SETS: Calls = of(&[
+    pub const SETS: Calls = group(&[
         call(71, "cuMemsetD8"),
         call(73, "cuMemsetD16"),
         call(75, "cuMemsetD32"),
@@ -210,9 +210,9 @@ pub mod driver {
         call(433, "cuMemsetD2D32Async_ptsz"),
     ]);
 
-    /// Calls that copy or set memory and whose third argument, of eight bytes like those before it, is how
-    /// much: bytes, or values.
-    pub const SIZED: Calls = of(&[
+    /// Calls that copy or set memory and whose third argument is the size, in bytes or elements. It
+    /// has eight bytes, like the two before it.
+    pub const SIZED: Calls = group(&[
         call(216, "cuMemsetD8Async"),
         call(218, "cuMemsetD16Async"),
         call(220, "cuMemsetD32Async"),
@@ -243,8 +243,8 @@ pub mod driver {
         call(430, "cuMemsetD32Async_ptsz"),
     ]);
 
-    /// Calls that wait for the device.
-    pub const WAITS: Calls = of(&[
+    /// Calls that synchronise.
+    pub const WAITS: Calls = group(&[
         call(17, "cuCtxSynchronize"),
         call(121, "cuEventSynchronize"),
         call(126, "cuStreamSynchronize"),
@@ -252,8 +252,8 @@ pub mod driver {
         call_since(130_000, 800, "cuCtxSynchronize_v2"),
     ]);
 
-    /// Calls that allocate memory of the device, or free it.
-    pub const ALLOCATIONS: Calls = of(&[
+    /// Calls that allocate or free device memory.
+    pub const ALLOCATIONS: Calls = group(&[
         call(29, "cuMemAlloc"),
         call(31, "cuMemAllocPitch"),
         call(33, "cuMemFree"),
@@ -269,7 +269,7 @@ pub mod driver {
         call(612, "cuMemAllocFromPoolAsync_ptsz"),
     ]);
 
-    /// Every kind of them.
+    /// Every group.
     pub const ALL: &[Calls] = &[
         LAUNCHES,
         GRAPH_LAUNCHES,
@@ -284,16 +284,17 @@ pub mod driver {
     ];
 }
 
-/// Calls of the runtime, in [`domain::RUNTIME_API`](crate::cupti::abi::constants::domain::RUNTIME_API).
+/// Calls of the runtime API, in
+/// [`domain::RUNTIME_API`](crate::cupti::abi::constants::domain::RUNTIME_API).
 pub mod runtime {
     use super::{Call, Calls, call, call_since};
 
-    const fn of(calls: &'static [Call]) -> Calls {
+    const fn group(calls: &'static [Call]) -> Calls {
         Calls { prefix: "CUPTI_RUNTIME_TRACE_CBID_", calls }
     }
 
     /// Calls that launch a kernel.
-    pub const LAUNCHES: Calls = of(&[
+    pub const LAUNCHES: Calls = group(&[
         call(13, "cudaLaunch_v3020"),
         call(211, "cudaLaunchKernel_v7000"),
         call(213, "cudaLaunch_ptsz_v7000"),
@@ -309,24 +310,24 @@ pub mod runtime {
 
     /// Calls that launch a graph.
     pub const GRAPH_LAUNCHES: Calls =
-        of(&[call(311, "cudaGraphLaunch_v10000"), call(312, "cudaGraphLaunch_ptsz_v10000")]);
+        group(&[call(311, "cudaGraphLaunch_v10000"), call(312, "cudaGraphLaunch_ptsz_v10000")]);
 
     /// Calls that begin the capture of a stream into a graph.
-    pub const BEGIN_CAPTURES: Calls = of(&[
+    pub const BEGIN_CAPTURES: Calls = group(&[
         call(315, "cudaStreamBeginCapture_v10000"),
         call(316, "cudaStreamBeginCapture_ptsz_v10000"),
         call_since(22, 452, "cudaStreamBeginCaptureToGraph_v12030"),
         call_since(22, 453, "cudaStreamBeginCaptureToGraph_ptsz_v12030"),
     ]);
 
-    /// Calls that end it.
-    pub const END_CAPTURES: Calls = of(&[
+    /// Calls that end the capture of a stream.
+    pub const END_CAPTURES: Calls = group(&[
         call(319, "cudaStreamEndCapture_v10000"),
         call(320, "cudaStreamEndCapture_ptsz_v10000"),
     ]);
 
-    /// Calls that make a graph executable.
-    pub const INSTANTIATIONS: Calls = of(&[
+    /// Calls that instantiate a graph.
+    pub const INSTANTIATIONS: Calls = group(&[
         call(310, "cudaGraphInstantiate_v10000"),
         call(418, "cudaGraphInstantiateWithFlags_v11040"),
         call(436, "cudaGraphInstantiateWithParams_v12000"),
@@ -335,7 +336,7 @@ pub mod runtime {
     ]);
 
     /// Calls that copy memory.
-    pub const COPIES: Calls = of(&[
+    pub const COPIES: Calls = group(&[
         call(31, "cudaMemcpy_v3020"),
         call(32, "cudaMemcpy2D_v3020"),
         call(33, "cudaMemcpyToArray_v3020"),
@@ -397,7 +398,7 @@ pub mod runtime {
     ]);
 
     /// Calls that set memory.
-    pub const SETS: Calls = of(&[
+    pub const SETS: Calls = group(&[
         call(49, "cudaMemset_v3020"),
         call(50, "cudaMemset2D_v3020"),
         call(51, "cudaMemsetAsync_v3020"),
@@ -412,8 +413,8 @@ pub mod runtime {
         call(244, "cudaMemset3DAsync_ptsz_v7000"),
     ]);
 
-    /// Calls that wait for the device.
-    pub const WAITS: Calls = of(&[
+    /// Calls that synchronise.
+    pub const WAITS: Calls = group(&[
         call(126, "cudaThreadSynchronize_v3020"),
         call(131, "cudaStreamSynchronize_v3020"),
         call(137, "cudaEventSynchronize_v3020"),
@@ -422,8 +423,8 @@ pub mod runtime {
         call_since(130_101, 534, "cudaExecutionCtxSynchronize_v13010"),
     ]);
 
-    /// Calls that allocate memory of the device, or free it.
-    pub const ALLOCATIONS: Calls = of(&[
+    /// Calls that allocate or free device memory.
+    pub const ALLOCATIONS: Calls = group(&[
         call(20, "cudaMalloc_v3020"),
         call(21, "cudaMallocPitch_v3020"),
         call(22, "cudaFree_v3020"),
@@ -437,7 +438,7 @@ pub mod runtime {
         call(392, "cudaMallocFromPoolAsync_ptsz_v11020"),
     ]);
 
-    /// Every kind of them.
+    /// Every group.
     pub const ALL: &[Calls] = &[
         LAUNCHES,
         GRAPH_LAUNCHES,

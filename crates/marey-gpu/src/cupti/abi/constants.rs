@@ -1,19 +1,20 @@
-//! Numbers of the vendor's enumerations: kinds, domains, attributes and what fields hold.
+//! CUPTI's enumerations: activity kinds, domains, attributes and values of record fields.
 
-/// A number with its names.
+/// A constant with its names.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
-    /// What the vendor calls it.
+    /// Name in the vendor's headers.
     pub c_name: &'static str,
-    /// The number.
+    /// Value.
     pub value: u32,
-    /// The API version that it is known from; 0 for all.
+    /// First API version with the constant; 0 for all.
     pub since: u32,
-    /// What it says, for people.
+    /// Description.
     pub text: &'static str,
 }
 
-/// Declares enumerations: the prefix of the vendor's names, then our name, the rest of theirs, the number, and its text.
+/// Declares enumerations: the prefix of the vendor's names, then for each constant our name, the
+/// rest of the vendor's name, the value, and the description.
 macro_rules! constants {
     ($(
         #[doc = $doc:literal]
@@ -30,7 +31,7 @@ macro_rules! constants {
                     pub const $name: u32 = $value;
                 )+
 
-                /// All of them.
+                /// Every constant.
                 pub static ALL: &[Constant] = &[$(
                     Constant {
                         c_name: concat!($prefix, $rest),
@@ -40,7 +41,7 @@ macro_rules! constants {
                     }
                 ),+];
 
-                /// What a number says, for people.
+                /// Returns the description of a value.
                 pub fn text(value: u32) -> Option<&'static str> {
                     ALL.iter().find(|one| one.value == value).map(|one| one.text)
                 }
@@ -57,21 +58,21 @@ constants! {
     kind: "CUPTI_ACTIVITY_KIND_" {
         MEMCPY = "MEMCPY" 1 "copy";
         MEMSET = "MEMSET" 2 "fill";
-        KERNEL = "KERNEL" 3 "kernel, one at a time";
+        KERNEL = "KERNEL" 3 "serialized kernel";
         DRIVER = "DRIVER" 4 "call of the driver";
         RUNTIME = "RUNTIME" 5 "call of the runtime";
         DEVICE = "DEVICE" 8 "device";
         CONTEXT = "CONTEXT" 9 "context";
         CONCURRENT_KERNEL = "CONCURRENT_KERNEL" 10 "kernel";
         NAME = "NAME" 11 "name of a thread, device, context or stream";
-        MARKER = "MARKER" 12 "moment of an NVTX range or mark";
+        MARKER = "MARKER" 12 "start, end or mark of NVTX";
         MARKER_DATA = "MARKER_DATA" 13 "payload of an NVTX range or mark";
         OVERHEAD = "OVERHEAD" 17 "overhead";
         MEMCPY2 = "MEMCPY2" 22 "copy from device to device";
         CUDA_EVENT = "CUDA_EVENT" 36 "event recorded on a stream";
         STREAM = "STREAM" 37 "stream";
         SYNCHRONIZATION = "SYNCHRONIZATION" 38 "wait";
-        EXTERNAL_CORRELATION = "EXTERNAL_CORRELATION" 39 "number of ours beside one of theirs";
+        EXTERNAL_CORRELATION = "EXTERNAL_CORRELATION" 39 "external correlation id";
         INTERNAL_LAUNCH_API = "INTERNAL_LAUNCH_API" 48 "launch by the driver itself";
         GRAPH_TRACE = "GRAPH_TRACE" 51 "launch of a whole graph";
         GRAPH_HOST_NODE = "GRAPH_HOST_NODE" 56 "host function of a graph" since 130_101;
@@ -89,56 +90,56 @@ constants! {
 
     /// Callbacks of [`domain::RESOURCE`].
     resource: "CUPTI_CBID_RESOURCE_" {
-        CONTEXT_CREATED = "CONTEXT_CREATED" 1 "context made";
-        CONTEXT_DESTROY_STARTING = "CONTEXT_DESTROY_STARTING" 2 "context about to go";
-        STREAM_CREATED = "STREAM_CREATED" 3 "stream made";
-        STREAM_DESTROY_STARTING = "STREAM_DESTROY_STARTING" 4 "stream about to go";
-        CU_INIT_FINISHED = "CU_INIT_FINISHED" 5 "driver ready";
+        CONTEXT_CREATED = "CONTEXT_CREATED" 1 "context created";
+        CONTEXT_DESTROY_STARTING = "CONTEXT_DESTROY_STARTING" 2 "context about to be destroyed";
+        STREAM_CREATED = "STREAM_CREATED" 3 "stream created";
+        STREAM_DESTROY_STARTING = "STREAM_DESTROY_STARTING" 4 "stream about to be destroyed";
+        CU_INIT_FINISHED = "CU_INIT_FINISHED" 5 "driver initialised";
         MODULE_LOADED = "MODULE_LOADED" 6 "module loaded";
-        MODULE_UNLOAD_STARTING = "MODULE_UNLOAD_STARTING" 7 "module about to go";
-        GRAPH_CREATED = "GRAPH_CREATED" 9 "graph made";
-        GRAPH_DESTROY_STARTING = "GRAPH_DESTROY_STARTING" 10 "graph about to go";
+        MODULE_UNLOAD_STARTING = "MODULE_UNLOAD_STARTING" 7 "module about to be unloaded";
+        GRAPH_CREATED = "GRAPH_CREATED" 9 "graph created";
+        GRAPH_DESTROY_STARTING = "GRAPH_DESTROY_STARTING" 10 "graph about to be destroyed";
         GRAPH_CLONED = "GRAPH_CLONED" 11 "graph cloned";
-        GRAPHNODE_CREATED = "GRAPHNODE_CREATED" 13 "node of a graph made";
-        GRAPHNODE_DESTROY_STARTING = "GRAPHNODE_DESTROY_STARTING" 14 "node of a graph about to go";
-        GRAPHEXEC_CREATE_STARTING = "GRAPHEXEC_CREATE_STARTING" 17 "executable graph about to be made";
-        GRAPHEXEC_CREATED = "GRAPHEXEC_CREATED" 18 "executable graph made";
-        GRAPHEXEC_DESTROY_STARTING = "GRAPHEXEC_DESTROY_STARTING" 19 "executable graph about to go";
-        GRAPHNODE_CLONED = "GRAPHNODE_CLONED" 20 "node of a graph cloned";
+        GRAPHNODE_CREATED = "GRAPHNODE_CREATED" 13 "graph node created";
+        GRAPHNODE_DESTROY_STARTING = "GRAPHNODE_DESTROY_STARTING" 14 "graph node about to be destroyed";
+        GRAPHEXEC_CREATE_STARTING = "GRAPHEXEC_CREATE_STARTING" 17 "executable graph about to be created";
+        GRAPHEXEC_CREATED = "GRAPHEXEC_CREATED" 18 "executable graph created";
+        GRAPHEXEC_DESTROY_STARTING = "GRAPHEXEC_DESTROY_STARTING" 19 "executable graph about to be destroyed";
+        GRAPHNODE_CLONED = "GRAPHNODE_CLONED" 20 "graph node cloned";
     }
 
     /// Callbacks of [`domain::SYNCHRONIZE`].
     synchronize: "CUPTI_CBID_SYNCHRONIZE_" {
-        STREAM_SYNCHRONIZED = "STREAM_SYNCHRONIZED" 1 "stream waited for";
-        CONTEXT_SYNCHRONIZED = "CONTEXT_SYNCHRONIZED" 2 "context waited for";
+        STREAM_SYNCHRONIZED = "STREAM_SYNCHRONIZED" 1 "stream synchronized";
+        CONTEXT_SYNCHRONIZED = "CONTEXT_SYNCHRONIZED" 2 "context synchronized";
     }
 
     /// Callbacks of [`domain::STATE`].
     state: "CUPTI_CBID_STATE_" {
-        FATAL_ERROR = "FATAL_ERROR" 1 "the library cannot go on" since 22;
+        FATAL_ERROR = "FATAL_ERROR" 1 "fatal error of the library" since 22;
         ERROR = "ERROR" 2 "error" since 22;
         WARNING = "WARNING" 3 "warning" since 22;
     }
 
-    /// Where in a call a callback comes.
+    /// Site of a callback in an API call.
     site: "CUPTI_API_" {
         ENTER = "ENTER" 0 "before the call";
         EXIT = "EXIT" 1 "after the call";
     }
 
-    /// What `cuptiActivitySetAttribute` sets.
+    /// Attributes of `cuptiActivitySetAttribute`.
     attribute: "CUPTI_ACTIVITY_ATTR_" {
         DEVICE_BUFFER_SIZE = "DEVICE_BUFFER_SIZE" 0 "bytes of a buffer on the device, as a `size_t`";
         DEVICE_BUFFER_POOL_LIMIT = "DEVICE_BUFFER_POOL_LIMIT" 2 "most buffers on a device, as a `size_t`";
-        ZEROED_OUT_ACTIVITY_BUFFER = "ZEROED_OUT_ACTIVITY_BUFFER" 5 "whether our buffers come zeroed, as a byte";
+        ZEROED_OUT_ACTIVITY_BUFFER = "ZEROED_OUT_ACTIVITY_BUFFER" 5 "whether buffers are zeroed by the client, as a byte";
         DEVICE_BUFFER_PRE_ALLOCATE_VALUE = "DEVICE_BUFFER_PRE_ALLOCATE_VALUE" 6 "buffers that a context begins with, as a `size_t`";
-        MEM_ALLOCATION_TYPE_HOST_PINNED = "MEM_ALLOCATION_TYPE_HOST_PINNED" 8 "whether these buffers lie in the host's memory, as a byte";
-        PER_THREAD_ACTIVITY_BUFFER = "PER_THREAD_ACTIVITY_BUFFER" 9 "whether each thread has a buffer of its own, as a byte" since 22;
+        MEM_ALLOCATION_TYPE_HOST_PINNED = "MEM_ALLOCATION_TYPE_HOST_PINNED" 8 "whether these buffers are in pinned host memory, as a byte";
+        PER_THREAD_ACTIVITY_BUFFER = "PER_THREAD_ACTIVITY_BUFFER" 9 "whether each thread has its own buffer, as a byte" since 22;
     }
 
-    /// How `cuptiActivityFlushAll` flushes.
+    /// Flags of `cuptiActivityFlushAll`.
     flush: "CUPTI_ACTIVITY_FLAG_FLUSH_" {
-        FORCED = "FORCED" 1 "with records that are not complete";
+        FORCED = "FORCED" 1 "including incomplete records";
     }
 
     /// Flags of markers.
@@ -148,14 +149,14 @@ constants! {
         END = "END" 4 "end of a range";
     }
 
-    /// Kinds of payloads of markers.
+    /// Types of marker payloads.
     payload_kind: "CUPTI_METRIC_VALUE_KIND_" {
         DOUBLE = "DOUBLE" 0 "real number";
         UINT64 = "UINT64" 1 "whole number";
         INT64 = "INT64" 4 "whole number with a sign";
     }
 
-    /// Whose time an overhead record tells of.
+    /// Kinds of overhead records.
     overhead_kind: "CUPTI_ACTIVITY_OVERHEAD_" {
         UNKNOWN = "UNKNOWN" 0 "unknown";
         DRIVER_COMPILER = "DRIVER_COMPILER" 1 "compilation by the driver";
@@ -169,7 +170,7 @@ constants! {
         UVM_ACTIVITY_INIT = "UVM_ACTIVITY_INIT" 0x8_0000 "set-up of unified-memory tracing" since 26;
     }
 
-    /// What the id in a record means.
+    /// Kinds of objects that a record refers to.
     object_kind: "CUPTI_ACTIVITY_OBJECT_" {
         UNKNOWN = "UNKNOWN" 0 "unknown";
         PROCESS = "PROCESS" 1 "process";
@@ -179,7 +180,7 @@ constants! {
         STREAM = "STREAM" 5 "stream";
     }
 
-    /// What waits for what.
+    /// Types of synchronisation records.
     synchronization_type: "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_" {
         UNKNOWN = "UNKNOWN" 0 "unknown";
         EVENT_SYNCHRONIZE = "EVENT_SYNCHRONIZE" 1 "host waits for an event";
@@ -188,7 +189,7 @@ constants! {
         CONTEXT_SYNCHRONIZE = "CONTEXT_SYNCHRONIZE" 4 "host waits for a context";
     }
 
-    /// From where to where a copy goes.
+    /// Kinds of copies.
     memcpy_kind: "CUPTI_ACTIVITY_MEMCPY_KIND_" {
         UNKNOWN = "UNKNOWN" 0 "unknown";
         HTOD = "HTOD" 1 "HtoD";
@@ -215,7 +216,7 @@ constants! {
         MANAGED_STATIC = "MANAGED_STATIC" 7 "Managed Static";
     }
 
-    /// How a kernel was launched.
+    /// Launch types of kernels.
     launch_type: "CUPTI_ACTIVITY_LAUNCH_TYPE_" {
         REGULAR = "REGULAR" 0 "regular";
         COOPERATIVE_SINGLE_DEVICE = "COOPERATIVE_SINGLE_DEVICE" 1 "cooperative";
@@ -223,14 +224,14 @@ constants! {
         CBL_COMMANDLIST = "CBL_COMMANDLIST" 3 "command list";
     }
 
-    /// Engines that ran an activity.
+    /// Types of hardware channels.
     channel_type: "CUPTI_CHANNEL_TYPE_" {
         INVALID = "INVALID" 0 "unknown";
         COMPUTE = "COMPUTE" 1 "compute";
         ASYNC_MEMCPY = "ASYNC_MEMCPY" 2 "asynchronous copy";
     }
 
-    /// How a stream was made.
+    /// Flags of streams.
     stream_flag: "CUPTI_ACTIVITY_STREAM_CREATE_FLAG_" {
         UNKNOWN = "UNKNOWN" 0 "unknown";
         DEFAULT = "DEFAULT" 1 "waits for the null stream";
@@ -238,15 +239,15 @@ constants! {
         NULL = "NULL" 3 "the null stream";
     }
 
-    /// Whose numbers external correlation takes.
+    /// Kinds of external correlation ids.
     external_kind: "CUPTI_EXTERNAL_CORRELATION_KIND_" {
         UNKNOWN = "UNKNOWN" 1 "unknown";
-        CUSTOM0 = "CUSTOM0" 3 "a tool's first";
-        CUSTOM1 = "CUSTOM1" 4 "a tool's second";
-        CUSTOM2 = "CUSTOM2" 5 "a tool's third";
+        CUSTOM0 = "CUSTOM0" 3 "custom 0";
+        CUSTOM1 = "CUSTOM1" 4 "custom 1";
+        CUSTOM2 = "CUSTOM2" 5 "custom 2";
     }
 
-    /// Kinds of nodes of graphs.
+    /// Types of graph nodes.
     node_type: "CU_GRAPH_NODE_TYPE_" {
         KERNEL = "KERNEL" 0 "kernel";
         MEMCPY = "MEMCPY" 1 "copy";

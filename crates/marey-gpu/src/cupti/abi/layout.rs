@@ -1,53 +1,55 @@
-//! Where the fields of records and of callback data lie, with the version that each is read from.
+//! Offsets of the fields of activity records and callback data, with the version that each exists
+//! from.
 
 use super::constants::kind;
 pub use super::record::Field;
 
-/// The fields of one kind of record.
+/// Layout of one kind of record.
 #[derive(Debug)]
 pub struct Layout {
-    /// What it is called here.
+    /// Name of the layout.
     pub name: &'static str,
-    /// Its structures in the vendor's headers, the oldest first.
+    /// Structures in the vendor's headers, oldest first.
     pub structs: &'static [Struct],
-    /// The fields that we know.
+    /// The fields that marey uses.
     pub fields: &'static [Named],
 }
 
 /// One version of a record.
 #[derive(Clone, Copy, Debug)]
 pub struct Struct {
-    /// What the vendor calls it.
+    /// Name in the vendor's headers.
     pub c_name: &'static str,
-    /// Its bytes.
+    /// Size.
     pub bytes: usize,
-    /// The first API version that is known to write it; 0 for the oldest.
+    /// First API version that writes this structure; 0 for the oldest.
     pub since: u32,
 }
 
 /// A field with its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// What the vendor calls it.
+    /// Name in the vendor's headers.
     pub c_name: &'static str,
-    /// Where it is.
+    /// Offset, size and version.
     pub field: Field,
 }
 
 impl Layout {
-    /// The structure that a library of this API version writes.
+    /// Returns the structure that a library of this API version writes.
     pub fn written_by(&self, api_version: u32) -> &Struct {
         let newest = self.structs.iter().rev().find(|version| version.since <= api_version);
         newest.unwrap_or(&self.structs[0])
     }
 
-    /// Bytes of a record of that library.
+    /// Returns the size of a record in that version.
     pub fn bytes(&self, api_version: u32) -> usize {
         self.written_by(api_version).bytes
     }
 }
 
-/// Declares layouts: structures by name, size and first version, then fields by offset, size and first version.
+/// Declares layouts: structures by name, size and first version, then fields by offset, size and
+/// first version.
 macro_rules! layouts {
     ($(
         #[doc = $doc:literal]
@@ -65,7 +67,7 @@ macro_rules! layouts {
                         Field { offset: $offset, size: $size, since: 0 $(+ $from)? };
                 )+
 
-                /// All of them.
+                /// The layout.
                 pub static LAYOUT: Layout = Layout {
                     name: stringify!($module),
                     structs: &[$(Struct { c_name: $c_name, bytes: $bytes, since: 0 $(+ $since)? }),+],
@@ -79,16 +81,16 @@ macro_rules! layouts {
     };
 }
 
-// What stands after `since` is the oldest version whose headers have it, of those that `cargo xtask
-// layout` sees; so a record is never thought longer than it is.
+// The version after `since` is the oldest one among those that `cargo xtask layout` checks. So a
+// record is never assumed to be longer than it is.
 layouts! {
-    /// What each activity record begins with.
+    /// Common start of every activity record.
     common: "CUpti_Activity" 8;
     {
         KIND = "kind" @ 0 + 4;
     }
 
-    /// A kernel. Times are in nanoseconds of the library's clock; `end` is 0 while it is not known.
+    /// A kernel. Timestamps are in nanoseconds of CUPTI's clock; `end` is 0 while unknown.
     kernel:
         "CUpti_ActivityKernel9" 208,
         "CUpti_ActivityKernel10" 216 since 130_000,
@@ -134,7 +136,7 @@ layouts! {
         SOURCE_GRAPH_NODE_ID = "sourceGraphNodeId" @ 240 + 8 since 130_401;
     }
 
-    /// A copy of memory, but for one between devices.
+    /// A copy of memory, except between devices.
     memcpy:
         "CUpti_ActivityMemcpy5" 88,
         "CUpti_ActivityMemcpy6" 96 since 26,
@@ -161,7 +163,7 @@ layouts! {
         SOURCE_GRAPH_NODE_ID = "sourceGraphNodeId" @ 104 + 8 since 130_401;
     }
 
-    /// A copy from device to device.
+    /// A copy between devices.
     memcpy_peer: "CUpti_ActivityMemcpyPtoP4" 96;
     {
         COPY_KIND = "copyKind" @ 4 + 1;
@@ -209,7 +211,7 @@ layouts! {
         SOURCE_GRAPH_NODE_ID = "sourceGraphNodeId" @ 96 + 8 since 130_401;
     }
 
-    /// A wait: of the host for the device, or of a stream for an event.
+    /// A synchronisation: of the host with the device, or of a stream with an event.
     synchronization:
         "CUpti_ActivitySynchronization" 40,
         "CUpti_ActivitySynchronization2" 56 since 26;
@@ -225,7 +227,7 @@ layouts! {
         RETURN_VALUE = "returnValue" @ 48 + 4 since 26;
     }
 
-    /// A call of the driver or the runtime.
+    /// A call of the driver or runtime API.
     api: "CUpti_ActivityAPI" 40;
     {
         CBID = "cbid" @ 4 + 4;
@@ -237,7 +239,7 @@ layouts! {
         RETURN_VALUE = "returnValue" @ 36 + 4;
     }
 
-    /// Time that the driver or the library itself took.
+    /// Overhead of the driver or of CUPTI.
     overhead:
         "CUpti_ActivityOverhead" 40,
         "CUpti_ActivityOverhead3" 56 since 22;
@@ -252,7 +254,7 @@ layouts! {
         CORRELATION_ID = "correlationId" @ 40 + 4 since 22;
     }
 
-    /// A number of ours that stood when a call was made.
+    /// An external correlation id that applied to a call.
     external_correlation: "CUpti_ActivityExternalCorrelation" 24;
     {
         EXTERNAL_KIND = "externalKind" @ 4 + 4;
@@ -260,7 +262,7 @@ layouts! {
         CORRELATION_ID = "correlationId" @ 16 + 4;
     }
 
-    /// A moment of an NVTX range or mark.
+    /// A marker: start or end of an NVTX range, or an NVTX mark.
     marker: "CUpti_ActivityMarker2" 56;
     {
         FLAGS = "flags" @ 4 + 4;
@@ -272,7 +274,7 @@ layouts! {
         DOMAIN = "domain" @ 48 + 8;
     }
 
-    /// What a marker carries.
+    /// Payload of a marker.
     marker_data:
         "CUpti_ActivityMarkerData" 32,
         "CUpti_ActivityMarkerData2" 40 since 130_000;
@@ -286,7 +288,7 @@ layouts! {
         DOMAIN_ID = "cuptiDomainId" @ 32 + 4 since 130_000;
     }
 
-    /// A launch of a whole graph, where its nodes are not traced one by one.
+    /// Execution of a whole graph, if its nodes are not traced individually.
     graph_trace:
         "CUpti_ActivityGraphTrace" 48,
         "CUpti_ActivityGraphTrace2" 56 since 22;
@@ -302,7 +304,7 @@ layouts! {
         END_CONTEXT_ID = "endContextId" @ 52 + 4 since 22;
     }
 
-    /// A host function that a graph ran.
+    /// A host function executed by a graph.
     graph_host_node: "CUpti_ActivityGraphHostNode" 56 since 130_101;
     {
         STREAM_ID = "streamId" @ 4 + 4 since 130_101;
@@ -358,7 +360,7 @@ layouts! {
         PROCESS_ID = "processId" @ 32 + 8 since 130_101;
     }
 
-    /// A name that the program gave to a thread, a device, a context or a stream.
+    /// A name that the program assigned to a thread, device, context or stream.
     name: "CUpti_ActivityName" 32;
     {
         OBJECT_KIND = "objectKind" @ 4 + 4;
@@ -376,7 +378,7 @@ layouts! {
         CORRELATION_ID = "correlationId" @ 20 + 4;
     }
 
-    /// What a callback is told of a call of the driver or the runtime.
+    /// Callback data of a driver or runtime call.
     callback_data: "CUpti_CallbackData" 72;
     {
         SITE = "callbackSite" @ 0 + 4;
@@ -390,7 +392,7 @@ layouts! {
         CORRELATION_ID = "correlationId" @ 64 + 4;
     }
 
-    /// What a callback is told of a resource; the descriptor depends on which.
+    /// Callback data of a resource; the type of the descriptor depends on the callback id.
     resource_data: "CUpti_ResourceData" 24;
     {
         CONTEXT = "context" @ 0 + 8;
@@ -398,7 +400,7 @@ layouts! {
         DESCRIPTOR = "resourceDescriptor" @ 16 + 8;
     }
 
-    /// The descriptor of a graph or a node of one.
+    /// Descriptor of a graph or graph node.
     graph_data: "CUpti_GraphData" 56;
     {
         GRAPH = "graph" @ 0 + 8;
@@ -410,7 +412,7 @@ layouts! {
         GRAPH_EXEC = "graphExec" @ 48 + 8;
     }
 
-    /// The descriptor of a module.
+    /// Descriptor of a module.
     module_data: "CUpti_ModuleResourceData" 24;
     {
         MODULE_ID = "moduleId" @ 0 + 4;
@@ -418,7 +420,7 @@ layouts! {
         CUBIN = "pCubin" @ 16 + 8;
     }
 
-    /// What `cuptiSubscribe_v2` is given.
+    /// Parameters of `cuptiSubscribe_v2`.
     subscriber_params:
         "CUpti_SubscriberParams" 32 since 130_000,
         "CUpti_SubscriberParams" 40 since 130_202;
@@ -431,8 +433,8 @@ layouts! {
     }
 }
 
-/// The layout of the activity records of a kind, if we know it.
-pub fn of_kind(kind: u32) -> Option<&'static Layout> {
+/// Returns the layout of an activity kind, if known.
+pub fn for_kind(kind: u32) -> Option<&'static Layout> {
     Some(match kind {
         kind::KERNEL | kind::CONCURRENT_KERNEL => &kernel::LAYOUT,
         kind::MEMCPY => &memcpy::LAYOUT,

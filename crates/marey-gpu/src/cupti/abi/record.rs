@@ -1,4 +1,4 @@
-//! Reading a record that a library wrote, of whatever version, and never beyond its end.
+//! Bounds-checked access to the fields of a record of any version.
 
 use std::ffi::{c_char, c_void};
 use std::ops::Range;
@@ -8,19 +8,20 @@ use super::layout::{Layout, common};
 /// A field of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Bytes before it.
+    /// Offset.
     pub offset: usize,
-    /// Its bytes.
+    /// Size.
     pub size: usize,
-    /// The API version from which it may be read; 0 for all. Before, there is padding or nothing.
+    /// First API version with the field; 0 for all. In older versions there is padding, or the end
+    /// of the record.
     pub since: u32,
 }
 
-/// Where a process has memory: above what is never mapped, and below the kernel's half.
+/// Range of user-space addresses: above the pages that are never mapped, below the kernel's half.
 const TEXTS: Range<usize> = 1 << 16..1 << 47;
 
-/// A record in a buffer. Every read gives `None` where the library is too old to write the field, or
-/// the record ends before it.
+/// A record in a buffer. Reads return `None` if the API version is too old for the field, or the
+/// record ends before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     bytes: &'a [u8],
@@ -28,89 +29,90 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record that begins these bytes, which may go on after it, written by a library of this version.
+    /// Creates a record at the start of these bytes, which may extend beyond it, written by this
+    /// API version.
     #[inline]
     pub const fn new(bytes: &'a [u8], api_version: u32) -> Self {
         Self { bytes, api_version }
     }
 
-    /// The record at this address.
+    /// Creates a record at this address.
     ///
     /// # Safety
     ///
-    /// `valid` bytes from `address` on can be read, and nobody writes them, for as long as `'a`.
+    /// `valid` bytes from `address` on are readable and unchanged during `'a`.
     #[inline]
     #[expect(unsafe_code, reason = "the library gives records by their address")]
-    pub const unsafe fn at(address: *const u8, valid: usize, api_version: u32) -> Self {
-        // SAFETY: the caller's promise.
+    pub const unsafe fn from_address(address: *const u8, valid: usize, api_version: u32) -> Self {
+        // SAFETY: guaranteed by the caller.
         Self::new(unsafe { std::slice::from_raw_parts(address, valid) }, api_version)
     }
 
-    /// The same record, which ends where this layout does: later reads cannot reach what lies behind it.
+    /// Limits the record to the size of this layout, so that reads cannot reach data after it.
     #[inline]
     #[must_use]
-    pub fn ending_as(self, layout: &Layout) -> Self {
+    pub fn limited_to(self, layout: &Layout) -> Self {
         let end = layout.bytes(self.api_version).min(self.bytes.len());
         Self { bytes: &self.bytes[..end], ..self }
     }
 
-    /// Which kind of record it is, one of [`kind`](super::constants::kind).
+    /// Returns the activity kind, one of [`kind`](super::constants::kind).
     #[inline]
     pub fn kind(self) -> Option<u32> {
         self.read_u32(common::KIND)
     }
 
-    /// A field of one byte.
+    /// Reads a field of one byte.
     #[inline]
     pub fn read_u8(self, field: Field) -> Option<u8> {
         self.read::<1>(field).map(|[byte]| byte)
     }
 
-    /// A field of two bytes.
+    /// Reads a field of two bytes.
     #[inline]
     pub fn read_u16(self, field: Field) -> Option<u16> {
         self.read(field).map(u16::from_ne_bytes)
     }
 
-    /// A field of four bytes.
+    /// Reads a field of four bytes.
     #[inline]
     pub fn read_u32(self, field: Field) -> Option<u32> {
         self.read(field).map(u32::from_ne_bytes)
     }
 
-    /// A field of four bytes, with a sign.
+    /// Reads a signed field of four bytes.
     #[inline]
     pub fn read_i32(self, field: Field) -> Option<i32> {
         self.read(field).map(i32::from_ne_bytes)
     }
 
-    /// A field of eight bytes.
+    /// Reads a field of eight bytes.
     #[inline]
     pub fn read_u64(self, field: Field) -> Option<u64> {
         self.read(field).map(u64::from_ne_bytes)
     }
 
-    /// A field of eight bytes, with a sign.
+    /// Reads a signed field of eight bytes.
     #[inline]
     pub fn read_i64(self, field: Field) -> Option<i64> {
         self.read(field).map(i64::from_ne_bytes)
     }
 
-    /// An address; `None` for a null one too.
+    /// Reads an address; null is `None` too.
     #[inline]
     pub fn read_address(self, field: Field) -> Option<*mut c_void> {
         let address = usize::from_ne_bytes(self.read(field)?);
         (address != 0).then(|| std::ptr::with_exposed_provenance_mut(address))
     }
 
-    /// The address of a text of the library's; `None` where no text can be.
+    /// Reads the address of a string; `None` if it cannot be a valid address.
     #[inline]
     pub fn read_text(self, field: Field) -> Option<*const c_char> {
         let address = usize::from_ne_bytes(self.read(field)?);
         TEXTS.contains(&address).then(|| std::ptr::with_exposed_provenance(address))
     }
 
-    /// The bytes of a field, as they are.
+    /// Returns the bytes of a field.
     #[inline]
     pub fn read_bytes(self, field: Field) -> Option<&'a [u8]> {
         if field.since > self.api_version {
@@ -121,7 +123,7 @@ impl<'a> Record<'a> {
 
     #[inline]
     fn read<const N: usize>(self, field: Field) -> Option<[u8; N]> {
-        debug_assert_eq!(field.size, N, "the field at {} has another size", field.offset);
+        debug_assert_eq!(field.size, N, "the field at offset {} has another size", field.offset);
         if field.since > self.api_version {
             return None;
         }
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_read_where_it_lies_whatever_the_alignment() {
+    fn fields_are_read_at_any_alignment() {
         let bytes = counted(300);
         for start in 0..8 {
             let record = Record::new(&bytes[start..], 28);
@@ -149,12 +151,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_beyond_the_record() {
+    fn reads_beyond_the_record_return_none() {
         let bytes = counted(300);
         for layout in layout::ALL {
             for &api in &[18, 22, 24, 26, 28, 130_001, 130_101, 130_202, 130_301, 130_401, 130_500]
             {
-                let record = Record::new(&bytes, api).ending_as(layout);
+                let record = Record::new(&bytes, api).limited_to(layout);
                 for named in layout.fields {
                     let end = named.field.offset + named.field.size;
                     let is_there = named.field.since <= api && end <= layout.bytes(api);
@@ -171,20 +173,20 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_a_record_is_not_of_it() {
+    fn a_limited_record_does_not_reach_the_next_one() {
         let bytes = counted(300);
         let behind = Field { offset: 208, size: 8, since: 0 };
         let record = Record::new(&bytes, 28);
         assert!(record.read_u64(behind).is_some());
-        assert_eq!(record.ending_as(&kernel::LAYOUT).read_u64(behind), None);
-        let newer = Record::new(&bytes, 130_001).ending_as(&kernel::LAYOUT);
+        assert_eq!(record.limited_to(&kernel::LAYOUT).read_u64(behind), None);
+        let newer = Record::new(&bytes, 130_001).limited_to(&kernel::LAYOUT);
         assert!(newer.read_u64(behind).is_some());
     }
 
     #[test]
-    fn a_buffer_that_ends_within_the_record_ends_the_record() {
+    fn a_record_ends_with_its_buffer() {
         let bytes = counted(100);
-        let record = Record::new(&bytes, 28).ending_as(&kernel::LAYOUT);
+        let record = Record::new(&bytes, 28).limited_to(&kernel::LAYOUT);
         assert!(record.read_u32(kernel::CORRELATION_ID).is_some());
         assert_eq!(record.read_u64(kernel::GRID_ID), None);
         assert_eq!(record.read_text(kernel::NAME), None);
@@ -192,14 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_padding_is_no_field() {
+    fn a_field_newer_than_the_version_is_none() {
         let bytes = counted(300);
         let is_device_launched = |api| Record::new(&bytes, api).read_u8(memcpy::IS_DEVICE_LAUNCHED);
         assert_eq!((is_device_launched(28), is_device_launched(130_001)), (None, Some(84)));
     }
 
     #[test]
-    fn a_field_lies_within_the_record_of_its_first_version() {
+    fn fields_are_within_the_record_of_their_first_version() {
         for layout in layout::ALL {
             for named in layout.fields {
                 let end = named.field.offset + named.field.size;
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_none_where_no_text_can_be() {
+    fn an_invalid_string_address_is_none() {
         let text = |address: usize| {
             let mut bytes = [0; 208];
             bytes[kernel::NAME.offset..][..8].copy_from_slice(&address.to_ne_bytes());

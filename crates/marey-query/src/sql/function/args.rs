@@ -1,4 +1,4 @@
-//! `args(args_id, arg_numbers)`: the arguments of an event, put together.
+//! `args(args_id, arg_numbers)`: the arguments of an event as a JSON object.
 
 use std::any::Any;
 use std::sync::Arc;

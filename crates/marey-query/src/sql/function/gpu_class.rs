@@ -1,8 +1,8 @@
-//! What an activity of a device is for.
+//! Classification of device activities: `gpu_class(kind, name)`.
 
-/// What the names of functions of libraries for communication have, without `_`: NCCL, RCCL, HCCL,
-/// oneCCL, MSCCL, NVSHMEM, rocSHMEM, the user buffers of Transformer Engine, `DeepEP`, and the
-/// reductions of PyTorch's symmetric memory, vLLM and TensorRT-LLM.
+/// Parts of function names in communication libraries, without `_`: NCCL, RCCL, HCCL, oneCCL,
+/// MSCCL, NVSHMEM, rocSHMEM, the user buffers of Transformer Engine, `DeepEP`, and the reductions
+/// of PyTorch's symmetric memory, vLLM and TensorRT-LLM.
 const COMMUNICATION: [&str; 13] = [
     "nccl",
     "rccl",
@@ -19,10 +19,10 @@ const COMMUNICATION: [&str; 13] = [
     "shotallreduce",
 ];
 
-/// What the kernels are called by which `ROCm` copies and fills.
+/// Prefix of the kernels by which `ROCm` copies and fills memory.
 const ROCM_COPIES: &str = "__amd_rocclr_";
 
-/// The class of an activity; waits and what lies around activities have none.
+/// The class of an activity; synchronisations and annotations have none.
 pub(super) fn class(kind: &str, name: &str) -> Option<&'static str> {
     match kind {
         "memcpy" | "memset" => Some("memory"),
@@ -33,12 +33,12 @@ pub(super) fn class(kind: &str, name: &str) -> Option<&'static str> {
     }
 }
 
-/// What a kernel is made for stands before its parameters; these may name anything.
+/// Only the function name counts: template arguments and parameters may contain any name.
 fn is_communication(name: &str) -> bool {
     let name = name.replace("(anonymous namespace)", "");
     let function = name.split(['<', '(']).next().unwrap_or_default();
     let function = function.replace('_', "").to_ascii_lowercase();
-    // The compiler of PyTorch names its kernels after all that they fuse.
+    // Inductor names its kernels after all operations that they fuse.
     !function.starts_with("triton") && COMMUNICATION.iter().any(|word| function.contains(word))
 }
 
@@ -47,7 +47,7 @@ mod tests {
     use super::class;
 
     #[test]
-    fn names_of_functions_say_what_kernels_are_for() {
+    fn kernels_are_classified_by_function_name() {
         let kernels = [
             ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "communication"),
             ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "communication"),

@@ -1,9 +1,10 @@
-//! The value of a key in the text of a JSON object: found without a tree, and without reading on.
+//! The value of a key in the text of a JSON object, found without building a tree or reading the
+//! rest.
 
 use std::borrow::Cow;
 
-/// The value of a key of an object: a text without its quotes, anything else as its JSON. None if
-/// the key is not there, if its value is null, or if this is no object up to there.
+/// The value of a key of an object: a string without its quotes, anything else as its JSON. `None`
+/// if the key is missing, if its value is null, or if the text up to there is not an object.
 pub(super) fn value<'j>(object: &'j str, key: &str) -> Option<Cow<'j, str>> {
     let mut members = after('{', object)?;
     loop {
@@ -16,12 +17,12 @@ pub(super) fn value<'j>(object: &'j str, key: &str) -> Option<Cow<'j, str>> {
     }
 }
 
-/// What follows a sign that stands next.
+/// The text after `sign`, if it comes next.
 fn after(sign: char, json: &str) -> Option<&str> {
     json.trim_ascii_start().strip_prefix(sign)
 }
 
-/// The value that stands next, and what follows it. Brackets are counted, and not matched by kind.
+/// The next value, and the text after it. Brackets are counted, but not matched by kind.
 fn split_value(json: &str) -> Option<(&str, &str)> {
     let json = json.trim_ascii_start();
     let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
@@ -60,7 +61,7 @@ fn split_value(json: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// The text that a value is; none if it is something else.
+/// The content of a string value; `None` for any other value.
 fn unquoted(value: &str) -> Option<Cow<'_, str>> {
     let mut rest = value.strip_prefix('"')?.strip_suffix('"')?;
     let mut text = String::new();
@@ -77,8 +78,8 @@ fn unquoted(value: &str) -> Option<Cow<'_, str>> {
     Some(text.into())
 }
 
-/// What an escape stands for, without its backslash, and what follows it. Half a pair of surrogates,
-/// which no text can hold, is the replacement character.
+/// The character of an escape (without its backslash), and the text after it. An unpaired
+/// surrogate, which a `str` cannot contain, becomes the replacement character.
 fn unescaped(escape: &str) -> Option<(char, &str)> {
     let mut chars = escape.chars();
     let char = match chars.next()? {
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_every_kind() {
+    fn values_of_every_kind_are_found() {
         let object = r#" { "text" : "a\"b\\" , "n":-1.5e3,"yes":true, "none":null,
             "list":[1,"]",{"n":2}], "object":{"text":"}"},"":"","é\u0041":"\u00e9\ud83d\ude00\/" } "#;
         let cases = [
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_has_no_values() {
+    fn invalid_json_and_other_values_have_no_members() {
         for json in [
             "",
             "{",
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_pair_is_replaced_and_a_broken_escape_stays_json() {
+    fn an_unpaired_surrogate_is_replaced_and_a_broken_escape_stays_json() {
         let object = r#"{"a":"\ud83d!","b":"\ude00\ud83d","c":"\u12","d":"\ud83d\u0041"}"#;
         let values = ["a", "b", "c", "d"].map(|key| value(object, key).unwrap());
         assert_eq!(values, ["\u{fffd}!", "\u{fffd}\u{fffd}", r#""\u12""#, "\u{fffd}A"]);
@@ -172,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arguments_are_found_again(
+        fn recorded_arguments_are_found(
             members in prop::collection::hash_map(any::<String>(), any::<(i64, String)>(), 1..6),
         ) {
             let mut args = NewArgs::default();
@@ -181,7 +182,7 @@ mod tests {
                 args.text(&format!("text {key}"), text);
             }
             let mut object = String::new();
-            fill(&args.text_with_gaps(), args.numbers(), &mut object);
+            fill(&args.template(), args.numbers(), &mut object);
             for (key, (number, text)) in &members {
                 let found = value(&object, &format!("number {key}"));
                 prop_assert_eq!(found, Some(number.to_string().into()));
@@ -191,7 +192,7 @@ mod tests {
         }
 
         #[test]
-        fn anything_is_answered(json in "[{}\\[\\]\",:\\\\u0a é]{0,20}", key in "[a0]?") {
+        fn any_text_is_searched_without_a_panic(json in "[{}\\[\\]\",:\\\\u0a é]{0,20}", key in "[a0]?") {
             value(&json, &key);
         }
     }

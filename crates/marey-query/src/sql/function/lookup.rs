@@ -1,4 +1,4 @@
-//! `name(name_id)` and its kin: from ids to what they stand for.
+//! `name(name_id)` and its relatives: functions from ids to values.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -13,49 +13,50 @@ use datafusion::logical_expr::{
 use super::documented;
 use crate::sql::lookup::{Lookup, Lookups};
 
-/// A column by id, as a function of the id.
+/// A lookup as a function of an id.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(in crate::sql) struct LookupFunction {
     pub(in crate::sql) lookup: Lookup,
     lookups: Arc<Lookups>,
-    gives: Gives,
+    result: LookupResult,
     signature: Signature,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Gives {
+enum LookupResult {
     Value,
-    /// The first id with the same value, which grouping by texts is made to use.
+    /// The first id with the same value, by which an optimizer rule groups instead of the text.
     FirstId,
 }
 
 pub(in crate::sql) fn all(lookups: &Arc<Lookups>) -> Vec<ScalarUDF> {
-    Lookup::ALL.map(|lookup| LookupFunction::new(lookup, lookups, Gives::Value).into()).into()
+    let function = |lookup| LookupFunction::new(lookup, lookups, LookupResult::Value).into();
+    Lookup::ALL.map(function).into()
 }
 
 impl LookupFunction {
-    fn new(lookup: Lookup, lookups: &Arc<Lookups>, gives: Gives) -> Self {
-        // Also once for every value of a literal.
+    fn new(lookup: Lookup, lookups: &Arc<Lookups>, result: LookupResult) -> Self {
+        // Immutable, so that calls with literal arguments are evaluated once.
         let signature = Signature::user_defined(Volatility::Immutable);
-        Self { lookup, lookups: Arc::clone(lookups), gives, signature }
+        Self { lookup, lookups: Arc::clone(lookups), result, signature }
     }
 
-    /// What to group by in place of the text.
+    /// The function from an id to the first id with the same value.
     pub(in crate::sql) fn first_id(&self) -> ScalarUDF {
-        Self::new(self.lookup, &self.lookups, Gives::FirstId).into()
+        Self::new(self.lookup, &self.lookups, LookupResult::FirstId).into()
     }
 
-    /// The function behind an interface of `DataFusion`'s, if it is one of these that gives values.
+    /// The implementation behind a function, if it is a lookup of values.
     pub(in crate::sql) fn of(function: &ScalarUDF) -> Option<&Self> {
         let inner: &dyn Any = function.inner().as_ref();
-        inner.downcast_ref().filter(|function: &&Self| function.gives == Gives::Value)
+        inner.downcast_ref().filter(|function: &&Self| function.result == LookupResult::Value)
     }
 
-    pub(in crate::sql) fn gives_text(&self) -> bool {
+    pub(in crate::sql) fn returns_text(&self) -> bool {
         self.lookup.data_type() == DataType::Utf8View
     }
 
-    /// How many ids there are, from 0.
+    /// The number of ids, which start at 0.
     pub(in crate::sql) fn count(&self) -> Result<usize> {
         self.lookups.count(self.lookup)
     }
@@ -63,8 +64,8 @@ impl LookupFunction {
 
 impl ScalarUDFImpl for LookupFunction {
     fn name(&self) -> &str {
-        match (self.gives, self.lookup) {
-            (Gives::FirstId, _) => "first_id_with_same_text",
+        match (self.result, self.lookup) {
+            (LookupResult::FirstId, _) => "first_id_with_same_text",
             (_, Lookup::Name) => "name",
             (_, Lookup::Path) => "path",
             (_, Lookup::Kind) => "kind",
@@ -80,8 +81,8 @@ impl ScalarUDFImpl for LookupFunction {
         &self.signature
     }
 
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match given {
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match types {
             [DataType::Null] => Ok(vec![DataType::UInt32]),
             [integer] if integer.is_integer() => Ok(vec![integer.clone()]),
             [other] => plan_err!("{}() needs an id, not {other}", self.name()),
@@ -90,13 +91,13 @@ impl ScalarUDFImpl for LookupFunction {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(match self.gives {
-            Gives::Value => self.lookup.data_type(),
-            Gives::FirstId => DataType::UInt32,
+        Ok(match self.result {
+            LookupResult::Value => self.lookup.data_type(),
+            LookupResult::FirstId => DataType::UInt32,
         })
     }
 
-    /// Null for null; and for an id that is not there.
+    /// The result is null for a null argument. Unknown ids also give null.
     fn is_strict(&self) -> bool {
         true
     }
@@ -104,9 +105,9 @@ impl ScalarUDFImpl for LookupFunction {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
         let ids = ColumnarValue::values_to_arrays(&args.args)?.swap_remove(0);
-        let found = match self.gives {
-            Gives::Value => self.lookups.values(self.lookup, &ids)?,
-            Gives::FirstId => self.lookups.first_with_same(self.lookup, &ids)?,
+        let found = match self.result {
+            LookupResult::Value => self.lookups.values(self.lookup, &ids)?,
+            LookupResult::FirstId => self.lookups.first_with_same(self.lookup, &ids)?,
         };
         if is_scalar {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&found, 0)?));
@@ -117,42 +118,44 @@ impl ScalarUDFImpl for LookupFunction {
     fn documentation(&self) -> Option<&Documentation> {
         Some(match self.lookup {
             Lookup::Name => documented!(
-                "The text behind an id of a name.",
+                "The name with an id.",
                 "name(name_id)",
                 "SELECT name(name_id), count(*) FROM raw.spans GROUP BY 1"
             ),
             Lookup::Path => documented!(
-                "The names around a context and its own, separated by `/`; empty for the root.",
+                "The names of a context's ancestors and its own, separated by `/`; empty for the \
+                 root.",
                 "path(context_id)",
                 "SELECT path(context_id), sum(duration_nanos) FROM raw.spans GROUP BY 1"
             ),
             Lookup::Kind => documented!(
-                "What a context is: root, scope, state, module, operator, frame, step or runtime.",
+                "The kind of a context: root, scope, state, module, operator, frame, step or \
+                 runtime.",
                 "kind(context_id)",
                 "SELECT kind(context_id), count(*) FROM raw.spans GROUP BY 1"
             ),
             Lookup::Depth => documented!(
-                "Contexts between a context and the root, itself included.",
+                "The number of contexts from the root (not counted) to a context.",
                 "depth(context_id)",
                 "SELECT max(depth(context_id)) FROM raw.spans"
             ),
             Lookup::ThreadName => documented!(
-                "Name of a thread; may be empty.",
+                "The name of a thread; may be empty.",
                 "thread_name(thread_id)",
                 "SELECT thread_name(thread_id), count(*) FROM raw.spans GROUP BY 1"
             ),
             Lookup::ProcessOf => documented!(
-                "The process of a thread, in processes.",
+                "The id of a thread's process, as in processes.",
                 "process_of(thread_id)",
                 "SELECT process_of(thread_id), count(*) FROM raw.spans GROUP BY 1"
             ),
             Lookup::Pid => documented!(
-                "A process's id in the system.",
+                "The operating system's id of a process.",
                 "pid(process_id)",
                 "SELECT pid(process_id), max(number) FROM raw.steps GROUP BY 1"
             ),
             Lookup::Rank => documented!(
-                "A process's rank in a distributed job, if it has one.",
+                "The rank of a process in a distributed job; null if it has none.",
                 "rank(process_id)",
                 "SELECT rank(process_id), avg(duration_nanos) FROM raw.steps GROUP BY 1"
             ),

@@ -1,4 +1,4 @@
-//! The functions that SQL has beyond `DataFusion`'s.
+//! The SQL functions of marey, registered beside `DataFusion`'s.
 
 pub(super) mod args;
 mod cost;
@@ -19,10 +19,10 @@ use datafusion::logical_expr::DocSection;
 
 use super::lookup::Lookups;
 
-/// The section of `information_schema.functions` that ours are in.
+/// The section of marey's functions in `information_schema.functions`.
 const MAREY: DocSection = DocSection { include: true, label: "marey", description: None };
 
-/// A function's documentation: what it gives, how it is called, and a query to copy.
+/// A function's documentation: description, syntax, and an example query.
 macro_rules! documented {
     ($description:expr, $syntax:expr, $example:expr) => {{
         static DOCUMENTATION: std::sync::LazyLock<datafusion::logical_expr::Documentation> =
@@ -40,7 +40,8 @@ macro_rules! documented {
 }
 use documented;
 
-/// What one short call makes arbitrarily large, in a value or in a type, outside of any account.
+/// Functions of `DataFusion` by which one short call allocates arbitrary amounts of memory, for a
+/// value or a type, that no memory pool accounts for.
 const REMOVED: [&str; 18] = [
     "array_append",
     "array_concat",
@@ -62,14 +63,14 @@ const REMOVED: [&str; 18] = [
     "translate",
 ];
 
-/// Adds all of them to a session, and removes those of `DataFusion` that it must not have.
+/// Registers marey's functions with a session, and removes the unsafe ones of `DataFusion`.
 pub(super) fn register(session: &SessionContext, lookups: &Arc<Lookups>) {
     for name in REMOVED {
         session.deregister_udf(name);
     }
-    let alone = [args::function(lookups), interval::common_nanos(), sketch::sketch_quantile()];
+    let scalars = [args::function(lookups), interval::common_nanos(), sketch::sketch_quantile()];
     for function in
-        lookup::all(lookups).into_iter().chain(texts::all()).chain(cost::all()).chain(alone)
+        lookup::all(lookups).into_iter().chain(texts::all()).chain(cost::all()).chain(scalars)
     {
         session.register_udf(function);
     }

@@ -1,4 +1,4 @@
-//! `self_nanos(start, end) OVER (PARTITION BY lane)`: time in an interval, but in none inside it.
+//! `self_nanos(start, end) OVER (PARTITION BY lane)`: the exclusive time of nested intervals.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl WindowUDFImpl for SelfNanos {
         &self,
         _: PartitionEvaluatorArgs,
     ) -> Result<Box<dyn PartitionEvaluator>> {
-        Ok(Box::new(OfPartition))
+        Ok(Box::new(SelfNanosEvaluator))
     }
 
     fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
@@ -44,13 +44,13 @@ impl WindowUDFImpl for SelfNanos {
     }
 
     fn limit_effect(&self, _: &[Arc<dyn PhysicalExpr>]) -> LimitEffect {
-        LimitEffect::Unknown // a later row may lie inside an earlier one
+        LimitEffect::Unknown // a later row may be nested in an earlier one
     }
 
     fn documentation(&self) -> Option<&Documentation> {
         Some(documented!(
-            "Time of each interval that is in no other one directly inside it, in its partition; \
-             the order of rows does not matter.",
+            "Exclusive time of each interval: its duration without the intervals nested directly in \
+             it, within the partition. The order of rows does not matter.",
             "self_nanos(start_nanos, end_nanos) OVER (PARTITION BY lane)",
             "SELECT name, self_nanos(start_nanos, end_nanos) OVER (PARTITION BY thread_id) \
              FROM spans"
@@ -59,25 +59,25 @@ impl WindowUDFImpl for SelfNanos {
 }
 
 #[derive(Debug)]
-struct OfPartition;
+struct SelfNanosEvaluator;
 
-impl PartitionEvaluator for OfPartition {
+impl PartitionEvaluator for SelfNanosEvaluator {
     fn evaluate_all(&mut self, values: &[ArrayRef], _: usize) -> Result<ArrayRef> {
         let [starts, ends] = [0, 1].map(|column: usize| values[column].as_primitive::<Int64Type>());
         Ok(Arc::new(self_nanos(starts, ends)))
     }
 }
 
-/// An interval that the next may lie in.
+/// An interval in which the next one may be nested.
 struct Open {
     row: usize,
     end: i64,
-    /// Up to where those inside it have been taken from its time.
-    taken_up_to: i64,
+    /// Up to here, nested intervals have been subtracted from its time.
+    subtracted_up_to: i64,
 }
 
-/// An interval lies in the one that started last among those that enclose it. Null where an end is
-/// missing; 0 where an interval ends before it starts.
+/// The exclusive time of each interval. The parent of an interval is, among those that enclose it,
+/// the one that started last. Null where an end is null; 0 where an interval ends before it starts.
 fn self_nanos(starts: &Int64Array, ends: &Int64Array) -> Int64Array {
     let mut nanos: Vec<Option<i64>> = starts
         .iter()
@@ -91,16 +91,17 @@ fn self_nanos(starts: &Int64Array, ends: &Int64Array) -> Int64Array {
     let mut open: Vec<Open> = Vec::new();
     for row in rows {
         let (start, end) = (starts.value(row), ends.value(row));
-        // What ends earlier encloses nothing that starts from here on and is not inside this one.
+        // An interval that ends earlier cannot enclose this one, nor a later one that is not nested
+        // here.
         while open.pop_if(|outer| outer.end < end).is_some() {}
         if let Some(outer) = open.last_mut() {
-            let taken = end.saturating_sub(start.max(outer.taken_up_to)).max(0);
-            outer.taken_up_to = outer.taken_up_to.max(end);
+            let nested = end.saturating_sub(start.max(outer.subtracted_up_to)).max(0);
+            outer.subtracted_up_to = outer.subtracted_up_to.max(end);
             if let Some(nanos) = &mut nanos[outer.row] {
-                *nanos = nanos.saturating_sub(taken);
+                *nanos = nanos.saturating_sub(nested);
             }
         }
-        open.push(Open { row, end, taken_up_to: start });
+        open.push(Open { row, end, subtracted_up_to: start });
     }
     nanos.into()
 }
@@ -110,29 +111,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// By counting moments: those of each interval that no interval directly inside it has.
+    /// The number of moments of each interval that no interval nested directly in it covers.
     fn naive(spans: &[(i64, i64)]) -> Vec<i64> {
         let mut order: Vec<usize> =
             (0..spans.len()).filter(|&row| spans[row].0 < spans[row].1).collect();
         order.sort_by_key(|&row| (spans[row].0, -spans[row].1));
-        let parent = |at: usize| {
-            let span = spans[order[at]];
-            order[..at].iter().rev().copied().find(|&outer| span.1 <= spans[outer].1)
+        let parent = |index: usize| {
+            let span = spans[order[index]];
+            order[..index].iter().rev().copied().find(|&outer| span.1 <= spans[outer].1)
         };
-        let parents: Vec<_> = (0..order.len()).map(|at| (order[at], parent(at))).collect();
-        let is_taken = |row: usize, moment: i64| {
-            let mut inside = parents.iter().filter(|(_, outer)| *outer == Some(row));
-            inside.any(|&(inner, _)| spans[inner].0 <= moment && moment < spans[inner].1)
+        let parents: Vec<_> = (0..order.len()).map(|index| (order[index], parent(index))).collect();
+        let is_nested = |row: usize, moment: i64| {
+            let mut children = parents.iter().filter(|(_, outer)| *outer == Some(row));
+            children.any(|&(inner, _)| spans[inner].0 <= moment && moment < spans[inner].1)
         };
-        let own = |(row, &(start, end)): (usize, &(i64, i64))| {
-            (start..end).map(|moment| i64::from(!is_taken(row, moment))).sum()
+        let self_time = |(row, &(start, end)): (usize, &(i64, i64))| {
+            (start..end).map(|moment| i64::from(!is_nested(row, moment))).sum()
         };
-        spans.iter().enumerate().map(own).collect()
+        spans.iter().enumerate().map(self_time).collect()
     }
 
     proptest! {
         #[test]
-        fn it_is_what_counting_moments_gives(
+        fn self_time_matches_counting_moments(
             spans in prop::collection::vec((0_i64..60, -2_i64..40), 0..25),
         ) {
             let spans: Vec<_> = spans.iter().map(|&(start, len)| (start, start + len)).collect();
@@ -143,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn grandchildren_are_taken_from_children_only() {
+    fn grandchildren_are_subtracted_from_children_only() {
         let computed = self_nanos(&vec![0, 10, 20, 90].into(), &vec![100, 50, 30, 95].into());
         assert_eq!(computed.values(), &[55, 30, 10, 5]);
     }
 
     #[test]
-    fn without_an_end_there_is_no_time() {
+    fn an_interval_without_an_end_has_no_self_time() {
         let computed = self_nanos(&vec![Some(0), Some(1)].into(), &vec![None, Some(3)].into());
         assert_eq!(computed, Int64Array::from(vec![None, Some(2)]));
     }

@@ -1,4 +1,4 @@
-//! Quantiles through sketches, which merge over groups, files and ranks.
+//! Quantiles by sketches, which merge over groups, files and ranks.
 
 use std::sync::Arc;
 
@@ -16,37 +16,37 @@ use marey_model::sketch::Sketch;
 use super::documented;
 
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
-    [Gives::Quantile, Gives::Sketch, Gives::Merged]
-        .map(|gives| {
+    [Output::Quantile, Output::Sketch, Output::Merged]
+        .map(|output| {
             let signature = Signature::user_defined(Volatility::Immutable);
-            AggregateUDF::new_from_impl(Sketched { gives, signature })
+            AggregateUDF::new_from_impl(Sketched { output, signature })
         })
         .into()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Gives {
-    /// Of values, a quantile.
+enum Output {
+    /// A quantile of values.
     Quantile,
-    /// Of values, their sketch.
+    /// The sketch of values.
     Sketch,
-    /// Of sketches, one of all their values.
+    /// The merged sketch of sketches.
     Merged,
 }
 
-/// An aggregate that is computed in a sketch.
+/// An aggregate function based on a sketch.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Sketched {
-    gives: Gives,
+    output: Output,
     signature: Signature,
 }
 
 impl AggregateUDFImpl for Sketched {
     fn name(&self) -> &str {
-        match self.gives {
-            Gives::Quantile => "quantile",
-            Gives::Sketch => "sketch",
-            Gives::Merged => "merge_sketches",
+        match self.output {
+            Output::Quantile => "quantile",
+            Output::Sketch => "sketch",
+            Output::Merged => "merge_sketches",
         }
     }
 
@@ -54,37 +54,37 @@ impl AggregateUDFImpl for Sketched {
         &self.signature
     }
 
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let count = if self.gives == Gives::Quantile { 2 } else { 1 };
-        if given.len() != count {
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        let count = if self.output == Output::Quantile { 2 } else { 1 };
+        if arguments.len() != count {
             return plan_err!(
                 "{}() takes {count} arguments: {}",
                 self.name(),
                 self.usage().syntax_example
             );
         }
-        let mut types = match (self.gives, &given[0]) {
-            (Gives::Merged, value) if value.is_binary() || value.is_null() => {
+        let mut types = match (self.output, &arguments[0]) {
+            (Output::Merged, value) if value.is_binary() || value.is_null() => {
                 vec![DataType::Binary]
             }
-            (Gives::Merged, other) => {
-                return plan_err!("{}() is of sketches, not {other}", self.name());
+            (Output::Merged, other) => {
+                return plan_err!("{}() takes sketches, not {other}", self.name());
             }
             (_, value) if value.is_integer() || value.is_null() => vec![DataType::Int64],
             (_, other) => {
-                return plan_err!("{}() is of whole numbers, not {other}: CAST them", self.name());
+                return plan_err!("{}() takes whole numbers, not {other}: CAST them", self.name());
             }
         };
-        if self.gives == Gives::Quantile {
+        if self.output == Output::Quantile {
             types.push(DataType::Float64);
         }
         Ok(types)
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(match self.gives {
-            Gives::Quantile => DataType::Int64,
-            Gives::Sketch | Gives::Merged => DataType::Binary,
+        Ok(match self.output {
+            Output::Quantile => DataType::Int64,
+            Output::Sketch | Output::Merged => DataType::Binary,
         })
     }
 
@@ -92,9 +92,10 @@ impl AggregateUDFImpl for Sketched {
         if args.is_distinct {
             return plan_err!("{}() has no DISTINCT", self.name());
         }
-        let gives = self.gives;
-        let quantile = if gives == Gives::Quantile { Some(quantile(&args)?) } else { None };
-        Ok(Box::new(Sketching { gives, quantile, sketch: Sketch::default(), lone: Vec::new() }))
+        let output = self.output;
+        let quantile = if output == Output::Quantile { Some(quantile(&args)?) } else { None };
+        let (sketch, encoded) = (Sketch::default(), Vec::new());
+        Ok(Box::new(SketchAccumulator { output, quantile, sketch, encoded }))
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -108,21 +109,20 @@ impl AggregateUDFImpl for Sketched {
 
 impl Sketched {
     fn usage(&self) -> &'static Documentation {
-        match self.gives {
-            Gives::Quantile => documented!(
-                "The `q`-quantile (0 to 1) of whole numbers that are not negative, to 1 part \
-                 in 64.",
+        match self.output {
+            Output::Quantile => documented!(
+                "The `q`-quantile (0 to 1) of non-negative whole numbers, accurate to 1 part in 64.",
                 "quantile(value, q)",
                 "SELECT name, quantile(duration_nanos, 0.99) FROM spans GROUP BY name"
             ),
-            Gives::Sketch => documented!(
-                "Counts of whole numbers that are not negative in buckets of 1 part in 32, as \
-                 bytes that merge.",
+            Output::Sketch => documented!(
+                "A mergeable sketch of non-negative whole numbers, as bytes: their counts in \
+                 buckets of 1 part in 32.",
                 "sketch(value)",
                 "SELECT name, sketch(duration_nanos) FROM spans GROUP BY name"
             ),
-            Gives::Merged => documented!(
-                "One sketch of the numbers behind several.",
+            Output::Merged => documented!(
+                "One sketch of the numbers of several sketches.",
                 "merge_sketches(sketch)",
                 "SELECT name(name_id), merge_sketches(sketch) FROM rollups \
                  WHERE bucket_nanos = 0 GROUP BY 1"
@@ -131,39 +131,41 @@ impl Sketched {
     }
 }
 
-/// The second argument, which is the same for all rows.
+/// The second argument, which must be the same for all rows.
 fn quantile(args: &AccumulatorArgs) -> Result<f64> {
     let row = RecordBatch::new_empty(Arc::new(args.schema.clone()));
     let ColumnarValue::Scalar(scalar) = args.exprs[1].evaluate(&row)? else {
-        return plan_err!("a quantile is one number for all rows");
+        return plan_err!("the q of quantile() must be the same for all rows");
     };
     let array = scalar.to_array()?;
     let number = as_float64_array(&array)?;
     if number.is_null(0) || !(0.0..=1.0).contains(&number.value(0)) {
-        return plan_err!("a quantile is a number from 0 to 1, not {scalar}");
+        return plan_err!("the q of quantile() must be a number from 0 to 1, not {scalar}");
     }
     Ok(number.value(0))
 }
 
 #[derive(Debug)]
-struct Sketching {
-    gives: Gives,
-    /// What is asked for; else it is the sketch.
+struct SketchAccumulator {
+    output: Output,
+    /// The requested quantile; `None` if the result is the sketch.
     quantile: Option<f64>,
     sketch: Sketch,
-    /// A sketch that came as the first, as its bytes: it is read when there is more.
-    lone: Vec<u8>,
+    /// The first sketch, still encoded: it is decoded only if another one is merged.
+    encoded: Vec<u8>,
 }
 
-impl Accumulator for Sketching {
+impl Accumulator for SketchAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        if self.gives == Gives::Merged {
+        if self.output == Output::Merged {
             return self.merge_batch(values);
         }
-        self.read_lone()?;
+        self.decode_first()?;
         for value in values[0].as_primitive::<Int64Type>().iter().flatten() {
             let Ok(value) = u64::try_from(value) else {
-                return exec_err!("a quantile is of numbers that are not negative, as {value} is");
+                return exec_err!(
+                    "{value} is negative, but quantile() and sketch() need numbers from 0"
+                );
             };
             self.sketch.add(value);
         }
@@ -172,42 +174,42 @@ impl Accumulator for Sketching {
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         for bytes in states[0].as_binary::<i32>().iter().flatten() {
-            if self.lone.is_empty() && self.sketch.buckets().is_empty() {
-                self.lone.extend_from_slice(bytes);
+            if self.encoded.is_empty() && self.sketch.buckets().is_empty() {
+                self.encoded.extend_from_slice(bytes);
                 continue;
             }
-            self.read_lone()?;
+            self.decode_first()?;
             self.sketch.merge(&decoded(bytes)?);
         }
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![self.encoded()])
+        Ok(vec![self.encode()])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let Some(quantile) = self.quantile else { return Ok(self.encoded()) };
-        self.read_lone()?;
+        let Some(quantile) = self.quantile else { return Ok(self.encode()) };
+        self.decode_first()?;
         Ok(ScalarValue::Int64(quantile_nanos(&self.sketch, quantile)))
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + size_of_val(self.sketch.buckets()) + self.lone.capacity()
+        size_of_val(self) + size_of_val(self.sketch.buckets()) + self.encoded.capacity()
     }
 }
 
-impl Sketching {
-    fn read_lone(&mut self) -> Result<()> {
-        if !self.lone.is_empty() {
-            self.sketch = decoded(&std::mem::take(&mut self.lone))?;
+impl SketchAccumulator {
+    fn decode_first(&mut self) -> Result<()> {
+        if !self.encoded.is_empty() {
+            self.sketch = decoded(&std::mem::take(&mut self.encoded))?;
         }
         Ok(())
     }
 
-    /// Null of no numbers.
-    fn encoded(&mut self) -> ScalarValue {
-        let mut bytes = std::mem::take(&mut self.lone);
+    /// The encoded sketch; null if it is empty.
+    fn encode(&mut self) -> ScalarValue {
+        let mut bytes = std::mem::take(&mut self.encoded);
         if bytes.is_empty() {
             self.sketch.encode(&mut bytes);
         }
@@ -223,7 +225,7 @@ fn quantile_nanos(sketch: &Sketch, quantile: f64) -> Option<i64> {
     sketch.quantile_nanos(quantile).map(|nanos| i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// `sketch_quantile(sketch, q)`.
+/// The function `sketch_quantile(sketch, q)`.
 pub(super) fn sketch_quantile() -> ScalarUDF {
     let types = vec![DataType::Binary, DataType::Float64];
     ScalarUDF::new_from_impl(SketchQuantile {
@@ -252,19 +254,20 @@ impl ScalarUDFImpl for SketchQuantile {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let quantiles = arrays[1].as_primitive::<Float64Type>();
-        let of_row = |(bytes, quantile): (Option<&[u8]>, Option<f64>)| match (bytes, quantile) {
+        let quantile_of = |(bytes, quantile): (Option<&[u8]>, Option<f64>)| match (bytes, quantile)
+        {
             (Some(bytes), Some(quantile)) => {
                 Ok(quantile_nanos(&decoded(bytes)?, checked(quantile)?))
             }
             _ => Ok(None),
         };
-        let found = arrays[0].as_binary::<i32>().iter().zip(quantiles).map(of_row);
+        let found = arrays[0].as_binary::<i32>().iter().zip(quantiles).map(quantile_of);
         Ok(ColumnarValue::Array(Arc::new(found.collect::<Result<Int64Array>>()?)))
     }
 
     fn documentation(&self) -> Option<&Documentation> {
         Some(documented!(
-            "The `q`-quantile (0 to 1) of the numbers behind a sketch, to 1 part in 64.",
+            "The `q`-quantile (0 to 1) of the numbers in a sketch, accurate to 1 part in 64.",
             "sketch_quantile(sketch, q)",
             "SELECT name(name_id), sketch_quantile(merge_sketches(sketch), 0.5) FROM rollups \
              WHERE bucket_nanos = 0 GROUP BY 1"
@@ -274,7 +277,7 @@ impl ScalarUDFImpl for SketchQuantile {
 
 fn checked(quantile: f64) -> Result<f64> {
     if !(0.0..=1.0).contains(&quantile) {
-        return exec_err!("a quantile is a number from 0 to 1, not {quantile}");
+        return exec_err!("the q of sketch_quantile() must be from 0 to 1, not {quantile}");
     }
     Ok(quantile)
 }

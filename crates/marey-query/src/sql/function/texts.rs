@@ -1,4 +1,4 @@
-//! Functions of two texts that give a text: `arg(args, 'key')` and `gpu_class(kind, name)`.
+//! Functions from two strings to a string: `arg(args, 'key')` and `gpu_class(kind, name)`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use super::{documented, gpu_class, json};
 
 pub(super) fn all() -> impl Iterator<Item = ScalarUDF> {
     let signature = || Signature::exact(vec![DataType::Utf8View; 2], Volatility::Immutable);
-    let functions = [Gives::Arg, Gives::GpuClass].into_iter();
-    functions.map(move |gives| TextFunction { gives, signature: signature() }.into())
+    let functions = [TextFunctionKind::Arg, TextFunctionKind::GpuClass].into_iter();
+    functions.map(move |kind| TextFunction { kind, signature: signature() }.into())
 }
 
-/// What comes of the two texts.
+/// Which function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Gives {
+enum TextFunctionKind {
     Arg,
     GpuClass,
 }
 
-impl Gives {
-    fn text<'t>(self, first: &'t str, second: &str) -> Option<Cow<'t, str>> {
+impl TextFunctionKind {
+    fn result<'t>(self, first: &'t str, second: &str) -> Option<Cow<'t, str>> {
         match self {
             Self::Arg => json::value(first, second),
             Self::GpuClass => gpu_class::class(first, second).map(Cow::Borrowed),
@@ -37,15 +37,15 @@ impl Gives {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TextFunction {
-    gives: Gives,
+    kind: TextFunctionKind,
     signature: Signature,
 }
 
 impl ScalarUDFImpl for TextFunction {
     fn name(&self) -> &'static str {
-        match self.gives {
-            Gives::Arg => "arg",
-            Gives::GpuClass => "gpu_class",
+        match self.kind {
+            TextFunctionKind::Arg => "arg",
+            TextFunctionKind::GpuClass => "gpu_class",
         }
     }
 
@@ -62,30 +62,30 @@ impl ScalarUDFImpl for TextFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let given = ColumnarValue::values_to_arrays(&args.args)?;
-        let [firsts, seconds] = [0, 1].map(|at: usize| given[at].as_string_view());
+        let columns = ColumnarValue::values_to_arrays(&args.args)?;
+        let [firsts, seconds] = [0, 1].map(|column: usize| columns[column].as_string_view());
         let mut texts = StringViewBuilder::with_capacity(firsts.len());
         for (first, second) in firsts.iter().zip(seconds) {
             let both = first.zip(second);
-            texts.append_option(both.and_then(|(first, second)| self.gives.text(first, second)));
+            texts.append_option(both.and_then(|(first, second)| self.kind.result(first, second)));
         }
         Ok(ColumnarValue::Array(Arc::new(texts.finish())))
     }
 
     fn documentation(&self) -> Option<&Documentation> {
-        Some(match self.gives {
-            Gives::Arg => documented!(
-                "The value of a key of a JSON object: a text without its quotes, anything else as \
-                 its JSON. Null if the key is not there or its value is null, or if it is no \
+        Some(match self.kind {
+            TextFunctionKind::Arg => documented!(
+                "The value of a key of a JSON object: a string without its quotes, anything else \
+                 as its JSON. Null if the key is missing, its value is null, or the text is not an \
                  object.",
                 "arg(args, key)",
                 "SELECT name, sum(CAST(arg(args, 'bytes') AS BIGINT)) AS bytes FROM \
                  gpu_activities GROUP BY name"
             ),
-            Gives::GpuClass => documented!(
-                "What an activity of a device is for, by its kind and name: `memory` for copies \
-                 and fills, `communication` for kernels of libraries such as NCCL, `compute` for \
-                 all other kernels. Null for waits and annotations.",
+            TextFunctionKind::GpuClass => documented!(
+                "The class of a device activity, by its kind and name: `memory` for copies and \
+                 fills, `communication` for kernels of libraries such as NCCL, `compute` for all \
+                 other kernels. Null for waits and annotations.",
                 "gpu_class(kind, name)",
                 "SELECT gpu_class(kind, name), sum(duration_nanos) FROM gpu_activities GROUP BY 1"
             ),

@@ -1,5 +1,6 @@
-//! `name(x) LIKE '%attn%'` becomes `x IN (4, 17)`: asked once of every text rather than of every
-//! row, and of ids, by whose statistics files and pages are left out.
+//! Rewrites filters such as `name(x) LIKE '%attn%'` into `x IN (4, 17)`. The condition is evaluated
+//! once per distinct id instead of once per row, and Parquet statistics on ids prune files and
+//! pages.
 
 use std::sync::Arc;
 
@@ -22,10 +23,11 @@ use datafusion::physical_expr::create_physical_expr;
 
 use super::lookup_call;
 
-/// As many ids are compared one by one, and with a file's statistics; more are looked up.
+/// Up to this many ids are listed in the filter, which is compared with file statistics; more are
+/// looked up in a bitmap.
 const MAX_LISTED: usize = 20;
 
-/// Ids of which a condition is asked together.
+/// Number of ids for which a condition is evaluated at once.
 const IDS_AT_ONCE: usize = 8192;
 
 #[derive(Debug)]
@@ -49,11 +51,11 @@ impl OptimizerRule for FilterByIds {
         let mut is_changed = false;
         let conditions =
             split_conjunction_owned(filter.predicate.clone()).into_iter().map(|condition| {
-                let Some(by_ids) = by_ids(&condition, filter.input.schema()) else {
+                let Some(rewritten) = by_ids(&condition, filter.input.schema()) else {
                     return condition;
                 };
                 is_changed = true;
-                by_ids
+                rewritten
             });
         match conjunction(conditions.collect::<Vec<_>>()) {
             Some(predicate) if is_changed => {
@@ -64,39 +66,39 @@ impl OptimizerRule for FilterByIds {
     }
 }
 
-/// The condition on the ids themselves, if it asks nothing else of a row than what one id stands
-/// for. One that cannot be answered for every id is left as it is.
+/// The equivalent condition on ids, if the condition depends on nothing but the value of one id. A
+/// condition that fails for some id is not rewritten.
 fn by_ids(condition: &Expr, schema: &DFSchema) -> Option<Expr> {
     let (id, count) = only_id(condition)?;
     let field = schema.field_from_column(id).ok()?;
     if *field.data_type() != DataType::UInt32 {
         return None;
     }
-    let answers = ask(condition, id, count).ok()?;
+    let answers = evaluate(condition, id, count).ok()?;
     let (ids, null) = (answers.slice(0, count), count);
     if answers.is_valid(null) && answers.value(null) {
-        return None; // true of rows without an id: IN never is
+        return None; // true for a null id, which IN never is
     }
     Some(is_among(id, &ids))
 }
 
-/// The one column that the condition looks up, and how many ids there are.
+/// The one column that the condition looks up, and the number of ids.
 fn only_id(condition: &Expr) -> Option<(&Column, usize)> {
     if condition.is_volatile() {
         return None;
     }
     let mut id = None;
     let mut count = 0;
-    let mut is_alone = true;
+    let mut is_only = true;
     condition
         .apply(|expr| {
             if let Some((function, Expr::Column(column))) = lookup_call(expr) {
-                is_alone &= id.is_none_or(|id| id == column);
+                is_only &= id.is_none_or(|id| id == column);
                 id = Some(column);
                 count = count.max(function.count()?);
                 return Ok(TreeNodeRecursion::Jump);
             }
-            is_alone &= !matches!(
+            is_only &= !matches!(
                 expr,
                 Expr::Column(_)
                     | Expr::OuterReferenceColumn(..)
@@ -106,31 +108,31 @@ fn only_id(condition: &Expr) -> Option<(&Column, usize)> {
                     | Expr::InSubquery(_)
                     | Expr::SetComparison(_)
             );
-            Ok(if is_alone { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+            Ok(if is_only { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
         })
         .ok()?;
-    id.filter(|_| is_alone).map(|id| (id, count))
+    id.filter(|_| is_only).map(|id| (id, count))
 }
 
-/// The condition's answer for every id, and for none at the end.
-fn ask(condition: &Expr, id: &Column, count: usize) -> Result<BooleanArray> {
+/// The value of the condition for every id, and for a null id at the end.
+fn evaluate(condition: &Expr, id: &Column, count: usize) -> Result<BooleanArray> {
     let schema = Arc::new(Schema::new(vec![Field::new(&id.name, DataType::UInt32, true)]));
     let qualified =
         DFSchema::from_field_specific_qualified_schema(vec![id.relation.clone()], &schema)?;
-    let asked = create_physical_expr(
+    let condition = create_physical_expr(
         condition,
         &qualified,
         &ExecutionProps::new(),
         &PhysicalPlanningContext::default(),
     )?;
-    // What they stand for is put together for some of them at a time.
+    // In batches: the values of ids, such as paths, are built for one batch at a time.
     let mut answers = BooleanBuilder::with_capacity(count + 1);
     for first in (0..=count).step_by(IDS_AT_ONCE) {
         let ids = (first..=count).take(IDS_AT_ONCE);
         let ids: UInt32Array = ids.map(|id| (id < count).then_some(id as u32)).collect();
         let rows = ids.len();
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(ids)])?;
-        answers.append_array(asked.evaluate(&batch)?.into_array(rows)?.as_boolean());
+        answers.append_array(condition.evaluate(&batch)?.into_array(rows)?.as_boolean());
     }
     Ok(answers.finish())
 }
@@ -152,7 +154,7 @@ fn is_among(id: &Column, answers: &BooleanArray) -> Expr {
     }
 }
 
-/// Whether an id is one of many.
+/// The function that tests whether an id is in a set, stored as a bitmap.
 #[derive(Debug)]
 struct IsAmong {
     answers: Arc<BooleanArray>,
@@ -166,7 +168,7 @@ impl IsAmong {
     }
 }
 
-/// Two are equal if they are of the same condition of the same plan.
+/// Two functions are equal if they were created for the same condition of the same plan.
 impl PartialEq for IsAmong {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.answers, &other.answers)

@@ -1,4 +1,4 @@
-//! `GROUP BY name(x)` becomes `GROUP BY x`, and the groups get their names afterwards.
+//! Rewrites `GROUP BY name(x)` into `GROUP BY x`, and looks up the names of the groups afterwards.
 
 use std::sync::Arc;
 
@@ -36,13 +36,14 @@ impl OptimizerRule for GroupByIds {
     }
 }
 
-/// The aggregate over ids, below a projection to what it was; nothing if it has no texts.
+/// The aggregate over ids, below a projection that restores its columns; `None` if it groups by no
+/// text.
 fn by_ids(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     if aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
         return Ok(None);
     }
     let mut input = LogicalPlan::clone(&aggregate.input);
-    // What each group's value is made of again, if it was replaced.
+    // For each group: the text to look up again, if it was replaced by its id.
     let mut texts = Vec::new();
     let mut groups = Vec::new();
     for group in &aggregate.group_expr {
@@ -61,24 +62,24 @@ fn by_ids(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     }
     let by_ids = Aggregate::try_new(Arc::new(input), groups, values)?;
-    let made: Vec<Column> = by_ids.schema.columns();
-    let shown = made.into_iter().zip(aggregate.schema.iter()).enumerate().map(
-        |(at, (column, (qualifier, field)))| {
-            let value = match texts.get(at) {
+    let columns: Vec<Column> = by_ids.schema.columns();
+    let exprs = columns.into_iter().zip(aggregate.schema.iter()).enumerate().map(
+        |(index, (column, (qualifier, field)))| {
+            let value = match texts.get(index) {
                 Some(Some(text)) => text.value(Expr::Column(column)),
                 _ => Expr::Column(column),
             };
             value.alias_qualified(qualifier.cloned(), field.name())
         },
     );
-    let shown = shown.collect();
+    let exprs = exprs.collect();
     Ok(Some(LogicalPlan::Projection(Projection::try_new(
-        shown,
+        exprs,
         Arc::new(LogicalPlan::Aggregate(by_ids)),
     )?)))
 }
 
-/// `count(DISTINCT name(x))` as a count of ids.
+/// `count(DISTINCT name(x))` as a distinct count of ids.
 fn distinct_by_ids(input: &mut LogicalPlan, value: &Expr) -> Result<Option<Expr>> {
     let Expr::AggregateFunction(count) = value.clone().unalias() else { return Ok(None) };
     let [arg] = &count.params.args[..] else { return Ok(None) };
@@ -93,24 +94,24 @@ fn distinct_by_ids(input: &mut LogicalPlan, value: &Expr) -> Result<Option<Expr>
 
 /// A text that is looked up by an id.
 struct Text {
-    /// The call that looks it up.
+    /// The lookup call.
     call: Expr,
-    /// The id.
+    /// The argument of the call.
     id: Expr,
 }
 
 impl Text {
-    /// What has the same value wherever the text has.
+    /// An expression that is equal for equal texts, and only for those.
     fn key(&self) -> Expr {
         match lookup_call(&self.call) {
             Some((function, _)) if function.lookup != Lookup::Name => {
                 function.first_id().call(vec![self.id.clone()])
             }
-            _ => self.id.clone(), // no text stands twice
+            _ => self.id.clone(), // the texts of names are unique
         }
     }
 
-    /// The text behind a key.
+    /// The text of a key.
     fn value(&self, key: Expr) -> Expr {
         let mut call = self.call.clone();
         if let Expr::ScalarFunction(function) = &mut call {
@@ -120,7 +121,8 @@ impl Text {
     }
 }
 
-/// The text that an expression over the plan's rows is, whose id the plan is made to give.
+/// The text lookup that an expression over the plan's rows amounts to; `input` is changed to output
+/// the id where necessary.
 fn text_of(input: &mut LogicalPlan, expr: &Expr) -> Result<Option<Text>> {
     match expr {
         Expr::Alias(alias) => text_of(input, &alias.expr),
@@ -135,15 +137,18 @@ fn text_of(input: &mut LogicalPlan, expr: &Expr) -> Result<Option<Text>> {
 
 fn as_text(call: &Expr) -> Option<Text> {
     let (function, id) = lookup_call(call)?;
-    function.gives_text().then(|| Text { call: call.clone(), id: id.clone() })
+    function.returns_text().then(|| Text { call: call.clone(), id: id.clone() })
 }
 
-/// The plan with one more column: the id behind one of its columns, if that is a text by id.
+/// The plan with an additional column: the id behind one of its columns, if that is a looked-up
+/// text.
 fn expose(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan, Text)>> {
     match plan {
         LogicalPlan::Projection(projection) => {
-            let Some(at) = projection.schema.maybe_index_of_column(column) else { return Ok(None) };
-            let expr = projection.expr[at].clone().unalias_nested().data;
+            let Some(index) = projection.schema.maybe_index_of_column(column) else {
+                return Ok(None);
+            };
+            let expr = projection.expr[index].clone().unalias_nested().data;
             let mut input = LogicalPlan::clone(&projection.input);
             let Some(text) = text_of(&mut input, &expr)? else { return Ok(None) };
             let id = Column::new(column.relation.clone(), format!("__id_of_{}", column.name));
@@ -155,8 +160,8 @@ fn expose(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan, Te
             Ok(Some((plan, Text { id: Expr::Column(id), ..text })))
         }
         LogicalPlan::SubqueryAlias(alias) => {
-            let Some(at) = alias.schema.maybe_index_of_column(column) else { return Ok(None) };
-            let inner = alias.input.schema().columns()[at].clone();
+            let Some(index) = alias.schema.maybe_index_of_column(column) else { return Ok(None) };
+            let inner = alias.input.schema().columns()[index].clone();
             let Some((input, text)) = expose(&alias.input, &inner)? else { return Ok(None) };
             let Expr::Column(id) = &text.id else { return Ok(None) };
             let id = Expr::Column(Column::new(Some(alias.alias.clone()), &id.name));
@@ -175,9 +180,9 @@ fn expose(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan, Te
             let Some((with_id, text)) = expose(input, column)? else { return Ok(None) };
             *input = with_id;
             let plan = plan.with_new_exprs(plan.expressions(), inputs)?;
-            // A semi join shows one side only.
-            let is_shown = matches!(&text.id, Expr::Column(id) if plan.schema().has_column(id));
-            Ok(is_shown.then_some((plan, text)))
+            // A semi join outputs the columns of one side only.
+            let is_output = matches!(&text.id, Expr::Column(id) if plan.schema().has_column(id));
+            Ok(is_output.then_some((plan, text)))
         }
         _ => Ok(None),
     }

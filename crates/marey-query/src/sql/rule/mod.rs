@@ -1,4 +1,4 @@
-//! Rules of the optimizer: names are resolved as late as they can be.
+//! Optimizer rules that delay lookups of names as far as possible.
 
 mod filter;
 mod group;
@@ -13,12 +13,12 @@ use datafusion::optimizer::OptimizerRule;
 use super::function::args::ArgsFunction;
 use super::function::lookup::LookupFunction;
 
-/// Ours, before `DataFusion`'s: those remove what ours leave over.
+/// All rules. They run before `DataFusion`'s rules, which remove redundant columns and projections.
 pub(super) fn all() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     vec![Arc::new(filter::FilterByIds), Arc::new(group::GroupByIds), Arc::new(sort::SortIds)]
 }
 
-/// A call such as `name(x)`: the function and what it looks up.
+/// The function and its argument, if the expression is a lookup call such as `name(x)`.
 fn lookup_call(expr: &Expr) -> Option<(&LookupFunction, &Expr)> {
     match expr {
         Expr::ScalarFunction(ScalarFunction { func, args }) => {
@@ -28,7 +28,7 @@ fn lookup_call(expr: &Expr) -> Option<(&LookupFunction, &Expr)> {
     }
 }
 
-/// Whether an expression looks anything up.
+/// Whether an expression contains a lookup.
 fn has_lookup(expr: &Expr) -> bool {
     let is_lookup = |expr: &Expr| {
         let is_args = matches!(expr, Expr::ScalarFunction(call) if ArgsFunction::is(&call.func));

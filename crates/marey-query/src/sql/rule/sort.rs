@@ -1,4 +1,4 @@
-//! Rows are sorted, and the first of them chosen, before they get their names.
+//! Moves sorts and limits below the projections that look up names.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ impl OptimizerRule for SortIds {
     }
 }
 
-/// The plan with its rows sorted below its last projection that looks something up; nothing if
-/// there is none, or the order is that of what it looks up.
+/// The plan with the sort moved below its last projection with lookups; `None` if there is none, or
+/// if the sort depends on a looked-up value.
 fn sorted_below(
     plan: &LogicalPlan,
     by: &[expr::Sort],
@@ -70,16 +70,16 @@ fn sorted_below(
     }
 }
 
-/// The order in terms of what the columns are made of; nothing if that looks something up, or would
-/// be computed anew.
+/// The sort keys in terms of the expressions behind the columns; `None` if these contain lookups or
+/// are volatile.
 fn replaced(
     by: &[expr::Sort],
     schema: &DFSchema,
-    made_of: &[Expr],
+    exprs: &[Expr],
 ) -> Result<Option<Vec<expr::Sort>>> {
     let source = |column: &Column| {
-        let at = schema.maybe_index_of_column(column)?;
-        Some(made_of[at].clone().unalias_nested().data)
+        let index = schema.maybe_index_of_column(column)?;
+        Some(exprs[index].clone().unalias_nested().data)
     };
     let mut sorts = Vec::new();
     for sort in by {

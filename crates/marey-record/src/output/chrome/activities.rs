@@ -1,4 +1,4 @@
-//! What devices did: a lane for each stream of each device.
+//! Device activities: one lane for each stream of each device.
 
 use super::event::{Event, Events};
 use super::thread::Thread;
@@ -8,11 +8,11 @@ use marey_model::spool::{Activity, ActivityKind, Numbered, Shape};
 use std::collections::BTreeMap;
 use std::io;
 
-/// The streams of the trace, and what activities have in common.
+/// The shapes of activities, and the lanes of the streams.
 #[derive(Debug, Default)]
 pub(super) struct Activities {
     pub(super) shapes: Numbered<Shape>,
-    /// Lanes that have a name, by device and stream.
+    /// Named lanes, by device and stream.
     lanes: BTreeMap<(u32, u32), u64>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Activities {
 const FIRST_LANE: u64 = 200_000;
 
 impl Activities {
-    /// Another trace begins, in which no lane has a name.
+    /// Begins another trace, in which no lane is named yet.
     pub(super) fn begin_trace(&mut self) {
         self.lanes.clear();
     }
@@ -38,7 +38,7 @@ impl Activities {
         let name = texts.get(shape.name).map_or(names::LOST_NAME, String::as_str);
         let launch = activity.launch.and_then(|(thread, node)| Some((threads.get(&thread)?, node)));
         let mut path = launch.map(|(thread, node)| thread.path(node, texts)).unwrap_or_default();
-        // A launch hook has given the place the kernel's name.
+        // A launch hook has named the node after the kernel.
         let is_named = launch.is_some_and(|(thread, node)| thread.kind(node) == NodeKind::Operator);
         if !is_named || path.last() != Some(&name) {
             path.push(name);
@@ -48,7 +48,7 @@ impl Activities {
     }
 }
 
-/// The lane of a stream, which gets its name with the first activity.
+/// Returns the lane of a stream, which is named at its first activity.
 fn lane(
     lanes: &mut BTreeMap<(u32, u32), u64>,
     shape: &Shape,

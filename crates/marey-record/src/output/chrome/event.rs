@@ -1,7 +1,7 @@
-//! The text of the trace: its head, its lanes, its events and its tail.
+//! The text of a trace: header, lanes, events and footer.
 
-use super::metrics::{text, title};
-use super::outline::Outline;
+use super::metrics::{event_title, format_value};
+use super::session_state::SessionState;
 use crate::output::json::string;
 use marey_model::context::{NodeKind, ROOT_NAME};
 use marey_model::loss::LossCause;
@@ -10,16 +10,16 @@ use marey_model::profile::Process;
 use marey_model::spool::{Activity, Span};
 use std::io::{self, Write};
 
-/// Version of marey's own part of the trace.
+/// The version of marey's own part of the trace.
 const VERSION: u64 = 1;
 
-/// Lanes of one thread stand together: this many sort indices are its own.
+/// The number of sort indices reserved for each thread, so that its lanes are adjacent.
 const LANES_A_THREAD: u64 = 1000;
 
 /// The trace that is being written.
 pub(super) struct Events<'a> {
     out: &'a mut dyn Write,
-    /// The event that is being put together.
+    /// The event that is being formatted.
     buffer: Vec<u8>,
     pid: u64,
     base_nanos: i64,
@@ -28,49 +28,49 @@ pub(super) struct Events<'a> {
     is_first: bool,
 }
 
-/// What happened, and where.
+/// The name, metrics and lane of an event.
 pub(super) struct Event<'a> {
-    /// Names from below the root to the node itself; empty for the root.
+    /// The names from below the root to the node; empty for the root.
     pub(super) path: &'a [&'a str],
     pub(super) metrics: &'a [(&'a str, MetricValue)],
     pub(super) lane: u64,
 }
 
 impl<'a> Events<'a> {
-    /// Writes what stands before the events. The lanes of `threads` threads have their numbers.
+    /// Writes the header. Lanes below `threads` are reserved for the first lane of each thread.
     pub(super) fn begin(
-        outline: &Outline,
+        state: &SessionState,
         threads: u32,
         out: &'a mut dyn Write,
     ) -> io::Result<Self> {
         let mut events = Self {
             out,
             buffer: Vec::new(),
-            pid: outline.process.pid,
-            base_nanos: outline.base_nanos(),
+            pid: state.process.pid,
+            base_nanos: state.base_nanos(),
             free_lane: threads.into(),
             scopes: 0,
             is_first: true,
         };
         events.buffer.push(b'{');
-        if let Some(base) = outline.base_unix_nanos() {
+        if let Some(base) = state.base_unix_nanos() {
             write!(events.buffer, "\"baseTimeNanoseconds\":{base},")?;
         }
         events.buffer.extend_from_slice(b"\"displayTimeUnit\":\"us\",\"traceEvents\":[");
         events.flush()?;
-        events.process(&outline.process)?;
+        events.process(&state.process)?;
         Ok(events)
     }
 
     fn process(&mut self, process: &Process) -> io::Result<()> {
-        let mut about: Vec<String> =
+        let mut details: Vec<String> =
             process.rank.map(|rank| format!("rank {rank}")).into_iter().collect();
         if !process.host.is_empty() {
-            about.push(process.host.clone());
+            details.push(process.host.clone());
         }
-        let name = match about.as_slice() {
+        let name = match details.as_slice() {
             [] => "Trace".to_owned(),
-            about => format!("Trace ({})", about.join(", ")),
+            details => format!("Trace ({})", details.join(", ")),
         };
         let pid = self.pid;
         let buffer = self.begin_event();
@@ -86,18 +86,19 @@ impl<'a> Events<'a> {
         self.flush()
     }
 
-    /// The number of a lane that no thread has yet.
+    /// Returns an unused lane.
     pub(super) fn new_lane(&mut self) -> u64 {
         self.free_lane += 1;
         self.free_lane - 1
     }
 
-    /// Names a lane: the `at`-th of a thread.
+    /// Names a lane. The tuple is the thread's number and kernel id, and the index of the lane in
+    /// the thread.
     pub(super) fn name_lane(
         &mut self,
         lane: u64,
         name: &str,
-        (thread, os_id, at): (u32, u64, usize),
+        (thread, os_id, index): (u32, u64, usize),
     ) -> io::Result<()> {
         let pid = self.pid;
         let buffer = self.begin_event();
@@ -107,9 +108,9 @@ impl<'a> Events<'a> {
             buffer,
             ",\"os_id\":{os_id}}},\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{pid},\"tid\":{lane}}}"
         )?;
-        // The main thread has the number of its process in the system, and stands first.
-        let place = if os_id == pid { 0 } else { u64::from(thread) + 1 };
-        let sort_index = place * LANES_A_THREAD + (at as u64).min(LANES_A_THREAD - 1);
+        // The kernel id of the main thread equals the pid; that thread is listed first.
+        let position = if os_id == pid { 0 } else { u64::from(thread) + 1 };
+        let sort_index = position * LANES_A_THREAD + (index as u64).min(LANES_A_THREAD - 1);
         write!(
             self.begin_event(),
             "{{\"args\":{{\"sort_index\":{sort_index}}},\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":{pid},\"tid\":{lane}}}"
@@ -117,7 +118,7 @@ impl<'a> Events<'a> {
         self.flush()
     }
 
-    /// Writes a scope, from its start to its end, or to the end of the trace if it `is_open`.
+    /// Writes a scope, which ends at the end of the trace if it `is_open`.
     pub(super) fn scope(
         &mut self,
         event: &Event,
@@ -148,7 +149,12 @@ impl<'a> Events<'a> {
         put_micros(buffer, span.duration_nanos().into());
         write_name(event, buffer)?;
         put(buffer, ",\"ph\":\"X\"");
-        put_place(buffer, pid, event.lane, i128::from(span.start_nanos) - i128::from(base_nanos));
+        put_location(
+            buffer,
+            pid,
+            event.lane,
+            i128::from(span.start_nanos) - i128::from(base_nanos),
+        );
         self.flush()
     }
 
@@ -168,7 +174,7 @@ impl<'a> Events<'a> {
         self.flush()
     }
 
-    /// Writes what a device did, and the end of the arrow from its launch.
+    /// Writes a device activity, and the end of the flow from its launch.
     pub(super) fn activity(
         &mut self,
         event: &Event,
@@ -193,14 +199,14 @@ impl<'a> Events<'a> {
         put_micros(buffer, activity.duration_nanos.into());
         write_name(event, buffer)?;
         put(buffer, ",\"ph\":\"X\"");
-        put_place(buffer, pid, lane, from_base);
+        put_location(buffer, pid, lane, from_base);
         if activity.launch.is_some() && activity.correlation > 0 {
             self.flow(FLOW_END, activity.correlation, lane, from_base);
         }
         self.flush()
     }
 
-    /// Writes where the arrow to what was launched begins.
+    /// Writes the start of the flow from a launch to its activity.
     pub(super) fn launch(&mut self, lane: u64, span: &Span, correlation: u32) -> io::Result<()> {
         let from_base = i128::from(span.start_nanos) - i128::from(self.base_nanos);
         self.flow(FLOW_START, correlation, lane, from_base);
@@ -212,10 +218,10 @@ impl<'a> Events<'a> {
         let buffer = self.begin_event();
         put(buffer, head);
         put_number(buffer, id.into());
-        put_place(buffer, pid, lane, from_base);
+        put_location(buffer, pid, lane, from_base);
     }
 
-    /// Writes a mark, or metrics of which no scope's event tells.
+    /// Writes an instant, or metrics that belong to no event of a scope.
     pub(super) fn instant(
         &mut self,
         event: &Event,
@@ -234,19 +240,19 @@ impl<'a> Events<'a> {
         self.flush()
     }
 
-    /// Writes what stands behind the events: marey's own part.
+    /// Writes the footer, which is marey's own part.
     pub(super) fn end(
         mut self,
-        outline: &Outline,
+        state: &SessionState,
         losses: &[(LossCause, u64)],
         torn_bytes: u64,
     ) -> io::Result<()> {
         let tail = &mut self.buffer;
         tail.write_all(b"\n],\"marey\":{\"losses\":{")?;
-        for (at, (cause, count)) in outline.losses_with(losses).iter().enumerate() {
-            write!(tail, "{}\"{}\":{count}", if at == 0 { "" } else { "," }, cause.as_str())?;
+        for (index, (cause, count)) in state.losses_with(losses).iter().enumerate() {
+            write!(tail, "{}\"{}\":{count}", if index == 0 { "" } else { "," }, cause.as_str())?;
         }
-        let process = &outline.process;
+        let process = &state.process;
         tail.write_all(b"},\"process\":{\"host\":")?;
         string(tail, &process.host)?;
         write!(tail, ",\"pid\":{},\"rank\":", process.pid)?;
@@ -285,11 +291,11 @@ fn write_call_stack(event: &Event, buffer: &mut Vec<u8>) -> io::Result<()> {
 }
 
 fn write_metrics(event: &Event, buffer: &mut Vec<u8>) -> io::Result<()> {
-    for (at, (name, value)) in event.metrics.iter().enumerate() {
-        buffer.write_all(if at == 0 { b",\"metrics\":{" } else { b"," })?;
+    for (index, (name, value)) in event.metrics.iter().enumerate() {
+        buffer.write_all(if index == 0 { b",\"metrics\":{" } else { b"," })?;
         string(buffer, name)?;
         buffer.push(b':');
-        string(buffer, &text(value))?;
+        string(buffer, &format_value(value))?;
     }
     buffer.write_all(if event.metrics.is_empty() { b"" } else { b"}" })
 }
@@ -300,16 +306,16 @@ fn write_name(event: &Event, buffer: &mut Vec<u8>) -> io::Result<()> {
     if event.metrics.is_empty() {
         return string(buffer, name);
     }
-    string(buffer, &title(name, event.metrics))
+    string(buffer, &event_title(name, event.metrics))
 }
 
-/// What an arrow's ends begin with, up to its number.
+/// The beginnings of flow events, up to their id.
 const FLOW_START: &str = "{\"cat\":\"flow\",\"name\":\"launch->kernel\",\"ph\":\"s\",\"id\":";
 const FLOW_END: &str =
     "{\"bp\":\"e\",\"cat\":\"flow\",\"name\":\"launch->kernel\",\"ph\":\"f\",\"id\":";
 
-/// Process, lane and moment of an event, and its end.
-fn put_place(buffer: &mut Vec<u8>, pid: u64, lane: u64, from_base_nanos: i128) {
+/// Writes process, lane and timestamp, and closes the event.
+fn put_location(buffer: &mut Vec<u8>, pid: u64, lane: u64, from_base_nanos: i128) {
     put(buffer, ",\"pid\":");
     put_number(buffer, pid);
     put(buffer, ",\"tid\":");
@@ -324,11 +330,11 @@ fn put(buffer: &mut Vec<u8>, text: &str) {
     buffer.extend_from_slice(text.as_bytes());
 }
 
-/// A whole number, digit by digit: the formatter takes several times as long.
+/// Writes an integer digit by digit: `write!` takes several times as long.
 fn put_number(buffer: &mut Vec<u8>, mut number: u64) {
-    const MOST_DIGITS: usize = 20;
-    let mut digits = [b'0'; MOST_DIGITS];
-    let mut first = MOST_DIGITS;
+    const MAX_DIGITS: usize = 20;
+    let mut digits = [b'0'; MAX_DIGITS];
+    let mut first = MAX_DIGITS;
     loop {
         first -= 1;
         digits[first] += (number % 10) as u8;
@@ -340,7 +346,7 @@ fn put_number(buffer: &mut Vec<u8>, mut number: u64) {
     buffer.extend_from_slice(&digits[first..]);
 }
 
-/// Microseconds with three decimals: a real number would round them.
+/// Writes microseconds with three decimals; a float would round them.
 fn put_micros(buffer: &mut Vec<u8>, nanos: i128) {
     if nanos < 0 {
         buffer.push(b'-');

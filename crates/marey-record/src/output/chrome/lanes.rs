@@ -1,23 +1,23 @@
-//! Which lane of its thread an event goes to, so that the events of a lane nest.
+//! Assignment of a thread's events to lanes, so that the events of each lane nest.
 
-/// The lanes of a thread. Scopes come in order of their ends.
+/// The lanes of a thread. Scopes are added in the order of their ends.
 #[derive(Debug, Default)]
 pub(super) struct Lanes(Vec<Lane>);
 
-/// The outermost intervals of a lane so far, `(start, end)`, apart from each other and in order.
+/// The outermost intervals of a lane so far, `(start, end)`, disjoint and in order.
 ///
-/// A scope that comes later swallows those that it encloses, so a lane is as long as the list of
-/// finished children of the scopes that are open.
+/// A new scope replaces the intervals that it encloses, so the list is as long as the number of
+/// finished children of the open scopes.
 #[derive(Debug, Default)]
 struct Lane(Vec<(i64, i64)>);
 
-/// As many intervals are remembered for certain. A scope that overlaps an earlier one lies in its lane
-/// all the same if at least so many others have ended on that lane since.
-const REMEMBERED: usize = 1 << 14;
+/// The number of intervals that are kept at least. A scope that overlaps an earlier interval is put
+/// into the same lane if at least this many others have ended there since.
+const MIN_KEPT: usize = 1 << 14;
 
 impl Lanes {
-    /// The number of the first lane on which the interval fits.
-    pub(super) fn place(&mut self, start_nanos: i64, end_nanos: i64) -> usize {
+    /// Returns the index of the first lane in which the interval nests.
+    pub(super) fn assign(&mut self, start_nanos: i64, end_nanos: i64) -> usize {
         let fits = self.0.iter_mut().position(|lane| lane.try_add(start_nanos, end_nanos));
         fits.unwrap_or_else(|| {
             self.0.push(Lane(vec![(start_nanos, end_nanos)]));
@@ -28,23 +28,25 @@ impl Lanes {
 
 impl Lane {
     fn try_add(&mut self, start: i64, end: i64) -> bool {
-        // The common case: what is new begins after all the rest.
+        // The common case: the new interval begins after all others.
         let inside_from = match self.0.last() {
-            Some((_, last_end)) if *last_end > start => self.0.partition_point(|at| at.0 < start),
+            Some((_, last_end)) if *last_end > start => {
+                self.0.partition_point(|interval| interval.0 < start)
+            }
             _ => self.0.len(),
         };
-        let before = inside_from.checked_sub(1).and_then(|at| self.0.get(at));
+        let before = inside_from.checked_sub(1).and_then(|index| self.0.get(index));
         if before.is_some_and(|before| before.1 > start) {
             return false;
         }
-        let inside_to = self.0.partition_point(|at| at.0 < end).max(inside_from);
+        let inside_to = self.0.partition_point(|interval| interval.0 < end).max(inside_from);
         let inside = self.0.get(inside_from..inside_to).unwrap_or_default();
-        if inside.iter().any(|at| at.1 > end) {
+        if inside.iter().any(|interval| interval.1 > end) {
             return false;
         }
         self.0.splice(inside_from..inside_to, [(start, end)]);
-        if self.0.len() >= 2 * REMEMBERED {
-            self.0.drain(..REMEMBERED);
+        if self.0.len() >= 2 * MIN_KEPT {
+            self.0.drain(..MIN_KEPT);
         }
         true
     }
@@ -77,7 +79,7 @@ mod tests {
             let mut lanes = Lanes::default();
             let mut placed: Vec<Vec<(i64, i64)>> = Vec::new();
             for (start, end) in intervals {
-                let lane = lanes.place(start, end);
+                let lane = lanes.assign(start, end);
                 placed.resize(placed.len().max(lane + 1), Vec::new());
                 for &other in &placed[lane] {
                     prop_assert!(nest((start, end), other), "{start}..{end} and {other:?}");
@@ -88,12 +90,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_needs_one_lane_however_long_it_is() {
+    fn properly_nested_scopes_need_one_lane() {
         let mut lanes = Lanes::default();
         for number in 0..100_000 {
-            assert_eq!(lanes.place(10 * number + 1, 10 * number + 9), 0);
+            assert_eq!(lanes.assign(10 * number + 1, 10 * number + 9), 0);
         }
-        assert_eq!(lanes.place(0, 1_000_000), 0);
+        assert_eq!(lanes.assign(0, 1_000_000), 0);
         assert_eq!(lanes.0[0].0, [(0, 1_000_000)]);
     }
 }

@@ -1,4 +1,4 @@
-//! User metrics: they wait for the end of their scope, are added up, and become text.
+//! User metrics: buffered until their scope ends, then summed and formatted.
 
 use crate::names;
 use marey_model::metric::{MetricName, MetricValue};
@@ -7,23 +7,24 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The values of a thread whose scopes have not ended yet.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
-    /// By the node of the scope; of each, in order of time.
+pub(super) struct PendingValues {
+    /// By the node of the scope, each in order of time.
     by_scope: BTreeMap<u32, VecDeque<Value>>,
     len: usize,
-    /// When the last scope of the thread ended.
+    /// The end of the last scope of the thread.
     reached_nanos: i64,
 }
 
-/// Most values that wait on a thread; beyond it the older ones are written without their scopes.
-pub(super) const MOST_WAITING: usize = 1 << 16;
+/// The maximum number of buffered values per thread. Beyond it the older ones are written without
+/// their scopes.
+pub(super) const MAX_PENDING: usize = 1 << 16;
 
-impl Waiting {
-    /// Adds a value to the scope with this node.
+impl PendingValues {
+    /// Buffers a value for the scope with this node.
     pub(super) fn push(&mut self, scope: u32, value: Value) {
-        let waiting = self.by_scope.entry(scope).or_default();
-        let at = waiting.partition_point(|other| other.time_nanos <= value.time_nanos);
-        waiting.insert(at, value);
+        let pending = self.by_scope.entry(scope).or_default();
+        let index = pending.partition_point(|other| other.time_nanos <= value.time_nanos);
+        pending.insert(index, value);
         self.len += 1;
     }
 
@@ -33,43 +34,44 @@ impl Waiting {
         if self.len == 0 {
             return Vec::new();
         }
-        let Some(waiting) = self.by_scope.get_mut(&span.node) else { return Vec::new() };
-        let from = waiting.partition_point(|value| value.time_nanos < span.start_nanos);
-        let to = waiting.partition_point(|value| value.time_nanos <= span.end_nanos).max(from);
-        let taken: Vec<Value> = waiting.drain(from..to).collect();
+        let Some(pending) = self.by_scope.get_mut(&span.node) else { return Vec::new() };
+        let from = pending.partition_point(|value| value.time_nanos < span.start_nanos);
+        let to = pending.partition_point(|value| value.time_nanos <= span.end_nanos).max(from);
+        let taken: Vec<Value> = pending.drain(from..to).collect();
         self.len -= taken.len();
         taken
     }
 
-    /// When too many wait, takes those that have waited the longest.
+    /// Takes the oldest values if there are too many.
     pub(super) fn take_excess(&mut self) -> Vec<Value> {
-        if self.len <= MOST_WAITING {
+        if self.len <= MAX_PENDING {
             return Vec::new();
         }
-        // Values that came after the last scope's end were just read; their scopes are about to come.
+        // Values after the end of the last scope were just read, and their scopes are about to
+        // follow.
         let older = self.take_until(self.reached_nanos);
         if older.is_empty() { self.take_all() } else { older }
     }
 
-    /// Takes everything, in order of time.
+    /// Takes all values, in order of time.
     pub(super) fn take_all(&mut self) -> Vec<Value> {
         self.take_until(i64::MAX)
     }
 
     fn take_until(&mut self, time_nanos: i64) -> Vec<Value> {
         let mut taken = Vec::new();
-        for waiting in self.by_scope.values_mut() {
-            let to = waiting.partition_point(|value| value.time_nanos <= time_nanos);
-            taken.extend(waiting.drain(..to));
+        for pending in self.by_scope.values_mut() {
+            let to = pending.partition_point(|value| value.time_nanos <= time_nanos);
+            taken.extend(pending.drain(..to));
         }
-        self.by_scope.retain(|_, waiting| !waiting.is_empty());
+        self.by_scope.retain(|_, pending| !pending.is_empty());
         self.len -= taken.len();
         taken.sort_by_key(|value| value.time_nanos);
         taken
     }
 }
 
-/// Adds up the values of each metric, and sorts the metrics by name.
+/// Sums the values of each metric, and sorts the metrics by name.
 pub(super) fn add_up(values: Vec<Value>, texts: &Numbered<String>) -> Vec<(&str, MetricValue)> {
     let mut sums: BTreeMap<&str, MetricValue> = BTreeMap::new();
     for Value { metric, value, .. } in values {
@@ -77,7 +79,7 @@ pub(super) fn add_up(values: Vec<Value>, texts: &Numbered<String>) -> Vec<(&str,
         match sums.get_mut(name) {
             Some(sum) => {
                 let name = MetricName::parse(name);
-                // The recorder has refused what does not fit, and counted it.
+                // The recorder has refused and counted values of another type.
                 drop(sum.update(&value, name.aggregation(), name.key()));
             }
             None => {
@@ -88,29 +90,29 @@ pub(super) fn add_up(values: Vec<Value>, texts: &Numbered<String>) -> Vec<(&str,
     sums.into_iter().collect()
 }
 
-/// A value as Proton writes it: everything is text, and real numbers have six decimals, or as many as
+/// Formats a value as Proton does: everything is text, and floats have six decimals, or as many as
 /// they need.
-pub(super) fn text(value: &MetricValue) -> String {
+pub(super) fn format_value(value: &MetricValue) -> String {
     match value {
         MetricValue::Int(value) => value.to_string(),
-        MetricValue::Float(value) => real(*value),
+        MetricValue::Float(value) => format_float(*value),
         MetricValue::Text(text) => text.to_string(),
-        MetricValue::Ints(values) => list(values, i64::to_string),
-        MetricValue::Floats(values) => list(values, |value| shortest(*value)),
+        MetricValue::Ints(values) => format_list(values, i64::to_string),
+        MetricValue::Floats(values) => format_list(values, |value| shortest_float(*value)),
     }
 }
 
-fn real(value: f64) -> String {
+fn format_float(value: f64) -> String {
     if !value.is_finite() {
-        return shortest(value);
+        return shortest_float(value);
     }
     let six_decimals = format!("{value:.6}");
     let is_exact = six_decimals.parse().is_ok_and(|read: f64| read.to_bits() == value.to_bits());
-    if is_exact { six_decimals } else { shortest(value) }
+    if is_exact { six_decimals } else { shortest_float(value) }
 }
 
-/// As few digits as tell the number from all others.
-fn shortest(value: f64) -> String {
+/// Formats a float with the fewest digits that identify it.
+fn shortest_float(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
     }
@@ -118,22 +120,22 @@ fn shortest(value: f64) -> String {
     text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
 }
 
-fn list<T>(values: &[T], text: impl Fn(&T) -> String) -> String {
+fn format_list<T>(values: &[T], text: impl Fn(&T) -> String) -> String {
     let mut out = String::from("[");
-    for (at, value) in values.iter().enumerate() {
-        out.push_str(if at == 0 { "" } else { "," });
+    for (index, value) in values.iter().enumerate() {
+        out.push_str(if index == 0 { "" } else { "," });
         out.push_str(&text(value));
     }
     out.push(']');
     out
 }
 
-/// The name of an event with metrics: `scope: <loss, 0.500000>, <tokens, 3>`.
-pub(super) fn title(scope: &str, metrics: &[(&str, MetricValue)]) -> String {
+/// Returns the name of an event with metrics: `scope: <loss, 0.500000>, <tokens, 3>`.
+pub(super) fn event_title(scope: &str, metrics: &[(&str, MetricValue)]) -> String {
     let mut title = scope.to_owned();
-    for (at, (name, value)) in metrics.iter().enumerate() {
-        let separator = if at == 0 { ":" } else { "," };
-        title.extend([separator, " <", name, ", ", &text(value), ">"]);
+    for (index, (name, value)) in metrics.iter().enumerate() {
+        let separator = if index == 0 { ":" } else { "," };
+        title.extend([separator, " <", name, ", ", &format_value(value), ">"]);
     }
     title
 }
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_read_as_protons_do() {
+    fn values_are_formatted_as_by_proton() {
         for (value, expected) in [
             (MetricValue::Int(-7), "-7"),
             (MetricValue::Float(0.5), "0.500000"),
@@ -155,14 +157,14 @@ mod tests {
             (MetricValue::Floats(vec![1.0, 0.1, f64::NAN]), "[1,0.1,nan]"),
             (MetricValue::Floats(vec![]), "[]"),
         ] {
-            assert_eq!(text(&value), expected);
+            assert_eq!(format_value(&value), expected);
         }
     }
 
     #[test]
-    fn six_decimals_do_not_change_a_value() {
-        assert_eq!(text(&MetricValue::Float(1e-9)), "1e-9");
-        assert_eq!(text(&MetricValue::Float(1.0 / 3.0)), "0.3333333333333333");
+    fn a_float_keeps_its_precision() {
+        assert_eq!(format_value(&MetricValue::Float(1e-9)), "1e-9");
+        assert_eq!(format_value(&MetricValue::Float(1.0 / 3.0)), "0.3333333333333333");
     }
 
     fn value(time_nanos: i64) -> Value {
@@ -170,34 +172,34 @@ mod tests {
     }
 
     #[test]
-    fn values_wait_for_the_scope_in_which_they_were_added() {
-        let mut waiting = Waiting::default();
+    fn a_scope_takes_the_values_added_during_it() {
+        let mut pending = PendingValues::default();
         for time in [30, 12, 10, 21, 20] {
-            waiting.push(2, value(time));
+            pending.push(2, value(time));
         }
         let mut take = |node, start_nanos, end_nanos| {
-            let taken = waiting.take(&Span { node, start_nanos, end_nanos });
+            let taken = pending.take(&Span { node, start_nanos, end_nanos });
             taken.iter().map(|value| value.time_nanos).collect::<Vec<_>>()
         };
         assert!(take(3, 0, 100).is_empty());
         assert_eq!(take(2, 20, 25), [20, 21]);
         assert_eq!(take(2, 11, 29), [12]);
-        let rest: Vec<_> = waiting.take_all().iter().map(|value| value.time_nanos).collect();
-        assert_eq!(rest, [10, 30]);
+        let remaining: Vec<_> = pending.take_all().iter().map(|value| value.time_nanos).collect();
+        assert_eq!(remaining, [10, 30]);
     }
 
     #[test]
-    fn the_longest_waiting_give_way() {
-        let mut waiting = Waiting::default();
-        for time in (0..).take(MOST_WAITING + 1) {
-            waiting.push(2, value(time));
+    fn the_oldest_values_are_written_when_too_many_wait() {
+        let mut pending = PendingValues::default();
+        for time in (0..).take(MAX_PENDING + 1) {
+            pending.push(2, value(time));
         }
-        assert!(waiting.take(&Span { node: 3, start_nanos: 0, end_nanos: 99 }).is_empty());
-        assert_eq!(waiting.take_excess().len(), 100);
-        assert!(waiting.take_excess().is_empty());
+        assert!(pending.take(&Span { node: 3, start_nanos: 0, end_nanos: 99 }).is_empty());
+        assert_eq!(pending.take_excess().len(), 100);
+        assert!(pending.take_excess().is_empty());
         for time in 0..100 {
-            waiting.push(4, value(1_000_000 + time));
+            pending.push(4, value(1_000_000 + time));
         }
-        assert_eq!(waiting.take_excess().len(), MOST_WAITING + 1);
+        assert_eq!(pending.take_excess().len(), MAX_PENDING + 1);
     }
 }

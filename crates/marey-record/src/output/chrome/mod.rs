@@ -1,18 +1,19 @@
 //! Proton's Chrome trace of one session, streamed from a spool.
 //!
-//! The spool is read once, phase after phase ([`Playback`]). Texts and nodes stay in memory, and what
-//! a thread needs to place the next event ([`thread`]); events do not, so a long trace takes no more
-//! memory than a short one.
+//! The spool is read once, phase after phase ([`Playback`]). Texts and nodes stay in memory, and
+//! the state of each thread that places the next event ([`thread`]). Events do not stay, so a long
+//! trace takes no more memory than a short one.
 //!
-//! A scope is a complete event (`"ph": "X"`) on a lane of its thread. Events of one lane nest: where
-//! scopes of a thread overlap without nesting, as those of coroutines do, the thread gets more lanes.
+//! A scope is a complete event (`"ph": "X"`) in a lane of its thread. The events of one lane nest.
+//! Where scopes of a thread overlap without nesting, as those of coroutines do, the thread gets
+//! more lanes.
 
 mod activities;
 mod event;
+mod growing_file;
 mod lanes;
 mod metrics;
-mod outline;
-mod tail;
+mod session_state;
 mod thread;
 
 #[cfg(test)]
@@ -20,8 +21,8 @@ mod tests;
 
 use self::activities::Activities;
 use self::event::Events;
-use self::outline::Outline;
-use self::tail::Tail;
+use self::growing_file::GrowingFile;
+use self::session_state::SessionState;
 use self::thread::Thread;
 use crate::control::bit;
 use marey_model::loss::LossCause;
@@ -31,36 +32,36 @@ use std::io::{self, BufReader};
 use std::ops::Range;
 use std::path::Path;
 
-/// How much of a spool there is to read.
+/// The readable extent of a spool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    /// Where it ends for now: between two frames.
+    /// The current end, between two frames.
     pub(crate) bytes: u64,
-    /// Threads that it speaks of up to there; their numbers are lower.
+    /// The number of threads up to there. All thread numbers are lower.
     pub(crate) threads: u32,
 }
 
-/// A session's way through a spool.
+/// A reader of the spool for one session, which keeps its position between phases.
 #[derive(Debug)]
 pub(crate) struct Playback {
     session: u32,
-    spool: Reader<BufReader<Tail>>,
-    outline: Outline,
+    spool: Reader<BufReader<GrowingFile>>,
+    state: SessionState,
     texts: Numbered<String>,
     threads: BTreeMap<u32, Thread>,
     activities: Activities,
-    /// Of the next spans of each thread: which are launches.
+    /// The launches among the next spans of each thread: index of the span and correlation id.
     launches: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
 impl Playback {
-    /// Begins at the spool's first frame.
+    /// Opens a spool at its first frame.
     pub(crate) fn new(spool: &Path, session: u32, extent: Extent) -> io::Result<Self> {
-        let tail = BufReader::with_capacity(1 << 16, Tail::open(spool, extent.bytes)?);
+        let tail = BufReader::with_capacity(1 << 16, GrowingFile::open(spool, extent.bytes)?);
         Ok(Self {
             session,
             spool: Reader::new(tail).map_err(into_io)?,
-            outline: Outline::new(session),
+            state: SessionState::new(session),
             texts: Numbered::default(),
             threads: BTreeMap::new(),
             activities: Activities::default(),
@@ -68,57 +69,57 @@ impl Playback {
         })
     }
 
-    /// Writes the trace of a part of the spool: the bytes between two frames, none of which was read
-    /// before. A part without an end has the scopes, too, that are open where the session or the spool
-    /// ends.
+    /// Writes the trace of a range of the spool. The range lies between two frames, and none of it
+    /// was read before. A range without an end also contains the scopes that are open at the end of
+    /// the session or of the spool.
     ///
-    /// A torn tail is left out, and the trace says how long it was. `losses` are the process's, where it
-    /// still runs: of each cause the larger count is told.
+    /// A torn tail is left out, and its length is in the trace. `losses` are those of the process
+    /// if it still runs; for each cause the larger count is written.
     pub(crate) fn write(
         &mut self,
-        part: &Range<u64>,
+        range: &Range<u64>,
         extent: Extent,
         losses: &[(LossCause, u64)],
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
         self.spool.input_mut().get_mut().end = extent.bytes;
-        while self.spool.offset() < part.start
+        while self.spool.offset() < range.start
             && let Some(frame) = self.next()?
         {
             self.add(frame, None)?;
         }
         self.threads.values_mut().for_each(Thread::begin_trace);
         self.activities.begin_trace();
-        let mut events = Events::begin(&self.outline, extent.threads, out)?;
-        while self.spool.offset() < part.end
-            && !self.outline.is_over()
+        let mut events = Events::begin(&self.state, extent.threads, out)?;
+        while self.spool.offset() < range.end
+            && !self.state.is_over()
             && let Some(frame) = self.next()?
         {
             self.add(frame, Some(&mut events))?;
         }
         for thread in self.threads.values_mut() {
-            if part.end == u64::MAX {
-                thread.write_open(&self.outline, &self.texts, &mut events)?;
+            if range.end == u64::MAX {
+                thread.write_open(&self.state, &self.texts, &mut events)?;
             }
-            thread.write_homeless(&self.texts, &mut events)?;
+            thread.write_unmatched(&self.texts, &mut events)?;
         }
         let torn_bytes = self.spool.torn().map_or(0, |torn| torn.lost_bytes);
-        events.end(&self.outline, losses, torn_bytes)
+        events.end(&self.state, losses, torn_bytes)
     }
 
     fn next(&mut self) -> io::Result<Option<Frame>> {
         self.spool.next().transpose().map_err(into_io)
     }
 
-    /// Takes note of a frame, and writes its events if they are wanted.
+    /// Adds a frame to the state, and writes its events if `events` is given.
     fn add(&mut self, frame: Frame, mut events: Option<&mut Events>) -> io::Result<()> {
-        self.outline.add(&frame);
+        self.state.add(&frame);
         let is_ours = |sessions: u64| sessions & bit(self.session) != 0;
         let threads = &mut self.threads;
         match frame {
             Frame::Strings { first, texts } => self.texts.extend(first, texts),
             Frame::Thread { thread, os_id, name } => {
-                numbered(threads, thread).introduce(os_id, name, events)?;
+                numbered(threads, thread).set_name(os_id, name, events)?;
             }
             Frame::Nodes { thread, first, nodes } => {
                 numbered(threads, thread).nodes.extend(first, nodes);
@@ -128,9 +129,9 @@ impl Playback {
                 let launches = self.launches.remove(&thread).unwrap_or_default();
                 let mut launches = launches.into_iter().peekable();
                 let thread = numbered(threads, thread);
-                for (at, span) in (0..).zip(spans) {
-                    let launch = launches.next_if(|&(launch, _)| launch == at);
-                    thread.forget_open(&span);
+                for (index, span) in (0..).zip(spans) {
+                    let launch = launches.next_if(|&(launch, _)| launch == index);
+                    thread.remove_open(&span);
                     if let Some(events) = events.as_deref_mut().filter(|_| is_ours(sessions)) {
                         let lane = thread.write_scope(&span, false, &self.texts, events)?;
                         if let Some((_, correlation)) = launch {
@@ -156,8 +157,7 @@ impl Playback {
                     thread.add_value(value, &self.texts, events)?;
                 }
             }
-            // The outline has seen these.
-            // Proton's traces have no place for counters.
+            // The session state has read these frames. Proton's traces have no counters.
             Frame::Counters(_)
             | Frame::Process(_)
             | Frame::Clock { .. }

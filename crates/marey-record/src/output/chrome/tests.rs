@@ -1,6 +1,6 @@
-//! Spools as a recorder writes them, and the traces that come of them.
+//! Tests of Chrome traces written from spools as a recorder writes them.
 
-use super::metrics::MOST_WAITING;
+use super::metrics::MAX_PENDING;
 use super::{Extent, Playback};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// When the spool's process started to count, and what the wall said then.
+/// The monotonic and the Unix time of the session's start.
 const START: i64 = 5_000_000;
 const START_UNIX: i64 = 1_700_000_000_000_000_000;
 
@@ -49,7 +49,7 @@ struct Spool {
 }
 
 impl Spool {
-    /// A spool of a session, with one thread.
+    /// Begins a spool of a session, with one thread.
     fn begin() -> Self {
         let folder = TempDir::new().unwrap();
         let out = Writer::new(File::create(folder.path().join("spool")).unwrap()).unwrap();
@@ -136,7 +136,8 @@ impl Spool {
         Extent { bytes: std::fs::metadata(self.path()).unwrap().len(), threads: THREADS }
     }
 
-    /// Where a phase is, of the last session with our number; a recorder knows without looking.
+    /// Returns the range of a phase of the last session with our number. A recorder knows the range
+    /// without reading.
     fn part(&self, phase: u32) -> Range<u64> {
         let mut reader = Reader::new(File::open(self.path()).unwrap()).unwrap();
         let (mut parts, mut before): (Vec<Range<u64>>, _) = (Vec::new(), reader.offset());
@@ -176,7 +177,7 @@ impl Trace {
         self.json["traceEvents"].as_array().unwrap().iter().filter(|at| at["ph"] == ph).collect()
     }
 
-    /// Lane, start and duration in nanoseconds, and name.
+    /// Returns lane, start and duration in nanoseconds, and name of each scope.
     fn scopes(&self) -> Vec<(u64, i64, i64, &str)> {
         let nanos = |micros: &Json| (micros.as_f64().unwrap() * 1e3).round() as i64;
         let scopes = self.of_kind("X").into_iter();
@@ -224,7 +225,7 @@ fn a_scope_is_a_complete_event_of_protons_shape() {
 }
 
 #[test]
-fn the_head_tells_the_time_the_process_and_the_lanes() {
+fn the_header_has_the_time_the_process_and_the_lanes() {
     let mut spool = Spool::begin();
     spool.add(&Frame::Losses(vec![(LossCause::Names, 1)]));
     spool.add(&Frame::Losses(vec![(LossCause::Names, 7)]));
@@ -261,7 +262,7 @@ fn the_head_tells_the_time_the_process_and_the_lanes() {
 }
 
 #[test]
-fn the_main_thread_stands_first() {
+fn the_main_thread_is_sorted_first() {
     let mut spool = Spool::begin();
     spool.spans(&[(OUTER, 1, 2)]);
     spool.thread(1, "main");
@@ -278,7 +279,7 @@ fn the_main_thread_stands_first() {
 }
 
 #[test]
-fn metrics_stand_with_the_scope_in_which_they_were_added() {
+fn metrics_are_written_with_the_scope_that_they_were_added_in() {
     let mut spool = Spool::begin();
     spool.values(&[
         (INNER, 12, TOKENS, MetricValue::Int(3)),
@@ -293,34 +294,34 @@ fn metrics_stand_with_the_scope_in_which_they_were_added() {
     spool.spans(&[(INNER, 40, 41)]);
     spool.spans(&[(OUTER, 5, 50)]);
     let trace = spool.trace();
-    let told: Vec<_> = trace
+    let written: Vec<_> = trace
         .of_kind("X")
         .iter()
         .map(|event| {
             (event["cat"].clone(), event["name"].clone(), event["args"]["metrics"].clone())
         })
         .collect();
-    let told_of = |name: &str, metrics: Json| (json!("metric"), json!(name), metrics);
+    let expected = |name: &str, metrics: Json| (json!("metric"), json!(name), metrics);
     assert_eq!(
-        told,
+        written,
         [
-            told_of(
+            expected(
                 "inner: <lr (pty), 0.250000>, <tokens, 7>",
                 json!({"lr (pty)": "0.250000", "tokens": "7"}),
             ),
-            told_of(
+            expected(
                 "inner: <loss, [0.5,2]>, <note, a \"b\" ×>",
                 json!({"loss": "[0.5,2]", "note": "a \"b\" ×"}),
             ),
             (json!("scope"), json!("inner"), Json::Null),
-            told_of(&format!("{}: <loss, [1,2]>", TEXTS[2]), json!({"loss": "[1,2]"})),
+            expected(&format!("{}: <loss, [1,2]>", TEXTS[2]), json!({"loss": "[1,2]"})),
         ]
     );
     assert!(trace.of_kind("i").is_empty());
 }
 
 #[test]
-fn metrics_outside_of_scopes_are_moments() {
+fn metrics_outside_of_scopes_are_instants() {
     let mut spool = Spool::begin();
     spool.values(&[
         (0, 7, TOKENS, MetricValue::Int(1)),
@@ -347,9 +348,9 @@ fn metrics_outside_of_scopes_are_moments() {
 }
 
 #[test]
-fn values_that_wait_for_ever_are_not_lost() {
+fn values_beyond_the_buffer_are_written_as_instants() {
     let mut spool = Spool::begin();
-    let count = i64::try_from(MOST_WAITING).unwrap() + 10_000;
+    let count = i64::try_from(MAX_PENDING).unwrap() + 10_000;
     for from in (0..count).step_by(10_000) {
         let values: Vec<_> = (from..count.min(from + 10_000))
             .map(|time| (OUTER, time, TOKENS, MetricValue::Int(1)))
@@ -367,7 +368,7 @@ fn values_that_wait_for_ever_are_not_lost() {
 }
 
 #[test]
-fn open_scopes_end_with_the_spool() {
+fn open_scopes_end_at_the_last_clock_of_the_spool() {
     let mut spool = Spool::begin();
     spool.open(&[(OUTER, 1), (INNER, 2)]);
     spool.spans(&[(INNER, 2, 5)]);
@@ -394,14 +395,14 @@ fn a_scope_that_has_ended_since_is_not_open() {
 }
 
 #[test]
-fn the_last_moment_is_that_of_the_last_entry() {
+fn without_a_later_clock_open_scopes_end_at_the_last_entry() {
     let mut spool = Spool::begin();
     spool.open(&[(OUTER, 1), (INNER, 20)]);
     assert_eq!(spool.trace().scopes(), [(0, 20, 0, "inner"), (0, 1, 19, TEXTS[2])]);
 }
 
 #[test]
-fn what_is_open_after_the_session_is_not_its_own() {
+fn scopes_after_the_end_of_the_session_are_left_out() {
     let mut spool = Spool::begin();
     spool.open(&[(OUTER, 1), (INNER, 2)]);
     spool.session(SessionEvent::Finalized, 10);
@@ -412,7 +413,7 @@ fn what_is_open_after_the_session_is_not_its_own() {
 }
 
 #[test]
-fn scopes_entered_while_the_session_did_not_record_are_not_its_own() {
+fn open_scopes_entered_while_inactive_are_left_out() {
     let mut spool = Spool::begin();
     spool.session(SessionEvent::Deactivated, 10);
     spool.session(SessionEvent::Activated, 20);
@@ -425,7 +426,7 @@ fn scopes_entered_while_the_session_did_not_record_are_not_its_own() {
 }
 
 #[test]
-fn phases_divide_the_events_where_the_spool_does() {
+fn phases_split_the_events_at_the_frames_of_the_spool() {
     let mut spool = Spool::begin();
     spool.values(&[(OUTER, 2, TOKENS, MetricValue::Int(1))]);
     spool.spans(&[(INNER, 1, 5), (INNER, 8, 12)]);
@@ -451,7 +452,7 @@ fn phases_divide_the_events_where_the_spool_does() {
 }
 
 #[test]
-fn a_spool_is_read_on_as_it_grows() {
+fn a_playback_continues_as_the_spool_grows() {
     let mut spool = Spool::begin();
     let mut playback = Playback::new(&spool.path(), 2, spool.extent()).unwrap();
     let mut names = Vec::new();
@@ -466,7 +467,7 @@ fn a_spool_is_read_on_as_it_grows() {
 }
 
 #[test]
-fn an_earlier_session_of_the_same_number_is_another_one() {
+fn an_earlier_session_with_the_same_number_is_separate() {
     let mut spool = Spool::begin();
     spool.spans(&[(OUTER, 1, 2)]);
     spool.session(SessionEvent::Phase(1), 3);
@@ -506,7 +507,7 @@ fn a_thread_that_changes_its_name_names_its_lanes_again() {
 }
 
 #[test]
-fn a_torn_tail_is_left_out_and_told() {
+fn a_torn_tail_is_left_out_and_its_length_is_written() {
     let mut spool = Spool::begin();
     spool.spans(&[(INNER, 1, 2)]);
     let whole = std::fs::metadata(spool.path()).unwrap().len();
@@ -518,14 +519,14 @@ fn a_torn_tail_is_left_out_and_told() {
 }
 
 #[test]
-fn a_session_without_events_makes_a_whole_trace() {
+fn a_session_without_events_makes_a_valid_trace() {
     let trace = Spool::begin().trace();
     assert_eq!(trace.json["traceEvents"].as_array().unwrap().len(), 2);
     assert!(trace.scopes().is_empty());
 }
 
 #[test]
-fn a_file_that_is_no_spool_is_an_error() {
+fn a_file_of_another_format_is_an_error() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("spool");
     std::fs::write(&path, "something else, long enough").unwrap();

@@ -1,9 +1,9 @@
-//! What is kept of a thread while its events go by.
+//! The state of a thread while its events are written.
 
 use super::event::{Event, Events};
 use super::lanes::Lanes;
-use super::metrics::{Waiting, add_up};
-use super::outline::Outline;
+use super::metrics::{PendingValues, add_up};
+use super::session_state::SessionState;
 use crate::names;
 use marey_model::context::NodeKind;
 use marey_model::spool::{NodeDef, Numbered, Span, Value};
@@ -16,12 +16,12 @@ pub(super) struct Thread {
     os_id: u64,
     name: String,
     pub(super) nodes: Numbered<NodeDef>,
-    /// Scopes that are open as far as the spool has told, outermost first.
+    /// Scopes that are open according to the spool so far, outermost first.
     pub(super) open: Vec<(u32, i64)>,
-    waiting: Waiting,
+    pending: PendingValues,
     lanes: Lanes,
-    /// The trace's numbers of the lanes that have a name.
-    named: Vec<u64>,
+    /// The lanes of the thread in the trace, all named.
+    lane_ids: Vec<u64>,
 }
 
 impl Thread {
@@ -32,14 +32,14 @@ impl Thread {
             name: String::new(),
             nodes: Numbered::default(),
             open: Vec::new(),
-            waiting: Waiting::default(),
+            pending: PendingValues::default(),
             lanes: Lanes::default(),
-            named: Vec::new(),
+            lane_ids: Vec::new(),
         }
     }
 
-    /// Takes note of the thread's name; the lanes that it has already are named again.
-    pub(super) fn introduce(
+    /// Sets the thread's name, and renames its lanes.
+    pub(super) fn set_name(
         &mut self,
         os_id: u64,
         name: String,
@@ -47,19 +47,19 @@ impl Thread {
     ) -> io::Result<()> {
         (self.os_id, self.name) = (os_id, name);
         let Some(events) = events else { return Ok(()) };
-        (0..self.named.len()).try_for_each(|at| self.name_lane(at, events))
+        (0..self.lane_ids.len()).try_for_each(|index| self.name_lane(index, events))
     }
 
-    /// Another trace begins, to which nothing belongs that has gone by.
+    /// Begins another trace, without the earlier values and lanes.
     pub(super) fn begin_trace(&mut self) {
-        self.waiting = Waiting::default();
+        self.pending = PendingValues::default();
         self.lanes = Lanes::default();
-        self.named.clear();
+        self.lane_ids.clear();
     }
 
-    /// A scope that has ended is open no more.
-    pub(super) fn forget_open(&mut self, span: &Span) {
-        // Those on a stack began in this order.
+    /// Removes a scope that has ended from the open scopes.
+    pub(super) fn remove_open(&mut self, span: &Span) {
+        // The scopes of a stack began in this order.
         if self.open.last().is_some_and(|&(_, start_nanos)| start_nanos >= span.start_nanos) {
             self.open.retain(|&scope| scope != (span.node, span.start_nanos));
         }
@@ -76,9 +76,9 @@ impl Thread {
         if self.kind(span.node) == NodeKind::Mark {
             return self.write_mark(span, texts, events);
         }
-        let at = self.lanes.place(span.start_nanos, span.end_nanos.max(span.start_nanos));
-        let lane = self.lane(at, events)?;
-        let metrics = add_up(self.waiting.take(span), texts);
+        let index = self.lanes.assign(span.start_nanos, span.end_nanos.max(span.start_nanos));
+        let lane = self.lane(index, events)?;
+        let metrics = add_up(self.pending.take(span), texts);
         let event = Event { path: &self.path(span.node, texts), metrics: &metrics, lane };
         events.scope(&event, self.kind(span.node), span, is_open)?;
         Ok(lane)
@@ -91,13 +91,13 @@ impl Thread {
         events: &mut Events,
     ) -> io::Result<u64> {
         let lane = self.lane(0, events)?;
-        let metrics = add_up(self.waiting.take(mark), texts);
+        let metrics = add_up(self.pending.take(mark), texts);
         let event = Event { path: &self.path(mark.node, texts), metrics: &metrics, lane };
         events.instant(&event, NodeKind::Mark.as_str(), mark.start_nanos)?;
         Ok(lane)
     }
 
-    /// Keeps a value for its scope, or writes it if it has none.
+    /// Buffers a value for its scope, or writes it if it has none.
     pub(super) fn add_value(
         &mut self,
         value: Value,
@@ -108,22 +108,22 @@ impl Thread {
         if self.kind(scope) == NodeKind::Root {
             return self.write_value(value, texts, events);
         }
-        self.waiting.push(scope, value);
-        let excess = self.waiting.take_excess();
+        self.pending.push(scope, value);
+        let excess = self.pending.take_excess();
         excess.into_iter().try_for_each(|value| self.write_value(value, texts, events))
     }
 
-    /// Writes the scopes that never ended.
+    /// Writes the scopes that are still open.
     pub(super) fn write_open(
         &mut self,
-        outline: &Outline,
+        state: &SessionState,
         texts: &Numbered<String>,
         events: &mut Events,
     ) -> io::Result<()> {
         // Innermost first, as they would have ended.
         for (node, start_nanos) in std::mem::take(&mut self.open).into_iter().rev() {
-            if outline.was_recording(start_nanos) {
-                let end_nanos = outline.last_nanos().max(start_nanos);
+            if state.was_recording(start_nanos) {
+                let end_nanos = state.last_nanos().max(start_nanos);
                 let span = Span { node, start_nanos, end_nanos };
                 self.write_scope(&span, true, texts, events)?;
             }
@@ -131,14 +131,14 @@ impl Thread {
         Ok(())
     }
 
-    /// Writes the values that have found no scope.
-    pub(super) fn write_homeless(
+    /// Writes the values whose scopes have not ended.
+    pub(super) fn write_unmatched(
         &mut self,
         texts: &Numbered<String>,
         events: &mut Events,
     ) -> io::Result<()> {
-        let homeless = self.waiting.take_all();
-        homeless.into_iter().try_for_each(|value| self.write_value(value, texts, events))
+        let unmatched = self.pending.take_all();
+        unmatched.into_iter().try_for_each(|value| self.write_value(value, texts, events))
     }
 
     fn write_value(
@@ -154,7 +154,8 @@ impl Thread {
         events.instant(&event, "metric", time_nanos)
     }
 
-    /// The scope that a node's metrics belong to: itself, or for a state the scope that it qualifies.
+    /// Returns the scope that a node's metrics belong to: the node, or for a state the scope that
+    /// it qualifies.
     fn scope_of(&self, node: u32) -> u32 {
         let parent = self.nodes.get(node).map_or(node, |node| node.parent);
         let is_state_of_scope =
@@ -166,38 +167,40 @@ impl Thread {
         self.nodes.get(node).map_or(NodeKind::Root, |node| node.kind)
     }
 
-    /// The names from below the root down to the node.
+    /// Returns the names from below the root down to the node.
     pub(super) fn path<'t>(&self, mut node: u32, texts: &'t Numbered<String>) -> Vec<&'t str> {
         let mut path = Vec::new();
-        while let Some(at) = self.nodes.get(node).filter(|at| at.kind != NodeKind::Root) {
-            path.push(texts.get(at.name).map_or(names::LOST_NAME, String::as_str));
-            if at.parent >= node {
+        while let Some(definition) =
+            self.nodes.get(node).filter(|definition| definition.kind != NodeKind::Root)
+        {
+            path.push(texts.get(definition.name).map_or(names::LOST_NAME, String::as_str));
+            if definition.parent >= node {
                 break;
             }
-            node = at.parent;
+            node = definition.parent;
         }
         path.reverse();
         path
     }
 
-    /// The trace's number of a lane, which gets its name with the first event.
-    fn lane(&mut self, at: usize, events: &mut Events) -> io::Result<u64> {
-        while self.named.len() <= at {
-            let is_first = self.named.is_empty();
-            self.named.push(if is_first { self.number.into() } else { events.new_lane() });
-            self.name_lane(self.named.len() - 1, events)?;
+    /// Returns a lane of the thread in the trace, which is named at its first event.
+    fn lane(&mut self, index: usize, events: &mut Events) -> io::Result<u64> {
+        while self.lane_ids.len() <= index {
+            let is_first = self.lane_ids.is_empty();
+            self.lane_ids.push(if is_first { self.number.into() } else { events.new_lane() });
+            self.name_lane(self.lane_ids.len() - 1, events)?;
         }
-        Ok(self.named[at])
+        Ok(self.lane_ids[index])
     }
 
-    fn name_lane(&self, at: usize, events: &mut Events) -> io::Result<()> {
+    fn name_lane(&self, index: usize, events: &mut Events) -> io::Result<()> {
         let mut name = self.name.clone();
         if name.is_empty() {
             name = format!("CPU Thread {}", self.number);
         }
-        if at > 0 {
-            name = format!("{name} ({})", at + 1);
+        if index > 0 {
+            name = format!("{name} ({})", index + 1);
         }
-        events.name_lane(self.named[at], &name, (self.number, self.os_id, at))
+        events.name_lane(self.lane_ids[index], &name, (self.number, self.os_id, index))
     }
 }

@@ -1,4 +1,4 @@
-//! Collecting again: what was there before stays, nothing stands twice, and nothing is lost.
+//! Repeated collections keep earlier rows, and neither duplicate nor lose any.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn program(pid: u64) -> Vec<Frame> {
     frames
 }
 
-/// Every table of a run is the same as of another one, to the last id, whatever parts it has.
+/// Asserts that all tables of two runs are equal including ids, whatever their parts.
 fn assert_same(run: &Run, other: &Run) {
     for table in stored::ALL {
         let [rows, others] = [run, other].map(|run| in_order(table, &run.read(table).unwrap()));
@@ -60,7 +60,7 @@ fn opened(recorded: &Recorded) -> Run {
 }
 
 #[test]
-fn a_second_collection_adds_only_what_is_new() {
+fn a_second_collection_adds_only_new_rows() {
     let recorded = Recorded::of(&[&program(100)]);
     let before = opened(&recorded);
     assert!(!needs_collecting(recorded.path()).unwrap());
@@ -73,7 +73,7 @@ fn a_second_collection_adds_only_what_is_new() {
     for (table, parts) in &before.manifest().tables {
         assert!(after.manifest().tables[table].starts_with(parts), "{table}");
     }
-    // Its names were there already.
+    // The names existed already.
     assert_eq!(after.manifest().tables["strings"], before.manifest().tables["strings"]);
     assert_eq!(after.manifest().tables["contexts"], before.manifest().tables["contexts"]);
     assert_same(&after, &opened(&Recorded::of(&[&program(100), &program(101)])));
@@ -102,7 +102,7 @@ fn a_spool_that_grows_ends_as_if_collected_once() {
 }
 
 #[test]
-fn a_spool_of_a_dead_process_is_whole_however_it_ends() {
+fn a_spool_of_a_dead_process_is_complete_even_if_torn() {
     let mut frames = program(100);
     frames.pop();
     let recorded = Recorded::new();
@@ -120,7 +120,7 @@ fn a_spool_of_a_dead_process_is_whole_however_it_ends() {
 }
 
 #[test]
-fn a_name_that_is_used_again_is_another_spool() {
+fn a_reused_name_is_another_spool() {
     let recorded = Recorded::of(&[&program(100)]);
     opened(&recorded);
     let mut later = program(100);
@@ -135,13 +135,13 @@ fn a_name_that_is_used_again_is_another_spool() {
 }
 
 #[test]
-fn a_collector_that_dies_leaves_a_run_that_opens() {
+fn a_crashed_collector_leaves_a_run_that_opens() {
     let spool = bytes(&program(100));
     let recorded = Recorded::of(&[&program(100)]);
     let run = opened(&recorded);
     let manifest = recorded.path().join("manifest.json");
 
-    // After the manifest was swapped, before the spool was removed.
+    // A crash after the manifest was swapped, before the spool was removed.
     fs::write(recorded.spool_path(100), &spool).unwrap();
     assert!(!needs_collecting(recorded.path()).unwrap());
     assert_same(&opened(&recorded), &run);
@@ -149,14 +149,14 @@ fn a_collector_that_dies_leaves_a_run_that_opens() {
     assert!(!recorded.spool_path(100).exists());
     fs::write(recorded.spool_path(100), &spool).unwrap();
 
-    // After the parts got their names, before there was a manifest; and before they got them.
+    // A crash without a manifest, after and before parts got their names.
     fs::remove_file(&manifest).unwrap();
     fs::write(recorded.path().join("tables/spans/.part-9.xyz"), "half").unwrap();
     fs::write(recorded.path().join("tables/spans/part-90.parquet"), "older").unwrap();
     assert_same(&opened(&recorded), &run);
     assert_eq!(files(&recorded.path().join("tables/spans")), 1);
 
-    // The same in a second collection: the old manifest still holds.
+    // The same in a second collection: the old manifest stays valid.
     let old = fs::read(&manifest).unwrap();
     recorded.spool(101, &program(101));
     let both = opened(&recorded);
@@ -172,7 +172,7 @@ fn files(folder: &Path) -> usize {
 }
 
 #[test]
-fn another_file_that_gets_a_spool_s_name_stays() {
+fn another_file_with_a_spool_s_name_is_not_removed() {
     let mut frames = head(100);
     let many: Vec<_> = (0..40_000).map(|at| (OUTER, at * 1_000_003, at * 1_000_003 + 7)).collect();
     frames.extend(many.chunks(1_000).cycle().take(400).map(|some| spans(0, 1, some)));
@@ -182,7 +182,7 @@ fn another_file_that_gets_a_spool_s_name_stays() {
     let mut calls = 0;
     let mut progress = |_| {
         calls += 1;
-        // In the first pass.
+        // During the first pass.
         if calls == 1 {
             fs::rename(&other, recorded.spool_path(100)).unwrap();
         }
@@ -196,17 +196,17 @@ fn another_file_that_gets_a_spool_s_name_stays() {
     assert_eq!(opened(&recorded).read(&stored::PROCESSES).unwrap().num_rows(), 2);
 }
 
-/// Runs the test below in a process of its own, where the variable is set.
+/// Runs the test below in a process where the variable is set.
 #[test]
-fn spools_are_kept_where_that_is_asked_for() {
+fn spools_are_kept_if_the_variable_is_set() {
     let this = std::env::current_exe().unwrap();
     let output = std::process::Command::new(this)
         .args(["--exact", "collect::again::a_kept_spool_is_not_collected_again", "--ignored"])
         .env(marey_model::env::KEEP_SPOOL, "1")
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
 }
 
 #[test]
@@ -224,7 +224,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_spool_collected_in_two_goes_is_as_if_in_one(
+    fn collecting_twice_equals_collecting_once(
         frames in random_spool(100),
         cut in 0.0..1.0,
     ) {

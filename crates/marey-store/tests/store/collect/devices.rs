@@ -1,4 +1,4 @@
-//! What devices did, and the launches that it belongs to.
+//! Activities of devices and their launches.
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
@@ -9,7 +9,7 @@ use marey_store::Run;
 use super::spools::{OUTER, Recorded, STEP, UNIX, head, spans};
 use super::tables::{column, ids, ints, text};
 
-/// Ids of texts after those of every spool.
+/// Text ids after those of every spool.
 const KERNEL: u32 = 6;
 const COPY: u32 = 7;
 
@@ -58,7 +58,7 @@ fn program() -> Vec<Frame> {
         }),
         Frame::Strings { first: KERNEL, texts: vec!["matmul".to_owned(), "HtoD".to_owned()] },
         Frame::Shapes { first: 0, shapes: vec![kernel, copy] },
-        // The second of three scopes is the launch; those of the next frame are none.
+        // The second of three scopes is the launch; no scope of the next frame is.
         Frame::Launches { thread: 0, launches: vec![(1, 4_000_000_000)] },
         spans(0, 1, &[(STEP, 10, 20), (OUTER, 30, 40), (STEP, 50, 60)]),
         spans(0, 1, &[(STEP, 70, 75), (STEP, 80, 85)]),
@@ -122,12 +122,12 @@ fn activities_are_rows_with_their_launches() {
     assert_eq!(grids.map(|of| small(of, 0)), [4, 2, 1, 128, 1, 1, 32].map(Some));
     assert_eq!(grids.map(|of| small(of, 1)), [None; 7]);
     assert_eq!([0, 1].map(|row| signed("shared_bytes", row)), [Some(128), None]);
-    // Where nobody knows the launch, there is no place.
+    // An unknown launch gives no context.
     assert_eq!([0, 1, 2].map(|row| small("context_id", row).is_some()), [true, true, false]);
 }
 
 #[test]
-fn what_no_column_has_is_an_argument() {
+fn details_without_a_column_are_arguments() {
     let run = collected(&program());
     let rows = run.read(&GPU_ACTIVITIES).unwrap();
     let args = run.read(&ARGS).unwrap();
@@ -137,7 +137,7 @@ fn what_no_column_has_is_an_argument() {
 }
 
 #[test]
-fn the_number_of_a_launch_is_on_its_scope_alone() {
+fn only_the_launching_scope_has_the_correlation_id() {
     let run = collected(&program());
     let rows = run.read(&SPANS).unwrap();
     let numbers = column(&rows, "correlation_id").as_primitive::<UInt64Type>();
@@ -150,7 +150,7 @@ fn the_number_of_a_launch_is_on_its_scope_alone() {
 }
 
 #[test]
-fn devices_and_notes_are_known() {
+fn devices_and_notes_are_rows() {
     let run = collected(&program());
     let devices = run.read(&DEVICES).unwrap();
     assert_eq!(devices.num_rows(), 1);

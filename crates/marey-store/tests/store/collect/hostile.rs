@@ -1,4 +1,4 @@
-//! Spools that are cut off, damaged, or none.
+//! Truncated and damaged spools, and files that are not spools.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ use super::spools::{INNER, OUTER, Recorded, bytes, head, spans, thread};
 use super::tables::Tables;
 
 #[test]
-fn every_truncation_of_the_last_frames_opens() {
+fn spools_truncated_anywhere_are_collected() {
     let mut frames = head(100);
     frames.push(spans(0, 1, &[(INNER, 20, 30), (OUTER, 10, 40)]));
     let sure = frames.len();
@@ -38,11 +38,11 @@ fn every_truncation_of_the_last_frames_opens() {
 }
 
 #[test]
-fn what_comes_before_a_frame_that_cannot_be_is_kept() {
+fn frames_before_an_invalid_one_are_kept() {
     let mut frames = head(100);
     frames.push(spans(0, 1, &[(OUTER, 10, 40)]));
     let sure_bytes = bytes(&frames).len();
-    // A thread that nobody has introduced.
+    // A thread without a definition.
     frames.extend([spans(7, 1, &[(OUTER, 50, 60)]), Frame::End]);
     let recorded = Recorded::of(&[&frames]);
     let collected = collect(recorded.path(), &mut |_| ()).unwrap();
@@ -54,7 +54,7 @@ fn what_comes_before_a_frame_that_cannot_be_is_kept() {
     assert!(is_named, "{broken:?}");
     assert_eq!((collected.bytes, collected.torn_bytes), (sure_bytes as u64, broken.lost_bytes));
 
-    // It is kept, and nothing is tried a second time.
+    // The spool is kept, and not collected again.
     assert!(recorded.spool_path(100).exists());
     assert!(!needs_collecting(recorded.path()).unwrap());
     let run = open(recorded.path(), &mut |_| ()).unwrap();
@@ -62,7 +62,7 @@ fn what_comes_before_a_frame_that_cannot_be_is_kept() {
 }
 
 #[test]
-fn a_file_that_is_no_spool_does_not_keep_the_others_from_being_read() {
+fn a_file_that_is_not_a_spool_does_not_stop_the_others() {
     let mut frames = head(100);
     frames.push(spans(0, 1, &[(OUTER, 10, 40)]));
     let recorded = Recorded::of(&[&frames]);
@@ -84,7 +84,7 @@ fn a_file_that_is_no_spool_does_not_keep_the_others_from_being_read() {
 }
 
 #[test]
-fn times_at_the_ends_of_the_world_are_rows_like_any_others() {
+fn extreme_timestamps_are_ordinary_rows() {
     let mut frames = head(100);
     let ends = [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 1, i64::MAX];
     for start in ends {
@@ -98,7 +98,7 @@ fn times_at_the_ends_of_the_world_are_rows_like_any_others() {
 }
 
 #[test]
-fn what_is_no_run_stays_as_it_is() {
+fn a_folder_that_is_not_a_run_is_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let error = collect(folder.path(), &mut |_| ()).unwrap_err();
     assert!(matches!(error, StoreError::NotARun { .. }), "{error}");
@@ -107,7 +107,7 @@ fn what_is_no_run_stays_as_it_is() {
 }
 
 #[test]
-fn links_lead_nowhere() {
+fn symbolic_links_are_rejected() {
     let mut frames = head(100);
     frames.push(spans(0, 1, &[(OUTER, 10, 40)]));
     let spool = bytes(&frames);
@@ -150,16 +150,16 @@ fn a_recording_without_a_spool_is_an_empty_run() {
 }
 
 #[test]
-fn progress_rises_to_the_whole() {
+fn progress_reaches_the_total() {
     let mut frames = head(100);
     let some: Vec<_> = (0..20_000).map(|at| (OUTER, at * 1_000_003, at * 1_000_003 + 7)).collect();
     frames.extend(some.chunks(1_000).cycle().take(600).map(|some| spans(0, 1, some)));
     let recorded = Recorded::of(&[&frames, &head(101)]);
-    let mut told: Vec<Progress> = Vec::new();
-    let collected = collect(recorded.path(), &mut |progress| told.push(progress)).unwrap();
-    let last = *told.last().unwrap();
-    assert!(told.len() > 4 && told.is_sorted_by_key(|now| (now.done_bytes, now.events)));
-    assert!(told.iter().any(|now| now.events > 0 && now.events < collected.events));
+    let mut stdout: Vec<Progress> = Vec::new();
+    let collected = collect(recorded.path(), &mut |progress| stdout.push(progress)).unwrap();
+    let last = *stdout.last().unwrap();
+    assert!(stdout.len() > 4 && stdout.is_sorted_by_key(|now| (now.done_bytes, now.events)));
+    assert!(stdout.iter().any(|now| now.events > 0 && now.events < collected.events));
     assert_eq!((last.done_bytes, last.events), (last.total_bytes, 600_000));
     assert_eq!(last.total_bytes, collected.bytes);
 }

@@ -1,4 +1,4 @@
-//! What the rows mean.
+//! The contents of collected tables.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ use proptest::sample::select;
 use super::spools::{
     INNER, LOSS, NODES, OUTER, Recorded, STEP, UNIX, head, session, spans, thread, values,
 };
-use super::tables::{CounterRow, Place, Tables, column, ids, ints, text};
+use super::tables::{CounterRow, NodePath, Tables, column, ids, ints, text};
 
 fn collected(recorded: &Recorded) -> Run {
     marey_store::open(recorded.path(), &mut |_| ()).unwrap()
 }
 
 #[test]
-fn a_program_reads_as_it_ran() {
+fn spans_have_the_times_and_parents_of_the_program() {
     let mut frames = head(100);
     frames.extend([
-        // Two steps in a scope, the second with something inside, and a module on its own.
+        // Two steps in a scope, the second with a child, and a separate module.
         spans(0, 1, &[(STEP, 1_010, 1_020), (INNER, 1_032, 1_036)]),
         values(0, &[(STEP, 1_037, MetricValue::Float(0.5))]),
         spans(0, 1, &[(STEP, 1_030, 1_040), (OUTER, 1_000, 1_050), (4, 1_060, 1_061)]),
@@ -42,7 +42,7 @@ fn a_program_reads_as_it_ran() {
         .into_iter()
         .map(|row| {
             let times = (row.start_nanos - UNIX, row.duration_nanos, row.children_nanos);
-            (times, row.place.path.join("/"))
+            (times, row.node_path.path.join("/"))
         })
         .collect();
     let path = str::to_owned;
@@ -64,11 +64,11 @@ fn a_program_reads_as_it_ran() {
 }
 
 #[test]
-fn counters_are_of_devices_and_in_order_of_time() {
+fn counters_have_devices_and_are_sorted_by_time() {
     let counter = |time_nanos, name, device, value| Counter { time_nanos, name, device, value };
     let mut frames = head(100);
     frames.extend([
-        // Two sources, of which the second is late.
+        // Two sources, one of which lags.
         Frame::Counters(vec![counter(20, 4, Some(0), 61.0), counter(20, 4, Some(1), 0.25)]),
         Frame::Counters(vec![counter(10, 5, None, -7.5)]),
         Frame::End,
@@ -92,7 +92,7 @@ fn counters_are_of_devices_and_in_order_of_time() {
 }
 
 #[test]
-fn marks_are_instants_and_no_spans() {
+fn marks_are_instants_not_spans() {
     const MARK: u32 = NODES;
     let mark = NodeDef { parent: OUTER, kind: NodeKind::Mark, name: 2 };
     let mut frames = head(100);
@@ -113,11 +113,11 @@ fn marks_are_instants_and_no_spans() {
     let tables = Tables::of(&run, 100);
     assert_eq!(children_of(&run, &["scope outer"]), [(1_000, 0)]);
     assert_eq!(tables.spans().len(), 1);
-    assert!(tables.rollups().iter().all(|row| row.place.path == ["scope outer"]));
+    assert!(tables.rollups().iter().all(|row| row.node_path.path == ["scope outer"]));
 }
 
 #[test]
-fn the_tables_about_a_process_are_right() {
+fn process_tables_describe_the_process() {
     let mut frames = head(102);
     frames.extend([
         session(0, SessionEvent::Phase(1), 10),
@@ -181,7 +181,7 @@ fn overhead(scope_nanos: f64) -> Frame {
 }
 
 #[test]
-fn a_cost_that_is_not_known_is_null() {
+fn an_unknown_overhead_is_null() {
     for last in [None, Some(overhead(f64::NAN))] {
         let frames: Vec<Frame> = head(100).into_iter().chain(last).collect();
         let recorded = Recorded::of(&[&frames]);
@@ -204,7 +204,7 @@ fn maybe_ints(batch: &RecordBatch, name: &str) -> Vec<Option<i64>> {
 }
 
 #[test]
-fn what_is_open_ends_with_its_session_or_the_spool() {
+fn open_scopes_end_with_their_session_or_the_spool() {
     let mut frames = head(100);
     frames.extend([
         session(1, SessionEvent::Started, 5),
@@ -226,7 +226,7 @@ fn what_is_open_ends_with_its_session_or_the_spool() {
     assert_eq!(
         open,
         [
-            // Session 1 was not there when the outer scope was entered.
+            // Session 1 had not started when the outer scope was entered.
             ((2, 98, 23), 1, true),
             ((10, 20, 0), 2, true),
             ((12, 23, 0), 1, false),
@@ -234,14 +234,14 @@ fn what_is_open_ends_with_its_session_or_the_spool() {
     );
 }
 
-/// What the spans took of a kind, as `(start, children)`.
+/// Returns the spans of a node as `(start, children)`.
 fn children_of(run: &Run, path: &[&str]) -> Vec<(i64, i64)> {
-    let rows = Tables::of(run, 100).spans().into_iter().filter(|row| row.place.path == path);
+    let rows = Tables::of(run, 100).spans().into_iter().filter(|row| row.node_path.path == path);
     rows.map(|row| (row.start_nanos - UNIX, row.children_nanos)).collect()
 }
 
 #[test]
-fn what_was_inside_a_scope_that_was_lost_is_not_charged_to_the_next_one() {
+fn children_of_a_lost_scope_do_not_count_for_the_next_one() {
     for lost in [
         vec![session(0, SessionEvent::Deactivated, 40), session(0, SessionEvent::Activated, 50)],
         vec![session(0, SessionEvent::Finalized, 40), session(0, SessionEvent::Started, 50)],
@@ -257,7 +257,7 @@ fn what_was_inside_a_scope_that_was_lost_is_not_charged_to_the_next_one() {
 }
 
 #[test]
-fn a_scope_around_many_sessions_has_all_that_was_inside() {
+fn a_scope_around_many_sessions_has_all_its_children() {
     let mut frames = head(100);
     for turn in 1..100 {
         frames.push(spans(0, 1, &[(INNER, 10 * turn, 10 * turn + 4)]));
@@ -270,7 +270,7 @@ fn a_scope_around_many_sessions_has_all_that_was_inside() {
 }
 
 #[test]
-fn a_scope_that_two_sessions_see_is_summed_up_once() {
+fn a_scope_recorded_by_two_sessions_counts_once() {
     let mut frames = head(100);
     frames.extend([
         session(1, SessionEvent::Started, 5),
@@ -305,16 +305,16 @@ fn processes_share_the_ids_of_names() {
     assert_eq!(ids(&two.read(&THREADS).unwrap(), "id"), [0, 1]);
 }
 
-/// The nodes of a stack of scopes, from the outside in.
+/// The nodes of a stack of scopes, outermost first.
 const STACK: [u32; 2] = [OUTER, INNER];
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// A program that enters and leaves scopes: children are what lies inside, and self time over
-    /// all spans is the time in which the program was in some scope.
+    /// A program enters and leaves scopes: the time of children is that of the spans inside, and
+    /// the self times of all spans add up to the time in which the program was in a scope.
     #[test]
-    fn self_time_is_what_the_children_leave(
+    fn self_time_excludes_children(
         turns in vec((any::<bool>(), 1_i64..40_000_000), 1..120),
     ) {
         let (mut stack, mut left, mut now, mut busy) = (Vec::new(), Vec::new(), 0, 0);
@@ -340,7 +340,7 @@ proptest! {
             let is_inside = |(node, start, _): &&(u32, i64, i64)| {
                 *node == INNER && (row.start_nanos..end).contains(&(UNIX + start))
             };
-            let is_outer = row.place.path.len() == 1;
+            let is_outer = row.node_path.path.len() == 1;
             let inside = left.iter().filter(is_inside).map(|(_, start, end)| end - start);
             if is_outer && !row.is_open {
                 prop_assert_eq!(row.children_nanos, inside.sum::<i64>());
@@ -359,19 +359,19 @@ proptest! {
         }
     }
 
-    /// A program whose session is paused and goes on at any moment: what began while it was paused
-    /// and what had not ended by then is lost, and what is told has its own children only.
+    /// A program's session is paused and resumed at any time: scopes that began during a pause or
+    /// were open across one are lost, and every other scope has the time of its own children only.
     #[test]
-    fn a_pause_moves_no_time(
+    fn a_pause_charges_no_time_to_other_scopes(
         turns in vec((0_u8..5, 1_i64..1_000), 1..120),
     ) {
-        let (mut stack, mut told, mut frames) = (Vec::new(), Vec::new(), head(100));
+        let (mut stack, mut ended, mut frames) = (Vec::new(), Vec::new(), head(100));
         let (mut now, mut is_paused) = (0, false);
         for (turn, nanos) in turns {
             now += nanos;
             match turn {
                 0 | 1 if stack.len() < STACK.len() => stack.push((STACK[stack.len()], now, is_paused)),
-                // Where it goes on, all that is open has been lost, as what is inside would be.
+                // A pause or resume loses all open scopes, and later those inside them.
                 4 if !is_paused || stack.is_empty() => {
                     is_paused = !is_paused;
                     for scope in &mut stack {
@@ -383,7 +383,7 @@ proptest! {
                 }
                 _ => {
                     let Some((node, start, false)) = stack.pop() else { continue };
-                    told.push((node, start, now));
+                    ended.push((node, start, now));
                     frames.push(spans(0, 1, &[(node, start, now)]));
                 }
             }
@@ -392,14 +392,14 @@ proptest! {
         let inside = |&(_, start, end): &(u32, i64, i64)| {
             let is_inside =
                 |span: &&(u32, i64, i64)| span.0 == INNER && (start..end).contains(&span.1);
-            (start, told.iter().filter(is_inside).map(|span| span.2 - span.1).sum())
+            (start, ended.iter().filter(is_inside).map(|span| span.2 - span.1).sum())
         };
-        let outer = told.iter().filter(|span| span.0 == OUTER);
+        let outer = ended.iter().filter(|span| span.0 == OUTER);
         let expected: Vec<_> = outer.map(inside).collect();
         prop_assert_eq!(children_of(&run, &["scope outer"]), expected);
     }
 
-    /// However a run is cut into phases, all of them together are the run without.
+    /// Any phases of a run add up to the run without phases.
     #[test]
     fn phases_lose_nothing(
         starts in vec((select(vec![OUTER, INNER, STEP]), 0_i64..1_000_000), 1..40),
@@ -436,12 +436,12 @@ proptest! {
 }
 
 #[test]
-fn a_metric_has_its_own_name_and_the_place_of_its_node() {
+fn a_metric_has_its_own_name_and_the_context_of_its_node() {
     let mut frames = head(100);
     frames.push(values(0, &[(0, 7, MetricValue::Int(3))]));
     let run = collected(&Recorded::of(&[&frames]));
     let row = Tables::of(&run, 100).values().remove(0);
-    assert_eq!(row.place, Place { thread: "thread 0".to_owned(), path: Vec::new() });
+    assert_eq!(row.node_path, NodePath { thread: "thread 0".to_owned(), path: Vec::new() });
     assert_eq!((row.name.as_str(), row.time_nanos), ("loss", UNIX + 7));
     assert_eq!(LOSS, 4);
 }

@@ -1,4 +1,4 @@
-//! From spools to tables.
+//! Collecting spools into tables.
 
 mod again;
 mod devices;

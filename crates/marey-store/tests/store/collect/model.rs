@@ -1,4 +1,4 @@
-//! What the tables of a spool should hold, worked out the slow way.
+//! A simple and slow model of the tables of a spool.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use marey_model::metric::MetricValue;
 use marey_model::spool::{Frame, NodeDef, SessionEvent, Span};
 
 use super::spools::UNIX;
-use super::tables::{CounterRow, Place, SpanRow, ValueRow};
+use super::tables::{CounterRow, NodePath, SpanRow, ValueRow};
 
 /// The spans and values of a spool, sorted as in its tables.
 #[derive(Debug, Default)]
 pub(crate) struct Expected {
     pub(crate) spans: Vec<SpanRow>,
-    /// Those that count in sums.
+    /// The spans that count in sums.
     pub(crate) summed_up: Vec<SpanRow>,
     pub(crate) values: Vec<ValueRow>,
     pub(crate) counters: Vec<CounterRow>,
 }
 
-/// What a session was at a frame.
+/// The state of a session at a frame.
 #[derive(Clone, Debug)]
 struct Session {
     phase: u32,
-    /// When it started or stopped to record, and whether it recorded from then on.
+    /// The times at which recording started or stopped, each with whether it is on.
     turns: Vec<(i64, bool)>,
 }
 
@@ -43,7 +43,7 @@ struct Model<'a> {
     open: BTreeMap<u32, Vec<(u32, i64)>>,
     /// The spans so far.
     earlier: Vec<Earlier>,
-    /// How often something may have been lost.
+    /// Counts the frames at which spans may have been lost.
     turn: u32,
     expected: Expected,
 }
@@ -91,7 +91,7 @@ impl<'a> Model<'a> {
                 for value in values {
                     let row = ValueRow {
                         time_nanos: UNIX + value.time_nanos,
-                        place: self.place(*thread, value.node),
+                        node_path: self.node_path(*thread, value.node),
                         name: self.texts[&value.metric].to_owned(),
                         sessions: *sessions,
                         phase: self.phase(*sessions),
@@ -109,7 +109,7 @@ impl<'a> Model<'a> {
                 });
                 self.expected.counters.extend(rows);
             }
-            // Devices have tests of their own.
+            // Covered by the tests of devices.
             Frame::Launches { .. }
             | Frame::Device(_)
             | Frame::Shapes { .. }
@@ -132,7 +132,7 @@ impl<'a> Model<'a> {
             start_nanos: UNIX + span.start_nanos,
             duration_nanos,
             children_nanos: children_nanos.min(duration_nanos),
-            place: self.place(thread, span.node),
+            node_path: self.node_path(thread, span.node),
             sessions,
             phase: self.phase(sessions),
             is_open: false,
@@ -145,8 +145,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Its children are what came since the last span of its node, but for those between two losses
-    /// that all began before it.
+    /// Returns the time of its children: the spans below since the last span of its node, except
+    /// for groups between two losses that all began before it.
     fn children_nanos(&self, (thread, node): (u32, u32), start_nanos: i64) -> i64 {
         let since = self.earlier.iter().rposition(|span| span.node == (thread, node));
         let is_child = |span: &&Earlier| {
@@ -177,12 +177,12 @@ impl<'a> Model<'a> {
                     start_nanos: UNIX + start_nanos,
                     duration_nanos,
                     children_nanos: (ended_nanos + open_nanos).min(duration_nanos),
-                    place: self.place(thread, number),
+                    node_path: self.node_path(thread, number),
                     sessions: seen,
                     phase: self.phase(seen),
                     is_open: true,
                 };
-                // Others will see the whole of it.
+                // Other sessions still record it, so it will count with them.
                 if self.recording_at(!sessions, start_nanos) == 0 {
                     self.expected.summed_up.push(row.clone());
                 }
@@ -224,7 +224,7 @@ impl<'a> Model<'a> {
         masks.map(|(number, _)| sessions & (1 << number)).sum()
     }
 
-    fn place(&self, thread: u32, mut node: u32) -> Place {
+    fn node_path(&self, thread: u32, mut node: u32) -> NodePath {
         let mut path = Vec::new();
         while let def = self.nodes[&(thread, node)]
             && def.kind != NodeKind::Root
@@ -233,11 +233,11 @@ impl<'a> Model<'a> {
             node = def.parent;
         }
         path.reverse();
-        Place { thread: self.threads[&thread].to_owned(), path }
+        NodePath { thread: self.threads[&thread].to_owned(), path }
     }
 }
 
-/// Whole numbers of a list are stored as real ones.
+/// Converts lists of integers to real numbers, as they are stored.
 fn as_stored(value: &MetricValue) -> MetricValue {
     match value {
         MetricValue::Ints(values) => {
@@ -247,7 +247,7 @@ fn as_stored(value: &MetricValue) -> MetricValue {
     }
 }
 
-/// Every moment that a frame tells of.
+/// Returns all timestamps of a frame.
 fn times(frame: &Frame) -> Vec<i64> {
     match frame {
         Frame::Clock { monotonic_nanos, .. } => vec![*monotonic_nanos],

@@ -1,4 +1,4 @@
-//! Any spool becomes the tables that it should.
+//! Tables of random spools equal those of the model.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use proptest::prelude::*;
 
 use super::model::{Expected, expected};
 use super::spools::{Recorded, UNIX, random_spool};
-use super::tables::{Place, RollupRow, SpanRow, Tables};
+use super::tables::{NodePath, RollupRow, SpanRow, Tables};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn tables_hold_what_the_frames_say(
+    fn tables_equal_a_simple_model_of_the_frames(
         first in random_spool(100),
         second in random_spool(101),
     ) {
@@ -32,10 +32,10 @@ proptest! {
 }
 
 fn check_steps(tables: &Tables, expected: &Expected) -> Result<(), TestCaseError> {
-    let is_step = |span: &&SpanRow| span.place.path.last().is_some_and(|at| at == "step step");
+    let is_step = |span: &&SpanRow| span.node_path.path.last().is_some_and(|at| at == "step step");
     let steps = expected.spans.iter().filter(is_step).zip(0..);
     let steps: Vec<_> = steps
-        .map(|(span, at)| (span.start_nanos, span.duration_nanos, span.place.clone(), at))
+        .map(|(span, at)| (span.start_nanos, span.duration_nanos, span.node_path.clone(), at))
         .collect();
     prop_assert_eq!(tables.steps(), steps);
     Ok(())
@@ -44,7 +44,7 @@ fn check_steps(tables: &Tables, expected: &Expected) -> Result<(), TestCaseError
 /// Count, total and self time.
 type Sums = (i64, i64, i64);
 
-/// Each level says the same of the spans, bucket by bucket and in the sum.
+/// Checks that every level agrees with the spans, in each bucket and in total.
 fn check_rollups(rows: &[RollupRow], spans: &[SpanRow], pid: i64) -> Result<(), TestCaseError> {
     let order = |row: &RollupRow| (row.bucket_nanos, row.start_nanos);
     prop_assert!(rows.is_sorted_by_key(order));
@@ -68,40 +68,40 @@ fn check_rollups(rows: &[RollupRow], spans: &[SpanRow], pid: i64) -> Result<(), 
     Ok(())
 }
 
-fn sums_of_rows(rows: &[&RollupRow]) -> BTreeMap<Place, Sums> {
+fn sums_of_rows(rows: &[&RollupRow]) -> BTreeMap<NodePath, Sums> {
     let rows = rows.iter();
-    add_up(rows.map(|row| (row.place.clone(), (row.count, row.total_nanos, row.self_nanos))))
+    add_up(rows.map(|row| (row.node_path.clone(), (row.count, row.total_nanos, row.self_nanos))))
 }
 
-fn sums_of_spans(spans: &[SpanRow]) -> BTreeMap<Place, Sums> {
+fn sums_of_spans(spans: &[SpanRow]) -> BTreeMap<NodePath, Sums> {
     let sums = |span: &SpanRow| (1, span.duration_nanos, span.duration_nanos - span.children_nanos);
-    add_up(spans.iter().map(|span| (span.place.clone(), sums(span))))
+    add_up(spans.iter().map(|span| (span.node_path.clone(), sums(span))))
 }
 
-fn sketches_of_rows(rows: &[&RollupRow]) -> BTreeMap<Place, Sketch> {
-    let mut sketches: BTreeMap<Place, Sketch> = BTreeMap::new();
+fn sketches_of_rows(rows: &[&RollupRow]) -> BTreeMap<NodePath, Sketch> {
+    let mut sketches: BTreeMap<NodePath, Sketch> = BTreeMap::new();
     for row in rows {
-        sketches.entry(row.place.clone()).or_default().merge(row.sketch.as_ref().unwrap());
+        sketches.entry(row.node_path.clone()).or_default().merge(row.sketch.as_ref().unwrap());
     }
     sketches
 }
 
-fn sketches_of_spans(spans: &[SpanRow]) -> BTreeMap<Place, Sketch> {
-    let mut sketches: BTreeMap<Place, Sketch> = BTreeMap::new();
+fn sketches_of_spans(spans: &[SpanRow]) -> BTreeMap<NodePath, Sketch> {
+    let mut sketches: BTreeMap<NodePath, Sketch> = BTreeMap::new();
     for span in spans {
-        let sketch = sketches.entry(span.place.clone()).or_default();
+        let sketch = sketches.entry(span.node_path.clone()).or_default();
         sketch.add(span.duration_nanos.cast_unsigned());
     }
     sketches
 }
 
-/// Count, total time, shortest and longest, by place and start of the bucket.
-type Buckets = BTreeMap<(Place, i64), (i64, i64, Option<(i64, i64)>)>;
+/// Count, total time, shortest and longest, by node and start of the bucket.
+type Buckets = BTreeMap<(NodePath, i64), (i64, i64, Option<(i64, i64)>)>;
 
 fn buckets_of_rows(rows: &[&RollupRow]) -> Buckets {
     let mut buckets = Buckets::new();
     for row in rows {
-        let bucket = buckets.entry((row.place.clone(), row.start_nanos)).or_default();
+        let bucket = buckets.entry((row.node_path.clone(), row.start_nanos)).or_default();
         bucket.0 += row.count;
         bucket.1 += row.total_nanos;
         if let Some(extremes) = row.extremes_nanos {
@@ -116,13 +116,13 @@ fn buckets_of_spans(spans: &[SpanRow], bucket_nanos: i64) -> Buckets {
     for span in spans {
         let (from, length) = (span.start_nanos, span.duration_nanos);
         let first = from - from.rem_euclid(bucket_nanos);
-        let began = buckets.entry((span.place.clone(), first)).or_default();
+        let began = buckets.entry((span.node_path.clone(), first)).or_default();
         began.0 += 1;
         extend(&mut began.2, (length, length));
         let mut start = first;
         while start < from + length {
             let end = (start + bucket_nanos).min(from + length);
-            buckets.entry((span.place.clone(), start)).or_default().1 += end - start.max(from);
+            buckets.entry((span.node_path.clone(), start)).or_default().1 += end - start.max(from);
             start += bucket_nanos;
         }
     }
@@ -134,10 +134,10 @@ fn extend(extremes: &mut Option<(i64, i64)>, (min, max): (i64, i64)) {
     *extremes = Some((least.min(min), most.max(max)));
 }
 
-fn add_up(rows: impl Iterator<Item = (Place, Sums)>) -> BTreeMap<Place, Sums> {
-    let mut sums: BTreeMap<Place, Sums> = BTreeMap::new();
-    for (place, (count, total_nanos, self_nanos)) in rows {
-        let sum = sums.entry(place).or_default();
+fn add_up(rows: impl Iterator<Item = (NodePath, Sums)>) -> BTreeMap<NodePath, Sums> {
+    let mut sums: BTreeMap<NodePath, Sums> = BTreeMap::new();
+    for (node_path, (count, total_nanos, self_nanos)) in rows {
+        let sum = sums.entry(node_path).or_default();
         *sum = (sum.0 + count, sum.1 + total_nanos, sum.2 + self_nanos);
     }
     sums

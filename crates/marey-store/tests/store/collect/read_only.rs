@@ -1,4 +1,4 @@
-//! Runs where nothing can be written.
+//! Collecting and opening runs in read-only folders.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -10,14 +10,14 @@ use marey_store::{StoreError, is_recording, open};
 
 use super::spools::{OUTER, Recorded, bytes, head, spans};
 
-/// Permissions say nothing to root, so the tests below run as somebody else then.
+/// Runs the tests below as another user if this is root, whom permissions do not restrict.
 const NOBODY: u32 = 65_534;
 
 #[test]
-fn what_cannot_be_written_is_opened_as_it_is() {
+fn read_only_runs_open_with_their_tables() {
     let is_root = tempfile::tempfile().unwrap().metadata().unwrap().uid() == 0;
     let mut command = if is_root {
-        // By its own path it may lie where nobody else can look.
+        // Its own path may be in a folder that the other user cannot read.
         let mut command = Command::new("/proc/self/exe");
         command.uid(NOBODY).current_dir("/").env_remove("TMPDIR");
         command
@@ -25,11 +25,11 @@ fn what_cannot_be_written_is_opened_as_it_is() {
         Command::new(std::env::current_exe().unwrap())
     };
     let output = command.args(["collect::read_only::", "--ignored"]).output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && told.contains("3 passed"), "{told}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && stdout.contains("3 passed"), "{stdout}");
 }
 
-/// A run whose folder takes nothing new, until it is dropped.
+/// A run in a folder that is read-only until this is dropped.
 struct ReadOnly(Recorded);
 
 impl ReadOnly {
@@ -47,7 +47,7 @@ impl Drop for ReadOnly {
 
 #[test]
 #[ignore = "the test above runs it"]
-fn tables_are_opened_and_the_rest_is_counted() {
+fn a_read_only_run_opens_and_counts_uncollected_bytes() {
     let recorded = Recorded::new();
     let recording = recorded.recording();
     let mut frames = head(100);
@@ -71,16 +71,16 @@ fn tables_are_opened_and_the_rest_is_counted() {
 
 #[test]
 #[ignore = "the test above runs it"]
-fn what_has_no_tables_is_refused_with_a_hint() {
+fn a_read_only_run_without_tables_is_an_error_with_a_hint() {
     let run = ReadOnly::of(Recorded::of(&[&head(100)]));
     let error = open(run.0.path(), &mut |_| ()).unwrap_err();
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
-    assert_eq!(error.hint().unwrap(), "copy the run to a folder that you can write to");
+    assert_eq!(error.hint().unwrap(), "copy the run to a folder that is writable");
 }
 
 #[test]
 #[ignore = "the test above runs it"]
-fn whoever_records_is_seen_by_who_may_only_read() {
+fn a_recording_process_is_detected_with_read_access_only() {
     let recorded = Recorded::new();
     let recording = recorded.recording();
     let lock = recorded.path().join(".recording");

@@ -1,4 +1,4 @@
-//! Runs of spools as recorders leave them, made by hand or at random.
+//! Runs with spools as recorders write them, by hand or at random.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tempfile::TempDir;
 
-/// What the wall clock said when the recorder's clock said 0.
+/// The wall clock when the recorder's clock was 0.
 pub(crate) const UNIX: i64 = 1_700_000_000_000_000_000;
 
-/// Texts of every spool here; the metrics are the last two.
+/// Texts of every spool; the last two are names of metrics.
 const TEXTS: [&str; 6] = ["ROOT", "outer", "inner", "step", "loss", "tokens"];
 
-/// A run that has been recorded.
+/// A recorded run.
 pub(crate) struct Recorded {
     folder: TempDir,
 }
@@ -31,7 +31,7 @@ impl Recorded {
         Self { folder }
     }
 
-    /// With a spool for each process, the pids counted from 100.
+    /// Creates a run with a spool for each process; pids count from 100.
     pub(crate) fn of(processes: &[&[Frame]]) -> Self {
         let run = Self::new();
         for (pid, frames) in (100..).zip(processes) {
@@ -52,7 +52,7 @@ impl Recorded {
         fs::write(self.spool_path(pid), bytes(frames)).unwrap();
     }
 
-    /// Says that a process records, until the file is dropped.
+    /// Takes the recording lock until the file is dropped.
     pub(crate) fn recording(&self) -> File {
         let file = File::create(self.path().join(".recording")).unwrap();
         file.lock_shared().unwrap();
@@ -60,7 +60,7 @@ impl Recorded {
     }
 }
 
-/// The bytes of a spool.
+/// Encodes a spool.
 pub(crate) fn bytes(frames: &[Frame]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     for frame in frames {
@@ -69,7 +69,7 @@ pub(crate) fn bytes(frames: &[Frame]) -> Vec<u8> {
     writer.get_ref().clone()
 }
 
-/// What a spool starts with: its process, a clock, texts, and a thread with some nodes.
+/// Returns the first frames of a spool: its process, a clock, texts, and a thread with some nodes.
 pub(crate) fn head(pid: u64) -> Vec<Frame> {
     let process = Process {
         pid,
@@ -96,7 +96,7 @@ pub(crate) const STEP: u32 = 3;
 pub(crate) const NODES: u32 = 5;
 pub(crate) const LOSS: u32 = 4;
 
-/// A thread with nodes: outer, inner and step in it, and inner without.
+/// Returns a thread with nodes: outer; inner and step below it; and another inner below the root.
 pub(crate) fn thread(thread: u32) -> [Frame; 2] {
     let node = |parent, kind, name| NodeDef { parent, kind, name };
     let nodes = vec![
@@ -134,9 +134,9 @@ pub(crate) fn values(thread: u32, values: &[(u32, i64, MetricValue)]) -> Frame {
 
 const THREADS: u32 = 3;
 
-/// Spools with frames in any order that the format allows, ended or not.
+/// Generates spools with frames in any valid order, with or without an end frame.
 pub(crate) fn random_spool(pid: u64) -> impl Strategy<Value = Vec<Frame>> {
-    // Times of microseconds, milliseconds, and of so long that the finest sums are too fine.
+    // Durations of microseconds, milliseconds, and too long for the finest rollup.
     let longest_nanos = select(vec![10_000_i64, 100_000_000, 1_000_000_000_000]);
     let frames = longest_nanos.prop_flat_map(|longest| vec(random_frame(longest), 0..30));
     (frames, any::<bool>()).prop_map(move |(frames, is_ended)| {
@@ -148,7 +148,7 @@ pub(crate) fn random_spool(pid: u64) -> impl Strategy<Value = Vec<Frame>> {
     })
 }
 
-/// Sessions begin and end in the order in which that is told.
+/// Sorts the times of session events by their order in the spool.
 fn in_order(mut frames: Vec<Frame>) -> Vec<Frame> {
     let mut times: Vec<&mut i64> = Vec::new();
     for frame in &mut frames {
@@ -165,7 +165,7 @@ fn in_order(mut frames: Vec<Frame>) -> Vec<Frame> {
 fn random_frame(longest: i64) -> impl Strategy<Value = Frame> {
     let time = -longest..longest;
     let span = (0..NODES, time.clone(), 0..longest).prop_map(move |(node, start_nanos, length)| {
-        // Now and then a clock went backwards.
+        // Sometimes a clock runs backwards.
         let end_nanos = start_nanos + length - longest / 50;
         Span { node, start_nanos, end_nanos }
     });

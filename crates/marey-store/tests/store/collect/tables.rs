@@ -1,4 +1,4 @@
-//! The tables of a run as plain rows, with names in place of ids.
+//! The tables of a run as plain rows, with names instead of ids.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use marey_model::table::stored::{
 };
 use marey_store::Run;
 
-/// Where something happened.
+/// The context node of a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct NodePath {
     /// The thread's name.
     pub(crate) thread: String,
     /// Kind and name of each context below the root.
@@ -26,7 +26,7 @@ pub(crate) struct SpanRow {
     pub(crate) start_nanos: i64,
     pub(crate) duration_nanos: i64,
     pub(crate) children_nanos: i64,
-    pub(crate) place: Place,
+    pub(crate) node_path: NodePath,
     pub(crate) sessions: u64,
     pub(crate) phase: u32,
     pub(crate) is_open: bool,
@@ -35,7 +35,7 @@ pub(crate) struct SpanRow {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ValueRow {
     pub(crate) time_nanos: i64,
-    pub(crate) place: Place,
+    pub(crate) node_path: NodePath,
     pub(crate) name: String,
     pub(crate) sessions: u64,
     pub(crate) phase: u32,
@@ -54,7 +54,7 @@ pub(crate) struct CounterRow {
 pub(crate) struct RollupRow {
     pub(crate) bucket_nanos: i64,
     pub(crate) start_nanos: i64,
-    pub(crate) place: Place,
+    pub(crate) node_path: NodePath,
     pub(crate) count: i64,
     pub(crate) total_nanos: i64,
     pub(crate) self_nanos: i64,
@@ -66,7 +66,7 @@ pub(crate) struct RollupRow {
 pub(crate) struct Tables<'a> {
     run: &'a Run,
     process: u32,
-    /// By their ids.
+    /// Texts by id.
     threads: BTreeMap<u32, (u32, String)>,
     texts: Vec<String>,
     contexts: Vec<Vec<String>>,
@@ -114,8 +114,8 @@ impl<'a> Tables<'a> {
         self.contexts.len()
     }
 
-    /// The rows of a table that are of this process, each with its place.
-    fn rows(&self, table: &'static Table) -> (RecordBatch, Vec<(usize, Place)>) {
+    /// Returns the rows of a table that belong to this process, with their nodes.
+    fn rows(&self, table: &'static Table) -> (RecordBatch, Vec<(usize, NodePath)>) {
         let batch = self.run.read(table).unwrap();
         let (threads, contexts) = (ids(&batch, "thread_id"), ids(&batch, "context_id"));
         let mut rows = Vec::new();
@@ -123,28 +123,28 @@ impl<'a> Tables<'a> {
             let (process, thread) = self.threads[thread].clone();
             if process == self.process {
                 let path = self.contexts[context as usize].clone();
-                rows.push((row, Place { thread, path }));
+                rows.push((row, NodePath { thread, path }));
             }
         }
         (batch, rows)
     }
 
-    /// The name of a row agrees with that of its context.
-    fn check_name(&self, batch: &RecordBatch, row: usize, place: &Place) {
+    /// Checks that the name of a row is that of its context.
+    fn check_name(&self, batch: &RecordBatch, row: usize, node_path: &NodePath) {
         let name = &self.texts[ids(batch, "name_id")[row] as usize];
-        let last = place.path.last().map_or("root ROOT", String::as_str);
+        let last = node_path.path.last().map_or("root ROOT", String::as_str);
         assert_eq!(last.split_once(' ').unwrap().1, name);
     }
 
     pub(crate) fn spans(&self) -> Vec<SpanRow> {
         let (batch, rows) = self.rows(&SPANS);
-        let span = |(row, place): (usize, Place)| {
-            self.check_name(&batch, row, &place);
+        let span = |(row, node_path): (usize, NodePath)| {
+            self.check_name(&batch, row, &node_path);
             SpanRow {
                 start_nanos: ints(&batch, "start_nanos")[row],
                 duration_nanos: ints(&batch, "duration_nanos")[row],
                 children_nanos: ints(&batch, "children_nanos")[row],
-                place,
+                node_path,
                 sessions: column(&batch, "sessions").as_primitive::<UInt64Type>().value(row),
                 phase: ids(&batch, "phase")[row],
                 is_open: column(&batch, "is_open").as_boolean().value(row),
@@ -155,9 +155,9 @@ impl<'a> Tables<'a> {
 
     pub(crate) fn values(&self) -> Vec<ValueRow> {
         let (batch, rows) = self.rows(&METRICS);
-        let value = |(row, place)| ValueRow {
+        let value = |(row, node_path)| ValueRow {
             time_nanos: ints(&batch, "time_nanos")[row],
-            place,
+            node_path,
             name: self.texts[ids(&batch, "name_id")[row] as usize].clone(),
             sessions: column(&batch, "sessions").as_primitive::<UInt64Type>().value(row),
             phase: ids(&batch, "phase")[row],
@@ -183,14 +183,14 @@ impl<'a> Tables<'a> {
         let (batch, rows) = self.rows(&ROLLUPS);
         let min = column(&batch, "min_nanos").as_primitive::<Int64Type>();
         let sketches = column(&batch, "sketch").as_binary::<i32>();
-        let rollup = |(row, place): (usize, Place)| {
-            self.check_name(&batch, row, &place);
+        let rollup = |(row, node_path): (usize, NodePath)| {
+            self.check_name(&batch, row, &node_path);
             let extremes = || (min.value(row), ints(&batch, "max_nanos")[row]);
             let sketch = || Sketch::decode(sketches.value(row)).unwrap();
             RollupRow {
                 bucket_nanos: ints(&batch, "bucket_nanos")[row],
                 start_nanos: ints(&batch, "start_nanos")[row],
-                place,
+                node_path,
                 count: ints(&batch, "count")[row],
                 total_nanos: ints(&batch, "total_nanos")[row],
                 self_nanos: ints(&batch, "self_nanos")[row],
@@ -201,19 +201,19 @@ impl<'a> Tables<'a> {
         rows.into_iter().map(rollup).collect()
     }
 
-    /// Start, place and number of each step.
-    pub(crate) fn steps(&self) -> Vec<(i64, i64, Place, u32)> {
+    /// Returns start, duration, node and number of each step.
+    pub(crate) fn steps(&self) -> Vec<(i64, i64, NodePath, u32)> {
         let (batch, rows) = self.rows(&STEPS);
-        let step = |(row, place)| {
+        let step = |(row, node_path)| {
             assert_eq!(ids(&batch, "process_id")[row], self.process);
             let times = (ints(&batch, "start_nanos")[row], ints(&batch, "duration_nanos")[row]);
-            (times.0, times.1, place, ids(&batch, "number")[row])
+            (times.0, times.1, node_path, ids(&batch, "number")[row])
         };
         rows.into_iter().map(step).collect()
     }
 }
 
-/// The one form in which a value is there.
+/// Returns a value, which must be in exactly one of its columns.
 fn value(batch: &RecordBatch, row: usize) -> MetricValue {
     let real = column(batch, "value").as_primitive::<Float64Type>();
     let integer = column(batch, "integer").as_primitive::<Int64Type>();

@@ -1,6 +1,6 @@
 "use strict";
 
-// Elements. Every text goes in as a text node, so nothing of a trace is ever read as HTML.
+// Element builders. Every text becomes a text node, so no text of a trace is parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -23,33 +23,33 @@ function s(tag, attributes, ...children) {
     return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
-// Numbers, as the suffix of a column's name says.
+// Number formats, selected by the suffix of a column's name.
 
 const DURATIONS = [["ns", 1], ["µs", 1e3], ["ms", 1e6], ["s", 1e9]];
 const SIZES = [["B", 1], ["kB", 1e3], ["MB", 1e6], ["GB", 1e9], ["TB", 1e12]];
-// Beyond three years a time is a moment since 1970.
+// A larger number of nanoseconds, beyond three years, is a time since 1970.
 const MOMENT_NANOS = 1e17;
-// Numbers that name something: 12345, not 12,345.
+// Columns of identifiers: 12345, not 12,345.
 const NAMES = /(^|_)(id|pid|tid|rank|device|stream|number|address|queue|version)$/;
 
-function whole(value) {
+function integer(value) {
     return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
 }
 
-/** Three digits that count: 1.23, 12.3, 123, 1,230. */
+/** Formats a number with three significant digits: 1.23, 12.3, 123, 1,230. */
 function digits(value) {
     const size = Math.abs(value);
-    if (value === 0 || size >= 99.95) return whole(value);
+    if (value === 0 || size >= 99.95) return integer(value);
     if (size < 0.001) return value.toExponential(1);
     return value.toFixed(size >= 9.995 ? 1 : size >= 0.995 ? 2 : 3);
 }
 
 function scaled(value, units) {
     const last = units.length - 1;
-    // 999.6 µs is 1.00 ms.
+    // Rounds up to the next unit: 999.6 µs is 1.00 ms.
     let at = units.findIndex(([, size], index) => index === last || Math.abs(value) / size < 999.5);
     const [unit, size] = units[at];
-    const text = at === 0 && Number.isInteger(value) ? whole(value) : digits(value / size);
+    const text = at === 0 && Number.isInteger(value) ? integer(value) : digits(value / size);
     return `${text} ${unit}`;
 }
 
@@ -73,7 +73,7 @@ function moment(nanos) {
     return new Date(nanos / 1e6).toISOString().replace("T", " ").replace("Z", " UTC");
 }
 
-/** A cell's text. Whole numbers beyond 2^53 come as texts, so that none is rounded. */
+/** Formats a cell. Integers beyond 2^53 are strings, since JavaScript would round them. */
 function cell(value, column) {
     if (value === null || value === undefined) return "–";
     if (typeof value === "boolean") return value ? "yes" : "no";
@@ -87,20 +87,20 @@ function cell(value, column) {
     if (column.endsWith("_percent") && Number.isFinite(number)) return percent(number);
     if (typeof value !== "number") return String(value);
     if (NAMES.test(column)) return String(value);
-    return Number.isInteger(value) ? whole(value) : digits(value);
+    return Number.isInteger(value) ? integer(value) : digits(value);
 }
 
-/** What is exactly there, for a tooltip. */
+/** Returns the exact value of a cell, for a tooltip. */
 function exact(value, column) {
     if (value === null || value === undefined) return "null";
     if (typeof value === "object") return JSON.stringify(value);
     if (typeof value !== "number") return String(value);
-    const text = Number.isInteger(value) && !NAMES.test(column) ? whole(value) : String(value);
+    const text = Number.isInteger(value) && !NAMES.test(column) ? integer(value) : String(value);
     const unit = /_(nanos|bytes|percent)$/.exec(column);
     return unit ? `${text} ${{ nanos: "ns", bytes: "bytes", percent: "%" }[unit[1]]}` : text;
 }
 
-// The tooltip, of the mouse and of the keyboard.
+// The tooltip, for mouse and keyboard.
 
 function showTip(lines, x, y) {
     const tip = document.getElementById("tip");
@@ -118,19 +118,20 @@ function hideTip() {
     document.getElementById("tip").hidden = true;
 }
 
-function tipped(element, lines) {
-    const of = () => (typeof lines === "function" ? lines() : lines);
-    element.addEventListener("mousemove", (event) => showTip(of(), event.clientX, event.clientY));
+function withTooltip(element, lines) {
+    const currentLines = () => (typeof lines === "function" ? lines() : lines);
+    element.addEventListener("mousemove", (event) =>
+        showTip(currentLines(), event.clientX, event.clientY));
     element.addEventListener("mouseleave", hideTip);
     element.addEventListener("focus", () => {
         const box = element.getBoundingClientRect();
-        showTip(of(), box.left + box.width / 2, box.top + Math.min(box.height / 2, 40));
+        showTip(currentLines(), box.left + box.width / 2, box.top + Math.min(box.height / 2, 40));
     });
     element.addEventListener("blur", hideTip);
     return element;
 }
 
-/** One stop of the Tab key for many items; the arrow keys go from one to the next. */
+/** Makes many items one stop of the Tab key; the arrow keys move between them. */
 function roving(container, items) {
     items.forEach((item, at) => item.setAttribute("tabindex", at ? -1 : 0));
     const keys = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
@@ -147,12 +148,12 @@ function roving(container, items) {
     });
 }
 
-function say(text) {
-    document.getElementById("said").textContent = text;
+function announce(text) {
+    document.getElementById("announcement").textContent = text;
 }
 
-/** Draws again when the width changes. */
-function drawn(element, draw) {
+/** Calls `draw` with the width of an element, now and whenever it changes. */
+function drawOnResize(element, draw) {
     let width = 0;
     const observer = new ResizeObserver(([entry]) => {
         const now = Math.floor(entry.contentRect.width);

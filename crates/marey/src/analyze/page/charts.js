@@ -1,4 +1,4 @@
-// What devices did in steps and in all, kernels, and memory.
+// Charts of steps, devices, kernels and memory.
 
 const CLASSES = [
     ["compute", "compute_nanos", "Compute"],
@@ -7,7 +7,7 @@ const CLASSES = [
     ["idle", "idle_nanos", "Idle"],
 ];
 
-/** What a legend shows: a triangle, a line, or a field, as in the chart. */
+/** Returns the symbol of a legend: a triangle, a line, or a rectangle, as in the chart. */
 function key(name) {
     if (name === "outlier") return s("path", { class: name, d: "M2 1h10l-5 8z" });
     if (/^(median|memory-key)/.test(name)) return s("path", { class: name, d: "M0 5h22" });
@@ -21,13 +21,13 @@ function legend(classes) {
     }));
 }
 
-function counted(count, word) {
-    return `${whole(count)} ${word}${count === 1 ? "" : "s"}`;
+function pluralize(count, word) {
+    return `${integer(count)} ${word}${count === 1 ? "" : "s"}`;
 }
 
 const deviceLegend = () => legend(CLASSES.map(([name, , label]) => [name, label]));
 
-/** The parts of a row that are there, and each one's place on the whole. */
+/** Returns the classes of a row that are not zero, with their offsets. */
 function parts(row) {
     let from = 0;
     return CLASSES.filter(([, key]) => row[key] > 0).map(([name, key, label]) => {
@@ -45,7 +45,7 @@ function rankName(rank) {
     return rank === null || rank === undefined ? "Steps" : `Rank ${rank}`;
 }
 
-function grouped(rows, keyOf) {
+function groupBy(rows, keyOf) {
     const groups = new Map();
     for (const row of rows) {
         const key = keyOf(row);
@@ -61,7 +61,7 @@ function median(values) {
     return ordered.length % 2 ? ordered[middle] : (ordered[middle - 1] + ordered[middle]) / 2;
 }
 
-// Steps: a bar each, as high as the step was long.
+// Steps: one bar each, whose height is the duration.
 
 const STEPS = { height: 112, top: 18, bottom: 20, left: 64, gap: 2, least: 4, most: 44 };
 const FIRST_RANKS = 4;
@@ -72,7 +72,7 @@ function stepBar(row, x, width, yOf) {
     const label = `Step ${row.number}${row.is_outlier ? ", outlier" : ""}`;
     const lines = [label, `Duration: ${duration(row.duration_nanos)}`, ...partLines(row, row.duration_nanos)];
     const base = yOf(0);
-    // The parts of a step never stand higher than the step.
+    // Scaled down if the parts add up to more than the step.
     const sum = known.reduce((all, part) => all + part.value, 0);
     const scale = sum > row.duration_nanos ? row.duration_nanos / sum : 1;
     const rects = known.map((part) => {
@@ -86,12 +86,12 @@ function stepBar(row, x, width, yOf) {
     const hit = s("rect", { class: "hit", x: x - STEPS.gap / 2, y: 0, width: width + STEPS.gap, height: base });
     const bar = s("g", { class: "step-bar", role: "img", "aria-label": lines.join(", ") },
         hit, rects, outline, mark);
-    return tipped(bar, lines);
+    return withTooltip(bar, lines);
 }
 
 function stepChart(rows, most) {
     const box = h("div", { class: "scroll chart" });
-    return drawn(box, (room) => {
+    return drawOnResize(box, (room) => {
         const slot = Math.min(STEPS.most, Math.max(STEPS.least, (room - STEPS.left) / rows.length));
         const width = Math.max(room, STEPS.left + Math.ceil(slot * rows.length));
         const base = STEPS.top + STEPS.height;
@@ -104,7 +104,8 @@ function stepChart(rows, most) {
         const middle = median(rows.map((row) => row.duration_nanos));
         const end = STEPS.left + slot * rows.length;
         const svg = s("svg", { class: "steps", width, height: base + STEPS.bottom, role: "group",
-            "aria-label": `${counted(rows.length, "step")}, median ${duration(middle)}. Arrow keys go through them.` },
+            "aria-label": `${pluralize(rows.length, "step")}, median ${duration(middle)}. `
+                + "Use the arrow keys to move between them." },
         axisText(most, yOf(most)), axisText(0, base),
         s("line", { class: "baseline", x1: STEPS.left, x2: end, y1: base, y2: base }),
         bars,
@@ -120,21 +121,21 @@ function axisText(nanos, y) {
 
 function stepSection(rows) {
     const most = Math.max(...rows.map((row) => row.duration_nanos), 1);
-    const ranks = [...grouped(rows, (row) => row.rank ?? null)];
-    const chart = ([rank, own]) => {
-        const times = own.map((row) => row.duration_nanos);
-        const outliers = own.filter((row) => row.is_outlier).length;
-        const note = `${counted(own.length, "step")}, median ${duration(median(times))}, longest `
-            + `${duration(Math.max(...times))}${outliers ? `, ${counted(outliers, "outlier")}` : ""}`;
+    const ranks = [...groupBy(rows, (row) => row.rank ?? null)];
+    const chart = ([rank, steps]) => {
+        const times = steps.map((row) => row.duration_nanos);
+        const outliers = steps.filter((row) => row.is_outlier).length;
+        const note = `${pluralize(steps.length, "step")}, median ${duration(median(times))}, longest `
+            + `${duration(Math.max(...times))}${outliers ? `, ${pluralize(outliers, "outlier")}` : ""}`;
         return h("div", { class: "strip" },
-            h("h3", null, rankName(rank), " ", h("small", null, note)), stepChart(own, most));
+            h("h3", null, rankName(rank), " ", h("small", null, note)), stepChart(steps, most));
     };
     const others = ranks.slice(FIRST_RANKS);
     const columns = ["rank", "number", "duration_nanos", "is_outlier", ...CLASSES.map(([, key]) => key)];
     const marks = [...CLASSES.map(([name, , label]) => [name, label]), ["outlier", "Outlier"],
         ["median", "Median"]];
     return h("div", null, legend(marks), ranks.slice(0, FIRST_RANKS).map(chart),
-        others.length ? details(`${counted(others.length, "more rank")}`, () => h("div", null, others.map(chart))) : null,
+        others.length ? details(`${pluralize(others.length, "more rank")}`, () => h("div", null, others.map(chart))) : null,
         details("Steps as a table", () => table(asTable("Steps", columns, rows))));
 }
 
@@ -144,7 +145,7 @@ function asTable(title, names, rows) {
         rows: rows.map((row) => used.map((name) => row[name])), was_cut: false };
 }
 
-// Devices and kernels: a bar a row. Places are percents, so nothing is drawn again when the width changes.
+// Devices and kernels: one bar a row. Positions are percentages, so resizing needs no redraw.
 
 function bar(name, row) {
     const { label, lines, rects, value } = row;
@@ -152,7 +153,7 @@ function bar(name, row) {
         h("bdi", { class: "bar-label" }, label),
         s("svg", { width: "100%", height: 18, "aria-hidden": "true" }, rects),
         h("span", { class: "bar-value" }, value));
-    return tipped(line, lines);
+    return withTooltip(line, lines);
 }
 
 function bars(name, rows) {
@@ -167,8 +168,8 @@ function deviceName(row) {
     return row.rank === null || row.rank === undefined ? device : `rank ${row.rank}, ${device}`;
 }
 
-function deviceSection(given) {
-    const rows = given.map((row) => ({ label: deviceName(row), ...row }));
+function deviceSection(devices) {
+    const rows = devices.map((row) => ({ label: deviceName(row), ...row }));
     const names = ["window_nanos", ...CLASSES.map(([, key]) => key)];
     const all = bars("device-bar", rows.map((row) => ({
         label: row.label,
@@ -190,39 +191,39 @@ function deviceSection(given) {
 
 const FIRST_KERNELS = 15;
 
-function kernelBars(of) {
-    const at = (name) => of.columns.findIndex((column) => column.name === name);
+function kernelBars(kernels) {
+    const at = (name) => kernels.columns.findIndex((column) => column.name === name);
     const [name, total, count] = ["name", "total_nanos", "count"].map(at);
-    if (name < 0 || total < 0 || !of.rows.length) return null;
-    const rows = sorted(of.rows, total, true, true).slice(0, FIRST_KERNELS);
+    if (name < 0 || total < 0 || !kernels.rows.length) return null;
+    const rows = sortRows(kernels.rows, total, true, true).slice(0, FIRST_KERNELS);
     const most = Math.max(rows[0][total], 1);
-    const places = ["rank", "device"].filter((column) => new Set(of.rows.map((row) => row[at(column)])).size > 1);
+    const places = ["rank", "device"].filter((column) => new Set(kernels.rows.map((row) => row[at(column)])).size > 1);
     return bars("kernel-bar", rows.map((row) => {
         const place = places.map((column) => `${column} ${row[at(column)] ?? "–"}`).join(", ");
         const label = place ? `${place}: ${row[name]}` : String(row[name]);
         const lines = [label.slice(0, 400), `Total: ${duration(row[total])}`];
-        if (count >= 0) lines.push(`Count: ${whole(row[count])}`);
+        if (count >= 0) lines.push(`Count: ${integer(row[count])}`);
         return { label: label.slice(0, 400), lines, value: duration(row[total]),
             rects: [s("rect", { class: "compute", x: 0, y: 3, height: 12,
                 width: `${(100 * row[total]) / most}%` })] };
     }));
 }
 
-// Memory: a line a device, level until the next point.
+// Memory: one step line for each device.
 
 const MEMORY = { height: 200, top: 10, bottom: 24, left: 64, right: 12 };
 
-/** A line for each device. */
+/** Returns the points of each device's line. */
 function memorySeries(rows) {
-    const lines = grouped(rows, deviceName);
-    return [...lines].map(([label, own]) => ({ label, rank: own[0].rank ?? null,
-        points: own.map((row) => [Number(row.time_nanos), row.allocated_bytes]) }));
+    const lines = groupBy(rows, deviceName);
+    return [...lines].map(([label, points]) => ({ label, rank: points[0].rank ?? null,
+        points: points.map((row) => [Number(row.time_nanos), row.allocated_bytes]) }));
 }
 
-/** Of more points than the chart is wide the first, least, most and last of each pixel. */
-function thinned(points, xOf) {
+/** Reduces points to the first, least, greatest and last of each pixel column. */
+function downsample(points, xOf) {
     const kept = [];
-    for (const column of grouped(points, (point) => Math.floor(xOf(point[0]))).values()) {
+    for (const column of groupBy(points, (point) => Math.floor(xOf(point[0]))).values()) {
         let [least, most] = [0, 0];
         column.forEach((point, at) => {
             if (point[1] < column[least][1]) least = at;
@@ -234,7 +235,7 @@ function thinned(points, xOf) {
     return kept;
 }
 
-/** The straight line that lies nearest to the points: bytes at a time, and bytes a second. */
+/** Fits a line by least squares: its value at a time, and its slope in bytes per second. */
 function trend(points) {
     const n = points.length;
     const meanX = points.reduce((sum, [x]) => sum + x, 0) / n;
@@ -245,7 +246,7 @@ function trend(points) {
     return { at: (x) => meanY + slope * (x - meanX), perSecond: slope * 1e9 };
 }
 
-/** The highest round number not below: ticks at 0, half and all of it. */
+/** Returns the least round number not below a value, for ticks at 0, half and all of it. */
 function roundUp(value) {
     const power = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
     return [1, 2, 4, 5, 8, 10].map((step) => step * power).find((tick) => tick >= value);
@@ -259,7 +260,7 @@ function leaks(series, findings) {
 function memoryLine(series, number, scale, isLeaking) {
     const { xOf, yOf } = scale;
     const { points } = series;
-    const shown = points.length > 4 * scale.width ? thinned(points, xOf) : points;
+    const shown = points.length > 4 * scale.width ? downsample(points, xOf) : points;
     const path = shown.map(([x, y], at) => at
         ? `H${xOf(x).toFixed(1)}V${yOf(y).toFixed(1)}` : `M${xOf(x).toFixed(1)} ${yOf(y).toFixed(1)}`);
     const line = s("path", { class: `memory-line m${number % 6}`, d: path.join("") });
@@ -291,7 +292,7 @@ function memorySection(series, findings) {
         return [`memory-key m${at % 6}`, `${one.label}: peak ${size(peaks[at])}${grows}`];
     });
     const box = h("div", { class: "chart" });
-    drawn(box, (width) => {
+    drawOnResize(box, (width) => {
         const base = MEMORY.top + MEMORY.height;
         const room = width - MEMORY.left - MEMORY.right;
         const xOf = (time) => MEMORY.left + (room * (time - first)) / Math.max(last - first, 1);
@@ -312,11 +313,11 @@ function memorySection(series, findings) {
             place = Math.min(Math.max(x, MEMORY.left), width - MEMORY.right);
             const time = first + ((place - MEMORY.left) / room) * (last - first);
             const head = `+${duration(time - first)}`;
-            const held = series.map((one) => [one.label, memoryAt(one.points, time)])
+            const texts = series.map((one) => [one.label, memoryAt(one.points, time)])
                 .map(([label, bytes]) => `${label}: ${bytes === null ? "–" : size(bytes)}`);
             for (const end of ["x1", "x2"]) cursor.setAttribute(end, place);
             cursor.setAttribute("visibility", "visible");
-            showTip([head, ...held], svg.getBoundingClientRect().left + place, y);
+            showTip([head, ...texts], svg.getBoundingClientRect().left + place, y);
         };
         const leave = () => { cursor.setAttribute("visibility", "hidden"); hideTip(); };
         svg.addEventListener("mousemove", (event) =>

@@ -1,16 +1,16 @@
-// The flame graph: where host time went, callers above what they call.
+// The flame graph of host time; callers are above their callees.
 
 const FLAME = { row: 19, least: 0.5, letter: 6.8, pad: 4 };
 const KINDS = ["operator", "scope", "module", "step", "state", "function", "kernel"];
 
-/** Where each node lies, in nanoseconds from the left. A parent always stands before its children. */
+/** Computes the horizontal extents of nodes, in nanoseconds. A parent precedes its children. */
 function flameLayout(nodes) {
     const n = nodes.length;
     const parent = nodes.map((node, at) => (node.parent >= 0 && node.parent < at ? node.parent : -1));
     const inside = new Float64Array(n);
     const weight = new Float64Array(n);
     let all = 0;
-    // Children that ran beside their parent can be longer than it: then it is as wide as they are.
+    // Children that ran concurrently with their parent can be longer in all, and then widen it.
     for (let at = n - 1; at >= 0; at--) {
         weight[at] = Math.max(nodes[at].total_nanos, inside[at], 0);
         if (parent[at] >= 0) inside[parent[at]] += weight[at];
@@ -35,7 +35,7 @@ function flameLayout(nodes) {
     return { parent, weight, children, roots, from, depth, all };
 }
 
-/** The nodes that can be seen when `zoom` is as wide as the chart: its callers, it, and what it calls. */
+/** Returns the visible nodes when `zoom` fills the chart: its callers, itself, and its callees. */
 function flameVisible(layout, zoom, width) {
     const { parent, weight, children, roots, from, depth, all } = layout;
     const span = Math.max(zoom < 0 ? all : weight[zoom], 1);
@@ -55,8 +55,8 @@ function flameVisible(layout, zoom, width) {
     return shown;
 }
 
-/** As much of a name as fits; whole letters, also of those that take two units. */
-function fitting(name, width) {
+/** Shortens a name to a width, by whole code points. */
+function shorten(name, width) {
     const room = Math.floor((width - 2 * FLAME.pad) / FLAME.letter);
     if (room < 2) return null;
     const letters = Array.from(name.slice(0, 2 * room + 2));
@@ -72,10 +72,10 @@ function flameSection(nodes) {
     const layout = flameLayout(nodes);
     const state = { zoom: -1, focus: -1, word: "", width: 0, elements: new Map() };
     const svg = s("svg", { class: "flame", tabindex: 0, role: "application",
-        "aria-label": `Flame graph of ${counted(nodes.length, "node")}. Arrow keys go to callers, callees and neighbours, `
-            + "Enter zooms, Escape goes back." });
+        "aria-label": `Flame graph of ${pluralize(nodes.length, "node")}. `
+            + "Arrow keys move to callers, callees and neighbours, Enter zooms, Escape zooms out." });
     const box = h("div", { class: "chart flame-box" }, svg);
-    const told = h("p", { class: "told", "aria-live": "polite" });
+    const nodeDetails = h("p", { class: "node-details", "aria-live": "polite" });
     const found = h("span", { class: "count" });
     const back = h("button", { type: "button", click: () => zoomTo(-1), hidden: true }, "Reset zoom");
     const search = h("input", { type: "search", placeholder: "Search", "aria-label": "Search the flame graph",
@@ -88,7 +88,7 @@ function flameSection(nodes) {
         return [node.name.slice(0, 400), `Kind: ${node.kind}`,
             `Total: ${duration(node.total_nanos)} (${share(node.total_nanos, layout.all)} of all`
             + `${above < 0 ? "" : `, ${share(node.total_nanos, layout.weight[above])} of its caller`})`,
-            `Self: ${duration(node.self_nanos)}`, `Count: ${whole(node.count)}`];
+            `Self: ${duration(node.self_nanos)}`, `Count: ${integer(node.count)}`];
     }
     const matches = (at) => at >= 0 && state.word !== "" && nodes[at].name.toLowerCase().includes(state.word);
 
@@ -104,7 +104,7 @@ function flameSection(nodes) {
     }
     function drawNode({ at, x, width, y, isAbove }) {
         const kind = at < 0 ? "kind-all" : kindClass(nodes[at].kind);
-        const text = fitting(at < 0 ? "all" : nodes[at].name, width);
+        const text = shorten(at < 0 ? "all" : nodes[at].name, width);
         const top = y * FLAME.row;
         const element = s("g", { class: `node ${kind}${isAbove ? " above" : ""}`, "data-at": at },
             s("rect", { x: x.toFixed(2), y: top, width: Math.max(width - 0.5, 0.5).toFixed(2), height: FLAME.row - 1 }),
@@ -118,9 +118,9 @@ function flameSection(nodes) {
             element.classList.toggle("match", matches(at));
             element.classList.toggle("focus", at === state.focus);
         }
-        told.textContent = lines(state.focus).join(" · ");
+        nodeDetails.textContent = lines(state.focus).join(" · ");
     }
-    /** What matches, counted once where one match is inside another. */
+    /** Highlights matching nodes. The time of nested matches counts once. */
     function highlight(word) {
         state.word = word;
         let [count, time] = [0, 0];
@@ -133,7 +133,7 @@ function flameSection(nodes) {
                 within[at] = 1;
             } else within[at] = above;
         });
-        found.textContent = word ? `${counted(count, "node")}, ${share(time, layout.all)} of the time` : "";
+        found.textContent = word ? `${pluralize(count, "node")}, ${share(time, layout.all)} of the time` : "";
         mark();
     }
     function zoomTo(at) {
@@ -165,18 +165,18 @@ function flameSection(nodes) {
         else if (event.key === "Escape") zoomTo(state.zoom < 0 ? -1 : layout.parent[state.zoom]);
         else if (event.key.startsWith("Arrow")) {
             const next = neighbour(event.key);
-            // What is not drawn, because it is too narrow or elsewhere, is zoomed to its caller first.
+            // A node that is too narrow or outside the zoom is not drawn and cannot be focused.
             if (!state.elements.has(next)) return;
             state.focus = next;
             mark();
         } else return;
         event.preventDefault();
     });
-    drawn(box, (width) => {
+    drawOnResize(box, (width) => {
         state.width = width;
         draw();
     });
     const kinds = [...new Set(nodes.map((node) => node.kind))];
     return h("div", null, h("div", { class: "tools" }, search, found, back),
-        legend(kinds.map((kind) => [`${kindClass(kind)} key`, kind])), box, told);
+        legend(kinds.map((kind) => [`${kindClass(kind)} key`, kind])), box, nodeDetails);
 }

@@ -1,24 +1,24 @@
-// The page: its head, its sections in their order, and how it was made.
+// The page: header, sections and footer.
 
 const SEVERITIES = new Map([["high", ["▲", "High"]], ["medium", ["◆", "Medium"]], ["low", ["●", "Low"]]]);
 const CONFIDENCE = new Map([
-    ["measured", "read off the trace"],
-    ["likely", "attributed"],
-    ["possible", "judged by names or by a model"],
+    ["measured", "measured in the trace"],
+    ["likely", "attributed to a cause"],
+    ["possible", "inferred from names or a model"],
 ]);
 const FIRST_FINDINGS = 10;
 
 function head(report) {
     document.title = `${report.title} · marey report`;
     const missing = (report.missing ?? []).map((one) => `${one.name}: ${one.why}`);
-    const lacks = [...(report.warnings ?? []), ...missing];
+    const omissions = [...(report.warnings ?? []), ...missing];
     return [
         h("p", { class: "kind" }, "marey report"),
         h("h1", null, h("bdi", null, report.title)),
         h("p", { class: "path" }, h("bdi", null, report.path)),
-        lacks.length
-            ? h("div", { class: "warnings", role: "note" }, h("strong", null, "What this report lacks"),
-                h("ul", null, lacks.map((line) => h("li", null, line)))) : null,
+        omissions.length
+            ? h("div", { class: "warnings", role: "note" }, h("strong", null, "Missing from this report"),
+                h("ul", null, omissions.map((line) => h("li", null, line)))) : null,
         (report.summary ?? []).length ? h("dl", { class: "cards" }, report.summary.map((card) =>
             h("div", { title: exact(card.value, card.name) }, h("dt", null, card.label),
                 h("dd", null, h("bdi", null, card.text))))) : null,
@@ -29,14 +29,14 @@ function fact(label, value, title) {
     return h("div", { title: title ?? null }, h("dt", null, label), h("dd", null, value));
 }
 
-function evidence(of) {
-    const pairs = of.columns.map((name, at) => h("tr", null, h("th", { scope: "row" }, name),
-        h("td", { title: exact(of.row[at], name) }, h("bdi", null, cell(of.row[at], name)))));
-    return h("div", null, h("table", { class: "pairs" }, h("tbody", null, pairs)), sqlBox(of.sql));
+function evidence(data) {
+    const pairs = data.columns.map((name, at) => h("tr", null, h("th", { scope: "row" }, name),
+        h("td", { title: exact(data.row[at], name) }, h("bdi", null, cell(data.row[at], name)))));
+    return h("div", null, h("table", { class: "pairs" }, h("tbody", null, pairs)), sqlBox(data.sql));
 }
 
 function finding(one) {
-    const per = one.is_per_step ? " a step" : "";
+    const per = one.is_per_step ? " per step" : "";
     const [mark, name] = SEVERITIES.get(one.severity) ?? ["●", one.severity];
     const wide = Math.min(Math.max(one.impact_percent, 0), 100);
     const hasGain = one.gain_nanos !== null && one.gain_nanos !== undefined;
@@ -50,7 +50,7 @@ function finding(one) {
         h("dl", { class: "facts" },
             fact("Impact", [duration(one.impact_nanos), per, h("small", null, percent(one.impact_percent))],
                 exact(one.impact_nanos, "impact_nanos")),
-            fact("Gain, at most", hasGain ? [duration(one.gain_nanos), per] : "–",
+            fact("Maximum gain", hasGain ? [duration(one.gain_nanos), per] : "–",
                 hasGain ? exact(one.gain_nanos, "gain_nanos") : null),
             fact("Confidence", one.confidence, CONFIDENCE.get(one.confidence))),
         s("svg", { class: "impact", width: "100%", height: 4, role: "img",
@@ -59,7 +59,7 @@ function finding(one) {
         s("rect", { class: "impact-part", width: `${wide}%`, height: 4 })),
         h("p", null, one.description),
         one.overlaps?.length ? h("p", { class: "overlaps" }, overlaps(one, per)) : null,
-        h("p", { class: "hint" }, h("strong", null, "What to do: "), one.hint),
+        h("p", { class: "hint" }, h("strong", null, "Fix: "), one.hint),
         one.evidence ? details("Evidence", () => evidence(one.evidence)) : null);
 }
 
@@ -67,7 +67,7 @@ function overlaps(one, per) {
     const short = (text) => text.length > LONG_TEXT ? `${text.slice(0, LONG_TEXT)}…` : text;
     const names = one.overlaps.map((other) =>
         `${other.rule} of ${short(other.subject)} (up to ${duration(other.nanos)}${per})`);
-    return `Counts the same time in part as: ${names.join(", ")}`;
+    return `Overlaps in time with: ${names.join(", ")}`;
 }
 
 function findingSection(findings) {
@@ -98,27 +98,27 @@ function sections(report) {
     const series = memorySeries(charts.memory ?? []);
     const kernels = tables.find((one) => one.name === "kernels");
     const nodes = charts.flame ?? [];
-    const asked = (one) => [one.name, one.title, () => tableSection(one)];
+    const tableEntry = (one) => [one.name, one.title, () => tableSection(one)];
     return [
         ["findings", "Findings", () => findings.length
             ? findingSection(findings)
-            : h("p", { class: "doc" }, "No rule found anything above its thresholds.")],
+            : h("p", { class: "doc" }, "No findings above the thresholds.")],
         steps.length ? ["step-strip", "Steps", () => stepSection(steps)] : null,
         charts.devices?.length ? ["device-time", "Device time", () => deviceSection(charts.devices)] : null,
-        kernels ? asked(kernels) : null,
+        kernels ? tableEntry(kernels) : null,
         series.length ? ["memory", "Memory", () => memorySection(series, findings)] : null,
         nodes.length ? ["flame", "Flame graph", () => flameSection(nodes)] : null,
-        ...tables.filter((one) => one !== kernels).map(asked),
+        ...tables.filter((one) => one !== kernels).map(tableEntry),
     ].filter(Boolean);
 }
 
-/** A section that cannot be drawn says so, and the others stand. */
+/** Builds a section; an error is shown in its place, and other sections are not affected. */
 function section([name, title, build]) {
     let inside;
     try {
         inside = build();
     } catch (error) {
-        inside = h("p", { class: "failed", role: "alert" }, `This could not be shown: ${error.message}`);
+        inside = h("p", { class: "failed", role: "alert" }, `Cannot show this section: ${error.message}`);
     }
     return h("section", { id: `section-${name}`, "aria-label": title }, h("h2", null, title), inside);
 }
@@ -130,10 +130,10 @@ function show() {
     document.getElementById("top").append(...head(report),
         h("nav", { "aria-label": "Sections" }, h("ul", null, links)));
     document.getElementById("report-body").replaceChildren(...all.map(section));
-    document.getElementById("made").append(h("p", null, "Made by marey ", report.marey, ", ",
+    document.getElementById("generated").append(h("p", null, "Generated by marey ", report.marey, ", ",
         h("time", { datetime: report.created }, report.created.replace("T", " ").replace("Z", " UTC")),
-        ". Each table and each finding is an SQL query over the run: ", h("code", null, "marey query"),
-        " answers the same. Units: 1 MB is 1,000,000 bytes."));
+        ". Every table and finding is an SQL query, which you can run with ", h("code", null, "marey query"),
+        ". 1 MB is 1,000,000 bytes."));
 }
 
 show();

@@ -5,7 +5,7 @@ const LONG_TABLE = 10;
 const WIDE_TEXT = 28;
 const LONG_TEXT = 80;
 
-/** Copying works without the clipboard's own interface, too: it is not there in all browsers for a file. */
+/** Copies a text. Browsers may deny the clipboard API to a local file, so there is a fallback. */
 async function copy(text) {
     try {
         await navigator.clipboard.writeText(text);
@@ -20,26 +20,26 @@ async function copy(text) {
 }
 
 function sqlBox(sql) {
-    const button = h("button", { type: "button", class: "copy", click: copied }, "Copy");
-    async function copied() {
+    const button = h("button", { type: "button", class: "copy", click: onCopy }, "Copy");
+    async function onCopy() {
         await copy(sql);
         button.textContent = "Copied";
-        say("SQL copied");
+        announce("SQL copied");
         setTimeout(() => (button.textContent = "Copy"), 1500);
     }
     return h("div", { class: "sql" }, button, h("pre", { tabindex: 0, "aria-label": "SQL" }, sql));
 }
 
 function details(summary, build) {
-    const box = h("details", { toggle: opened }, h("summary", null, summary));
-    // What is folded away costs nothing until it is opened.
-    function opened() {
+    const box = h("details", { toggle: onToggle }, h("summary", null, summary));
+    // The content is built when it is first onToggle.
+    function onToggle() {
         if (box.open && box.childElementCount === 1) box.append(build());
     }
     return box;
 }
 
-/** Of a long text two lines; all of it at a click. */
+/** Shows two lines of a long text, and all of it after a click. */
 function longText(text) {
     const button = h(
         "button",
@@ -58,21 +58,21 @@ function isNumeric(rows, at) {
     return typeof value === "number";
 }
 
-function compared(one, other, numeric) {
+function compareValues(one, other, numeric) {
     if (numeric) return Number(one) - Number(other);
     return String(one).localeCompare(String(other), "en", { numeric: true });
 }
 
-function sorted(rows, at, numeric, down) {
+function sortRows(rows, at, numeric, down) {
     const isNone = (row) => row[at] === null || row[at] === undefined;
     return [...rows].sort((one, other) => {
         if (isNone(one) || isNone(other)) return isNone(one) - isNone(other);
-        const order = compared(one[at], other[at], numeric);
+        const order = compareValues(one[at], other[at], numeric);
         return down ? -order : order;
     });
 }
 
-/** Numbers stand on the right, short texts on one line, long ones in a column with room. */
+/** Returns the class of a column: numbers are right-aligned, long texts may wrap. */
 function columnClass(rows, at, column) {
     if (isNumeric(rows, at)) return "number";
     return rows.some((row) => cell(row[at], column.name).length > WIDE_TEXT) ? "wide" : "short";
@@ -88,14 +88,14 @@ function bodyRow(row, columns, classes) {
     }));
 }
 
-/** `total_nanos` is `total` over cells that say their unit. */
+/** Returns the heading of a column without its unit, which the cells show. */
 function heading(name) {
     const short = name.replace(/_(nanos|bytes)$/, "");
     return name.endsWith("_percent") ? name.replace(/_percent$/, " %").replaceAll("_", " ")
         : short.replaceAll("_", " ");
 }
 
-/** A table whose columns sort at a click, with a filter if it is long. */
+/** Builds a table that sorts by clicks on headings, with a filter if it is long. */
 function table(of) {
     const { columns, rows } = of;
     const classes = columns.map((column, at) => columnClass(rows, at, column));
@@ -118,13 +118,13 @@ function table(of) {
     function draw() {
         let shown = rows.filter((row) => state.words.every((word) => textOf(row).includes(word)));
         const found = shown.length;
-        if (state.at >= 0) shown = sorted(shown, state.at, classes[state.at] === "number", state.down);
+        if (state.at >= 0) shown = sortRows(shown, state.at, classes[state.at] === "number", state.down);
         if (!state.all) shown = shown.slice(0, FIRST_ROWS);
         body.replaceChildren(...shown.map((row) => bodyRow(row, columns, classes)));
-        const cut = of.was_cut ? ", cut there" : "";
-        count.textContent = `${whole(found)} of ${whole(rows.length)} rows${cut}`;
+        const cut = of.was_cut ? ", truncated" : "";
+        count.textContent = `${integer(found)} of ${integer(rows.length)} rows${cut}`;
         more.hidden = shown.length === found;
-        more.textContent = `Show all ${whole(found)} rows`;
+        more.textContent = `Show all ${integer(found)} rows`;
     }
     function showAll() {
         state.all = true;
@@ -139,13 +139,13 @@ function table(of) {
         });
         draw();
     }
-    function filtered(event) {
+    function onFilter(event) {
         state.words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
         draw();
     }
     draw();
     const label = `Filter ${of.title}`;
-    const box = h("input", { type: "search", placeholder: "Filter", "aria-label": label, input: filtered });
+    const box = h("input", { type: "search", placeholder: "Filter", "aria-label": label, input: onFilter });
     return h("div", { class: "table" },
         rows.length > LONG_TABLE || of.was_cut ? h("div", { class: "tools" }, box, count) : null,
         h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": of.title },

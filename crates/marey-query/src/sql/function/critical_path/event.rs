@@ -1,38 +1,37 @@
-//! What the path goes through, and what it is made of.
+//! The input and output of the walk: events, and segments of the path.
 
-/// What an event is.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// A span on a thread.
     Host,
-    /// A span on a thread in which it waits for, or loads, data.
+    /// A span on a thread in which it waits for data or loads it.
     DataLoading,
-    /// A span that only the threads of autograd have; they work for the thread with the steps.
+    /// A span that only autograd threads have; they work for the thread with the steps.
     Backward,
-    /// A call of the runtime, which may launch something: what has its `correlation`.
+    /// A runtime call, which may launch the activities with its `correlation`.
     Call,
-    /// A call that returns only when what it launched is done.
+    /// A call that returns only when the activities that it launched are done.
     Copy,
     /// A call that returns when all streams are done.
     SyncDevice,
     /// A call that returns when a stream is done.
     SyncStream,
-    /// A call that returns when an event has happened.
+    /// A call that returns when a CUDA event has completed.
     SyncEvent,
     /// A device computes.
     Compute,
     /// A device communicates.
     Communication,
-    /// A device copies or fills.
+    /// A device copies or fills memory.
     Memory,
-    /// A device copies from or to memory of the host that may be paged out, for which the call may
-    /// wait.
+    /// A device copies to or from pageable host memory, for which the call may wait.
     Pageable,
-    /// A record that a stream, `lane`, was told by the call with this `correlation` to wait for
-    /// what was on `on_lane` when the call with `on_correlation` recorded an event there.
+    /// A record that the call with this `correlation` made the stream `lane` wait for the work on
+    /// `on_lane` up to the event recorded by the call with `on_correlation`.
     StreamWait,
     /// A record that the call with this `correlation` waited for `on_lane`; up to an event if
-    /// there is an `on_correlation`.
+    /// `on_correlation` is not 0.
     HostWait,
     /// A training step.
     Step,
@@ -55,56 +54,56 @@ impl Kind {
     }
 }
 
-/// What happened: a span of a thread, an activity of a device, a record of a wait, a step.
+/// An event: a span of a thread, an activity of a device, a record of a wait, or a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event {
     pub(super) kind: Kind,
-    /// The thread; of devices, [`stream_lane`]. A step has its thread.
+    /// The thread, also of a step; for device events the stream as `device << 32 | stream`.
     pub(super) lane: u64,
     pub(super) start: i64,
     pub(super) end: i64,
-    /// What a call and what it launched share; 0 for none.
+    /// The correlation id that a call shares with its activities; 0 for none.
     pub(super) correlation: u64,
-    /// Of records, the [`stream_lane`] that is waited for.
+    /// For wait records, the stream lane that is waited for.
     pub(super) on_lane: u64,
-    /// Of records, the call that recorded the event which is waited for; 0 for none.
+    /// For wait records, the call that recorded the awaited event; 0 for none.
     pub(super) on_correlation: u64,
-    /// What the caller knows it by; of a step, its number.
+    /// The caller's id for the event; of a step, its number.
     pub(super) id: u64,
 }
 
-/// The number of a stream that stands for all of a device.
+/// The stream number that represents all streams of a device.
 pub(super) const ALL_STREAMS: u32 = u32::MAX;
 
 pub(super) const fn device_of(lane: u64) -> u64 {
     lane >> 32
 }
 
-/// What a moment of the path is bound by.
+/// The resource or overhead that bounds a moment of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Bound {
     /// A thread works.
     Cpu,
-    /// A thread waits for, or loads, data.
+    /// A thread waits for data or loads it.
     DataLoading,
     /// A device computes.
     GpuCompute,
     /// A device communicates.
     GpuCommunication,
-    /// A device copies or fills.
+    /// A device copies or fills memory.
     GpuMemory,
-    /// What an activity waited for before it has ended, but it has not begun.
+    /// The work that an activity waited for has ended, but the activity has not begun.
     GpuKernelKernelOverhead,
     /// An activity is being launched.
     GpuKernelLaunchOverhead,
-    /// What a call waited for has ended, but the call has not returned.
+    /// The work that a call waited for has ended, but the call has not returned.
     Synchronization,
-    /// Nothing was recorded that says.
+    /// No event explains the time.
     Unknown,
 }
 
 impl Bound {
-    /// Its name in SQL.
+    /// The name in SQL.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu_bound",
@@ -120,18 +119,18 @@ impl Bound {
     }
 }
 
-/// A part of the path.
+/// A segment of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) bound: Bound,
-    /// The thread or stream, if it is on one.
+    /// The thread or stream, if the segment is on one.
     pub(super) lane: Option<u64>,
-    /// Where in the slice of events that is which works; of overheads, the activity that is late;
-    /// none where a thread was in no span.
+    /// Index of the event that is at work; for overheads, of the delayed activity; `None` where a
+    /// thread was in no span.
     pub(super) event: Option<usize>,
 }
 
-/// How far the clocks of host and device, or their rounding, may be apart.
+/// Greatest difference between host and device timestamps from clock skew and rounding.
 pub(super) const SKEW_NANOS: i64 = 1_000;

@@ -1,4 +1,5 @@
-//! `critical_path(kind, lane, start, end, ...)`: what the end of a process's steps waited for.
+//! `critical_path(kind, lane, start, end, ...)`: the chain of events that a process's steps waited
+//! for.
 
 mod event;
 #[cfg(test)]
@@ -42,7 +43,7 @@ pub(super) fn aggregate(lookups: &Arc<Lookups>) -> AggregateUDF {
     AggregateUDF::new_from_impl(CriticalPath { lookups: Arc::clone(lookups), signature })
 }
 
-/// The kinds of events by their names in SQL.
+/// The kinds of events with their names in SQL.
 const KINDS: [(&str, Kind); 15] = [
     ("host", Kind::Host),
     ("data_loading", Kind::DataLoading),
@@ -61,7 +62,7 @@ const KINDS: [(&str, Kind); 15] = [
     ("step", Kind::Step),
 ];
 
-/// A segment of the path, as SQL sees it.
+/// The fields of a segment in SQL.
 fn fields() -> Fields {
     Fields::from(vec![
         Field::new("step", DataType::Int64, true),
@@ -107,9 +108,9 @@ impl AggregateUDFImpl for CriticalPath {
 
     fn documentation(&self) -> Option<&Documentation> {
         Some(documented!(
-            "What the end of a process's steps, or of all its events, waited for, back to their \
-             beginning: a list of segments in which each moment of a step is in one. Behind the \
-             view critical_path, which says what to give it.",
+            "The critical path of a process's steps, or of all its events, followed from their end \
+             back to their beginning: a list of segments in which each moment of a step occurs \
+             once. The view critical_path calls it and shows how to build the arguments.",
             "critical_path(kind, lane, start_nanos, end_nanos, correlation_id, on_lane, \
              on_correlation_id, id)",
             "SELECT bound, sum(duration_nanos) FROM critical_path GROUP BY bound"
@@ -117,30 +118,30 @@ impl AggregateUDFImpl for CriticalPath {
     }
 }
 
-/// All events of a group.
+/// The events of a group.
 #[derive(Debug)]
 struct Events {
     all: Vec<Event>,
-    /// The memory of the events and of what is made of them, so that there is an end to it before
-    /// all of them were read.
+    /// Reservation for the events and the walk, so that a limit is hit while events are still being
+    /// collected.
     memory: MemoryReservation,
 }
 
-/// What the walk makes of an event at most: its place in the order of time, two pieces of its thread
-/// (32 each), what finds it by correlation (40), and two segments of the path (56 each), as part of a step
-/// (72 each) and as a row of the answer (64 each).
+/// Memory of the walk per event, at most: its index in time order, two pieces of its thread (32
+/// bytes each), its entry in the correlation index (40), and two segments of the path (56 each), as
+/// part of a step (72 each) and as a row of the answer (64 each).
 const BYTES_OF_WALK: usize = 8 + 2 * 32 + 40 + 2 * (56 + 72 + 64);
 
 impl Events {
-    /// Has room for so many more.
+    /// Reserves room for `more` events.
     fn reserve(&mut self, more: usize) -> Result<()> {
         self.all.reserve(more);
-        let (room, count) = (self.all.capacity(), self.all.len() + more);
-        self.memory.try_resize(room * size_of::<Event>() + count * BYTES_OF_WALK)
+        let (capacity, count) = (self.all.capacity(), self.all.len() + more);
+        self.memory.try_resize(capacity * size_of::<Event>() + count * BYTES_OF_WALK)
     }
 }
 
-/// Numbers that an event is in the state.
+/// Number of integers that encode an event in the aggregate's state.
 const NUMBERS: usize = 8;
 
 impl Accumulator for Events {
@@ -155,14 +156,14 @@ impl Accumulator for Events {
         };
         self.reserve(kinds.len())?;
         for row in 0..kinds.len() {
-            // Without a place in time or on a lane, an event is nowhere.
+            // An event needs a kind, a lane and both times.
             if kinds.is_null(row) || lanes.is_null(row) || starts.is_null(row) || ends.is_null(row)
             {
                 continue;
             }
             let name = kinds.value(row);
             let Some(&(_, kind)) = KINDS.iter().find(|kind| kind.0 == name) else {
-                return exec_err!("critical_path() knows no events of the kind {name:?}");
+                return exec_err!("critical_path() has no event kind {name:?}");
             };
             let correlation = |array: &UInt64Array| {
                 if array.is_valid(row) { array.value(row) } else { 0 }
@@ -187,19 +188,19 @@ impl Accumulator for Events {
             let numbers = lists.value(row);
             let (events, _) = numbers.as_primitive::<Int64Type>().values().as_chunks::<NUMBERS>();
             self.reserve(events.len())?;
-            self.all.extend(events.iter().filter_map(read));
+            self.all.extend(events.iter().filter_map(decode));
         }
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let numbers: Vec<i64> = self.all.iter().flat_map(written).collect();
+        let numbers: Vec<i64> = self.all.iter().flat_map(encode).collect();
         let numbers = Arc::new(Int64Array::from(numbers));
         Ok(vec![SingleRowListArrayBuilder::new(numbers).with_nullable(true).build_list_scalar()])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        // The order in which rows come must not decide between those that are alike.
+        // The result must not depend on the order of the input rows.
         self.all.sort_unstable();
         let path = window(&self.all).map(|(start, end)| critical_path(&self.all, start, end));
         let parts = by_step(&path.unwrap_or_default(), &self.all);
@@ -242,14 +243,14 @@ impl Accumulator for Events {
         Ok(SingleRowListArrayBuilder::new(segments).with_nullable(true).build_list_scalar())
     }
 
-    /// Of the events, the reservation knows.
+    /// Without the events, which the reservation accounts for.
     fn size(&self) -> usize {
         size_of_val(self)
     }
 }
 
-/// An event as numbers, in the order of its fields; its kind by its place in [`KINDS`].
-fn written(event: &Event) -> [i64; NUMBERS] {
+/// An event as integers, in the order of its fields; the kind as its index in [`KINDS`].
+fn encode(event: &Event) -> [i64; NUMBERS] {
     let kind = KINDS.iter().position(|kind| kind.1 == event.kind).unwrap_or_default();
     [
         i64::try_from(kind).unwrap_or_default(),
@@ -263,7 +264,7 @@ fn written(event: &Event) -> [i64; NUMBERS] {
     ]
 }
 
-fn read(numbers: &[i64; NUMBERS]) -> Option<Event> {
+fn decode(numbers: &[i64; NUMBERS]) -> Option<Event> {
     let [kind, lane, start, end, correlation, on_lane, on_correlation, id] = *numbers;
     let (_, kind) = *usize::try_from(kind).ok().and_then(|kind| KINDS.get(kind))?;
     Some(Event {
@@ -283,7 +284,7 @@ mod state_tests {
     use super::*;
 
     #[test]
-    fn an_event_is_read_as_it_was_written() {
+    fn events_survive_encoding() {
         for (number, (_, kind)) in KINDS.into_iter().enumerate() {
             let event = Event {
                 kind,
@@ -295,9 +296,9 @@ mod state_tests {
                 on_correlation: 3,
                 id: number as u64,
             };
-            assert_eq!(read(&written(&event)), Some(event));
+            assert_eq!(decode(&encode(&event)), Some(event));
         }
-        assert_eq!(read(&[15, 0, 0, 0, 0, 0, 0, 0]), None);
-        assert_eq!(read(&[-1, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(decode(&[15, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(decode(&[-1, 0, 0, 0, 0, 0, 0, 0]), None);
     }
 }

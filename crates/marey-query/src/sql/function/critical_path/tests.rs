@@ -1,4 +1,4 @@
-//! The walk, by hand and by chance.
+//! Examples and properties of the walk.
 
 use super::event::{ALL_STREAMS, Bound, Event, Kind, Segment};
 use super::walk::{by_step, critical_path, window};
@@ -18,19 +18,19 @@ fn event(kind: Kind, lane: u64, start: i64, end: i64) -> Event {
     Event { kind, lane, start, end, correlation: 0, on_lane: 0, on_correlation: 0, id: 0 }
 }
 
-fn of(correlation: u64, event: Event) -> Event {
+fn correlated(correlation: u64, event: Event) -> Event {
     Event { correlation, ..event }
 }
 
 fn kernel(correlation: u64, lane: u64, start: i64, end: i64) -> Event {
-    of(correlation, event(Kind::Compute, lane, start, end))
+    correlated(correlation, event(Kind::Compute, lane, start, end))
 }
 
 fn call(correlation: u64, lane: u64, start: i64, end: i64) -> Event {
-    of(correlation, event(Kind::Call, lane, start, end))
+    correlated(correlation, event(Kind::Call, lane, start, end))
 }
 
-/// Bound, start, end, and the number of the event.
+/// Bound, start, end, and the index of the event.
 type Part = (&'static str, i64, i64, Option<usize>);
 
 fn parts(events: &[Event], window: (i64, i64)) -> Vec<Part> {
@@ -45,7 +45,7 @@ const BETWEEN: &str = "gpu_kernel_kernel_overhead";
 const SYNC: &str = "synchronization";
 
 #[test]
-fn a_thread_alone_is_bound_by_what_is_innermost() {
+fn on_a_thread_alone_the_innermost_span_is_the_bound() {
     let events = [
         event(Kind::Host, MAIN, 0, 100),
         event(Kind::DataLoading, MAIN, 20, 50),
@@ -62,7 +62,7 @@ fn a_thread_alone_is_bound_by_what_is_innermost() {
 }
 
 #[test]
-fn a_synchronising_call_leads_to_the_device_and_back_by_the_launch() {
+fn a_synchronising_call_leads_to_the_device_and_back_through_the_launch() {
     let events = [
         event(Kind::Host, MAIN, 0, 200),
         call(5, MAIN, 10, 20),
@@ -80,7 +80,7 @@ fn a_synchronising_call_leads_to_the_device_and_back_by_the_launch() {
 }
 
 #[test]
-fn a_synchronising_call_that_has_nothing_to_wait_for_works() {
+fn a_synchronising_call_with_nothing_to_wait_for_is_cpu_time() {
     let events = [
         event(Kind::Host, MAIN, 0, 200),
         call(5, MAIN, 10, 20),
@@ -91,7 +91,7 @@ fn a_synchronising_call_that_has_nothing_to_wait_for_works() {
 }
 
 #[test]
-fn a_kernel_comes_after_the_one_before_it_on_its_stream() {
+fn a_kernel_follows_its_predecessor_on_the_stream() {
     let events = [
         call(5, MAIN, 0, 5),
         call(6, MAIN, 5, 10),
@@ -108,7 +108,7 @@ fn a_kernel_comes_after_the_one_before_it_on_its_stream() {
 }
 
 #[test]
-fn a_kernel_that_was_launched_late_comes_from_its_launch() {
+fn a_kernel_launched_late_follows_its_launch() {
     let events = [
         call(5, MAIN, 0, 5),
         call(6, MAIN, 80, 90),
@@ -124,7 +124,8 @@ fn a_kernel_that_was_launched_late_comes_from_its_launch() {
     assert_eq!(parts(&events, (0, 100)), expected);
 }
 
-/// Two streams: the second one's kernel waits for the first one's, not for what came after.
+/// Two streams: the kernel on the second waits for the first kernel on the other, not for the later
+/// one.
 fn two_streams() -> Vec<Event> {
     vec![
         call(5, MAIN, 0, 5),
@@ -134,19 +135,19 @@ fn two_streams() -> Vec<Event> {
         call(9, MAIN, 12, 15),
         kernel(5, STREAM, 10, 60_000),
         kernel(9, STREAM, 60_100, 90_000),
-        of(8, event(Kind::Communication, OTHER, 60_500, 100_000)),
+        correlated(8, event(Kind::Communication, OTHER, 60_500, 100_000)),
     ]
 }
 
 #[test]
 fn a_kernel_waits_for_the_event_of_another_stream() {
     let mut events = two_streams();
-    events[7].start = 75_000; // too late for times to tell
+    events[7].start = 75_000; // too late to be inferred from times
     events[6].end = 61_000;
     events.push(Event {
         on_lane: STREAM,
         on_correlation: 6,
-        ..of(7, event(Kind::StreamWait, OTHER, 7, 7))
+        ..correlated(7, event(Kind::StreamWait, OTHER, 7, 7))
     });
     let expected = [
         (LAUNCH, 0, 10, Some(5)),
@@ -158,7 +159,7 @@ fn a_kernel_waits_for_the_event_of_another_stream() {
 }
 
 #[test]
-fn without_records_times_say_what_a_kernel_waited_for() {
+fn without_wait_records_times_determine_what_a_kernel_waited_for() {
     let expected = [
         (LAUNCH, 0, 10, Some(5)),
         (COMPUTE, 10, 60_000, Some(5)),
@@ -167,7 +168,7 @@ fn without_records_times_say_what_a_kernel_waited_for() {
     ];
     assert_eq!(parts(&two_streams(), (0, 100_000)), expected);
     let mut slow = two_streams();
-    slow[7].start = 75_000; // long after the one ended, while the other runs
+    slow[7].start = 75_000; // long after the first kernel ended, while the later one runs
     assert_eq!(parts(&slow, (0, 100_000))[2], (BETWEEN, 60_000, 60_100, Some(6)));
     assert_eq!(parts(&slow, (0, 100_000))[3], (COMPUTE, 60_100, 75_000, Some(6)));
     slow.remove(6);
@@ -175,7 +176,7 @@ fn without_records_times_say_what_a_kernel_waited_for() {
 }
 
 #[test]
-fn a_call_waits_for_the_stream_or_event_that_its_record_names() {
+fn a_call_waits_for_the_stream_or_event_in_its_record() {
     let mut events = vec![
         event(Kind::Host, MAIN, 0, 1_000),
         call(5, MAIN, 10, 20),
@@ -184,20 +185,20 @@ fn a_call_waits_for_the_stream_or_event_that_its_record_names() {
         kernel(5, STREAM, 50, 400),
         kernel(7, STREAM, 400, 480),
         kernel(6, OTHER, 60, 450),
-        of(9, event(Kind::SyncEvent, MAIN, 100, 500)),
+        correlated(9, event(Kind::SyncEvent, MAIN, 100, 500)),
     ];
     let waited = |events: &[Event]| {
         let path = parts(events, (0, 1_000));
         path.iter().find(|part| part.0 == SYNC).map(|part| part.1)
     };
-    assert_eq!(waited(&events), Some(480)); // by times, what ended last
+    assert_eq!(waited(&events), Some(480)); // without a record, the latest end
     events[7].kind = Kind::SyncStream;
-    assert_eq!(waited(&events), Some(480)); // that of the last launch
-    let wait = of(9, event(Kind::HostWait, OTHER, 100, 500));
+    assert_eq!(waited(&events), Some(480)); // the stream of the last launch
+    let wait = correlated(9, event(Kind::HostWait, OTHER, 100, 500));
     events.push(Event { on_lane: OTHER, ..wait });
     assert_eq!(waited(&events), Some(450));
     events[8] = Event { on_lane: STREAM, on_correlation: 6, ..wait };
-    assert_eq!(waited(&events), Some(400)); // what was launched before the event
+    assert_eq!(waited(&events), Some(400)); // the work launched before the event
     events[8] = Event { on_lane: stream_lane(0, ALL_STREAMS), ..wait };
     assert_eq!(waited(&events), Some(480));
     events[8] = Event { on_lane: stream_lane(1, ALL_STREAMS), ..wait };
@@ -205,11 +206,11 @@ fn a_call_waits_for_the_stream_or_event_that_its_record_names() {
 }
 
 #[test]
-fn a_call_waits_for_its_copy_if_the_memory_may_be_paged_out() {
+fn a_call_waits_for_its_copy_if_the_memory_is_pageable() {
     let copy = |kind, device| {
         let events = [
-            of(5, event(kind, MAIN, 0, 100)),
-            of(5, event(device, STREAM, 10, 90)),
+            correlated(5, event(kind, MAIN, 0, 100)),
+            correlated(5, event(device, STREAM, 10, 90)),
             event(Kind::Host, MAIN, 100, 150),
         ];
         parts(&events, (0, 150)).iter().any(|part| part.0 == "gpu_memory_bound")
@@ -220,7 +221,7 @@ fn a_call_waits_for_its_copy_if_the_memory_may_be_paged_out() {
 }
 
 #[test]
-fn the_main_thread_waits_for_autograd_and_autograd_for_it() {
+fn the_main_thread_and_autograd_wait_for_each_other() {
     let events = [
         event(Kind::Host, MAIN, 0, 100),
         event(Kind::Host, MAIN, 10, 30),
@@ -233,7 +234,7 @@ fn the_main_thread_waits_for_autograd_and_autograd_for_it() {
         (CPU, 10, 30, Some(1)),
         (CPU, 30, 40, Some(0)),
         (CPU, 40, 60, Some(2)),
-        (CPU, 60, 65, None), // between its spans, while nobody else does a thing
+        (CPU, 60, 65, None), // between the spans of autograd, while no other thread works
         (CPU, 65, 80, Some(3)),
         (CPU, 80, 90, Some(0)),
         (CPU, 90, 95, Some(4)),
@@ -243,7 +244,7 @@ fn the_main_thread_waits_for_autograd_and_autograd_for_it() {
 }
 
 #[test]
-fn it_ends_with_a_device_that_is_behind_and_is_cut_at_steps() {
+fn the_path_ends_with_the_last_device_activity_and_is_cut_at_steps() {
     let mut events = vec![
         event(Kind::Host, MAIN, 0, 40),
         call(5, MAIN, 1, 2),
@@ -269,7 +270,7 @@ fn it_ends_with_a_device_that_is_behind_and_is_cut_at_steps() {
 }
 
 #[test]
-fn a_device_alone_goes_back_along_its_stream() {
+fn without_a_host_the_path_follows_the_stream() {
     let events = [kernel(0, STREAM, 10, 20), kernel(0, STREAM, 25, 40)];
     assert_eq!(window(&events), Some((10, 40)));
     let expected =
@@ -279,21 +280,21 @@ fn a_device_alone_goes_back_along_its_stream() {
 }
 
 #[test]
-fn nothing_has_no_path() {
+fn no_events_have_no_path() {
     assert_eq!(window(&[]), None);
     assert_eq!(parts(&[], (5, 5)), []);
     assert_eq!(parts(&[], (0, 5)), [("unknown", 0, 5, None)]);
 }
 
 #[test]
-fn many_events_take_no_longer_each() {
+fn the_time_per_event_does_not_grow_with_their_number() {
     let count = 100_000;
     let mut events = Vec::new();
     for number in 0..count {
-        let at = number * 100;
-        events.push(call(number as u64 + 1, MAIN, at, at + 10));
-        events.push(kernel(number as u64 + 1, number as u64 % 4, at + 20, at + 90));
-        events.push(event(Kind::SyncDevice, MAIN, at + 30, at + 95));
+        let time = number * 100;
+        events.push(call(number as u64 + 1, MAIN, time, time + 10));
+        events.push(kernel(number as u64 + 1, number as u64 % 4, time + 20, time + 90));
+        events.push(event(Kind::SyncDevice, MAIN, time + 30, time + 95));
     }
     let began = std::time::Instant::now();
     let path = critical_path(&events, 0, count * 100);
@@ -347,7 +348,7 @@ fn check(events: &[Event], start: i64, end: i64) {
         reached = part.end;
     }
     assert_eq!(reached, end.max(start));
-    // A thread is always there to go on with.
+    // With host events there is always a thread to continue on.
     if events.iter().any(|event| event.kind.is_host() && event.start < event.end) {
         assert!(path.iter().all(|part| part.bound != Bound::Unknown));
     }
@@ -361,7 +362,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn each_moment_is_in_one_part(
+    fn each_moment_is_in_exactly_one_segment(
         events in prop::collection::vec(any_event(0_i64..200, 60), 0..40),
     ) {
         if let Some((start, end)) = window(&events) {
@@ -370,9 +371,9 @@ proptest! {
         check(&events, 50, 150);
     }
 
-    /// Where what times tell is asked for, too.
+    /// Long gaps make the walk infer dependencies from times.
     #[test]
-    fn so_it_is_where_gaps_are_long(
+    fn each_moment_is_in_exactly_one_segment_with_long_gaps(
         events in prop::collection::vec(any_event(0_i64..400_000, 60_000), 0..40),
     ) {
         if let Some((start, end)) = window(&events) {
@@ -381,7 +382,7 @@ proptest! {
     }
 
     #[test]
-    fn so_it_is_of_any_times(
+    fn each_moment_is_in_exactly_one_segment_for_extreme_times(
         events in prop::collection::vec(any_event(any::<i64>(), i64::MAX), 0..20),
         start: i64,
         end: i64,
@@ -390,7 +391,7 @@ proptest! {
     }
 
     #[test]
-    fn the_parts_of_a_step_are_as_long_as_it(
+    fn the_segments_of_a_step_add_up_to_its_duration(
         events in prop::collection::vec(any_event(0_i64..200, 60), 0..40),
     ) {
         if let Some((start, end)) = window(&events) {
@@ -398,8 +399,8 @@ proptest! {
             let parts = by_step(&path, &events);
             for (number, step) in events.iter().enumerate() {
                 if step.kind == Kind::Step {
-                    let own = parts.iter().filter(|(of, _)| *of == Some(number));
-                    let nanos: i64 = own.map(|(_, part)| part.end - part.start).sum();
+                    let segments = parts.iter().filter(|(step, _)| *step == Some(number));
+                    let nanos: i64 = segments.map(|(_, part)| part.end - part.start).sum();
                     prop_assert_eq!(nanos, (step.end - step.start).max(0));
                 }
             }

@@ -1,4 +1,4 @@
-//! Events, in the order in which a walk looks for them.
+//! Events, indexed for the walk.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,7 @@ pub(super) fn indices(events: &[Event], is_wanted: impl Fn(Kind) -> bool) -> Vec
     (0..events.len()).filter(|&event| is_wanted(events[event].kind)).collect()
 }
 
-/// A part of a thread's time in which its innermost span stays the same, or it is in none.
+/// A part of a thread's time with the same innermost span, or with no span.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) start: i64,
@@ -16,23 +16,23 @@ pub(super) struct Piece {
     pub(super) event: Option<usize>,
 }
 
-/// A thread.
+/// The timeline of a thread.
 #[derive(Debug)]
 pub(super) struct Thread {
     pub(super) lane: u64,
-    /// Ascending and gapless from its first span to the end of its last.
+    /// In ascending order and without gaps, from the first span's start to the last span's end.
     pub(super) pieces: Vec<Piece>,
     pub(super) is_backward: bool,
-    /// When it launched something on a stream, and on which, ascending.
+    /// The times and streams of the launches by this thread, in ascending order.
     pub(super) launches: Vec<(i64, usize)>,
 }
 
 impl Thread {
-    /// What it did just before a moment: the piece that begins before and does not end before.
-    pub(super) fn piece_before(&self, at: i64) -> Piece {
-        let count = self.pieces.partition_point(|piece| piece.start < at);
+    /// The piece just before a moment: it begins before `time` and does not end before it.
+    pub(super) fn piece_before(&self, time: i64) -> Piece {
+        let count = self.pieces.partition_point(|piece| piece.start < time);
         let last_end = match count.checked_sub(1).map(|last| self.pieces[last]) {
-            Some(last) if last.end >= at => return last,
+            Some(last) if last.end >= time => return last,
             Some(last) => last.end,
             None => i64::MIN,
         };
@@ -40,25 +40,26 @@ impl Thread {
         Piece { start: last_end, end, event: None }
     }
 
-    /// When it was last in a span, up to a moment.
-    pub(super) fn last_busy(&self, at: i64) -> Option<i64> {
-        let count = self.pieces.partition_point(|piece| piece.start < at);
-        // A piece without a span has one with before it.
+    /// The last moment up to `time` at which the thread was in a span.
+    pub(super) fn last_busy(&self, time: i64) -> Option<i64> {
+        let count = self.pieces.partition_point(|piece| piece.start < time);
+        // Pieces without a span follow pieces with one.
         let mut last = self.pieces[..count].iter().rev();
-        last.find(|piece| piece.event.is_some()).map(|piece| piece.end.min(at))
+        last.find(|piece| piece.event.is_some()).map(|piece| piece.end.min(time))
     }
 }
 
-/// An activity on its stream.
+/// An activity in its stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Activity {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) event: usize,
     pub(super) call: Option<usize>,
-    /// When it had been launched at the latest: not after any that came later on the stream.
+    /// The latest possible launch time: no later than the launch of any later activity in the
+    /// stream.
     pub(super) launched: i64,
-    /// Which one, up to this, ends last.
+    /// Index of the activity, up to and including this one, that ends last.
     pub(super) latest: usize,
 }
 
@@ -66,41 +67,41 @@ pub(super) struct Activity {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) lane: u64,
-    /// Ascending by start.
+    /// In ascending order of start.
     pub(super) activities: Vec<Activity>,
-    /// When it was told to wait, and for what, ascending.
-    pub(super) waits: Vec<(i64, Place)>,
+    /// Times at which the stream was made to wait, with the awaited activities, in ascending order.
+    pub(super) waits: Vec<(i64, ActivityId)>,
 }
 
-/// An activity: the number of its stream, and its own there.
+/// The identity of an activity: the index of its stream, and its index in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct ActivityId {
     pub(super) stream: usize,
     pub(super) number: usize,
 }
 
-/// Where the walk is.
+/// The current position of the walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Position {
     Thread(usize),
-    Device(Place),
+    Device(ActivityId),
 }
 
-/// Events, in the order in which they are looked for.
+/// The events of a group with the indexes that the walk needs.
 pub(super) struct Trace<'a> {
     pub(super) events: &'a [Event],
     pub(super) threads: Vec<Thread>,
-    /// The thread that the others work for.
+    /// The main thread, which the other threads work for.
     pub(super) home: Option<usize>,
     pub(super) streams: Vec<Stream>,
-    /// Correlation of calls and the first call that has it, ascending.
+    /// Correlation ids with the first call that has each, in ascending order.
     pub(super) calls: Vec<(u64, usize)>,
-    /// Correlation of calls and what they waited for, ascending.
+    /// Correlation ids with their host wait records, in ascending order.
     pub(super) host_waits: Vec<(u64, usize)>,
-    /// Device, end and place of each activity, ascending.
-    pub(super) ends: Vec<(u64, i64, Place)>,
-    /// Correlation, end and place of those that have one, ascending.
-    pub(super) launched: Vec<(u64, i64, Place)>,
+    /// Device, end and identity of each activity, in ascending order.
+    pub(super) ends: Vec<(u64, i64, ActivityId)>,
+    /// Correlation id, end and identity of the activities that have one, in ascending order.
+    pub(super) launched: Vec<(u64, i64, ActivityId)>,
 }
 
 impl<'a> Trace<'a> {
@@ -121,7 +122,7 @@ impl<'a> Trace<'a> {
         trace
     }
 
-    /// The thread of the last step; without steps, the one that is longest in spans.
+    /// The thread of the last step; without steps, the thread with most time in spans.
     pub(super) fn find_home(&self) -> Option<usize> {
         let steps = self.events.iter().filter(|event| event.kind == Kind::Step);
         let of_steps = steps.max_by_key(|step| (step.end, step.start)).and_then(|step| {
@@ -158,10 +159,10 @@ impl<'a> Trace<'a> {
                     _ => number,
                 };
                 activities.push(Activity { start, end, event, call, launched, latest });
-                let place = Place { stream, number };
-                self.ends.push((device_of(events[event].lane), end, place));
+                let id = ActivityId { stream, number };
+                self.ends.push((device_of(events[event].lane), end, id));
                 if correlation != 0 {
-                    self.launched.push((correlation, end, place));
+                    self.launched.push((correlation, end, id));
                 }
                 if let Some(call) = call
                     && let Some(thread) = self.thread(events[call].lane)
@@ -189,14 +190,14 @@ impl<'a> Trace<'a> {
             let wait = &self.events[wait];
             if let Some(call) = self.call(wait.correlation)
                 && let Some(stream) = self.stream(wait.lane)
-                && let Some(on) = self.stream(wait.on_lane)
-                && on != stream
+                && let Some(awaited_stream) = self.stream(wait.on_lane)
+                && awaited_stream != stream
             {
-                let told = self.events[call].start;
+                let wait_time = self.events[call].start;
                 let recorded = self.call(wait.on_correlation);
-                let until = recorded.map_or(told, |call| self.events[call].start);
-                if let Some(place) = self.last_launched(on, until, i64::MAX) {
-                    self.streams[stream].waits.push((told, place));
+                let until = recorded.map_or(wait_time, |call| self.events[call].start);
+                if let Some(awaited) = self.last_launched(awaited_stream, until, i64::MAX) {
+                    self.streams[stream].waits.push((wait_time, awaited));
                 }
             }
         }
@@ -217,28 +218,29 @@ impl<'a> Trace<'a> {
         self.streams.binary_search_by_key(&lane, |stream| stream.lane).ok()
     }
 
-    pub(super) fn activity(&self, place: Place) -> &Activity {
-        &self.streams[place.stream].activities[place.number]
+    pub(super) fn activity(&self, id: ActivityId) -> &Activity {
+        &self.streams[id.stream].activities[id.number]
     }
 
-    /// Of what a stream was given before a moment and began before another, what ends last.
+    /// Of the activities of a stream launched before `before` and begun before `began_before`, the
+    /// one that ends last.
     pub(super) fn last_launched(
         &self,
         stream: usize,
         before: i64,
         began_before: i64,
-    ) -> Option<Place> {
+    ) -> Option<ActivityId> {
         let activities = &self.streams[stream].activities;
         let launched = activities.partition_point(|activity| activity.launched < before);
         let begun = activities.partition_point(|activity| activity.start < began_before);
         let last = launched.min(begun).checked_sub(1)?;
-        Some(Place { stream, number: activities[last].latest })
+        Some(ActivityId { stream, number: activities[last].latest })
     }
 
-    /// The activity of a device, or of all, that ended last up to a moment.
-    pub(super) fn last_ended(&self, device: Option<u64>, at: i64) -> Option<Place> {
+    /// The activity of a device, or of all devices, that ended last up to `time`.
+    pub(super) fn last_ended(&self, device: Option<u64>, time: i64) -> Option<ActivityId> {
         let of_device = |device: u64| {
-            let count = self.ends.partition_point(|end| (end.0, end.1) <= (device, at));
+            let count = self.ends.partition_point(|end| (end.0, end.1) <= (device, time));
             let last = count.checked_sub(1).map(|last| self.ends[last])?;
             (last.0 == device).then_some((last.1, last.2))
         };
@@ -248,62 +250,63 @@ impl<'a> Trace<'a> {
             let devices = self.streams.chunk_by(|a, b| device_of(a.lane) == device_of(b.lane));
             devices.filter_map(|streams| of_device(device_of(streams[0].lane))).max()
         };
-        last.map(|(_, place)| place)
+        last.map(|(_, id)| id)
     }
 
-    /// What a call that ran until `at` waited for, if it is one that waits.
-    pub(super) fn waited_for(&self, thread: usize, call: usize, at: i64) -> Option<Place> {
+    /// The activity that a call running until `time` waited for, if it is a waiting call.
+    pub(super) fn waited_for(&self, thread: usize, call: usize, time: i64) -> Option<ActivityId> {
         let Event { kind, start, correlation, .. } = self.events[call];
-        let all = |is_counted: &dyn Fn(u64) -> bool| {
+        let last_of_streams = |is_counted: &dyn Fn(u64) -> bool| {
             let streams =
                 (0..self.streams.len()).filter(|&stream| is_counted(self.streams[stream].lane));
-            let last = streams.filter_map(|stream| self.last_launched(stream, start, at));
-            last.max_by_key(|&place| self.activity(place).end)
+            let last = streams.filter_map(|stream| self.last_launched(stream, start, time));
+            last.max_by_key(|&id| self.activity(id).end)
         };
         if kind.is_call()
             && let Some(wait) = first(&self.host_waits, correlation)
         {
             let wait = &self.events[wait];
             if wait.on_lane & u64::from(ALL_STREAMS) == u64::from(ALL_STREAMS) {
-                return all(&|lane| device_of(lane) == device_of(wait.on_lane));
+                return last_of_streams(&|lane| device_of(lane) == device_of(wait.on_lane));
             }
             let recorded = self.call(wait.on_correlation);
             let before = recorded.map_or(start, |call| self.events[call].start.min(start));
-            return self.last_launched(self.stream(wait.on_lane)?, before, at);
+            return self.last_launched(self.stream(wait.on_lane)?, before, time);
         }
         match kind {
-            Kind::SyncDevice => all(&|_| true),
+            Kind::SyncDevice => last_of_streams(&|_| true),
             Kind::SyncStream => {
                 let launches = &self.threads[thread].launches;
                 let count = launches.partition_point(|launch| launch.0 < start);
                 let stream = launches[count.checked_sub(1)?].1;
-                self.last_launched(stream, start, at)
+                self.last_launched(stream, start, time)
             }
-            Kind::SyncEvent => self.last_ended(None, at),
-            Kind::Copy | Kind::Call => self.copied(kind, correlation, at),
+            Kind::SyncEvent => self.last_ended(None, time),
+            Kind::Copy | Kind::Call => self.copied(kind, correlation, time),
             _ => None,
         }
     }
 
-    /// What a call copied, if it waits for such copies and this was done when it returned.
-    pub(super) fn copied(&self, kind: Kind, correlation: u64, at: i64) -> Option<Place> {
-        let until = at.saturating_add(SKEW_NANOS);
-        let count = self.launched.partition_point(|of| (of.0, of.1) <= (correlation, until));
-        let (found, _, place) = self.launched[count.checked_sub(1)?];
-        let activity = self.activity(place);
+    /// The copy by a call, if calls of this kind wait for such copies and it was done by `time`.
+    pub(super) fn copied(&self, kind: Kind, correlation: u64, time: i64) -> Option<ActivityId> {
+        let until = time.saturating_add(SKEW_NANOS);
+        let count =
+            self.launched.partition_point(|entry| (entry.0, entry.1) <= (correlation, until));
+        let (found, _, id) = self.launched[count.checked_sub(1)?];
+        let activity = self.activity(id);
         let waits = kind == Kind::Copy || self.events[activity.event].kind == Kind::Pageable;
-        (correlation != 0 && found == correlation && waits && activity.start < at).then_some(place)
+        (correlation != 0 && found == correlation && waits && activity.start < time).then_some(id)
     }
 }
 
-/// The first of a correlation.
+/// The first event of a correlation id in a sorted list.
 pub(super) fn first(sorted: &[(u64, usize)], correlation: u64) -> Option<usize> {
     let found = sorted.get(sorted.partition_point(|entry| entry.0 < correlation))?;
     (found.0 == correlation).then_some(found.1)
 }
 
-/// Those that have a correlation, by it, and then by start; of calls inside each other, the outermost
-/// comes first.
+/// The events with a correlation id, sorted by that id and then by start; of nested calls, the
+/// outermost comes first.
 pub(super) fn by_correlation(
     events: &[Event],
     is_wanted: impl Fn(Kind) -> bool,
@@ -317,24 +320,25 @@ pub(super) fn by_correlation(
     order.into_iter().map(|event| (events[event].correlation, event)).collect()
 }
 
-/// The threads by lane, each cut up by what is innermost.
+/// The threads by lane, each divided into pieces by innermost span.
 pub(super) fn threads(events: &[Event]) -> Vec<Thread> {
     let mut order = indices(events, Kind::is_host);
     order.retain(|&event| events[event].start < events[event].end);
     order.sort_by_key(|&event| {
         (events[event].lane, events[event].start, Reverse(events[event].end), event)
     });
-    let of_lanes = order.chunk_by(|&a, &b| events[a].lane == events[b].lane);
+    let by_lane = order.chunk_by(|&a, &b| events[a].lane == events[b].lane);
     let thread = |of_lane: &[usize]| Thread {
         lane: of_lane.first().map_or(0, |&event| events[event].lane),
         pieces: pieces(events, of_lane),
         is_backward: of_lane.iter().any(|&event| events[event].kind == Kind::Backward),
         launches: Vec::new(),
     };
-    of_lanes.map(thread).collect()
+    by_lane.map(thread).collect()
 }
 
-/// Of spans by start, the outer first; one that outlasts the one around it is cut there.
+/// Divides spans, sorted by start with outer ones first, into pieces. A span that ends after its
+/// parent is cut at the parent's end.
 pub(super) fn pieces(events: &[Event], spans: &[usize]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::with_capacity(spans.len() * 2);
     let mut open: Vec<(i64, usize)> = Vec::new();

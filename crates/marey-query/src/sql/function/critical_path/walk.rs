@@ -1,36 +1,36 @@
-//! The critical path: what the end of a window of time waited for, back to its beginning.
+//! The critical path through a window of time, followed backwards from its end.
 //!
-//! It is walked backwards. At each moment one thing is on the path, a thread or an activity of a
-//! device, and it got there because of one other: the walk goes on with that. An activity began
-//! once the one before it on its stream had ended, once that of another stream which it waits for
-//! had, and once it was launched: the last of these is what it waited for. A thread goes on with
-//! itself, until it comes out of a call that waited for a device, or was idle while the thread that
-//! it works for was not. So each moment is in one segment, and the segments add up to the window.
+//! At each moment one thread or one device activity is on the path, and the walk continues with the
+//! event that it waited for last. A device activity begins once the previous activity of its stream
+//! has ended, once the activities of other streams that it waits for have ended, and once it is
+//! launched: the latest of these is what it waited for. A thread continues with itself, unless it
+//! returns from a call that waited for a device, or is idle while the thread that it works for is
+//! not. So each moment is in exactly one segment, and the segments add up to the window.
 
 use super::event::{Bound, Event, Kind, SKEW_NANOS, Segment, device_of};
-use super::trace::{Activity, Place, Position, Trace, indices};
+use super::trace::{Activity, ActivityId, Position, Trace, indices};
 
-/// What starting an activity costs at most, in nanoseconds, once it is launched and its turn: a
-/// longer gap has another reason. `gpu_gaps` has the same.
+/// Longest time that starting an activity takes, in nanoseconds, once it is launched and the stream
+/// is free: a longer gap has another reason. `gpu_gaps` uses the same value.
 const STARTING_NANOS: i64 = 30_000;
 
-/// How soon after the end of another stream's activity one begins that waited for it, where no
-/// record says so.
+/// Longest time between the end of another stream's activity and the start of one that waited for
+/// it, in nanoseconds, where no wait was recorded.
 const PROMPT_NANOS: i64 = 10_000;
 
-/// The path through the window from `start` to `end`: ascending, gapless, as long as the window.
-/// It begins with the activity that ended last if the window's end is not after that, else with the
-/// thread of the last step. Takes n log n.
+/// The path through the window from `start` to `end`: segments in ascending order that cover the
+/// window without gaps. The walk begins with the last activity if it ends at or after the end of
+/// the window, otherwise with the thread of the last step. Takes n log n.
 pub(super) fn critical_path(events: &[Event], start: i64, end: i64) -> Vec<Segment> {
     if start >= end {
         return Vec::new();
     }
-    let mut walk = Walk { trace: Trace::new(events), start, end, at: end, segments: Vec::new() };
+    let mut walk = Walk { trace: Trace::new(events), start, end, time: end, segments: Vec::new() };
     walk.walk();
     walk.finished()
 }
 
-/// The window that the path of these events goes through: of the steps, or of everything.
+/// The window of the path: from the first step to the last, or all events if there are no steps.
 pub(super) fn window(events: &[Event]) -> Option<(i64, i64)> {
     let around = |is_counted: fn(Kind) -> bool| {
         let counted = events.iter().filter(|event| is_counted(event.kind));
@@ -42,8 +42,8 @@ pub(super) fn window(events: &[Event]) -> Option<(i64, i64)> {
     around(|kind| kind == Kind::Step).or_else(|| around(|kind| kind.is_host() || kind.is_device()))
 }
 
-/// The parts of a path in each step, with where the step is in the slice; all of it, with none, if
-/// there is no step. Steps may overlap.
+/// The parts of a path in each step, with the index of the step's event; the whole path with `None`
+/// if there are no steps. Steps may overlap.
 pub(super) fn by_step(path: &[Segment], events: &[Event]) -> Vec<(Option<usize>, Segment)> {
     let mut steps = indices(events, |kind| kind == Kind::Step);
     if steps.is_empty() {
@@ -64,54 +64,54 @@ pub(super) fn by_step(path: &[Segment], events: &[Event]) -> Vec<(Option<usize>,
     parts
 }
 
-/// The walk back, and what it has met.
+/// The state of the walk.
 struct Walk<'a> {
     trace: Trace<'a>,
     start: i64,
     end: i64,
-    /// What is later is in segments.
-    at: i64,
-    /// Descending.
+    /// The current time; everything later is in `segments`.
+    time: i64,
+    /// In descending order of time.
     segments: Vec<Segment>,
 }
 
 impl Walk<'_> {
     fn walk(&mut self) {
         let mut position = self.last();
-        // Each step but a few in a row gets on in time by a piece or an activity at least.
+        // Nearly every iteration moves back in time by a piece or an activity; this bounds the
+        // rest.
         let mut steps = 16 + 8 * self.trace.events.len();
         while let Some(now) = position
-            && self.at > self.start
+            && self.time > self.start
             && steps > 0
         {
             steps -= 1;
             position = match now {
                 Position::Thread(thread) => Some(self.on_thread(thread)),
-                Position::Device(place) => self.on_device(place),
+                Position::Device(activity) => self.on_device(activity),
             };
         }
-        self.take(self.start, Bound::Unknown, None, None);
+        self.add_segment(self.start, Bound::Unknown, None, None);
     }
 
-    /// Who finished last.
+    /// The position at the end of the window.
     fn last(&mut self) -> Option<Position> {
         let trace = &self.trace;
         let launched = (0..trace.streams.len())
             .filter_map(|stream| trace.last_launched(stream, self.end, i64::MAX));
-        let last = launched.max_by_key(|&place| trace.activity(place).end);
-        let last =
-            last.filter(|&place| trace.home.is_none() || trace.activity(place).end >= self.end);
-        if let Some(place) = last {
-            self.at = self.at.max(trace.activity(place).end);
-            return Some(Position::Device(place));
+        let last = launched.max_by_key(|&id| trace.activity(id).end);
+        let last = last.filter(|&id| trace.home.is_none() || trace.activity(id).end >= self.end);
+        if let Some(id) = last {
+            self.time = self.time.max(trace.activity(id).end);
+            return Some(Position::Device(id));
         }
         trace.home.map(Position::Thread)
     }
 
-    /// Gives the time back to a moment to a segment.
-    fn take(&mut self, start: i64, bound: Bound, lane: Option<u64>, event: Option<usize>) {
-        let (from, to) = (start.max(self.start), self.at.min(self.end));
-        self.at = self.at.min(start);
+    /// Moves back to `start`, and adds the time in between as a segment.
+    fn add_segment(&mut self, start: i64, bound: Bound, lane: Option<u64>, event: Option<usize>) {
+        let (from, to) = (start.max(self.start), self.time.min(self.end));
+        self.time = self.time.min(start);
         if from >= to {
             return;
         }
@@ -126,22 +126,22 @@ impl Walk<'_> {
     fn on_thread(&mut self, number: usize) -> Position {
         let thread = &self.trace.threads[number];
         let lane = Some(thread.lane);
-        let piece = thread.piece_before(self.at);
+        let piece = thread.piece_before(self.time);
         if let Some(event) = piece.event
-            && let Some(place) = self.trace.waited_for(number, event, self.at)
+            && let Some(activity) = self.trace.waited_for(number, event, self.time)
         {
-            let done = self.trace.activity(place).end.min(self.at);
+            let done = self.trace.activity(activity).end.min(self.time);
             if done > piece.start {
-                self.take(done, Bound::Synchronization, lane, Some(event));
-                return Position::Device(place);
+                self.add_segment(done, Bound::Synchronization, lane, Some(event));
+                return Position::Device(activity);
             }
         }
         if self.trace.home == Some(number) {
-            if let Some((busy, backward)) = self.backward_before(self.at)
+            if let Some((busy, backward)) = self.backward_before(self.time)
                 && busy > piece.start
                 && !piece.event.is_some_and(|event| self.trace.events[event].kind.is_call())
             {
-                self.take(busy, Bound::Cpu, lane, piece.event);
+                self.add_segment(busy, Bound::Cpu, lane, piece.event);
                 return Position::Thread(backward);
             }
         } else if piece.event.is_none()
@@ -153,65 +153,67 @@ impl Walk<'_> {
         let is_loading =
             piece.event.is_some_and(|event| self.trace.events[event].kind == Kind::DataLoading);
         let bound = if is_loading { Bound::DataLoading } else { Bound::Cpu };
-        self.take(piece.start, bound, lane, piece.event);
+        self.add_segment(piece.start, bound, lane, piece.event);
         Position::Thread(number)
     }
 
-    /// The thread of autograd that was in a span last, and until when.
-    fn backward_before(&self, at: i64) -> Option<(i64, usize)> {
+    /// The autograd thread that was last in a span before `time`, and until when.
+    fn backward_before(&self, time: i64) -> Option<(i64, usize)> {
         let threads = self.trace.threads.iter().enumerate();
         let backward = threads
             .filter(|(number, thread)| thread.is_backward && self.trace.home != Some(*number));
-        backward.filter_map(|(number, thread)| Some((thread.last_busy(at)?, number))).max()
+        backward.filter_map(|(number, thread)| Some((thread.last_busy(time)?, number))).max()
     }
 
-    /// Whether a thread began or ended a span after a moment, up to now; or there was no moment.
+    /// Whether a thread began or ended a span between `since` and now; true if `since` is
+    /// `i64::MIN`.
     fn worked(&self, thread: usize, since: i64) -> bool {
-        let piece = self.trace.threads[thread].piece_before(self.at);
-        since == i64::MIN || piece.start > since || piece.end == self.at
+        let piece = self.trace.threads[thread].piece_before(self.time);
+        since == i64::MIN || piece.start > since || piece.end == self.time
     }
 
-    fn on_device(&mut self, place: Place) -> Option<Position> {
-        let Activity { start, event, call, .. } = *self.trace.activity(place);
+    fn on_device(&mut self, id: ActivityId) -> Option<Position> {
+        let Activity { start, event, call, .. } = *self.trace.activity(id);
         let (lane, kind) = (self.trace.events[event].lane, self.trace.events[event].kind);
         let bound = match kind {
             Kind::Communication => Bound::GpuCommunication,
             Kind::Memory | Kind::Pageable => Bound::GpuMemory,
             _ => Bound::GpuCompute,
         };
-        self.take(start, bound, Some(lane), Some(event));
+        self.add_segment(start, bound, Some(lane), Some(event));
 
-        let before = self.before(place);
+        let before = self.before(id);
         let call = call.map(|call| &self.trace.events[call]);
         let launch = call.map(|call| (call.start.min(start), call.end.min(start), call.lane));
         let launched = launch.map_or(i64::MIN, |launch| launch.1);
         let ready = before.map_or(launched, |before| launched.max(before.0));
         if start.saturating_sub(ready) > STARTING_NANOS
-            && let Some(other) = self.held_up_by(place, ready)
+            && let Some(other) = self.delayed_by(id, ready)
         {
             let done = self.trace.activity(other).end.min(start);
-            self.take(done, Bound::GpuKernelKernelOverhead, Some(lane), Some(event));
+            self.add_segment(done, Bound::GpuKernelKernelOverhead, Some(lane), Some(event));
             return Some(Position::Device(other));
         }
         if let Some((began, _, thread)) = launch
             && before.is_none_or(|before| before.0 < began)
             && let Some(thread) = self.trace.thread(thread)
         {
-            self.take(began, Bound::GpuKernelLaunchOverhead, Some(lane), Some(event));
+            self.add_segment(began, Bound::GpuKernelLaunchOverhead, Some(lane), Some(event));
             return Some(Position::Thread(thread));
         }
-        if let Some((done, place)) = before {
-            self.take(done, Bound::GpuKernelKernelOverhead, Some(lane), Some(event));
-            return Some(Position::Device(place));
+        if let Some((done, previous)) = before {
+            self.add_segment(done, Bound::GpuKernelKernelOverhead, Some(lane), Some(event));
+            return Some(Position::Device(previous));
         }
         self.trace.home.map(Position::Thread)
     }
 
-    /// What an activity waited for that could have begun long before, as far as times tell: what
-    /// ended on its device just before it began, which it was told to wait for; or what had its
-    /// device at that time, and no room for it until its last blocks.
-    fn held_up_by(&self, place: Place, ready: i64) -> Option<Place> {
-        let Activity { start, event, .. } = *self.trace.activity(place);
+    /// The activity that delayed one that was ready long before it began, inferred from times: an
+    /// activity of the device that ended just before it began, on which it probably waited;
+    /// otherwise a kernel that was running on the device, and probably left no room until its last
+    /// blocks.
+    fn delayed_by(&self, id: ActivityId, ready: i64) -> Option<ActivityId> {
+        let Activity { start, event, .. } = *self.trace.activity(id);
         let device = device_of(self.trace.events[event].lane);
         let ended = self.trace.last_ended(Some(device), start).filter(|&other| {
             let done = self.trace.activity(other).end;
@@ -221,7 +223,7 @@ impl Walk<'_> {
             let streams = &self.trace.streams;
             let first = streams.partition_point(|stream| device_of(stream.lane) < device);
             let count = streams[first..].partition_point(|stream| device_of(stream.lane) == device);
-            let others = (first..first + count).filter(|&stream| stream != place.stream);
+            let others = (first..first + count).filter(|&stream| stream != id.stream);
             let running =
                 others.filter_map(|stream| self.trace.last_launched(stream, i64::MAX, start));
             let running = running.filter(|&other| {
@@ -233,14 +235,14 @@ impl Walk<'_> {
         })
     }
 
-    /// What ended last of what an activity comes after: on its stream, and on those that it was
-    /// told to wait for; and when that left the device to it.
-    fn before(&self, place: Place) -> Option<(i64, Place)> {
-        let stream = &self.trace.streams[place.stream];
-        let activity = self.trace.activity(place);
-        let previous = place.number.checked_sub(1).map(|number| &stream.activities[number]);
+    /// The activity that ended last among the predecessors of one, on its stream and on the streams
+    /// that it waits for; and the time at which that made way for it.
+    fn before(&self, id: ActivityId) -> Option<(i64, ActivityId)> {
+        let stream = &self.trace.streams[id.stream];
+        let activity = self.trace.activity(id);
+        let previous = id.number.checked_sub(1).map(|number| &stream.activities[number]);
         let on_stream =
-            previous.map(|previous| Place { stream: place.stream, number: previous.latest });
+            previous.map(|previous| ActivityId { stream: id.stream, number: previous.latest });
         let since = previous.map_or(i64::MIN, |previous| previous.launched);
         let first = stream.waits.partition_point(|wait| wait.0 <= since);
         let waits = stream.waits[first..].iter().take_while(|wait| wait.0 <= activity.launched);
@@ -251,7 +253,7 @@ impl Walk<'_> {
         let all =
             on_stream.into_iter().chain(others).map(|before| (before, self.trace.activity(before)));
         let begun = all.filter(|(_, before)| before.start < activity.start);
-        begun.map(|(place, before)| (before.end.min(activity.start), place)).max()
+        begun.map(|(id, before)| (before.end.min(activity.start), id)).max()
     }
 
     fn finished(mut self) -> Vec<Segment> {

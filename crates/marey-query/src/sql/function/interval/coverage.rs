@@ -1,21 +1,22 @@
-//! Moments that are covered by at least one interval, and by at least two.
+//! Sets of moments that at least one interval covers, and at least two.
 
-/// From a moment up to, but without, another.
+/// A half-open interval: start, and end (exclusive).
 pub(super) type Span = (i64, i64);
 
-/// What intervals cover. Those that come in the order of their start are joined as they come;
-/// others wait, and are sorted in when they are many.
+/// The union of intervals. Intervals in ascending order of start are merged immediately. All others
+/// are buffered, and merged in batches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Coverage {
-    /// Apart from each other, ascending.
+    /// Disjoint, in ascending order.
     once: Vec<Span>,
-    /// The same of what is covered twice or more, if that is asked for.
+    /// The same for moments that at least two intervals cover, if requested.
     twice: Option<Vec<Span>>,
-    waiting: Vec<Span>,
+    buffered: Vec<Span>,
 }
 
-/// So many intervals wait before they are sorted in, or as many as there are already.
-const WAITING: usize = 1024;
+/// Lowest number of intervals that are buffered before they are merged; with more intervals merged
+/// already, as many as those.
+const MIN_BUFFERED: usize = 1024;
 
 impl Coverage {
     pub(super) fn new(counts_twice: bool) -> Self {
@@ -26,7 +27,7 @@ impl Coverage {
         self.twice.is_some()
     }
 
-    /// Adds an interval; one that ends before it starts covers nothing.
+    /// Adds an interval; one that ends at or before its start covers nothing.
     pub(super) fn add(&mut self, span: Span) {
         if span.0 >= span.1 {
             return;
@@ -36,13 +37,13 @@ impl Coverage {
             self.add_last(span);
             return;
         }
-        self.waiting.push(span);
-        if self.waiting.len() >= WAITING.max(self.once.len()) {
-            self.settle();
+        self.buffered.push(span);
+        if self.buffered.len() >= MIN_BUFFERED.max(self.once.len()) {
+            self.merge_buffered();
         }
     }
 
-    /// Adds an interval that starts in or after the last one, so meets no other.
+    /// Adds an interval that starts in or after the last one, so that it meets no other.
     fn add_last(&mut self, (start, end): Span) {
         if let (Some(twice), Some(&(_, last_end))) = (&mut self.twice, self.once.last())
             && start < last_end
@@ -52,26 +53,26 @@ impl Coverage {
         join(&mut self.once, (start, end));
     }
 
-    /// Sorts in what waits.
-    fn settle(&mut self) {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.sort_unstable();
+    /// Merges the buffered intervals.
+    fn merge_buffered(&mut self) {
+        let mut buffered = std::mem::take(&mut self.buffered);
+        buffered.sort_unstable();
         let mut other = Self::new(self.twice.is_some());
-        for span in waiting {
+        for span in buffered {
             other.add_last(span);
         }
         self.merge_settled(&other);
     }
 
     pub(super) fn merge(&mut self, mut other: Self) {
-        self.settle_waiting();
-        other.settle_waiting();
+        self.settle();
+        other.settle();
         self.merge_settled(&other);
     }
 
-    fn settle_waiting(&mut self) {
-        if !self.waiting.is_empty() {
-            self.settle();
+    fn settle(&mut self) {
+        if !self.buffered.is_empty() {
+            self.merge_buffered();
         }
     }
 
@@ -83,31 +84,31 @@ impl Coverage {
         self.once = union(&self.once, &other.once);
     }
 
-    /// What is covered at least once, and at least twice (if that was asked for).
+    /// The intervals covered at least once, and at least twice (if that was requested).
     pub(super) fn settled(&mut self) -> (&[Span], &[Span]) {
-        self.settle_waiting();
+        self.settle();
         (&self.once, self.twice.as_deref().unwrap_or_default())
     }
 
-    /// From spans as [`Coverage::settled`] gives them; or any others, in any order.
+    /// The coverage of the results of [`Coverage::settled`], or of any intervals in any order.
     pub(super) fn of(once: Vec<Span>, twice: Option<Vec<Span>>) -> Self {
         let sorted = |mut spans: Vec<Span>| {
             spans.sort_unstable();
             union(&spans, &[])
         };
-        Self { once: sorted(once), twice: twice.map(sorted), waiting: Vec::new() }
+        Self { once: sorted(once), twice: twice.map(sorted), buffered: Vec::new() }
     }
 
-    /// Memory behind it.
+    /// Allocated memory.
     pub(super) fn size_bytes(&self) -> usize {
         let spans = self.once.capacity()
             + self.twice.as_ref().map_or(0, Vec::capacity)
-            + self.waiting.capacity();
+            + self.buffered.capacity();
         spans * size_of::<Span>()
     }
 }
 
-/// Appends an interval that starts in or after the last, and joins it with that if they touch.
+/// Appends an interval that starts in or after the last, and joins the two if they touch.
 fn join(spans: &mut Vec<Span>, (start, end): Span) {
     match spans.last_mut() {
         Some(last) if start <= last.1 => last.1 = last.1.max(end),
@@ -115,7 +116,7 @@ fn join(spans: &mut Vec<Span>, (start, end): Span) {
     }
 }
 
-/// Both, each ascending by start.
+/// The union of two lists, each in ascending order of start.
 fn union(a: &[Span], b: &[Span]) -> Vec<Span> {
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     let mut spans = Vec::new();
@@ -132,7 +133,7 @@ fn union(a: &[Span], b: &[Span]) -> Vec<Span> {
     }
 }
 
-/// What both cover; each is ascending and its intervals are apart.
+/// The intersection of two lists, each disjoint and in ascending order.
 pub(super) fn intersection(a: &[Span], b: &[Span]) -> Vec<Span> {
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     let mut spans = Vec::new();
@@ -150,7 +151,7 @@ pub(super) fn intersection(a: &[Span], b: &[Span]) -> Vec<Span> {
     spans
 }
 
-/// Length of intervals that are apart; at most what a column can hold.
+/// The total length of disjoint intervals, at most `i64::MAX`.
 pub(super) fn length(spans: &[Span]) -> i64 {
     let length = spans.iter().fold(0_u64, |sum, span| sum.saturating_add(span.1.abs_diff(span.0)));
     i64::try_from(length).unwrap_or(i64::MAX)
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// How many intervals cover each moment of a short time.
+    /// The number of moments in a short time that at least so many intervals cover.
     fn naive(spans: &[Span], at_least: usize) -> i64 {
         let covers =
             |moment: i64| spans.iter().filter(|span| span.0 <= moment && moment < span.1).count();
@@ -190,13 +191,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lengths_are_those_of_counting_moments(spans in spans()) {
+        fn lengths_match_counting_moments(spans in spans()) {
             let expected = (naive(&spans, 1), naive(&spans, 2));
             prop_assert_eq!(lengths(&mut added(&spans)), expected);
         }
 
         #[test]
-        fn parts_merge_to_the_whole(spans in spans(), at in 0_usize..60, is_sorted: bool) {
+        fn merged_parts_equal_the_whole(spans in spans(), at in 0_usize..60, is_sorted: bool) {
             let mut spans = spans;
             if is_sorted {
                 spans.sort_unstable();
@@ -208,7 +209,7 @@ mod tests {
         }
 
         #[test]
-        fn what_both_cover_is_what_each_covers(a in spans(), b in spans()) {
+        fn union_and_intersection_add_up_to_both_lengths(a in spans(), b in spans()) {
             let (mut a, mut b) = (added(&a), added(&b));
             let both = intersection(a.settled().0, b.settled().0);
             let sum = length(a.settled().0) + length(b.settled().0);
@@ -218,12 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn thousands_out_of_order_are_settled_on_the_way() {
+    fn unordered_intervals_are_merged_in_batches() {
         let mut coverage = Coverage::new(true);
         for start in (0..20_000).rev() {
             coverage.add((start * 10, start * 10 + 15));
         }
-        assert!(coverage.waiting.len() <= WAITING.max(coverage.once.len()));
+        assert!(coverage.buffered.len() <= MIN_BUFFERED.max(coverage.once.len()));
         assert_eq!(lengths(&mut coverage), (200_005, 19_999 * 5));
     }
 

@@ -1,4 +1,4 @@
-//! Lengths of what intervals cover, alone and together.
+//! The aggregates `union_nanos`, `overlap_nanos` and `intersection_nanos`, and `common_nanos`.
 
 mod coverage;
 
@@ -19,14 +19,14 @@ use super::documented;
 use coverage::{Coverage, Span, intersection, length};
 
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
-    [Counted::Union, Counted::Overlap, Counted::Intersection]
-        .map(|counted| AggregateUDF::new_from_impl(Length::new(counted)))
+    [Measure::Union, Measure::Overlap, Measure::Intersection]
+        .map(|measure| AggregateUDF::new_from_impl(Length::new(measure)))
         .into()
 }
 
-/// What of the intervals of a group is measured.
+/// The measure of the intervals of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Counted {
+enum Measure {
     Union,
     Overlap,
     Intersection,
@@ -34,28 +34,28 @@ enum Counted {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Length {
-    counted: Counted,
+    measure: Measure,
     signature: Signature,
 }
 
 impl Length {
-    fn new(counted: Counted) -> Self {
-        let signature = match counted {
-            Counted::Union | Counted::Overlap => {
+    fn new(measure: Measure) -> Self {
+        let signature = match measure {
+            Measure::Union | Measure::Overlap => {
                 Signature::exact(vec![DataType::Int64; 2], Volatility::Immutable)
             }
-            Counted::Intersection => Signature::user_defined(Volatility::Immutable),
+            Measure::Intersection => Signature::user_defined(Volatility::Immutable),
         };
-        Self { counted, signature }
+        Self { measure, signature }
     }
 }
 
 impl AggregateUDFImpl for Length {
     fn name(&self) -> &str {
-        match self.counted {
-            Counted::Union => "union_nanos",
-            Counted::Overlap => "overlap_nanos",
-            Counted::Intersection => "intersection_nanos",
+        match self.measure {
+            Measure::Union => "union_nanos",
+            Measure::Overlap => "overlap_nanos",
+            Measure::Intersection => "intersection_nanos",
         }
     }
 
@@ -63,9 +63,12 @@ impl AggregateUDFImpl for Length {
         &self.signature
     }
 
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let [_, _, set] = given else {
-            return plan_err!("{}() takes a start, an end and what to tell sets by", self.name());
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let [_, _, set] = types else {
+            return plan_err!(
+                "{}() takes a start, an end and the set of the interval",
+                self.name()
+            );
         };
         let set = if set.is_integer() { DataType::Int64 } else { DataType::Utf8View };
         Ok(vec![DataType::Int64, DataType::Int64, set])
@@ -87,10 +90,10 @@ impl AggregateUDFImpl for Length {
         if args.is_distinct {
             return plan_err!("{}() has no DISTINCT", self.name());
         }
-        Ok(match self.counted {
-            Counted::Union => Box::new(Lengths(Coverage::new(false))),
-            Counted::Overlap => Box::new(Lengths(Coverage::new(true))),
-            Counted::Intersection => Box::new(Sets {
+        Ok(match self.measure {
+            Measure::Union => Box::new(Lengths(Coverage::new(false))),
+            Measure::Overlap => Box::new(Lengths(Coverage::new(true))),
+            Measure::Intersection => Box::new(Sets {
                 set_type: args.expr_fields[2].data_type().clone(),
                 sets: HashMap::new(),
             }),
@@ -98,17 +101,17 @@ impl AggregateUDFImpl for Length {
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        let list = |name: &str, of: DataType| {
+        let list = |name: &str, item: DataType| {
             Arc::new(Field::new(
                 format!("{}[{name}]", args.name),
-                DataType::new_list(of, true),
+                DataType::new_list(item, true),
                 true,
             ))
         };
-        Ok(match self.counted {
-            Counted::Union => vec![list("once", DataType::Int64)],
-            Counted::Overlap => vec![list("once", DataType::Int64), list("twice", DataType::Int64)],
-            Counted::Intersection => vec![
+        Ok(match self.measure {
+            Measure::Union => vec![list("once", DataType::Int64)],
+            Measure::Overlap => vec![list("once", DataType::Int64), list("twice", DataType::Int64)],
+            Measure::Intersection => vec![
                 list("counts", DataType::Int64),
                 list("sets", args.input_fields[2].data_type().clone()),
                 list("spans", DataType::Int64),
@@ -117,21 +120,21 @@ impl AggregateUDFImpl for Length {
     }
 
     fn documentation(&self) -> Option<&Documentation> {
-        Some(match self.counted {
-            Counted::Union => documented!(
-                "Length of time that at least one interval covers.",
+        Some(match self.measure {
+            Measure::Union => documented!(
+                "Total time that at least one interval covers.",
                 "union_nanos(start_nanos, end_nanos)",
                 "SELECT device, union_nanos(start_nanos, end_nanos) AS busy_nanos FROM kernels \
                  GROUP BY device"
             ),
-            Counted::Overlap => documented!(
-                "Length of time that at least two intervals cover.",
+            Measure::Overlap => documented!(
+                "Total time that at least two intervals cover.",
                 "overlap_nanos(start_nanos, end_nanos)",
                 "SELECT device, overlap_nanos(start_nanos, end_nanos) FROM kernels GROUP BY device"
             ),
-            Counted::Intersection => documented!(
-                "Length of time that intervals of every set cover: of every distinct value of the \
-                 last argument.",
+            Measure::Intersection => documented!(
+                "Total time that intervals of every set cover; each distinct value of the last \
+                 argument is a set.",
                 "intersection_nanos(start_nanos, end_nanos, set)",
                 "SELECT intersection_nanos(start_nanos, end_nanos, rank) FROM spans \
                  WHERE name = 'forward'"
@@ -140,7 +143,7 @@ impl AggregateUDFImpl for Length {
     }
 }
 
-/// Of all intervals together.
+/// Accumulates the union or overlap of all intervals.
 #[derive(Debug)]
 struct Lengths(Coverage);
 
@@ -182,7 +185,7 @@ impl Accumulator for Lengths {
     }
 }
 
-/// Of the intervals of each set.
+/// Accumulates the intersection over sets.
 #[derive(Debug)]
 struct Sets {
     set_type: DataType,
@@ -199,10 +202,10 @@ impl Accumulator for Sets {
         Ok(())
     }
 
-    /// A state has a list of numbers of spans, of sets, and of the spans of all sets one after the
-    /// other.
+    /// A state has three lists: the number of spans of each set, the sets, and the spans of all
+    /// sets concatenated.
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let [counts, sets, all] = states else { return plan_err!("three lists are a state") };
+        let [counts, sets, all] = states else { return plan_err!("a state must have three lists") };
         for row in 0..counts.len() {
             let counts = counts.as_list::<i32>().value(row);
             let sets = sets.as_list::<i32>().value(row);
@@ -247,13 +250,13 @@ impl Accumulator for Sets {
     }
 }
 
-/// The interval of each row, if both its ends are there.
+/// The interval of each row, if neither end is null.
 fn spans(values: &[ArrayRef]) -> impl Iterator<Item = Option<Span>> {
     let [starts, ends] = [0, 1].map(|column: usize| values[column].as_primitive::<Int64Type>());
     starts.iter().zip(ends).map(|(start, end)| start.zip(end))
 }
 
-/// Starts and ends in turn.
+/// A list of alternating starts and ends.
 fn list_of_spans(spans: &[Span]) -> ScalarValue {
     list_of_numbers(spans.iter().flat_map(|&(start, end)| [start, end]).collect())
 }
@@ -269,7 +272,7 @@ fn read_spans(lists: &ListArray, row: usize) -> Vec<Span> {
     pairs.iter().map(|&[start, end]| (start, end)).collect()
 }
 
-/// The part that two intervals have in common.
+/// The function `common_nanos`: the intersection of two intervals.
 pub(super) fn common_nanos() -> ScalarUDF {
     let signature = Signature::exact(vec![DataType::Int64; 4], Volatility::Immutable);
     ScalarUDF::new_from_impl(Common { signature })
@@ -310,7 +313,7 @@ impl ScalarUDFImpl for Common {
 
     fn documentation(&self) -> Option<&Documentation> {
         Some(documented!(
-            "Length of the time that two intervals have in common; 0 if there is none.",
+            "Length of the intersection of two intervals; 0 if they are disjoint.",
             "common_nanos(start1_nanos, end1_nanos, start2_nanos, end2_nanos)",
             "SELECT k.name, \
              sum(common_nanos(k.start_nanos, k.end_nanos, s.start_nanos, s.end_nanos)) \

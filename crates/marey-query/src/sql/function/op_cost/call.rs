@@ -1,12 +1,12 @@
-//! One call of an operator: its shapes, types and numbers.
+//! The recorded arguments of an operator's call: shapes, types and numbers.
 
 use super::super::json;
-use super::family::{Layout, Places, Transposed};
+use super::family::{Layout, Positions, Transposed};
 
-/// Lengths of the dimensions of a tensor.
+/// The sizes of the dimensions of a tensor.
 pub(super) type Shape = Vec<f64>;
 
-/// What was given to one call.
+/// The recorded arguments of a call.
 pub(super) struct Call<'a> {
     pub(super) inputs: Vec<Option<Shape>>,
     pub(super) args: &'a str,
@@ -17,96 +17,96 @@ impl<'a> Call<'a> {
         Some(Self { inputs: shapes(&json::value(args, "Input Dims")?)?, args })
     }
 
-    /// None for a list of tensors, and for what was not given.
-    pub(super) fn shape(&self, at: usize) -> Option<&Shape> {
-        self.inputs.get(at)?.as_ref()
+    /// The shape of an argument; `None` for a list of tensors and for a missing argument.
+    pub(super) fn shape(&self, position: usize) -> Option<&Shape> {
+        self.inputs.get(position)?.as_ref()
     }
 
-    /// The value of an argument that is no tensor.
-    pub(super) fn concrete(&self, at: usize) -> Option<String> {
+    /// The value of an argument that is not a tensor.
+    pub(super) fn concrete(&self, position: usize) -> Option<String> {
         let values = json::value(self.args, "Concrete Inputs")?;
-        Types::new(&values).nth(at).map(str::to_owned)
+        Types::new(&values).nth(position).map(str::to_owned)
     }
 
-    /// Of `[1, 1]`; of `1`, too.
-    pub(super) fn numbers(&self, at: usize) -> Option<Vec<f64>> {
-        let text = self.concrete(at)?;
+    /// The numbers of an argument such as `[1, 1]`, or of a single number.
+    pub(super) fn numbers(&self, position: usize) -> Option<Vec<f64>> {
+        let text = self.concrete(position)?;
         let numbers = text.trim_matches(['[', ']']);
         numbers.split(',').map(|number| number.trim().parse().ok()).collect()
     }
 
-    pub(super) fn flag(&self, at: usize) -> Option<bool> {
-        flag(&self.concrete(at)?)
+    pub(super) fn flag(&self, position: usize) -> Option<bool> {
+        flag(&self.concrete(position)?)
     }
 
-    pub(super) fn flags(&self, at: usize) -> Option<Vec<bool>> {
-        self.concrete(at)?.trim_matches(['[', ']']).split(',').map(flag).collect()
+    pub(super) fn flags(&self, position: usize) -> Option<Vec<bool>> {
+        self.concrete(position)?.trim_matches(['[', ']']).split(',').map(flag).collect()
     }
 
-    /// The shape of what the first arguments make together, element by element.
+    /// The broadcast shape of the first `inputs` arguments.
     pub(super) fn broadcast(&self, inputs: usize) -> Option<Shape> {
         let mut result = self.shape(0)?.clone();
-        for at in 1..inputs {
-            let Some(shape) = self.shape(at) else { continue };
+        for position in 1..inputs {
+            let Some(shape) = self.shape(position) else { continue };
             result = broadcast(&result, shape);
         }
         Some(result)
     }
 
-    pub(super) fn convolved(&self, places: Places) -> Option<Convolved> {
+    pub(super) fn convolved(&self, positions: Positions) -> Option<Convolved> {
         let (input, weight) = (self.shape(0)?, self.shape(1)?);
         let window = weight.get(2..)?;
-        let (is_transposed, output_padding) = match places.transposed {
+        let (is_transposed, output_padding) = match positions.transposed {
             Transposed::Never => (false, None),
             Transposed::Always { output_padding } => (true, Some(output_padding)),
-            Transposed::Flag(at) => (self.flag(at)?, Some(at + 1)),
+            Transposed::Flag(position) => (self.flag(position)?, Some(position + 1)),
         };
-        // Without a batch there are as many dimensions as of the window, and the channels.
+        // An input without a batch has only channels and the dimensions of the window.
         let spatial = input.get(input.len().checked_sub(window.len())?..)?;
         let batch = if input.len() == weight.len() { *input.first()? } else { 1.0 };
-        let numbers = |at: Option<usize>, else_each: f64| match at {
-            Some(at) => self.numbers(at).map(|numbers| each(&numbers, window.len())),
-            None => Some(vec![else_each; window.len()]),
+        let numbers = |position: Option<usize>, default: f64| match position {
+            Some(position) => self.numbers(position).map(|numbers| each(&numbers, window.len())),
+            None => Some(vec![default; window.len()]),
         };
-        let stride = numbers(Some(places.stride), 1.0)?;
-        let dilation = numbers(places.dilation, 1.0)?;
-        let padding = numbers(Some(places.padding), 0.0)?;
-        let more = numbers(output_padding.filter(|_| is_transposed), 0.0)?;
+        let stride = numbers(Some(positions.stride), 1.0)?;
+        let dilation = numbers(positions.dilation, 1.0)?;
+        let padding = numbers(Some(positions.padding), 0.0)?;
+        let extra = numbers(output_padding.filter(|_| is_transposed), 0.0)?;
         let mut result = Vec::with_capacity(window.len());
-        for (at, (&length, &width)) in spatial.iter().zip(window).enumerate() {
+        for (dimension, (&length, &width)) in spatial.iter().zip(window).enumerate() {
             let [stride, dilation, padding] =
-                [&stride, &dilation, &padding].map(|numbers| numbers.get(at).copied());
+                [&stride, &dilation, &padding].map(|numbers| numbers.get(dimension).copied());
             let (stride, dilation, padding) = (positive(stride?)?, dilation?, padding?);
             let reach = dilation * (width - 1.0);
             let length = if is_transposed {
-                (length - 1.0) * stride - 2.0 * padding + reach + more.get(at)? + 1.0
+                (length - 1.0) * stride - 2.0 * padding + reach + extra.get(dimension)? + 1.0
             } else {
                 ((length + 2.0 * padding - reach - 1.0) / stride).floor() + 1.0
             };
             result.push(length.max(0.0));
         }
-        let positions = if is_transposed { spatial.iter().product() } else { numel(&result) };
-        // Of a transposed one, the weights have the channels of the output in second place, by
-        // group: as many as all weights make of one input channel.
+        let window_count = if is_transposed { spatial.iter().product() } else { numel(&result) };
+        // The weights of a transposed convolution have the output channels per group in the second
+        // dimension.
         let channels = if is_transposed {
-            let groups = self.groups(places)?;
+            let groups = self.groups(positions)?;
             weight[1] * groups
         } else {
             weight[0]
         };
         Some(Convolved {
-            products: batch * positions * numel(weight),
+            products: batch * window_count * numel(weight),
             elements: batch * channels * numel(&result),
         })
     }
 
-    /// How many groups a transposed convolution has.
-    pub(super) fn groups(&self, places: Places) -> Option<f64> {
-        let at = match places.transposed {
-            Transposed::Flag(at) => at + 2,
-            _ => places.dilation? + 1,
+    /// The number of groups of a transposed convolution.
+    pub(super) fn groups(&self, positions: Positions) -> Option<f64> {
+        let position = match positions.transposed {
+            Transposed::Flag(position) => position + 2,
+            _ => positions.dilation? + 1,
         };
-        self.numbers(at)?.first().copied()
+        self.numbers(position)?.first().copied()
     }
 
     pub(super) fn attended(
@@ -115,7 +115,7 @@ impl<'a> Call<'a> {
         first: usize,
         lengths: usize,
     ) -> Option<Attended> {
-        let [query, key, value] = [0, 1, 2].map(|at| self.shape(first + at));
+        let [query, key, value] = [0, 1, 2].map(|offset| self.shape(first + offset));
         let (query, key, value) = (query?, key?, value?);
         let (query_rows, query_size) = split_last(query)?;
         let (key_rows, _) = split_last(key)?;
@@ -136,35 +136,37 @@ impl<'a> Call<'a> {
         Some(Attended { scores, query_size, value_size })
     }
 
-    /// How many sequences lie one behind the other: one less than there are ends.
+    /// The number of concatenated sequences: one less than the cumulative lengths, which start at
+    /// 0.
     pub(super) fn sequences(&self, lengths: usize) -> Option<f64> {
         let ends = self.shape(lengths)?;
         positive(ends.first()? - 1.0)
     }
 }
 
-/// What a convolution makes.
+/// The size of a convolution.
 pub(super) struct Convolved {
-    /// Multiplications.
+    /// Number of multiplications.
     pub(super) products: f64,
+    /// Number of output elements.
     pub(super) elements: f64,
 }
 
-/// What an attention compares.
+/// The size of an attention.
 pub(super) struct Attended {
-    /// Pairs of queries and keys, in all heads.
+    /// Pairs of queries and keys, over all heads.
     pub(super) scores: f64,
     pub(super) query_size: f64,
     pub(super) value_size: f64,
 }
 
-/// What a product of matrices makes.
+/// The size of a matrix product.
 pub(super) struct Product {
     pub(super) flops: f64,
     pub(super) elements: f64,
 }
 
-/// As `matmul`: vectors, matrices, and batches of them.
+/// The product of `torch.matmul`: of vectors, matrices, or batches of them.
 pub(super) fn product(left: &[f64], right: &[f64]) -> Option<Product> {
     let (left_rows, inner) = split_last(left)?;
     let (right_batch, right_inner, columns) = match right {
@@ -183,26 +185,26 @@ pub(super) fn product(left: &[f64], right: &[f64]) -> Option<Product> {
     Some(Product { flops: 2.0 * elements * inner, elements })
 }
 
-/// Multiplications of a window with each position of a tensor `[batch, channels, ...]`.
-pub(super) fn products(positions: &[f64], weight: &[f64]) -> Option<f64> {
-    let batch = positions.first()?;
-    Some(batch * numel(positions.get(2..)?) * numel(weight))
+/// Number of multiplications of a window with each position of a tensor `[batch, channels, ...]`.
+pub(super) fn products(tensor: &[f64], weight: &[f64]) -> Option<f64> {
+    let batch = tensor.first()?;
+    Some(batch * numel(tensor.get(2..)?) * numel(weight))
 }
 
 pub(super) fn broadcast(left: &[f64], right: &[f64]) -> Shape {
     let len = left.len().max(right.len());
-    let at = |shape: &[f64], place: usize| {
-        (place + shape.len()).checked_sub(len).map_or(1.0, |place| shape[place])
+    let length_of = |shape: &[f64], dimension: usize| {
+        (dimension + shape.len()).checked_sub(len).map_or(1.0, |dimension| shape[dimension])
     };
     let one = 1.0_f64.to_bits();
-    let lengths = (0..len).map(|place| {
-        let (left, right) = (at(left, place), at(right, place));
+    let lengths = (0..len).map(|dimension| {
+        let (left, right) = (length_of(left, dimension), length_of(right, dimension));
         if left.to_bits() == one { right } else { left }
     });
     lengths.collect()
 }
 
-/// One number for each dimension: the only one stands for all.
+/// One number for each dimension; a single number applies to all.
 pub(super) fn each(numbers: &[f64], dimensions: usize) -> Vec<f64> {
     match numbers {
         [number] => vec![*number; dimensions],
@@ -218,7 +220,7 @@ pub(super) fn split_last(shape: &[f64]) -> Option<(&[f64], f64)> {
     shape.split_last().map(|(last, before)| (before, *last))
 }
 
-/// Sizes that nobody has come to no number.
+/// The cost, unless it is negative or not finite, as from implausible sizes.
 pub(super) fn known(cost: f64) -> Option<f64> {
     (cost.is_finite() && cost >= 0.0).then_some(cost)
 }
@@ -235,7 +237,7 @@ pub(super) fn flag(text: &str) -> Option<bool> {
     }
 }
 
-/// The shapes in `[[2,3],[],[[1],[2]]]`: none for a list of tensors. A number has the shape of a
+/// The shapes in `[[2,3],[],[[1],[2]]]`: `None` for a list of tensors. A number has the shape of a
 /// tensor without dimensions.
 pub(super) fn shapes(json: &str) -> Option<Vec<Option<Shape>>> {
     let mut shapes: Vec<Option<Shape>> = Vec::new();
@@ -271,8 +273,8 @@ pub(super) fn shapes(json: &str) -> Option<Vec<Option<Shape>>> {
     (depth == 0 && number.is_none()).then_some(shapes)
 }
 
-/// The texts in `["float","Scalar",""]`; escapes, which neither names of types nor numbers have,
-/// are left as they are.
+/// The strings in `["float","Scalar",""]`. Escapes are not decoded: type names and numbers have
+/// none.
 pub(super) struct Types<'a>(&'a str);
 
 impl<'a> Types<'a> {
@@ -292,7 +294,7 @@ impl<'a> Iterator for Types<'a> {
     }
 }
 
-/// Bytes of an element, by the names of C++ that the profiler records.
+/// Bytes per element, by the C++ type names that the profiler records.
 pub(super) fn bytes_of(dtype: &str) -> Option<f64> {
     let name = dtype.strip_prefix("c10::").unwrap_or(dtype);
     Some(match name {

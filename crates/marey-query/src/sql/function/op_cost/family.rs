@@ -1,22 +1,22 @@
-//! What operators are there, and where their shapes stand.
+//! The known operators, grouped by how their cost follows from the arguments.
 
-/// Operators that cost alike, and where their arguments stand.
+/// A family of operators with the same cost formula, and the positions of their arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Family {
-    /// Of the argument at `first` with the next one; what is before is added to it.
+    /// The matrix product of the arguments at `first` and after it; arguments before it are added.
     Product {
         first: usize,
     },
-    /// Of rows with the transpose of a matrix.
+    /// The product of rows with the transpose of a matrix.
     Linear,
-    Convolution(Places),
-    /// As `convolution_backward`: both gradients, as asked for.
+    Convolution(Positions),
+    /// `convolution_backward`: both gradients, as far as they are requested.
     ConvolutionBackward,
-    /// One of them, as before `PyTorch` 1.11: its size is the first argument, the gradient of the
-    /// output the second.
+    /// One gradient of a convolution, as before `PyTorch` 1.11: the first argument is the size of
+    /// the result, the second the gradient of the output.
     InputGradient,
     WeightGradient,
-    /// Of the queries at `first`, and the keys and values behind it.
+    /// The attention of the queries at `first`, and the keys and values after them.
     Attention {
         layout: Layout,
         first: usize,
@@ -27,21 +27,21 @@ pub(super) enum Family {
         first: usize,
         lengths: usize,
     },
-    /// From the second argument to the first one.
+    /// A copy from the second argument to the first.
     Copy,
-    /// Of the arguments before `inputs`, each element of the result from one of each.
+    /// Each element of the result comes from one element of each of the first `inputs` arguments.
     Elementwise {
         inputs: usize,
     },
-    /// All elements of the first argument become few.
+    /// The elements of the first argument are reduced to few.
     Reduction,
-    /// As many elements come out as the first argument has.
+    /// The result has as many elements as the first argument.
     Rows,
 }
 
-/// Where the numbers of a convolution stand.
+/// The positions of a convolution's arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Places {
+pub(super) struct Positions {
     pub(super) stride: usize,
     pub(super) padding: usize,
     pub(super) dilation: Option<usize>,
@@ -54,7 +54,7 @@ pub(super) enum Transposed {
     Always {
         output_padding: usize,
     },
-    /// As the flag at this place says, with the padding of the output behind it.
+    /// Determined by the flag at this position; the output padding comes after it.
     Flag(usize),
 }
 
@@ -62,25 +62,25 @@ pub(super) enum Transposed {
 pub(super) enum Layout {
     /// `[batch, heads, length, size]`
     HeadsFirst,
-    /// `[batch, length, heads, size]`, or `[length of all, heads, size]` with the places where
-    /// sequences begin.
+    /// `[batch, length, heads, size]`, or `[total length, heads, size]` with the cumulative lengths
+    /// of the sequences.
     LengthFirst,
 }
 
-/// There is none: an attention whose sequences are equally long.
+/// The position of the lengths in attentions that have none: all sequences are equally long.
 const NO_LENGTHS: usize = usize::MAX;
 
 impl Family {
     pub(super) fn of(operator: &str) -> Option<Self> {
         let name = operator.strip_prefix("aten::")?;
-        // What works in place costs the same.
+        // In-place variants cost the same.
         let plain = match name.strip_suffix('_') {
             Some(plain) if !plain.ends_with('_') => plain,
             _ => name,
         };
         let convolution = |padding, stride, dilation| {
             let transposed = Transposed::Never;
-            Some(Self::Convolution(Places { stride, padding, dilation, transposed }))
+            Some(Self::Convolution(Positions { stride, padding, dilation, transposed }))
         };
         let attention = |layout, lengths| Some(Self::Attention { layout, first: 0, lengths });
         let backward =
@@ -108,13 +108,13 @@ impl Family {
             }
             "convolution" | "_convolution" | "convolution_overrideable" => {
                 let transposed = Transposed::Flag(6);
-                let places = Places { stride: 3, padding: 4, dilation: Some(5), transposed };
-                Some(Self::Convolution(places))
+                let positions = Positions { stride: 3, padding: 4, dilation: Some(5), transposed };
+                Some(Self::Convolution(positions))
             }
             "cudnn_convolution_transpose" => {
                 let transposed = Transposed::Always { output_padding: 3 };
-                let places = Places { stride: 4, padding: 2, dilation: Some(5), transposed };
-                Some(Self::Convolution(places))
+                let positions = Positions { stride: 4, padding: 2, dilation: Some(5), transposed };
+                Some(Self::Convolution(positions))
             }
             "convolution_backward" | "convolution_backward_overrideable" => {
                 Some(Self::ConvolutionBackward)

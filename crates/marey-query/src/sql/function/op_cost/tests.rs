@@ -1,17 +1,17 @@
-//! Costs of operators as their shapes stand in real traces.
+//! Costs of operators, with shapes from real traces.
 
 use proptest::prelude::*;
 
 use super::{bytes, flops};
 
-/// The arguments of a span, as the profiler writes them.
+/// The arguments of a span, as the profiler records them.
 fn args(dims: &str, types: &str, concrete: &str) -> String {
     format!(
         r#"{{"Fwd thread id":0,"Input Dims":{dims},"Input type":{types},"Concrete Inputs":{concrete}}}"#
     )
 }
 
-/// Of floats; FLOP and bytes.
+/// FLOP and bytes of a call with `float` arguments.
 fn cost(operator: &str, dims: &str, concrete: &str) -> (Option<f64>, Option<f64>) {
     let types = format!("[{}]", ["\"float\""; 12].join(", "));
     let args = args(dims, &types, concrete);
@@ -19,15 +19,15 @@ fn cost(operator: &str, dims: &str, concrete: &str) -> (Option<f64>, Option<f64>
 }
 
 #[test]
-fn products_of_matrices() {
+fn matrix_products_have_flops_and_bytes() {
     let cases = [
-        // As recorded on an A100 and an MI250.
+        // Recorded on an A100 and an MI250.
         ("aten::mm", "[[98304, 50], [50, 15]]", 147_456_000.0, 25_562_040.0),
         ("aten::bmm", "[[1024, 96, 647], [1024, 647, 30]]", 3_816_161_280.0, 345_710_592.0),
         ("aten::addmm", "[[256], [1024, 1440], [1440, 256], [], []]", 754_974_720.0, 8_422_400.0),
         ("aten::linear", "[[5,128],[128,128],[128]]", 163_840.0, 71_168.0),
         ("aten::matmul", "[[1024, 96, 50], [50, 15]]", 147_456_000.0, 25_562_040.0),
-        // The same by hand for what those traces do not have.
+        // Computed by hand for operators that those traces lack.
         ("aten::baddbmm", "[[2,3,5],[2,3,4],[2,4,5],[],[]]", 240.0, 496.0),
         ("aten::matmul", "[[7,1,2,3],[5,3,4]]", 1680.0, 1528.0),
         ("aten::matmul", "[[3],[3]]", 6.0, 28.0),
@@ -41,18 +41,20 @@ fn products_of_matrices() {
 }
 
 #[test]
-fn convolutions_follow_from_their_numbers() {
-    // ResNet-50's first one: 64 windows of 3 x 7 x 7 at 112 x 112 places of 32 images.
+fn costs_of_convolutions_follow_from_their_arguments() {
+    // The first convolution of ResNet-50: 64 windows of 3 x 7 x 7 at 112 x 112 positions of 32
+    // images.
     let dims = "[[32,3,224,224],[64,3,7,7],[],[],[],[],[],[],[]]";
     let concrete = r#"["","","","[2, 2]","[3, 3]","[1, 1]","False","[0, 0]","1"]"#;
-    let places = 32.0 * 112.0 * 112.0;
-    let forward = 2.0 * places * 64.0 * 3.0 * 49.0;
-    let moved = 4.0 * (32.0 * 3.0 * 224.0 * 224.0 + 64.0 * 147.0 + 64.0 * places);
+    let positions = 32.0 * 112.0 * 112.0;
+    let forward = 2.0 * positions * 64.0 * 3.0 * 49.0;
+    let moved = 4.0 * (32.0 * 3.0 * 224.0 * 224.0 + 64.0 * 147.0 + 64.0 * positions);
     for operator in ["aten::convolution", "aten::_convolution", "aten::conv2d"] {
         assert_eq!(cost(operator, dims, concrete), (Some(forward), Some(moved)), "{operator}");
     }
-    let of_cudnn = r#"["","","[3, 3]","[2, 2]","[1, 1]","1","False","False","True"]"#;
-    assert_eq!(cost("aten::cudnn_convolution", dims, of_cudnn), (Some(forward), Some(moved)));
+    let cudnn_concrete = r#"["","","[3, 3]","[2, 2]","[1, 1]","1","False","False","True"]"#;
+    let expected = (Some(forward), Some(moved));
+    assert_eq!(cost("aten::cudnn_convolution", dims, cudnn_concrete), expected);
 
     let backward = "[[32,64,112,112],[32,3,224,224],[64,3,7,7],[],[],[],[],[],[],[],[]]";
     let masked = |mask: &str| {
@@ -60,13 +62,13 @@ fn convolutions_follow_from_their_numbers() {
             format!(r#"["","","","[0]","[2, 2]","[3, 3]","[1, 1]","False","[0, 0]","1","{mask}"]"#);
         cost("aten::convolution_backward", backward, &concrete)
     };
-    let (input, weight, result) = (4.0 * 32.0 * 3.0 * 50_176.0, 4.0 * 9408.0, 256.0 * places);
+    let (input, weight, result) = (4.0 * 32.0 * 3.0 * 50_176.0, 4.0 * 9408.0, 256.0 * positions);
     let both = (Some(2.0 * forward), Some(result + 2.0 * input + 2.0 * weight));
     assert_eq!(masked("[True, True, False]"), both);
     assert_eq!(
         masked("[False, True, True]"),
         (Some(forward), Some(result + input + weight)),
-        "the first one needs no gradient of its input"
+        "the first convolution of a network needs no input gradient"
     );
 
     // One gradient at a time, as before PyTorch 1.11.
@@ -80,17 +82,17 @@ fn convolutions_follow_from_their_numbers() {
 }
 
 #[test]
-fn convolutions_of_every_kind() {
+fn grouped_dilated_unbatched_and_transposed_convolutions_have_costs() {
     let numbers = r#"["","","","[1]","[0]","[2]","False","[0]","2"]"#;
-    // 4 channels in 2 groups, a window of 3 with gaps: 10 - 2 * 2 = 6 places.
+    // 4 channels in 2 groups, a window of 3 with dilation 2: 10 - 2 * 2 = 6 positions.
     let dims = "[[2,4,10],[8,2,3],[8],[],[],[],[],[],[]]";
     let (flops, bytes) = (2.0 * 2.0 * 6.0 * 48.0, 4.0 * (80.0 + 48.0 + 96.0));
     assert_eq!(cost("aten::convolution", dims, numbers), (Some(flops), Some(bytes)));
-    // Without a batch.
-    let alone = "[[4,10],[8,2,3],[8],[],[],[],[],[],[]]";
+    // Without a batch dimension.
+    let unbatched = "[[4,10],[8,2,3],[8],[],[],[],[],[],[]]";
     let (flops, bytes) = (2.0 * 6.0 * 48.0, 4.0 * (40.0 + 48.0 + 48.0));
-    assert_eq!(cost("aten::convolution", alone, numbers), (Some(flops), Some(bytes)));
-    // Transposed: from 5 to (5 - 1) * 2 + 2 + 1 + 1 = 12 places, for each of the 5 the window.
+    assert_eq!(cost("aten::convolution", unbatched, numbers), (Some(flops), Some(bytes)));
+    // Transposed: 5 positions become (5 - 1) * 2 + 2 + 1 + 1 = 12, with a window for each of the 5.
     let numbers = r#"["","","","[2]","[0]","[1]","True","[1]","2"]"#;
     let dims = "[[2,4,5],[4,3,3],[],[],[],[],[],[],[]]";
     let (flops, bytes) = (2.0 * 2.0 * 5.0 * 36.0, 4.0 * (40.0 + 36.0 + 2.0 * 6.0 * 12.0));
@@ -98,15 +100,15 @@ fn convolutions_of_every_kind() {
     let numbers = r#"["","","[0]","[1]","[2]","[1]","2","False","False","True"]"#;
     let both = (Some(flops), Some(bytes));
     assert_eq!(cost("aten::cudnn_convolution_transpose", dims, numbers), both);
-    // Its gradients take as many products each.
+    // Each of its two gradients takes as many products.
     let dims = "[[2,6,12],[2,4,5],[4,3,3],[],[],[],[],[],[],[],[]]";
     let concrete = r#"["","","","[6]","[2]","[0]","[1]","True","[1]","2","[True, True, True]"]"#;
     assert_eq!(cost("aten::convolution_backward", dims, concrete).0, Some(2.0 * flops));
 }
 
 #[test]
-fn attentions_count_both_products() {
-    // [batch, heads, length, size]: two queries a key-value head, values wider than keys.
+fn attention_counts_both_products() {
+    // [batch, heads, length, size]: two query heads per key-value head, values wider than keys.
     let dims = "[[2,8,16,64],[2,4,32,64],[2,4,32,128],[],[],[],[],[]]";
     let flops = 2.0 * (2.0 * 8.0 * 16.0 * 32.0) * (64.0 + 128.0);
     let bytes = 4.0 * (16_384.0 + 16_384.0 + 32_768.0 + 32_768.0);
@@ -120,7 +122,7 @@ fn attentions_count_both_products() {
     for operator in ["aten::_flash_attention_forward", "aten::_efficient_attention_forward"] {
         assert_eq!(cost(operator, dims, "[]"), (Some(flops), Some(bytes)), "{operator}");
     }
-    // The scores once more, and four products.
+    // The scores are computed again, followed by four products.
     let flops = 2.0 * (2.0 * 8.0 * 16.0 * 32.0) * (3.0 * 64.0 + 2.0 * 128.0);
     let bytes = 2.0 * 4.0 * (16_384.0 + 16_384.0 + 32_768.0 + 32_768.0);
     let dims = "[[2,8,16,128],[2,8,16,64],[2,4,32,64],[2,4,32,128],[2,8,16,128],[2,8,16]]";
@@ -129,7 +131,7 @@ fn attentions_count_both_products() {
     let dims = "[[2,16,8,128],[2,16,8,64],[2,32,4,64],[2,32,4,128],[2,16,8,128],[2,8,16],[],[]]";
     let operator = "aten::_flash_attention_backward";
     assert_eq!(cost(operator, dims, "[]"), (Some(flops), Some(bytes)));
-    // Four sequences, 40 tokens in all: as if each had 10.
+    // Four sequences with 40 tokens in total, counted as 10 each.
     let dims = "[[40,8,64],[40,8,64],[40,8,64],[5],[5],[],[]]";
     let flops = 4.0 * (2.0 * 8.0 * 10.0 * 10.0) * 128.0;
     assert_eq!(cost("aten::_flash_attention_forward", dims, "[]").0, Some(flops));
@@ -138,7 +140,7 @@ fn attentions_count_both_products() {
 }
 
 #[test]
-fn what_works_by_element() {
+fn elementwise_operators_and_reductions_have_flops_and_bytes() {
     let cases = [
         ("aten::add", "[[2,1,3],[4,3],[]]", Some(24.0), Some(4.0 * (6.0 + 12.0 + 24.0))),
         ("aten::add_", "[[6],[6],[]]", Some(6.0), Some(72.0)),
@@ -177,7 +179,7 @@ fn without_shapes_or_types_there_is_no_cost() {
     for operator in ["mm", "aten::", "aten::view", "my::mm", "aten::mm_backward", ""] {
         assert_eq!((flops(operator, &known), bytes(operator, &known)), (None, None), "{operator}");
     }
-    // Older profilers record shapes and no numbers.
+    // Older profilers record shapes, but no numbers.
     let args = r#"{"Input Dims":[[1,1,5],[1,1,3],[],[],[],[],[],[],[]]}"#;
     assert_eq!(flops("aten::convolution", args), None);
 }
@@ -201,7 +203,7 @@ const OPERATORS: [&str; 14] = [
 
 proptest! {
     #[test]
-    fn anything_is_answered(
+    fn any_shapes_give_a_finite_cost_or_none(
         operator in prop::sample::select(OPERATORS.to_vec()),
         dims in "\\[(\\[[0-9]{0,2}(,[0-9]{0,20}){0,4}\\],?){0,11}\\]|[\\[\\]0-9,.e-]{0,20}",
         concrete in "\\[(\"(True|False|\\[?-?[0-9]{0,3}(, ?[0-9])?\\]?|inf|nan)\",?){0,11}\\]",
@@ -213,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_too_much(
+    fn any_arguments_are_handled_without_a_panic(
         operator in prop::sample::select(OPERATORS.to_vec()),
         args in "\\PC{0,60}",
     ) {

@@ -1,22 +1,22 @@
-//! What a trace says beside its events.
+//! The state of the session and its process, from the frames of the spool read so far.
 
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;
 use marey_model::spool::{Frame, SessionEvent};
 use std::ops::Range;
 
-/// What the frames so far have told of the process and the session.
+/// The state of the session and its process.
 #[derive(Debug)]
-pub(super) struct Outline {
+pub(super) struct SessionState {
     session: u32,
     pub(super) process: Process,
     losses: Vec<(LossCause, u64)>,
     first_clock: Option<Clock>,
     last_clock: Option<Clock>,
-    /// When the session started, and the last pair of clocks before that.
+    /// The start of the session, and the last reading of the clocks before it.
     started: Option<(i64, Option<Clock>)>,
     finalized_nanos: Option<i64>,
-    /// When the session was recording; in order.
+    /// The intervals in which the session was active, in order.
     recording: Vec<Range<i64>>,
     last_nanos: i64,
 }
@@ -29,7 +29,7 @@ struct Clock {
 
 const ALWAYS: Range<i64> = i64::MIN..i64::MAX;
 
-impl Outline {
+impl SessionState {
     pub(super) fn new(session: u32) -> Self {
         Self {
             session,
@@ -44,37 +44,37 @@ impl Outline {
         }
     }
 
-    /// The moment that is zero in the traces of all phases: the start of the session.
+    /// Returns the time that is zero in the traces of all phases: the start of the session.
     pub(super) fn base_nanos(&self) -> i64 {
         let clock_nanos = self.first_clock.map_or(0, |clock| clock.monotonic_nanos);
         self.started.map_or(clock_nanos, |(started_nanos, _)| started_nanos)
     }
 
-    /// The same moment since 1970, unless the spool has no clock.
+    /// Returns the same time in nanoseconds since 1970, unless the spool has no clock.
     pub(super) fn base_unix_nanos(&self) -> Option<i64> {
         let clock = self.started.and_then(|(_, clock)| clock).or(self.first_clock)?;
         let since_clock_nanos = self.base_nanos().saturating_sub(clock.monotonic_nanos);
         Some(clock.unix_nanos.saturating_add(since_clock_nanos))
     }
 
-    /// Whether the session has ended: what follows is not its business.
+    /// Whether the session has ended: later frames are not part of it.
     pub(super) const fn is_over(&self) -> bool {
         self.finalized_nanos.is_some()
     }
 
-    /// The last moment of the session of which there is a record.
+    /// Returns the latest timestamp of the session.
     pub(super) fn last_nanos(&self) -> i64 {
         self.finalized_nanos.map_or(self.last_nanos, |finalized| finalized.min(self.last_nanos))
     }
 
-    /// Whether the session was recording at this moment.
+    /// Whether the session was active at this time.
     pub(super) fn was_recording(&self, time_nanos: i64) -> bool {
         let next = self.recording.partition_point(|range| range.start <= time_nanos);
-        let range = next.checked_sub(1).and_then(|at| self.recording.get(at));
+        let range = next.checked_sub(1).and_then(|index| self.recording.get(index));
         range.is_some_and(|range| range.contains(&time_nanos))
     }
 
-    /// What was lost, with counts that the spool may not know: by cause the larger one.
+    /// Returns the losses by cause, each the larger of the spool's count and the given one.
     pub(super) fn losses_with(&self, others: &[(LossCause, u64)]) -> Vec<(LossCause, u64)> {
         let mut losses = self.losses.clone();
         for &(cause, count) in others.iter().filter(|(_, count)| *count > 0) {
@@ -93,22 +93,24 @@ impl Outline {
                 let clock = Clock { monotonic_nanos, unix_nanos };
                 self.first_clock.get_or_insert(clock);
                 self.last_clock = Some(clock);
-                self.reach([monotonic_nanos]);
+                self.extend_to([monotonic_nanos]);
             }
-            Frame::Spans { spans, .. } => self.reach(spans.iter().map(|span| span.end_nanos)),
-            Frame::Values { values, .. } => self.reach(values.iter().map(|value| value.time_nanos)),
+            Frame::Spans { spans, .. } => self.extend_to(spans.iter().map(|span| span.end_nanos)),
+            Frame::Values { values, .. } => {
+                self.extend_to(values.iter().map(|value| value.time_nanos));
+            }
             Frame::Counters(counters) => {
-                self.reach(counters.iter().map(|counter| counter.time_nanos));
+                self.extend_to(counters.iter().map(|counter| counter.time_nanos));
             }
-            Frame::Open { spans, .. } => self.reach(spans.iter().map(|&(_, start)| start)),
+            Frame::Open { spans, .. } => self.extend_to(spans.iter().map(|&(_, start)| start)),
             &Frame::Session { session, event, time_nanos, .. } => {
-                self.reach([time_nanos]);
+                self.extend_to([time_nanos]);
                 if session == self.session {
-                    self.turn(event, time_nanos);
+                    self.apply(event, time_nanos);
                 }
             }
             Frame::Activities { activities, .. } => {
-                self.reach(activities.iter().map(|activity| activity.start_nanos));
+                self.extend_to(activities.iter().map(|activity| activity.start_nanos));
             }
             Frame::Losses(losses) => self.losses.clone_from(losses),
             Frame::Thread { .. }
@@ -123,33 +125,33 @@ impl Outline {
         }
     }
 
-    fn reach(&mut self, times_nanos: impl IntoIterator<Item = i64>) {
+    fn extend_to(&mut self, times_nanos: impl IntoIterator<Item = i64>) {
         self.last_nanos = times_nanos.into_iter().fold(self.last_nanos, i64::max);
     }
 
-    fn turn(&mut self, event: SessionEvent, time_nanos: i64) {
+    fn apply(&mut self, event: SessionEvent, time_nanos: i64) {
         let from_now = time_nanos..ALWAYS.end;
         match event {
-            // An earlier session may have had the same number: nothing of it counts.
+            // An earlier session may have had the same number: its state is discarded.
             SessionEvent::Started => {
                 self.started = Some((time_nanos, self.last_clock));
                 self.finalized_nanos = None;
                 self.recording = vec![from_now];
             }
             SessionEvent::Activated => {
-                self.pause(time_nanos);
+                self.end_recording(time_nanos);
                 self.recording.push(from_now);
             }
-            SessionEvent::Deactivated => self.pause(time_nanos),
+            SessionEvent::Deactivated => self.end_recording(time_nanos),
             SessionEvent::Phase(_) => {}
             SessionEvent::Finalized => {
-                self.pause(time_nanos);
+                self.end_recording(time_nanos);
                 self.finalized_nanos = Some(time_nanos);
             }
         }
     }
 
-    fn pause(&mut self, time_nanos: i64) {
+    fn end_recording(&mut self, time_nanos: i64) {
         if let Some(range) = self.recording.last_mut() {
             range.end = range.end.min(time_nanos);
         }

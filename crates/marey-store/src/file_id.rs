@@ -1,4 +1,4 @@
-//! What is a run's own: which of its files are no way out of its folder, and are still the same.
+//! Guards against symbolic links and replaced files in a run's folder.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -10,7 +10,7 @@ use marey_model::table::stored;
 
 use crate::StoreError;
 
-/// Tells a file from another one that gets its name.
+/// Identifies a file, so that another file with the same name is not taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
@@ -18,23 +18,23 @@ pub(crate) struct FileId {
 }
 
 impl FileId {
-    pub(crate) fn of(about: &Metadata) -> Self {
-        Self { device: about.dev(), inode: about.ino() }
+    pub(crate) fn from_metadata(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
     }
 
-    /// The file that a path names, if there is one.
-    pub(crate) fn at(path: &Path) -> io::Result<Option<Self>> {
-        Ok(metadata(path)?.as_ref().map(Self::of))
+    /// Returns the file at a path, if one exists.
+    pub(crate) fn from_path(path: &Path) -> io::Result<Option<Self>> {
+        Ok(metadata(path)?.as_ref().map(Self::from_metadata))
     }
 }
 
-/// An error if something that a collector makes, writes into or removes from is a link.
-pub(crate) fn check(run: &Path) -> Result<(), StoreError> {
+/// Fails if a path that a collection creates, writes or removes is a symbolic link.
+pub(crate) fn reject_links(run: &Path) -> Result<(), StoreError> {
     let names = [COLLECTING, RECORDING, SPOOL, "tables"].map(str::to_owned);
     let tables = stored::ALL.iter().map(|table| format!("tables/{}", table.name));
     for path in names.into_iter().chain(tables).map(|name| run.join(name)) {
-        let about = metadata(&path).map_err(StoreError::io("open", &path))?;
-        if about.is_some_and(|about| about.is_symlink()) {
+        let metadata = metadata(&path).map_err(StoreError::io("open", &path))?;
+        if metadata.is_some_and(|metadata| metadata.is_symlink()) {
             return Err(StoreError::Link { path });
         }
     }
@@ -44,6 +44,6 @@ pub(crate) fn check(run: &Path) -> Result<(), StoreError> {
 fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        about => about.map(Some),
+        metadata => metadata.map(Some),
     }
 }

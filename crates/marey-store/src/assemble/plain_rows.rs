@@ -1,4 +1,4 @@
-//! Rows that nobody nests or links.
+//! Rows that need neither nesting nor a launch.
 
 use hashbrown::HashMap;
 
@@ -9,11 +9,11 @@ use crate::row::{
     AsyncSpan, Collective, Device, Flow, Instant, MemoryBlock, MemoryEvent, Metadata, Metric,
     Sample,
 };
-use crate::sort::{Room, Sorter};
+use crate::sort::{Sorter, SpillFile};
 
-/// Rows that are written as they came.
+/// Rows that are only sorted and written.
 #[derive(Debug)]
-pub(super) struct Others {
+pub(super) struct PlainRows {
     pub(super) async_spans: Sorter<AsyncSpan>,
     pub(super) instants: Sorter<Instant>,
     pub(super) flows: Sorter<Flow>,
@@ -24,32 +24,32 @@ pub(super) struct Others {
     pub(super) memory_blocks: Sorter<MemoryBlock>,
     pub(super) devices: Sorter<Device>,
     pub(super) metadata: Sorter<Metadata>,
-    /// What the file says of process groups, by the id of their name.
+    /// Properties of process groups, by the ids of their names.
     pub(super) groups: HashMap<u32, ProcessGroup>,
 }
 
-/// What a file says of a process group.
+/// Properties of a process group; `None` where the file lacks them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessGroup {
-    /// How many ranks it has.
+    /// Number of ranks.
     pub size: Option<u32>,
-    /// Which ranks, as the id of a text such as `0-3,8`.
+    /// The ranks, as the id of a text such as `0-3,8`.
     pub ranks_id: Option<u32>,
 }
 
-impl Others {
-    pub(super) fn new(room: &Room) -> Self {
+impl PlainRows {
+    pub(super) fn new(spill_file: &SpillFile) -> Self {
         Self {
-            async_spans: Sorter::new(room),
-            instants: Sorter::new(room),
-            flows: Sorter::new(room),
-            metrics: Sorter::new(room),
-            samples: Sorter::new(room),
-            collectives: Sorter::new(room),
-            memory_events: Sorter::new(room),
-            memory_blocks: Sorter::new(room),
-            devices: Sorter::new(room),
-            metadata: Sorter::new(room),
+            async_spans: Sorter::new(spill_file),
+            instants: Sorter::new(spill_file),
+            flows: Sorter::new(spill_file),
+            metrics: Sorter::new(spill_file),
+            samples: Sorter::new(spill_file),
+            collectives: Sorter::new(spill_file),
+            memory_events: Sorter::new(spill_file),
+            memory_blocks: Sorter::new(spill_file),
+            devices: Sorter::new(spill_file),
+            metadata: Sorter::new(spill_file),
             groups: HashMap::new(),
         }
     }
@@ -65,18 +65,18 @@ impl Others {
             + self.memory_blocks.rows()
     }
 
-    /// Has all rows in files.
-    pub(super) fn rest(&mut self) -> Result<(), StoreError> {
-        self.async_spans.rest()?;
-        self.instants.rest()?;
-        self.flows.rest()?;
-        self.metrics.rest()?;
-        self.samples.rest()?;
-        self.collectives.rest()?;
-        self.memory_events.rest()?;
-        self.memory_blocks.rest()?;
-        self.devices.rest()?;
-        self.metadata.rest()
+    /// Spills all rows to temporary files.
+    pub(super) fn spill(&mut self) -> Result<(), StoreError> {
+        self.async_spans.spill()?;
+        self.instants.spill()?;
+        self.flows.spill()?;
+        self.metrics.spill()?;
+        self.samples.spill()?;
+        self.collectives.spill()?;
+        self.memory_events.spill()?;
+        self.memory_blocks.spill()?;
+        self.devices.spill()?;
+        self.metadata.spill()
     }
 
     pub(super) fn write(self, shift: i64, parts: &mut Parts) -> Result<(), StoreError> {
@@ -93,7 +93,7 @@ impl Others {
     }
 }
 
-/// Writes collectives, each with what is known of its group.
+/// Writes collectives, completed with the properties of their groups.
 fn write_collectives(
     collectives: Sorter<Collective>,
     groups: &HashMap<u32, ProcessGroup>,

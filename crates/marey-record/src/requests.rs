@@ -1,30 +1,31 @@
-//! What wakes the background thread: a word that anybody sets bits of, also a signal handler.
+//! Wake-up of a background thread: a word whose bits any thread sets, also a signal handler.
 //!
-//! A futex and not a pipe: a program may close every descriptor that it finds, and open files of its
-//! own under the same numbers.
+//! A futex and not a pipe: a program may close every descriptor that it finds, and open files of
+//! its own under the same numbers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The word; each call is a bit.
+/// A set of pending requests, one bit each.
 #[derive(Debug)]
-pub(crate) struct Bell(AtomicU32);
+pub(crate) struct Requests(AtomicU32);
 
-impl Bell {
+impl Requests {
     pub(crate) const fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
-    /// Makes a call. One that has been made and not heard yet costs no system call.
-    pub(crate) fn ring(&self, call: u32) {
-        if self.0.load(Ordering::Relaxed) & call == 0
-            && self.0.fetch_or(call, Ordering::SeqCst) & call == 0
+    /// Adds a request and wakes the waiting thread. A request that is already pending costs no
+    /// system call.
+    pub(crate) fn add(&self, request: u32) {
+        if self.0.load(Ordering::Relaxed) & request == 0
+            && self.0.fetch_or(request, Ordering::SeqCst) & request == 0
         {
             self.wake();
         }
     }
 
-    /// Waits for calls and takes them; 0 if the time was over first, or for no reason.
+    /// Waits for requests and removes them. Returns 0 after the timeout or a spurious wake-up.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> u32 {
         if self.0.load(Ordering::Relaxed) == 0 {
             self.sleep(timeout);
@@ -32,20 +33,20 @@ impl Bell {
         self.take()
     }
 
-    /// Takes the calls that were made.
+    /// Removes and returns the pending requests.
     pub(crate) fn take(&self) -> u32 {
         self.0.swap(0, Ordering::SeqCst)
     }
 
-    /// Takes back a call that nobody has heard yet.
-    pub(crate) fn withdraw(&self, call: u32) {
-        self.0.fetch_and(!call, Ordering::SeqCst);
+    /// Withdraws a request that is still pending.
+    pub(crate) fn withdraw(&self, request: u32) {
+        self.0.fetch_and(!request, Ordering::SeqCst);
     }
 
     #[expect(unsafe_code, reason = "futex(2) has no wrapper in std that a signal handler may use")]
     fn wake(&self) {
         let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the kernel takes the word's address as a key and does not write to it.
+        // SAFETY: the kernel uses the word's address as a key and does not write to it.
         unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), wake, 1) };
     }
 
@@ -68,18 +69,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_wakes_and_is_heard_once() {
-        let bell = Bell::new();
-        assert_eq!(bell.wait(Some(Duration::from_millis(1))), 0);
+    fn a_request_wakes_the_waiter_and_is_returned_once() {
+        let requests = Requests::new();
+        assert_eq!(requests.wait(Some(Duration::from_millis(1))), 0);
         std::thread::scope(|threads| {
-            let sleeper = threads.spawn(|| bell.wait(None));
-            bell.ring(4);
+            let sleeper = threads.spawn(|| requests.wait(None));
+            requests.add(4);
             assert_eq!(sleeper.join().unwrap(), 4);
         });
-        bell.ring(1);
-        bell.ring(1);
-        bell.ring(2);
-        assert_eq!(bell.wait(None), 3);
-        assert_eq!(bell.take(), 0);
+        requests.add(1);
+        requests.add(1);
+        requests.add(2);
+        assert_eq!(requests.wait(None), 3);
+        assert_eq!(requests.take(), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! `marey._engine.Measured` and `marey._engine.Comparison`: two runs side by side.
-#![expect(clippy::needless_pass_by_value, reason = "what Python gives is converted into values")]
+//! `marey._engine.Measured` and `marey._engine.Comparison`: comparisons of two runs.
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 converts arguments into owned values")]
 
 use marey_analysis::compare::{Tolerance, compare};
 use marey_analysis::gate::{Gate, Judge};
@@ -9,13 +9,13 @@ use pyo3::prelude::*;
 
 use crate::answer::Answer;
 
-/// The numbers that a run is compared by.
+/// The numbers of a run, measured for comparisons.
 #[pyclass(module = "marey._engine", frozen)]
 pub(crate) struct Measured(pub(crate) marey_analysis::Measured);
 
 #[pymethods]
 impl Measured {
-    /// What this run and a later one differ in; changes of a time by so many percent are none.
+    /// Compares this run with a later one; smaller changes of a time count as unchanged.
     #[pyo3(signature = (after, tolerance_percent=None))]
     fn compare(
         &self,
@@ -26,14 +26,16 @@ impl Measured {
         let default = Tolerance::default();
         let percent = tolerance_percent.unwrap_or(default.percent);
         if !(percent.is_finite() && percent >= 0.0) {
-            return Err(PyValueError::new_err(format!("the tolerance is {percent} %")));
+            let message =
+                format!("the tolerance must be a percentage of at least 0, not {percent}");
+            return Err(PyValueError::new_err(message));
         }
         let (before, after) = (&self.0, &after.0);
         let tolerance = Tolerance { percent, ..default };
         Ok(Comparison(py.detach(|| compare(before, after, tolerance))))
     }
 
-    /// What becomes of conditions when a later run is held against this one.
+    /// Judges a later run against this one by each condition.
     #[pyo3(signature = (after, conditions, min_steps=None))]
     fn check(
         &self,
@@ -49,33 +51,33 @@ impl Measured {
         let (before, after) = (&self.0, &after.0);
         let verdicts: Vec<_> =
             py.detach(|| gates.iter().map(|gate| judge.judge(gate, before, after)).collect());
-        Ok(Answer::of_batch(tables::of_verdicts(&verdicts).batch()))
+        Ok(Answer::from_batch(tables::verdicts(&verdicts).batch()))
     }
 }
 
-/// What two runs differ in.
+/// The differences of two runs.
 #[pyclass(module = "marey._engine", frozen)]
 pub(crate) struct Comparison(marey_analysis::Comparison);
 
 #[pymethods]
 impl Comparison {
-    /// The numbers of both runs.
+    /// The metrics of both runs.
     fn metrics(&self) -> Answer {
-        Answer::of_batch(tables::of_metrics(&self.0).batch())
+        Answer::from_batch(tables::metrics(&self.0).batch())
     }
 
-    /// What the host did in a step.
+    /// The host operations per step.
     fn operations(&self) -> Answer {
-        Answer::of_batch(tables::of_operations(&self.0).batch())
+        Answer::from_batch(tables::operations(&self.0).batch())
     }
 
-    /// What devices did for a step.
+    /// The device activities per step.
     fn kernels(&self) -> Answer {
-        Answer::of_batch(tables::of_kernels(&self.0).batch())
+        Answer::from_batch(tables::kernels(&self.0).batch())
     }
 
-    /// What may be one under two names.
+    /// The suggested renames.
     fn renames(&self) -> Answer {
-        Answer::of_batch(tables::of_renames(&self.0).batch())
+        Answer::from_batch(tables::renames(&self.0).batch())
     }
 }

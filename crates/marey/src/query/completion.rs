@@ -1,4 +1,4 @@
-//! What Tab completes at the prompt, and when Enter ends a statement.
+//! Completion and validation of the prompt's input.
 
 use marey_query::sql::{Names, TableName};
 use rustyline::completion::Completer;
@@ -7,11 +7,11 @@ use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
-use super::prompt::{COMMAND_MARK, COMMANDS};
-use super::sentence::is_complete;
+use super::prompt::{COMMAND_PREFIX, COMMANDS};
+use super::statement::is_complete;
 use crate::schema::MAIN;
 
-/// The words of SQL that queries are made of; there are many more.
+/// SQL keywords to complete; common ones only.
 const KEYWORDS: [&str; 41] = [
     "ALL",
     "AND",
@@ -56,14 +56,14 @@ const KEYWORDS: [&str; 41] = [
     "WHERE",
 ];
 
-/// The words that a line may have.
-pub(super) struct Words {
+/// The words to complete.
+pub(super) struct Completions {
     tables: Vec<TableName>,
-    /// Names of tables, columns and functions, and keywords, in order.
+    /// Names of tables, columns and functions, and keywords, sorted.
     anywhere: Vec<String>,
 }
 
-impl Words {
+impl Completions {
     pub(super) fn new(names: &Names) -> Self {
         let tables = names.tables.clone();
         let columns = tables.iter().flat_map(|table| table.columns.iter().chain([&table.name]));
@@ -74,15 +74,15 @@ impl Words {
         Self { tables, anywhere }
     }
 
-    /// Where the word that ends at the end of `line` begins, and what it may become.
+    /// Returns the start of the word at the end of `line`, and its completions.
     fn candidates(&self, line: &str) -> (usize, Vec<String>) {
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
         let start = line.trim_end_matches(is_word).len();
         let (before, word) = line.split_at(start);
         let found = match before.strip_suffix('.') {
             Some(owner) => self.parts_of(&owner[owner.trim_end_matches(is_word).len()..]),
-            None if before == COMMAND_MARK => COMMANDS.iter().map(|it| it.name).collect(),
-            None if before.starts_with(COMMAND_MARK) => self.parts_of(MAIN),
+            None if before == COMMAND_PREFIX => COMMANDS.iter().map(|it| it.name).collect(),
+            None if before.starts_with(COMMAND_PREFIX) => self.parts_of(MAIN),
             None if word.is_empty() => Vec::new(),
             None => self.words(),
         };
@@ -90,7 +90,7 @@ impl Words {
         (start, fitting.map(str::to_owned).collect())
     }
 
-    /// The tables of a schema or the columns of a table; everything of a name that the query gives.
+    /// Returns the tables of a schema or the columns of a table; all words for an alias.
     fn parts_of(&self, owner: &str) -> Vec<&str> {
         let is_owner = |name: &str| name.eq_ignore_ascii_case(owner);
         let tables = self.tables.iter().filter(|table| is_owner(table.schema));
@@ -111,7 +111,7 @@ fn begins_with(name: &str, start: &str) -> bool {
     name.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
 }
 
-impl Completer for Words {
+impl Completer for Completions {
     type Candidate = String;
 
     fn complete(
@@ -124,17 +124,17 @@ impl Completer for Words {
     }
 }
 
-impl Validator for Words {
+impl Validator for Completions {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let text = context.input().trim();
-        let is_whole = text.is_empty() || text.starts_with(COMMAND_MARK) || is_complete(text);
+        let is_whole = text.is_empty() || text.starts_with(COMMAND_PREFIX) || is_complete(text);
         Ok(if is_whole { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
     }
 }
 
-impl Helper for Words {}
-impl Highlighter for Words {}
-impl Hinter for Words {
+impl Helper for Completions {}
+impl Highlighter for Completions {}
+impl Hinter for Completions {
     type Hint = String;
 }
 
@@ -143,10 +143,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_completed_by_where_they_stand() {
+    fn completion_depends_on_the_position() {
         let table =
             |schema, name, column| TableName { schema, name, columns: vec![column, "path"] };
-        let words = Words::new(&Names {
+        let words = Completions::new(&Names {
             tables: vec![
                 table("main", "spans", "name"),
                 table("main", "steps", "number"),

@@ -1,4 +1,4 @@
-//! Where a statement ends.
+//! Detects the end of an SQL statement.
 
 /// Whether a text ends with a `;` that is neither in quotes nor in a comment.
 pub(super) fn is_complete(sql: &str) -> bool {
@@ -21,7 +21,7 @@ pub(super) fn is_complete(sql: &str) -> bool {
     is_ended
 }
 
-/// Where the text goes on behind the first `end` after `skipped` bytes.
+/// Returns the offset after the first `end` that follows `skipped` bytes.
 fn after(text: &str, skipped: usize, end: &str) -> Option<usize> {
     text[skipped..].find(end).map(|at| skipped + at + end.len())
 }

@@ -1,4 +1,5 @@
-//! The tables about a process itself.
+//! Tables that describe a process: itself, its threads, sessions, phases, losses, devices and
+//! metadata.
 
 use marey_model::profile::Process;
 use marey_model::table::stored;
@@ -14,13 +15,19 @@ use crate::columns::{flags, ids, ints, maybe_ids, maybe_ints, maybe_reals, texts
 use crate::parts::{self, Parts};
 use crate::{ProcessEntry, StoreError};
 
-/// The process of a spool. One that was torn in its first frame has only its name to tell the `pid`.
-pub(super) fn process(outline: &Outline, clock: &Clock, pid: Option<u64>, id: u32) -> ProcessEntry {
+/// Returns the process of a spool. If its first frame is torn, only `pid`, from the file name, is
+/// known.
+pub(super) fn process_entry(
+    outline: &Outline,
+    clock: &Clock,
+    pid: Option<u64>,
+    id: u32,
+) -> ProcessEntry {
     let nameless = || Process { pid: pid.unwrap_or_default(), ..Process::default() };
     let process = outline.process.clone().unwrap_or_else(nameless);
     let start_unix_nanos = process.start_unix_nanos.try_into().unwrap_or(i64::MAX);
     let last_unix_nanos = outline.last_nanos.map(|nanos| clock.unix_nanos(nanos, &mut 0));
-    // Manifests cannot hold any other number.
+    // JSON has no other numbers.
     let overhead = outline.overhead.filter(|overhead| overhead.scope_nanos.is_finite());
     let ends = outline.clocks.first().into_iter().chain(outline.clocks.last());
     ProcessEntry {
@@ -37,14 +44,14 @@ pub(super) fn process(outline: &Outline, clock: &Clock, pid: Option<u64>, id: u3
     }
 }
 
-/// What was lost in a process, by cause.
+/// Returns the losses of a process, by cause.
 pub(super) fn losses(outline: &Outline) -> impl Iterator<Item = (&'static str, u64)> + Clone {
     let some = outline.losses.iter().filter(|loss| loss.1 > 0);
     some.map(|&(cause, count)| (cause.as_str(), count))
 }
 
-/// Writes the tables; `owner` is the process if its rows may be collected anew, `threads` are the ids
-/// of the threads, by their positions.
+/// Writes the tables. `owner` is the process if its rows may be replaced by another collection;
+/// `threads` are the ids of its threads, by position.
 pub(super) fn write(
     outline: &Outline,
     clock: &Clock,
@@ -156,7 +163,7 @@ fn loss_columns(outline: &Outline, process: u32) -> Vec<ArrayRef> {
     ]
 }
 
-/// A count as tables have it.
+/// Converts a count to the type of its column.
 fn int(count: u64) -> i64 {
     count.try_into().unwrap_or(i64::MAX)
 }

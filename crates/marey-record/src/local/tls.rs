@@ -1,9 +1,9 @@
-//! The word in which a thread keeps the pointer to its tree.
+//! The thread-local word that points to the calling thread's tree.
 //!
-//! On x86-64 it is read by way of a TLS descriptor: two instructions and a call of two where the
-//! library's thread-local storage lies at a fixed place in every thread, as it does unless other libraries
-//! that were loaded late have used up the room; an allocation at a thread's first look elsewhere.
-//! Rust itself would call `__tls_get_addr`, which takes several times as long.
+//! On x86-64 it is read through a TLS descriptor. That costs two instructions and a call of two
+//! instructions where the library has static TLS, which it has unless libraries that were loaded
+//! late have used up the reserve. Otherwise a thread's first access allocates. Rust itself would
+//! call `__tls_get_addr`, which takes several times as long.
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 pub(super) use self::portable::{get, set};
@@ -32,8 +32,9 @@ mod x86_64 {
     #[inline(always)]
     pub(in crate::local) fn get() -> *const ThreadTree {
         let pointer;
-        // SAFETY: a TLS descriptor's function takes and returns RAX, and leaves all other registers
-        // but those named alone. The thread's word is 8 bytes, aligned, and zero at first.
+        // SAFETY: a TLS descriptor's function takes its argument and returns its result in RAX, and
+        // preserves all registers except those listed. The thread's word is 8 bytes, aligned, and
+        // initially zero.
         unsafe {
             asm!(
                 "lea rax, [rip + marey_recorder@tlsdesc]",
@@ -49,7 +50,7 @@ mod x86_64 {
         pointer
     }
 
-    /// Sets it.
+    /// Sets the calling thread's pointer.
     #[inline(never)]
     pub(in crate::local) fn set(pointer: *const ThreadTree) {
         // SAFETY: as above.
@@ -80,7 +81,7 @@ mod portable {
         RECORDER.get()
     }
 
-    /// Sets it.
+    /// Sets the calling thread's pointer.
     pub(in crate::local) fn set(pointer: *const ThreadTree) {
         RECORDER.set(pointer);
     }

@@ -1,10 +1,10 @@
-//! Columns whose texts are one of a few words.
+//! Enums for text columns with a fixed set of words.
 
 use arrow::array::{ArrayRef, AsArray, StringBuilder};
 
 use super::{Bytes, Damaged, Field};
 
-/// Declares an enum of words; the last one stands for every other word.
+/// Declares an enum of words; the last variant stands for all unknown words.
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident { $($(#[$word_doc:meta])* $word:ident = $text:literal,)+ })+) => {$(
         $(#[$doc])*
@@ -14,20 +14,20 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every word.
+            /// All variants.
             pub const ALL: &[Self] = &[$(Self::$word,)+];
 
-            /// The word that tables use.
+            /// Returns the word that tables use.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$word => $text,)+
                 }
             }
 
-            /// What a word stands for; the last one, if it is not among them.
+            /// Parses a word; an unknown one gives the last variant.
             pub fn of(word: &str) -> Self {
                 let known = Self::ALL.iter().find(|known| known.as_str() == word);
-                known.or(Self::ALL.last()).copied().expect("there are words")
+                known.or(Self::ALL.last()).copied().expect("the enum has variants")
             }
         }
 
@@ -46,11 +46,11 @@ macro_rules! words {
                 Self::of(arrays[0].as_string::<i32>().value(row))
             }
 
-            fn put(&self, out: &mut Vec<u8>) {
+            fn encode(&self, out: &mut Vec<u8>) {
                 out.push(*self as u8);
             }
 
-            fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+            fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
                 Self::ALL.get(usize::from(input.byte()?)).copied().ok_or(Damaged)
             }
         }
@@ -58,73 +58,73 @@ macro_rules! words {
 }
 
 words! {
-    /// What a device did.
+    /// Kinds of activities.
     ActivityKind {
-        /// A kernel ran.
+        /// A kernel.
         Kernel = "kernel",
-        /// Memory was copied.
+        /// A copy of memory.
         Memcpy = "memcpy",
-        /// Memory was filled.
+        /// A fill of memory.
         Memset = "memset",
-        /// A wait.
+        /// A synchronisation.
         Sync = "sync",
-        /// What lies between the first and the last kernel of an annotation.
+        /// The interval from the first to the last kernel of an annotation.
         Annotation = "annotation",
-        /// Something else.
+        /// Anything else.
         Other = "other",
     }
 
-    /// What an instant concerns.
+    /// What an instant applies to.
     InstantScope {
         /// Its thread.
         Thread = "thread",
         /// Its process.
         Process = "process",
-        /// Everything.
+        /// All processes.
         Global = "global",
     }
 
-    /// A point of a flow.
+    /// Points of a flow.
     FlowPoint {
-        /// Its first.
+        /// The first point.
         Start = "start",
-        /// Its last.
+        /// The last point.
         End = "end",
-        /// One in between.
+        /// A point in between.
         Step = "step",
     }
 
-    /// How far a collective came.
+    /// Progress of a collective.
     CollectiveState {
-        /// It was asked for.
+        /// Scheduled.
         Scheduled = "scheduled",
-        /// It runs.
+        /// Started.
         Started = "started",
-        /// It is done.
+        /// Completed.
         Completed = "completed",
     }
 
-    /// What an allocator did.
+    /// Actions of an allocator.
     MemoryAction {
-        /// Memory was given out.
+        /// Memory was allocated.
         Alloc = "alloc",
-        /// Memory was given back.
+        /// Memory was freed.
         Free = "free",
-        /// Memory is to be given back once its stream has come there.
+        /// A free was requested, which takes effect once the stream has reached that point.
         FreeRequested = "free_requested",
-        /// The allocator took memory from the device.
+        /// The allocator allocated a segment from the device.
         SegmentAlloc = "segment_alloc",
-        /// The allocator gave memory back to the device.
+        /// The allocator returned a segment to the device.
         SegmentFree = "segment_free",
-        /// The allocator made an expandable segment longer.
+        /// The allocator extended an expandable segment.
         SegmentMap = "segment_map",
-        /// The allocator made an expandable segment shorter.
+        /// The allocator shrank an expandable segment.
         SegmentUnmap = "segment_unmap",
         /// A snapshot was taken.
         Snapshot = "snapshot",
-        /// There was not enough memory.
+        /// An allocation failed.
         OutOfMemory = "oom",
-        /// Something else.
+        /// Anything else.
         Other = "other",
     }
 }

@@ -1,0 +1,117 @@
+//! Sums of spans and samples by context node.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use hashbrown::HashMap;
+use marey_model::loss::LossCause;
+
+use super::Assembler;
+use super::processes::shifted;
+use crate::StoreError;
+use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
+use crate::sums::{self, NodeInfo};
+
+/// Maximum number of nodes in a flame graph of samples: a short file can describe a deep stack on
+/// many threads.
+const MAX_SAMPLED_NODES: usize = 1 << 20;
+
+/// The context nodes of all threads, each a (thread, context) pair, with their sums.
+#[derive(Debug)]
+pub(super) struct NodeSums {
+    /// The node of each context on the first thread that has it, or [`NO_NODE`].
+    first: Vec<u32>,
+    /// Nodes on other threads, by thread and context.
+    on_other_threads: HashMap<(u32, u32), u32>,
+    /// Thread, context and name of each node.
+    all: Vec<[u32; 3]>,
+    totals: Vec<Totals>,
+    rollup: Rollup,
+}
+
+impl NodeSums {
+    /// Creates an empty set for a run of `spans` spans, which decides how fine its rollups are.
+    pub(super) fn new(spans: u64) -> Self {
+        let (first, on_other_threads, all, totals) =
+            (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
+        Self { first, on_other_threads, all, totals, rollup: Rollup::new(0, spans) }
+    }
+
+    /// Returns the node of a context on a thread; `name` is that of the context.
+    pub(super) fn id(&mut self, thread: u32, context: u32, name: u32) -> u32 {
+        let next = self.all.len() as u32;
+        let at = context as usize;
+        if self.first.len() <= at {
+            self.first.resize(at + 1, NO_NODE);
+        }
+        let node = match self.first[at] {
+            NO_NODE => {
+                self.first[at] = next;
+                next
+            }
+            first if self.all[first as usize][0] == thread => first,
+            _ => *self.on_other_threads.entry((thread, context)).or_insert(next),
+        };
+        if node == next {
+            self.all.push([thread, context, name]);
+            self.totals.push(Totals::default());
+            self.rollup.add_node();
+        }
+        node
+    }
+
+    /// Adds a span that has ended, after those inside it.
+    pub(super) fn add(&mut self, span: &SpanTimes) {
+        self.totals[span.node as usize].add(span.duration_nanos, span.children_nanos);
+        self.rollup.add(span);
+    }
+}
+
+impl Assembler {
+    /// Writes the sums of spans and of samples.
+    pub(super) fn write_sums(
+        &mut self,
+        mut node_sums: NodeSums,
+        shift: i64,
+    ) -> Result<(), StoreError> {
+        self.add_samples(&mut node_sums);
+        let NodeSums { all, totals, rollup, .. } = node_sums;
+        for (&[thread, ..], _) in
+            all.iter().zip(&totals).filter(|(_, node_totals)| node_totals.is_saturated())
+        {
+            self.lose(self.threads[thread as usize].process, LossCause::Unsupported, 1);
+        }
+        let starts = shifted(&self.extents, shift);
+        let node_info = |node: u32| {
+            let [thread, context, name] = all[node as usize];
+            let (start_nanos, _) = starts[self.threads[thread as usize].process as usize];
+            NodeInfo { thread, context, name, start_nanos }
+        };
+        sums::write(&totals, rollup, node_info, None, &mut self.parts)
+    }
+
+    /// Adds samples, each to all contexts around it too, except for call counts.
+    fn add_samples(&mut self, node_sums: &mut NodeSums) {
+        // Parents have lower ids than their children, so each sum is complete when it is taken.
+        let mut waiting = BTreeMap::new();
+        for ((thread, context), (count, nanos)) in mem::take(&mut self.sampled_sums) {
+            waiting.insert((context, thread), [count, nanos, nanos]);
+        }
+        while let Some(((context, thread), [count, nanos, self_nanos])) = waiting.pop_last() {
+            let Some(parent) = self.names.parent(context) else { continue };
+            if node_sums.all.len() >= MAX_SAMPLED_NODES {
+                let process = self.threads[thread as usize].process;
+                self.lose(process, LossCause::Unsupported, 1);
+                continue;
+            }
+            let node = node_sums.id(thread, context, self.names.name(context));
+            let sums = &mut node_sums.totals[node as usize].sums;
+            sums.count = sums.count.saturating_add(count.round() as i64);
+            sums.total_nanos = sums.total_nanos.saturating_add(nanos.round() as i64);
+            sums.self_nanos = sums.self_nanos.saturating_add(self_nanos.round() as i64);
+            let parent_sums = waiting.entry((parent, thread)).or_insert([0.0; 3]);
+            parent_sums[0] += if self.sampled.counts_calls { 0.0 } else { count };
+            parent_sums[1] += nanos;
+        }
+    }
+}
