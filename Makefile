@@ -4,7 +4,7 @@
 
 PYTHON ?= python3
 CARGO ?= cargo
-# Where Python packages go; it may lie outside the checkout.
+# The folder of the Python packages; it may be outside the checkout.
 VENV ?= .venv
 
 SHELL := bash
@@ -16,7 +16,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules
 
 PY := $(VENV)/bin/python
-# The venv says itself which requirements it holds: it may serve several checkouts.
+# The venv stores a hash of its requirements, because several checkouts may use it.
 REQUIREMENTS := $(wildcard tests/requirements*.txt)
 VENV_READY := $(VENV)/.requirements-$(firstword $(shell cat $(REQUIREMENTS) | sha256sum))
 STAMPS := target/stamps
@@ -25,7 +25,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 LOCKED := $(if $(wildcard Cargo.lock),--locked)
 DEMO := build/demo
 
-# Everything below the folders $(1); not the folders themselves, of which one is called as a target.
+# All files below the folders $(1), without the folders themselves: one has the name of a target.
 files = $(shell find $(1) -mindepth 1 \( -name __pycache__ -o -name '*.egg-info' \) -prune -o ! -name '*.so' -print)
 RUST := $(call files,crates xtask include tests/hostile fuzz/corpus fuzz/fuzz_targets) Cargo.toml $(wildcard Cargo.lock) clippy.toml .cargo/config.toml
 PACKAGE := $(call files,python) pyproject.toml setup.py
@@ -35,7 +35,10 @@ PYTHON_CODE := python tests examples bench .ci setup.py
 stamp = @mkdir -p $(STAMPS) && touch $@
 install-wheel = $(PY) -m pip install --quiet --force-reinstall --no-deps dist/*.whl
 log = 2>&1 | tee $(STAMPS)/$(1).log
-# Of what pip prints, the lines of Cargo, as they come; all of it where something failed.
+# Prints the thirty longest tests of the log $(1); the sed script $(2) prints `SECONDS s  TEST`.
+slowest = echo "$(1):"; if [ -e $(STAMPS)/$(1).log ]; then sed -nE '$(2)' $(STAMPS)/$(1).log | sort -rn | sed -n 1,30p; \
+    else echo "  no log: run make test-rust and make test-python first"; fi
+# Shows the lines of Cargo in the output of pip; if pip fails, the whole output.
 progress = 2>&1 | tee $(STAMPS)/wheel.log \
     | grep --line-buffered -E '^ *(Updating|Downloading|Downloaded|Compiling|Finished) ' \
     || { cat $(STAMPS)/wheel.log; false; }
@@ -75,10 +78,15 @@ test-loom: $(STAMPS)/loom ## Explore the interleavings of the lock-free parts
 test-python: $(STAMPS)/pytest ## Run the Python tests against the installed wheel
 
 .PHONY: test-wheel
-test-wheel: $(STAMPS)/every-python ## Test the wheel on every CPython from 3.10 to 3.14 that is here
+test-wheel: $(STAMPS)/every-python ## Test the wheel on every installed CPython from 3.10 to 3.14
 
 .PHONY: test-budget
 test-budget: $(STAMPS)/budget ## Count the instructions of the hot paths against their budget
+
+.PHONY: slow
+slow: ## List the thirty slowest tests of the last run of each suite
+	@$(call slowest,pytest,s/^([0-9.]+)s (call|setup|teardown) +/\1 s  \2 /p)
+	@$(call slowest,cargo-test,s/^ +(PASS|FAIL) \[ *([0-9.]+)s\] +(\([ 0-9\/]+\) )?/\2 s  /p)
 
 .PHONY: bench
 bench: install ## Measure the peers and marey in turn
@@ -91,17 +99,17 @@ bench: install ## Measure the peers and marey in turn
 	$(PY) bench/gpu.py
 
 .PHONY: layout
-layout: ## Compare the tables of CUPTI with the vendor's headers, of every version (needs a network)
+layout: ## Compare the tables of CUPTI with NVIDIA's headers of every version (needs a network)
 	$(CARGO) xtask layout
 
-# A machine with a GPU may have no Rust: then what is installed is checked, and PY says where.
+# A machine with a GPU may have no Rust; then the marey that is installed for PY is checked.
 .PHONY: gpu-check
 gpu-check: $(if $(shell command -v $(CARGO)),install) ## Check marey on the GPU of this machine, if there is one; writes docs/gpu
 	$(PY) tests/gpu/check.py --output docs/gpu
 
 .PHONY: upstream
 upstream: install ## Run Proton's own tests on marey: PROTON_TESTS=triton/third_party/proton/test
-	$(PY) tests/upstream_proton.py $(or $(PROTON_TESTS),$(error PROTON_TESTS names no folder))
+	$(PY) tests/recording/upstream_proton.py $(or $(PROTON_TESTS),$(error PROTON_TESTS names no folder))
 
 .PHONY: fuzz
 fuzz: ## Feed each reader damaged files for FUZZ_SECS seconds (needs cargo-fuzz)
@@ -131,7 +139,7 @@ format: $(VENV_READY) ## Format all code
 	$(PY) -m ruff format $(PYTHON_CODE)
 
 .PHONY: clean
-clean: ## Remove what was built here, but not $(VENV)
+clean: ## Remove all build outputs except $(VENV)
 	rm -rf build dist target
 
 # --- steps -------------------------------------------------------------------------------------
@@ -174,7 +182,7 @@ $(STAMPS)/mypy: $(PACKAGE) $(TESTS) | $(VENV_READY)
 	$(stamp)
 
 # cargo-nextest runs no documentation tests.
-# Libraries of NVIDIA's wheels are looked for where the peers are installed.
+# The tests search NVIDIA's libraries in the packages of this interpreter.
 $(STAMPS)/cargo-test: export MAREY_TEST_PYTHON := $(abspath $(PY))
 $(STAMPS)/cargo-test: $(RUST)
 	@mkdir -p $(STAMPS)
@@ -184,7 +192,7 @@ $(STAMPS)/cargo-test: $(RUST)
 	else $(CARGO) test --workspace $(LOCKED) $(call log,cargo-test); fi
 	$(stamp)
 
-# Another `--cfg` compiles everything anew, so it has a target directory of its own.
+# `--cfg loom` recompiles everything, so loom has its own target directory.
 $(STAMPS)/loom: $(RUST)
 	CARGO_TARGET_DIR=$(TARGET)/loom RUSTFLAGS="--cfg loom" \
 	    $(CARGO) test --package marey-record --test loom --release $(LOCKED)
@@ -192,7 +200,7 @@ $(STAMPS)/loom: $(RUST)
 
 $(STAMPS)/pytest: $(STAMPS)/wheel $(TESTS) | $(VENV_READY)
 	$(install-wheel)
-	$(PY) -m pytest $(call log,pytest)
+	$(PY) -m pytest --durations=30 --durations-min=0 $(call log,pytest)
 	$(stamp)
 
 $(STAMPS)/every-python: $(STAMPS)/wheel $(TESTS)
@@ -205,7 +213,7 @@ $(STAMPS)/budget: $(STAMPS)/wheel $(RUST) $(TESTS) | $(VENV_READY)
 	else echo "valgrind is not installed: the instruction budgets are not checked"; fi
 	$(stamp)
 
-# setuptools keeps removed files in build/, and PyO3 is compiled anew for another interpreter.
+# setuptools keeps removed files in build/, and PyO3 is recompiled for another interpreter.
 $(STAMPS)/wheel: $(RUST) $(PACKAGE) README.md $(REQUIREMENTS) | $(PY)
 	rm -rf build/lib* build/bdist* dist
 	@echo "compiling marey, which takes some 15 minutes on two cores the first time"

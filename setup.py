@@ -1,4 +1,4 @@
-"""Builds the three libraries of the wheel from the Cargo workspace; the rest is pyproject.toml."""
+"""Builds the three libraries of the wheel from the Cargo workspace; pyproject.toml has the rest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIBMAREY = "marey.lib.libmarey"
 
 
 class BuildRust(build_rust):  # type: ignore[misc]
-    """Keeps the plain file name of the library that is no Python module."""
+    """Keeps the file name of the library that is not a Python module."""
 
     def get_dylib_ext_path(self, ext: RustExtension, target_fname: str) -> str:
         path: str = super().get_dylib_ext_path(ext, target_fname)
@@ -28,7 +28,7 @@ class BuildRust(build_rust):  # type: ignore[misc]
 
 
 def library(name: str, crate: str) -> RustExtension:
-    """A `cdylib` of the workspace, in release mode even when the install is editable."""
+    """Returns a `cdylib` of the workspace, in release mode even for an editable install."""
     return RustExtension(
         name,
         path=f"crates/{crate}/Cargo.toml",
@@ -40,7 +40,7 @@ def library(name: str, crate: str) -> RustExtension:
 
 
 def version() -> str:
-    """The version of the Cargo workspace."""
+    """Returns the version of the Cargo workspace."""
     manifest = (ROOT / "Cargo.toml").read_text()
     found = re.search(r'^\[workspace\.package\]\nversion = "(.+)"$', manifest, re.MULTILINE)
     if found is None:
@@ -49,7 +49,7 @@ def version() -> str:
 
 
 def requirements(path: str) -> list[str]:
-    """The lines of a requirements file that name a package."""
+    """Returns the packages of a requirements file."""
     lines = (line.partition("#")[0].strip() for line in (ROOT / path).read_text().splitlines())
     return [line for line in lines if line]
 

@@ -1,4 +1,4 @@
-"""Tests a wheel on every supported CPython that is here."""
+"""Tests a wheel on every supported CPython on this machine."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import tempfile
 from pathlib import Path
 
 MINORS = (10, 11, 12, 13, 14)
-# Not supported yet; tested where MAREY_PYTHONS names the folder that `.ci/newer_pythons` has made.
+# Not supported yet; tested if MAREY_PYTHONS is the folder that `.ci/newer_pythons` has created.
 NEWER_MINORS = (15,)
 TESTS = Path(__file__).resolve().parent.parent / "tests"
-# The files whose tests need no peer but these, or skip what does.
+# Test files that need no other packages than these, or skip tests that do.
 NEEDS = ("pytest", "greenlet")
 FILES = (
-    "api",
-    "async",
-    "c",
-    "children",
-    "context_launch",
-    "context_python",
-    "files",
-    "live",
-    "metrics",
-    "run",
-    "run_collect",
-    "run_sql",
-    "scope",
-    "trace",
+    "cli/test_run.py",
+    "python/test_api.py",
+    "python/test_async.py",
+    "python/test_context_launch.py",
+    "python/test_context_python.py",
+    "python/test_metrics.py",
+    "python/test_scope.py",
+    "query/test_sql.py",
+    "recording/test_c.py",
+    "recording/test_children.py",
+    "recording/test_collect.py",
+    "recording/test_files.py",
+    "recording/test_live.py",
+    "traces/test_trace.py",
 )
 
 
@@ -39,14 +39,14 @@ def main(arguments: list[str]) -> None:
     minors = MINORS + (NEWER_MINORS if "MAREY_PYTHONS" in os.environ else ())
     found = [python for minor in minors if (python := interpreter(minor)) is not None]
     if not found:
-        sys.exit("error: no CPython from 3.10 to 3.14 is here")
+        sys.exit("error: no CPython 3.10 to 3.14 is installed")
     for python in found:
         with tempfile.TemporaryDirectory() as folder:
             test_wheel(Path(wheel), python, Path(folder))
 
 
 def interpreter(minor: int) -> Path | None:
-    """The path of a CPython 3.`minor` that runs: from PATH, pyenv or `.ci/newer_pythons`."""
+    """Returns the path of a working CPython 3.`minor`: from PATH, pyenv or `.ci/newer_pythons`."""
     name = f"python3.{minor}"
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     on_path = shutil.which(name)
@@ -58,19 +58,19 @@ def interpreter(minor: int) -> Path | None:
 
 
 def runs(python: Path) -> bool:
-    """Whether `python` starts and can make virtual environments."""
+    """Whether `python` starts and can create virtual environments."""
     command = [str(python), "-c", "import ensurepip, venv"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def test_wheel(wheel: Path, python: Path, folder: Path) -> None:
-    """Installs `wheel` for `python` below `folder`, then tests it and the command `marey` there."""
+    """Installs `wheel` for `python` below `folder`, then tests the package and the command."""
     subprocess.run([python, "-m", "venv", folder / "venv"], check=True)
     inside = folder / "venv/bin/python"
     pip = [str(inside), "-m", "pip", "install", "--quiet"]
     subprocess.run([*pip, "--no-index", "--no-deps", str(wheel.resolve())], check=True)
     subprocess.run([*pip, *NEEDS], check=True)
-    files = [str(TESTS / f"test_{name}.py") for name in FILES]
+    files = [str(TESTS / name) for name in FILES]
     pytest = [str(inside), "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *files]
     subprocess.run(pytest, cwd=TESTS.parent, check=True)
     run_and_view(inside.with_name("marey"), folder)
@@ -78,7 +78,7 @@ def test_wheel(wheel: Path, python: Path, folder: Path) -> None:
 
 
 def run_and_view(marey: Path, folder: Path) -> None:
-    """Profiles a script by `marey run` and looks at the file with `marey view`."""
+    """Profiles a script with `marey run` and prints the profile with `marey view`."""
     script = folder / "script.py"
     script.write_text("import marey\nwith marey.scope('scripted'):\n    print('from the script')\n")
     ran = subprocess.run([marey, "run", script], cwd=folder, capture_output=True, check=True)

@@ -1,8 +1,8 @@
-"""Measures the formats: `python bench/formats.py`.
+"""Measures reading and writing of formats: `python bench/formats.py`.
 
-How long it takes to read a trace of torch.profiler: `json.load`, HTA and `marey.open` in turn on
-the same files. Then what a trace of 2 GB takes, and how fast a run is written in each format.
-`--update` writes the tables to `docs/benchmarks.md`; `--traces FOLDER` measures those there too.
+First the time to read a trace of torch.profiler: `json.load`, HTA and `marey.open` in turn on the
+same files. Then the import of a 2 GB trace, and the export of a run to each format. `--update`
+writes the tables to `docs/benchmarks.md`; `--traces FOLDER` adds traces to read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FORMATS = (
     "hatchet",
 )
 
-# Each prints the seconds that reading took, without the start of the interpreter and the imports.
+# Each program prints the seconds of reading, without interpreter start and imports.
 JSON_LOAD = """
 import gzip, json, sys, time
 begin = time.perf_counter()
@@ -51,8 +51,8 @@ with (gzip.open if sys.argv[1].endswith(".gz") else open)(sys.argv[1], "rb") as 
     json.load(file)
 print(time.perf_counter() - begin)
 """
-# What a process takes that reads nothing.
-NOTHING = """
+# The memory baseline: a process that reads nothing.
+READ_NOTHING = """
 import marey
 import marey._engine
 print(0)
@@ -66,7 +66,7 @@ run = marey.open(sys.argv[1])
 print(time.perf_counter() - begin)
 run.close()
 """
-# What a trace adds is measured over one of two events, as each needs the same code.
+# A trace of two events, which maps the same code: the baseline for the memory of a trace.
 SMALL = b"""{"traceEvents": [
 {"ph": "X", "cat": "cpu_op", "name": "o", "pid": 1, "tid": 1, "ts": 1, "dur": 2,
  "args": {"External id": 1}},
@@ -85,20 +85,20 @@ print(time.perf_counter() - begin)
 
 @dataclass(frozen=True)
 class Cost:
-    """What reading a trace took."""
+    """The cost of reading a trace."""
 
     seconds: float
     memory_bytes: float
-    """The most that was resident."""
+    """Peak of resident memory."""
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """What a process takes whatever the trace, in bytes."""
+    """The memory of a process that does not depend on the trace, in bytes."""
 
     reads_nothing: float
     reads_little: float
-    """The same with the code that reads a trace: it is mapped when it first runs."""
+    """With the code that reads a trace, which is mapped when it first runs."""
 
 
 def main() -> int:
@@ -122,10 +122,10 @@ def main() -> int:
 
 
 def take_real_time_priority() -> None:
-    """Has threads run on any processor that is free, here and in what is measured.
+    """Allows threads of this process and its children to run on any free processor.
 
     The kernel of a small virtual machine may keep threads that wait for each other on one processor
-    for some milliseconds, while the others sleep. Those with real-time priority it does not.
+    for some milliseconds, while the others are idle. It does not do so for real-time threads.
     """
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
@@ -134,13 +134,13 @@ def take_real_time_priority() -> None:
 
 
 def reading(traces: list[Path], folder: Path) -> list[tuple[str, ...]]:
-    """The same traces by everybody in turn."""
+    """Measures all readers in turn on the same traces."""
     head = ("trace", "JSON", "json.load", "HTA", "marey.open", "memory of each", "of the import")
     bars = ("of its content", "faster than json.load", "faster than HTA", "")
     lines: list[tuple[str, ...]] = [(*head, *bars)]
     small = folder / "small.json.gz"
     small.write_bytes(gzip.compress(SMALL))
-    fixed = Fixed(memory_of(NOTHING, Path()), memory_of(OPEN, small))
+    fixed = Fixed(memory_of(READ_NOTHING, Path()), memory_of(OPEN, small))
     has_hta = importlib.util.find_spec("hta") is not None
     for trace in traces:
         costs: dict[str, list[Cost]] = {"json": [], "hta": [], "marey": []}
@@ -188,7 +188,7 @@ def memory_of(program: str, trace: Path) -> float:
 
 
 def large(folder: Path) -> list[tuple[str, ...]]:
-    """A trace that no Python reader would hold."""
+    """Measures the import of a trace that is too large for a Python reader."""
     trace = folder / "large.json"
     events = kineto_trace.write(trace, EVENTS)
     events = kineto_trace.write(trace, -(-events * LARGE_BYTES // trace.stat().st_size))
@@ -211,7 +211,7 @@ def large(folder: Path) -> list[tuple[str, ...]]:
 
 
 def writing(trace: Path, folder: Path) -> list[tuple[str, ...]]:
-    """One run in each format."""
+    """Measures the export of one run to each format."""
     run = folder / "run.marey"
     measured(["import", str(trace), "-o", str(run)])
     lines: list[tuple[str, ...]] = [("`marey export --format`", "it takes", "memory", "size")]
@@ -236,7 +236,7 @@ def unpacked_bytes(trace: Path) -> int:
 
 
 def imported(trace: Path, folder: Path) -> Cost:
-    """The whole process, from the file to tables on the disk."""
+    """Measures a whole import process, from the file to tables on the disk."""
     run = folder / "imported.marey"
     cost = measured(["import", str(trace), "-o", str(run)])
     shutil.rmtree(run)

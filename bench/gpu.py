@@ -1,8 +1,8 @@
-"""Measures what GPU kernels cost: `python bench/gpu.py`, in the environment of the tests.
+"""Measures the cost of GPU kernels: `python bench/gpu.py`, in the environment of the tests.
 
-The kernels are played by the double of libcupti, so nothing of a real device or of CUPTI is in the
-figures: they are what each profiler itself takes, and the double, which is measured alone, too.
-marey and Proton run in turn, each in processes of its own. `--update` writes `docs/benchmarks.md`.
+The double of libcupti plays the kernels, so the figures contain neither a device nor CUPTI: they
+are the cost of each profiler, and of the double, which is also measured alone. marey and Proton run
+in turn, each in its own processes. `--update` writes `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 import replay
 from table import duration, grid, measured_with, update
@@ -39,7 +39,7 @@ Figures = dict[str, float]
 
 
 def run(profiler: str, kind: str, kernels: int) -> Figures:
-    """Has one process do the work, in a folder that goes with it."""
+    """Runs one worker process in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="marey-bench-") as folder:
         variables = replay.environment(Path(folder) / "double")
         command = [sys.executable, str(WORKER), profiler, kind, str(kernels)]
@@ -55,7 +55,7 @@ def run(profiler: str, kind: str, kernels: int) -> Figures:
 
 
 def medians(data: str) -> dict[str, Figures]:
-    """Each profiler's figures, the median of several processes that ran in turn."""
+    """Returns the medians of each profiler, from several processes that run in turn."""
     sides = ("nothing", "proton", "marey")
     all_figures: dict[str, list[Figures]] = {side: [] for side in sides}
     for _ in range(ROUNDS):
@@ -75,7 +75,7 @@ def verdict(is_held: bool) -> str:
 
 
 def cost_lines(data: str) -> list[tuple[str, ...]]:
-    """What a launch and the end cost, beside Proton."""
+    """Returns the rows of a launch and of the end of a session, compared with Proton."""
     sides = medians(data)
     double = sides["nothing"]["launch_nanos"]
     proton, marey = (sides[side]["launch_nanos"] - double for side in ("proton", "marey"))
@@ -101,7 +101,7 @@ def cost_lines(data: str) -> list[tuple[str, ...]]:
         )
     )
     if data == "tree":
-        # What the decoder has not come to is read at the end.
+        # Records that the decoder has not processed are read at the end.
         records = 1e9 / (sides["marey"]["decoder_nanos"] + sides["marey"]["end_nanos"])
         lines.append(
             (
@@ -117,7 +117,7 @@ def cost_lines(data: str) -> list[tuple[str, ...]]:
 
 
 def memory_lines() -> list[tuple[str, ...]]:
-    """The most memory of long traces."""
+    """Returns the rows of the peak memory of long traces."""
     lines: list[tuple[str, ...]] = []
     for profiler, kind, kernels in LONG:
         figures = run(profiler, kind, kernels)

@@ -1,11 +1,11 @@
-"""One process of `bench/gpu.py`: launches kernels on the double under one profiler, and counts.
+"""One process of `bench/gpu.py`: launches kernels on the double under one profiler.
 
     python gpu_worker.py {nothing|marey|proton} {tree|trace|run} KERNELS
 
-A run is a trace that stays in marey's run directory; else a trace becomes Chrome's.
+The kind `run` is a trace in marey's run directory; `trace` is written as a Chrome trace.
 
-Prints, as JSON, CPU nanoseconds: a launch, of all threads; a kernel, of marey's decoder; a kernel,
-of the end; and the most bytes that were resident.
+Prints a JSON object: CPU nanoseconds per launch (all threads), per kernel (marey's decoder) and per
+kernel for the end of the session; dropped records; and the peak of resident memory in bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 from replay import Double, use_driver
 
@@ -32,7 +32,7 @@ Scope = Callable[[str], AbstractContextManager[object]]
 
 
 def begin(profiler: str, kind: str) -> tuple[Scope, Callable[[], object]]:
-    """The profiler's scope, and what ends it; it records from here on."""
+    """Starts the profiler; returns its scope and a function that ends the session."""
     if profiler == "marey":
         import marey
 
@@ -51,7 +51,7 @@ def begin(profiler: str, kind: str) -> tuple[Scope, Callable[[], object]]:
 
 
 def decoder_nanos() -> float:
-    """CPU time of marey's decoder so far."""
+    """Returns the CPU time of marey's decoder so far."""
     for task in Path("/proc/self/task").iterdir():
         if (task / "comm").read_text().strip() == "marey-gpu":
             return float((task / "schedstat").read_text().split()[0])

@@ -1,10 +1,10 @@
 """Counts the instructions of the hot paths: `--check` compares with `instructions.json`.
 
-A clock on a shared machine cannot tell a regression of 10 %; a count of instructions can, and is
-the same in every run. Valgrind's callgrind counts N and 2 N items, so what comes before and after
-them cancels out. Of the Python scope only the instructions inside marey's own libraries are
-counted: the interpreter's own differ from version to version. Launches are made by the double of
-libcupti, and counted is what their thread does in libmarey, without the decoder.
+A clock on a shared machine cannot detect a regression of 10 %. A count of instructions can, because
+it is the same in every run. Valgrind's callgrind counts N and 2 N items, so that start and end
+cancel out. For the Python scope only instructions inside marey's own libraries are counted, because
+those of the interpreter differ between versions. The double of libcupti makes the launches, and
+only their thread inside libmarey is counted, without the decoder.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from pathlib import Path
 
 from native import LIBRARY, PACKAGE, build
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 import replay
 
-TESTS = Path(replay.__file__).parent
+SUPPORT = Path(replay.__file__).parent
 BUDGETS = Path(__file__).with_name("instructions.json")
-ABOUT = (
-    "Instructions of one item, and the most that a change may make of them. After a change that is "
+DESCRIPTION = (
+    "Measured instructions per item, and the budget of a change. After a change that is "
     "worth more: python bench/instructions.py --update, with the wheel installed"
 )
 MARGIN = 1.1
 
 COUNT = 10_000
-"""N, items of the shorter run."""
+"""Number of items of the shorter run (N)."""
 
 NATIVE_PATHS = {
     "scope": ("scope", ["1"]),
@@ -52,10 +52,10 @@ PYTHON_SCRIPTS = {
     "Python scope": 'import marey; marey.start("count")',
     "Python scope, no session": "import marey",
 }
-"""What comes before the loop, by path."""
+"""Setup code before the loop, by path."""
 
 LAUNCH_DATA = {"launch": "tree", "launch, trace": "trace"}
-"""What the session keeps of GPUs, by path."""
+"""Value of `data` of the session, by path."""
 
 LAUNCHES = """
 import os, sys
@@ -69,7 +69,7 @@ with marey.scope("x"):
 os._exit(0)
 """
 
-# Writing a profile takes as many instructions as it has buckets, which are not the same every time.
+# Without `finalize`, because the cost of writing depends on the number of buckets, which varies.
 PYTHON_LOOP = """
 import os
 scope = marey.scope
@@ -94,7 +94,7 @@ def main() -> int:
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """Instructions of one item, by path."""
+    """Returns the instructions per item, by path."""
     program = build(folder)
 
     def native(workload: str, arguments: list[str]) -> float:
@@ -107,7 +107,7 @@ def measure(folder: Path) -> dict[str, float]:
         def run(count: int) -> int:
             path = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); "
             script = path + setup + PYTHON_LOOP.format(count=count)
-            # -I: nothing of the user's, so the same in every run.
+            # -I ignores the user's environment, so that every run is the same.
             return in_marey(callgrind(folder, [sys.executable, "-I", "-c", script]))
 
         return per_item(run)
@@ -116,7 +116,7 @@ def measure(folder: Path) -> dict[str, float]:
 
     def launch(data: str) -> float:
         def run(count: int) -> int:
-            folders = [str(PACKAGE.parent), str(TESTS)]
+            folders = [str(PACKAGE.parent), str(SUPPORT)]
             script = LAUNCHES.format(folders=folders, data=data, count=count)
             command = [sys.executable, "-I", "-c", script]
             profile = callgrind(folder, command, "", "replay_launch", variables)
@@ -130,7 +130,7 @@ def measure(folder: Path) -> dict[str, float]:
 
 
 def per_item(run: Callable[[int], int]) -> float:
-    """Difference of two runs, which the start and the end of both have no part in."""
+    """Returns the difference of two runs per item; start and end cancel out."""
     return (run(2 * COUNT) - run(COUNT)) / COUNT
 
 
@@ -141,11 +141,11 @@ def callgrind(
     only_inside: str | None = None,
     variables: dict[str, str] | None = None,
 ) -> str:
-    """Runs a command under callgrind; returns what it wrote.
+    """Runs a command under callgrind; returns the profile.
 
     Args:
-        only_inside: A function: only what its thread runs between its entry and its exit counts.
-        variables: More variables of the command's environment.
+        only_inside: A function; only instructions of its thread between entry and exit are counted.
+        variables: Additional environment variables.
     """
     output = folder / "callgrind.out"
     flags = ["--tool=callgrind", "--compress-strings=no", f"--callgrind-out-file={output}"]
@@ -174,7 +174,7 @@ def total(profile: str) -> int:
 
 
 def in_marey(profile: str) -> int:
-    """Instructions inside the package's libraries."""
+    """Returns the instructions inside the package's libraries."""
     by_object: defaultdict[str, int] = defaultdict(int)
     for name, instructions in costs(profile):
         by_object[name] += instructions
@@ -183,13 +183,13 @@ def in_marey(profile: str) -> int:
 
 
 def costs(profile: str) -> Iterator[tuple[str, int]]:
-    """Object files and instructions of the lines of a callgrind file, calls' own costs left out."""
+    """Yields object file and instructions of each line of a callgrind file, without callees."""
     name, is_call = "", False
     for line in profile.splitlines():
         if line.startswith("ob="):
             name = line.removeprefix("ob=")
         elif line.startswith("calls="):
-            is_call = True  # the next line holds what the callee took
+            is_call = True  # the next line has the cost of the callee
         elif re.match(r"[0-9+*-]", line):
             if not is_call:
                 yield name, int(line.split()[-1])
@@ -197,7 +197,7 @@ def costs(profile: str) -> Iterator[tuple[str, int]]:
 
 
 def check(measured: dict[str, float]) -> int:
-    """Prints each path beside its budget; 1 if one is above or has none."""
+    """Prints each path with its budget; returns 1 if one is above its budget or has none."""
     budgets = json.loads(BUDGETS.read_text(encoding="utf-8"))["paths"]
     is_above = False
     for path, instructions in measured.items():
@@ -207,8 +207,8 @@ def check(measured: dict[str, float]) -> int:
         print(f"{path:28} {instructions:8.1f} of {budget:5}{verdict}")
     if is_above:
         print(
-            "error: a hot path takes more instructions than its budget\n"
-            "hint: if they are worth it, run python bench/instructions.py --update",
+            "error: a hot path needs more instructions than its budget\n"
+            "hint: if the change is worth them, run python bench/instructions.py --update",
             file=sys.stderr,
         )
     return int(is_above)
@@ -219,7 +219,7 @@ def write(measured: dict[str, float]) -> None:
         path: {"measured": round(count, 1), "budget": math.ceil(count * MARGIN)}
         for path, count in measured.items()
     }
-    text = json.dumps({"about": ABOUT, "paths": paths}, indent=2)
+    text = json.dumps({"about": DESCRIPTION, "paths": paths}, indent=2)
     BUDGETS.write_text(text + "\n", encoding="utf-8")
 
 

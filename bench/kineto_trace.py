@@ -1,4 +1,4 @@
-"""Writes a torch.profiler trace of any length: one that was recorded, over and over."""
+"""Writes a torch.profiler trace of any length by repeating a recorded one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ RECORDED = (
     / "crates/marey-formats/tests/data/trace_event/critical-path-alexnet.json.gz"
 )
 
-# Numbers by which events name others: other ones in each repetition.
+# Ids by which events refer to each other; each repetition has other ids.
 RENUMBERED = ("id", "External id", "Ev Idx", "correlation", "Record function id", "Sequence number")
 GAP = "gap:"
 
 
 def write(path: Path, events: int) -> int:
-    """Writes at least so many events, packed if the name ends in `.gz`, and says how many."""
+    """Writes at least this many events, compressed for a name in `.gz`; returns the number."""
     with gzip.open(RECORDED, "rt", encoding="utf-8") as recorded:
         trace = json.load(recorded)
     repeated = trace["traceEvents"]
@@ -42,7 +42,7 @@ def opened(path: Path) -> IO[str]:
 
 
 def templated(events: list[dict[str, Any]]) -> tuple[str, list[float], list[float]]:
-    """The events as a text with gaps, what fills the gaps, and by how much that grows each time."""
+    """Returns the events as a template, its values, and their increments per repetition."""
     timed = [event["ts"] for event in events if event.get("dur")]
     length = max(timed) - min(timed) + 1000.0
     values: list[float] = []

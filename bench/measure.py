@@ -1,6 +1,7 @@
-"""Measures a row: its two sides run in turn, each in a process of its own that stays warm.
+"""Measures a row: both sides run in turn, each in its own warm process.
 
-Where a process's memory happens to lie makes 15 % of a short scope, so each side has several.
+The memory layout of a process changes a short scope by up to 15 %, so each side has several
+processes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NANOS_PER_MILLI = 1e6
 
 @dataclass(frozen=True)
 class Result:
-    """What a row came to."""
+    """The result of a row."""
 
     row: Row
     ours_nanos: float
@@ -32,12 +33,12 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """Ours to the peer's."""
+        """Our figure divided by the peer's."""
         return None if self.peer_nanos is None else self.ours_nanos / self.peer_nanos
 
     @property
     def above_nanos(self) -> float | None:
-        """Nanoseconds that ours takes more than the peer."""
+        """Our figure minus the peer's, in nanoseconds."""
         return None if self.peer_nanos is None else self.ours_nanos - self.peer_nanos
 
     @property
@@ -56,7 +57,7 @@ class Result:
 
 
 class Workers:
-    """The processes that do the work, started when first asked for."""
+    """The worker processes, each started on first use."""
 
     def __init__(self) -> None:
         self._scratch = tempfile.TemporaryDirectory(prefix="marey-bench-")
@@ -77,16 +78,16 @@ class Workers:
         self._scratch.cleanup()
 
     def end(self) -> None:
-        """Ends the processes. Who is asked next starts anew."""
+        """Ends all processes. The next use starts them again."""
         for process in self._processes.values():
             process.communicate()
         self._processes.clear()
 
     def nanos(self, side: Side, count: int) -> float:
-        """Has a side do `count` items; returns the nanoseconds that one took.
+        """Runs `count` items of a side; returns the nanoseconds per item.
 
         Raises:
-            RuntimeError: The worker ended instead. Its standard error says why.
+            RuntimeError: The worker ended. The message has its standard error.
         """
         process = self._process(side.worker)
         assert process.stdin is not None
@@ -161,7 +162,7 @@ def measure(row: Row, workers: Workers) -> Result:
 
 
 def enough(row: Row, side: Side, workers: Workers) -> int:
-    """How many items keep a side busy for a round. Asking also warms it up."""
+    """Returns the number of items that takes a round. Also warms the side up."""
     wanted_nanos = row.round_millis * NANOS_PER_MILLI
     count = 1
     while workers.nanos(side, count) * count < wanted_nanos:

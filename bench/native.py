@@ -12,11 +12,11 @@ LIBRARY = PACKAGE / "lib" / "libmarey.so"
 
 
 def build(folder: Path) -> Path:
-    """Compiles the program into a folder; returns its path. It finds the library by `MAREY_LIB`.
+    """Compiles the program into a folder; returns its path. It loads the library in `MAREY_LIB`.
 
     Raises:
-        subprocess.CalledProcessError: The compiler refuses it.
-        FileNotFoundError: There is no `cc`.
+        subprocess.CalledProcessError: The compilation fails.
+        FileNotFoundError: `cc` is not installed.
     """
     program = folder / "native"
     source = Path(__file__).with_name("native.c")

@@ -1,7 +1,7 @@
-"""What a range of NVTX costs: `python bench/nvtx_ranges.py`, in the environment of the tests.
+"""Measures the cost of an NVTX range: `python bench/nvtx_ranges.py`, in the test environment.
 
-Nobody listening, marey listening without a session, tree and trace run in turn, each in processes
-of its own; what counts is the median of the rounds' CPU times.
+No tool, marey without a session, tree and trace run in turn, each in its own processes. The figures
+are medians of the rounds' CPU times.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-LISTENERS = ("nobody", "no session", "tree", "trace")
+LISTENERS = ("no tool", "no session", "tree", "trace")
 PROCESSES = 3
 ROUNDS = 9
 RANGES = 20_000
@@ -57,12 +57,12 @@ def in_child(listener: str, folder: str) -> dict[str, list[float]]:
 
 
 def measure(listener: str, folder: str) -> dict[str, list[float]]:
-    """In a child: the rounds of each way to annotate."""
-    if listener != "nobody":
+    """Measures, in a child process, the rounds of each kind of annotation."""
+    if listener != "no tool":
         import marey
 
         marey.start(f"{folder}/p", data="trace" if listener == "trace" else "tree")
-    # Not there where types are checked.
+    # Not installed where types are checked.
     nvtx = importlib.import_module("nvtx")
     library = ctypes.CDLL(f"{folder}/nvtx.so")
     annotation = nvtx.annotate("range", domain="bench")
@@ -85,14 +85,14 @@ def measure(listener: str, folder: str) -> dict[str, list[float]]:
             nvtx.pop_range()
 
     ways: dict[str, Callable[[int], None]] = {
-        "C, a text": library.texts,
+        "C, a string": library.texts,
         "C, a registered string": library.registered_strings,
         "Python, annotate": annotate,
         "Python, push_range": plain,
         "Python, Domain.push_range": prepared,
     }
     if listener == "no session":
-        annotate(1)  # whoever first annotates now has found marey
+        annotate(1)  # the first annotation loads marey
         library.registered_strings(1)
         marey.finalize()
     return {what: [nanos_of(way) for _ in range(ROUNDS)] for what, way in ways.items()}

@@ -1,4 +1,4 @@
-"""What a whole process costs, as the system counts it."""
+"""Cost of a whole process, as the system counts it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took."""
+    """The cost of a process."""
 
     cpu_nanos: float
     memory_bytes: float
-    """The most that was resident."""
+    """Peak of resident memory."""
 
 
 def run(command: list[str], output: Path) -> Cost:
-    """Runs a program of this environment, its standard output into a file.
+    """Runs a program of this environment, with its standard output into a file.
 
     Raises:
-        RuntimeError: It failed.
+        RuntimeError: The program failed.
     """
     program = Path(sys.executable).with_name(command[0])
     with output.open("wb") as stdout:

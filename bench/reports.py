@@ -1,5 +1,6 @@
-"""Rows of `scale.py` for `marey analyze`: a whole process, from a trace of some operators to runs
-of many host spans."""
+"""Rows of `scale.py` for `marey analyze`, as whole processes: from a trace of some operators to
+runs of many host spans.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ BARS = {8: (1.5, 500e6), 100: (15.0, 1e9), 600: (60.0, 2e9)}
 
 
 class Recorded(Protocol):
-    """Keeps runs of host spans."""
+    """Stores runs of host spans."""
 
     def run(self, spans: int) -> Path: ...
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """A report that is measured, with its bars."""
+    """A report to measure, with its bars."""
 
     size: str
     command: Callable[[Path], list[str | Path]]
@@ -40,9 +41,9 @@ def analyses(recorded: Recorded, folder: Path, sizes: tuple[int, ...]) -> Iterat
     yield Analysis("a100-nccl", partial(report, lambda: A100), 0.3)
     for size in sizes:
         if size in BARS:
-            seconds, most_bytes = BARS[size]
+            seconds, max_bytes = BARS[size]
             run = partial(recorded.run, size * MILLION)
-            yield Analysis(f"{size} M spans", partial(report, run), seconds, most_bytes)
+            yield Analysis(f"{size} M spans", partial(report, run), seconds, max_bytes)
 
 
 def report(of: Callable[[], Path], out: Path) -> list[str | Path]:
@@ -50,7 +51,7 @@ def report(of: Callable[[], Path], out: Path) -> list[str | Path]:
 
 
 def trace_of(folder: Path) -> Path:
-    """A trace of some steps of operators on the host."""
+    """Returns a trace of some steps of host operators."""
     path = folder / f"operators_{OPERATORS}.json"
     if not path.is_file():
         events: list[dict[str, Any]] = []

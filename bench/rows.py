@@ -1,4 +1,4 @@
-"""What is measured, beside what, and the bar that it must hold."""
+"""The measured rows, with their peers and bars."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Bar:
-    """A limit of a row's ratio (ours to the peer's), of our figure, or of our figure less that of
-    the peer."""
+    """A limit of the ratio of our figure to the peer's, of our figure, or of their difference."""
 
     of: Literal["ratio", "speedup", "nanos", "above"]
     limit: float
@@ -40,13 +39,13 @@ class Row:
     peer: Side | None = None
     bar: Bar | None = None
     processes: int = 5
-    """How many each side has, one after the other."""
+    """Number of processes per side, one after the other."""
     rounds: int = 21
-    """How often each side runs in each of them."""
+    """Number of rounds of each side per process."""
     round_millis: float = 5
-    """How long a side runs in one round, at least."""
+    """Least duration of a round."""
     statistic: Literal["median", "best"] = "median"
-    """What is taken of the rounds. The best one, where threads need both cores at once."""
+    """Statistic over the rounds: `best` for rows whose threads need both cores at the same time."""
 
 
 def marey(workload: str = "scope", worker: str = "marey") -> Side:

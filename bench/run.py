@@ -1,9 +1,9 @@
-"""Measures marey beside its peers: `python bench/run.py`, in the environment that holds them.
+"""Measures marey and its peers: `python bench/run.py`, in the environment of `make install`.
 
-Peer and ours run in turn, in processes of their own, many short rounds each; what counts is the
-ratio of the medians. `--row` takes one line only, `--update` writes them all to
-`docs/benchmarks.md`. Exits with 0 also when a bar is missed: on a shared machine a single run
-proves nothing. `bench/instructions.py` is the check that fails.
+Peer and marey run in turn, in separate processes, in many short rounds; the result is the ratio of
+the medians. `--row` measures one row, `--update` writes all rows to `docs/benchmarks.md`. The exit
+code is 0 even if a bar is missed, because a single run on a shared machine proves nothing.
+`bench/instructions.py` is the check that fails.
 """
 
 from __future__ import annotations

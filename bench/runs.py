@@ -1,7 +1,7 @@
 """Measures runs, from collection to SQL: `python bench/runs.py`.
 
-Three tables: what collection takes as a run grows, what queries take beside DuckDB on the same
-Parquet files, and how soon an answer is there. `--update` writes them to `docs/benchmarks.md`.
+Three tables: the cost of collection for growing runs, queries compared with DuckDB on the same
+Parquet files, and the wall time of a query. `--update` writes them to `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from process import run
 from table import duration, grid, measured_with, update
 
 DEMO = Path(__file__).parent.parent / "examples" / "train_gpt.py"
-NOWHERE = Path(os.devnull)
+DEV_NULL = Path(os.devnull)
 ROUNDS = 31
 MILLION = 1_000_000
 SIZES = (MILLION, 10 * MILLION, 50 * MILLION)
-ASKED = 10 * MILLION
+QUERIED_SPANS = 10 * MILLION
 """Spans of the run that is queried."""
 
-# The start and the width of the window are put in.
+# marey's query and DuckDB's. `start` and `end` of the window are filled in.
 QUERIES = {
     "`GROUP BY name` with a sum, the first 20": (
         "SELECT name, count(*), sum(duration_nanos) AS total FROM spans"
@@ -53,11 +53,11 @@ QUERIES = {
     ),
 }
 TOP = "`SELECT * FROM top`, the first 20"
-PROMPT = {
+LATENCY_QUERIES = {
     "`SELECT * FROM flame`": "SELECT * FROM flame",
     TOP: "SELECT * FROM top ORDER BY self_nanos DESC LIMIT 20",
 }
-PROMPT_BAR_NANOS = 20e6
+QUERY_BAR_NANOS = 20e6
 FIRST_BAR_NANOS = 100e6
 BYTES_BAR = 16.0
 
@@ -104,12 +104,12 @@ def collection(folder: Path) -> list[tuple[str, ...]]:
 
 
 def collected(what: str, path: Path, record: list[str]) -> tuple[str, ...]:
-    """Has a program record a run, collects it, and says what that took."""
+    """Records a run with a program, collects it, and returns the row of its cost."""
     environment = {**os.environ, "MAREY_COLLECT": "0"}
     command = [sys.executable, *record]
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
     spool_bytes = size(path)
-    cost = run(["marey", "collect", "--quiet", str(path)], NOWHERE)
+    cost = run(["marey", "collect", "--quiet", str(path)], DEV_NULL)
     count = stored_spans(path)
     at_rest = size(path) / count
     line = (
@@ -126,10 +126,10 @@ def collected(what: str, path: Path, record: list[str]) -> tuple[str, ...]:
 
 
 def stored_spans(path: Path) -> int:
-    """How many spans a run has; none may have been lost.
+    """Returns the number of spans of a run without losses.
 
     Raises:
-        RuntimeError: Some were lost.
+        RuntimeError: The run has losses.
     """
     import marey
 
@@ -146,11 +146,11 @@ def size(folder: Path) -> int:
 
 
 def queries(folder: Path) -> list[tuple[str, ...]]:
-    """CPU time of the same questions to marey and to DuckDB, in turn, both warm."""
+    """Measures CPU time of the same queries in marey and DuckDB, in turn, both warm."""
     import duckdb
     import marey
 
-    path = run_of(folder, ASKED)
+    path = run_of(folder, QUERIED_SPANS)
     lines: list[tuple[str, ...]] = [("question", "DuckDB", "marey", "ratio", "bar", "")]
     with marey.open(path) as opened, duckdb.connect() as connection:
         for table in ("spans", "strings"):
@@ -180,7 +180,7 @@ def queries(folder: Path) -> list[tuple[str, ...]]:
 
 
 def in_turn(peer: Callable[[], Any], ours: Callable[[], Any]) -> tuple[float, float]:
-    """Median CPU time of each, in nanoseconds, all threads together."""
+    """Returns the median CPU time of each in nanoseconds, over all threads."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
         for taken, ask in zip(times, (peer, ours), strict=True):
@@ -191,10 +191,10 @@ def in_turn(peer: Callable[[], Any], ours: Callable[[], Any]) -> tuple[float, fl
 
 
 def answers(folder: Path) -> list[tuple[str, ...]]:
-    """Wall time until an answer is there."""
+    """Measures the wall time of queries."""
     import marey
 
-    path = run_of(folder, ASKED)
+    path = run_of(folder, QUERIED_SPANS)
     lines: list[tuple[str, ...]] = [("answer", "wall time", "bar", "")]
 
     def add(what: str, nanos: float, bar_nanos: float) -> None:
@@ -203,21 +203,21 @@ def answers(folder: Path) -> list[tuple[str, ...]]:
         print("  ".join(lines[-1]), flush=True)
 
     with marey.open(path) as opened:
-        for what, query in PROMPT.items():
-            add(what, wall_nanos(functools.partial(opened.sql, query)), PROMPT_BAR_NANOS)
+        for what, query in LATENCY_QUERIES.items():
+            add(what, wall_nanos(functools.partial(opened.sql, query)), QUERY_BAR_NANOS)
 
     def open_and_ask() -> None:
         with marey.open(path) as opened:
-            opened.sql(PROMPT[TOP])
+            opened.sql(LATENCY_QUERIES[TOP])
 
     add("opening the run, and `top`", wall_nanos(open_and_ask), FIRST_BAR_NANOS)
-    ask = functools.partial(run, ["marey", "query", str(path), PROMPT[TOP]], NOWHERE)
+    ask = functools.partial(run, ["marey", "query", str(path), LATENCY_QUERIES[TOP]], DEV_NULL)
     add("`marey query` of the same, a whole process", wall_nanos(ask), FIRST_BAR_NANOS)
     return lines
 
 
 def wall_nanos(ask: Callable[[], Any]) -> float:
-    """Median of the rounds; the first one is not counted."""
+    """Returns the median of the rounds, without the first one."""
     times = []
     for _ in range(ROUNDS + 1):
         before = time.perf_counter_ns()

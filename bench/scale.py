@@ -1,9 +1,9 @@
 """Measures large runs: `python bench/scale.py`.
 
-Each row is a command of the installed `marey`, as a whole process: how long it takes and the most
-memory that is resident, with `--baseline PATH` beside another `marey`, such as that of the last
-release, in turn. Runs are recorded once and kept in `--folder`. `--sizes 1,8,100` says of how many
-million host spans there shall be runs, `--update` writes the table to `docs/benchmarks.md`.
+Each row is a command of the installed `marey` as a whole process: its time and its peak of resident
+memory. `--baseline PATH` measures another `marey` in turn, such as the last release. Runs are
+recorded once and stored in `--folder`. `--sizes 1,8,100` sets the sizes of the runs in million host
+spans; `--update` writes the table to `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CSV_BAR_SECONDS = 6.0
 RANKS_BAR_SECONDS = 60.0
 
 Command = Callable[[Path], list[str | Path]]
-"""Arguments of `marey` for an output, which is not there yet."""
+"""A function from an output path, which does not exist, to the arguments of `marey`."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class Row:
     bar_seconds: float | None = None
     bar_bytes: float | None = None
     max_open_files: int | None = None
-    """More open files than these the process is not given."""
+    """Limit of open files of the process."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Time and memory of a process; of a process that failed only the status counts."""
+    """Time and memory of a process; of a failed process only the status is valid."""
 
     seconds: float
     memory_bytes: float
@@ -132,7 +132,7 @@ def merged(recorded: Recorded, out: Path) -> list[str | Path]:
 
 
 def trace_of(folder: Path, events: int) -> Path:
-    """A trace of torch.profiler with so many events."""
+    """Returns a trace of torch.profiler with this many events."""
     path = folder / f"trace_{events}.json"
     if not path.is_file():
         hidden = path.with_suffix(".part")
@@ -142,7 +142,7 @@ def trace_of(folder: Path, events: int) -> Path:
 
 
 def in_turn(row: Row, programs: list[Path], scratch: Path, rounds: int) -> list[Cost]:
-    """The median of each program; the first failure of one that fails."""
+    """Returns the medians of each program, or the first failure."""
     costs: list[list[Cost]] = [[] for _ in programs]
     for _ in range(rounds):
         for program, some in zip(programs, costs, strict=True):
@@ -163,7 +163,7 @@ def median(costs: list[Cost]) -> Cost:
 def measured(program: Path, row: Row, out: Path) -> Cost:
     """Runs a command as a whole process, and removes what it wrote."""
     command = [program, *row.command(out)]
-    os.sync()  # what was written before is not written meanwhile
+    os.sync()  # so that earlier writes do not disturb the measurement
     begin = time.perf_counter()
     process = subprocess.Popen(
         command,
@@ -180,10 +180,10 @@ def measured(program: Path, row: Row, out: Path) -> Cost:
     return Cost(seconds, usage.ru_maxrss * 1024, process.returncode)
 
 
-def limit_open_files(most: int | None) -> None:
-    if most is not None:
+def limit_open_files(limit: int | None) -> None:
+    if limit is not None:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def headings(has_baseline: bool) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def headings(has_baseline: bool) -> tuple[str, ...]:
 
 
 def line(row: Row, costs: list[Cost]) -> tuple[str, ...]:
-    """A line of the table."""
+    """Returns a row of the table."""
     ours, *baseline = costs
     before = [text for cost in baseline for text in cost_texts(cost)]
     bars = []

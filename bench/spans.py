@@ -1,6 +1,6 @@
-"""Runs of any number of host spans, recorded by `spans.c` against the installed wheel.
+"""Runs of any number of host spans, recorded by `spans.c` with the installed wheel.
 
-They are kept in a folder, each under its size, so that a later measurement finds them there.
+They are stored in a folder by size, so that later measurements reuse them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Recorded:
     marey: Path
 
     def run(self, spans: int) -> Path:
-        """The collected run of one process with this many spans: steps of 100 scopes, 2,000 names.
+        """Returns the collected run of one process: steps of 100 scopes, 2,000 names.
 
         Raises:
-            subprocess.CalledProcessError: It could not be recorded or collected.
+            subprocess.CalledProcessError: Recording or collection failed.
         """
         path = self.folder / f"spans_{spans}.marey"
         if not (path / "manifest.json").is_file():
@@ -36,7 +36,7 @@ class Recorded:
         return path
 
     def spools(self, ranks: int, spans: int) -> Path:
-        """A run of so many processes with this many spans each, which has not been collected."""
+        """Returns an uncollected run of this many processes, each with this many spans."""
         path = self.folder / f"spools_{ranks}_{spans}.marey"
         done = path.with_suffix(".recorded")
         if not done.is_file():
@@ -48,7 +48,7 @@ class Recorded:
         return path
 
     def runs(self, ranks: int, spans: int) -> list[Path]:
-        """So many collected runs of a process with this many spans each."""
+        """Returns this many collected runs of one process with this many spans each."""
         folder = self.folder / f"runs_{ranks}_{spans}"
         done = folder / "recorded"
         paths = [folder / f"rank_{rank}.marey" for rank in range(ranks)]

@@ -1,4 +1,4 @@
-"""The results as a table, on a terminal and in `docs/benchmarks.md`."""
+"""The results as a table, in a terminal and in `docs/benchmarks.md`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIBRARIES = ("_native.abi3.so", "lib/libmarey.so", "_engine.abi3.so")
 
 
 def cells(result: Result) -> tuple[str, ...]:
-    """A line of the table."""
+    """Returns a row of the table."""
     row, peer_nanos = result.row, result.peer_nanos
     return (
         row.what,
@@ -54,7 +54,7 @@ def bar_text(bar: Bar) -> str:
 
 
 def duration(nanos: float) -> str:
-    """Three digits and a unit."""
+    """Formats nanoseconds with three digits and a unit."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if nanos >= size:
             return f"{nanos / size:.3g} {unit}"
@@ -62,7 +62,7 @@ def duration(nanos: float) -> str:
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """Both tables, and what they were measured with."""
+    """Returns both tables and the line with the versions."""
     lines = [measured_with("bench/run.py --update")]
     lines += ["", *grid([HEADINGS, *map(cells, results)])]
     sizes = [(f"`{name}`", f"{size / 1024:,.0f} KiB") for name, size in library_sizes()]
@@ -71,27 +71,27 @@ def markdown(results: Sequence[Result]) -> str:
 
 
 def measured_with(command: str) -> str:
-    """The line above a table: when it was measured, by what, and with what."""
+    """Returns the line above a table: date, command and versions."""
     return (
         f"Measured on {datetime.date.today()} by `python {command}` with {', '.join(versions())}."
     )
 
 
 def grid(lines: Sequence[Sequence[str]]) -> list[str]:
-    """A Markdown table; the first line holds the headings."""
+    """Returns a Markdown table; the first row has the headings."""
     head, *body = ["| " + " | ".join(line) + " |" for line in lines]
     return [head, "|" + "---|" * len(lines[0]), *body]
 
 
 def versions() -> list[str]:
-    """What took part, with versions, and the processor."""
+    """Returns the versions of Python, the packages and the compiler, and the processor."""
     packages = [f"{name} {metadata.version(name)}" for name in ("marey", "triton", "torch")]
     compiler = " ".join(subprocess.check_output(["rustc", "--version"], text=True).split()[:2])
     return [f"CPython {platform.python_version()}", *packages, compiler, f"on {processor()}"]
 
 
 def processor() -> str:
-    """Model and number of cores."""
+    """Returns model and number of cores."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         key, _, value = line.partition(":")
         if key.strip() == "model name":
@@ -104,15 +104,15 @@ def cores() -> int:
 
 
 def library_sizes() -> list[tuple[str, int]]:
-    """Names and bytes of the wheel's libraries."""
+    """Returns names and bytes of the wheel's libraries."""
     return [(name, (PACKAGE / name).stat().st_size) for name in LIBRARIES]
 
 
 def update(text: str, script: str) -> None:
-    """Puts a text between the markers of a script in the document.
+    """Replaces the text between a script's markers in the document.
 
     Raises:
-        ValueError: The document lacks a marker.
+        ValueError: A marker is missing in the document.
     """
     begin = f"<!-- The lines below are written by `{script} --update`. -->"
     end = f"<!-- The lines above are written by `{script} --update`. -->"

@@ -1,4 +1,4 @@
-"""The example's training step, plain and under marey's module hooks, in one process."""
+"""The training step of the example, plain and under marey's module hooks, in one process."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ BATCH_SIZE = 4
 
 
 def plain(steps: int) -> float:
-    """Nanoseconds of CPU time that a step takes, nothing hooked."""
+    """Returns the CPU nanoseconds of a step without hooks."""
     return measure(steps)
 
 
 def hooked(steps: int) -> float:
-    """The same with module hooks and a session. Starting and ending them is not timed."""
+    """Returns the CPU nanoseconds of a step with hooks and a session, without start and end."""
     marey.torch.enable()
     session = marey.start("training")
     nanos = measure(steps)
@@ -34,7 +34,7 @@ def hooked(steps: int) -> float:
 
 
 def measure(steps: int) -> float:
-    train()  # the first step after a change finds cold caches
+    train()  # the first step after a change has cold caches
     start_nanos = time.process_time_ns()
     for _ in range(steps):
         train()

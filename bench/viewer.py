@@ -1,8 +1,7 @@
-"""Measures `marey view` beside `proton-viewer`: `python bench/viewer.py`.
+"""Measures `marey view` and `proton-viewer`: `python bench/viewer.py`.
 
-Each run is a whole process; its time is CPU time and its memory the most it had resident, both as
-the system counts them. Peer and ours run in turn. `--update` writes the table to
-`docs/benchmarks.md`.
+Each run is a whole process, whose CPU time and peak of resident memory the system measures. Peer
+and marey run in turn. `--update` writes the table to `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ HEADINGS = ("what", "proton-viewer", "memory", "marey view", "memory", "faster",
 
 @dataclass(frozen=True)
 class Row:
-    """A profile and what is shown of it."""
+    """A profile and the printed part."""
 
     what: str
     nodes: int
@@ -46,13 +45,13 @@ class Row:
     rounds: int
     has_peer: bool = True
     bars: tuple[float, float] | None = None
-    """How much faster, and in how many times less memory, ours must be."""
+    """Least speedup and least memory ratio."""
 
 
 ROWS = (
     Row("20,000 nodes, the whole tree", 20_000, None, 3),
     Row("1,000,000 nodes, three levels", 1_000_000, 3, 1, bars=(10, 5)),
-    # Proton's viewer compares each node with every node it has printed: hours.
+    # Proton's viewer compares each node with all printed nodes, which takes hours.
     Row("1,000,000 nodes, the whole tree", 1_000_000, None, 3, has_peer=False),
 )
 
@@ -74,7 +73,7 @@ def main() -> int:
 
 
 def measure(row: Row, folder: Path) -> tuple[str, ...]:
-    """A line of the table."""
+    """Returns a row of the table."""
     profile = folder / f"{row.nodes}.hatchet"
     if not profile.exists():
         write_profile(profile, row.nodes)
@@ -115,7 +114,7 @@ def shown(cost: Cost | None) -> tuple[str, str]:
 def compared(
     ours: Cost | None, peer: Cost | None, bars: tuple[float, float] | None
 ) -> tuple[str, str, str]:
-    """How much faster, how much less memory, and whether the bars hold."""
+    """Returns speedup, memory ratio, and whether the bars hold."""
     if ours is None or peer is None:
         return NONE, NONE, ""
     gains = peer.cpu_nanos / ours.cpu_nanos, peer.memory_bytes / ours.memory_bytes
@@ -128,7 +127,7 @@ def compared(
 
 
 def write_profile(path: Path, nodes: int) -> None:
-    """A profile as Proton writes it: scopes of ten children each, kernels at the bottom."""
+    """Writes a profile in Proton's format: scopes of ten children each, kernels as leaves."""
     with path.open("w") as file:
         file.write("\n[\n")
         file.writelines(node_lines(iter(range(1, nodes)), 0, 0, " " * 4))
@@ -136,7 +135,7 @@ def write_profile(path: Path, nodes: int) -> None:
 
 
 def node_lines(left: Iterator[int], level: int, rank: int, pad: str) -> Iterator[str]:
-    """The text of a node; each further one takes a number of `left`."""
+    """Yields the text of a node; each further node consumes a number of `left`."""
     inner = pad + " " * 4
     yield f'{pad}{{\n{inner}"children": ['
     has_children = False

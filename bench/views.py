@@ -1,10 +1,9 @@
 """Measures the analyses: `python bench/views.py`.
 
-What it takes from a trace to all answers: nine of HTA's analyses; marey's views that answer the
-same; and the page of `marey analyze`, which has more (rules, critical path, sequences, occupancy,
-charts). In turn on the same files, each in a process of its own that has started and imported
-everything. `--update` writes the table to `docs/benchmarks.md`; `--traces FOLDER` measures those
-there too.
+The time from a trace to all results: nine analyses of HTA; the equivalent views of marey; and the
+HTML report of `marey analyze`, which has more (rules, critical path, sequences, occupancy, charts).
+They run in turn on the same files, each in its own process that has imported everything. `--update`
+writes the table to `docs/benchmarks.md`; `--traces FOLDER` adds traces.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ ROUNDS = 5
 BAR_SECONDS = 1.0
 RECORDED = Path(__file__).parent.parent / "tests" / "data" / "kineto" / "a100-nccl.json.gz"
 
-# Each prints the seconds that it took.
+# Each program prints its duration in seconds.
 SAME = """
 import sys, time
 import marey
@@ -108,7 +107,7 @@ def line(trace: Path) -> tuple[str, ...]:
 
 
 def bar(trace: Path, report_seconds: float) -> tuple[str, str]:
-    """The bar is set for one trace."""
+    """Returns the bar, which is set for one trace only."""
     if trace != RECORDED:
         return "", ""
     is_held = report_seconds < BAR_SECONDS

@@ -1,8 +1,8 @@
-"""Runs one system's workloads on request: `worker.py SYSTEM`, in a scratch directory.
+"""Runs the workloads of one system: `worker.py SYSTEM`, in a scratch directory.
 
-Each line `WORKLOAD COUNT` on the standard input is answered with the nanoseconds of CPU time, of
-the whole process, that one item took. Every loop is written the same for peer and ours, and what
-the loop itself costs is in both figures.
+Each line `WORKLOAD COUNT` on standard input is answered with the nanoseconds of CPU time, of the
+whole process, per item. All loops are equal for peer and marey, and both figures include the cost
+of the loop.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 Work = Callable[[int], None]
-"""Does an amount of items."""
+"""Runs this many items."""
 
 Workload = Callable[[int], float]
-"""Does an amount of items; returns the nanoseconds that one took."""
+"""Runs this many items; returns nanoseconds per item."""
 
 STACK_FRAMES = 20
 
@@ -48,10 +48,10 @@ def proton(context: str | None, data: str = "tree") -> dict[str, Workload]:
     from triton.profiler.flags import flags
 
     if context is not None:
-        # What `start` does once it has found a GPU, which this needs none of.
+        # The part of `start` after it has found a GPU, which is not needed here.
         session = library.start("proton", context, data, "instrumentation", "cuda")
         flags.profiling_on = True
-        # Compiles kernels for metrics on a GPU, once; without it, Proton only does less.
+        # Skips the compilation of kernels for metrics on a GPU, which Proton does once.
         scopes = importlib.import_module("triton.profiler.scope")
         vars(scopes)["set_metric_kernels"] = lambda: None
     workloads = scope_workloads(triton.profiler)
@@ -90,7 +90,7 @@ def marey(context: str | None, data: str = "tree") -> dict[str, Workload]:
 def finalizing(
     profiler: Any, start: Callable[[], int], finalize: Callable[[int], None]
 ) -> Workload:
-    """What the end of a trace session costs, a scope."""
+    """Measures the end of a trace session, per scope."""
 
     def measure(count: int) -> float:
         session = start()
@@ -105,7 +105,7 @@ def finalizing(
 
 
 def tracing(profiler: Any, start: Callable[[], int], finalize: Callable[[int], None]) -> Workload:
-    """What a scope costs while a trace session records, which then ends: memory has an end."""
+    """Measures a scope of a trace session, which is ended each time to bound memory."""
 
     def measure(count: int) -> float:
         session = start()
@@ -164,7 +164,7 @@ def scope_workloads(profiler: Any) -> dict[str, Workload]:
 
 
 def descend(frames: int, work: Work, count: int) -> None:
-    """Does the work in the frame with that number, the outermost one being the first."""
+    """Does the work in the frame with that number, counted from the outermost."""
     if stack_frames() + 1 < frames:
         descend(frames, work, count)
     else:
@@ -172,7 +172,7 @@ def descend(frames: int, work: Work, count: int) -> None:
 
 
 def stack_frames() -> int:
-    """Frames on the caller's stack, itself included."""
+    """Returns the number of frames on the caller's stack, the caller included."""
     frame, frames = sys._getframe(1), 1
     while frame.f_back is not None:
         frame, frames = frame.f_back, frames + 1
@@ -194,7 +194,7 @@ def torch_profiler() -> dict[str, Workload]:
     off = timed(record_function)
 
     def on(count: int) -> float:
-        # Starting and stopping it is not timed.
+        # Starting and stopping the profiler is not timed.
         with torch.profiler.profile(activities=[ProfilerActivity.CPU]):
             return off(count)
 

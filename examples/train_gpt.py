@@ -72,7 +72,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Logits of the next character at every position."""
+    """A model that returns the logits of the next character at every position."""
 
     def __init__(self, alphabet_size: int) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def load(data: Characters, options: argparse.Namespace) -> DataLoader[tuple[Tensor, Tensor]]:
-    """Batches of random windows, one for each step, made by two worker processes."""
+    """Returns batches of random windows, one per step, made by two worker processes."""
     sampler = RandomSampler(
         data,
         replacement=True,

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .specs import max_bps, max_flops
     from .viewer import parse, read
 
-# Without `open`: `from marey import *` would hide Python's own.
+# Without `open`, because `from marey import *` would hide the builtin.
 __all__ = [
     "DEFAULT_PROFILE_NAME",
     "BackendUnavailable",
@@ -92,7 +92,7 @@ __all__ = [
     "viewer",
 ]
 
-# The parts that most programs never touch, and the names that come from them.
+# Submodules that most programs never use, and the names that they define: imported on first use.
 _LAZY_MODULES = ("comparison", "graph", "hooks", "mode", "run", "specs", "viewer")
 _LAZY_NAMES = {
     "compare": "comparison",
@@ -108,7 +108,7 @@ _LAZY_NAMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a part when it is touched."""
+    """Imports a submodule on first use."""
     import importlib
 
     if name in _LAZY_MODULES:

@@ -1,4 +1,4 @@
-"""`python -m marey` is the command `marey`."""
+"""`python -m marey` runs the command `marey`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which GPU backends there are, and whether they can start here."""
+"""The GPU backends: starting them, and the reasons why one cannot start."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .errors import BackendUnavailable
 
 
 class Driver:
-    """How to ask a vendor's driver whether there is a GPU.
+    """The functions by which a vendor's driver reports whether there is a GPU.
 
-    No named tuple and no dataclass: making one evaluates a string, upon which CPython forgets that
-    the program was interrupted, and this module may be imported at the program's end.
+    Not a named tuple or dataclass: creating such a class evaluates a string, which makes CPython
+    lose a pending interrupt, and this module may be imported at the end of the program.
     """
 
     def __init__(self, library: str, initialise: str, count: str, hint: str) -> None:
@@ -37,8 +37,8 @@ HIP = Driver(
 )
 
 DEVICE_NODES = ("/dev/nvidiactl", "/dev/kfd")
-"""What there is where a driver has GPUs. To ask the driver would start it, and then no child of a
-fork could use it."""
+"""Files that exist where a driver has GPUs. Calling the driver instead would start it, and then no
+forked child could use it."""
 
 DRIVERS = {
     "cupti": CUDA,
@@ -50,13 +50,13 @@ DRIVERS = {
 
 
 def begin(backend: str | None, *, keeps_activities: bool) -> None:
-    """Has the GPU recorded: from now on, or from when the program uses it.
+    """Starts recording of the GPU: at once, or when the program first uses it.
 
-    A process that is forked after its parent used CUDA cannot use it, so nothing is touched here
-    that the program does not touch itself, unless the backend is named.
+    A process that is forked after its parent used CUDA cannot use CUDA. So the driver is not
+    started before the program starts it, unless the backend is named.
 
     Raises:
-        BackendUnavailable: The backend was named and cannot start.
+        BackendUnavailable: The named backend cannot start.
     """
     paths = [os.path.abspath(path) for path in sys.path if os.path.isdir(path)]
     try:
@@ -71,11 +71,11 @@ def begin(backend: str | None, *, keeps_activities: bool) -> None:
 
 
 def check(backend: str | None) -> None:
-    """Refuses a backend that there is no code for, and says why.
+    """Rejects a backend that is not implemented, with the reason.
 
     Raises:
-        ValueError: There is no such backend.
-        BackendUnavailable: It cannot start here.
+        ValueError: The backend is unknown.
+        BackendUnavailable: The backend cannot start on this machine.
     """
     if backend in (None, "cupti"):
         return
@@ -94,58 +94,59 @@ def check(backend: str | None) -> None:
 
 
 def _listen_for_driver() -> None:
-    """Has the driver tell `libmarey.so` when the program starts it, unless another tool waits."""
+    """Has the driver load `libmarey.so` when the program starts it, unless another tool is set."""
     library = _native.library_path()
     if library is not None:
         os.environ.setdefault(ENV_INJECTION, os.path.abspath(library))
-    if why := _untold():
-        _native.note_gpu(f"the program had not used CUDA; {why}")
+    if reason := _injection_conflict():
+        _native.note_gpu(f"the program had not used CUDA; {reason}")
 
 
 ENV_INJECTION = "CUDA_INJECTION64_PATH"
-"""What the driver loads when it is started."""
+"""The variable with the library that the CUDA driver loads when it is started."""
 
 
-def _untold() -> str | None:
-    """Why the start of CUDA is not told us; `None` if it is."""
+def _injection_conflict() -> str | None:
+    """Returns why the driver does not notify marey of its start; `None` if it does."""
     library, other = _native.library_path(), os.environ.get(ENV_INJECTION)
     if library is None or other in (None, os.path.abspath(library)):
         return None
     return (
-        f"{ENV_INJECTION} names another tool ({other}), so its start is not told:"
-        " start the session when CUDA is in use"
+        f"{ENV_INJECTION} names another tool ({other}), so marey is not notified of its start:"
+        " start the session after the first use of CUDA"
     )
 
 
 def may_be_held_by_other() -> bool:
-    """Whether another tool keeps the GPU's records from us, or that is not known yet."""
+    """Whether another tool holds CUPTI, or that is not known yet."""
     return is_waiting() or is_held_by_other()
 
 
 def is_waiting() -> bool:
-    """Whether the program has yet to use the GPU, as far as we were told."""
+    """Whether the program has not used the GPU yet, as far as marey was notified."""
     return _native.gpu_level()[0] == "waiting"
 
 
 def is_held_by_other() -> bool:
-    """Whether there is a GPU, and another tool keeps its records from us."""
+    """Whether there is a GPU and another tool holds CUPTI."""
     level, _, _, code = _native.gpu_level()
     return level == "host" and code in HELD_BY_OTHER
 
 
 HELD_BY_OTHER = (39, 14)
-"""CUPTI's codes for: there is a subscriber, and there can be one, or only such as use its calls."""
+"""CUPTI's error codes if another tool has subscribed: a second subscriber is not supported, or not
+compatible with the first."""
 
 
 def gpu_note() -> str | None:
-    """One line on why a profile holds no GPU activity; `None` if it may hold some."""
+    """Returns one line on why a profile has no GPU activities; `None` if it may have some."""
     level, reason, hint, _ = _native.gpu_level()
-    # Idle: another thread has just ended the last session.
+    # "idle": another thread has just ended the last session.
     if level in ("cupti", "idle"):
         return None
     if level == "waiting":
-        if why := _untold():
-            return f"the GPU was not recorded: {why}"
+        if conflict := _injection_conflict():
+            return f"the GPU was not recorded: {conflict}"
         if any(os.path.exists(node) for node in DEVICE_NODES):
             return "the program used no NVIDIA GPU; the profile holds the host side only"
         return "no GPU was found; the profile holds the host side only"
@@ -157,9 +158,9 @@ def gpu_note() -> str | None:
 
 
 def _failure(driver: Driver) -> tuple[str, int | None] | None:
-    """The step at which the driver fails and its code; `None` if there is a GPU.
+    """Returns the step at which the driver fails and its error code; `None` if there is a GPU.
 
-    Starts the driver: only for backends that were named.
+    Starts the driver, so it is called only for backends that were named.
     """
     import ctypes  # slow to import, and only needed here
 

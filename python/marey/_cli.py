@@ -1,6 +1,6 @@
-"""The command `marey`: `run` and `doctor` are here, beside Python; all else is in the engine.
+"""The command `marey`: `run` and `doctor` are in Python, all other commands in the engine.
 
-So is the help of all, these two included: what they take is described in one place.
+The help of all commands, these two included, is in the engine, in one style.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ from marey._flags import is_disabled
 
 
 def main() -> None:
-    """Do what `sys.argv` says. The target's own exceptions and `SystemExit` pass through."""
+    """Runs the command in `sys.argv`. The target's exceptions and `SystemExit` pass through."""
     first = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if first == "run":
         _run_command(sys.argv[2:])
     elif first == "doctor":
-        _examine(sys.argv[2:])
-    elif first not in _ABOUT and _is_bare_run(first):
+        _doctor_command(sys.argv[2:])
+    elif first not in _TOP_LEVEL_OPTIONS and _is_bare_run(first):
         _run_command(sys.argv[1:])
     else:
         _run_engine(sys.argv)
 
 
-_ABOUT = ("-h", "--help", "-V", "--version")
-"""Options of `marey` itself. The engine has the help of every command, in one style."""
+_TOP_LEVEL_OPTIONS = ("-h", "--help", "-V", "--version")
+"""Options of `marey` itself, which the engine handles."""
 
 
 def viewer() -> None:
-    """The command `marey-viewer`: `marey view`, by a name like that of Proton's viewer."""
+    """Runs the command `marey-viewer`: `marey view` under a name like that of Proton's viewer."""
     _run_engine(["marey", "view", *sys.argv[1:]])
 
 
-def _examine(arguments: list[str]) -> NoReturn:
+def _doctor_command(arguments: list[str]) -> NoReturn:
     if not {"-h", "--help"}.isdisjoint(arguments):
         _run_engine(["marey", "doctor", "--help"])
-    from marey import _doctor  # with modules that a profiled program does not need
+    from marey import _doctor  # imports modules that a profiled program does not need
 
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # it waits for others, and has nothing to undo
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # waits for child processes; no cleanup needed
     sys.exit(_doctor.main(arguments))
 
 
 def _run_engine(argv: list[str]) -> NoReturn:
-    from marey import _engine  # heavy, and never needed beside a profiled program
+    from marey import _engine  # large, and never needed in a profiled program
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the engine does not return to Python
     sys.exit(_engine.cli_main(argv))
 
 
 def _is_bare_run(first: str) -> bool:
-    """Whether the first argument can only be an option or the target of `run`.
+    """Whether the first argument is an option or the target of `run`, and not a command.
 
-    No other command contains a dot or a slash, so a file called `view` does not hide `marey view`.
-    A profile or a run is no program; the engine says how to see it.
+    No command contains a dot or a slash, so a file called `view` does not hide `marey view`. For a
+    profile or a run, which is not a program, the engine prints how to view it.
     """
     if first.rstrip(os.sep).endswith((".hatchet", ".hatchet_msgpack", ".marey", ".marey.zip")):
         return False
@@ -76,7 +76,7 @@ def _run_command(arguments: list[str]) -> None:
             _instrument()
         else:
             _start(options)
-    # What runs the program is no part of its call stacks.
+    # Frames below this one are marey's and not part of the program's call stacks.
     _native.set_frame_base(_run.run.__code__)
     _run.run(program)
 
@@ -88,11 +88,11 @@ def _start(options: _recording.Options) -> None:
     except (marey.BackendUnavailable, ValueError, OSError) as error:
         _fail(str(error), getattr(error, "hint", None))
     if options.children:
-        _recording.hand_down(options)
+        _recording.export_to_children(options)
 
 
 def _instrument() -> None:
-    from marey import _mem_spaces  # with modules that a profiled program does not need
+    from marey import _mem_spaces  # imports modules that a profiled program does not need
 
     try:
         _mem_spaces.start()
@@ -105,7 +105,7 @@ def _instrument() -> None:
 def _exec_command(target: _run.Target, options: _recording.Options) -> NoReturn:
     if not is_disabled():
         _announce_processes(options)
-        _recording.hand_down(options)
+        _recording.export_to_children(options)
     try:
         os.execvpe(target.argv[0], target.argv, os.environ)
     except FileNotFoundError:
@@ -117,7 +117,7 @@ def _exec_command(target: _run.Target, options: _recording.Options) -> NoReturn:
 def _announce_processes(options: _recording.Options) -> None:
     if options.data == "trace":
         try:
-            _recording.make_way(options)
+            _recording.rename_earlier_run(options)
         except OSError as error:
             _fail(str(error))
     if options.format == "marey":
@@ -130,48 +130,50 @@ def _announce_processes(options: _recording.Options) -> None:
 
 def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str | None]:
     parser = _parser()
-    given = parser.parse_args(arguments)
-    if given.module is not None:
-        target = _run.Target("module", given.module + given.target)
+    parsed = parser.parse_args(arguments)
+    if parsed.module is not None:
+        target = _run.Target("module", parsed.module + parsed.target)
     else:
-        target = _target(arguments, given.target)
+        target = _target(arguments, parsed.target)
     if not target.argv or target.argv[0] == "-":
         parser.error("no program to run")
-    if given.instrument and target.kind == "command":
+    if parsed.instrument and target.kind == "command":
         parser.error("--instrument takes a Python script or module, not a command")
-    name = given.name or target.default_name()
-    path, file_format = _output_path(parser, given.output, name, given.data)
+    name = parsed.name or target.default_name()
+    path, file_format = _output_path(parser, parsed.output, name, parsed.data)
     options = _recording.Options(
         path=path,
         format=file_format,
-        context=given.context,
-        data=given.data,
-        backend=given.backend,
-        mode=given.mode,
-        hook=given.hook,
-        torch=given.torch,
-        children=given.children,
+        context=parsed.context,
+        data=parsed.data,
+        backend=parsed.backend,
+        mode=parsed.mode,
+        hook=parsed.hook,
+        torch=parsed.torch,
+        children=parsed.children,
     )
-    return target, options, given.instrument
+    return target, options, parsed.instrument
 
 
-def _target(arguments: list[str], rest: list[str]) -> _run.Target:
-    """The target among the last arguments. Whether argparse keeps a leading `--` depends on the
-    version of Python, so look on both sides."""
-    before = arguments[: len(arguments) - len(rest)]
-    if rest[:1] == ["--"]:
-        return _run.Target("command", rest[1:])
+def _target(arguments: list[str], target_argv: list[str]) -> _run.Target:
+    """Returns the target at the end of the arguments.
+
+    Whether argparse removes a leading `--` depends on the Python version, so both are handled.
+    """
+    before = arguments[: len(arguments) - len(target_argv)]
+    if target_argv[:1] == ["--"]:
+        return _run.Target("command", target_argv[1:])
     if before[-1:] == ["--"]:
-        return _run.Target("command", rest)
-    if rest[:1] == ["pytest"]:
-        return _run.Target("module", rest)
-    return _run.Target("script", rest)
+        return _run.Target("command", target_argv)
+    if target_argv[:1] == ["pytest"]:
+        return _run.Target("module", target_argv)
+    return _run.Target("script", target_argv)
 
 
 def _output_path(
     parser: argparse.ArgumentParser, output: str | None, name: str, data: str
 ) -> tuple[str, str]:
-    """The absolute path without its suffix, and the format that the suffix names."""
+    """Returns the absolute path without its suffix, and the format of the suffix."""
     if output is None:
         path = name
     elif output.endswith(os.sep) or (os.path.isdir(output) and not output.endswith(".marey")):
@@ -183,18 +185,22 @@ def _output_path(
     if suffix[1:] in formats:
         return stem, suffix[1:]
     if any(suffix[1:] in others for others in _FORMATS.values()):
-        parser.error(f"{suffix} is no format of --data {data}, which writes .{formats[0]}")
+        parser.error(f"--data {data} cannot write {suffix}; its formats are {_suffixes(formats)}")
     return stem + suffix, formats[0]
 
 
+def _suffixes(formats: tuple[str, ...]) -> str:
+    return ", ".join(f".{name}" for name in formats)
+
+
 _FORMATS = {"tree": ("hatchet", "hatchet_msgpack"), "trace": ("chrome_trace", "marey")}
-"""Suffixes of the files that each kind of data is written to, the usual one first."""
+"""Suffixes of the output files by `--data`, the default first."""
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Reads the command line of `marey run`, whose help is in the engine."""
+    """Returns the parser of `marey run`, whose help is in the engine."""
     parser = _Parser(prog="marey run", allow_abbrev=False, add_help=False)
-    rest = argparse.REMAINDER
+    remainder = argparse.REMAINDER
     parser.add_argument("-h", "--help", action=_Help)
     parser.add_argument("-n", "--name")
     parser.add_argument("-o", "--output")
@@ -206,8 +212,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mode")
     parser.add_argument("--no-torch", dest="torch", action="store_false")
     parser.add_argument("--no-children", dest="children", action="store_false")
-    parser.add_argument("-m", dest="module", nargs=rest)
-    parser.add_argument("target", nargs=rest)
+    parser.add_argument("-m", dest="module", nargs=remainder)
+    parser.add_argument("target", nargs=remainder)
     return parser
 
 

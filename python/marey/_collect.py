@@ -1,7 +1,7 @@
-"""Collecting runs, from spools to tables: in a process of its own.
+"""Collection of runs, from spools to tables, in a separate process.
 
-A profiled program never loads the engine that collects. And such a process can be ended at any
-moment: what has not been collected by then will be when the run is opened.
+A profiled program never loads the engine, which does the collection. The process can be killed at
+any time: spools that are not collected yet are collected when the run is opened.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ import signal
 from . import _command
 from ._names import ENV_COLLECT
 
-_runs: dict[str, None] = {}  # a set in order
+_runs: dict[str, None] = {}  # an ordered set
 _is_left_to_parent = False
 
 
 def at_exit(run: str | None) -> None:
-    """Has a run, if it is one, collected when this process ends, if nobody records it then."""
+    """Schedules a run for collection when this process ends, if no process records it then."""
     if run is not None:
         _runs[os.path.abspath(run)] = None
 
 
 def leave_to_parent() -> None:
-    """Collects nothing at the end: what this process records is a part of its parent's run."""
+    """Disables collection in this process, because its recording is part of its parent's run."""
     global _is_left_to_parent
     _is_left_to_parent = True
 
 
 def collect(run: str) -> bool:
-    """Collects a run and waits for it. Returns whether there is nothing left to complain of.
+    """Collects a run and waits for the end. Returns false if a failure was not shown.
 
-    On a terminal it shows how far it is, and what goes wrong. If the handler of a signal raises
-    meanwhile, as Ctrl-C does, it is ended.
+    On a terminal the process shows progress and errors. If a signal handler raises during the wait,
+    as for Ctrl-C, the process is ended.
 
     Raises:
         OSError: The process cannot be started.
@@ -60,15 +60,15 @@ def _collect_at_exit() -> None:
         if not _has_spools(run) or _is_recorded(run):
             continue
         try:
-            is_well = collect(run)
+            succeeded = collect(run)
         except OSError:
-            is_well = False
+            succeeded = False
         except BaseException:
-            return  # from a signal's handler: the program itself has ended already
-        if not is_well:
+            return  # raised by a signal handler; the program itself has already ended
+        if not succeeded:
             from . import _session
 
-            _session.say(f"{run} could not be collected: that is tried again when it is opened")
+            _session.say(f"{run} could not be collected; it will be when it is opened")
 
 
 def _has_spools(run: str) -> bool:
@@ -79,7 +79,7 @@ def _has_spools(run: str) -> bool:
 
 
 def _is_recorded(run: str) -> bool:
-    """Whether some process still records into the run: it then holds a lock."""
+    """Whether a process still records into the run, and so holds the lock on `.recording`."""
     import fcntl
 
     try:
@@ -91,11 +91,11 @@ def _is_recorded(run: str) -> bool:
     except BlockingIOError:
         return True
     except OSError:
-        return False  # a filesystem without locks
+        return False  # the file system has no locks
     finally:
         os.close(lock)
     return False
 
 
-# Registered on import, and so called after everything that is registered later.
+# Handlers run in reverse order, so this one runs after all that are registered later.
 atexit.register(_collect_at_exit)

@@ -1,4 +1,4 @@
-"""Commands of `marey` in processes of their own: a profiled program never loads the engine."""
+"""Commands of `marey` in child processes, because a profiled program never loads the engine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-# Runs isolated from the program's directory and environment, but with the same marey.
+# Isolated from the program's directory and environment, but with the same marey.
 _PROGRAM = """\
 import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -21,16 +21,16 @@ _PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def is_possible() -> bool:
-    """Whether there is an interpreter to start, and no program with one inside, as uWSGI is."""
+    """Whether `sys.executable` is an interpreter, and not a program that embeds one, like uWSGI."""
     name = os.path.basename(sys.executable or "")
     return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
 
 
 def start(arguments: Sequence[str], file_actions: Sequence[Any]) -> int:
-    """Starts `marey` with these arguments and returns the process's id.
+    """Starts `marey` with these arguments and returns the process id.
 
-    By no fork, for which a large program waits, and which hooks notice. `file_actions` are those of
-    `os.posix_spawn`.
+    Uses `os.posix_spawn` instead of a fork, which is slow in a large program and runs its fork
+    hooks. `file_actions` are those of `os.posix_spawn`.
 
     Raises:
         OSError: The process cannot be started.
@@ -45,10 +45,10 @@ def start(arguments: Sequence[str], file_actions: Sequence[Any]) -> int:
 
 
 def wait(process: int) -> int | None:
-    """Waits for the process and returns its exit code, or that of a signal, negative.
+    """Waits for the process and returns its exit code; a signal number is negative.
 
-    `None` where the program waits for children that it does not know. If the handler of a signal
-    raises meanwhile, as Ctrl-C does, the process is ended.
+    Returns `None` if the program has already waited for the process. If a signal handler raises
+    during the wait, as for Ctrl-C, the process is ended.
     """
     try:
         _, status = os.waitpid(process, 0)

@@ -1,4 +1,4 @@
-"""Context managers as decorators of functions, coroutine functions included."""
+"""Use of context managers as decorators of functions and coroutine functions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def is_coroutine_function(func: Callable[..., Any]) -> bool:
-    """Whether a call of `func` makes a coroutine.
+    """Whether a call of `func` returns a coroutine.
 
-    `inspect` is slow to import, and whoever marks a function as one has imported it.
+    `inspect` is slow to import, and code that marks a function as a coroutine function has imported
+    it. So without `inspect` the flag of the code object suffices.
     """
     inspect = sys.modules.get("inspect")
     if inspect is None:
@@ -26,7 +27,7 @@ def is_coroutine_function(func: Callable[..., Any]) -> bool:
 
 
 def wrap(manager: AbstractContextManager[Any], func: F) -> F:
-    """Runs each call of `func` inside `manager`, which any number of calls may share."""
+    """Runs each call of `func` inside `manager`, which all calls share."""
     return wrap_each(lambda: manager, func)
 
 

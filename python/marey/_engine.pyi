@@ -1,4 +1,4 @@
-"""The analyst's half of marey, in Rust; loaded on first use."""
+"""Graphs, runs and the command line, in Rust. Loaded on first use."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any, final
 _Column = tuple[bytes, bool] | list[Any]
 
 def cli_main(argv: list[str]) -> int:
-    """Runs the command line; returns the exit code."""
+    """Runs the command line and returns the exit code."""
 
 def max_flops(
     family: str, arch: str, width: int, num_sms: float, clock: float
 ) -> tuple[float, str | None]:
-    """Operations in a second, and why that is NaN if it is."""
+    """Returns operations per second, and the reason if that is NaN."""
 
 def max_bps(family: str, arch: str, bus_width: float, clock: float) -> tuple[float, str | None]:
-    """Bytes in a second, and why that is NaN if it is."""
+    """Returns bytes per second, and the reason if that is NaN."""
 
 def architectures() -> list[tuple[str, str, str]]:
-    """Family, name and sources of every architecture that has peaks."""
+    """Returns family, name and sources of each architecture with known peak rates."""
 
 def needs_collecting(path: str | os.PathLike[str]) -> bool:
-    """Whether the run has spools that no table has the content of."""
+    """Whether the run has spools that are not collected yet."""
 
 def import_files(files: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> list[str]:
-    """Makes a run of files of other formats; what was lost, each in a line."""
+    """Imports files of other formats as a run. Returns a line for each kind of loss."""
 
 def sections() -> list[tuple[str, str]]:
-    """Names and queries of the sections of a report."""
+    """Returns names and queries of the sections of a report."""
 
 @final
 class Run:
-    """A run, opened for questions."""
+    """An open run."""
 
     @staticmethod
     def open(
@@ -59,7 +59,7 @@ class Run:
 
 @final
 class Measured:
-    """The numbers that a run is compared by."""
+    """The metrics of a run that comparisons use."""
 
     def compare(self, after: Measured, tolerance_percent: float | None = None) -> Comparison: ...
     def check(
@@ -68,7 +68,7 @@ class Measured:
 
 @final
 class Comparison:
-    """What two runs differ in."""
+    """The differences of two runs."""
 
     def metrics(self) -> Answer: ...
     def operations(self) -> Answer: ...
@@ -77,7 +77,7 @@ class Comparison:
 
 @final
 class Answer:
-    """The rows that answer a query, in memory."""
+    """The rows of a query, in memory."""
 
     def __len__(self) -> int: ...
     def columns(self) -> list[str]: ...
@@ -91,7 +91,7 @@ class Answer:
 
 @final
 class Graph:
-    """A profile's tree with its columns: nodes in pre-order, siblings by name."""
+    """The tree of a profile with its columns: nodes in pre-order, siblings by name."""
 
     @staticmethod
     def read(path: str | os.PathLike[str]) -> Graph: ...

@@ -1,4 +1,4 @@
-"""Switches of this process."""
+"""Switches of the process."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from ._names import ENV_DISABLE
 
 
 class Flags:
-    """What holds for the whole process."""
+    """State of the whole process."""
 
     command_line = False
-    """Whether `marey run` has started the session; the program's own `start` is then ignored."""
+    """Whether `marey run` has started the session. `start` in the program is then ignored."""
 
 
 flags = Flags()
 
 
 def is_disabled() -> bool:
-    """Whether ``MAREY_DISABLE`` turns marey off."""
+    """Whether ``MAREY_DISABLE`` disables marey."""
     return os.environ.get(ENV_DISABLE, "") not in ("", "0")
 
 
 def is_proton_disabled() -> bool:
-    """Whether Triton's switch for Proton is off: its knob, or the variable that the knob reads."""
+    """Whether Triton disables Proton: by its knob, or by the variable that the knob reads."""
     proton = getattr(sys.modules.get("triton.knobs"), "proton", None)
     if proton is not None:
         return bool(getattr(proton, "disable", False))

@@ -1,4 +1,4 @@
-"""The pandas frame of a graph, and what its user changed in it."""
+"""Conversion of a graph to a pandas frame, and of the user's changes back to the graph."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 NAME = "name"
 
-# A real number holds every whole number up to here.
-_EXACT = 2**53
+# A float represents every integer up to this one.
+_MAX_EXACT_INTEGER = 2**53
 
 
 def make(graph: _engine.Graph, tree: Tree, is_kept: list[bool] | None) -> pandas.DataFrame:
-    """The columns of the nodes that are kept: ``name``, then the graph's in their order."""
+    """Returns the frame of the kept nodes: ``name``, then the graph's columns in their order."""
     import pandas
 
     index = pandas.Index(tree.nodes, dtype=object, name="node")
@@ -32,7 +32,7 @@ def make(graph: _engine.Graph, tree: Tree, is_kept: list[bool] | None) -> pandas
 
 
 def update(frame: pandas.DataFrame, graph: _engine.Graph, tree: Tree, labels: list[str]) -> None:
-    """Writes columns of the graph into its frame."""
+    """Copies columns of the graph into its frame."""
     positions = _positions(frame, tree)
     for label in labels:
         array = _array(graph.names()) if label == NAME else _column(graph, label)
@@ -40,13 +40,13 @@ def update(frame: pandas.DataFrame, graph: _engine.Graph, tree: Tree, labels: li
 
 
 def take_changes(frame: pandas.DataFrame, graph: _engine.Graph, tree: Tree) -> list[bool] | None:
-    """Writes what differs in the frame into its graph.
+    """Copies changes of the frame into its graph.
 
     Returns:
-        Whether each node still has a row, or `None` if all have.
+        Whether each node still has a row, or `None` if all nodes have.
 
     Raises:
-        ValueError: The rows or columns are no longer those of a graph.
+        ValueError: The index is not of nodes of the graph, or a column label is invalid.
     """
     positions = _positions(frame, tree)
     if not frame.columns.is_unique:
@@ -65,13 +65,13 @@ def take_changes(frame: pandas.DataFrame, graph: _engine.Graph, tree: Tree) -> l
     if positions is None:
         return None
     is_kept = [False] * len(tree.nodes)
-    for at in positions:
-        is_kept[at] = True
+    for position in positions:
+        is_kept[position] = True
     return None if all(is_kept) else is_kept
 
 
 def _positions(frame: pandas.DataFrame, tree: Tree) -> list[int] | None:
-    """The node of each row, or `None` if the rows are the nodes in their order."""
+    """Returns the node position of each row, or `None` if the rows are all nodes in order."""
     nodes = frame.index.tolist()
     if nodes == tree.nodes:
         return None
@@ -82,17 +82,17 @@ def _positions(frame: pandas.DataFrame, tree: Tree) -> list[int] | None:
 
 
 def _take_names(frame: pandas.DataFrame, graph: _engine.Graph, positions: list[int] | None) -> None:
-    known = graph.names()
+    old_names = graph.names()
     names = frame[NAME].tolist()
-    if names == known:
+    if names == old_names:
         return
     names = [str(name) for name in names]
     if positions is not None:
-        every = known.copy()
-        for at, name in zip(positions, names, strict=True):
-            every[at] = name
-        names = every
-    if names != known:
+        all_names = old_names.copy()
+        for position, name in zip(positions, names, strict=True):
+            all_names[position] = name
+        names = all_names
+    if names != old_names:
         graph.set_names(names)
 
 
@@ -104,22 +104,22 @@ def _take_column(
 ) -> None:
     import pandas
 
-    given = pandas.Series(series.array)
+    new = pandas.Series(series.array)
     if is_known:
-        known = pandas.Series(_column(graph, series.name))
+        old = pandas.Series(_column(graph, series.name))
         if positions is None:
-            if given.equals(known):
+            if new.equals(old):
                 return
-        elif given.equals(known.take(positions).reset_index(drop=True)):
+        elif new.equals(old.take(positions).reset_index(drop=True)):
             return
     if positions is not None:
-        given = given.set_axis(positions).reindex(range(len(graph)))
-    values, are_whole = _cells(given)
+        new = new.set_axis(positions).reindex(range(len(graph)))
+    values, are_whole = _cells(new)
     graph.set_column(series.name, values, are_whole)
 
 
 def _column(graph: _engine.Graph, label: str) -> ExtensionArray:
-    """A column with the type that it has in hatchet, where sums have the type of the summands."""
+    """Returns a column with its type in hatchet, where sums have the type of the summands."""
     array = _array(graph.column(label))
     if array.dtype.kind == "i" and label.endswith(INCLUSIVE):
         own = label.removesuffix(INCLUSIVE)
@@ -129,7 +129,7 @@ def _column(graph: _engine.Graph, label: str) -> ExtensionArray:
 
 
 def _array(column: tuple[bytes, bool] | list[Any]) -> ExtensionArray:
-    """A column of the engine with the type that pandas finds for it."""
+    """Returns a column of the engine with the type that pandas infers."""
     import numpy
     import pandas
 
@@ -144,20 +144,20 @@ def _array(column: tuple[bytes, bool] | list[Any]) -> ExtensionArray:
 
 
 def _cells(series: pandas.Series[Any]) -> tuple[bytes | list[Any], bool]:
-    """A column as the engine takes it."""
+    """Converts a column to the representation of the engine."""
     import numpy
     from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
 
     if is_numeric_dtype(series.dtype):
         are_whole = is_bool_dtype(series.dtype) or is_integer_dtype(series.dtype)
         numbers = series.to_numpy(dtype=numpy.float64, na_value=numpy.nan)
-        if not (are_whole and (numpy.abs(numbers) > _EXACT).any()):
+        if not (are_whole and (numpy.abs(numbers) > _MAX_EXACT_INTEGER).any()):
             return numbers.tobytes(), are_whole
     return [_cell(value) for value in series.tolist()], False
 
 
 def _cell(value: Any) -> Any:
-    """A value as the engine takes it; what it does not know becomes its text."""
+    """Converts a value to a type that the engine accepts; other types become strings."""
     import pandas
 
     if isinstance(value, str | int | float):

@@ -1,4 +1,4 @@
-"""The recorder's Python face, in Rust."""
+"""The Python interface of the recorder, in Rust."""
 
 from collections.abc import Callable
 from types import CodeType, TracebackType
@@ -10,7 +10,7 @@ __version__: str
 
 @final
 class Scope:
-    """What `scope` returns."""
+    """The result of `scope`."""
 
     @property
     def name(self) -> str: ...
@@ -41,7 +41,7 @@ def add_metrics(metrics: dict[str, Any]) -> None: ...
 
 @final
 class Place:
-    """What `place` returns."""
+    """The result of `place`: a context node to which metrics can be added later."""
 
     def add_metrics(self, metrics: dict[str, Any]) -> None: ...
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from . import _engine
 
-# What Proton appends to the name of a metric that is added up into parents.
+# Suffix that Proton appends to the name of a metric that is summed into parents.
 INCLUSIVE = " (inc)"
 
 
 class Tree:
-    """Who is above whom. Nodes have numbers from 0, in pre-order with siblings by name."""
+    """Structure of a graph. Nodes are numbered from 0 in pre-order, siblings by name."""
 
     def __init__(self, graph: _engine.Graph) -> None:
         self.frames = graph.frames()
@@ -25,28 +25,28 @@ class Tree:
 
     @functools.cached_property
     def nodes(self) -> list[Node]:
-        return [Node(self, at) for at in range(len(self.frames))]
+        return [Node(self, position) for position in range(len(self.frames))]
 
     def roots(self) -> list[int]:
-        return self._family(0, len(self.ends))
+        return self._siblings(0, len(self.ends))
 
-    def children(self, at: int) -> list[int]:
-        return self._family(at + 1, self.ends[at])
+    def children(self, position: int) -> list[int]:
+        return self._siblings(position + 1, self.ends[position])
 
-    def _family(self, first: int, end: int) -> list[int]:
-        found = []
+    def _siblings(self, first: int, end: int) -> list[int]:
+        siblings = []
         while first < end:
-            found.append(first)
+            siblings.append(first)
             first = self.ends[first]
-        return found
+        return siblings
 
 
 @functools.total_ordering
 class Node:
-    """A node of a graph, as the index of its frame holds it. Nodes are in the tree's order.
+    """A node of a graph, as it appears in the index of its frame. Nodes compare in tree order.
 
     Attributes:
-        position: Number in that order, from 0.
+        position: Position in the order of the tree, from 0.
     """
 
     __slots__ = ("_tree", "position")
@@ -57,28 +57,28 @@ class Node:
 
     @property
     def frame(self) -> dict[str, str]:
-        """What the file calls the node."""
+        """The frame of the node in the file, with the keys ``name`` and ``type``."""
         return {"name": self._tree.frames[self.position], "type": "function"}
 
     @property
     def kind(self) -> str | None:
-        """What the node stands for, such as ``"module"``, where the file says it."""
+        """Kind of the node, such as ``"module"``; `None` if the file has no kind."""
         return self._tree.kinds[self.position]
 
     @property
     def depth(self) -> int:
-        """How many nodes are above."""
+        """Number of ancestors."""
         return self._tree.depths[self.position]
 
     @property
     def parent(self) -> Node | None:
-        """The node above; `None` for a root."""
+        """The parent; `None` for a root."""
         parent = self._tree.parents[self.position]
         return None if parent is None else self._tree.nodes[parent]
 
     @property
     def children(self) -> list[Node]:
-        """The nodes right below, by name."""
+        """The children, sorted by name."""
         return [self._tree.nodes[child] for child in self._tree.children(self.position)]
 
     def path(self) -> tuple[Node, ...]:
@@ -105,7 +105,7 @@ class Node:
 
 
 class Table:
-    """The columns of a graph, each read when it is first asked for."""
+    """The columns of a graph, each read on first use."""
 
     def __init__(self, graph: _engine.Graph) -> None:
         self._graph = graph
@@ -113,30 +113,30 @@ class Table:
         self.labels = list(dict.fromkeys([*self._columns, *graph.labels()]))
 
     def column(self, label: str) -> list[Any]:
-        """One value a node: NaN where a number is missing, `None` where anything else is.
+        """One value per node: NaN for a missing number, `None` for any other missing value.
 
         Raises:
-            KeyError: There is no such column.
+            KeyError: The column does not exist.
         """
         if label not in self._columns:
             self._columns[label] = values(self._graph.column(label))
         return self._columns[label]
 
     def rows(self) -> Iterator[Row]:
-        return (Row(self, at) for at in range(len(self._graph)))
+        return (Row(self, position) for position in range(len(self._graph)))
 
 
 class Row(Mapping[str, Any]):
-    """A node's ``name``, ``depth`` and columns."""
+    """The ``name``, ``depth`` and columns of a node."""
 
-    __slots__ = ("_at", "_table")
+    __slots__ = ("_position", "_table")
 
-    def __init__(self, table: Table, at: int) -> None:
+    def __init__(self, table: Table, position: int) -> None:
         self._table = table
-        self._at = at
+        self._position = position
 
     def __getitem__(self, label: str) -> Any:
-        return self._table.column(label)[self._at]
+        return self._table.column(label)[self._position]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._table.labels)
@@ -149,7 +149,7 @@ class Row(Mapping[str, Any]):
 
 
 def values(column: tuple[bytes, bool] | list[Any]) -> list[Any]:
-    """A column of the engine as a list; of whole numbers those are `int` that are there."""
+    """Converts a column of the engine to a list. Integer columns have `int` or NaN."""
     if isinstance(column, list):
         return column
     content, are_whole = column

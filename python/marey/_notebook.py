@@ -1,6 +1,6 @@
-"""Graphs and answers as HTML for notebooks, without a script.
+"""HTML of graphs and query results for notebooks, without scripts.
 
-A graph becomes nested rows that open and close, an answer a table.
+A graph becomes nested rows that open and close, a result becomes a table.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 from . import _engine
 from ._nodes import Table, Tree
 
-# More rows make a notebook slow, and deeper nesting is more than browsers take.
+# More rows make a notebook slow, and browsers limit the depth of nesting.
 MAX_ROWS = 1000
 MAX_DEPTH = 100
-MAX_TEXT = 200
+MAX_TEXT_CHARS = 200
 
-# Rows above this depth are open at first.
+# Rows above this depth are open initially.
 _OPEN_DEPTH = 3
 
 _STYLE = """\
@@ -40,10 +40,10 @@ _STYLE = """\
 .marey-graph .head,.marey-graph .more{opacity:.7}
 """
 
-# Characters that a column has in any case.
-_MIN_WIDTH = 13
+# Minimum width of a column.
+_MIN_WIDTH_CHARS = 13
 
-# Of which of two graphs a node is, as in `Graph.tree`.
+# Marks of nodes that only one of two graphs has, as in `Graph.tree`.
 _MARKS = {"both": "", "left": "◀", "right": "▶"}
 _LEGEND = "◀ only in the left graph: in a difference, added; ▶ only in the right one: removed"
 
@@ -59,8 +59,8 @@ _TABLE_STYLE = """\
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], count: int) -> str:
-    """The first rows of an answer that has `count`, as HTML."""
-    numbers = [all(_is_number(row[at]) for row in rows) for at in range(len(columns))]
+    """Returns the first rows of a result that has `count` rows, as HTML."""
+    numbers = [all(_is_number(row[index]) for row in rows) for index in range(len(columns))]
     lines = [_TABLE_STYLE, '<table class="marey-table">']
     if len(rows) < count:
         lines.append(f"<caption>the first {len(rows):,} of {count:,} rows</caption>")
@@ -83,10 +83,10 @@ def _is_number(value: Any) -> bool:
 
 
 def html(graph: _engine.Graph, labels: list[str]) -> str:
-    """The graph as HTML, with the columns `labels`; the bars show the first of them.
+    """Returns the graph as HTML with the columns `labels`. The bars show the first column.
 
-    Nodes that only one of two graphs has are marked. Where there are more than `MAX_ROWS` nodes,
-    those with the largest first column are shown, and how many are not.
+    Nodes that only one of two graphs has are marked. Of more than `MAX_ROWS` nodes, those with the
+    largest values in the first column are shown, with the number of hidden nodes.
     """
     page = _Page(graph, labels)
     style = f"{_STYLE}{page.widths()}</style>"
@@ -105,12 +105,12 @@ class _Page:
         self.largest = max((abs(weight) for weight in self.weights), default=0.0)
 
     def widths(self) -> str:
-        """The rules for columns with long labels; what a class means is the same on every page."""
+        """Returns CSS rules for columns with long labels; a class has one width on every page."""
         widths = sorted({len(label) for label in self.labels})
         rules = [
             f".marey-graph .value.w{width}{{flex-basis:{width}ch}}\n"
             for width in widths
-            if width > _MIN_WIDTH
+            if width > _MIN_WIDTH_CHARS
         ]
         return "".join(rules)
 
@@ -119,65 +119,65 @@ class _Page:
         heading = '<span class="heading">name</span>'
         yield f'<div class="head">{self._cells(self.labels)}{scale}{heading}</div>'
         shown = self._shown()
-        open_ends: list[int] = []  # of the rows that are being nested in
-        for at in sorted(shown):
-            yield from self._closed(open_ends, at, shown)
-            children = self.tree.children(at)
+        ancestors: list[int] = []  # rows whose element is open
+        for node in sorted(shown):
+            yield from self._close(ancestors, node, shown)
+            children = self.tree.children(node)
             if any(child in shown for child in children):
-                is_open = " open" if self.tree.depths[at] < _OPEN_DEPTH else ""
-                yield f"<details{is_open}><summary>{self._row(at)}</summary>"
-                open_ends.append(at)
+                is_open = " open" if self.tree.depths[node] < _OPEN_DEPTH else ""
+                yield f"<details{is_open}><summary>{self._row(node)}</summary>"
+                ancestors.append(node)
             else:
-                yield f'<div class="leaf">{self._row(at)}</div>'
-                yield from self._more(at, children, shown)
-        yield from self._closed(open_ends, len(self.names), shown)
+                yield f'<div class="leaf">{self._row(node)}</div>'
+                yield from self._hidden_children(node, children, shown)
+        yield from self._close(ancestors, len(self.names), shown)
         hidden = len(self.names) - len(shown)
         if hidden:
             yield f'<div class="more">{hidden:,} of {len(self.names):,} nodes are not shown</div>'
-        if any(_MARKS[self.sides[at]] for at in shown):
+        if any(_MARKS[self.sides[node]] for node in shown):
             yield f'<div class="more">{_LEGEND}</div>'
 
     def _shown(self) -> set[int]:
-        """The nodes to show: each after its parent, the largest first."""
-        waiting = [self._rank(root) for root in self.tree.roots()]
+        """Selects the nodes to show: the largest first, each after its parent."""
+        waiting = [self._sort_key(root) for root in self.tree.roots()]
         heapq.heapify(waiting)
         shown: set[int] = set()
         while waiting and len(shown) < MAX_ROWS:
-            _, at = heapq.heappop(waiting)
-            shown.add(at)
-            if self.tree.depths[at] + 1 < MAX_DEPTH:
-                for child in self.tree.children(at):
-                    heapq.heappush(waiting, self._rank(child))
+            _, node = heapq.heappop(waiting)
+            shown.add(node)
+            if self.tree.depths[node] + 1 < MAX_DEPTH:
+                for child in self.tree.children(node):
+                    heapq.heappush(waiting, self._sort_key(child))
         return shown
 
-    def _rank(self, at: int) -> tuple[float, int]:
-        return (-abs(self.weights[at]) if self.weights else 0.0, at)
+    def _sort_key(self, node: int) -> tuple[float, int]:
+        return (-abs(self.weights[node]) if self.weights else 0.0, node)
 
-    def _closed(self, opened: list[int], at: int, shown: set[int]) -> Iterator[str]:
-        """The ends of the rows that `at` is not below."""
-        while opened and self.tree.ends[opened[-1]] <= at:
-            last = opened.pop()
-            yield from self._more(last, self.tree.children(last), shown)
+    def _close(self, ancestors: list[int], node: int, shown: set[int]) -> Iterator[str]:
+        """Closes the elements of rows that are not ancestors of `node`."""
+        while ancestors and self.tree.ends[ancestors[-1]] <= node:
+            last = ancestors.pop()
+            yield from self._hidden_children(last, self.tree.children(last), shown)
             yield "</details>"
 
-    def _more(self, at: int, children: list[int], shown: set[int]) -> Iterator[str]:
+    def _hidden_children(self, node: int, children: list[int], shown: set[int]) -> Iterator[str]:
         hidden = sum(self.tree.ends[child] - child for child in children if child not in shown)
         if hidden:
-            name = _name(f"… {hidden:,} more", self.tree.depths[at] + 1)
+            name = _name(f"… {hidden:,} more", self.tree.depths[node] + 1)
             blanks = self._cells([""] * len(self.labels))
             bar = '<span class="bar"></span>' if self.labels else ""
             yield f'<div class="leaf more">{blanks}{bar}{name}</div>'
 
-    def _row(self, at: int) -> str:
-        cells = self._cells([_shown_value(column[at]) for column in self.columns])
+    def _row(self, node: int) -> str:
+        cells = self._cells([_shown_value(column[node]) for column in self.columns])
         bar = ""
         if self.labels:
-            weight = self.weights[at]
+            weight = self.weights[node]
             percent = 100.0 * abs(weight) / self.largest if self.largest else 0.0
             mark = ' class="less"' if weight < 0 else ""
             bar = f'<span class="bar"><i{mark} style="width:{percent:.1f}%"></i></span>'
-        name = _name(self.names[at], self.tree.depths[at])
-        mark = _MARKS[self.sides[at]]
+        name = _name(self.names[node], self.tree.depths[node])
+        mark = _MARKS[self.sides[node]]
         return f"{cells}{bar}{name}<span>{mark}</span>" if mark else f"{cells}{bar}{name}"
 
     def _cells(self, texts: list[str]) -> str:
@@ -185,12 +185,12 @@ class _Page:
 
 
 def _weight(value: Any) -> float:
-    """The value as a finite number; 0 if it is none."""
+    """Returns the value as a finite float; 0 if it is not a finite number."""
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
 def _cell(text: str, label: str) -> str:
-    width = f" w{len(label)}" if len(label) > _MIN_WIDTH else ""
+    width = f" w{len(label)}" if len(label) > _MIN_WIDTH_CHARS else ""
     return f'<span class="value{width}">{_escaped(text)}</span>'
 
 
@@ -207,13 +207,13 @@ def _shown_value(value: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that cannot be taken for markup, nor turn the direction of what follows it."""
+    """Escapes markup and non-printable characters, including marks of text direction."""
     return escaping.escape(_plain(text))
 
 
 def _plain(text: str) -> str:
-    if len(text) > MAX_TEXT:
-        text = text[:MAX_TEXT] + "…"
+    if len(text) > MAX_TEXT_CHARS:
+        text = text[:MAX_TEXT_CHARS] + "…"
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )

@@ -1,4 +1,4 @@
-"""NVTX annotations of the program: `libmarey.so` receives them, and makes them scopes."""
+"""Registration of `libmarey.so` as the NVTX tool, which makes scopes of NVTX annotations."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from ._names import ENV_NVTX, ENV_NVTX_INJECTION64_PATH
 
 
 def listen() -> None:
-    """Has libraries tell marey that annotate for the first time from now on, here or in a child.
+    """Has NVTX load `libmarey.so` in libraries that annotate for the first time after this call.
 
-    Does nothing under ``MAREY_NVTX=0``, or if another tool listens already.
+    Child processes inherit the setting. Does nothing under ``MAREY_NVTX=0``, or if another tool is
+    registered.
     """
     if os.environ.get(ENV_NVTX, "1") in ("", "0") or _native.nvtx_injection() is not None:
         return

@@ -1,7 +1,7 @@
-"""The session of a `marey run`: in the process that runs the program, and in those it starts.
+"""The session of a `marey run`, in the process of the program and in its child processes.
 
-`start` opens the session and `hand_down` tells child processes of it; a child joins by `follow`,
-which each Python process below a run calls before anything else, so little is imported here.
+`start` opens the session, and `export_to_children` sets the environment of child processes. Each
+Python child process calls `follow` before anything else, so this module imports little.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _STARTUP_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startu
 
 
 class Options(NamedTuple):
-    """What `marey run` was asked for; child processes get it as JSON in `MAREY_RUN`."""
+    """The options of `marey run`. Child processes read them as JSON from `MAREY_RUN`."""
 
-    path: str  # absolute, without the format's suffix
+    path: str  # absolute, without the suffix of the format
     format: str  # "hatchet" or "hatchet_msgpack"; of a trace, "chrome_trace" or "marey"
     context: Literal["shadow", "python"]
     data: Literal["tree", "trace"]
@@ -36,11 +36,11 @@ class Options(NamedTuple):
 
 
 def start(options: Options, *, announce: bool) -> int | None:
-    """Open the session and have it written at exit; with `announce`, say where.
+    """Opens the session and writes it at exit; with `announce`, prints the paths.
 
-    Returns the session, or `None` when marey is disabled. Raises what `marey.start` raises.
+    Returns the session, or `None` if marey is disabled. Raises the errors of `marey.start`.
     """
-    flags.command_line = False  # set in a child; a `marey run` there opens a session of its own
+    flags.command_line = False  # is set in a child, where `marey run` opens another session
     session = start_for(
         "marey" if options.format == "marey" else "chrome_trace",
         options.path,
@@ -66,7 +66,7 @@ def start(options: Options, *, announce: bool) -> int | None:
 
 
 def _finish(file_format: str, run: str | None, announcing_pid: int, directory: str) -> None:
-    """Write the profile. Registered before the program starts, so it runs after its handlers."""
+    """Writes the profile. Registered before the program starts, so it runs after its handlers."""
     try:
         marey.finalize(output_format=file_format)
     except Exception as error:
@@ -78,41 +78,41 @@ def _finish(file_format: str, run: str | None, announcing_pid: int, directory: s
         for path in paths:
             shown = shown_path(path, directory)
             _session.say(f"wrote {shown}")
-            _session.say(_what_to_do(shown))
+            _session.say(_next_step(shown))
 
 
-def _what_to_do(path: str) -> str:
+def _next_step(path: str) -> str:
     if path.endswith(".chrome_trace"):
         return "see it at https://ui.perfetto.dev or chrome://tracing"
     if path.endswith(".marey"):
-        return f"ask it with: marey query {shlex.quote(path)}"
+        return f"query it with: marey query {shlex.quote(path)}"
     return f"see it with: marey view {shlex.quote(path)}"
 
 
 def shown_path(path: str, directory: str) -> str:
-    """The path as a user in `directory` would write it."""
+    """Returns the path relative to `directory` if it is inside, else the absolute path."""
     inside = path.startswith(os.path.join(directory, ""))
     return os.path.relpath(path, directory) if inside else path
 
 
-def hand_down(options: Options) -> None:
-    """Set the environment so that Python processes started from here are profiled too."""
+def export_to_children(options: Options) -> None:
+    """Sets the environment so that Python child processes are profiled too."""
     os.environ[ENV_RUN] = json.dumps(options._asdict())
     if options.data == "trace":
         os.environ[ENV_RUN_DIR] = run_directory(options)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if paths[0] != _STARTUP_DIR:
-        # An empty part would mean the working directory.
+        # An empty entry would mean the working directory.
         os.environ["PYTHONPATH"] = os.pathsep.join([_STARTUP_DIR, *(paths if any(paths) else [])])
 
 
 def run_directory(options: Options) -> str:
-    """Where traces are recorded; within another `marey run`, that one's directory."""
+    """Returns the run directory of traces; inside another `marey run`, the outer directory."""
     return os.environ.get(ENV_RUN_DIR) or f"{options.path}.marey"
 
 
-def make_way(options: Options) -> None:
-    """Move the run of an earlier program aside, where this process will not record itself."""
+def rename_earlier_run(options: Options) -> None:
+    """Renames the run of an earlier program, in a process that does not record itself."""
     session = _native.start(
         options.path,
         python_context=False,
@@ -124,9 +124,9 @@ def make_way(options: Options) -> None:
 
 
 def follow() -> None:
-    """In a child process: open a session with the parent's options and a file of its own."""
+    """Opens, in a child process, a session with the parent's options and its own file."""
     options = Options(**json.loads(os.environ[ENV_RUN]))
     session = start(options._replace(path=f"{options.path}.{os.getpid()}"), announce=False)
     if session is not None:
         _native.set_quiet_if_empty(session)
-        _session.say_nothing_at_end()
+        _session.leave_end_to_parent()

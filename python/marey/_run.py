@@ -1,7 +1,7 @@
-"""Run a program as `__main__` of this process, so that it cannot tell that it is not plain Python.
+"""Running a program as `__main__` of this process, with the same visible state as in plain Python.
 
-`load` makes the process look as plain Python would and reads the program; `run` runs it. Between
-the two the caller opens the session (`_recording`).
+`load` sets up the process and reads the program; `run` runs it. Between the two calls the caller
+opens the session (`_recording`).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Target(NamedTuple):
     argv: list[str]
 
     def default_name(self) -> str:
-        """The name of the profile when none is given."""
+        """Returns the default name of the profile."""
         if self.kind == "module":
             return self.argv[0]
         return os.path.splitext(os.path.basename(os.path.abspath(self.argv[0])))[0]
 
 
 def load(target: Target) -> Callable[[], None]:
-    """Set `sys.argv`, `sys.path[0]` and `__main__` as plain Python does; return the program.
+    """Sets `sys.argv`, `sys.path[0]` and `__main__` as plain Python does; returns the program.
 
-    What cannot be loaded is left to plain Python, which replaces this process and says so.
+    If the program cannot be loaded, plain Python replaces this process and reports the error.
     """
     switch = ["-m"] if target.kind == "module" else []
     sys.orig_argv[:] = [*_interpreter_argv(), *switch, *target.argv]
@@ -50,7 +50,7 @@ def load(target: Target) -> Callable[[], None]:
 
 
 def run(program: Callable[[], None]) -> None:
-    """Run what `load` returned. The interpreter handles its exceptions, without our frames."""
+    """Runs the result of `load`. The interpreter handles its exceptions, without our frames."""
     try:
         program()
     except BaseException as error:
@@ -59,7 +59,7 @@ def run(program: Callable[[], None]) -> None:
 
 
 def _interpreter_argv() -> list[str]:
-    """The interpreter and its own flags: what comes before the words that call marey."""
+    """Returns the interpreter and its flags: the arguments before those that call marey."""
     argv = sys.orig_argv[: len(sys.orig_argv) - len(sys.argv) + 1]
     return argv[:-2] if argv[-2:-1] == ["-m"] else argv[:-1]
 
@@ -77,12 +77,12 @@ def _fresh_main() -> ModuleType:
 def _load_module(name: str) -> Callable[[], None]:
     _replace_path0(os.getcwd())
     if importlib.util.find_spec(name.partition(".")[0] or ".") is None:
-        _leave_to_plain_python()
+        _exec_plain_python()
     return functools.partial(_run_module_as_main, name, True)
 
 
 def _load_archive(path: str) -> Callable[[], None]:
-    """A directory or a zip file with a `__main__.py`."""
+    """Loads a directory or a zip file with a `__main__.py`."""
     _replace_path0(path, even_if_safe=True)
     return functools.partial(_run_module_as_main, "__main__", False)
 
@@ -96,12 +96,12 @@ def _load_script(path: str, main: ModuleType) -> Callable[[], None]:
     return functools.partial(exec, code, main.__dict__)
 
 
-# What `python -m` itself calls, so that the module's frames, spec and messages are the same.
+# The function that `python -m` calls, so that frames, spec and messages of the module are the same.
 _run_module_as_main: Callable[[str, bool], Any] = vars(runpy)["_run_module_as_main"]
 
 
 def _replace_path0(path0: str, *, even_if_safe: bool = False) -> None:
-    """Put the program's directory where Python put ours, which `-P` and `-I` keep out."""
+    """Replaces our entry of `sys.path` with the program's directory; `-P` and `-I` have neither."""
     if not getattr(sys.flags, "safe_path", sys.flags.isolated):
         sys.path[0] = path0
     elif even_if_safe:
@@ -117,19 +117,19 @@ def _read_code(path: str) -> tuple[CodeType, type[SourceFileLoader] | type[Sourc
             return compiled, SourcelessFileLoader
         return compile(content, path, "exec", dont_inherit=True), SourceFileLoader
     except Exception as error:
-        is_pipe = os.path.exists(path) and not os.path.isfile(path)  # read, and so empty by now
+        is_pipe = os.path.exists(path) and not os.path.isfile(path)  # cannot be read again
         if not is_pipe:
-            _leave_to_plain_python()
+            _exec_plain_python()
         _hide_our_frames(error)
         raise
 
 
-def _leave_to_plain_python() -> None:
+def _exec_plain_python() -> None:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def _hide_our_frames(error: BaseException) -> None:
-    """Have the interpreter show only the program's frames when it reports `error`."""
+    """Makes the interpreter show only the program's frames when it reports `error`."""
     shown = error.__traceback__
     while shown is not None and shown.tb_frame.f_globals is globals():
         shown = shown.tb_next

@@ -1,4 +1,4 @@
-"""What a process does about its sessions beside recording: forks, the end, and what to say then."""
+"""Forks, the end of the process, and its messages, for the sessions of a process."""
 
 from __future__ import annotations
 
@@ -17,61 +17,61 @@ if TYPE_CHECKING:
 written: list[str] = []
 """Paths of the profiles that this process has written."""
 
-_says_note = True
+_prints_gpu_note = True
 
 
-def say_nothing_at_end() -> None:
-    """Leaves it to a parent process to say why there is no GPU activity, and to collect the run."""
-    global _says_note
-    _says_note = False
+def leave_end_to_parent() -> None:
+    """Leaves the note on missing GPU activity and the collection of the run to a parent process."""
+    global _prints_gpu_note
+    _prints_gpu_note = False
     _collect.leave_to_parent()
 
 
 def finish(session: int | None, output_format: str) -> None:
-    """Ends a session, or all of them, and writes the files.
+    """Ends a session, or all sessions, and writes the files.
 
-    The first time, says why they hold no GPU activity.
+    The first time, prints why the files have no GPU activities.
 
     Raises:
-        IndexError: There is no such session.
-        ValueError: There is no such format.
+        IndexError: The session does not exist.
+        ValueError: The format is unknown.
         OSError: A file cannot be written.
     """
-    global _says_note
+    global _prints_gpu_note
     settle()
     for ending in _native.sessions() if session is None else [session]:
-        with contextlib.suppress(IndexError):  # another thread has just ended it
+        with contextlib.suppress(IndexError):  # another thread has just ended the session
             _collect.at_exit(_native.run_dir(ending))
     note = None
-    if _says_note:
+    if _prints_gpu_note:
         from ._backend import gpu_note
 
-        note = gpu_note()  # before the end, which forgets how the GPU was recorded
+        note = gpu_note()  # before `finalize`, which resets the GPU level
     paths = _native.finalize(session, output_format)
     written.extend(paths)
-    if _says_note and paths:
-        _says_note = False
+    if _prints_gpu_note and paths:
+        _prints_gpu_note = False
         if note is not None:
             say(note)
 
 
 def hook_manager() -> type[HookManager] | None:
-    """The manager of hooks, if any hook was ever registered."""
+    """Returns the hook manager, or `None` if no hook was ever registered."""
     module = sys.modules.get("marey.hooks.hook")
     return None if module is None else module.HookManager
 
 
 def settle() -> None:
-    """Has hooks add what they still wait for: what was recorded is about to be read or to end."""
+    """Has hooks add metrics that they wait for, before data is read or a session ends."""
     if manager := hook_manager():
         manager.settle()
 
 
 def say(line: str) -> None:
-    """Prints on the real stderr, which the program may have closed or never had."""
+    """Prints a line to the original stderr, unless the program has closed it."""
     if sys.__stderr__ is not None:
-        with contextlib.suppress(OSError, ValueError):  # nobody is left to tell
-            # In one piece: other processes may print there too.
+        with contextlib.suppress(OSError, ValueError):  # stderr is closed
+            # In one write, because other processes may print there too.
             sys.__stderr__.write(f"marey: {line}\n")
             sys.__stderr__.flush()
 
@@ -86,20 +86,20 @@ def _finish_at_exit() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """The child records on, under a name of its own, and writes it when it ends."""
+    """Prepares a forked child, which keeps recording to its own file and writes it at its end."""
     written.clear()
-    say_nothing_at_end()
+    leave_end_to_parent()
     _finish_with_multiprocessing()
 
 
 def _finish_with_multiprocessing() -> None:
-    """`multiprocessing` ends its children without the usual exit work, but with work of its own."""
+    """Registers with `multiprocessing`, whose children run its finalizers but not `atexit`."""
     util = sys.modules.get("multiprocessing.util")
     if util is None:
         return
     if sys.modules["multiprocessing.process"].parent_process() is not None:
         _finish_last(util)
-    # A child that is only beginning empties the registry of such work, and then calls this.
+    # A new child clears the registry of finalizers before it calls this function.
     util.register_after_fork(_anchor, lambda _: _finish_last(util))
 
 
@@ -108,12 +108,12 @@ def _finish_last(util: ModuleType) -> None:
 
 
 class _Anchor:
-    """Something for `multiprocessing` to refer to weakly, as long as the process lives."""
+    """The object that `multiprocessing` refers to weakly; lives as long as the process."""
 
 
 _anchor = _Anchor()
 
-# Registered on import, and so called after everything that the program registers later.
+# Handlers run in reverse order, so this one runs after all that the program registers later.
 atexit.register(_finish_at_exit)
 _finish_with_multiprocessing()
 os.register_at_fork(

@@ -1,4 +1,4 @@
-"""Warnings that point at the user's code."""
+"""Warnings that are attributed to the user's code."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _PACKAGE = os.path.join(os.path.dirname(__file__), "")
 
 
 def warn(note: str, *, via: str | None = None) -> None:
-    """Warns of `note` at the line outside this package that led here.
+    """Issues a warning at the innermost line of the call stack that is outside this package.
 
     Args:
-        note: What to say.
-        via: A package through which it led here, and whose lines are passed over too.
+        note: Text of the warning.
+        via: Name of another package whose lines are skipped too.
     """
-    passed = (_PACKAGE, *_folders(via))
+    skipped = (_PACKAGE, *_folders(via))
     level = 1
     frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code.co_filename.startswith(passed):
+    while frame is not None and frame.f_code.co_filename.startswith(skipped):
         level += 1
         frame = frame.f_back
     warnings.warn(note, stacklevel=level)

@@ -1,11 +1,12 @@
 """Two runs side by side: `marey.compare`.
 
-    comparison = marey.compare("before.marey", "after.marey")  # or traces, or runs that are open
-    comparison.metrics  # step times, memory, idle time: before, after, and whether that is chance
-    comparison.operations  # what the host did in a step, by path
+    comparison = marey.compare("before.marey", "after.marey")  # or traces, or open runs
+    comparison.metrics  # step times, memory, idle time: before, after, and the significance
+    comparison.operations  # the host's operations in a step, by path
     comparison.check("step_time.p50>+3%", "gpu_memory.peak>+100MB")
 
-Times and counts are of one training step, or of the recording if it has no steps.
+Times are in nanoseconds. Times and counts are per training step, or of the whole recording if it
+has no steps.
 """
 
 from __future__ import annotations
@@ -23,23 +24,24 @@ _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 def compare(
     before: Run | _Path, after: Run | _Path, *, tolerance: float | None = None
 ) -> Comparison:
-    """Compares two runs, by what they took for a step.
+    """Compares two runs, per training step.
 
     Args:
-        before: A run that is open, or whatever `marey.open` takes.
-        after: Likewise.
-        tolerance: Changes of a time by at most so many percent are called none; 5 if not given.
+        before: An open run, or a path that `marey.open` accepts.
+        after: An open run, or a path that `marey.open` accepts.
+        tolerance: A time that changes by at most this many percent counts as unchanged; 5 if not
+            given.
 
     Raises:
-        OSError: One cannot be read.
-        UnreadableRun: One is no sound run; a `ValueError`.
-        ValueError: The tolerance is no share.
+        OSError: A run cannot be read.
+        UnreadableRun: A path is not a valid run; a `ValueError`.
+        ValueError: The tolerance is not a valid percentage.
     """
     return Comparison(_opened(before), _opened(after), tolerance)
 
 
 class Comparison:
-    """What two runs differ in: tables with ``before`` and ``after``."""
+    """The differences of two runs, as tables with the columns ``before`` and ``after``."""
 
     def __init__(self, before: Run, after: Run, tolerance: float | None) -> None:
         """Use `compare`."""
@@ -49,42 +51,45 @@ class Comparison:
 
     @property
     def metrics(self) -> Result:
-        """The numbers of both runs, with 95 % intervals of changes by a bootstrap over the steps.
+        """The metrics of both runs, with 95 % intervals of their changes by bootstrap over steps.
 
-        ``significant`` is yes if the interval does not hold 0, and unknown if there are too few
-        steps, or the number is not one of steps.
+        ``significant`` is yes if the interval does not contain 0, and unknown if there are too few
+        steps or the metric is not measured per step.
         """
         return Result(self._compared.metrics())
 
     @property
     def operations(self) -> Result:
-        """What the host did in a step, by path and kind, what changed most first.
+        """The operations of the host in a step, by path and kind, the largest change first.
 
-        ``category`` is added, removed, increased, decreased or unchanged, by time;
-        ``count_category`` the same by how often it ran.
+        ``category`` is added, removed, increased, decreased or unchanged, by time.
+        ``count_category`` has the same values, by the number of calls.
         """
         return Result(self._compared.operations())
 
     @property
     def kernels(self) -> Result:
-        """What devices did for a step, by the name of the kernel, what changed most first."""
+        """The activities of devices in a step, by kernel name, the largest change first."""
         return Result(self._compared.kernels())
 
     @property
     def renames(self) -> Result:
-        """Operations and kernels that may be one under two names, and why. None is added up."""
+        """Operations and kernels that may have been renamed, with the reason.
+
+        The other tables do not merge such pairs.
+        """
         return Result(self._compared.renames())
 
     def check(self, *conditions: str, min_steps: int | None = None) -> Result:
-        """Holds the run after against the one before: a row for each condition, with its outcome.
+        """Checks conditions on the change between the runs: one row for each condition.
 
         Args:
-            conditions: Such as ``"step_time.p50>+3%"`` or ``"gpu_idle.percent>30"``; what
-                `marey check --help` describes.
-            min_steps: Steps that a statistic of steps needs at least; 5 if not given.
+            conditions: Conditions such as ``"step_time.p50>+3%"`` or ``"gpu_idle.percent>30"``;
+                `marey check --help` describes their syntax.
+            min_steps: Least number of steps that a statistic over steps needs; 5 if not given.
 
         Raises:
-            ValueError: A condition is none.
+            ValueError: A condition cannot be parsed.
         """
         return Result(self._before.check(self._after, list(conditions), min_steps))
 

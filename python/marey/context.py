@@ -1,4 +1,4 @@
-"""The context that events are recorded in."""
+"""The position of a thread in the context tree."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ __all__ = ["depth"]
 
 
 def depth(session: int | None = 0) -> int | None:
-    """How deep this thread is.
+    """Returns the depth of this thread in the context tree of a session.
 
     Args:
-        session: The session as which to look.
+        session: Number of the session.
 
     Returns:
-        The number of open scopes that the session saw entered, or, for a session with
-        ``context="python"``, of Python frames, this function's included. `None` when nothing is
-        recorded.
+        The number of open scopes that were entered while the session recorded. For a session with
+        ``context="python"``, the number of Python frames, the frame of this function included.
+        `None` if nothing is recorded.
 
     Raises:
-        IndexError: There is no such session.
+        IndexError: The session does not exist.
     """
     return None if session is None else _native.depth(session)

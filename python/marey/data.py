@@ -1,8 +1,8 @@
-"""A session's data while it is alive, and its phases.
+"""The data and the phases of a session that has not been finalized.
 
-A session begins in phase 0. `advance_phase` closes a phase and opens the next; a closed phase
-receives nothing more, can be read and cleared, and goes to a file of its own at the end. With
-``mode="periodic_flushing"`` it goes to its file at once, and has no data afterwards.
+A session begins in phase 0. `advance_phase` closes the current phase and opens the next. A closed
+phase no longer changes, can be read and cleared, and is written to its own file by `finalize`. With
+``mode="periodic_flushing"`` each phase is written when it is closed, and its data is then freed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ __all__ = ["advance_phase", "clear", "get", "get_msgpack", "is_phase_complete"]
 
 
 def get(session: int | None = 0, phase: int = 0) -> list[dict[str, Any]] | None:
-    """The profile of a phase, as the ``.hatchet`` file would hold it.
+    """Returns the profile of a phase in the structure of a ``.hatchet`` file.
 
     Returns:
-        ``[root, devices]``, or `None` if the session is `None`.
+        ``[root, devices]``: the root node and the devices, both as dicts; `None` if `session` is
+        `None`.
 
     Raises:
-        IndexError: There is no such session, or the phase has no data.
-        RuntimeError: The session has ``data="trace"``.
+        IndexError: The session does not exist, or the phase has no data.
+        RuntimeError: The session records with ``data="trace"``.
     """
     if session is None:
         return None
@@ -34,7 +35,7 @@ def get(session: int | None = 0, phase: int = 0) -> list[dict[str, Any]] | None:
 
 
 def get_msgpack(session: int | None = 0, phase: int = 0) -> bytes | None:
-    """The same, encoded with MessagePack; raises as `get` does."""
+    """Returns the profile of a phase encoded with MessagePack. Raises the same errors as `get`."""
     if session is None:
         return None
     _session.settle()
@@ -42,14 +43,14 @@ def get_msgpack(session: int | None = 0, phase: int = 0) -> bytes | None:
 
 
 def advance_phase(session: int | None = 0) -> int | None:
-    """Closes the session's phase and opens the next.
+    """Closes the current phase of a session and opens the next.
 
     Returns:
-        The number of the next phase, or `None` if the session is `None`.
+        The number of the new phase, or `None` if `session` is `None`.
 
     Raises:
-        IndexError: There is no such session.
-        OSError: With ``mode="periodic_flushing"``, the phase's file cannot be written.
+        IndexError: The session does not exist.
+        OSError: With ``mode="periodic_flushing"``, the file of the phase cannot be written.
     """
     if session is None:
         return None
@@ -58,19 +59,24 @@ def advance_phase(session: int | None = 0) -> int | None:
 
 
 def is_phase_complete(session: int | None = 0, phase: int = 0) -> bool:
-    """Whether a phase will receive nothing more; `False` if the session is `None`.
+    """Whether a phase is closed and complete; `False` if `session` is `None`.
 
     Raises:
-        IndexError: There is no such session.
+        IndexError: The session does not exist.
     """
     return False if session is None else _native.is_phase_complete(session, phase)
 
 
 def clear(session: int | None = 0, phase: int = 0, clear_up_to_phase: bool = False) -> None:
-    """Drops the data of a phase, or of every phase up to it. An open phase begins anew.
+    """Drops the data of a phase. An open phase starts again, empty.
+
+    Args:
+        session: Number of the session; nothing happens if `None`.
+        phase: Number of the phase.
+        clear_up_to_phase: Drop the data of all earlier phases too.
 
     Raises:
-        IndexError: There is no such session.
+        IndexError: The session does not exist.
     """
     if session is not None:
         _session.settle()

@@ -1,19 +1,20 @@
-"""What marey raises that Python has no word for."""
+"""The exceptions of marey. Each also derives from the closest builtin exception."""
 
 from __future__ import annotations
 
 
 class MareyError(Exception):
-    """Base of marey's own exceptions."""
+    """Base class of marey's own exceptions."""
 
 
 class BackendUnavailable(MareyError, RuntimeError):
-    """A GPU backend was asked for and cannot start.
+    """A GPU backend that was named cannot start.
 
     Attributes:
-        step: What was tried when it failed, for example ``"load libcuda.so.1"``.
-        code: The number that the failing call returned, or `None` where there was no call.
-        hint: What to do about it.
+        backend: Name of the backend.
+        step: The step that failed, for example ``"load libcuda.so.1"``.
+        code: The error code that the failing call returned, or `None` if no call was made.
+        hint: How to mend it.
     """
 
     def __init__(self, backend: str, step: str, code: int | None, hint: str) -> None:
@@ -26,24 +27,24 @@ class BackendUnavailable(MareyError, RuntimeError):
 
 
 class UnreadableProfile(MareyError, ValueError):
-    """A file is no whole, sound profile. The text names it, the place in it and the reason."""
+    """A file is not a complete, valid profile. The message has path, position and reason."""
 
 
 class UnknownMetric(MareyError, RuntimeError):
-    """A profile has no metric of this name, and none that it could be derived from."""
+    """A profile neither has a metric of this name nor the metrics to derive it from."""
 
 
 class EmptyFilter(MareyError, ValueError):
-    """A filter leaves nothing of a profile; the text says what no node meets."""
+    """No node of a profile passes a filter. The message has the condition that no node meets."""
 
 
 class UnreadableRun(MareyError, ValueError):
-    """A folder or file is no whole, sound run. The text names it and the reason."""
+    """A folder or file is not a complete, valid run. The message has the path and the reason."""
 
 
 class CannotExport(MareyError, ValueError):
-    """A run cannot be written as files of a format; the text says why, and what helps."""
+    """A run cannot be exported to a format. The message has the reason and a remedy."""
 
 
 class QueryError(MareyError, ValueError):
-    """A query cannot be answered; the text says why, and what to ask instead if that is known."""
+    """A query failed. The message has the reason and, if known, a query that works."""

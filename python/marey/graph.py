@@ -4,8 +4,8 @@
     print(graph.tree())
     slower = graph.diff(marey.graph.Graph.read("yesterday.hatchet"), ["time/ms"])
 
-The words are those of LLNL hatchet's `GraphFrame`, which Proton's viewer gives to its users.
-Neither hatchet nor numpy nor pandas is needed; touching `Graph.dataframe` imports pandas.
+The methods have the names of LLNL hatchet's `GraphFrame`, which Proton's viewer returns. Hatchet,
+numpy and pandas are not required; only `Graph.dataframe` imports pandas.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ if TYPE_CHECKING:
 
 __all__ = ["Graph", "Node", "Row"]
 
-# How many columns are shown where none is asked for, and which of them come first.
-_MAX_DEFAULT = 6
-_FIRST = ("wall_total", "wall_self", "wall_count", "wall_p50", "wall_p99", "time", "count")
+# The columns that are shown by default: at most this many, these names first.
+_MAX_DEFAULT_COLUMNS = 6
+_FIRST_METRICS = ("wall_total", "wall_self", "wall_count", "wall_p50", "wall_p99", "time", "count")
 
-# Digits behind the point that a number can be shown with.
+# Largest number of decimal places.
 _MAX_PRECISION = 300
 
 
 class Graph:
-    """A profile's tree, with columns of metrics over its nodes.
+    """The tree of a profile, with columns of metrics over its nodes.
 
-    A metric that is added up into parents has two columns: the nodes' own values under its name,
-    such as ``time (ns)``, and the sums over subtrees under ``time (ns) (inc)``. Siblings stand in
-    the order of their names.
+    An inclusive metric, which is summed into parents, has two columns: the nodes' own values under
+    its name, such as ``time (ns)``, and the sums over subtrees under ``time (ns) (inc)``. Siblings
+    are sorted by name.
 
-    What is written into `dataframe` counts in whatever is done with the graph later.
+    Changes of `dataframe` take effect in all later operations on the graph.
 
-    Where the label of a column is asked for, the name of a metric will do, as in `derive`:
-    ``time`` is ``time (ns) (inc)`` where there is no column ``time``.
+    A parameter that is a column label also accepts the name of a metric, as in `derive`: ``time``
+    means ``time (ns) (inc)`` unless a column is called ``time``.
 
-    Several threads may use a graph at once until its `dataframe` is touched; from then on one.
+    Several threads may use a graph at the same time until `dataframe` is first read. After that,
+    only one may.
     """
 
     def __init__(
@@ -58,9 +59,9 @@ class Graph:
         """Use `read` or `parse`.
 
         Args:
-            graph: The engine's graph.
-            is_kept: Whether each node has a row in `dataframe`; `None` if all have.
-            shown: Labels of the columns to show where none is asked for.
+            graph: The graph of the engine.
+            is_kept: Whether each node has a row in `dataframe`; `None` if all nodes have.
+            shown: Labels of the columns to show by default.
         """
         self._graph = graph
         self._is_kept = is_kept
@@ -73,28 +74,32 @@ class Graph:
         """Reads a ``.hatchet`` or ``.hatchet_msgpack`` file, of marey or of Proton.
 
         Raises:
-            FileNotFoundError: There is no such file; another `OSError` if it cannot be read.
-            UnreadableProfile: It holds no profile; a `ValueError`.
+            FileNotFoundError: The file does not exist; another `OSError` if it cannot be read.
+            UnreadableProfile: The file is not a valid profile; a `ValueError`.
         """
         return Graph(_engine.Graph.read(os.fsdecode(path)))
 
     @staticmethod
     def parse(content: bytes) -> Graph:
-        """Reads the content of such a file; raises as `read` does."""
+        """Parses the content of a ``.hatchet`` or ``.hatchet_msgpack`` file.
+
+        Raises:
+            UnreadableProfile: The content is not a valid profile; a `ValueError`.
+        """
         return Graph(_engine.Graph.parse(content))
 
-    # What there is.
+    # Properties.
 
     @property
     def dataframe(self) -> pandas.DataFrame:
-        """The columns as a `pandas.DataFrame`: ``name`` first, one row a node.
+        """The columns as a `pandas.DataFrame`: one row for each node, ``name`` first.
 
-        The index, ``node``, holds a `Node` each, in the order of the tree. A metric that is itself
-        called ``name`` is left out.
+        The index ``node`` has a `Node` for each row, in the order of the tree. A metric that is
+        itself called ``name`` is omitted.
 
-        Rows may be dropped. The frame then keeps its values, while everything else that a graph
-        says or does, `column` and `tree` included, is that of `squash`: without these nodes, and
-        with metrics added up anew. So sums there may be less than in the frame.
+        Rows may be dropped. The frame keeps its values, but all methods of the graph, `column` and
+        `tree` included, then work on the result of `squash`: without these nodes, and with sums
+        computed again. Sums there may be smaller than in the frame.
         """
         if self._frame is None:
             from . import _frame
@@ -109,33 +114,33 @@ class Graph:
 
     @property
     def inc_metrics(self) -> list[str]:
-        """Labels of the columns of sums over subtrees, and of what is derived from such."""
+        """Labels of the columns of sums over subtrees, and of columns derived from them."""
         return _inclusive(self._changed())
 
     @property
     def exc_metrics(self) -> list[str]:
-        """Labels of the other columns of numbers."""
+        """Labels of all other numeric columns."""
         return _exclusive(self._changed())
 
     def show_metric_columns(self) -> list[str]:
-        """Labels of all columns of numbers."""
+        """Labels of all numeric columns."""
         return _numbers(self._changed())
 
     @property
     def default_metric(self) -> str | None:
-        """Label of the column that is shown if none is asked for; `None` if there is no number.
+        """Label of the column that is shown by default; `None` if no column is numeric.
 
-        That is what was derived last, else ``wall_total (ns)`` of marey's files, else GPU time,
-        else the first metric that is added up, else any number.
+        The first that exists of: the metric derived last, ``wall_total (ns)`` of marey's files, GPU
+        time, the first inclusive metric, any numeric column.
         """
         return self._first_label(self._changed())
 
     @property
     def device_info(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """The file's devices: by family (``"CUDA"``, ``"HIP"``), then by number.
+        """The devices of the file, by family (``"CUDA"``, ``"HIP"``), then by number.
 
-        Each has ``arch``, ``bus_width`` (bits), ``clock_rate`` and ``memory_clock_rate`` (kHz) and
-        ``num_sms``, as far as the file says them.
+        A device has those of the keys ``arch``, ``bus_width`` (bits), ``clock_rate`` and
+        ``memory_clock_rate`` (kHz) and ``num_sms`` that the file has.
         """
         return self._graph.device_info()
 
@@ -144,20 +149,20 @@ class Graph:
         self._graph.set_device_info(device_info)
 
     def inclusive(self) -> list[str]:
-        """Names of the metrics that are added up into parents, unit included."""
+        """Names, with units, of the metrics that are summed into parents."""
         return self._changed().inclusive()
 
     def exclusive(self) -> list[str]:
-        """``name``, and the names of the other metrics, unit included."""
+        """``name``, and the names, with units, of the metrics that are not summed."""
         return self._changed().exclusive()
 
     def column(self, label: str) -> list[Any]:
-        """A column without pandas: one value a node, NaN where a number is missing.
+        """A column as a list, without pandas: one value per node, NaN for a missing number.
 
-        After rows were dropped from `dataframe` it is a column of the graph that `squash` gives.
+        If rows were dropped from `dataframe`, the column is that of the graph `squash` returns.
 
         Raises:
-            KeyError: There is no such column.
+            KeyError: The column does not exist.
         """
         graph = self._current()
         return graph.names() if label == "name" else _values(graph, label)
@@ -173,25 +178,25 @@ class Graph:
         graph = self._current()
         return f"<marey.graph.Graph: {len(graph)} nodes, {len(graph.labels())} columns>"
 
-    # What can be made of it.
+    # Operations.
 
     def derive(self, metrics: str | Sequence[str]) -> list[str]:
-        """Makes a column for each metric, such as ``time/ms``, ``util`` or ``time/%``.
+        """Adds a column for each metric, such as ``time/ms``, ``util`` or ``time/%``.
 
         Returns:
             The labels of the columns.
 
         Raises:
-            UnknownMetric: There is nothing to derive one from; a `RuntimeError`.
-            ValueError: One has an unknown unit.
-            TypeError: One is of a column of texts or lists.
+            UnknownMetric: The profile lacks the metric from which one is derived; a `RuntimeError`.
+            ValueError: A metric has an unknown unit.
+            TypeError: A metric refers to a column of strings or lists.
 
         Warns:
-            UserWarning: Something should be known about the numbers, such as a device whose peak
-                rate nobody has told marey.
+            UserWarning: The numbers need an explanation, for example because the peak rate of a
+                device is unknown.
         """
-        asked = [metrics] if isinstance(metrics, str) else list(metrics)
-        labels, notes = self._changed().derive(asked)
+        requested = [metrics] if isinstance(metrics, str) else list(metrics)
+        labels, notes = self._changed().derive(requested)
         for note in notes:
             warn(note)
         self._update_frame(labels)
@@ -199,21 +204,21 @@ class Graph:
         return labels
 
     def update_inclusive_columns(self) -> None:
-        """Adds metrics up into parents anew, after their own values have been changed."""
+        """Computes the sums over subtrees again, after values of nodes have been changed."""
         graph = self._changed()
         graph.update_sums()
         self._update_frame([f"{key}{INCLUSIVE}" for key in graph.inclusive()])
 
     def style_names(self, style: str) -> None:
-        """Shortens names such as ``/home/me/train.py:12@forward``, for good.
+        """Shortens names such as ``/home/me/train.py:12@forward`` in place.
 
         Args:
-            style: ``"full"`` (as they are: what was cut off does not come back),
+            style: ``"full"`` (no change; it does not restore shortened names),
                 ``"file_function_line"`` (``train.py:12@forward``), ``"function_line"``
                 (``12@forward``) or ``"file_function"`` (``train.py@forward``).
 
         Raises:
-            ValueError: It is none of these.
+            ValueError: The style is none of these.
         """
         self._changed().style_names(style)
         self._update_frame(["name"])
@@ -228,25 +233,28 @@ class Graph:
         metric: str | None = None,
         squash: bool = True,
     ) -> Graph:
-        """The nodes that meet every condition.
+        """Returns the graph of the nodes that meet every condition.
 
-        With `squash`, each condition applies to what the one before it leaves: what is left of
-        metrics is added up anew, and what was derived keeps its values.
+        With `squash`, each condition applies to the result of the one before it. Sums are computed
+        again, and derived columns keep their values.
 
         Args:
-            predicate: Is given each node as a mapping with ``name``, ``depth`` and every column.
-            include: Pattern that names match from their start. What is above and below is kept too.
-            exclude: Pattern likewise; what is below such a node goes too.
-            threshold: Value that `metric` must reach, at the node or below it.
-            metric: Label of a column, or name of a metric; the first that is shown if not given.
-            squash: Whether the nodes that are left hang from each other. Otherwise only the rows of
-                the others are dropped, as if from `dataframe`.
+            predicate: Function of a node, given as a mapping with ``name``, ``depth`` and every
+                column; the node is kept if the result is true.
+            include: Regular expression, matched at the start of names. Ancestors and descendants of
+                a matching node are kept too.
+            exclude: Regular expression, matched at the start of names. Descendants of a matching
+                node are dropped too.
+            threshold: Least value of `metric`, at the node or at a descendant.
+            metric: Label of a column or name of a metric; `default_metric` if not given.
+            squash: Whether remaining nodes are attached to their nearest remaining ancestor.
+                Otherwise only the rows of the other nodes are dropped, as if from `dataframe`.
 
         Raises:
-            EmptyFilter: Nothing is left; a `ValueError`.
-            ValueError: A pattern is no regular expression.
-            UnknownMetric: There is no such metric, or it is still to be derived; a `RuntimeError`.
-            TypeError: The metric is no number, or the predicate no function.
+            EmptyFilter: No node is left; a `ValueError`.
+            ValueError: A pattern is not a valid regular expression.
+            UnknownMetric: The metric does not exist or is not derived yet; a `RuntimeError`.
+            TypeError: The metric is not numeric, or the predicate is not callable.
         """
         if predicate is not None and not callable(predicate):
             raise TypeError(
@@ -267,30 +275,30 @@ class Graph:
         return Graph(graph.copy(), is_kept=is_kept, shown=self._shown)
 
     def squash(self) -> Graph:
-        """The graph without the nodes whose rows were dropped.
+        """Returns the graph without the nodes whose rows were dropped.
 
-        What was below such a node hangs from the nearest node above it; siblings that then have one
-        name become one. Metrics are added up anew.
+        Children of a dropped node are attached to its nearest remaining ancestor. Siblings that
+        then have the same name are merged. Sums are computed again.
         """
         graph = self._current()
         return Graph(graph.copy() if graph is self._graph else graph, shown=self._shown)
 
     def copy(self) -> Graph:
-        """An equal graph that changes alone."""
+        """Returns an independent copy of the graph."""
         copy = Graph(self._changed().copy(), is_kept=self._is_kept, shown=self._shown)
         copy._tree = self._tree
         return copy
 
     def diff(self, before: Graph, metrics: str | Sequence[str] | None = None) -> Graph:
-        """What changed since `before`.
+        """Returns the changes of this graph relative to `before`.
 
         Each metric becomes four columns: ``… before``, ``… after``, ``… difference`` (after minus
-        before; a node that is missing counts as 0) and ``… ratio`` (after by before). The column
-        ``change`` says ``added`` or ``removed`` of nodes that only one of the two has.
+        before; a missing node counts as 0) and ``… ratio`` (after divided by before). The column
+        ``change`` is ``added`` or ``removed`` for nodes that only one of the graphs has.
 
         Args:
             before: The graph to compare with.
-            metrics: As for `derive`; every column of numbers if not given.
+            metrics: Metrics as for `derive`; all numeric columns if not given.
 
         Raises:
             UnknownMetric: One of the graphs lacks a metric; a `RuntimeError`.
@@ -300,64 +308,66 @@ class Graph:
         _check_is_graph("diff", before)
         after, earlier = self.copy(), before.copy()
         if metrics is None:
-            both = after.show_metric_columns() + earlier.show_metric_columns()
-            labels = list(dict.fromkeys(both))
+            numeric = after.show_metric_columns() + earlier.show_metric_columns()
+            labels = list(dict.fromkeys(numeric))
         else:
             labels = after.derive(metrics)
-            if (others := earlier.derive(metrics)) != labels:
-                raise ValueError(f"{', '.join(labels)} cannot be compared to {', '.join(others)}")
+            if (earlier_labels := earlier.derive(metrics)) != labels:
+                raise ValueError(
+                    f"{', '.join(labels)} cannot be compared to {', '.join(earlier_labels)}"
+                )
         graph = after._current().difference(earlier._current(), labels)
-        words = {"both": "", "left": "added", "right": "removed"}
-        graph.set_column("change", [words[side] for side in graph.sides()])
+        changes = {"both": "", "left": "added", "right": "removed"}
+        graph.set_column("change", [changes[side] for side in graph.sides()])
         return Graph(graph, shown=[f"{label} difference" for label in labels])
 
     def __add__(self, other: Graph) -> Graph:
-        """Both graphs' nodes with the sums of their columns.
+        """Returns the nodes of both graphs with the sums of their columns.
 
-        As in hatchet: where one side has no number the left one's value stands, a node that only
-        the right side has is there without numbers, and of texts the left one's stand.
+        As in hatchet, the left value is used where one side has no number, a node that only the
+        right graph has gets no numbers, and strings are those of the left graph.
 
         Raises:
-            KeyError: The right graph lacks a column that was derived from the left one or set in
-                it. A metric that only one file has is no error.
+            KeyError: The right graph lacks a column that was derived or set in the left graph. A
+                metric that only one file has is no error.
         """
         return self.add(other) if isinstance(other, Graph) else NotImplemented
 
     def __sub__(self, other: Graph) -> Graph:
-        """Left minus right, likewise."""
+        """Left minus right; nodes and missing values as for ``+``."""
         return self.sub(other) if isinstance(other, Graph) else NotImplemented
 
     def __mul__(self, other: Graph) -> Graph:
-        """Left times right, likewise."""
+        """Left times right; nodes and missing values as for ``+``."""
         return self.mul(other) if isinstance(other, Graph) else NotImplemented
 
     def __truediv__(self, other: Graph) -> Graph:
-        """Left by right, likewise."""
+        """Left divided by right; nodes and missing values as for ``+``."""
         return self.div(other) if isinstance(other, Graph) else NotImplemented
 
     def add(self, other: Graph, labels: Sequence[str] | None = None) -> Graph:
-        """``self + other``, of these columns only if labels are given.
+        """``self + other``, restricted to the columns `labels` if given.
 
         Raises:
-            KeyError: Neither graph has such a column, or only one and it was derived or set there;
-                without labels, as ``self + other``.
-            TypeError: `other` is no graph.
+            KeyError: Neither graph has a column of `labels`, or only one has it and it was derived
+                or set there. Without labels, as ``self + other``.
+            TypeError: `other` is not a `Graph`.
         """
         return self._combined(other, "+", labels)
 
     def sub(self, other: Graph, labels: Sequence[str] | None = None) -> Graph:
-        """``self - other``, likewise."""
+        """``self - other``, restricted as by `add`."""
         return self._combined(other, "-", labels)
 
     def mul(self, other: Graph, labels: Sequence[str] | None = None) -> Graph:
-        """``self * other``, likewise."""
+        """``self * other``, restricted as by `add`."""
         return self._combined(other, "*", labels)
 
     def div(self, other: Graph, labels: Sequence[str] | None = None) -> Graph:
-        """``self / other``, likewise."""
+        """``self / other``, restricted as by `add`."""
         return self._combined(other, "/", labels)
 
-    # How it is shown and kept.
+    # Output.
 
     def tree(
         self,
@@ -369,22 +379,22 @@ class Graph:
         depth: int = 10000,
         render_header: bool = False,
     ) -> str:
-        """The tree as text: a line for each node, its columns before its name.
+        """Returns the tree as text: a line for each node, its columns before its name.
 
-        Of two graphs' nodes after arithmetic, ``◀`` marks what only the left one has and ``▶``
-        what only the right one has.
+        After arithmetic, ``◀`` marks nodes that only the left graph has and ``▶`` nodes that only
+        the right graph has.
 
         Args:
             metric_column: Label of a column or name of a metric, or several; `default_metric` if
                 not given.
-            precision: Digits behind the point, up to 300.
+            precision: Number of decimal places, 0 to 300.
             name_column: Label of the column to show as the name.
-            expand_name: Whether names of more than 39 characters are shown whole.
-            depth: Levels to show; none below 1.
-            render_header: Whether a line with the labels comes first.
+            expand_name: Show names of more than 39 characters in full.
+            depth: Number of levels to show; none if less than 1.
+            render_header: Print a first line with the labels.
 
         Raises:
-            KeyError: There is no such column.
+            KeyError: A column does not exist.
             ValueError: The precision is below 0 or above 300.
         """
         if not 0 <= precision <= _MAX_PRECISION:
@@ -393,8 +403,8 @@ class Graph:
         if metric_column is None:
             labels = self._default_labels(graph)[:1]
         else:
-            asked = [metric_column] if isinstance(metric_column, str) else metric_column
-            labels = [_label(graph, name) for name in asked]
+            requested = [metric_column] if isinstance(metric_column, str) else metric_column
+            labels = [_label(graph, name) for name in requested]
         names = None
         if name_column != "name":
             names = [str(value) for value in _values(graph, name_column)]
@@ -407,23 +417,22 @@ class Graph:
         path: str | bytes | os.PathLike[str] | os.PathLike[bytes] | None = None,
         format: str | None = None,
     ) -> str | bytes | None:
-        """Writes the graph as a profile that `read`, `marey view` and Proton's viewer read.
+        """Writes the graph as a profile that `read`, `marey view` and Proton's viewer accept.
 
-        The file holds the nodes' own values; sums are made anew by who reads it. Columns that are
-        no metrics of the profile are written without their value on the root, where a value would
-        mean that the metric is to be added up.
+        The file has the nodes' own values; readers compute the sums. Derived and set columns are
+        written without a value on the root, because readers sum every metric that the root has.
 
         Args:
-            path: The file, whole or not written at all.
-            format: ``"hatchet"`` (JSON) or ``"hatchet_msgpack"``. If not given the path's end says
-                it, and the first is taken where it does not.
+            path: The file. It is written completely or not at all.
+            format: ``"hatchet"`` (JSON) or ``"hatchet_msgpack"``. If not given, the format of the
+                suffix of `path`, else ``"hatchet"``.
 
         Returns:
-            Without a path the content: `str` as JSON, `bytes` as MessagePack.
+            `None`, or without `path` the content: `str` for JSON, `bytes` for MessagePack.
 
         Raises:
             OSError: The file cannot be written.
-            ValueError: There is no such format.
+            ValueError: The format is unknown.
         """
         file = None if path is None else os.fsdecode(path)
         if format is None:
@@ -437,13 +446,13 @@ class Graph:
         return content.decode() if format == "hatchet" else content
 
     def _repr_html_(self) -> str:
-        """The tree for notebooks."""
+        """The tree as HTML for notebooks."""
         from . import _notebook
 
         graph = self._current()
         return _notebook.html(graph, self._default_labels(graph))
 
-    # How it is done.
+    # Implementation.
 
     def _nodes(self) -> Tree:
         if self._tree is None:
@@ -451,9 +460,9 @@ class Graph:
         return self._tree
 
     def _changed(self) -> _engine.Graph:
-        """The engine's graph with what the user changed in the frame; dropped rows are still in it.
+        """Returns the engine's graph with the user's changes of the frame; dropped rows included.
 
-        Comparing the frame with the graph takes long: once for each call of the user's.
+        Comparing the frame with the graph is slow, so each public method calls this only once.
         """
         if self._frame is not None:
             from . import _frame
@@ -468,21 +477,21 @@ class Graph:
             _frame.update(self._frame, self._graph, self._nodes(), labels)
 
     def _current(self) -> _engine.Graph:
-        """The same without the dropped rows."""
+        """Returns the engine's graph with the user's changes, without the dropped rows."""
         graph = self._changed()
         return graph if self._is_kept is None else graph.squash(self._is_kept)
 
     def _default_labels(self, graph: _engine.Graph) -> list[str]:
-        known = graph.labels()
-        return [label for label in self._shown if label in known] or _at_a_glance(graph)
+        existing = graph.labels()
+        return [label for label in self._shown if label in existing] or _overview(graph)
 
     def _first_label(self, graph: _engine.Graph) -> str | None:
         return next(iter(self._default_labels(graph)), None)
 
     def _combined(self, other: Graph, operator: str, labels: Sequence[str] | None) -> Graph:
         _check_is_graph(operator, other)
-        asked = None if labels is None else list(labels)
-        graph = self._current().combine(other._current(), operator, asked)
+        selected = None if labels is None else list(labels)
+        graph = self._current().combine(other._current(), operator, selected)
         return Graph(graph, shown=self._shown)
 
 
@@ -509,19 +518,19 @@ def _is_number(graph: _engine.Graph, label: str) -> bool:
     return not isinstance(graph.column(label), list)
 
 
-def _at_a_glance(graph: _engine.Graph) -> list[str]:
-    """Labels that suit the file: of what everybody asks first, then the sums, else any number."""
+def _overview(graph: _engine.Graph) -> list[str]:
+    """Returns the default columns: the most requested metrics, then sums, else any numbers."""
     sums = _inclusive(graph)
-    # Of one name the sums come first.
+    # Of two columns of one metric, the sums replace the own values.
     labels = {label.partition("(")[0].strip(): label for label in [*graph.labels(), *sums]}
-    first = [labels[name] for name in _FIRST if name in labels]
+    first = [labels[name] for name in _FIRST_METRICS if name in labels]
     first = [label for label in first if label in sums or _is_number(graph, label)]
     others = [label for label in sums if label not in first]
-    return (first + others or _exclusive(graph))[:_MAX_DEFAULT]
+    return (first + others or _exclusive(graph))[:_MAX_DEFAULT_COLUMNS]
 
 
 def _label(graph: _engine.Graph, name: str) -> str:
-    """The label of the column that is meant."""
+    """Returns the label of the column that a label or the name of a metric refers to."""
     try:
         return graph.label(name)
     except UnknownMetric:

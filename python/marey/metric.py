@@ -1,4 +1,4 @@
-"""Values of a launch's metadata as metrics, of types that do not depend on their author."""
+"""Conversion of launch metadata to metrics, with one type for each key."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ CONVERSIONS: dict[str, Conversion] = {
     **dict.fromkeys(("flops", "flops8", "flops16", "flops32", "flops64"), float),
     "bytes": int,
 }
-"""What makes the metric of a number, by key; numbers of other keys stay as they are."""
+"""The conversion of numbers, by key; numbers of other keys are not converted."""
 
 
 def transform_tensor_metrics(metrics: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the values that the host has, as metrics, and the tensors on devices, as they are."""
+    """Splits metrics into values on the host, converted, and tensors on devices, unchanged."""
     values: dict[str, Any] = {}
     tensors: dict[str, Any] = {}
     for key, value in metrics.items():
@@ -28,7 +28,7 @@ def transform_tensor_metrics(metrics: dict[str, Any]) -> tuple[dict[str, Any], d
 
 
 def as_it_is(value: Any) -> Any:
-    """The conversion of a number whose key has none."""
+    """Returns the value unchanged: the conversion of keys that have no other."""
     return value
 
 

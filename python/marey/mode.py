@@ -1,4 +1,4 @@
-"""Modes of a backend, as objects or as words: ``"name:knob=value:knob=value"``."""
+"""Modes of a backend, as objects or as strings: ``"name:knob=value:knob=value"``."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ __all__ = [
 
 
 class _Word(Enum):
-    """An enumeration that reads as its word."""
+    """An enumeration whose members print as their value."""
 
     def __str__(self) -> str:
         return str(self.value)
 
 
 class MetricType(_Word):
-    """What a kernel's instrumentation counts."""
+    """Quantity that the instrumentation of a kernel measures."""
 
     CYCLE = "cycle"
 
 
 class SamplingStrategy(_Word):
-    """Which warps are recorded."""
+    """Selection of the warps that are recorded."""
 
     NONE = "none"
     SELECTIVE = "selective"
 
 
 class BufferStrategy(_Word):
-    """What happens when a kernel's buffer is full."""
+    """Behaviour when the buffer of a kernel is full."""
 
     CIRCULAR = "circular"
     FLUSH = "flush"
 
 
 class BufferType(_Word):
-    """Where a kernel's buffer is."""
+    """Memory that holds the buffer of a kernel."""
 
     SHARED = "shared"
     GLOBAL = "global"
 
 
 class Granularity(_Word):
-    """Whose cycles are counted together."""
+    """Group of threads whose cycles are counted together."""
 
     CTA = "cta"
     WARP = "warp"
@@ -88,7 +88,7 @@ class BaseMode:
 
 @dataclass(frozen=True)
 class PCSampling(BaseMode):
-    """Samples of the program counter of kernels, which this version does not take.
+    """Sampling of the program counters of kernels, which this version does not support.
 
     Raises:
         ValueError: The interval is not positive.
@@ -107,10 +107,10 @@ class PCSampling(BaseMode):
 
 @dataclass(frozen=True)
 class PeriodicFlushing(BaseMode):
-    """Writes each phase to a file of its own as soon as it is closed.
+    """Writes each phase to its own file when the phase is closed.
 
     Raises:
-        ValueError: There is no such format.
+        ValueError: The format is unknown.
     """
 
     name: str = field(default="periodic_flushing", init=False)
@@ -126,12 +126,12 @@ class PeriodicFlushing(BaseMode):
 
 @dataclass(frozen=True)
 class InstrumentationMode(BaseMode):
-    """Common settings of kernels that time themselves, which this version does not have do so.
+    """Common settings of instrumented kernels, which this version does not support.
 
-    Each setting may be given by its word.
+    Each setting may be given as a string.
 
     Raises:
-        ValueError: A word means nothing.
+        ValueError: A string is not a value of its setting.
     """
 
     metric_type: MetricType | str = MetricType.CYCLE
@@ -144,14 +144,14 @@ class InstrumentationMode(BaseMode):
     optimizations: list[Optimize] | str = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for setting, words in _WORDS.items():
+        for setting, enumeration in _ENUMERATIONS.items():
             value = getattr(self, setting)
             if isinstance(value, str):
-                object.__setattr__(self, setting, _from_word(setting, words, value))
+                object.__setattr__(self, setting, _from_word(setting, enumeration, value))
         if isinstance(self.optimizations, str):
-            given = [word.strip() for word in self.optimizations.split(",") if word.strip()]
-            found = [_from_word("optimization", Optimize, word) for word in given]
-            object.__setattr__(self, "optimizations", found)
+            words = [word.strip() for word in self.optimizations.split(",") if word.strip()]
+            parsed = [_from_word("optimization", Optimize, word) for word in words]
+            object.__setattr__(self, "optimizations", parsed)
 
     def __str__(self) -> str:
         optimizations = ",".join(str(optimization) for optimization in self.optimizations)
@@ -168,7 +168,7 @@ class InstrumentationMode(BaseMode):
         return ":".join([self.name, *(f"{knob}={value}" for knob, value in knobs.items())])
 
 
-_WORDS: dict[str, type[_Word]] = {
+_ENUMERATIONS: dict[str, type[_Word]] = {
     "metric_type": MetricType,
     "sampling_strategy": SamplingStrategy,
     "granularity": Granularity,
@@ -179,53 +179,53 @@ _WORDS: dict[str, type[_Word]] = {
 W = TypeVar("W", bound=_Word)
 
 
-def _from_word(setting: str, words: type[W], word: str) -> W:
+def _from_word(setting: str, enumeration: type[W], word: str) -> W:
     try:
-        return words(word)
+        return enumeration(word)
     except ValueError:
         raise ValueError(f"Unknown {setting}: {word}") from None
 
 
 @dataclass(frozen=True)
 class Default(InstrumentationMode):
-    """Kernels time the scopes inside of them."""
+    """Instrumentation in which kernels time the scopes inside them."""
 
     name: str = field(default="default", init=False)
 
 
 @dataclass(frozen=True)
 class MMA(InstrumentationMode):
-    """Kernels time their matrix instructions."""
+    """Instrumentation in which kernels time their matrix instructions."""
 
     name: str = field(default="mma", init=False)
 
 
-_KINDS: dict[str, type[BaseMode]] = {
+_MODES: dict[str, type[BaseMode]] = {
     "pcsampling": PCSampling,
     "periodic_flushing": PeriodicFlushing,
     "default": Default,
     "mma": MMA,
 }
-_WHOLE_NUMBERS = ("interval", "buffer_size")
+_INTEGER_KNOBS = ("interval", "buffer_size")
 
 
 def parse(mode: str | BaseMode | None) -> BaseMode | None:
-    """Returns the mode that an object or a text names; `None` for none and for the empty text.
+    """Returns the mode of an object or a string; `None` for `None` and for the empty string.
 
     Raises:
-        ValueError: There is no such mode or knob, or the knob's value means nothing.
+        ValueError: The mode or a knob is unknown, or the value of a knob is invalid.
     """
     if mode is None or str(mode) == "":
         return None
     name, *knobs = str(mode).split(":")
-    kind = _KINDS.get(name)
+    kind = _MODES.get(name)
     if kind is None:
         raise ValueError(f"Unknown mode: {name}")
     values: dict[str, Any] = dict(knob.partition("=")[::2] for knob in knobs)
     unknown = values.keys() - {knob.name for knob in fields(kind) if knob.init}
     if unknown:
         raise ValueError(f"Unknown knob of mode {name}: {min(unknown)}")
-    for knob in values.keys() & set(_WHOLE_NUMBERS):
+    for knob in values.keys() & set(_INTEGER_KNOBS):
         if not values[knob].isdecimal():
             raise ValueError(f"Knob {knob} of mode {name} is no whole number: {values[knob]}")
         values[knob] = int(values[knob])
@@ -233,7 +233,7 @@ def parse(mode: str | BaseMode | None) -> BaseMode | None:
 
 
 def describe_lack(mode: BaseMode | None) -> str | None:
-    """Returns why a mode adds nothing to what is recorded; `None` if it does what it says."""
+    """Returns why a mode has no effect in this version; `None` if it has its effect."""
     if isinstance(mode, PCSampling):
         lack = "program counters are not sampled"
     elif isinstance(mode, InstrumentationMode):

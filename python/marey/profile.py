@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .mode import BaseMode
 
 DEFAULT_PROFILE_NAME = "proton"
-"""Name of a profile whose session was given none. It is Proton's, whose drop-in this is."""
+"""Name of a profile whose session has no name; the same as in Proton."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,36 +33,36 @@ def start(
     mode: str | BaseMode | None = None,
     hook: str | Hook | None = None,
 ) -> int | None:
-    """Starts a session, which records at once.
+    """Starts a session and begins to record.
 
     Args:
         name: Path of the profile without its extension, `DEFAULT_PROFILE_NAME` if not given. In a
-            job with ranks, ``.rank<n>`` is added unless the name tells the rank. Empty or ``-``
-            writes to standard output.
-        context: ``"shadow"``: paths are the scopes that the program enters. ``"python"``: paths are
-            the Python frames that are executing, then the scope.
-        data: ``"tree"``: values are added up by path. ``"trace"``: each scope and value is kept as
-            well, in the run directory ``<name>.marey`` that all processes of the program share,
-            and `finalize` writes Chrome's trace events.
-        backend: Source of GPU activity. `None` takes what is there, and records the host side where
-            there is nothing.
-        mode: Mode of the backend; ``"periodic_flushing[:format=F]"`` writes every phase to a file
-            of its own as soon as it is closed, and frees it. Phases of a trace are always Chrome
-            traces. Proton's other modes are accepted with a warning that says what is not
-            recorded.
-        hook: ``"triton"``, or a `Hook` of your own.
+            job with ranks, ``.rank<n>`` is appended unless the name contains the rank. Empty or
+            ``-`` writes to standard output.
+        context: ``"shadow"``: a path consists of the scopes that the program has entered.
+            ``"python"``: a path consists of the executing Python frames, then the scope.
+        data: ``"tree"``: values are summed by path. ``"trace"``: each scope and value is also
+            recorded with its time, in the run directory ``<name>.marey`` that all processes of the
+            program share, and `finalize` writes a Chrome trace.
+        backend: Source of GPU activities, for example ``"cupti"``. `None` selects the available
+            backend, and records only the host if there is none.
+        mode: Mode of the backend. ``"periodic_flushing[:format=F]"`` writes each phase to its own
+            file when the phase is closed, and frees its memory. Phases of a trace are always
+            written as Chrome traces. Other modes of Proton are accepted with a warning that lists
+            what is not recorded.
+        hook: ``"triton"``, or an instance of `Hook`.
 
     Returns:
-        The session's number, or `None` under ``MAREY_DISABLE=1``, under `marey run`, which has
-        started one already, and where ``triton.knobs.proton.disable`` is set. If a session with
-        this path is alive, that one is activated and returned.
+        The number of the session. `None` under ``MAREY_DISABLE=1``, under `marey run`, which has
+        already started a session, and if ``triton.knobs.proton.disable`` is set. If a session with
+        this path is alive, that session is activated and its number returned.
 
     Raises:
-        BackendUnavailable: The backend was named and cannot start.
-        ImportError: ``hook="triton"`` without Triton.
+        BackendUnavailable: The named backend cannot start.
+        ImportError: ``hook="triton"``, and Triton is not installed.
         OSError: With ``data="trace"``, the spool cannot be written in the run directory.
-        ValueError: A word means nothing, or does not go with this kind of data.
-        RuntimeError: 64 sessions are alive.
+        ValueError: An argument has an unknown value, or a value that `data` does not allow.
+        RuntimeError: 64 sessions are alive, which is the limit.
     """
     if is_proton_disabled():
         return None
@@ -84,7 +84,7 @@ def start_for(
     mode: str | BaseMode | None,
     hook: str | Hook | None,
 ) -> int | None:
-    """As `start`, with the format in which a trace is written where `finalize` names none."""
+    """Like `start`, with the format of a trace if `finalize` is called without one."""
     if flags.command_line or is_disabled():
         return None
     if context not in ("shadow", "python"):
@@ -114,7 +114,7 @@ def start_for(
             _native.finalize(session)
         raise
     _nvtx.listen()
-    # The session may be one that was deactivated, with hooks of its own.
+    # The session may be an existing one that was deactivated and has hooks.
     if manager := _session.hook_manager():
         manager.activate(session)
     if launch_hook is not None:
@@ -130,10 +130,10 @@ def start_for(
 
 
 def describe_lack(mode: str | BaseMode | None) -> str | None:
-    """Returns why a mode adds nothing to what is recorded; `None` if it does what it says.
+    """Returns why a mode has no effect in this version; `None` if it has its effect.
 
     Raises:
-        ValueError: There is no such mode.
+        ValueError: The mode is unknown.
     """
     if mode is None:
         return None
@@ -167,10 +167,10 @@ def _as_hook(hook: str | Hook | None) -> Hook | None:
 
 
 def activate(session: int | None = None) -> None:
-    """Lets a session (`None`: every one) record.
+    """Resumes recording of a session, or of all sessions if `session` is `None`.
 
     Raises:
-        IndexError: There is no such session.
+        IndexError: The session does not exist.
     """
     if manager := _session.hook_manager():
         manager.activate(session)
@@ -178,13 +178,14 @@ def activate(session: int | None = None) -> None:
 
 
 def deactivate(session: int | None = None, flushing: bool = False) -> None:
-    """Stops a session (`None`: every one) from recording. What it has recorded stays.
+    """Pauses recording of a session, or of all sessions. Recorded data is kept.
 
     Args:
-        flushing: Also write what is there to the session's file.
+        session: Number of the session; all sessions if `None`.
+        flushing: Also write a checkpoint: the data recorded so far, to the files of the sessions.
 
     Raises:
-        IndexError: There is no such session.
+        IndexError: The session does not exist.
     """
     if manager := _session.hook_manager():
         manager.deactivate(session)
@@ -195,19 +196,20 @@ def deactivate(session: int | None = None, flushing: bool = False) -> None:
 
 
 def finalize(session: int | None = None, output_format: str | None = "") -> None:
-    """Ends a session (`None`: every one) and writes its profile.
+    """Ends a session, or all sessions, and writes the profile.
 
-    The file is ``<name>.<format>``; with phases, ``<name>.part_<phase>.<format>`` for each that was
-    not cleared. The file of an earlier run is moved aside, never overwritten.
+    The file is ``<name>.<format>``. A session with phases writes ``<name>.part_<phase>.<format>``
+    for each phase that was not cleared. A file of an earlier run is renamed, never overwritten.
 
     Args:
-        output_format: ``"hatchet"``, ``"hatchet_msgpack"`` or, with ``data="trace"``,
-            ``"chrome_trace"`` or ``"marey"``, which leaves it at the run directory; empty for the
-            session's own.
+        session: Number of the session; all sessions if `None`.
+        output_format: ``"hatchet"`` or ``"hatchet_msgpack"``; with ``data="trace"``
+            ``"chrome_trace"``, or ``"marey"``, which writes no file beside the run directory. Empty
+            for the format that the session was started with.
 
     Raises:
-        IndexError: There is no such session.
-        ValueError: There is no such format, or it needs ``data="trace"``.
+        IndexError: The session does not exist.
+        ValueError: The format is unknown, or it needs ``data="trace"``.
         OSError: The file cannot be written.
     """
     _session.finish(session, output_format or "")
@@ -244,8 +246,9 @@ def profile(
 ) -> Any:
     """Profiles a function or a block.
 
-    As a decorator, plain or called, it starts a session around each call and deactivates it after;
-    `finalize` writes the profile. As a context manager it writes the profile at the end:
+    As a decorator, with or without arguments, it starts a session before each call of the function
+    and deactivates the session after it; `finalize` writes the profile. As a context manager it
+    writes the profile at the end of the block:
 
         @marey.profile
         def train(): ...
@@ -254,9 +257,9 @@ def profile(
             ...
 
     Args:
-        func: The function, or the session's name.
+        func: The function, or the name of the session.
 
-    For the others, and for what is raised, see `start`.
+    The other arguments and the errors raised are those of `start`.
     """
     if isinstance(func, str):
         name, func = func, None
@@ -266,7 +269,7 @@ def profile(
 
 
 class _Profile:
-    """What `profile` returns: a decorator and a context manager."""
+    """The result of `profile`: a decorator and a context manager."""
 
     def __init__(self, name: str | None, options: dict[str, Any]) -> None:
         self._name = name
@@ -315,6 +318,6 @@ class _Profile:
 
 
 def _pause(session: int | None) -> None:
-    """Deactivates what `start` gave, unless the function has finalized it itself."""
+    """Deactivates a session, unless the decorated function has finalized it."""
     if session is not None and session in _native.sessions():
         deactivate(session)

@@ -1,11 +1,11 @@
-"""A run, SQL over it, and other formats: `marey.open`.
+"""Opening runs, SQL queries over them, import and export of other formats: `marey.open`.
 
-    run = marey.open("train.marey")  # or "trace.json.gz", or any other format that is known
+    run = marey.open("train.marey")  # or "trace.json.gz", or any other format that marey reads
     run.sql("SELECT name, total_nanos FROM top ORDER BY total_nanos DESC LIMIT 10")
     run.export("train.pftrace")
 
-An answer goes without a copy to whatever reads Arrow: pandas, Polars, pyarrow, DuckDB. None of
-them is needed.
+A result is passed without a copy to every library that reads Arrow: pandas, Polars, pyarrow,
+DuckDB. None of them is required.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ ORDER BY table_name, ordinal_position
 """
 
 SECTIONS: tuple[str, ...] = tuple(name for name, _ in _engine.sections())
-"""Names of the tables of a report, for `Run.section`."""
+"""Names of the sections of a report, for `Run.section`."""
 
-# Rows that `repr` and a notebook show.
+# Number of rows that `repr` and a notebook show.
 _SHOWN_ROWS = 100
 
 
@@ -47,31 +47,31 @@ def open(
     memory_limit: int | None = None,
     threads: int | None = None,
 ) -> Run:
-    """Opens a run for questions, and collects it first if that has not been done.
+    """Opens a run, and collects its spools first if necessary.
 
-    Where nothing can be written, what was collected before is opened, with a warning. A file of
-    another format is imported for as long as the run is used; a warning says what was lost.
+    If the directory is not writable, the part that has been collected is opened, with a warning. A
+    file of another format is imported into temporary files; a warning lists the losses.
 
     Args:
-        path: The folder ``NAME.marey``, a file that `marey pack` made of one, or a file of another
-            format, compressed or not: what it is, its content says. Or a pipe that such a file
-            comes by.
-        memory_limit: Bytes that a query may need, and an answer hold; if not given, what
-            ``MAREY_MEMORY_LIMIT`` says, else 2 GiB.
-        threads: Threads that answer; one a core if not given.
+        path: The folder ``NAME.marey``, a file written by `marey pack`, or a file of another
+            format, compressed or not; the format is detected from the content. Also a pipe from
+            which such a file can be read.
+        memory_limit: Largest size in bytes of a query's memory, and of a result. If not given, the
+            value of ``MAREY_MEMORY_LIMIT``, else 2 GiB.
+        threads: Number of threads for queries; one per core if not given.
 
     Raises:
-        FileNotFoundError: There is nothing; another `OSError` if it cannot be read.
-        UnreadableRun: It is no sound run, and of no format that is known; a `ValueError`.
+        FileNotFoundError: The path does not exist; another `OSError` if it cannot be read.
+        UnreadableRun: It is neither a valid run nor a file of a known format; a `ValueError`.
     """
-    place = os.path.abspath(os.fsdecode(path))
-    if _engine.needs_collecting(place):
-        _collect.collect(place)
-    run = _engine.Run.open(place, memory_limit, threads)
+    absolute = os.path.abspath(os.fsdecode(path))
+    if _engine.needs_collecting(absolute):
+        _collect.collect(absolute)
+    run = _engine.Run.open(absolute, memory_limit, threads)
     if uncollected := run.uncollected_bytes():
         _warning.warn(
-            f"{place}: {uncollected:,} bytes of spools are not collected:"
-            " nothing can be written there"
+            f"{absolute}: {uncollected:,} bytes of spools are not collected:"
+            " the directory is not writable"
         )
     for warning in run.warnings():
         _warning.warn(warning)
@@ -79,22 +79,22 @@ def open(
 
 
 def import_files(files: _Path | Iterable[_Path], out: _Path) -> None:
-    """Makes a run of files of other formats, such as the traces of all ranks of a job.
+    """Imports files of other formats into one run, such as the traces of all ranks of a job.
 
-    The clocks of several files are aligned on the ends of the collectives that they have in common.
-    A warning says what was lost.
+    The clocks of several files are aligned on the ends of the collectives that they share. A
+    warning lists the losses.
 
     Args:
-        files: One file, or several.
-        out: The run, a folder; nothing is there yet.
+        files: A path, or several paths.
+        out: The folder of the new run, which must not exist.
 
     Raises:
-        FileExistsError: Something is there; another `OSError` if a file cannot be read or written.
-        UnreadableRun: Nothing in a file can be used; a `ValueError`.
-        ValueError: There are no files.
+        FileExistsError: `out` exists; another `OSError` if a file cannot be read or written.
+        UnreadableRun: A file has no usable content; a `ValueError`.
+        ValueError: `files` is empty.
     """
-    several = [files] if isinstance(files, (str, bytes, os.PathLike)) else files
-    paths = [os.fsdecode(file) for file in several]
+    files = [files] if isinstance(files, (str, bytes, os.PathLike)) else files
+    paths = [os.fsdecode(file) for file in files]
     if not paths:
         raise ValueError("there are no files to import")
     for warning in _engine.import_files(paths, os.fsdecode(out)):
@@ -102,9 +102,9 @@ def import_files(files: _Path | Iterable[_Path], out: _Path) -> None:
 
 
 class Run:
-    """A run that was opened by `open`. Several threads may use it at once.
+    """An open run, made by `open`. Several threads may use it at the same time.
 
-    The tables are as they were when it was opened.
+    The tables are a snapshot from the time when the run was opened.
     """
 
     def __init__(self, run: _engine.Run) -> None:
@@ -113,7 +113,7 @@ class Run:
 
     @property
     def path(self) -> str:
-        """The folder or file, as an absolute path."""
+        """Absolute path of the folder or file."""
         path: str = self.info()["path"]
         return path
 
@@ -123,10 +123,10 @@ class Run:
         return self._open().tables()
 
     def schema(self, table: str | None = None) -> Result:
-        """The columns of a table, or of all, with their types and meanings.
+        """The columns of a table, or of all tables, with their types and descriptions.
 
         Raises:
-            QueryError: There is no such table.
+            QueryError: The table does not exist.
         """
         run = self._open()
         if table is None:
@@ -136,64 +136,63 @@ class Run:
         return Result(run.sql(f"DESCRIBE {quoted}"))
 
     def sql(self, query: str, *, max_rows: int | None = None) -> Result:
-        """The rows that answer a query, which can read and nothing else.
-
-        Ctrl-C stops it.
+        """Runs a read-only SQL query and returns its rows. Ctrl-C cancels the query.
 
         Args:
-            query: One statement of SQL over `tables`; those that are stored are in ``raw``, too.
-            max_rows: How many rows are wanted at most; `Result.was_cut` tells if there are more.
+            query: One SQL statement over `tables`. The schema ``raw`` has the stored tables.
+            max_rows: Largest number of rows to return; `Result.was_cut` is true if the query has
+                more.
 
         Raises:
-            QueryError: It cannot be answered, or not in ``memory_limit``; a `ValueError`.
-            UnreadableRun: The run turns out to be damaged.
+            QueryError: The query is invalid, or exceeds ``memory_limit``; a `ValueError`.
+            UnreadableRun: The run is damaged.
         """
         return Result(self._open().sql(query, max_rows))
 
     def findings(self, thresholds: Mapping[str, float] | None = None) -> Result:
-        """What is wrong, what matters most first: a row for each fault that a rule finds.
+        """Applies all rules and returns their findings, one a row, the most important first.
 
-        Times are in nanoseconds of each training step, or of the recording if it has no steps:
-        ``impact_nanos`` is what the fault takes, ``gain_nanos`` what mending it may save at most.
-        ``severity`` is high, medium or low, ``confidence`` measured, likely or possible.
-        ``evidence_sql`` is the query that found it, and ``evidence`` its row as JSON.
-        `docs/reference/rules.md` describes the rules.
+        Times are in nanoseconds per training step, or of the whole recording if it has no steps:
+        ``impact_nanos`` is the time that the problem costs, ``gain_nanos`` the most that a remedy
+        can save. ``severity`` is high, medium or low; ``confidence`` is measured, likely or
+        possible. ``evidence_sql`` is the query behind the finding, and ``evidence`` its row as
+        JSON. `docs/reference/rules.md` describes the rules.
 
         Args:
-            thresholds: Thresholds other than the rules' own, such as
+            thresholds: Thresholds that replace the defaults, such as
                 ``{"hot_operation.medium_percent": 20}``; `marey analyze --rules` lists them.
 
         Raises:
-            ValueError: There is no such threshold.
+            ValueError: A threshold does not exist.
         """
         return Result(self._open().findings(list((thresholds or {}).items())))
 
     def breakdown(self, *, by_step: bool = False) -> Result:
-        """Where the time of each device went: computation, communication, copies, and idle.
+        """The time of each device by category: computation, communication, copies, and idle.
 
         Args:
-            by_step: A row for each training step and device.
+            by_step: Return a row for each training step and device, instead of one for each device.
         """
         if by_step:
             return self.sql("SELECT * FROM gpu_time_by_step ORDER BY rank, start_nanos, device")
         return self.sql("SELECT * FROM gpu_time ORDER BY rank, device")
 
     def section(self, name: str, *, max_rows: int | None = None) -> Result:
-        """A table of the report that `marey analyze` writes; `SECTIONS` has their names.
+        """A section of the report of `marey analyze`; `SECTIONS` lists their names.
 
         Raises:
-            ValueError: There is no such table.
+            ValueError: The section does not exist.
         """
         queries = dict(_engine.sections())
         if name not in queries:
-            raise ValueError(f"there is no section {name!r}: there are {', '.join(queries)}")
+            raise ValueError(f"no section {name!r}; the sections are {', '.join(queries)}")
         return self.sql(queries[name], max_rows=max_rows)
 
     def info(self) -> dict[str, Any]:
-        """What the run consists of: its processes, the tables' rows and bytes, what was lost.
+        """The metadata of the run: processes, rows and bytes of the tables, losses.
 
-        Keys that end in ``_nanos`` are moments, in nanoseconds since 1970; in the ``overhead`` of
-        a process, what recording cost it, they are durations.
+        Keys that end in ``_nanos`` are timestamps in nanoseconds since 1970, except in the
+        ``overhead`` of a process, where they are durations that recording cost the process.
         """
         return self._open().info()
 
@@ -209,28 +208,27 @@ class Run:
     ) -> list[str]:
         """Writes the run as files of another format, and returns their paths.
 
-        Files that are there are replaced. A warning says what the format cannot hold.
+        Existing files are replaced. A warning lists the data that the format cannot represent.
 
         Args:
-            path: The file; if its name ends with ``.gz``, it is compressed. Or a folder, in which
-                it gets the name that is usual for its format; with ``kineto`` each rank has a file.
+            path: The file, which is compressed if its name ends with ``.gz``; or a folder, in which
+                the file gets the default name of its format. With ``kineto`` each rank has a file.
             format: ``kineto``, ``chrome-trace``, ``perfetto``, ``speedscope``, ``pprof``,
                 ``collapsed``, ``svg``, ``csv``, ``json``, ``hatchet``, ``hatchet-msgpack`` or
-                ``tensorboard``; what the name of the file says, if not given.
-            start: What ends before is left out: nanoseconds since 1970, or since the start of the
-                run such as ``"1.5s"`` or ``"200ms"``.
-            end: What begins then or later is left out.
-            steps: The time of these training steps, the first and the last, both included, in place
-                of ``start`` and ``end``.
-            ranks: Only these ranks.
+                ``tensorboard``. If not given, the format is inferred from the file name.
+            start: Skip everything that ends before this time: nanoseconds since 1970, or a time
+                since the start of the run such as ``"1.5s"`` or ``"200ms"``.
+            end: Skip everything that begins at this time or later.
+            steps: Export the time of these training steps, the first and the last, both included.
+                Excludes ``start`` and ``end``.
+            ranks: Export only these ranks.
 
         Raises:
-            CannotExport: The run lacks what is asked for, or nothing can be written there; a
-                `ValueError`.
-            ValueError: There is no such format, or it is no time, or no number of a step or rank.
+            CannotExport: The run has no such data, or the path cannot be written; a `ValueError`.
+            ValueError: The format is unknown, or a time, step or rank is invalid.
         """
         if steps is not None and not (start is None and end is None):
-            raise ValueError("steps are a stretch of time, as start and end are: give one of both")
+            raise ValueError("steps and start/end both select a time window: pass only one of them")
         written, lacking = self._open().export(
             os.fsdecode(path),
             format,
@@ -244,7 +242,7 @@ class Run:
         return written
 
     def close(self) -> None:
-        """Lets go of the run's files and threads. Answers stay."""
+        """Closes the files and ends the threads of the run. Results stay valid."""
         self._run = None
 
     def __enter__(self) -> Run:
@@ -278,13 +276,13 @@ class Run:
 
 
 class Result:
-    """The rows of an answer: held in memory, and read as often as is wanted.
+    """The rows of a query, in memory. They can be read any number of times.
 
-    It is a stream of Arrow's PyCapsule interface, so other libraries take it as it is:
-    ``pyarrow.table(result)``, ``polars.DataFrame(result)``, or by its name in a query of DuckDB.
+    A result implements Arrow's PyCapsule stream interface, so other libraries accept it directly:
+    ``pyarrow.table(result)``, ``polars.DataFrame(result)``, or its variable name in a DuckDB query.
 
-    Values are numbers, flags, texts, bytes, lists, dicts and `None`; those of other types of SQL,
-    such as dates, are their texts.
+    Values are `int`, `float`, `bool`, `str`, `bytes`, `list`, `dict` and `None`. Values of other
+    SQL types, such as dates, are converted to `str`.
     """
 
     def __init__(self, answer: _engine.Answer) -> None:
@@ -305,13 +303,13 @@ class Result:
         """The values of a column.
 
         Raises:
-            KeyError: There is no such column, or there are several.
+            KeyError: No column, or more than one, has this name.
         """
         columns = self.columns
         if columns.count(name) == 1:
             return self._answer.column(columns.index(name))
         found = "several columns are" if name in columns else "no column is"
-        raise KeyError(f"{found} called {name!r}: there are {', '.join(columns)}")
+        raise KeyError(f"{found} called {name!r}; the columns are {', '.join(columns)}")
 
     def rows(self) -> list[tuple[Any, ...]]:
         """All rows."""
@@ -337,23 +335,23 @@ class Result:
         return polars.DataFrame(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a `pandas.DataFrame`, by way of pyarrow if it is there."""
+        """The rows as a `pandas.DataFrame`, converted by pyarrow if it is installed."""
         import pandas
 
         try:
             import pyarrow
         except ImportError:
             columns = self.columns
-            values = {at: self._answer.column(at) for at in range(len(columns))}
+            values = {index: self._answer.column(index) for index in range(len(columns))}
             return pandas.DataFrame(values).set_axis(columns, axis="columns")
         return pyarrow.table(self).to_pandas()
 
     def __arrow_c_schema__(self) -> object:
-        """The types of the columns, for Arrow."""
+        """The column types as an Arrow schema capsule."""
         return self._answer.arrow_schema()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows, for Arrow; in the types of ``requested_schema`` if it is given."""
+        """The rows as an Arrow stream capsule, cast to ``requested_schema`` if given."""
         return self._answer.arrow_stream(requested_schema)
 
     def __repr__(self) -> str:
@@ -374,7 +372,7 @@ def _range(steps: SupportsIndex | tuple[SupportsIndex, SupportsIndex]) -> tuple[
 
 
 def _number(what: str, number: SupportsIndex) -> int:
-    """The number of a step or rank, of whatever type of whole numbers."""
+    """Returns a step or rank as an `int`; `what` names it in the error message."""
     index = operator.index(number)
     if not 0 <= index < 1 << 32:
         raise ValueError(f"there is no {what} {index}")
@@ -382,7 +380,7 @@ def _number(what: str, number: SupportsIndex) -> int:
 
 
 def _terminal_columns() -> int | None:
-    """How wide the terminal is, if there is one."""
+    """Returns the width of the terminal, or `None` if stdout is not a terminal."""
     try:
         return os.get_terminal_size(1).columns or None
     except OSError:

@@ -14,7 +14,7 @@ from ._native import scope
 __all__ = ["MetricValue", "cpu_timed_scope", "enter_scope", "exit_scope", "scope"]
 
 MetricValue = int | float | str | Sequence[int] | Sequence[float]
-"""A user metric: a number, a vector of numbers, or a text (which is always a property)."""
+"""A user metric: a number, a vector of numbers, or a string. A string is always a property."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,14 +22,14 @@ _CPU_TIME = "cpu_time"
 
 
 class cpu_timed_scope:
-    """A scope that adds its elapsed time as the metric ``cpu_time (ns)``, exclusive.
+    """A scope that adds its elapsed time as the exclusive metric ``cpu_time (ns)``.
 
     Args:
-        name: What the region is called.
-        metrics: Values to add at entry, see `scope`.
+        name: Name of the scope.
+        metrics: Values to add on entry, see `scope`.
 
     Raises:
-        ValueError: The metrics name ``cpu_time``, which is reserved.
+        ValueError: `metrics` contains ``cpu_time``, which is reserved.
     """
 
     def __init__(self, name: str, metrics: dict[str, Any] | None = None) -> None:
@@ -58,27 +58,27 @@ class cpu_timed_scope:
             self._scope.__exit__(kind, error, traceback)
 
     def __call__(self, func: F) -> F:
-        # A scope of its own for each call: calls may overlap on threads and tasks.
+        # Each call gets its own scope, because calls may overlap on threads and tasks.
         return wrap_each(lambda: cpu_timed_scope(self.name, self.metrics), func)
 
 
 def enter_scope(
     name: str, metrics: dict[str, Any] | None = None, *, triton_op: bool = False
 ) -> int | None:
-    """Enters a scope, to be left by `exit_scope` on the same thread or task.
+    """Enters a scope. The same thread or task must leave it with `exit_scope`.
 
     Args:
-        name: What the region is called.
-        metrics: Values to add at entry, see `scope`.
-        triton_op: Enter an operator instead, such as a kernel launch: operators inside it are not
-            recorded.
+        name: Name of the scope.
+        metrics: Values to add on entry, see `scope`.
+        triton_op: Enter an operator instead, such as a kernel launch. Operators inside an operator
+            are not recorded.
 
     Returns:
-        A number for this entry, or `None` when nothing is recorded.
+        An id of this entry, or `None` if no session records.
 
     Raises:
-        TypeError: The name is no str, or a value is no number.
-        ValueError: A metric changes its type; the scope is then not entered.
+        TypeError: The name is not a `str`, or a value is not a number.
+        ValueError: A metric changes its type. The scope is then not entered.
     """
     number = _native.enter_op(name) if triton_op else _native.enter_scope(name)
     if metrics and number is not None:
@@ -99,17 +99,18 @@ def exit_scope(
     """Leaves the innermost scope.
 
     Args:
-        name: If given, the scope must have this name.
-        triton_op: Must be what `enter_scope` was given. It may also come first, as a bool.
-        metrics: Values that are known only now, added before the scope is left.
+        name: Name that the scope must have, if given.
+        triton_op: The value that `enter_scope` was called with. A `bool` as the first argument is
+            taken as `triton_op`.
+        metrics: Values to add before the scope is left.
 
     Returns:
-        The number that `enter_scope` returned, or `None` when nothing is recorded.
+        The id that `enter_scope` returned, or `None` if no session records.
 
     Raises:
-        RuntimeError: This thread or task is in no scope.
-        TypeError: A value is no number.
-        ValueError: The innermost scope has another name and is not left; or a metric changes its
+        RuntimeError: This thread or task has no open scope.
+        TypeError: A value is not a number.
+        ValueError: The innermost scope has another name and stays open, or a metric changes its
             type.
     """
     if not _native.is_recording():

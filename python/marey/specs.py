@@ -1,13 +1,13 @@
-"""How fast devices can be, with the names of Triton's `triton.profiler.specs`.
+"""Peak rates of devices, with the names of Triton's `triton.profiler.specs`.
 
-For the architectures that Triton knows the numbers are Triton's; for those and all others, dense
-figures with their sources are in `docs/viewer.md`.
+The architectures that Triton knows have Triton's numbers. `docs/viewer.md` lists the dense peak
+rates of all architectures with their sources.
 
 Attributes:
-    flops_by_device: By device type and architecture, `max_flops` of the rest of its arguments, by
-        keyword but for the width.
-    amd_bps_by_arch: Bytes per second, of those AMD architectures where it is one number.
-    amd_fp8_flops_by_arch: Operations of 8 bits in one clock of one multiprocessor, for HIP.
+    flops_by_device: By device type and architecture, a function that returns `max_flops` for a
+        width in bits; ``num_sms`` and ``clock_rate`` are keyword arguments.
+    amd_bps_by_arch: Bytes per second of the AMD architectures whose rate is a constant.
+    amd_fp8_flops_by_arch: 8-bit operations per clock and multiprocessor of HIP architectures.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _WIDTHS_BITS = (8, 16, 32, 64)
 def max_flops(
     device_type: str, arch: str, width: float, num_sms: float, clock_rate: float
 ) -> float:
-    """The most floating-point operations per second, without sparsity.
+    """Returns the peak rate of floating-point operations, without sparsity.
 
     Args:
         device_type: ``"CUDA"`` or ``"HIP"``.
-        arch: As in ``"90"``, ``"sm_90a"`` or ``"gfx942"``.
+        arch: Architecture, such as ``"90"``, ``"sm_90a"`` or ``"gfx942"``.
         width: Bits of an operand: 8, 16, 32 or 64.
-        num_sms: Multiprocessors, as the device's driver counts them.
-        clock_rate: Clock of a multiprocessor in kHz or GHz; which of them, the size tells.
+        num_sms: Number of multiprocessors, as the device's driver counts them.
+        clock_rate: Clock of a multiprocessor, in kHz or GHz; the unit is inferred from the size.
 
     Returns:
-        Operations per second; `nan`, with a warning that says why, where that is not known.
+        Operations per second. NaN with a warning that gives the reason if the rate is not known.
     """
     from . import _engine
 
@@ -58,16 +58,16 @@ def max_flops(
 
 
 def max_bps(device_type: str, arch: str, bus_width: float, memory_clock_rate: float) -> float:
-    """The most bytes per second between a device and its memory.
+    """Returns the peak bandwidth between a device and its memory.
 
     Args:
         device_type: ``"CUDA"`` or ``"HIP"``.
-        arch: As in ``"90"``, ``"sm_90a"`` or ``"gfx942"``.
-        bus_width: Bits of the memory bus.
+        arch: Architecture, such as ``"90"``, ``"sm_90a"`` or ``"gfx942"``.
+        bus_width: Width of the memory bus in bits.
         memory_clock_rate: Clock of the memory, as the driver reports it, in kHz or GHz.
 
     Returns:
-        Bytes per second; `nan`, with a warning that says why, where that is not known.
+        Bytes per second. NaN with a warning that gives the reason if the rate is not known.
     """
     from . import _engine
 
@@ -85,7 +85,7 @@ def _flops_by_device() -> dict[str, dict[str, Callable[..., float]]]:
 
     families: dict[str, dict[str, Callable[..., float]]] = {}
     for family, arch, _doc in _engine.architectures():
-        # Where the rate is one number, Triton needs neither the multiprocessors nor the clock.
+        # In Triton's tables, architectures with a constant rate need neither argument.
         rate = functools.partial(max_flops, family, arch, num_sms=math.nan, clock_rate=math.nan)
         families.setdefault(family, {})[arch] = rate
     return families
@@ -120,7 +120,7 @@ _TABLES: dict[str, Callable[[], Any]] = {
 
 
 def __getattr__(name: str) -> Any:
-    """Fills a table when it is first touched."""
+    """Computes a table on first use."""
     if name not in _TABLES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals().setdefault(name, _TABLES[name]())

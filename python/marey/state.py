@@ -1,4 +1,4 @@
-"""States: labels that are appended below the scopes while they are set."""
+"""States: labels that are appended to the path of a scope while they are set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
     "state",
 ]
 
-# Proton's names for the state of kernels that only compute metadata.
+# Proton's names for the state in which kernels run only to compute launch metadata.
 COMPUTE_METADATA_SCOPE_NAME = METADATA_STATE
 COMPUTE_METADATA_SCOPE_PREFIX = METADATA_STATE_PREFIX
 
@@ -29,12 +29,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 class state:
     """Sets a state on this thread, as a context manager or a decorator.
 
-    Metrics and kernels inside it hang on a node of this name below their scope. States nest: when
-    the inner one ends, the outer one holds again. They belong to the thread: coroutines that
-    interleave on it see each other's.
+    Metrics and kernels inside the state are added to a node of this name below their scope. States
+    nest: when the inner state ends, the outer state applies again. States belong to the thread, so
+    coroutines that interleave on one thread share them.
 
     Args:
-        name: What the state is called.
+        name: Name of the state.
     """
 
     def __init__(self, name: str) -> None:
@@ -57,10 +57,10 @@ class state:
 
 
 class metadata_state(state):
-    """The state under which kernels run that only compute metadata; viewers leave it out.
+    """The state of kernels that run only to compute launch metadata. Viewers omit it.
 
     Args:
-        kernel_name: The kernel that the metadata is for.
+        kernel_name: Name of the kernel that the metadata describes.
     """
 
     def __init__(self, kernel_name: str | None = None) -> None:
@@ -73,5 +73,5 @@ def enter_state(name: str) -> None:
 
 
 def exit_state() -> None:
-    """Ends the innermost state of this thread; without one, does nothing."""
+    """Ends the innermost state of this thread, if there is one."""
     _native.exit_state()

@@ -1,8 +1,8 @@
-"""Scopes for PyTorch programs that need no change in the program.
+"""Scopes for PyTorch programs, without changes to the program.
 
-While enabled, every call of a `torch.nn.Module` is a scope under its dotted name, `backward` is a
-scope, an optimizer step is a scope named after its class, and each optimizer step closes a `step`.
-Models are never modified: what is known about them is kept here, by identity, while they live.
+While enabled, every call of a `torch.nn.Module` is a scope with its dotted name, `backward` is a
+scope, an optimizer step is a scope named after its class, and each optimizer step ends a `step`.
+Models are never modified: their names are stored here, by identity, as long as they live.
 
 Start reading at `enable`, then `_enter_module`.
 """
@@ -34,15 +34,15 @@ __all__ = ["disable", "enable", "is_enabled"]
 _push = _native.push
 _pop = _native.pop
 
-# The key of a backward on a thread's stack; no object has this identity.
+# The key of `backward` on the stack of a thread. No object has this id.
 _BACKWARD_KEY = 0
 
 
 def enable() -> None:
-    """Makes module calls, backward and optimizer steps scopes, in the whole process.
+    """Records module calls, backward and optimizer steps as scopes, in the whole process.
 
-    Does not import torch: where that has not happened yet, the hooks are set once it has. Calling
-    it again changes nothing. Any thread may call it.
+    Does not import torch: if torch is not imported yet, the hooks are installed after its import.
+    Further calls have no effect. Any thread may call this function.
 
     Raises:
         AttributeError: The installed torch is older than 2.1 and lacks one of the hooks.
@@ -54,12 +54,12 @@ def enable() -> None:
             if _finder not in sys.meta_path:
                 sys.meta_path.insert(0, _finder)
             return
-    # Outside the lock: this waits where another thread is still importing torch.
+    # Outside the lock, because this waits if another thread is importing torch.
     _attach(importlib.import_module("torch"))
 
 
 def disable() -> None:
-    """Removes everything that `enable` set and closes the scopes it has open on this thread."""
+    """Removes all hooks and closes the scopes that they have opened on this thread."""
     global _enabled, _detach
     with _lock:
         _enabled = False
@@ -72,16 +72,16 @@ def disable() -> None:
 
 
 def is_enabled() -> bool:
-    """Whether `enable` is in force, be torch imported yet or not."""
+    """Whether `enable` is in effect, even if torch is not imported yet."""
     return _enabled
 
 
-# The four hooks. A thread's stack holds what it has entered and not left: the identity of the
-# module or optimizer, the name of its scope, and the names that hold inside it.
+# The four hooks. The stack of a thread has an entry for each open scope: the id of the module or
+# optimizer, the name of the scope, and the names of the modules inside it.
 
 
 class _Names(dict[int, str]):
-    """Dotted names of the modules below one root, by identity, for as long as each module lives."""
+    """Dotted names of the modules below one root, by id, as long as each module lives."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class _Names(dict[int, str]):
         return names
 
     def learn_addition(self, module: Module, caller_key: int) -> None:
-        """Learns all names anew if `module` was added below the named module that calls it."""
+        """Reads all names again if `module` was added below the named module that calls it."""
         caller, root = self._living(caller_key), self._living(self._root_key)
         if caller is not None and root is not None and _is_below(module, caller):
             self._learn(root)
@@ -106,7 +106,7 @@ class _Names(dict[int, str]):
         return None if reference is None else reference()
 
     def _learn(self, root: Module) -> None:
-        # A model may override `named_modules`; what that raises is not the program's business.
+        # A model may override `named_modules`; its exceptions must not reach the program.
         with contextlib.suppress(Exception):
             for name, module in root.named_modules():
                 self._add(module, sys.intern(name))
@@ -115,7 +115,7 @@ class _Names(dict[int, str]):
         key = id(module)
         if key not in self._references:
             self._references[key] = weakref.ref(module, lambda _: self._forget(key))
-        if name:  # the root has none, and is not to be taken for its own child
+        if name:  # the root has no name, and must not be found as its own child
             self[key] = name
 
     def _forget(self, key: int) -> None:
@@ -130,7 +130,7 @@ def _is_below(module: Module, caller: Module) -> bool:
 
 
 class _ThreadState(threading.local):
-    """What one thread is inside of."""
+    """The open scopes of one thread."""
 
     def __init__(self) -> None:
         self.stack: list[tuple[int, str, _Names]] = []
@@ -162,7 +162,7 @@ def _enter_unnamed_module(module: Module, stack: list[tuple[int, str, _Names]]) 
 
 
 def _find_name(module: Module, stack: list[tuple[int, str, _Names]]) -> tuple[str, _Names]:
-    """Name of a module that the innermost root has not named, and the names inside of it."""
+    """Returns the name of a module that the innermost root has not named, and the names inside."""
     key = id(module)
     if stack:
         caller_key, _, caller_names = stack[-1]
@@ -208,7 +208,7 @@ def _leave_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> No
     if not stack:
         _native.step_end()
     elif stack[0][0] == _BACKWARD_KEY:
-        # Optimizers that run in backward, one a parameter, make one step together.
+        # Optimizers that run in backward, one per parameter, are together one step.
         _thread.step_done_in_backward = True
 
 
@@ -235,9 +235,9 @@ def _optimizer_scope_name(class_name: str) -> str:
 
 
 def _leave(stack: list[tuple[int, str, _Names]], key: int) -> None:
-    """Leaves the innermost scope with this key and all scopes in it; nothing where there is none.
+    """Leaves the innermost scope with this key and all scopes inside it, if there is one.
 
-    There is none where the hooks were set, or dynamo fell back to Python, in the middle of a call.
+    There is none if the hooks were installed, or dynamo fell back to Python, during a call.
     """
     for depth in reversed(range(len(stack))):
         if stack[depth][0] == key:
@@ -246,14 +246,14 @@ def _leave(stack: list[tuple[int, str, _Names]], key: int) -> None:
 
 
 def _leave_finished_calls(stack: list[tuple[int, str, _Names]]) -> None:
-    """Leaves scopes whose call ended unannounced.
+    """Leaves scopes whose call ended without its hook.
 
-    A KeyboardInterrupt or SystemExit passes torch's module hooks by, and any exception its
-    optimizer hooks. So the calls that are still on Python's own stack are counted.
+    A KeyboardInterrupt or SystemExit skips torch's module hooks, and any exception skips its
+    optimizer hooks. So the calls that are still on the Python stack are counted.
     """
     if not stack:
         return
-    live = -1  # the call that is being entered is on Python's stack and not yet on ours
+    live = -1  # the call that is being entered is on the Python stack and not yet on ours
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         live += _site(frame.f_code) in _call_sites
@@ -267,16 +267,16 @@ def _leave_down_to(stack: list[tuple[int, str, _Names]], depth: int) -> None:
 
 
 def _site(code: types.CodeType) -> tuple[str, str]:
-    # By name, not by identity: dynamo runs rewritten copies of a code object.
+    # By name, not by id, because dynamo runs rewritten copies of a code object.
     return code.co_filename, code.co_name
 
 
-# Attaching to torch, and coming off again.
+# Installing and removing the hooks.
 
 
 def _attach(torch: Any) -> None:
     global _detach, _is_compiling, _is_grad_enabled
-    # `torch.optim` does not keep this one as an attribute.
+    # `torch.optim` has no attribute for this submodule.
     optimizers = importlib.import_module("torch.optim.optimizer")
     with _lock:
         if _finder in sys.meta_path:
@@ -303,7 +303,7 @@ def _attach(torch: Any) -> None:
 
 
 def _replace(holder: Any, name: str, replacement: Callable[..., Any]) -> Callable[[], None]:
-    """Sets an attribute; returns what puts the old value back unless it was replaced since."""
+    """Sets an attribute; returns a function that restores it unless it was replaced since."""
     original = getattr(holder, name)
 
     def put_back() -> None:
@@ -327,13 +327,13 @@ def _backward_scope(torch: Any) -> Callable[..., Any]:
             _leave_backward()
 
     _call_sites.add(_site(backward.__code__))
-    # TorchScript knows its own functions by identity.
+    # TorchScript looks up builtins by identity.
     torch.jit._builtins._register_builtin(backward, "aten::backward")
     return functools.update_wrapper(backward, original)
 
 
 def _export_without_hooks(torch: Any) -> Callable[..., Any]:
-    """The strict exporter of torch 2.15 refuses every model while any global hook is set."""
+    """Wraps `torch.export.export`: torch 2.15's strict mode rejects models under global hooks."""
     original: Callable[..., Any] = torch.export.export
 
     def export(*args: Any, **kwargs: Any) -> Any:
@@ -349,7 +349,7 @@ def _export_without_hooks(torch: Any) -> Callable[..., Any]:
 
 
 def _other_hooks(modules: Any) -> Callable[[], bool]:
-    """The test on which `torch.compile` warns of global hooks, blind to ours, which are inert."""
+    """Returns the check of `torch.compile` for global hooks that ignores ours, which are inert."""
 
     def has_any_global_hook() -> bool:
         forward_hooks = (
@@ -366,7 +366,7 @@ def _other_hooks(modules: Any) -> Callable[[], bool]:
 
 
 class _TorchFinder(importlib.abc.MetaPathFinder):
-    """Finds torch as the other finders do, and attaches to it when its import is complete."""
+    """Finds torch with the other finders, and installs the hooks after its import."""
 
     def find_spec(
         self,
@@ -387,7 +387,7 @@ class _TorchFinder(importlib.abc.MetaPathFinder):
 
 
 class _TorchLoader(importlib.abc.Loader):
-    """Loads as the loader it wraps, to which it gives its place back before torch's code runs."""
+    """Wraps a loader. The wrapped loader is restored in the module before torch's code runs."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -419,7 +419,7 @@ _is_grad_enabled: Callable[[], bool]
 
 _thread = _ThreadState()
 _no_names = _Names()
-# The reference removes the entry when the root dies.
+# The weak reference removes the entry when the root dies.
 _roots: dict[int, tuple[weakref.ref[Any], _Names]] = {}
-# File and function name of the calls that enter a scope here.
+# File and function name of the calls that enter a scope in this module.
 _call_sites: set[tuple[str, str]] = set()

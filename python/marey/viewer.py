@@ -1,14 +1,14 @@
-"""What a profile says, with the names of Triton's `triton.profiler.viewer`.
+"""Reading and printing profiles, with the names of Triton's `triton.profiler.viewer`.
 
     graph, labels = marey.parse(["time/ms", "util"], "train.hatchet", include=".*kernel.*")
     print(graph.dataframe[labels])
 
-A graph here is a `marey.graph.Graph`. `docs/viewer.md` defines each metric.
+Graphs are instances of `marey.graph.Graph`. `docs/viewer.md` defines each metric.
 
 Attributes:
-    time_factor_dict: Seconds in each unit of ``time/…``; likewise the other tables.
-    derivable_metrics: For each rate, such as ``tflop16/s``, the metric that it divides by time,
-        and how much of that one unit of the rate is.
+    time_factor_dict: Seconds in each unit of ``time/…``. The other tables of times are alike.
+    derivable_metrics: For each rate, such as ``tflop16/s``, the metric that is divided by time,
+        and the amount of that metric in one unit of the rate.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ Devices = dict[str, dict[str, dict[str, Any]]]
 
 _METADATA = "__proton_launch_metadata"
 _WIDTHS_BITS = (8, 16, 32, 64)
-_LONGEST_SORTED = 100
+_MAX_SORTED_NAME_CHARS = 100
 
 
 class FactorDict(NamedTuple):
-    """A metric, and the size of each unit that it can be derived in."""
+    """A metric, and the factor of each unit that it can be derived in."""
 
     name: str
     factor: dict[str, float]
@@ -102,14 +102,14 @@ def read(
         filename: A ``.hatchet`` or ``.hatchet_msgpack`` file, of marey or of Proton.
 
     Returns:
-        The graph; the names of the metrics that are added up into parents; ``name`` and those of
-        the other metrics; the devices by family and number (`Graph.device_info`).
+        The graph; the names of the inclusive metrics; ``name`` and the names of the exclusive
+        metrics; the devices by family and number (`Graph.device_info`).
 
     Raises:
-        FileNotFoundError: There is no such file; another `OSError` if it cannot be read.
-        UnreadableProfile: It holds no profile; a `ValueError`.
+        FileNotFoundError: The file does not exist; another `OSError` if it cannot be read.
+        UnreadableProfile: The file is not a valid profile; a `ValueError`.
     """
-    return _taken_apart(Graph.read(filename))
+    return _parts(Graph.read(filename))
 
 
 def parse(
@@ -119,27 +119,30 @@ def parse(
     exclude: str | None = None,
     threshold: float | None = None,
 ) -> tuple[Graph, list[str]]:
-    """Reads a profile, derives metrics and leaves out what the filters do not want.
+    """Reads a profile, derives metrics and applies filters.
 
     Args:
-        metrics: Such as ``["time/ms", "tflop16/s", "util", "time/%"]``; see `Graph.derive`.
-        filename: As for `read`.
-        include: Pattern that names match from their start. What is above and below is kept too.
-        exclude: Pattern likewise; what is below such a node goes too.
-        threshold: What a node, or one below it, must have of the first metric; 0 keeps all.
+        metrics: Metrics such as ``["time/ms", "tflop16/s", "util", "time/%"]``; see `Graph.derive`.
+        filename: A file as for `read`.
+        include: Regular expression, matched at the start of names. Ancestors and descendants of a
+            matching node are kept too.
+        exclude: Regular expression, matched at the start of names. Descendants of a matching node
+            are dropped too.
+        threshold: Least value of the first metric at a node or a descendant; 0 keeps all nodes.
 
     Returns:
-        The graph, and the labels of the metrics' columns.
+        The graph, and the labels of the columns of `metrics`.
 
     Raises:
-        OSError: As `read`; and so `UnreadableProfile`.
-        UnknownMetric: There is nothing to derive a metric from; a `RuntimeError`.
-        EmptyFilter: Nothing is left; a `ValueError`.
-        ValueError: A metric has an unknown unit, or a pattern is no regular expression.
+        OSError: The file cannot be read.
+        UnreadableProfile: The file is not a valid profile; a `ValueError`.
+        UnknownMetric: The profile lacks the metric from which one is derived; a `RuntimeError`.
+        EmptyFilter: No node is left; a `ValueError`.
+        ValueError: A metric has an unknown unit, or a pattern is not a valid regular expression.
 
     Warns:
-        UserWarning: Something should be known about the numbers, such as a device whose peak rate
-            nobody has told marey.
+        UserWarning: The numbers need an explanation, for example because the peak rate of a device
+            is unknown.
     """
     graph = Graph.read(filename)
     labels = graph.derive(metrics)
@@ -149,19 +152,23 @@ def parse(
 def get_raw_metrics(
     database: list[dict[str, Any]],
 ) -> tuple[Graph, list[str], list[str], Devices]:
-    """The same as `read`, of what ``json.load`` makes of a ``.hatchet`` file; raises likewise."""
-    return _taken_apart(Graph.parse(json.dumps(database).encode()))
+    """Returns the same as `read` for the parsed JSON of a ``.hatchet`` file.
+
+    Raises:
+        UnreadableProfile: `database` is not a valid profile; a `ValueError`.
+    """
+    return _parts(Graph.parse(json.dumps(database).encode()))
 
 
-def _taken_apart(graph: Graph) -> tuple[Graph, list[str], list[str], Devices]:
+def _parts(graph: Graph) -> tuple[Graph, list[str], list[str], Devices]:
     return graph, graph.inclusive(), graph.exclusive(), graph.device_info
 
 
 def remove_frames(database: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What ``json.load`` makes of a file, without the nodes that viewers leave out.
+    """Returns the parsed JSON of a ``.hatchet`` file without the nodes that viewers omit.
 
-    These are the frames in which launch metadata was computed, with what is below them, and nodes
-    that have neither metrics nor a child that is left. `database` stays as it is.
+    Omitted are the frames in which launch metadata was computed, with their descendants, and nodes
+    that have neither metrics nor remaining children. `database` is not changed.
     """
     return [root for root in map(_without_frames, database) if root is not None]
 
@@ -170,7 +177,7 @@ def _without_frames(root: dict[str, Any]) -> dict[str, Any] | None:
     if "frame" not in root:
         return root  # the table of devices
     above = {"children": [root]}
-    # Every node after the one it hangs from.
+    # Pairs of parent and node; parents before their children.
     found: list[tuple[dict[str, Any], dict[str, Any]]] = []
     waiting = [(above, root)]
     while waiting:
@@ -190,15 +197,15 @@ def _without_frames(root: dict[str, Any]) -> dict[str, Any] | None:
 def match_available_metrics(
     metrics: str | list[str], inclusive_metrics: list[str], exclusive_metrics: list[str]
 ) -> list[str]:
-    """The labels of the columns of metrics.
+    """Returns the column labels of metrics.
 
-    Case does not matter and a unit in parentheses may be left out.
+    Case is ignored, and a unit in parentheses may be omitted.
 
     Raises:
-        UnknownMetric: One of them is not among those given; a `RuntimeError`.
+        UnknownMetric: A metric is in neither list; a `RuntimeError`.
     """
-    asked = [metrics] if isinstance(metrics, str) else metrics
-    return [_matched(metric, inclusive_metrics, exclusive_metrics) for metric in asked]
+    requested = [metrics] if isinstance(metrics, str) else metrics
+    return [_matched(metric, inclusive_metrics, exclusive_metrics) for metric in requested]
 
 
 def _matched(metric: str, inclusive: list[str], exclusive: list[str]) -> str:
@@ -224,14 +231,14 @@ def derive_metrics(
     exclusive_metrics: list[str],
     device_info: Devices,
 ) -> list[str]:
-    """Makes a column for each metric; see `Graph.derive`.
+    """Adds a column for each metric; see `Graph.derive`.
 
     Args:
-        gf: The graph, which gets the columns.
-        metrics: What to derive.
-        inclusive_metrics: As `read` gives them; the graph knows its own.
-        exclusive_metrics: Likewise.
-        device_info: The devices whose peak rates ``util`` refers to.
+        gf: The graph to add the columns to.
+        metrics: Metrics to derive.
+        inclusive_metrics: Ignored, because the graph has the list; Proton's signature.
+        exclusive_metrics: Ignored, because the graph has the list; Proton's signature.
+        device_info: The devices whose peak rates ``util`` is relative to.
 
     Returns:
         The labels of the columns.
@@ -241,15 +248,16 @@ def derive_metrics(
 
 
 def get_min_time_flops(df: pandas.DataFrame, device_info: Devices) -> pandas.DataFrame:
-    """The least time that the floating-point operations of each node can take, in seconds.
+    """Returns the least time in seconds that the floating-point operations of each node can take.
 
     Args:
-        df: Nodes with ``device_id`` and ``flops8`` to ``flops64``, as far as there are such.
-        device_info: The devices, as `read` gives them.
+        df: A row for each node, with the columns ``device_id`` and any of ``flops8`` to
+            ``flops64``.
+        device_info: The devices, as returned by `read`.
 
     Returns:
-        A frame with the index of `df` and the column ``min_time``: 0 for nodes that ran on no
-        device, NaN with a warning where the peak rate of the device is not known.
+        A frame with the index of `df` and the column ``min_time`` in seconds: 0 for nodes that ran
+        on no device, NaN with a warning if the peak rate of the device is not known.
     """
     min_time = _zeros(df)
     for family, device, ran_here in _ran_on(df, device_info):
@@ -269,9 +277,10 @@ def get_min_time_flops(df: pandas.DataFrame, device_info: Devices) -> pandas.Dat
 
 
 def get_min_time_bytes(df: pandas.DataFrame, device_info: Devices) -> pandas.DataFrame:
-    """The least time that the memory traffic of each node can take, in seconds.
+    """Returns the least time in seconds that the memory traffic of each node can take.
 
-    The same as `get_min_time_flops`, of the column ``bytes``; NaN where nobody counted them.
+    Arguments and result are those of `get_min_time_flops`, for the column ``bytes``. The result is
+    NaN for nodes without a count of bytes.
     """
     min_time = _zeros(df)
     for family, device, ran_here in _ran_on(df, device_info):
@@ -295,7 +304,7 @@ def _zeros(df: pandas.DataFrame) -> pandas.DataFrame:
 def _ran_on(
     df: pandas.DataFrame, device_info: Devices
 ) -> Iterator[tuple[str, dict[str, Any], pandas.Series[bool]]]:
-    """Each device, and whether each node ran on it."""
+    """Yields each device with its family, and a mask of the nodes that ran on it."""
     if "device_id" not in df.columns:
         return
     for family, devices in device_info.items():
@@ -304,7 +313,7 @@ def _ran_on(
 
 
 def format_frames(gf: Graph, format: str | None) -> Graph:
-    """Shortens names for good, as `Graph.style_names` does; `None` leaves them as they are."""
+    """Shortens names in place, as `Graph.style_names` does; `None` does not change them."""
     if format is not None:
         gf.style_names(format)
     return gf
@@ -317,7 +326,7 @@ def filter_frames(
     threshold: float | None = None,
     metric: str | None = None,
 ) -> Graph:
-    """The graph that is left by the filters of `parse`; `metric` is the label of a column."""
+    """Returns the graph after the filters of `parse`; `metric` is the label of a column."""
     return gf.filter(include=include, exclude=exclude, threshold=threshold or None, metric=metric)
 
 
@@ -330,24 +339,27 @@ def apply_diff_profile(
     exclude: str | None,
     threshold: float | None,
 ) -> Graph:
-    """The graph minus that of another file: above 0 is what `gf` has more of.
+    """Returns a graph minus that of another file. Positive values mean that `gf` has more.
 
     Args:
-        gf: The graph, as `parse` gives it.
-        derived_metrics: The labels that came with it; the result has these columns.
-        diff_file: The file to subtract. It is read as by `parse` with the rest of the arguments,
-            and raises as that does.
-        metrics: What to derive.
+        gf: The graph, as returned by `parse`.
+        derived_metrics: The labels returned with `gf`; the result has these columns.
+        diff_file: The file to subtract, which `parse` reads with the arguments below.
+        metrics: Metrics to derive.
         include: As for `parse`.
         exclude: As for `parse`.
         threshold: As for `parse`.
+
+    Raises:
+        OSError: As `parse`, which also raises `UnreadableProfile`, `UnknownMetric`, `EmptyFilter`
+            and `ValueError`.
     """
-    other, _ = parse(metrics, diff_file, include, exclude, threshold)
-    return gf.sub(other, derived_metrics)
+    subtracted, _ = parse(metrics, diff_file, include, exclude, threshold)
+    return gf.sub(subtracted, derived_metrics)
 
 
 def emit_warnings(gf: Graph, metrics: Sequence[str]) -> None:
-    """Says on stdout what should be known of the columns, such as an overflow of bytes."""
+    """Prints warnings about the columns to stdout, such as an overflow of ``bytes``."""
     label = f"bytes{INCLUSIVE}"
     if label in metrics and any(_number(value) < 0 for value in gf.column(label)):
         print(
@@ -366,16 +378,16 @@ def print_tree(
     """Prints the columns as a tree, as Proton's viewer does.
 
     Args:
-        gf: The graph; its names are shortened for good.
-        metrics: Labels of columns; without any, names alone are shown.
-        depth: Levels to show.
-        format: As for `Graph.style_names`.
-        print_sorted: Whether to print all but the roots once more, the largest first column first;
-            texts and nodes without a value come last, in the order of the tree.
+        gf: The graph, whose names are shortened in place.
+        metrics: Labels of columns. If empty, only names are printed.
+        depth: Number of levels to print.
+        format: Style as for `Graph.style_names`.
+        print_sorted: Also print all nodes except the roots by the first column, in descending
+            order. Strings and nodes without a value come last, in the order of the tree.
 
     Raises:
-        KeyError: There is no such column.
-        ValueError: `print_sorted` without a metric to sort by.
+        KeyError: A column does not exist.
+        ValueError: `print_sorted` is true and `metrics` is empty.
     """
     if print_sorted and not metrics:
         raise ValueError("print_sorted needs a metric to sort by")
@@ -391,13 +403,13 @@ def _print_sorted(gf: Graph, label: str) -> None:
     values = gf.column(label)
     rows = [(row["name"], value) for row, value in zip(gf, values, strict=True) if row["depth"] > 0]
     for name, value in sorted(rows, key=lambda row: _descending(_number(row[1]))):
-        name = f"{name[:_LONGEST_SORTED]}..." if len(name) > _LONGEST_SORTED else name
+        name = f"{name[:_MAX_SORTED_NAME_CHARS]}..." if len(name) > _MAX_SORTED_NAME_CHARS else name
         shown = value if isinstance(value, str | list) else f"{_number(value):.4}"
         print(f"{name:105} {shown}")
 
 
 def _number(value: Any) -> float:
-    """The value as a real number; NaN if it is none."""
+    """Returns the value as a float; NaN if it is not a number."""
     return float(value) if isinstance(value, int | float) else math.nan
 
 
@@ -415,7 +427,7 @@ def show_metrics(file_name: str | os.PathLike[str]) -> None:
 
 
 def main() -> None:
-    """The command ``marey-viewer``: ``marey view`` with the arguments of the process."""
+    """Runs the command ``marey-viewer``: ``marey view`` with the arguments of the process."""
     from ._cli import viewer
 
     viewer()

@@ -1,4 +1,4 @@
-"""What a check is."""
+"""The definition of a check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MakeWorld = Callable[[], World]
 
 
 class Skipped(Exception):
-    """The check cannot be made here; the text says why."""
+    """The check cannot run here; the message has the reason."""
 
 
 class Check(NamedTuple):
@@ -33,7 +33,7 @@ class Check(NamedTuple):
 
     @property
     def promise(self) -> str:
-        """What holds if it passes: the function's first line."""
+        """The first line of the function's docstring: the property that the check confirms."""
         return (self.function.__doc__ or "").partition("\n")[0]
 
 
@@ -46,7 +46,7 @@ CHECKS: list[Check] = []
 def check(
     *worlds: str, limit_secs: int = 60, once: bool = False, timed: bool = False
 ) -> Callable[[Callable[[MakeWorld], Figures]], Callable[[MakeWorld], Figures]]:
-    """Makes a check of a function, in each of these worlds; in all if none is named."""
+    """Registers a function as a check in the given worlds, or in all worlds."""
 
     def register(function: Callable[[MakeWorld], Figures]) -> Callable[[MakeWorld], Figures]:
         name = function.__name__.replace("_", "-")
@@ -57,20 +57,20 @@ def check(
 
 
 def expect(what: str, found: Any, wanted: Any) -> None:
-    """Fails unless what was found is what was wanted.
+    """Fails unless two values are equal.
 
     Raises:
-        AssertionError: It is not.
+        AssertionError: They differ.
     """
     if found != wanted:
         raise AssertionError(f"{what}: {found!r}, not {wanted!r}")
 
 
 def require(holds: bool, problem: str) -> None:
-    """Fails unless something holds.
+    """Fails unless a condition is true.
 
     Raises:
-        AssertionError: It does not.
+        AssertionError: It is false.
     """
     if not holds:
         raise AssertionError(problem)

@@ -1,11 +1,11 @@
-"""Checks marey on the GPU of this machine, beside PyTorch and Triton: `check.py --output FOLDER`.
+"""Checks marey on the GPU of this machine, with PyTorch and Triton: `check.py --output FOLDER`.
 
-It needs an installed marey, Triton or PyTorch or both, and no Rust, no network and no pytest. Each
-check is a process of its own with a time limit, so one that crashes or hangs is one that failed.
+Requires an installed marey and Triton or PyTorch or both; no Rust, no network and no pytest. Each
+check runs in its own process with a time limit, so a crash or a hang is a failure of that check.
 Two files are written: `DEVICE.json`, with versions, outcomes and figures, and `DEVICE.replay`, a
-stream of the device's records for the double that tests play.
+script of the device's records that the double can play in tests.
 
-The exit code is 1 if a check failed, else 0; also where there is no device, which is then said.
+The exit code is 1 if a check failed, else 0. Without a device it is 0, with a message.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DEFAULT_SECS = 570
 
 
 class Result(NamedTuple):
-    """How a check went in a world."""
+    """The outcome of a check in a world."""
 
     name: str
     world: str
@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def register_checks() -> None:
-    """Reads the checks, which need marey, and puts them in order."""
+    """Imports the checks, which need marey, and sorts them."""
     if importlib.util.find_spec("marey") is None:
         sys.exit("gpu-check: marey is not installed: pip install its wheel")
     import checks
@@ -87,7 +87,7 @@ def register_checks() -> None:
 def run(
     options: argparse.Namespace, worlds: list[str], folder: Path, end_secs: float
 ) -> list[Result]:
-    """Makes all checks that are wanted, in each of their worlds that is here."""
+    """Runs the selected checks in each of their worlds that is available."""
     results = []
     wanted = [check for check in CHECKS if not options.only or check.name in options.only]
     pairs = []
@@ -116,12 +116,12 @@ def run(
 
 
 def jobs() -> int:
-    """Checks that run at the same time: most of them wait for Python to read its packages."""
+    """Returns the number of parallel checks; most of them wait for Python to import packages."""
     return max(1, min(4, len(os.sched_getaffinity(0)) // 4))
 
 
 def run_one(check: Check, world: str, folder: Path, limit_secs: float) -> Result:
-    """Makes a check in a process and a directory of its own."""
+    """Runs a check in its own process and directory."""
     place = _place(folder, check.name, world)
     place.mkdir()
     command = [sys.executable, str(CHILD), check.name, world, "result.json"]
@@ -181,7 +181,7 @@ def write(output: Path, found: dict[str, Any], results: list[Result], folder: Pa
 
 
 def _without_places(text: str, folder: Path) -> str:
-    """A text that says nothing of where this machine has its packages."""
+    """Removes the paths of this machine's packages from a text."""
     places = sorted({*sys.path, sys.prefix, str(folder), str(Path.home())}, key=len, reverse=True)
     for place in filter(None, places):
         text = text.replace(f"{place}/", "")
@@ -189,7 +189,7 @@ def _without_places(text: str, folder: Path) -> str:
 
 
 def summary(results: list[Result]) -> int:
-    """Says how many checks went how; the exit code."""
+    """Prints the number of outcomes of each kind; returns the exit code."""
     outcomes = [result.outcome for result in results]
     counts = ", ".join(f"{outcomes.count(it)} {it}" for it in ("ok", "failed", "skipped"))
     print(f"gpu-check: {counts}")

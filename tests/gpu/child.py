@@ -1,6 +1,6 @@
-"""Makes one check, in the working directory: `child.py CHECK WORLD RESULT`.
+"""Runs one check in the working directory: `child.py CHECK WORLD RESULT`.
 
-The result is a file with the outcome as JSON. A process that leaves none has crashed.
+Writes the outcome as JSON to the file RESULT. A process without this file has crashed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def outcome(check: Check, world: str) -> dict[str, Any]:
-    """How the check went."""
+    """Runs the check and returns its outcome."""
     try:
         figures = check.function(WORLDS[world])
     except Skipped as reason:

@@ -1,8 +1,8 @@
-"""Works under one profiler on request: `cost_worker.py PROFILER WORLD`, in a directory of its own.
+"""Runs workloads under one profiler: `cost_worker.py PROFILER WORLD`, in its own directory.
 
-Each line `WORK COUNT` on the standard input is answered with the nanoseconds that one item took, by
-the clock and of CPU time of the whole process. `end 0` ends the session; it is answered with how
-long that took, and the most memory that was resident.
+Each line `WORK COUNT` on standard input is answered with the nanoseconds of one item: wall time,
+and CPU time of the whole process. `end 0` ends the session and is answered with the duration of
+that, and with the peak of resident memory.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def launches(world: World) -> Work:
 
 
 def steps() -> Work:
-    """Training steps of the GPT that is the example."""
+    """Runs training steps of the example GPT."""
     import torch
 
     sys.path.insert(0, str(EXAMPLES))

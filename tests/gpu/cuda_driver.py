@@ -1,4 +1,4 @@
-"""The calls of libcuda that the checks make themselves, so that they need no framework."""
+"""The libcuda calls that the checks make themselves, without a framework."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class CudaError(RuntimeError):
 
 
 class CudaDriver:
-    """Device 0 through its primary context, which PyTorch uses, too.
+    """Device 0 through its primary context, which PyTorch uses too.
 
-    Streams, memory and graphs are numbers, as the driver hands them out. They live as long as the
+    Streams, memory and graphs are the driver's handles as integers, which live as long as the
     process.
 
     Raises:
-        OSError: There is no driver.
-        CudaError: A call of it failed.
+        OSError: The driver is not installed.
+        CudaError: A call of the driver failed.
     """
 
     def __init__(self) -> None:
@@ -39,17 +39,17 @@ class CudaDriver:
         self.use_here()
 
     def call(self, function: str, *arguments: Any) -> None:
-        """Calls a function, which must succeed."""
+        """Calls a function and checks its result."""
         code = getattr(self._lib, function)(*arguments)
         if code != 0:
             raise CudaError(f"{function} gave {code}")
 
     def use_here(self) -> None:
-        """Makes the context the calling thread's."""
+        """Makes the context current on this thread."""
         self.call("cuCtxSetCurrent", ctypes.c_void_p(self._context))
 
     def version(self) -> int:
-        """The CUDA version of the driver, as 13000."""
+        """Returns the CUDA version of the driver, such as 13000."""
         version = ctypes.c_int()
         self.call("cuDriverGetVersion", ctypes.byref(version))
         return version.value
@@ -60,7 +60,7 @@ class CudaDriver:
         return name.value.decode()
 
     def attribute(self, number: int) -> int:
-        """An attribute of the device, by its number in `CUdevice_attribute`."""
+        """Returns an attribute of the device, by its number in `CUdevice_attribute`."""
         value = ctypes.c_int()
         self.call("cuDeviceGetAttribute", ctypes.byref(value), number, 0)
         return value.value
@@ -80,15 +80,15 @@ class CudaDriver:
         self.call("cuStreamSynchronize", ctypes.c_void_p(stream))
 
     def new_stream(self) -> int:
-        """A stream that does not wait for the default one."""
+        """Creates a stream that does not wait for the default stream."""
         return self._pointer("cuStreamCreate", ctypes.c_uint(1))
 
     def allocate(self, size_bytes: int) -> int:
-        """Memory of the device."""
+        """Allocates device memory."""
         return self._pointer("cuMemAlloc_v2", ctypes.c_size_t(size_bytes))
 
     def allocate_pinned(self, size_bytes: int) -> int:
-        """Memory of the host that the device can read by itself."""
+        """Allocates pinned host memory."""
         return self._pointer("cuMemAllocHost_v2", ctypes.c_size_t(size_bytes))
 
     def fill(self, memory: int, value: int, size_bytes: int, stream: int) -> None:
@@ -96,7 +96,7 @@ class CudaDriver:
         self.call("cuMemsetD8Async", *what, ctypes.c_void_p(stream))
 
     def copy(self, direction: str, to: int, source: int, size_bytes: int, stream: int) -> None:
-        """Copies in a direction that is ``HtoD``, ``DtoH`` or ``DtoD``."""
+        """Copies in a direction: ``HtoD``, ``DtoH`` or ``DtoD``."""
         addresses = (ctypes.c_uint64(to), ctypes.c_uint64(source))
         size = ctypes.c_size_t(size_bytes)
         self.call(f"cuMemcpy{direction}Async_v2", *addresses, size, ctypes.c_void_p(stream))
@@ -105,7 +105,7 @@ class CudaDriver:
         self.call("cuStreamBeginCapture_v2", ctypes.c_void_p(stream), THREAD_LOCAL_CAPTURE)
 
     def end_capture(self, stream: int) -> int:
-        """The graph, ready to be launched."""
+        """Returns the captured graph, instantiated."""
         graph = ctypes.c_void_p()
         self.call("cuStreamEndCapture", ctypes.c_void_p(stream), ctypes.byref(graph))
         return self._pointer("cuGraphInstantiateWithFlags", graph, ctypes.c_uint64(0))
@@ -114,7 +114,7 @@ class CudaDriver:
         self.call("cuGraphLaunch", ctypes.c_void_p(graph), ctypes.c_void_p(stream))
 
     def _pointer(self, function: str, *arguments: Any) -> int:
-        """What a function writes to its first argument."""
+        """Returns the value that a function writes to its first argument."""
         pointer = ctypes.c_void_p()
         self.call(function, ctypes.byref(pointer), *arguments)
         return pointer.value or 0

@@ -1,4 +1,4 @@
-"""Triton's kernels for the checks, in a file of their own because Triton reads their source."""
+"""The Triton kernels of the checks, in a separate file because Triton reads their source."""
 # mypy: allow-untyped-defs, allow-untyped-decorators, allow-incomplete-defs
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The machine: whether it has a device that really opens, and what is installed.
+"""The machine: whether its device can be opened, and the installed packages.
 
-As a program, which may crash without harm: `machine.py [--without-torch]` prints both as JSON.
+Run as a program, which may crash: `machine.py [--without-torch]` prints both as JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PACKAGES = ("marey", "triton", "torch", "nvidia-cuda-cupti", "nvidia-cuda-cupti-
 
 
 def probe(*, with_torch: bool) -> dict[str, Any]:
-    """What `main` prints, from a process of its own; with ``problem`` if there is no device."""
+    """Returns the output of `main` in a child process, with ``problem`` if there is no device."""
     command = [sys.executable, __file__, *([] if with_torch else ["--without-torch"])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=OPENING_SECS)

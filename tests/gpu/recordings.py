@@ -1,4 +1,4 @@
-"""What marey recorded, read as its users read it."""
+"""Recordings of marey, read through the public interface."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Node = dict[str, Any]
 
 @dataclass(frozen=True)
 class Sum:
-    """Kernels that a profile has at a place and below."""
+    """The kernels of a profile at a node and below."""
 
     count: int
     nanos: int
 
 
 class Profile:
-    """A `.hatchet` file, of marey's or Proton's."""
+    """A `.hatchet` file of marey or Proton."""
 
     def __init__(self, path: str | Path) -> None:
         root, *devices = json.loads(Path(path).read_text())
@@ -32,21 +32,21 @@ class Profile:
 
     @property
     def losses(self) -> dict[str, int]:
-        """What was lost, by cause."""
+        """Returns the losses by cause."""
         losses: dict[str, int] = self.root["marey"]["losses"]
         return {cause: count for cause, count in losses.items() if count}
 
     @property
     def level(self) -> str:
-        """How devices were recorded."""
+        """The note on how devices were recorded."""
         return str(self.root["marey"]["notes"].get("gpu", ""))
 
     def kernels(self, *path: str, like: str = "") -> Sum:
-        """Kernels whose names have this text in them, at or below the nodes with this path."""
+        """Kernels whose name contains a text, at or below the nodes with this path."""
         return self._sum(lambda below: below[: len(path)] == path and like in below[-1])
 
     def kernels_within(self, frame: str) -> Sum:
-        """Kernels below nodes with this text in their names, as frames have their functions."""
+        """Kernels below nodes whose name contains a text, such as frames of a function."""
         return self._sum(lambda below: any(frame in name for name in below[:-1]))
 
     def _sum(self, is_wanted: Callable[[tuple[str, ...]], bool]) -> Sum:
@@ -59,7 +59,7 @@ class Profile:
         return Sum(sum(metrics["count"] for metrics in found), sum(times))
 
     def has(self, *path: str) -> bool:
-        """Whether there is a node with this path."""
+        """Whether a node has this path."""
         return any(below == path for below, _ in _walk(self.root))
 
 
@@ -76,7 +76,7 @@ def _walk(node: Node, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 
 @contextlib.contextmanager
 def tree(name: str, **options: Any) -> Iterator[list[Profile]]:
-    """Records sums; the list holds the profile when the block has ended."""
+    """Records a tree; the list has the profile after the block."""
     profiles: list[Profile] = []
     session = marey.start(name, **options)
     yield profiles
@@ -86,7 +86,7 @@ def tree(name: str, **options: Any) -> Iterator[list[Profile]]:
 
 @contextlib.contextmanager
 def trace(name: str, **options: Any) -> Iterator[list[marey.run.Run]]:
-    """Records everything; the list holds the run when the block has ended."""
+    """Records a trace; the list has the run after the block."""
     runs: list[marey.run.Run] = []
     session = marey.start(name, data="trace", **options)
     yield runs
@@ -95,12 +95,12 @@ def trace(name: str, **options: Any) -> Iterator[list[marey.run.Run]]:
 
 
 def rows(run: marey.run.Run, query: str) -> list[dict[str, Any]]:
-    """The rows that answer a query, by the names of their columns."""
+    """Returns the rows of a query as dicts."""
     answer = run.sql(query)
     return [dict(zip(answer.columns, row, strict=True)) for row in answer]
 
 
 def losses(run: marey.run.Run) -> dict[str, int]:
-    """What was lost, by cause."""
+    """Returns the losses by cause."""
     found = run.sql("SELECT cause, sum(count) FROM raw.losses GROUP BY cause HAVING sum(count) > 0")
     return dict(found.rows())

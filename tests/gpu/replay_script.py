@@ -1,7 +1,7 @@
-"""From what a device did to a script of the double (`crates/marey-replay`), which does it again.
+"""Conversion of recorded activities to a script of the double (`crates/marey-replay`).
 
-Calls come in their order and at their distances, from one thread. What devices did keeps its
-stream, length, shape and delay; a graph's operations take as long as in its first launch.
+Calls are written in their order and with their distances, for one thread. Activities keep their
+stream, duration, shape and delay; operations of a graph have the durations of its first launch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ START_NANOS = 1_000_000_000
 
 
 class Device(NamedTuple):
-    """What the script says of the machine."""
+    """The header of the script: the machine."""
 
     name: str
     properties: dict[str, int]
@@ -36,7 +36,7 @@ class Device(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call of the driver and what it made a device do."""
+    """A driver call and its activities."""
 
     start_nanos: int
     duration_nanos: int
@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
 
 def script(device: Device, activities: Iterable[Row], launches: Iterable[Row]) -> str:
-    """The script; what has no launch, or nothing like it in the double, is left out.
+    """Returns the script. Activities without a launch, or without an equivalent, are omitted.
 
     Args:
         device: The machine.
@@ -158,13 +158,13 @@ class _Player:
         yield f"graph {name} {place}"
 
     def _number(self, call: Call) -> Iterator[str]:
-        """Gives the next call its number, where it would have another."""
+        """Sets the number of the next call if it would have another one."""
         if call.correlation != self._next_correlation:
             yield f"correlation {call.correlation}"
         self._next_correlation = call.correlation + 1
 
     def _gap_nanos(self, called_nanos: int, activity: Row) -> int:
-        """How long the stream was idle though the call had been made."""
+        """Returns how long the stream was idle after the call had been made."""
         lane = (activity["device"], activity["stream"])
         ready_nanos = max(called_nanos, self._free_nanos.get(lane, 0))
         start_nanos: int = activity["start_nanos"]

@@ -1,4 +1,4 @@
-"""Another tool that holds CUPTI, played through ctypes; and the libcuptis that are installed."""
+"""Another CUPTI subscriber, made with ctypes; and the installed libcuptis."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ignore = _CALLBACK(lambda _data, _domain, _call, _about: None)
 
 
 def installed() -> list[Path]:
-    """The libraries that packages brought, and the one that the user named."""
+    """Returns the libraries of installed packages, and the one that the user named."""
     found: list[Path] = []
     if named := os.environ.get("MAREY_CUPTI_LIB"):
         path = Path(named)
@@ -39,14 +39,14 @@ def installed() -> list[Path]:
 
 
 def short(path: Path) -> str:
-    """The part of a path that is the same on every machine."""
+    """Returns the part of a path that is the same on every machine."""
     packages = (str(path).removeprefix(f"{folder}/") for folder in sys.path if folder)
     return min((*packages, str(path)), key=len) if path.is_absolute() else str(path)
 
 
 @contextlib.contextmanager
 def holding(path: str | Path) -> Iterator[int]:
-    """Is the subscriber meanwhile; gives what becoming it gave, 0 if it worked."""
+    """Subscribes during the block; yields the result code, 0 for success."""
     library = ctypes.CDLL(str(path))
     subscriber = ctypes.c_void_p()
     code = int(library.cuptiSubscribe(ctypes.byref(subscriber), _ignore, None))
@@ -58,7 +58,7 @@ def holding(path: str | Path) -> Iterator[int]:
 
 
 def try_together(paths: list[Path]) -> list[dict[str, Any]]:
-    """What libraries say in a process of their own, which becomes the subscriber of all in turn."""
+    """Returns the results of a process that subscribes to all libraries in turn."""
     command = [sys.executable, __file__, *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     lines = [json.loads(line) for line in done.stdout.splitlines()]

@@ -1,6 +1,6 @@
-"""Ways to put a device to work: by the driver alone with Triton's kernels, by PyTorch, by both.
+"""Ways to use a device: by the driver with Triton's kernels, by PyTorch, by both.
 
-Each does the same things, so that a check is written once and holds for all of them.
+All worlds have the same interface, so that a check is written once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class World(Protocol):
     """`SIZE` floats of the device, as a kernel's argument."""
 
     def launch(self, times: int = 1) -> None:
-        """Launches a kernel on the current stream; each launch is one kernel."""
+        """Launches exactly one kernel on the current stream."""
 
     def synchronize(self) -> None:
         """Waits for the device."""
@@ -39,23 +39,23 @@ class World(Protocol):
         """Waits for the current stream."""
 
     def other_stream(self) -> contextlib.AbstractContextManager[Any]:
-        """Makes a new stream the current one of this thread."""
+        """Makes a new stream current on this thread."""
 
     def capture(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Makes a graph of what is launched meanwhile; returns what launches it."""
+        """Captures the launches of the block; returns a function that launches the graph."""
 
     def copy(self, direction: str, size_bytes: int, *, pinned: bool) -> None:
-        """Copies between two places of memory: ``HtoD``, ``DtoH`` or ``DtoD``."""
+        """Copies between two memories: ``HtoD``, ``DtoH`` or ``DtoD``."""
 
     def fill(self, size_bytes: int) -> None:
-        """Fills memory of the device by `memset`."""
+        """Fills device memory by `memset`."""
 
     def use_here(self) -> None:
-        """Gets the calling thread, a new one, ready to launch."""
+        """Prepares this new thread for launches."""
 
 
 class TritonWorld:
-    """Triton's kernels through Triton's launcher, on memory and streams of the driver's own."""
+    """Triton's kernels and launcher, with memory and streams of the driver."""
 
     def __init__(self) -> None:
         import triton
@@ -124,7 +124,7 @@ class TritonWorld:
         return getattr(self._here, "stream", 0)
 
     def _memory(self, kind: str, size_bytes: int) -> int:
-        """Address of memory of this kind, made at the first use."""
+        """Returns the address of a memory of this kind, allocated on first use."""
         key = (kind, size_bytes)
         if key not in self._memories:
             self._memories[key] = self._new_memory(kind, size_bytes)
@@ -221,7 +221,7 @@ WORLDS: dict[str, Callable[[], World]] = {
 
 
 def available(*, with_torch: bool) -> list[str]:
-    """Names of the worlds whose packages are installed."""
+    """Returns the names of the worlds whose packages are installed."""
     has_triton = importlib.util.find_spec("triton") is not None
     names = ["triton"] if has_triton else []
     if with_torch and importlib.util.find_spec("torch") is not None:

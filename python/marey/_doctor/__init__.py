@@ -1,7 +1,7 @@
-"""`marey doctor`: what can be recorded on this machine, and what mends what cannot.
+"""`marey doctor`: what can be recorded on this machine, and remedies for what cannot.
 
-Everything that starts a vendor's library, or imports somebody's package, is asked in a process of
-its own (`_asked`): one that crashes is a line of the page, and this process stays as it was.
+Vendor libraries are started, and packages imported, in child processes (`_probe`). So a crash is
+reported as a line of the page, and the state of this process does not change.
 """
 
 from __future__ import annotations
@@ -32,5 +32,5 @@ def _write(page: bytes) -> None:
         sys.stdout.buffer.write(page)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough. What is left in the buffer goes nowhere, without a complaint.
+        # The reader has closed the pipe. Discard the rest, so that Python reports no error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""What the process of a question does: it loads and starts things, and says what came of it."""
+"""The code of a probe's child process: loads a library or package and returns facts about it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def answer(question: str) -> Any:
-    """What JSON can hold, to ``torch``, ``triton`` or a question of `_native.probe_gpu`."""
+    """Answers ``torch``, ``triton`` or a question of `_native.probe_gpu`, with JSON values."""
     if question == "torch":
         return _torch()
     if question == "triton":
@@ -32,7 +32,7 @@ def _torch() -> dict[str, Any]:
 
 
 def _loaded_libcupti() -> str | None:
-    """The one that is mapped, which comes before all others in a program that imports torch."""
+    """Returns the libcupti that torch has loaded, which takes precedence in programs with torch."""
     with open("/proc/self/maps") as maps:
         found = re.search(r"/.*/libcupti\.so[.\d]*$", maps.read(), re.MULTILINE)
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""A line of the page."""
+"""The type of one line of the page."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 State = Literal["ok", "missing", "broken"]
-"""``missing`` is what marey does without, ``broken`` what is there and does not work."""
+"""``missing``: absent, and marey works without it. ``broken``: present, and does not work."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """What is known of one thing."""
+    """The result of one check: one line of the page."""
 
     section: str
-    """The heading below which it stands."""
+    """The heading of the line."""
     key: str
-    """What it is about, for programs; several lines may be about the same."""
+    """The subject, for programs that read the JSON; several lines may have the same key."""
     state: State
     text: str
     mend: str | None = None
-    """What to do about it, a command where there is one."""
+    """The remedy, a command if possible."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """The same for programs."""
+    """The content of `text` as data."""

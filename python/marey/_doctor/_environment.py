@@ -1,4 +1,4 @@
-"""The variables by which NVIDIA's libraries load tools, and marey's own."""
+"""Checks of the variables by which NVIDIA's libraries load tools, and of marey's variables."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ CUDA_INJECTION = "CUDA_INJECTION64_PATH"
 
 
 def checks() -> list[Check]:
-    """A line for each way in, and for each variable of marey's that is set."""
+    """Returns a line for NVTX, for the CUDA injection, and for each set variable of marey."""
     return [_nvtx(), _cuda_injection(), *_variables()]
 
 
 def _nvtx() -> Check:
     if os.environ.get(ENV_NVTX, "1") in ("", "0"):
-        text = f"NVTX annotations are left alone: {ENV_NVTX} is 0"
+        text = f"NVTX annotations are ignored: {ENV_NVTX} is 0"
         return Check(SECTION, "nvtx", "missing", text, f"unset {ENV_NVTX}", _injection(None))
-    return _of_injection(
+    return _injection_check(
         "nvtx",
         ENV_NVTX_INJECTION64_PATH,
         free="NVTX annotations become scopes from the first session on",
@@ -33,16 +33,16 @@ def _nvtx() -> Check:
 
 
 def _cuda_injection() -> Check:
-    return _of_injection(
+    return _injection_check(
         "cuda_injection",
         CUDA_INJECTION,
-        free="the driver tells marey when the program starts it",
+        free="the driver notifies marey when the program starts it",
         taken="the driver starts another tool with the program, which may hold CUPTI",
         mend=f"unset {CUDA_INJECTION}, or have marey start first: marey run --backend cupti",
     )
 
 
-def _of_injection(key: str, variable: str, *, free: str, taken: str, mend: str) -> Check:
+def _injection_check(key: str, variable: str, *, free: str, taken: str, mend: str) -> Check:
     path = os.environ.get(variable)
     facts = _injection(path)
     if not path:
@@ -76,7 +76,7 @@ def _variable(name: str, value: str) -> Check:
         text = f"{text} turns marey off"
         return Check(SECTION, "variable", "missing", text, f"unset {name}", facts)
     if name not in _KNOWN:
-        text = f"{text} means nothing to marey"
+        text = f"{text} is not a variable of marey"
         return Check(SECTION, "variable", "missing", text, f"unset {name}", facts)
     return Check(SECTION, "variable", "ok", text, facts=facts)
 

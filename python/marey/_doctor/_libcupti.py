@@ -1,4 +1,4 @@
-"""Every libcupti that was found, which of them is used, and whether it lets a tool in."""
+"""Checks of all libcupti libraries: which one is used, and whether it accepts a subscriber."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from typing import Any
 from marey._backend import HELD_BY_OTHER
 from marey._names import ENV_CUPTI_LIB
 
-from ._asked import Asked, NoAnswer
 from ._check import Check, State
 from ._nvidia import SECTION, Driver, Rows, unavailable
+from ._probe import NoAnswer, Probe
 
 
 @dataclass(frozen=True)
 class Cupti:
-    """What became of looking for one."""
+    """The result of the search for a libcupti."""
 
     checks: list[Check]
     used: str | None = None
-    """Name of the one by which kernels are recorded."""
+    """Name of the library by which kernels are recorded."""
     failure: str | None = None
-    """Why there is none."""
+    """The reason why no library can be used."""
     is_held: bool = False
-    """Whether that is because another tool has it."""
+    """Whether the reason is that another tool holds CUPTI."""
     does_crash: bool = False
-    """Whether a program would crash in the one that is tried first."""
+    """Whether a program would crash in the library that is tried first."""
 
 
 @dataclass(frozen=True)
 class _Library:
-    """One that was found."""
+    """A libcupti that was found."""
 
     path: str
     source: str
     state: State = "ok"
     problem: str | None = None
-    """Why it cannot be used."""
+    """The reason why the library cannot be used."""
     does_crash: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
     subscriber: Check | None = None
-    """Whether it lets a tool in; `None` if it was not asked."""
+    """Whether the library accepts a subscriber; `None` if that was not checked."""
 
     @property
     def is_usable(self) -> bool:
-        # Without a driver no library is asked for its version.
+        # Without a driver, versions of libraries are not checked.
         return self.subscriber is not None
 
     @property
@@ -56,18 +56,18 @@ class _Library:
 
 
 def cupti(driver: Driver, loaded_by_torch: str | None) -> Cupti:
-    """Looks at all of them, each in a process of its own."""
+    """Checks all libcupti libraries, each in its own process."""
     if driver.libraries is None:
         return Cupti([], failure=driver.checks[0].text)
     named = os.environ.get(ENV_CUPTI_LIB)
-    libraries = _examined(driver.libraries, None if named else loaded_by_torch)
-    # Those before it are refused, unless they end the program first.
+    libraries = _probe_libraries(driver.libraries, None if named else loaded_by_torch)
+    # A program skips the libraries before this one, or crashes in this one.
     taken = next((one for one in libraries if one.is_usable or one.does_crash), None)
-    checks = [_line(one, is_taken=one is taken) for one in libraries] or [_none(named)]
+    checks = [_line(one, is_taken=one is taken) for one in libraries] or [_not_found(named)]
     if taken is None or taken.does_crash:
-        at = 0 if taken is None else libraries.index(taken)
-        if checks[at].state != "ok":
-            checks[at] = replace(checks[at], mend=_mend(libraries, driver, named))
+        index = 0 if taken is None else libraries.index(taken)
+        if checks[index].state != "ok":
+            checks[index] = replace(checks[index], mend=_mend(libraries, driver, named))
     if driver.cuda is None:
         return Cupti(checks, failure=driver.checks[0].text)
     if taken is None:
@@ -83,7 +83,7 @@ def cupti(driver: Driver, loaded_by_torch: str | None) -> Cupti:
     return Cupti(checks, failure=subscriber.text, is_held=is_held)
 
 
-def _none(named: str | None) -> Check:
+def _not_found(named: str | None) -> Check:
     if named:
         text = f"no libcupti.so in {named} ({ENV_CUPTI_LIB})"
         return Check(SECTION, "libcupti", "broken", text)
@@ -100,26 +100,26 @@ def _mend(libraries: list[_Library], driver: Driver, named: str | None) -> str:
     return f"pip install nvidia-cuda-cupti{suffix}"
 
 
-def _examined(places: Iterable[tuple[str, str]], loaded: str | None) -> list[_Library]:
-    """What lies at the places, a library once, and first the one that the process has `loaded`."""
+def _probe_libraries(candidates: Iterable[tuple[str, str]], loaded: str | None) -> list[_Library]:
+    """Probes each library once, the one that torch has `loaded` first."""
     if loaded is not None:
         real = os.path.realpath(loaded)
-        others = (place for place in places if os.path.realpath(place[0]) != real)
-        places = [(loaded, "loaded by torch"), *others]
-    # All at the same time: each waits for the driver.
-    asked = [(path, source, Asked(f"library {path}")) for path, source in places]
+        others = (candidate for candidate in candidates if os.path.realpath(candidate[0]) != real)
+        candidates = [(loaded, "loaded by torch"), *others]
+    # All at the same time, because each probe waits for the driver.
+    probes = [(path, source, Probe(f"library {path}")) for path, source in candidates]
     found: dict[str, _Library] = {}
-    for path, source, question in asked:
-        library = _library(path, source, question)
+    for path, source, probe in probes:
+        library = _library(path, source, probe)
         if library is not None:
             found.setdefault(os.path.realpath(library.path), library)
     return list(found.values())
 
 
-def _library(path: str, source: str, asked: Asked) -> _Library | None:
-    """What is known of one; `None` for a name that the loader does not know."""
+def _library(path: str, source: str, probe: Probe) -> _Library | None:
+    """Returns the result of a probe; `None` for a name that the loader does not find."""
     try:
-        rows: Rows = asked.answer()
+        rows: Rows = probe.answer()
     except NoAnswer as error:
         return _Library(path, source, "broken", str(error), does_crash=True)
     if not rows:
@@ -127,7 +127,7 @@ def _library(path: str, source: str, asked: Asked) -> _Library | None:
     name, *fields = rows[0]
     if name == "refused":
         kind, reason = fields
-        # One that is for another driver is whole, but not what its user takes it for.
+        # A library for another driver is intact, but wrong if the user has named it.
         is_passed_over = kind in ("too_old", "newer_than_driver") and source != ENV_CUPTI_LIB
         state: State = "missing" if is_passed_over else "broken"
         return _Library(path, source, state, reason, facts={"refusal": kind})
@@ -141,7 +141,7 @@ def _subscriber(name: str, *fields: str) -> Check:
     if name == "unavailable":
         return unavailable("subscriber", list(fields), broken=("subscribe", "enable"))
     is_beside_others = fields == ("1",)
-    text = "CUPTI lets a tool in" + (", beside others" if is_beside_others else ", and one only")
+    text = "CUPTI accepts a tool" + (", beside others" if is_beside_others else ", and only one")
     facts = {"step": None, "code": None, "is_beside_others": is_beside_others}
     return Check(SECTION, "subscriber", "ok", text, facts=facts)
 

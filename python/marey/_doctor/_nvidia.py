@@ -1,4 +1,4 @@
-"""The driver with its devices, and NVML."""
+"""Checks of the NVIDIA driver with its devices, and of NVML."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from dataclasses import dataclass
 
 from marey._names import ENV_NVML_PERIOD_MS
 
-from ._asked import Asked, NoAnswer
 from ._check import Check, State
+from ._probe import NoAnswer, Probe
 
 SECTION = "NVIDIA"
 
 Rows = list[list[str]]
-"""What `_native.probe_gpu` gives: fields, of which the first names the row."""
+"""The result of `_native.probe_gpu`: rows of fields, of which the first names the row."""
 
 
 @dataclass(frozen=True)
 class Driver:
-    """What the driver says."""
+    """The result of the driver's probe."""
 
     checks: list[Check]
     cuda: tuple[int, int] | None = None
-    """The CUDA version that it serves; `None` without a device."""
+    """The CUDA version that the driver supports; `None` without a device."""
     libraries: tuple[tuple[str, str], ...] | None = None
-    """Where a libcupti may be and how it is found, in the order in which one is taken; `None` if
-    the driver took the answer with it."""
+    """Paths where a libcupti may be, with their sources, in search order; `None` if the probe
+    crashed."""
 
 
-def driver(asked: Asked) -> Driver:
-    """The driver and its devices."""
+def driver(probe: Probe) -> Driver:
+    """Returns the lines of the driver and its devices."""
     try:
-        rows: Rows = asked.answer()
+        rows: Rows = probe.answer()
     except NoAnswer as error:
         text = f"the NVIDIA driver cannot be started: {error}"
         return Driver([Check(SECTION, "driver", "broken", text, "nvidia-smi")])
@@ -71,42 +71,42 @@ def _gib(size: str) -> str:
 
 
 def unavailable(key: str, fields: list[str], *, broken: tuple[str, ...]) -> Check:
-    """The line of a row ``unavailable``, broken at these steps and missing at others."""
+    """Returns the line of a row ``unavailable``: broken at the steps `broken`, else missing."""
     step, code, reason, mend = fields
     state: State = "broken" if step in broken else "missing"
     facts = {"step": step, "code": int(code) if code else None}
     return Check(SECTION, key, state, reason, mend or None, facts)
 
 
-def nvml(asked: Asked) -> list[Check]:
-    """NVML, by which traces have counters of devices."""
+def nvml(probe: Probe) -> list[Check]:
+    """Returns the lines of NVML, the source of device counters in traces."""
     try:
-        rows: Rows = asked.answer()
+        rows: Rows = probe.answer()
     except NoAnswer as error:
-        return [Check(SECTION, "nvml", "broken", f"NVML cannot be asked: {error}", "nvidia-smi")]
+        return [Check(SECTION, "nvml", "broken", f"NVML cannot be started: {error}", "nvidia-smi")]
     if [row[0] for row in rows] == ["nvml"]:
         mend = "give the container `--gpus all`, or look at `nvidia-smi`"
         return [Check(SECTION, "nvml", "missing", "NVML sees no device", mend, _library(rows[0]))]
-    return [_of_nvml(row) for row in rows]
+    return [_nvml_check(row) for row in rows]
 
 
-def _of_nvml(row: list[str]) -> Check:
+def _nvml_check(row: list[str]) -> Check:
     name, *fields = row
     if name == "unavailable":
         return unavailable("nvml", fields, broken=("init",))
     if name == "silent":
         number, reason = fields
-        text = f"NVML cannot ask device {number}: {reason}"
-        about = {"number": int(number)}
-        return Check(SECTION, "nvml_device", "broken", text, "nvidia-smi", about)
+        text = f"NVML cannot read device {number}: {reason}"
+        facts = {"number": int(number)}
+        return Check(SECTION, "nvml_device", "broken", text, "nvidia-smi", facts)
     if name == "device":
         return _nvml_device(fields)
-    facts = _library(row)
-    text = "NVML {version} with driver {driver_version} ({library})".format(**facts)
+    library = _library(row)
+    text = "NVML {version} with driver {driver_version} ({library})".format(**library)
     if os.environ.get(ENV_NVML_PERIOD_MS) == "0":
         text = f"{text}; {ENV_NVML_PERIOD_MS}=0 turns its counters off"
-        return Check(SECTION, "nvml", "missing", text, f"unset {ENV_NVML_PERIOD_MS}", facts)
-    return Check(SECTION, "nvml", "ok", text, facts=facts)
+        return Check(SECTION, "nvml", "missing", text, f"unset {ENV_NVML_PERIOD_MS}", library)
+    return Check(SECTION, "nvml", "ok", text, facts=library)
 
 
 def _library(row: list[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The page for people, and for programs."""
+"""The page as text and as JSON."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _WIDTH = max(map(len, _COLOURS))
 
 
 def is_colourful(stream: TextIO) -> bool:
-    """Whether colours are welcome there: https://no-color.org."""
+    """Whether the stream shall have colours; see https://no-color.org."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def as_text(report: Report, *, colour: bool) -> str:
-    """Sections of lines, and the conclusion."""
+    """Returns the page as text: sections of lines, and the conclusion."""
     sections = []
     for section, checks in groupby(report.checks, lambda check: check.section):
         lines = [section, *(line for check in checks for line in _lines(check, colour=colour))]
@@ -42,12 +42,12 @@ def _lines(check: Check, *, colour: bool) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """With escapes for what a terminal would obey, which paths and variables may hold."""
+    """Escapes control characters, which paths and variables may contain."""
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def as_json(report: Report) -> str:
-    """The same as data."""
+    """Returns the page as JSON."""
     document = {
         "marey": marey.__version__,
         "level": report.level,

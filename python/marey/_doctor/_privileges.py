@@ -1,4 +1,4 @@
-"""What the system lets this process see: counters of devices and processors, other processes."""
+"""Checks of access to counters of devices and processors, and to other processes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from ._check import Check
 
 SECTION = "Privileges"
 
-# Numbers of capabilities.
+# Numbers of Linux capabilities.
 _SYS_PTRACE = 19
 _SYS_ADMIN = 21
 _PERFMON = 38
 
 
 def checks(root: Path = Path("/proc")) -> list[Check]:
-    """A line for each; `root` is the system's folder of processes."""
-    held = _capabilities(_text(root / "self/status"))
-    return [_gpu_counters(root, held), _cpu_counters(root, held), _ptrace(root, held)]
+    """Returns the lines of all checks; `root` replaces `/proc` in tests."""
+    capabilities = _capabilities(_text(root / "self/status"))
+    return [
+        _gpu_counters(root, capabilities),
+        _cpu_counters(root, capabilities),
+        _ptrace(root, capabilities),
+    ]
 
 
 def _text(path: Path) -> str:
@@ -39,19 +43,19 @@ def _capabilities(status: str) -> frozenset[int]:
     return frozenset(number for number in range(64) if bits >> number & 1)
 
 
-def _gpu_counters(root: Path, held: frozenset[int]) -> Check:
+def _gpu_counters(root: Path, capabilities: frozenset[int]) -> Check:
     found = re.search(r"RmProfilingAdminOnly:\s*(\d)", _text(root / "driver/nvidia/params"))
     is_restricted = found[1] == "1" if found else None
-    has_capability = _SYS_ADMIN in held
+    has_capability = _SYS_ADMIN in capabilities
     facts = {"is_restricted": is_restricted, "has_sys_admin": has_capability}
     what = "counters inside NVIDIA's devices"
     if is_restricted is None:
-        text = f"{what}: no NVIDIA kernel module is loaded here that says who may read them"
+        text = f"{what}: no NVIDIA kernel module is loaded, so it is unknown who may read them"
         return Check(SECTION, "gpu_counters", "missing", text, facts=facts)
     if is_restricted and not has_capability:
-        text = f"{what} are for administrators; kernels are recorded without them"
+        text = f"{what} are restricted to administrators; kernels are recorded without them"
         return Check(SECTION, "gpu_counters", "missing", text, _GPU_COUNTERS_MEND, facts)
-    why = "CAP_SYS_ADMIN" if is_restricted else "the kernel module lets every user"
+    why = "CAP_SYS_ADMIN" if is_restricted else "the kernel module allows every user"
     return Check(SECTION, "gpu_counters", "ok", f"{what} may be read: {why}", facts=facts)
 
 
@@ -61,36 +65,36 @@ _GPU_COUNTERS_MEND = (
 )
 
 
-def _cpu_counters(root: Path, held: frozenset[int]) -> Check:
+def _cpu_counters(root: Path, capabilities: frozenset[int]) -> Check:
     level = _number(root / "sys/kernel/perf_event_paranoid")
-    has_capability = bool(held & {_PERFMON, _SYS_ADMIN})
+    has_capability = bool(capabilities & {_PERFMON, _SYS_ADMIN})
     facts = {"perf_event_paranoid": level, "has_perfmon": has_capability}
     key, what = "cpu_counters", "counters of the processor (perf events)"
     if level is None:
         return Check(SECTION, key, "missing", f"{what}: this kernel has none", facts=facts)
     if level > 2 and not has_capability:
-        text = f"{what} are for administrators: perf_event_paranoid is {level}"
+        text = f"{what} are restricted to administrators: perf_event_paranoid is {level}"
         mend = "sudo sysctl kernel.perf_event_paranoid=2; a container: --cap-add PERFMON"
         return Check(SECTION, key, "missing", text, mend, facts)
     text = f"{what} of own processes may be read: perf_event_paranoid is {level}"
     return Check(SECTION, key, "ok", text, facts=facts)
 
 
-def _ptrace(root: Path, held: frozenset[int]) -> Check:
+def _ptrace(root: Path, capabilities: frozenset[int]) -> Check:
     scope = _number(root / "sys/kernel/yama/ptrace_scope")
-    has_capability = _SYS_PTRACE in held
+    has_capability = _SYS_PTRACE in capabilities
     facts = {"ptrace_scope": scope, "has_sys_ptrace": has_capability}
     what = "running processes"
     if scope is None or scope == 0:
-        text = f"{what} of this user may be looked into: nothing restricts ptrace"
+        text = f"{what} of this user can be inspected: ptrace is not restricted"
         return Check(SECTION, "ptrace", "ok", text, facts=facts)
     if has_capability and scope < 3:
-        text = f"{what} may be looked into: CAP_SYS_PTRACE"
+        text = f"{what} can be inspected: CAP_SYS_PTRACE"
         return Check(SECTION, "ptrace", "ok", text, facts=facts)
-    text = f"{what} cannot be looked into, but children can: ptrace_scope is {scope}"
+    text = f"{what} cannot be inspected, but children can: ptrace_scope is {scope}"
     if scope > 1:
-        text = f"{what} cannot be looked into: ptrace_scope is {scope}"
-    # The last level stays until the machine starts anew.
+        text = f"{what} cannot be inspected: ptrace_scope is {scope}"
+    # Level 3 cannot be lowered before a reboot.
     mend = "sudo sysctl kernel.yama.ptrace_scope=0" + (" after a reboot" if scope == 3 else "")
     mend += "; a container: --cap-add SYS_PTRACE" if scope < 3 else ""
     return Check(SECTION, "ptrace", "missing", text, mend, facts)

@@ -1,4 +1,4 @@
-"""The whole page: every line, and what follows from them."""
+"""The whole page: all lines, and the conclusion drawn from them."""
 
 from __future__ import annotations
 
@@ -9,36 +9,37 @@ from marey._flags import is_disabled
 from marey._names import ENV_DISABLE
 
 from . import _environment, _nvidia, _privileges, _rocm, _software
-from ._asked import Asked
 from ._check import Check
 from ._libcupti import Cupti, cupti
+from ._probe import Probe
 
 Level = Literal["off", "crash", "host", "cupti"]
-"""What is recorded: nothing, nothing but a crash, the host side, or kernels too."""
+"""What is recorded: nothing (``off``, ``crash``), the host only, or kernels too (``cupti``)."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `marey doctor` says."""
+    """The result of `marey doctor`."""
 
     checks: list[Check]
     level: Level
     conclusion: str
-    """What is recorded, in a sentence."""
+    """A sentence on what is recorded."""
 
     @property
     def is_broken(self) -> bool:
-        """Whether anything is there and does not work."""
+        """Whether any check is ``broken``."""
         return any(check.state == "broken" for check in self.checks)
 
 
 def examine() -> Report:
-    """Looks at this machine, with this interpreter and this environment."""
-    asked_driver, asked_nvml = Asked("driver"), Asked("nvml")
-    asked_torch, asked_triton = _software.Package("torch"), _software.Package("triton")
+    """Runs all checks on this machine, with this interpreter and this environment."""
+    # All probes start before the first answer is awaited.
+    driver_probe, nvml_probe = Probe("driver"), Probe("nvml")
+    torch_package, triton_package = _software.Package("torch"), _software.Package("triton")
 
-    driver = _nvidia.driver(asked_driver)
-    torch, triton = asked_torch.facts(), asked_triton.facts()
+    driver = _nvidia.driver(driver_probe)
+    torch, triton = torch_package.facts(), triton_package.facts()
     loaded_by_torch = None if isinstance(torch, Check) else torch["libcupti"]
     found = cupti(driver, loaded_by_torch)
     checks = [
@@ -48,7 +49,7 @@ def examine() -> Report:
         triton if isinstance(triton, Check) else _software.triton(triton),
         *driver.checks,
         *found.checks,
-        *_nvidia.nvml(asked_nvml),
+        *_nvidia.nvml(nvml_probe),
         *_rocm.checks(),
         *_environment.checks(),
         *_privileges.checks(),

@@ -1,4 +1,4 @@
-"""AMD's libraries: whether they are there. Nothing of them is loaded."""
+"""Checks whether AMD's libraries are installed, without loading them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LIBRARIES = {"hip": "libamdhip64.so", "rocprofiler": "librocprofiler-sdk.so"}
 
 
 def checks() -> list[Check]:
-    """A line for each library."""
+    """Returns a line for each library."""
     folders = _folders()
     return [_line(key, name, _find(name, folders)) for key, name in _LIBRARIES.items()]
 

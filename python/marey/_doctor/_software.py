@@ -1,4 +1,4 @@
-"""The interpreter, torch and Triton."""
+"""Checks of marey, the interpreter, torch and Triton."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import marey
 from marey import _native
 
-from ._asked import Asked, NoAnswer
 from ._check import Check, State
+from ._probe import NoAnswer, Probe
 
 SECTION = "Python"
 OLDEST, NEWEST = (3, 10), (3, 14)
@@ -21,17 +21,17 @@ OLDEST, NEWEST = (3, 10), (3, 14)
 
 
 def package() -> Check:
-    """marey itself."""
+    """Returns the line of marey itself."""
     library = _native.library_path()
     facts = {"version": marey.__version__, "library": library}
     if library is None:
-        text = f"marey {marey.__version__} does not know where its libmarey.so is"
+        text = f"marey {marey.__version__} cannot find its libmarey.so"
         return Check(SECTION, "marey", "broken", text, "pip install --force-reinstall marey", facts)
     return Check(SECTION, "marey", "ok", f"marey {marey.__version__}, {library}", facts=facts)
 
 
 def interpreter() -> Check:
-    """Python, and whether marey knows it."""
+    """Returns the line of Python, and whether marey supports its version."""
     is_free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
     is_known = OLDEST <= sys.version_info[:2] <= NEWEST and not is_free_threaded
     are_frames_fast = _native.frames_are_fast()
@@ -39,7 +39,7 @@ def interpreter() -> Check:
     notes = [
         "without a GIL" if is_free_threaded else "",
         "" if is_known else "which marey is not tested with",
-        "" if are_frames_fast else "whose frames are read by the slower, documented way",
+        "" if are_frames_fast else "whose frames are read by the slower, documented API",
         "" if are_tasks_fast else "whose running task only asyncio reports",
     ]
     name = f"{platform.python_implementation()} {platform.python_version()}"
@@ -60,19 +60,19 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 class Package:
-    """A package that may be installed, imported in a process of its own."""
+    """A package that may be installed. A child process imports it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._asked = Asked(name) if importlib.util.find_spec(name) is not None else None
+        self._probe = Probe(name) if importlib.util.find_spec(name) is not None else None
 
     def facts(self) -> dict[str, Any] | Check:
-        """What it says of itself, or the line that says why it says nothing."""
-        if self._asked is None:
+        """Returns the facts about the package, or the line with the reason why there are none."""
+        if self._probe is None:
             text, mend = f"{self.name} is not installed", f"pip install {self.name}"
             return Check(SECTION, self.name, "missing", text, mend)
         try:
-            facts: dict[str, Any] = self._asked.answer()
+            facts: dict[str, Any] = self._probe.answer()
         except NoAnswer as error:
             text = f"{self.name} cannot be imported: {error}"
             mend = f"{sys.executable} -c 'import {self.name}'"
@@ -81,7 +81,7 @@ class Package:
 
 
 def torch(facts: dict[str, Any], driver_cuda: tuple[int, int] | None) -> Check:
-    """torch, and whether the driver serves the CUDA that it was built for."""
+    """Returns the line of torch: whether the driver supports the CUDA version it was built for."""
     cuda, hip = facts["cuda"], facts["hip"]
     built = f"for CUDA {cuda}" if cuda else f"for ROCm {hip}" if hip else "for the CPU"
     kineto = "with Kineto" if facts["has_kineto"] else "without Kineto"
@@ -98,7 +98,7 @@ def torch(facts: dict[str, Any], driver_cuda: tuple[int, int] | None) -> Check:
 
 
 def triton(facts: dict[str, Any]) -> Check:
-    """Triton, and whether its launch hooks are as marey knows them."""
+    """Returns the line of Triton: whether its launch hooks are those that marey supports."""
     text = f"triton {facts['version']}"
     if unknown := facts["unknown"]:
         text += f": {unknown} is no chain of hooks that marey knows; launches are not recorded"

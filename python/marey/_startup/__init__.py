@@ -1,3 +1,3 @@
-"""The directory that `marey run` puts on the `PYTHONPATH` of child processes."""
+"""The directory that `marey run` adds to the `PYTHONPATH` of child processes."""
 
 from __future__ import annotations

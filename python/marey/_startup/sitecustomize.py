@@ -1,7 +1,7 @@
-"""Run at the start of each Python process below a `marey run`: follow it too, then step aside.
+"""Starts profiling in each Python process below a `marey run`, then runs the next sitecustomize.
 
-Any interpreter may meet this file, old ones and those without marey too, so it keeps to syntax that
-all of them know and says nothing where there is no marey.
+Any interpreter may import this file, also an old one or one without marey. So it uses only syntax
+that all versions support, and prints nothing if marey is not installed.
 """
 # ruff: noqa: I002
 
@@ -20,8 +20,8 @@ if os.environ.get("MAREY_RUN"):
             process = "marey: process " + str(os.getpid())
             sys.stderr.write(process + " is not profiled: " + str(error) + "\n")
 
-# From here on the process must look as if this file were not there: its directory leaves sys.path,
-# and the sitecustomize that comes next, if there is one, takes our place in sys.modules.
+# Remove all traces of this file: its directory is removed from sys.path, and the next
+# sitecustomize, if there is one, replaces this module in sys.modules.
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _here]
 _this = sys.modules.pop(__name__)

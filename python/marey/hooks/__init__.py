@@ -1,4 +1,4 @@
-"""Hooks on kernel launches: Triton's own, and any object with the same methods."""
+"""Hooks on Triton kernel launches: marey's `LaunchHook`, and subclasses of `Hook`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = [
     "unregister_triton_hook",
 ]
 
-# Sessions are numbered from 0; this key is for the hook that belongs to none.
+# The key of the hook that belongs to no session. Sessions are numbered from 0.
 _NO_SESSION = -1
 
 
 def register_triton_hook() -> None:
-    """Turns every Triton kernel launch into an operator, whatever the sessions ask for.
+    """Records every Triton kernel launch as an operator, in all sessions.
 
     Raises:
         ImportError: Triton is not installed.
@@ -35,12 +35,12 @@ def register_triton_hook() -> None:
 
 
 def unregister_triton_hook() -> None:
-    """Ends what `register_triton_hook` began; hooks of sessions stay."""
+    """Reverts `register_triton_hook`. Hooks of sessions are not affected."""
     HookManager.unregister(_NO_SESSION)
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a kind of hook when it is asked for: each is a `Hook` itself."""
+    """Imports a subclass of `Hook` on first use."""
     if name == "LaunchHook":
         from .launch import LaunchHook
 

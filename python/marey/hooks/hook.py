@@ -1,4 +1,4 @@
-"""What a launch hook is, and which ones are called."""
+"""The interface of launch hooks, and the manager that calls the active ones."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from marey.triton import contract
 
 
 class Hook(ABC):
-    """Is called around kernel launches while a session that asked for it is active.
+    """A hook around kernel launches, called while a session that requested it is active.
 
     Hooks with a higher `priority` are entered earlier and left later.
     """
 
     priority: int = 0
 
-    def init_handle(  # noqa: B027 - to be overridden or not
+    def init_handle(  # noqa: B027 - optional to override
         self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
     ) -> None:
-        """A kernel was loaded."""
+        """Called after a kernel was loaded."""
 
-    def destroy_handle(  # noqa: B027 - to be overridden or not
+    def destroy_handle(  # noqa: B027 - optional to override
         self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
     ) -> None:
-        """A kernel was unloaded. Triton 3.6 does not tell."""
+        """Called when a kernel is unloaded; never by Triton 3.6."""
 
     @abstractmethod
     def enter(self, metadata: Any) -> None:
-        """A kernel is about to be launched; `metadata` is Triton's lazy dict."""
+        """Called before a kernel is launched; `metadata` is Triton's lazy dict."""
 
     @abstractmethod
     def exit(self, metadata: Any) -> None:
-        """The kernel was launched. Not called if the launch failed."""
+        """Called after the kernel was launched, unless the launch failed."""
 
     @abstractmethod
     def activate(self) -> None:
-        """The first session that asked for the hook became active."""
+        """Called when the first session that requested the hook becomes active."""
 
     @abstractmethod
     def deactivate(self) -> None:
-        """No session that asked for the hook is active any more."""
+        """Called when no session that requested the hook is active any more."""
 
-    def settle(self) -> None:  # noqa: B027 - to be overridden or not
-        """What was recorded is about to be read or to end. This may wait for the GPU."""
+    def settle(self) -> None:  # noqa: B027 - optional to override
+        """Called before recorded data is read or a session ends. May wait for the GPU."""
 
 
 class HookManager:
-    """Which sessions want which hooks, and so which hooks Triton calls."""
+    """The hooks that each session requested, and the hooks that Triton calls."""
 
     active_hooks: ClassVar[list[Hook]] = []
     """The hooks of active sessions, highest priority first."""
@@ -57,14 +57,14 @@ class HookManager:
     """The hooks that each session was started with, and whether the session is active."""
 
     _companions: ClassVar[dict[int, dict[Hook, bool]]] = {}
-    """The same for hooks that marey added by itself."""
+    """The hooks that marey added to each session by itself, and whether the session is active."""
 
     _called: ClassVar[list[Hook]] = []
     """The hooks of both kinds that are called, highest priority first."""
 
     @classmethod
     def register(cls, hook: Hook, session: int) -> None:
-        """Has `hook` called while `session` is active, which it is.
+        """Adds a hook to a session, which must be active.
 
         Raises:
             ImportError: The hook needs Triton, which is not installed.
@@ -78,23 +78,23 @@ class HookManager:
 
     @classmethod
     def accompany(cls, hook: Hook, session: int) -> None:
-        """Has a hook of marey's own called while `session` is active, which it is."""
+        """Adds a hook of marey itself to a session, which must be active."""
         cls._companions.setdefault(session, {})[hook] = True
         cls._update()
 
     @classmethod
     def activate(cls, session: int | None = None) -> None:
-        """The session (`None`: every one) records again."""
-        cls._set(session, True)
+        """Activates the hooks of a session, or of all sessions."""
+        cls._set_active(session, True)
 
     @classmethod
     def deactivate(cls, session: int | None = None) -> None:
-        """The session (`None`: every one) records no more."""
-        cls._set(session, False)
+        """Deactivates the hooks of a session, or of all sessions."""
+        cls._set_active(session, False)
 
     @classmethod
     def unregister(cls, session: int | None = None) -> None:
-        """The session (`None`: every one) is over."""
+        """Removes the hooks of a session, or of all sessions."""
         for hooks_by_session in (cls.session_hooks, cls._companions):
             if session is None:
                 hooks_by_session.clear()
@@ -104,24 +104,24 @@ class HookManager:
 
     @classmethod
     def drop(cls, hook: Hook) -> None:
-        """No session wants the hook any more."""
+        """Removes a hook from all sessions."""
         for _, hooks in cls._by_session():
             hooks.pop(hook, None)
         cls._update()
 
     @classmethod
     def registered(cls) -> set[Hook]:
-        """The hooks of all sessions, active or not."""
+        """Returns the hooks of all sessions, active or not."""
         return {hook for _, hooks in cls._by_session() for hook in hooks}
 
     @classmethod
     def settle(cls) -> None:
-        """Has all hooks add what they still wait for."""
+        """Has all hooks add the metrics that they wait for."""
         for hook in cls.registered():
             hook.settle()
 
     @classmethod
-    def _set(cls, session: int | None, active: bool) -> None:
+    def _set_active(cls, session: int | None, active: bool) -> None:
         for number, hooks in cls._by_session():
             if session is None or session == number:
                 hooks.update(dict.fromkeys(hooks, active))
@@ -129,27 +129,27 @@ class HookManager:
 
     @classmethod
     def _update(cls) -> None:
-        """Makes the active hooks those that an active session wants."""
+        """Updates the called hooks to those that an active session requested."""
         wanted = {
             hook for _, hooks in cls._by_session() for hook, active in hooks.items() if active
         }
         for hook in [hook for hook in cls._called if hook not in wanted]:
-            cls._call([other for other in cls._called if other is not hook])
+            cls._set_called([other for other in cls._called if other is not hook])
             hook.deactivate()
         for hook in wanted.difference(cls._called):
             hook.activate()
-            cls._call([*cls._called, hook])
+            cls._set_called([*cls._called, hook])
         _listen(bool(cls._called))
 
     @classmethod
     def _by_session(cls) -> Iterator[tuple[int, dict[Hook, bool]]]:
-        """The hooks of each session, of both kinds."""
+        """Yields the hooks of each session, of both kinds."""
         yield from cls.session_hooks.items()
         yield from cls._companions.items()
 
     @classmethod
-    def _call(cls, hooks: list[Hook]) -> None:
-        """Has these called. Makes another list: a launch may be going through the old one."""
+    def _set_called(cls, hooks: list[Hook]) -> None:
+        """Sets the called hooks, as a new list, because a launch may be iterating the old one."""
         cls._called = sorted(hooks, key=lambda hook: hook.priority, reverse=True)
         registered = {hook for hooks in cls.session_hooks.values() for hook in hooks}
         cls.active_hooks = [hook for hook in cls._called if hook in registered]
@@ -185,7 +185,7 @@ class HookManager:
 
 
 _is_listening = False
-# Bound once: Triton's chains find a function again by identity.
+# Bound once, because Triton's chains remove a function by identity.
 _LISTENERS = {
     "kernel_load_end_hook": HookManager._init_handle,
     "kernel_unload_hook": HookManager._destroy_handle,
@@ -195,7 +195,7 @@ _LISTENERS = {
 
 
 def _listen(wanted: bool) -> None:
-    """Puts our functions into Triton's chains, or takes them out."""
+    """Adds our functions to Triton's chains, or removes them."""
     global _is_listening
     if wanted == _is_listening or not contract.is_installed():
         return

@@ -1,4 +1,4 @@
-"""The hook for kernels that time themselves, which this version of marey cannot have do so."""
+"""The hook of instrumented kernels, which this version of marey accepts and ignores."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ __all__ = ["InstrumentationHook"]
 
 
 class InstrumentationHook(Hook):
-    """Checks the settings of instrumented kernels, and warns that kernels are left as they are.
+    """Validates the settings of instrumented kernels, and warns that kernels are not instrumented.
 
-    Programs that register Proton's hook of this name run on; their kernels are recorded whole.
+    Programs that register Proton's hook of this name keep working. Their kernels are recorded as
+    without the hook.
 
     Args:
-        mode_obj: `marey.mode.Default`, `marey.mode.MMA`, or the same as a text.
+        mode_obj: `marey.mode.Default`, `marey.mode.MMA`, or one of them as a string.
 
     Raises:
-        ValueError: The mode is none of the two, or a setting means nothing.
+        ValueError: The mode is neither of the two, or a setting is invalid.
     """
 
     def __init__(self, mode_obj: str | modes.InstrumentationMode | None = None) -> None:
@@ -31,15 +32,15 @@ class InstrumentationHook(Hook):
         self.mode = parsed
 
     def activate(self) -> None:
-        """Warns, once a place in the program, as Python does."""
+        """Warns; Python shows the warning once per line of the program."""
         if lack := modes.describe_lack(self.mode):
             warn(lack)
 
     def deactivate(self) -> None:
-        """Nothing is to be undone."""
+        """Does nothing."""
 
     def enter(self, metadata: Any) -> None:
-        """Nothing is to be done."""
+        """Does nothing."""
 
     def exit(self, metadata: Any) -> None:
-        """Nothing is to be done."""
+        """Does nothing."""

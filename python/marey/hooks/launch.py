@@ -1,4 +1,4 @@
-"""Triton's launch hook, under the name that Proton has for its module."""
+"""`LaunchHook` under the module name that Proton has for it."""
 
 from __future__ import annotations
 

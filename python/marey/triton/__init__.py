@@ -1,1 +1,1 @@
-"""What marey knows of Triton: its launch hooks, and what comes through them."""
+"""Support of Triton: its launch hooks, and the metrics that they deliver."""

@@ -1,4 +1,4 @@
-"""What marey takes Triton's launch hooks to be: those of 3.6 to 3.9.
+"""The launch hooks of Triton 3.6 to 3.9, as marey uses them.
 
 ``triton.knobs.runtime`` holds a chain of functions for each kind of hook. Both versions call
 ``launch_enter_hook`` in the order of addition and ``launch_exit_hook`` and ``kernel_load_end_hook``
@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeGuard
 
 from marey._warning import warn
 
-# The chains, and whether a Triton without one is unknown to us.
+# The chains, and whether marey needs each of them.
 _CHAINS = {
     "kernel_load_end_hook": True,
     "kernel_unload_hook": False,
@@ -31,37 +31,37 @@ class Chain(Protocol):
 
 
 class LazyDict(Protocol):
-    """What Triton passes to launch hooks: the same object to both of a launch."""
+    """The argument that Triton passes to launch hooks: one object for both hooks of a launch."""
 
     data: dict[str, Any]
-    """``name``, ``function`` and ``stream``; after `get`, everything."""
+    """``name``, ``function`` and ``stream``; after `get`, all metadata."""
 
     extras: list[Any]
-    """What `get` is still to evaluate."""
+    """The metadata that `get` has not evaluated yet."""
 
     def get(self) -> dict[str, Any]:
-        """Also what the kernel's ``launch_metadata`` function returns, which this calls once."""
+        """Returns all metadata. The first call evaluates the kernel's ``launch_metadata``."""
 
 
 def is_installed() -> bool:
-    """Whether there is a Triton, without importing it."""
+    """Whether Triton is installed. Does not import it."""
     return importlib.util.find_spec("triton") is not None
 
 
 def listen(listeners: Mapping[str, Callable[..., None]]) -> None:
-    """Adds a function to each chain. Where they are not as we know them, warns and adds none."""
+    """Adds a function to each chain. If a chain is unknown, warns and adds none."""
     for name, chain in _chains().items():
         chain.add(listeners[name])
 
 
 def unlisten(listeners: Mapping[str, Callable[..., None]]) -> None:
-    """Takes them out again; the functions must be the very same."""
+    """Removes the functions from the chains. They must be the objects that were added."""
     for name, chain in _chains().items():
         chain.remove(listeners[name])
 
 
 def unknown_chain() -> str | None:
-    """The first chain that is not as we know it, by its name; `None` if all are."""
+    """Returns the name of the first chain that is not as in 3.6 to 3.9; `None` if all are."""
     runtime = getattr(_knobs(), "runtime", None)
     for name, is_needed in _CHAINS.items():
         chain = getattr(runtime, name, None)
@@ -72,7 +72,7 @@ def unknown_chain() -> str | None:
 
 
 def _chains() -> dict[str, Chain]:
-    """The chains by name; none if they are not as we know them."""
+    """Returns the chains by name; empty if one is not as in 3.6 to 3.9."""
     import triton
 
     if unknown := unknown_chain():
@@ -95,16 +95,16 @@ def _knobs() -> object:
     return knobs
 
 
-# Whether metadata of a type are as we know them.
+# Whether metadata of a type have the interface of `LazyDict`.
 _is_known: dict[type, bool] = {}
 
 
 def is_lazy_dict(metadata: object) -> TypeGuard[LazyDict]:
-    """Whether a launch's metadata are as we know them; warns of the first that are not."""
+    """Whether metadata of a launch have the interface of `LazyDict`; warns once if not."""
     known = _is_known.get(type(metadata))
     if known is not None:
         return known
-    # None comes from a launch that was under way on another thread when we began to listen.
+    # The metadata is None if the launch began on another thread before the hooks were added.
     is_known = (
         isinstance(data := getattr(metadata, "data", None), dict)
         and "name" in data

@@ -1,4 +1,4 @@
-"""Times of Triton's kernels by events around their launches, where CUPTI is not to be had."""
+"""Times of Triton kernels from events around their launches, for when CUPTI is not available."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .gpu import Event, Gpu, TorchGpu
 from .late import LateMetrics, count_loss
 from .progress import ELSEWHERE, LaunchInProgress
 
-MOST_PAIRS = 4096
-"""Launches that may be on their way at a time; the times of those beyond are lost, and counted."""
+MAX_PAIRS = 4096
+"""Most launches whose events may be pending. The times of further launches are lost and counted."""
 
 
 class _Pair(NamedTuple):
-    """Events around a launch; used again and again."""
+    """The events around a launch. Pairs are reused."""
 
     start: Event
     end: Event
@@ -42,54 +42,54 @@ class _Open(NamedTuple):
 
 
 class EventTimer(Hook):
-    """Adds the time between two events around each launch to its operator.
+    """Adds the time between two events around each launch to the operator of the launch.
 
-    The metrics are those that Proton gives a kernel: ``time (ns)``, ``count``, ``device_id`` and
-    ``device_type``. If no `LaunchHook` made an operator of the launch, one is made, under the
-    kernel's own name. Times are read when the GPU has passed the events, at a later launch or when
-    the session's data is wanted.
+    The metrics are those of a kernel in Proton: ``time (ns)``, ``count``, ``device_id`` and
+    ``device_type``. If no `LaunchHook` has entered an operator for the launch, this hook enters one
+    with the kernel's own name. Times are read after the GPU has passed the events: at a later
+    launch, or when the session's data is read.
 
-    A time holds what the stream did between the events: the kernel, and, where the GPU had nothing
-    else to do, the wait for its launch. The events' clock ticks about every half microsecond.
-    Launches that become part of a graph are not timed.
+    A time includes everything between the events: the kernel and, if the stream was empty, the wait
+    for its launch. The resolution of the events is about half a microsecond. Launches that are
+    captured into a graph are not timed.
 
     Args:
-        gpu: How to record events; PyTorch's if not given.
-        most_pairs: Launches that may be on their way at a time.
+        gpu: Runtime that records events; PyTorch's if not given.
+        max_pairs: Most launches whose events may be pending.
 
     Raises:
-        ImportError: PyTorch is needed and not installed.
+        ImportError: `gpu` is not given and PyTorch is not installed.
     """
 
-    priority = -(1 << 20)  # the innermost: what other hooks do is not in the time
+    priority = -(1 << 20)  # innermost, so that the time excludes other hooks
 
-    def __init__(self, gpu: Gpu | None = None, *, most_pairs: int = MOST_PAIRS) -> None:
+    def __init__(self, gpu: Gpu | None = None, *, max_pairs: int = MAX_PAIRS) -> None:
         self._gpu: Gpu = TorchGpu() if gpu is None else gpu
-        # Pairs count one byte each.
-        self._late = LateMetrics(most_pairs)
+        # Each pair counts as one byte.
+        self._late = LateMetrics(max_pairs)
         self._free: deque[_Pair] = deque()
         self._launch = LaunchInProgress(self._abandon)
 
     def activate(self) -> None:
-        """Nothing is to be done."""
+        """Does nothing."""
 
     def deactivate(self) -> None:
-        """Nothing is to be undone."""
+        """Does nothing."""
 
     def enter(self, metadata: Any) -> None:
-        """Records the first event, last of what is done before the launch."""
+        """Records the first event, as the last action before the launch."""
         if not _native.is_active() or not is_lazy_dict(metadata) or self._launch.is_under_way():
             return
         operator = _native.enter_op(metadata.data["name"])
         timed = None
         if (place := _native.place()) is not None:
-            # A GPU that has failed fails the launch too, with more to say.
+            # If the GPU has failed, the launch fails too, with a better message.
             with contextlib.suppress(RuntimeError):
                 timed = self._start(place, metadata.data.get("stream") or 0)
         self._launch.begin(metadata, _Open(operator, timed))
 
     def exit(self, metadata: Any) -> None:
-        """Records the second event, first of what is done after the launch."""
+        """Records the second event, as the first action after the launch."""
         launch = self._launch.end(metadata)
         if launch is ELSEWHERE:
             return
@@ -100,11 +100,11 @@ class EventTimer(Hook):
         self._late.poll()
 
     def settle(self) -> None:
-        """Waits for the last events."""
+        """Waits for all pending events."""
         self._late.settle()
 
     def _start(self, place: _native.Place, stream_pointer: int) -> _Timed | None:
-        """Records the first event, unless the launch becomes part of a graph."""
+        """Records the first event, unless the launch is captured into a graph."""
         stream = self._gpu.launch_stream(stream_pointer)
         if self._gpu.is_capturing(stream):
             return None
@@ -113,10 +113,10 @@ class EventTimer(Hook):
         return _Timed(place, pair, stream, self._gpu.current_device())
 
     def _end(self, timed: _Timed) -> None:
-        """Records the second event and waits for the two without waiting."""
+        """Records the second event and queues the time to be read later."""
         try:
             timed.pair.end.record(timed.stream)
-        except RuntimeError:  # as above
+        except RuntimeError:  # the GPU has failed
             count_loss()
             return
         if not self._late.add(timed.place, _Elapsed(timed, self._free, self._gpu.device_type)):
@@ -129,19 +129,19 @@ class EventTimer(Hook):
             return _Pair(self._gpu.event(is_timed=True), self._gpu.event(is_timed=True))
 
     def _abandon(self, launch: _Open) -> None:
-        """The launch has failed."""
+        """Leaves the operator of a launch that has failed, and frees its events."""
         _native.exit_op(launch.operator)
         if launch.timed is not None:
             self._free.append(launch.timed.pair)
 
 
 class TimerWhereHeld(Hook):
-    """Times launches by events where another tool turns out to keep CUPTI's records from us.
+    """Times launches by events if another tool turns out to hold CUPTI.
 
-    That is known when the program uses CUDA, at the first launch at the latest.
+    That is known when the program uses CUDA, at the latest at its first launch.
 
     Args:
-        keeps_activities: Whether the session keeps single activities.
+        keeps_activities: Whether the session records single activities.
     """
 
     priority = EventTimer.priority
@@ -149,21 +149,21 @@ class TimerWhereHeld(Hook):
     def __init__(self, *, keeps_activities: bool) -> None:
         self._keeps_activities = keeps_activities
         self._timer: EventTimer | None = None
-        self._attempts = MOST_ATTEMPTS
+        self._attempts = MAX_ATTEMPTS
 
     def activate(self) -> None:
-        """Looks whether it is known already."""
+        """Checks whether another tool holds CUPTI, if that is known already."""
         if self._attempts:
             self._decide()
 
     def deactivate(self) -> None:
-        """Nothing is to be undone."""
+        """Does nothing."""
 
     def enter(self, metadata: Any) -> None:
-        """Records the first event where launches are timed."""
+        """Records the first event if launches are timed."""
         if self._attempts:
             if _backend.is_waiting():
-                # The driver may have been started with nobody to tell us; no matter if it has not.
+                # The driver may have been started without a notification. If not, this is harmless.
                 _backend.begin(None, keeps_activities=self._keeps_activities)
             self._decide()
         if self._timer is not None:
@@ -172,12 +172,12 @@ class TimerWhereHeld(Hook):
             HookManager.drop(self)
 
     def exit(self, metadata: Any) -> None:
-        """Records the second one."""
+        """Records the second event if launches are timed."""
         if self._timer is not None:
             self._timer.exit(metadata)
 
     def settle(self) -> None:
-        """Waits for the last events."""
+        """Waits for all pending events."""
         if self._timer is not None:
             self._timer.settle()
 
@@ -194,18 +194,18 @@ class TimerWhereHeld(Hook):
             return
         try:
             self._timer = EventTimer()
-        except ImportError:  # only PyTorch's events are known
+        except ImportError:  # only PyTorch's events are supported
             return
         _, reason, hint, _ = _native.gpu_level()
         _native.note_gpu(f"Triton launches by events: {reason}; {hint}")
 
 
-MOST_ATTEMPTS = 4
-"""Launches at which it is asked whether the program uses CUDA: if not by then, they are none."""
+MAX_ATTEMPTS = 4
+"""Number of launches at which the use of CUDA is checked. After that, launches are not on CUDA."""
 
 
 def are_used() -> bool:
-    """Whether any session's launches are timed by events."""
+    """Whether launches of any session are timed by events."""
     return any(
         isinstance(hook, EventTimer) or (isinstance(hook, TimerWhereHeld) and hook.is_timing())
         for hook in HookManager.registered()
@@ -213,7 +213,7 @@ def are_used() -> bool:
 
 
 class _Elapsed:
-    """The time of a launch whose events the GPU is still to pass."""
+    """The time of a launch whose events the GPU has not passed yet."""
 
     size_bytes = 1
 

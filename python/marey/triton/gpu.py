@@ -1,4 +1,4 @@
-"""What the hooks ask of a GPU's runtime: PyTorch's, or the stand-in of a test."""
+"""The interface of a GPU runtime for the hooks, and its implementation with PyTorch."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ from typing import Any, Protocol
 
 
 class Event(Protocol):
-    """A mark in a stream. `torch.cuda.Event` is one."""
+    """An event in a stream, such as `torch.cuda.Event`."""
 
     def record(self, stream: Any, /) -> None:
-        """Puts the mark behind what was given to the stream so far."""
+        """Appends the event to the work of the stream."""
 
     def query(self) -> bool:
-        """Whether the stream has passed the mark; does not wait."""
+        """Whether the stream has passed the event. Does not wait."""
 
     def synchronize(self) -> None:
-        """Waits until it has."""
+        """Waits until the stream has passed the event."""
 
     def elapsed_time(self, end: Any, /) -> float:
-        """Milliseconds of the GPU's clock from this mark to another one, both passed."""
+        """Returns milliseconds of the GPU's clock between two events that have been passed."""
 
 
 class Gpu(Protocol):
-    """A GPU's runtime. A stream is whatever `Event.record` takes."""
+    """A GPU runtime. A stream is any object that `Event.record` accepts."""
 
     device_type: str
     """``"CUDA"`` or ``"HIP"``."""
 
     def event(self, *, is_timed: bool) -> Event:
-        """A new event."""
+        """Creates an event."""
 
     def current_stream(self, tensor: Any) -> Any:
-        """The current stream of the tensor's device."""
+        """Returns the current stream of the tensor's device."""
 
     def launch_stream(self, pointer: int) -> Any:
-        """The stream behind a driver's pointer, on the current device."""
+        """Returns the stream of a driver's pointer, on the current device."""
 
     def is_capturing(self, stream: Any) -> bool:
-        """Whether what is given to the stream becomes part of a graph instead of being run."""
+        """Whether work of the stream is captured into a graph instead of executed."""
 
     def current_device(self) -> int:
-        """Number of the current device."""
+        """Returns the number of the current device."""
 
 
 class TorchGpu:
-    """PyTorch's. Its streams and events are the same for CUDA and HIP.
+    """The runtime of PyTorch, whose streams and events are the same for CUDA and HIP.
 
     Args:
         torch: The package, imported if not given.
@@ -67,7 +67,7 @@ class TorchGpu:
         current = self._cuda.current_stream()
         if pointer == current.cuda_stream:
             return current
-        # 0 is a stream, but for PyTorch's constructor it means a new one.
+        # 0 is the default stream, but PyTorch's constructor creates a new stream for it.
         return self._cuda.ExternalStream(pointer) if pointer else self._cuda.default_stream()
 
     def is_capturing(self, stream: Any) -> bool:

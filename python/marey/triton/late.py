@@ -1,4 +1,4 @@
-"""Metrics that a GPU is still to give: asked for now, added when they are there."""
+"""Metrics whose values a GPU delivers later: requested now, added when they arrive."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from marey._names import LOSS_METRICS_UNFETCHED
 from marey._warning import warn
 
 REFUSALS = (OverflowError, TypeError, ValueError)
-"""What a value that is no metric raises."""
+"""Exceptions that a value raises which cannot be a metric."""
 
 
 class Late(Protocol):
-    """Values that a GPU is still to give. If it fails, the methods raise `RuntimeError`."""
+    """Pending values of a GPU. If the GPU fails, the methods raise `RuntimeError`."""
 
     size_bytes: int
-    """What they take while they wait."""
+    """Memory of the pending values."""
 
     def is_ready(self) -> bool:
-        """Whether they are there; does not wait."""
+        """Whether the values have arrived. Does not wait."""
 
     def wait(self) -> None:
-        """Waits until they are."""
+        """Waits until the values have arrived."""
 
     def metrics(self) -> dict[str, Any]:
-        """The values by name. Called once, when they are there."""
+        """Returns the values by name. Called once, after they have arrived."""
 
 
 class _Waiting(NamedTuple):
@@ -39,30 +39,30 @@ class _Waiting(NamedTuple):
 
 
 class LateMetrics:
-    """Values on their way, oldest first, each with the place that it belongs to.
+    """A queue of pending values, oldest first, each with the context node it belongs to.
 
     Args:
-        most_bytes: What they may take; a value beyond that is dropped and counted as the loss
-            ``metrics_unfetched``.
+        max_bytes: Limit of their memory. A value beyond the limit is dropped and counted as the
+            loss ``metrics_unfetched``.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._begin()
         _queues.add(self)
 
     def _begin(self) -> None:
-        # A signal handler may end the session in the middle of one of these methods.
+        # Reentrant, because a signal handler may end the session during one of these methods.
         self._lock = threading.RLock()
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
 
     def add(self, place: _native.Place, late: Late) -> bool:
-        """Has the values added at `place` when they are there. Whether there was room for them."""
+        """Queues values to be added at `place`. Returns whether they fit into the limit."""
         with self._lock:
-            if self._bytes + late.size_bytes > self._most_bytes:
+            if self._bytes + late.size_bytes > self._max_bytes:
                 self._add_ready()
-            if self._bytes + late.size_bytes > self._most_bytes:
+            if self._bytes + late.size_bytes > self._max_bytes:
                 count_loss()
                 return False
             self._waiting.append(_Waiting(place, late))
@@ -70,7 +70,7 @@ class LateMetrics:
             return True
 
     def poll(self) -> None:
-        """Adds the oldest values as far as they are there. Waits for nothing, nor any thread."""
+        """Adds the oldest values that have arrived. Waits for neither the GPU nor a lock."""
         if not self._waiting or not self._lock.acquire(blocking=False):
             return
         try:
@@ -83,9 +83,9 @@ class LateMetrics:
             self._lock.release()
 
     def settle(self) -> None:
-        """Waits for all values that were asked for, and adds them."""
+        """Waits for all pending values, and adds them."""
         for waiting in list(self._waiting):
-            # A GPU that has failed is noticed below.
+            # A failure of the GPU is handled below.
             with contextlib.suppress(RuntimeError):
                 waiting.late.wait()
         with self._lock:
@@ -98,12 +98,12 @@ class LateMetrics:
                 self._waiting.append(waiting)
 
     def _is_done(self, waiting: _Waiting) -> bool:
-        """Adds the values if they are there, or counts the loss if they will never be."""
+        """Adds the values if they have arrived, or counts the loss if they never will."""
         try:
             if not waiting.late.is_ready():
                 return False
             metrics = waiting.late.metrics()
-        except RuntimeError:  # the GPU has failed, which the program will notice by itself
+        except RuntimeError:  # the GPU has failed, which the program's own calls report
             count_loss()
         except REFUSALS as refusal:
             warn_of(str(refusal))
@@ -114,7 +114,7 @@ class LateMetrics:
 
 
 def add_metrics(place: _native.Place, metrics: dict[str, Any]) -> None:
-    """Adds metrics at a place."""
+    """Adds metrics to a context node; warns of values that are refused."""
     try:
         place.add_metrics(metrics)
     except REFUSALS as refusal:
@@ -122,12 +122,12 @@ def add_metrics(place: _native.Place, metrics: dict[str, Any]) -> None:
 
 
 def warn_of(refusal: str) -> None:
-    """Warns of a metric that was refused: a launch must not fail for it."""
+    """Warns of a metric that was refused, because the launch must not fail for it."""
     warn(f"a launch's metric was left out: {refusal}", via="triton")
 
 
 def count_loss() -> None:
-    """Counts a value that will not come."""
+    """Counts a value that is lost."""
     _native.count_losses(LOSS_METRICS_UNFETCHED, 1)
 
 
@@ -136,7 +136,7 @@ _parents: list[deque[_Waiting]] = []
 
 
 def _after_fork_in_child() -> None:
-    """What waits is the parent's. It is kept, since a child may not even free what is a GPU's."""
+    """Replaces the queues. The old values stay referenced: a child must not free GPU objects."""
     for queue in _queues:
         _parents.append(queue._waiting)
         queue._begin()

@@ -1,4 +1,4 @@
-"""Triton kernel launches as operators, with the metrics that their `launch_metadata` gives."""
+"""Triton kernel launches as operators, with the metrics of their `launch_metadata`."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from .late import REFUSALS, add_metrics, warn_of
 from .progress import ELSEWHERE, LaunchInProgress
 from .tensors import TensorMetrics, is_on_gpu, is_on_host, is_tensor, plain
 
-# Keys of the metadata that are no metrics.
+# Keys of the metadata that are not metrics.
 _RESERVED = frozenset({"name", "function", "stream"})
 
 
 class _Evaluation(threading.local):
-    """Whether this thread evaluates metadata, for which it may itself launch kernels."""
+    """Whether this thread evaluates metadata, which may itself launch kernels."""
 
     is_under_way = False
 
 
 class LaunchHook(Hook):
-    """Records each launch as an operator under the name that its metadata gives.
+    """Records each launch as an operator with the name from its metadata.
 
-    Metadata are evaluated only while a session records and for kernels that are wanted; what their
-    function raises, the launch raises. Numeric metadata become metrics: ``flops``, ``flops8``,
-    ``flops16``, ``flops32`` and ``flops64`` as floats, ``bytes`` as an int, any other key as it is.
-    A tensor is one number or a vector; one on a GPU is added when it has come, see `TensorMetrics`.
-    There is one such hook in a process.
+    Metadata are evaluated only while a session records, and only for selected kernels. An exception
+    in the metadata function propagates to the launch. Numeric metadata become metrics: ``flops``,
+    ``flops8``, ``flops16``, ``flops32`` and ``flops64`` as `float`, ``bytes`` as `int`, any other
+    key unchanged. A tensor becomes a number or a vector; a tensor on a GPU is added when its value
+    has arrived, see `TensorMetrics`. A process has one instance of this hook.
     """
 
     priority = 100
 
     tensors: TensorMetrics
-    """What fetches metrics that lie on GPUs."""
+    """Fetches metrics that are tensors on GPUs."""
 
     _instance: LaunchHook | None = None
     _include: re.Pattern[str] | None = None
@@ -62,14 +62,14 @@ class LaunchHook(Hook):
         """Records only kernels whose name matches `include` and does not match `exclude`.
 
         Args:
-            include: Regular expression, matched at the beginning of the name.
-            exclude: Likewise.
+            include: Regular expression, matched at the start of the name.
+            exclude: Regular expression, matched at the start of the name.
         """
         self._include = re.compile(include) if include else None
         self._exclude = re.compile(exclude) if exclude else None
 
     def activate(self) -> None:
-        """Makes sure that there is something to hook.
+        """Checks that Triton is installed.
 
         Raises:
             ImportError: Triton is not installed.
@@ -78,16 +78,16 @@ class LaunchHook(Hook):
             raise ImportError('hook="triton" needs the package triton')
 
     def deactivate(self) -> None:
-        """Nothing is to be undone."""
+        """Does nothing."""
 
     def enter(self, metadata: Any) -> None:
-        """Enters the operator, unless the kernel is left out or serves another one's metadata."""
+        """Enters the operator, unless the kernel is excluded or computes another one's metadata."""
         if self._evaluation.is_under_way or not _native.is_active() or not is_lazy_dict(metadata):
             return
         kernel: str = metadata.data["name"]
         if self._launch.is_under_way() or not self._is_wanted(kernel):
             return
-        # Another hook may have evaluated them already.
+        # Another hook may have evaluated the metadata already.
         values = self._evaluate(metadata, kernel) if metadata.extras else metadata.data
         name = values["name"]
         if name is not kernel and not self._is_wanted(name):
@@ -98,14 +98,14 @@ class LaunchHook(Hook):
             self._add_metrics(kernel, values)
 
     def exit(self, metadata: Any) -> None:
-        """Leaves the operator that `enter` entered, and adds metrics of launches that have come."""
+        """Leaves the operator, and adds metrics of earlier launches that have arrived."""
         operator = self._launch.end(metadata)
         if operator is not ELSEWHERE:
             _native.exit_op(operator)
             self.tensors.poll()
 
     def settle(self) -> None:
-        """Waits for metrics that lie on GPUs."""
+        """Waits for metrics that are tensors on GPUs."""
         self.tensors.settle()
 
     def _evaluate(self, metadata: LazyDict, kernel: str) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class LaunchHook(Hook):
             self._evaluation.is_under_way = False
 
     def _add_metrics(self, kernel: str, values: dict[str, Any]) -> None:
-        """Adds the numbers to the operator, and fetches those that lie on GPUs."""
+        """Adds the numbers to the operator, and requests those on GPUs."""
         place = _native.place()
         if place is None:
             return
@@ -134,7 +134,7 @@ class LaunchHook(Hook):
                     if isinstance(value, Real):
                         metrics[key] = convert(value)
                 elif is_on_gpu(value):
-                    # The copy is no work of the kernel's.
+                    # The copy is not work of the kernel.
                     with metadata_state(kernel):
                         self.tensors.fetch(place, key, value, convert)
                 elif is_on_host(value):

@@ -1,4 +1,4 @@
-"""Which launch a thread is at."""
+"""The kernel launch that is in progress on a thread."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from .contract import LazyDict
 
 ELSEWHERE = object()
-"""What is returned for a launch that is not the one in progress."""
+"""The result of `end` for a launch that is not the one in progress."""
 
 
 class LaunchInProgress(threading.local):
-    """The launch that this thread is at, for a hook to which those inside it are parts of it.
+    """The launch in progress on this thread. Launches inside it count as parts of it.
 
-    Triton calls no exit hook when a launch fails. The metadata that it gives to both hooks die with
-    the launch, and that is how a failed one is told.
+    Triton calls no exit hook if a launch fails. A failed launch is detected by its metadata, the
+    argument of both hooks, which is freed at the end of the launch.
 
     Args:
-        abandon: Called with what `begin` was given when the launch has failed.
+        abandon: Called with the value of `begin` if the launch has failed.
     """
 
     def __init__(self, abandon: Callable[[Any], object]) -> None:
@@ -29,7 +29,7 @@ class LaunchInProgress(threading.local):
         self._kept: Any = None
 
     def begin(self, metadata: LazyDict, kept: Any) -> None:
-        """The launch begins; `kept` is for its end."""
+        """Begins a launch. `end` returns `kept`."""
         self._kept = kept
         self._metadata = weakref.ref(metadata, self._died)
 
@@ -43,7 +43,7 @@ class LaunchInProgress(threading.local):
         return True
 
     def end(self, metadata: LazyDict) -> Any:
-        """The launch is over; returns what `begin` was given, `ELSEWHERE` if it is another one."""
+        """Ends the launch. Returns the value of `begin`, or `ELSEWHERE` for another launch."""
         if self._metadata is None or self._metadata() is not metadata:
             return ELSEWHERE
         self._metadata = None

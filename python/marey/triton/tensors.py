@@ -12,36 +12,36 @@ from .gpu import Event, Gpu, TorchGpu
 from .late import REFUSALS, LateMetrics, count_loss
 
 Conversion: TypeAlias = Callable[[Any], Any]
-"""What makes the metric of a number."""
+"""A function that converts a number to a metric."""
 
-MOST_WAITING_BYTES = 1 << 20
-"""What values on their way from GPUs may take, as far as they are metrics of launches."""
+MAX_WAITING_BYTES = 1 << 20
+"""Limit of the memory of metrics of launches that are being copied from GPUs."""
 
 
 class TensorMetrics:
-    """Fetches metrics that lie on GPUs without waiting for them.
+    """Fetches metrics that are tensors on GPUs, without waiting.
 
-    Each is copied to pinned memory on the current stream of its device, and an event is recorded
-    behind the copy. Inside the capture of a CUDA graph the copy would become part of the graph, so
-    such values are left out.
+    Each tensor is copied to pinned memory on the current stream of its device, and an event is
+    recorded after the copy. During the capture of a CUDA graph the copy would become part of the
+    graph, so such tensors are skipped.
 
     Args:
-        gpu: How to ask for that; PyTorch's if not given.
+        gpu: Runtime that copies and records events; PyTorch's if not given.
     """
 
     def __init__(self, gpu: Gpu | None = None) -> None:
         self._gpu = gpu
-        self._late = LateMetrics(MOST_WAITING_BYTES)
+        self._late = LateMetrics(MAX_WAITING_BYTES)
         self._has_warned = False
 
     def fetch(self, place: _native.Place, name: str, tensor: Any, convert: Conversion) -> None:
-        """Adds the tensor's value to `place` when it is there.
+        """Adds the value of a tensor to `place` when it has arrived.
 
         Args:
-            place: The scope that it belongs to.
-            name: The metric's.
-            tensor: One number, or a vector.
-            convert: What makes the metric of each number.
+            place: The context node that the metric belongs to.
+            name: Name of the metric.
+            tensor: A tensor with one number, or a vector.
+            convert: Conversion of each number.
         """
         gpu = self._gpu = self._gpu or TorchGpu()
         try:
@@ -58,11 +58,11 @@ class TensorMetrics:
         self._late.add(place, _Copy(name, host, event, convert))
 
     def poll(self) -> None:
-        """Adds what has come. Does not wait."""
+        """Adds values that have arrived. Does not wait."""
         self._late.poll()
 
     def settle(self) -> None:
-        """Waits for what is on its way, and adds it."""
+        """Waits for all pending values, and adds them."""
         self._late.settle()
 
     def _warn_of_capture(self, name: str) -> None:
@@ -76,7 +76,7 @@ class TensorMetrics:
 
 
 class _Copy:
-    """A copy on its way to the host. The copy keeps the tensor's memory."""
+    """A pending copy to the host."""
 
     def __init__(self, name: str, host: Any, event: Event, convert: Conversion) -> None:
         self._name = name
@@ -99,22 +99,22 @@ class _Copy:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is a tensor of any library that is like PyTorch's."""
+    """Whether a value is a tensor of PyTorch or of a library with the same interface."""
     return hasattr(value, "data_ptr")
 
 
 def is_on_gpu(tensor: Any) -> bool:
-    """Whether reading it would wait for a CUDA or HIP device."""
+    """Whether a tensor is on a CUDA or HIP device, so that reading it would wait."""
     return bool(getattr(tensor, "is_cuda", False))
 
 
 def is_on_host(tensor: Any) -> bool:
-    """Whether reading it waits for nothing."""
+    """Whether a tensor is in host memory, so that reading it does not wait."""
     return getattr(getattr(tensor, "device", None), "type", "cpu") == "cpu"
 
 
 def plain(tensor: Any, convert: Conversion) -> Any:
-    """The number, or list of numbers, that a tensor on the host holds."""
+    """Returns the number, or the list of numbers, of a tensor on the host."""
     if tensor.numel() == 1:
         return convert(tensor.item())
     return [convert(number) for number in tensor.flatten().tolist()]

@@ -51,7 +51,7 @@ def nvml(make_world: MakeWorld) -> Figures:
     [[kernels]] = run.sql(f"SELECT count(*) FROM kernels WHERE strpos(name, '{KERNEL}') > 0")
     expect("kernels beside the counters", kernels, launched)
     lost = losses(run)
-    lost.pop("counters_ended", None)  # kinds that this machine lets nobody read
+    lost.pop("counters_ended", None)  # kinds that this machine does not allow to read
     expect("losses", lost, {})
     gpm = [name for name in counters if name.startswith("gpu_sm_active")]
     return {"greatest": {name: row["most"] for name, row in counters.items()}, "has_gpm": bool(gpm)}

@@ -25,7 +25,7 @@ fn verdicts() -> Vec<Verdict> {
         .into()
 }
 
-/// `tests/test_junit.py` parses the written document.
+/// `tests/analysis/test_junit.py` parses the written document.
 #[test]
 fn junit_counts_failures_and_skips() {
     let (before, after) = runs();

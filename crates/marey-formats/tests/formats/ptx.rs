@@ -1,6 +1,6 @@
 //! PTX that Triton wrote, and PTX that nobody would.
 //!
-//! The kernels are those of `tests/mem_space_kernels.py`.
+//! The kernels are those of `tests/support/mem_space_kernels.py`.
 
 mod holds;
 

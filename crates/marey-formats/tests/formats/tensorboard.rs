@@ -1,4 +1,4 @@
-//! Event files of `TensorBoard`. `tests/test_export_tensorboard.py` reads them with its own reader.
+//! Event files of `TensorBoard`. `tests/formats/test_export_tensorboard.py` reads them with its own reader.
 
 use std::io::Read;
 

@@ -1,4 +1,4 @@
-//! `marey query` without its prompt, which `tests/test_query_prompt.py` covers.
+//! `marey query` without its prompt, which `tests/query/test_prompt.py` covers.
 
 use std::fs;
 use std::fs::File;

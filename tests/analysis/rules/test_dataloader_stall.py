@@ -1,0 +1,101 @@
+"""The rule `dataloader_stall`: the main thread waits for data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from analyses import Event, kernel, launch, on_host, open_run, recorded_trace, run_from, step
+from rules import check_no_findings_without_data, findings_of, severities
+
+NEXT = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+
+
+def loading(name: str = NEXT, category: str = "user_annotation", tid: int = 100) -> list[Event]:
+    """The loader takes 400 of 1,000 µs; the first kernel still runs for 100 of them."""
+    return [
+        step(0, 0, 1000),
+        launch(1, 10),
+        kernel(1, 50, 250),
+        on_host(name, 200, 400, category=category, tid=tid),
+        launch(2, 700),
+        kernel(2, 710, 100),
+    ]
+
+
+def test_loading_while_the_device_is_busy_is_ignored(tmp_path: Path) -> None:
+    (row,) = findings_of(run_from(tmp_path, loading()), "dataloader_stall")
+    assert (row["subject"], row["severity"], row["confidence"]) == (NEXT, "medium", "measured")
+    assert row["impact_nanos"] == row["gain_nanos"] == 300_000
+    assert row["impact_percent"] == pytest.approx(30)
+    assert (row["load_nanos"], row["hidden_nanos"]) == (400_000, 100_000)
+    assert (row["longest_nanos"], row["load_count"], row["device"]) == (400_000, 1, 0)
+
+
+def test_without_a_device_all_loading_counts(tmp_path: Path) -> None:
+    events = [event for event in loading() if event["cat"] != "kernel"]
+    (row,) = findings_of(run_from(tmp_path, events), "dataloader_stall")
+    assert (row["impact_nanos"], row["severity"], row["device"]) == (400_000, "high", None)
+
+
+def test_the_most_idle_device_decides(tmp_path: Path) -> None:
+    other = [kernel(3, 0, 800, device=1), kernel(4, 250, 100, device=2)]
+    (row,) = findings_of(run_from(tmp_path, [*loading(), *other]), "dataloader_stall")
+    assert (row["device"], row["impact_nanos"]) == (0, 300_000)
+    (tmp_path / "more").mkdir()
+    other = [kernel(4, 250, 20, device=2)]
+    (row,) = findings_of(run_from(tmp_path / "more", [*loading(), *other]), "dataloader_stall")
+    assert (row["device"], row["impact_nanos"]) == (2, 380_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "category", "stalls"),
+    [
+        ("torch/utils/data/dataloader.py(628): __next__", "python_function", True),
+        ("DataLoader.__next__", "user_annotation", True),
+        ("next(loader)", "user_annotation", True),
+        ("torch/utils/data/dataloader.py(480): __iter__", "python_function", False),
+        ("nextafter", "cpu_op", False),
+        ("aten::copy_", "cpu_op", False),
+    ],
+)
+def test_data_loader_names_are_recognised(
+    tmp_path: Path, name: str, category: str, stalls: bool
+) -> None:
+    rows = findings_of(run_from(tmp_path, loading(name, category)), "dataloader_stall")
+    assert [row["subject"] for row in rows] == [name] * stalls
+
+
+def test_nested_loaders_count_once(tmp_path: Path) -> None:
+    inner = on_host("DataLoader.__next__", 250, 300)
+    (row,) = findings_of(run_from(tmp_path, [*loading(), inner]), "dataloader_stall")
+    assert (row["impact_nanos"], row["load_count"], row["subject"]) == (300_000, 2, NEXT)
+
+
+def test_loader_threads_without_steps_are_ignored(tmp_path: Path) -> None:
+    assert findings_of(run_from(tmp_path, loading(tid=200)), "dataloader_stall") == []
+    (tmp_path / "no_steps").mkdir()
+    (row,) = findings_of(run_from(tmp_path / "no_steps", loading(tid=200)[1:]), "dataloader_stall")
+    assert row["impact_nanos"] == 300_000
+
+
+def test_time_before_the_first_step_is_ignored(tmp_path: Path) -> None:
+    run = run_from(tmp_path, [step(0, 300, 700), *loading()[1:]])
+    assert findings_of(run, "dataloader_stall") == []
+
+
+def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
+    run = run_from(tmp_path, loading())
+    assert severities(run, "dataloader_stall", high_percent=29.0) == ["high"]
+    assert severities(run, "dataloader_stall", medium_percent=30.0) == ["low"]
+    assert severities(run, "dataloader_stall", min_percent=30.1) == []
+
+
+@pytest.mark.parametrize("name", ["a100-nccl", "mi250-rocm", "cpu-only-gloo"])
+def test_findings_of_recorded_traces(name: str) -> None:
+    # None of them loads anything.
+    assert findings_of(open_run(recorded_trace(name)), "dataloader_stall", min_percent=0.0) == []
+
+
+def test_no_findings_without_data(tmp_path: Path) -> None:
+    check_no_findings_without_data(tmp_path, "dataloader_stall")

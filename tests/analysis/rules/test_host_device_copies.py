@@ -1,0 +1,124 @@
+"""The rule `host_device_copies`: copies that no kernel hides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from analyses import (
+    Event,
+    kernel,
+    launch,
+    on_gpu,
+    on_host,
+    open_run,
+    recorded_trace,
+    run_from,
+    step,
+)
+from rules import check_no_findings_without_data, findings_of, severities
+
+
+def copy(number: int, start: float, duration: float, name: str, **more: int) -> Event:
+    """Makes a copy at 1,000 bytes per microsecond."""
+    size = int(1000 * duration)
+    return on_gpu(
+        name, start, duration, category="gpu_memcpy", correlation=number, bytes=size, **more
+    )
+
+
+PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
+PINNED = "Memcpy HtoD (Pinned -> Device)"
+BACK = "Memcpy DtoH (Device -> Pinned)"
+
+# 300 µs to the device, 200 of them without a kernel; 50 µs back, 30 of them without; 1,000 µs.
+COPIES: list[Event] = [
+    step(0, 0, 1000),
+    on_host("aten::to", 0, 9),
+    launch(1, 1, name="cudaMemcpyAsync"),
+    copy(1, 100, 200, PAGEABLE),
+    launch(2, 3, name="cudaMemcpyAsync"),
+    copy(2, 300, 100, PINNED, stream=8),
+    launch(3, 5),
+    kernel(3, 300, 100),
+    launch(4, 20, name="cudaMemcpyAsync"),
+    copy(4, 380, 50, BACK, stream=9),
+    copy(5, 700, 100, "Memcpy DtoD (Device -> Device)"),
+]
+
+
+def test_exposed_copies(tmp_path: Path) -> None:
+    into, back = findings_of(run_from(tmp_path, COPIES), "host_device_copies")
+    assert (into["subject"], into["severity"]) == ("host to device", "medium")
+    assert into["confidence"] == "measured"
+    assert into["impact_nanos"] == into["gain_nanos"] == 200_000
+    assert into["impact_percent"] == pytest.approx(20)
+    assert into["copy_nanos"] == 300_000
+    assert (into["copied_bytes"], into["pageable_bytes"]) == (300_000, 200_000)
+    assert (into["pageable_percent"], into["copies_per_step"]) == (50, 2)
+    assert into["path"] == "step/aten::to"
+    assert (back["subject"], back["severity"]) == ("device to host", "low")
+    assert (back["impact_nanos"], back["copy_nanos"]) == (30_000, 50_000)
+    assert (back["pageable_bytes"], back["copied_bytes"]) == (0, 50_000)
+
+
+def test_a_kernel_of_another_device_hides_nothing(tmp_path: Path) -> None:
+    events = [*COPIES, kernel(6, 0, 900, device=1)]
+    assert [
+        row["impact_nanos"] for row in findings_of(run_from(tmp_path, events), "host_device_copies")
+    ] == [
+        200_000,
+        30_000,
+    ]
+    (tmp_path / "same").mkdir()
+    events = [*COPIES, kernel(6, 0, 900, stream=10)]
+    assert findings_of(run_from(tmp_path / "same", events), "host_device_copies") == []
+
+
+def test_devices_are_not_mixed(tmp_path: Path) -> None:
+    other = copy(6, 500, 250, PINNED, device=1)
+    rows = findings_of(run_from(tmp_path, [*COPIES, other]), "host_device_copies")
+    assert [(row["device"], row["impact_nanos"]) for row in rows] == [
+        (1, 250_000),
+        (0, 200_000),
+        (0, 30_000),
+    ]
+
+
+def test_copies_are_divided_by_the_steps(tmp_path: Path) -> None:
+    run = run_from(tmp_path, [*COPIES[1:], step(0, 200, 300), step(1, 500, 300)])
+    # The first copy began before; the second one is hidden.
+    (back,) = findings_of(run, "host_device_copies")
+    assert (back["subject"], back["impact_nanos"]) == ("device to host", 15_000)
+    assert back["impact_percent"] == pytest.approx(5)
+
+
+def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
+    run = run_from(tmp_path, COPIES)
+    assert severities(run, "host_device_copies", high_percent=19.0) == ["high", "low"]
+    assert severities(run, "host_device_copies", medium_percent=20.0) == ["low", "low"]
+    assert severities(run, "host_device_copies", min_percent=3.1) == ["medium"]
+    assert severities(run, "host_device_copies", min_percent=21.0) == []
+
+
+def test_findings_of_recorded_traces() -> None:
+    # The parameters of a model: 244 MB, in 0.1 % of a recording without steps.
+    run = open_run(recorded_trace("critical-path-alexnet"))
+    assert findings_of(run, "host_device_copies") == []
+    (row,) = findings_of(run, "host_device_copies", min_percent=0.1)
+    assert (row["copied_bytes"], row["pageable_percent"]) == (244_403_360, 100)
+    assert row["impact_nanos"] == row["copy_nanos"] == 55_503_000
+    # ROCm reports neither the bytes nor the kind of memory.
+    (row,) = findings_of(
+        open_run(recorded_trace("mi250-rocm")), "host_device_copies", min_percent=0.1
+    )
+    assert (row["copied_bytes"], row["pageable_bytes"], row["pageable_percent"]) == (None, None, 0)
+    # Copies within the device only.
+    assert (
+        findings_of(open_run(recorded_trace("a100-nccl")), "host_device_copies", min_percent=0.0)
+        == []
+    )
+
+
+def test_no_findings_without_data(tmp_path: Path) -> None:
+    check_no_findings_without_data(tmp_path, "host_device_copies")

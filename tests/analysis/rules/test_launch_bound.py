@@ -1,0 +1,133 @@
+"""The rule `launch_bound`: the host launches too slowly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from analyses import Event, kernel, launch, on_host, open_run, recorded_trace, run_from, step, write
+from rules import check_no_findings_without_data, findings_of, severities
+
+
+def launches(work: float, cycle: float = 50, count: int = 10, delay: float = 5) -> list[Event]:
+    """Operators back to back, each with a kernel that begins `delay` after its call of 1 µs."""
+    events = [step(0, 0, count * cycle + 200)]
+    for number in range(count):
+        begin = number * cycle
+        events += [
+            on_host("aten::add", begin, cycle),
+            launch(number + 1, begin + 20),
+            kernel(number + 1, begin + 21 + delay, work),
+        ]
+    return events
+
+
+def test_short_kernels_wait_for_launches(tmp_path: Path) -> None:
+    # Kernels of 10 µs every 50 µs: 9 gaps of 40 µs in 700 µs.
+    (row,) = findings_of(run_from(tmp_path, launches(10)), "launch_bound")
+    assert (row["subject"], row["severity"], row["confidence"]) == ("device 0", "high", "likely")
+    assert row["impact_nanos"] == 360_000
+    assert row["impact_percent"] == pytest.approx(100 * 360 / 700)
+    assert row["gain_nanos"] == 360_000
+    assert (row["cycle_nanos"], row["work_nanos"]) == (50_000, 10_000)
+    assert (row["empty_percent"], row["launch_count"]) == (100, 10)
+    assert row["operator_percent"] == pytest.approx(100)
+
+
+def test_gpu_idle_and_launch_bound_report_their_overlap(tmp_path: Path) -> None:
+    trace = write(tmp_path / "trace.json", launches(10))
+    report = json.loads(analyzed(trace, "json"))
+    overlaps = {
+        finding["rule"]: {(other["rule"], other["nanos"]) for other in finding["overlaps"]}
+        for finding in report["findings"]
+    }
+    assert {"gpu_idle", "launch_bound"} <= set(overlaps)
+    assert ("launch_bound", 360_000) in overlaps["gpu_idle"]
+    assert ("gpu_idle", 360_000) in overlaps["launch_bound"]
+    for finding in report["findings"]:
+        for other in finding["overlaps"]:
+            assert report["findings"][other["finding"]]["subject"] == other["subject"]
+    for form in ("txt", "md"):
+        text = analyzed(trace, form).replace("\\", "")
+        said = [line for line in text.splitlines() if "Overlaps in time with:" in line]
+        assert any("launch_bound of device 0 (up to 360 µs)" in line for line in said), form
+
+
+def analyzed(trace: Path, form: str) -> str:
+    """Returns the output of `marey analyze`."""
+    command = [sys.executable, "-m", "marey", "analyze", str(trace), "-f", form]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_long_kernels_are_no_finding(tmp_path: Path) -> None:
+    # As long as the cycle: no gaps.
+    assert findings_of(run_from(tmp_path, launches(50)), "launch_bound") == []
+
+
+def test_one_long_wait_is_not_a_slow_launch(tmp_path: Path) -> None:
+    # The device is idle for 40 % of the step, but the median launch comes early enough.
+    events = launches(60)
+    late = 600 + 300
+    events[0] = step(0, 0, 1000)
+    events += [on_host("aten::slow", 500, 400), launch(99, late), kernel(99, late + 6, 50)]
+    run = run_from(tmp_path, events)
+    (idle,) = findings_of(run, "gpu_idle")
+    assert idle["subject"] == "host wait: operators"
+    assert findings_of(run, "launch_bound") == []
+
+
+def test_a_synchronisation_is_not_a_launch(tmp_path: Path) -> None:
+    events = launches(10)
+    waits = [
+        on_host("cudaStreamSynchronize", 50 * number + 22, 27, category="cuda_runtime")
+        for number in range(10)
+    ]
+    (row,) = findings_of(
+        run_from(tmp_path, [*events, *waits]), "launch_bound", min_operator_percent=0.0
+    )
+    # Of 40 µs between kernels (36 to 76), synchronising takes 36 to 49 and 72 to 76.
+    assert row["impact_nanos"] == 9 * (40 - 17) * 1000
+    assert row["operator_percent"] == pytest.approx(100 * 23 / 40)
+
+
+def test_a_graph_is_one_launch(tmp_path: Path) -> None:
+    events = launches(10)
+    # Each call launches 4 more kernels of 10 µs: 50 µs of work in a cycle of 50 µs, in gaps of 0.
+    graph = [
+        kernel(number + 1, 50 * number + 26 + 10 * node, 10)
+        for number in range(10)
+        for node in range(1, 4)
+    ]
+    (row,) = findings_of(run_from(tmp_path, [*events, *graph]), "launch_bound")
+    assert (row["launch_count"], row["work_nanos"]) == (10, 40_000)
+    assert row["impact_nanos"] == 9 * 10_000
+
+
+def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
+    run = run_from(tmp_path, launches(10))
+    assert severities(run, "launch_bound", high_percent=52.0) == ["medium"]
+    assert severities(run, "launch_bound", high_percent=60.0, medium_percent=52.0) == ["low"]
+    assert severities(run, "launch_bound", min_percent=52.0) == []
+    assert severities(run, "launch_bound", min_operator_percent=100.0) == []
+    assert severities(run, "launch_bound", min_empty_percent=100.0) == []
+    assert severities(run, "launch_bound", queue_micros=5.0) == []
+    assert severities(run, "launch_bound", queue_micros=5.1) == ["high"]
+
+
+def test_findings_of_recorded_traces() -> None:
+    # A launch every 172 µs that gives 60 µs of work.
+    (row,) = findings_of(open_run(recorded_trace("a100-nccl")), "launch_bound")
+    assert row["severity"] == "high"
+    assert row["work_nanos"] < row["cycle_nanos"] / 2
+    # A model so small that nothing keeps the device busy.
+    (row,) = findings_of(open_run(recorded_trace("mi250-rocm")), "launch_bound")
+    assert row["severity"] == "high"
+    # Also idle, but because of memory: launches are less than half of it.
+    assert findings_of(open_run(recorded_trace("critical-path-alexnet")), "launch_bound") == []
+
+
+def test_no_findings_without_data(tmp_path: Path) -> None:
+    check_no_findings_without_data(tmp_path, "launch_bound")

@@ -1,0 +1,82 @@
+"""Reports under a memory limit: queries beyond the limit are reported, the others run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import marey
+import pytest
+
+SPANS = 300_000
+LIMIT_MIB = 48
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with one activity and many host spans, all of which are on the critical path."""
+    folder = tmp_path_factory.mktemp("memory")
+    event = '{{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":1,"ts":{},"dur":{}{}}}'.format
+    events = [
+        event("cpu_op", f"aten::op{number % 50}", 1, number, 0.9, "") for number in range(SPANS)
+    ]
+    of_device = ',"args":{"device":0,"stream":7,"correlation":1}'
+    events.append(event("kernel", "gemm", 0, SPANS // 2, 10, of_device))
+    trace = folder / "trace.json"
+    trace.write_text(f'{{"schemaVersion":1,"traceEvents":[{",".join(events)}]}}')
+    marey.import_files(trace, folder / "trace.marey")
+    return folder / "trace.marey"
+
+
+# A process counts the memory of the one that it was forked from, so a small one starts it.
+MEASURED = """
+import resource, subprocess, sys
+status = subprocess.run(sys.argv[1:]).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def analysed(run: Path, *options: str, **variables: str) -> tuple[dict[str, Any], int]:
+    """Returns a report and the peak of resident memory in bytes."""
+    analyze = [sys.executable, "-m", "marey", "analyze", str(run), "-f", "json", *options]
+    command = [sys.executable, "-c", MEASURED, *analyze]
+    environment = {**os.environ, **variables}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    return json.loads(done.stdout), int(done.stderr.split()[-1])
+
+
+def tables(report: dict[str, Any]) -> dict[str, Any]:
+    return {table["name"]: table for table in report["tables"]}
+
+
+def test_a_query_beyond_the_limit_is_reported_and_the_others_run(run: Path) -> None:
+    whole, max_bytes = analysed(run)
+    assert [table["missing"] for table in whole["tables"]] == [None] * len(whole["tables"])
+    small, bytes_ = analysed(run, "--memory-limit", f"{LIMIT_MIB}MiB")
+    assert f"needs more than {LIMIT_MIB} MiB of memory" in tables(small)["critical_path"]["missing"]
+    assert small["summary"] == whole["summary"]
+    for name in ("operations", "kernels", "devices"):
+        assert tables(small)[name]["rows"] == tables(whole)[name]["rows"] != []
+    # The path takes 140 MB; the rest is the program and what it reads.
+    _, little_bytes = analysed(run, "--section", "devices")
+    assert bytes_ < little_bytes + (LIMIT_MIB << 20) < max_bytes
+
+
+def test_the_memory_limit_applies_to_all_commands(run: Path) -> None:
+    report, _ = analysed(run, MAREY_MEMORY_LIMIT=f"{LIMIT_MIB}MiB")
+    assert f"{LIMIT_MIB} MiB" in tables(report)["critical_path"]["missing"]
+    window = "SELECT sum(duration_nanos) OVER () FROM spans"
+    command = [sys.executable, "-m", "marey", "query", str(run), window]
+    environment = {**os.environ, "MAREY_MEMORY_LIMIT": "1MiB"}
+    asked = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert asked.returncode == 2
+    assert "needs more than 1 MiB of memory" in asked.stderr
+    environment["MAREY_MEMORY_LIMIT"] = "much"
+    asked = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert asked.returncode == 2
+    assert "invalid value of MAREY_MEMORY_LIMIT" in asked.stderr

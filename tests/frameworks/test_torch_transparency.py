@@ -1,0 +1,246 @@
+"""The program behaves the same under the profiler."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+from torch_programs import (
+    GPT,
+    PRELUDE,
+    Shape,
+    net_scopes,
+    profile,
+    profile_script,
+    python,
+)
+
+torch = pytest.importorskip("torch")
+
+
+def test_models_are_not_modified(tmp_path: Path) -> None:
+    outcome = profile(
+        tmp_path,
+        """
+        import copy, pickle
+
+        def content():
+            return [{k: repr(v) for k, v in vars(m).items()} for m in net.modules()]
+
+        before = content()
+        y = net(x)
+        assert content() == before
+        for twin in (copy.copy(net), copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+            assert torch.equal(twin(x), y)
+        assert content() == before
+        """,
+    )
+    assert outcome.scopes["step"][1] == {"Net": (4, net_scopes(4))}
+
+
+def test_models_are_not_kept_alive(tmp_path: Path) -> None:
+    profile(
+        tmp_path,
+        """
+        import gc, weakref
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        train(net, torch.optim.SGD(net.parameters()), x)
+        modules = [weakref.ref(module) for module in net.modules()]
+        net.head.register_forward_hook(interrupt)
+        try:
+            net(x)
+        except KeyboardInterrupt:
+            pass
+        del net
+        gc.collect()
+        assert all(module() is None for module in modules), modules
+        """,
+    )
+
+
+@pytest.mark.parametrize("error", ["ValueError", "KeyboardInterrupt", "SystemExit"])
+def test_an_exception_in_forward_closes_its_scopes(tmp_path: Path, error: str) -> None:
+    outcome = profile(
+        tmp_path,
+        f"""
+        class Failing(nn.Module):
+            def forward(self, x):
+                raise {error}("on purpose")
+
+        whole = nn.Sequential(Part(), nn.Sequential(Failing()))
+        with torch.no_grad():
+            for model in (whole, whole, net):
+                try:
+                    model(x)
+                except {error} as caught:
+                    print(caught)
+        """,
+    )
+    assert outcome.stdout == "on purpose\n" * 2
+    whole: Shape = {"0": (2, {"0.inner": (2, {})}), "1": (2, {"1.0": (2, {})})}
+    assert outcome.scopes == {"Sequential": (2, whole), "Net": (1, net_scopes(1))}
+
+
+def test_exceptions_in_backward_and_in_a_closure_close_their_scopes(tmp_path: Path) -> None:
+    outcome = profile(
+        tmp_path,
+        """
+        def fail(*_):
+            raise ValueError("on purpose")
+
+        optimizer = torch.optim.SGD(net.parameters())
+        for _ in range(2):
+            y = net(x)
+            y.register_hook(fail)
+            for act in (lambda: y.sum().backward(), lambda: optimizer.step(fail)):
+                try:
+                    act()
+                except ValueError as error:
+                    print(error)
+        train(net, optimizer, x)
+        """,
+    )
+    assert outcome.stdout == "on purpose\n" * 4
+    inside: Shape = {"Net": (3, net_scopes(3)), "backward": (3, {}), "SGD.step": (3, {})}
+    assert outcome.scopes == {"step": (1, inside)}
+
+
+def test_compile_has_no_graph_break_and_no_warning(tmp_path: Path) -> None:
+    outcome = profile(
+        tmp_path,
+        """
+        import copy, warnings
+
+        warnings.simplefilter("error")
+        plain = copy.deepcopy(net)
+        expected = plain(x)
+        expected.sum().backward()
+
+        compiled = torch.compile(net, backend="eager", fullgraph=True)
+        assert torch.equal(compiled(x), expected)
+        compiled(x).sum().backward()
+        for ours, theirs in zip(net.parameters(), plain.parameters()):
+            assert torch.equal(ours.grad, theirs.grad)
+
+        plain.compile(backend="eager", fullgraph=True)
+        assert torch.equal(plain(x), expected)
+        """,
+    )
+    assert outcome.scopes["step"][1]["OptimizedModule"] == (2, {})
+
+
+def test_compile_with_breaks_keeps_scopes_in_order(tmp_path: Path) -> None:
+    outcome = profile(
+        tmp_path,
+        """
+        class Breaking(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.part = Part()
+                self.outside = [nn.ReLU()]
+
+            def forward(self, x):
+                x = self.part(x)
+                torch._dynamo.graph_break()
+                return self.outside[0](self.part(x))
+
+        model = nn.Sequential(Breaking(), Breaking())
+        compiled = torch.compile(model, backend="eager")
+        with torch.no_grad():
+            for _ in range(3):
+                assert torch.equal(compiled(x), model.forward(x))
+            net(x)
+        """,
+    )
+    assert outcome.scopes["OptimizedModule"][0] == 3
+    assert outcome.scopes["Net"] == (1, net_scopes(1))
+
+
+def test_other_global_hooks_still_make_compile_warn(tmp_path: Path) -> None:
+    outcome = profile(
+        tmp_path,
+        """
+        nn.modules.module.register_module_forward_hook(lambda *_: None)
+        torch.compile(net, backend="eager")(x)
+        """,
+    )
+    assert "when there are global hooks" in outcome.stderr
+
+
+def test_tracers_and_exporters_get_the_same_graphs(tmp_path: Path) -> None:
+    source = """
+        import torch.fx
+
+        net.eval()
+        with torch.no_grad():
+            y = net(x)
+            traced = torch.jit.trace(net, x)
+            scripted = torch.jit.script(net)
+            symbolic = torch.fx.symbolic_trace(net)
+            exported = torch.export.export(net, (x,))
+            strictly = torch.export.export(net, (x,), strict=True)
+            for model in (traced, scripted, symbolic, exported.module(), strictly.module()):
+                assert torch.equal(model(x), y)
+        print(traced.graph, scripted.graph, symbolic.graph, exported.graph, strictly.graph)
+
+        def script_backward(loss: torch.Tensor):
+            torch.autograd.backward([loss])
+
+        print("aten::backward" in str(torch.jit.script(script_backward).graph))
+        """
+    program = tmp_path / "plain.py"
+    program.write_text(PRELUDE + textwrap.dedent(source))
+    plain = python(str(program)).stdout
+    outcome = profile(tmp_path, source)
+    assert outcome.scopes["Net"][0] > 1
+    assert without_positions(outcome.stdout) == without_positions(plain)
+    assert plain.endswith("True\n")
+
+
+def without_positions(graphs: str) -> str:
+    """Removes the `# file:line` comments that TorchScript appends."""
+    return "\n".join(line.partition(" # ")[0] for line in graphs.splitlines())
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoints_recompute_inside_backward(tmp_path: Path, reentrant: bool) -> None:
+    scopes = profile(
+        tmp_path,
+        f"""
+        from torch.utils.checkpoint import checkpoint
+
+        x.requires_grad_()
+        optimizer = torch.optim.SGD(net.parameters())
+        for _ in range(2):
+            y = net.head(checkpoint(net.parts[0], x, use_reentrant={reentrant}))
+            y.sum().backward()
+            optimizer.step()
+        """,
+    ).scopes
+    again: Shape = {"Part": (2, {"inner": (2, {})})}
+    if reentrant:
+        again["backward"] = (2, {})
+    calls, inside = scopes["step"]
+    assert calls == 2
+    assert inside["backward"] == (2, again)
+    assert inside["Linear"] == (2, {})
+
+
+def test_the_example_trains_the_same_and_calls_46_modules_a_step(tmp_path: Path) -> None:
+    args = ("--steps", "3", "--report-every", "1", "--device", "cpu")
+    plain = python(str(GPT), *args).stdout.splitlines()
+    outcome = profile_script(tmp_path, GPT, *args)
+    assert outcome.stdout.splitlines()[:3] == plain[:3]
+
+    def modules(scopes: Shape) -> int:
+        return sum(1 + modules(inside) for _, inside in scopes.values())
+
+    calls, inside = outcome.scopes["step"]
+    assert calls == 3
+    assert inside["GPT"][0] == 3
+    assert modules({"GPT": inside["GPT"]}) == 46
+    assert inside["AdamW.step"] == (3, {})

@@ -1,0 +1,59 @@
+"""Traces with properties of devices, in the format of torch.profiler."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import marey
+from analyses import Event, open_run
+
+Properties = dict[str, Any]
+
+A100: Properties = {
+    "name": "NVIDIA A100-SXM4-40GB",
+    "computeMajor": 8,
+    "computeMinor": 0,
+    "numSms": 108,
+    "warpSize": 32,
+    "maxThreadsPerMultiprocessor": 2048,
+    "regsPerMultiprocessor": 65536,
+    "sharedMemPerMultiprocessor": 167936,
+}
+V100: Properties = {
+    **A100,
+    "name": "Tesla V100-SXM2-32GB",
+    "computeMajor": 7,
+    "numSms": 80,
+    "sharedMemPerMultiprocessor": 98304,
+}
+RTX_4090: Properties = {
+    **A100,
+    "name": "NVIDIA GeForce RTX 4090",
+    "computeMinor": 9,
+    "numSms": 128,
+    "maxThreadsPerMultiprocessor": 1536,
+    "sharedMemPerMultiprocessor": 102400,
+}
+MI250: Properties = {
+    **A100,
+    "name": "AMD Instinct MI250X",
+    "computeMajor": 9,
+    "numSms": 104,
+    "warpSize": 64,
+}
+P100: Properties = {**V100, "name": "Tesla P100", "computeMajor": 6}
+
+
+def made_on(folder: Path, events: list[Event], *devices: Properties) -> marey.run.Run:
+    """Makes a run of a trace with these events, in microseconds, on these devices."""
+    trace = {
+        "schemaVersion": 1,
+        "baseTimeNanoseconds": 0,
+        "deviceProperties": [{"id": at, **device} for at, device in enumerate(devices)],
+        "traceEvents": events,
+    }
+    path = folder / "trace.json"
+    path.write_text(json.dumps(trace))
+    return open_run(path)

@@ -1,0 +1,206 @@
+"""Helpers of the analysis tests: recorded traces, made traces, and HTA's analysis of both."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import marey
+import pytest
+from paths import DATA, FORMATS_DATA, ROOT
+
+# HTA rounds to whole microseconds unless it is told not to.
+os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
+
+Event = dict[str, Any]
+Row = dict[str, Any]
+
+FOLDERS = (
+    DATA / "kineto",
+    FORMATS_DATA / "trace_event",
+)
+
+
+def recorded_trace(name: str) -> Path:
+    """Returns the path of a recorded trace."""
+    paths = [folder / f"{name}.json.gz" for folder in FOLDERS]
+    return next(path for path in paths if path.exists())
+
+
+def open_run(path: Path) -> marey.run.Run:
+    """Opens a run, ignoring warnings of losses."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return marey.open(path)
+
+
+def rows(run: marey.run.Run, view: str, query: str = "SELECT * FROM {}") -> list[Row]:
+    """Returns the rows of a view, or of a query over it, as dicts."""
+    answer = run.sql(query.format(view))
+    names = list(answer.columns)
+    return [dict(zip(names, row, strict=True)) for row in answer.rows()]
+
+
+def query_file(name: str) -> str:
+    """Returns a query of the comparison."""
+    return (ROOT / "crates" / "marey-analysis" / "compare" / f"{name}.sql").read_text()
+
+
+def check_documented(view: str, run: marey.run.Run, answer: list[Row]) -> None:
+    """Checks that columns are as declared, in that order, and null only if nullable."""
+    declared = run.sql(
+        "SELECT column_name, is_nullable FROM information_schema.columns "
+        f"WHERE table_schema = 'main' AND table_name = '{view}' ORDER BY ordinal_position"
+    ).rows()
+    assert declared
+    assert answer
+    for row in answer:
+        assert list(row) == [name for name, _ in declared]
+        assert [name for name, nullable in declared if not nullable and row[name] is None] == []
+
+
+def pick(row: Row, like: Row) -> Row:
+    """Returns the columns of a row that another row has."""
+    return {column: row[column] for column in like}
+
+
+def write(path: Path, events: list[Event], rank: int | None = None, ranks: int = 1) -> Path:
+    """Writes a trace with these events, in microseconds since 1970."""
+    trace: dict[str, Any] = {"schemaVersion": 1, "baseTimeNanoseconds": 0, "traceEvents": events}
+    if rank is not None:
+        trace["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": ranks}
+    path.write_text(json.dumps(trace))
+    return path
+
+
+def run_from(folder: Path, *traces: list[Event]) -> marey.run.Run:
+    """Makes a run of traces with these events, one for each rank."""
+    if len(traces) == 1:
+        return open_run(write(folder / "trace.json", traces[0]))
+    paths = [
+        write(folder / f"rank{rank}.json", events, rank, len(traces))
+        for rank, events in enumerate(traces)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        marey.import_files(paths, folder / "job.marey")
+    return open_run(folder / "job.marey")
+
+
+def hta(*paths: Path) -> Any:
+    """Returns HTA's analysis of a trace, or of one per rank, with the last step included."""
+    analysis = pytest.importorskip("hta.trace_analysis")
+    logging.disable(logging.CRITICAL)
+    files = {rank: str(path) for rank, path in enumerate(paths)}
+    with contextlib.redirect_stdout(None):
+        return analysis.TraceAnalysis(
+            trace_files=files, trace_dir=str(paths[0].parent), include_last_profiler_step=True
+        )
+
+
+def on_gpu(
+    name: str,
+    start: float,
+    duration: float,
+    *,
+    category: str = "kernel",
+    device: int = 0,
+    stream: int = 7,
+    correlation: int | None = None,
+    **more: Any,
+) -> Event:
+    """Makes an event of a device, in microseconds."""
+    args = {"device": device, "stream": stream, **more}
+    if correlation is not None:
+        args["correlation"] = correlation
+    return {
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "pid": device,
+        "tid": stream,
+        "ts": start,
+        "dur": duration,
+        "args": args,
+    }
+
+
+def kernel(number: int, start: float, duration: float, **more: Any) -> Event:
+    """Makes a kernel, such as `k5`, of the launch with this correlation id."""
+    name = more.pop("name", f"k{number}")
+    return on_gpu(name, start, duration, correlation=number, **more)
+
+
+def allocated(
+    time: float, total: int, *, device: int = 0, kind: int = 1, size: int = 8, **more: Any
+) -> Event:
+    """Makes an allocator event: an allocation, or a release if the size is negative."""
+    return {
+        "ph": "i",
+        "cat": "cpu_instant_event",
+        "s": "t",
+        "name": "[memory]",
+        "pid": 100,
+        "tid": 100,
+        "ts": time,
+        "args": {
+            "Device Type": kind,
+            "Device Id": device,
+            "Addr": 1,
+            "Bytes": size,
+            "Total Allocated": total,
+            "Total Reserved": 2 * total,
+            **more,
+        },
+    }
+
+
+def on_host(
+    name: str,
+    start: float,
+    duration: float,
+    *,
+    category: str = "cpu_op",
+    pid: int = 100,
+    tid: int = 100,
+    **args: Any,
+) -> Event:
+    """Makes an event of a host thread, in microseconds."""
+    return {
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "pid": pid,
+        "tid": tid,
+        "ts": start,
+        "dur": duration,
+        "args": args,
+    }
+
+
+def launch(correlation: int, start: float, duration: float = 1, **more: Any) -> Event:
+    """Makes a runtime call with this correlation id."""
+    name = more.pop("name", "cudaLaunchKernel")
+    return on_host(name, start, duration, category="cuda_runtime", correlation=correlation, **more)
+
+
+def step(number: int, start: float, duration: float, **more: Any) -> Event:
+    """Makes a training step."""
+    name = f"ProfilerStep#{number}"
+    return on_host(name, start, duration, category="user_annotation", **more)
+
+
+def covered(intervals: Iterable[tuple[int, int]], start: int, end: int) -> int:
+    """Returns the length of [start, end) that intervals cover, by brute force."""
+    total, reached = 0, start
+    for left, right in sorted(intervals):
+        left, right = max(left, reached), min(right, end)
+        if right > left:
+            total, reached = total + right - left, right
+    return total

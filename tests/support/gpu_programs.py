@@ -1,0 +1,72 @@
+"""Programs under marey on the double of NVIDIA's libraries, and their profiles."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from profiles import Node, tree, walk
+from programs import Outcome, run_program, run_well
+from replay import environment
+
+Kernel = tuple[int, int]
+"""Count and nanoseconds."""
+
+PROGRAM = """
+import ctypes, os, signal, sys, threading
+import marey
+from replay import Double
+
+double = Double()
+cuda = ctypes.CDLL("libcuda.so.1")
+"""
+
+
+def program(body: str) -> str:
+    """Returns a program that has loaded the double."""
+    return PROGRAM + textwrap.dedent(body)
+
+
+def run(body: str, script: str = "", **env: str) -> str:
+    """Runs a program that must succeed without complaints; returns its output."""
+    return run_well(program(body), **{**environment(Path("lib"), script), **env})
+
+
+def outcome(body: str, script: str = "", **env: str) -> Outcome:
+    """Runs a program that may fail."""
+    return run_program(program(body), **{**environment(Path("lib"), script), **env})
+
+
+def kernels(root: Node) -> dict[str, Kernel]:
+    """Returns count and time of each path that has kernels."""
+    found: dict[str, Kernel] = {}
+    for path, node in walk(root):
+        if "time (ns)" in node["metrics"]:
+            assert path not in found, f"{path} is there twice"
+            found[path] = (node["metrics"]["count"], node["metrics"]["time (ns)"])
+    return found
+
+
+def recorded(path: str = "profile.hatchet") -> dict[str, Kernel]:
+    """Returns the kernels of a profile on disk."""
+    return kernels(tree(path))
+
+
+def losses(path: str = "profile.hatchet") -> dict[str, int]:
+    """Returns the losses of a profile, by cause."""
+    found: dict[str, int] = tree(path)["marey"]["losses"]
+    return {cause: count for cause, count in found.items() if count}
+
+
+def note(path: str = "profile.hatchet") -> str:
+    """Returns the profile's note on how devices were recorded."""
+    text: str = tree(path)["marey"]["notes"]["gpu"]
+    return text
+
+
+def document(path: str) -> dict[str, Any]:
+    """Reads a Chrome trace."""
+    read: dict[str, Any] = json.loads(Path(path).read_text())
+    return read

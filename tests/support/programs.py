@@ -1,0 +1,94 @@
+"""Python programs run by tests: to their end (`run_program`), or in steps (`Live`)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+# A hung program fails its test, not the whole run.
+DEADLINE_SECS = 120
+
+
+class Outcome(NamedTuple):
+    """The result of a program. A negative exit code is a signal number."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def write_program(source: str, name: str = "program.py") -> Path:
+    path = Path(name).absolute()
+    path.write_text(textwrap.dedent(source))
+    return path
+
+
+def run_program(source: str, *flags: str, stdin: str | None = None, **env: str) -> Outcome:
+    """Runs a program with this interpreter in the working directory."""
+    done = subprocess.run(
+        [sys.executable, *flags, str(write_program(source))],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECS,
+        env={**os.environ, **env},
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def run_well(source: str, *flags: str, **env: str) -> str:
+    """Runs a program that must succeed without complaints; returns its output."""
+    done = run_program(source, *flags, **env)
+    assert done.exit_code == 0, done.stderr
+    complaints = [line for line in done.stderr.splitlines() if not line.startswith("marey: no GPU")]
+    assert complaints == []
+    return done.stdout
+
+
+class Live:
+    """A running program, controlled over its stdin and stdout.
+
+    The program prints a line when it is ready, and waits by reading a line.
+    """
+
+    def __init__(self, source: str, *flags: str, **env: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", *flags, str(write_program(source))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **env},
+        )
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def read_line(self) -> str:
+        """Returns the next line that the program prints."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().rstrip("\n")
+
+    def write_line(self, line: str = "") -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def end(self) -> Outcome:
+        """Waits for the end of the program."""
+        stdout, stderr = self.process.communicate(timeout=DEADLINE_SECS)
+        return Outcome(self.process.returncode, stdout, stderr)

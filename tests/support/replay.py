@@ -1,0 +1,174 @@
+"""The doubles of NVIDIA's libraries: building, installing, and controlling them from Python.
+
+Tests create the environment of a program with `environment`. The program controls the `Double` in
+it, and calls `use_driver` before a profiler asks Triton for the device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+NAMES = ("libcupti.so", "libcuda.so.1")
+
+
+def library() -> Path | None:
+    """Returns the path of the double: from the environment, else built; `None` without cargo."""
+    return _built("marey-replay", "MAREY_REPLAY_LIB")
+
+
+def nvml_library() -> Path | None:
+    """Returns the path of the NVML double, found in the same way."""
+    return _built("marey-replay-nvml", "MAREY_REPLAY_NVML_LIB")
+
+
+@functools.cache
+def _built(package: str, variable: str) -> Path | None:
+    if path := os.environ.get(variable):
+        return Path(path).absolute()
+    if shutil.which("cargo") is None:
+        return None
+    command = ["cargo", "build", "--release", "--package", package]
+    built = subprocess.run(
+        [*command, "--message-format", "json"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    messages = [json.loads(line) for line in built.stdout.splitlines()]
+    paths = [
+        Path(path)
+        for message in messages
+        if message.get("target", {}).get("name") == package.replace("-", "_")
+        for path in message.get("filenames", [])
+    ]
+    return next(path for path in paths if path.suffix == ".so")
+
+
+def environment(folder: Path, script: str = "") -> dict[str, str]:
+    """Returns the variables of a program that loads the double with this script."""
+    path = library()
+    if path is None:
+        import pytest
+
+        pytest.skip("there is no cargo to build the double, and MAREY_REPLAY_LIB names none")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        (folder / name).symlink_to(path)
+    (folder / "script").write_text(script)
+    here = str(folder.absolute())
+    return {
+        "LD_LIBRARY_PATH": here,
+        "TRITON_CUPTI_LIB_PATH": here,
+        "MAREY_CUPTI_LIB": here,
+        "MAREY_REPLAY": f"{here}/script",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")])),
+        "TRITON_CACHE_DIR": f"{here}/cache",
+    }
+
+
+class Stats(ctypes.Structure):
+    """The double's counters since its script was loaded."""
+
+    callbacks: int
+    written: int
+    dropped: int
+    buffers_requested: int
+    buffers_completed: int
+    next_correlation: int
+    now_nanos: int
+    buffers_dirty: int
+
+    _fields_ = (
+        ("callbacks", ctypes.c_uint64),
+        ("written", ctypes.c_uint64),
+        ("dropped", ctypes.c_uint64),
+        ("buffers_requested", ctypes.c_uint64),
+        ("buffers_completed", ctypes.c_uint64),
+        ("next_correlation", ctypes.c_uint64),
+        ("now_nanos", ctypes.c_uint64),
+        ("buffers_dirty", ctypes.c_uint64),
+    )
+
+
+class Double:
+    """The double that this process has loaded or, under NVIDIA's name, can load."""
+
+    def __init__(self) -> None:
+        self._lib = ctypes.CDLL("libcuda.so.1")
+        launch: list[Any] = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64]
+        self._lib.replay_launch.argtypes = launch
+        self._lib.replay_launch_many.argtypes = [*launch, ctypes.c_uint64]
+        self._lib.replay_load.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+        self._lib.replay_error.restype = ctypes.c_char_p
+        self._lib.replay_name.restype = ctypes.c_void_p
+        self._lib.replay_calls.restype = ctypes.c_uint64
+
+    def load(self, script: str) -> None:
+        """Loads a script."""
+        text = script.encode()
+        if self._lib.replay_load(text, len(text)) != 0:
+            raise ValueError(self._lib.replay_error().decode())
+
+    def run(self) -> None:
+        """Plays the whole script on this thread."""
+        self._lib.replay_run()
+
+    def play(self, part: str) -> None:
+        """Plays one part of the script."""
+        if self._lib.replay_play(part.encode()) != 0:
+            raise KeyError(part)
+
+    def name(self, kernel: str) -> int:
+        """Returns the permanent address of a kernel name."""
+        return int(self._lib.replay_name(kernel.encode()))
+
+    def launch(self, kernel: str, nanos: int, *, stream: int = 7, times: int = 1) -> None:
+        """Launches a kernel on device 0."""
+        self._lib.replay_launch_many(self.name(kernel), stream, nanos, times)
+
+    def flush(self, *, forced: bool = False) -> None:
+        self._lib.replay_flush(int(forced))
+
+    def stats(self) -> Stats:
+        stats = Stats()
+        self._lib.replay_stats(ctypes.byref(stats))
+        return stats
+
+    def calls(self, function: str) -> int:
+        """Returns how often a function of libcupti or libcuda was called."""
+        return int(self._lib.replay_calls(function.encode()))
+
+
+class _Driver:
+    """The part of Triton's driver that profilers use."""
+
+    def __init__(self, arch: int) -> None:
+        self._arch = arch
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", self._arch, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        return 0
+
+
+def use_driver(arch: int = 90) -> None:
+    """Makes Triton believe that a device exists, without the compiled part of its driver."""
+    import triton
+
+    triton.runtime.driver.set_active(_Driver(arch))
