@@ -1,6 +1,8 @@
-//! The direction of the crates as a test: allowed edges, and what must never be linked.
+//! The direction of the crates, and of the modules of `marey-formats`, as a test: allowed edges, and
+//! crates that must never be linked.
 
 mod graph;
+mod modules;
 pub(crate) mod rules;
 
 use std::path::Path;
@@ -21,6 +23,10 @@ pub(crate) enum Violation {
     Edge { user: String, used: String, allowed: &'static [&'static str] },
     #[error("`{}` must never reach `{}`: {}", .0[0], .0[.0.len() - 1], .0.join(" -> "))]
     Reaches(Vec<String>),
+    #[error(
+        "marey-formats: `{file}` imports `crate::{used}`; formats import only `crate::shared`, and shared parts nothing else"
+    )]
+    Module { file: String, used: String },
     #[error("`{user}` names `{used}`, which only {} may", list(.owners))]
     NotOwner { user: String, used: String, owners: &'static [&'static str] },
 }
@@ -28,9 +34,12 @@ pub(crate) enum Violation {
 /// Checks the workspace at `root`.
 pub(crate) fn run(root: &Path) -> Result<String, XtaskError> {
     let graph = Graph::from_metadata(&cargo_metadata(root)?)?;
-    let violations = check(&graph, RULES, EXCLUSIVE);
+    let mut violations = check(&graph, RULES, EXCLUSIVE);
+    let (forbidden_imports, modules) = modules::check(root)?;
+    violations.extend(forbidden_imports);
     if violations.is_empty() {
-        Ok(format!("{} crates keep the direction", graph.members().count()))
+        let crates = graph.members().count();
+        Ok(format!("{crates} crates and {modules} modules of marey-formats keep the direction"))
     } else {
         Err(XtaskError::Direction(violations))
     }

@@ -25,10 +25,11 @@ use marey_model::profile::Profile;
 
 pub use error::{Cause, ParseError, Place, ReadError};
 pub use extras::FORMAT_VERSION;
-pub use reader::MAX_DEPTH;
 pub(crate) use run::{export, import};
 pub use sum::profile_of;
 pub use write::{Format, write};
+
+pub use crate::shared::MAX_DEPTH;
 
 use error::Fault;
 use json::JsonTokens;

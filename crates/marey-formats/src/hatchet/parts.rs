@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use super::error::{Cause, Fault};
-use super::reader::{MAX_DEPTH, Reader, Result};
+use super::reader::{Reader, Result};
 use super::token::{Token, Tokens};
+use crate::shared::MAX_DEPTH;
 
 /// A key of a map, and what reads its value into a `V`.
 pub(super) type Field<T, V> = (&'static str, fn(&mut Reader<T>, &mut V) -> Result<()>);

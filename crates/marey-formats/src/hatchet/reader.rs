@@ -8,9 +8,7 @@ use marey_model::profile::{Device, Meta, Node, NodeId, Profile, Sketch};
 use super::columns::{Columns, Names};
 use super::error::{Cause, Fault};
 use super::token::{Token, Tokens};
-
-/// Deepest tree that is read, in levels. What is deeper is taken for damage.
-pub const MAX_DEPTH: usize = 10_000;
+use crate::shared::MAX_DEPTH;
 
 pub(super) type Result<T> = std::result::Result<T, Fault>;
 

@@ -22,9 +22,9 @@ use marey_store::{Assembler, NewProcess, Reader, Sampled, StoreError};
 use super::source::{self, WINDOW_BYTES};
 use super::sum::{self, is_of_program};
 use super::{Format, ParseError, load, parse, write};
-use crate::export::{ExportError, LeftOut, leave_out_table};
-use crate::import::{Broken, Import};
-use crate::input::Input;
+use crate::shared::export::{ExportError, LeftOut, leave_out_table};
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::input::Input;
 
 /// Key of the row of metadata that has the file without its tree.
 const HEAD: &str = "hatchet";
@@ -50,7 +50,7 @@ const LEFT_OUT: [(&Table, &str); 6] = [
 ];
 
 /// Brings a profile into a run.
-pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let profile = read(input)?;
     let process = import.process(process(&profile));
     if let Some(recorded) = &profile.meta.process {
@@ -68,14 +68,14 @@ pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), Broke
     add_metrics(&profile, process, import)
 }
 
-fn read(input: &mut Input) -> Result<Profile, Broken> {
+fn read(input: &mut Input) -> Result<Profile, ReaderError> {
     let mut input = Whole { input, error: None };
     let result = load(&mut input, WINDOW_BYTES);
     match (input.error, result) {
         (Some(error), _) => Err(error.into()),
         (None, Ok(profile)) => Ok(profile),
-        (None, Err(ParseError::Syntax { place, cause })) => Err(Broken::at(place.byte, cause)),
-        (None, Err(ParseError::Broken(broken))) => Err(Broken::at(0, broken)),
+        (None, Err(ParseError::Syntax { place, cause })) => Err(ReaderError::at(place.byte, cause)),
+        (None, Err(ParseError::Broken(broken))) => Err(ReaderError::at(0, broken)),
     }
 }
 
@@ -109,7 +109,7 @@ fn process(profile: &Profile) -> NewProcess {
 }
 
 /// Keeps the file without its tree: the devices, and what marey's own files have on the root.
-fn add_head(profile: &Profile, process: u32, import: &mut Import) -> Result<(), Broken> {
+fn add_head(profile: &Profile, process: u32, import: &mut Import) -> Result<(), ReaderError> {
     let mut head = Profile {
         nodes: profile.nodes[..1].to_vec(),
         devices: profile.devices.clone(),
@@ -141,7 +141,7 @@ pub(super) fn heads(reader: &Reader) -> Result<Vec<Profile>, StoreError> {
     Ok(heads)
 }
 
-fn add_devices(devices: &[Device], process: u32, import: &mut Import) -> Result<(), Broken> {
+fn add_devices(devices: &[Device], process: u32, import: &mut Import) -> Result<(), ReaderError> {
     for device in devices {
         // Without a number a device is in the head alone.
         let Ok(number) = device.id.parse() else { continue };
@@ -175,7 +175,7 @@ fn properties(device: &Device) -> String {
 }
 
 /// The metrics as samples, node after node, so that they have the file's order.
-fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(), Broken> {
+fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(), ReaderError> {
     let contexts = contexts(profile, import);
     show(profile, import);
     let names: Vec<u32> =
@@ -186,7 +186,7 @@ fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(
     let mut args = NewArgs::default();
     for (at, &context_id) in contexts.iter().enumerate() {
         let node = NodeId(at as u32);
-        let mut add = |name_id, value, args: &mut NewArgs| -> Result<(), Broken> {
+        let mut add = |name_id, value, args: &mut NewArgs| -> Result<(), ReaderError> {
             let args = import.run.args(args)?;
             let (thread_id, time_nanos) = (None, None);
             let process_id = process;
@@ -271,8 +271,8 @@ pub(crate) fn export(
     // A profile that has a root alone is one all the same.
     if profile.nodes.len() == 1 && profile.metrics.is_empty() && heads(reader)?.is_empty() {
         let format = match format {
-            Format::Json => crate::Format::Hatchet,
-            Format::Msgpack => crate::Format::HatchetMsgpack,
+            Format::Json => crate::shared::format::Format::Hatchet,
+            Format::Msgpack => crate::shared::format::Format::HatchetMsgpack,
         };
         return Err(ExportError::Nothing { format, missing: "no contexts" });
     }

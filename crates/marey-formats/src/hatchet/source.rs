@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use flate2::read::MultiGzDecoder;
 
-use crate::input::GZIP;
+use crate::shared::input::GZIP;
 
 /// Bytes of a file in memory at a time, where no single word is longer.
 pub(super) const WINDOW_BYTES: usize = 256 * 1024;

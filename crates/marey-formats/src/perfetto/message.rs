@@ -227,7 +227,7 @@ pub(super) struct TrackEvent {
 
 impl TrackEvent {
     /// The fields that are read; most others are typed arguments, of which every program has its own.
-    pub(super) const FIELDS: [u32; 26] = [
+    pub(super) const FIELDS: [u64; 26] = [
         1, 3, 4, 6, 9, 10, 11, 12, 16, 22, 23, 30, 31, 33, 34, 36, 42, 44, 45, 46, 47, 48, 52, 55,
         56, 57,
     ];

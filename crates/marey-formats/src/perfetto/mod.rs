@@ -6,8 +6,8 @@
 //! spans.
 
 mod message;
+mod packets;
 mod read;
-mod wire;
 mod write;
 
 pub(crate) use self::read::read;

@@ -7,14 +7,14 @@ use super::facts;
 use super::message::{Function, Location, Mapping};
 use super::stacks::Stacks;
 use super::tables::find;
-use crate::import::{Broken, Import};
+use crate::shared::import::{Import, ReaderError};
 
 /// Adds what the whole file, its mappings, functions and locations are, none before what it refers to.
 pub(super) fn describe(
     stacks: &mut Stacks,
     process_id: u32,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let mut describe = Describe { stacks, process_id, import };
     let file = describe.file()?;
     if file != facts::File::default() {
@@ -47,7 +47,7 @@ struct Describe<'s, 'a, 'i> {
 }
 
 impl Describe<'_, '_, '_> {
-    fn file(&mut self) -> Result<facts::File, Broken> {
+    fn file(&mut self) -> Result<facts::File, ReaderError> {
         let file = self.stacks.tables.file.clone();
         let period_type = match file.period_type {
             Some(ty) => Some((self.text(ty.kind, 0)?, self.text(ty.unit, 0)?)),
@@ -67,7 +67,7 @@ impl Describe<'_, '_, '_> {
         })
     }
 
-    fn mapping(&mut self, mapping: Mapping, offset: u64) -> Result<facts::Mapping, Broken> {
+    fn mapping(&mut self, mapping: Mapping, offset: u64) -> Result<facts::Mapping, ReaderError> {
         Ok(facts::Mapping {
             memory_start: mapping.memory_start,
             memory_limit: mapping.memory_limit,
@@ -81,7 +81,11 @@ impl Describe<'_, '_, '_> {
         })
     }
 
-    fn function(&mut self, function: Function, offset: u64) -> Result<facts::Function, Broken> {
+    fn function(
+        &mut self,
+        function: Function,
+        offset: u64,
+    ) -> Result<facts::Function, ReaderError> {
         Ok(facts::Function {
             name: self.text(function.name, offset)?,
             system_name: self.text(function.system_name, offset)?,
@@ -90,11 +94,11 @@ impl Describe<'_, '_, '_> {
         })
     }
 
-    fn text(&mut self, position: i64, offset: u64) -> Result<String, Broken> {
+    fn text(&mut self, position: i64, offset: u64) -> Result<String, ReaderError> {
         Ok(self.stacks.text(position, offset, self.import)?.into_owned())
     }
 
-    fn add(&mut self, key: String, facts: &impl Serialize) -> Result<(), Broken> {
+    fn add(&mut self, key: String, facts: &impl Serialize) -> Result<(), ReaderError> {
         let value = serde_json::to_string(facts).expect("these are texts and numbers");
         Ok(self.import.run.add_metadata(&Metadata {
             process_id: self.process_id,

@@ -8,7 +8,6 @@
 
 mod describe;
 mod facts;
-mod fields;
 mod message;
 mod read;
 mod stacks;
@@ -16,16 +15,18 @@ mod symbols;
 mod tables;
 mod write;
 
-use fields::Fields;
-
 pub(crate) use read::read;
 pub(crate) use write::write;
 
-/// Whether what begins so is a profile: its first fields have the numbers and the types of one.
+use crate::shared::protobuf::{BYTES, Field, Fields, VARINT};
+
+/// Whether the first three fields of a file have the numbers and wire types of a profile's fields.
 pub(crate) fn is_profile(head: &[u8]) -> bool {
-    let is_known = |field: &fields::Field| {
-        let wire_type = field.whole[0] & 7;
-        matches!((field.tag, wire_type), (1..=6 | 11 | 13, 2) | (7..=10 | 12..=15, 0))
+    let is_known = |field: &Field| {
+        matches!(
+            (field.number, field.wire_type()),
+            (1..=6 | 11 | 13, BYTES) | (7..=10 | 12..=15, VARINT)
+        )
     };
     let known = Fields::of(head).take(3).map_while(Result::ok).filter(is_known);
     known.count() == 3

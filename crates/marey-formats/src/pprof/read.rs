@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 
-use marey_model::args::{NewArgs, quote};
+use marey_model::args::NewArgs;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_store::row;
@@ -12,19 +12,20 @@ use prost::Message;
 
 use super::LOCATIONS;
 use super::describe::describe;
-use super::fields::{Field, Fields};
 use super::message::{Label, Sample, tag};
 use super::stacks::Stacks;
 use super::tables::Tables;
-use crate::import::{Broken, Import};
-use crate::input::Input;
-use crate::weights::{is_nanos, name_and_unit};
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::input::Input;
+use crate::shared::json::quoted;
+use crate::shared::protobuf::{Field, Fields};
+use crate::shared::weights::{is_nanos, name_and_unit};
 
 /// Bytes that a profile may have, unpacked.
 const MAX_BYTES: u64 = 4 << 30;
 
 /// Reads a file. It is kept as a whole, since its samples may come before what they refer to.
-pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let content = whole(input, MAX_BYTES)?;
     let name = Some(import.stem.clone());
     let process_id = import.process(NewProcess { pid: -1, name, ..NewProcess::default() });
@@ -34,18 +35,21 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
     let mut reader = Reader { import, process_id, stacks, threads: HashMap::new(), own_os_id: 0 };
     let types = reader.types()?;
     for field in Fields::of(&content).map_while(Result::ok) {
-        if field.tag == tag::SAMPLE {
+        if field.number == tag::SAMPLE {
             reader.sample(&field, &types)?;
         }
     }
     end
 }
 
-fn whole(input: impl Read, max_bytes: u64) -> Result<Vec<u8>, Broken> {
+fn whole(input: impl Read, max_bytes: u64) -> Result<Vec<u8>, ReaderError> {
     let mut content = Vec::new();
     input.take(max_bytes.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 > max_bytes {
-        return Err(Broken::at(max_bytes, format!("the profile has more than {max_bytes} bytes")));
+        return Err(ReaderError::at(
+            max_bytes,
+            format!("the profile has more than {max_bytes} bytes"),
+        ));
     }
     Ok(content)
 }
@@ -68,7 +72,7 @@ struct ThreadName {
 
 impl Reader<'_, '_> {
     /// The names of the values of a sample; `None` for one that has the name of another.
-    fn types(&mut self) -> Result<Vec<Option<u32>>, Broken> {
+    fn types(&mut self) -> Result<Vec<Option<u32>>, ReaderError> {
         let types = std::mem::take(&mut self.stacks.tables.file.sample_type);
         let default = self.stacks.tables.file.default_sample_type;
         let default = self.stacks.text(default, 0, self.import)?;
@@ -100,9 +104,9 @@ impl Reader<'_, '_> {
         Ok(names)
     }
 
-    fn sample(&mut self, field: &Field, types: &[Option<u32>]) -> Result<(), Broken> {
+    fn sample(&mut self, field: &Field, types: &[Option<u32>]) -> Result<(), ReaderError> {
         let offset = field.offset;
-        let Ok(sample) = Sample::decode(field.body) else {
+        let Ok(sample) = Sample::decode(field.value) else {
             self.import.lose(LossCause::Unreadable, 1, offset, "the sample is malformed");
             return Ok(());
         };
@@ -145,7 +149,7 @@ impl Reader<'_, '_> {
         labels: &[Label],
         offset: u64,
         args: &mut NewArgs,
-    ) -> Result<ThreadName, Broken> {
+    ) -> Result<ThreadName, ReaderError> {
         let (mut thread, mut other_thread) = (ThreadName::default(), ThreadName::default());
         let mut by_key: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for label in labels {
@@ -211,12 +215,6 @@ impl Reader<'_, '_> {
 fn joined(kind: &str, unit: &str) -> String {
     let needs_unit = !unit.is_empty() || kind != name_and_unit(kind).0;
     if needs_unit { format!("{kind} ({unit})") } else { kind.to_owned() }
-}
-
-fn quoted(text: &str) -> String {
-    let mut json = String::new();
-    quote(text, &mut json);
-    json
 }
 
 #[cfg(test)]

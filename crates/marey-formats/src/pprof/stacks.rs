@@ -10,10 +10,10 @@ use marey_store::Assembler;
 
 use super::message::{Function, Location, Mapping};
 use super::tables::{Tables, find};
-use crate::hatchet::MAX_DEPTH;
-use crate::import::{Broken, Import};
+use crate::shared::MAX_DEPTH;
+use crate::shared::import::{Import, ReaderError};
 
-/// What references may unfold to: so many bytes for each of the file, and some more.
+/// What references may count_expansion to: so many bytes for each of the file, and some more.
 const UNFOLDED_BYTES: u64 = 64;
 const MORE_UNFOLDED_BYTES: u64 = 16 << 20;
 
@@ -27,7 +27,7 @@ pub(super) struct Stacks<'a> {
     frames: HashMap<u64, Rc<[u32]>>,
     /// The context of a location below another context, and how many frames further down it is.
     below: HashMap<(u32, u64), (u32, usize)>,
-    /// Bytes that references may still unfold to.
+    /// Bytes that references may still count_expansion to.
     left_bytes: u64,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Stacks<'a> {
         locations: &[u64],
         offset: u64,
         import: &mut Import,
-    ) -> Result<Option<u32>, Broken> {
+    ) -> Result<Option<u32>, ReaderError> {
         let (mut context, mut depth) = (Assembler::ROOT, 0);
         for &location in locations.iter().rev() {
             let Some((below, frames)) = self.step(context, location, offset, import)? else {
@@ -69,7 +69,7 @@ impl<'a> Stacks<'a> {
         position: i64,
         offset: u64,
         import: &mut Import,
-    ) -> Result<Cow<'a, str>, Broken> {
+    ) -> Result<Cow<'a, str>, ReaderError> {
         let at = usize::try_from(position).ok();
         let Some(bytes) = at.and_then(|at| self.tables.texts.get(at).copied()) else {
             if position != 0 {
@@ -78,7 +78,7 @@ impl<'a> Stacks<'a> {
             }
             return Ok(Cow::Borrowed(""));
         };
-        self.unfold(bytes.len() as u64, offset)?;
+        self.count_expansion(bytes.len() as u64, offset)?;
         let text = String::from_utf8_lossy(bytes);
         if let Cow::Owned(_) = text {
             import.lose(LossCause::Unreadable, 1, offset, "a text is not UTF-8");
@@ -93,12 +93,12 @@ impl<'a> Stacks<'a> {
         location: u64,
         offset: u64,
         import: &mut Import,
-    ) -> Result<Option<(u32, usize)>, Broken> {
+    ) -> Result<Option<(u32, usize)>, ReaderError> {
         if let Some(&step) = self.below.get(&(context, location)) {
             return Ok(Some(step));
         }
         let Some(frames) = self.frames(location, import)? else { return Ok(None) };
-        self.unfold(FRAME_BYTES.saturating_mul(frames.len() as u64), offset)?;
+        self.count_expansion(FRAME_BYTES.saturating_mul(frames.len() as u64), offset)?;
         let below = frames.iter().fold(context, |context, &name_id| {
             import.run.context(context, NodeKind::Frame, name_id)
         });
@@ -107,7 +107,7 @@ impl<'a> Stacks<'a> {
     }
 
     /// The names of a location's frames, outermost first; at least one, unless it is not there.
-    fn frames(&mut self, id: u64, import: &mut Import) -> Result<Option<Rc<[u32]>>, Broken> {
+    fn frames(&mut self, id: u64, import: &mut Import) -> Result<Option<Rc<[u32]>>, ReaderError> {
         if let Some(frames) = self.frames.get(&id) {
             return Ok(Some(Rc::clone(frames)));
         }
@@ -134,7 +134,7 @@ impl<'a> Stacks<'a> {
         id: u64,
         offset: u64,
         import: &mut Import,
-    ) -> Result<Option<Cow<'a, str>>, Broken> {
+    ) -> Result<Option<Cow<'a, str>>, ReaderError> {
         let Some(function) = find::<Function>(&self.tables.functions, id) else {
             let cause = format!("function {id} is not there");
             import.lose(LossCause::Unreadable, 1, offset, cause);
@@ -155,7 +155,7 @@ impl<'a> Stacks<'a> {
         location: &Location,
         offset: u64,
         import: &mut Import,
-    ) -> Result<String, Broken> {
+    ) -> Result<String, ReaderError> {
         let mapping = find::<Mapping>(&self.tables.mappings, location.mapping_id);
         let file = self.text(mapping.unwrap_or_default().filename, offset, import)?;
         let file = file.rsplit('/').next().unwrap_or_default();
@@ -164,10 +164,10 @@ impl<'a> Stacks<'a> {
     }
 
     /// Counts what a reference unfolds to: a small file can mean endless stacks and texts.
-    fn unfold(&mut self, bytes: u64, offset: u64) -> Result<(), Broken> {
+    fn count_expansion(&mut self, bytes: u64, offset: u64) -> Result<(), ReaderError> {
         let left = self.left_bytes.checked_sub(bytes);
         let cause = "what the profile refers to is far longer than the profile";
-        self.left_bytes = left.ok_or_else(|| Broken::at(offset, cause))?;
+        self.left_bytes = left.ok_or_else(|| ReaderError::at(offset, cause))?;
         Ok(())
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use marey_model::loss::LossCause;
 use prost::Message;
 
-use super::fields::{Field, Fields};
 use super::message::{Function, Location, Mapping, Profile, tag};
-use crate::import::{Broken, Import};
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::protobuf::{Field, Fields};
 
 /// What samples refer to. Entries wait as the bytes that they are, which is the least that they take.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(super) fn find<M: Message + Default>(entries: &Entries, id: u64) -> Option<M
 
 impl<'a> Tables<'a> {
     /// The tables of a profile as far as it can be read, and why no further.
-    pub(super) fn of(content: &'a [u8], import: &mut Import) -> (Self, Result<(), Broken>) {
+    pub(super) fn of(content: &'a [u8], import: &mut Import) -> (Self, Result<(), ReaderError>) {
         let mut tables = Self::default();
         for field in Fields::of(content) {
             match field {
@@ -43,9 +43,9 @@ impl<'a> Tables<'a> {
     }
 
     fn add(&mut self, field: &Field<'a>, import: &mut Import) {
-        match field.tag {
+        match field.number {
             tag::SAMPLE => {}
-            tag::STRING_TABLE => self.texts.push(field.body),
+            tag::STRING_TABLE => self.texts.push(field.value),
             tag::MAPPING => {
                 enter(&mut self.mappings, field, "mapping", |entry: &Mapping| entry.id, import);
             }
@@ -56,8 +56,8 @@ impl<'a> Tables<'a> {
                 enter(&mut self.functions, field, "function", |entry: &Function| entry.id, import);
             }
             1 | 7..=15 => {
-                if self.file.merge(field.whole).is_err() {
-                    let cause = format!("field {} is malformed", field.tag);
+                if self.file.merge(field.encoded).is_err() {
+                    let cause = format!("field {} is malformed", field.number);
                     import.lose(LossCause::Unreadable, 1, field.offset, cause);
                 }
             }
@@ -76,11 +76,11 @@ fn enter<'a, M: Message + Default>(
     id: impl Fn(&M) -> u64,
     import: &mut Import,
 ) {
-    let cause = match M::decode(field.body).map(|entry| id(&entry)) {
+    let cause = match M::decode(field.value).map(|entry| id(&entry)) {
         Err(_malformed) => format!("the {what} is malformed"),
         Ok(id) if entries.contains_key(&id) => format!("{what} {id} is there twice"),
         Ok(id) => {
-            entries.insert(id, (field.offset, field.body));
+            entries.insert(id, (field.offset, field.value));
             return;
         }
     };

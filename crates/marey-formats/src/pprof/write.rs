@@ -17,9 +17,12 @@ use serde_json::Value;
 use super::message::{Label, Sample};
 use super::symbols::Symbols;
 use super::{LOCATIONS, facts};
-use crate::export::{ExportError, LeftOut, leave_out_table};
-use crate::weights::{Place, Stack, Sum, Times, leave_out, name_and_unit, sampled_names, times};
-use crate::{Format, half_pairs};
+use crate::shared::export::{ExportError, LeftOut, leave_out_table};
+use crate::shared::format::Format;
+use crate::shared::json::replace_lone_surrogates;
+use crate::shared::weights::{
+    Stack, StackKey, Sum, Times, leave_out, name_and_unit, sampled_names, times,
+};
 
 /// Stacks in memory before they are written.
 const MAX_STACKS: usize = 1 << 16;
@@ -86,7 +89,7 @@ struct Writer<'a, 'r, 'o> {
 /// What samples are summed by.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    place: Place,
+    place: StackKey,
     args: Args,
 }
 
@@ -200,14 +203,14 @@ impl Writer<'_, '_, '_> {
         }
         let mut json = String::new();
         self.reader.args(&key.args, &mut json);
-        serde_json::from_str(&half_pairs::replaced(&json)).unwrap_or_else(|_deep_or_damaged| {
+        serde_json::from_str(&replace_lone_surrogates(&json)).unwrap_or_else(|_deep_or_damaged| {
             self.leave_out("arguments that cannot be read");
             serde_json::Map::new()
         })
     }
 
     /// The locations that a sample had where it comes from, if they are known.
-    fn imported(&self, ids: &Value, place: Place) -> Option<Vec<u64>> {
+    fn imported(&self, ids: &Value, place: StackKey) -> Option<Vec<u64>> {
         let ids = ids.as_array()?.iter();
         ids.map(|id| self.symbols.imported(place.process_id, id.as_u64()?)).collect()
     }
@@ -221,7 +224,7 @@ impl Writer<'_, '_, '_> {
         kernel.into_iter().chain(frames).collect()
     }
 
-    fn place_labels(&mut self, place: Place) -> Vec<Label> {
+    fn place_labels(&mut self, place: StackKey) -> Vec<Label> {
         let mut labels = Vec::new();
         if let Some(process) = self.reader.process(place.process_id).filter(|_| self.has_processes)
         {
@@ -293,7 +296,7 @@ impl Writer<'_, '_, '_> {
 fn key(sample: row::Sample) -> Key {
     let stack = Stack { context_id: sample.context_id, kernel_id: None };
     let row::Sample { process_id, thread_id, args, .. } = sample;
-    let place = Place { process_id, thread_id, stack };
+    let place = StackKey { process_id, thread_id, stack };
     Key { place, args }
 }
 

@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 use super::Unit;
 use super::read::{Elements, File};
 use super::sampled::Weighing;
-use crate::hatchet::MAX_DEPTH;
-use crate::import::Broken;
+use crate::shared::MAX_DEPTH;
+use crate::shared::import::ReaderError;
 
 /// The events of a profile on their way into a run: spans, if they have times; otherwise the stretches
 /// between them are samples.
@@ -73,7 +73,7 @@ impl Evented {
         }
     }
 
-    fn event(&mut self, file: &mut File, event: &Event) -> Result<(), Broken> {
+    fn event(&mut self, file: &mut File, event: &Event) -> Result<(), ReaderError> {
         let Some(name_id) = file.name(event.frame) else {
             file.lose(LossCause::Unreadable, 1, format_args!("there is no frame {}", event.frame));
             return Ok(());
@@ -106,7 +106,7 @@ impl Evented {
     }
 
     /// Goes on to the place of an event, which is not to be before the last one; whether there is one.
-    fn go_to(&mut self, file: &mut File, at: &str) -> Result<bool, Broken> {
+    fn go_to(&mut self, file: &mut File, at: &str) -> Result<bool, ReaderError> {
         let is_back = if let Unit::Time(power) = self.unit {
             let Some(nanos) = file.nanos(at, power) else { return Ok(no_place(file, at)) };
             let is_back = nanos < self.last_nanos;
@@ -129,7 +129,7 @@ impl Evented {
     }
 
     /// Closes a frame, and those inside it if the file has left them open.
-    fn close(&mut self, file: &mut File, frame: u32) -> Result<(), Broken> {
+    fn close(&mut self, file: &mut File, frame: u32) -> Result<(), ReaderError> {
         let is_open = self.open_counts.get(&frame).is_some_and(|&count| count > 0);
         if !is_open {
             let cause = format_args!("frame {frame} is closed and was not open");
@@ -148,7 +148,7 @@ impl Evented {
         Ok(())
     }
 
-    fn closed(&mut self, file: &mut File, open: &Open, is_open: bool) -> Result<(), Broken> {
+    fn closed(&mut self, file: &mut File, open: &Open, is_open: bool) -> Result<(), ReaderError> {
         if let Some(count) = self.open_counts.get_mut(&open.frame) {
             *count -= 1;
         }
@@ -174,7 +174,7 @@ impl Evented {
     }
 
     /// What was open for that long.
-    fn add_stretch(&mut self, file: &mut File, value: f64) -> Result<(), Broken> {
+    fn add_stretch(&mut self, file: &mut File, value: f64) -> Result<(), ReaderError> {
         let Self { thread, unit, .. } = *self;
         let context = self.context();
         let weighing = self.weighing.get_or_insert_with(|| Weighing::new(file, thread, unit));
@@ -187,7 +187,7 @@ impl Evented {
 }
 
 impl Elements for Evented {
-    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), Broken> {
+    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError> {
         if let Ok(event) = serde_json::from_str(element.get()) {
             return self.event(file, &event);
         }
@@ -195,7 +195,7 @@ impl Elements for Evented {
         Ok(())
     }
 
-    fn end(&mut self, file: &mut File) -> Result<(), Broken> {
+    fn end(&mut self, file: &mut File) -> Result<(), ReaderError> {
         while let Some(open) = self.open.pop() {
             self.closed(file, &open, true)?;
         }

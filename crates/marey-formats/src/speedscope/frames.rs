@@ -41,7 +41,7 @@ pub(super) fn labels(frames: &[Frame]) -> Vec<String> {
             add_place(frame, &mut label);
         }
         while taken.get(&label).is_some_and(|other| *other != frame) {
-            write!(label, " #{number}").expect("texts take everything");
+            write!(label, " #{number}").expect("writing to a `String` cannot fail");
         }
         taken.entry(label.clone()).or_insert(frame);
         label

@@ -19,12 +19,12 @@ use super::evented::Evented;
 use super::frames::{self, Frame};
 use super::sampled::{Samples, Weights};
 use super::{ACTIVE, END, FRAMES, SCHEMA, START, Unit};
-use crate::decimal;
-use crate::import::{Broken, Import};
-use crate::input::Input;
+use crate::shared::decimal;
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::input::Input;
 
 /// Reads a file into a run: one process, and a thread for each profile.
-pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     skip_byte_order_mark(input)?;
     let process = import.process(NewProcess { pid: -1, ..NewProcess::default() });
     let offset = Cell::new(0);
@@ -76,7 +76,7 @@ pub(super) struct File<'a> {
     pub(super) base_nanos: i64,
     profile_count: u32,
     /// Why reading stopped, if it is not for the JSON.
-    failed: Option<Broken>,
+    failed: Option<ReaderError>,
 }
 
 impl File<'_> {
@@ -100,7 +100,12 @@ impl File<'_> {
         self.import.run.thread(self.process, -i64::from(self.profile_count), "")
     }
 
-    fn metadata(&mut self, thread_id: Option<u32>, key: &str, value: &str) -> Result<(), Broken> {
+    fn metadata(
+        &mut self,
+        thread_id: Option<u32>,
+        key: &str,
+        value: &str,
+    ) -> Result<(), ReaderError> {
         let Self { process: process_id, .. } = *self;
         let row = Metadata { process_id, thread_id, key: key.into(), value: value.into() };
         Ok(self.import.run.add_metadata(&row)?)
@@ -115,7 +120,7 @@ impl File<'_> {
         value.ok()
     }
 
-    fn field(&mut self, key: &str, value: &RawValue) -> Result<(), Broken> {
+    fn field(&mut self, key: &str, value: &RawValue) -> Result<(), ReaderError> {
         #[derive(Deserialize)]
         struct Base {
             base_nanos: i64,
@@ -136,7 +141,7 @@ impl File<'_> {
         Ok(())
     }
 
-    fn shared(&mut self, value: &RawValue) -> Result<(), Broken> {
+    fn shared(&mut self, value: &RawValue) -> Result<(), ReaderError> {
         #[derive(Deserialize)]
         struct Shared<'v> {
             #[serde(borrow)]
@@ -164,7 +169,7 @@ impl File<'_> {
         Ok(())
     }
 
-    fn end(mut self, read: Result<(), serde_json::Error>) -> Result<(), Broken> {
+    fn end(mut self, read: Result<(), serde_json::Error>) -> Result<(), ReaderError> {
         let Err(error) = read else { return Ok(()) };
         if let Some(broken) = self.failed.take() {
             return Err(broken);
@@ -174,11 +179,11 @@ impl File<'_> {
         }
         let cause = error.to_string();
         let cause = cause.rsplit_once(" at line ").map_or(&*cause, |(cause, _)| cause);
-        Err(Broken::at(self.offset.get(), cause))
+        Err(ReaderError::at(self.offset.get(), cause))
     }
 
     /// Has an error of ours wait while the parser ends with one of its own.
-    fn pass<T, E: de::Error>(&mut self, result: Result<T, Broken>) -> Result<T, E> {
+    fn pass<T, E: de::Error>(&mut self, result: Result<T, ReaderError>) -> Result<T, E> {
         result.map_err(|broken| {
             self.failed = Some(broken);
             E::custom("stopped")
@@ -259,7 +264,7 @@ impl<'f, 'a> Profile<'f, 'a> {
         Self { file, thread: 0, unit: None, start: None, end: None, samples: Samples::default() }
     }
 
-    fn field(&mut self, key: &str, value: &RawValue) -> Result<(), Broken> {
+    fn field(&mut self, key: &str, value: &RawValue) -> Result<(), ReaderError> {
         match key {
             "type" if matches!(value.get(), r#""evented""# | r#""sampled""#) => {}
             "name" => {
@@ -297,7 +302,7 @@ impl<'f, 'a> Profile<'f, 'a> {
     }
 
     /// Keeps from where to where it goes.
-    fn extent(&mut self) -> Result<(), Broken> {
+    fn extent(&mut self) -> Result<(), ReaderError> {
         for (key, number) in [(START, self.start.take()), (END, self.end.take())] {
             let Some(number) = number else { continue };
             let value = match self.unit() {
@@ -372,10 +377,10 @@ fn from_str(text: &RawValue) -> serde_json::Deserializer<serde_json::de::StrRead
 
 /// What takes the elements of a list one by one.
 pub(super) trait Elements {
-    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), Broken>;
+    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError>;
 
     /// There are no more, or they cannot be read.
-    fn end(&mut self, file: &mut File) -> Result<(), Broken>;
+    fn end(&mut self, file: &mut File) -> Result<(), ReaderError>;
 }
 
 /// A list that is taken apart as it comes.

@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 
 use super::Unit;
 use super::read::{Elements, File};
-use crate::decimal;
-use crate::hatchet::MAX_DEPTH;
-use crate::import::Broken;
+use crate::shared::MAX_DEPTH;
+use crate::shared::decimal;
+use crate::shared::import::ReaderError;
 
 /// The stacks of a profile while they wait for their weights, which are another list: eight bytes
 /// for each. `None` is one that could not be read.
@@ -35,7 +35,7 @@ impl Samples {
 }
 
 impl Elements for &mut Samples {
-    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), Broken> {
+    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError> {
         let stack = serde_json::from_str::<Vec<u32>>(element.get()).ok();
         if stack.as_ref().is_some_and(|stack| stack.len() > MAX_DEPTH) {
             let cause = format_args!("the stack has more than {MAX_DEPTH} frames");
@@ -57,7 +57,7 @@ impl Elements for &mut Samples {
         Ok(())
     }
 
-    fn end(&mut self, _file: &mut File) -> Result<(), Broken> {
+    fn end(&mut self, _file: &mut File) -> Result<(), ReaderError> {
         Ok(())
     }
 }
@@ -97,7 +97,7 @@ impl Weights {
 }
 
 impl Elements for Weights {
-    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), Broken> {
+    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError> {
         let Some(context) = self.samples.next() else {
             file.lose(LossCause::Unreadable, 1, "a weight is of no sample");
             return Ok(());
@@ -116,7 +116,7 @@ impl Elements for Weights {
         }
     }
 
-    fn end(&mut self, file: &mut File) -> Result<(), Broken> {
+    fn end(&mut self, file: &mut File) -> Result<(), ReaderError> {
         Samples(self.samples.by_ref().collect()).give_up(file);
         Ok(())
     }
@@ -146,7 +146,7 @@ impl Weighing {
         context_id: u32,
         time_nanos: Option<i64>,
         value: MetricValue,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         let value = match value {
             MetricValue::Float(real) if real.fract() == 0.0 && real.abs() < 1e15 => {
                 MetricValue::Int(real as i64)

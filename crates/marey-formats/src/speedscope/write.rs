@@ -7,7 +7,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
-use marey_model::args::quote;
 use marey_model::table::Table;
 use marey_model::table::stored::{
     ASYNC_SPANS, COLLECTIVES, COUNTERS, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METRICS,
@@ -20,8 +19,9 @@ use super::frame_list::FrameList;
 use super::lane::{Lane, Lanes};
 use super::stacks::Stacks;
 use super::{ACTIVE, END, SCHEMA, START, Unit};
-use crate::Format;
-use crate::export::{ExportError, LeftOut, leave_out_table};
+use crate::shared::export::{ExportError, LeftOut, leave_out_table};
+use crate::shared::format::Format;
+use crate::shared::json::quoted;
 
 /// What the format has no place for.
 const LEFT_OUT: [(&str, &Table); 8] = [
@@ -407,10 +407,4 @@ fn process_title(reader: &Reader, process: u32) -> String {
         (None, Some(name)) => name.clone(),
         (None, None) => format!("process {}", process.pid),
     }
-}
-
-fn quoted(text: &str) -> String {
-    let mut json = String::new();
-    quote(text, &mut json);
-    json
 }

@@ -3,7 +3,7 @@
 use marey_model::context::NodeKind;
 use marey_store::row::ActivityKind;
 
-use crate::import::Import;
+use crate::shared::import::Import;
 
 /// What an event of a category is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::lanes::Lane;
 use super::lexer::Lexer;
 use super::number::unquoted;
 use super::text::unescaped;
-use crate::import::{Broken, Import};
+use crate::shared::import::{Import, ReaderError};
 
 /// Adds the values of a counter: one for each of its series.
 pub(super) fn add(
@@ -18,7 +18,7 @@ pub(super) fn add(
     time_nanos: i64,
     lane: Lane,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let mut counter = event.name().into_owned();
     if let Some(id) = event.id() {
         counter = format!("{counter}[{id}]"); // counters of one name and several ids are several
@@ -40,7 +40,7 @@ pub(super) fn add_metrics(
     context_id: u32,
     at: (i64, Lane),
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let mut pairs = Vec::new();
     let mut lexer = Lexer::new(metrics.as_bytes());
     let end = lexer.object(|lexer, key| {
@@ -65,7 +65,7 @@ fn add_value(
     context_id: u32,
     (time_nanos, lane): (i64, Lane),
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let name_id = import.run.text(name);
     import.run.add_metric(&Metric {
         time_nanos,

@@ -11,9 +11,9 @@ use super::lexer::Lexer;
 use super::number::{unquoted, whole};
 use super::text::unescaped;
 use super::time::Times;
-use crate::align::CollectiveEnd;
-use crate::group_ranks::GroupRanks;
-use crate::import::{Broken, Import};
+use crate::shared::group_ranks::GroupRanks;
+use crate::shared::import::CollectiveEnd;
+use crate::shared::import::{Import, ReaderError};
 
 /// Lanes of Proton: graphs of a stream, and streams.
 const PROTON_GRAPHS: i64 = 100_000;
@@ -54,7 +54,7 @@ impl Devices {
         times: Times,
         lanes: &mut Lanes,
         import: &mut Import,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         self.args.clear();
         event.others_into(&mut self.args);
         times.odd_into(event, &mut self.args);
@@ -103,7 +103,7 @@ fn add_collective(
     name: &str,
     activity: &GpuActivity,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let said = |key| event.arg(key).map(|value| event.text_of(value).into_owned());
     let number = |key| event.arg(key).and_then(whole);
     let name = event.text_of(name).into_owned();

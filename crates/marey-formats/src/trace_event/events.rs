@@ -18,7 +18,7 @@ use super::slice_args::SliceArgs;
 use super::text::unescaped;
 use super::time::Times;
 use super::{counter, memory};
-use crate::import::{Broken, Import};
+use crate::shared::import::{Import, ReaderError};
 
 /// What is kept while events go by.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub(super) struct Events {
 
 impl Events {
     /// Adds what an event says.
-    pub(super) fn add(&mut self, event: &Event, import: &mut Import) -> Result<(), Broken> {
+    pub(super) fn add(&mut self, event: &Event, import: &mut Import) -> Result<(), ReaderError> {
         let Some(phase) = event.phase() else {
             import.lose(LossCause::Unreadable, 1, event.offset, "an event without a phase");
             return Ok(());
@@ -93,7 +93,11 @@ impl Events {
     }
 
     /// Adds what waited for the end of the file.
-    pub(super) fn finish(mut self, is_complete: bool, import: &mut Import) -> Result<(), Broken> {
+    pub(super) fn finish(
+        mut self,
+        is_complete: bool,
+        import: &mut Import,
+    ) -> Result<(), ReaderError> {
         // What never ended lasts as long as everything that is known, so that nothing in it begins later.
         for open in self.open.all() {
             import.run.extend(open.process, open.start_nanos, 0);
@@ -112,7 +116,12 @@ impl Events {
         self.meta.settle(&mut self.lanes, is_complete, import)
     }
 
-    fn complete(&mut self, event: &Event, times: Times, import: &mut Import) -> Result<(), Broken> {
+    fn complete(
+        &mut self,
+        event: &Event,
+        times: Times,
+        import: &mut Import,
+    ) -> Result<(), ReaderError> {
         let word = event.category();
         let known = word.as_deref().map(|word| self.categories.of(word, import));
         let (category, category_id) = known.map_or_else(
@@ -169,7 +178,7 @@ impl Events {
         stack: &str,
         (times, category_id): (Times, Option<u32>),
         import: &mut Import,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         if is_graph_lane(self.lanes.ids(event)) {
             let kind = (ActivityKind::Annotation, category_id);
             return self.devices.add(event, kind, times, &mut self.lanes, import);
@@ -227,7 +236,7 @@ impl Events {
         Ok(())
     }
 
-    fn end(&mut self, event: &Event, times: Times, import: &mut Import) -> Result<(), Broken> {
+    fn end(&mut self, event: &Event, times: Times, import: &mut Import) -> Result<(), ReaderError> {
         let lane = self.lanes.lane_of(event, import);
         let Some(mut open) = self.open.end(lane.thread) else {
             let cause = "an end without a beginning";
@@ -244,7 +253,7 @@ impl Events {
         event: &Event,
         times: Times,
         import: &mut Import,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         let process = self.lanes.process_of(event, import);
         let Some(track) = track(event, process, import) else { return Ok(()) };
         let Some(mut open) = self.open.end_async(track) else {
@@ -263,7 +272,7 @@ impl Events {
         event: &Event,
         times: Times,
         import: &mut Import,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         if let Some(id) = event.id() {
             self.args.text("id", &id);
         }
@@ -287,7 +296,12 @@ impl Events {
         }
     }
 
-    fn instant(&mut self, event: &Event, times: Times, import: &mut Import) -> Result<(), Broken> {
+    fn instant(
+        &mut self,
+        event: &Event,
+        times: Times,
+        import: &mut Import,
+    ) -> Result<(), ReaderError> {
         let lane = self.lanes.lane_of(event, import);
         if let Some(action) = memory::action(event) {
             return memory::add(event, action, times.start_nanos, lane, &mut self.args, import);
@@ -324,7 +338,7 @@ impl Events {
         phase: u8,
         times: Times,
         import: &mut Import,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         let category = event.category();
         let Some(id) = event.id() else {
             import.lose(LossCause::Unreadable, 1, event.offset, "a flow without an id");
@@ -374,7 +388,7 @@ fn add_slice(
     duration_nanos: i64,
     is_open: bool,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let Open { start_nanos, order, name_id, category_id, mut args, .. } = open;
     let args = import.run.args(&mut args)?;
     import.run.add_slice(&Slice {
@@ -400,7 +414,7 @@ fn add_async_span(
     duration_nanos: i64,
     is_open: bool,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let Open { process, start_nanos, track_id, name_id, category_id, mut args, .. } = open;
     let args = import.run.args(&mut args)?;
     import.run.add_async_span(&AsyncSpan {

@@ -7,7 +7,7 @@ use marey_store::NewProcess;
 use super::event::Event;
 use super::number::{unquoted, whole};
 use super::text::unescaped;
-use crate::import::Import;
+use crate::shared::import::Import;
 
 /// What a file calls a process or a thread: a number, or a text by its place among the texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,8 +6,8 @@ use marey_store::row::{MemoryAction, MemoryEvent};
 use super::event::Event;
 use super::lanes::Lane;
 use super::number::whole;
-use crate::import::{Broken, Import};
-use crate::trace_json::rows::DEVICE_TYPES;
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::trace_json::rows::DEVICE_TYPES;
 
 /// What an instant is of an allocator, by its name.
 pub(super) fn action(event: &Event) -> Option<MemoryAction> {
@@ -27,7 +27,7 @@ pub(super) fn add(
     lane: Lane,
     args: &mut NewArgs,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let mut row = MemoryEvent {
         time_nanos,
         process_id: lane.process,

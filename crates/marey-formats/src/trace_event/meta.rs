@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 use super::event::Event;
 use super::lanes::{Id, Lanes};
 use super::number::whole;
-use crate::group_ranks::GroupRanks;
-use crate::import::{Broken, Import};
+use crate::shared::group_ranks::GroupRanks;
+use crate::shared::import::{Import, ReaderError};
 
 /// Where Kineto sorts devices among processes.
 const DEVICE_PLACES: std::ops::Range<i64> = 5_000_000..5_001_000;
@@ -125,7 +125,7 @@ impl Meta {
         lanes: &mut Lanes,
         is_complete: bool,
         import: &mut Import,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         for label in std::mem::take(&mut self.labels) {
             settle_label(label, lanes, import)?;
         }
@@ -155,7 +155,7 @@ impl Meta {
 
 /// Rows of devices have names that follow from their numbers; the profiler names them even where there
 /// are none.
-fn settle_label(label: Label, lanes: &mut Lanes, import: &mut Import) -> Result<(), Broken> {
+fn settle_label(label: Label, lanes: &mut Lanes, import: &mut Import) -> Result<(), ReaderError> {
     let Label { ids, key, value, name, os_id, rank, is_of_device } = label;
     let is_of_thread = key.starts_with("thread_");
     let is_known = if is_of_thread {
@@ -194,7 +194,7 @@ fn settle_key(
     value: String,
     lanes: &mut Lanes,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     match key {
         "deviceProperties" => {
             if let Ok(devices) = serde_json::from_str::<Vec<&RawValue>>(&value) {
@@ -258,7 +258,7 @@ fn add_devices(
     devices: &[&RawValue],
     lanes: &mut Lanes,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let process_id = lanes.host(import);
     for (properties, number) in devices.iter().zip(0..) {
         let Ok(device) = serde_json::from_str::<DeviceProperties>(properties.get()) else {

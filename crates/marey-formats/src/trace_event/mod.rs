@@ -38,18 +38,18 @@ use self::event::{Members, Pieces};
 use self::events::Events;
 use self::scan::Scan;
 use self::shape::Shapes;
-use crate::import::{Broken, Import};
-use crate::input::{Input, MAX_USED};
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::input::{Input, MAX_RECYCLED};
 
 /// Batches that wait for who makes rows of them.
 const MAX_WAITING: usize = 2;
 
 /// Reads a trace.
-pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let mut events = Events::default();
     let end = thread::scope(|scope| {
         let (found, batches) = sync_channel(MAX_WAITING);
-        let (used, empty) = sync_channel(MAX_USED);
+        let (used, empty) = sync_channel(MAX_RECYCLED);
         let scan = Scan::new(input, found, empty);
         let scanning = thread::Builder::new()
             .name("marey-scan".to_owned())
@@ -58,7 +58,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
         scanning.join().unwrap_or_else(|panic| resume_unwind(panic))
     });
     match end {
-        Ok(()) | Err(Broken::Content(_)) => events.finish(end.is_ok(), import)?,
+        Ok(()) | Err(ReaderError::Content(_)) => events.finish(end.is_ok(), import)?,
         Err(_) => {}
     }
     end
@@ -70,7 +70,7 @@ fn add_all(
     used: &SyncSender<Batch>,
     events: &mut Events,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     for batch in batches {
         let (text, start) = batch.text();
         for item in &batch.items {
@@ -99,7 +99,7 @@ fn add_odd(
     found: &Found,
     events: &mut Events,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let bytes = batch.bytes_of(found);
     if let Ok(text) = std::str::from_utf8(bytes) {
         return events.add(&batch.event(found, text), import);
@@ -135,7 +135,7 @@ mod tests {
 ],"distributedInfo":{"rank":1},"baseTimeNanoseconds":1000,"traceName":"t"}"#;
 
     /// How reading ends, and how many events there were.
-    fn read_bytes(content: &[u8]) -> (Result<(), Broken>, u64) {
+    fn read_bytes(content: &[u8]) -> (Result<(), ReaderError>, u64) {
         let folder = tempfile::tempdir().unwrap();
         let mut import = Import::new(Assembler::brief(folder.path()), "file");
         let end =
@@ -149,7 +149,7 @@ mod tests {
         let mut most = 0;
         for end in 0..ALL.len() {
             let (end, events) = read_bytes(&ALL.as_bytes()[..end]);
-            assert!(matches!(end, Err(Broken::Content(_))) && events >= most);
+            assert!(matches!(end, Err(ReaderError::Content(_))) && events >= most);
             most = events;
         }
         assert_eq!(most, 11);
@@ -162,7 +162,7 @@ mod tests {
         for torn in [&b"\xef"[..], b"\xef&", b"\xef\xbb", b"\xef\xbb&", b"\xef\xbb\xbf", b" \xef["]
         {
             let (end, events) = read_bytes(torn);
-            let Err(Broken::Content(fault)) = end else { panic!("{torn:?} is no trace") };
+            let Err(ReaderError::Content(fault)) = end else { panic!("{torn:?} is no trace") };
             assert_eq!((fault.cause.as_str(), events), ("no JSON object or list", 0));
         }
     }
@@ -194,7 +194,7 @@ mod tests {
                 content[at] = byte;
             }
             let (end, _) = read_bytes(&content);
-            prop_assert!(matches!(end, Ok(()) | Err(Broken::Content(_))));
+            prop_assert!(matches!(end, Ok(()) | Err(ReaderError::Content(_))));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Numbers of JSON, from their digits: real numbers would lose nanoseconds.
 
-use crate::decimal::scaled;
+use crate::shared::decimal::scaled;
 
 /// Microseconds, with a fraction or not, as nanoseconds; a text of a number, too.
 pub(super) fn nanos(json: &str) -> Option<i64> {

@@ -9,8 +9,8 @@ use super::lexer::{Cause, Lexer, Stop};
 use super::shape::Shapes;
 use super::text::{repaired, unescaped};
 use super::window::Window;
-use crate::import::Broken;
-use crate::input::Input;
+use crate::shared::import::ReaderError;
+use crate::shared::input::Input;
 
 /// A trace whose events are being found.
 pub(super) struct Scan<'a> {
@@ -37,14 +37,14 @@ impl<'a> Scan<'a> {
     }
 
     /// Finds all there is.
-    pub(super) fn run(mut self) -> Result<(), Broken> {
+    pub(super) fn run(mut self) -> Result<(), ReaderError> {
         let read = self.read();
         let (bytes, end) = self.window.split_off();
         self.send(bytes, end)?;
         read
     }
 
-    fn read(&mut self) -> Result<(), Broken> {
+    fn read(&mut self) -> Result<(), ReaderError> {
         self.skip_byte_order_mark()?;
         match self.peek()? {
             Some(b'[') => {
@@ -56,16 +56,18 @@ impl<'a> Scan<'a> {
                 self.window.take(1);
                 self.object()?;
             }
-            _ => return Err(Broken::at(self.window.offset(), "no JSON object or list")),
+            _ => return Err(ReaderError::at(self.window.offset(), "no JSON object or list")),
         }
         match self.peek()? {
             None => Ok(()),
-            Some(_) => Err(Broken::at(self.window.offset(), "more after the end of the trace")),
+            Some(_) => {
+                Err(ReaderError::at(self.window.offset(), "more after the end of the trace"))
+            }
         }
     }
 
     /// Takes the byte-order mark that some editors write, if it is there in full.
-    fn skip_byte_order_mark(&mut self) -> Result<(), Broken> {
+    fn skip_byte_order_mark(&mut self) -> Result<(), ReaderError> {
         const MARK: &[u8] = "\u{feff}".as_bytes();
         if self.peek()? != Some(MARK[0]) {
             return Ok(());
@@ -80,11 +82,11 @@ impl<'a> Scan<'a> {
     }
 
     /// The members of the outermost object.
-    fn object(&mut self) -> Result<(), Broken> {
+    fn object(&mut self) -> Result<(), ReaderError> {
         loop {
             match self.peek()? {
                 Some(b'}') if !self.has_events => {
-                    return Err(Broken::at(self.window.offset(), "it has no `traceEvents`"));
+                    return Err(ReaderError::at(self.window.offset(), "it has no `traceEvents`"));
                 }
                 Some(b'}') => {
                     self.window.take(1);
@@ -92,12 +94,12 @@ impl<'a> Scan<'a> {
                 }
                 Some(b',') => self.window.take(1),
                 Some(_) => self.member()?,
-                None => return Err(Broken::at(self.window.offset(), "the file ends early")),
+                None => return Err(ReaderError::at(self.window.offset(), "the file ends early")),
             }
         }
     }
 
-    fn member(&mut self) -> Result<(), Broken> {
+    fn member(&mut self) -> Result<(), ReaderError> {
         let (key, len) = self.look(|bytes| {
             let mut lexer = Lexer::new(bytes);
             let key = lexer.text()?;
@@ -123,7 +125,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The events up to the end of their list, which may be the end of the file.
-    fn list(&mut self, may_end_early: bool) -> Result<(), Broken> {
+    fn list(&mut self, may_end_early: bool) -> Result<(), ReaderError> {
         loop {
             match self.peek()? {
                 Some(b']') => {
@@ -133,12 +135,12 @@ impl<'a> Scan<'a> {
                 Some(b',') => self.window.take(1),
                 Some(_) => self.event()?,
                 None if may_end_early => return Ok(()),
-                None => return Err(Broken::at(self.window.offset(), "the file ends early")),
+                None => return Err(ReaderError::at(self.window.offset(), "the file ends early")),
             }
         }
     }
 
-    fn event(&mut self) -> Result<(), Broken> {
+    fn event(&mut self) -> Result<(), ReaderError> {
         loop {
             let Self { window, batch, shapes, .. } = self;
             match batch.find_event(window.rest(), window.at(), shapes) {
@@ -154,7 +156,7 @@ impl<'a> Scan<'a> {
 
     /// Leaves out an event that cannot be read, and goes to the next one. Where none can be made out,
     /// that is the end.
-    fn skip(&mut self, at: usize, cause: &'static str) -> Result<(), Broken> {
+    fn skip(&mut self, at: usize, cause: &'static str) -> Result<(), ReaderError> {
         let offset = self.window.offset() + at as u64;
         let is_value = self.peek()? != Some(b'{');
         let next = if is_value {
@@ -167,7 +169,7 @@ impl<'a> Scan<'a> {
         };
         match next {
             Ok(len) => self.window.take(len),
-            Err(Broken::Content(_)) => return Err(Broken::at(offset, cause)),
+            Err(ReaderError::Content(_)) => return Err(ReaderError::at(offset, cause)),
             Err(broken) => return Err(broken),
         }
         self.batch.items.push(Item::Bad { offset, cause });
@@ -176,12 +178,18 @@ impl<'a> Scan<'a> {
 
     /// Looks at what comes next until it is all there. `look` says how it ended, and is asked again
     /// when more has been read; at the end of the file it is asked no more.
-    fn look<T>(&mut self, mut look: impl FnMut(&[u8]) -> Result<T, Stop>) -> Result<T, Broken> {
+    fn look<T>(
+        &mut self,
+        mut look: impl FnMut(&[u8]) -> Result<T, Stop>,
+    ) -> Result<T, ReaderError> {
         loop {
             match look(self.window.rest()) {
                 Ok(seen) => return Ok(seen),
                 Err(Stop::Bad { at, cause }) => {
-                    return Err(Broken::at(self.window.offset() + u64::from(at), cause.as_str()));
+                    return Err(ReaderError::at(
+                        self.window.offset() + u64::from(at),
+                        cause.as_str(),
+                    ));
                 }
                 Err(Stop::More) => self.read_more()?,
             }
@@ -189,7 +197,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The next byte that is not white space; none at the end of the file.
-    fn peek(&mut self) -> Result<Option<u8>, Broken> {
+    fn peek(&mut self) -> Result<Option<u8>, ReaderError> {
         loop {
             let rest = self.window.rest();
             let space = rest.iter().take_while(|byte| **byte <= b' ').count();
@@ -203,17 +211,17 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads on, within a piece that is not all there; what was found goes before.
-    fn read_more(&mut self) -> Result<(), Broken> {
+    fn read_more(&mut self) -> Result<(), ReaderError> {
         let end = self.window.end();
         if self.window.is_at_end() {
-            return Err(Broken::at(end, "the file ends early"));
+            return Err(ReaderError::at(end, "the file ends early"));
         }
         let bytes = self.window.read_more()?;
         self.send(bytes, end)
     }
 
     /// Hands on what was found in bytes that end at a place in the file.
-    fn send(&mut self, bytes: Vec<u8>, end: u64) -> Result<(), Broken> {
+    fn send(&mut self, bytes: Vec<u8>, end: u64) -> Result<(), ReaderError> {
         if self.batch.items.is_empty() {
             self.window.reuse(bytes);
             return Ok(());

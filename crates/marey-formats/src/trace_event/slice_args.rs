@@ -8,7 +8,7 @@ use marey_model::context::NodeKind;
 use marey_store::row::Args;
 
 use super::event::Event;
-use crate::import::{Broken, Import};
+use crate::shared::import::{Import, ReaderError};
 
 /// How the arguments of slices are read, by the number of the shape.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ impl SliceArgs {
         kind: NodeKind,
         args: &mut NewArgs,
         import: &mut Import,
-    ) -> Result<Said, Broken> {
+    ) -> Result<Said, ReaderError> {
         let Some(shape) = event.shape().filter(|_| args.is_empty()) else {
             return read_by_keys(event, kind, args, import);
         };
@@ -129,7 +129,7 @@ fn read_by_keys(
     kind: NodeKind,
     args: &mut NewArgs,
     import: &mut Import,
-) -> Result<Said, Broken> {
+) -> Result<Said, ReaderError> {
     let mut said = Said::default();
     for (key, value) in event.args() {
         let column = match Column::of(&key, kind) {

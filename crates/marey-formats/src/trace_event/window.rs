@@ -2,8 +2,8 @@
 
 use std::mem;
 
-use crate::import::Broken;
-use crate::input::Input;
+use crate::shared::import::ReaderError;
+use crate::shared::input::Input;
 
 /// What must be in memory as a whole, such as an event, takes no more than this.
 const MAX_PIECE_BYTES: usize = 256 << 20;
@@ -57,10 +57,10 @@ impl<'a> Window<'a> {
     /// Reads on; what was not taken is there still. Gives the bytes of the window as it was.
     ///
     /// What is there doubles at least, so that looking again and again costs little in all.
-    pub(super) fn read_more(&mut self) -> Result<Vec<u8>, Broken> {
+    pub(super) fn read_more(&mut self) -> Result<Vec<u8>, ReaderError> {
         let left = self.rest().len();
         if left > MAX_PIECE_BYTES {
-            return Err(Broken::at(self.offset(), "a piece of more than 256 MiB"));
+            return Err(ReaderError::at(self.offset(), "a piece of more than 256 MiB"));
         }
         let (bytes, at) = match self.input.next_chunk()? {
             Some((mut chunk, start)) if left <= start => {
@@ -75,7 +75,7 @@ impl<'a> Window<'a> {
     }
 
     /// What was not taken, and as much again behind it, if there is so much.
-    fn grown(&mut self, mut next: Option<(Vec<u8>, usize)>) -> Result<Vec<u8>, Broken> {
+    fn grown(&mut self, mut next: Option<(Vec<u8>, usize)>) -> Result<Vec<u8>, ReaderError> {
         let mut bytes = self.rest().to_vec();
         let wanted = 2 * bytes.len();
         self.is_at_end = next.is_none();

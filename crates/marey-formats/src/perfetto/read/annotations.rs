@@ -170,7 +170,7 @@ fn list<T>(json: &mut String, ends: [char; 2], items: &[T], put: impl Fn(&T, &mu
 }
 
 fn put_shown(value: impl std::fmt::Display, json: &mut String) {
-    write!(json, "{value}").expect("texts take everything");
+    write!(json, "{value}").expect("writing to a `String` cannot fail");
 }
 
 /// Appends a real number; one that is not finite becomes a text, as JSON has none.

@@ -26,12 +26,12 @@ use self::open::{Open, Stack};
 use self::sequence::Sequence;
 use self::tracks::Tracks;
 use super::message::{BOOTTIME, MONOTONIC, NEEDS_STATE, STATE_CLEARED, TracePacket};
-use super::wire::{PacketError, Packets};
-use crate::import::{Broken, Import};
-use crate::input::Input;
+use super::packets::{PacketError, Packets};
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::input::Input;
 
 /// Reads a trace.
-pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let mut reader = Reader {
         sequences: HashMap::new(),
         clocks: Clocks::default(),
@@ -84,7 +84,7 @@ impl Events<'_> {
 }
 
 impl Reader<'_> {
-    fn packets(&mut self, input: &mut Input) -> Result<(), Broken> {
+    fn packets(&mut self, input: &mut Input) -> Result<(), ReaderError> {
         let mut packets = Packets::new(input);
         let mut bytes = Vec::new();
         loop {
@@ -93,16 +93,18 @@ impl Reader<'_> {
                 Ok(true) => self.packet(&bytes, false)?,
                 Ok(false) => break,
                 Err(PacketError::Io(error)) => return Err(error.into()),
-                Err(PacketError::Content(offset, cause)) => return Err(Broken::at(offset, cause)),
+                Err(PacketError::Content(offset, cause)) => {
+                    return Err(ReaderError::at(offset, cause));
+                }
             }
         }
         if self.events.offset > 0 && !self.has_read_packet {
-            return Err(Broken::at(0, "no packet can be read"));
+            return Err(ReaderError::at(0, "no packet can be read"));
         }
         Ok(())
     }
 
-    fn packet(&mut self, bytes: &[u8], is_of_compressed: bool) -> Result<(), Broken> {
+    fn packet(&mut self, bytes: &[u8], is_of_compressed: bool) -> Result<(), ReaderError> {
         let Ok(mut packet) = TracePacket::decode(bytes) else {
             self.events.lose(LossCause::Unreadable, "a packet that is no protobuf message");
             return Ok(());
@@ -128,7 +130,7 @@ impl Reader<'_> {
     }
 
     /// Packets that were compressed together.
-    fn compressed(&mut self, compressed: &[u8]) -> Result<(), Broken> {
+    fn compressed(&mut self, compressed: &[u8]) -> Result<(), ReaderError> {
         let mut packets = Packets::new(ZlibDecoder::new(compressed));
         let mut bytes = Vec::new();
         loop {
@@ -155,7 +157,7 @@ impl Reader<'_> {
         packet: TracePacket,
         sequence_id: u32,
         sequence: &mut Sequence,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         let Self { clocks, events, .. } = self;
         let flags = packet.sequence_flags.unwrap_or(0);
         if packet.previous_packet_dropped.is_some_and(|dropped| dropped > 0) {

@@ -11,8 +11,8 @@ use super::Events;
 use super::annotations::Marks;
 use super::event::Head;
 use super::sequence::Sequence;
-use crate::hatchet::MAX_DEPTH;
 use crate::perfetto::message::{PerfSample, StreamingProfilePacket, TrackEvent};
+use crate::shared::MAX_DEPTH;
 
 impl Events<'_> {
     /// The innermost frame of an event's call stack, as a context.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use marey_model::context::NodeKind;
 use marey_store::Assembler;
 
-use crate::hatchet::MAX_DEPTH;
 use crate::perfetto::message::{
     Frame, InternedData, InternedName, InternedString, SourceLocation, TracePacketDefaults,
     TrackEvent,
 };
+use crate::shared::MAX_DEPTH;
 
 /// What later packets of a sequence refer to. There can be as many as there are packets, so one is
 /// small as long as it has interned nothing.

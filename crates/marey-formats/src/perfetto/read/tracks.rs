@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use marey_store::NewProcess;
 
-use crate::import::Import;
 use crate::perfetto::message::{
     ProcessDescriptor, ThreadDescriptor, TrackDescriptor, UNIT_BYTES, UNIT_COUNT, UNIT_NANOS,
 };
 use crate::perfetto::{DERIVED, HOST_LABEL, NO_THREAD, PID_LABEL, RANK_LABEL, TID_LABEL};
+use crate::shared::import::Import;
 
 /// Tracks lie in each other no deeper than this; what is further out is not looked at.
 const MAX_DEPTH: usize = 32;

@@ -8,9 +8,9 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::half_pairs;
 use crate::perfetto::MARKS;
 use crate::perfetto::message::{ARRAY, DICT, DebugAnnotation, InternedName, NestedValue};
+use crate::shared::json::replace_lone_surrogates;
 
 use super::packets::Packets;
 
@@ -91,7 +91,7 @@ impl Packets<'_> {
     pub(super) fn annotations(&mut self, marks: Marks, args: &Args) -> Vec<DebugAnnotation> {
         let mut json = String::new();
         self.reader.args(args, &mut json);
-        let object = self.keys.value(&half_pairs::replaced(&json), 0);
+        let object = self.keys.value(&replace_lone_surrogates(&json), 0);
         // What a run stores is JSON; that of a damaged one is shown as it is.
         let mut annotations = match object {
             Ok(object) => object.dict_entries,

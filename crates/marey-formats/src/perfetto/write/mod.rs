@@ -34,8 +34,8 @@ use marey_store::{Reader, StoreError};
 
 use self::packets::Packets;
 use self::tracks::Tracks;
-use crate::Format;
-use crate::export::{ExportError, LeftOut};
+use crate::shared::export::{ExportError, LeftOut};
+use crate::shared::format::Format;
 
 /// Writes a run as a trace.
 pub(crate) fn write(

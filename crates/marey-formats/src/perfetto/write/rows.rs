@@ -11,9 +11,9 @@ use super::Writer;
 use super::annotations::Marks;
 use super::packets::Packets;
 use super::tracks::Place;
-use crate::export::ExportError;
 use crate::perfetto::message::{COUNTER, INSTANT, TrackEvent};
 use crate::perfetto::{launch_flow, spread};
+use crate::shared::export::ExportError;
 
 impl Writer<'_> {
     pub(super) fn span(&mut self, span: &Span) -> Result<(), ExportError> {

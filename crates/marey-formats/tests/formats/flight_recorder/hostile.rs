@@ -31,14 +31,14 @@ fn bad_dumps_are_refused() {
 fn what_is_no_entry_is_counted() {
     let good = "{\"profiling_name\": \"nccl:barrier\", \"time_created_ns\": 5}";
     let cases = [
-        ("7", "an element of `entries`: it is no dict, or stands twice"),
+        ("7", "an element of `entries`: it is no dict, or it was used before"),
         (
             "{\"profiling_name\": \"nccl:barrier\"}",
-            "an element of `entries`: it lacks what each has",
+            "an element of `entries`: a required field is missing",
         ),
         (
             "{\"profiling_name\": \"b\", \"time_created_ns\": 5, \"frames\": 1}",
-            "an element of `entries`: its call stack has something else than frames",
+            "an element of `entries`: its call stack contains something other than frames",
         ),
     ];
     for (entry, cause) in cases {

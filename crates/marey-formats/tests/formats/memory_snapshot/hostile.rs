@@ -56,33 +56,37 @@ fn what_is_no_entry_is_counted() {
         (
             b"\x8c\x0ddevice_traces",
             b"](K\x07]e",
-            "an element of `device_traces`: it is no dict, or stands twice",
+            "an element of `device_traces`: it is no dict, or it was used before",
         ),
         (
             b"\x8c\x0ddevice_traces",
             b"](}K\x01K\x02se",
-            "an element of `device_traces`: it lacks what each has",
+            "an element of `device_traces`: a required field is missing",
         ),
         (
             b"\x8c\x0ddevice_traces",
             b"](}(\x8c\x06framesK\x01\x8c\x06action\x8c\x05alloc\x8c\x04sizeK\x08ue",
-            "an element of `device_traces`: its call stack has something else than frames",
+            "an element of `device_traces`: its call stack contains something other than frames",
         ),
         (
             b"\x8c\x0ddevice_traces",
             b"](}(\x8c\x01a]q\x00h\x00a\x8c\x06action\x8c\x05alloc\x8c\x04sizeK\x08ue",
             "an element of `device_traces`: values are nested too deeply",
         ),
-        (b"\x8c\x08segments", b"K\x01", "an element of `segments`: it is no dict, or stands twice"),
+        (
+            b"\x8c\x08segments",
+            b"K\x01",
+            "an element of `segments`: it is no dict, or it was used before",
+        ),
         (
             b"\x8c\x08segments",
             b"}(\x8c\x06blocks]u",
-            "an element of `segments`: it lacks what each has",
+            "an element of `segments`: a required field is missing",
         ),
         (
             b"\x8c\x14external_annotations",
             b"}(\x8c\x04nameK\x01u",
-            "an element of `external_annotations`: it lacks what each has",
+            "an element of `external_annotations`: a required field is missing",
         ),
         (
             b"\x8c\x0dhost_segments",
@@ -107,7 +111,7 @@ fn bad_blocks_are_counted_one_by_one() {
     let content = [b"\x80\x04}(\x8c\x08segments](", &segment[..], b"eu."].concat();
     let imported = import_bytes(&content).unwrap();
     let [warning] = imported.imported.files[0].warnings.as_slice() else { panic!("one") };
-    let cause = "an element of `segments`: a block: it is no dict, or stands twice";
+    let cause = "an element of `segments`: a block: it is no dict, or it was used before";
     assert_eq!((warning.count, &*warning.first.cause), (2, cause));
     assert_eq!(imported.imported.events, 1);
 }

@@ -147,7 +147,7 @@ fn every_cut_ends_with_a_fault_or_a_warning() {
             // At the end of a field it is a profile with less in it.
             Ok(run) => assert!(run.imported.events <= 1, "cut at {end}"),
             Err(ImportError::Unusable { fault, .. }) => {
-                let is_cut = fault.cause == "the profile ends in the middle of a field";
+                let is_cut = fault.cause == "the content ends in the middle of a field";
                 assert!(is_cut || fault.cause.ends_with(" is not there"), "cut at {end}: {fault}");
             }
             Err(other) => panic!("cut at {end}: {other}"),
