@@ -11,7 +11,7 @@ use crate::shared::export::ExportError;
 use crate::shared::trace_json::activity::{
     LaunchFlows, category, launch_flow_event, stream_number, write_columns, write_stream,
 };
-use crate::shared::trace_json::{Event, Trace, Track};
+use crate::shared::trace_json::{Event, TraceWriter, Track};
 
 /// First thread id of the lanes of streams.
 const FIRST_STREAM_TID: i64 = 200_000;
@@ -28,8 +28,11 @@ struct Stream {
 }
 
 /// Writes all activities and the ends of their flows, one for each launch.
-pub(super) fn write(launch_flows: &mut LaunchFlows, trace: &mut Trace) -> Result<(), ExportError> {
-    let (reader, tracks) = (trace.reader, trace.tracks);
+pub(super) fn write(
+    launch_flows: &mut LaunchFlows,
+    writer: &mut TraceWriter,
+) -> Result<(), ExportError> {
+    let (reader, tracks) = (writer.reader, writer.tracks);
     let mut streams: HashMap<(u32, u32, u32), Stream> = HashMap::new();
     let mut free_tid = free_tid(FIRST_STREAM_TID, reader);
     let mut args = String::new();
@@ -43,7 +46,7 @@ pub(super) fn write(launch_flows: &mut LaunchFlows, trace: &mut Trace) -> Result
         let process = tracks.process(row.process_id);
         if lane == stream.lane_tids.len() {
             stream.lane_tids.push(free_tid);
-            name_lane(trace, &row, Track { tid: Some(free_tid), ..process }, lane)?;
+            name_lane(writer, &row, Track { tid: Some(free_tid), ..process }, lane)?;
             free_tid += 1;
         }
         let track = Track { tid: stream.lane_tids.get(lane).copied(), ..process };
@@ -56,7 +59,7 @@ pub(super) fn write(launch_flows: &mut LaunchFlows, trace: &mut Trace) -> Result
             time_nanos: row.start_nanos,
             duration_nanos: Some(row.duration_nanos),
         };
-        trace.add(&event, |event| {
+        writer.add(&event, |event| {
             event.object_with("args", &args, |event| {
                 if let Some(context) = row.context_id {
                     write_call_stack(reader, context, Some(name), event);
@@ -69,7 +72,7 @@ pub(super) fn write(launch_flows: &mut LaunchFlows, trace: &mut Trace) -> Result
             && launch_flows.end(row.process_id, correlation)
         {
             let id = tracks.launch_flow_id(row.process_id, correlation);
-            trace.add(&launch_flow_event("f", LAUNCH, track, row.start_nanos), |event| {
+            writer.add(&launch_flow_event("f", LAUNCH, track, row.start_nanos), |event| {
                 event.value("id", id);
                 event.text("bp", "e");
             })?;
@@ -79,7 +82,7 @@ pub(super) fn write(launch_flows: &mut LaunchFlows, trace: &mut Trace) -> Result
 }
 
 fn name_lane(
-    trace: &mut Trace,
+    writer: &mut TraceWriter,
     row: &GpuActivity,
     track: Track,
     lane: usize,
@@ -88,8 +91,8 @@ fn name_lane(
     if lane > 0 {
         name = format!("{name} ({})", lane + 1);
     }
-    trace.describe("thread_name", track, |args| args.text("name", &name))?;
+    writer.describe("thread_name", track, |args| args.text("name", &name))?;
     let sort_index = track.tid.unwrap_or_default().saturating_add(STREAMS_SORT_INDEX);
-    trace.describe("thread_sort_index", track, |args| args.value("sort_index", sort_index))?;
+    writer.describe("thread_sort_index", track, |args| args.value("sort_index", sort_index))?;
     Ok(())
 }

@@ -4,7 +4,9 @@ use marey_model::table::stored::{DEVICES, SESSIONS};
 use marey_store::{ProcessRow, ThreadRow};
 
 use crate::shared::export::{ExportError, LeftOut};
-use crate::shared::trace_json::{Object, RunMetadata, Trace, Track, device_properties, object};
+use crate::shared::trace_json::{
+    Object, RunMetadata, TraceWriter, Track, device_properties, object,
+};
 
 /// Version of marey's own part of the trace.
 const VERSION: u64 = 1;
@@ -15,12 +17,12 @@ const SORT_INDICES_PER_THREAD: u64 = 1000;
 /// Writes the members before the events.
 pub(super) fn write(
     metadata: &RunMetadata,
-    trace: &mut Trace,
+    writer: &mut TraceWriter,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let reader = trace.reader;
-    let document = &mut trace.document;
-    document.member("baseTimeNanoseconds", &trace.base_nanos.to_string());
+    let reader = writer.reader;
+    let document = &mut writer.document;
+    document.member("baseTimeNanoseconds", &writer.base_nanos.to_string());
     document.member("displayTimeUnit", metadata.get("displayTimeUnit").unwrap_or("\"us\""));
     if !reader.run().parts(&DEVICES).is_empty() {
         document.member("deviceProperties", &device_properties(reader, None, left_out)?);
@@ -29,8 +31,8 @@ pub(super) fn write(
 }
 
 /// Writes the members after the events; for a run that marey recorded, its own part too.
-pub(super) fn write_tail(metadata: &RunMetadata, trace: &mut Trace) {
-    let (reader, document) = (trace.reader, &mut trace.document);
+pub(super) fn write_tail(metadata: &RunMetadata, writer: &mut TraceWriter) {
+    let (reader, document) = (writer.reader, &mut writer.document);
     metadata.write_entries(&[], document);
     for key in ["schemaVersion", "traceName"] {
         if let Some(value) = metadata.get(key) {
@@ -68,42 +70,42 @@ fn write_process(process: &ProcessRow, object: &mut Object) {
 /// Writes names and sort indices of processes, and of the first lane of each thread.
 pub(super) fn describe_processes(
     metadata: &RunMetadata,
-    trace: &mut Trace,
+    writer: &mut TraceWriter,
 ) -> Result<(), ExportError> {
-    let (reader, tracks) = (trace.reader, trace.tracks);
+    let (reader, tracks) = (writer.reader, writer.tracks);
     for process in reader.processes() {
-        trace.name_process(process, process.name.as_deref().unwrap_or(&title(process)))?;
+        writer.name_process(process, process.name.as_deref().unwrap_or(&title(process)))?;
         if let Some(rank) = process.rank
             && !metadata.is_sorted(process.id, None)
         {
             let track = tracks.process(process.id);
-            trace.describe("process_sort_index", track, |args| args.value("sort_index", rank))?;
+            writer.describe("process_sort_index", track, |args| args.value("sort_index", rank))?;
         }
     }
     for thread in reader.threads() {
         let track = tracks.thread(thread.id);
-        name_lane(trace, thread, track, 0)?;
+        name_lane(writer, thread, track, 0)?;
         if !metadata.is_sorted(thread.process_id, Some(thread.id)) {
-            sort_lane(trace, thread, track, 0)?;
+            sort_lane(writer, thread, track, 0)?;
         }
     }
-    metadata.write_labels(trace)
+    metadata.write_labels(writer)
 }
 
 /// Names the additional lane number `lane` of a thread.
 pub(super) fn add_lane(
-    trace: &mut Trace,
+    writer: &mut TraceWriter,
     thread: u32,
     track: Track,
     lane: u64,
 ) -> Result<(), ExportError> {
-    let Some(thread) = trace.reader.thread(thread) else { return Ok(()) };
-    name_lane(trace, thread, track, lane)?;
-    sort_lane(trace, thread, track, lane)
+    let Some(thread) = writer.reader.thread(thread) else { return Ok(()) };
+    name_lane(writer, thread, track, lane)?;
+    sort_lane(writer, thread, track, lane)
 }
 
 fn name_lane(
-    trace: &mut Trace,
+    writer: &mut TraceWriter,
     thread: &ThreadRow,
     track: Track,
     lane: u64,
@@ -115,7 +117,7 @@ fn name_lane(
     if lane > 0 {
         name = format!("{name} ({})", lane + 1);
     }
-    trace.describe("thread_name", track, |args| {
+    writer.describe("thread_name", track, |args| {
         args.text("name", &name);
         args.value("os_id", thread.os_id);
     })?;
@@ -123,21 +125,21 @@ fn name_lane(
 }
 
 fn sort_lane(
-    trace: &mut Trace,
+    writer: &mut TraceWriter,
     thread: &ThreadRow,
     track: Track,
     lane: u64,
 ) -> Result<(), ExportError> {
     // The main thread, whose id equals the process id, sorts first.
     let is_main =
-        trace.reader.process(thread.process_id).is_some_and(|lane| lane.pid == thread.os_id);
+        writer.reader.process(thread.process_id).is_some_and(|lane| lane.pid == thread.os_id);
     let lanes_from = if is_main { 0 } else { u64::from(thread.id) + 1 };
     let sort_index = lanes_from * SORT_INDICES_PER_THREAD + lane.min(SORT_INDICES_PER_THREAD - 1);
-    trace.describe("thread_sort_index", track, |args| args.value("sort_index", sort_index))?;
+    writer.describe("thread_sort_index", track, |args| args.value("sort_index", sort_index))?;
     Ok(())
 }
 
-/// Returns the title of a process without a name: `Trace (rank 3, host)`.
+/// Returns the title of a process without a name: `TraceWriter (rank 3, host)`.
 fn title(process: &ProcessRow) -> String {
     let rank = process.rank.map(|rank| format!("rank {rank}"));
     let host = (!process.host.is_empty()).then(|| process.host.clone());

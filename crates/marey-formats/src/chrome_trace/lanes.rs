@@ -22,7 +22,7 @@ pub(super) struct Lanes {
     ends: BinaryHeap<Reverse<(i64, usize)>>,
     now_nanos: Option<i64>,
     /// Lanes with an event that starts now.
-    lanes_with_start: Vec<usize>,
+    started: Vec<usize>,
 }
 
 /// The ends of the open events of a lane.
@@ -47,7 +47,7 @@ impl Lanes {
         }
         let open_lane = &mut self.all[lane];
         if open_lane.starting.is_empty() {
-            self.lanes_with_start.push(lane);
+            self.started.push(lane);
         }
         open_lane.starting.push(end_nanos);
         lane
@@ -55,7 +55,7 @@ impl Lanes {
 
     fn advance(&mut self, nanos: i64) {
         self.now_nanos = Some(nanos);
-        for lane in self.lanes_with_start.drain(..) {
+        for lane in self.started.drain(..) {
             let Lane { open, starting } = &mut self.all[lane];
             starting.sort_unstable_by_key(|&end_nanos| Reverse(end_nanos));
             self.ends.extend(starting.iter().map(|&end_nanos| Reverse((end_nanos, lane))));

@@ -20,7 +20,7 @@ use marey_store::Reader;
 use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::format::Format;
 use crate::shared::trace_json::activity::Survey;
-use crate::shared::trace_json::{self, Document, RunMetadata, Trace, Tracks, rows};
+use crate::shared::trace_json::{self, Document, RunMetadata, TraceWriter, Tracks, rows};
 
 /// Name of the flows from launches.
 const LAUNCH: &str = "launch->kernel";
@@ -34,27 +34,27 @@ pub(crate) fn write(
     trace_json::check_events(reader, Format::ChromeTrace)?;
     let mut survey = Survey::of(reader)?;
     let tracks = Tracks::new(reader, &survey, &HashSet::new(), |thread| thread.id.into());
-    let mut trace = Trace {
+    let mut writer = TraceWriter {
         reader,
         tracks: &tracks,
         document: Document::new(out),
         base_nanos: base_nanos(reader),
     };
     let metadata = RunMetadata::of(reader, left_out)?;
-    header::write(&metadata, &mut trace, left_out)?;
-    trace.document.begin_events();
-    header::describe_processes(&metadata, &mut trace)?;
-    scopes::write(&mut survey.launch_flows, &mut trace)?;
-    activities::write(&mut survey.launch_flows, &mut trace)?;
-    rows::write_flows(&mut trace)?;
-    rows::write_instants(&mut trace)?;
-    rows::write_memory_events(&mut trace, left_out)?;
-    rows::write_counters(&mut trace, left_out, |row, _| rows::is_counter(row))?;
-    rows::write_async_spans(&mut trace)?;
-    trace.document.end_events();
-    header::write_tail(&metadata, &mut trace);
+    header::write(&metadata, &mut writer, left_out)?;
+    writer.document.begin_events();
+    header::describe_processes(&metadata, &mut writer)?;
+    scopes::write(&mut survey.launch_flows, &mut writer)?;
+    activities::write(&mut survey.launch_flows, &mut writer)?;
+    rows::write_flows(&mut writer)?;
+    rows::write_instants(&mut writer)?;
+    rows::write_memory_events(&mut writer, left_out)?;
+    rows::write_counters(&mut writer, left_out, |row, _| rows::is_counter(row))?;
+    rows::write_async_spans(&mut writer)?;
+    writer.document.end_events();
+    header::write_tail(&metadata, &mut writer);
     trace_json::leave_out_tables(reader, left_out)?;
-    trace.document.finish()?;
+    writer.document.finish()?;
     Ok(())
 }
 

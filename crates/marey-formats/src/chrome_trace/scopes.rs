@@ -17,14 +17,19 @@ use super::thread::{OpenSpan, Thread};
 use crate::shared::export::ExportError;
 use crate::shared::trace_json::activity::{LaunchFlows, launch_flow_event};
 use crate::shared::trace_json::rows::is_counter;
-use crate::shared::trace_json::{Event, Object, PROTON_CATEGORIES, Steps, Trace, Track, has_args};
+use crate::shared::trace_json::{
+    Event, Object, PROTON_CATEGORIES, Steps, TraceWriter, Track, has_args,
+};
 
 /// First thread id of the additional lanes of threads. Lanes of streams have smaller ids.
 const FIRST_ADDED_TID: i64 = 1_000_000;
 
 /// Writes all spans with the values that were added in them, and the values outside of spans.
-pub(super) fn write(launch_flows: &mut LaunchFlows, trace: &mut Trace) -> Result<(), ExportError> {
-    let reader = trace.reader;
+pub(super) fn write(
+    launch_flows: &mut LaunchFlows,
+    writer: &mut TraceWriter,
+) -> Result<(), ExportError> {
+    let reader = writer.reader;
     let mut scopes = Scopes {
         steps: Steps::of(reader)?,
         paths: paths(reader),
@@ -33,7 +38,7 @@ pub(super) fn write(launch_flows: &mut LaunchFlows, trace: &mut Trace) -> Result
         written: 0,
         args: String::new(),
         launch_flows,
-        trace,
+        writer,
     };
     let mut values = reader.rows::<Metric>()?.filter(|row| !row.as_ref().is_ok_and(is_counter));
     let mut value = values.next().transpose()?;
@@ -53,7 +58,7 @@ pub(super) fn write(launch_flows: &mut LaunchFlows, trace: &mut Trace) -> Result
 }
 
 struct Scopes<'t, 'r, 'o> {
-    trace: &'t mut Trace<'r, 'o>,
+    writer: &'t mut TraceWriter<'r, 'o>,
     launch_flows: &'t mut LaunchFlows,
     steps: Steps,
     /// For each context the first one with the same names on its path: a value's context may lack
@@ -68,7 +73,7 @@ struct Scopes<'t, 'r, 'o> {
 impl Scopes<'_, '_, '_> {
     fn begin(&mut self, span: Span) -> Result<(), ExportError> {
         self.end_before(span.thread_id, span.start_nanos)?;
-        let depth = self.trace.reader.context(span.context_id).depth;
+        let depth = self.writer.reader.context(span.context_id).depth;
         let scope = self.path(span.context_id);
         self.threads.entry(span.thread_id).or_default().begin(span, depth, scope);
         Ok(())
@@ -77,7 +82,7 @@ impl Scopes<'_, '_, '_> {
     /// Adds a value to its scope, or writes it if the scope is not open.
     fn add(&mut self, row: &Metric) -> Result<(), ExportError> {
         self.end_before(row.thread_id, row.time_nanos)?;
-        let name = self.trace.reader.text(row.name_id);
+        let name = self.writer.reader.text(row.name_id);
         let scope = self.path(self.scope_of(row.context_id));
         let thread = self.threads.entry(row.thread_id).or_default();
         if let Some(value) = thread.add(scope, name, row.value.clone()) {
@@ -107,7 +112,7 @@ impl Scopes<'_, '_, '_> {
     /// Returns the scope that values of a context belong to: the context itself, or for a state the
     /// enclosing scope.
     fn scope_of(&self, context: u32) -> u32 {
-        let reader = self.trace.reader;
+        let reader = self.writer.reader;
         let lane = reader.context(context);
         let around = lane.parent.filter(|&around| reader.context(around).kind != NodeKind::Root);
         if lane.kind == NodeKind::State { around.unwrap_or(context) } else { context }
@@ -124,7 +129,7 @@ impl Scopes<'_, '_, '_> {
         open: &OpenSpan,
     ) -> Result<(), ExportError> {
         let OpenSpan { span, metrics, .. } = open;
-        let reader = self.trace.reader;
+        let reader = self.writer.reader;
         let track = self.lane(thread, open.lane, lanes)?;
         self.written += 1;
         self.args.clear();
@@ -150,9 +155,9 @@ impl Scopes<'_, '_, '_> {
             time_nanos: span.start_nanos,
             duration_nanos: Some(span.duration_nanos),
         };
-        let (scope_id, args, tracks) = (self.written, &self.args, self.trace.tracks);
+        let (scope_id, args, tracks) = (self.written, &self.args, self.writer.tracks);
         let process_id = reader.thread(span.thread_id).map_or(u32::MAX, |thread| thread.process_id);
-        self.trace.add(&event, |event| {
+        self.writer.add(&event, |event| {
             if foreign_category.is_some() && !has_args(span) {
                 return;
             }
@@ -183,13 +188,13 @@ impl Scopes<'_, '_, '_> {
     }
 
     fn write_launch_flow(&mut self, span: &Span, track: Track) -> Result<(), ExportError> {
-        let thread = self.trace.reader.thread(span.thread_id);
+        let thread = self.writer.reader.thread(span.thread_id);
         if let (Some(correlation), Some(thread)) = (span.correlation_id, thread)
             && self.launch_flows.start(thread.process_id, correlation)
         {
-            let id = self.trace.tracks.launch_flow_id(thread.process_id, correlation);
+            let id = self.writer.tracks.launch_flow_id(thread.process_id, correlation);
             let start = launch_flow_event("s", LAUNCH, track, span.start_nanos);
-            self.trace.add(&start, |event| event.value("id", id))?;
+            self.writer.add(&start, |event| event.value("id", id))?;
         }
         Ok(())
     }
@@ -200,7 +205,7 @@ impl Scopes<'_, '_, '_> {
         name: &str,
         value: MetricValue,
     ) -> Result<(), ExportError> {
-        let reader = self.trace.reader;
+        let reader = self.writer.reader;
         let mut metrics = Metrics::default();
         metrics.add(name, value);
         let context = reader.context(row.context_id);
@@ -209,11 +214,11 @@ impl Scopes<'_, '_, '_> {
             phase: "i",
             category: Some("metric"),
             name: &metrics.title(scope),
-            track: self.trace.tracks.thread(row.thread_id),
+            track: self.writer.tracks.thread(row.thread_id),
             time_nanos: row.time_nanos,
             duration_nanos: None,
         };
-        self.trace.add(&event, |event| {
+        self.writer.add(&event, |event| {
             event.text("s", "t");
             event.object("args", |args| {
                 write_call_stack(reader, row.context_id, None, args);
@@ -230,11 +235,11 @@ impl Scopes<'_, '_, '_> {
         lane: usize,
         lanes: &mut Vec<i64>,
     ) -> Result<Track, ExportError> {
-        let first = self.trace.tracks.thread(thread);
+        let first = self.writer.tracks.thread(thread);
         while lanes.len() < lane {
             lanes.push(self.free_tid);
             let track = Track { tid: Some(self.free_tid), ..first };
-            add_lane(self.trace, thread, track, lanes.len() as u64)?;
+            add_lane(self.writer, thread, track, lanes.len() as u64)?;
             self.free_tid += 1;
         }
         let more = lane.checked_sub(1).and_then(|lane| lanes.get(lane));

@@ -108,7 +108,7 @@ struct CsvRow {
     track_id: Option<u32>,
     start_nanos: i64,
     duration_nanos: i64,
-    children_nanos: i64,
+    self_nanos: i64,
     process_id: Option<u32>,
     thread_id: Option<u32>,
     device: Option<u32>,
@@ -141,7 +141,7 @@ impl CsvRow {
             track_id: None,
             start_nanos: span.start_nanos,
             duration_nanos: span.duration_nanos,
-            children_nanos: span.children_nanos,
+            self_nanos: span.self_nanos(),
             process_id: reader.thread(span.thread_id).map(|thread| thread.process_id),
             thread_id: Some(span.thread_id),
             device: None,
@@ -163,7 +163,7 @@ impl CsvRow {
             track_id: None,
             start_nanos: activity.start_nanos,
             duration_nanos: activity.duration_nanos,
-            children_nanos: 0,
+            self_nanos: activity.duration_nanos,
             process_id: Some(activity.process_id),
             thread_id: None,
             device: Some(activity.device),
@@ -192,7 +192,7 @@ impl CsvRow {
             track_id: Some(span.track_id),
             start_nanos: span.start_nanos,
             duration_nanos: span.duration_nanos,
-            children_nanos: 0,
+            self_nanos: span.duration_nanos,
             process_id: Some(span.process_id),
             thread_id: None,
             device: None,
@@ -249,7 +249,7 @@ impl Records<'_, '_> {
         self.path(row);
         self.number(row.start_nanos);
         self.number(row.duration_nanos);
-        self.number(row.duration_nanos.saturating_sub(row.children_nanos));
+        self.number(row.self_nanos);
         self.optional(process.map(|process| process.pid).filter(|&pid| pid >= 0));
         self.optional(process.and_then(|process| process.rank));
         self.optional(thread.map(|thread| thread.os_id).filter(|&id| id >= 0));

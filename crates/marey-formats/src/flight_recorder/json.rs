@@ -2,14 +2,13 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::io::{self, Read};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::Dump;
 use super::entry::ENTRIES;
 use crate::shared::import::ReaderError;
-use crate::shared::input::Input;
+use crate::shared::input::{Input, OffsetReader};
 use crate::shared::pickle::{Value, Values};
 
 /// Reads a dump.
@@ -17,7 +16,7 @@ pub(super) fn read(input: &mut Input, dump: &mut Dump) -> Result<(), ReaderError
     let mut error = None;
     let offset = Cell::new(0);
     let document = Document { dump, error: &mut error, offset: &offset };
-    let counted = Counted { input: &mut *input, offset: &offset };
+    let counted = OffsetReader { input: &mut *input, offset: &offset };
     let mut json = serde_json::Deserializer::from_reader(counted);
     let read = document.deserialize(&mut json).and_then(|()| json.end());
     match (error, read) {
@@ -25,20 +24,6 @@ pub(super) fn read(input: &mut Input, dump: &mut Dump) -> Result<(), ReaderError
         (None, Ok(())) => Ok(()),
         (None, Err(error)) if error.is_io() => Err(ReaderError::Io(error.into())),
         (None, Err(error)) => Err(ReaderError::at(input.offset(), error)),
-    }
-}
-
-/// A reader that publishes its offset.
-struct Counted<'a> {
-    input: &'a mut Input,
-    offset: &'a Cell<u64>,
-}
-
-impl Read for Counted<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(out)?;
-        self.offset.set(self.input.offset());
-        Ok(read)
     }
 }
 

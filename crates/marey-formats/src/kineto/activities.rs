@@ -7,30 +7,33 @@ use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::trace_json::activity::{
     LaunchFlows, Survey, category, launch_flow_event, stream_number, write_columns, write_stream,
 };
-use crate::shared::trace_json::{Event, Trace, Track};
+use crate::shared::trace_json::{Event, TraceWriter, Track};
 
 /// Sort index of the first device in Kineto: after all processes.
 const FIRST_DEVICE_SORT_INDEX: u64 = 5_000_000;
 
 /// Names the devices and streams.
-pub(super) fn describe_streams(survey: &Survey, trace: &mut Trace) -> Result<(), ExportError> {
+pub(super) fn describe_streams(
+    survey: &Survey,
+    writer: &mut TraceWriter,
+) -> Result<(), ExportError> {
     let mut last_device = None;
     for &(process, device, stream) in &survey.streams {
         let track = track(device, stream);
         if last_device.replace((process, device)) != Some((process, device)) {
-            let name = trace.reader.process(process).and_then(process_name).unwrap_or_default();
-            trace.describe("process_name", track, |args| args.text("name", &name))?;
+            let name = writer.reader.process(process).and_then(process_name).unwrap_or_default();
+            writer.describe("process_name", track, |args| args.text("name", &name))?;
             let labels = format!("GPU {device}");
-            trace.describe("process_labels", track, |args| args.text("labels", &labels))?;
+            writer.describe("process_labels", track, |args| args.text("labels", &labels))?;
             let sort_index = FIRST_DEVICE_SORT_INDEX + u64::from(device);
-            trace.describe("process_sort_index", track, |args| {
+            writer.describe("process_sort_index", track, |args| {
                 args.value("sort_index", sort_index);
             })?;
         }
         let stream = stream_number(stream);
         let name = format!("stream {stream} ");
-        trace.describe("thread_name", track, |args| args.text("name", &name))?;
-        trace.describe("thread_sort_index", track, |args| args.value("sort_index", stream))?;
+        writer.describe("thread_name", track, |args| args.text("name", &name))?;
+        writer.describe("thread_sort_index", track, |args| args.value("sort_index", stream))?;
     }
     Ok(())
 }
@@ -41,10 +44,10 @@ pub(super) fn describe_streams(survey: &Survey, trace: &mut Trace) -> Result<(),
 pub(super) fn write(
     gpu_process: Option<u32>,
     launch_flows: &LaunchFlows,
-    trace: &mut Trace,
+    writer: &mut TraceWriter,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let (reader, tracks) = (trace.reader, trace.tracks);
+    let (reader, tracks) = (writer.reader, writer.tracks);
     let mut args = String::new();
     for row in reader.rows::<GpuActivity>()? {
         let row = row?;
@@ -63,7 +66,7 @@ pub(super) fn write(
             time_nanos: row.start_nanos,
             duration_nanos: Some(row.duration_nanos),
         };
-        trace.add(&event, |event| {
+        writer.add(&event, |event| {
             event.object_with("args", &args, |event| {
                 // An annotation is no work on its stream. With a stream, analysers would count it
                 // as such.
@@ -77,8 +80,8 @@ pub(super) fn write(
             && launch_flows.ends(row.process_id, correlation)
         {
             let end = launch_flow_event("f", super::LAUNCH, track, row.start_nanos);
-            let id = trace.tracks.launch_flow_id(row.process_id, correlation);
-            trace.add(&end, |event| {
+            let id = writer.tracks.launch_flow_id(row.process_id, correlation);
+            writer.add(&end, |event| {
                 event.value("id", id);
                 event.text("bp", "e");
             })?;

@@ -6,17 +6,17 @@ use marey_store::{ProcessRow, Reader};
 
 use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::json::quoted;
-use crate::shared::trace_json::{RunMetadata, Trace, device_properties, other_ranks};
+use crate::shared::trace_json::{RunMetadata, TraceWriter, device_properties, other_ranks};
 
 /// Writes the members before the events.
 pub(super) fn write(
     metadata: &RunMetadata,
     gpu_process: Option<u32>,
-    trace: &mut Trace,
+    writer: &mut TraceWriter,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let reader = trace.reader;
-    let (base_nanos, document) = (trace.base_nanos, &mut trace.document);
+    let reader = writer.reader;
+    let (base_nanos, document) = (writer.base_nanos, &mut writer.document);
     document.member("schemaVersion", metadata.get("schemaVersion").unwrap_or("1"));
     if let Some(info) = distributed_info(metadata, gpu_process, reader) {
         document.member("distributedInfo", &info);
@@ -37,22 +37,22 @@ pub(super) fn write(
 /// Names processes and threads.
 pub(super) fn describe_processes(
     metadata: &RunMetadata,
-    trace: &mut Trace,
+    writer: &mut TraceWriter,
 ) -> Result<(), ExportError> {
-    let (reader, tracks) = (trace.reader, trace.tracks);
+    let (reader, tracks) = (writer.reader, writer.tracks);
     let has_others = other_ranks(reader) > 0;
     for process in reader.processes() {
         let name = process_name(process);
         let is_of_several = has_others && process.rank.is_some();
         if name.is_some() || is_of_several || tracks.process(process.id).pid != process.pid {
-            trace.name_process(process, &name.unwrap_or_default())?;
+            writer.name_process(process, &name.unwrap_or_default())?;
         }
     }
     for thread in reader.threads().filter(|thread| !thread.name.is_empty()) {
         let track = tracks.thread(thread.id);
-        trace.describe("thread_name", track, |args| args.text("name", &thread.name))?;
+        writer.describe("thread_name", track, |args| args.text("name", &thread.name))?;
     }
-    metadata.write_labels(trace)
+    metadata.write_labels(writer)
 }
 
 /// Returns the member `distributedInfo` with the rank. Analysers search for a line with `"rank": `,

@@ -20,7 +20,7 @@ use marey_store::Reader;
 use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::format::Format;
 use crate::shared::trace_json::activity::Survey;
-use crate::shared::trace_json::{self, Document, RunMetadata, Trace, Tracks, rows};
+use crate::shared::trace_json::{self, Document, RunMetadata, TraceWriter, Tracks, rows};
 
 /// A quarter of a year in seconds. Kineto rounds its base down to a multiple of it.
 const BASE_SECONDS: i64 = 7_889_238;
@@ -42,33 +42,33 @@ pub(crate) fn write(
     let users = survey.streams.iter().filter(|stream| Some(stream.0) == gpu_process);
     let devices = users.map(|&(_, device, _)| device.into()).collect();
     let tracks = Tracks::new(reader, &survey, &devices, |thread| thread.os_id);
-    let mut trace = Trace {
+    let mut writer = TraceWriter {
         reader,
         tracks: &tracks,
         document: Document::new(out),
         base_nanos: base_nanos(trace_json::time_range_nanos(reader)),
     };
-    header::write(&metadata, gpu_process, &mut trace, left_out)?;
+    header::write(&metadata, gpu_process, &mut writer, left_out)?;
     survey.retain_process(gpu_process);
-    trace.document.begin_events();
-    header::describe_processes(&metadata, &mut trace)?;
-    activities::describe_streams(&survey, &mut trace)?;
-    spans::write(&mut survey.launch_flows, &mut trace)?;
-    activities::write(gpu_process, &survey.launch_flows, &mut trace, left_out)?;
-    rows::write_flows(&mut trace)?;
-    rows::write_instants(&mut trace)?;
-    rows::write_memory_events(&mut trace, left_out)?;
-    rows::write_counters(&mut trace, left_out, |row, left_out| {
+    writer.document.begin_events();
+    header::describe_processes(&metadata, &mut writer)?;
+    activities::describe_streams(&survey, &mut writer)?;
+    spans::write(&mut survey.launch_flows, &mut writer)?;
+    activities::write(gpu_process, &survey.launch_flows, &mut writer, left_out)?;
+    rows::write_flows(&mut writer)?;
+    rows::write_instants(&mut writer)?;
+    rows::write_memory_events(&mut writer, left_out)?;
+    rows::write_counters(&mut writer, left_out, |row, left_out| {
         *left_out.entry("scopes of metrics").or_default() += u64::from(!rows::is_counter(row));
         true
     })?;
-    rows::write_async_spans(&mut trace)?;
-    trace.document.end_events();
+    rows::write_async_spans(&mut writer)?;
+    writer.document.end_events();
     if let Some(name) = metadata.get("traceName") {
-        trace.document.member("traceName", name);
+        writer.document.member("traceName", name);
     }
     trace_json::leave_out_tables(reader, left_out)?;
-    trace.document.finish()?;
+    writer.document.finish()?;
     Ok(())
 }
 

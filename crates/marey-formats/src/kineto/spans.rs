@@ -7,21 +7,25 @@ use marey_store::row::Span;
 
 use crate::shared::export::ExportError;
 use crate::shared::trace_json::activity::{LaunchFlows, launch_flow_event};
-use crate::shared::trace_json::{Event, PROTON_CATEGORIES, Steps, Trace, has_args};
+use crate::shared::trace_json::{Event, PROTON_CATEGORIES, Steps, TraceWriter, has_args};
 
 /// Prefix of the names of modules.
 const MODULE_PREFIX: &str = "nn.Module: ";
 
 /// Writes all spans, and the starts of the flows from launches.
-pub(super) fn write(launch_flows: &mut LaunchFlows, trace: &mut Trace) -> Result<(), ExportError> {
-    let spans = trace.reader.spans_by_thread()?;
-    let steps = Steps::of(trace.reader)?;
-    let mut writer = Spans { trace, launch_flows, steps, next_index: 0, args: String::new() };
-    spans.for_each(|span| writer.write(span))
+pub(super) fn write(
+    launch_flows: &mut LaunchFlows,
+    writer: &mut TraceWriter,
+) -> Result<(), ExportError> {
+    let spans = writer.reader.spans_by_thread()?;
+    let steps = Steps::of(writer.reader)?;
+    let mut spans_writer =
+        Spans { writer, launch_flows, steps, next_index: 0, args: String::new() };
+    spans.for_each(|span| spans_writer.write(span))
 }
 
 struct Spans<'t, 'r, 'o> {
-    trace: &'t mut Trace<'r, 'o>,
+    writer: &'t mut TraceWriter<'r, 'o>,
     launch_flows: &'t mut LaunchFlows,
     steps: Steps,
     /// Number of spans written so far that `PyTorch`'s profiler has not numbered.
@@ -31,7 +35,7 @@ struct Spans<'t, 'r, 'o> {
 
 impl<'r> Spans<'_, 'r, '_> {
     fn write(&mut self, span: &Span) -> Result<(), ExportError> {
-        let reader = self.trace.reader;
+        let reader = self.writer.reader;
         self.args.clear();
         reader.args(&span.args, &mut self.args);
         let kind = reader.context(span.context_id).kind;
@@ -42,7 +46,7 @@ impl<'r> Spans<'_, 'r, '_> {
         let index =
             (foreign_category.is_none() && kind != NodeKind::Runtime).then_some(self.next_index);
         self.next_index += u64::from(index.is_some());
-        let tracks = self.trace.tracks;
+        let tracks = self.writer.tracks;
         let process_id = reader.thread(span.thread_id).map_or(u32::MAX, |thread| thread.process_id);
         let track = tracks.thread(span.thread_id);
         let event = Event {
@@ -53,7 +57,7 @@ impl<'r> Spans<'_, 'r, '_> {
             time_nanos: span.start_nanos,
             duration_nanos: Some(span.duration_nanos),
         };
-        self.trace.add(&event, |event| {
+        self.writer.add(&event, |event| {
             if index.is_none() && !has_args(span) {
                 return;
             }
@@ -77,7 +81,7 @@ impl<'r> Spans<'_, 'r, '_> {
 
     /// Returns the name by which Kineto's readers recognise the kind of a span.
     fn name(&self, span: &Span, kind: NodeKind, is_recorded_by_marey: bool) -> Cow<'r, str> {
-        let name = self.trace.reader.text(span.name_id);
+        let name = self.writer.reader.text(span.name_id);
         match kind {
             NodeKind::Step => self.steps.name(span).map_or(name.into(), Cow::Owned),
             NodeKind::Module if is_recorded_by_marey && !name.starts_with(MODULE_PREFIX) => {
@@ -89,15 +93,15 @@ impl<'r> Spans<'_, 'r, '_> {
 
     fn write_launch_flow(&mut self, span: &Span) -> Result<(), ExportError> {
         let (Some(correlation), Some(thread)) =
-            (span.correlation_id, self.trace.reader.thread(span.thread_id))
+            (span.correlation_id, self.writer.reader.thread(span.thread_id))
         else {
             return Ok(());
         };
         if self.launch_flows.start(thread.process_id, correlation) {
-            let track = self.trace.tracks.thread(span.thread_id);
-            let id = self.trace.tracks.launch_flow_id(thread.process_id, correlation);
+            let track = self.writer.tracks.thread(span.thread_id);
+            let id = self.writer.tracks.launch_flow_id(thread.process_id, correlation);
             let start = launch_flow_event("s", super::LAUNCH, track, span.start_nanos);
-            self.trace.add(&start, |event| event.value("id", id))?;
+            self.writer.add(&start, |event| event.value("id", id))?;
         }
         Ok(())
     }

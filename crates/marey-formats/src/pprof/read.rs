@@ -1,4 +1,4 @@
-//! From a profile to samples.
+//! Reader: a profile converted to samples.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
@@ -21,18 +21,19 @@ use crate::shared::json::quoted;
 use crate::shared::protobuf::{Field, Fields};
 use crate::shared::weights::{is_nanos, name_and_unit};
 
-/// Bytes that a profile may have, unpacked.
+/// Maximum size of a profile, uncompressed.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// Reads a file. It is kept as a whole, since its samples may come before what they refer to.
+/// Reads a file. It is loaded completely, since samples may precede the entries that they refer to.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
-    let content = whole(input, MAX_BYTES)?;
+    let content = read_all(input, MAX_BYTES)?;
     let name = Some(import.stem.clone());
     let process_id = import.process(NewProcess { pid: -1, name, ..NewProcess::default() });
     let (tables, end) = Tables::of(&content, import);
     let mut stacks = Stacks::new(tables, content.len());
     describe(&mut stacks, process_id, import)?;
-    let mut reader = Reader { import, process_id, stacks, threads: HashMap::new(), own_os_id: 0 };
+    let mut reader =
+        Reader { import, process_id, stacks, threads: HashMap::new(), synthetic_os_id: 0 };
     let types = reader.types()?;
     for field in Fields::of(&content).map_while(Result::ok) {
         if field.number == tag::SAMPLE {
@@ -42,7 +43,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
     end
 }
 
-fn whole(input: impl Read, max_bytes: u64) -> Result<Vec<u8>, ReaderError> {
+fn read_all(input: impl Read, max_bytes: u64) -> Result<Vec<u8>, ReaderError> {
     let mut content = Vec::new();
     input.take(max_bytes.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 > max_bytes {
@@ -59,11 +60,11 @@ struct Reader<'a, 'i> {
     process_id: u32,
     stacks: Stacks<'a>,
     threads: HashMap<ThreadName, u32>,
-    /// The number of the last thread that has none in the system.
-    own_os_id: i64,
+    /// The synthetic id of the last thread without one in the operating system.
+    synthetic_os_id: i64,
 }
 
-/// What labels say of a thread.
+/// A thread, as the labels of samples describe it.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 struct ThreadName {
     os_id: Option<i64>,
@@ -71,7 +72,7 @@ struct ThreadName {
 }
 
 impl Reader<'_, '_> {
-    /// The names of the values of a sample; `None` for one that has the name of another.
+    /// Returns the name ids of a sample's values; `None` for a duplicate name.
     fn types(&mut self) -> Result<Vec<Option<u32>>, ReaderError> {
         let types = std::mem::take(&mut self.stacks.tables.file.sample_type);
         let default = self.stacks.tables.file.default_sample_type;
@@ -83,7 +84,7 @@ impl Reader<'_, '_> {
         for ty in &types {
             let kind = self.stacks.text(ty.kind, 0, self.import)?;
             let unit = self.stacks.text(ty.unit, 0, self.import)?;
-            let name_id = self.import.run.text(&joined(&kind, &unit));
+            let name_id = self.import.run.text(&name_with_unit(&kind, &unit));
             if !seen.insert(name_id) {
                 let cause = format!("two types of values are called `{kind}`");
                 self.import.lose(LossCause::Unsupported, 1, 0, cause);
@@ -91,7 +92,7 @@ impl Reader<'_, '_> {
                 continue;
             }
             names.push(Some(name_id));
-            // The last one is what pprof shows if the file does not say it.
+            // pprof shows the last type if the file names no default.
             if is_nanos(&unit) && !is_default_shown {
                 sampled.nanos_name_id = Some(name_id);
                 is_default_shown = kind == default;
@@ -142,8 +143,8 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Adds labels to arguments, but for what the thread is told by. A label that is there several
-    /// times is a list.
+    /// Adds labels to arguments and returns the thread that they describe. A repeated label becomes
+    /// a list.
     fn labels(
         &mut self,
         labels: &[Label],
@@ -200,19 +201,21 @@ impl Reader<'_, '_> {
         if thread == ThreadName::default() {
             return None;
         }
-        let (run, process, own) = (&mut self.import.run, self.process_id, &mut self.own_os_id);
+        let (run, process, next_os_id) =
+            (&mut self.import.run, self.process_id, &mut self.synthetic_os_id);
         Some(*self.threads.entry(thread).or_insert_with_key(|ThreadName { os_id, name }| {
             let os_id = os_id.unwrap_or_else(|| {
-                *own -= 1;
-                *own
+                *next_os_id -= 1;
+                *next_os_id
             });
             run.thread(process, os_id, name.as_deref().unwrap_or_default())
         }))
     }
 }
 
-/// `cpu (nanoseconds)`; one that has no unit goes without, unless its own name looks as if it had.
-fn joined(kind: &str, unit: &str) -> String {
+/// Returns a name such as `cpu (nanoseconds)`. Without a unit there are no parentheses, unless the
+/// name itself ends with some.
+fn name_with_unit(kind: &str, unit: &str) -> String {
     let needs_unit = !unit.is_empty() || kind != name_and_unit(kind).0;
     if needs_unit { format!("{kind} ({unit})") } else { kind.to_owned() }
 }
@@ -222,9 +225,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_without_end_is_not_kept() {
-        assert_eq!(whole(&b"1234"[..], 4).unwrap(), b"1234");
-        let broken = whole(std::io::repeat(0), 4).unwrap_err();
-        assert_eq!(broken.to_string(), "byte 4: the profile has more than 4 bytes");
+    fn a_profile_beyond_the_size_limit_is_refused() {
+        assert_eq!(read_all(&b"1234"[..], 4).unwrap(), b"1234");
+        let error = read_all(std::io::repeat(0), 4).unwrap_err();
+        assert_eq!(error.to_string(), "byte 4: the profile has more than 4 bytes");
     }
 }

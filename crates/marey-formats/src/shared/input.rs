@@ -1,5 +1,6 @@
 //! A foreign file as a stream of chunks, decompressed on a separate thread.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::mem;
@@ -144,6 +145,21 @@ impl Read for Input {
         let part = self.part(out.len())?;
         out[..part.len()].copy_from_slice(part);
         Ok(part.len())
+    }
+}
+
+/// A reader that publishes how many bytes of its input have been read, for use inside of a parser.
+#[derive(Debug)]
+pub(crate) struct OffsetReader<'a> {
+    pub(crate) input: &'a mut Input,
+    pub(crate) offset: &'a Cell<u64>,
+}
+
+impl Read for OffsetReader<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(out);
+        self.offset.set(self.input.offset());
+        read
     }
 }
 

@@ -23,7 +23,8 @@ pub(crate) fn replace_lone_surrogates(json: &str) -> Cow<'_, str> {
         json.as_bytes().get(position..).and_then(|tail| memchr::memchr(b'\\', tail))
     {
         let start = position + next;
-        let (escape, following) = (&json[start..], json.get(start + ESCAPE_BYTES..));
+        let bytes = json.as_bytes();
+        let (escape, following) = (&bytes[start..], bytes.get(start + ESCAPE_BYTES..));
         let is_pair = || matches!(following.and_then(code_unit), Some(0xdc00..=0xdfff));
         position = match code_unit(escape) {
             None => start + r"\n".len(),
@@ -44,11 +45,13 @@ pub(crate) fn replace_lone_surrogates(json: &str) -> Cow<'_, str> {
     Cow::Owned(replaced)
 }
 
-/// Returns the code unit of the `\u` escape at the start of a text.
-fn code_unit(text: &str) -> Option<u16> {
-    let digits = text.strip_prefix(r"\u")?.get(..4)?;
-    let is_number = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_number.then(|| u16::from_str_radix(digits, 16).ok()).flatten()
+/// Returns the UTF-16 code unit of the escape `\uXXXX` at the start.
+pub(crate) fn code_unit(bytes: &[u8]) -> Option<u16> {
+    let digits = bytes.strip_prefix(b"\\u")?.first_chunk::<4>()?;
+    digits.iter().try_fold(0, |number, digit| {
+        let digit = char::from(*digit).to_digit(16)?;
+        Some(number << 4 | digit as u16)
+    })
 }
 
 #[cfg(test)]

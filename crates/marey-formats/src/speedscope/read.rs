@@ -1,8 +1,8 @@
-//! Reading: a file is taken apart as it comes.
+//! Reader, which processes a file while it is parsed.
 //!
-//! Events have the numbers of frames, and contexts need their names. So where `profiles` come before
-//! `shared`, they wait as text, which takes as much memory as they have bytes; and so do the events
-//! of a profile that come before its unit.
+//! Events refer to frames by index, and contexts need frame names. So if `profiles` precedes
+//! `shared`, it is buffered as text, in as much memory as it has bytes. The same applies to events
+//! that precede the unit of their profile.
 
 use std::cell::Cell;
 use std::fmt::{self, Display};
@@ -21,9 +21,9 @@ use super::sampled::{Samples, Weights};
 use super::{ACTIVE, END, FRAMES, SCHEMA, START, Unit};
 use crate::shared::decimal;
 use crate::shared::import::{Import, ReaderError};
-use crate::shared::input::Input;
+use crate::shared::input::{Input, OffsetReader};
 
-/// Reads a file into a run: one process, and a thread for each profile.
+/// Reads a file into a run: one process, with a thread for each profile.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     skip_byte_order_mark(input)?;
     let process = import.process(NewProcess { pid: -1, ..NewProcess::default() });
@@ -35,9 +35,9 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
         names: None,
         base_nanos: 0,
         profile_count: 0,
-        failed: None,
+        error: None,
     };
-    let mut json = serde_json::Deserializer::from_reader(Counted { input, offset: &offset });
+    let mut json = serde_json::Deserializer::from_reader(OffsetReader { input, offset: &offset });
     let read = json.deserialize_map(&mut file).and_then(|()| json.end());
     file.end(read)
 }
@@ -50,37 +50,23 @@ fn skip_byte_order_mark(input: &mut Input) -> io::Result<()> {
     Ok(())
 }
 
-/// A reader that says how far it is.
-struct Counted<'a> {
-    input: &'a mut Input,
-    offset: &'a Cell<u64>,
-}
-
-impl io::Read for Counted<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(out);
-        self.offset.set(self.input.offset());
-        read
-    }
-}
-
 /// A file that is being read.
 pub(super) struct File<'a> {
     pub(super) import: &'a mut Import,
     pub(super) process: u32,
-    /// Bytes that were read.
+    /// Number of bytes read.
     offset: &'a Cell<u64>,
-    /// The names of the frames, once they are known.
+    /// Name ids of the frames, once `shared` has been read.
     names: Option<Vec<u32>>,
-    /// What was taken from all times.
+    /// Subtracted from all times when the file was written.
     pub(super) base_nanos: i64,
     profile_count: u32,
-    /// Why reading stopped, if it is not for the JSON.
-    failed: Option<ReaderError>,
+    /// The error that stopped reading, unless it is one of the JSON.
+    error: Option<ReaderError>,
 }
 
 impl File<'_> {
-    /// The name of a frame, if there is that frame.
+    /// Returns the name id of a frame, if it exists.
     pub(super) fn name(&self, frame: u32) -> Option<u32> {
         self.names.as_ref()?.get(frame as usize).copied()
     }
@@ -89,12 +75,12 @@ impl File<'_> {
         self.import.lose(loss, count, self.offset.get(), cause);
     }
 
-    /// A time of a profile on the clock of the run.
+    /// Converts a time of a profile to the run's clock.
     pub(super) fn nanos(&self, number: &str, power: i32) -> Option<i64> {
         self.base_nanos.checked_add(decimal::scaled(number, power)?)
     }
 
-    /// The thread of the next profile.
+    /// Adds the thread of the next profile.
     fn thread(&mut self) -> u32 {
         self.profile_count += 1;
         self.import.run.thread(self.process, -i64::from(self.profile_count), "")
@@ -111,11 +97,11 @@ impl File<'_> {
         Ok(self.import.run.add_metadata(&row)?)
     }
 
-    /// What a value is, or nothing and a loss.
-    fn value<'v, V: Deserialize<'v>>(&mut self, value: &'v RawValue, what: &str) -> Option<V> {
+    /// Parses a value, or counts it as lost.
+    fn value<'v, V: Deserialize<'v>>(&mut self, value: &'v RawValue, name: &str) -> Option<V> {
         let value = serde_json::from_str(value.get());
         if value.is_err() {
-            self.lose(LossCause::Unreadable, 1, format_args!("{what} is not as it should be"));
+            self.lose(LossCause::Unreadable, 1, format_args!("{name} is not as it should be"));
         }
         value.ok()
     }
@@ -171,8 +157,8 @@ impl File<'_> {
 
     fn end(mut self, read: Result<(), serde_json::Error>) -> Result<(), ReaderError> {
         let Err(error) = read else { return Ok(()) };
-        if let Some(broken) = self.failed.take() {
-            return Err(broken);
+        if let Some(error) = self.error.take() {
+            return Err(error);
         }
         if error.is_io() {
             return Err(io::Error::from(error).into());
@@ -182,16 +168,16 @@ impl File<'_> {
         Err(ReaderError::at(self.offset.get(), cause))
     }
 
-    /// Has an error of ours wait while the parser ends with one of its own.
-    fn pass<T, E: de::Error>(&mut self, result: Result<T, ReaderError>) -> Result<T, E> {
-        result.map_err(|broken| {
-            self.failed = Some(broken);
+    /// Stores our error while the JSON parser returns one of its own.
+    fn stash_error<T, E: de::Error>(&mut self, result: Result<T, ReaderError>) -> Result<T, E> {
+        result.map_err(|error| {
+            self.error = Some(error);
             E::custom("stopped")
         })
     }
 }
 
-/// The file.
+/// The outermost object.
 impl<'de> Visitor<'de> for &mut File<'_> {
     type Value = ();
 
@@ -200,24 +186,24 @@ impl<'de> Visitor<'de> for &mut File<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut waiting: Vec<Box<RawValue>> = Vec::new();
+        let mut buffered: Vec<Box<RawValue>> = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
                 "profiles" if self.names.is_some() => map.next_value_seed(Profiles(self))?,
-                "profiles" => waiting.push(map.next_value()?),
+                "profiles" => buffered.push(map.next_value()?),
                 "shared" => {
                     let shared: Box<RawValue> = map.next_value()?;
                     let shared = self.shared(&shared);
-                    self.pass(shared)?;
+                    self.stash_error(shared)?;
                 }
                 _ => {
                     let value: Box<RawValue> = map.next_value()?;
                     let field = self.field(&key, &value);
-                    self.pass(field)?;
+                    self.stash_error(field)?;
                 }
             }
         }
-        for list in waiting {
+        for list in buffered {
             Profiles(self).deserialize(&mut from_str(&list)).map_err(de::Error::custom)?;
         }
         Ok(())
@@ -253,7 +239,7 @@ struct Profile<'f, 'a> {
     file: &'f mut File<'a>,
     thread: u32,
     unit: Option<Unit>,
-    /// Where it starts and ends, as the file has it.
+    /// Start and end as the file has them.
     start: Option<String>,
     end: Option<String>,
     samples: Samples,
@@ -301,7 +287,7 @@ impl<'f, 'a> Profile<'f, 'a> {
         List { file: self.file, elements: weights }
     }
 
-    /// Keeps from where to where it goes.
+    /// Keeps start and end as metadata.
     fn extent(&mut self) -> Result<(), ReaderError> {
         for (key, number) in [(START, self.start.take()), (END, self.end.take())] {
             let Some(number) = number else { continue };
@@ -355,7 +341,7 @@ impl<'de> Visitor<'de> for Profile<'_, '_> {
                 _ => {
                     let value: Box<RawValue> = map.next_value()?;
                     let field = self.field(&key, &value);
-                    self.file.pass(field)?;
+                    self.file.stash_error(field)?;
                 }
             }
         }
@@ -365,9 +351,9 @@ impl<'de> Visitor<'de> for Profile<'_, '_> {
         for list in weights {
             self.weights().deserialize(&mut from_str(&list)).map_err(de::Error::custom)?;
         }
-        self.samples.give_up(self.file);
+        self.samples.lose_unweighted(self.file);
         let extent = self.extent();
-        self.file.pass(extent)
+        self.file.stash_error(extent)
     }
 }
 
@@ -375,15 +361,15 @@ fn from_str(text: &RawValue) -> serde_json::Deserializer<serde_json::de::StrRead
     serde_json::Deserializer::from_str(text.get())
 }
 
-/// What takes the elements of a list one by one.
+/// Receives the elements of a list one by one.
 pub(super) trait Elements {
     fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError>;
 
-    /// There are no more, or they cannot be read.
+    /// Called at the end of the list, or when it cannot be read further.
     fn end(&mut self, file: &mut File) -> Result<(), ReaderError>;
 }
 
-/// A list that is taken apart as it comes.
+/// A list whose elements are processed while it is parsed.
 struct List<'f, 'a, E> {
     file: &'f mut File<'a>,
     elements: E,
@@ -409,14 +395,14 @@ impl<'de, E: Elements> Visitor<'de> for List<'_, '_, E> {
             match list.next_element::<Box<RawValue>>() {
                 Ok(Some(element)) => {
                     let added = self.elements.add(self.file, &element);
-                    self.file.pass(added)?;
+                    self.file.stash_error(added)?;
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
         let ended = self.elements.end(self.file);
-        self.file.pass(ended)?;
+        self.file.stash_error(ended)?;
         all
     }
 }

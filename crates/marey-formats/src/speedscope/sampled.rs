@@ -1,4 +1,4 @@
-//! Profiles of samples: a list of stacks, and one of what they weigh.
+//! Sampled profiles: a list of stacks, and a list of their weights.
 
 use std::mem;
 
@@ -15,8 +15,8 @@ use crate::shared::MAX_DEPTH;
 use crate::shared::decimal;
 use crate::shared::import::ReaderError;
 
-/// The stacks of a profile while they wait for their weights, which are another list: eight bytes
-/// for each. `None` is one that could not be read.
+/// The stacks of a profile before their weights, which are a separate list: eight bytes for each.
+/// `None` is a stack that could not be read.
 #[derive(Default)]
 pub(super) struct Samples(Vec<Option<u32>>);
 
@@ -25,8 +25,8 @@ impl Samples {
         self.0.is_empty()
     }
 
-    /// Counts those that no weight came for.
-    pub(super) fn give_up(&mut self, file: &mut File) {
+    /// Counts the samples without a weight.
+    pub(super) fn lose_unweighted(&mut self, file: &mut File) {
         let readable = mem::take(&mut self.0).into_iter().flatten().count() as u64;
         if readable > 0 {
             file.lose(LossCause::Unreadable, readable, "a sample has no weight");
@@ -65,10 +65,10 @@ impl Elements for &mut Samples {
 /// The weights of samples.
 pub(super) struct Weights {
     samples: std::vec::IntoIter<Option<u32>>,
-    weighing: Weighing,
+    sample_adder: SampleAdder,
     unit: Unit,
-    /// When the next sample begins, where weights are times.
-    at_nanos: Option<i64>,
+    /// Start of the next sample, if weights are times.
+    next_nanos: Option<i64>,
 }
 
 impl Weights {
@@ -79,20 +79,20 @@ impl Weights {
         start: Option<&str>,
         samples: &mut Samples,
     ) -> Self {
-        let at_nanos = match unit {
+        let next_nanos = match unit {
             Unit::Time(power) => file.nanos(start.unwrap_or("0"), power),
             _ => None,
         };
         let samples = mem::take(&mut samples.0).into_iter();
-        Self { samples, weighing: Weighing::new(file, thread, unit), unit, at_nanos }
+        Self { samples, sample_adder: SampleAdder::new(file, thread, unit), unit, next_nanos }
     }
 
     fn value(&self, weight: &str) -> Option<MetricValue> {
         if let Unit::Time(power) = self.unit {
             return decimal::scaled(weight, power).map(MetricValue::Int);
         }
-        let whole = weight.parse().map(MetricValue::Int);
-        whole.ok().or_else(|| weight.parse().map(MetricValue::Float).ok())
+        let integer = weight.parse().map(MetricValue::Int);
+        integer.ok().or_else(|| weight.parse().map(MetricValue::Float).ok())
     }
 }
 
@@ -106,30 +106,30 @@ impl Elements for Weights {
             file.lose(LossCause::Unreadable, 1, "a weight is no number of its unit");
             return Ok(());
         };
-        let time_nanos = self.at_nanos;
-        if let (Some(at), MetricValue::Int(nanos)) = (&mut self.at_nanos, &value) {
+        let time_nanos = self.next_nanos;
+        if let (Some(at), MetricValue::Int(nanos)) = (&mut self.next_nanos, &value) {
             *at = at.saturating_add(*nanos);
         }
         match context {
-            Some(context) => self.weighing.add(file, context, time_nanos, value),
+            Some(context) => self.sample_adder.add(file, context, time_nanos, value),
             None => Ok(()),
         }
     }
 
     fn end(&mut self, file: &mut File) -> Result<(), ReaderError> {
-        Samples(self.samples.by_ref().collect()).give_up(file);
+        Samples(self.samples.by_ref().collect()).lose_unweighted(file);
         Ok(())
     }
 }
 
-/// How weights become values of samples.
-pub(super) struct Weighing {
+/// Adds weights as values of samples.
+pub(super) struct SampleAdder {
     thread: u32,
     name_id: u32,
     shown: Sampled,
 }
 
-impl Weighing {
+impl SampleAdder {
     pub(super) fn new(file: &mut File, thread: u32, unit: Unit) -> Self {
         let name_id = file.import.run.text(unit.value_name());
         let shown = match unit {

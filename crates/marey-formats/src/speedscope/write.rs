@@ -1,8 +1,8 @@
-//! Writing: the spans of each thread, the activities of each stream and the samples of each thread are
-//! profiles.
+//! Writer: profiles of the spans of each thread, the activities of each stream and the samples of
+//! each thread.
 //!
-//! The frames come first, so all rows are read twice. Each profile waits in a file of its own until
-//! its extent is known; streams and samples come mixed and wait for their turn ([`ByKey`]).
+//! The frames come first, so all rows are read twice. Each profile is buffered until its start and
+//! end are known. Streams and samples are mixed in the run, so they are grouped ([`ByKey`]).
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ use crate::shared::export::{ExportError, LeftOut, leave_out_table};
 use crate::shared::format::Format;
 use crate::shared::json::quoted;
 
-/// What the format has no place for.
+/// Tables that the format cannot hold.
 const LEFT_OUT: [(&str, &Table); 8] = [
     ("blocks of memory", &MEMORY_SNAPSHOTS),
     ("collectives", &COLLECTIVES),
@@ -35,7 +35,7 @@ const LEFT_OUT: [(&str, &Table); 8] = [
     ("values of metrics", &METRICS),
 ];
 
-/// What JavaScript counts without gaps.
+/// `Number.MAX_SAFE_INTEGER` of JavaScript.
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// Process, device and stream.
@@ -50,8 +50,8 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    for (what, table) in LEFT_OUT {
-        leave_out_table(reader, table, what, left_out);
+    for (name, table) in LEFT_OUT {
+        leave_out_table(reader, table, name, left_out);
     }
     let survey = Survey::of(reader, left_out)?;
     if survey.is_empty() {
@@ -72,7 +72,7 @@ pub(crate) fn write(
     write!(out, ",\n\"shared\":{{\"frames\":")?;
     frames.write(out)?;
     write!(out, "}},\n\"profiles\":[")?;
-    let mut profiles = Profiles { reader, survey, out, count: 0, of_threads: HashMap::new() };
+    let mut profiles = Profiles { reader, survey, out, count: 0, by_thread: HashMap::new() };
     profiles.spans(left_out)?;
     profiles.streams(left_out)?;
     profiles.samples(left_out)?;
@@ -85,16 +85,16 @@ pub(crate) fn write(
     Ok(writeln!(out, "}}")?)
 }
 
-/// What there is in a run.
+/// Facts about a run, collected before the first profile is written.
 struct Survey<'r> {
     frames: FrameList<'r>,
-    /// Whether there is anything that profiles are made of.
+    /// Whether the run has rows that become profiles.
     has_rows: bool,
-    /// Where imported profiles start and end, by thread, as JSON.
+    /// Start and end of imported profiles as JSON, by thread.
     extents: HashMap<u32, [Option<String>; 2]>,
     /// The profile that is shown first, as JSON.
     active: Option<String>,
-    /// What is taken from all times.
+    /// Subtracted from all times.
     base_nanos: i64,
 }
 
@@ -138,13 +138,13 @@ impl<'r> Survey<'r> {
     }
 
     fn metadata(&mut self, reader: &Reader) -> Result<(), StoreError> {
-        let is_whole =
+        let is_all_time =
             reader.window().from_nanos == i64::MIN && reader.window().until_nanos == i64::MAX;
         for row in reader.rows::<Metadata>()? {
             let Metadata { thread_id, key, value, .. } = row?;
             let is_number = value.parse::<f64>().is_ok_and(f64::is_finite);
             match (thread_id, &*key) {
-                (Some(thread), START | END) if is_whole && is_number => {
+                (Some(thread), START | END) if is_all_time && is_number => {
                     let extent = self.extents.entry(thread).or_default();
                     extent[usize::from(&*key == END)] = Some(value.as_ref().to_owned());
                 }
@@ -159,7 +159,7 @@ impl<'r> Survey<'r> {
         !self.has_rows && self.extents.is_empty()
     }
 
-    /// Where an imported profile of times starts and ends.
+    /// Returns start and end of an imported profile of times.
     fn extent_nanos(&self, thread: u32) -> [Option<i64>; 2] {
         let [start, end] = self.extents.get(&thread).cloned().unwrap_or_default();
         [start, end].map(|nanos| nanos?.parse().ok())
@@ -173,7 +173,7 @@ struct Profiles<'r, 'o> {
     out: &'o mut dyn Write,
     count: u32,
     /// The first profile of each thread.
-    of_threads: HashMap<u32, u32>,
+    by_thread: HashMap<u32, u32>,
 }
 
 impl Profiles<'_, '_> {
@@ -196,19 +196,19 @@ impl Profiles<'_, '_> {
     /// Writes the spans of a thread.
     fn thread(&mut self, thread: Option<u32>, lanes: Lanes) -> Result<(), ExportError> {
         let Some(thread) = thread else { return Ok(()) };
-        self.of_threads.entry(thread).or_insert(self.count);
+        self.by_thread.entry(thread).or_insert(self.count);
         let extent = self.survey.extent_nanos(thread);
         self.lanes(&thread_title(self.reader, thread), lanes, extent)
     }
 
     fn streams(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
         let reader = self.reader;
-        let mut of_streams = ByKey::new();
+        let mut by_stream = ByKey::new();
         for activity in reader.rows::<GpuActivity>()? {
             let activity = activity?;
-            of_streams.push(stream(&activity), &activity)?;
+            by_stream.push(stream(&activity), &activity)?;
         }
-        of_streams.for_each(|(process, device, stream): Stream, activities| {
+        by_stream.for_each(|(process, device, stream): Stream, activities| {
             let mut lanes = Lanes::default();
             for activity in activities {
                 let GpuActivity { start_nanos, duration_nanos, name_id, .. } = activity?;
@@ -260,12 +260,12 @@ impl Profiles<'_, '_> {
 
     fn samples(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
         let reader = self.reader;
-        let mut of_values = ByKey::new();
+        let mut by_value = ByKey::new();
         for sample in reader.rows::<Sample>()? {
             let sample = sample?;
-            of_values.push(value(&sample), &sample)?;
+            by_value.push(value(&sample), &sample)?;
         }
-        of_values.for_each(|value: Value, samples| {
+        by_value.for_each(|value: Value, samples| {
             let mut stacks = Stacks::default();
             for sample in samples {
                 let sample: Sample = sample?;
@@ -307,7 +307,7 @@ impl Profiles<'_, '_> {
         let start = start.unwrap_or_else(|| first.to_string());
         let end = end.unwrap_or_else(|| stacks.end(first));
         if let Some(thread) = thread {
-            self.of_threads.entry(thread).or_insert(self.count);
+            self.by_thread.entry(thread).or_insert(self.count);
         }
         self.begin("sampled", &title, unit, &start, &end)?;
         write!(self.out, "\"samples\":")?;
@@ -317,14 +317,14 @@ impl Profiles<'_, '_> {
         write!(self.out, "}}")
     }
 
-    /// Writes imported profiles that nothing is in.
+    /// Writes imported profiles without content.
     fn empty(&mut self) -> Result<(), ExportError> {
         let mut threads: Vec<u32> = self.survey.extents.keys().copied().collect();
-        threads.retain(|thread| !self.of_threads.contains_key(thread));
+        threads.retain(|thread| !self.by_thread.contains_key(thread));
         threads.sort_unstable();
         for thread in threads {
             let extent = self.survey.extents.get(&thread).cloned().unwrap_or_default();
-            self.of_threads.insert(thread, self.count);
+            self.by_thread.insert(thread, self.count);
             let [start, end] = extent.map(|number| number.unwrap_or_else(|| "0".to_owned()));
             let title = thread_title(self.reader, thread);
             self.begin("evented", &title, Unit::None, &start, &end)?;
@@ -333,7 +333,7 @@ impl Profiles<'_, '_> {
         Ok(())
     }
 
-    /// Writes what all profiles begin with.
+    /// Writes the common members of a profile.
     fn begin(
         &mut self,
         kind: &str,
@@ -351,17 +351,17 @@ impl Profiles<'_, '_> {
         )
     }
 
-    /// The number that the profile has now which was shown first in the file that the run came from.
+    /// Returns the new index of the profile that the imported file showed first.
     fn active(&self) -> Option<u32> {
         let number: usize = self.survey.active.as_ref()?.parse().ok()?;
         let mut processes = self.reader.processes();
         let (_, None) = (processes.next()?, processes.next()) else { return None };
         let thread = self.reader.threads().nth(number)?;
-        self.of_threads.get(&thread.id).copied()
+        self.by_thread.get(&thread.id).copied()
     }
 }
 
-/// What is taken from all times: nothing, if they are short enough.
+/// Returns the base of times: 0 if times are small enough without one.
 fn base_nanos(reader: &Reader) -> i64 {
     let ends = reader.processes().map(|process| process.end_nanos);
     if ends.max().is_none_or(|end| end <= MAX_SAFE_INTEGER) {
@@ -382,7 +382,7 @@ const fn value(sample: &Sample) -> Value {
     (sample.process_id, sample.thread_id, sample.name_id)
 }
 
-/// What a profile of a thread is called. A name may be empty where only a file knew the thread.
+/// Returns the title of a thread's profile; empty if an imported thread has no name.
 fn thread_title(reader: &Reader, thread: u32) -> String {
     let Some(thread) = reader.thread(thread) else { return String::new() };
     let title = match &*thread.name {
@@ -392,7 +392,7 @@ fn thread_title(reader: &Reader, thread: u32) -> String {
     in_process(reader, thread.process_id, title)
 }
 
-/// A title with its process, if there are several.
+/// Adds the process to a title if there are several processes.
 fn in_process(reader: &Reader, process: u32, title: String) -> String {
     if reader.processes().nth(1).is_none() {
         return title;

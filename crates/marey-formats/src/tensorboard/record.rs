@@ -13,7 +13,8 @@ pub(super) fn write(content: &[u8], out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&masked(crc32c(content)).to_le_bytes())
 }
 
-/// Masks a checksum as `TFRecord` demands, since a checksum of data with embedded checksums is weak.
+/// Masks a checksum as `TFRecord` demands, since a checksum of data with embedded checksums is
+/// weak.
 const fn masked(checksum: u32) -> u32 {
     checksum.rotate_right(15).wrapping_add(0xa282_ead8)
 }

@@ -11,7 +11,7 @@ use crate::dump::export_bytes;
 
 pub(crate) const NASTY: &str = "=cmd|'/c'!A1, \"q\"\r\n;é\u{0}";
 
-/// A run with an operator of a rank, in a step, the kernel it launched, and something beside.
+/// Returns a run with an operator in a step, the kernel that it launched, and an asynchronous span.
 pub(crate) fn run(name: &str) -> (tempfile::TempDir, Run) {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());

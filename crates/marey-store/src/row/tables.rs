@@ -335,6 +335,13 @@ rows! {
     }
 }
 
+impl Span {
+    /// Returns the exclusive time: the duration without direct children on the thread.
+    pub const fn self_nanos(&self) -> i64 {
+        self.duration_nanos.saturating_sub(self.children_nanos)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

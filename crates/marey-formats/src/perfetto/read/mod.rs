@@ -1,9 +1,9 @@
-//! Traces to runs, a packet at a time.
+//! The reader: traces imported into runs, packet by packet.
 //!
-//! Packets of several sequences lie between each other. What a sequence has interned and its defaults
-//! are a [`Sequence`]; where events belong [`Tracks`] knows, and [`Clocks`] puts their times on one
-//! clock. Slices are paired on each track in the order of the file, in which each thread's own
-//! packets are in the order of time.
+//! Packets of several sequences are interleaved. A [`Sequence`] holds the interned data and
+//! defaults of one. [`Tracks`] maps events to processes and threads, and [`Clocks`] converts their
+//! timestamps. Slices are paired on each track in file order, in which the packets of each thread
+//! are sorted by time.
 
 mod annotations;
 mod clocks;
@@ -22,7 +22,7 @@ use marey_model::loss::LossCause;
 use prost::Message;
 
 use self::clocks::Clocks;
-use self::open::{Open, Stack};
+use self::open::{OpenSlice, StackKey};
 use self::sequence::Sequence;
 use self::tracks::Tracks;
 use super::message::{BOOTTIME, MONOTONIC, NEEDS_STATE, STATE_CLEARED, TracePacket};
@@ -39,7 +39,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
             import,
             tracks: Tracks::default(),
             open: BTreeMap::new(),
-            begun: 0,
+            slice_count: 0,
             flows: HashSet::new(),
             shows_samples: false,
             offset: 0,
@@ -51,33 +51,33 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
     end
 }
 
-/// Reads packets.
+/// Reader of packets.
 struct Reader<'i> {
-    /// Those that something is known of.
+    /// The sequences with state.
     sequences: HashMap<u32, Box<Sequence>>,
     clocks: Clocks,
     events: Events<'i>,
     has_read_packet: bool,
 }
 
-/// Makes rows of events.
+/// Converts events to rows.
 struct Events<'i> {
     import: &'i mut Import,
     tracks: Tracks,
-    /// Slices that are open.
-    open: BTreeMap<Stack, Vec<Open>>,
-    /// Slices that began so far.
-    begun: u64,
-    /// Flows that began and did not end.
+    /// Open slices.
+    open: BTreeMap<StackKey, Vec<OpenSlice>>,
+    /// Number of slices that have begun.
+    slice_count: u64,
+    /// Flows that have begun and not ended.
     flows: HashSet<u64>,
-    /// Whether it was said which samples a flame graph shows.
+    /// Whether the samples that flame graphs show have been selected.
     shows_samples: bool,
-    /// Bytes before the packet that is read.
+    /// Byte offset of the current packet.
     offset: u64,
 }
 
 impl Events<'_> {
-    /// Counts something that is left out.
+    /// Counts an event that is left out.
     fn lose(&mut self, loss: LossCause, cause: impl std::fmt::Display) {
         self.import.lose(loss, 1, self.offset, cause);
     }
@@ -129,7 +129,7 @@ impl Reader<'_> {
         read
     }
 
-    /// Packets that were compressed together.
+    /// Reads a batch of compressed packets.
     fn compressed(&mut self, compressed: &[u8]) -> Result<(), ReaderError> {
         let mut packets = Packets::new(ZlibDecoder::new(compressed));
         let mut bytes = Vec::new();
@@ -142,7 +142,7 @@ impl Reader<'_> {
                     self.events.lose(LossCause::Unreadable, cause);
                     return Ok(());
                 }
-                // The bytes lie in memory, so this is what the decoder says.
+                // The bytes are in memory, so the error is the decoder's.
                 Err(PacketError::Io(error)) => {
                     let cause = format!("compressed packets are damaged: {error}");
                     self.events.lose(LossCause::Unreadable, cause);
@@ -164,7 +164,7 @@ impl Reader<'_> {
             sequence.has_state = false;
         }
         if flags & STATE_CLEARED != 0 || packet.incremental_state_cleared == Some(true) {
-            *sequence = Sequence::beginning();
+            *sequence = Sequence::with_state();
         }
         if flags & NEEDS_STATE != 0 && !sequence.has_state {
             events.lose(
@@ -213,11 +213,11 @@ impl Reader<'_> {
             }
         }
         if let Some(event) = packet.track_event {
-            let own_us = sequence.own_time_us(&event);
-            let own = own_us.and_then(|us| {
+            let event_us = sequence.event_time_us(&event);
+            let event_nanos = event_us.and_then(|us| {
                 clocks.nanos(sequence_id, MONOTONIC, u64::try_from(us.saturating_mul(1000)).ok()?)
             });
-            match own.or(time_nanos) {
+            match event_nanos.or(time_nanos) {
                 Some(nanos) => events.track_event(sequence, nanos, &event)?,
                 None => events.lose(LossCause::Unreadable, "an event without a time"),
             }

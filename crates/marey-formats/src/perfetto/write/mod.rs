@@ -1,11 +1,11 @@
-//! Runs to traces.
+//! The writer: runs exported as traces.
 //!
-//! Each kind of row has a track and a form:
+//! Each kind of row has a track and an event type:
 //!
 //! | rows | track | form |
 //! |---|---|---|
 //! | spans | their thread | slices |
-//! | activities of devices | their stream | slices with the call stack of the launch |
+//! | device activities | their stream | slices with the call stack of the launch |
 //! | async spans | one of their name | slices |
 //! | instants | their thread or process | instants |
 //! | points of flows | their thread | instants with a flow id |
@@ -14,8 +14,8 @@
 //! | samples | `samples` below their thread | instants with a call stack and its weight |
 //! | events of allocators | `memory` and the device | instants, and counters of the sums |
 //!
-//! Samples are track events and not `PerfSample`s because those hold neither real numbers nor what
-//! the value is. Where slices cross, the later one is on another track beside.
+//! Samples are track events because a `PerfSample` holds neither floats nor the name of the value.
+//! If slices overlap without nesting, the later one goes to an additional track.
 
 mod annotations;
 mod packets;
@@ -98,23 +98,23 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Writes rows.
+/// Writer of rows.
 struct Writer<'a> {
     reader: &'a Reader<'a>,
     packets: Packets<'a>,
     tracks: Tracks,
-    /// By process and correlation id.
+    /// Launches by process and correlation id.
     launches: HashMap<(u32, u64), Launch>,
-    /// The numbers of training steps, by thread, start and context.
+    /// Numbers of training steps, by thread, start and context.
     steps: HashMap<(u32, i64, u32), u32>,
 }
 
-/// What was launched with a correlation id.
+/// The activities of a correlation id.
 #[derive(Debug, Default)]
 struct Launch {
-    /// Activities that are to come.
+    /// Activities that have not been written.
     activities: u64,
-    /// Whether the arrow to them began.
+    /// Whether the start of the flow has been written.
     has_begun: bool,
 }
 
@@ -134,7 +134,7 @@ fn steps(reader: &Reader) -> Result<HashMap<(u32, i64, u32), u32>, StoreError> {
     reader.rows::<Step>()?.map(|row| row.map(number)).collect()
 }
 
-/// The first moment of what is written, in nanoseconds since 1970; `None` if there is nothing.
+/// Returns the first time in the run, in nanoseconds since 1970; `None` if there are no events.
 fn first_nanos(reader: &Reader) -> Result<Option<i64>, StoreError> {
     let mut first = [
         first::<Span>(reader)?,
@@ -147,7 +147,7 @@ fn first_nanos(reader: &Reader) -> Result<Option<i64>, StoreError> {
         first::<MemoryEvent>(reader)?,
         None,
     ];
-    // Samples are in no order, and may have no time.
+    // Samples are not sorted and may have no time.
     let mut has_samples = false;
     for row in reader.rows::<Sample>()? {
         first[8] = [first[8], row?.time_nanos].into_iter().flatten().min();

@@ -140,7 +140,7 @@ pub(crate) fn write_columns(row: &GpuActivity, tracks: &Tracks, event: &mut Obje
     for (key, axes) in [("grid", row.grid), ("block", row.block)] {
         if let Some([x, y, z]) = axes {
             event.list(key, |list| {
-                write!(list, "{x},{y},{z}").expect("writing to a `String` cannot fail")
+                write!(list, "{x},{y},{z}").expect("writing to a `String` cannot fail");
             });
         }
     }

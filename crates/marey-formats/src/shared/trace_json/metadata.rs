@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use marey_store::row::{Device, Metadata};
 use marey_store::{ProcessRow, Reader, StoreError};
 
-use super::{Document, Trace, object};
+use super::{Document, TraceWriter, object};
 use crate::shared::export::{ExportError, LeftOut};
 
 /// Keys that the writers place or compute themselves.
@@ -90,11 +90,11 @@ impl RunMetadata {
     }
 
     /// Writes the labels of processes and threads.
-    pub(crate) fn write_labels(&self, trace: &mut Trace) -> Result<(), ExportError> {
+    pub(crate) fn write_labels(&self, writer: &mut TraceWriter) -> Result<(), ExportError> {
         for row in &self.labels {
-            let thread = row.thread_id.map(|thread| trace.tracks.thread(thread));
-            let track = thread.unwrap_or_else(|| trace.tracks.process(row.process_id));
-            trace.describe(&row.key, track, |args| args.members(&row.value))?;
+            let thread = row.thread_id.map(|thread| writer.tracks.thread(thread));
+            let track = thread.unwrap_or_else(|| writer.tracks.process(row.process_id));
+            writer.describe(&row.key, track, |args| args.members(&row.value))?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Trace-event JSON: the parts that the writers of its dialects share.
 //!
-//! [`Document`] is the text of a file and [`Trace`] writes a run's rows to it. [`Tracks`] maps rows
+//! [`Document`] is the text of a file and [`TraceWriter`] writes a run's rows to it. [`Tracks`]
+//! maps rows
 //! to process and thread ids. [`rows`] and [`activity`] write the rows that are the same in all
 //! dialects.
 
@@ -28,7 +29,7 @@ use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::format::Format;
 
 /// A run that is being written.
-pub(crate) struct Trace<'r, 'o> {
+pub(crate) struct TraceWriter<'r, 'o> {
     pub(crate) reader: &'r Reader<'r>,
     pub(crate) tracks: &'r Tracks,
     pub(crate) document: Document<'o>,
@@ -46,7 +47,7 @@ pub(crate) struct Event<'a> {
     pub(crate) duration_nanos: Option<i64>,
 }
 
-impl Trace<'_, '_> {
+impl TraceWriter<'_, '_> {
     /// Writes an event; `fill` adds further members.
     pub(crate) fn add(&mut self, event: &Event, fill: impl FnOnce(&mut Object)) -> io::Result<()> {
         let base_nanos = i128::from(self.base_nanos);

@@ -7,7 +7,7 @@ use marey_store::row::{
     AsyncSpan, Flow, FlowPoint, Instant, InstantScope, MemoryAction, MemoryEvent, Metric,
 };
 
-use super::{Event, Object, Trace};
+use super::{Event, Object, TraceWriter};
 use crate::shared::export::{ExportError, LeftOut};
 
 /// Device types by their numbers in `PyTorch`, as memory events store them.
@@ -36,8 +36,8 @@ pub(crate) const DEVICE_TYPES: [&str; 21] = [
 ];
 
 /// Writes instants.
-pub(crate) fn write_instants(trace: &mut Trace) -> Result<(), ExportError> {
-    let (reader, tracks) = (trace.reader, trace.tracks);
+pub(crate) fn write_instants(writer: &mut TraceWriter) -> Result<(), ExportError> {
+    let (reader, tracks) = (writer.reader, writer.tracks);
     let mut args = String::new();
     for row in reader.rows::<Instant>()? {
         let row = row?;
@@ -53,7 +53,7 @@ pub(crate) fn write_instants(trace: &mut Trace) -> Result<(), ExportError> {
             time_nanos: row.time_nanos,
             duration_nanos: None,
         };
-        trace.add(&event, |event| {
+        writer.add(&event, |event| {
             let scope = match row.scope {
                 InstantScope::Thread => "t",
                 InstantScope::Process => "p",
@@ -67,8 +67,8 @@ pub(crate) fn write_instants(trace: &mut Trace) -> Result<(), ExportError> {
 }
 
 /// Writes the flows of the run; flows from launches are written with launches and activities.
-pub(crate) fn write_flows(trace: &mut Trace) -> Result<(), ExportError> {
-    let (reader, tracks) = (trace.reader, trace.tracks);
+pub(crate) fn write_flows(writer: &mut TraceWriter) -> Result<(), ExportError> {
+    let (reader, tracks) = (writer.reader, writer.tracks);
     let mut args = String::new();
     for row in reader.rows::<Flow>()? {
         let row = row?;
@@ -88,7 +88,7 @@ pub(crate) fn write_flows(trace: &mut Trace) -> Result<(), ExportError> {
             time_nanos: row.time_nanos,
             duration_nanos: None,
         };
-        trace.add(&event, |event| {
+        writer.add(&event, |event| {
             event.value("id", tracks.flow_id(process_id, row.flow_id));
             if row.is_enclosing && row.point == FlowPoint::End {
                 event.text("bp", "e");
@@ -106,11 +106,11 @@ pub(crate) fn is_counter(row: &Metric) -> bool {
 
 /// Writes the values for which `is_wanted` holds as counter events.
 pub(crate) fn write_counters(
-    trace: &mut Trace,
+    writer: &mut TraceWriter,
     left_out: &mut LeftOut,
     is_wanted: impl Fn(&Metric, &mut LeftOut) -> bool,
 ) -> Result<(), ExportError> {
-    let (reader, tracks) = (trace.reader, trace.tracks);
+    let (reader, tracks) = (writer.reader, writer.tracks);
     for row in reader.rows::<Metric>()? {
         let row = row?;
         if !is_wanted(&row, left_out) {
@@ -129,7 +129,7 @@ pub(crate) fn write_counters(
             time_nanos: row.time_nanos,
             duration_nanos: None,
         };
-        trace.add(&event, |event| {
+        writer.add(&event, |event| {
             event.object("args", |args| match row.value {
                 MetricValue::Int(value) => args.value(name, value),
                 MetricValue::Float(value) => args.float(name, value),
@@ -142,10 +142,10 @@ pub(crate) fn write_counters(
 
 /// Writes allocations, frees and failed allocations.
 pub(crate) fn write_memory_events(
-    trace: &mut Trace,
+    writer: &mut TraceWriter,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let (reader, tracks) = (trace.reader, trace.tracks);
+    let (reader, tracks) = (writer.reader, writer.tracks);
     let mut args = String::new();
     for row in reader.rows::<MemoryEvent>()? {
         let row = row?;
@@ -169,7 +169,7 @@ pub(crate) fn write_memory_events(
             time_nanos: row.time_nanos,
             duration_nanos: None,
         };
-        trace.add(&event, |event| {
+        writer.add(&event, |event| {
             event.text("s", "t");
             event.object_with("args", &args, |event| write_memory(&row, event));
         })?;
@@ -206,8 +206,8 @@ fn write_memory(row: &MemoryEvent, event: &mut Object) {
 }
 
 /// Writes asynchronous spans.
-pub(crate) fn write_async_spans(trace: &mut Trace) -> Result<(), ExportError> {
-    let (reader, tracks) = (trace.reader, trace.tracks);
+pub(crate) fn write_async_spans(writer: &mut TraceWriter) -> Result<(), ExportError> {
+    let (reader, tracks) = (writer.reader, writer.tracks);
     let mut args = String::new();
     for row in reader.rows::<AsyncSpan>()? {
         let row = row?;
@@ -222,14 +222,14 @@ pub(crate) fn write_async_spans(trace: &mut Trace) -> Result<(), ExportError> {
             time_nanos: row.start_nanos,
             duration_nanos: None,
         };
-        trace.add(&begin, |event| {
+        writer.add(&begin, |event| {
             event.text("id", id);
             write_args(event, &args);
         })?;
         if !row.is_open {
             let time_nanos = row.start_nanos.saturating_add(row.duration_nanos);
             let end = Event { phase: "e", time_nanos, ..begin };
-            trace.add(&end, |event| event.text("id", id))?;
+            writer.add(&end, |event| event.text("id", id))?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Broken, cut and lying profiles.
+//! Damaged, truncated and hostile profiles.
 
 use marey_formats::ImportError;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use prost::Message as _;
 use super::message::{Function, Label, Line, Location, Profile, Sample, ValueType};
 use crate::dump::{dump, import_bytes};
 
-/// A small profile that is whole: one type, a stack of two.
+/// Returns a small valid profile with one value type and a stack of two.
 pub(super) fn small() -> Profile {
     let texts = ["", "cpu", "nanoseconds", "inner", "outer"];
     let function = |id, name| Function { id, name, filename: 0 };
@@ -24,9 +24,9 @@ pub(super) fn small() -> Profile {
     }
 }
 
-/// What is said of the first event that is lost.
+/// Returns the warnings of a profile.
 fn warning(profile: &Profile) -> String {
-    // What loses all of its samples is of no use.
+    // A profile that loses all samples is refused, so one is added.
     let mut profile = profile.clone();
     let value = vec![1; profile.sample_type.len()];
     profile.sample.push(Sample { location_id: Vec::new(), value, label: Vec::new() });
@@ -38,7 +38,7 @@ fn warning(profile: &Profile) -> String {
 }
 
 #[test]
-fn what_is_lost_is_said() {
+fn losses_are_reported() {
     let mut cases: Vec<(Profile, &str)> = Vec::new();
     let mut case = |change: fn(&mut Profile), said| {
         let mut profile = small();
@@ -59,7 +59,7 @@ fn what_is_lost_is_said() {
         "unreadable_events: 1x the sample has 0 values and the file 1 types",
     );
     case(|p| p.function[0].id = 9, "unreadable_events: 1x function 1 is not there");
-    // The frame has the address as its name then.
+    // The frame is then named by its address.
     case(|p| p.function[0].name = 77, "unreadable_events: 2x text 77 is not there");
     case(|p| p.function[0].name = -1, "unreadable_events: 2x text -1 is not there");
     case(|p| p.location[1].id = 1, "unreadable_events: 2x location 1 is there twice");
@@ -86,7 +86,7 @@ fn what_is_lost_is_said() {
 }
 
 #[test]
-fn fields_that_are_not_known_or_not_whole_are_counted() {
+fn unknown_and_malformed_fields_are_counted() {
     let mut bytes = small().encode_to_vec();
     bytes.extend([0xa0, 0x01, 5, 0x12, 2, 0x0a, 9]);
     let imported = import_bytes(&bytes).unwrap().imported;
@@ -104,9 +104,9 @@ fn texts_that_are_not_utf8_are_repaired_and_counted() {
     assert!(dump(&imported.run).contains("/frame:\u{fffd}nner"));
 }
 
-/// A kilobyte that means gigabytes of frames and texts is refused before they are made.
+/// A kilobyte that expands to gigabytes of frames and texts is refused before it is expanded.
 #[test]
-fn references_do_not_unfold_without_end() {
+fn references_do_not_expand_without_limit() {
     let mut frames = small();
     let many = vec![Line { function_id: 1, number: 1 }; 400];
     let location = |id| Location { id, address: 0, line: many.clone() };
@@ -128,7 +128,7 @@ fn references_do_not_unfold_without_end() {
             Ok(run) => run.imported.files[0].warnings[0].first.cause.clone(),
             Err(other) => panic!("{other}"),
         };
-        assert_eq!(fault, "what the profile refers to is far longer than the profile");
+        assert_eq!(fault, "the references of the profile expand to far more than the profile");
     }
 }
 
@@ -136,15 +136,15 @@ fn sample(location_id: Vec<u64>) -> Sample {
     Sample { location_id, value: vec![1], label: Vec::new() }
 }
 
-/// Samples are at the start, what they refer to at the end: a cut profile has no stacks to speak of.
+/// Samples precede the entries that they refer to, so a truncated profile has hardly any stacks.
 #[test]
-fn every_cut_ends_with_a_fault_or_a_warning() {
+fn every_truncation_is_a_fault_or_a_warning() {
     let bytes = small().encode_to_vec();
     let whole = import_bytes(&bytes).unwrap();
     assert_eq!((whole.imported.events, whole.imported.files[0].warnings.len()), (1, 0));
     for end in 3..bytes.len() {
         match import_bytes(&bytes[..end]) {
-            // At the end of a field it is a profile with less in it.
+            // Truncated between fields, a profile is valid.
             Ok(run) => assert!(run.imported.events <= 1, "cut at {end}"),
             Err(ImportError::Unusable { fault, .. }) => {
                 let is_cut = fault.cause == "the content ends in the middle of a field";
@@ -158,13 +158,13 @@ fn every_cut_ends_with_a_fault_or_a_warning() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn damage_does_no_harm(flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
+    fn damaged_files_never_panic(flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
         let mut bytes = small().encode_to_vec();
         for (at, byte) in flips {
             let at = at.index(bytes.len());
             bytes[at] = byte;
         }
-        // Whatever comes of it, it is a run or an error.
+        // The result is a run or an error.
         let came = import_bytes(&bytes).map(|run| dump(&run.run).len());
         prop_assert!(came.map_or_else(|error| !error.to_string().is_empty(), |length| length > 0));
     }

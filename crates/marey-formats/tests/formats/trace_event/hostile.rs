@@ -1,4 +1,4 @@
-//! Files that are broken, by accident or not.
+//! Damaged and hostile files.
 
 use marey_formats::ImportError;
 
@@ -9,7 +9,7 @@ use crate::dump::{import_bytes, reader};
 
 const EVENT: &str = r#"{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":1}"#;
 
-/// What is said of a file: why there is no run of it, or what was lost.
+/// Returns the error of a file, or its warnings.
 fn said(content: &str) -> Vec<String> {
     match import_bytes(content.as_bytes()) {
         Err(ImportError::Unusable { fault, .. }) => vec![fault.to_string()],
@@ -22,7 +22,7 @@ fn said(content: &str) -> Vec<String> {
 }
 
 #[test]
-fn broken_files_say_what_is_wrong_where() {
+fn errors_report_position_and_cause() {
     let cases = [
         ("{".to_owned(), "byte 1: the file ends early"),
         ("{\"a\":1".to_owned(), "byte 6: the file ends early"),
@@ -61,10 +61,10 @@ fn broken_files_say_what_is_wrong_where() {
     }
 }
 
-/// Files are read by pieces: events of all lengths lie across where one ends, and places are counted
-/// through all of them.
+/// Files are read in chunks: events of all lengths span their boundaries, and positions are counted
+/// across them.
 #[test]
-fn places_in_long_files_are_as_right_as_in_short_ones() {
+fn positions_are_correct_in_long_files() {
     let event = |n: usize| {
         let name = "x".repeat(7 * n % 40_000);
         format!(r#"{{"ph":"X","name":"{name}","pid":1,"tid":1,"ts":{n},"dur":1}}"#)
@@ -88,7 +88,7 @@ fn places_in_long_files_are_as_right_as_in_short_ones() {
 }
 
 #[test]
-fn call_stacks_that_are_no_lists_are_arguments() {
+fn malformed_call_stacks_stay_arguments() {
     for stack in ["5", "\"a\"", "{}", "null"] {
         let run = import_events(&format!(
             r#"{{"ph":"X","cat":"scope","name":"a","pid":1,"tid":1,"ts":1,"dur":1,"args":{{"call_stack":{stack}}}}},
@@ -101,9 +101,9 @@ fn call_stacks_that_are_no_lists_are_arguments() {
     }
 }
 
-/// What a run keeps goes into other files as it is: it must be JSON.
+/// Stored values are exported unchanged, so they must be valid JSON.
 #[test]
-fn what_is_no_json_becomes_json() {
+fn invalid_json_is_repaired() {
     let run = import_events(
         "{\"ph\":\"X\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":1,\u{b}\"args\":{\
          \"half\":[\"\\ud800\",\"\\ud83d\\ude00\"],\"list\":[1,\u{b}2\u{c}],\"o\":{\"z\"\u{c}:2}}}",
@@ -115,7 +115,7 @@ fn what_is_no_json_becomes_json() {
 }
 
 #[test]
-fn a_bad_event_takes_no_other_with_it() {
+fn a_malformed_event_does_not_affect_others() {
     let trace = format!(
         "{{\"traceEvents\":[{EVENT},{{\"ph\":\"X\",\"name\":\"un\"escaped\"}}\n,{EVENT}],\"traceName\":\"x\"}}"
     );

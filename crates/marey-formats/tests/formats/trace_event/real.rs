@@ -1,4 +1,4 @@
-//! Traces that others recorded: all that a run of them says.
+//! Traces recorded by other programs, with all rows of their runs.
 
 use crate::dump::{dump, import_data};
 

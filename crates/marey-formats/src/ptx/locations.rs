@@ -1,17 +1,17 @@
-//! Places in the source: `.loc` and `.file`.
+//! Source locations: `.loc` and `.file`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Place;
+use super::SourceLocation;
 
-/// Calls around a line that are kept. No compiler inlines so deeply; a made up text might.
+/// Maximum number of enclosing calls. Compilers do not inline that deeply, but a crafted text may.
 const MAX_CALLS: u32 = 64;
 
-/// What stands between a place and the call that it was inlined at, in a comment of LLVM.
+/// Separator between a location and the call that it was inlined at, in LLVM's comments.
 const INLINED_AT: &str = "@[";
 
-/// A file: its number, or a name that a comment gives.
+/// A file: its number, or a name in a comment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum File {
     Number(u32),
@@ -26,30 +26,30 @@ struct Frame {
     position: Position,
     /// The call that it was inlined at: an earlier frame.
     caller: Option<FrameId>,
-    /// Callers above.
+    /// Number of enclosing calls.
     depth: u32,
 }
 
-/// A place and the calls around it.
+/// A location with its enclosing calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FrameId(u32);
 
-/// Every place that a text names, once each.
+/// The source locations of a text, each once.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct Locations {
     frames: Vec<Frame>,
     ids: HashMap<Frame, FrameId>,
-    /// The last frame at each position: calls around an inlined line name their position only.
+    /// The last frame at each position: `inlined_at` names the position of a call only.
     latest: HashMap<Position, FrameId>,
     files: HashMap<u32, Arc<str>>,
-    /// By the last part of the path; `None` where several files have it.
+    /// Paths by file name; `None` if several files have the name.
     by_name: HashMap<String, Option<Arc<str>>>,
     names: Vec<Arc<str>>,
     name_ids: HashMap<Arc<str>, u32>,
 }
 
-impl Places {
-    /// Takes `.file NUMBER "PATH"`.
+impl Locations {
+    /// Adds `.file NUMBER "PATH"`.
     pub(super) fn add_file(&mut self, line: &str) {
         let number = line.split_ascii_whitespace().nth(1).and_then(|number| number.parse().ok());
         let path = line.split('"').nth(1);
@@ -64,40 +64,41 @@ impl Places {
         }
     }
 
-    /// Takes `.loc FILE LINE COLUMN`, with the call that it was inlined at behind a comma, or, from
-    /// older LLVM, with all calls in the comment.
+    /// Adds `.loc FILE LINE COLUMN`, followed by the call that it was inlined at, or, in output of
+    /// older LLVM, by a comment with all calls.
     pub(super) fn add_location(&mut self, line: &str, comment: &str) -> Option<FrameId> {
         let (position, attributes) = line.split_once(',').unwrap_or((line, ""));
-        let position = numbered(position.strip_prefix(".loc")?)?;
+        let position = parse_numbered(position.strip_prefix(".loc")?)?;
         let mut attributes = attributes.split(',').map(str::trim);
         let caller = attributes.find_map(|attribute| attribute.strip_prefix("inlined_at"));
         let caller = match caller {
-            Some(caller) => Some(self.call(numbered(caller)?)),
+            Some(caller) => Some(self.call(parse_numbered(caller)?)),
             None => self.calls(comment),
         };
         Some(self.add(position, caller))
     }
 
-    /// Where an inlined function was called. The text has told it before, with the calls around.
+    /// Returns the call of an inlined function, which the text has listed before with its own
+    /// callers.
     fn call(&mut self, position: Position) -> FrameId {
         self.latest.get(&position).copied().unwrap_or_else(|| self.add(position, None))
     }
 
-    /// The calls that a comment names: `place @[ inner call @[ outer call ] ]`.
+    /// Adds the calls in a comment: `location @[ inner call @[ outer call ] ]`.
     fn calls(&mut self, comment: &str) -> Option<FrameId> {
         let mut calls: Vec<&str> =
             comment.split(INLINED_AT).skip(1).take(MAX_CALLS as usize).collect();
         calls.reverse();
         let mut caller = None;
         for call in calls {
-            let position = self.named(call.trim_matches([' ', ']']))?;
+            let position = self.parse_named(call.trim_matches([' ', ']']))?;
             caller = Some(self.add(position, caller));
         }
         caller
     }
 
-    /// `name:line:column`; LLVM leaves out a column that is 0.
-    fn named(&mut self, text: &str) -> Option<Position> {
+    /// Parses `name:line:column`. LLVM omits a column that is 0.
+    fn parse_named(&mut self, text: &str) -> Option<Position> {
         let (before, last) = text.rsplit_once(':')?;
         let last = last.parse().ok()?;
         let (name, line, column) = match before.rsplit_once(':') {
@@ -127,16 +128,16 @@ impl Places {
         id
     }
 
-    /// A place, then the calls around it outwards.
-    pub(super) fn resolve(&self, id: FrameId) -> Arc<[Place]> {
-        let mut places = Vec::new();
+    /// Returns a location and its enclosing calls, innermost first.
+    pub(super) fn resolve(&self, id: FrameId) -> Arc<[SourceLocation]> {
+        let mut locations = Vec::new();
         let mut next = Some(id);
-        while let Some(FrameId(at)) = next {
-            let Frame { position: (file, line, column), caller, .. } = self.frames[at as usize];
-            places.push(Place { file: self.path(file), line, column });
+        while let Some(FrameId(index)) = next {
+            let Frame { position: (file, line, column), caller, .. } = self.frames[index as usize];
+            locations.push(SourceLocation { file: self.path(file), line, column });
             next = caller;
         }
-        places.into()
+        locations.into()
     }
 
     fn path(&self, file: File) -> Arc<str> {
@@ -153,8 +154,8 @@ impl Places {
     }
 }
 
-/// `FILE LINE COLUMN`.
-fn numbered(text: &str) -> Option<Position> {
+/// Parses `FILE LINE COLUMN`.
+fn parse_numbered(text: &str) -> Option<Position> {
     let mut numbers = text.split_ascii_whitespace().map(|number| number.parse().ok());
     let file = File::Number(numbers.next()??);
     Some((file, numbers.next()??, numbers.next()??))
@@ -164,62 +165,63 @@ fn numbered(text: &str) -> Option<Position> {
 mod tests {
     use super::*;
 
-    fn told(places: &Places, id: Option<FrameId>) -> String {
-        let places = places.resolve(id.unwrap());
-        places.iter().map(ToString::to_string).collect::<Vec<_>>().join(" < ")
+    fn display(locations: &Locations, id: Option<FrameId>) -> String {
+        let locations = locations.resolve(id.unwrap());
+        locations.iter().map(ToString::to_string).collect::<Vec<_>>().join(" < ")
     }
 
     #[test]
-    fn calls_are_found_by_their_positions() {
-        let mut places = Places::default();
-        places.add_location(".loc 1 18 30", "");
-        places.add_location(".loc 1 11 12, function_name $L0, inlined_at 1 18 30", "");
+    fn calls_are_resolved_by_their_positions() {
+        let mut locations = Locations::default();
+        locations.add_location(".loc 1 18 30", "");
+        locations.add_location(".loc 1 11 12, function_name $L0, inlined_at 1 18 30", "");
         let inner =
-            places.add_location(".loc\t2 216 16, function_name $L0+8, inlined_at 1 11 12", "");
-        places.add_location(".loc 1 20 5", "");
-        places.add_location(".loc 1 11 12, function_name $L0, inlined_at 1 20 5", "");
-        let again = places.add_location(".loc 2 216 16, inlined_at 1 11 12", "");
-        places.add_file(".file 1 \"/a/kernels.py\"");
-        places.add_file(".file 2 \"/b c/standard.py\"");
+            locations.add_location(".loc\t2 216 16, function_name $L0+8, inlined_at 1 11 12", "");
+        locations.add_location(".loc 1 20 5", "");
+        locations.add_location(".loc 1 11 12, function_name $L0, inlined_at 1 20 5", "");
+        let again = locations.add_location(".loc 2 216 16, inlined_at 1 11 12", "");
+        locations.add_file(".file 1 \"/a/kernels.py\"");
+        locations.add_file(".file 2 \"/b c/standard.py\"");
         let calls = "/b c/standard.py:216:16 < /a/kernels.py:11:12 < /a/kernels.py";
-        assert_eq!(told(&places, inner), format!("{calls}:18:30"));
-        assert_eq!(told(&places, again), format!("{calls}:20:5"));
+        assert_eq!(display(&locations, inner), format!("{calls}:18:30"));
+        assert_eq!(display(&locations, again), format!("{calls}:20:5"));
     }
 
     #[test]
-    fn calls_may_stand_in_the_comment() {
-        let mut places = Places::default();
-        places.add_file(".file 1 \"/a/kernels.py\"");
-        places.add_file(".file 2 \"/b/x:y.py\"");
-        places.add_file(".file 3 \"/a/same.py\"");
-        places.add_file(".file 4 \"/b/same.py\"");
+    fn calls_are_resolved_from_comments() {
+        let mut locations = Locations::default();
+        locations.add_file(".file 1 \"/a/kernels.py\"");
+        locations.add_file(".file 2 \"/b/x:y.py\"");
+        locations.add_file(".file 3 \"/a/same.py\"");
+        locations.add_file(".file 4 \"/b/same.py\"");
         let comment = "x:y.py:9:1 @[ kernels.py:11:18 @[ same.py:18 @[ x:y.py:3:7 ] ] ]";
-        let id = places.add_location(".loc 2 9 1", comment);
+        let id = locations.add_location(".loc 2 9 1", comment);
         assert_eq!(
-            told(&places, id),
+            display(&locations, id),
             "/b/x:y.py:9:1 < /a/kernels.py:11:18 < same.py:18:0 < /b/x:y.py:3:7"
         );
     }
 
     #[test]
-    fn what_makes_no_sense_is_no_place() {
-        let mut places = Places::default();
+    fn malformed_locations_are_ignored() {
+        let mut locations = Locations::default();
         for line in [".loc", ".loc 1 2", ".loc 1 2 x", ".loc 1 -2 3", ".loc 1 2 3, inlined_at 1"] {
-            assert_eq!(places.add_location(line, ""), None, "{line}");
+            assert_eq!(locations.add_location(line, ""), None, "{line}");
         }
-        let id = places.add_location(".loc 7 1 1", "");
-        assert_eq!(told(&places, id), "<file 7>:1:1");
+        let id = locations.add_location(".loc 7 1 1", "");
+        assert_eq!(display(&locations, id), "<file 7>:1:1");
     }
 
     #[test]
-    fn calls_without_end_are_cut() {
-        let mut places = Places::default();
-        let mut id = places.add_location(".loc 1 1 1", "");
-        for at in 1..10_000 {
-            id = places.add_location(&format!(".loc 1 {} 1, inlined_at 1 {at} 1", at + 1), "");
+    fn endless_calls_are_truncated() {
+        let mut locations = Locations::default();
+        let mut id = locations.add_location(".loc 1 1 1", "");
+        for index in 1..10_000 {
+            id = locations
+                .add_location(&format!(".loc 1 {} 1, inlined_at 1 {index} 1", index + 1), "");
         }
-        assert!(places.resolve(id.unwrap()).len() <= MAX_CALLS as usize + 1);
-        let own = places.add_location(".loc 1 10000 1, inlined_at 1 10000 1", "");
-        assert!(places.resolve(own.unwrap()).len() <= MAX_CALLS as usize + 1);
+        assert!(locations.resolve(id.unwrap()).len() <= MAX_CALLS as usize + 1);
+        let own = locations.add_location(".loc 1 10000 1, inlined_at 1 10000 1", "");
+        assert!(locations.resolve(own.unwrap()).len() <= MAX_CALLS as usize + 1);
     }
 }

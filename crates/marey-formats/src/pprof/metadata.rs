@@ -1,10 +1,10 @@
-//! What a profile says beside its samples, as JSON in rows of `metadata`: one row, `pprof.file`, for
-//! the whole, and one for each location, function and mapping, with its number in the key. What is
-//! empty or zero is left out.
+//! Metadata of a profile, as JSON in rows of `metadata`: one row `pprof.file` for the file, and one
+//! for each location, function and mapping, whose key ends with its id. Empty and zero fields are
+//! omitted.
 
 use serde::{Deserialize, Serialize};
 
-/// Of the whole file.
+/// Metadata of the whole file.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct File {
@@ -12,7 +12,7 @@ pub(super) struct File {
     pub(super) time_nanos: i64,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) duration_nanos: i64,
-    /// What lies between two samples: a name, its unit and how much.
+    /// The event between two samples and its unit.
     #[serde(skip_serializing_if = "is_default")]
     pub(super) period_type: Option<(String, String)>,
     #[serde(skip_serializing_if = "is_default")]
@@ -60,7 +60,7 @@ pub(super) struct Location {
     pub(super) mapping: u64,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) address: u64,
-    /// The outermost is the last.
+    /// Outermost last.
     #[serde(skip_serializing_if = "is_default")]
     pub(super) lines: Vec<Line>,
     #[serde(skip_serializing_if = "is_default")]

@@ -1,15 +1,15 @@
-//! The processes and threads of a file, by what it calls them.
+//! The processes and threads of a file, by the ids in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use marey_store::NewProcess;
 
 use super::event::Event;
-use super::number::{unquoted, whole};
+use super::number::{integer, unquoted};
 use super::text::unescaped;
 use crate::shared::import::Import;
 
-/// What a file calls a process or a thread: a number, or a text by its place among the texts.
+/// The id of a process or thread: a number, or the index of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Id {
     Number(i64),
@@ -18,43 +18,42 @@ pub(super) enum Id {
 
 /// A thread of the run and its process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lane {
+pub(super) struct ThreadIds {
     pub(super) process: u32,
     pub(super) thread: u32,
 }
 
-/// The processes and threads so far.
+/// The processes and threads found so far.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
+pub(super) struct Threads {
     texts: Vec<Box<str>>,
     text_ids: BTreeMap<Box<str>, u32>,
     processes: BTreeMap<Id, u32>,
-    threads: BTreeMap<(Id, Id), Lane>,
-    last: Option<((Id, Id), Lane)>,
-    /// What the last event calls its process and its thread, as JSON.
+    by_id: BTreeMap<(Id, Id), ThreadIds>,
+    last: Option<((Id, Id), ThreadIds)>,
+    /// Process and thread of the last event, as JSON.
     last_names: (String, String),
     last_ids: Option<(Id, Id)>,
-    /// Ids in the system that threads will have which come later.
+    /// Operating system ids of threads that have not occurred yet.
     os_ids: BTreeMap<(Id, Id), i64>,
     /// The process that uses the devices.
-    host: Option<u32>,
-    /// Whether another process may prove to be the host.
-    is_host_sure: bool,
-    /// Whether the host got a row before anything was known of it.
-    is_host_unknown: bool,
-    /// What devices are called where processes stand.
+    device_process: Option<u32>,
+    /// Whether the device process is final.
+    is_device_process_final: bool,
+    /// Whether the device process got rows before any process was known.
+    has_placeholder: bool,
+    /// Ids of devices that are listed among the processes.
     devices: BTreeSet<Id>,
     last_device: Option<Id>,
 }
 
-impl Lanes {
-    /// What JSON calls a process or a thread. A number may stand in a text; where nothing stands, it
-    /// is 0.
+impl Threads {
+    /// Returns the id in a JSON value. A number may be written as a string; a missing value is 0.
     fn id(&mut self, json: &str) -> Id {
         if json.is_empty() {
             return Id::Number(0);
         }
-        if let Some(number) = whole(json) {
+        if let Some(number) = integer(json) {
             return Id::Number(number);
         }
         let text = unescaped(unquoted(json));
@@ -67,20 +66,20 @@ impl Lanes {
         Id::Text(id)
     }
 
-    /// The thread with these names.
-    pub(super) fn lane(&mut self, ids: (Id, Id), import: &mut Import) -> Lane {
-        if let Some((known, lane)) = self.last
+    /// Returns the thread with these ids, adding it if it is new.
+    pub(super) fn thread(&mut self, ids: (Id, Id), import: &mut Import) -> ThreadIds {
+        if let Some((known, owner)) = self.last
             && known == ids
         {
-            return lane;
+            return owner;
         }
-        let lane = self.threads.get(&ids).copied();
-        let lane = lane.unwrap_or_else(|| self.add_lane(ids, import));
-        self.last = Some((ids, lane));
-        lane
+        let owner = self.by_id.get(&ids).copied();
+        let owner = owner.unwrap_or_else(|| self.add_thread(ids, import));
+        self.last = Some((ids, owner));
+        owner
     }
 
-    /// What an event calls its process and its thread.
+    /// Returns the ids of an event's process and thread.
     pub(super) fn ids(&mut self, event: &Event) -> (Id, Id) {
         let (process, thread) = (event.process(), event.thread());
         if let Some(ids) = self.last_ids
@@ -96,78 +95,79 @@ impl Lanes {
         ids
     }
 
-    /// The thread of an event.
-    pub(super) fn lane_of(&mut self, event: &Event, import: &mut Import) -> Lane {
+    /// Returns the thread of an event.
+    pub(super) fn thread_of(&mut self, event: &Event, import: &mut Import) -> ThreadIds {
         let ids = self.ids(event);
-        self.lane(ids, import)
+        self.thread(ids, import)
     }
 
-    /// The process of an event that is of no thread.
+    /// Returns the process of an event without a thread.
     pub(super) fn process_of(&mut self, event: &Event, import: &mut Import) -> u32 {
         let id = self.id(event.process());
         self.process(id, import)
     }
 
-    fn add_lane(&mut self, ids: (Id, Id), import: &mut Import) -> Lane {
+    fn add_thread(&mut self, ids: (Id, Id), import: &mut Import) -> ThreadIds {
         let process = self.process(ids.0, import);
         let os_id = self.os_ids.get(&ids).copied();
-        let os_id = os_id.unwrap_or_else(|| system_id(ids.1));
+        let os_id = os_id.unwrap_or_else(|| os_id_of(ids.1));
         let thread = import.run.thread(process, os_id, self.text(ids.1).unwrap_or_default());
-        let lane = Lane { process, thread };
-        self.threads.insert(ids, lane);
-        lane
+        let owner = ThreadIds { process, thread };
+        self.by_id.insert(ids, owner);
+        owner
     }
 
-    /// The thread, if it is known already.
-    pub(super) fn known_lane(&self, ids: (Id, Id)) -> Option<Lane> {
-        self.threads.get(&ids).copied()
+    /// Returns the thread if it is known.
+    pub(super) fn known_thread(&self, ids: (Id, Id)) -> Option<ThreadIds> {
+        self.by_id.get(&ids).copied()
     }
 
-    /// The process, if it is known already.
+    /// Returns the process if it is known.
     pub(super) fn known_process(&self, id: Id) -> Option<u32> {
         self.processes.get(&id).copied()
     }
 
-    /// The process.
+    /// Returns the process with this id, adding it if it is new.
     pub(super) fn process(&mut self, id: Id, import: &mut Import) -> u32 {
         if let Some(known) = self.known_process(id) {
             return known;
         }
-        let pid = system_id(id);
-        let process = if self.is_host_unknown && is_real(id) {
-            self.is_host_unknown = false;
-            let host = self.host(import);
-            import.run.process_mut(host).pid = pid;
-            host
+        let pid = os_id_of(id);
+        let process = if self.has_placeholder && is_real(id) {
+            self.has_placeholder = false;
+            let device_process = self.device_process(import);
+            import.run.process_mut(device_process).pid = pid;
+            device_process
         } else {
             let name = self.text(id).map(str::to_owned);
             import.process(NewProcess { pid, name, ..NewProcess::default() })
         };
-        if self.host.is_none() && is_real(id) {
-            self.host = Some(process);
+        if self.device_process.is_none() && is_real(id) {
+            self.device_process = Some(process);
         }
         self.processes.insert(id, process);
         process
     }
 
-    /// Says that a process has operators or calls of a device's runtime.
-    pub(super) fn set_host(&mut self, process: u32) {
-        if !self.is_host_sure {
-            (self.host, self.is_host_sure) = (Some(process), true);
+    /// Notes that a process has operators or calls of a device runtime.
+    pub(super) fn set_device_process(&mut self, process: u32) {
+        if !self.is_device_process_final {
+            (self.device_process, self.is_device_process_final) = (Some(process), true);
         }
     }
 
-    /// The process that uses the devices, which files do not say: the first that has operators or calls
-    /// of a runtime; if a device did something before these, the first with a number in the system.
-    pub(super) fn host(&mut self, import: &mut Import) -> u32 {
-        self.is_host_sure = true;
-        *self.host.get_or_insert_with(|| {
-            self.is_host_unknown = true;
+    /// Returns the process that uses the devices, which files do not state: the first one with
+    /// operators or runtime calls or, if device activities come before those, the first one with an
+    /// operating system id.
+    pub(super) fn device_process(&mut self, import: &mut Import) -> u32 {
+        self.is_device_process_final = true;
+        *self.device_process.get_or_insert_with(|| {
+            self.has_placeholder = true;
             import.process(NewProcess { pid: -1, ..NewProcess::default() })
         })
     }
 
-    /// A device that stands where processes do.
+    /// Notes a device that is listed among the processes.
     pub(super) fn add_device(&mut self, id: Id) {
         if self.last_device != Some(id) {
             self.devices.insert(id);
@@ -179,21 +179,21 @@ impl Lanes {
         self.devices.contains(&id)
     }
 
-    /// Says what a thread's id in the system is, if it has not come yet.
+    /// Sets the operating system id of a thread that has not occurred yet.
     pub(super) fn set_os_id(&mut self, ids: (Id, Id), os_id: i64) {
         self.os_ids.insert(ids, os_id);
     }
 
-    /// The processes that the system knows.
+    /// Returns the processes with operating system ids.
     pub(super) fn real_processes(&self) -> impl Iterator<Item = u32> {
         let named = self.processes.iter().filter(|(id, _)| is_real(**id)).map(|(_, row)| *row);
-        named.chain(self.host.filter(|_| self.is_host_unknown))
+        named.chain(self.device_process.filter(|_| self.has_placeholder))
     }
 
-    /// All processes.
+    /// Returns all processes.
     pub(super) fn all_processes(&self) -> impl Iterator<Item = u32> {
         let named = self.processes.values().copied();
-        named.chain(self.host.filter(|_| self.is_host_unknown))
+        named.chain(self.device_process.filter(|_| self.has_placeholder))
     }
 
     fn text(&self, id: Id) -> Option<&str> {
@@ -204,15 +204,15 @@ impl Lanes {
     }
 }
 
-/// Whether a process's id is one of the system.
+/// Whether the id is one of the operating system.
 fn is_real(id: Id) -> bool {
     matches!(id, Id::Number(0..))
 }
 
-/// What only the file has gets a number below 0.
-fn system_id(id: Id) -> i64 {
+/// Returns the operating system id; ids of the file only are negative.
+fn os_id_of(id: Id) -> i64 {
     match id {
         Id::Number(number) => number,
-        Id::Text(text) => -2 - i64::from(text), // -1 is the number of Kineto's own overhead
+        Id::Text(text) => -2 - i64::from(text), // Kineto uses -1 for its own overhead
     }
 }

@@ -1,7 +1,8 @@
-//! What a run says of each of its contexts, summed up.
+//! Sums by context, which make a run a profile.
 //!
-//! Spans give the wall metrics, as the recorder's tree has them; values that the program added, and
-//! samples, give the metrics that they name; what devices did lies below where it was launched.
+//! Spans yield the wall-time metrics, as in the recorder's tree. Values that the program added and
+//! samples yield the metrics that they name. Device activities become nodes below the context that
+//! launched them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,75 +22,77 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::FORMAT_VERSION;
-use super::run::{BUCKETS, INTEGERS, SKETCH, heads};
+use super::run::{BUCKETS, INTEGERS, SKETCH, headers};
 
 const QUANTILES: [(&str, f64); 3] = [(wall::P50, 0.5), (wall::P90, 0.9), (wall::P99, 0.99)];
 
-/// What a reader sees of a run as a profile: its calling-context tree, with the sums of each context.
-/// Where several processes or threads were in one context, their values add up.
+/// Returns the part of a run that `reader` sees as a profile: its calling-context tree with the
+/// sums of each context. Processes and threads in the same context are added up.
 ///
 /// # Errors
 /// The run cannot be read.
 pub fn profile_of(reader: &Reader) -> Result<Profile, StoreError> {
-    let heads = heads(reader)?;
+    let headers = headers(reader)?;
     let mut sums = Sums::default();
-    sums.place(Assembler::ROOT, reader);
-    if heads.len() == reader.processes().count() {
-        // Of profiles also the contexts that have no metric are nodes.
+    sums.context_node(Assembler::ROOT, reader);
+    if headers.len() == reader.processes().count() {
+        // In imported profiles, contexts without metrics are nodes too.
         for context in 0..reader.contexts().len() as u32 {
-            sums.place(context, reader);
+            sums.context_node(context, reader);
         }
     }
     sums.add_spans(reader)?;
     sums.add_values(reader)?;
     sums.add_samples(reader)?;
     sums.add_activities(reader)?;
-    sums.settle();
-    let (devices, meta) = match &heads[..] {
-        [head] if reader.processes().count() == 1 => (head.devices.clone(), head.meta.clone()),
+    sums.merge_sketches();
+    let (devices, meta) = match &headers[..] {
+        [header] if reader.processes().count() == 1 => {
+            (header.devices.clone(), header.meta.clone())
+        }
         _ => (devices(reader)?, meta(reader)),
     };
     let mut profile = sums.finish();
-    // Proton's files say of no node what it is.
-    if !heads.is_empty() && heads.iter().all(|head| head.nodes[0].kind.is_none()) {
+    // Proton's files have no kinds.
+    if !headers.is_empty() && headers.iter().all(|header| header.nodes[0].kind.is_none()) {
         profile.nodes.iter_mut().for_each(|node| node.kind = None);
     }
-    if let [head] = &heads[..] {
-        profile.nodes[0].clone_from(&head.nodes[0]);
+    if let [header] = &headers[..] {
+        profile.nodes[0].clone_from(&header.nodes[0]);
     }
     Ok(Profile { devices, meta, ..profile })
 }
 
-/// Whether the program added the value itself; if not, a foreign file has it as that of a counter.
+/// Whether the program added the value itself, as opposed to a counter in a foreign file.
 pub(super) fn is_of_program(value: &Metric) -> bool {
     value.sessions != 0
 }
 
-/// The nodes in the order in which they were met, and what they have.
+/// The nodes in the order of their first occurrence, with their values.
 #[derive(Default)]
 struct Sums {
-    nodes: Vec<Placed>,
-    places: HashMap<u32, u32>,
-    /// What devices did, by where it was launched and by name.
+    nodes: Vec<OrderedNode>,
+    context_nodes: HashMap<u32, u32>,
+    /// Nodes of device activities, by launching node and name.
     activities: HashMap<(u32, u32), u32>,
     keys: Vec<Arc<str>>,
     key_ids: HashMap<Arc<str>, u32>,
-    /// By place and key: when it was met, and the sum.
+    /// By node and key: the order of the first occurrence, and the sum.
     cells: HashMap<(u32, u32), (usize, MetricValue)>,
-    walls: BTreeMap<u32, Wall>,
-    /// By place: of how many, and what they hold.
+    walls: BTreeMap<u32, WallTimes>,
+    /// By node: the number of merged sketches, and their buckets.
     sketches: BTreeMap<u32, (u32, Vec<(i64, u64)>)>,
 }
 
-/// A node, and where it stands among its siblings: contexts by their numbers, then the rest.
-struct Placed {
+/// A node and its order among siblings: contexts by id, then activities.
+struct OrderedNode {
     node: Node,
     order: (bool, u32),
 }
 
-/// What spans of a context add up to.
+/// Sums of the spans of a context.
 #[derive(Default)]
-struct Wall {
+struct WallTimes {
     count: i64,
     total_nanos: i64,
     self_nanos: i64,
@@ -99,35 +102,35 @@ struct Wall {
 }
 
 impl Sums {
-    /// The node of a context.
-    fn place(&mut self, context: u32, reader: &Reader) -> u32 {
+    /// Returns the node of a context.
+    fn context_node(&mut self, context: u32, reader: &Reader) -> u32 {
         let mut new = Vec::new();
         let mut at = context;
-        let mut above = loop {
-            if let Some(&place) = self.places.get(&at) {
-                break Some(place);
+        let mut parent = loop {
+            if let Some(&index) = self.context_nodes.get(&at) {
+                break Some(index);
             }
             new.push(at);
-            // A parent's number is less than its child's, so this ends.
+            // A parent's id is less than its child's, so the loop ends.
             match reader.context(at).parent.filter(|&parent| parent < at) {
                 Some(parent) => at = parent,
-                None => break self.places.get(&Assembler::ROOT).copied(),
+                None => break self.context_nodes.get(&Assembler::ROOT).copied(),
             }
         };
         for context in new.into_iter().rev() {
             let row = reader.context(context);
             let name =
                 if context == Assembler::ROOT { ROOT_NAME } else { reader.text(row.name_id) };
-            let node = Node { name: name.into(), kind: Some(row.kind), parent: above.map(NodeId) };
-            let place = self.add_node(node, (false, context));
-            self.places.insert(context, place);
-            above = Some(place);
+            let node = Node { name: name.into(), kind: Some(row.kind), parent: parent.map(NodeId) };
+            let index = self.add_node(node, (false, context));
+            self.context_nodes.insert(context, index);
+            parent = Some(index);
         }
-        self.places[&context]
+        self.context_nodes[&context]
     }
 
     fn add_node(&mut self, node: Node, order: (bool, u32)) -> u32 {
-        self.nodes.push(Placed { node, order });
+        self.nodes.push(OrderedNode { node, order });
         self.nodes.len() as u32 - 1
     }
 
@@ -141,13 +144,13 @@ impl Sums {
         id
     }
 
-    fn add(&mut self, place: u32, key: &str, value: MetricValue) {
+    fn add(&mut self, index: u32, key: &str, value: MetricValue) {
         let order = self.cells.len();
         let key_id = self.key(key);
-        match self.cells.get_mut(&(place, key_id)) {
+        match self.cells.get_mut(&(index, key_id)) {
             Some((_, sum)) => combine(key, sum, &value),
             None => {
-                self.cells.insert((place, key_id), (order, value));
+                self.cells.insert((index, key_id), (order, value));
             }
         }
     }
@@ -155,17 +158,17 @@ impl Sums {
     fn add_spans(&mut self, reader: &Reader) -> Result<(), StoreError> {
         for span in reader.rows::<Span>()? {
             let span = span?;
-            let place = self.place(span.context_id, reader);
-            self.walls.entry(place).or_default().add(&span);
+            let index = self.context_node(span.context_id, reader);
+            self.walls.entry(index).or_default().add(&span);
         }
-        for (place, wall) in std::mem::take(&mut self.walls) {
-            self.add_wall(place, &wall);
+        for (index, wall) in std::mem::take(&mut self.walls) {
+            self.add_wall(index, &wall);
         }
         Ok(())
     }
 
-    fn add_wall(&mut self, place: u32, wall: &Wall) {
-        let mut add = |key, value| self.add(place, key, MetricValue::Int(value));
+    fn add_wall(&mut self, index: u32, wall: &WallTimes) {
+        let mut add = |key, value| self.add(index, key, MetricValue::Int(value));
         add(wall::COUNT, wall.count);
         add(wall::TOTAL, wall.total_nanos);
         add(wall::SELF, wall.self_nanos);
@@ -177,15 +180,15 @@ impl Sums {
         add(wall::MAX, max);
         for (key, q) in QUANTILES {
             let nanos = wall.sketch.quantile_nanos(q).unwrap_or(0);
-            // The middle of a bucket may lie beyond what is in it.
+            // The middle of a bucket may lie outside of the range of its values.
             add(key, i64::try_from(nanos).unwrap_or(i64::MAX).clamp(min, max));
         }
         let buckets = wall.sketch.buckets().iter();
-        self.add_sketch(place, buckets.map(|&(bucket, count)| (bucket.into(), count)).collect());
+        self.add_sketch(index, buckets.map(|&(bucket, count)| (bucket.into(), count)).collect());
     }
 
-    fn add_sketch(&mut self, place: u32, buckets: Vec<(i64, u64)>) {
-        let (count, all) = self.sketches.entry(place).or_default();
+    fn add_sketch(&mut self, index: u32, buckets: Vec<(i64, u64)>) {
+        let (count, all) = self.sketches.entry(index).or_default();
         *count += 1;
         all.extend(buckets);
     }
@@ -194,8 +197,8 @@ impl Sums {
         for value in reader.rows::<Metric>()? {
             let value = value?;
             if is_of_program(&value) {
-                let place = self.place(value.context_id, reader);
-                self.add(place, reader.text(value.name_id), value.value);
+                let index = self.context_node(value.context_id, reader);
+                self.add(index, reader.text(value.name_id), value.value);
             }
         }
         Ok(())
@@ -205,55 +208,55 @@ impl Sums {
         let mut json = String::new();
         for sample in reader.rows::<Sample>()? {
             let Sample { context_id, name_id, value, args, .. } = sample?;
-            let place = self.place(context_id, reader);
+            let index = self.context_node(context_id, reader);
             let name = reader.text(name_id);
             if let Some(buckets) =
                 list(reader, &args, BUCKETS, &mut json).filter(|_| name == SKETCH)
             {
-                self.add_sketch(place, buckets);
+                self.add_sketch(index, buckets);
             } else if let Some(integers) = list(reader, &args, INTEGERS, &mut json) {
-                self.add(place, name, MetricValue::Ints(integers));
+                self.add(index, name, MetricValue::Ints(integers));
             } else {
-                self.add(place, name, value);
+                self.add(index, name, value);
             }
         }
         Ok(())
     }
 
-    /// What devices did has its time and how often, as Proton's files have kernels.
+    /// Adds device activities with time and count, like kernels in Proton's files.
     fn add_activities(&mut self, reader: &Reader) -> Result<(), StoreError> {
         let families = families(reader)?;
         for activity in reader.rows::<GpuActivity>()? {
             let activity = activity?;
             if matches!(activity.kind, ActivityKind::Sync | ActivityKind::Annotation) {
-                continue; // waits, and what lies around kernels, would count their time again
+                continue; // waits and annotations would count the time of kernels again
             }
-            let above = self.place(activity.context_id.unwrap_or(Assembler::ROOT), reader);
-            let place = self.activity(above, activity.name_id, reader);
-            self.add(place, "time (ns)", MetricValue::Int(activity.duration_nanos));
-            self.add(place, "count", MetricValue::Int(1));
+            let parent = self.context_node(activity.context_id.unwrap_or(Assembler::ROOT), reader);
+            let index = self.activity(parent, activity.name_id, reader);
+            self.add(index, "time (ns)", MetricValue::Int(activity.duration_nanos));
+            self.add(index, "count", MetricValue::Int(1));
             let family = families.get(&(activity.process_id, activity.device));
             let family = family.map_or("CUDA", |family| &**family);
-            self.add(place, "device_id", MetricValue::Text(activity.device.to_string().into()));
-            self.add(place, "device_type", MetricValue::Text(family.into()));
+            self.add(index, "device_id", MetricValue::Text(activity.device.to_string().into()));
+            self.add(index, "device_type", MetricValue::Text(family.into()));
         }
         Ok(())
     }
 
-    fn activity(&mut self, above: u32, name_id: u32, reader: &Reader) -> u32 {
-        if let Some(&place) = self.activities.get(&(above, name_id)) {
-            return place;
+    fn activity(&mut self, parent: u32, name_id: u32, reader: &Reader) -> u32 {
+        if let Some(&index) = self.activities.get(&(parent, name_id)) {
+            return index;
         }
         let (name, kind) = (reader.text(name_id).into(), Some(NodeKind::Operator));
-        let node = Node { name, kind, parent: Some(NodeId(above)) };
-        let place = self.add_node(node, (true, name_id));
-        self.activities.insert((above, name_id), place);
-        place
+        let node = Node { name, kind, parent: Some(NodeId(parent)) };
+        let index = self.add_node(node, (true, name_id));
+        self.activities.insert((parent, name_id), index);
+        index
     }
 
-    /// Quantiles do not add up; those of merged sketches are what they were for.
-    fn settle(&mut self) {
-        for (place, (count, buckets)) in std::mem::take(&mut self.sketches) {
+    /// Merges sketches. Quantiles do not add up, so they are computed from the merged sketches.
+    fn merge_sketches(&mut self) {
+        for (index, (count, buckets)) in std::mem::take(&mut self.sketches) {
             let mut sketch = buckets;
             if count > 1 {
                 let mut merged = BTreeMap::<i64, u64>::new();
@@ -262,18 +265,18 @@ impl Sums {
                     *sum = sum.saturating_add(entries);
                 }
                 sketch = merged.into_iter().collect();
-                self.settle_quantiles(place, &sketch);
+                self.update_quantiles(index, &sketch);
             }
-            self.sketches.insert(place, (count, sketch));
+            self.sketches.insert(index, (count, sketch));
         }
     }
 
-    fn settle_quantiles(&mut self, place: u32, sketch: &[(i64, u64)]) {
+    fn update_quantiles(&mut self, index: u32, sketch: &[(i64, u64)]) {
         let buckets = sketch.iter().map(|&(bucket, count)| Some((bucket.try_into().ok()?, count)));
         let Some(buckets) = buckets.collect::<Option<Vec<(u32, u64)>>>() else { return };
         for (key, q) in QUANTILES {
             let key = self.key(key);
-            if let Some((_, value)) = self.cells.get_mut(&(place, key))
+            if let Some((_, value)) = self.cells.get_mut(&(index, key))
                 && let Some(nanos) = quantile_nanos(&buckets, q)
             {
                 *value = MetricValue::Int(nanos.try_into().unwrap_or(i64::MAX));
@@ -281,35 +284,35 @@ impl Sums {
         }
     }
 
-    /// The tree in pre-order with its metrics, in the order in which a walk over it meets them.
+    /// Returns the tree in pre-order, with its metrics in the order of their first occurrence.
     fn finish(self) -> Profile {
         let order = pre_order(&self.nodes);
         let mut positions = vec![0; order.len()];
-        (0..).zip(&order).for_each(|(at, &place)| positions[place as usize] = at);
-        let node = |&place: &u32| {
-            let Node { name, kind, parent } = self.nodes[place as usize].node.clone();
+        (0..).zip(&order).for_each(|(at, &index)| positions[index as usize] = at);
+        let node = |&index: &u32| {
+            let Node { name, kind, parent } = self.nodes[index as usize].node.clone();
             let parent = parent.map(|parent| NodeId(positions[parent.index()]));
             Node { name, kind, parent }
         };
         let nodes = order.iter().map(node).collect();
 
         let mut cells: Vec<_> = self.cells.into_iter().collect();
-        cells.sort_unstable_by_key(|((place, _), (order, _))| (positions[*place as usize], *order));
+        cells.sort_unstable_by_key(|((index, _), (order, _))| (positions[*index as usize], *order));
         let mut metrics: Vec<MetricOfNodes> = Vec::new();
         let mut columns = vec![None; self.keys.len()];
-        for ((place, key), (_, value)) in cells {
+        for ((index, key), (_, value)) in cells {
             let column = *columns[key as usize].get_or_insert_with(|| {
                 metrics.push(MetricOfNodes::new(Arc::clone(&self.keys[key as usize])));
                 metrics.len() - 1
             });
-            metrics[column].push(NodeId(positions[place as usize]), value);
+            metrics[column].push(NodeId(positions[index as usize]), value);
         }
         for metric in &mut metrics {
             metric.values.settle();
         }
 
-        let sketch = |(place, (_, sketch)): (u32, (u32, Vec<_>))| -> (NodeId, Sketch) {
-            (NodeId(positions[place as usize]), sketch.into())
+        let sketch = |(index, (_, sketch)): (u32, (u32, Vec<_>))| -> (NodeId, Sketch) {
+            (NodeId(positions[index as usize]), sketch.into())
         };
         let mut sketches: Vec<_> = self.sketches.into_iter().map(sketch).collect();
         sketches.sort_unstable_by_key(|(node, _)| *node);
@@ -317,11 +320,11 @@ impl Sums {
     }
 }
 
-impl Wall {
+impl WallTimes {
     fn add(&mut self, span: &Span) {
         let nanos = span.duration_nanos;
         self.total_nanos = self.total_nanos.saturating_add(nanos);
-        self.self_nanos = self.self_nanos.saturating_add(nanos.saturating_sub(span.children_nanos));
+        self.self_nanos = self.self_nanos.saturating_add(span.self_nanos());
         if span.is_open {
             self.open += 1;
             return;
@@ -335,7 +338,7 @@ impl Wall {
     }
 }
 
-/// Adds a value to a sum of the same metric. Of what does not add up, the first stands.
+/// Adds a value to a sum of the same metric. Values that do not add up leave the first.
 fn combine(key: &str, sum: &mut MetricValue, value: &MetricValue) {
     use MetricValue::{Float, Int, Text};
     let both = match (&*sum, value) {
@@ -354,7 +357,7 @@ fn combine(key: &str, sum: &mut MetricValue, value: &MetricValue) {
     }
 }
 
-/// An argument that is a list.
+/// Returns an argument that is a list.
 fn list<T: for<'d> Deserialize<'d>>(
     reader: &Reader,
     args: &Args,
@@ -368,27 +371,27 @@ fn list<T: for<'d> Deserialize<'d>>(
     serde_json::from_value(object.remove(key)?).ok()
 }
 
-/// The places in pre-order.
-fn pre_order(nodes: &[Placed]) -> Vec<u32> {
+/// Returns the nodes in pre-order.
+fn pre_order(nodes: &[OrderedNode]) -> Vec<u32> {
     let mut children: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
     let mut open = Vec::new();
-    for (place, Placed { node, .. }) in (0..).zip(nodes) {
+    for (index, OrderedNode { node, .. }) in (0..).zip(nodes) {
         match node.parent {
-            Some(parent) => children[parent.index()].push(place),
-            None => open.push(place),
+            Some(parent) => children[parent.index()].push(index),
+            None => open.push(index),
         }
     }
     let mut order = Vec::with_capacity(nodes.len());
-    while let Some(place) = open.pop() {
-        order.push(place);
-        let mut below = std::mem::take(&mut children[place as usize]);
-        below.sort_by_key(|&place| std::cmp::Reverse(nodes[place as usize].order));
-        open.extend(below);
+    while let Some(index) = open.pop() {
+        order.push(index);
+        let mut siblings = std::mem::take(&mut children[index as usize]);
+        siblings.sort_by_key(|&index| std::cmp::Reverse(nodes[index as usize].order));
+        open.extend(siblings);
     }
     order
 }
 
-/// What the devices of each process are, by their numbers.
+/// Returns the family of each device, by process and device number.
 fn families(reader: &Reader) -> Result<HashMap<(u32, u32), Arc<str>>, StoreError> {
     let mut families = HashMap::new();
     for row in reader.rows::<DeviceRow>()? {
@@ -398,7 +401,7 @@ fn families(reader: &Reader) -> Result<HashMap<(u32, u32), Arc<str>>, StoreError
     Ok(families)
 }
 
-/// The family as Proton writes it.
+/// Returns the family of a device as Proton writes it.
 fn family(row: &DeviceRow) -> Arc<str> {
     match &*row.device_type {
         "" => "CUDA".into(),
@@ -406,7 +409,7 @@ fn family(row: &DeviceRow) -> Arc<str> {
     }
 }
 
-/// The devices, those of one family together. Of equal numbers the first stands.
+/// Returns the devices by family. Of devices with equal numbers the first is kept.
 fn devices(reader: &Reader) -> Result<Vec<Device>, StoreError> {
     let mut devices: BTreeMap<(Arc<str>, u32), Device> = BTreeMap::new();
     for row in reader.rows::<DeviceRow>()? {
@@ -417,7 +420,7 @@ fn devices(reader: &Reader) -> Result<Vec<Device>, StoreError> {
     Ok(devices.into_values().collect())
 }
 
-/// A device, by the words of Proton's files or else of `PyTorch`'s.
+/// Converts a device, whose properties have the keys of Proton or of `PyTorch`.
 fn device(row: &DeviceRow) -> Device {
     let properties: Value = serde_json::from_str(&row.properties).unwrap_or_default();
     let number = |key: &str| properties.get(key).and_then(Value::as_u64);
@@ -434,7 +437,7 @@ fn device(row: &DeviceRow) -> Device {
     }
 }
 
-/// What the manifest says, of a single process more.
+/// Returns the manifest's metadata, and that of the process if there is only one.
 fn meta(reader: &Reader) -> Meta {
     let manifest = reader.run().manifest();
     let losses = manifest.losses.iter().filter(|(_, count)| **count > 0);

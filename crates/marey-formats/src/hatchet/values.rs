@@ -1,4 +1,4 @@
-//! The parts of which every value of the schema is made.
+//! Readers of the value types that the schema is made of.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -8,11 +8,11 @@ use super::reader::{Reader, Result};
 use super::token::{Token, Tokens};
 use crate::shared::MAX_DEPTH;
 
-/// A key of a map, and what reads its value into a `V`.
+/// A key of a map, and the function that reads its value into a `V`.
 pub(super) type Field<T, V> = (&'static str, fn(&mut Reader<T>, &mut V) -> Result<()>);
 
 impl<T: Tokens> Reader<T> {
-    /// Reads a map of which the schema names the keys, and skips the others.
+    /// Reads a map with a fixed set of keys and skips all other keys.
     pub(super) fn fields<V>(
         &mut self,
         expected: &'static str,
@@ -20,39 +20,43 @@ impl<T: Tokens> Reader<T> {
         fields: &[Field<T, V>],
     ) -> Result<()> {
         self.start_map(expected)?;
-        self.fields_left(value, fields)
+        self.remaining_fields(value, fields)
     }
 
-    /// The same for a map whose start has been read.
-    pub(super) fn fields_left<V>(&mut self, value: &mut V, fields: &[Field<T, V>]) -> Result<()> {
+    /// Like [`fields`](Self::fields), for a map whose start has been read.
+    pub(super) fn remaining_fields<V>(
+        &mut self,
+        value: &mut V,
+        fields: &[Field<T, V>],
+    ) -> Result<()> {
         let mut seen = 0_u32;
         while let Token::Key(key) = self.tokens.next()? {
-            let Some(at) = fields.iter().position(|(name, _)| *name == key) else {
+            let Some(index) = fields.iter().position(|(name, _)| *name == key) else {
                 self.skip()?;
                 continue;
             };
-            let (name, read) = fields[at];
-            if seen & (1 << at) != 0 {
+            let (name, read) = fields[index];
+            if seen & (1 << index) != 0 {
                 return Err(self.duplicate(name));
             }
-            seen |= 1 << at;
+            seen |= 1 << index;
             read(self, value)?;
         }
         Ok(())
     }
 
-    /// Reads a map of any keys and hands each to `entry`, which reads the value.
+    /// Reads a map with arbitrary keys. `entry` reads the value of each.
     pub(super) fn entries(
         &mut self,
         expected: &'static str,
         entry: impl FnMut(&mut Self, &str) -> Result<()>,
     ) -> Result<()> {
         self.start_map(expected)?;
-        self.entries_left(entry)
+        self.remaining_entries(entry)
     }
 
-    /// The same for a map whose start has been read.
-    pub(super) fn entries_left(
+    /// Like [`entries`](Self::entries), for a map whose start has been read.
+    pub(super) fn remaining_entries(
         &mut self,
         mut entry: impl FnMut(&mut Self, &str) -> Result<()>,
     ) -> Result<()> {
@@ -67,7 +71,7 @@ impl<T: Tokens> Reader<T> {
         Ok(())
     }
 
-    /// The fault that the last word is a key that its map has already.
+    /// Returns the error for a key that its map already has.
     pub(super) fn duplicate(&self, key: &str) -> Fault {
         self.tokens.fault(Cause::Duplicate { key: key.into() })
     }
@@ -84,7 +88,7 @@ impl<T: Tokens> Reader<T> {
         self.tokens.expect(expected, |token| matches!(token, Token::ListEnd).then_some(()))
     }
 
-    pub(super) fn whole(&mut self) -> Result<i64> {
+    pub(super) fn int(&mut self) -> Result<i64> {
         self.tokens.expect("a whole number below 2^63", |token| match token {
             Token::Int(value) => Some(value),
             _ => None,
@@ -102,17 +106,17 @@ impl<T: Tokens> Reader<T> {
         })
     }
 
-    pub(super) fn real(&mut self) -> Result<f64> {
+    pub(super) fn float(&mut self) -> Result<f64> {
         self.tokens.expect("a number", |token| match token {
             Token::Int(value) => Some(value as f64),
-            Token::Big(value) => Some(value as f64),
+            Token::BigInt(value) => Some(value as f64),
             Token::Float(value) => Some(value),
             Token::Null => Some(f64::NAN),
             _ => None,
         })
     }
 
-    pub(super) fn truth(&mut self) -> Result<bool> {
+    pub(super) fn boolean(&mut self) -> Result<bool> {
         self.tokens.expect("true or false", |token| match token {
             Token::Bool(value) => Some(value),
             _ => None,
@@ -123,7 +127,7 @@ impl<T: Tokens> Reader<T> {
         self.text_as(str::to_owned)
     }
 
-    /// What `make` makes of a text.
+    /// Reads a text and converts it.
     pub(super) fn text_as<V>(&mut self, make: impl FnOnce(&str) -> V) -> Result<V> {
         self.tokens.expect("a text", |token| match token {
             Token::Text(text) => Some(make(text)),
@@ -167,7 +171,7 @@ impl<T: Tokens> Reader<T> {
 fn count(token: Token<'_>) -> Option<u64> {
     match token {
         Token::Int(value) => u64::try_from(value).ok(),
-        Token::Big(value) => Some(value),
+        Token::BigInt(value) => Some(value),
         _ => None,
     }
 }
