@@ -9,7 +9,7 @@ use super::lanes::{Lanes, free_tid};
 use super::scopes::write_call_stack;
 use crate::shared::export::ExportError;
 use crate::shared::trace_json::activity::{
-    LaunchFlows, category, launch_flow_event, stream_number, write_columns, write_stream,
+    LaunchFlows, category, stream_number, write_columns, write_stream,
 };
 use crate::shared::trace_json::{Event, TraceWriter, Track};
 
@@ -71,11 +71,7 @@ pub(super) fn write(
         if let Some(correlation) = row.correlation_id
             && launch_flows.end(row.process_id, correlation)
         {
-            let id = tracks.launch_flow_id(row.process_id, correlation);
-            writer.add(&launch_flow_event("f", LAUNCH, track, row.start_nanos), |event| {
-                event.value("id", id);
-                event.text("bp", "e");
-            })?;
+            writer.end_launch_flow(&row, correlation, track, LAUNCH)?;
         }
     }
     Ok(())

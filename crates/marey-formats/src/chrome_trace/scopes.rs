@@ -15,7 +15,7 @@ use super::lanes::free_tid;
 use super::metrics::Metrics;
 use super::thread::{OpenSpan, Thread};
 use crate::shared::export::ExportError;
-use crate::shared::trace_json::activity::{LaunchFlows, launch_flow_event};
+use crate::shared::trace_json::activity::{LaunchFlows, write_span_ids};
 use crate::shared::trace_json::rows::is_counter;
 use crate::shared::trace_json::{
     Event, Object, PROTON_CATEGORIES, Steps, TraceWriter, Track, has_args,
@@ -113,9 +113,9 @@ impl Scopes<'_, '_, '_> {
     /// enclosing scope.
     fn scope_of(&self, context: u32) -> u32 {
         let reader = self.writer.reader;
-        let lane = reader.context(context);
-        let around = lane.parent.filter(|&around| reader.context(around).kind != NodeKind::Root);
-        if lane.kind == NodeKind::State { around.unwrap_or(context) } else { context }
+        let row = reader.context(context);
+        let parent = row.parent.filter(|&parent| reader.context(parent).kind != NodeKind::Root);
+        if row.kind == NodeKind::State { parent.unwrap_or(context) } else { context }
     }
 
     fn path(&self, context: u32) -> u32 {
@@ -156,7 +156,6 @@ impl Scopes<'_, '_, '_> {
             duration_nanos: Some(span.duration_nanos),
         };
         let (scope_id, args, tracks) = (self.written, &self.args, self.writer.tracks);
-        let process_id = reader.thread(span.thread_id).map_or(u32::MAX, |thread| thread.process_id);
         self.writer.add(&event, |event| {
             if foreign_category.is_some() && !has_args(span) {
                 return;
@@ -176,27 +175,10 @@ impl Scopes<'_, '_, '_> {
                 } else if span.is_open {
                     args.text("finished", "false");
                 }
-                if let Some(external) = span.external_id {
-                    args.value("External id", tracks.correlation_id(process_id, external));
-                }
-                if let Some(correlation) = span.correlation_id {
-                    args.value("correlation", tracks.correlation_id(process_id, correlation));
-                }
+                write_span_ids(span, reader, tracks, args);
             });
         })?;
-        self.write_launch_flow(span, track)
-    }
-
-    fn write_launch_flow(&mut self, span: &Span, track: Track) -> Result<(), ExportError> {
-        let thread = self.writer.reader.thread(span.thread_id);
-        if let (Some(correlation), Some(thread)) = (span.correlation_id, thread)
-            && self.launch_flows.start(thread.process_id, correlation)
-        {
-            let id = self.writer.tracks.launch_flow_id(thread.process_id, correlation);
-            let start = launch_flow_event("s", LAUNCH, track, span.start_nanos);
-            self.writer.add(&start, |event| event.value("id", id))?;
-        }
-        Ok(())
+        Ok(self.writer.start_launch_flow(span, track, LAUNCH, self.launch_flows)?)
     }
 
     fn write_value(
@@ -272,8 +254,8 @@ fn paths(reader: &Reader) -> Vec<u32> {
     let mut first = HashMap::new();
     let mut paths: Vec<u32> = Vec::with_capacity(reader.contexts().len());
     for (context, id) in reader.contexts().iter().zip(0..) {
-        let around = context.parent.and_then(|around| paths.get(around as usize).copied());
-        paths.push(*first.entry((around, context.name_id)).or_insert(id));
+        let parent_path = context.parent.and_then(|parent| paths.get(parent as usize).copied());
+        paths.push(*first.entry((parent_path, context.name_id)).or_insert(id));
     }
     paths
 }

@@ -105,15 +105,15 @@ impl Sums {
     /// Returns the node of a context.
     fn context_node(&mut self, context: u32, reader: &Reader) -> u32 {
         let mut new = Vec::new();
-        let mut at = context;
+        let mut ancestor = context;
         let mut parent = loop {
-            if let Some(&index) = self.context_nodes.get(&at) {
+            if let Some(&index) = self.context_nodes.get(&ancestor) {
                 break Some(index);
             }
-            new.push(at);
+            new.push(ancestor);
             // A parent's id is less than its child's, so the loop ends.
-            match reader.context(at).parent.filter(|&parent| parent < at) {
-                Some(parent) => at = parent,
+            match reader.context(ancestor).parent.filter(|&parent| parent < ancestor) {
+                Some(parent) => ancestor = parent,
                 None => break self.context_nodes.get(&Assembler::ROOT).copied(),
             }
         };

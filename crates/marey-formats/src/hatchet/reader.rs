@@ -24,7 +24,7 @@ pub(super) fn read_profile(tokens: impl Tokens) -> Result<Profile> {
     };
     reader.start()?;
     reader.tree()?;
-    let devices = reader.rest()?;
+    let devices = reader.devices_after_root()?;
     reader.tokens.finish()?;
     reader.nodes.shrink_to_fit();
     reader.sketches.sort_by_key(|(node, _)| *node);
@@ -150,7 +150,7 @@ impl<T: Tokens> Reader<T> {
     }
 
     /// Reads the devices after the root, if there are any.
-    fn rest(&mut self) -> Result<Vec<Device>> {
+    fn devices_after_root(&mut self) -> Result<Vec<Device>> {
         let has_devices = self.tokens.expect("the map of devices", |token| match token {
             Token::MapStart => Some(true),
             Token::ListEnd => Some(false),

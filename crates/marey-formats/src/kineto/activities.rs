@@ -5,7 +5,7 @@ use marey_store::row::{ActivityKind, GpuActivity};
 use super::header::process_name;
 use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::trace_json::activity::{
-    LaunchFlows, Survey, category, launch_flow_event, stream_number, write_columns, write_stream,
+    LaunchFlows, Survey, category, stream_number, write_columns, write_stream,
 };
 use crate::shared::trace_json::{Event, TraceWriter, Track};
 
@@ -79,12 +79,7 @@ pub(super) fn write(
         if let Some(correlation) = row.correlation_id
             && launch_flows.ends(row.process_id, correlation)
         {
-            let end = launch_flow_event("f", super::LAUNCH, track, row.start_nanos);
-            let id = writer.tracks.launch_flow_id(row.process_id, correlation);
-            writer.add(&end, |event| {
-                event.value("id", id);
-                event.text("bp", "e");
-            })?;
+            writer.end_launch_flow(&row, correlation, track, super::LAUNCH)?;
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use marey_model::context::NodeKind;
 use marey_store::row::Span;
 
 use crate::shared::export::ExportError;
-use crate::shared::trace_json::activity::{LaunchFlows, launch_flow_event};
+use crate::shared::trace_json::activity::{LaunchFlows, write_span_ids};
 use crate::shared::trace_json::{Event, PROTON_CATEGORIES, Steps, TraceWriter, has_args};
 
 /// Prefix of the names of modules.
@@ -47,7 +47,6 @@ impl<'r> Spans<'_, 'r, '_> {
             (foreign_category.is_none() && kind != NodeKind::Runtime).then_some(self.next_index);
         self.next_index += u64::from(index.is_some());
         let tracks = self.writer.tracks;
-        let process_id = reader.thread(span.thread_id).map_or(u32::MAX, |thread| thread.process_id);
         let track = tracks.thread(span.thread_id);
         let event = Event {
             phase: "X",
@@ -62,12 +61,7 @@ impl<'r> Spans<'_, 'r, '_> {
                 return;
             }
             event.object_with("args", &self.args, |args| {
-                if let Some(external) = span.external_id {
-                    args.value("External id", tracks.correlation_id(process_id, external));
-                }
-                if let Some(correlation) = span.correlation_id {
-                    args.value("correlation", tracks.correlation_id(process_id, correlation));
-                }
+                write_span_ids(span, reader, tracks, args);
                 if let Some(index) = index {
                     args.value("Ev Idx", index);
                 }
@@ -76,7 +70,7 @@ impl<'r> Spans<'_, 'r, '_> {
                 }
             });
         })?;
-        self.write_launch_flow(span)
+        Ok(self.writer.start_launch_flow(span, track, super::LAUNCH, self.launch_flows)?)
     }
 
     /// Returns the name by which Kineto's readers recognise the kind of a span.
@@ -89,21 +83,6 @@ impl<'r> Spans<'_, 'r, '_> {
             }
             _ => name.into(),
         }
-    }
-
-    fn write_launch_flow(&mut self, span: &Span) -> Result<(), ExportError> {
-        let (Some(correlation), Some(thread)) =
-            (span.correlation_id, self.writer.reader.thread(span.thread_id))
-        else {
-            return Ok(());
-        };
-        if self.launch_flows.start(thread.process_id, correlation) {
-            let track = self.writer.tracks.thread(span.thread_id);
-            let id = self.writer.tracks.launch_flow_id(thread.process_id, correlation);
-            let start = launch_flow_event("s", super::LAUNCH, track, span.start_nanos);
-            self.writer.add(&start, |event| event.value("id", id))?;
-        }
-        Ok(())
     }
 }
 

@@ -1,9 +1,8 @@
 //! Import: foreign files made into a run.
 //!
 //! The content of a file decides its format ([`recognise`]). The reader of the format adds events
-//! to an
-//! [`Import`], which counts losses; the run's assembler does the rest. Several files, one for each
-//! rank, are read in parallel, and their clocks are aligned ([`align`]).
+//! to an [`Import`], which counts losses; the run's assembler does the rest. Several files, one for
+//! each rank, are read in parallel, and their clocks are aligned ([`align`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,8 +1,7 @@
 //! The formats: how a file is recognised, and which reader and writer each format has.
 //!
 //! The only place that names the modules of all formats. They import [`shared`](crate::shared),
-//! never
-//! this module nor each other; `cargo xtask deps` checks that.
+//! never this module nor each other; `cargo xtask deps` checks that.
 
 mod align;
 mod export;

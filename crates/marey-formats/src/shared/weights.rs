@@ -217,9 +217,9 @@ const SELF_TIMES: [&str; 2] = ["wall_self (ns)", "time (ns)"];
 
 fn sample_name(reader: &Reader) -> Result<Option<u32>, StoreError> {
     let names = sampled_names(reader)?;
-    let own = names.iter().find(|name| SELF_TIMES.contains(&reader.text(**name)));
+    let self_time = names.iter().find(|name| SELF_TIMES.contains(&reader.text(**name)));
     let is_time = |name: &&u32| is_nanos(name_and_unit(reader.text(**name)).1);
-    Ok(own.or_else(|| names.iter().find(is_time)).or_else(|| names.first()).copied())
+    Ok(self_time.or_else(|| names.iter().find(is_time)).or_else(|| names.first()).copied())
 }
 
 /// Returns the weights from the samples of one name.

@@ -148,8 +148,8 @@ impl Pieces {
         self.is_irregular = lexer.is_irregular;
         if !self.has_escapes && !self.is_irregular {
             let Members { args, extra } = members;
-            let own = [&args[before.args as usize..], &extra[before.extra as usize..]];
-            shapes.learn(&bytes[..lexer.position()], self, own);
+            let members = [&args[before.args as usize..], &extra[before.extra as usize..]];
+            shapes.learn(&bytes[..lexer.position()], self, members);
         }
         Ok(lexer.position())
     }

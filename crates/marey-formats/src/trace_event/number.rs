@@ -15,9 +15,9 @@ fn plain_micros(json: &str) -> Option<i64> {
     let bytes = json.as_bytes();
     // The point, if there is one, is among the last four bytes.
     let last = &bytes[bytes.len().saturating_sub(4)..];
-    let behind = last.iter().rev().position(|byte| *byte == b'.');
-    let (integer, fraction) = match behind {
-        Some(behind) => (&bytes[..bytes.len() - behind - 1], &bytes[bytes.len() - behind..]),
+    let fraction_len = last.iter().rev().position(|byte| *byte == b'.');
+    let (integer, fraction) = match fraction_len {
+        Some(len) => (&bytes[..bytes.len() - len - 1], &bytes[bytes.len() - len..]),
         None => (bytes, &[][..]),
     };
     if integer.is_empty() || integer.len() > MAX_DIGITS {

@@ -11,8 +11,7 @@ const MAX_SHAPES: usize = 32;
 const MAX_BYTES: usize = 2048;
 
 /// When misses exceed hits by this number, comparing pauses for a number of events that doubles
-/// each
-/// time, since comparing without success is slower than parsing.
+/// each time, since comparing without success is slower than parsing.
 const MAX_MISSES: u32 = 128;
 const FIRST_PAUSE: u64 = 1024;
 
@@ -275,8 +274,9 @@ mod tests {
         let (mut pieces, mut members) = (Pieces::default(), Members::default());
         let end = pieces.find(event, &mut members, shapes);
         pieces.shape = None;
-        let said = if end.is_ok() { format!("{pieces:?} {members:?}") } else { String::new() };
-        (end, said)
+        let description =
+            if end.is_ok() { format!("{pieces:?} {members:?}") } else { String::new() };
+        (end, description)
     }
 
     proptest! {

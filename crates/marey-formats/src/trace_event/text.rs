@@ -115,9 +115,9 @@ fn repair_text(text: &str, json: &mut String) {
                 json.push_str(&rest[..len]);
             }
             '\\' if code_unit(rest.as_bytes()).is_some() => {
-                let mut said = String::new();
-                len = rest.len() - unicode(rest, &mut said).len();
-                let is_half = said == "\u{fffd}";
+                let mut character = String::new();
+                len = rest.len() - unicode(rest, &mut character).len();
+                let is_half = character == "\u{fffd}";
                 json.push_str(if is_half { "\\ufffd" } else { &rest[..len] });
             }
             '\\' => json.push_str("\\\\"),

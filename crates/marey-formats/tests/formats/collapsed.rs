@@ -23,8 +23,8 @@ fn golden_files_have_the_expected_content() {
         ("windows.txt", include_str!("../data/collapsed/windows.dump.txt")),
     ] {
         let imported = import_data(&format!("collapsed/{name}"));
-        let said = dump(&imported.run);
-        assert_eq!(said, golden, "{name} says:\n{said}");
+        let dumped = dump(&imported.run);
+        assert_eq!(dumped, golden, "{name} reads as:\n{dumped}");
         assert!(imported.imported.files[0].warnings.is_empty());
     }
 }

@@ -408,8 +408,8 @@ fn events_have_each_argument_once() {
         for key in ["device", "stream", "External id", "Device Id"] {
             assert_eq!(text.matches(&format!("\"{key}\":")).count(), 1, "{key}: {text}");
         }
-        for said in ["\"device\":\"x\"", "\"stream\":\"y\"", "\"Device Id\":\"w\""] {
-            assert!(text.contains(said), "{text}");
+        for member in ["\"device\":\"x\"", "\"stream\":\"y\"", "\"Device Id\":\"w\""] {
+            assert!(text.contains(member), "{text}");
         }
     }
 }

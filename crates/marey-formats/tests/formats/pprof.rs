@@ -36,8 +36,8 @@ fn profiles_of_go_are_recognised_by_their_content() {
     for (name, metric) in [("cpu", "cpu (nanoseconds)"), ("heap", "inuse_space (bytes)")] {
         let imported = import_data(&format!("pprof/go-runtime-{name}.pb.gz"));
         assert_eq!(imported.imported.files[0].format, Format::Pprof);
-        let said = dump(&imported.run);
-        assert!(said.contains(&format!("{metric:?}")), "{name} says:\n{said}");
+        let dumped = dump(&imported.run);
+        assert!(dumped.contains(&format!("{metric:?}")), "{name} reads as:\n{dumped}");
     }
 }
 
@@ -49,8 +49,8 @@ fn golden_profiles_survive_a_round_trip() {
         ("go-heap.pb.gz", include_str!("../data/pprof/go-heap.txt")),
     ] {
         let imported = import_data(&format!("pprof/{name}"));
-        let said = dump(&imported.run);
-        assert_eq!(said, golden, "{name} says:\n{said}");
+        let dumped = dump(&imported.run);
+        assert_eq!(dumped, golden, "{name} reads as:\n{dumped}");
         assert!(imported.imported.files[0].warnings.is_empty());
         let (again, left_out) = export_bytes(&imported.run, Format::Pprof);
         assert_eq!(left_out, LeftOut::new(), "{name}");

@@ -51,9 +51,9 @@ fn golden_files_have_the_expected_content() {
     assert!(files.len() >= 9);
     for file in files {
         let golden = file.with_extension("txt");
-        let said = dump(&read(&*fs::read(&file).unwrap()).unwrap());
+        let dumped = dump(&read(&*fs::read(&file).unwrap()).unwrap());
         let golden = fs::read_to_string(golden).unwrap_or_default();
-        assert_eq!(said, golden, "{} says:\n{said}", file.display());
+        assert_eq!(dumped, golden, "{} reads as:\n{dumped}", file.display());
     }
 }
 
@@ -129,7 +129,7 @@ impl std::io::Read for Broken {
 #[test]
 fn errors_name_the_cause() {
     let cut = kernel("ret;");
-    for (text, said) in [
+    for (text, message) in [
         ("", "it is no PTX: there is no `.version` and `.target`"),
         ("\0\x7fELF\n\u{fffd}", "it is no PTX: there is no `.version` and `.target`"),
         ("define void @f() {\n ret void\n}", "it is no PTX: there is no `.version` and `.target`"),
@@ -139,7 +139,7 @@ fn errors_name_the_cause() {
         ),
         (&cut[..cut.find("ret").unwrap()], "it ends in line 8, inside `k`"),
     ] {
-        assert_eq!(read(text.as_bytes()).unwrap_err().to_string(), said, "{text:?}");
+        assert_eq!(read(text.as_bytes()).unwrap_err().to_string(), message, "{text:?}");
     }
     let error = read(std::io::BufReader::new(Broken)).unwrap_err();
     assert!(matches!(error, PtxError::Io(_)) && error.to_string().ends_with("the disk is gone"));

@@ -10,8 +10,7 @@ use marey_store::row::{Collective, GpuActivity, Span};
 use crate::dump::reader;
 
 /// Returns the trace of a rank whose clock is off by `skew_micros`: three collectives that end
-/// together
-/// on all ranks, although each rank started them at a different time.
+/// together on all ranks, although each rank started them at a different time.
 fn rank(number: u32, skew_micros: i64) -> String {
     let mut events = vec![format!(
         r#"{{"ph":"X","cat":"cpu_op","name":"op of {number}","pid":{pid},"tid":1,"ts":{ts},"dur":5}}"#,
@@ -128,14 +127,13 @@ fn ambiguous_collectives_do_not_shift_clocks() {
 }
 
 /// Returns the trace of a rank in a group of two, which ends three collectives at these
-/// milliseconds.
-/// `said` selects where the trace lists the ranks of the group.
-fn rank_of_pair(rank: u32, pair: [u32; 2], ends: [i64; 3], said: GroupRanks) -> String {
-    let of_event = match said {
+/// milliseconds. `source` selects where the trace lists the ranks of the group.
+fn rank_of_pair(rank: u32, pair: [u32; 2], ends: [i64; 3], source: GroupRanks) -> String {
+    let of_event = match source {
         GroupRanks::InEvents => format!(r#","Process Group Ranks":"{pair:?}""#),
         GroupRanks::InHead | GroupRanks::Nowhere => String::new(),
     };
-    let of_head = match said {
+    let of_head = match source {
         GroupRanks::InHead => {
             format!(
                 r#","pg_config":[{{"pg_name":"1","pg_desc":"tp","pg_size":2,"ranks":{pair:?}}}]"#
@@ -162,21 +160,21 @@ enum GroupRanks {
 }
 
 /// Ranks 0 and 1 have a group `1`, and so have ranks 2 and 3. All four clocks are correct.
-fn two_pairs(said: GroupRanks) -> [String; 4] {
+fn two_pairs(source: GroupRanks) -> [String; 4] {
     [
-        rank_of_pair(0, [0, 1], [10, 20, 30], said),
-        rank_of_pair(1, [0, 1], [10, 20, 30], said),
-        rank_of_pair(2, [2, 3], [13, 24, 35], said),
-        rank_of_pair(3, [2, 3], [13, 24, 35], said),
+        rank_of_pair(0, [0, 1], [10, 20, 30], source),
+        rank_of_pair(1, [0, 1], [10, 20, 30], source),
+        rank_of_pair(2, [2, 3], [13, 24, 35], source),
+        rank_of_pair(3, [2, 3], [13, 24, 35], source),
     ]
 }
 
 #[test]
 fn groups_with_equal_names_and_different_ranks_are_distinct() {
-    for said in [GroupRanks::InEvents, GroupRanks::InHead] {
-        let (_folder, run, imported) = import_ranks(&two_pairs(said));
+    for source in [GroupRanks::InEvents, GroupRanks::InHead] {
+        let (_folder, run, imported) = import_ranks(&two_pairs(source));
         for file in &imported.files {
-            assert_eq!((file.alignment_nanos, &*file.warnings), (Some(0), &[][..]), "{said:?}");
+            assert_eq!((file.alignment_nanos, &*file.warnings), (Some(0), &[][..]), "{source:?}");
         }
         let reader = reader(&run);
         let mut groups: Vec<_> = reader
@@ -198,10 +196,10 @@ fn ambiguous_groups_do_not_shift_clocks_and_are_reported() {
     for file in &imported.files {
         assert_eq!(file.alignment_nanos, None);
         let [warning] = &*file.warnings else { panic!("{:?}", file.warnings) };
-        let said = (warning.loss.as_str(), warning.count, warning.first.cause.as_str());
+        let shown = (warning.loss.as_str(), warning.count, warning.first.cause.as_str());
         let cause = "`allreduce` 1 of the group `1` is in the files of 4 ranks, but the group has 2: \
                      several groups share this name";
-        assert_eq!(said, ("ambiguous_collectives", 3, cause));
+        assert_eq!(shown, ("ambiguous_collectives", 3, cause));
         assert_eq!(warning.first.offset, r#"{"traceEvents":["#.len() as u64);
     }
     assert_eq!(run.manifest().losses["ambiguous_collectives"], 12);

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
+use std::io;
 
-use marey_store::row::{ActivityKind, GpuActivity};
+use marey_store::row::{ActivityKind, GpuActivity, Span};
 use marey_store::{ProcessRow, Reader, StoreError};
 
-use super::{Event, Object, PROTON_CATEGORIES, Track, Tracks, other_ranks};
+use super::{Event, Object, PROTON_CATEGORIES, TraceWriter, Track, Tracks, other_ranks};
 
 /// The stream id of activities without a stream.
 const NO_STREAM: u32 = u32::MAX;
@@ -85,15 +86,62 @@ impl LaunchFlows {
     }
 }
 
-/// Returns an end of the flow from a launch to its activity. By the category `ac2g`, readers know
-/// that the correlation ids imply the flow.
-pub(crate) fn launch_flow_event<'a>(
+/// The ends of flows from launches to activities. By the category `ac2g`, readers know that the
+/// correlation ids imply the flow.
+impl TraceWriter<'_, '_> {
+    /// Writes the start of a flow at a span, if the span launched an activity.
+    pub(crate) fn start_launch_flow(
+        &mut self,
+        span: &Span,
+        track: Track,
+        name: &str,
+        launch_flows: &mut LaunchFlows,
+    ) -> io::Result<()> {
+        let thread = self.reader.thread(span.thread_id);
+        if let (Some(correlation), Some(thread)) = (span.correlation_id, thread)
+            && launch_flows.start(thread.process_id, correlation)
+        {
+            let id = self.tracks.launch_flow_id(thread.process_id, correlation);
+            let start = launch_flow_event("s", name, track, span.start_nanos);
+            self.add(&start, |event| event.value("id", id))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the end of a flow at an activity.
+    pub(crate) fn end_launch_flow(
+        &mut self,
+        row: &GpuActivity,
+        correlation: u64,
+        track: Track,
+        name: &str,
+    ) -> io::Result<()> {
+        let id = self.tracks.launch_flow_id(row.process_id, correlation);
+        self.add(&launch_flow_event("f", name, track, row.start_nanos), |event| {
+            event.value("id", id);
+            event.text("bp", "e");
+        })
+    }
+}
+
+fn launch_flow_event<'a>(
     phase: &'a str,
     name: &'a str,
     track: Track,
     time_nanos: i64,
 ) -> Event<'a> {
     Event { phase, category: Some("ac2g"), name, track, time_nanos, duration_nanos: None }
+}
+
+/// Adds the ids that a span shares with the activities that it launched.
+pub(crate) fn write_span_ids(span: &Span, reader: &Reader, tracks: &Tracks, args: &mut Object) {
+    let process_id = reader.thread(span.thread_id).map_or(u32::MAX, |thread| thread.process_id);
+    if let Some(external) = span.external_id {
+        args.value("External id", tracks.correlation_id(process_id, external));
+    }
+    if let Some(correlation) = span.correlation_id {
+        args.value("correlation", tracks.correlation_id(process_id, correlation));
+    }
 }
 
 /// Returns the category of an activity.

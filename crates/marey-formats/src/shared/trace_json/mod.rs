@@ -1,9 +1,8 @@
 //! Trace-event JSON: the parts that the writers of its dialects share.
 //!
 //! [`Document`] is the text of a file and [`TraceWriter`] writes a run's rows to it. [`Tracks`]
-//! maps rows
-//! to process and thread ids. [`rows`] and [`activity`] write the rows that are the same in all
-//! dialects.
+//! maps rows to process and thread ids. [`rows`] and [`activity`] write the rows that are the same
+//! in all dialects.
 
 pub(crate) mod activity;
 mod document;

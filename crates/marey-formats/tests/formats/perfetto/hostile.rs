@@ -19,9 +19,9 @@ fn fault(content: &[u8]) -> String {
 fn warnings(packets: impl IntoIterator<Item = Message>) -> Vec<String> {
     let opened = import_bytes(&trace(packets)).unwrap();
     let warnings = opened.imported.files[0].warnings.iter();
-    let said =
+    let line =
         |w: &marey_formats::ImportWarning| format!("{} {} {}", w.loss.as_str(), w.count, w.first);
-    warnings.map(said).collect()
+    warnings.map(line).collect()
 }
 
 #[test]

@@ -77,8 +77,8 @@ fn interned_names_belong_to_their_sequence() {
         message().int(8, time).int(10, sequence).int(13, 2).message(11, event)
     };
     let interned = |sequence: u64, name: &str| {
-        let said = message().message(2, message().int(1, 1).bytes(2, name));
-        message().int(10, sequence).int(13, 1).message(12, said)
+        let interned = message().message(2, message().int(1, 1).bytes(2, name));
+        message().int(10, sequence).int(13, 1).message(12, interned)
     };
     let packets = [
         thread(1, 5, 6),

@@ -64,8 +64,8 @@ fn arguments_with_lone_surrogates_are_kept() {
         })
         .unwrap();
     });
-    let said = dump_of(&bytes);
-    assert!(said.contains("\"half\":[\"a\u{fffd}\",{\"\u{fffd}\":1}]"), "{said}");
+    let dumped = dump_of(&bytes);
+    assert!(dumped.contains("\"half\":[\"a\u{fffd}\",{\"\u{fffd}\":1}]"), "{dumped}");
 }
 
 #[test]

@@ -32,18 +32,18 @@ fn warning(profile: &Profile) -> String {
     profile.sample.push(Sample { location_id: Vec::new(), value, label: Vec::new() });
     let imported = import_bytes(&profile.encode_to_vec()).unwrap().imported;
     let warnings = &imported.files[0].warnings;
-    let said =
+    let lines =
         warnings.iter().map(|w| format!("{}: {}x {}", w.loss.as_str(), w.count, w.first.cause));
-    said.collect::<Vec<_>>().join("; ")
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 #[test]
 fn losses_are_reported() {
     let mut cases: Vec<(Profile, &str)> = Vec::new();
-    let mut case = |change: fn(&mut Profile), said| {
+    let mut case = |change: fn(&mut Profile), cause| {
         let mut profile = small();
         change(&mut profile);
-        cases.push((profile, said));
+        cases.push((profile, cause));
     };
     case(
         |p| p.sample[0].location_id = vec![1, 99],
@@ -81,8 +81,8 @@ fn losses_are_reported() {
         |p| p.sample[0].location_id = vec![1; 10_001],
         "unsupported_events: 1x the stack has more than 10000 frames",
     );
-    let said: Vec<String> = cases.iter().map(|(profile, _)| warning(profile)).collect();
-    assert_eq!(said, cases.iter().map(|(_, said)| *said).collect::<Vec<_>>());
+    let warnings: Vec<String> = cases.iter().map(|(profile, _)| warning(profile)).collect();
+    assert_eq!(warnings, cases.iter().map(|(_, cause)| *cause).collect::<Vec<_>>());
 }
 
 #[test]
@@ -90,8 +90,11 @@ fn unknown_and_malformed_fields_are_counted() {
     let mut bytes = small().encode_to_vec();
     bytes.extend([0xa0, 0x01, 5, 0x12, 2, 0x0a, 9]);
     let imported = import_bytes(&bytes).unwrap().imported;
-    let said: Vec<_> = imported.files[0].warnings.iter().map(|w| w.first.to_string()).collect();
-    assert_eq!(said, ["byte 84: the sample is malformed", "byte 81: profiles have no field 20"]);
+    let warnings: Vec<_> = imported.files[0].warnings.iter().map(|w| w.first.to_string()).collect();
+    assert_eq!(
+        warnings,
+        ["byte 84: the sample is malformed", "byte 81: profiles have no field 20"]
+    );
 }
 
 #[test]

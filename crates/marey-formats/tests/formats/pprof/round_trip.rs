@@ -83,7 +83,7 @@ fn meaning(profile: &Profile) -> Vec<String> {
         let locations: Vec<String> =
             sample.location_id.iter().map(|&id| place(profile, id)).collect();
         let mut labels: Vec<String> =
-            sample.label.iter().map(|label| said(profile, label)).collect();
+            sample.label.iter().map(|label| describe(profile, label)).collect();
         labels.sort();
         let values = sums.entry(format!("{locations:?} {labels:?}")).or_insert_with(|| vec![0; 2]);
         for (sum, value) in values.iter_mut().zip(&sample.value) {
@@ -111,7 +111,7 @@ fn place(profile: &Profile, id: u64) -> String {
     format!("{:#x} {lines:?}", location.address)
 }
 
-fn said(profile: &Profile, label: &Label) -> String {
+fn describe(profile: &Profile, label: &Label) -> String {
     let (key, text) = (profile.text(label.key), profile.text(label.text));
     // The number 0 and an empty text have the same encoding.
     format!("{key:?} {text:?} {} {:?}", label.num, profile.text(label.num_unit))

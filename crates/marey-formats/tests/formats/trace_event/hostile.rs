@@ -10,7 +10,7 @@ use crate::dump::{import_bytes, reader};
 const EVENT: &str = r#"{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":1}"#;
 
 /// Returns the error of a file, or its warnings.
-fn said(content: &str) -> Vec<String> {
+fn problems(content: &str) -> Vec<String> {
     match import_bytes(content.as_bytes()) {
         Err(ImportError::Unusable { fault, .. }) => vec![fault.to_string()],
         Err(error) => panic!("{content}: {error}"),
@@ -57,7 +57,7 @@ fn errors_report_position_and_cause() {
         ),
     ];
     for (content, expected) in cases {
-        assert_eq!(said(&content), [expected], "{content}");
+        assert_eq!(problems(&content), [expected], "{content}");
     }
 }
 
@@ -79,11 +79,11 @@ fn positions_are_correct_in_long_files() {
         let unreadable = |at: usize, cause| format!("unreadable_events byte {at}: {cause}");
         let place = content.find(untimed).unwrap();
         let expected = [unreadable(place, "an event without a time"), truncated(&content)];
-        assert_eq!(said(&content), expected);
+        assert_eq!(problems(&content), expected);
         let content = content.replace(untimed, EVENT);
         let place = content.find(broken).unwrap() + r#"{"ph":"X","name":"bro"#.len() + 1;
         let cause = "`,` or `}` was expected after a member";
-        assert_eq!(said(&content), [unreadable(place, cause), truncated(&content)]);
+        assert_eq!(problems(&content), [unreadable(place, cause), truncated(&content)]);
     }
 }
 
@@ -95,9 +95,9 @@ fn malformed_call_stacks_stay_arguments() {
             {{"ph":"i","name":"b","pid":1,"tid":1,"ts":1,"args":{{"call_stack":{stack},"metrics":{{"m":"1"}}}}}},
             {{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":1,"ts":1,"dur":1,"args":{{"call_stack":{stack}}}}}"#
         ));
-        let said = lines(&run, &["spans", "instants", "gpu"]);
+        let rows = lines(&run, &["spans", "instants", "gpu"]);
         let argument = format!("\"call_stack\":{stack}");
-        assert!(said.len() == 3 && said.iter().all(|line| line.contains(&argument)), "{said:?}");
+        assert!(rows.len() == 3 && rows.iter().all(|line| line.contains(&argument)), "{rows:?}");
     }
 }
 
@@ -110,8 +110,8 @@ fn invalid_json_is_repaired() {
     );
     let reader = reader(&run.run);
     let span = reader.rows::<Span>().unwrap().next().unwrap().unwrap();
-    let said = r#"{"half":["\ufffd","\ud83d\ude00"],"list":[1, 2 ],"o":{"z" :2}}"#;
-    assert_eq!(args_of(&reader, &span.args), said);
+    let expected = r#"{"half":["\ufffd","\ud83d\ude00"],"list":[1, 2 ],"o":{"z" :2}}"#;
+    assert_eq!(args_of(&reader, &span.args), expected);
 }
 
 #[test]

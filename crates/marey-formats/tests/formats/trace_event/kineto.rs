@@ -402,9 +402,9 @@ fn moved_process_ids_and_open_spans_are_restored() {
         ]}"#,
     )
     .unwrap();
-    let said = dump(&imported.run);
-    assert!(said.contains("process 7 "), "{said}");
-    assert!(said.contains("/operator:op open [cpu_op]\n"), "{said}");
+    let dumped = dump(&imported.run);
+    assert!(dumped.contains("process 7 "), "{dumped}");
+    assert!(dumped.contains("/operator:op open [cpu_op]\n"), "{dumped}");
 }
 
 #[test]

@@ -61,8 +61,8 @@ fn unknown_kinds_stay_arguments() {
     };
     for kind in [r#""root""#, r#""mine""#, "5"] {
         let spans = lines(&import_events(&scope(kind)), &["spans"]);
-        let said = format!("\"kind\":{kind}");
-        assert!(spans[0].contains(" /scope:a ") && spans[0].contains(&said), "{spans:?}");
+        let argument = format!("\"kind\":{kind}");
+        assert!(spans[0].contains(" /scope:a ") && spans[0].contains(&argument), "{spans:?}");
     }
 }
 
