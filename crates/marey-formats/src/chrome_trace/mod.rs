@@ -53,7 +53,7 @@ pub(crate) fn write(
     rows::write_async_spans(&mut writer)?;
     writer.document.end_events();
     header::write_tail(&metadata, &mut writer);
-    trace_json::leave_out_tables(reader, left_out)?;
+    trace_json::leave_out(reader, left_out)?;
     writer.document.finish()?;
     Ok(())
 }

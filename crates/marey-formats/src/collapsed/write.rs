@@ -25,7 +25,7 @@ pub(crate) fn write(
             continue;
         };
         if !sum.as_f64().is_finite() {
-            *left_out.entry("values that are no numbers").or_default() += 1;
+            *left_out.entry("values that are not numbers").or_default() += 1;
             continue;
         }
         writeln!(out, "{frames} {sum}")?;

@@ -17,7 +17,7 @@ use marey_model::table::stored::{
 use marey_store::row::{Args, AsyncSpan, GpuActivity, Span};
 use marey_store::{Reader, StoreError};
 
-use crate::shared::export::{ExportError, LeftOut, leave_out_table};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
 use crate::shared::format::Format;
 
 /// The columns. Times are in nanoseconds, points in time since 1970. Fields that do not apply are
@@ -49,18 +49,18 @@ const COLUMNS: [&str; 23] = [
 ];
 
 /// Tables that the format cannot hold.
-const LEFT_OUT: [(&str, &Table); 11] = [
-    ("blocks of memory", &MEMORY_SNAPSHOTS),
-    ("collectives", &COLLECTIVES),
-    ("devices", &DEVICES),
-    ("entries of metadata", &METADATA),
-    ("events of memory", &MEMORY_EVENTS),
-    ("instants", &INSTANTS),
-    ("numbers of steps", &STEPS),
-    ("points of flows", &FLOWS),
-    ("samples", &SAMPLES),
-    ("values of counters", &COUNTERS),
-    ("values of metrics", &METRICS),
+const LEFT_OUT: [&Table; 11] = [
+    &MEMORY_SNAPSHOTS,
+    &COLLECTIVES,
+    &DEVICES,
+    &METADATA,
+    &MEMORY_EVENTS,
+    &INSTANTS,
+    &STEPS,
+    &FLOWS,
+    &SAMPLES,
+    &COUNTERS,
+    &METRICS,
 ];
 
 /// Size of the write buffer. The `csv` crate writes a record that fits in one step.
@@ -75,9 +75,7 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    for (name, table) in LEFT_OUT {
-        leave_out_table(reader, table, name, left_out);
-    }
+    leave_out_tables(reader, &LEFT_OUT, left_out);
     let mut rows = rows(reader)?.peekable();
     if rows.peek().is_none() {
         let missing = "no spans or device activities";

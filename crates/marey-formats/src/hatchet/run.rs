@@ -22,7 +22,7 @@ use marey_store::{Assembler, NewProcess, Reader, Sampled, StoreError};
 use super::profile::{is_of_program, profile_of};
 use super::source::{self, WINDOW_BYTES};
 use super::{Format, ParseError, load, parse, write};
-use crate::shared::export::{ExportError, LeftOut, leave_out_table};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
 
@@ -40,14 +40,8 @@ pub(super) const INTEGERS: &str = "integers";
 const KERNELS: [&str; 2] = ["time (ns)", "count"];
 
 /// Tables that a tree of sums cannot hold.
-const LEFT_OUT: [(&Table, &str); 6] = [
-    (&ASYNC_SPANS, "async spans"),
-    (&INSTANTS, "instants"),
-    (&FLOWS, "points of flows"),
-    (&COLLECTIVES, "collectives"),
-    (&MEMORY_EVENTS, "memory events"),
-    (&MEMORY_SNAPSHOTS, "blocks of memory snapshots"),
-];
+const LEFT_OUT: [&Table; 6] =
+    [&ASYNC_SPANS, &INSTANTS, &FLOWS, &COLLECTIVES, &MEMORY_EVENTS, &MEMORY_SNAPSHOTS];
 
 /// Imports a profile into a run.
 pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
@@ -247,7 +241,7 @@ fn contexts(profile: &Profile, import: &mut Import) -> Vec<u32> {
         contexts.push(context);
     }
     if merged > 0 {
-        let cause = "siblings have the same name, and are one node in the run";
+        let cause = "siblings with the same name are merged into one node";
         import.lose(LossCause::Unsupported, merged, 0, cause);
     }
     contexts
@@ -282,14 +276,12 @@ pub(crate) fn export(
         left_out.insert("infinite values", remove_infinite(&mut profile));
     }
     write(&profile, format, &mut out)?;
-    for (table, name) in LEFT_OUT {
-        leave_out_table(reader, table, name, left_out);
-    }
+    leave_out_tables(reader, &LEFT_OUT, left_out);
     let mut counters = 0;
     for row in reader.rows::<Metric>()? {
         counters += u64::from(!is_of_program(&row?));
     }
-    left_out.insert("values of counters", counters);
+    left_out.insert("counter values", counters);
     Ok(())
 }
 

@@ -52,7 +52,7 @@ pub(super) fn write(
     for row in reader.rows::<GpuActivity>()? {
         let row = row?;
         if Some(row.process_id) != gpu_process {
-            *left_out.entry("activities of devices of other processes").or_default() += 1;
+            *left_out.entry("device activities of other processes").or_default() += 1;
             continue;
         }
         args.clear();

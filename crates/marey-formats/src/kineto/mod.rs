@@ -59,7 +59,7 @@ pub(crate) fn write(
     rows::write_instants(&mut writer)?;
     rows::write_memory_events(&mut writer, left_out)?;
     rows::write_counters(&mut writer, left_out, |row, left_out| {
-        *left_out.entry("scopes of metrics").or_default() += u64::from(!rows::is_counter(row));
+        *left_out.entry("metric scopes").or_default() += u64::from(!rows::is_counter(row));
         true
     })?;
     rows::write_async_spans(&mut writer)?;
@@ -67,7 +67,7 @@ pub(crate) fn write(
     if let Some(name) = metadata.get("traceName") {
         writer.document.member("traceName", name);
     }
-    trace_json::leave_out_tables(reader, left_out)?;
+    trace_json::leave_out(reader, left_out)?;
     writer.document.finish()?;
     Ok(())
 }

@@ -93,7 +93,7 @@ impl Snapshot<'_> {
                 Err(reason) => result = Err(reason),
             }
             if !earlier.is_empty() {
-                let cause = "an earlier use of a block, which runs have no place for";
+                let cause = "an earlier use of a block, which runs do not store";
                 self.import.lose(LossCause::Unsupported, earlier.len() as u64, offset, cause);
             }
         }

@@ -86,7 +86,7 @@ impl Reader<'_, '_> {
             let unit = self.stacks.text(ty.unit, 0, self.import)?;
             let name_id = self.import.run.text(&name_with_unit(&kind, &unit));
             if !seen.insert(name_id) {
-                let cause = format!("two types of values are called `{kind}`");
+                let cause = format!("two value types have the name `{kind}`");
                 self.import.lose(LossCause::Unsupported, 1, 0, cause);
                 names.push(None);
                 continue;
@@ -170,7 +170,7 @@ impl Reader<'_, '_> {
                 "thread name" | "thread_name" => other_thread.name = Some(text.to_string()),
                 "thread id" | "thread_id" | "tid" => other_thread.os_id = os_id,
                 LOCATIONS => {
-                    let cause = format!("a label is called `{LOCATIONS}`");
+                    let cause = format!("a label has the reserved name `{LOCATIONS}`");
                     self.import.lose(LossCause::Unsupported, 1, offset, cause);
                     continue;
                 }

@@ -50,7 +50,7 @@ impl<'a> Stacks<'a> {
         let (mut context, mut depth) = (Assembler::ROOT, 0);
         for &location in locations.iter().rev() {
             let Some((child, frames)) = self.step(context, location, offset, import)? else {
-                let cause = format!("location {location} is not there");
+                let cause = format!("location {location} is missing");
                 import.lose(LossCause::Unreadable, 1, offset, cause);
                 return Ok(None);
             };
@@ -75,7 +75,7 @@ impl<'a> Stacks<'a> {
         let index = usize::try_from(position).ok();
         let Some(bytes) = index.and_then(|index| self.tables.texts.get(index).copied()) else {
             if position != 0 {
-                let cause = format!("text {position} is not there");
+                let cause = format!("text {position} is missing");
                 import.lose(LossCause::Unreadable, 1, offset, cause);
             }
             return Ok(Cow::Borrowed(""));
@@ -139,7 +139,7 @@ impl<'a> Stacks<'a> {
         import: &mut Import,
     ) -> Result<Option<Cow<'a, str>>, ReaderError> {
         let Some(function) = find::<Function>(&self.tables.functions, id) else {
-            let cause = format!("function {id} is not there");
+            let cause = format!("function {id} is missing");
             import.lose(LossCause::Unreadable, 1, offset, cause);
             return Ok(None);
         };

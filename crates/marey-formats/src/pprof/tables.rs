@@ -78,7 +78,7 @@ fn insert<'a, M: Message + Default>(
 ) {
     let cause = match M::decode(field.value).map(|entry| id(&entry)) {
         Err(_malformed) => format!("the {what} is malformed"),
-        Ok(id) if entries.contains_key(&id) => format!("{what} {id} is there twice"),
+        Ok(id) if entries.contains_key(&id) => format!("{what} {id} appears twice"),
         Ok(id) => {
             entries.insert(id, (field.offset, field.value));
             return;

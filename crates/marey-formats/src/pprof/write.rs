@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::message::{Label, Sample};
 use super::symbols::Symbols;
 use super::{LOCATIONS, metadata};
-use crate::shared::export::{ExportError, LeftOut, leave_out_table};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables, row_count};
 use crate::shared::format::Format;
 use crate::shared::json::replace_lone_surrogates;
 use crate::shared::weights::{
@@ -58,19 +58,17 @@ pub(crate) fn write(
     let mut writer = Writer { reader, out, left_out, symbols: Symbols::new(), has_processes };
     for row in reader.rows::<Metadata>()? {
         if !writer.symbols.add_imported(&row?) {
-            writer.leave_out("metadata");
+            writer.leave_out("metadata entries");
         }
     }
     let names = sampled_names(reader)?;
-    let left_out_tables = if names.is_empty() {
+    if names.is_empty() {
         writer.spans()?;
-        &[(&SAMPLES, "values that are no numbers")][..]
+        *writer.left_out.entry("values that are not numbers").or_default() +=
+            row_count(reader, &SAMPLES);
     } else {
         writer.samples(&names)?;
-        &[(&SPANS, "spans"), (&GPU_ACTIVITIES, "activities of devices")]
-    };
-    for (table, name) in left_out_tables {
-        leave_out_table(reader, table, name, writer.left_out);
+        leave_out_tables(reader, &[&SPANS, &GPU_ACTIVITIES], writer.left_out);
     }
     leave_out(reader, writer.left_out);
     writer.out.finish()?;
@@ -103,11 +101,11 @@ impl Writer<'_, '_, '_> {
         for sample in self.reader.rows::<row::Sample>()? {
             let sample = sample?;
             if sample.time_nanos.is_some() {
-                self.leave_out("times of samples");
+                self.leave_out("sample times");
             }
             let value = Sum::of(&sample.value).filter(|value| value.as_f64().is_finite());
             let Some(value) = value else {
-                self.leave_out("values that are no numbers");
+                self.leave_out("values that are not numbers");
                 continue;
             };
             let Some(&column) = columns.get(&sample.name_id) else {
@@ -130,7 +128,7 @@ impl Writer<'_, '_, '_> {
         let mut columns = COLUMNS.to_vec();
         columns.retain(|column| times.values().any(|times| (column.value)(times) != 0));
         if columns.is_empty() {
-            let missing = "no samples, no spans and no activities of devices";
+            let missing = "no samples, no spans and no device activities";
             return Err(ExportError::Nothing { format: Format::Pprof, missing });
         }
         let types: Vec<_> = columns.iter().map(|column| (column.kind, column.unit)).collect();
@@ -270,7 +268,7 @@ impl Writer<'_, '_, '_> {
 
     fn text(&mut self, key: &str, text: &str) -> Label {
         if text.is_empty() {
-            self.leave_out("empty texts of labels");
+            self.leave_out("empty label texts");
         }
         Label { key: self.symbols.text(key), text: self.symbols.text(text), ..Label::default() }
     }

@@ -216,7 +216,7 @@ impl fmt::Display for SourceLocation {
 #[derive(Debug, thiserror::Error)]
 pub enum PtxError {
     /// The text is not PTX.
-    #[error("it is no PTX: there is no `.version` and `.target`")]
+    #[error("it is not PTX: `.version` or `.target` is missing")]
     NotPtx,
     /// The text is for an AMD GPU.
     #[error("it is AMD assembly (`.amdgcn_target`); only PTX is read")]

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use marey_model::metric::MetricValue;
-use marey_model::table::{Table, stored};
+use marey_model::table::stored;
 use marey_store::row::{ActivityKind, Field, GpuActivity, Sample, Span};
 use marey_store::{Reader, StoreError};
 
-use crate::shared::export::{ExportError, LeftOut, leave_out_table, row_count};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables, row_count};
 use crate::shared::format::Format;
 
 /// The weights of the stacks of a run.
@@ -42,10 +42,10 @@ impl Weights {
     pub(crate) fn leave_out(&self, reader: &Reader, left_out: &mut LeftOut) {
         leave_out(reader, left_out);
         if self.source == Source::Samples {
-            leave_out_table(reader, &stored::SPANS, "spans", left_out);
+            leave_out_tables(reader, &[&stored::SPANS], left_out);
         }
         if self.source != Source::Activities {
-            leave_out_table(reader, &stored::GPU_ACTIVITIES, "activities of devices", left_out);
+            leave_out_tables(reader, &[&stored::GPU_ACTIVITIES], left_out);
         }
         *left_out.entry("values of other kinds").or_default() += self.other_values;
     }
@@ -195,21 +195,19 @@ pub(crate) fn times(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreE
 
 /// Counts the rows of the tables that stacks and weights always leave out.
 pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) {
-    let tables: [(&Table, &str); 10] = [
-        (&stored::ASYNC_SPANS, "spans beside threads"),
-        (&stored::INSTANTS, "instants"),
-        (&stored::FLOWS, "points of flows"),
-        (&stored::METRICS, "values of metrics"),
-        (&stored::COUNTERS, "values of counters"),
-        (&stored::STEPS, "numbers of steps"),
-        (&stored::COLLECTIVES, "collectives"),
-        (&stored::MEMORY_EVENTS, "events of memory"),
-        (&stored::MEMORY_SNAPSHOTS, "blocks of memory"),
-        (&stored::DEVICES, "devices"),
+    let tables = [
+        &stored::ASYNC_SPANS,
+        &stored::INSTANTS,
+        &stored::FLOWS,
+        &stored::METRICS,
+        &stored::COUNTERS,
+        &stored::STEPS,
+        &stored::COLLECTIVES,
+        &stored::MEMORY_EVENTS,
+        &stored::MEMORY_SNAPSHOTS,
+        &stored::DEVICES,
     ];
-    for (table, name) in tables {
-        leave_out_table(reader, table, name, left_out);
-    }
+    leave_out_tables(reader, &tables, left_out);
 }
 
 /// Keys of exclusive times in `.hatchet` files, which have other metrics too.

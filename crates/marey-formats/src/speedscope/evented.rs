@@ -86,7 +86,7 @@ impl Evented {
                 let parent = self.context();
                 let is_too_deep = self.open.len() >= MAX_DEPTH;
                 if is_too_deep {
-                    let cause = format_args!("a frame is inside {MAX_DEPTH} others");
+                    let cause = format_args!("a frame is inside {MAX_DEPTH} other frames");
                     file.lose(LossCause::Unsupported, 1, cause);
                 }
                 let context = match self.unit {
@@ -129,7 +129,7 @@ impl Evented {
             value < last
         };
         if is_earlier {
-            let cause = "an event is before the one before it; it is taken for as late as that";
+            let cause = "an event is earlier than the event before it, and is moved to that time";
             file.lose(LossCause::Unreadable, 1, cause);
         }
         Ok(true)
@@ -139,7 +139,7 @@ impl Evented {
     fn close(&mut self, file: &mut File, frame: u32) -> Result<(), ReaderError> {
         let is_open = self.open_counts.get(&frame).is_some_and(|&count| count > 0);
         if !is_open {
-            let cause = format_args!("frame {frame} is closed and was not open");
+            let cause = format_args!("frame {frame} is closed but is not open");
             file.lose(LossCause::UnmatchedExit, 1, cause);
             return Ok(());
         }
@@ -149,7 +149,7 @@ impl Evented {
             if is_wanted {
                 return Ok(());
             }
-            let cause = format_args!("frame {frame} is closed before one inside it");
+            let cause = format_args!("frame {frame} is closed before a frame inside it");
             file.lose(LossCause::Unclosed, 1, cause);
         }
         Ok(())
@@ -204,7 +204,7 @@ impl Elements for Evented {
         if let Ok(event) = serde_json::from_str(element.get()) {
             return self.event(file, &event);
         }
-        file.lose(LossCause::Unreadable, 1, "an event has no type, frame or place");
+        file.lose(LossCause::Unreadable, 1, "an event has no valid type, frame or position");
         Ok(())
     }
 
@@ -218,6 +218,6 @@ impl Elements for Evented {
 
 fn lose_position(file: &mut File, at: &str) -> bool {
     let at: String = at.chars().take(40).collect();
-    file.lose(LossCause::Unreadable, 1, format_args!("an event is at `{at}`"));
+    file.lose(LossCause::Unreadable, 1, format_args!("an event has the invalid position `{at}`"));
     false
 }

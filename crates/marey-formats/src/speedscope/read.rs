@@ -101,7 +101,7 @@ impl File<'_> {
     fn value<'v, V: Deserialize<'v>>(&mut self, value: &'v RawValue, name: &str) -> Option<V> {
         let value = serde_json::from_str(value.get());
         if value.is_err() {
-            self.lose(LossCause::Unreadable, 1, format_args!("{name} is not as it should be"));
+            self.lose(LossCause::Unreadable, 1, format_args!("{name} is malformed"));
         }
         value.ok()
     }
@@ -142,7 +142,11 @@ impl File<'_> {
             let frame: Option<Frame> = self.value(frame, "a frame");
             let valid = frames::valid(frame.clone().unwrap_or_default());
             if frame.is_some_and(|frame| frame != valid) {
-                self.lose(LossCause::Unreadable, 1, "a frame has no name, or a place that is none");
+                self.lose(
+                    LossCause::Unreadable,
+                    1,
+                    "a frame has no name, or an invalid file, line or column",
+                );
             }
             read.push(valid);
         }
@@ -298,7 +302,7 @@ impl<'f, 'a> Profile<'f, 'a> {
             if let Some(value) = value {
                 self.file.metadata(Some(self.thread), key, &value)?;
             } else {
-                let cause = format_args!("`{key}` of a profile is no number of its unit");
+                let cause = format_args!("`{key}` of a profile is not a valid number of its unit");
                 self.file.lose(LossCause::Unreadable, 1, cause);
             }
         }

@@ -51,7 +51,7 @@ impl Elements for &mut Samples {
             })
         });
         if context.is_none() {
-            file.lose(LossCause::Unreadable, 1, "a sample is no list of frames that there are");
+            file.lose(LossCause::Unreadable, 1, "a sample is not a list of existing frames");
         }
         self.0.push(context);
         Ok(())
@@ -99,11 +99,11 @@ impl Weights {
 impl Elements for Weights {
     fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError> {
         let Some(context) = self.samples.next() else {
-            file.lose(LossCause::Unreadable, 1, "a weight is of no sample");
+            file.lose(LossCause::Unreadable, 1, "a weight without a sample");
             return Ok(());
         };
         let Some(value) = self.value(element.get()) else {
-            file.lose(LossCause::Unreadable, 1, "a weight is no number of its unit");
+            file.lose(LossCause::Unreadable, 1, "a weight is not a valid number of its unit");
             return Ok(());
         };
         let time_nanos = self.next_nanos;

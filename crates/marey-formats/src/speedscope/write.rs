@@ -19,20 +19,20 @@ use super::frame_list::FrameList;
 use super::lane::{Lane, Lanes};
 use super::stacks::Stacks;
 use super::{ACTIVE, END, SCHEMA, START, Unit};
-use crate::shared::export::{ExportError, LeftOut, leave_out_table};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
 use crate::shared::format::Format;
 use crate::shared::json::quoted;
 
 /// Tables that the format cannot hold.
-const LEFT_OUT: [(&str, &Table); 8] = [
-    ("blocks of memory", &MEMORY_SNAPSHOTS),
-    ("collectives", &COLLECTIVES),
-    ("events of memory", &MEMORY_EVENTS),
-    ("instants", &INSTANTS),
-    ("points of flows", &FLOWS),
-    ("spans beside threads", &ASYNC_SPANS),
-    ("values of counters", &COUNTERS),
-    ("values of metrics", &METRICS),
+const LEFT_OUT: [&Table; 8] = [
+    &MEMORY_SNAPSHOTS,
+    &COLLECTIVES,
+    &MEMORY_EVENTS,
+    &INSTANTS,
+    &FLOWS,
+    &ASYNC_SPANS,
+    &COUNTERS,
+    &METRICS,
 ];
 
 /// `Number.MAX_SAFE_INTEGER` of JavaScript.
@@ -50,9 +50,7 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    for (name, table) in LEFT_OUT {
-        leave_out_table(reader, table, name, left_out);
-    }
+    leave_out_tables(reader, &LEFT_OUT, left_out);
     let survey = Survey::of(reader, left_out)?;
     if survey.is_empty() {
         let missing = "no spans, device activities or samples";
@@ -274,7 +272,7 @@ impl Profiles<'_, '_> {
                     self.survey.frames.number(sample.process_id, name_id)
                 });
                 if !stacks.add(frames, sample.time_nanos, &sample.value)? {
-                    *left_out.entry("values that are no weights").or_default() += 1;
+                    *left_out.entry("values that are not weights").or_default() += 1;
                 }
             }
             Ok(self.stacks(value, stacks)?)

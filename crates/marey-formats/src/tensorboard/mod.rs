@@ -28,18 +28,12 @@ use marey_store::Reader;
 
 use self::event::Events;
 use self::steps::Steps;
-use crate::shared::export::{ExportError, LeftOut, leave_out_table};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
 use crate::shared::format::Format;
 
 /// Tables that the format cannot hold.
-const LEFT_OUT: [(&str, &Table); 6] = [
-    ("blocks of memory", &MEMORY_SNAPSHOTS),
-    ("collectives", &COLLECTIVES),
-    ("events of memory", &MEMORY_EVENTS),
-    ("instants", &INSTANTS),
-    ("points of flows", &FLOWS),
-    ("spans beside threads", &ASYNC_SPANS),
-];
+const LEFT_OUT: [&Table; 6] =
+    [&MEMORY_SNAPSHOTS, &COLLECTIVES, &MEMORY_EVENTS, &INSTANTS, &FLOWS, &ASYNC_SPANS];
 
 /// Writes a run.
 pub(crate) fn write(
@@ -47,9 +41,7 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    for (what, table) in LEFT_OUT {
-        leave_out_table(reader, table, what, left_out);
-    }
+    leave_out_tables(reader, &LEFT_OUT, left_out);
     let steps = Steps::of(reader)?;
     let flame = flame::draw(reader)?;
     let start_nanos = reader.processes().map(|process| process.start_nanos).min().unwrap_or(0);

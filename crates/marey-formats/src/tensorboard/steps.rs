@@ -164,7 +164,7 @@ fn busiest(reader: &Reader, left_out: &mut LeftOut) -> Result<HashSet<(u32, u32)
     let by_process = devices.chunk_by(|a, b| a.0 == b.0);
     let busiest: HashSet<_> =
         by_process.flat_map(|devices| devices.iter().take(MAX_DEVICES)).copied().collect();
-    left_out.insert("devices beside the 16 busiest", (count - busiest.len()) as u64);
+    left_out.insert("devices other than the 16 busiest", (count - busiest.len()) as u64);
     Ok(busiest)
 }
 

@@ -541,7 +541,7 @@ mod tests {
 
     proptest! {
         #[test]
-            fn blocks_of_sixteen_bytes_give_the_same_result(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn blocks_of_sixteen_bytes_give_the_same_result(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let is_end = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
             let expected = bytes.iter().position(is_end).unwrap_or(bytes.len());
             prop_assert_eq!(end_of_plain(&bytes, 0), expected);
@@ -554,9 +554,9 @@ mod tests {
         }
 
         #[test]
-            fn whatever_serde_accepts_is_one_value(text in r#"[-0-9.eE"\\,:\[\]{}a ]{0,12}"#) {
-            // The white space after the text ends a number.
-            if serde_json::from_str::<serde_json::Value>(&text).is_ok() {
+        fn whatever_serde_accepts_is_one_value(text in r#"[-0-9.eE"\\,:\[\]{}a ]{0,12}"#) {
+            // The white space after the text ends a number. Numbers of any size are values.
+            if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok() {
                 let padded = format!("{text} ");
                 prop_assert_eq!(lex(&padded), Ok((text.trim(), false)));
             } else if let Ok((value, false)) = lex(&format!("{text} ")) {

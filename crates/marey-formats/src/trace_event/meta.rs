@@ -268,7 +268,7 @@ fn add_devices(
     let process_id = threads.device_process(import);
     for (properties, number) in devices.iter().zip(0..) {
         let Ok(device) = serde_json::from_str::<DeviceProperties>(properties.get()) else {
-            import.lose(LossCause::Unreadable, 1, 0, "a device that is no object");
+            import.lose(LossCause::Unreadable, 1, 0, "a device that is not an object");
             continue;
         };
         import.run.add_device(&Device {

@@ -164,7 +164,10 @@ mod tests {
         {
             let (end, events) = read_bytes(torn);
             let Err(ReaderError::Content(fault)) = end else { panic!("{torn:?} is no trace") };
-            assert_eq!((fault.cause.as_str(), events), ("no JSON object or list", 0));
+            assert_eq!(
+                (fault.cause.as_str(), events),
+                ("it is neither a JSON object nor a list", 0)
+            );
         }
     }
 
@@ -187,7 +190,7 @@ mod tests {
 
     proptest! {
         #[test]
-            fn damaged_bytes_never_panic(
+        fn damaged_bytes_never_panic(
             flips in prop::collection::vec((0..ALL.len(), any::<u8>()), 1..4),
         ) {
             let mut content = ALL.as_bytes().to_vec();

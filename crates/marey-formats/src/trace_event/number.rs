@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-            fn every_nanosecond_survives_a_round_trip(expected in any::<i64>()) {
+        fn every_nanosecond_survives_a_round_trip(expected in any::<i64>()) {
             let sign = if expected < 0 { "-" } else { "" };
             let size = expected.unsigned_abs();
             let micros = format!("{sign}{}.{:03}", size / 1000, size % 1000);

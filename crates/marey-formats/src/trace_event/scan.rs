@@ -56,7 +56,12 @@ impl<'a> Scan<'a> {
                 self.window.consume(1);
                 self.object()?;
             }
-            _ => return Err(ReaderError::at(self.window.offset(), "no JSON object or list")),
+            _ => {
+                return Err(ReaderError::at(
+                    self.window.offset(),
+                    "it is neither a JSON object nor a list",
+                ));
+            }
         }
         match self.peek()? {
             None => Ok(()),

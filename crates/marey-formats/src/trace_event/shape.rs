@@ -281,7 +281,7 @@ mod tests {
 
     proptest! {
         #[test]
-            fn shapes_do_not_change_the_result(
+        fn shapes_do_not_change_the_result(
             events in prop::collection::vec((event(), prop::option::of((any::<u16>(), any::<u8>()))), 1..24),
             cut in any::<u16>(),
         ) {

@@ -212,7 +212,7 @@ mod tests {
 
     proptest! {
         #[test]
-            fn shapes_do_not_change_arguments(
+        fn shapes_do_not_change_arguments(
             values in prop::collection::vec((value(), value(), value(), prop::bool::weighted(0.1)), 2..24),
             is_runtime in any::<bool>(),
             key in r"correlation|finished|External id|x",

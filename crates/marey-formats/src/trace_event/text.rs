@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-            fn valid_json_is_unchanged(text in ".*", number in any::<f64>()) {
+        fn valid_json_is_unchanged(text in ".*", number in any::<f64>()) {
             let value = serde_json::json!({ &*text: [&*text, number, null, true], "o": {} });
             let json = value.to_string();
             prop_assert_eq!(repaired(&json), json.clone());

@@ -224,7 +224,7 @@ fn overlapping_scopes_get_separate_lanes() {
 fn ranks_are_written_and_counted() {
     let (_folder, run) = ranks(&[3, 5]);
     let (_, events, left_out) = export(&run);
-    let expected = [("devices", 1), ("entries of metadata", 1), ("ranks", 1)];
+    let expected = [("devices", 1), ("metadata entries", 1), ("ranks", 1)];
     assert_eq!(left_out, expected.into_iter().collect());
     let named = events.iter().filter(|event| event["name"] == "process_name");
     let named: Vec<_> = named.map(|event| (&event["pid"], &event["args"]["rank"])).collect();

@@ -88,7 +88,7 @@ fn separators_in_names_are_replaced_and_counted() {
     assert_eq!(text, ":a;b:c  ;#d 1\nf 1.1\ng 9223372036854776000\n");
     let expected = [
         ("separators in names", 2),
-        ("values that are no numbers", 1),
+        ("values that are not numbers", 1),
         ("values without a stack", 1),
     ];
     assert_eq!(left_out, LeftOut::from(expected));

@@ -127,7 +127,7 @@ fn siblings_with_equal_names_are_merged_and_counted() {
     assert_eq!(warning.count, 1);
     assert_eq!(
         warning.first.to_string(),
-        "byte 0: siblings have the same name, and are one node in the run"
+        "byte 0: siblings with the same name are merged into one node"
     );
     let profile = exported(&temporary.run);
     assert_eq!(profile.metric("n").unwrap().get(NodeId(1)), Some(MetricValue::Int(4)));
@@ -270,7 +270,7 @@ fn spans_and_activities_add_up_to_a_tree() {
 fn rows_that_a_tree_cannot_hold_are_counted() {
     let (_folder, run) = traced();
     let left_out = export_bytes(&run, Format::Hatchet).1;
-    assert_eq!(left_out, LeftOut::from([("instants", 1), ("values of counters", 1)]));
+    assert_eq!(left_out, LeftOut::from([("instants", 1), ("counter values", 1)]));
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn recorded_runs_use_the_vocabulary_of_kineto() {
     let (_folder, run) = recorded();
     let (text, _, left_out) = export(&run);
     assert_eq!(text, include_str!("../data/kineto/recorded.json"));
-    let lost = [("scopes of metrics", 2), ("values that are no numbers", 1)];
+    let lost = [("metric scopes", 2), ("values that are not numbers", 1)];
     assert_eq!(left_out, lost.into_iter().collect());
 }
 
@@ -320,9 +320,9 @@ fn a_file_has_the_devices_of_one_rank() {
         "{text}"
     );
     let expected = [
-        ("activities of devices of other processes", 2),
+        ("device activities of other processes", 2),
         ("devices", 2),
-        ("entries of metadata", 1),
+        ("metadata entries", 1),
         ("ranks", 1),
     ];
     assert_eq!(left_out, expected.into_iter().collect());
@@ -366,7 +366,7 @@ fn devices_of_other_ranks_are_left_out() {
     let (text, json, left_out) = export(&Run::open(folder.path()).unwrap());
     assert!(text.contains("\"distributedInfo\": {\"rank\": 0}"));
     assert_eq!(values(&json, ("X", "kernel"), "name"), Vec::<Json>::new());
-    let expected = [("activities of devices of other processes", 1), ("ranks", 1)];
+    let expected = [("device activities of other processes", 1), ("ranks", 1)];
     assert_eq!(left_out, expected.into_iter().collect());
 }
 
@@ -391,7 +391,7 @@ fn metadata_that_the_format_cannot_hold_is_counted() {
             }
         });
     let (_, json, left_out) = export(&run);
-    assert_eq!(left_out, [("entries of metadata", 3)].into_iter().collect());
+    assert_eq!(left_out, [("metadata entries", 3)].into_iter().collect());
     assert_eq!((&json["a"], &json["b"], &json["c"]), (&json!(1), &Json::Null, &Json::Null));
 }
 
@@ -463,7 +463,7 @@ fn a_run_without_events_is_refused() {
     let (_folder, run) = run_of(NewProcess::default(), |_, _| ());
     let reader = crate::dump::reader(&run);
     let error = marey_formats::export(&reader, Format::Kineto, &mut Vec::new()).unwrap_err();
-    let expected = "the run has no events, which a trace of torch.profiler is made of";
+    let expected = "the run has no events, which a trace of torch.profiler consists of";
     assert_eq!(error.to_string(), expected);
 }
 

@@ -26,7 +26,7 @@ fn old_snapshots_are_read() {
     assert_eq!(dump(&imported.run), include_str!("../data/memory_snapshot/old.txt"));
     let [warning] = imported.imported.files[0].warnings.as_slice() else { panic!("one warning") };
     assert_eq!((warning.loss, warning.count), (LossCause::Unsupported, 1));
-    assert_eq!(warning.first.cause, "an earlier use of a block, which runs have no place for");
+    assert_eq!(warning.first.cause, "an earlier use of a block, which runs do not store");
 }
 
 /// The oldest snapshots are a list of segments.

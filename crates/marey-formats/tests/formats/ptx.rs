@@ -130,9 +130,9 @@ impl std::io::Read for Broken {
 fn errors_name_the_cause() {
     let cut = kernel("ret;");
     for (text, message) in [
-        ("", "it is no PTX: there is no `.version` and `.target`"),
-        ("\0\x7fELF\n\u{fffd}", "it is no PTX: there is no `.version` and `.target`"),
-        ("define void @f() {\n ret void\n}", "it is no PTX: there is no `.version` and `.target`"),
+        ("", "it is not PTX: `.version` or `.target` is missing"),
+        ("\0\x7fELF\n\u{fffd}", "it is not PTX: `.version` or `.target` is missing"),
+        ("define void @f() {\n ret void\n}", "it is not PTX: `.version` or `.target` is missing"),
         (
             "\t.amdgcn_target \"amdgcn-amd-amdhsa--gfx942\"\n.text",
             "it is AMD assembly (`.amdgcn_target`); only PTX is read",

@@ -75,83 +75,83 @@ fn unusable_content_is_counted() {
             events(r#"{"type":"C","frame":1,"at":9}"#),
             "unmatched_exits",
             1,
-            "frame 1 is closed and was not open",
+            "frame 1 is closed but is not open",
         ),
         (
             events(r#"{"type":"O","frame":1,"at":6},{"type":"C","frame":0,"at":9}"#),
             "unclosed_scopes",
             1,
-            "frame 0 is closed before one inside it",
+            "frame 0 is closed before a frame inside it",
         ),
         (
             events(r#"{"type":"C","frame":0,"at":4}"#),
             "unreadable_events",
             1,
-            "an event is before the one before it; it is taken for as late as that",
+            "an event is earlier than the event before it, and is moved to that time",
         ),
         (events(r#"{"type":"C","frame":7,"at":9}"#), "unreadable_events", 1, "there is no frame 7"),
         (
             events(r#"{"type":"X","frame":0,"at":9}"#),
             "unreadable_events",
             1,
-            "an event has no type, frame or place",
+            "an event has no valid type, frame or position",
         ),
-        (events("null"), "unreadable_events", 1, "an event has no type, frame or place"),
+        (events("null"), "unreadable_events", 1, "an event has no valid type, frame or position"),
         (
             events(r#"{"type":"C","frame":0,"at":1e30}"#),
             "unreadable_events",
             1,
-            "an event is at `1e30`",
+            "an event has the invalid position `1e30`",
         ),
         (
             events(r#"{"type":"C","frame":0,"at":"9"}"#),
             "unreadable_events",
             1,
-            "an event is at `\"9\"`",
+            "an event has the invalid position `\"9\"`",
         ),
         (
             sampled("none", "[[0],[9],[1]]", "[1,2,3]"),
             "unreadable_events",
             1,
-            "a sample is no list of frames that there are",
+            "a sample is not a list of existing frames",
         ),
         (
             sampled("none", "[[0],null,[1]]", "[1,2,3]"),
             "unreadable_events",
             1,
-            "a sample is no list of frames that there are",
+            "a sample is not a list of existing frames",
         ),
         (sampled("none", "[[0],[1]]", "[1]"), "unreadable_events", 1, "a sample has no weight"),
-        (sampled("none", "[[0]]", "[1,2,3]"), "unreadable_events", 2, "a weight is of no sample"),
+        (sampled("none", "[[0]]", "[1,2,3]"), "unreadable_events", 2, "a weight without a sample"),
         (
             sampled("none", "[[0],[1]]", "[1,\"2\"]"),
             "unreadable_events",
             1,
-            "a weight is no number of its unit",
+            "a weight is not a valid number of its unit",
         ),
         (
             sampled("seconds", "[[0],[1]]", "[1,1e11]"),
             "unreadable_events",
             1,
-            "a weight is no number of its unit",
+            "a weight is not a valid number of its unit",
         ),
         (
             sampled("none", "[[0]]", "[1]").replace(r#"{"name":"g"}"#, r#"{"file":"g"}"#),
             "unreadable_events",
             1,
-            "a frame has no name, or a place that is none",
+            "a frame has no name, or an invalid file, line or column",
         ),
         (
             sampled("none", "[[0]]", "[1]").replace(r#""endValue":0"#, r#""endValue":"0""#),
             "unreadable_events",
             1,
-            "`endValue` of a profile is no number of its unit",
+            "`endValue` of a profile is not a valid number of its unit",
         ),
         (
             sampled("none", "[[0]]", "[1]").replace(r#""name":"t""#, r#""name":7"#),
             "unreadable_events",
             1,
-            "the name of a profile is not as it should be",
+            "the name of a profile is malformed",
         ),
     ];
     for (content, loss, count, cause) in cases {
@@ -575,7 +575,7 @@ fn threads_streams_and_values_are_profiles() {
         ]
     );
     let left_out: Vec<_> = left_out.into_iter().collect();
-    assert_eq!(left_out, [("overlapping spans", 4), ("values that are no weights", 6)]);
+    assert_eq!(left_out, [("overlapping spans", 4), ("values that are not weights", 6)]);
     assert_eq!(profiles.last().unwrap()["weights"], json!([3, 0.5]));
     assert_eq!(profiles.last().unwrap()["unit"], "nanoseconds");
 }
@@ -615,7 +615,7 @@ fn an_empty_run_is_refused() {
     match export(&reader(&run), Format::Speedscope, &mut Vec::new()) {
         Err(error @ ExportError::Nothing { .. }) => assert_eq!(
             error.to_string(),
-            "the run has no spans, device activities or samples, which a speedscope profile is made of"
+            "the run has no spans, device activities or samples, which a speedscope profile consists of"
         ),
         other => panic!("{other:?}"),
     }
@@ -644,7 +644,7 @@ fn the_depth_of_stacks_is_limited() {
         let close = r#",{"type":"C","frame":0,"at":9}"#.repeat(10_000);
         let all = format!(r#"{open}{{"type":"C","frame":0,"at":9}}{close}"#);
         let content = one_span(unit, "5", "9").replace(r#"{"type":"C","frame":0,"at":9}"#, &all);
-        assert_eq!(warnings(&content), deep("a frame is inside 10000 others"));
+        assert_eq!(warnings(&content), deep("a frame is inside 10000 other frames"));
         let events = import_bytes(content.as_bytes()).unwrap().imported.events;
         // Spans, or the intervals from 0 to 5 and from 5 to 9.
         assert_eq!(events, if unit == "none" { 2 } else { 10_000 });

@@ -94,12 +94,8 @@ fn activities_besides_spans_are_counted() {
     let (_folder, run) = super::csv::run("relu");
     let (svg, left_out) = exported(&run);
     assert!(!svg.contains("kernel"), "{svg}");
-    let expected = [
-        ("activities of devices", 1),
-        ("instants", 1),
-        ("numbers of steps", 1),
-        ("spans beside threads", 1),
-    ];
+    let expected =
+        [("device activities", 1), ("instants", 1), ("step numbers", 1), ("asynchronous spans", 1)];
     assert_eq!(left_out, LeftOut::from(expected));
 }
 

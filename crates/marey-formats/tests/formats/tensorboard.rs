@@ -324,5 +324,5 @@ fn only_the_busiest_devices_are_scalars() {
     let devices: Vec<_> = devices.map(|(tag, _, _, value)| (&**tag, *value)).collect();
     assert_eq!(devices.len(), 16);
     assert_eq!(devices[14..], [("gpu14/busy_percent", 10.0), ("gpu19/busy_percent", 50.0)]);
-    assert_eq!(left_out, LeftOut::from([("devices beside the 16 busiest", 4)]));
+    assert_eq!(left_out, LeftOut::from([("devices other than the 16 busiest", 4)]));
 }

@@ -33,8 +33,8 @@ fn the_name_says_the_format_and_what_is_left_out_is_said() {
     exit code: 0
     --- stdout ---
     --- stderr ---
-    warning: collapsed cannot hold 3 numbers of steps
-    warning: collapsed cannot hold 3 values of metrics
+    warning: collapsed cannot hold 3 metric values
+    warning: collapsed cannot hold 3 step numbers
     wrote `train.collapsed`, SIZE
     ");
     assert_snapshot!(fs::read_to_string(folder.path("train.collapsed")).unwrap(), @r"

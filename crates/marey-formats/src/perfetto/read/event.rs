@@ -95,7 +95,7 @@ impl Events<'_> {
         let iid = event.name_iid.or(legacy_iid).filter(|&iid| iid != 0);
         let known = iid.and_then(|iid| sequence.interned().names.get(&iid).map(|name| name.1));
         if iid.is_some() && known.is_none() {
-            self.lose(LossCause::Unreadable, "the name of an event, which is not in the file");
+            self.lose(LossCause::Unreadable, "an event whose name is not in the file");
         }
         known.unwrap_or_else(|| self.import.run.text(""))
     }
@@ -328,7 +328,7 @@ impl Events<'_> {
         is_enclosing: bool,
     ) -> Result<(), StoreError> {
         let Some(thread_id) = header.owner.enclosing_thread else {
-            self.lose(LossCause::Unsupported, "a flow at a slice that is of no thread");
+            self.lose(LossCause::Unsupported, "a flow at a slice without a thread");
             return Ok(());
         };
         self.import.run.add_flow(&Flow {

@@ -115,7 +115,7 @@ impl Events<'_> {
                 }
                 DebugAnnotation { double_value: Some(value), .. } => MetricValue::Float(value),
                 _ => {
-                    self.lose(LossCause::Unsupported, "a value of a counter that is no number");
+                    self.lose(LossCause::Unsupported, "a counter value that is not a number");
                     continue;
                 }
             };

@@ -106,7 +106,7 @@ impl Reader<'_> {
 
     fn packet(&mut self, bytes: &[u8], is_of_compressed: bool) -> Result<(), ReaderError> {
         let Ok(mut packet) = TracePacket::decode(bytes) else {
-            self.events.lose(LossCause::Unreadable, "a packet that is no protobuf message");
+            self.events.lose(LossCause::Unreadable, "a packet that is not a protobuf message");
             return Ok(());
         };
         self.has_read_packet = true;
@@ -138,7 +138,7 @@ impl Reader<'_> {
                 Ok(true) => self.packet(&bytes, true)?,
                 Ok(false) => return Ok(()),
                 Err(PacketError::Content(_, cause)) => {
-                    let cause = format!("among compressed packets: {cause}");
+                    let cause = format!("in compressed packets: {cause}");
                     self.events.lose(LossCause::Unreadable, cause);
                     return Ok(());
                 }
@@ -167,10 +167,7 @@ impl Reader<'_> {
             *sequence = Sequence::with_state();
         }
         if flags & NEEDS_STATE != 0 && !sequence.has_state {
-            events.lose(
-                LossCause::Unreadable,
-                "a packet that refers to one which is not in the file",
-            );
+            events.lose(LossCause::Unreadable, "a packet that refers to a lost packet");
             return Ok(());
         }
         if let Some(snapshot) = &packet.clock_snapshot {
@@ -192,7 +189,7 @@ impl Reader<'_> {
         if let Some(track) = packet.track_descriptor {
             let early = events.tracks.describe(track, events.import);
             if early > 0 {
-                let cause = "an event on a track that is described later, which is of no process";
+                let cause = "an event on a track without a process that is described later";
                 events.import.lose(LossCause::Unsupported, early, events.offset, cause);
             }
         }
@@ -204,8 +201,7 @@ impl Reader<'_> {
             None => None,
         };
         if time_nanos.is_none() && packet.timestamp.is_some() {
-            let cause =
-                format!("the time of a packet is on clock {clock}, which nothing is known of");
+            let cause = format!("the time of a packet is on the unknown clock {clock}");
             let has_event = packet.track_event.is_some() || packet.perf_sample.is_some();
             if has_event {
                 events.lose(LossCause::Unreadable, cause);

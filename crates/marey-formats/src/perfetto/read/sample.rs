@@ -116,7 +116,7 @@ impl Events<'_> {
             self.tracks.thread(pid.try_into().ok()?, tid.into(), self.import)
         });
         let Some(thread) = thread else {
-            self.lose(LossCause::Unsupported, "a sample of no thread");
+            self.lose(LossCause::Unsupported, "a sample without a thread");
             return Ok(());
         };
         let mut args = NewArgs::default();
@@ -136,7 +136,7 @@ impl Events<'_> {
         profile: &StreamingProfilePacket,
     ) -> Result<(), StoreError> {
         let Some(thread) = sequence.thread else {
-            self.lose(LossCause::Unsupported, "samples of no thread");
+            self.lose(LossCause::Unsupported, "samples without a thread");
             return Ok(());
         };
         let mut time_nanos = start_nanos;

@@ -34,7 +34,7 @@ use marey_store::{Reader, StoreError};
 
 use self::packets::Packets;
 use self::tracks::Tracks;
-use crate::shared::export::{ExportError, LeftOut};
+use crate::shared::export::{ExportError, LeftOut, leave_out_rows};
 use crate::shared::format::Format;
 
 /// Writes a run as a trace.
@@ -75,7 +75,7 @@ pub(crate) fn write(
         let row = row?;
         match row.value {
             MetricValue::Int(_) | MetricValue::Float(_) => writer.metric(&row)?,
-            _ => *left_out.entry("values that are no numbers").or_default() += 1,
+            _ => *left_out.entry("values that are not numbers").or_default() += 1,
         }
     }
     for row in reader.rows::<Counter>()? {
@@ -85,16 +85,16 @@ pub(crate) fn write(
         let row = row?;
         match row.value {
             MetricValue::Int(_) | MetricValue::Float(_) => writer.sample(&row)?,
-            _ => *left_out.entry("values that are no numbers").or_default() += 1,
+            _ => *left_out.entry("values that are not numbers").or_default() += 1,
         }
     }
     for row in reader.rows::<MemoryEvent>()? {
         writer.memory_event(&row?)?;
     }
-    left_out.insert("collectives", count::<Collective>(reader)?);
-    left_out.insert("devices", count::<Device>(reader)?);
-    left_out.insert("blocks of memory snapshots", count::<MemoryBlock>(reader)?);
-    left_out.insert("entries of metadata", count::<Metadata>(reader)?);
+    leave_out_rows::<Collective>(reader, left_out)?;
+    leave_out_rows::<Device>(reader, left_out)?;
+    leave_out_rows::<MemoryBlock>(reader, left_out)?;
+    leave_out_rows::<Metadata>(reader, left_out)?;
     Ok(())
 }
 
@@ -158,8 +158,4 @@ fn first_nanos(reader: &Reader) -> Result<Option<i64>, StoreError> {
 
 fn first<R: Row>(reader: &Reader) -> Result<Option<i64>, StoreError> {
     Ok(reader.rows::<R>()?.next().transpose()?.map(|row| row.start_nanos()))
-}
-
-fn count<R: Row>(reader: &Reader) -> Result<u64, StoreError> {
-    reader.rows::<R>()?.try_fold(0, |count, row| row.map(|_| count + 1))
 }

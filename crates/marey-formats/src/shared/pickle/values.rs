@@ -44,7 +44,7 @@ pub(crate) enum ValueError {
     TooLarge,
     #[error("a part of it belongs to another entry")]
     Freed,
-    #[error("it is no dict, or it was used before")]
+    #[error("it is not a dict, or it was used before")]
     NotADict,
     #[error("a required field is missing")]
     MissingField,

@@ -59,7 +59,7 @@ impl RunMetadata {
         });
         // Several files repeat the same entries on how they were written.
         others.retain(|row| row.thread_id.is_some() || values.get(&row.key) != Some(&row.value));
-        *left_out.entry("entries of metadata").or_default() +=
+        *left_out.entry("metadata entries").or_default() +=
             (entry_count - entries.len() + others.len()) as u64;
         let sorting = labels.iter().filter(|row| row.key.ends_with("_sort_index"));
         let sorted = sorting.map(|row| (row.process_id, row.thread_id)).collect();

@@ -24,7 +24,7 @@ pub(crate) use self::document::{Document, Object, object};
 pub(crate) use self::metadata::{RunMetadata, device_properties};
 pub(crate) use self::steps::Steps;
 pub(crate) use self::tracks::{Track, Tracks};
-use crate::shared::export::{ExportError, LeftOut};
+use crate::shared::export::{ExportError, LeftOut, leave_out_rows};
 use crate::shared::format::Format;
 
 /// A run that is being written.
@@ -137,18 +137,14 @@ pub(crate) fn other_ranks(reader: &Reader) -> u64 {
 }
 
 /// Counts the rows that trace events cannot hold.
-pub(crate) fn leave_out_tables(reader: &Reader, left_out: &mut LeftOut) -> Result<(), StoreError> {
+pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) -> Result<(), StoreError> {
     *left_out.entry("ranks").or_default() += other_ranks(reader);
-    *left_out.entry("counters of devices").or_default() += row_count::<Counter>(reader)?;
-    *left_out.entry("samples").or_default() += row_count::<Sample>(reader)?;
-    *left_out.entry("blocks of memory").or_default() += row_count::<MemoryBlock>(reader)?;
+    leave_out_rows::<Counter>(reader, left_out)?;
+    leave_out_rows::<Sample>(reader, left_out)?;
+    leave_out_rows::<MemoryBlock>(reader, left_out)?;
     for row in reader.rows::<Collective>()? {
         // Collectives on a stream are arguments of its activities.
         *left_out.entry("collectives").or_default() += u64::from(row?.stream.is_none());
     }
     Ok(())
-}
-
-fn row_count<R: Row>(reader: &Reader) -> Result<u64, StoreError> {
-    reader.rows::<R>()?.try_fold(0, |count, row| row.map(|_| count + 1))
 }

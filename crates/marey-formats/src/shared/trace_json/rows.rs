@@ -117,7 +117,7 @@ pub(crate) fn write_counters(
             continue;
         }
         if let MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) = row.value {
-            *left_out.entry("values that are no numbers").or_default() += 1;
+            *left_out.entry("values that are not numbers").or_default() += 1;
             continue;
         }
         let name = reader.text(row.name_id);
@@ -153,7 +153,7 @@ pub(crate) fn write_memory_events(
             MemoryAction::Alloc | MemoryAction::Free => "[memory]",
             MemoryAction::OutOfMemory => "[OutOfMemory]",
             _ => {
-                *left_out.entry("events of the allocator").or_default() += 1;
+                *left_out.entry("allocator events").or_default() += 1;
                 continue;
             }
         };

@@ -31,7 +31,7 @@ fn bad_dumps_are_refused() {
 fn malformed_entries_are_counted() {
     let good = "{\"profiling_name\": \"nccl:barrier\", \"time_created_ns\": 5}";
     let cases = [
-        ("7", "an element of `entries`: it is no dict, or it was used before"),
+        ("7", "an element of `entries`: it is not a dict, or it was used before"),
         (
             "{\"profiling_name\": \"nccl:barrier\"}",
             "an element of `entries`: a required field is missing",

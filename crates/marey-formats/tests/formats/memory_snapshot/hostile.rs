@@ -56,7 +56,7 @@ fn malformed_entries_are_counted() {
         (
             b"\x8c\x0ddevice_traces",
             b"](K\x07]e",
-            "an element of `device_traces`: it is no dict, or it was used before",
+            "an element of `device_traces`: it is not a dict, or it was used before",
         ),
         (
             b"\x8c\x0ddevice_traces",
@@ -76,7 +76,7 @@ fn malformed_entries_are_counted() {
         (
             b"\x8c\x08segments",
             b"K\x01",
-            "an element of `segments`: it is no dict, or it was used before",
+            "an element of `segments`: it is not a dict, or it was used before",
         ),
         (
             b"\x8c\x08segments",
@@ -111,7 +111,7 @@ fn malformed_blocks_are_counted_individually() {
     let content = [b"\x80\x04}(\x8c\x08segments](", &segment[..], b"eu."].concat();
     let imported = import_bytes(&content).unwrap();
     let [warning] = imported.imported.files[0].warnings.as_slice() else { panic!("one") };
-    let cause = "an element of `segments`: a block: it is no dict, or it was used before";
+    let cause = "an element of `segments`: a block: it is not a dict, or it was used before";
     assert_eq!((warning.count, &*warning.first.cause), (2, cause));
     assert_eq!(imported.imported.events, 1);
 }

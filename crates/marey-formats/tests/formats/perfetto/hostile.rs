@@ -53,19 +53,16 @@ fn a_damaged_packet_does_not_affect_others() {
     let cases: [(Message, &str); 13] = [
         (
             message().bytes(11, b"\x48"),
-            "unreadable_events 1 byte 27: a packet that is no protobuf message",
+            "unreadable_events 1 byte 27: a packet that is not a protobuf message",
         ),
         (
             message().int(8, 5).bytes(50, b"no zlib"),
             "unreadable_events 1 byte 27: compressed packets are damaged: corrupt deflate stream",
         ),
-        (
-            interned_name,
-            "unreadable_events 1 byte 27: the name of an event, which is not in the file",
-        ),
+        (interned_name, "unreadable_events 1 byte 27: an event whose name is not in the file"),
         (
             local_clock,
-            "unreadable_events 1 byte 27: the time of a packet is on clock 70, which nothing is known of",
+            "unreadable_events 1 byte 27: the time of a packet is on the unknown clock 70",
         ),
         (untimed, "unreadable_events 1 byte 27: an event without a time"),
         (valueless, "unreadable_events 1 byte 27: a counter without a value"),
@@ -80,10 +77,13 @@ fn a_damaged_packet_does_not_affect_others() {
             message().message(66, message().int(2, 1)),
             "unsupported_events 1 byte 27: a sample without a call stack",
         ),
-        (message().message(54, message()), "unsupported_events 1 byte 27: samples of no thread"),
+        (
+            message().message(54, message()),
+            "unsupported_events 1 byte 27: samples without a thread",
+        ),
         (
             message().int(13, 2).int(42, 1),
-            "unreadable_events 1 byte 27: a packet that refers to one which is not in the file",
+            "unreadable_events 1 byte 27: a packet that refers to a lost packet",
         ),
     ];
     for (packet, expected) in cases {
@@ -114,7 +114,7 @@ fn endlessly_nested_messages_are_refused() {
     let deep = (0..5000).fold(message().bytes(10, "x"), |inner, _| message().message(12, inner));
     let event = message().int(9, 3).message(4, deep);
     let packets = [thread(1, 5, 6), message().int(8, 1).message(11, event)];
-    assert_eq!(fault(&trace(packets)), "byte 13: a packet that is no protobuf message");
+    assert_eq!(fault(&trace(packets)), "byte 13: a packet that is not a protobuf message");
 }
 
 /// Returns a small trace that marey wrote.
@@ -198,7 +198,7 @@ fn events_before_their_track_descriptor_are_counted() {
     assert_eq!(
         warnings(packets),
         [
-            "unsupported_events 2 byte 75: an event on a track that is described later, which is of no process"
+            "unsupported_events 2 byte 75: an event on a track without a process that is described later"
         ]
     );
 }

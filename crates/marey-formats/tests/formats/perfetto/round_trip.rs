@@ -40,7 +40,7 @@ fn an_empty_run_is_refused() {
     Assembler::new(folder.path()).finish(None).unwrap();
     let run = Run::open(folder.path()).unwrap();
     let error = export(&reader(&run), Format::Perfetto, &mut Vec::new()).unwrap_err();
-    let expected = "the run has no events, which a Perfetto trace is made of";
+    let expected = "the run has no events, which a Perfetto trace consists of";
     assert_eq!(error.to_string(), expected);
 }
 
@@ -84,7 +84,7 @@ fn rows_that_the_format_cannot_hold_are_counted() {
         };
         run.add_metadata(&metadata).unwrap();
     });
-    assert_eq!(left_out, r#"{"entries of metadata": 1, "values that are no numbers": 2}"#);
+    assert_eq!(left_out, r#"{"metadata entries": 1, "values that are not numbers": 2}"#);
 }
 
 #[test]

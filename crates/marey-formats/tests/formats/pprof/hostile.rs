@@ -45,11 +45,8 @@ fn losses_are_reported() {
         change(&mut profile);
         cases.push((profile, cause));
     };
-    case(
-        |p| p.sample[0].location_id = vec![1, 99],
-        "unreadable_events: 1x location 99 is not there",
-    );
-    case(|p| p.sample[0].location_id = vec![0], "unreadable_events: 1x location 0 is not there");
+    case(|p| p.sample[0].location_id = vec![1, 99], "unreadable_events: 1x location 99 is missing");
+    case(|p| p.sample[0].location_id = vec![0], "unreadable_events: 1x location 0 is missing");
     case(
         |p| p.sample[0].value = vec![1, 2],
         "unreadable_events: 1x the sample has 2 values and the file 1 types",
@@ -58,24 +55,24 @@ fn losses_are_reported() {
         |p| p.sample[0].value.clear(),
         "unreadable_events: 1x the sample has 0 values and the file 1 types",
     );
-    case(|p| p.function[0].id = 9, "unreadable_events: 1x function 1 is not there");
+    case(|p| p.function[0].id = 9, "unreadable_events: 1x function 1 is missing");
     // The frame is then named by its address.
-    case(|p| p.function[0].name = 77, "unreadable_events: 2x text 77 is not there");
-    case(|p| p.function[0].name = -1, "unreadable_events: 2x text -1 is not there");
-    case(|p| p.location[1].id = 1, "unreadable_events: 2x location 1 is there twice");
+    case(|p| p.function[0].name = 77, "unreadable_events: 2x text 77 is missing");
+    case(|p| p.function[0].name = -1, "unreadable_events: 2x text -1 is missing");
+    case(|p| p.location[1].id = 1, "unreadable_events: 2x location 1 appears twice");
     case(
         |p| {
             p.sample_type.push(p.sample_type[0].clone());
             p.sample[0].value.push(6);
         },
-        "unsupported_events: 1x two types of values are called `cpu`",
+        "unsupported_events: 1x two value types have the name `cpu`",
     );
     case(
         |p| {
             p.string_table.push("pprof.locations".to_owned());
             p.sample[0].label.push(Label { key: 5, text: 1, num: 0, num_unit: 0 });
         },
-        "unsupported_events: 1x a label is called `pprof.locations`",
+        "unsupported_events: 1x a label has the reserved name `pprof.locations`",
     );
     case(
         |p| p.sample[0].location_id = vec![1; 10_001],
@@ -151,7 +148,7 @@ fn every_truncation_is_a_fault_or_a_warning() {
             Ok(run) => assert!(run.imported.events <= 1, "cut at {end}"),
             Err(ImportError::Unusable { fault, .. }) => {
                 let is_cut = fault.cause == "the content ends in the middle of a field";
-                assert!(is_cut || fault.cause.ends_with(" is not there"), "cut at {end}: {fault}");
+                assert!(is_cut || fault.cause.ends_with(" is missing"), "cut at {end}: {fault}");
             }
             Err(other) => panic!("cut at {end}: {other}"),
         }
