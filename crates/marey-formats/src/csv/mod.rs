@@ -165,7 +165,7 @@ impl CsvRow {
             process_id: Some(activity.process_id),
             thread_id: None,
             device: Some(activity.device),
-            stream: (activity.stream != u32::MAX).then_some(activity.stream),
+            stream: (activity.stream != GpuActivity::NO_STREAM).then_some(activity.stream),
             category_id: activity.category_id,
             args: activity.args,
             correlation_id: activity.correlation_id,

@@ -213,7 +213,10 @@ impl Profiles<'_, '_> {
                 let frame = self.survey.frames.number(process, name_id);
                 self.add(&mut lanes, frame, (start_nanos, duration_nanos), left_out)?;
             }
-            let title = format!("device {device} stream {stream}");
+            let title = match stream {
+                GpuActivity::NO_STREAM => format!("device {device}"),
+                _ => format!("device {device} stream {stream}"),
+            };
             self.lanes(&in_process(reader, process, title), lanes, [None; 2])
         })
     }

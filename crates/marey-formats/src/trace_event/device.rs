@@ -199,7 +199,7 @@ fn unsigned<T: std::str::FromStr>(json: &str) -> Option<T> {
 
 /// Parses a stream; -1 means none.
 fn stream(json: &str) -> Option<u32> {
-    if json == "-1" { Some(u32::MAX) } else { unsigned(json) }
+    if json == "-1" { Some(GpuActivity::NO_STREAM) } else { unsigned(json) }
 }
 
 /// Parses a list of three numbers.
@@ -226,10 +226,10 @@ fn stream_of(thread: Id, event: &Event) -> u32 {
         Id::Number(number) => number,
         Id::Text(_) => {
             let digits = unquoted(event.thread()).rsplit(' ').next().unwrap_or_default();
-            return unsigned(digits).unwrap_or(u32::MAX);
+            return unsigned(digits).unwrap_or(GpuActivity::NO_STREAM);
         }
     };
-    number.try_into().unwrap_or(u32::MAX)
+    number.try_into().unwrap_or(GpuActivity::NO_STREAM)
 }
 
 /// Whether a thread of Proton contains the graphs of a stream.

@@ -606,6 +606,16 @@ fn interleaved_streams_are_complete_and_in_order() {
 }
 
 #[test]
+fn activities_without_a_stream_are_titled_by_their_device() {
+    let content = r#"[{"ph":"X","cat":"cuda_sync","name":"Context Sync","pid":7,"tid":-1,"ts":6,
+        "dur":1,"args":{"stream":-1,"device":7}}]"#;
+    let (bytes, _) =
+        export_bytes(&import_bytes(content.as_bytes()).unwrap().run, Format::Speedscope);
+    let file: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(file["profiles"][0]["name"], "device 7");
+}
+
+#[test]
 fn an_empty_run_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());

@@ -342,6 +342,11 @@ impl Span {
     }
 }
 
+impl GpuActivity {
+    /// The stream of activities without one.
+    pub const NO_STREAM: u32 = u32::MAX;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -140,7 +140,7 @@ impl Events<'_> {
                 duration_nanos: 0,
                 process_id: owner.process,
                 device: extras.id("device").unwrap_or(0),
-                stream: extras.id("stream").unwrap_or(u32::MAX),
+                stream: extras.id("stream").unwrap_or(GpuActivity::NO_STREAM),
                 kind: ActivityKind::of(kind),
                 name_id,
                 context_id: self.stack(sequence, event),

@@ -8,9 +8,9 @@
 //! | device activities | their stream | slices with the call stack of the launch |
 //! | async spans | one of their name | slices |
 //! | instants | their thread or process | instants |
-//! | points of flows | their thread | instants with a flow id |
-//! | values of metrics | a counter below their thread | counters |
-//! | counters of devices | a counter of the device below their process | counters |
+//! | flow points | their thread | instants with a flow id |
+//! | metric values | a counter below their thread | counters |
+//! | device counters | a counter of the device below their process | counters |
 //! | samples | `samples` below their thread | instants with a call stack and its weight |
 //! | events of allocators | `memory` and the device | instants, and counters of the sums |
 //!

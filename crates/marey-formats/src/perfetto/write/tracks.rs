@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::io;
 
+use marey_store::row::GpuActivity;
 use marey_store::{ProcessRow, Reader, ThreadRow};
 
 use super::packets::Packets;
@@ -169,7 +170,7 @@ impl Tracks {
             TrackKey::Process(id) => self.process(*id, reader),
             TrackKey::Thread(id) if !self.uuids.contains_key(key) => self.thread(*id, reader),
             TrackKey::Thread(id) => named(&thread(*id, reader).name),
-            &TrackKey::Stream(_, device, u32::MAX) => named(&format!("GPU {device}")),
+            &TrackKey::Stream(_, device, GpuActivity::NO_STREAM) => named(&format!("GPU {device}")),
             TrackKey::Stream(_, device, stream) => named(&format!("GPU {device} stream {stream}")),
             &TrackKey::Async(_, name_id) => named(reader.text(name_id)),
             &TrackKey::Counter(_, name_id) => counter(reader.text(name_id)),

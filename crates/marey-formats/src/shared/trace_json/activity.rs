@@ -9,9 +9,6 @@ use marey_store::{ProcessRow, Reader, StoreError};
 
 use super::{Event, Object, PROTON_CATEGORIES, TraceWriter, Track, Tracks, other_ranks};
 
-/// The stream id of activities without a stream.
-const NO_STREAM: u32 = u32::MAX;
-
 /// Facts about all activities, collected before the first event is written.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
@@ -159,7 +156,7 @@ pub(crate) fn category<'r>(row: &GpuActivity, reader: &'r Reader) -> &'r str {
 
 /// Returns the number of a stream; -1 for none.
 pub(crate) fn stream_number(stream: u32) -> i64 {
-    if stream == NO_STREAM { -1 } else { stream.into() }
+    if stream == GpuActivity::NO_STREAM { -1 } else { stream.into() }
 }
 
 /// Adds the device and the stream of an activity.
