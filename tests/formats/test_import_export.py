@@ -143,7 +143,7 @@ def test_a_run_is_exported_and_read_again(path: Path) -> None:
 def test_data_that_a_format_cannot_represent_is_a_warning(path: Path) -> None:
     with (
         marey.open(path) as run,
-        pytest.warns(UserWarning, match="collapsed cannot hold 40 values of metrics"),
+        pytest.warns(UserWarning, match="collapsed cannot hold 40 metric values"),
     ):
         run.export("stacks.collapsed")
     assert Path("stacks.collapsed").read_text().count("step;forward;layer ") == 1

@@ -1,6 +1,8 @@
-//! Checks of the dependencies between crates: allowed edges, and crates that must never be linked.
+//! Checks of the dependencies between crates and between the modules of `marey-formats`: allowed edges, and
+//! crates that must never be linked.
 
 mod graph;
+mod modules;
 pub(crate) mod rules;
 
 use std::path::Path;
@@ -21,6 +23,10 @@ pub(crate) enum Violation {
     Edge { user: String, used: String, allowed: &'static [&'static str] },
     #[error("`{}` must not depend on `{}`: {}", .0[0], .0[.0.len() - 1], .0.join(" -> "))]
     Reaches(Vec<String>),
+    #[error(
+        "marey-formats: `{file}` imports `crate::{used}`; formats import only `crate::shared`, and shared parts nothing else"
+    )]
+    Module { file: String, used: String },
     #[error("`{user}` depends on `{used}`, which is reserved for {}", joined(.owners))]
     NotOwner { user: String, used: String, owners: &'static [&'static str] },
 }
@@ -28,9 +34,14 @@ pub(crate) enum Violation {
 /// Checks the workspace in `root`.
 pub(crate) fn run(root: &Path) -> Result<String, XtaskError> {
     let graph = Graph::from_metadata(&cargo_metadata(root)?)?;
-    let violations = check(&graph, RULES, EXCLUSIVE);
+    let mut violations = check(&graph, RULES, EXCLUSIVE);
+    let (forbidden_imports, modules) = modules::check(root)?;
+    violations.extend(forbidden_imports);
     if violations.is_empty() {
-        Ok(format!("{} crates have only allowed dependencies", graph.members().count()))
+        let crates = graph.members().count();
+        Ok(format!(
+            "{crates} crates and {modules} modules of marey-formats have only allowed dependencies"
+        ))
     } else {
         Err(XtaskError::Direction(violations))
     }

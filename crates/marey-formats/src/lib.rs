@@ -1,16 +1,18 @@
-//! Foreign files to runs, and runs to foreign files.
+//! Readers that turn foreign profile files into runs, and writers that turn runs into foreign
+//! files.
 //!
-//! One module a format. [`import()`] makes a run of files, whatever they are; [`open`] makes one that
-//! lasts as long as it is asked; [`export()`] writes a run as a file of another [`Format`]. [`hatchet`]
-//! also reads and writes the trees of Proton and marey without a run, and [`ptx`] reads what kernels were
-//! compiled to, which is no run. Command line tools and servers call this crate; nothing inside a
-//! profiled process does.
+//! Each format is one module. [`import()`] makes a run of files of any format; [`open`] makes a
+//! temporary run; [`export()`] writes a run as a file of another [`Format`]. [`hatchet`] also reads
+//! and writes the trees of Proton and marey without a run, and [`ptx`] reads the assembly of
+//! kernels. Command line tools and servers call this crate; nothing inside a profiled process does.
 //!
-//! **Constraints.** Every byte that comes in is hostile until read: bad input is an error that
-//! names its place and cause, never a panic, and costs no more memory than the file's own size
-//! allows. Readers and writers stream; no format is held as a document tree first. Content is never run: pickles
-//! are read as data. The crate writes nothing to
-//! the terminal and forbids unsafe code.
+//! **Constraints.** All input is treated as hostile: bad input is an error with its position and
+//! cause, never a panic, and takes no more memory than the size of the file justifies. Readers and
+//! writers stream; no document is loaded as a tree first. Content is never executed: pickles are
+//! read as data. The crate writes nothing to the terminal and forbids unsafe code.
+//!
+//! **Layers.** `registry` names every format, formats use `shared` parts only, and `shared` uses
+//! neither: `cargo xtask deps` checks it.
 //!
 //! Start reading at [`import()`], then the module of a format.
 //!
@@ -28,41 +30,29 @@
 
 #![forbid(unsafe_code)]
 
-mod align;
 mod chrome_trace;
 mod collapsed;
 mod csv;
-mod decimal;
-mod export;
 mod flight_recorder;
-mod format;
-mod group_ranks;
-mod half_pairs;
 pub mod hatchet;
-mod import;
-mod input;
 mod json;
 mod kineto;
 mod memory_snapshot;
 mod perfetto;
-mod pickle;
 mod pprof;
 pub mod ptx;
-mod readers;
-mod recognise;
+mod registry;
+mod shared;
 mod speedscope;
 mod svg;
 mod tensorboard;
 mod trace_event;
-mod trace_json;
-mod weights;
-mod writers;
 
-pub use export::{ExportError, LeftOut, export};
-pub use format::Format;
 #[cfg(fuzzing)]
-pub use import::fuzz_import;
-pub use import::{
-    Fault, ImportError, ImportWarning, Imported, ImportedFile, TemporaryRun, import, open,
+pub use registry::fuzz_import;
+pub use registry::{
+    ImportError, Imported, ImportedFile, TemporaryRun, export, import, open, recognise_file,
 };
-pub use recognise::recognise_file;
+pub use shared::export::{ExportError, LeftOut};
+pub use shared::format::Format;
+pub use shared::import::{Fault, ImportWarning};

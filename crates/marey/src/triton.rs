@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::{Args, Subcommand, ValueHint};
-use marey_formats::ptx::{self, Access, Function, Module, Operation, Place, PtxError, Space};
+use marey_formats::ptx::{
+    self, Access, Function, Module, Operation, PtxError, SourceLocation, Space,
+};
 use serde::Serialize;
 
 use crate::aligned::{Align, TextLayout, write_rows};
@@ -154,7 +156,7 @@ fn write_table(modules: &[(PathBuf, Module)], output: &mut Output) -> io::Result
     let aligns = [Right, Left, Left, Left, Left, Right, Right, Left, Left];
     let layout = TextLayout { paint: output.paint, max_width: output.terminal_width() };
     write_rows(&HEADING.map(str::to_owned), &rows, &aligns, layout, output.data())?;
-    if functions.flat_map(|function| &function.accesses).any(|access| access.places.is_empty()) {
+    if functions.flat_map(|function| &function.accesses).any(|access| access.locations.is_empty()) {
         output.note("no source lines for kernels compiled with TRITON_DISABLE_LINE_INFO=1")?;
     }
     Ok(())
@@ -163,7 +165,7 @@ fn write_table(modules: &[(PathBuf, Module)], output: &mut Output) -> io::Result
 /// Returns the rows of a function, numbered from 0.
 fn rows(function: &Function) -> impl Iterator<Item = Vec<String>> {
     function.accesses.iter().enumerate().map(|(number, access)| {
-        let places: Vec<_> = access.places.iter().map(short_location).collect();
+        let places: Vec<_> = access.locations.iter().map(short_location).collect();
         let (place, calls) = places.split_first().map_or(("-", &[][..]), |(p, c)| (p.as_str(), c));
         vec![
             number.to_string(),
@@ -180,7 +182,7 @@ fn rows(function: &Function) -> impl Iterator<Item = Vec<String>> {
 }
 
 /// Formats a source location without the folder.
-fn short_location(place: &Place) -> String {
+fn short_location(place: &SourceLocation) -> String {
     let name = place.file.rsplit('/').next().unwrap_or(&place.file);
     format!("{}:{}:{}", printable(name), place.line, place.column)
 }
@@ -248,7 +250,7 @@ impl<'a> ModuleJson<'a> {
 
 impl<'a> AccessJson<'a> {
     fn of(access: &'a Access) -> Self {
-        let place = |place: &'a Place| PlaceJson {
+        let place = |place: &'a SourceLocation| PlaceJson {
             file: &place.file,
             line: place.line,
             column: place.column,
@@ -261,7 +263,7 @@ impl<'a> AccessJson<'a> {
             width: access.width.to_string(),
             thread_bits: access.width.thread_bits(),
             count: access.count,
-            places: access.places.iter().map(place).collect(),
+            places: access.locations.iter().map(place).collect(),
         }
     }
 }

@@ -1,37 +1,40 @@
-//! What devices did: on lanes of their streams.
+//! Device activities, on lanes of their streams.
 
 use std::collections::HashMap;
 
 use marey_store::row::GpuActivity;
 
 use super::LAUNCH;
-use super::lanes::{Lanes, free_lane};
+use super::lanes::{Lanes, free_tid};
 use super::scopes::write_call_stack;
-use crate::export::ExportError;
-use crate::trace_json::activity::{
-    Arrows, arrow, category, stream_number, write_columns, write_stream,
+use crate::shared::export::ExportError;
+use crate::shared::trace_json::activity::{
+    LaunchFlows, category, stream_number, write_columns, write_stream,
 };
-use crate::trace_json::{Event, Place, Trace};
+use crate::shared::trace_json::{Event, TraceWriter, Track};
 
-/// Lanes of streams have numbers from here.
-const STREAM_LANES: i64 = 200_000;
+/// First thread id of the lanes of streams.
+const FIRST_STREAM_TID: i64 = 200_000;
 
-/// Streams stand behind all threads.
+/// Offset of the sort indices of streams, which come after all threads.
 const STREAMS_SORT_INDEX: i64 = 1_000_000_000;
 
 /// A stream of the trace.
 #[derive(Debug, Default)]
 struct Stream {
     lanes: Lanes,
-    /// The trace's numbers of its lanes.
-    lane_numbers: Vec<i64>,
+    /// Thread ids of its lanes.
+    lane_tids: Vec<i64>,
 }
 
-/// Writes all activities, and the ends of the arrows to them: of a launch's arrow one.
-pub(super) fn write(arrows: &mut Arrows, trace: &mut Trace) -> Result<(), ExportError> {
-    let (reader, places) = (trace.reader, trace.places);
+/// Writes all activities and the ends of their flows, one for each launch.
+pub(super) fn write(
+    launch_flows: &mut LaunchFlows,
+    writer: &mut TraceWriter,
+) -> Result<(), ExportError> {
+    let (reader, tracks) = (writer.reader, writer.tracks);
     let mut streams: HashMap<(u32, u32, u32), Stream> = HashMap::new();
-    let mut free_lane = free_lane(STREAM_LANES, reader);
+    let mut free_tid = free_tid(FIRST_STREAM_TID, reader);
     let mut args = String::new();
     for row in reader.rows::<GpuActivity>()? {
         let row = row?;
@@ -39,57 +42,53 @@ pub(super) fn write(arrows: &mut Arrows, trace: &mut Trace) -> Result<(), Export
         reader.args(&row.args, &mut args);
         let stream = streams.entry((row.process_id, row.device, row.stream)).or_default();
         let end_nanos = row.start_nanos.saturating_add(row.duration_nanos);
-        let lane = stream.lanes.place(row.start_nanos, end_nanos);
-        let process = places.process(row.process_id);
-        if lane == stream.lane_numbers.len() {
-            stream.lane_numbers.push(free_lane);
-            name_lane(trace, &row, Place { tid: Some(free_lane), ..process }, lane)?;
-            free_lane += 1;
+        let lane = stream.lanes.assign(row.start_nanos, end_nanos);
+        let process = tracks.process(row.process_id);
+        if lane == stream.lane_tids.len() {
+            stream.lane_tids.push(free_tid);
+            name_lane(writer, &row, Track { tid: Some(free_tid), ..process }, lane)?;
+            free_tid += 1;
         }
-        let place = Place { tid: stream.lane_numbers.get(lane).copied(), ..process };
+        let track = Track { tid: stream.lane_tids.get(lane).copied(), ..process };
         let name = reader.text(row.name_id);
         let event = Event {
             phase: "X",
             category: Some(category(&row, reader)),
             name,
-            place,
+            track,
             time_nanos: row.start_nanos,
             duration_nanos: Some(row.duration_nanos),
         };
-        trace.add(&event, |event| {
+        writer.add(&event, |event| {
             event.object_with("args", &args, |event| {
                 if let Some(context) = row.context_id {
                     write_call_stack(reader, context, Some(name), event);
                 }
                 write_stream(&row, event);
-                write_columns(&row, places, event);
+                write_columns(&row, tracks, event);
             });
         })?;
         if let Some(correlation) = row.correlation_id
-            && arrows.end(row.process_id, correlation)
+            && launch_flows.end(row.process_id, correlation)
         {
-            let id = places.arrow_id(row.process_id, correlation);
-            trace.add(&arrow("f", LAUNCH, place, row.start_nanos), |event| {
-                event.value("id", id);
-                event.text("bp", "e");
-            })?;
+            writer.end_launch_flow(&row, correlation, track, LAUNCH)?;
         }
     }
     Ok(())
 }
 
 fn name_lane(
-    trace: &mut Trace,
+    writer: &mut TraceWriter,
     row: &GpuActivity,
-    place: Place,
-    at: usize,
+    track: Track,
+    lane: usize,
 ) -> Result<(), ExportError> {
     let mut name = format!("GPU {} Stream {}", row.device, stream_number(row.stream));
-    if at > 0 {
-        name = format!("{name} ({})", at + 1);
+    if lane > 0 {
+        name = format!("{name} ({})", lane + 1);
     }
-    trace.describe("thread_name", place, |args| args.text("name", &name))?;
-    let sort_index = place.tid.unwrap_or_default().saturating_add(STREAMS_SORT_INDEX);
-    trace.describe("thread_sort_index", place, |args| args.value("sort_index", sort_index))?;
+    writer.describe("thread_name", track, |args| args.text("name", &name))?;
+    let sort_index = track.tid.unwrap_or_default().saturating_add(STREAMS_SORT_INDEX);
+    writer.describe("thread_sort_index", track, |args| args.value("sort_index", sort_index))?;
     Ok(())
 }

@@ -1,21 +1,22 @@
-//! Values of metrics: they are added up, and become text.
+//! Sums of metric values, and their text form.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use marey_model::metric::{MetricName, MetricValue};
 
-/// The metrics of an event by name, all values of each added up.
+/// The metrics of an event by name, each a sum of its values.
 #[derive(Debug, Default)]
 pub(super) struct Metrics(BTreeMap<String, MetricValue>);
 
 impl Metrics {
-    /// Adds a value as its metric's name says.
+    /// Adds a value with the aggregation that the metric's name declares.
     pub(super) fn add(&mut self, name: &str, value: MetricValue) {
         match self.0.get_mut(name) {
             Some(sum) => {
                 let name = MetricName::parse(name);
-                // A recorder refuses what does not fit; of a foreign trace the first value stands.
+                // Recorders refuse values that do not fit; of a foreign trace the first value is
+                // kept.
                 drop(sum.update(&value, name.aggregation(), name.key()));
             }
             None => {
@@ -28,40 +29,41 @@ impl Metrics {
         self.0.is_empty()
     }
 
-    /// Names and values as Proton writes them.
+    /// Returns names and values in Proton's notation.
     pub(super) fn texts(&self) -> impl Iterator<Item = (&str, String)> {
         self.0.iter().map(|(name, value)| (name.as_str(), text(value)))
     }
 
-    /// The name of an event with metrics: `scope: <loss, 0.500000>, <tokens, 3>`.
+    /// Returns the title of an event with metrics: `scope: <loss, 0.500000>, <tokens, 3>`.
     pub(super) fn title(&self, scope: &str) -> String {
         let mut title = scope.to_owned();
-        for (at, (name, value)) in self.texts().enumerate() {
-            let separator = if at == 0 { ":" } else { "," };
-            write!(title, "{separator} <{name}, {value}>").expect("texts take everything");
+        for (lane, (name, value)) in self.texts().enumerate() {
+            let separator = if lane == 0 { ":" } else { "," };
+            write!(title, "{separator} <{name}, {value}>")
+                .expect("writing to a `String` cannot fail");
         }
         title
     }
 }
 
-/// Everything is text, and real numbers have six decimals, or as many as they need.
+/// Formats a value. Floating-point numbers have six decimals, or as many as they need.
 fn text(value: &MetricValue) -> String {
     match value {
         MetricValue::Int(value) => value.to_string(),
-        MetricValue::Float(value) => real(*value),
+        MetricValue::Float(value) => float(*value),
         MetricValue::Text(text) => text.to_string(),
         MetricValue::Ints(values) => list(values, i64::to_string),
         MetricValue::Floats(values) => list(values, |value| shortest(*value)),
     }
 }
 
-fn real(value: f64) -> String {
+fn float(value: f64) -> String {
     let six_decimals = format!("{value:.6}");
     let is_exact = six_decimals.parse().is_ok_and(|read: f64| read.to_bits() == value.to_bits());
     if is_exact && value.is_finite() { six_decimals } else { shortest(value) }
 }
 
-/// As few digits as tell the number from all others.
+/// Returns the shortest form that parses to the same number.
 fn shortest(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_read_as_protons_do() {
+    fn values_are_formatted_as_in_proton() {
         for (value, expected) in [
             (MetricValue::Int(-7), "-7"),
             (MetricValue::Float(0.5), "0.500000"),

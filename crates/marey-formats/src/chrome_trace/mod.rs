@@ -1,12 +1,12 @@
-//! Proton's Chrome trace, as marey's recorder writes it for a session of its own.
+//! Proton's Chrome trace, as marey's recorder also writes it for its sessions.
 //!
-//! A scope is a complete event with its call stack, on a lane of its thread, and so is what a device
-//! did, on a lane of its stream. Events of one lane nest: where those of a thread or a stream overlap
-//! without nesting, it gets more lanes. Values of metrics stand with the scope that they were added
-//! in, all added up.
+//! A scope is a complete event with its call stack on a lane of its thread, and a device activity
+//! one on a lane of its stream. Events of a lane nest: a thread or stream with overlapping events
+//! that do not nest gets further lanes. Metric values are summed up in the event of the scope that
+//! they were added in.
 
 mod activities;
-mod head;
+mod header;
 mod lanes;
 mod metrics;
 mod scopes;
@@ -17,12 +17,12 @@ use std::io::Write;
 
 use marey_store::Reader;
 
-use crate::Format;
-use crate::export::{ExportError, LeftOut};
-use crate::trace_json::activity::Survey;
-use crate::trace_json::{self, About, Document, Places, Trace, rows};
+use crate::shared::export::{ExportError, LeftOut};
+use crate::shared::format::Format;
+use crate::shared::trace_json::activity::Survey;
+use crate::shared::trace_json::{self, Document, RunMetadata, TraceWriter, Tracks, rows};
 
-/// Name of the arrows from launches.
+/// Name of the flows from launches.
 const LAUNCH: &str = "launch->kernel";
 
 /// Writes a run.
@@ -33,35 +33,35 @@ pub(crate) fn write(
 ) -> Result<(), ExportError> {
     trace_json::check_events(reader, Format::ChromeTrace)?;
     let mut survey = Survey::of(reader)?;
-    let places = Places::new(reader, &survey, &HashSet::new(), |thread| thread.id.into());
-    let mut trace = Trace {
+    let tracks = Tracks::new(reader, &survey, &HashSet::new(), |thread| thread.id.into());
+    let mut writer = TraceWriter {
         reader,
-        places: &places,
+        tracks: &tracks,
         document: Document::new(out),
         base_nanos: base_nanos(reader),
     };
-    let about = About::of(reader, left_out)?;
-    head::write(&about, &mut trace, left_out)?;
-    trace.document.begin_events();
-    head::describe_processes(&about, &mut trace)?;
-    scopes::write(&mut survey.arrows, &mut trace)?;
-    activities::write(&mut survey.arrows, &mut trace)?;
-    rows::write_flows(&mut trace)?;
-    rows::write_instants(&mut trace)?;
-    rows::write_memory_events(&mut trace, left_out)?;
-    rows::write_counters(&mut trace, left_out, |row, _| rows::is_counter(row))?;
-    rows::write_async_spans(&mut trace)?;
-    trace.document.end_events();
-    head::write_tail(&about, &mut trace);
-    trace_json::leave_out_tables(reader, left_out)?;
-    trace.document.finish()?;
+    let metadata = RunMetadata::of(reader, left_out)?;
+    header::write(&metadata, &mut writer, left_out)?;
+    writer.document.begin_events();
+    header::describe_processes(&metadata, &mut writer)?;
+    scopes::write(&mut survey.launch_flows, &mut writer)?;
+    activities::write(&mut survey.launch_flows, &mut writer)?;
+    rows::write_flows(&mut writer)?;
+    rows::write_instants(&mut writer)?;
+    rows::write_memory_events(&mut writer, left_out)?;
+    rows::write_counters(&mut writer, left_out, |row, _| rows::is_counter(row))?;
+    rows::write_async_spans(&mut writer)?;
+    writer.document.end_events();
+    header::write_tail(&metadata, &mut writer);
+    trace_json::leave_out(reader, left_out)?;
+    writer.document.finish()?;
     Ok(())
 }
 
-/// When recording began. A run that is longer than times can be counted from there, for who must tell
-/// them from times since 1970, is counted from 1970.
+/// Returns the start of the recording as the base of times, or 0 for a run that is longer than
+/// relative times may be.
 fn base_nanos(reader: &Reader) -> i64 {
-    let (first_nanos, last_nanos) = trace_json::extent_nanos(reader);
-    let is_short = last_nanos.saturating_sub(first_nanos) < trace_json::MOST_NANOS;
+    let (first_nanos, last_nanos) = trace_json::time_range_nanos(reader);
+    let is_short = last_nanos.saturating_sub(first_nanos) < trace_json::MAX_RELATIVE_NANOS;
     if is_short { first_nanos } else { 0 }
 }

@@ -1,7 +1,6 @@
-//! What threads did, and what was added to metrics meanwhile.
+//! Spans with the metric values that were added in them.
 //!
-//! Spans come by their starts, values by their times; so of the spans only those are kept that are
-//! open.
+//! Spans arrive by start and values by time, so only open spans are kept in memory.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,30 +10,35 @@ use marey_store::Reader;
 use marey_store::row::{Metric, Span};
 
 use super::LAUNCH;
-use super::head::add_lane;
-use super::lanes::free_lane;
+use super::header::add_lane;
+use super::lanes::free_tid;
 use super::metrics::Metrics;
-use super::thread::{Open, Thread};
-use crate::export::ExportError;
-use crate::trace_json::activity::{Arrows, arrow};
-use crate::trace_json::rows::is_counter;
-use crate::trace_json::{Event, Object, PROTON_CATEGORIES, Place, Steps, Trace, has_args};
+use super::thread::{OpenSpan, Thread};
+use crate::shared::export::ExportError;
+use crate::shared::trace_json::activity::{LaunchFlows, write_span_ids};
+use crate::shared::trace_json::rows::is_counter;
+use crate::shared::trace_json::{
+    Event, Object, PROTON_CATEGORIES, Steps, TraceWriter, Track, has_args,
+};
 
-/// Lanes that threads have beside their first ones have numbers from here: below may be streams.
-const MORE_LANES: i64 = 1_000_000;
+/// First thread id of the additional lanes of threads. Lanes of streams have smaller ids.
+const FIRST_ADDED_TID: i64 = 1_000_000;
 
-/// Writes all spans with the values that were added in them, and the values that were added elsewhere.
-pub(super) fn write(arrows: &mut Arrows, trace: &mut Trace) -> Result<(), ExportError> {
-    let reader = trace.reader;
+/// Writes all spans with the values that were added in them, and the values outside of spans.
+pub(super) fn write(
+    launch_flows: &mut LaunchFlows,
+    writer: &mut TraceWriter,
+) -> Result<(), ExportError> {
+    let reader = writer.reader;
     let mut scopes = Scopes {
         steps: Steps::of(reader)?,
         paths: paths(reader),
         threads: BTreeMap::new(),
-        free_lane: free_lane(MORE_LANES, reader),
+        free_tid: free_tid(FIRST_ADDED_TID, reader),
         written: 0,
         args: String::new(),
-        arrows,
-        trace,
+        launch_flows,
+        writer,
     };
     let mut values = reader.rows::<Metric>()?.filter(|row| !row.as_ref().is_ok_and(is_counter));
     let mut value = values.next().transpose()?;
@@ -54,13 +58,14 @@ pub(super) fn write(arrows: &mut Arrows, trace: &mut Trace) -> Result<(), Export
 }
 
 struct Scopes<'t, 'r, 'o> {
-    trace: &'t mut Trace<'r, 'o>,
-    arrows: &'t mut Arrows,
+    writer: &'t mut TraceWriter<'r, 'o>,
+    launch_flows: &'t mut LaunchFlows,
     steps: Steps,
-    /// The first context of each path of names: values may know the kinds of a path less well.
+    /// For each context the first one with the same names on its path: a value's context may lack
+    /// the kinds that the span's has.
     paths: Vec<u32>,
     threads: BTreeMap<u32, Thread>,
-    free_lane: i64,
+    free_tid: i64,
     written: u64,
     args: String,
 }
@@ -68,16 +73,16 @@ struct Scopes<'t, 'r, 'o> {
 impl Scopes<'_, '_, '_> {
     fn begin(&mut self, span: Span) -> Result<(), ExportError> {
         self.end_before(span.thread_id, span.start_nanos)?;
-        let depth = self.trace.reader.context(span.context_id).depth;
+        let depth = self.writer.reader.context(span.context_id).depth;
         let scope = self.path(span.context_id);
         self.threads.entry(span.thread_id).or_default().begin(span, depth, scope);
         Ok(())
     }
 
-    /// Adds a value to its scope, or writes it if it has none.
+    /// Adds a value to its scope, or writes it if the scope is not open.
     fn add(&mut self, row: &Metric) -> Result<(), ExportError> {
         self.end_before(row.thread_id, row.time_nanos)?;
-        let name = self.trace.reader.text(row.name_id);
+        let name = self.writer.reader.text(row.name_id);
         let scope = self.path(self.scope_of(row.context_id));
         let thread = self.threads.entry(row.thread_id).or_default();
         if let Some(value) = thread.add(scope, name, row.value.clone()) {
@@ -89,7 +94,7 @@ impl Scopes<'_, '_, '_> {
     fn end(mut self) -> Result<(), ExportError> {
         for (id, mut thread) in std::mem::take(&mut self.threads) {
             while let Some(open) = thread.end() {
-                self.write(id, &mut thread.lane_numbers, &open)?;
+                self.write(id, &mut thread.lane_tids, &open)?;
             }
         }
         Ok(())
@@ -98,56 +103,66 @@ impl Scopes<'_, '_, '_> {
     fn end_before(&mut self, id: u32, nanos: i64) -> Result<(), ExportError> {
         let Some(mut thread) = self.threads.remove(&id) else { return Ok(()) };
         while let Some(open) = thread.end_before(nanos) {
-            self.write(id, &mut thread.lane_numbers, &open)?;
+            self.write(id, &mut thread.lane_tids, &open)?;
         }
         self.threads.insert(id, thread);
         Ok(())
     }
 
-    /// The scope that values of a context belong to: itself, or for a state the scope that it
-    /// qualifies.
+    /// Returns the scope that values of a context belong to: the context itself, or for a state the
+    /// enclosing scope.
     fn scope_of(&self, context: u32) -> u32 {
-        let reader = self.trace.reader;
-        let at = reader.context(context);
-        let around = at.parent.filter(|&around| reader.context(around).kind != NodeKind::Root);
-        if at.kind == NodeKind::State { around.unwrap_or(context) } else { context }
+        let reader = self.writer.reader;
+        let row = reader.context(context);
+        let parent = row.parent.filter(|&parent| reader.context(parent).kind != NodeKind::Root);
+        if row.kind == NodeKind::State { parent.unwrap_or(context) } else { context }
     }
 
     fn path(&self, context: u32) -> u32 {
         self.paths.get(context as usize).copied().unwrap_or(context)
     }
 
-    fn write(&mut self, thread: u32, lanes: &mut Vec<i64>, open: &Open) -> Result<(), ExportError> {
-        let Open { span, metrics, .. } = open;
-        let reader = self.trace.reader;
-        let place = self.lane(thread, open.lane, lanes)?;
+    fn write(
+        &mut self,
+        thread: u32,
+        lanes: &mut Vec<i64>,
+        open: &OpenSpan,
+    ) -> Result<(), ExportError> {
+        let OpenSpan { span, metrics, .. } = open;
+        let reader = self.writer.reader;
+        let track = self.lane(thread, open.lane, lanes)?;
         self.written += 1;
         self.args.clear();
         reader.args(&span.args, &mut self.args);
         let kind = reader.context(span.context_id).kind;
-        let known = span.category_id.map(|id| reader.text(id));
-        let known = known.filter(|known| metrics.is_empty() && !PROTON_CATEGORIES.contains(known));
+        let foreign_category = span.category_id.map(|id| reader.text(id));
+        let foreign_category = foreign_category.filter(|foreign_category| {
+            metrics.is_empty() && !PROTON_CATEGORIES.contains(foreign_category)
+        });
         let step_name =
-            known.and_then(|_| self.steps.name(span).filter(|_| kind == NodeKind::Step));
+            foreign_category.and_then(|_| self.steps.name(span).filter(|_| kind == NodeKind::Step));
         let name = step_name.as_deref().unwrap_or(reader.text(span.name_id));
         let title = if metrics.is_empty() { name.into() } else { metrics.title(name) };
         let event = Event {
             phase: "X",
-            category: known.or(Some(if metrics.is_empty() { "scope" } else { "metric" })),
+            category: foreign_category.or(Some(if metrics.is_empty() {
+                "scope"
+            } else {
+                "metric"
+            })),
             name: &title,
-            place,
+            track,
             time_nanos: span.start_nanos,
             duration_nanos: Some(span.duration_nanos),
         };
-        let (scope_id, own_args, places) = (self.written, &self.args, self.trace.places);
-        let process_id = reader.thread(span.thread_id).map_or(u32::MAX, |thread| thread.process_id);
-        self.trace.add(&event, |event| {
-            if known.is_some() && !has_args(span) {
+        let (scope_id, args, tracks) = (self.written, &self.args, self.writer.tracks);
+        self.writer.add(&event, |event| {
+            if foreign_category.is_some() && !has_args(span) {
                 return;
             }
-            event.object_with("args", own_args, |args| {
-                // What is foreign keeps its words, and its readers know the arguments of it.
-                if known.is_none() {
+            event.object_with("args", args, |args| {
+                // Foreign events keep their own arguments, which their readers know.
+                if foreign_category.is_none() {
                     write_call_stack(reader, span.context_id, None, args);
                     if kind != NodeKind::Scope {
                         args.text("kind", kind.as_str());
@@ -160,27 +175,10 @@ impl Scopes<'_, '_, '_> {
                 } else if span.is_open {
                     args.text("finished", "false");
                 }
-                if let Some(external) = span.external_id {
-                    args.value("External id", places.launch_number(process_id, external));
-                }
-                if let Some(correlation) = span.correlation_id {
-                    args.value("correlation", places.launch_number(process_id, correlation));
-                }
+                write_span_ids(span, reader, tracks, args);
             });
         })?;
-        self.write_arrow(span, place)
-    }
-
-    fn write_arrow(&mut self, span: &Span, place: Place) -> Result<(), ExportError> {
-        let thread = self.trace.reader.thread(span.thread_id);
-        if let (Some(correlation), Some(thread)) = (span.correlation_id, thread)
-            && self.arrows.start(thread.process_id, correlation)
-        {
-            let id = self.trace.places.arrow_id(thread.process_id, correlation);
-            let start = arrow("s", LAUNCH, place, span.start_nanos);
-            self.trace.add(&start, |event| event.value("id", id))?;
-        }
-        Ok(())
+        Ok(self.writer.start_launch_flow(span, track, LAUNCH, self.launch_flows)?)
     }
 
     fn write_value(
@@ -189,7 +187,7 @@ impl Scopes<'_, '_, '_> {
         name: &str,
         value: MetricValue,
     ) -> Result<(), ExportError> {
-        let reader = self.trace.reader;
+        let reader = self.writer.reader;
         let mut metrics = Metrics::default();
         metrics.add(name, value);
         let context = reader.context(row.context_id);
@@ -198,11 +196,11 @@ impl Scopes<'_, '_, '_> {
             phase: "i",
             category: Some("metric"),
             name: &metrics.title(scope),
-            place: self.trace.places.thread(row.thread_id),
+            track: self.writer.tracks.thread(row.thread_id),
             time_nanos: row.time_nanos,
             duration_nanos: None,
         };
-        self.trace.add(&event, |event| {
+        self.writer.add(&event, |event| {
             event.text("s", "t");
             event.object("args", |args| {
                 write_call_stack(reader, row.context_id, None, args);
@@ -212,35 +210,35 @@ impl Scopes<'_, '_, '_> {
         Ok(())
     }
 
-    /// Where a lane of a thread is; it gets its name with the first event.
+    /// Returns the track of a thread's lane. A lane is named before its first event.
     fn lane(
         &mut self,
         thread: u32,
         lane: usize,
         lanes: &mut Vec<i64>,
-    ) -> Result<Place, ExportError> {
-        let first = self.trace.places.thread(thread);
+    ) -> Result<Track, ExportError> {
+        let first = self.writer.tracks.thread(thread);
         while lanes.len() < lane {
-            lanes.push(self.free_lane);
-            let place = Place { tid: Some(self.free_lane), ..first };
-            add_lane(self.trace, thread, place, lanes.len() as u64)?;
-            self.free_lane += 1;
+            lanes.push(self.free_tid);
+            let track = Track { tid: Some(self.free_tid), ..first };
+            add_lane(self.writer, thread, track, lanes.len() as u64)?;
+            self.free_tid += 1;
         }
-        let more = lane.checked_sub(1).and_then(|at| lanes.get(at));
-        Ok(more.map_or(first, |&tid| Place { tid: Some(tid), ..first }))
+        let more = lane.checked_sub(1).and_then(|lane| lanes.get(lane));
+        Ok(more.map_or(first, |&tid| Track { tid: Some(tid), ..first }))
     }
 }
 
-/// Adds the names from the root to a context, and one more below it.
+/// Adds the names from the root to a context, followed by `leaf`.
 pub(super) fn write_call_stack(
     reader: &Reader,
     context: u32,
-    below: Option<&str>,
+    leaf: Option<&str>,
     args: &mut Object,
 ) {
     let path = reader.path(context);
     let names = path.iter().map(|&id| reader.text(reader.context(id).name_id));
-    args.texts("call_stack", [ROOT_NAME].into_iter().chain(names).chain(below));
+    args.texts("call_stack", [ROOT_NAME].into_iter().chain(names).chain(leaf));
 }
 
 fn write_metrics(metrics: &Metrics, args: &mut Object) {
@@ -251,13 +249,13 @@ fn write_metrics(metrics: &Metrics, args: &mut Object) {
     }
 }
 
-/// For each context the first one with the same names up to the root.
+/// Returns for each context the first one with the same names up to the root.
 fn paths(reader: &Reader) -> Vec<u32> {
     let mut first = HashMap::new();
     let mut paths: Vec<u32> = Vec::with_capacity(reader.contexts().len());
     for (context, id) in reader.contexts().iter().zip(0..) {
-        let around = context.parent.and_then(|around| paths.get(around as usize).copied());
-        paths.push(*first.entry((around, context.name_id)).or_insert(id));
+        let parent_path = context.parent.and_then(|parent| paths.get(parent as usize).copied());
+        paths.push(*first.entry((parent_path, context.name_id)).or_insert(id));
     }
     paths
 }

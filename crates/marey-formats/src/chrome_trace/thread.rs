@@ -1,4 +1,4 @@
-//! What is kept of a thread while its spans and values go by.
+//! The open spans of a thread.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -12,23 +12,23 @@ use super::metrics::Metrics;
 /// A thread of the trace.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
-    /// In the order in which they are written: by their ends, then inner ones first, but for those of
-    /// the same times, which readers take for nested in the order of the file.
-    open: BTreeMap<Key, Open>,
-    /// The open ones of each scope.
+    /// Open spans in the order in which they are written: by end, then inner ones first. Of spans
+    /// with equal times the outer one comes first, since readers nest them in file order.
+    open: BTreeMap<Key, OpenSpan>,
+    /// Open spans by scope.
     by_scope: HashMap<u32, BTreeSet<Key>>,
     begun: u64,
     lanes: Lanes,
-    /// The trace's numbers of its lanes.
-    pub(super) lane_numbers: Vec<i64>,
+    /// Thread ids of the additional lanes.
+    pub(super) lane_tids: Vec<i64>,
 }
 
-/// End, start, depth in the tree, and number.
+/// End, start, depth in the tree, and index.
 type Key = (i64, Reverse<i64>, u32, u64);
 
-/// A span that may get values yet.
+/// A span that may still receive values.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenSpan {
     pub(super) span: Span,
     pub(super) metrics: Metrics,
     /// Its lane of the thread.
@@ -37,18 +37,18 @@ pub(super) struct Open {
 }
 
 impl Thread {
-    /// Takes a span that begins now.
+    /// Opens a span that starts now.
     pub(super) fn begin(&mut self, span: Span, depth: u32, scope: u32) {
         let end_nanos = span.start_nanos.saturating_add(span.duration_nanos);
-        let lane = self.lanes.place(span.start_nanos, end_nanos);
+        let lane = self.lanes.assign(span.start_nanos, end_nanos);
         let key = (end_nanos, Reverse(span.start_nanos), depth, self.begun);
         self.begun += 1;
         self.by_scope.entry(scope).or_default().insert(key);
-        self.open.insert(key, Open { span, metrics: Metrics::default(), lane, scope });
+        self.open.insert(key, OpenSpan { span, metrics: Metrics::default(), lane, scope });
     }
 
-    /// Adds a value to the scope that it was added in, the first to end if there are several. Gives it
-    /// back if there is none.
+    /// Adds a value to the open span of a scope, the first to end if there are several. Returns the
+    /// value if none is open.
     pub(super) fn add(
         &mut self,
         scope: u32,
@@ -65,9 +65,9 @@ impl Thread {
         }
     }
 
-    /// Takes out the next span that has ended before a moment. In the moment of its end it may get
-    /// values yet.
-    pub(super) fn end_before(&mut self, nanos: i64) -> Option<Open> {
+    /// Removes the next span that ended before a time. A span may receive values up to its end
+    /// inclusive.
+    pub(super) fn end_before(&mut self, nanos: i64) -> Option<OpenSpan> {
         let first = self.open.first_entry().filter(|first| first.key().0 < nanos)?;
         let key = *first.key();
         let open = first.remove();
@@ -75,8 +75,8 @@ impl Thread {
         Some(open)
     }
 
-    /// Takes out the next of those that are left.
-    pub(super) fn end(&mut self) -> Option<Open> {
+    /// Removes the next remaining span.
+    pub(super) fn end(&mut self) -> Option<OpenSpan> {
         self.open.pop_first().map(|(_, open)| open)
     }
 

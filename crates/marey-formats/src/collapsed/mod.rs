@@ -1,4 +1,4 @@
-//! Collapsed stacks: a line for each, `outer;inner 12`, the way flame graphs are fed.
+//! Collapsed stacks: one line `outer;inner 12` for each stack, the input of flame graph tools.
 
 mod read;
 mod write;

@@ -1,4 +1,4 @@
-//! From lines to samples.
+//! Reader of collapsed stacks.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -8,19 +8,19 @@ use marey_model::metric::MetricValue;
 use marey_store::row::{Args, Sample};
 use marey_store::{Assembler, NewProcess, Sampled};
 
-use crate::hatchet::MAX_DEPTH;
-use crate::import::{Broken, Import};
-use crate::input::Input;
+use crate::shared::MAX_DEPTH;
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::input::Input;
 
-/// What the numbers are called: lines do not say what they count.
+/// The name of the values, since the lines do not name one.
 const COUNT: &str = "samples";
 
-/// Bytes that a line may have with its end: it is kept as a whole.
+/// Maximum length of a line with its end: a line is buffered as a whole.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
-/// Reads a file. Frames are separated by `;`, the last blank is before the number; a line that begins
+/// Reads a file. `;` separates frames, and the last blank precedes the number. A line that begins
 /// with `#` is a comment.
-pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let name = Some(import.stem.clone());
     let process_id = import.process(NewProcess { pid: -1, name, ..NewProcess::default() });
     let name_id = import.run.text(COUNT);
@@ -37,14 +37,14 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
         }
         if bytes > MAX_LINE_BYTES {
             let cause = format!("the line has more than {MAX_LINE_BYTES} bytes");
-            return Err(Broken::at(offset, cause));
+            return Err(ReaderError::at(offset, cause));
         }
         let content = if offset == 0 { line.strip_prefix(b"\xef\xbb\xbf") } else { None };
         let content = content.unwrap_or(&line).trim_ascii_end();
         if !content.is_empty() && !content.starts_with(b"#") {
             match stack_and_value(content) {
                 Ok((stack, value)) => {
-                    add(import, stack, value, &Place { process_id, name_id, offset })?;
+                    add(import, stack, value, &LineOwner { process_id, name_id, offset })?;
                 }
                 Err(cause) => import.lose(LossCause::Unreadable, 1, offset, cause),
             }
@@ -53,8 +53,8 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
     }
 }
 
-/// Whose the samples are, and where the line begins.
-struct Place {
+/// The owner of a sample, and the offset of its line.
+struct LineOwner {
     process_id: u32,
     name_id: u32,
     offset: u64,
@@ -67,21 +67,26 @@ fn stack_and_value(line: &[u8]) -> Result<(&str, MetricValue), &'static str> {
     value.ok_or("the line does not end with a number")
 }
 
-/// A number in decimal; what is whole and fits stays whole.
+/// Parses a decimal number; an integer that fits stays one.
 fn number(text: &str) -> Option<MetricValue> {
-    // Rust reads words such as `inf` too.
+    // Rust also parses words such as `inf`.
     if !text.ends_with(|last: char| last.is_ascii_digit() || last == '.') {
         return None;
     }
-    let whole = text.parse().map(MetricValue::Int);
-    whole.ok().or_else(|| {
+    let integer = text.parse().map(MetricValue::Int);
+    integer.ok().or_else(|| {
         let real: f64 = text.parse().ok()?;
         real.is_finite().then_some(MetricValue::Float(real))
     })
 }
 
-fn add(import: &mut Import, stack: &str, value: MetricValue, at: &Place) -> Result<(), Broken> {
-    let &Place { process_id, name_id, offset } = at;
+fn add(
+    import: &mut Import,
+    stack: &str,
+    value: MetricValue,
+    owner: &LineOwner,
+) -> Result<(), ReaderError> {
+    let &LineOwner { process_id, name_id, offset } = owner;
     if stack.bytes().filter(|&byte| byte == b';').count() >= MAX_DEPTH {
         let cause = format!("the stack has more than {MAX_DEPTH} frames");
         import.lose(LossCause::Unsupported, 1, offset, cause);

@@ -1,16 +1,16 @@
-//! From weights to lines.
+//! Writer of collapsed stacks.
 
 use std::borrow::Cow;
 use std::io::{BufWriter, Write};
 
 use marey_store::Reader;
 
-use crate::Format;
-use crate::export::{ExportError, LeftOut};
-use crate::weights::{Stack, weights};
+use crate::shared::export::{ExportError, LeftOut};
+use crate::shared::format::Format;
+use crate::shared::weights::{Stack, weights};
 
-/// Writes a line for each stack. `;` in a name becomes `:`, the end of a line a blank, and a `#` that
-/// a line would begin with `:`, so that every line is read as what it is.
+/// Writes a line for each stack. In names, `;` becomes `:` and line ends become blanks; a `#` at
+/// the start of a line becomes `:`, so that no line is read as a comment.
 pub(crate) fn write(
     reader: &Reader,
     out: &mut dyn Write,
@@ -25,7 +25,7 @@ pub(crate) fn write(
             continue;
         };
         if !sum.as_f64().is_finite() {
-            *left_out.entry("values that are no numbers").or_default() += 1;
+            *left_out.entry("values that are not numbers").or_default() += 1;
             continue;
         }
         writeln!(out, "{frames} {sum}")?;
@@ -33,12 +33,12 @@ pub(crate) fn write(
     Ok(out.flush()?)
 }
 
-/// The names from the outermost frame; `None` if there is none.
+/// Returns the names from the outermost frame on; `None` if there is none.
 fn frames(reader: &Reader, stack: Stack, left_out: &mut LeftOut) -> Option<String> {
     let names = reader.path(stack.context_id).into_iter().map(|id| reader.context(id).name_id);
     let mut frames: Option<String> = None;
     for name_id in names.chain(stack.kernel_id) {
-        let name = clean(reader.text(name_id), frames.is_none());
+        let name = sanitised(reader.text(name_id), frames.is_none());
         if let Cow::Owned(_) = name {
             *left_out.entry("separators in names").or_default() += 1;
         }
@@ -53,14 +53,14 @@ fn frames(reader: &Reader, stack: Stack, left_out: &mut LeftOut) -> Option<Strin
     frames
 }
 
-fn clean(name: &str, is_first: bool) -> Cow<'_, str> {
+fn sanitised(name: &str, is_first: bool) -> Cow<'_, str> {
     let is_comment = is_first && name.starts_with('#');
     if !is_comment && !name.contains([';', '\n', '\r']) {
         return Cow::Borrowed(name);
     }
-    let mut clean = name.replace(';', ":").replace(['\n', '\r'], " ");
+    let mut sanitised = name.replace(';', ":").replace(['\n', '\r'], " ");
     if is_comment {
-        clean.replace_range(..1, ":");
+        sanitised.replace_range(..1, ":");
     }
-    Cow::Owned(clean)
+    Cow::Owned(sanitised)
 }

@@ -1,7 +1,8 @@
-//! Comma-separated values: one table of everything that lasted, by start.
+//! Comma-separated values: one table of all spans, asynchronous spans and device activities, by
+//! start.
 //!
-//! RFC 4180 with the columns of [`COLUMNS`]. Names are exact: one that begins with `=` is not made
-//! harmless for spreadsheets, as that would change what other programs read.
+//! RFC 4180 with the columns of [`COLUMNS`]. Names are exact: one that begins with `=` is not
+//! escaped for spreadsheets, as that would change what other programs read.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
@@ -16,55 +17,56 @@ use marey_model::table::stored::{
 use marey_store::row::{Args, AsyncSpan, GpuActivity, Span};
 use marey_store::{Reader, StoreError};
 
-use crate::Format;
-use crate::export::{ExportError, LeftOut, leave_out_table};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
+use crate::shared::format::Format;
 
-/// The columns. Times are in nanoseconds, moments since 1970; what does not apply is empty.
+/// The columns. Times are in nanoseconds, points in time since 1970. Fields that do not apply are
+/// empty.
 const COLUMNS: [&str; 23] = [
-    "kind",           // of a span, that of its context; of an activity, its own; otherwise `async`
-    "name",           // its own
-    "path",           // what it is in and itself, with `;` between them
-    "start_nanos",    // when it began
-    "duration_nanos", // how long it lasted
-    "self_nanos",     // the same without what is directly inside it
-    "process",        // id of the process in the system
-    "rank",           // of the process in its job
-    "thread",         // id of the thread in the system
-    "thread_name",    // its name
+    "kind",           // of a span, its context's kind; of an activity, its own; otherwise `async`
+    "name",           // name of the span or activity
+    "path",           // the enclosing contexts and the name, separated by `;`
+    "start_nanos",    // start time
+    "duration_nanos", // duration
+    "self_nanos",     // duration without direct children
+    "process",        // process id in the operating system
+    "rank",           // rank of the process
+    "thread",         // thread id in the operating system
+    "thread_name",    // name of the thread
     "device",         // number of the device in its process
-    "stream",         // the one on it
-    "category",       // that a foreign trace gave it
-    "args",           // what else is known of it, as a JSON object
-    "correlation_id", // what a launch and its activities share
-    "external_id",    // what an operator and its activities share
-    "is_open",        // of a span, whether the recording ended before it
-    "bytes",          // that were copied or set
+    "stream",         // stream of the device
+    "category",       // category in a foreign trace
+    "args",           // further arguments, as a JSON object
+    "correlation_id", // shared by a launch and its activities
+    "external_id",    // shared by an operator and its activities
+    "is_open",        // of a span, whether it was open when the recording ended
+    "bytes",          // bytes copied or set
     "grid",           // blocks of a kernel along x, y and z: `8x1x1`
-    "block",          // threads of a block, in the same way
-    "registers",      // of a thread
-    "shared_bytes",   // memory that a block shares
-    "graph_node_id",  // of the node of a graph that launched it
+    "block",          // threads of a block, in the same form
+    "registers",      // registers of a thread
+    "shared_bytes",   // shared memory of a block
+    "graph_node_id",  // node of the CUDA graph that was launched
 ];
 
-/// What the table has no place for.
-const LEFT_OUT: [(&str, &Table); 11] = [
-    ("blocks of memory", &MEMORY_SNAPSHOTS),
-    ("collectives", &COLLECTIVES),
-    ("devices", &DEVICES),
-    ("entries of metadata", &METADATA),
-    ("events of memory", &MEMORY_EVENTS),
-    ("instants", &INSTANTS),
-    ("numbers of steps", &STEPS),
-    ("points of flows", &FLOWS),
-    ("samples", &SAMPLES),
-    ("values of counters", &COUNTERS),
-    ("values of metrics", &METRICS),
+/// Tables that the format cannot hold.
+const LEFT_OUT: [&Table; 11] = [
+    &MEMORY_SNAPSHOTS,
+    &COLLECTIVES,
+    &DEVICES,
+    &METADATA,
+    &MEMORY_EVENTS,
+    &INSTANTS,
+    &STEPS,
+    &FLOWS,
+    &SAMPLES,
+    &COUNTERS,
+    &METRICS,
 ];
 
-/// Records that fit into what is left of the buffer are written without more ado.
+/// Size of the write buffer. The `csv` crate writes a record that fits in one step.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// Paths that are known take up to so many bytes.
+/// Maximum size of the cached paths, in bytes.
 const MAX_PATH_BYTES: usize = 32 << 20;
 
 /// Writes a run.
@@ -73,11 +75,9 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    for (what, table) in LEFT_OUT {
-        leave_out_table(reader, table, what, left_out);
-    }
-    let mut lines = lines(reader)?.peekable();
-    if lines.peek().is_none() {
+    leave_out_tables(reader, &LEFT_OUT, left_out);
+    let mut rows = rows(reader)?.peekable();
+    if rows.peek().is_none() {
         let missing = "no spans or device activities";
         return Err(ExportError::Nothing { format: Format::Csv, missing });
     }
@@ -90,23 +90,23 @@ pub(crate) fn write(
         field: String::new(),
         paths: Paths::default(),
     };
-    for line in lines {
-        table.write(&line?)?;
+    for row in rows {
+        table.write(&row?)?;
     }
     Ok(table.csv.flush()?)
 }
 
-/// Something that lasted.
-struct Line {
+/// A span, an asynchronous span or a device activity.
+struct CsvRow {
     kind: &'static str,
     name_id: u32,
-    /// The contexts around it, with its own if it has one.
+    /// The enclosing contexts, a span's own context included.
     context_id: Option<u32>,
-    /// What it is in, if that is no context.
+    /// The track, for rows without a context.
     track_id: Option<u32>,
     start_nanos: i64,
     duration_nanos: i64,
-    children_nanos: i64,
+    self_nanos: i64,
     process_id: Option<u32>,
     thread_id: Option<u32>,
     device: Option<u32>,
@@ -116,12 +116,12 @@ struct Line {
     correlation_id: Option<u64>,
     external_id: Option<u64>,
     is_open: Option<bool>,
-    on_device: OnDevice,
+    device_columns: DeviceColumns,
 }
 
-/// What only activities of devices have.
+/// The columns of device activities.
 #[derive(Default)]
-struct OnDevice {
+struct DeviceColumns {
     bytes: Option<i64>,
     grid: Option<[u32; 3]>,
     block: Option<[u32; 3]>,
@@ -130,7 +130,7 @@ struct OnDevice {
     graph_node_id: Option<u64>,
 }
 
-impl Line {
+impl CsvRow {
     fn of_span(span: Span, reader: &Reader) -> Self {
         Self {
             kind: reader.context(span.context_id).kind.as_str(),
@@ -139,7 +139,7 @@ impl Line {
             track_id: None,
             start_nanos: span.start_nanos,
             duration_nanos: span.duration_nanos,
-            children_nanos: span.children_nanos,
+            self_nanos: span.self_nanos(),
             process_id: reader.thread(span.thread_id).map(|thread| thread.process_id),
             thread_id: Some(span.thread_id),
             device: None,
@@ -149,7 +149,7 @@ impl Line {
             correlation_id: span.correlation_id,
             external_id: span.external_id,
             is_open: Some(span.is_open),
-            on_device: OnDevice::default(),
+            device_columns: DeviceColumns::default(),
         }
     }
 
@@ -161,17 +161,17 @@ impl Line {
             track_id: None,
             start_nanos: activity.start_nanos,
             duration_nanos: activity.duration_nanos,
-            children_nanos: 0,
+            self_nanos: activity.duration_nanos,
             process_id: Some(activity.process_id),
             thread_id: None,
             device: Some(activity.device),
-            stream: (activity.stream != u32::MAX).then_some(activity.stream),
+            stream: (activity.stream != GpuActivity::NO_STREAM).then_some(activity.stream),
             category_id: activity.category_id,
             args: activity.args,
             correlation_id: activity.correlation_id,
             external_id: activity.external_id,
             is_open: None,
-            on_device: OnDevice {
+            device_columns: DeviceColumns {
                 bytes: activity.bytes,
                 grid: activity.grid,
                 block: activity.block,
@@ -190,7 +190,7 @@ impl Line {
             track_id: Some(span.track_id),
             start_nanos: span.start_nanos,
             duration_nanos: span.duration_nanos,
-            children_nanos: 0,
+            self_nanos: span.duration_nanos,
             process_id: Some(span.process_id),
             thread_id: None,
             device: None,
@@ -200,19 +200,19 @@ impl Line {
             correlation_id: None,
             external_id: None,
             is_open: Some(span.is_open),
-            on_device: OnDevice::default(),
+            device_columns: DeviceColumns::default(),
         }
     }
 }
 
-type Lines<'r> = Box<dyn Iterator<Item = Result<Line, StoreError>> + 'r>;
+type CsvRows<'r> = Box<dyn Iterator<Item = Result<CsvRow, StoreError>> + 'r>;
 
-/// All lines, by start.
-fn lines<'r>(reader: &'r Reader<'r>) -> Result<Lines<'r>, StoreError> {
-    let spans = reader.rows()?.map(|row| Ok(Line::of_span(row?, reader)));
-    let activities = reader.rows()?.map(|row| Ok(Line::of_activity(row?)));
-    let async_spans = reader.rows()?.map(|row| Ok(Line::of_async_span(row?)));
-    let sources: [Lines; 3] = [Box::new(spans), Box::new(activities), Box::new(async_spans)];
+/// Returns all rows by start.
+fn rows<'r>(reader: &'r Reader<'r>) -> Result<CsvRows<'r>, StoreError> {
+    let spans = reader.rows()?.map(|row| Ok(CsvRow::of_span(row?, reader)));
+    let activities = reader.rows()?.map(|row| Ok(CsvRow::of_activity(row?)));
+    let async_spans = reader.rows()?.map(|row| Ok(CsvRow::of_async_span(row?)));
+    let sources: [CsvRows; 3] = [Box::new(spans), Box::new(activities), Box::new(async_spans)];
     let mut sources = sources.map(Iterator::peekable);
     Ok(Box::new(std::iter::from_fn(move || {
         let starts = sources.iter_mut().filter_map(|source| Some((next_start(source)?, source)));
@@ -221,9 +221,9 @@ fn lines<'r>(reader: &'r Reader<'r>) -> Result<Lines<'r>, StoreError> {
     })))
 }
 
-/// When the next one begins; an error comes first.
-fn next_start(lines: &mut Peekable<Lines>) -> Option<i64> {
-    Some(lines.peek()?.as_ref().map_or(i64::MIN, |line| line.start_nanos))
+/// Returns the start of the next row; errors sort first.
+fn next_start(rows: &mut Peekable<CsvRows>) -> Option<i64> {
+    Some(rows.peek()?.as_ref().map_or(i64::MIN, |row| row.start_nanos))
 }
 
 /// The table that is being written.
@@ -238,70 +238,70 @@ struct Records<'r, 'o> {
 }
 
 impl Records<'_, '_> {
-    fn write(&mut self, line: &Line) -> io::Result<()> {
+    fn write(&mut self, row: &CsvRow) -> io::Result<()> {
         let reader = self.reader;
-        let process = line.process_id.and_then(|id| reader.process(id));
-        let thread = line.thread_id.and_then(|id| reader.thread(id));
-        self.text(line.kind);
-        self.text(reader.text(line.name_id));
-        self.path(line);
-        self.number(line.start_nanos);
-        self.number(line.duration_nanos);
-        self.number(line.duration_nanos.saturating_sub(line.children_nanos));
-        self.maybe(process.map(|process| process.pid).filter(|&pid| pid >= 0));
-        self.maybe(process.and_then(|process| process.rank));
-        self.maybe(thread.map(|thread| thread.os_id).filter(|&id| id >= 0));
+        let process = row.process_id.and_then(|id| reader.process(id));
+        let thread = row.thread_id.and_then(|id| reader.thread(id));
+        self.text(row.kind);
+        self.text(reader.text(row.name_id));
+        self.path(row);
+        self.number(row.start_nanos);
+        self.number(row.duration_nanos);
+        self.number(row.self_nanos);
+        self.optional(process.map(|process| process.pid).filter(|&pid| pid >= 0));
+        self.optional(process.and_then(|process| process.rank));
+        self.optional(thread.map(|thread| thread.os_id).filter(|&id| id >= 0));
         self.text(thread.map_or("", |thread| &thread.name));
-        self.maybe(line.device);
-        self.maybe(line.stream);
-        self.text(line.category_id.map_or("", |id| reader.text(id)));
-        if line.args.text_id.is_some() {
-            reader.args(&line.args, &mut self.field);
+        self.optional(row.device);
+        self.optional(row.stream);
+        self.text(row.category_id.map_or("", |id| reader.text(id)));
+        if row.args.text_id.is_some() {
+            reader.args(&row.args, &mut self.field);
         }
         self.end_field();
-        self.maybe(line.correlation_id);
-        self.maybe(line.external_id);
-        self.text(line.is_open.map_or("", |is_open| if is_open { "true" } else { "false" }));
-        self.on_device(&line.on_device);
+        self.optional(row.correlation_id);
+        self.optional(row.external_id);
+        self.text(row.is_open.map_or("", |is_open| if is_open { "true" } else { "false" }));
+        self.device_columns(&row.device_columns);
         self.csv.write_byte_record(&self.record)?;
         self.record.clear();
         Ok(())
     }
 
-    fn on_device(&mut self, facts: &OnDevice) {
-        self.maybe(facts.bytes);
-        self.extents(facts.grid);
-        self.extents(facts.block);
-        self.maybe(facts.registers);
-        self.maybe(facts.shared_bytes);
-        self.maybe(facts.graph_node_id);
+    fn device_columns(&mut self, activity: &DeviceColumns) {
+        self.optional(activity.bytes);
+        self.dimensions(activity.grid);
+        self.dimensions(activity.block);
+        self.optional(activity.registers);
+        self.optional(activity.shared_bytes);
+        self.optional(activity.graph_node_id);
     }
 
-    /// What a line is in: of a span, its own context is the last.
-    fn path(&mut self, line: &Line) {
-        if let Some(track_id) = line.track_id {
+    /// Writes the path of a row; a span's own context is the last.
+    fn path(&mut self, row: &CsvRow) {
+        if let Some(track_id) = row.track_id {
             self.field.push_str(self.reader.text(track_id));
             self.field.push(';');
         }
-        if let Some(context) = line.context_id {
+        if let Some(context) = row.context_id {
             self.field.push_str(self.paths.text(context, self.reader));
         }
-        if line.thread_id.is_some() {
-            self.field.pop(); // the `;` behind its own name
+        if row.thread_id.is_some() {
+            self.field.pop(); // the trailing `;`
         } else {
-            self.field.push_str(self.reader.text(line.name_id));
+            self.field.push_str(self.reader.text(row.name_id));
         }
         self.end_field();
     }
 
-    fn extents(&mut self, along: Option<[u32; 3]>) {
-        if let Some([x, y, z]) = along {
-            write!(self.field, "{x}x{y}x{z}").expect("texts take everything");
+    fn dimensions(&mut self, axes: Option<[u32; 3]>) {
+        if let Some([x, y, z]) = axes {
+            write!(self.field, "{x}x{y}x{z}").expect("writing to a `String` cannot fail");
         }
         self.end_field();
     }
 
-    fn maybe(&mut self, value: Option<impl Display>) {
+    fn optional(&mut self, value: Option<impl Display>) {
         match value {
             Some(value) => self.number(value),
             None => self.text(""),
@@ -309,7 +309,7 @@ impl Records<'_, '_> {
     }
 
     fn number(&mut self, value: impl Display) {
-        write!(self.field, "{value}").expect("texts take everything");
+        write!(self.field, "{value}").expect("writing to a `String` cannot fail");
         self.end_field();
     }
 
@@ -323,16 +323,16 @@ impl Records<'_, '_> {
     }
 }
 
-/// The paths of contexts as texts: a run has many spans and few contexts.
+/// A cache of context paths: a run has many spans and few contexts.
 #[derive(Default)]
 struct Paths {
-    /// By context; `None` where it is not known.
+    /// Paths by context; `None` if not cached.
     texts: Vec<Option<Box<str>>>,
     bytes: usize,
 }
 
 impl Paths {
-    /// Returns the names from the outermost context to this one, each with `;` behind it.
+    /// Returns the names from the outermost context to this one, each followed by `;`.
     fn text(&mut self, context: u32, reader: &Reader) -> &str {
         if self.texts.is_empty() || self.bytes > MAX_PATH_BYTES {
             (self.texts, self.bytes) = (vec![None; reader.contexts().len()], 0);

@@ -4,9 +4,9 @@ use marey_model::loss::LossCause;
 use marey_store::row::{Collective, CollectiveState};
 
 use super::Dump;
-use crate::align::CollectiveEnd;
-use crate::import::Broken;
-use crate::pickle::{Fields, Unfit, Value, Values, context};
+use crate::shared::import::CollectiveEnd;
+use crate::shared::import::ReaderError;
+use crate::shared::pickle::{Fields, Value, ValueError, Values, context};
 
 /// Key of the list of entries.
 pub(super) const ENTRIES: &str = "entries";
@@ -14,13 +14,13 @@ pub(super) const ENTRIES: &str = "entries";
 const NANOS_PER_MILLI: f64 = 1e6;
 
 impl Dump<'_> {
-    /// Keeps an entry. What cannot be used of it is counted as lost.
+    /// Adds an entry. Unusable parts of it are counted as lost.
     pub(super) fn entry(
         &mut self,
         values: &mut Values,
         entry: Value,
         offset: u64,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         let read = match Fields::of(values, entry) {
             Ok(fields) => self.collective(values, fields, offset)?,
             Err(reason) => Err(reason),
@@ -37,17 +37,17 @@ impl Dump<'_> {
         values: &mut Values,
         mut fields: Fields,
         offset: u64,
-    ) -> Result<Result<(), Unfit>, Broken> {
+    ) -> Result<Result<(), ValueError>, ReaderError> {
         let run = &mut self.import.run;
         let frames = fields.take(values, "frames", Some).unwrap_or(Value::None);
         let (context_id, stack) = context(values, frames, run);
         let values = &*values;
-        let (Some(called), Some(created_nanos)) =
+        let (Some(profiling_name), Some(created_nanos)) =
             (fields.name(values, "profiling_name"), fields.int(values, "time_created_ns"))
         else {
-            return Ok(Err(Unfit::NoEntry));
+            return Ok(Err(ValueError::MissingField));
         };
-        let name = operation(called);
+        let name = operation(profiling_name);
         let group = fields.take(values, "process_group", |names| match values.items(names)? {
             &[name, description] => Some((values.name(name)?, values.name(description)?)),
             _ => None,
@@ -56,7 +56,7 @@ impl Dump<'_> {
         let is_p2p = is_p2p.unwrap_or(matches!(name, "send" | "recv"));
         let sequence_key = if is_p2p { "p2p_seq_id" } else { "collective_seq_id" };
         let sequence = fields.int(values, sequence_key);
-        // Where there is none, pickles have `None` and JSON has 0.
+        // Without a time, pickles have `None` and JSON has 0.
         let nanos_or_0 = |value: Value| if value == Value::None { Some(0) } else { value.as_int() };
         let mut seen_nanos = |key| fields.take(values, key, nanos_or_0).filter(|&nanos| nanos > 0);
         let started_nanos = seen_nanos("time_discovered_started_ns");
@@ -67,7 +67,7 @@ impl Dump<'_> {
         let outputs = Tensors::of(&fields, values, "output_sizes", "output_dtypes");
 
         self.args.clear();
-        self.args.text("profiling_name", called);
+        self.args.text("profiling_name", profiling_name);
         if let Some((_, description)) = group {
             self.args.text("pg_desc", description);
         }
@@ -79,7 +79,7 @@ impl Dump<'_> {
                 self.args.int(key, nanos);
             }
         }
-        let rest = fields.add_to_args(values, "", &mut self.args);
+        let args_result = fields.add_to_args(values, "", &mut self.args);
 
         let start_nanos = started_nanos.unwrap_or(created_nanos);
         let duration_nanos = match milliseconds {
@@ -114,7 +114,7 @@ impl Dump<'_> {
             stream: None,
             name_id,
             group_id,
-            // The configuration of the groups says these, in JSON after the entries.
+            // The group configuration, JSON that follows the entries, has both.
             group_ranks_id: None,
             group_size: None,
             sequence,
@@ -127,19 +127,19 @@ impl Dump<'_> {
             args: run.args(&mut self.args)?,
         };
         run.add_collective(&collective)?;
-        Ok(stack.and(rest))
+        Ok(stack.and(args_result))
     }
 }
 
-/// The tensors that went in, or came out.
+/// The input or output tensors.
 struct Tensors<'v> {
     elements: Option<i64>,
-    /// The type of the first.
+    /// The type of the first tensor.
     dtype: Option<&'v str>,
 }
 
 impl<'v> Tensors<'v> {
-    /// What columns have of them; sizes and types themselves stay for the arguments.
+    /// Reads the columns. The fields stay, so sizes and types become arguments too.
     fn of(fields: &Fields, values: &'v Values, sizes: &str, dtypes: &str) -> Self {
         let sizes = fields.get(values, sizes).and_then(|sizes| values.items(sizes));
         let dtypes = fields.get(values, dtypes).and_then(|dtypes| values.items(dtypes));
@@ -148,20 +148,22 @@ impl<'v> Tensors<'v> {
     }
 }
 
-/// The elements of tensors of these sizes; none if a size is no number or they are beyond counting.
+/// Returns the number of elements in tensors of these sizes; `None` if a size is not a number or
+/// the product overflows.
 fn elements(values: &Values, sizes: &[Value]) -> Option<i64> {
-    values.unfold(size_of_val(sizes)).ok()?;
-    let of_one = |&size: &Value| {
+    values.count_expansion(size_of_val(sizes)).ok()?;
+    let elements_of = |&size: &Value| {
         let axes = values.items(size)?;
-        values.unfold(size_of_val(axes)).ok()?;
+        values.count_expansion(size_of_val(axes)).ok()?;
         axes.iter().try_fold(1_i64, |product, axis| product.checked_mul(axis.as_int()?))
     };
-    sizes.iter().map(of_one).try_fold(0_i64, |sum, elements| sum.checked_add(elements?))
+    sizes.iter().map(elements_of).try_fold(0_i64, |sum, elements| sum.checked_add(elements?))
 }
 
-/// `all_reduce` of `nccl:all_reduce`, `send` of `nccl:send 0->1`.
-fn operation(called: &str) -> &str {
-    let name = called.rsplit_once(':').map_or(called, |(_, name)| name);
+/// Returns the name of the operation: `all_reduce` from `nccl:all_reduce`, `send` from `nccl:send
+/// 0->1`.
+fn operation(profiling_name: &str) -> &str {
+    let name = profiling_name.rsplit_once(':').map_or(profiling_name, |(_, name)| name);
     name.split_once(' ').map_or(name, |(name, _)| name)
 }
 

@@ -1,52 +1,37 @@
-//! Dumps as JSON: each entry is handled before the next one is read.
+//! Dumps in JSON: each entry is processed before the next one is parsed.
 
 use std::cell::Cell;
 use std::fmt;
-use std::io::{self, Read};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::Dump;
 use super::entry::ENTRIES;
-use crate::import::Broken;
-use crate::input::Input;
-use crate::pickle::{Value, Values};
+use crate::shared::import::ReaderError;
+use crate::shared::input::{Input, OffsetReader};
+use crate::shared::pickle::{Value, Values};
 
 /// Reads a dump.
-pub(super) fn read(input: &mut Input, dump: &mut Dump) -> Result<(), Broken> {
-    let mut broken = None;
+pub(super) fn read(input: &mut Input, dump: &mut Dump) -> Result<(), ReaderError> {
+    let mut error = None;
     let offset = Cell::new(0);
-    let document = Document { dump, broken: &mut broken, offset: &offset };
-    let counted = Counted { input: &mut *input, offset: &offset };
+    let document = Document { dump, error: &mut error, offset: &offset };
+    let counted = OffsetReader { input: &mut *input, offset: &offset };
     let mut json = serde_json::Deserializer::from_reader(counted);
     let read = document.deserialize(&mut json).and_then(|()| json.end());
-    match (broken, read) {
-        (Some(broken), _) => Err(broken),
+    match (error, read) {
+        (Some(error), _) => Err(error),
         (None, Ok(())) => Ok(()),
-        (None, Err(error)) if error.is_io() => Err(Broken::Io(error.into())),
-        (None, Err(error)) => Err(Broken::at(input.offset(), error)),
-    }
-}
-
-/// A file that tells others how far it was read.
-struct Counted<'a> {
-    input: &'a mut Input,
-    offset: &'a Cell<u64>,
-}
-
-impl Read for Counted<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(out)?;
-        self.offset.set(self.input.offset());
-        Ok(read)
+        (None, Err(error)) if error.is_io() => Err(ReaderError::Io(error.into())),
+        (None, Err(error)) => Err(ReaderError::at(input.offset(), error)),
     }
 }
 
 /// The outermost object.
 struct Document<'a, 'd> {
     dump: &'a mut Dump<'d>,
-    /// Why nothing more can be done, which errors of JSON cannot say.
-    broken: &'a mut Option<Broken>,
+    /// The error that ended reading; errors of JSON cannot carry it.
+    error: &'a mut Option<ReaderError>,
     offset: &'a Cell<u64>,
 }
 
@@ -70,15 +55,15 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
             if key == ENTRIES {
                 map.next_value_seed(Entries {
                     dump: self.dump,
-                    broken: self.broken,
+                    error: self.error,
                     offset: self.offset,
                 })?;
                 continue;
             }
             let mut values = new_values();
             let value = map.next_value_seed(NewValue(&mut values))?;
-            if let Err(broken) = self.dump.about(&key, value, &values, self.offset.get()) {
-                *self.broken = Some(broken);
+            if let Err(error) = self.dump.add_member(&key, value, &values, self.offset.get()) {
+                *self.error = Some(error);
                 return Err(A::Error::custom("the run cannot be written"));
             }
         }
@@ -89,7 +74,7 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
 /// The entries.
 struct Entries<'a, 'd> {
     dump: &'a mut Dump<'d>,
-    broken: &'a mut Option<Broken>,
+    error: &'a mut Option<ReaderError>,
     offset: &'a Cell<u64>,
 }
 
@@ -114,22 +99,22 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
             let Some(entry) = entries.next_element_seed(NewValue(&mut values))? else {
                 return Ok(());
             };
-            if let Err(broken) = self.dump.entry(&mut values, entry, self.offset.get()) {
-                *self.broken = Some(broken);
+            if let Err(error) = self.dump.entry(&mut values, entry, self.offset.get()) {
+                *self.error = Some(error);
                 return Err(A::Error::custom("the run cannot be written"));
             }
         }
     }
 }
 
-/// JSON shares nothing, so it unfolds to what it is.
+/// JSON shares no values, so their expansion is bounded by the file.
 fn new_values() -> Values {
     let mut values = Values::default();
-    values.allow_unfolded(u64::MAX);
+    values.set_max_expanded(u64::MAX);
     values
 }
 
-/// Makes a value.
+/// Deserializes a value.
 struct NewValue<'a>(&'a mut Values);
 
 impl<'de> DeserializeSeed<'de> for NewValue<'_> {

@@ -1,34 +1,34 @@
 //! Dumps of PyTorch's flight recorder, which keeps the last collectives of NCCL and other backends.
 //!
-//! A dump is a dict, pickled or as JSON: the `entries`, one a collective, and what is known of the
-//! process groups. A dump says nothing of its rank; PyTorch puts it at the end of the file's name.
+//! A dump is a dict, pickled or as JSON: the `entries`, one for each collective, and the
+//! configuration of the process groups. It does not contain its rank, which PyTorch appends to the
+//! file's name.
 //!
-//! A collective begins where the recorder saw that it had begun, and lasts as long as the device's
-//! own events say or, without those, until the recorder saw that it had ended. Its group is named by
-//! the number or hash that is the same on all its ranks, as in other traces; the description, which
-//! several groups may share, is in the arguments.
+//! A collective starts when the recorder observed its start. It lasts for the duration that the
+//! device's events measured or, without them, until the recorder observed its end. The group is
+//! named by the number or hash that all its ranks share, as in other traces; the description, which
+//! several groups may share, becomes an argument.
 
 mod entry;
 mod json;
-pub(crate) mod rank;
 
 use marey_model::args::NewArgs;
-use marey_model::loss::LossCause;
-use marey_store::row::Metadata;
 use marey_store::{NewProcess, ProcessGroup};
 
 use self::entry::ENTRIES;
-use crate::group_ranks::GroupRanks;
-use crate::import::{Broken, Import};
-use crate::input::Input;
-use crate::pickle::{Fields, Pickle, RowList, Value, Values};
+use crate::shared::group_ranks::GroupRanks;
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::input::Input;
+use crate::shared::pickle::{Fields, Pickle, RowList, Value, Values};
+use crate::shared::rank_in_name;
 
 const LISTS: &[RowList] = &[RowList { key: ENTRIES, depth: 1 }];
 const GROUPS: &str = "pg_config";
 
 /// Reads a dump.
-pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
-    let rank = rank::named(&import.stem).or_else(|| rank::numbered(&import.stem));
+pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
+    let rank =
+        rank_in_name::after_word(&import.stem).or_else(|| rank_in_name::at_end(&import.stem));
     let process = import.process(NewProcess { pid: -1, rank, ..NewProcess::default() });
     let is_pickle = input.head()?.first() == Some(&0x80);
     let mut dump = Dump { import, process, args: NewArgs::default() };
@@ -43,57 +43,45 @@ struct Dump<'a> {
 }
 
 impl Dump<'_> {
-    fn pickle(&mut self, input: &mut Input) -> Result<(), Broken> {
+    fn pickle(&mut self, input: &mut Input) -> Result<(), ReaderError> {
         let mut pickle = Pickle::new(input, LISTS);
         let read = loop {
             match pickle.next_row() {
                 Ok(Some(row)) => self.entry(&mut pickle.values, row.value, row.offset)?,
                 Ok(None) => break Ok(()),
-                Err(broken) => break Err(broken),
+                Err(error) => break Err(error),
             }
         };
         let offset = pickle.offset();
         for (key, value) in pickle.outer_fields() {
             if let Some(key) = pickle.values.name(key).filter(|&key| key != ENTRIES) {
-                self.about(key, value, &pickle.values, offset)?;
+                self.add_member(key, value, &pickle.values, offset)?;
             }
         }
         read
     }
 
-    /// What a dump says beside its entries.
-    fn about(
+    /// Adds a member of the dump beside the entries.
+    fn add_member(
         &mut self,
         key: &str,
         value: Value,
         values: &Values,
         offset: u64,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         if key == GROUPS {
             self.groups(value, values);
         }
-        match values.json(value) {
-            Ok(json) => self.import.run.add_metadata(&Metadata {
-                process_id: self.process,
-                thread_id: None,
-                key: key.into(),
-                value: json.into(),
-            })?,
-            Err(reason) => {
-                let cause = format!("`{key}`: {reason}");
-                self.import.lose(LossCause::Unreadable, 1, offset, cause);
-            }
-        }
-        Ok(())
+        Ok(self.import.add_metadata(self.process, key, values.json(value), offset)?)
     }
 
-    /// Notes which ranks each group has: they stand there as a list, written as a text.
+    /// Notes the ranks of each group, which the dump has as the text of a list.
     fn groups(&mut self, groups: Value, values: &Values) {
         for (name, group) in values.pairs(groups).into_iter().flatten() {
             let Ok(mut group) = Fields::of(values, group) else { continue };
             let ranks = group.take(values, "ranks", |ranks| values.text(ranks));
             if let (Some(name), Some(ranks)) = (values.name(name), ranks)
-                && values.unfold(ranks.len()).is_ok()
+                && values.count_expansion(ranks.len()).is_ok()
             {
                 let run = &mut self.import.run;
                 let (name_id, ranks) = (run.text(name), GroupRanks::of_text(ranks));

@@ -1,4 +1,4 @@
-//! Metrics and names while the nodes arrive, in whichever order the format has them.
+//! Metrics and interned names, collected while the nodes are read in either format's order.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Metric, NodeId};
 
-/// Texts that stand in a file many times and in memory once.
+/// Interned texts: names repeat many times in a file.
 #[derive(Default)]
 pub(super) struct Names(HashSet<Arc<str>>);
 
 impl Names {
     pub(super) fn intern(&mut self, name: &str) -> Arc<str> {
-        if let Some(known) = self.0.get(name) {
-            return known.clone();
+        if let Some(interned) = self.0.get(name) {
+            return interned.clone();
         }
         let name: Arc<str> = name.into();
         self.0.insert(name.clone());
@@ -21,7 +21,7 @@ impl Names {
     }
 }
 
-/// Every metric met so far.
+/// All metrics read so far.
 #[derive(Default)]
 pub(super) struct Columns {
     by_key: HashMap<Arc<str>, usize>,
@@ -30,44 +30,38 @@ pub(super) struct Columns {
 
 struct Column {
     metric: Metric,
-    /// Where a walk over the nodes meets it first: a node, and the position in the node's map.
+    /// First occurrence in node order: the node, and the position in its map.
     first: (NodeId, usize),
 }
 
 impl Columns {
-    /// The number of the metric.
-    pub(super) fn number(&mut self, key: &str) -> usize {
-        if let Some(&number) = self.by_key.get(key) {
-            return number;
+    /// Returns the index of a metric.
+    pub(super) fn index(&mut self, key: &str) -> usize {
+        if let Some(&index) = self.by_key.get(key) {
+            return index;
         }
         let key: Arc<str> = key.into();
-        let number = self.columns.len();
-        self.by_key.insert(key.clone(), number);
+        let index = self.columns.len();
+        self.by_key.insert(key.clone(), index);
         self.columns
             .push(Column { metric: Metric::new(key), first: (NodeId(u32::MAX), usize::MAX) });
-        number
+        index
     }
 
-    /// The metric's key, if the node whose map is being read has it already.
-    pub(super) fn key_if_there(&self, number: usize, node: NodeId) -> Option<&str> {
-        let metric = &self.columns[number].metric;
+    /// Returns the metric's key if the node that is being read has it already.
+    pub(super) fn key_if_present(&self, index: usize, node: NodeId) -> Option<&str> {
+        let metric = &self.columns[index].metric;
         (metric.nodes.last() == Some(&node)).then_some(&*metric.key)
     }
 
-    /// Adds the value that stands at this position of the node's map.
-    pub(super) fn push(
-        &mut self,
-        number: usize,
-        node: NodeId,
-        position: usize,
-        value: MetricValue,
-    ) {
-        let column = &mut self.columns[number];
+    /// Adds the value at a position in the node's map.
+    pub(super) fn push(&mut self, index: usize, node: NodeId, position: usize, value: MetricValue) {
+        let column = &mut self.columns[index];
         column.metric.push(node, value);
         column.first = column.first.min((node, position));
     }
 
-    /// The metrics in the order in which a walk over the nodes meets them.
+    /// Returns the metrics in the order of their first occurrence.
     pub(super) fn finish(mut self) -> Vec<Metric> {
         self.columns.sort_by_key(|column| column.first);
         self.columns

@@ -1,4 +1,4 @@
-//! What can be wrong with a file, and where.
+//! Errors in a file, with their positions.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use marey_model::profile::Broken;
 use thiserror::Error;
 
-/// Why a file gave no profile.
+/// Why a file could not be read as a profile.
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The file could not be read.
@@ -15,45 +15,45 @@ pub enum ReadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file was read and is not a whole, sound profile.
+    /// The file was read, but its content is not a complete and valid profile.
     #[error("cannot read `{}`: {source}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The error in the content.
         source: ParseError,
     },
 }
 
-/// Why a sequence of bytes is no profile.
+/// Why a sequence of bytes is not a profile.
 #[derive(Debug, PartialEq, Error)]
 pub enum ParseError {
-    /// The bytes cannot be read as a profile.
-    #[error("{place}: {cause}")]
+    /// The bytes cannot be parsed.
+    #[error("{position}: {cause}")]
     Syntax {
-        /// Where.
-        place: Place,
-        /// What.
+        /// The position.
+        position: Position,
+        /// The cause.
         cause: Cause,
     },
-    /// The bytes can be read, and what they say contradicts itself.
+    /// The bytes can be parsed, but the profile contradicts itself.
     #[error(transparent)]
     Broken(#[from] Broken),
 }
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Bytes before it.
+pub struct Position {
+    /// Byte offset.
     pub byte: u64,
-    /// Line and column, both from 1 and the column in bytes, where the format has lines.
+    /// Line and column, both from 1 and the column in bytes, if the format has lines.
     pub line_and_column: Option<(u64, u64)>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line_and_column {
             Some((line, column)) => {
@@ -64,10 +64,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong at a place.
+/// The cause of a syntax error.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Cause {
-    /// There is nothing in the file.
+    /// The file has no content.
     #[error("the file is empty")]
     Empty,
     /// The first byte starts neither format.
@@ -76,30 +76,30 @@ pub enum Cause {
     /// A map with `traceEvents`, as Chrome, Kineto and Proton write it.
     #[error("this is a trace (it has `traceEvents`), not a `.hatchet` file")]
     Trace,
-    /// The file stops inside the profile.
+    /// The file ends inside the profile.
     #[error("the file ends in the middle of the profile")]
     UnexpectedEnd,
-    /// The profile ends and the file goes on.
-    #[error("the profile is complete, yet more follows")]
+    /// The file continues after the profile.
+    #[error("unexpected content after the end of the profile")]
     TrailingBytes,
-    /// A byte that cannot stand here.
+    /// A byte that is not allowed here.
     #[error("expected {expected}, found byte {}", show_byte(*.found))]
     UnexpectedByte {
-        /// What may stand here.
+        /// The allowed bytes.
         expected: &'static str,
-        /// What does.
+        /// The byte in the file.
         found: u8,
     },
     /// A value of another type than the schema has here.
     #[error("expected {expected}, found {found}")]
     UnexpectedValue {
-        /// What may stand here.
+        /// The allowed types.
         expected: &'static str,
-        /// What does.
+        /// The type in the file.
         found: &'static str,
     },
-    /// A key that its map has already.
-    #[error("`{}` stands twice in one map", show_text(.key))]
+    /// A key that its map already has.
+    #[error("`{}` appears twice in one map", show_text(.key))]
     Duplicate {
         /// The key.
         key: Box<str>,
@@ -108,41 +108,41 @@ pub enum Cause {
     #[error("the text is not UTF-8")]
     NotUtf8,
     /// A text with a control character that is not escaped.
-    #[error("the text holds the bare control character {}", show_byte(*.found))]
+    #[error("the text contains the unescaped control character {}", show_byte(*.found))]
     ControlCharacter {
         /// The character.
         found: u8,
     },
-    /// A backslash with something behind it that JSON does not know.
-    #[error("the text holds a bad escape")]
+    /// A backslash that begins no escape of JSON.
+    #[error("the text contains an invalid escape")]
     BadEscape,
     /// Half of a pair of `\u` escapes.
-    #[error("the text holds a lone surrogate")]
+    #[error("the text contains a lone surrogate")]
     LoneSurrogate,
-    /// Something that starts like a number and is none.
+    /// A word that begins like a number but is not one.
     #[error("the number is malformed")]
     BadNumber,
     /// A number beyond 64 bits.
     #[error("the number is out of range")]
     NumberOutOfRange,
-    /// A tree, or a value that is skipped, deeper than [`MAX_DEPTH`](super::MAX_DEPTH).
+    /// A tree, or a skipped value, deeper than [`MAX_DEPTH`](super::MAX_DEPTH).
     #[error("the nesting is more than {limit} levels deep")]
     TooDeep {
         /// The limit.
         limit: usize,
     },
-    /// More nodes than have numbers.
+    /// More nodes than there are ids.
     #[error("the tree has more than {} nodes", u32::MAX)]
     TooManyNodes,
     /// A node without `frame.name`.
-    #[error("a node ends here that has no frame name")]
+    #[error("the node that ends here has no frame name")]
     Nameless,
-    /// A file of a later marey.
+    /// A file from a later version of marey.
     #[error("the file has version {found}, this marey reads versions up to {known}")]
     NewerVersion {
         /// The file's version.
         found: u64,
-        /// The newest version that is understood.
+        /// The newest version that can be read.
         known: u64,
     },
 }
@@ -155,25 +155,25 @@ fn show_byte(byte: u8) -> String {
     }
 }
 
-/// The text on one line and of a length to read.
+/// Escapes a text to one line and truncates it.
 fn show_text(text: &str) -> String {
-    const LONGEST: usize = 80;
-    let mut shown: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
-    if text.chars().nth(LONGEST).is_some() {
+    const MAX_CHARS: usize = 80;
+    let mut shown: String = text.chars().take(MAX_CHARS).flat_map(char::escape_debug).collect();
+    if text.chars().nth(MAX_CHARS).is_some() {
         shown.push('…');
     }
     shown
 }
 
-/// A cause and its place, on the way to the caller.
+/// An error with its position, inside the readers.
 #[derive(Debug)]
 pub(super) struct Fault {
-    pub(super) place: Place,
+    pub(super) position: Position,
     pub(super) cause: Cause,
 }
 
 impl From<Fault> for ParseError {
-    fn from(Fault { place, cause }: Fault) -> Self {
-        Self::Syntax { place, cause }
+    fn from(Fault { position, cause }: Fault) -> Self {
+        Self::Syntax { position, cause }
     }
 }

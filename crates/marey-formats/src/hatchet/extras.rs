@@ -1,4 +1,4 @@
-//! What stands beside the tree: marey's part of the nodes, and the devices.
+//! The parts beside the tree: marey's extras of the nodes, and the devices.
 
 use marey_model::context::NodeKind;
 use marey_model::profile::{Device, NodeId, Overhead, Process, Sketch};
@@ -7,10 +7,10 @@ use super::error::Cause;
 use super::reader::{Reader, Result};
 use super::token::{Token, Tokens};
 
-/// Version of marey's part of the schema that is read.
+/// The version of marey's extras that is written and read.
 pub const FORMAT_VERSION: u64 = 1;
 
-/// What marey adds to a node.
+/// marey's extras of a node.
 impl<T: Tokens> Reader<T> {
     pub(super) fn extras(&mut self, mut id: NodeId) -> Result<()> {
         self.fields(
@@ -26,17 +26,17 @@ impl<T: Tokens> Reader<T> {
                     reader.sketches.push((*id, sketch));
                     Ok(())
                 }),
-                ("states", |reader, id| reader.times_of_states(*id)),
-                ("version", |reader, id| reader.on_root(*id, Self::version)),
-                ("overhead", |reader, id| reader.on_root(*id, Self::overhead)),
-                ("losses", |reader, id| reader.on_root(*id, Self::losses)),
-                ("process", |reader, id| reader.on_root(*id, Self::process)),
+                ("states", |reader, id| reader.states(*id)),
+                ("version", |reader, id| reader.root_only(*id, Self::version)),
+                ("overhead", |reader, id| reader.root_only(*id, Self::overhead)),
+                ("losses", |reader, id| reader.root_only(*id, Self::losses)),
+                ("process", |reader, id| reader.root_only(*id, Self::process)),
             ],
         )
     }
 
-    /// Reads what only the root has.
-    fn on_root(&mut self, id: NodeId, read: fn(&mut Self) -> Result<()>) -> Result<()> {
+    /// Calls `read` on the root and skips the value elsewhere.
+    fn root_only(&mut self, id: NodeId, read: fn(&mut Self) -> Result<()>) -> Result<()> {
         if id == NodeId::ROOT { read(self) } else { self.skip() }
     }
 
@@ -53,21 +53,21 @@ impl<T: Tokens> Reader<T> {
             _ => None,
         };
         while self.tokens.expect("a pair of bucket and count", pair_or_end)? {
-            let bucket = self.whole()?;
+            let bucket = self.int()?;
             buckets.push((bucket, self.count()?));
             self.end_list("the end of the pair of bucket and count")?;
         }
         Ok(buckets.into())
     }
 
-    /// Reads states in which nothing was recorded but their own time. They are children like others
-    /// here, and lie in marey's part of the file because Proton has no nodes for them.
-    fn times_of_states(&mut self, parent: NodeId) -> Result<()> {
+    /// Reads states without children or kernels of their own. They become children like other
+    /// nodes; the file has them in marey's extras because Proton has no nodes for them.
+    fn states(&mut self, parent: NodeId) -> Result<()> {
         self.start_list("the list of states")?;
         while self.has_child()? {
             let mut state = self.add_node(Some(parent))?;
             self.nodes[state.id.index()].kind = Some(NodeKind::State);
-            self.fields_left(
+            self.remaining_fields(
                 &mut state,
                 &[
                     ("name", Self::frame_name),
@@ -107,13 +107,15 @@ impl<T: Tokens> Reader<T> {
             "the overhead",
             &mut overhead,
             &[
-                ("events", |reader, into| reader.count().map(|value| into.events = value)),
-                ("scope_nanos", |reader, into| reader.real().map(|value| into.scope_nanos = value)),
-                ("recording_nanos", |reader, into| {
-                    reader.count().map(|value| into.recording_nanos = value)
+                ("events", |reader, target| reader.count().map(|value| target.events = value)),
+                ("scope_nanos", |reader, target| {
+                    reader.float().map(|value| target.scope_nanos = value)
                 }),
-                ("flushing_nanos", |reader, into| {
-                    reader.count().map(|value| into.flushing_nanos = value)
+                ("recording_nanos", |reader, target| {
+                    reader.count().map(|value| target.recording_nanos = value)
+                }),
+                ("flushing_nanos", |reader, target| {
+                    reader.count().map(|value| target.flushing_nanos = value)
                 }),
             ],
         )?;
@@ -127,17 +129,19 @@ impl<T: Tokens> Reader<T> {
             "the process",
             &mut process,
             &[
-                ("pid", |reader, into| reader.count().map(|value| into.pid = value)),
-                ("rank", |reader, into| reader.count_or_null().map(|value| into.rank = value)),
-                ("host", |reader, into| reader.text().map(|value| into.host = value)),
-                ("argv", |reader, into| reader.texts().map(|value| into.argv = value)),
-                ("start_unix_nanos", |reader, into| {
-                    reader.count().map(|value| into.start_unix_nanos = value)
+                ("pid", |reader, target| reader.count().map(|value| target.pid = value)),
+                ("rank", |reader, target| reader.count_or_null().map(|value| target.rank = value)),
+                ("host", |reader, target| reader.text().map(|value| target.host = value)),
+                ("argv", |reader, target| reader.texts().map(|value| target.argv = value)),
+                ("start_unix_nanos", |reader, target| {
+                    reader.count().map(|value| target.start_unix_nanos = value)
                 }),
-                ("duration_nanos", |reader, into| {
-                    reader.count().map(|value| into.duration_nanos = value)
+                ("duration_nanos", |reader, target| {
+                    reader.count().map(|value| target.duration_nanos = value)
                 }),
-                ("complete", |reader, into| reader.truth().map(|value| into.complete = value)),
+                ("complete", |reader, target| {
+                    reader.boolean().map(|value| target.complete = value)
+                }),
             ],
         )?;
         self.meta.process = Some(process);
@@ -147,10 +151,10 @@ impl<T: Tokens> Reader<T> {
 
 /// The devices.
 impl<T: Tokens> Reader<T> {
-    /// Reads the rest of the map of families, whose start has been read.
+    /// Reads the map of device families, after its start.
     pub(super) fn devices(&mut self) -> Result<Vec<Device>> {
         let mut devices = Vec::new();
-        self.entries_left(|reader, family| {
+        self.remaining_entries(|reader, family| {
             reader.entries("the devices of a family", |reader, id| {
                 devices.push(reader.device(family, id)?);
                 Ok(())
@@ -166,17 +170,19 @@ impl<T: Tokens> Reader<T> {
             "a device",
             &mut device,
             &[
-                ("arch", |reader, into| reader.text().map(|value| into.arch = Some(value))),
-                ("bus_width", |reader, into| {
-                    reader.count().map(|value| into.bus_width_bits = Some(value))
+                ("arch", |reader, target| reader.text().map(|value| target.arch = Some(value))),
+                ("bus_width", |reader, target| {
+                    reader.count().map(|value| target.bus_width_bits = Some(value))
                 }),
-                ("clock_rate", |reader, into| {
-                    reader.count().map(|value| into.clock_rate_khz = Some(value))
+                ("clock_rate", |reader, target| {
+                    reader.count().map(|value| target.clock_rate_khz = Some(value))
                 }),
-                ("memory_clock_rate", |reader, into| {
-                    reader.count().map(|value| into.memory_clock_rate_khz = Some(value))
+                ("memory_clock_rate", |reader, target| {
+                    reader.count().map(|value| target.memory_clock_rate_khz = Some(value))
                 }),
-                ("num_sms", |reader, into| reader.count().map(|value| into.num_sms = Some(value))),
+                ("num_sms", |reader, target| {
+                    reader.count().map(|value| target.num_sms = Some(value))
+                }),
             ],
         )?;
         Ok(device)

@@ -1,21 +1,21 @@
 //! `.hatchet` and `.hatchet_msgpack`: a context tree with metrics, as Proton and marey write it.
 //!
-//! Both are the list `[ROOT, DEVICES]`, once as JSON and once as `MessagePack`. A window moves over
-//! the file (`source`), a small tokenizer for each format (`json`, `msgpack`) cuts it into words,
-//! and one reader (`reader`) makes a [`Profile`] of them. It keeps its own stack, so that a deep
-//! tree costs heap and never the thread's stack. [`write()`] goes the other way.
+//! Both are the list `[ROOT, DEVICES]`, as JSON or `MessagePack`. A window moves over the file
+//! (`source`), a tokenizer for each format (`json`, `msgpack`) splits it into tokens, and one
+//! reader (`reader`) builds a [`Profile`]. The reader has an explicit stack on the heap, so deep
+//! trees do not overflow the thread's. [`write()`] is the inverse.
 
 mod columns;
 mod error;
 mod extras;
 mod json;
 mod msgpack;
-mod parts;
+mod profile;
 mod reader;
 mod run;
 mod source;
-mod sum;
 mod token;
+mod values;
 mod write;
 
 use std::fs::File;
@@ -23,30 +23,31 @@ use std::path::Path;
 
 use marey_model::profile::Profile;
 
-pub use error::{Cause, ParseError, Place, ReadError};
+pub use error::{Cause, ParseError, Position, ReadError};
 pub use extras::FORMAT_VERSION;
-pub use reader::MAX_DEPTH;
+pub use profile::profile_of;
 pub(crate) use run::{export, import};
-pub use sum::profile_of;
 pub use write::{Format, write};
+
+pub use crate::shared::MAX_DEPTH;
 
 use error::Fault;
 use json::JsonTokens;
 use msgpack::MsgpackTokens;
-use source::{FileInput, Input, Source, WINDOW_BYTES, unpacked};
+use source::{FileInput, Input, Source, WINDOW_BYTES, decompressed};
 
-/// Reads and checks the file at `path`, whichever of the two formats it holds, compressed or not.
+/// Reads and checks the file at `path` in either format, compressed or not.
 ///
-/// A part of the file is in memory at a time.
+/// Only a window of the file is in memory at a time.
 pub fn read(path: &Path) -> Result<Profile, ReadError> {
     read_watched(path, &mut |_bytes| {})
 }
 
-/// The same; `watch` is told now and then how many bytes have been read.
-pub fn read_watched(path: &Path, watch: &mut dyn FnMut(u64)) -> Result<Profile, ReadError> {
+/// Like [`read`], and passes the number of bytes read so far to `progress` now and then.
+pub fn read_watched(path: &Path, progress: &mut dyn FnMut(u64)) -> Result<Profile, ReadError> {
     let unreadable = |source| ReadError::Io { path: path.to_owned(), source };
-    let file = File::open(path).and_then(unpacked).map_err(unreadable)?;
-    let mut input = FileInput { file, bytes: 0, watch, error: None };
+    let file = File::open(path).and_then(decompressed).map_err(unreadable)?;
+    let mut input = FileInput { file, bytes: 0, progress, error: None };
     let result = load(&mut input, WINDOW_BYTES);
     match input.error {
         Some(error) => Err(unreadable(error)),
@@ -54,7 +55,7 @@ pub fn read_watched(path: &Path, watch: &mut dyn FnMut(u64)) -> Result<Profile, 
     }
 }
 
-/// Reads and checks the content of a file; the content says which of the two formats it is.
+/// Reads and checks the content of a file in either format.
 pub fn parse(mut bytes: &[u8]) -> Result<Profile, ParseError> {
     load(&mut bytes, WINDOW_BYTES)
 }
@@ -77,7 +78,7 @@ fn read_either(mut source: Source<'_>) -> Result<Profile, Fault> {
 mod tests {
     use super::*;
 
-    /// Gives one byte at a time, as a slow pipe does.
+    /// Yields one byte at a time, like a slow pipe.
     struct Drip<'a>(&'a [u8]);
 
     impl Input for Drip<'_> {
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_window_ends_makes_no_difference() {
+    fn the_window_size_does_not_change_the_result() {
         for file in [
             include_bytes!("../../tests/data/train.hatchet").as_slice(),
             include_bytes!("../../tests/data/minimal.hatchet_msgpack"),
@@ -95,11 +96,11 @@ mod tests {
             b"[{\"frame\": {\"name\": \"n\"},\n\n   \"metrics\": {\"a\": nuII",
             b"[{\"frame\": {\"name\": \"\xc3\xa9\xff\"}",
         ] {
-            let whole = format!("{:?}", parse(file));
+            let int = format!("{:?}", parse(file));
             for window_bytes in 1..40 {
-                assert_eq!(format!("{:?}", load(&mut { file }, window_bytes)), whole);
+                assert_eq!(format!("{:?}", load(&mut { file }, window_bytes)), int);
             }
-            assert_eq!(format!("{:?}", load(&mut Drip(file), 16)), whole);
+            assert_eq!(format!("{:?}", load(&mut Drip(file), 16)), int);
         }
     }
 }

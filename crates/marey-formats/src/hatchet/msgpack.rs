@@ -1,23 +1,23 @@
-//! `MessagePack` as a row of words.
+//! `MessagePack` as a sequence of tokens.
 
-use super::error::{Cause, Fault, Place};
+use super::error::{Cause, Fault, Position};
 use super::source::Source;
 use super::token::{Token, Tokens};
 
-/// Whether a list, with which every profile starts, starts with this byte.
+/// Whether a list, with which every profile begins, can begin with this byte.
 pub(super) const fn may_start_with(byte: u8) -> bool {
     matches!(byte, 0x90..=0x9f | 0xdc | 0xdd)
 }
 
 pub(super) struct MsgpackTokens<'a> {
     source: Source<'a>,
-    /// Bytes before the last word.
+    /// Byte offset of the last token.
     start: u64,
-    open: Vec<Open>,
+    open: Vec<OpenContainer>,
 }
 
-/// A list or map whose items are being read. A map's items are its keys and values in turn.
-struct Open {
+/// An open list or map. The items of a map are its keys and values in turn.
+struct OpenContainer {
     is_map: bool,
     items_left: u64,
 }
@@ -25,19 +25,19 @@ struct Open {
 impl Tokens for MsgpackTokens<'_> {
     fn next(&mut self) -> Result<Token<'_>, Fault> {
         self.start = self.source.offset();
-        let Some(inside) = self.open.last_mut() else { return self.value() };
-        if inside.items_left == 0 {
-            let token = if inside.is_map { Token::MapEnd } else { Token::ListEnd };
+        let Some(container) = self.open.last_mut() else { return self.value() };
+        if container.items_left == 0 {
+            let token = if container.is_map { Token::MapEnd } else { Token::ListEnd };
             self.open.pop();
             return Ok(token);
         }
-        let is_key = inside.is_map && inside.items_left.is_multiple_of(2);
-        inside.items_left -= 1;
+        let is_key = container.is_map && container.items_left.is_multiple_of(2);
+        container.items_left -= 1;
         if is_key { self.key() } else { self.value() }
     }
 
-    fn place(&self) -> Place {
-        place_of(self.start)
+    fn position(&self) -> Position {
+        position_of(self.start)
     }
 
     fn finish(&mut self) -> Result<(), Fault> {
@@ -55,12 +55,12 @@ impl<'a> MsgpackTokens<'a> {
     }
 
     fn key(&mut self) -> Result<Token<'_>, Fault> {
-        let place = self.place();
+        let position = self.position();
         match self.value()? {
             Token::Text(key) => Ok(Token::Key(key)),
             other => {
                 let (expected, found) = ("a text as key", other.describe());
-                Err(Fault { place, cause: Cause::UnexpectedValue { expected, found } })
+                Err(Fault { position, cause: Cause::UnexpectedValue { expected, found } })
             }
         }
     }
@@ -79,7 +79,7 @@ impl<'a> MsgpackTokens<'a> {
             0xcc => Token::Int(u8::from_be_bytes(self.take()?).into()),
             0xcd => Token::Int(u16::from_be_bytes(self.take()?).into()),
             0xce => Token::Int(u32::from_be_bytes(self.take()?).into()),
-            0xcf => Token::whole(u64::from_be_bytes(self.take()?)),
+            0xcf => Token::int(u64::from_be_bytes(self.take()?)),
             0xd0 => Token::Int(i8::from_be_bytes(self.take()?).into()),
             0xd1 => Token::Int(i16::from_be_bytes(self.take()?).into()),
             0xd2 => Token::Int(i32::from_be_bytes(self.take()?).into()),
@@ -115,37 +115,37 @@ impl<'a> MsgpackTokens<'a> {
 
     fn open(&mut self, is_map: bool, length: u32) -> Token<'static> {
         let items_left = u64::from(length) * if is_map { 2 } else { 1 };
-        self.open.push(Open { is_map, items_left });
+        self.open.push(OpenContainer { is_map, items_left });
         if is_map { Token::MapStart } else { Token::ListStart }
     }
 
     fn text(&mut self, length: usize) -> Result<&str, Fault> {
-        if !self.source.has(length) {
-            return Err(self.ends_early());
+        if !self.source.ensure(length) {
+            return Err(self.unexpected_end());
         }
         let start = self.source.offset();
         std::str::from_utf8(self.source.take(length)).map_err(|error| Fault {
-            place: place_of(start + error.valid_up_to() as u64),
+            position: position_of(start + error.valid_up_to() as u64),
             cause: Cause::NotUtf8,
         })
     }
 
     fn take<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
-        self.source.has(N);
-        match self.source.rest().first_chunk() {
+        self.source.ensure(N);
+        match self.source.buffered().first_chunk() {
             Some(&bytes) => {
                 self.source.consume(N);
                 Ok(bytes)
             }
-            None => Err(self.ends_early()),
+            None => Err(self.unexpected_end()),
         }
     }
 
-    fn ends_early(&self) -> Fault {
-        Fault { place: place_of(self.source.end_offset()), cause: Cause::UnexpectedEnd }
+    fn unexpected_end(&self) -> Fault {
+        Fault { position: position_of(self.source.end_offset()), cause: Cause::UnexpectedEnd }
     }
 }
 
-const fn place_of(byte: u64) -> Place {
-    Place { byte, line_and_column: None }
+const fn position_of(byte: u64) -> Position {
+    Position { byte, line_and_column: None }
 }

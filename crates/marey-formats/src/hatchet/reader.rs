@@ -1,4 +1,4 @@
-//! Words into a profile. Whatever the schema does not name is skipped.
+//! The reader, which builds a profile from tokens. Keys that the schema does not name are skipped.
 
 use std::sync::Arc;
 
@@ -8,9 +8,7 @@ use marey_model::profile::{Device, Meta, Node, NodeId, Profile, Sketch};
 use super::columns::{Columns, Names};
 use super::error::{Cause, Fault};
 use super::token::{Token, Tokens};
-
-/// Deepest tree that is read, in levels. What is deeper is taken for damage.
-pub const MAX_DEPTH: usize = 10_000;
+use crate::shared::MAX_DEPTH;
 
 pub(super) type Result<T> = std::result::Result<T, Fault>;
 
@@ -26,7 +24,7 @@ pub(super) fn read_profile(tokens: impl Tokens) -> Result<Profile> {
     };
     reader.start()?;
     reader.tree()?;
-    let devices = reader.rest()?;
+    let devices = reader.devices_after_root()?;
     reader.tokens.finish()?;
     reader.nodes.shrink_to_fit();
     reader.sketches.sort_by_key(|(node, _)| *node);
@@ -44,23 +42,23 @@ pub(super) struct Reader<T> {
     pub(super) nodes: Vec<Node>,
     pub(super) sketches: Vec<(NodeId, Sketch)>,
     pub(super) meta: Meta,
-    /// The name of a node until its own comes.
+    /// The placeholder name of a node until its name is read.
     nameless: Arc<str>,
     names: Names,
     columns: Columns,
 }
 
-/// What the reader is inside of; one entry a level, so the thread's stack stays flat.
-enum Inside {
+/// A level of the document that is open. The levels form an explicit stack.
+enum Level {
     Node(OpenNode),
     Children(NodeId),
 }
 
-/// A node of which not all has been read.
+/// A node that is not complete yet.
 pub(super) struct OpenNode {
     pub(super) id: NodeId,
     is_named: bool,
-    /// Which keys it has had, by position in [`NodeKey::ALL`].
+    /// Bit set of the keys read so far, by index in [`NodeKey::ALL`].
     seen: u8,
 }
 
@@ -118,14 +116,14 @@ impl<T: Tokens> Reader<T> {
 
     fn tree(&mut self) -> Result<()> {
         self.start_map("the root node")?;
-        let mut path = vec![Inside::Node(self.add_node(None)?)];
-        while let Some(inside) = path.last_mut() {
-            match inside {
-                Inside::Node(node) => match self.node_key(node)? {
+        let mut path = vec![Level::Node(self.add_node(None)?)];
+        while let Some(level) = path.last_mut() {
+            match level {
+                Level::Node(node) => match self.node_key(node)? {
                     Some(NodeKey::Children) => {
                         let id = node.id;
                         self.start_list("the list of children")?;
-                        path.push(Inside::Children(id));
+                        path.push(Level::Children(id));
                     }
                     Some(NodeKey::Frame) => self.frame(node)?,
                     Some(NodeKey::Marey) => self.extras(node.id)?,
@@ -134,13 +132,14 @@ impl<T: Tokens> Reader<T> {
                         path.pop();
                     }
                 },
-                &mut Inside::Children(parent) => {
+                &mut Level::Children(parent) => {
                     if self.has_child()? {
-                        // Two entries of the path, a node and its children, are one level.
+                        // A node and its list of children are two entries of the path, but one
+                        // level.
                         if path.len() / 2 >= MAX_DEPTH {
                             return Err(self.tokens.fault(Cause::TooDeep { limit: MAX_DEPTH }));
                         }
-                        path.push(Inside::Node(self.add_node(Some(parent))?));
+                        path.push(Level::Node(self.add_node(Some(parent))?));
                     } else {
                         path.pop();
                     }
@@ -150,8 +149,8 @@ impl<T: Tokens> Reader<T> {
         Ok(())
     }
 
-    /// Reads what follows the root: the devices, or nothing.
-    fn rest(&mut self) -> Result<Vec<Device>> {
+    /// Reads the devices after the root, if there are any.
+    fn devices_after_root(&mut self) -> Result<Vec<Device>> {
         let has_devices = self.tokens.expect("the map of devices", |token| match token {
             Token::MapStart => Some(true),
             Token::ListEnd => Some(false),
@@ -177,18 +176,18 @@ impl<T: Tokens> Reader<T> {
         Ok(OpenNode { id: NodeId(number), is_named: false, seen: 0 })
     }
 
-    /// Reads up to the value of a key that the schema names, or to the end of the node.
+    /// Reads up to the value of the next known key; `None` at the end of the node.
     fn node_key(&mut self, node: &mut OpenNode) -> Result<Option<NodeKey>> {
         while let Token::Key(key) = self.tokens.next()? {
-            let Some(at) = NodeKey::ALL.iter().position(|(name, _)| *name == key) else {
+            let Some(index) = NodeKey::ALL.iter().position(|(name, _)| *name == key) else {
                 self.skip()?;
                 continue;
             };
-            let (name, key) = NodeKey::ALL[at];
-            if node.seen & (1 << at) != 0 {
+            let (name, key) = NodeKey::ALL[index];
+            if node.seen & (1 << index) != 0 {
                 return Err(self.duplicate(name));
             }
-            node.seen |= 1 << at;
+            node.seen |= 1 << index;
             return Ok(Some(key));
         }
         self.check_name(node)?;
@@ -199,7 +198,7 @@ impl<T: Tokens> Reader<T> {
         if node.is_named { Ok(()) } else { Err(self.tokens.fault(Cause::Nameless)) }
     }
 
-    /// Starts the next child, or says that there is none.
+    /// Starts the next child; `false` at the end of the list.
     pub(super) fn has_child(&mut self) -> Result<bool> {
         self.tokens.expect("a node", |token| match token {
             Token::MapStart => Some(true),
@@ -226,8 +225,8 @@ impl<T: Tokens> Reader<T> {
         self.start_map("the map of metrics")?;
         let mut position = 0;
         while let Token::Key(key) = self.tokens.next()? {
-            let number = self.columns.number(key);
-            if let Some(key) = self.columns.key_if_there(number, id) {
+            let number = self.columns.index(key);
+            if let Some(key) = self.columns.key_if_present(number, id) {
                 return Err(self.duplicate(key));
             }
             let value = self.metric_value()?;
@@ -248,36 +247,36 @@ impl<T: Tokens> Reader<T> {
         value.map_or_else(|| self.metric_list(), Ok)
     }
 
-    /// Reads the rest of a list of numbers: one real number makes all of them real.
+    /// Reads a list of numbers, after its start. One float makes all of them floats.
     fn metric_list(&mut self) -> Result<MetricValue> {
-        let mut wholes = Vec::new();
-        let mut reals = Vec::new();
+        let mut ints = Vec::new();
+        let mut floats = Vec::new();
         let number_or_end = |token: Token<'_>| match token {
             Token::ListEnd => Some(None),
             number => metric_number(number).map(Some),
         };
         while let Some(number) = self.tokens.expect("a number", number_or_end)? {
             match number {
-                MetricValue::Int(value) if reals.is_empty() => wholes.push(value),
-                MetricValue::Int(value) => reals.push(value as f64),
+                MetricValue::Int(value) if floats.is_empty() => ints.push(value),
+                MetricValue::Int(value) => floats.push(value as f64),
                 MetricValue::Float(value) => {
-                    reals.extend(wholes.drain(..).map(|whole| whole as f64));
-                    reals.push(value);
+                    floats.extend(ints.drain(..).map(|int| int as f64));
+                    floats.push(value);
                 }
                 _ => {}
             }
         }
-        Ok(if reals.is_empty() { MetricValue::Ints(wholes) } else { MetricValue::Floats(reals) })
+        Ok(if floats.is_empty() { MetricValue::Ints(ints) } else { MetricValue::Floats(floats) })
     }
 }
 
-/// A whole number beyond `i64` is taken for the nearest real one.
+/// An integer beyond `i64` becomes the nearest float.
 fn metric_number(token: Token<'_>) -> Option<MetricValue> {
     match token {
         Token::Int(value) => Some(MetricValue::Int(value)),
-        Token::Big(value) => Some(MetricValue::Float(value as f64)),
+        Token::BigInt(value) => Some(MetricValue::Float(value as f64)),
         Token::Float(value) => Some(MetricValue::Float(value)),
-        // JSON has no other word for NaN.
+        // JSON has no NaN, so writers use null.
         Token::Null => Some(MetricValue::Float(f64::NAN)),
         _ => None,
     }

@@ -1,7 +1,7 @@
-//! Profiles into runs, and runs into profiles.
+//! Profiles imported into runs, and runs exported as profiles.
 //!
-//! A node becomes a context, and each of its metrics a sample. What a run has no column for goes into
-//! one row of metadata: the file without its tree, in its own words.
+//! A node becomes a context, and each of its metrics a sample. Whatever a run has no column for is
+//! kept in one row of metadata: the file without its tree.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
@@ -19,38 +19,32 @@ use marey_model::wall;
 use marey_store::row::{Device as DeviceRow, Metadata, Metric, Sample};
 use marey_store::{Assembler, NewProcess, Reader, Sampled, StoreError};
 
+use super::profile::{is_of_program, profile_of};
 use super::source::{self, WINDOW_BYTES};
-use super::sum::{self, is_of_program};
 use super::{Format, ParseError, load, parse, write};
-use crate::export::{ExportError, LeftOut, leave_out_table};
-use crate::import::{Broken, Import};
-use crate::input::Input;
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::input::Input;
 
-/// Key of the row of metadata that has the file without its tree.
-const HEAD: &str = "hatchet";
+/// Key of the metadata row with the file without its tree.
+const HEADER: &str = "hatchet";
 
-/// Name of the samples that have sketches: how many entries, and `buckets` among the arguments.
+/// Name of the samples with sketches. The value is the number of entries; `buckets` is an argument.
 pub(super) const SKETCH: &str = "wall_sketch";
-/// The argument of a sketch.
+/// Argument with the buckets of a sketch.
 pub(super) const BUCKETS: &str = "buckets";
-/// The argument of a list of whole numbers, of which the column makes real ones.
+/// Argument with a list of integers, which the column stores as floats.
 pub(super) const INTEGERS: &str = "integers";
 
-/// Time and count of what Proton's files say of kernels.
+/// Keys of kernel times and counts in Proton's files.
 const KERNELS: [&str; 2] = ["time (ns)", "count"];
 
-/// What a tree of sums has no place for.
-const LEFT_OUT: [(&Table, &str); 6] = [
-    (&ASYNC_SPANS, "async spans"),
-    (&INSTANTS, "instants"),
-    (&FLOWS, "points of flows"),
-    (&COLLECTIVES, "collectives"),
-    (&MEMORY_EVENTS, "memory events"),
-    (&MEMORY_SNAPSHOTS, "blocks of memory snapshots"),
-];
+/// Tables that a tree of sums cannot hold.
+const LEFT_OUT: [&Table; 6] =
+    [&ASYNC_SPANS, &INSTANTS, &FLOWS, &COLLECTIVES, &MEMORY_EVENTS, &MEMORY_SNAPSHOTS];
 
-/// Brings a profile into a run.
-pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+/// Imports a profile into a run.
+pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let profile = read(input)?;
     let process = import.process(process(&profile));
     if let Some(recorded) = &profile.meta.process {
@@ -63,29 +57,31 @@ pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), Broke
             import.run.lose(process, known, *count);
         }
     }
-    add_head(&profile, process, import)?;
+    add_header(&profile, process, import)?;
     add_devices(&profile.devices, process, import)?;
     add_metrics(&profile, process, import)
 }
 
-fn read(input: &mut Input) -> Result<Profile, Broken> {
-    let mut input = Whole { input, error: None };
+fn read(input: &mut Input) -> Result<Profile, ReaderError> {
+    let mut input = ForeignFile { input, error: None };
     let result = load(&mut input, WINDOW_BYTES);
     match (input.error, result) {
         (Some(error), _) => Err(error.into()),
         (None, Ok(profile)) => Ok(profile),
-        (None, Err(ParseError::Syntax { place, cause })) => Err(Broken::at(place.byte, cause)),
-        (None, Err(ParseError::Broken(broken))) => Err(Broken::at(0, broken)),
+        (None, Err(ParseError::Syntax { position, cause })) => {
+            Err(ReaderError::at(position.byte, cause))
+        }
+        (None, Err(ParseError::Broken(broken))) => Err(ReaderError::at(0, broken)),
     }
 }
 
-/// The content of a foreign file, which ends where it cannot be read, and says so afterwards.
-struct Whole<'a> {
+/// The content of a foreign file. A read error ends it and is kept.
+struct ForeignFile<'a> {
     input: &'a mut Input,
     error: Option<io::Error>,
 }
 
-impl source::Input for Whole<'_> {
+impl source::Input for ForeignFile<'_> {
     fn fill(&mut self, space: &mut [u8]) -> usize {
         self.input.read(space).unwrap_or_else(|error| {
             self.error = Some(error);
@@ -108,42 +104,42 @@ fn process(profile: &Profile) -> NewProcess {
     }
 }
 
-/// Keeps the file without its tree: the devices, and what marey's own files have on the root.
-fn add_head(profile: &Profile, process: u32, import: &mut Import) -> Result<(), Broken> {
-    let mut head = Profile {
+/// Keeps the file without its tree: the devices, and the root's extras in marey's own files.
+fn add_header(profile: &Profile, process: u32, import: &mut Import) -> Result<(), ReaderError> {
+    let mut header = Profile {
         nodes: profile.nodes[..1].to_vec(),
         devices: profile.devices.clone(),
         meta: profile.meta.clone(),
         ..Profile::default()
     };
-    if let Some(overhead) = &mut head.meta.overhead
+    if let Some(overhead) = &mut header.meta.overhead
         && !overhead.scope_nanos.is_finite()
     {
-        overhead.scope_nanos = f64::NAN; // JSON has no word for infinity
+        overhead.scope_nanos = f64::NAN; // JSON has no infinity
     }
     let mut file = Vec::new();
-    write(&head, Format::Json, &mut file)?;
+    write(&header, Format::Json, &mut file)?;
     let file = String::from_utf8_lossy(&file);
     let value: String = file.lines().map(str::trim_start).collect();
-    let (key, value) = (HEAD.into(), value.into());
+    let (key, value) = (HEADER.into(), value.into());
     Ok(import.run.add_metadata(&Metadata { process_id: process, thread_id: None, key, value })?)
 }
 
-/// What a file said beside its tree, for each profile in the window of a run.
-pub(super) fn heads(reader: &Reader) -> Result<Vec<Profile>, StoreError> {
-    let mut heads = Vec::new();
+/// Returns the files without their trees, one for each profile in the window of a run.
+pub(super) fn headers(reader: &Reader) -> Result<Vec<Profile>, StoreError> {
+    let mut headers = Vec::new();
     for row in reader.rows::<Metadata>()? {
         let row = row?;
-        if &*row.key == HEAD {
-            heads.extend(parse(row.value.as_bytes()));
+        if &*row.key == HEADER {
+            headers.extend(parse(row.value.as_bytes()));
         }
     }
-    Ok(heads)
+    Ok(headers)
 }
 
-fn add_devices(devices: &[Device], process: u32, import: &mut Import) -> Result<(), Broken> {
+fn add_devices(devices: &[Device], process: u32, import: &mut Import) -> Result<(), ReaderError> {
     for device in devices {
-        // Without a number a device is in the head alone.
+        // A device without a number is kept in the header only.
         let Ok(number) = device.id.parse() else { continue };
         let row = DeviceRow {
             process_id: process,
@@ -157,7 +153,7 @@ fn add_devices(devices: &[Device], process: u32, import: &mut Import) -> Result<
     Ok(())
 }
 
-/// What the file says of a device, in its words.
+/// Returns the properties of a device as a JSON object, with the keys of the file.
 fn properties(device: &Device) -> String {
     let mut object = serde_json::Map::new();
     if let Some(arch) = &device.arch {
@@ -174,19 +170,19 @@ fn properties(device: &Device) -> String {
     serde_json::Value::from(object).to_string()
 }
 
-/// The metrics as samples, node after node, so that they have the file's order.
-fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(), Broken> {
+/// Adds the metrics as samples, node by node, which keeps the file's order.
+fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(), ReaderError> {
     let contexts = contexts(profile, import);
-    show(profile, import);
+    select_shown_samples(profile, import);
     let names: Vec<u32> =
         profile.metrics.iter().map(|metric| import.run.text(&metric.key)).collect();
     let sketch_name = import.run.text(SKETCH);
     let mut next = vec![0; profile.metrics.len()];
     let mut sketches = profile.sketches.iter().peekable();
     let mut args = NewArgs::default();
-    for (at, &context_id) in contexts.iter().enumerate() {
-        let node = NodeId(at as u32);
-        let mut add = |name_id, value, args: &mut NewArgs| -> Result<(), Broken> {
+    for (index, &context_id) in contexts.iter().enumerate() {
+        let node = NodeId(index as u32);
+        let mut add = |name_id, value, args: &mut NewArgs| -> Result<(), ReaderError> {
             let args = import.run.args(args)?;
             let (thread_id, time_nanos) = (None, None);
             let process_id = process;
@@ -227,11 +223,11 @@ fn json(values: impl serde::Serialize) -> String {
     serde_json::json!(values).to_string()
 }
 
-/// The context of each node. Where siblings are alike, they become one.
+/// Returns the context of each node. Siblings with equal names share one.
 fn contexts(profile: &Profile, import: &mut Import) -> Vec<u32> {
     let mut contexts: Vec<u32> = Vec::with_capacity(profile.nodes.len());
     let mut seen = HashSet::new();
-    let mut alike = 0;
+    let mut merged = 0;
     for Node { name, kind, parent } in &profile.nodes {
         let context = match parent {
             Some(parent) => {
@@ -241,18 +237,18 @@ fn contexts(profile: &Profile, import: &mut Import) -> Vec<u32> {
             }
             None => Assembler::ROOT,
         };
-        alike += u64::from(!seen.insert(context));
+        merged += u64::from(!seen.insert(context));
         contexts.push(context);
     }
-    if alike > 0 {
-        let cause = "siblings have the same name, and are one node in the run";
-        import.lose(LossCause::Unsupported, alike, 0, cause);
+    if merged > 0 {
+        let cause = "siblings with the same name are merged into one node";
+        import.lose(LossCause::Unsupported, merged, 0, cause);
     }
     contexts
 }
 
-/// Has a flame graph show wall times, or else what kernels took.
-fn show(profile: &Profile, import: &mut Import) {
+/// Selects the samples that flame graphs show: wall times, or else kernel times.
+fn select_shown_samples(profile: &Profile, import: &mut Import) {
     let has_wall = profile.metric(wall::SELF).is_some();
     let shown = if has_wall { [wall::SELF, wall::COUNT] } else { KERNELS };
     let [nanos_name_id, count_name_id] =
@@ -260,19 +256,19 @@ fn show(profile: &Profile, import: &mut Import) {
     import.run.show_samples(Sampled { count_name_id, nanos_name_id, counts_calls: has_wall });
 }
 
-/// Writes a run as a profile.
+/// Exports a run as a profile.
 pub(crate) fn export(
     reader: &Reader,
     format: Format,
     mut out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let mut profile = sum::profile_of(reader)?;
-    // A profile that has a root alone is one all the same.
-    if profile.nodes.len() == 1 && profile.metrics.is_empty() && heads(reader)?.is_empty() {
+    let mut profile = profile_of(reader)?;
+    // An imported profile may consist of its root alone.
+    if profile.nodes.len() == 1 && profile.metrics.is_empty() && headers(reader)?.is_empty() {
         let format = match format {
-            Format::Json => crate::Format::Hatchet,
-            Format::Msgpack => crate::Format::HatchetMsgpack,
+            Format::Json => crate::shared::format::Format::Hatchet,
+            Format::Msgpack => crate::shared::format::Format::HatchetMsgpack,
         };
         return Err(ExportError::Nothing { format, missing: "no contexts" });
     }
@@ -280,26 +276,24 @@ pub(crate) fn export(
         left_out.insert("infinite values", remove_infinite(&mut profile));
     }
     write(&profile, format, &mut out)?;
-    for (table, name) in LEFT_OUT {
-        leave_out_table(reader, table, name, left_out);
-    }
+    leave_out_tables(reader, &LEFT_OUT, left_out);
     let mut counters = 0;
     for row in reader.rows::<Metric>()? {
         counters += u64::from(!is_of_program(&row?));
     }
-    left_out.insert("values of counters", counters);
+    left_out.insert("counter values", counters);
     Ok(())
 }
 
-/// Removes what JSON has no word for; how many values it was.
+/// Removes infinite values, which JSON cannot hold, and returns their number.
 fn remove_infinite(profile: &mut Profile) -> u64 {
     let mut count = 0;
     for metric in &mut profile.metrics {
-        let is_writable = |at: &usize| !is_infinite(&metric.values.get(*at));
+        let is_writable = |index: &usize| !is_infinite(&metric.values.get(*index));
         let writable: Vec<usize> = (0..metric.nodes.len()).filter(is_writable).collect();
         if writable.len() < metric.nodes.len() {
             count += (metric.nodes.len() - writable.len()) as u64;
-            metric.nodes = writable.iter().map(|&at| metric.nodes[at]).collect();
+            metric.nodes = writable.iter().map(|&index| metric.nodes[index]).collect();
             metric.values = metric.values.pick(&writable);
         }
     }

@@ -1,20 +1,20 @@
-//! The words that both formats are made of.
+//! Tokens, which both formats consist of.
 
-use super::error::{Cause, Fault, Place};
+use super::error::{Cause, Fault, Position};
 
-/// One word of a file. Lists and maps are announced and closed, so a reader needs no recursion.
+/// A token of a file. Lists and maps have start and end tokens, so a reader needs no recursion.
 ///
-/// A text is lent until the next word is asked for.
+/// A text is borrowed until the next token is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Token<'a> {
     Null,
     Bool(bool),
     Int(i64),
-    /// A whole number beyond `i64`.
-    Big(u64),
+    /// An integer beyond `i64`.
+    BigInt(u64),
     Float(f64),
     Text(&'a str),
-    /// Key of the map entry whose value follows.
+    /// Key of a map entry, whose value follows.
     Key(&'a str),
     ListStart,
     ListEnd,
@@ -23,18 +23,18 @@ pub(super) enum Token<'a> {
 }
 
 impl Token<'_> {
-    /// A whole number in the form that holds it.
-    pub(super) fn whole(number: u64) -> Self {
-        i64::try_from(number).map_or(Self::Big(number), Self::Int)
+    /// Returns an integer token in the smaller of the two types.
+    pub(super) fn int(number: u64) -> Self {
+        i64::try_from(number).map_or(Self::BigInt(number), Self::Int)
     }
 
-    /// How error messages call it.
+    /// Returns the name of the type in error messages.
     pub(super) const fn describe(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "true or false",
             Self::Int(..0) => "a negative number",
-            Self::Int(_) | Self::Big(_) => "a whole number",
+            Self::Int(_) | Self::BigInt(_) => "a whole number",
             Self::Float(_) => "a real number",
             Self::Text(_) => "a text",
             Self::Key(_) => "a key",
@@ -46,20 +46,20 @@ impl Token<'_> {
     }
 }
 
-/// A file as a row of words.
+/// A file as a sequence of tokens.
 pub(super) trait Tokens {
-    /// The next word. A key is always followed by its value, and what starts also ends.
+    /// Returns the next token. A key is always followed by its value, and every start by its end.
     ///
-    /// Not to be called once the outermost value is complete.
+    /// Must not be called after the outermost value is complete.
     fn next(&mut self) -> Result<Token<'_>, Fault>;
 
-    /// Where the last word starts.
-    fn place(&self) -> Place;
+    /// Returns the start of the last token.
+    fn position(&self) -> Position;
 
     /// Checks that nothing follows the outermost value.
     fn finish(&mut self) -> Result<(), Fault>;
 
-    /// What `pick` makes of the next word, or the fault that it is not what is expected.
+    /// Returns what `pick` selects from the next token, or an error if that is `None`.
     fn expect<V>(
         &mut self,
         expected: &'static str,
@@ -73,8 +73,8 @@ pub(super) trait Tokens {
         Err(self.fault(Cause::UnexpectedValue { expected, found }))
     }
 
-    /// A fault at the last word.
+    /// Returns an error at the last token.
     fn fault(&self, cause: Cause) -> Fault {
-        Fault { place: self.place(), cause }
+        Fault { position: self.position(), cause }
     }
 }

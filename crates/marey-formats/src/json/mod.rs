@@ -1,8 +1,8 @@
-//! JSON lines: all rows of a run, an object a line.
+//! JSON lines: all rows of a run, one object for each row.
 //!
-//! `table` says which table the row is of; its other keys are the table's columns, with what ids stand
-//! for in their place: `name` for `name_id`, `path` for `context_id`, an object `args`. What a row has
-//! no value for is left out; a number that is not finite is `null`.
+//! The key `table` names the table. The other keys are its columns, with ids resolved: `name` for
+//! `name_id`, `path` for `context_id`, an object `args`. Columns without a value are left out. A
+//! number that is not finite is `null`.
 
 use std::fmt::{Display, Write as _};
 use std::io::Write;
@@ -19,17 +19,17 @@ use marey_store::row::{
 };
 use serde::de::IgnoredAny;
 
-use crate::export::{ExportError, LeftOut};
+use crate::shared::export::{ExportError, LeftOut};
 
-/// Rows that are put together at a time.
+/// Rows that are converted to columns at a time.
 const BATCH_ROWS: usize = 1024;
 
-/// Columns of texts that are JSON.
+/// Text columns whose content is JSON.
 const JSON: [(&str, &str); 3] =
     [("processes", "argv"), ("devices", "properties"), ("metadata", "value")];
 
-/// Writes a run. Nothing but what JSON has no numbers for is left out: texts, contexts and arguments are
-/// where they belong, and sums can be made again.
+/// Writes a run. Only numbers that are not finite are lost: texts, contexts and arguments are
+/// resolved in place, and aggregates can be computed again.
 pub(crate) fn write(
     reader: &Reader,
     out: &mut dyn Write,
@@ -91,19 +91,19 @@ impl Lines<'_, '_> {
         Ok(())
     }
 
-    /// Whether a row is of a process of the window.
+    /// Whether the window includes the row's process.
     fn is_wanted(&self, table: &Table, columns: &[ArrayRef], row: usize) -> bool {
         let Some(wanted) = &self.reader.window().processes else { return true };
         let key = if table.name == PROCESSES.name { "id" } else { "process_id" };
-        table.position(key).is_none_or(|at| wanted.contains(&u32::read(&columns[at..], row)))
+        table.position(key).is_none_or(|index| wanted.contains(&u32::read(&columns[index..], row)))
     }
 
     fn row(&mut self, table: &Table, columns: &[ArrayRef], row: usize) {
         self.line.push_str("{\"table\":");
         quote(table.name, &mut self.line);
-        for (at, column) in table.columns.iter().enumerate() {
-            if columns[at].is_valid(row) {
-                self.column(table, column, &columns[at..], row);
+        for (index, column) in table.columns.iter().enumerate() {
+            if columns[index].is_valid(row) {
+                self.column(table, column, &columns[index..], row);
             }
         }
         self.line.push_str("}\n");
@@ -127,9 +127,9 @@ impl Lines<'_, '_> {
             }
             Target::Processes => self.process(id),
             Target::Threads => {
-                self.plain("thread_id", id);
+                self.unquoted("thread_id", id);
                 let Some(thread) = self.reader.thread(id) else { return };
-                self.plain("thread", thread.os_id);
+                self.unquoted("thread", thread.os_id);
                 self.text("thread_name", &thread.name);
                 if table.position("process_id").is_none() {
                     self.process(thread.process_id);
@@ -139,11 +139,11 @@ impl Lines<'_, '_> {
     }
 
     fn process(&mut self, id: u32) {
-        self.plain("process_id", id);
+        self.unquoted("process_id", id);
         let Some(process) = self.reader.process(id) else { return };
-        self.plain("process", process.pid);
+        self.unquoted("process", process.pid);
         if let Some(rank) = process.rank {
-            self.plain("rank", rank);
+            self.unquoted("rank", rank);
         }
     }
 
@@ -161,10 +161,10 @@ impl Lines<'_, '_> {
     fn value(&mut self, table: &Table, column: &Column, columns: &[ArrayRef], row: usize) {
         let name = column.name;
         match column.kind {
-            ColumnKind::Nanos | ColumnKind::Int => self.plain(name, i64::read(columns, row)),
-            ColumnKind::Bits => self.plain(name, u64::read(columns, row)),
-            ColumnKind::Id => self.plain(name, u32::read(columns, row)),
-            ColumnKind::Flag => self.plain(name, bool::read(columns, row)),
+            ColumnKind::Nanos | ColumnKind::Int => self.unquoted(name, i64::read(columns, row)),
+            ColumnKind::Bits => self.unquoted(name, u64::read(columns, row)),
+            ColumnKind::Id => self.unquoted(name, u32::read(columns, row)),
+            ColumnKind::Flag => self.unquoted(name, bool::read(columns, row)),
             ColumnKind::Real => {
                 self.key(name);
                 self.real(f64::read(columns, row));
@@ -185,7 +185,7 @@ impl Lines<'_, '_> {
                 let list = columns[0].as_list::<i32>().value(row);
                 self.list(list.as_primitive::<Float64Type>().values().to_vec(), Self::real);
             }
-            // The numbers of arguments are in them, and sketches are of sums.
+            // The numbers of arguments are part of `args`, and sketches belong to aggregates.
             ColumnKind::Ints | ColumnKind::Bytes => {}
         }
     }
@@ -204,12 +204,12 @@ impl Lines<'_, '_> {
         quote(text, &mut self.line);
     }
 
-    fn plain(&mut self, key: &str, value: impl Display) {
+    fn unquoted(&mut self, key: &str, value: impl Display) {
         self.key(key);
-        write!(self.line, "{value}").expect("texts take everything");
+        write!(self.line, "{value}").expect("writing to a `String` cannot fail");
     }
 
-    /// JSON may be on several lines, where it has spaces.
+    /// Appends JSON without its line breaks.
     fn json(&mut self, json: &str) {
         self.line
             .extend(json.chars().map(|char| if matches!(char, '\n' | '\r') { ' ' } else { char }));
@@ -217,7 +217,7 @@ impl Lines<'_, '_> {
 
     fn real(&mut self, value: f64) {
         if value.is_finite() {
-            write!(self.line, "{value:?}").expect("texts take everything");
+            write!(self.line, "{value:?}").expect("writing to a `String` cannot fail");
         } else {
             self.not_finite += 1;
             self.line.push_str("null");

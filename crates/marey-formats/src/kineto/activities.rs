@@ -1,90 +1,90 @@
-//! What devices did: processes are devices, and threads streams.
+//! Device activities: devices are processes of the file, and streams their threads.
 
 use marey_store::row::{ActivityKind, GpuActivity};
 
-use super::head::process_name;
-use crate::export::{ExportError, LeftOut};
-use crate::trace_json::activity::{
-    Arrows, Survey, arrow, category, stream_number, write_columns, write_stream,
+use super::header::process_name;
+use crate::shared::export::{ExportError, LeftOut};
+use crate::shared::trace_json::activity::{
+    LaunchFlows, Survey, category, stream_number, write_columns, write_stream,
 };
-use crate::trace_json::{Event, Place, Trace};
+use crate::shared::trace_json::{Event, TraceWriter, Track};
 
-/// Where Kineto sorts the first device: behind all processes.
+/// Sort index of the first device in Kineto: after all processes.
 const FIRST_DEVICE_SORT_INDEX: u64 = 5_000_000;
 
-/// Says which devices and streams there are.
-pub(super) fn describe_streams(survey: &Survey, trace: &mut Trace) -> Result<(), ExportError> {
+/// Names the devices and streams.
+pub(super) fn describe_streams(
+    survey: &Survey,
+    writer: &mut TraceWriter,
+) -> Result<(), ExportError> {
     let mut last_device = None;
     for &(process, device, stream) in &survey.streams {
-        let place = place(device, stream);
+        let track = track(device, stream);
         if last_device.replace((process, device)) != Some((process, device)) {
-            let name = trace.reader.process(process).and_then(process_name).unwrap_or_default();
-            trace.describe("process_name", place, |args| args.text("name", &name))?;
+            let name = writer.reader.process(process).and_then(process_name).unwrap_or_default();
+            writer.describe("process_name", track, |args| args.text("name", &name))?;
             let labels = format!("GPU {device}");
-            trace.describe("process_labels", place, |args| args.text("labels", &labels))?;
+            writer.describe("process_labels", track, |args| args.text("labels", &labels))?;
             let sort_index = FIRST_DEVICE_SORT_INDEX + u64::from(device);
-            trace.describe("process_sort_index", place, |args| {
+            writer.describe("process_sort_index", track, |args| {
                 args.value("sort_index", sort_index);
             })?;
         }
         let stream = stream_number(stream);
         let name = format!("stream {stream} ");
-        trace.describe("thread_name", place, |args| args.text("name", &name))?;
-        trace.describe("thread_sort_index", place, |args| args.value("sort_index", stream))?;
+        writer.describe("thread_name", track, |args| args.text("name", &name))?;
+        writer.describe("thread_sort_index", track, |args| args.value("sort_index", stream))?;
     }
     Ok(())
 }
 
-/// Writes what one process did on devices, and the ends of the arrows to it: the file does not say
-/// whose launch an activity is, so that what others did would be taken for this one's.
+/// Writes the device activities of one process, and the ends of their flows. The file does not
+/// state which process launched an activity, so other processes' activities would be taken for this
+/// one's.
 pub(super) fn write(
-    user: Option<u32>,
-    arrows: &Arrows,
-    trace: &mut Trace,
+    gpu_process: Option<u32>,
+    launch_flows: &LaunchFlows,
+    writer: &mut TraceWriter,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let (reader, places) = (trace.reader, trace.places);
+    let (reader, tracks) = (writer.reader, writer.tracks);
     let mut args = String::new();
     for row in reader.rows::<GpuActivity>()? {
         let row = row?;
-        if Some(row.process_id) != user {
-            *left_out.entry("activities of devices of other processes").or_default() += 1;
+        if Some(row.process_id) != gpu_process {
+            *left_out.entry("device activities of other processes").or_default() += 1;
             continue;
         }
         args.clear();
         reader.args(&row.args, &mut args);
-        let place = place(row.device, row.stream);
+        let track = track(row.device, row.stream);
         let event = Event {
             phase: "X",
             category: Some(category(&row, reader)),
             name: reader.text(row.name_id),
-            place,
+            track,
             time_nanos: row.start_nanos,
             duration_nanos: Some(row.duration_nanos),
         };
-        trace.add(&event, |event| {
+        writer.add(&event, |event| {
             event.object_with("args", &args, |event| {
-                // An annotation is no work of its stream, as which analysers would count it.
+                // An annotation is no work on its stream. With a stream, analysers would count it
+                // as such.
                 if row.kind != ActivityKind::Annotation {
                     write_stream(&row, event);
                 }
-                write_columns(&row, places, event);
+                write_columns(&row, tracks, event);
             });
         })?;
         if let Some(correlation) = row.correlation_id
-            && arrows.ends(row.process_id, correlation)
+            && launch_flows.ends(row.process_id, correlation)
         {
-            let end = arrow("f", super::LAUNCH, place, row.start_nanos);
-            let id = trace.places.arrow_id(row.process_id, correlation);
-            trace.add(&end, |event| {
-                event.value("id", id);
-                event.text("bp", "e");
-            })?;
+            writer.end_launch_flow(&row, correlation, track, super::LAUNCH)?;
         }
     }
     Ok(())
 }
 
-fn place(device: u32, stream: u32) -> Place {
-    Place { pid: device.into(), tid: Some(stream_number(stream)) }
+fn track(device: u32, stream: u32) -> Track {
+    Track { pid: device.into(), tid: Some(stream_number(stream)) }
 }

@@ -1,31 +1,31 @@
-//! What `torch.profiler` writes: trace-event JSON in Kineto's words, which HTA and `TensorBoard` read.
+//! Trace-event JSON as `torch.profiler` writes it, in Kineto's vocabulary, which HTA and
+//! `TensorBoard` read.
 //!
-//! Processes and threads have their numbers in the system. Devices are processes too, by their own
-//! numbers, so a process with the number of a device stands a million higher, and the event with its
-//! name says which one it is.
-//! What was recorded by marey itself gets the category that Kineto has for its kind.
+//! Processes and threads have their ids in the operating system. Devices are processes too, with
+//! the device number as id, so a process with such an id is moved up by a million, and its name
+//! event contains the original id. Spans that marey recorded get the Kineto category of their kind.
 //!
-//! Times are in microseconds since a base that traces of one quarter share, so that tools which put
-//! the traces of several ranks side by side need not know about bases. Nothing goes through real
-//! numbers.
+//! Times are in microseconds since a base that all traces of a quarter share, so that tools can
+//! merge the traces of several ranks without knowing about bases. They are written exactly, not as
+//! doubles.
 
 mod activities;
-mod head;
+mod header;
 mod spans;
 
 use std::io::Write;
 
 use marey_store::Reader;
 
-use crate::Format;
-use crate::export::{ExportError, LeftOut};
-use crate::trace_json::activity::Survey;
-use crate::trace_json::{self, About, Document, Places, Trace, rows};
+use crate::shared::export::{ExportError, LeftOut};
+use crate::shared::format::Format;
+use crate::shared::trace_json::activity::Survey;
+use crate::shared::trace_json::{self, Document, RunMetadata, TraceWriter, Tracks, rows};
 
-/// Seconds of a quarter of a year, to whose multiples Kineto rounds its base down.
+/// A quarter of a year in seconds. Kineto rounds its base down to a multiple of it.
 const BASE_SECONDS: i64 = 7_889_238;
 
-/// Name of the arrows from launches.
+/// Name of the flows from launches.
 const LAUNCH: &str = "ac2g";
 
 /// Writes a run.
@@ -36,47 +36,48 @@ pub(crate) fn write(
 ) -> Result<(), ExportError> {
     trace_json::check_events(reader, Format::Kineto)?;
     let mut survey = Survey::of(reader)?;
-    let about = About::of(reader, left_out)?;
-    let user = about.host(reader).and_then(|host| survey.user(host, reader));
-    let users = survey.streams.iter().filter(|stream| Some(stream.0) == user);
+    let metadata = RunMetadata::of(reader, left_out)?;
+    let gpu_process =
+        metadata.main_process(reader).and_then(|main| survey.gpu_process(main, reader));
+    let users = survey.streams.iter().filter(|stream| Some(stream.0) == gpu_process);
     let devices = users.map(|&(_, device, _)| device.into()).collect();
-    let places = Places::new(reader, &survey, &devices, |thread| thread.os_id);
-    let mut trace = Trace {
+    let tracks = Tracks::new(reader, &survey, &devices, |thread| thread.os_id);
+    let mut writer = TraceWriter {
         reader,
-        places: &places,
+        tracks: &tracks,
         document: Document::new(out),
-        base_nanos: base_nanos(trace_json::extent_nanos(reader)),
+        base_nanos: base_nanos(trace_json::time_range_nanos(reader)),
     };
-    head::write(&about, user, &mut trace, left_out)?;
-    survey.keep(user);
-    trace.document.begin_events();
-    head::describe_processes(&about, &mut trace)?;
-    activities::describe_streams(&survey, &mut trace)?;
-    spans::write(&mut survey.arrows, &mut trace)?;
-    activities::write(user, &survey.arrows, &mut trace, left_out)?;
-    rows::write_flows(&mut trace)?;
-    rows::write_instants(&mut trace)?;
-    rows::write_memory_events(&mut trace, left_out)?;
-    rows::write_counters(&mut trace, left_out, |row, left_out| {
-        *left_out.entry("scopes of metrics").or_default() += u64::from(!rows::is_counter(row));
+    header::write(&metadata, gpu_process, &mut writer, left_out)?;
+    survey.retain_process(gpu_process);
+    writer.document.begin_events();
+    header::describe_processes(&metadata, &mut writer)?;
+    activities::describe_streams(&survey, &mut writer)?;
+    spans::write(&mut survey.launch_flows, &mut writer)?;
+    activities::write(gpu_process, &survey.launch_flows, &mut writer, left_out)?;
+    rows::write_flows(&mut writer)?;
+    rows::write_instants(&mut writer)?;
+    rows::write_memory_events(&mut writer, left_out)?;
+    rows::write_counters(&mut writer, left_out, |row, left_out| {
+        *left_out.entry("metric scopes").or_default() += u64::from(!rows::is_counter(row));
         true
     })?;
-    rows::write_async_spans(&mut trace)?;
-    trace.document.end_events();
-    if let Some(name) = about.get("traceName") {
-        trace.document.member("traceName", name);
+    rows::write_async_spans(&mut writer)?;
+    writer.document.end_events();
+    if let Some(name) = metadata.get("traceName") {
+        writer.document.member("traceName", name);
     }
-    trace_json::leave_out_tables(reader, left_out)?;
-    trace.document.finish()?;
+    trace_json::leave_out(reader, left_out)?;
+    writer.document.finish()?;
     Ok(())
 }
 
-/// The start of the quarter in which the run began. One that is longer than times can be counted from
-/// there, for who must tell them from times since 1970, is counted from 1970.
+/// Returns the start of the quarter in which the run began, or 0 for a run that is longer than
+/// relative times may be.
 fn base_nanos((first_nanos, last_nanos): (i64, i64)) -> i64 {
     const QUARTER_NANOS: i64 = BASE_SECONDS * 1_000_000_000;
     let base_nanos = first_nanos.div_euclid(QUARTER_NANOS).saturating_mul(QUARTER_NANOS);
-    let is_short = last_nanos.saturating_sub(base_nanos) < trace_json::MOST_NANOS;
+    let is_short = last_nanos.saturating_sub(base_nanos) < trace_json::MAX_RELATIVE_NANOS;
     if is_short { base_nanos } else { 0 }
 }
 
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_base_is_kinetos() {
+    fn the_base_is_that_of_kineto() {
         for base_seconds in [1_711_964_646, 1_719_853_884, 1_727_743_122, 1_735_632_360] {
             let base = base_seconds * 1_000_000_000;
             let later = base + 5_000_000_000_000_000;

@@ -1,12 +1,13 @@
-//! PyTorch's memory snapshots: what `torch.cuda.memory._dump_snapshot` writes.
+//! PyTorch's memory snapshots, as `torch.cuda.memory._dump_snapshot` writes them.
 //!
-//! A snapshot is a pickled dict: the `segments` that the allocator holds, each with its blocks, and
-//! `device_traces`, what it did before, one list a device. The oldest ones are the list of segments
-//! alone. Blocks get the time at which the snapshot was taken, which only the traces say: they wait
-//! for it in memory, a few hundred bytes each. There are as many as the allocator holds at a moment;
-//! what it did, which can be millions of events, does not wait.
+//! A snapshot is a pickled dict: `segments`, the memory that the allocator owns, each with its
+//! blocks, and `device_traces`, its earlier actions, one list for each device. The oldest snapshots
+//! are the list of segments alone. Blocks get the time at which the snapshot was taken. Only the
+//! traces have it, so blocks wait for it in memory, a few hundred bytes each. Actions, which can be
+//! millions, do not wait.
 //!
-//! Times are microseconds since 1970. Old snapshots have none: the events of such a trace stand one nanosecond after the other, from 0, which keeps their order.
+//! Times are microseconds since 1970. Old snapshots have none: their events get consecutive
+//! nanoseconds from 0, which keeps the order.
 
 mod segment;
 mod trace;
@@ -17,12 +18,12 @@ use std::sync::Arc;
 use marey_model::args::NewArgs;
 use marey_model::loss::LossCause;
 use marey_store::NewProcess;
-use marey_store::row::{MemoryBlock, Metadata};
+use marey_store::row::MemoryBlock;
 
-use crate::flight_recorder::rank;
-use crate::import::{Broken, Import};
-use crate::input::Input;
-use crate::pickle::{Pickle, Row, RowList, Unfit};
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::input::Input;
+use crate::shared::pickle::{Pickle, Row, RowList, ValueError};
+use crate::shared::rank_in_name;
 
 const SEGMENTS: &str = "segments";
 const DEVICE_TRACES: &str = "device_traces";
@@ -30,7 +31,7 @@ const HOST_TRACES: &str = "host_traces";
 const HOST_SEGMENTS: &str = "host_segments";
 const ANNOTATIONS: &str = "external_annotations";
 
-/// What is read element by element.
+/// The lists that are read element by element.
 const LISTS: &[RowList] = &[
     RowList { key: "", depth: 1 },
     RowList { key: SEGMENTS, depth: 1 },
@@ -41,10 +42,10 @@ const LISTS: &[RowList] = &[
 ];
 
 /// Reads a snapshot.
-pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let process = import.process(NewProcess {
         pid: -1,
-        rank: rank::named(&import.stem),
+        rank: rank_in_name::after_word(&import.stem),
         ..NewProcess::default()
     });
     let mut snapshot = Snapshot {
@@ -59,7 +60,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
         timeless_events: 0,
     };
     let rows = snapshot.rows();
-    // A snapshot that ends early has blocks, too.
+    // A snapshot that ends early has blocks too.
     snapshot.finish()?;
     rows
 }
@@ -72,18 +73,18 @@ struct Snapshot<'a> {
     args: NewArgs,
     /// The blocks so far, without their time.
     blocks: Vec<MemoryBlock>,
-    /// States of blocks and types of segments.
+    /// Interned states of blocks and types of segments.
     words: HashSet<Arc<str>>,
-    /// The latest event of the traces.
+    /// The time of the latest event in the traces.
     last_nanos: i64,
-    /// The latest event that is a snapshot.
+    /// The time of the latest event that is a snapshot.
     taken_nanos: Option<i64>,
-    /// Events that have no time.
+    /// Number of events without a time.
     timeless_events: i64,
 }
 
 impl Snapshot<'_> {
-    fn rows(&mut self) -> Result<(), Broken> {
+    fn rows(&mut self) -> Result<(), ReaderError> {
         while let Some(row) = self.pickle.next_row()? {
             let read = match row.key {
                 DEVICE_TRACES => self.trace_entry(row, Some(row.list))?,
@@ -109,8 +110,8 @@ impl Snapshot<'_> {
         self.import.lose(LossCause::Unreadable, 1, row.offset, cause);
     }
 
-    /// Adds the blocks, and what the snapshot says of itself.
-    fn finish(self) -> Result<(), Broken> {
+    /// Adds the blocks and the remaining members of the dict.
+    fn finish(self) -> Result<(), ReaderError> {
         let Self { pickle, import, process, blocks, taken_nanos, last_nanos, .. } = self;
         let time_nanos = taken_nanos.unwrap_or(last_nanos);
         for block in blocks {
@@ -121,22 +122,11 @@ impl Snapshot<'_> {
             if LISTS.iter().any(|list| list.key == key) {
                 continue;
             }
-            match pickle.values.json(value) {
-                Ok(json) => import.run.add_metadata(&Metadata {
-                    process_id: process,
-                    thread_id: None,
-                    key: key.into(),
-                    value: json.into(),
-                })?,
-                Err(reason) => {
-                    let cause = format!("`{key}`: {reason}");
-                    import.lose(LossCause::Unreadable, 1, pickle.offset(), cause);
-                }
-            }
+            import.add_metadata(process, key, pickle.values.json(value), pickle.offset())?;
         }
         Ok(())
     }
 }
 
-/// What reading an element of a list comes to: a reason why not all of it can be used is a loss.
-type Read = Result<Result<(), Unfit>, Broken>;
+/// The result of reading an element: the inner error is why part of it is lost.
+type Read = Result<Result<(), ValueError>, ReaderError>;

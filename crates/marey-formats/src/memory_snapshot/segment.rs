@@ -1,4 +1,4 @@
-//! What an allocator holds: segments, and the blocks in them.
+//! The memory that an allocator owns: segments and their blocks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use marey_model::loss::LossCause;
 use marey_store::row::MemoryBlock;
 
 use super::{Read, Snapshot};
-use crate::pickle::{Fields, Row, Unfit, Value, context};
+use crate::shared::pickle::{Fields, Row, Value, ValueError, context};
 
-/// A segment, in whose order its blocks lie.
+/// A segment. Its blocks are in the order of their addresses.
 struct Segment {
     device: u32,
     stream: Option<u64>,
     address: u64,
     bytes: i64,
     kind: Arc<str>,
-    /// What else is known of it: each block has that.
-    rest: Fields,
+    /// The remaining fields, which become arguments of each block.
+    remaining: Fields,
 }
 
 impl Snapshot<'_> {
-    /// A segment with its blocks.
+    /// Reads a segment with its blocks.
     pub(super) fn segment(&mut self, row: Row) -> Read {
         let (segment, blocks) = match self.segment_fields(row) {
             Ok(segment) => segment,
@@ -36,29 +36,30 @@ impl Snapshot<'_> {
         Ok(Ok(()))
     }
 
-    fn segment_fields(&mut self, row: Row) -> Result<(Segment, Vec<Value>), Unfit> {
+    fn segment_fields(&mut self, row: Row) -> Result<(Segment, Vec<Value>), ValueError> {
         let values = &self.pickle.values;
         let mut fields = Fields::of(values, row.value)?;
-        let blocks =
-            fields.take(values, "blocks", |list| values.items(list)).ok_or(Unfit::NoEntry)?;
-        // Segments may share them.
-        values.unfold(size_of_val(blocks))?;
-        // Its stack is that of its `segment_alloc` in the trace.
+        let blocks = fields
+            .take(values, "blocks", |list| values.items(list))
+            .ok_or(ValueError::MissingField)?;
+        // Segments may share the list.
+        values.count_expansion(size_of_val(blocks))?;
+        // Its stack is also that of its `segment_alloc` in the trace.
         fields.take(values, "frames", Some);
         let kind = fields.name(values, "segment_type").unwrap_or_default();
         let device = fields.take(values, "device", |value| u32::try_from(value.as_int()?).ok());
         let segment = Segment {
             device: device.unwrap_or(0),
             stream: fields.int(values, "stream").map(|stream| stream as u64),
-            address: fields.int(values, "address").ok_or(Unfit::NoEntry)? as u64,
-            bytes: fields.int(values, "total_size").ok_or(Unfit::NoEntry)?,
-            kind: word(&mut self.words, kind),
-            rest: fields,
+            address: fields.int(values, "address").ok_or(ValueError::MissingField)? as u64,
+            bytes: fields.int(values, "total_size").ok_or(ValueError::MissingField)?,
+            kind: intern(&mut self.words, kind),
+            remaining: fields,
         };
         Ok((segment, blocks.to_vec()))
     }
 
-    /// A block. Where it has no address it follows the one before.
+    /// Reads a block. One without an address follows the previous block.
     fn block(
         &mut self,
         segment: &Segment,
@@ -73,9 +74,9 @@ impl Snapshot<'_> {
         };
         let (Some(bytes), Some(state)) = (fields.int(values, "size"), fields.name(values, "state"))
         else {
-            return Ok(Err(Unfit::NoEntry));
+            return Ok(Err(ValueError::MissingField));
         };
-        let state = word(&mut self.words, state);
+        let state = intern(&mut self.words, state);
         let address = fields.int(values, "address").map_or(*next_address, |at| at as u64);
         *next_address = address.wrapping_add_signed(bytes);
         let mut requested_bytes = fields.int(values, "requested_size");
@@ -83,7 +84,7 @@ impl Snapshot<'_> {
         let mut result = Ok(());
         let history = fields.take(values, "history", |list| values.items(list));
         if let Some((&latest, earlier)) = history.and_then(<[_]>::split_first) {
-            // Blocks of old snapshots have them there.
+            // Old snapshots have stack and size in the history.
             match Fields::of(values, latest) {
                 Ok(mut fields) => {
                     frames = frames.or(fields.take(values, "frames", Some));
@@ -92,7 +93,7 @@ impl Snapshot<'_> {
                 Err(reason) => result = Err(reason),
             }
             if !earlier.is_empty() {
-                let cause = "an earlier use of a block, which runs have no place for";
+                let cause = "an earlier use of a block, which runs do not store";
                 self.import.lose(LossCause::Unsupported, earlier.len() as u64, offset, cause);
             }
         }
@@ -100,7 +101,7 @@ impl Snapshot<'_> {
         let (context_id, stack) = context(values, frames.unwrap_or(Value::None), run);
         self.args.clear();
         result = result.and(stack).and(fields.add_to_args(values, "", &mut self.args));
-        result = result.and(segment.rest.add_to_args(values, "segment_", &mut self.args));
+        result = result.and(segment.remaining.add_to_args(values, "segment_", &mut self.args));
         let args = run.args(&mut self.args)?;
         self.blocks.push(MemoryBlock {
             time_nanos: 0,
@@ -121,8 +122,8 @@ impl Snapshot<'_> {
     }
 }
 
-/// A word of which many rows have the same.
-fn word(words: &mut HashSet<Arc<str>>, word: &str) -> Arc<str> {
+/// Interns a word that many rows share.
+fn intern(words: &mut HashSet<Arc<str>>, word: &str) -> Arc<str> {
     if let Some(known) = words.get(word) {
         return Arc::clone(known);
     }

@@ -1,17 +1,17 @@
-//! What an allocator did, and what the program said meanwhile.
+//! The actions of an allocator, and the program's annotations.
 
 use std::sync::{Arc, LazyLock};
 
 use marey_store::row::{Instant, InstantScope, MemoryAction, MemoryEvent};
 
 use super::{Read, Snapshot};
-use crate::pickle::{Fields, Row, Unfit, Value, context};
+use crate::shared::pickle::{Fields, Row, Value, ValueError, context};
 
 static CUDA: LazyLock<Arc<str>> = LazyLock::new(|| "cuda".into());
 static CPU: LazyLock<Arc<str>> = LazyLock::new(|| "cpu".into());
 
 impl Snapshot<'_> {
-    /// An entry of the trace of a device, or of pinned host memory.
+    /// Reads an entry in the trace of a device, or of pinned host memory.
     pub(super) fn trace_entry(&mut self, row: Row, device: Option<u32>) -> Read {
         let values = &mut self.pickle.values;
         let mut fields = match Fields::of(values, row.value) {
@@ -22,7 +22,7 @@ impl Snapshot<'_> {
         let (context_id, stack) = context(values, frames, &mut self.import.run);
         let (Some(word), Some(bytes)) = (fields.name(values, "action"), fields.int(values, "size"))
         else {
-            return Ok(Err(Unfit::NoEntry));
+            return Ok(Err(ValueError::MissingField));
         };
         let action = match word {
             "free_completed" => MemoryAction::Free,
@@ -39,7 +39,7 @@ impl Snapshot<'_> {
         if action == MemoryAction::Other {
             self.args.text("action", word);
         }
-        let rest = fields.add_to_args(values, "", &mut self.args);
+        let remaining = fields.add_to_args(values, "", &mut self.args);
         let time_nanos = micros.map_or(self.timeless_events, |micros| micros.saturating_mul(1000));
         self.timeless_events += i64::from(micros.is_none());
         self.last_nanos = self.last_nanos.max(time_nanos);
@@ -63,10 +63,10 @@ impl Snapshot<'_> {
             category_id,
             args,
         })?;
-        Ok(stack.and(rest))
+        Ok(stack.and(remaining))
     }
 
-    /// A mark that the program set with `record_function`, at the begin or end of a region.
+    /// Reads an annotation, which `record_function` adds at the start and end of a region.
     pub(super) fn annotation(&mut self, row: Row) -> Read {
         let values = &self.pickle.values;
         let mut fields = match Fields::of(values, row.value) {
@@ -76,11 +76,11 @@ impl Snapshot<'_> {
         let (Some(name), Some(micros)) =
             (fields.name(values, "name"), fields.int(values, "time_us"))
         else {
-            return Ok(Err(Unfit::NoEntry));
+            return Ok(Err(ValueError::MissingField));
         };
         let run = &mut self.import.run;
         self.args.clear();
-        let rest = fields.add_to_args(values, "", &mut self.args);
+        let remaining = fields.add_to_args(values, "", &mut self.args);
         let name_id = run.text(name);
         let args = run.args(&mut self.args)?;
         run.add_instant(&Instant {
@@ -92,6 +92,6 @@ impl Snapshot<'_> {
             category_id: None,
             args,
         })?;
-        Ok(rest)
+        Ok(remaining)
     }
 }

@@ -1,4 +1,4 @@
-//! The messages of a trace, as far as they are read or written. What is a `oneof` in the published
+//! The messages of a trace, with the fields that are read or written. A `oneof` of the published
 //! schema is a set of optional fields here.
 
 use prost::Message;
@@ -6,16 +6,16 @@ use prost::Message;
 /// Number of `Trace.packet`, the only field of a trace.
 pub(super) const TRACE_PACKET: u32 = 1;
 
-/// `TracePacket.sequence_flags`: what was interned before is forgotten.
+/// `TracePacket.sequence_flags`: earlier interned data is invalid.
 pub(super) const STATE_CLEARED: u32 = 1;
-/// `TracePacket.sequence_flags`: the packet refers to what was interned before.
+/// `TracePacket.sequence_flags`: the packet refers to earlier interned data.
 pub(super) const NEEDS_STATE: u32 = 2;
 
 /// `BuiltinClock`: the wall clock.
 pub(super) const REALTIME: u32 = 1;
 /// `BuiltinClock`: time since boot without sleep.
 pub(super) const MONOTONIC: u32 = 3;
-/// `BuiltinClock`: time since boot, which traces use if they say nothing else.
+/// `BuiltinClock`: time since boot, the default clock of traces.
 pub(super) const BOOTTIME: u32 = 6;
 
 /// `TrackEvent.Type`.
@@ -226,8 +226,8 @@ pub(super) struct TrackEvent {
 }
 
 impl TrackEvent {
-    /// The fields that are read; most others are typed arguments, of which every program has its own.
-    pub(super) const FIELDS: [u32; 26] = [
+    /// The fields that are read. Most of the remaining ones are typed arguments of single programs.
+    pub(super) const FIELDS: [u64; 26] = [
         1, 3, 4, 6, 9, 10, 11, 12, 16, 22, 23, 30, 31, 33, 34, 36, 42, 44, 45, 46, 47, 48, 52, 55,
         56, 57,
     ];

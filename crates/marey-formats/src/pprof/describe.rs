@@ -1,23 +1,24 @@
-//! What a profile says beside its samples, to rows of metadata.
+//! Metadata of a profile as rows of `metadata`.
 
 use marey_store::row::Metadata;
 use serde::Serialize;
 
-use super::facts;
 use super::message::{Function, Location, Mapping};
+use super::metadata;
 use super::stacks::Stacks;
 use super::tables::find;
-use crate::import::{Broken, Import};
+use crate::shared::import::{Import, ReaderError};
 
-/// Adds what the whole file, its mappings, functions and locations are, none before what it refers to.
+/// Adds the metadata of the file, its mappings, functions and locations, none before the entries
+/// that it refers to.
 pub(super) fn describe(
     stacks: &mut Stacks,
     process_id: u32,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let mut describe = Describe { stacks, process_id, import };
     let file = describe.file()?;
-    if file != facts::File::default() {
+    if file != metadata::File::default() {
         describe.add("pprof.file".to_owned(), &file)?;
     }
     let mappings = describe.stacks.tables.mappings.clone();
@@ -47,14 +48,14 @@ struct Describe<'s, 'a, 'i> {
 }
 
 impl Describe<'_, '_, '_> {
-    fn file(&mut self) -> Result<facts::File, Broken> {
+    fn file(&mut self) -> Result<metadata::File, ReaderError> {
         let file = self.stacks.tables.file.clone();
         let period_type = match file.period_type {
             Some(ty) => Some((self.text(ty.kind, 0)?, self.text(ty.unit, 0)?)),
             None => None,
         };
         let comments = file.comment.iter().map(|&comment| self.text(comment, 0));
-        Ok(facts::File {
+        Ok(metadata::File {
             time_nanos: file.time_nanos,
             duration_nanos: file.duration_nanos,
             period_type,
@@ -67,8 +68,8 @@ impl Describe<'_, '_, '_> {
         })
     }
 
-    fn mapping(&mut self, mapping: Mapping, offset: u64) -> Result<facts::Mapping, Broken> {
-        Ok(facts::Mapping {
+    fn mapping(&mut self, mapping: Mapping, offset: u64) -> Result<metadata::Mapping, ReaderError> {
+        Ok(metadata::Mapping {
             memory_start: mapping.memory_start,
             memory_limit: mapping.memory_limit,
             file_offset: mapping.file_offset,
@@ -81,8 +82,12 @@ impl Describe<'_, '_, '_> {
         })
     }
 
-    fn function(&mut self, function: Function, offset: u64) -> Result<facts::Function, Broken> {
-        Ok(facts::Function {
+    fn function(
+        &mut self,
+        function: Function,
+        offset: u64,
+    ) -> Result<metadata::Function, ReaderError> {
+        Ok(metadata::Function {
             name: self.text(function.name, offset)?,
             system_name: self.text(function.system_name, offset)?,
             filename: self.text(function.filename, offset)?,
@@ -90,12 +95,12 @@ impl Describe<'_, '_, '_> {
         })
     }
 
-    fn text(&mut self, position: i64, offset: u64) -> Result<String, Broken> {
+    fn text(&mut self, position: i64, offset: u64) -> Result<String, ReaderError> {
         Ok(self.stacks.text(position, offset, self.import)?.into_owned())
     }
 
-    fn add(&mut self, key: String, facts: &impl Serialize) -> Result<(), Broken> {
-        let value = serde_json::to_string(facts).expect("these are texts and numbers");
+    fn add(&mut self, key: String, metadata: &impl Serialize) -> Result<(), ReaderError> {
+        let value = serde_json::to_string(metadata).expect("texts and numbers can be serialized");
         Ok(self.import.run.add_metadata(&Metadata {
             process_id: self.process_id,
             thread_id: None,
@@ -105,13 +110,13 @@ impl Describe<'_, '_, '_> {
     }
 }
 
-fn location(location: &Location) -> facts::Location {
-    let lines = location.line.iter().map(|line| facts::Line {
+fn location(location: &Location) -> metadata::Location {
+    let lines = location.line.iter().map(|line| metadata::Line {
         function: line.function_id,
         number: line.number,
         column: line.column,
     });
-    facts::Location {
+    metadata::Location {
         mapping: location.mapping_id,
         address: location.address,
         lines: lines.collect(),

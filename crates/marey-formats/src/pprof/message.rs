@@ -1,8 +1,8 @@
-//! The messages, after pprof's published schema. A text is its position in the table of texts.
+//! The messages of pprof's published schema. A text is an index into the string table.
 
 use prost::Message;
 
-/// A profile. Parts of one that are written behind each other are one profile.
+/// A profile. Concatenated profiles are merged into one.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Profile {
     #[prost(message, repeated, tag = "1")]
@@ -46,7 +46,7 @@ pub(super) mod tag {
     pub(in super::super) const STRING_TABLE: u64 = 6;
 }
 
-/// What a value is.
+/// The name and unit of a value.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct ValueType {
     #[prost(int64, tag = "1")]
@@ -55,20 +55,20 @@ pub(super) struct ValueType {
     pub(super) unit: i64,
 }
 
-/// Values of a stack.
+/// The values of a stack.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Sample {
     /// Innermost first.
     #[prost(uint64, repeated, tag = "1")]
     pub(super) location_id: Vec<u64>,
-    /// One for each type.
+    /// One value for each type.
     #[prost(int64, repeated, tag = "2")]
     pub(super) value: Vec<i64>,
     #[prost(message, repeated, tag = "3")]
     pub(super) label: Vec<Label>,
 }
 
-/// What else is known of a sample: a text, or a number.
+/// An argument of a sample: a text or a number.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct Label {
     #[prost(int64, tag = "1")]
@@ -81,7 +81,7 @@ pub(super) struct Label {
     pub(super) num_unit: i64,
 }
 
-/// A file with code in memory.
+/// A binary that is mapped into memory.
 #[derive(Clone, Copy, PartialEq, Message)]
 #[expect(clippy::struct_excessive_bools, reason = "these are the fields of the message")]
 pub(super) struct Mapping {
@@ -107,7 +107,7 @@ pub(super) struct Mapping {
     pub(super) has_inline_frames: bool,
 }
 
-/// A place in the code.
+/// An address in the code.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Location {
     #[prost(uint64, tag = "1")]
@@ -116,7 +116,7 @@ pub(super) struct Location {
     pub(super) mapping_id: u64,
     #[prost(uint64, tag = "3")]
     pub(super) address: u64,
-    /// More than one where functions are inlined; the outermost is the last.
+    /// Several if functions are inlined; outermost last.
     #[prost(message, repeated, tag = "4")]
     pub(super) line: Vec<Line>,
     #[prost(bool, tag = "5")]

@@ -1,9 +1,9 @@
-//! From a profile to samples.
+//! Reader: a profile converted to samples.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 
-use marey_model::args::{NewArgs, quote};
+use marey_model::args::NewArgs;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_store::row;
@@ -12,40 +12,45 @@ use prost::Message;
 
 use super::LOCATIONS;
 use super::describe::describe;
-use super::fields::{Field, Fields};
 use super::message::{Label, Sample, tag};
 use super::stacks::Stacks;
 use super::tables::Tables;
-use crate::import::{Broken, Import};
-use crate::input::Input;
-use crate::weights::{is_nanos, name_and_unit};
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::input::Input;
+use crate::shared::json::quoted;
+use crate::shared::protobuf::{Field, Fields};
+use crate::shared::weights::{is_nanos, name_and_unit};
 
-/// Bytes that a profile may have, unpacked.
+/// Maximum size of a profile, uncompressed.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// Reads a file. It is kept as a whole, since its samples may come before what they refer to.
-pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
-    let content = whole(input, MAX_BYTES)?;
+/// Reads a file. It is loaded completely, since samples may precede the entries that they refer to.
+pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
+    let content = read_all(input, MAX_BYTES)?;
     let name = Some(import.stem.clone());
     let process_id = import.process(NewProcess { pid: -1, name, ..NewProcess::default() });
     let (tables, end) = Tables::of(&content, import);
     let mut stacks = Stacks::new(tables, content.len());
     describe(&mut stacks, process_id, import)?;
-    let mut reader = Reader { import, process_id, stacks, threads: HashMap::new(), own_os_id: 0 };
+    let mut reader =
+        Reader { import, process_id, stacks, threads: HashMap::new(), synthetic_os_id: 0 };
     let types = reader.types()?;
     for field in Fields::of(&content).map_while(Result::ok) {
-        if field.tag == tag::SAMPLE {
+        if field.number == tag::SAMPLE {
             reader.sample(&field, &types)?;
         }
     }
     end
 }
 
-fn whole(input: impl Read, max_bytes: u64) -> Result<Vec<u8>, Broken> {
+fn read_all(input: impl Read, max_bytes: u64) -> Result<Vec<u8>, ReaderError> {
     let mut content = Vec::new();
     input.take(max_bytes.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 > max_bytes {
-        return Err(Broken::at(max_bytes, format!("the profile has more than {max_bytes} bytes")));
+        return Err(ReaderError::at(
+            max_bytes,
+            format!("the profile has more than {max_bytes} bytes"),
+        ));
     }
     Ok(content)
 }
@@ -55,11 +60,11 @@ struct Reader<'a, 'i> {
     process_id: u32,
     stacks: Stacks<'a>,
     threads: HashMap<ThreadName, u32>,
-    /// The number of the last thread that has none in the system.
-    own_os_id: i64,
+    /// The synthetic id of the last thread without one in the operating system.
+    synthetic_os_id: i64,
 }
 
-/// What labels say of a thread.
+/// A thread, as the labels of samples describe it.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 struct ThreadName {
     os_id: Option<i64>,
@@ -67,8 +72,8 @@ struct ThreadName {
 }
 
 impl Reader<'_, '_> {
-    /// The names of the values of a sample; `None` for one that has the name of another.
-    fn types(&mut self) -> Result<Vec<Option<u32>>, Broken> {
+    /// Returns the name ids of a sample's values; `None` for a duplicate name.
+    fn types(&mut self) -> Result<Vec<Option<u32>>, ReaderError> {
         let types = std::mem::take(&mut self.stacks.tables.file.sample_type);
         let default = self.stacks.tables.file.default_sample_type;
         let default = self.stacks.text(default, 0, self.import)?;
@@ -79,15 +84,15 @@ impl Reader<'_, '_> {
         for ty in &types {
             let kind = self.stacks.text(ty.kind, 0, self.import)?;
             let unit = self.stacks.text(ty.unit, 0, self.import)?;
-            let name_id = self.import.run.text(&joined(&kind, &unit));
+            let name_id = self.import.run.text(&name_with_unit(&kind, &unit));
             if !seen.insert(name_id) {
-                let cause = format!("two types of values are called `{kind}`");
+                let cause = format!("two value types have the name `{kind}`");
                 self.import.lose(LossCause::Unsupported, 1, 0, cause);
                 names.push(None);
                 continue;
             }
             names.push(Some(name_id));
-            // The last one is what pprof shows if the file does not say it.
+            // pprof shows the last type if the file names no default.
             if is_nanos(&unit) && !is_default_shown {
                 sampled.nanos_name_id = Some(name_id);
                 is_default_shown = kind == default;
@@ -100,9 +105,9 @@ impl Reader<'_, '_> {
         Ok(names)
     }
 
-    fn sample(&mut self, field: &Field, types: &[Option<u32>]) -> Result<(), Broken> {
+    fn sample(&mut self, field: &Field, types: &[Option<u32>]) -> Result<(), ReaderError> {
         let offset = field.offset;
-        let Ok(sample) = Sample::decode(field.body) else {
+        let Ok(sample) = Sample::decode(field.value) else {
             self.import.lose(LossCause::Unreadable, 1, offset, "the sample is malformed");
             return Ok(());
         };
@@ -138,14 +143,14 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Adds labels to arguments, but for what the thread is told by. A label that is there several
-    /// times is a list.
+    /// Adds labels to arguments and returns the thread that they describe. A repeated label becomes
+    /// a list.
     fn labels(
         &mut self,
         labels: &[Label],
         offset: u64,
         args: &mut NewArgs,
-    ) -> Result<ThreadName, Broken> {
+    ) -> Result<ThreadName, ReaderError> {
         let (mut thread, mut other_thread) = (ThreadName::default(), ThreadName::default());
         let mut by_key: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for label in labels {
@@ -165,7 +170,7 @@ impl Reader<'_, '_> {
                 "thread name" | "thread_name" => other_thread.name = Some(text.to_string()),
                 "thread id" | "thread_id" | "tid" => other_thread.os_id = os_id,
                 LOCATIONS => {
-                    let cause = format!("a label is called `{LOCATIONS}`");
+                    let cause = format!("a label has the reserved name `{LOCATIONS}`");
                     self.import.lose(LossCause::Unsupported, 1, offset, cause);
                     continue;
                 }
@@ -196,27 +201,23 @@ impl Reader<'_, '_> {
         if thread == ThreadName::default() {
             return None;
         }
-        let (run, process, own) = (&mut self.import.run, self.process_id, &mut self.own_os_id);
+        let (run, process, next_os_id) =
+            (&mut self.import.run, self.process_id, &mut self.synthetic_os_id);
         Some(*self.threads.entry(thread).or_insert_with_key(|ThreadName { os_id, name }| {
             let os_id = os_id.unwrap_or_else(|| {
-                *own -= 1;
-                *own
+                *next_os_id -= 1;
+                *next_os_id
             });
             run.thread(process, os_id, name.as_deref().unwrap_or_default())
         }))
     }
 }
 
-/// `cpu (nanoseconds)`; one that has no unit goes without, unless its own name looks as if it had.
-fn joined(kind: &str, unit: &str) -> String {
+/// Returns a name such as `cpu (nanoseconds)`. Without a unit there are no parentheses, unless the
+/// name itself ends with some.
+fn name_with_unit(kind: &str, unit: &str) -> String {
     let needs_unit = !unit.is_empty() || kind != name_and_unit(kind).0;
     if needs_unit { format!("{kind} ({unit})") } else { kind.to_owned() }
-}
-
-fn quoted(text: &str) -> String {
-    let mut json = String::new();
-    quote(text, &mut json);
-    json
 }
 
 #[cfg(test)]
@@ -224,9 +225,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_without_end_is_not_kept() {
-        assert_eq!(whole(&b"1234"[..], 4).unwrap(), b"1234");
-        let broken = whole(std::io::repeat(0), 4).unwrap_err();
-        assert_eq!(broken.to_string(), "byte 4: the profile has more than 4 bytes");
+    fn a_profile_beyond_the_size_limit_is_refused() {
+        assert_eq!(read_all(&b"1234"[..], 4).unwrap(), b"1234");
+        let error = read_all(std::io::repeat(0), 4).unwrap_err();
+        assert_eq!(error.to_string(), "byte 4: the profile has more than 4 bytes");
     }
 }

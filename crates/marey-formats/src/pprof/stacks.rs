@@ -1,4 +1,4 @@
-//! From the locations of a sample to its context.
+//! Conversion of a sample's locations to its context.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,49 +10,51 @@ use marey_store::Assembler;
 
 use super::message::{Function, Location, Mapping};
 use super::tables::{Tables, find};
-use crate::hatchet::MAX_DEPTH;
-use crate::import::{Broken, Import};
+use crate::shared::MAX_DEPTH;
+use crate::shared::import::{Import, ReaderError};
 
-/// What references may unfold to: so many bytes for each of the file, and some more.
-const UNFOLDED_BYTES: u64 = 64;
-const MORE_UNFOLDED_BYTES: u64 = 16 << 20;
+/// Limit to which references may expand, for each byte of the file.
+const EXPANDED_PER_BYTE: u64 = 64;
+/// Limit to which references may expand in any file.
+const MIN_EXPANDED_BYTES: u64 = 16 << 20;
 
-/// What a frame of a stack is worth of these.
+/// Bytes that count for a frame of a stack.
 const FRAME_BYTES: u64 = 64;
 
 /// Names and stacks of a profile.
 pub(super) struct Stacks<'a> {
     pub(super) tables: Tables<'a>,
-    /// The names of the frames of each location, outermost first.
+    /// Name ids of the frames of each location, outermost first.
     frames: HashMap<u64, Rc<[u32]>>,
-    /// The context of a location below another context, and how many frames further down it is.
-    below: HashMap<(u32, u64), (u32, usize)>,
-    /// Bytes that references may still unfold to.
-    left_bytes: u64,
+    /// The context of a location below another context, and the number of frames in between.
+    children: HashMap<(u32, u64), (u32, usize)>,
+    /// Bytes to which references may still expand.
+    budget_bytes: u64,
 }
 
 impl<'a> Stacks<'a> {
     pub(super) fn new(tables: Tables<'a>, content_bytes: usize) -> Self {
-        let left_bytes = (content_bytes as u64).saturating_mul(UNFOLDED_BYTES);
-        let left_bytes = left_bytes.saturating_add(MORE_UNFOLDED_BYTES);
-        Self { tables, frames: HashMap::new(), below: HashMap::new(), left_bytes }
+        let budget_bytes = (content_bytes as u64).saturating_mul(EXPANDED_PER_BYTE);
+        let budget_bytes = budget_bytes.saturating_add(MIN_EXPANDED_BYTES);
+        Self { tables, frames: HashMap::new(), children: HashMap::new(), budget_bytes }
     }
 
-    /// The context of locations, innermost first; `None` if it is lost.
+    /// Returns the context of locations, innermost first; `None` if a location is missing or the
+    /// stack is too deep.
     pub(super) fn context(
         &mut self,
         locations: &[u64],
         offset: u64,
         import: &mut Import,
-    ) -> Result<Option<u32>, Broken> {
+    ) -> Result<Option<u32>, ReaderError> {
         let (mut context, mut depth) = (Assembler::ROOT, 0);
         for &location in locations.iter().rev() {
-            let Some((below, frames)) = self.step(context, location, offset, import)? else {
-                let cause = format!("location {location} is not there");
+            let Some((child, frames)) = self.step(context, location, offset, import)? else {
+                let cause = format!("location {location} is missing");
                 import.lose(LossCause::Unreadable, 1, offset, cause);
                 return Ok(None);
             };
-            context = below;
+            context = child;
             depth += frames;
             if depth > MAX_DEPTH {
                 let cause = format!("the stack has more than {MAX_DEPTH} frames");
@@ -63,22 +65,22 @@ impl<'a> Stacks<'a> {
         Ok(Some(context))
     }
 
-    /// A text by its position; empty if it is not there.
+    /// Returns the text at an index; empty if there is none.
     pub(super) fn text(
         &mut self,
         position: i64,
         offset: u64,
         import: &mut Import,
-    ) -> Result<Cow<'a, str>, Broken> {
-        let at = usize::try_from(position).ok();
-        let Some(bytes) = at.and_then(|at| self.tables.texts.get(at).copied()) else {
+    ) -> Result<Cow<'a, str>, ReaderError> {
+        let index = usize::try_from(position).ok();
+        let Some(bytes) = index.and_then(|index| self.tables.texts.get(index).copied()) else {
             if position != 0 {
-                let cause = format!("text {position} is not there");
+                let cause = format!("text {position} is missing");
                 import.lose(LossCause::Unreadable, 1, offset, cause);
             }
             return Ok(Cow::Borrowed(""));
         };
-        self.unfold(bytes.len() as u64, offset)?;
+        self.count_expansion(bytes.len() as u64, offset)?;
         let text = String::from_utf8_lossy(bytes);
         if let Cow::Owned(_) = text {
             import.lose(LossCause::Unreadable, 1, offset, "a text is not UTF-8");
@@ -86,28 +88,29 @@ impl<'a> Stacks<'a> {
         Ok(text)
     }
 
-    /// From a context to that of a location below it, and how many frames that is.
+    /// Returns the context of a location below another context, and the number of its frames.
     fn step(
         &mut self,
         context: u32,
         location: u64,
         offset: u64,
         import: &mut Import,
-    ) -> Result<Option<(u32, usize)>, Broken> {
-        if let Some(&step) = self.below.get(&(context, location)) {
+    ) -> Result<Option<(u32, usize)>, ReaderError> {
+        if let Some(&step) = self.children.get(&(context, location)) {
             return Ok(Some(step));
         }
         let Some(frames) = self.frames(location, import)? else { return Ok(None) };
-        self.unfold(FRAME_BYTES.saturating_mul(frames.len() as u64), offset)?;
-        let below = frames.iter().fold(context, |context, &name_id| {
+        self.count_expansion(FRAME_BYTES.saturating_mul(frames.len() as u64), offset)?;
+        let child = frames.iter().fold(context, |context, &name_id| {
             import.run.context(context, NodeKind::Frame, name_id)
         });
-        self.below.insert((context, location), (below, frames.len()));
-        Ok(Some((below, frames.len())))
+        self.children.insert((context, location), (child, frames.len()));
+        Ok(Some((child, frames.len())))
     }
 
-    /// The names of a location's frames, outermost first; at least one, unless it is not there.
-    fn frames(&mut self, id: u64, import: &mut Import) -> Result<Option<Rc<[u32]>>, Broken> {
+    /// Returns the name ids of a location's frames, outermost first and at least one; `None` if the
+    /// location is missing.
+    fn frames(&mut self, id: u64, import: &mut Import) -> Result<Option<Rc<[u32]>>, ReaderError> {
         if let Some(frames) = self.frames.get(&id) {
             return Ok(Some(Rc::clone(frames)));
         }
@@ -128,15 +131,15 @@ impl<'a> Stacks<'a> {
         Ok(Some(names))
     }
 
-    /// The name of a function, if it has one.
+    /// Returns the name of a function, if it has one.
     fn function_name(
         &mut self,
         id: u64,
         offset: u64,
         import: &mut Import,
-    ) -> Result<Option<Cow<'a, str>>, Broken> {
+    ) -> Result<Option<Cow<'a, str>>, ReaderError> {
         let Some(function) = find::<Function>(&self.tables.functions, id) else {
-            let cause = format!("function {id} is not there");
+            let cause = format!("function {id} is missing");
             import.lose(LossCause::Unreadable, 1, offset, cause);
             return Ok(None);
         };
@@ -149,13 +152,13 @@ impl<'a> Stacks<'a> {
         Ok(None)
     }
 
-    /// What a place in code is called that has no name: `0x4010 (libc.so.6)`.
+    /// Returns the name of an address without a function: `0x4010 (libc.so.6)`.
     fn address(
         &mut self,
         location: &Location,
         offset: u64,
         import: &mut Import,
-    ) -> Result<String, Broken> {
+    ) -> Result<String, ReaderError> {
         let mapping = find::<Mapping>(&self.tables.mappings, location.mapping_id);
         let file = self.text(mapping.unwrap_or_default().filename, offset, import)?;
         let file = file.rsplit('/').next().unwrap_or_default();
@@ -163,11 +166,12 @@ impl<'a> Stacks<'a> {
         Ok(if file.is_empty() { format!("{address:#x}") } else { format!("{address:#x} ({file})") })
     }
 
-    /// Counts what a reference unfolds to: a small file can mean endless stacks and texts.
-    fn unfold(&mut self, bytes: u64, offset: u64) -> Result<(), Broken> {
-        let left = self.left_bytes.checked_sub(bytes);
-        let cause = "what the profile refers to is far longer than the profile";
-        self.left_bytes = left.ok_or_else(|| Broken::at(offset, cause))?;
+    /// Counts the bytes to which a reference expands, since a small file can expand to endless
+    /// stacks and texts.
+    fn count_expansion(&mut self, bytes: u64, offset: u64) -> Result<(), ReaderError> {
+        let budget = self.budget_bytes.checked_sub(bytes);
+        let cause = "the references of the profile expand to far more than the profile";
+        self.budget_bytes = budget.ok_or_else(|| ReaderError::at(offset, cause))?;
         Ok(())
     }
 }

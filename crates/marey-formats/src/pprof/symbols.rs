@@ -1,4 +1,4 @@
-//! The tables of a profile that is written: each entry once, under a number of its own.
+//! The tables of an exported profile, each entry once and with a new id.
 
 use std::collections::HashMap;
 
@@ -7,25 +7,25 @@ use marey_store::row::Metadata;
 use marey_store::{Context, Reader};
 use serde::Deserialize;
 
-use super::facts;
 use super::message::{Function, Line, Location, Mapping, Profile, ValueType};
+use super::metadata;
 
-/// What was said of a profile so far; what is not written yet is in [`Symbols::profile`].
+/// The entries written so far. Entries that are still to be written are in [`Symbols::profile`].
 #[derive(Default)]
 pub(super) struct Symbols {
-    /// The part of the profile that comes next.
+    /// The next part of the profile.
     pub(super) profile: Profile,
-    pub(super) file: Option<facts::File>,
+    pub(super) file: Option<metadata::File>,
     texts: HashMap<Box<str>, i64>,
     text_count: i64,
-    /// By process and number: profiles of several processes may use the same numbers.
+    /// New ids by process and imported id: profiles of several processes may use the same ids.
     mappings: HashMap<(u32, u64), u64>,
     locations: HashMap<(u32, u64), u64>,
     functions: HashMap<(u32, u64), u64>,
-    /// How many functions and locations there are.
+    /// Number of functions.
     function_count: u64,
     location_count: u64,
-    /// The location of the frames that have a name, and whether that is one of Python.
+    /// Locations of named frames, by name and whether the frame is one of Python.
     frames: HashMap<(u32, bool), u64>,
     /// Functions of frames, by name and file.
     named: HashMap<(i64, i64), u64>,
@@ -38,7 +38,7 @@ impl Symbols {
         symbols
     }
 
-    /// The position of a text.
+    /// Returns the index of a text.
     pub(super) fn text(&mut self, text: &str) -> i64 {
         if let Some(&position) = self.texts.get(text) {
             return position;
@@ -54,32 +54,32 @@ impl Symbols {
         ValueType { kind: self.text(kind), unit: self.text(unit) }
     }
 
-    /// Takes what a profile said that was imported; whether it is that.
-    pub(super) fn take(&mut self, row: &Metadata) -> bool {
+    /// Adds an entry of an imported profile; `false` if the row is none.
+    pub(super) fn add_imported(&mut self, row: &Metadata) -> bool {
         let Some(key) = row.key.strip_prefix("pprof.") else { return false };
         let (table, id) = key.split_once('.').unwrap_or((key, ""));
-        let taken = match (table, id.parse().map(|id| (row.process_id, id))) {
+        let added = match (table, id.parse().map(|id| (row.process_id, id))) {
             ("mapping", Ok(id)) => parsed(row).map(|mapping| self.mapping(id, &mapping)),
             ("function", Ok(id)) => parsed(row).map(|function| self.function(id, &function)),
             ("location", Ok(id)) => parsed(row).map(|location| self.location(id, &location)),
             ("file", _) if self.file.is_none() => parsed(row).map(|file| self.file = Some(file)),
             _ => None,
         };
-        taken.is_some()
+        added.is_some()
     }
 
-    /// The number of a location that was imported.
+    /// Returns the new id of an imported location.
     pub(super) fn imported(&self, process: u32, location: u64) -> Option<u64> {
         self.locations.get(&(process, location)).copied()
     }
 
-    /// The location of a frame.
+    /// Returns the location of a frame.
     pub(super) fn frame(&mut self, context: Context, reader: &Reader) -> u64 {
         let is_python = context.kind == NodeKind::Frame;
         self.named_frame(context.name_id, is_python, reader)
     }
 
-    /// The location of a kernel.
+    /// Returns the location of a kernel.
     pub(super) fn kernel(&mut self, name_id: u32, reader: &Reader) -> u64 {
         self.named_frame(name_id, false, reader)
     }
@@ -105,11 +105,11 @@ impl Symbols {
         id
     }
 
-    fn mapping(&mut self, id: (u32, u64), mapping: &facts::Mapping) {
-        let own_id = self.mappings.len() as u64 + 1;
-        self.mappings.insert(id, own_id);
+    fn mapping(&mut self, id: (u32, u64), mapping: &metadata::Mapping) {
+        let new_id = self.mappings.len() as u64 + 1;
+        self.mappings.insert(id, new_id);
         let mapping = Mapping {
-            id: own_id,
+            id: new_id,
             memory_start: mapping.memory_start,
             memory_limit: mapping.memory_limit,
             file_offset: mapping.file_offset,
@@ -123,7 +123,7 @@ impl Symbols {
         self.profile.mapping.push(mapping);
     }
 
-    fn function(&mut self, id: (u32, u64), function: &facts::Function) {
+    fn function(&mut self, id: (u32, u64), function: &metadata::Function) {
         let function = Function {
             id: 0,
             name: self.text(&function.name),
@@ -131,26 +131,26 @@ impl Symbols {
             filename: self.text(&function.filename),
             start_line: function.start_line,
         };
-        let own_id = self.add_function(function);
-        self.functions.insert(id, own_id);
+        let new_id = self.add_function(function);
+        self.functions.insert(id, new_id);
     }
 
-    fn location(&mut self, (process, id): (u32, u64), location: &facts::Location) {
-        let own = |ids: &HashMap<_, u64>, id| ids.get(&(process, id)).copied().unwrap_or(0);
+    fn location(&mut self, (process, id): (u32, u64), location: &metadata::Location) {
+        let new_id_of = |ids: &HashMap<_, u64>, id| ids.get(&(process, id)).copied().unwrap_or(0);
         let lines = location.lines.iter().map(|line| Line {
-            function_id: own(&self.functions, line.function),
+            function_id: new_id_of(&self.functions, line.function),
             number: line.number,
             column: line.column,
         });
         let location = Location {
             id: 0,
-            mapping_id: own(&self.mappings, location.mapping),
+            mapping_id: new_id_of(&self.mappings, location.mapping),
             address: location.address,
             line: lines.collect(),
             is_folded: location.is_folded,
         };
-        let own_id = self.add_location(location);
-        self.locations.insert((process, id), own_id);
+        let new_id = self.add_location(location);
+        self.locations.insert((process, id), new_id);
     }
 
     fn add_function(&mut self, function: Function) -> u64 {
@@ -170,9 +170,9 @@ fn parsed<'a, T: Deserialize<'a>>(row: &'a Metadata) -> Option<T> {
     serde_json::from_str(&row.value).ok()
 }
 
-/// The parts of `file:line@function`.
+/// Splits `file:line@function`.
 fn python_frame(name: &str) -> Option<(&str, i64, &str)> {
-    let (place, function) = name.rsplit_once('@')?;
-    let (file, line) = place.rsplit_once(':')?;
+    let (location, function) = name.rsplit_once('@')?;
+    let (file, line) = location.rsplit_once(':')?;
     Some((file, line.parse().ok()?, function))
 }

@@ -1,37 +1,37 @@
-//! The tables of a profile, which may come behind the samples that refer to them.
+//! The tables of a profile, which may follow the samples that refer to them.
 
 use std::collections::BTreeMap;
 
 use marey_model::loss::LossCause;
 use prost::Message;
 
-use super::fields::{Field, Fields};
 use super::message::{Function, Location, Mapping, Profile, tag};
-use crate::import::{Broken, Import};
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::protobuf::{Field, Fields};
 
-/// What samples refer to. Entries wait as the bytes that they are, which is the least that they take.
+/// The entries that samples refer to. They stay encoded, which takes the least memory.
 #[derive(Default)]
 pub(super) struct Tables<'a> {
     pub(super) texts: Vec<&'a [u8]>,
     pub(super) mappings: Entries<'a>,
     pub(super) locations: Entries<'a>,
     pub(super) functions: Entries<'a>,
-    /// What is of the whole file; its tables are empty.
+    /// The fields of the whole file; its tables are empty.
     pub(super) file: Profile,
 }
 
-/// By its number: where the entry is, and its bytes, which are known to be one.
+/// By id: byte offset and encoded bytes, which are known to decode.
 pub(super) type Entries<'a> = BTreeMap<u64, (u64, &'a [u8])>;
 
-/// An entry by its number.
+/// Decodes an entry.
 pub(super) fn find<M: Message + Default>(entries: &Entries, id: u64) -> Option<M> {
     let (_, bytes) = entries.get(&id)?;
     M::decode(*bytes).ok()
 }
 
 impl<'a> Tables<'a> {
-    /// The tables of a profile as far as it can be read, and why no further.
-    pub(super) fn of(content: &'a [u8], import: &mut Import) -> (Self, Result<(), Broken>) {
+    /// Collects the tables of a profile as far as it can be read, and the error that ended it.
+    pub(super) fn of(content: &'a [u8], import: &mut Import) -> (Self, Result<(), ReaderError>) {
         let mut tables = Self::default();
         for field in Fields::of(content) {
             match field {
@@ -43,21 +43,21 @@ impl<'a> Tables<'a> {
     }
 
     fn add(&mut self, field: &Field<'a>, import: &mut Import) {
-        match field.tag {
+        match field.number {
             tag::SAMPLE => {}
-            tag::STRING_TABLE => self.texts.push(field.body),
+            tag::STRING_TABLE => self.texts.push(field.value),
             tag::MAPPING => {
-                enter(&mut self.mappings, field, "mapping", |entry: &Mapping| entry.id, import);
+                insert(&mut self.mappings, field, "mapping", |entry: &Mapping| entry.id, import);
             }
             tag::LOCATION => {
-                enter(&mut self.locations, field, "location", |entry: &Location| entry.id, import);
+                insert(&mut self.locations, field, "location", |entry: &Location| entry.id, import);
             }
             tag::FUNCTION => {
-                enter(&mut self.functions, field, "function", |entry: &Function| entry.id, import);
+                insert(&mut self.functions, field, "function", |entry: &Function| entry.id, import);
             }
             1 | 7..=15 => {
-                if self.file.merge(field.whole).is_err() {
-                    let cause = format!("field {} is malformed", field.tag);
+                if self.file.merge(field.encoded).is_err() {
+                    let cause = format!("field {} is malformed", field.number);
                     import.lose(LossCause::Unreadable, 1, field.offset, cause);
                 }
             }
@@ -69,18 +69,18 @@ impl<'a> Tables<'a> {
     }
 }
 
-fn enter<'a, M: Message + Default>(
+fn insert<'a, M: Message + Default>(
     entries: &mut Entries<'a>,
     field: &Field<'a>,
     what: &str,
     id: impl Fn(&M) -> u64,
     import: &mut Import,
 ) {
-    let cause = match M::decode(field.body).map(|entry| id(&entry)) {
+    let cause = match M::decode(field.value).map(|entry| id(&entry)) {
         Err(_malformed) => format!("the {what} is malformed"),
-        Ok(id) if entries.contains_key(&id) => format!("{what} {id} is there twice"),
+        Ok(id) if entries.contains_key(&id) => format!("{what} {id} appears twice"),
         Ok(id) => {
-            entries.insert(id, (field.offset, field.body));
+            entries.insert(id, (field.offset, field.value));
             return;
         }
     };

@@ -1,7 +1,7 @@
-//! From samples, or else from spans, to a profile.
+//! Writer: samples, or else spans, converted to a profile.
 //!
-//! Parts of a profile that are written behind each other are one profile. So sums go out whenever
-//! there are many, and what they refer to is written with them.
+//! Concatenated parts of a profile are merged by readers. So sums are written whenever there are
+//! many, together with the entries that they refer to.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -16,21 +16,24 @@ use serde_json::Value;
 
 use super::message::{Label, Sample};
 use super::symbols::Symbols;
-use super::{LOCATIONS, facts};
-use crate::export::{ExportError, LeftOut, leave_out_table};
-use crate::weights::{Place, Stack, Sum, Times, leave_out, name_and_unit, sampled_names, times};
-use crate::{Format, half_pairs};
+use super::{LOCATIONS, metadata};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables, row_count};
+use crate::shared::format::Format;
+use crate::shared::json::replace_lone_surrogates;
+use crate::shared::weights::{
+    Stack, StackKey, Sum, Times, leave_out, name_and_unit, sampled_names, times,
+};
 
-/// Stacks in memory before they are written.
+/// Maximum number of stacks in memory.
 const MAX_STACKS: usize = 1 << 16;
 
-/// The first number beyond 64 bits.
+/// 2⁶³, the first integer beyond `i64`.
 const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// Types of values in a file: a sample has one of each, be it zero.
+/// Maximum number of value types. A sample has one value of each, even if it is zero.
 const MAX_TYPES: usize = 64;
 
-/// A type of values of a run that has spans.
+/// A type of values of a run with spans.
 #[derive(Clone, Copy)]
 struct Column {
     kind: &'static str,
@@ -44,7 +47,7 @@ const COLUMNS: [Column; 3] = [
     Column { kind: "gpu_time", unit: "nanoseconds", value: |times| times.device_nanos },
 ];
 
-/// Writes a profile, compressed as all of them are.
+/// Writes a profile, gzip-compressed as pprof requires.
 pub(crate) fn write(
     reader: &Reader,
     out: &mut dyn Write,
@@ -54,20 +57,18 @@ pub(crate) fn write(
     let has_processes = reader.processes().nth(1).is_some();
     let mut writer = Writer { reader, out, left_out, symbols: Symbols::new(), has_processes };
     for row in reader.rows::<Metadata>()? {
-        if !writer.symbols.take(&row?) {
-            writer.leave_out("metadata");
+        if !writer.symbols.add_imported(&row?) {
+            writer.leave_out("metadata entries");
         }
     }
     let names = sampled_names(reader)?;
-    let left_out_tables = if names.is_empty() {
+    if names.is_empty() {
         writer.spans()?;
-        &[(&SAMPLES, "values that are no numbers")][..]
+        *writer.left_out.entry("values that are not numbers").or_default() +=
+            row_count(reader, &SAMPLES);
     } else {
         writer.samples(&names)?;
-        &[(&SPANS, "spans"), (&GPU_ACTIVITIES, "activities of devices")]
-    };
-    for (table, name) in left_out_tables {
-        leave_out_table(reader, table, name, writer.left_out);
+        leave_out_tables(reader, &[&SPANS, &GPU_ACTIVITIES], writer.left_out);
     }
     leave_out(reader, writer.left_out);
     writer.out.finish()?;
@@ -79,14 +80,14 @@ struct Writer<'a, 'r, 'o> {
     out: GzEncoder<&'o mut dyn Write>,
     left_out: &'a mut LeftOut,
     symbols: Symbols,
-    /// Whether samples must say which process they are of.
+    /// Whether samples need a label with their process.
     has_processes: bool,
 }
 
-/// What samples are summed by.
+/// The key by which samples are summed up.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    place: Place,
+    stack_key: StackKey,
     args: Args,
 }
 
@@ -100,11 +101,11 @@ impl Writer<'_, '_, '_> {
         for sample in self.reader.rows::<row::Sample>()? {
             let sample = sample?;
             if sample.time_nanos.is_some() {
-                self.leave_out("times of samples");
+                self.leave_out("sample times");
             }
             let value = Sum::of(&sample.value).filter(|value| value.as_f64().is_finite());
             let Some(value) = value else {
-                self.leave_out("values that are no numbers");
+                self.leave_out("values that are not numbers");
                 continue;
             };
             let Some(&column) = columns.get(&sample.name_id) else {
@@ -121,41 +122,41 @@ impl Writer<'_, '_, '_> {
         self.write_samples(&mut sums)
     }
 
-    /// Time in spans and on devices, of those that there are.
+    /// Writes the times of spans and devices, as far as the run has them.
     fn spans(&mut self) -> Result<(), ExportError> {
         let times = times(self.reader)?;
         let mut columns = COLUMNS.to_vec();
         columns.retain(|column| times.values().any(|times| (column.value)(times) != 0));
         if columns.is_empty() {
-            let missing = "no samples, no spans and no activities of devices";
+            let missing = "no samples, no spans and no device activities";
             return Err(ExportError::Nothing { format: Format::Pprof, missing });
         }
         let types: Vec<_> = columns.iter().map(|column| (column.kind, column.unit)).collect();
         self.begin(&types, "time");
         let mut sums = BTreeMap::new();
-        for (place, times) in times {
+        for (stack_key, times) in times {
             let values = columns.iter().map(|column| Sum::Whole((column.value)(&times)));
             let values = values.collect();
-            let key = Key { place, args: Args::default() };
+            let key = Key { stack_key, args: Args::default() };
             sums.insert(key, values);
         }
         self.write_samples(&mut sums)
     }
 
-    /// Says what the values are, and what is of the whole file.
+    /// Sets the value types and the metadata of the file.
     fn begin(&mut self, types: &[(&str, &str)], default: &str) {
-        let own = || {
+        let recorded = || {
             let start = self.reader.processes().map(|process| process.start_nanos).min();
             let end = self.reader.processes().map(|process| process.end_nanos).max();
             let (start, end) = (start.unwrap_or(0), end.unwrap_or(0));
-            facts::File {
+            metadata::File {
                 time_nanos: start,
                 duration_nanos: end.saturating_sub(start),
                 default_sample_type: default.to_owned(),
-                ..facts::File::default()
+                ..metadata::File::default()
             }
         };
-        let file = self.symbols.file.take().unwrap_or_else(own);
+        let file = self.symbols.file.take().unwrap_or_else(recorded);
         let symbols = &mut self.symbols;
         symbols.profile.sample_type =
             types.iter().map(|(kind, unit)| symbols.value_type(kind, unit)).collect();
@@ -171,7 +172,7 @@ impl Writer<'_, '_, '_> {
         symbols.profile.period = file.period;
     }
 
-    /// Writes sums, which are gone then, with all that they refer to.
+    /// Writes sums and removes them, together with the entries that they refer to.
     fn write_samples(&mut self, sums: &mut BTreeMap<Key, Vec<Sum>>) -> Result<(), ExportError> {
         for (key, values) in std::mem::take(sums) {
             let sample = self.sample(&key, &values);
@@ -184,13 +185,13 @@ impl Writer<'_, '_, '_> {
 
     fn sample(&mut self, key: &Key, values: &[Sum]) -> Sample {
         let mut args = self.args(key);
-        let locations = args.remove(LOCATIONS).and_then(|ids| self.imported(&ids, key.place));
-        let location_id = locations.unwrap_or_else(|| self.locations(key.place.stack));
-        let mut label = self.place_labels(key.place);
+        let locations = args.remove(LOCATIONS).and_then(|ids| self.imported(&ids, key.stack_key));
+        let location_id = locations.unwrap_or_else(|| self.locations(key.stack_key.stack));
+        let mut label = self.owner_labels(key.stack_key);
         for (name, value) in args {
             self.arg_labels(&name, value, &mut label);
         }
-        let value = values.iter().map(|&sum| self.whole(sum)).collect();
+        let value = values.iter().map(|&sum| self.integer(sum)).collect();
         Sample { location_id, value, label }
     }
 
@@ -200,19 +201,19 @@ impl Writer<'_, '_, '_> {
         }
         let mut json = String::new();
         self.reader.args(&key.args, &mut json);
-        serde_json::from_str(&half_pairs::replaced(&json)).unwrap_or_else(|_deep_or_damaged| {
+        serde_json::from_str(&replace_lone_surrogates(&json)).unwrap_or_else(|_deep_or_damaged| {
             self.leave_out("arguments that cannot be read");
             serde_json::Map::new()
         })
     }
 
-    /// The locations that a sample had where it comes from, if they are known.
-    fn imported(&self, ids: &Value, place: Place) -> Option<Vec<u64>> {
+    /// Returns the locations that an imported sample had, if they are known.
+    fn imported(&self, ids: &Value, stack_key: StackKey) -> Option<Vec<u64>> {
         let ids = ids.as_array()?.iter();
-        ids.map(|id| self.symbols.imported(place.process_id, id.as_u64()?)).collect()
+        ids.map(|id| self.symbols.imported(stack_key.process_id, id.as_u64()?)).collect()
     }
 
-    /// The locations of a stack, innermost first.
+    /// Returns the locations of a stack, innermost first.
     fn locations(&mut self, stack: Stack) -> Vec<u64> {
         let (reader, symbols) = (self.reader, &mut self.symbols);
         let kernel = stack.kernel_id.map(|name_id| symbols.kernel(name_id, reader));
@@ -221,14 +222,15 @@ impl Writer<'_, '_, '_> {
         kernel.into_iter().chain(frames).collect()
     }
 
-    fn place_labels(&mut self, place: Place) -> Vec<Label> {
+    fn owner_labels(&mut self, stack_key: StackKey) -> Vec<Label> {
         let mut labels = Vec::new();
-        if let Some(process) = self.reader.process(place.process_id).filter(|_| self.has_processes)
+        if let Some(process) =
+            self.reader.process(stack_key.process_id).filter(|_| self.has_processes)
         {
             labels.push(self.number("pid", process.pid));
             labels.extend(process.rank.map(|rank| self.number("rank", rank)));
         }
-        if let Some(thread) = place.thread_id.and_then(|id| self.reader.thread(id)) {
+        if let Some(thread) = stack_key.thread_id.and_then(|id| self.reader.thread(id)) {
             if !thread.name.is_empty() {
                 labels.push(self.text("thread", &thread.name));
             }
@@ -239,8 +241,8 @@ impl Writer<'_, '_, '_> {
         labels
     }
 
-    /// Adds an argument; a list is a label that is there several times. What labels cannot be is
-    /// written as JSON.
+    /// Adds an argument as labels. A list becomes repeated labels; values that labels cannot hold
+    /// are written as JSON.
     fn arg_labels(&mut self, name: &str, value: Value, labels: &mut Vec<Label>) {
         let values = match value {
             Value::Array(values) if values.iter().all(|value| !value.is_array()) => values,
@@ -266,12 +268,12 @@ impl Writer<'_, '_, '_> {
 
     fn text(&mut self, key: &str, text: &str) -> Label {
         if text.is_empty() {
-            self.leave_out("empty texts of labels");
+            self.leave_out("empty label texts");
         }
         Label { key: self.symbols.text(key), text: self.symbols.text(text), ..Label::default() }
     }
 
-    fn whole(&mut self, sum: Sum) -> i64 {
+    fn integer(&mut self, sum: Sum) -> i64 {
         match sum {
             Sum::Whole(value) => value,
             Sum::Real(value) => {
@@ -285,19 +287,19 @@ impl Writer<'_, '_, '_> {
         }
     }
 
-    fn leave_out(&mut self, what: &'static str) {
-        *self.left_out.entry(what).or_default() += 1;
+    fn leave_out(&mut self, name: &'static str) {
+        *self.left_out.entry(name).or_default() += 1;
     }
 }
 
 fn key(sample: row::Sample) -> Key {
     let stack = Stack { context_id: sample.context_id, kernel_id: None };
     let row::Sample { process_id, thread_id, args, .. } = sample;
-    let place = Place { process_id, thread_id, stack };
-    Key { place, args }
+    let stack_key = StackKey { process_id, thread_id, stack };
+    Key { stack_key, args }
 }
 
-/// A whole number, alone or as an object with its unit.
+/// Returns an integer, alone or in an object with its unit.
 fn number_and_unit(value: &Value) -> Option<(i64, &str)> {
     if let Some(number) = value.as_i64() {
         return Some((number, ""));

@@ -1,8 +1,8 @@
-//! What an instruction does, from its text.
+//! Instructions, parsed from their text.
 
 use super::{Operation, Space, Width};
 
-/// What of an access does not depend on where it stands.
+/// The properties of an access that do not depend on its location.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Instruction {
     pub(super) operation: Operation,
@@ -12,25 +12,25 @@ pub(super) struct Instruction {
     pub(super) width: Width,
 }
 
-/// What tells the memory of an instruction.
+/// How the memory space of an instruction is found.
 #[derive(Clone, Copy)]
 enum Spaces {
-    /// A modifier, or else the address.
-    Said,
-    /// Two modifiers: to and from. Without them it is a barrier of copies, not one.
-    Copied,
-    /// The instruction.
+    /// By a modifier, or else by the address.
+    Modifier,
+    /// By two modifiers, destination and source. Without them the instruction is a barrier.
+    SourceAndTarget,
+    /// By the instruction alone.
     Fixed(Option<Space>, Option<Space>),
 }
 
-/// What tells the width.
+/// How the width of an instruction is found.
 #[derive(Clone, Copy)]
 enum Widths {
-    /// The modifiers for a vector and for the type.
+    /// By the modifiers for vector and type.
     Vector,
-    /// The third operand, in bytes.
+    /// By the third operand, in bytes.
     Operand,
-    /// The modifiers for the shape and for types.
+    /// By the modifiers for shape and types.
     Tile,
     Unknown,
 }
@@ -50,42 +50,42 @@ const TENSOR: Spaces = Spaces::Fixed(Some(Space::Tensor), None);
 const TEXTURE: Spaces = Spaces::Fixed(Some(Space::Texture), None);
 const SURFACE: Spaces = Spaces::Fixed(Some(Space::Surface), None);
 
-/// Every instruction that is listed. Where several fit, the longest does.
+/// The listed instructions. If several match, the longest name applies.
 #[rustfmt::skip]
 const RULES: &[Rule] = {
     use Operation::{Atomic, Copy, Load, Mma, Prefetch, Reduce, Store};
-    use Spaces::{Copied, Fixed, Said};
+    use Spaces::{SourceAndTarget, Fixed, Modifier};
     use Widths::{Operand, Tile, Unknown, Vector};
     &[
-        rule("ld", Load, Said, Vector),
-        rule("ldu", Load, Said, Vector),
-        rule("st", Store, Said, Vector),
-        rule("st.async", Store, Said, Vector),
-        rule("st.bulk", Store, Said, Unknown),
-        rule("atom", Atomic, Said, Vector),
-        rule("red", Reduce, Said, Vector),
-        rule("red.async", Reduce, Said, Vector),
-        rule("multimem.ld_reduce", Load, Said, Vector),
-        rule("multimem.st", Store, Said, Vector),
-        rule("multimem.red", Reduce, Said, Vector),
-        rule("ldmatrix", Load, Said, Tile),
-        rule("stmatrix", Store, Said, Tile),
-        rule("wmma.load", Load, Said, Tile),
-        rule("wmma.store", Store, Said, Tile),
+        rule("ld", Load, Modifier, Vector),
+        rule("ldu", Load, Modifier, Vector),
+        rule("st", Store, Modifier, Vector),
+        rule("st.async", Store, Modifier, Vector),
+        rule("st.bulk", Store, Modifier, Unknown),
+        rule("atom", Atomic, Modifier, Vector),
+        rule("red", Reduce, Modifier, Vector),
+        rule("red.async", Reduce, Modifier, Vector),
+        rule("multimem.ld_reduce", Load, Modifier, Vector),
+        rule("multimem.st", Store, Modifier, Vector),
+        rule("multimem.red", Reduce, Modifier, Vector),
+        rule("ldmatrix", Load, Modifier, Tile),
+        rule("stmatrix", Store, Modifier, Tile),
+        rule("wmma.load", Load, Modifier, Tile),
+        rule("wmma.store", Store, Modifier, Tile),
         rule("tcgen05.ld", Load, TENSOR, Tile),
         rule("tcgen05.st", Store, TENSOR, Tile),
-        rule("cp.async", Copy, Copied, Operand),
-        rule("cp.async.bulk", Copy, Copied, Operand),
-        rule("cp.async.bulk.tensor", Copy, Copied, Tile),
-        rule("cp.reduce.async.bulk", Reduce, Copied, Operand),
-        rule("cp.reduce.async.bulk.tensor", Reduce, Copied, Tile),
-        rule("multimem.cp.async.bulk", Copy, Copied, Operand),
-        rule("multimem.cp.reduce.async.bulk", Reduce, Copied, Operand),
+        rule("cp.async", Copy, SourceAndTarget, Operand),
+        rule("cp.async.bulk", Copy, SourceAndTarget, Operand),
+        rule("cp.async.bulk.tensor", Copy, SourceAndTarget, Tile),
+        rule("cp.reduce.async.bulk", Reduce, SourceAndTarget, Operand),
+        rule("cp.reduce.async.bulk.tensor", Reduce, SourceAndTarget, Tile),
+        rule("multimem.cp.async.bulk", Copy, SourceAndTarget, Operand),
+        rule("multimem.cp.reduce.async.bulk", Reduce, SourceAndTarget, Operand),
         rule("tcgen05.cp", Copy, Fixed(Some(Space::Tensor), Some(Space::Shared)), Tile),
-        rule("prefetch", Prefetch, Said, Unknown),
-        rule("prefetchu", Prefetch, Said, Unknown),
-        rule("cp.async.bulk.prefetch", Prefetch, Said, Unknown),
-        rule("cp.async.bulk.prefetch.tensor", Prefetch, Said, Tile),
+        rule("prefetch", Prefetch, Modifier, Unknown),
+        rule("prefetchu", Prefetch, Modifier, Unknown),
+        rule("cp.async.bulk.prefetch", Prefetch, Modifier, Unknown),
+        rule("cp.async.bulk.prefetch.tensor", Prefetch, Modifier, Tile),
         rule("mma", Mma, Fixed(None, None), Tile),
         rule("wmma.mma", Mma, Fixed(None, None), Tile),
         rule("wgmma.mma_async", Mma, Fixed(Some(Space::Shared), None), Tile),
@@ -98,22 +98,22 @@ const RULES: &[Rule] = {
     ]
 };
 
-/// Registers in which LLVM keeps the address of the thread's stack.
+/// Registers with the address of the thread's stack in code of LLVM.
 const STACK_POINTERS: [&str; 2] = ["%SP", "%SPL"];
 
 impl Instruction {
-    /// Reads a statement; `None` if it touches no memory that is listed.
+    /// Parses a statement; `None` if it accesses no listed memory.
     pub(super) fn parse(statement: &str) -> Option<Self> {
         let (opcode, operands) = split(statement);
-        let rule = RULES.iter().filter(|rule| rule.fits(opcode)).max_by_key(|r| r.name.len())?;
+        let rule = RULES.iter().filter(|rule| rule.matches(opcode)).max_by_key(|r| r.name.len())?;
         let modifiers = opcode[rule.name.len()..].split('.');
-        let mut said = modifiers.clone().filter_map(MaybeSpace::parse);
-        let (space, source) = match (rule.spaces, said.next()) {
+        let mut modifier_spaces = modifiers.clone().filter_map(MaybeSpace::parse);
+        let (space, source) = match (rule.spaces, modifier_spaces.next()) {
             (Spaces::Fixed(space, source), _) => (space, source),
-            (_, Some(MaybeSpace::Parameter)) | (Spaces::Copied, None) => return None,
-            (Spaces::Said, None) => (Some(of_address(operands)), None),
-            (Spaces::Said, Some(MaybeSpace::Is(space))) => (Some(space), None),
-            (Spaces::Copied, Some(MaybeSpace::Is(to))) => match said.next()? {
+            (_, Some(MaybeSpace::Parameter)) | (Spaces::SourceAndTarget, None) => return None,
+            (Spaces::Modifier, None) => (Some(address_space(operands)), None),
+            (Spaces::Modifier, Some(MaybeSpace::Is(space))) => (Some(space), None),
+            (Spaces::SourceAndTarget, Some(MaybeSpace::Is(to))) => match modifier_spaces.next()? {
                 MaybeSpace::Is(from) => (Some(to), Some(from)),
                 MaybeSpace::Parameter => return None,
             },
@@ -129,12 +129,12 @@ impl Instruction {
 }
 
 impl Rule {
-    fn fits(&self, opcode: &str) -> bool {
+    fn matches(&self, opcode: &str) -> bool {
         opcode.strip_prefix(self.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 }
 
-/// The opcode with its modifiers, and the operands, without a label or a predicate before them.
+/// Splits a statement, after its label and predicate, into opcode with modifiers and operands.
 fn split(mut statement: &str) -> (&str, &str) {
     while let Some((label, rest)) = statement.split_once(':') {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%');
@@ -151,7 +151,7 @@ fn split(mut statement: &str) -> (&str, &str) {
     statement.trim_start().split_once(char::is_whitespace).unwrap_or((statement, ""))
 }
 
-/// A modifier that names a memory.
+/// A modifier that names a memory space.
 enum MaybeSpace {
     Is(Space),
     /// Parameters of kernels and calls, which are not listed.
@@ -172,8 +172,8 @@ impl MaybeSpace {
     }
 }
 
-/// The memory of an address that may lie in any: LLVM's own stack is known by its register.
-fn of_address(operands: &str) -> Space {
+/// Returns the space of a generic address. LLVM's stack is recognised by its register.
+fn address_space(operands: &str) -> Space {
     let address = operands.split_once('[').unwrap_or_default().1;
     let base = address.trim_start().split([']', '+', ' ']).next().unwrap_or_default();
     if STACK_POINTERS.contains(&base) { Space::Local } else { Space::Generic }
@@ -185,7 +185,7 @@ fn vector<'a>(modifiers: impl Iterator<Item = &'a str> + Clone) -> Width {
     bits.map_or(Width::Unknown, |bits| Width::Vector { lanes: lanes.unwrap_or(1), bits })
 }
 
-/// Bits of a value of this type: `b32`, `f16x2`, `e4m3x4`.
+/// Returns the bits of a value type: `b32`, `f16x2`, `e4m3x4`.
 fn bits(word: &str) -> Option<u16> {
     let (element, times) = match word.rsplit_once('x') {
         Some((element, times)) => (element, times.parse().ok()?),
@@ -205,7 +205,7 @@ fn bits(word: &str) -> Option<u16> {
     bits.checked_mul(times)
 }
 
-/// The third operand, if it is a number.
+/// Returns the third operand, if it is a number.
 fn operand(operands: &str) -> Width {
     let size = operands.split(',').nth(2).map_or("", str::trim);
     let bytes = match size.strip_prefix("0x") {
@@ -220,7 +220,7 @@ fn tile<'a>(modifiers: impl Iterator<Item = &'a str>) -> Width {
     if words.is_empty() { Width::Unknown } else { Width::Tile(words.join(".")) }
 }
 
-/// Whether a modifier tells how many elements: `m16n8k16`, `x4`, `2d`, `16x32bx2`, `kind::f16`.
+/// Whether a modifier is a shape or count: `m16n8k16`, `x4`, `2d`, `16x32bx2`, `kind::f16`.
 fn is_shape(word: &str) -> bool {
     let begins = |letters: &[char]| {
         word.strip_prefix(letters)
@@ -234,8 +234,8 @@ fn is_shape(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Operation, memory, source and width, in words.
-    fn told(statement: &str) -> String {
+    /// Returns operation, memory space, source and width as text.
+    fn summary(statement: &str) -> String {
         let Some(it) = Instruction::parse(statement) else { return "-".to_owned() };
         let space = it.space.map_or("-", Space::as_str);
         let source = it.source.map_or(String::new(), |source| format!("<{}", source.as_str()));
@@ -331,24 +331,24 @@ mod tests {
     ];
 
     #[test]
-    fn instructions_mean_what_the_isa_says() {
+    fn instructions_have_the_meaning_of_the_isa() {
         for (statement, meaning) in MEANINGS {
-            assert_eq!(&told(statement), meaning, "{statement}");
+            assert_eq!(&summary(statement), meaning, "{statement}");
         }
     }
 
     #[test]
-    fn half_an_instruction_is_none_or_has_no_width() {
+    fn truncated_instructions_have_no_width_or_are_ignored() {
         for statement in
             ["", "@", "@%p1", ":", "::", "l", ".", "cp.async.cg.shared", "cp", "@%p ld"]
         {
-            drop(told(statement));
+            drop(summary(statement));
         }
-        assert_eq!(told("ld"), "ld LOAD GENERIC -");
-        assert_eq!(told("ld.global.v99999.b32"), "ld LOAD GLOBAL 32");
-        assert_eq!(told("ld.global.b65535x65535 a, [b"), "ld LOAD GLOBAL -");
+        assert_eq!(summary("ld"), "ld LOAD GENERIC -");
+        assert_eq!(summary("ld.global.v99999.b32"), "ld LOAD GLOBAL 32");
+        assert_eq!(summary("ld.global.b65535x65535 a, [b"), "ld LOAD GLOBAL -");
         assert_eq!(
-            told("cp.async.cg.shared.global [a], [b], 0xfffffffffffffffff"),
+            summary("cp.async.cg.shared.global [a], [b], 0xfffffffffffffffff"),
             "cp.async COPY SHARED<GLOBAL -"
         );
     }

@@ -1,12 +1,12 @@
-//! PTX: what each line of a GPU kernel does to memory.
+//! PTX: the memory accesses of GPU kernels by source line.
 //!
-//! Triton and NVIDIA's compilers write PTX, a text with the place in the source beside the
-//! instructions. [`read()`] counts, function by function, the instructions that touch memory or the
-//! tensor cores: loads, stores, atomics, copies, prefetches, matrix multiplications. It needs no GPU.
+//! Triton and NVIDIA's compilers write PTX, an assembly text with source locations. [`read()`]
+//! counts, by function, the instructions that access memory or the tensor cores: loads, stores,
+//! atomics, copies, prefetches, matrix multiplications. It needs no GPU.
 //!
-//! What it does not list: parameters of kernels and calls, which the hardware keeps in its constant
-//! bank or in registers; barriers (`mbarrier`), fences and tensor map descriptors, which order or
-//! describe accesses and are none; and registers that `ptxas` spills, which it does after PTX.
+//! Not listed are parameters of kernels and calls, which the hardware keeps in its constant bank or
+//! in registers; barriers (`mbarrier`), fences and tensor map descriptors, which order or describe
+//! accesses; and register spills, which `ptxas` adds after PTX.
 //!
 //! ```
 //! use marey_formats::ptx::{self, Operation, Space};
@@ -24,12 +24,12 @@
 //! let access = &module.functions[0].accesses[0];
 //! assert_eq!((access.operation, access.space), (Operation::Load, Some(Space::Global)));
 //! assert_eq!(access.width.to_string(), "4x32");
-//! assert_eq!(access.places[0].to_string(), "/kernels.py:4:9");
+//! assert_eq!(access.locations[0].to_string(), "/kernels.py:4:9");
 //! # Ok::<(), ptx::PtxError>(())
 //! ```
 
 mod instruction;
-mod places;
+mod locations;
 mod read;
 mod statements;
 
@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 pub use read::read;
 
-/// What a PTX text compiles to.
+/// A parsed PTX text.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Module {
     /// The architecture, such as `sm_90a`.
@@ -51,55 +51,55 @@ pub struct Module {
 /// A kernel, or a function that kernels call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// The name, as the linker knows it.
+    /// The linker name.
     pub name: String,
     /// Whether the host can launch it.
     pub is_kernel: bool,
-    /// What it does to memory, in the order of first instructions.
+    /// The memory accesses, in the order of their first instructions.
     pub accesses: Vec<Access>,
 }
 
-/// Instructions of one kind at one place.
+/// Equal instructions at one source location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// What they do.
+    /// The operation.
     pub operation: Operation,
     /// The instruction without its modifiers, such as `cp.async.bulk`.
     pub instruction: &'static str,
-    /// Which memory they load from or write to; `None` where operands are in registers.
+    /// The memory space that is read or written; `None` if all operands are in registers.
     pub space: Option<Space>,
-    /// Where a copy takes from.
+    /// The source of a copy.
     pub source: Option<Space>,
-    /// How much one of them moves.
+    /// The amount of data that one instruction moves.
     pub width: Width,
-    /// The line they were compiled from, then the call that it was inlined at, and so on outwards.
-    /// Empty where the text does not say.
-    pub places: Arc<[Place]>,
-    /// How many instructions, each counted once however often it runs.
+    /// The source line, then the call that it was inlined at, and so on outwards. Empty if the text
+    /// has no locations.
+    pub locations: Arc<[SourceLocation]>,
+    /// Number of instructions in the text, however often they run.
     pub count: u64,
 }
 
-/// What an instruction does.
+/// The operation of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Reads into registers.
     Load,
-    /// Writes registers.
+    /// Writes from registers.
     Store,
-    /// Reads, changes and writes in one step, and gives the old value.
+    /// Reads, modifies and writes in one step, and returns the old value.
     Atomic,
-    /// The same, and gives nothing; also in bulk.
+    /// An atomic operation that returns nothing; also in bulk.
     Reduce,
-    /// Moves from memory to memory, in the background.
+    /// Copies from memory to memory asynchronously.
     Copy,
-    /// Brings into a cache.
+    /// Loads into a cache.
     Prefetch,
     /// Multiplies matrices on the tensor cores.
     Mma,
 }
 
 impl Operation {
-    /// The word for it, in capitals.
+    /// Returns the name in capitals.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Load => "LOAD",
@@ -113,10 +113,10 @@ impl Operation {
     }
 }
 
-/// A memory of the GPU.
+/// A memory space of the GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Space {
-    /// Any of them: the address tells at run time.
+    /// Any space: the address decides at run time.
     Generic,
     /// The device's memory.
     Global,
@@ -124,20 +124,20 @@ pub enum Space {
     Shared,
     /// Shared memory of any thread block of the cluster.
     Cluster,
-    /// The thread's own stack, which lies in the device's memory.
+    /// The thread's stack, which lies in the device's memory.
     Local,
     /// The constant bank.
     Constant,
     /// The tensor cores' own memory (`tcgen05`).
     Tensor,
-    /// What a texture describes.
+    /// Memory that a texture describes.
     Texture,
-    /// What a surface describes.
+    /// Memory that a surface describes.
     Surface,
 }
 
 impl Space {
-    /// The word for it, in capitals.
+    /// Returns the name in capitals.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Generic => "GENERIC",
@@ -153,26 +153,27 @@ impl Space {
     }
 }
 
-/// How much an instruction moves or computes.
+/// The amount of data that an instruction moves or computes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Width {
-    /// Elements of so many bits, for each thread.
+    /// A vector of elements, for each thread.
     Vector {
-        /// Elements.
+        /// Number of elements.
         lanes: u16,
-        /// Bits of each.
+        /// Bits of an element.
         bits: u16,
     },
-    /// Bytes, for each thread that executes it.
+    /// Bytes for each executing thread.
     Bytes(u64),
-    /// Shape and types of a matrix operation of all threads together, as PTX writes them.
+    /// Shape and types of a matrix operation of all threads together, in PTX notation.
     Tile(String),
-    /// A register or a descriptor holds it.
+    /// The amount is in a register or a descriptor.
     Unknown,
 }
 
 impl Width {
-    /// Bits that one thread moves; `None` where threads work together or nobody knows.
+    /// Returns the bits that one thread moves; `None` if threads work together or the amount is
+    /// unknown.
     pub const fn thread_bits(&self) -> Option<u64> {
         match *self {
             Self::Vector { lanes, bits } => Some(lanes as u64 * bits as u64),
@@ -194,18 +195,18 @@ impl fmt::Display for Width {
     }
 }
 
-/// A place in a source file.
+/// A location in a source file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file's path; its last part alone where the text has no more.
+pub struct SourceLocation {
+    /// Path of the file; only the file name if the text has no more.
     pub file: Arc<str>,
-    /// From 1; 0 where the compiler does not know.
+    /// Counted from 1; 0 if the compiler does not know it.
     pub line: u32,
-    /// The same.
+    /// Counted from 1; 0 if the compiler does not know it.
     pub column: u32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
     }
@@ -214,13 +215,13 @@ impl fmt::Display for Place {
 /// Why a text could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PtxError {
-    /// It is none.
-    #[error("it is no PTX: there is no `.version` and `.target`")]
+    /// The text is not PTX.
+    #[error("it is not PTX: `.version` or `.target` is missing")]
     NotPtx,
-    /// It is of an AMD GPU.
+    /// The text is for an AMD GPU.
     #[error("it is AMD assembly (`.amdgcn_target`); only PTX is read")]
     Amd,
-    /// A part is missing.
+    /// The text ends inside a function.
     #[error("it ends in line {line}, inside `{function}`")]
     Truncated {
         /// The function without an end.

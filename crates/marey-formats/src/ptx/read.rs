@@ -1,57 +1,57 @@
-//! From statements to accesses.
+//! Reader: statements counted as accesses.
 
 use std::collections::HashMap;
 use std::io::BufRead;
 use std::mem;
 
 use super::instruction::Instruction;
-use super::places::{FrameId, Places};
+use super::locations::{FrameId, Locations};
 use super::statements::{Piece, Statements};
 use super::{Access, Function, Module, PtxError};
 
-/// Comments of LLVM around the text of an `asm`.
+/// LLVM's comments around the text of an `asm`.
 const ASM_BEGINS: &str = "begin inline asm";
 const ASM_ENDS: &str = "end inline asm";
 
-/// Reads a text to its end, a piece at a time.
+/// Reads a text piece by piece.
 pub fn read(source: impl BufRead) -> Result<Module, PtxError> {
     let mut statements = Statements::new();
     let mut reader = Reader::default();
-    statements.read(source, |piece| reader.take(&piece))?;
+    statements.read(source, |piece| reader.handle(&piece))?;
     reader.finish(statements.lines)
 }
 
-/// What has been read so far.
+/// State of the reader.
 #[derive(Default)]
 struct Reader {
     has_version: bool,
     target: Option<String>,
-    places: Places,
-    functions: Vec<Counts>,
-    /// Blocks that are open.
+    locations: Locations,
+    functions: Vec<FunctionCounts>,
+    /// Number of open blocks.
     depth: usize,
-    /// Whether the outermost of them is the last function's.
+    /// Whether the outermost open block belongs to the last function.
     is_in_function: bool,
-    place: Option<FrameId>,
+    location: Option<FrameId>,
     is_in_asm: bool,
 }
 
 /// The instructions of a function.
-struct Counts {
+struct FunctionCounts {
     name: String,
     is_kernel: bool,
-    /// In the order of first instructions, and how many.
+    /// Accesses with their counts, in the order of first instructions.
     keys: Vec<(Key, u64)>,
     indices: HashMap<Key, usize>,
 }
 
-/// What is counted together.
+/// Instructions with equal keys are counted together.
 type Key = (Instruction, Option<FrameId>);
 
 impl Reader {
-    fn take(&mut self, piece: &Piece<'_>) -> Result<(), PtxError> {
+    fn handle(&mut self, piece: &Piece<'_>) -> Result<(), PtxError> {
         match piece {
-            Piece::Line { text, comment } => self.take_line(text, comment)?,
+            Piece::Line { text, comment } => self.handle_line(text, comment)?,
             Piece::Comment(text) => match text.trim() {
                 ASM_BEGINS => self.is_in_asm = true,
                 ASM_ENDS => self.is_in_asm = false,
@@ -62,17 +62,17 @@ impl Reader {
                     && let Some(instruction) = Instruction::parse(text)
                     && let Some(function) = self.functions.last_mut()
                 {
-                    function.add((instruction, self.place));
+                    function.add((instruction, self.location));
                 }
             }
             Piece::Open(before) => {
                 if self.depth == 0
-                    && let Some(function) = Counts::begin(before)
+                    && let Some(function) = FunctionCounts::begin(before)
                 {
                     self.functions.push(function);
                     self.is_in_function = true;
                     self.is_in_asm = false;
-                    self.place = None;
+                    self.location = None;
                 }
                 self.depth += 1;
             }
@@ -84,7 +84,7 @@ impl Reader {
         Ok(())
     }
 
-    fn take_line(&mut self, text: &str, comment: &str) -> Result<(), PtxError> {
+    fn handle_line(&mut self, text: &str, comment: &str) -> Result<(), PtxError> {
         let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         match word {
             ".amdgcn_target" => return Err(PtxError::Amd),
@@ -93,9 +93,10 @@ impl Reader {
                 let name = rest.split(',').next().map_or("", str::trim);
                 self.target = Some(name.to_owned());
             }
-            ".file" => self.places.add_file(text),
-            // Newer LLVM counts the lines of an `asm` on from its own line: those are not of the source.
-            ".loc" if !self.is_in_asm => self.place = self.places.add_location(text, comment),
+            ".file" => self.locations.add_file(text),
+            // Newer LLVM numbers the lines of an `asm` from its own line on, which are no source
+            // lines.
+            ".loc" if !self.is_in_asm => self.location = self.locations.add_location(text, comment),
             _ => {}
         }
         Ok(())
@@ -108,20 +109,21 @@ impl Reader {
             return Err(PtxError::Truncated { function, line: lines });
         }
         let functions = mem::take(&mut self.functions);
-        let functions = functions.into_iter().map(|counts| counts.resolve(&self.places)).collect();
+        let functions =
+            functions.into_iter().map(|counts| counts.resolve(&self.locations)).collect();
         Ok(Module { target, functions })
     }
 }
 
-impl Counts {
-    /// A function's head: `.visible .entry NAME(…)`, `.func (…) NAME (…)`.
+impl FunctionCounts {
+    /// Parses the head of a function: `.visible .entry NAME(…)`, `.func (…) NAME (…)`.
     fn begin(head: &str) -> Option<Self> {
         let (is_kernel, after) = match head.split_once(".entry") {
             Some((_, after)) => (true, after),
             None => (false, head.split_once(".func")?.1),
         };
         let after = after.trim_start();
-        // What a function returns stands before its name.
+        // Return values precede the name.
         let after = after
             .strip_prefix('(')
             .map_or(after, |returned| returned.split_once(')').unwrap_or_default().1.trim_start());
@@ -139,16 +141,16 @@ impl Counts {
         self.keys[index].1 += 1;
     }
 
-    fn resolve(self, places: &Places) -> Function {
+    fn resolve(self, locations: &Locations) -> Function {
         let mut resolved = HashMap::new();
-        let accesses = self.keys.into_iter().map(|((instruction, place), count)| Access {
+        let accesses = self.keys.into_iter().map(|((instruction, location), count)| Access {
             operation: instruction.operation,
             instruction: instruction.name,
             space: instruction.space,
             source: instruction.source,
             width: instruction.width,
-            places: place.map_or_else(Default::default, |id| {
-                resolved.entry(id).or_insert_with(|| places.resolve(id)).clone()
+            locations: location.map_or_else(Default::default, |id| {
+                resolved.entry(id).or_insert_with(|| locations.resolve(id)).clone()
             }),
             count,
         });

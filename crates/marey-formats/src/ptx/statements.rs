@@ -1,61 +1,62 @@
-//! From bytes to statements.
+//! Splitting of PTX into statements.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead};
 
-/// Bytes of a statement that are kept. Only tables of constants are longer, and they are not read.
+/// Maximum length of a statement in memory. Only tables of constants, which are ignored, are
+/// longer.
 const MAX_STATEMENT_BYTES: usize = 1 << 16;
 
-/// Bytes of a comment that are kept.
+/// Maximum length of a comment in memory.
 const MAX_COMMENT_BYTES: usize = 1 << 12;
 
-/// Bytes within which a block's head says what it is: only linkage stands before that.
+/// Length within which a block's head names its type: only linkage directives precede it.
 const MAX_HEAD_BYTES: usize = 64;
 
-/// Directives that end with their line rather than with a semicolon.
+/// Directives that end with the line instead of a semicolon.
 const LINE_DIRECTIVES: [&[u8]; 6] =
     [b".loc", b".file", b".version", b".target", b".address_size", b".amdgcn_target"];
 
 /// A part of the text.
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
-    /// A directive of one line, and the comment behind it.
+    /// A one-line directive, and the comment after it.
     Line { text: Cow<'a, str>, comment: Cow<'a, str> },
-    /// A comment of a line without such a directive.
+    /// The comment of a line without such a directive.
     Comment(Cow<'a, str>),
-    /// What ended with a semicolon, or with the block it stands in.
+    /// Code up to a semicolon or the end of the enclosing block.
     Statement(Cow<'a, str>),
-    /// A block begins, with what stands before it.
+    /// The start of a block, with the code before it.
     Open(Cow<'a, str>),
-    /// A block ends.
+    /// The end of a block.
     Close,
 }
 
-/// What the next byte belongs to.
+/// The state of the tokenizer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Code,
-    /// Code after a `/`, which may begin a comment.
+    /// After a `/`, which may begin a comment.
     Slash,
     Text,
-    /// Text after a backslash.
+    /// After a backslash in a string.
     Escape,
     LineComment,
     BlockComment,
-    /// A block comment after a `*`, which may end it.
+    /// After a `*` in a block comment, which may end it.
     Star,
 }
 
-/// Cuts a text into pieces, a byte at a time.
+/// Splits a text into pieces, byte by byte.
 pub(super) struct Statements {
     state: State,
     statement: Vec<u8>,
-    /// Where the current line begins in the statement.
+    /// Start of the current line in the statement.
     line_start: usize,
-    /// Braces that are open among operands.
+    /// Open braces among the operands.
     braces: usize,
     comment: Vec<u8>,
-    /// Lines that have ended.
+    /// Number of complete lines.
     pub(super) lines: u64,
 }
 
@@ -71,11 +72,11 @@ impl Statements {
         }
     }
 
-    /// Reads to the end and gives each piece as it is complete, until one is refused.
+    /// Reads to the end and passes each piece to `handle`, whose first error ends reading.
     pub(super) fn read<E: From<io::Error>>(
         &mut self,
         mut source: impl BufRead,
-        mut take: impl FnMut(Piece<'_>) -> Result<(), E>,
+        mut handle: impl FnMut(Piece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         loop {
             let bytes = match source.fill_buf() {
@@ -83,10 +84,10 @@ impl Statements {
                 bytes => bytes?,
             };
             if bytes.is_empty() {
-                return self.next(b'\n', &mut take);
+                return self.next(b'\n', &mut handle);
             }
             for &byte in bytes {
-                self.next(byte, &mut take)?;
+                self.next(byte, &mut handle)?;
             }
             let read = bytes.len();
             source.consume(read);
@@ -96,10 +97,10 @@ impl Statements {
     fn next<E>(
         &mut self,
         byte: u8,
-        take: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
+        handle: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if byte == b'\n' {
-            return self.end_line(take);
+            return self.end_line(handle);
         }
         match (self.state, byte) {
             (State::Slash, b'/') => self.state = State::LineComment,
@@ -107,10 +108,10 @@ impl Statements {
             (State::Slash, _) => {
                 self.state = State::Code;
                 self.keep(b'/');
-                return self.code(byte, take);
+                return self.code(byte, handle);
             }
             (State::Code, b'/') => self.state = State::Slash,
-            (State::Code, _) => return self.code(byte, take),
+            (State::Code, _) => return self.code(byte, handle),
             (State::Text, _) => {
                 self.state = match byte {
                     b'"' => State::Code,
@@ -138,22 +139,22 @@ impl Statements {
     fn code<E>(
         &mut self,
         byte: u8,
-        take: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
+        handle: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match byte {
             b';' => {
-                take(Piece::Statement(text(&self.statement)))?;
+                handle(Piece::Statement(text(&self.statement)))?;
                 self.clear();
             }
             b'{' if self.braces == 0 && self.is_before_block() => {
-                take(Piece::Open(text(&self.statement)))?;
+                handle(Piece::Open(text(&self.statement)))?;
                 self.clear();
             }
             b'}' if self.braces == 0 => {
                 if !self.statement.is_empty() {
-                    take(Piece::Statement(text(&self.statement)))?;
+                    handle(Piece::Statement(text(&self.statement)))?;
                 }
-                take(Piece::Close)?;
+                handle(Piece::Close)?;
                 self.clear();
             }
             _ => {
@@ -169,7 +170,7 @@ impl Statements {
         Ok(())
     }
 
-    /// Whether a brace here opens a block. Others stand around operands and lists of constants.
+    /// Whether a brace opens a block here. Other braces enclose operands or lists of constants.
     fn is_before_block(&self) -> bool {
         let head = &self.statement[..self.statement.len().min(MAX_HEAD_BYTES)];
         let has = |word: &[u8]| head.windows(word.len()).any(|found| found == word);
@@ -178,11 +179,14 @@ impl Statements {
                 && (has(b".entry") || has(b".func") || has(b".section"))
     }
 
-    fn end_line<E>(&mut self, take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
+    fn end_line<E>(
+        &mut self,
+        handle: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         if self.state == State::Slash {
             self.keep(b'/');
         }
-        // No text goes over the end of a line, and nothing but a block comment does.
+        // Strings end with the line; only block comments continue.
         if !matches!(self.state, State::BlockComment | State::Star) {
             self.state = State::Code;
         }
@@ -190,11 +194,11 @@ impl Statements {
         let line = self.statement[self.line_start..].trim_ascii();
         let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
         if LINE_DIRECTIVES.contains(&word) {
-            take(Piece::Line { text: text(line), comment: text(&self.comment) })?;
+            handle(Piece::Line { text: text(line), comment: text(&self.comment) })?;
             self.statement.truncate(self.line_start);
         } else {
             if !self.comment.is_empty() {
-                take(Piece::Comment(text(&self.comment)))?;
+                handle(Piece::Comment(text(&self.comment)))?;
             }
             if line.ends_with(b":") {
                 self.statement.truncate(self.line_start); // a label
@@ -245,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_open_blocks_or_stand_around_operands() {
+    fn braces_open_blocks_or_enclose_operands() {
         assert_eq!(
             pieces(".func f(.param .b32 a)\n.noreturn\n{ { mov {%r1, %r2}, %r3; } ret;\n}"),
             [".func f(.param .b32 a)\n.noreturn {", " {", "mov {%r1, %r2}, %r3", "}", "ret", "}"]
@@ -258,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_of_a_line_need_no_semicolon() {
+    fn one_line_directives_need_no_semicolon() {
         assert_eq!(
             pieces("$L1:\n\t.loc 1 2 3 // a.py:2:3\nret;"),
             ["line .loc 1 2 3 // a.py:2:3", "ret"]
@@ -267,14 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_comments_hide_what_they_contain() {
+    fn strings_and_comments_hide_their_content() {
         assert_eq!(pieces(".file 1 \"a;{//\\\"b\" // c;"), ["line .file 1 \"a;{//\\\"b\" // c;"]);
         assert_eq!(pieces("a /* ; {\n// } **/ b; // c\n"), ["a \n b", "// c"]);
         assert_eq!(pieces("a / b;"), ["a / b"]);
     }
 
     #[test]
-    fn long_statements_are_cut_and_what_follows_is_read() {
+    fn long_statements_are_truncated_and_the_next_is_read() {
         let long = format!(".global .b8 x[] = {{{}}}; ret;", "1, ".repeat(MAX_STATEMENT_BYTES));
         let pieces = pieces(&long);
         assert_eq!((pieces[0].len() <= MAX_STATEMENT_BYTES, pieces[1].as_str()), (true, "ret"));

@@ -1,4 +1,4 @@
-//! Rows that come mixed, by what they are of: a profile is written at once.
+//! Rows in mixed order, grouped by key, since each profile is written in one piece.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -8,36 +8,36 @@ use std::ops::Range;
 use marey_store::row::{Bytes, Row};
 use tempfile::SpooledTempFile;
 
-/// Bytes of rows that wait in memory before they wait in a file.
+/// Size of the rows in memory at which they are spilled.
 const MEMORY_BYTES: usize = 1 << 24;
 
-/// Rows by key, each key's in the order in which they came.
+/// Rows grouped by key, in order of arrival within each key.
 pub(super) struct ByKey<K, R> {
     file: SpooledTempFile,
     file_bytes: u64,
     memory_bytes: usize,
-    waiting: BTreeMap<K, Waiting>,
-    of: PhantomData<R>,
+    rows: BTreeMap<K, KeyedRows>,
+    row_type: PhantomData<R>,
 }
 
 /// The rows of a key.
 #[derive(Default)]
-struct Waiting {
-    /// Where some of them are in the file.
+struct KeyedRows {
+    /// Ranges of spilled rows in the file.
     blocks: Vec<Range<u64>>,
-    /// Those that came last.
+    /// The latest rows, which have not been spilled.
     bytes: Vec<u8>,
 }
 
 impl<K: Ord, R: Row> ByKey<K, R> {
     pub(super) fn new() -> Self {
         let file = SpooledTempFile::new(0);
-        let waiting = BTreeMap::new();
-        Self { file, file_bytes: 0, memory_bytes: 0, waiting, of: PhantomData }
+        let rows = BTreeMap::new();
+        Self { file, file_bytes: 0, memory_bytes: 0, rows, row_type: PhantomData }
     }
 
     pub(super) fn push(&mut self, key: K, row: &R) -> io::Result<()> {
-        let bytes = &mut self.waiting.entry(key).or_default().bytes;
+        let bytes = &mut self.rows.entry(key).or_default().bytes;
         let before = bytes.len();
         row.encode(bytes);
         self.memory_bytes += bytes.len() - before;
@@ -46,7 +46,7 @@ impl<K: Ord, R: Row> ByKey<K, R> {
 
     fn spill(&mut self) -> io::Result<()> {
         let mut file = BufWriter::new(&mut self.file);
-        for Waiting { blocks, bytes } in self.waiting.values_mut() {
+        for KeyedRows { blocks, bytes } in self.rows.values_mut() {
             let bytes = std::mem::take(bytes);
             if !bytes.is_empty() {
                 file.write_all(&bytes)?;
@@ -59,26 +59,26 @@ impl<K: Ord, R: Row> ByKey<K, R> {
         file.flush()
     }
 
-    /// Gives the rows of one key after the other to `each`.
+    /// Calls `each` for every key with its rows.
     pub(super) fn for_each<E: From<io::Error>>(
         self,
         mut each: impl FnMut(K, &mut dyn Iterator<Item = io::Result<R>>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Self { mut file, waiting, .. } = self;
-        for (key, Waiting { blocks, bytes }) in waiting {
-            let in_file = blocks.into_iter().map(|block| read(&mut file, &block));
-            let mut blocks = in_file.chain([Ok(bytes)]);
-            let (mut block, mut at) = (Vec::new(), 0);
+        let Self { mut file, rows, .. } = self;
+        for (key, KeyedRows { blocks, bytes }) in rows {
+            let spilled = blocks.into_iter().map(|block| read(&mut file, &block));
+            let mut blocks = spilled.chain([Ok(bytes)]);
+            let (mut block, mut position) = (Vec::new(), 0);
             let next = || {
-                while at == block.len() {
+                while position == block.len() {
                     match blocks.next()? {
-                        Ok(bytes) => (block, at) = (bytes, 0),
+                        Ok(bytes) => (block, position) = (bytes, 0),
                         Err(error) => return Some(Err(error)),
                     }
                 }
-                let mut bytes = Bytes(&block[at..]);
+                let mut bytes = Bytes(&block[position..]);
                 let row = R::decode(&mut bytes);
-                at = block.len() - bytes.0.len();
+                position = block.len() - bytes.0.len();
                 Some(row.map_err(Into::into))
             };
             each(key, &mut std::iter::from_fn(next))?;
@@ -100,7 +100,7 @@ mod tests {
     use marey_model::metric::MetricValue;
     use marey_store::row::{Args, Sample};
 
-    /// A row of 100 kB.
+    /// Returns a row of 100 kB.
     fn row(number: i64) -> Sample {
         Sample {
             process_id: 1,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_wait_in_a_file_come_whole_and_in_order() {
+    fn spilled_rows_are_complete_and_in_order() {
         let mut by_key = ByKey::new();
         for number in 0..500 {
             by_key.push(number % 3, &row(number)).unwrap();

@@ -1,4 +1,4 @@
-//! Profiles of events: frames are opened and closed.
+//! Evented profiles: frames are opened and closed.
 
 use std::collections::HashMap;
 
@@ -12,29 +12,29 @@ use serde_json::value::RawValue;
 
 use super::Unit;
 use super::read::{Elements, File};
-use super::sampled::Weighing;
-use crate::hatchet::MAX_DEPTH;
-use crate::import::Broken;
+use super::sampled::SampleAdder;
+use crate::shared::MAX_DEPTH;
+use crate::shared::import::ReaderError;
 
-/// The events of a profile on their way into a run: spans, if they have times; otherwise the stretches
-/// between them are samples.
+/// The events of a profile that is imported. With a unit of time they become spans, otherwise
+/// samples of the intervals between them.
 pub(super) struct Evented {
     thread: u32,
     unit: Unit,
-    open: Vec<Open>,
+    open: Vec<OpenFrame>,
     /// How often each frame is open.
     open_counts: HashMap<u32, usize>,
-    /// How many were opened.
+    /// How many frames have been opened.
     opened: u64,
     /// The time of the last event.
     last_nanos: i64,
-    /// Its value, where that is no time.
+    /// The position of the last event, if the unit is not a time.
     last_value: Option<f64>,
-    /// How the stretches become samples.
-    weighing: Option<Weighing>,
+    /// Converts intervals to samples.
+    sample_adder: Option<SampleAdder>,
 }
 
-struct Open {
+struct OpenFrame {
     frame: u32,
     name_id: u32,
     context: u32,
@@ -69,16 +69,16 @@ impl Evented {
             opened: 0,
             last_nanos: i64::MIN,
             last_value: start.and_then(|start| start.parse().ok()),
-            weighing: None,
+            sample_adder: None,
         }
     }
 
-    fn event(&mut self, file: &mut File, event: &Event) -> Result<(), Broken> {
+    fn event(&mut self, file: &mut File, event: &Event) -> Result<(), ReaderError> {
         let Some(name_id) = file.name(event.frame) else {
             file.lose(LossCause::Unreadable, 1, format_args!("there is no frame {}", event.frame));
             return Ok(());
         };
-        if !self.go_to(file, event.at.get())? {
+        if !self.advance_to(file, event.at.get())? {
             return Ok(());
         }
         match event.kind {
@@ -86,17 +86,23 @@ impl Evented {
                 let parent = self.context();
                 let is_too_deep = self.open.len() >= MAX_DEPTH;
                 if is_too_deep {
-                    let cause = format_args!("a frame is inside {MAX_DEPTH} others");
+                    let cause = format_args!("a frame is inside {MAX_DEPTH} other frames");
                     file.lose(LossCause::Unsupported, 1, cause);
                 }
                 let context = match self.unit {
-                    // The assembler finds it out.
+                    // The assembler derives contexts of spans.
                     Unit::Time(_) => Assembler::ROOT,
                     _ if is_too_deep => parent,
                     _ => file.import.run.context(parent, NodeKind::Frame, name_id),
                 };
                 let Self { opened: order, last_nanos: start_nanos, .. } = *self;
-                self.open.push(Open { frame: event.frame, name_id, context, start_nanos, order });
+                self.open.push(OpenFrame {
+                    frame: event.frame,
+                    name_id,
+                    context,
+                    start_nanos,
+                    order,
+                });
                 *self.open_counts.entry(event.frame).or_default() += 1;
                 self.opened += 1;
                 Ok(())
@@ -105,58 +111,64 @@ impl Evented {
         }
     }
 
-    /// Goes on to the place of an event, which is not to be before the last one; whether there is one.
-    fn go_to(&mut self, file: &mut File, at: &str) -> Result<bool, Broken> {
-        let is_back = if let Unit::Time(power) = self.unit {
-            let Some(nanos) = file.nanos(at, power) else { return Ok(no_place(file, at)) };
-            let is_back = nanos < self.last_nanos;
+    /// Advances to the position of an event. A position before the last event is moved to it.
+    /// Returns `false` if the position cannot be read.
+    fn advance_to(&mut self, file: &mut File, at: &str) -> Result<bool, ReaderError> {
+        let is_earlier = if let Unit::Time(power) = self.unit {
+            let Some(nanos) = file.nanos(at, power) else { return Ok(lose_position(file, at)) };
+            let is_earlier = nanos < self.last_nanos;
             self.last_nanos = self.last_nanos.max(nanos);
-            is_back
+            is_earlier
         } else {
-            let Ok(value) = at.parse::<f64>() else { return Ok(no_place(file, at)) };
+            let Ok(value) = at.parse::<f64>() else { return Ok(lose_position(file, at)) };
             let last = self.last_value.unwrap_or(value);
             self.last_value = Some(last.max(value));
             if value > last {
-                self.add_stretch(file, value - last)?;
+                self.add_interval(file, value - last)?;
             }
             value < last
         };
-        if is_back {
-            let cause = "an event is before the one before it; it is taken for as late as that";
+        if is_earlier {
+            let cause = "an event is earlier than the event before it, and is moved to that time";
             file.lose(LossCause::Unreadable, 1, cause);
         }
         Ok(true)
     }
 
-    /// Closes a frame, and those inside it if the file has left them open.
-    fn close(&mut self, file: &mut File, frame: u32) -> Result<(), Broken> {
+    /// Closes a frame, and frames inside it that the file has left open.
+    fn close(&mut self, file: &mut File, frame: u32) -> Result<(), ReaderError> {
         let is_open = self.open_counts.get(&frame).is_some_and(|&count| count > 0);
         if !is_open {
-            let cause = format_args!("frame {frame} is closed and was not open");
+            let cause = format_args!("frame {frame} is closed but is not open");
             file.lose(LossCause::UnmatchedExit, 1, cause);
             return Ok(());
         }
         while let Some(open) = self.open.pop() {
-            let is_it = open.frame == frame;
-            self.closed(file, &open, false)?;
-            if is_it {
+            let is_wanted = open.frame == frame;
+            self.end_frame(file, &open, false)?;
+            if is_wanted {
                 return Ok(());
             }
-            let cause = format_args!("frame {frame} is closed before one inside it");
+            let cause = format_args!("frame {frame} is closed before a frame inside it");
             file.lose(LossCause::Unclosed, 1, cause);
         }
         Ok(())
     }
 
-    fn closed(&mut self, file: &mut File, open: &Open, is_open: bool) -> Result<(), Broken> {
+    fn end_frame(
+        &mut self,
+        file: &mut File,
+        open: &OpenFrame,
+        is_open: bool,
+    ) -> Result<(), ReaderError> {
         if let Some(count) = self.open_counts.get_mut(&open.frame) {
             *count -= 1;
         }
-        // Those that were around it are still open.
+        // The enclosing frames are still open.
         if !matches!(self.unit, Unit::Time(_)) || self.open.len() >= MAX_DEPTH {
             return Ok(());
         }
-        let Open { name_id, start_nanos, order, .. } = *open;
+        let OpenFrame { name_id, start_nanos, order, .. } = *open;
         Ok(file.import.run.add_slice(&Slice {
             thread_id: self.thread,
             start_nanos,
@@ -173,12 +185,13 @@ impl Evented {
         })?)
     }
 
-    /// What was open for that long.
-    fn add_stretch(&mut self, file: &mut File, value: f64) -> Result<(), Broken> {
+    /// Adds the interval since the last event as a sample.
+    fn add_interval(&mut self, file: &mut File, value: f64) -> Result<(), ReaderError> {
         let Self { thread, unit, .. } = *self;
         let context = self.context();
-        let weighing = self.weighing.get_or_insert_with(|| Weighing::new(file, thread, unit));
-        weighing.add(file, context, None, MetricValue::Float(value))
+        let sample_adder =
+            self.sample_adder.get_or_insert_with(|| SampleAdder::new(file, thread, unit));
+        sample_adder.add(file, context, None, MetricValue::Float(value))
     }
 
     fn context(&self) -> u32 {
@@ -187,24 +200,24 @@ impl Evented {
 }
 
 impl Elements for Evented {
-    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), Broken> {
+    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError> {
         if let Ok(event) = serde_json::from_str(element.get()) {
             return self.event(file, &event);
         }
-        file.lose(LossCause::Unreadable, 1, "an event has no type, frame or place");
+        file.lose(LossCause::Unreadable, 1, "an event has no valid type, frame or position");
         Ok(())
     }
 
-    fn end(&mut self, file: &mut File) -> Result<(), Broken> {
+    fn end(&mut self, file: &mut File) -> Result<(), ReaderError> {
         while let Some(open) = self.open.pop() {
-            self.closed(file, &open, true)?;
+            self.end_frame(file, &open, true)?;
         }
         Ok(())
     }
 }
 
-fn no_place(file: &mut File, at: &str) -> bool {
+fn lose_position(file: &mut File, at: &str) -> bool {
     let at: String = at.chars().take(40).collect();
-    file.lose(LossCause::Unreadable, 1, format_args!("an event is at `{at}`"));
+    file.lose(LossCause::Unreadable, 1, format_args!("an event has the invalid position `{at}`"));
     false
 }

@@ -1,4 +1,4 @@
-//! The frames of a file to be written.
+//! The frames of an exported file.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -10,25 +10,25 @@ use marey_store::{Reader, StoreError};
 use super::FRAMES;
 use super::frames::{self, Frame};
 
-/// Frames by the names of a run, with the files and lines that imported ones had.
+/// Frames by their names in a run, with the files and lines of imported frames.
 pub(super) struct FrameList<'r> {
     reader: &'r Reader<'r>,
-    /// Each as JSON.
+    /// The frames as JSON.
     frames: Vec<String>,
-    /// Those of imported files, by process and what contexts are called after them.
+    /// Imported frames, by process and label.
     imported: HashMap<(u32, String), u32>,
-    /// By process and name.
-    numbers: HashMap<(u32, u32), u32>,
-    /// Those that are but a name.
-    plain: HashMap<u32, u32>,
+    /// Indices by process and name.
+    indices: HashMap<(u32, u32), u32>,
+    /// Frames that consist of a name only.
+    name_only: HashMap<u32, u32>,
 }
 
 impl<'r> FrameList<'r> {
-    /// The frames that the metadata of a run knows.
+    /// Collects the frames in the metadata of a run.
     pub(super) fn new(reader: &'r Reader<'r>) -> Result<Self, StoreError> {
-        let (numbers, plain) = (HashMap::new(), HashMap::new());
+        let (indices, name_only) = (HashMap::new(), HashMap::new());
         let mut list =
-            Self { reader, frames: Vec::new(), imported: HashMap::new(), numbers, plain };
+            Self { reader, frames: Vec::new(), imported: HashMap::new(), indices, name_only };
         for row in reader.rows::<Metadata>()? {
             let row = row?;
             if &*row.key == FRAMES {
@@ -49,15 +49,15 @@ impl<'r> FrameList<'r> {
         }
     }
 
-    /// The number of the frame that a name of a process stands for.
+    /// Returns the index of the frame with a name in a process, adding it if it is new.
     pub(super) fn number(&mut self, process: u32, name_id: u32) -> u32 {
-        let Self { reader, frames, imported, numbers, plain } = self;
-        *numbers.entry((process, name_id)).or_insert_with(|| {
+        let Self { reader, frames, imported, indices, name_only } = self;
+        *indices.entry((process, name_id)).or_insert_with(|| {
             let name = reader.text(name_id);
             if let Some(&number) = imported.get(&(process, name.to_owned())) {
                 return number;
             }
-            *plain.entry(name_id).or_insert_with(|| {
+            *name_only.entry(name_id).or_insert_with(|| {
                 let mut json = String::from(r#"{"name":"#);
                 quote(name, &mut json);
                 json.push('}');

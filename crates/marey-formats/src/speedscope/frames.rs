@@ -1,4 +1,4 @@
-//! The frames of a file, and what they are called in a run.
+//! The frames of a file, and their labels in a run.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 /// A frame as the file has it.
 pub(super) type Frame = Map<String, Value>;
 
-/// The name of a frame; empty if it has none.
+/// Returns the name of a frame; empty if it has none.
 pub(super) fn name(frame: &Frame) -> &str {
     frame.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A frame as the format wants it: with a name, and without a place that is none.
+/// Returns a valid frame: with a name, and without location fields of the wrong type.
 pub(super) fn valid(mut frame: Frame) -> Frame {
     frame.retain(|key, value| match key.as_str() {
         "name" | "file" => value.is_string(),
@@ -24,8 +24,8 @@ pub(super) fn valid(mut frame: Frame) -> Frame {
     frame
 }
 
-/// What the frames of a file are called: their names, with file, line and column behind those that
-/// several frames have. Frames that differ are called differently.
+/// Returns a unique label for each distinct frame: its name, followed by file, line and column if
+/// several frames have the name.
 pub(super) fn labels(frames: &[Frame]) -> Vec<String> {
     let mut firsts = HashMap::new();
     let mut ambiguous = HashSet::new();
@@ -38,10 +38,10 @@ pub(super) fn labels(frames: &[Frame]) -> Vec<String> {
     let label = |(number, frame): (usize, _)| {
         let mut label = name(frame).to_owned();
         if ambiguous.contains(&*label) {
-            add_place(frame, &mut label);
+            add_location(frame, &mut label);
         }
         while taken.get(&label).is_some_and(|other| *other != frame) {
-            write!(label, " #{number}").expect("texts take everything");
+            write!(label, " #{number}").expect("writing to a `String` cannot fail");
         }
         taken.entry(label.clone()).or_insert(frame);
         label
@@ -49,16 +49,16 @@ pub(super) fn labels(frames: &[Frame]) -> Vec<String> {
     frames.iter().enumerate().map(label).collect()
 }
 
-fn add_place(frame: &Frame, label: &mut String) {
+fn add_location(frame: &Frame, label: &mut String) {
     let mut separator = " (";
     for key in ["file", "line", "col"] {
-        let place = match frame.get(key) {
+        let part = match frame.get(key) {
             Some(Value::String(file)) => file.clone(),
             Some(number) => number.to_string(),
             None => continue,
         };
         label.push_str(separator);
-        label.push_str(&place);
+        label.push_str(&part);
         separator = ":";
     }
     if separator == ":" {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_several_frames_have_get_a_place() {
+    fn ambiguous_names_get_a_location() {
         let frames: Vec<Frame> = serde_json::from_str(
             r#"[{"name": "main", "file": "a.py", "line": 1},
                 {"name": "run", "file": "a.py", "line": 7, "col": 2},
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_looks_like_a_numbered_one_is_no_other_frame() {
+    fn a_name_that_looks_like_a_numbered_label_stays_distinct() {
         let frames: Vec<Frame> = serde_json::from_str(
             r#"[{"name": "run #2"}, {"name": "run"}, {"name": "run", "x": 1}]"#,
         )

@@ -1,30 +1,30 @@
-//! Opened and closed frames of a profile to be written.
+//! The events of an exported profile.
 
 use std::io::{self, BufWriter, Seek, Write};
 
 use tempfile::SpooledTempFile;
 
-/// Profiles that spans of one thread or stream may take: those that overlap without one being around
-/// the other cannot be in one.
+/// Maximum number of profiles for the spans of a thread or stream. Spans that overlap without
+/// nesting cannot share a profile.
 const MAX_LANES: usize = 8;
 
-/// Bytes that wait in memory before they wait in a file.
+/// Size of the events in memory at which they are spilled.
 const MEMORY_BYTES: usize = 1 << 18;
 
-/// A list of JSON values in the making, which waits until what stands before it is known.
-pub(super) struct Waiting {
+/// A list of JSON values that is written after data which are not known yet.
+pub(super) struct PendingList {
     text: BufWriter<SpooledTempFile>,
     is_empty: bool,
 }
 
-impl Default for Waiting {
+impl Default for PendingList {
     fn default() -> Self {
         Self { text: BufWriter::new(SpooledTempFile::new(MEMORY_BYTES)), is_empty: true }
     }
 }
 
-impl Waiting {
-    /// Where the next value is to be written.
+impl PendingList {
+    /// Returns the writer for the next value.
     pub(super) fn next(&mut self) -> io::Result<&mut impl Write> {
         self.text.write_all(if self.is_empty { b"\n" } else { b",\n" })?;
         self.is_empty = false;
@@ -41,21 +41,21 @@ impl Waiting {
     }
 }
 
-/// Spans that lie inside or after one another.
+/// Spans that nest or follow one another.
 #[derive(Default)]
 pub(super) struct Lane {
-    pub(super) events: Waiting,
+    pub(super) events: PendingList,
     pub(super) first_nanos: i64,
     pub(super) last_nanos: i64,
-    /// Those around the next one: frames, and when they end.
+    /// The enclosing frames of the next span, with their ends.
     open: Vec<(u32, i64)>,
 }
 
 impl Lane {
-    /// Takes a span that does not start before those it has, if it lies inside or after them.
-    fn takes(&mut self, frame: u32, start_nanos: i64, end_nanos: i64) -> io::Result<bool> {
+    /// Adds a span if it nests. Spans arrive by start.
+    fn try_add(&mut self, frame: u32, start_nanos: i64, end_nanos: i64) -> io::Result<bool> {
         self.close_until(start_nanos)?;
-        if self.open.last().is_some_and(|&(_, around_end)| around_end < end_nanos) {
+        if self.open.last().is_some_and(|&(_, enclosing_end)| enclosing_end < end_nanos) {
             return Ok(false);
         }
         if self.events.is_empty {
@@ -75,7 +75,7 @@ impl Lane {
     }
 }
 
-fn event(events: &mut Waiting, kind: char, frame: u32, at_nanos: i64) -> io::Result<()> {
+fn event(events: &mut PendingList, kind: char, frame: u32, at_nanos: i64) -> io::Result<()> {
     write!(events.next()?, r#"{{"type":"{kind}","frame":{frame},"at":{at_nanos}}}"#)
 }
 
@@ -84,10 +84,10 @@ fn event(events: &mut Waiting, kind: char, frame: u32, at_nanos: i64) -> io::Res
 pub(super) struct Lanes(Vec<Lane>);
 
 impl Lanes {
-    /// Adds a span, by start; whether there was a place.
+    /// Adds a span; `false` if it nests in no lane.
     pub(super) fn add(&mut self, frame: u32, start_nanos: i64, end_nanos: i64) -> io::Result<bool> {
         for lane in &mut self.0 {
-            if lane.takes(frame, start_nanos, end_nanos)? {
+            if lane.try_add(frame, start_nanos, end_nanos)? {
                 return Ok(true);
             }
         }
@@ -95,12 +95,12 @@ impl Lanes {
             return Ok(false);
         }
         let mut lane = Lane::default();
-        lane.takes(frame, start_nanos, end_nanos)?;
+        lane.try_add(frame, start_nanos, end_nanos)?;
         self.0.push(lane);
         Ok(true)
     }
 
-    /// The lanes, all closed.
+    /// Closes all spans and returns the lanes.
     pub(super) fn finish(mut self) -> io::Result<Vec<Lane>> {
         for lane in &mut self.0 {
             lane.close_until(i64::MAX)?;

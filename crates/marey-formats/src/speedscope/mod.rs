@@ -1,14 +1,14 @@
 //! speedscope's JSON: evented and sampled profiles over a list of frames.
 //!
-//! A profile is a thread of the run. Evented ones in a unit of time become spans; sampled ones, and
-//! evented ones in another unit, become samples, whose weights are called as [`Unit::value_name`]
-//! says. A context has the name of its frame; where frames of one name differ in file, line or
-//! column, these stand behind the name ([`frames::labels`]). The list of frames is kept as metadata
-//! `speedscope.frames`, by which [`write()`] gives files, lines and columns back.
+//! A profile is a thread of the run. An evented profile in a unit of time becomes spans. Sampled
+//! profiles, and evented ones in another unit, become samples with the name that
+//! [`Unit::value_name`] returns. A context has the name of its frame; if frames of one name differ
+//! in file, line or column, these are appended ([`frames::labels`]). The list of frames is kept in
+//! the metadata `speedscope.frames`, from which [`write()`] restores files, lines and columns.
 //!
-//! Times in a file are relative to nothing. Those of a run since 1970 are too long for the numbers
-//! of JavaScript; [`write()`] takes the run's start from them and says it in the key `marey`, which
-//! other readers ignore.
+//! Times in a file have no epoch. Times since 1970 exceed the integers of JavaScript, so
+//! [`write()`] subtracts the run's start and writes it to the key `marey`, which other readers
+//! ignore.
 
 mod by_key;
 mod evented;
@@ -23,13 +23,13 @@ mod write;
 pub(crate) use read::read;
 pub(crate) use write::write;
 
-/// What every file names.
+/// The `$schema` of every file.
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
 /// Key of the metadata with the frames of a file.
 const FRAMES: &str = "speedscope.frames";
 
-/// Keys of the metadata with the extent of a profile, in nanoseconds if it is one of time.
+/// Keys of the metadata with start and end of a profile, in nanoseconds if its unit is a time.
 const START: &str = "startValue";
 const END: &str = "endValue";
 
@@ -41,7 +41,7 @@ const ACTIVE: &str = "activeProfileIndex";
 enum Unit {
     None,
     Bytes,
-    /// Of time: it is 10 to this power nanoseconds.
+    /// A time of 10 to this power nanoseconds.
     Time(i32),
 }
 
@@ -58,7 +58,7 @@ impl Unit {
         })
     }
 
-    /// The unit that is behind the name of a value.
+    /// Returns the unit at the end of a value's name.
     fn of_value(name: &str) -> Self {
         let unit = name.strip_suffix(')').and_then(|name| name.rsplit_once('('));
         match unit.map_or("", |(_, unit)| unit) {
@@ -82,7 +82,7 @@ impl Unit {
         }
     }
 
-    /// What the weights of samples are called in a run, where all times are in nanoseconds.
+    /// Returns the name of the weights in a run, whose times are all in nanoseconds.
     const fn value_name(self) -> &'static str {
         match self {
             Self::None => "weight",

@@ -1,8 +1,8 @@
-//! Reading: a file is taken apart as it comes.
+//! Reader, which processes a file while it is parsed.
 //!
-//! Events have the numbers of frames, and contexts need their names. So where `profiles` come before
-//! `shared`, they wait as text, which takes as much memory as they have bytes; and so do the events
-//! of a profile that come before its unit.
+//! Events refer to frames by index, and contexts need frame names. So if `profiles` precedes
+//! `shared`, it is buffered as text, in as much memory as it has bytes. The same applies to events
+//! that precede the unit of their profile.
 
 use std::cell::Cell;
 use std::fmt::{self, Display};
@@ -19,12 +19,12 @@ use super::evented::Evented;
 use super::frames::{self, Frame};
 use super::sampled::{Samples, Weights};
 use super::{ACTIVE, END, FRAMES, SCHEMA, START, Unit};
-use crate::decimal;
-use crate::import::{Broken, Import};
-use crate::input::Input;
+use crate::shared::decimal;
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::input::{Input, OffsetReader};
 
-/// Reads a file into a run: one process, and a thread for each profile.
-pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+/// Reads a file into a run: one process, with a thread for each profile.
+pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     skip_byte_order_mark(input)?;
     let process = import.process(NewProcess { pid: -1, ..NewProcess::default() });
     let offset = Cell::new(0);
@@ -35,9 +35,9 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
         names: None,
         base_nanos: 0,
         profile_count: 0,
-        failed: None,
+        error: None,
     };
-    let mut json = serde_json::Deserializer::from_reader(Counted { input, offset: &offset });
+    let mut json = serde_json::Deserializer::from_reader(OffsetReader { input, offset: &offset });
     let read = json.deserialize_map(&mut file).and_then(|()| json.end());
     file.end(read)
 }
@@ -50,37 +50,23 @@ fn skip_byte_order_mark(input: &mut Input) -> io::Result<()> {
     Ok(())
 }
 
-/// A reader that says how far it is.
-struct Counted<'a> {
-    input: &'a mut Input,
-    offset: &'a Cell<u64>,
-}
-
-impl io::Read for Counted<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(out);
-        self.offset.set(self.input.offset());
-        read
-    }
-}
-
 /// A file that is being read.
 pub(super) struct File<'a> {
     pub(super) import: &'a mut Import,
     pub(super) process: u32,
-    /// Bytes that were read.
+    /// Number of bytes read.
     offset: &'a Cell<u64>,
-    /// The names of the frames, once they are known.
+    /// Name ids of the frames, once `shared` has been read.
     names: Option<Vec<u32>>,
-    /// What was taken from all times.
+    /// Subtracted from all times when the file was written.
     pub(super) base_nanos: i64,
     profile_count: u32,
-    /// Why reading stopped, if it is not for the JSON.
-    failed: Option<Broken>,
+    /// The error that stopped reading, unless it is one of the JSON.
+    error: Option<ReaderError>,
 }
 
 impl File<'_> {
-    /// The name of a frame, if there is that frame.
+    /// Returns the name id of a frame, if it exists.
     pub(super) fn name(&self, frame: u32) -> Option<u32> {
         self.names.as_ref()?.get(frame as usize).copied()
     }
@@ -89,33 +75,38 @@ impl File<'_> {
         self.import.lose(loss, count, self.offset.get(), cause);
     }
 
-    /// A time of a profile on the clock of the run.
+    /// Converts a time of a profile to the run's clock.
     pub(super) fn nanos(&self, number: &str, power: i32) -> Option<i64> {
         self.base_nanos.checked_add(decimal::scaled(number, power)?)
     }
 
-    /// The thread of the next profile.
+    /// Adds the thread of the next profile.
     fn thread(&mut self) -> u32 {
         self.profile_count += 1;
         self.import.run.thread(self.process, -i64::from(self.profile_count), "")
     }
 
-    fn metadata(&mut self, thread_id: Option<u32>, key: &str, value: &str) -> Result<(), Broken> {
+    fn metadata(
+        &mut self,
+        thread_id: Option<u32>,
+        key: &str,
+        value: &str,
+    ) -> Result<(), ReaderError> {
         let Self { process: process_id, .. } = *self;
         let row = Metadata { process_id, thread_id, key: key.into(), value: value.into() };
         Ok(self.import.run.add_metadata(&row)?)
     }
 
-    /// What a value is, or nothing and a loss.
-    fn value<'v, V: Deserialize<'v>>(&mut self, value: &'v RawValue, what: &str) -> Option<V> {
+    /// Parses a value, or counts it as lost.
+    fn value<'v, V: Deserialize<'v>>(&mut self, value: &'v RawValue, name: &str) -> Option<V> {
         let value = serde_json::from_str(value.get());
         if value.is_err() {
-            self.lose(LossCause::Unreadable, 1, format_args!("{what} is not as it should be"));
+            self.lose(LossCause::Unreadable, 1, format_args!("{name} is malformed"));
         }
         value.ok()
     }
 
-    fn field(&mut self, key: &str, value: &RawValue) -> Result<(), Broken> {
+    fn field(&mut self, key: &str, value: &RawValue) -> Result<(), ReaderError> {
         #[derive(Deserialize)]
         struct Base {
             base_nanos: i64,
@@ -136,7 +127,7 @@ impl File<'_> {
         Ok(())
     }
 
-    fn shared(&mut self, value: &RawValue) -> Result<(), Broken> {
+    fn shared(&mut self, value: &RawValue) -> Result<(), ReaderError> {
         #[derive(Deserialize)]
         struct Shared<'v> {
             #[serde(borrow)]
@@ -151,7 +142,11 @@ impl File<'_> {
             let frame: Option<Frame> = self.value(frame, "a frame");
             let valid = frames::valid(frame.clone().unwrap_or_default());
             if frame.is_some_and(|frame| frame != valid) {
-                self.lose(LossCause::Unreadable, 1, "a frame has no name, or a place that is none");
+                self.lose(
+                    LossCause::Unreadable,
+                    1,
+                    "a frame has no name, or an invalid file, line or column",
+                );
             }
             read.push(valid);
         }
@@ -164,29 +159,29 @@ impl File<'_> {
         Ok(())
     }
 
-    fn end(mut self, read: Result<(), serde_json::Error>) -> Result<(), Broken> {
+    fn end(mut self, read: Result<(), serde_json::Error>) -> Result<(), ReaderError> {
         let Err(error) = read else { return Ok(()) };
-        if let Some(broken) = self.failed.take() {
-            return Err(broken);
+        if let Some(error) = self.error.take() {
+            return Err(error);
         }
         if error.is_io() {
             return Err(io::Error::from(error).into());
         }
         let cause = error.to_string();
         let cause = cause.rsplit_once(" at line ").map_or(&*cause, |(cause, _)| cause);
-        Err(Broken::at(self.offset.get(), cause))
+        Err(ReaderError::at(self.offset.get(), cause))
     }
 
-    /// Has an error of ours wait while the parser ends with one of its own.
-    fn pass<T, E: de::Error>(&mut self, result: Result<T, Broken>) -> Result<T, E> {
-        result.map_err(|broken| {
-            self.failed = Some(broken);
+    /// Stores our error while the JSON parser returns one of its own.
+    fn stash_error<T, E: de::Error>(&mut self, result: Result<T, ReaderError>) -> Result<T, E> {
+        result.map_err(|error| {
+            self.error = Some(error);
             E::custom("stopped")
         })
     }
 }
 
-/// The file.
+/// The outermost object.
 impl<'de> Visitor<'de> for &mut File<'_> {
     type Value = ();
 
@@ -195,24 +190,24 @@ impl<'de> Visitor<'de> for &mut File<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut waiting: Vec<Box<RawValue>> = Vec::new();
+        let mut buffered: Vec<Box<RawValue>> = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
                 "profiles" if self.names.is_some() => map.next_value_seed(Profiles(self))?,
-                "profiles" => waiting.push(map.next_value()?),
+                "profiles" => buffered.push(map.next_value()?),
                 "shared" => {
                     let shared: Box<RawValue> = map.next_value()?;
                     let shared = self.shared(&shared);
-                    self.pass(shared)?;
+                    self.stash_error(shared)?;
                 }
                 _ => {
                     let value: Box<RawValue> = map.next_value()?;
                     let field = self.field(&key, &value);
-                    self.pass(field)?;
+                    self.stash_error(field)?;
                 }
             }
         }
-        for list in waiting {
+        for list in buffered {
             Profiles(self).deserialize(&mut from_str(&list)).map_err(de::Error::custom)?;
         }
         Ok(())
@@ -248,7 +243,7 @@ struct Profile<'f, 'a> {
     file: &'f mut File<'a>,
     thread: u32,
     unit: Option<Unit>,
-    /// Where it starts and ends, as the file has it.
+    /// Start and end as the file has them.
     start: Option<String>,
     end: Option<String>,
     samples: Samples,
@@ -259,7 +254,7 @@ impl<'f, 'a> Profile<'f, 'a> {
         Self { file, thread: 0, unit: None, start: None, end: None, samples: Samples::default() }
     }
 
-    fn field(&mut self, key: &str, value: &RawValue) -> Result<(), Broken> {
+    fn field(&mut self, key: &str, value: &RawValue) -> Result<(), ReaderError> {
         match key {
             "type" if matches!(value.get(), r#""evented""# | r#""sampled""#) => {}
             "name" => {
@@ -296,8 +291,8 @@ impl<'f, 'a> Profile<'f, 'a> {
         List { file: self.file, elements: weights }
     }
 
-    /// Keeps from where to where it goes.
-    fn extent(&mut self) -> Result<(), Broken> {
+    /// Keeps start and end as metadata.
+    fn extent(&mut self) -> Result<(), ReaderError> {
         for (key, number) in [(START, self.start.take()), (END, self.end.take())] {
             let Some(number) = number else { continue };
             let value = match self.unit() {
@@ -307,7 +302,7 @@ impl<'f, 'a> Profile<'f, 'a> {
             if let Some(value) = value {
                 self.file.metadata(Some(self.thread), key, &value)?;
             } else {
-                let cause = format_args!("`{key}` of a profile is no number of its unit");
+                let cause = format_args!("`{key}` of a profile is not a valid number of its unit");
                 self.file.lose(LossCause::Unreadable, 1, cause);
             }
         }
@@ -350,7 +345,7 @@ impl<'de> Visitor<'de> for Profile<'_, '_> {
                 _ => {
                     let value: Box<RawValue> = map.next_value()?;
                     let field = self.field(&key, &value);
-                    self.file.pass(field)?;
+                    self.file.stash_error(field)?;
                 }
             }
         }
@@ -360,9 +355,9 @@ impl<'de> Visitor<'de> for Profile<'_, '_> {
         for list in weights {
             self.weights().deserialize(&mut from_str(&list)).map_err(de::Error::custom)?;
         }
-        self.samples.give_up(self.file);
+        self.samples.lose_unweighted(self.file);
         let extent = self.extent();
-        self.file.pass(extent)
+        self.file.stash_error(extent)
     }
 }
 
@@ -370,15 +365,15 @@ fn from_str(text: &RawValue) -> serde_json::Deserializer<serde_json::de::StrRead
     serde_json::Deserializer::from_str(text.get())
 }
 
-/// What takes the elements of a list one by one.
+/// Receives the elements of a list one by one.
 pub(super) trait Elements {
-    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), Broken>;
+    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError>;
 
-    /// There are no more, or they cannot be read.
-    fn end(&mut self, file: &mut File) -> Result<(), Broken>;
+    /// Called at the end of the list, or when it cannot be read further.
+    fn end(&mut self, file: &mut File) -> Result<(), ReaderError>;
 }
 
-/// A list that is taken apart as it comes.
+/// A list whose elements are processed while it is parsed.
 struct List<'f, 'a, E> {
     file: &'f mut File<'a>,
     elements: E,
@@ -404,14 +399,14 @@ impl<'de, E: Elements> Visitor<'de> for List<'_, '_, E> {
             match list.next_element::<Box<RawValue>>() {
                 Ok(Some(element)) => {
                     let added = self.elements.add(self.file, &element);
-                    self.file.pass(added)?;
+                    self.file.stash_error(added)?;
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
         let ended = self.elements.end(self.file);
-        self.file.pass(ended)?;
+        self.file.stash_error(ended)?;
         all
     }
 }

@@ -1,4 +1,4 @@
-//! Profiles of samples: a list of stacks, and one of what they weigh.
+//! Sampled profiles: a list of stacks, and a list of their weights.
 
 use std::mem;
 
@@ -11,12 +11,12 @@ use serde_json::value::RawValue;
 
 use super::Unit;
 use super::read::{Elements, File};
-use crate::decimal;
-use crate::hatchet::MAX_DEPTH;
-use crate::import::Broken;
+use crate::shared::MAX_DEPTH;
+use crate::shared::decimal;
+use crate::shared::import::ReaderError;
 
-/// The stacks of a profile while they wait for their weights, which are another list: eight bytes
-/// for each. `None` is one that could not be read.
+/// The stacks of a profile before their weights, which are a separate list: eight bytes for each.
+/// `None` is a stack that could not be read.
 #[derive(Default)]
 pub(super) struct Samples(Vec<Option<u32>>);
 
@@ -25,8 +25,8 @@ impl Samples {
         self.0.is_empty()
     }
 
-    /// Counts those that no weight came for.
-    pub(super) fn give_up(&mut self, file: &mut File) {
+    /// Counts the samples without a weight.
+    pub(super) fn lose_unweighted(&mut self, file: &mut File) {
         let readable = mem::take(&mut self.0).into_iter().flatten().count() as u64;
         if readable > 0 {
             file.lose(LossCause::Unreadable, readable, "a sample has no weight");
@@ -35,7 +35,7 @@ impl Samples {
 }
 
 impl Elements for &mut Samples {
-    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), Broken> {
+    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError> {
         let stack = serde_json::from_str::<Vec<u32>>(element.get()).ok();
         if stack.as_ref().is_some_and(|stack| stack.len() > MAX_DEPTH) {
             let cause = format_args!("the stack has more than {MAX_DEPTH} frames");
@@ -51,13 +51,13 @@ impl Elements for &mut Samples {
             })
         });
         if context.is_none() {
-            file.lose(LossCause::Unreadable, 1, "a sample is no list of frames that there are");
+            file.lose(LossCause::Unreadable, 1, "a sample is not a list of existing frames");
         }
         self.0.push(context);
         Ok(())
     }
 
-    fn end(&mut self, _file: &mut File) -> Result<(), Broken> {
+    fn end(&mut self, _file: &mut File) -> Result<(), ReaderError> {
         Ok(())
     }
 }
@@ -65,10 +65,10 @@ impl Elements for &mut Samples {
 /// The weights of samples.
 pub(super) struct Weights {
     samples: std::vec::IntoIter<Option<u32>>,
-    weighing: Weighing,
+    sample_adder: SampleAdder,
     unit: Unit,
-    /// When the next sample begins, where weights are times.
-    at_nanos: Option<i64>,
+    /// Start of the next sample, if weights are times.
+    next_nanos: Option<i64>,
 }
 
 impl Weights {
@@ -79,57 +79,57 @@ impl Weights {
         start: Option<&str>,
         samples: &mut Samples,
     ) -> Self {
-        let at_nanos = match unit {
+        let next_nanos = match unit {
             Unit::Time(power) => file.nanos(start.unwrap_or("0"), power),
             _ => None,
         };
         let samples = mem::take(&mut samples.0).into_iter();
-        Self { samples, weighing: Weighing::new(file, thread, unit), unit, at_nanos }
+        Self { samples, sample_adder: SampleAdder::new(file, thread, unit), unit, next_nanos }
     }
 
     fn value(&self, weight: &str) -> Option<MetricValue> {
         if let Unit::Time(power) = self.unit {
             return decimal::scaled(weight, power).map(MetricValue::Int);
         }
-        let whole = weight.parse().map(MetricValue::Int);
-        whole.ok().or_else(|| weight.parse().map(MetricValue::Float).ok())
+        let integer = weight.parse().map(MetricValue::Int);
+        integer.ok().or_else(|| weight.parse().map(MetricValue::Float).ok())
     }
 }
 
 impl Elements for Weights {
-    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), Broken> {
+    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError> {
         let Some(context) = self.samples.next() else {
-            file.lose(LossCause::Unreadable, 1, "a weight is of no sample");
+            file.lose(LossCause::Unreadable, 1, "a weight without a sample");
             return Ok(());
         };
         let Some(value) = self.value(element.get()) else {
-            file.lose(LossCause::Unreadable, 1, "a weight is no number of its unit");
+            file.lose(LossCause::Unreadable, 1, "a weight is not a valid number of its unit");
             return Ok(());
         };
-        let time_nanos = self.at_nanos;
-        if let (Some(at), MetricValue::Int(nanos)) = (&mut self.at_nanos, &value) {
+        let time_nanos = self.next_nanos;
+        if let (Some(at), MetricValue::Int(nanos)) = (&mut self.next_nanos, &value) {
             *at = at.saturating_add(*nanos);
         }
         match context {
-            Some(context) => self.weighing.add(file, context, time_nanos, value),
+            Some(context) => self.sample_adder.add(file, context, time_nanos, value),
             None => Ok(()),
         }
     }
 
-    fn end(&mut self, file: &mut File) -> Result<(), Broken> {
-        Samples(self.samples.by_ref().collect()).give_up(file);
+    fn end(&mut self, file: &mut File) -> Result<(), ReaderError> {
+        Samples(self.samples.by_ref().collect()).lose_unweighted(file);
         Ok(())
     }
 }
 
-/// How weights become values of samples.
-pub(super) struct Weighing {
+/// Adds weights as values of samples.
+pub(super) struct SampleAdder {
     thread: u32,
     name_id: u32,
     shown: Sampled,
 }
 
-impl Weighing {
+impl SampleAdder {
     pub(super) fn new(file: &mut File, thread: u32, unit: Unit) -> Self {
         let name_id = file.import.run.text(unit.value_name());
         let shown = match unit {
@@ -146,7 +146,7 @@ impl Weighing {
         context_id: u32,
         time_nanos: Option<i64>,
         value: MetricValue,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         let value = match value {
             MetricValue::Float(real) if real.fract() == 0.0 && real.abs() < 1e15 => {
                 MetricValue::Int(real as i64)

@@ -1,24 +1,24 @@
-//! Samples of a profile to be written: stacks, and what they weigh.
+//! The stacks and weights of an exported profile.
 
 use std::io::{self, Write};
 
 use marey_model::metric::MetricValue;
 
-use super::lane::Waiting;
+use super::lane::PendingList;
 
 /// The stacks and weights of a sampled profile.
 #[derive(Default)]
 pub(super) struct Stacks {
-    pub(super) samples: Waiting,
-    pub(super) weights: Waiting,
-    /// When the first was taken, if that is known.
+    pub(super) samples: PendingList,
+    pub(super) weights: PendingList,
+    /// The time of the first sample, if it is known.
     pub(super) first_nanos: Option<i64>,
-    whole: i64,
-    real: f64,
+    int_sum: i64,
+    float_sum: f64,
 }
 
 impl Stacks {
-    /// Adds a sample; whether its value can be a weight.
+    /// Adds a sample; `false` if its value cannot be a weight.
     pub(super) fn add(
         &mut self,
         frames: impl Iterator<Item = u32>,
@@ -27,11 +27,11 @@ impl Stacks {
     ) -> io::Result<bool> {
         match value {
             MetricValue::Int(value) if *value >= 0 => {
-                self.whole = self.whole.saturating_add(*value);
+                self.int_sum = self.int_sum.saturating_add(*value);
                 write!(self.weights.next()?, "{value}")?;
             }
             MetricValue::Float(value) if value.is_finite() && *value >= 0.0 => {
-                self.real += value;
+                self.float_sum += value;
                 write!(self.weights.next()?, "{value:?}")?;
             }
             _ => return Ok(false),
@@ -46,12 +46,12 @@ impl Stacks {
         Ok(true)
     }
 
-    /// All weights together, behind a start, as JSON.
+    /// Returns `start` plus all weights, as JSON.
     pub(super) fn end(&self, start: i64) -> String {
-        let whole = start.saturating_add(self.whole);
-        if self.real == 0.0 {
-            return whole.to_string();
+        let int_sum = start.saturating_add(self.int_sum);
+        if self.float_sum == 0.0 {
+            return int_sum.to_string();
         }
-        format!("{:?}", (whole as f64 + self.real).min(f64::MAX))
+        format!("{:?}", (int_sum as f64 + self.float_sum).min(f64::MAX))
     }
 }

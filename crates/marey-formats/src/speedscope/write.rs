@@ -1,13 +1,12 @@
-//! Writing: the spans of each thread, the activities of each stream and the samples of each thread are
-//! profiles.
+//! Writer: profiles of the spans of each thread, the activities of each stream and the samples of
+//! each thread.
 //!
-//! The frames come first, so all rows are read twice. Each profile waits in a file of its own until
-//! its extent is known; streams and samples come mixed and wait for their turn ([`ByKey`]).
+//! The frames come first, so all rows are read twice. Each profile is buffered until its start and
+//! end are known. Streams and samples are mixed in the run, so they are grouped ([`ByKey`]).
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
-use marey_model::args::quote;
 use marey_model::table::Table;
 use marey_model::table::stored::{
     ASYNC_SPANS, COLLECTIVES, COUNTERS, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METRICS,
@@ -20,22 +19,23 @@ use super::frame_list::FrameList;
 use super::lane::{Lane, Lanes};
 use super::stacks::Stacks;
 use super::{ACTIVE, END, SCHEMA, START, Unit};
-use crate::Format;
-use crate::export::{ExportError, LeftOut, leave_out_table};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
+use crate::shared::format::Format;
+use crate::shared::json::quoted;
 
-/// What the format has no place for.
-const LEFT_OUT: [(&str, &Table); 8] = [
-    ("blocks of memory", &MEMORY_SNAPSHOTS),
-    ("collectives", &COLLECTIVES),
-    ("events of memory", &MEMORY_EVENTS),
-    ("instants", &INSTANTS),
-    ("points of flows", &FLOWS),
-    ("spans beside threads", &ASYNC_SPANS),
-    ("values of counters", &COUNTERS),
-    ("values of metrics", &METRICS),
+/// Tables that the format cannot hold.
+const LEFT_OUT: [&Table; 8] = [
+    &MEMORY_SNAPSHOTS,
+    &COLLECTIVES,
+    &MEMORY_EVENTS,
+    &INSTANTS,
+    &FLOWS,
+    &ASYNC_SPANS,
+    &COUNTERS,
+    &METRICS,
 ];
 
-/// What JavaScript counts without gaps.
+/// `Number.MAX_SAFE_INTEGER` of JavaScript.
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// Process, device and stream.
@@ -50,9 +50,7 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    for (what, table) in LEFT_OUT {
-        leave_out_table(reader, table, what, left_out);
-    }
+    leave_out_tables(reader, &LEFT_OUT, left_out);
     let survey = Survey::of(reader, left_out)?;
     if survey.is_empty() {
         let missing = "no spans, device activities or samples";
@@ -72,7 +70,7 @@ pub(crate) fn write(
     write!(out, ",\n\"shared\":{{\"frames\":")?;
     frames.write(out)?;
     write!(out, "}},\n\"profiles\":[")?;
-    let mut profiles = Profiles { reader, survey, out, count: 0, of_threads: HashMap::new() };
+    let mut profiles = Profiles { reader, survey, out, count: 0, by_thread: HashMap::new() };
     profiles.spans(left_out)?;
     profiles.streams(left_out)?;
     profiles.samples(left_out)?;
@@ -85,16 +83,16 @@ pub(crate) fn write(
     Ok(writeln!(out, "}}")?)
 }
 
-/// What there is in a run.
+/// Facts about a run, collected before the first profile is written.
 struct Survey<'r> {
     frames: FrameList<'r>,
-    /// Whether there is anything that profiles are made of.
+    /// Whether the run has rows that become profiles.
     has_rows: bool,
-    /// Where imported profiles start and end, by thread, as JSON.
+    /// Start and end of imported profiles as JSON, by thread.
     extents: HashMap<u32, [Option<String>; 2]>,
     /// The profile that is shown first, as JSON.
     active: Option<String>,
-    /// What is taken from all times.
+    /// Subtracted from all times.
     base_nanos: i64,
 }
 
@@ -138,13 +136,13 @@ impl<'r> Survey<'r> {
     }
 
     fn metadata(&mut self, reader: &Reader) -> Result<(), StoreError> {
-        let is_whole =
+        let is_all_time =
             reader.window().from_nanos == i64::MIN && reader.window().until_nanos == i64::MAX;
         for row in reader.rows::<Metadata>()? {
             let Metadata { thread_id, key, value, .. } = row?;
             let is_number = value.parse::<f64>().is_ok_and(f64::is_finite);
             match (thread_id, &*key) {
-                (Some(thread), START | END) if is_whole && is_number => {
+                (Some(thread), START | END) if is_all_time && is_number => {
                     let extent = self.extents.entry(thread).or_default();
                     extent[usize::from(&*key == END)] = Some(value.as_ref().to_owned());
                 }
@@ -159,7 +157,7 @@ impl<'r> Survey<'r> {
         !self.has_rows && self.extents.is_empty()
     }
 
-    /// Where an imported profile of times starts and ends.
+    /// Returns start and end of an imported profile of times.
     fn extent_nanos(&self, thread: u32) -> [Option<i64>; 2] {
         let [start, end] = self.extents.get(&thread).cloned().unwrap_or_default();
         [start, end].map(|nanos| nanos?.parse().ok())
@@ -173,7 +171,7 @@ struct Profiles<'r, 'o> {
     out: &'o mut dyn Write,
     count: u32,
     /// The first profile of each thread.
-    of_threads: HashMap<u32, u32>,
+    by_thread: HashMap<u32, u32>,
 }
 
 impl Profiles<'_, '_> {
@@ -196,26 +194,29 @@ impl Profiles<'_, '_> {
     /// Writes the spans of a thread.
     fn thread(&mut self, thread: Option<u32>, lanes: Lanes) -> Result<(), ExportError> {
         let Some(thread) = thread else { return Ok(()) };
-        self.of_threads.entry(thread).or_insert(self.count);
+        self.by_thread.entry(thread).or_insert(self.count);
         let extent = self.survey.extent_nanos(thread);
         self.lanes(&thread_title(self.reader, thread), lanes, extent)
     }
 
     fn streams(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
         let reader = self.reader;
-        let mut of_streams = ByKey::new();
+        let mut by_stream = ByKey::new();
         for activity in reader.rows::<GpuActivity>()? {
             let activity = activity?;
-            of_streams.push(stream(&activity), &activity)?;
+            by_stream.push(stream(&activity), &activity)?;
         }
-        of_streams.for_each(|(process, device, stream): Stream, activities| {
+        by_stream.for_each(|(process, device, stream): Stream, activities| {
             let mut lanes = Lanes::default();
             for activity in activities {
                 let GpuActivity { start_nanos, duration_nanos, name_id, .. } = activity?;
                 let frame = self.survey.frames.number(process, name_id);
                 self.add(&mut lanes, frame, (start_nanos, duration_nanos), left_out)?;
             }
-            let title = format!("device {device} stream {stream}");
+            let title = match stream {
+                GpuActivity::NO_STREAM => format!("device {device}"),
+                _ => format!("device {device} stream {stream}"),
+            };
             self.lanes(&in_process(reader, process, title), lanes, [None; 2])
         })
     }
@@ -260,12 +261,12 @@ impl Profiles<'_, '_> {
 
     fn samples(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
         let reader = self.reader;
-        let mut of_values = ByKey::new();
+        let mut by_value = ByKey::new();
         for sample in reader.rows::<Sample>()? {
             let sample = sample?;
-            of_values.push(value(&sample), &sample)?;
+            by_value.push(value(&sample), &sample)?;
         }
-        of_values.for_each(|value: Value, samples| {
+        by_value.for_each(|value: Value, samples| {
             let mut stacks = Stacks::default();
             for sample in samples {
                 let sample: Sample = sample?;
@@ -274,7 +275,7 @@ impl Profiles<'_, '_> {
                     self.survey.frames.number(sample.process_id, name_id)
                 });
                 if !stacks.add(frames, sample.time_nanos, &sample.value)? {
-                    *left_out.entry("values that are no weights").or_default() += 1;
+                    *left_out.entry("values that are not weights").or_default() += 1;
                 }
             }
             Ok(self.stacks(value, stacks)?)
@@ -307,7 +308,7 @@ impl Profiles<'_, '_> {
         let start = start.unwrap_or_else(|| first.to_string());
         let end = end.unwrap_or_else(|| stacks.end(first));
         if let Some(thread) = thread {
-            self.of_threads.entry(thread).or_insert(self.count);
+            self.by_thread.entry(thread).or_insert(self.count);
         }
         self.begin("sampled", &title, unit, &start, &end)?;
         write!(self.out, "\"samples\":")?;
@@ -317,14 +318,14 @@ impl Profiles<'_, '_> {
         write!(self.out, "}}")
     }
 
-    /// Writes imported profiles that nothing is in.
+    /// Writes imported profiles without content.
     fn empty(&mut self) -> Result<(), ExportError> {
         let mut threads: Vec<u32> = self.survey.extents.keys().copied().collect();
-        threads.retain(|thread| !self.of_threads.contains_key(thread));
+        threads.retain(|thread| !self.by_thread.contains_key(thread));
         threads.sort_unstable();
         for thread in threads {
             let extent = self.survey.extents.get(&thread).cloned().unwrap_or_default();
-            self.of_threads.insert(thread, self.count);
+            self.by_thread.insert(thread, self.count);
             let [start, end] = extent.map(|number| number.unwrap_or_else(|| "0".to_owned()));
             let title = thread_title(self.reader, thread);
             self.begin("evented", &title, Unit::None, &start, &end)?;
@@ -333,7 +334,7 @@ impl Profiles<'_, '_> {
         Ok(())
     }
 
-    /// Writes what all profiles begin with.
+    /// Writes the common members of a profile.
     fn begin(
         &mut self,
         kind: &str,
@@ -351,17 +352,17 @@ impl Profiles<'_, '_> {
         )
     }
 
-    /// The number that the profile has now which was shown first in the file that the run came from.
+    /// Returns the new index of the profile that the imported file showed first.
     fn active(&self) -> Option<u32> {
         let number: usize = self.survey.active.as_ref()?.parse().ok()?;
         let mut processes = self.reader.processes();
         let (_, None) = (processes.next()?, processes.next()) else { return None };
         let thread = self.reader.threads().nth(number)?;
-        self.of_threads.get(&thread.id).copied()
+        self.by_thread.get(&thread.id).copied()
     }
 }
 
-/// What is taken from all times: nothing, if they are short enough.
+/// Returns the base of times: 0 if times are small enough without one.
 fn base_nanos(reader: &Reader) -> i64 {
     let ends = reader.processes().map(|process| process.end_nanos);
     if ends.max().is_none_or(|end| end <= MAX_SAFE_INTEGER) {
@@ -382,7 +383,7 @@ const fn value(sample: &Sample) -> Value {
     (sample.process_id, sample.thread_id, sample.name_id)
 }
 
-/// What a profile of a thread is called. A name may be empty where only a file knew the thread.
+/// Returns the title of a thread's profile; empty if an imported thread has no name.
 fn thread_title(reader: &Reader, thread: u32) -> String {
     let Some(thread) = reader.thread(thread) else { return String::new() };
     let title = match &*thread.name {
@@ -392,7 +393,7 @@ fn thread_title(reader: &Reader, thread: u32) -> String {
     in_process(reader, thread.process_id, title)
 }
 
-/// A title with its process, if there are several.
+/// Adds the process to a title if there are several processes.
 fn in_process(reader: &Reader, process: u32, title: String) -> String {
     if reader.processes().nth(1).is_none() {
         return title;
@@ -407,10 +408,4 @@ fn process_title(reader: &Reader, process: u32) -> String {
         (None, Some(name)) => name.clone(),
         (None, None) => format!("process {}", process.pid),
     }
-}
-
-fn quoted(text: &str) -> String {
-    let mut json = String::new();
-    quote(text, &mut json);
-    json
 }

@@ -1,26 +1,26 @@
-//! From the frames to the text of the file.
+//! Layout of the frames, and the SVG text.
 
 use std::io::{BufWriter, Write};
 
 use marey_store::Reader;
 
 use super::tree::{Palette, Tree};
-use crate::export::{ExportError, LeftOut};
-use crate::weights::{Weights, is_nanos};
+use crate::shared::export::{ExportError, LeftOut};
+use crate::shared::weights::{Weights, is_nanos};
 
-/// In pixels of the graph, which is scaled to the room that there is.
+/// In pixels of the image, which is scaled to the window.
 const WIDTH: f64 = 1200.0;
 const FRAME_HEIGHT: usize = 16;
-const HEAD_HEIGHT: usize = 28;
+const HEADER_HEIGHT: usize = 28;
 
-/// What a character takes, of 11 pixels of a monospaced font.
+/// Width of a character in a monospaced font of 11 pixels.
 const CHAR_WIDTH: f64 = 6.6;
 
-/// Frames that are narrower cannot be seen.
+/// Narrower frames are invisible and left out.
 const MIN_WIDTH: f64 = 0.1;
 
-/// A frame and where it is.
-struct Drawn {
+/// A frame with its position.
+struct PlacedFrame {
     node: usize,
     x: f64,
     depth: usize,
@@ -33,12 +33,12 @@ pub(super) fn draw(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let drawn = place(tree);
-    let narrow = (tree.nodes.len() - drawn.len()) as u64;
+    let frames = lay_out(tree);
+    let narrow = (tree.nodes.len() - frames.len()) as u64;
     *left_out.entry("frames narrower than a tenth of a pixel").or_default() += narrow;
     let mut out = BufWriter::new(out);
-    let depth = drawn.iter().map(|drawn| drawn.depth).max().unwrap_or(0);
-    let height = HEAD_HEIGHT + (depth + 1) * FRAME_HEIGHT + 4;
+    let depth = frames.iter().map(|frames| frames.depth).max().unwrap_or(0);
+    let height = HEADER_HEIGHT + (depth + 1) * FRAME_HEIGHT + 4;
     let name = escape(&weights.name);
     write!(
         out,
@@ -52,7 +52,7 @@ pub(super) fn draw(
         include_str!("style.css"),
         escape(&value(tree.nodes[0].total, &weights.unit)),
     )?;
-    for frame in &drawn {
+    for frame in &frames {
         draw_frame(frame, tree, weights, reader, &mut out)?;
     }
     let script = include_str!("script.js");
@@ -60,24 +60,24 @@ pub(super) fn draw(
     Ok(out.flush()?)
 }
 
-/// Where the frames are that can be seen: those around others first, from left to right.
-fn place(tree: &Tree) -> Vec<Drawn> {
-    let mut drawn = Vec::new();
-    let mut waiting = vec![Drawn { node: 0, x: 0.0, depth: 0 }];
-    while let Some(frame) = waiting.pop() {
+/// Returns the visible frames, parents before children, from left to right.
+fn lay_out(tree: &Tree) -> Vec<PlacedFrame> {
+    let mut frames = Vec::new();
+    let mut pending = vec![PlacedFrame { node: 0, x: 0.0, depth: 0 }];
+    while let Some(frame) = pending.pop() {
         if width(tree, frame.node) < MIN_WIDTH {
             continue;
         }
         let mut x = frame.x;
-        let first = waiting.len();
+        let first = pending.len();
         for &node in &tree.nodes[frame.node].children {
-            waiting.push(Drawn { node, x, depth: frame.depth + 1 });
+            pending.push(PlacedFrame { node, x, depth: frame.depth + 1 });
             x += width(tree, node);
         }
-        waiting[first..].reverse();
-        drawn.push(frame);
+        pending[first..].reverse();
+        frames.push(frame);
     }
-    drawn
+    frames
 }
 
 fn width(tree: &Tree, node: usize) -> f64 {
@@ -89,19 +89,19 @@ fn share(tree: &Tree, node: usize) -> f64 {
 }
 
 fn draw_frame(
-    frame: &Drawn,
+    frame: &PlacedFrame,
     tree: &Tree,
     weights: &Weights,
     reader: &Reader,
     out: &mut impl Write,
 ) -> Result<(), ExportError> {
-    let &Drawn { node, x, depth } = frame;
+    let &PlacedFrame { node, x, depth } = frame;
     let (total, palette) = (tree.nodes[node].total, tree.nodes[node].palette);
     let name = match palette {
         Palette::Root => "all",
         _ => reader.text(tree.nodes[node].name_id),
     };
-    let (width, y) = (width(tree, node), HEAD_HEIGHT + depth * FRAME_HEIGHT);
+    let (width, y) = (width(tree, node), HEADER_HEIGHT + depth * FRAME_HEIGHT);
     let value = value(total, &weights.unit);
     let percent = 100.0 * share(tree, node);
     writeln!(
@@ -119,7 +119,7 @@ fn draw_frame(
     Ok(())
 }
 
-/// As much of a name as there is room for.
+/// Shortens a name to the width.
 fn fit(name: &str, width: f64) -> String {
     let count = ((width - 6.0) / CHAR_WIDTH).max(0.0) as usize;
     if name.chars().nth(count).is_none() {
@@ -131,7 +131,7 @@ fn fit(name: &str, width: f64) -> String {
     name.chars().take(count - 1).chain(['…']).collect()
 }
 
-/// A weight with its unit; nanoseconds in the unit that suits them.
+/// Formats a weight with its unit; nanoseconds are scaled to a larger unit.
 fn value(weight: f64, unit: &str) -> String {
     if !is_nanos(unit) {
         return if unit.is_empty() { weight.to_string() } else { format!("{weight} {unit}") };
@@ -143,7 +143,7 @@ fn value(weight: f64, unit: &str) -> String {
     }
 }
 
-/// A text as XML; characters that XML has no place for are replaced.
+/// Escapes a text for XML. Characters that XML does not allow are replaced.
 fn escape(text: &str) -> String {
     let mut xml = String::with_capacity(text.len());
     for char in text.chars() {

@@ -1,7 +1,7 @@
-//! A flame graph as one SVG file, outermost frames at the top.
+//! A flame graph as a single SVG file, outermost frames at the top.
 //!
-//! It needs nothing beside itself: whoever shows it without scripts still sees names, values and
-//! shares; with them, a click zooms into a frame and names can be searched.
+//! The file is self-contained: without scripts it shows names, values and shares. With scripts, a
+//! click zooms into a frame, and names can be searched.
 
 mod draw;
 mod tree;
@@ -10,9 +10,9 @@ use std::io::Write;
 
 use marey_store::Reader;
 
-use crate::Format;
-use crate::export::{ExportError, LeftOut};
-use crate::weights::weights;
+use crate::shared::export::{ExportError, LeftOut};
+use crate::shared::format::Format;
+use crate::shared::weights::weights;
 
 /// Writes the flame graph of a run.
 pub(crate) fn write(

@@ -2,7 +2,7 @@
 {
   const svg = document.documentElement;
   const width = Number(svg.getAttribute("viewBox").split(" ")[2]);
-  // Places are rounded to a thousandth.
+  // Positions are rounded to a thousandth.
   const slack = 0.002;
   const charWidth = Number(svg.dataset.charWidth);
   const frames = Array.from(svg.querySelectorAll(".frame"), (element) => {
@@ -51,7 +51,7 @@
     for (const frame of frames) {
       const isFound = wanted !== "" && frame.name.includes(wanted);
       frame.element.classList.toggle("found", isFound);
-      // Frames come from left to right, those around others first: what is inside a found one counts once.
+      // Frames are sorted from left to right, parents first: matches inside a match are counted once.
       if (isFound && frame.x >= ends - slack) {
         ends = frame.x + frame.width;
         found += frame.width;

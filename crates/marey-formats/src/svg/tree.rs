@@ -1,14 +1,14 @@
-//! The frames of a flame graph and how much each of them is, with all that is inside.
+//! The frames of a flame graph with their inclusive weights.
 
 use std::collections::HashMap;
 
 use marey_model::context::NodeKind;
 use marey_store::Reader;
 
-use crate::export::LeftOut;
-use crate::weights::{Stack, Weights};
+use crate::shared::export::LeftOut;
+use crate::shared::weights::{Stack, Weights};
 
-/// The frames, each behind the one that it is in; the first is around all.
+/// The frames, parents before children. The first is the root.
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
 }
@@ -17,29 +17,29 @@ pub(super) struct Tree {
 pub(super) struct Node {
     pub(super) name_id: u32,
     pub(super) palette: Palette,
-    /// What it and all inside it weigh.
+    /// Inclusive weight.
     pub(super) total: f64,
-    /// The frames directly inside it.
+    /// Indices of the direct children.
     pub(super) children: Vec<usize>,
 }
 
-/// What colours a frame has.
+/// The colours of a frame, by its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Palette {
-    /// Around all.
+    /// The root frame.
     Root,
     /// Scopes, states, steps.
     Scope,
-    /// Frames of a language.
+    /// Frames of a programming language.
     Frame,
-    /// Operators, modules and calls of a runtime.
+    /// Operators, modules and runtime calls.
     Operator,
-    /// What ran on a device.
+    /// Work on a device.
     Kernel,
 }
 
 impl Tree {
-    /// What is below zero, or no number, has no width.
+    /// Builds the tree. Values below zero or NaN have no width and are left out.
     pub(super) fn of(weights: &Weights, reader: &Reader, left_out: &mut LeftOut) -> Self {
         let root = Node { name_id: 0, palette: Palette::Root, total: 0.0, children: Vec::new() };
         let mut tree = Self { nodes: vec![root] };
@@ -62,7 +62,7 @@ impl Tree {
         tree
     }
 
-    /// The frame of a stack.
+    /// Returns the frame of a stack.
     fn node(
         &mut self,
         stack: Stack,
@@ -71,17 +71,19 @@ impl Tree {
         parents: &mut Vec<usize>,
     ) -> usize {
         let mut missing = Vec::new();
-        let mut at = stack.context_id;
+        let mut context_id = stack.context_id;
         let mut node = loop {
-            if let Some(&node) = by_context.get(&at) {
+            if let Some(&node) = by_context.get(&context_id) {
                 break node;
             }
-            // A parent's number is less than its child's, so this ends.
-            let Some(parent) = reader.context(at).parent.filter(|&parent| parent < at) else {
+            // A parent's id is less than its child's, so the loop ends.
+            let Some(parent) =
+                reader.context(context_id).parent.filter(|&parent| parent < context_id)
+            else {
                 break 0;
             };
-            missing.push(at);
-            at = parent;
+            missing.push(context_id);
+            context_id = parent;
         };
         for id in missing.into_iter().rev() {
             let context = reader.context(id);
@@ -108,7 +110,7 @@ impl Tree {
         node
     }
 
-    /// Frames beside each other by their names, so that two graphs can be compared.
+    /// Sorts siblings by name, so that two graphs can be compared.
     fn sort(&mut self, reader: &Reader) {
         for node in 0..self.nodes.len() {
             let mut children = std::mem::take(&mut self.nodes[node].children);
@@ -129,7 +131,7 @@ impl Palette {
         }
     }
 
-    /// A colour on which black can be read; the same for the same name in all graphs.
+    /// Returns a light colour for black text. A name has the same colour in all graphs.
     pub(super) fn colour(self, name: &str) -> String {
         let ([red, green, blue], [reds, greens, blues]) = match self {
             Self::Root => ([200, 200, 200], [1, 1, 1]),
@@ -145,7 +147,7 @@ impl Palette {
     }
 }
 
-/// The hash of Fowler, Noll and Vo, 1a with 32 bits: one that stays what it is.
+/// The 32-bit FNV-1a hash, which unlike the standard library's never changes.
 fn fnv(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -1,17 +1,17 @@
-//! The messages of an event file. The numbers of fields are `TensorFlow`'s (`event.proto`,
-//! `summary.proto`); only those are declared that are written.
+//! The messages of an event file, with the field numbers of `TensorFlow` (`event.proto`,
+//! `summary.proto`). Only fields that are written are declared.
 
 use std::io::{self, Write};
 
 use prost::Message;
 
-use super::png::Picture;
+use super::flame::Picture;
 use super::record;
 
-/// What a file begins with.
+/// The version in the first record of a file.
 const VERSION: &str = "brain.Event:2";
 
-/// What colours consist of: red, green and blue.
+/// The number of colour channels: red, green and blue.
 const RGB: i32 = 3;
 
 #[derive(Clone, PartialEq, Message)]
@@ -21,12 +21,12 @@ struct Event {
     wall_time: f64,
     #[prost(int64, tag = "2")]
     step: i64,
-    #[prost(oneof = "What", tags = "3, 5")]
-    what: Option<What>,
+    #[prost(oneof = "Payload", tags = "3, 5")]
+    payload: Option<Payload>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-enum What {
+enum Payload {
     #[prost(string, tag = "3")]
     FileVersion(String),
     #[prost(message, tag = "5")]
@@ -77,11 +77,11 @@ pub(super) struct Events<'o> {
 impl<'o> Events<'o> {
     pub(super) fn begin(out: &'o mut dyn Write, start_nanos: i64) -> io::Result<Self> {
         let mut events = Self { out, message: Vec::new(), count: 0 };
-        events.write(start_nanos, 0, What::FileVersion(VERSION.to_owned()))?;
+        events.write(start_nanos, 0, Payload::FileVersion(VERSION.to_owned()))?;
         Ok(events)
     }
 
-    /// Whether nothing is in it.
+    /// Whether the file has no event beside the version.
     pub(super) const fn is_empty(&self) -> bool {
         self.count == 1
     }
@@ -104,11 +104,11 @@ impl<'o> Events<'o> {
 
     fn value(&mut self, tag: String, step: i64, nanos: i64, content: Content) -> io::Result<()> {
         let value = vec![Value { tag, content: Some(content) }];
-        self.write(nanos, step, What::Summary(Summary { value }))
+        self.write(nanos, step, Payload::Summary(Summary { value }))
     }
 
-    fn write(&mut self, nanos: i64, step: i64, what: What) -> io::Result<()> {
-        let event = Event { wall_time: nanos as f64 / 1e9, step, what: Some(what) };
+    fn write(&mut self, nanos: i64, step: i64, payload: Payload) -> io::Result<()> {
+        let event = Event { wall_time: nanos as f64 / 1e9, step, payload: Some(payload) };
         self.message.clear();
         event.encode(&mut self.message).map_err(io::Error::other)?;
         self.count += 1;

@@ -1,25 +1,37 @@
-//! The flame graph as a picture, outermost contexts at the top. It has no names: it is for comparing
-//! runs at a glance, and the SVG has them.
+//! The flame graph as a PNG picture, outermost contexts at the top. It shows no names: it serves to
+//! compare runs at a glance, and the SVG has the names.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use flate2::Crc;
 use marey_store::Reader;
+use png::{BitDepth, ColorType, Encoder, Filter};
 
-use super::png::{Canvas, Colour, Picture};
-use crate::Format;
-use crate::export::ExportError;
-use crate::weights::weights;
+use crate::shared::export::ExportError;
+use crate::shared::format::Format;
+use crate::shared::weights::weights;
 
 const WIDTH: usize = 1200;
 const ROW_HEIGHT: usize = 16;
 
-/// What is deeper is not drawn.
+/// Deeper contexts are not drawn.
 const MAX_ROWS: usize = 64;
+
+/// Red, green and blue.
+type Colour = [u8; 3];
 
 const WHITE: Colour = [0xff; 3];
 
-/// The picture, if anything has weight.
+/// An encoded picture.
+#[derive(Debug)]
+pub(super) struct Picture {
+    pub(super) width: i32,
+    pub(super) height: i32,
+    pub(super) png: Vec<u8>,
+}
+
+/// Draws the flame graph; `None` if no context has a weight.
 pub(super) fn draw(reader: &Reader) -> Result<Option<Picture>, ExportError> {
     let weights = match weights(reader, Format::TensorBoard) {
         Err(ExportError::Nothing { .. }) => return Ok(None),
@@ -29,11 +41,11 @@ pub(super) fn draw(reader: &Reader) -> Result<Option<Picture>, ExportError> {
     for (stack, weight) in &weights.by_stack {
         *totals.entry(stack.context_id).or_default() += weight.as_f64().max(0.0);
     }
-    // A context has a larger number than those around it, so the innermost come first.
-    let mut waiting = totals.clone();
-    while let Some((context, total)) = waiting.pop_last() {
+    // A context has a larger id than its ancestors, so the innermost contexts come first.
+    let mut pending = totals.clone();
+    while let Some((context, total)) = pending.pop_last() {
         if let Some(parent) = reader.context(context).parent.filter(|&parent| parent < context) {
-            *waiting.entry(parent).or_default() += total;
+            *pending.entry(parent).or_default() += total;
             *totals.entry(parent).or_default() += total;
         }
     }
@@ -43,26 +55,57 @@ pub(super) fn draw(reader: &Reader) -> Result<Option<Picture>, ExportError> {
     }
     let depths = totals.keys().map(|&context| reader.context(context).depth as usize);
     let rows = depths.max().unwrap_or(0).clamp(1, MAX_ROWS);
-    let mut canvas = Canvas::new(WIDTH, rows * ROW_HEIGHT, WHITE);
-    // Where the next context inside each one begins, in pixels.
-    let mut next: BTreeMap<u32, f64> = BTreeMap::from([(0, 0.0)]);
+    let mut canvas = Canvas::new(rows * ROW_HEIGHT);
+    // The horizontal position of the next child of each context, in pixels.
+    let mut next_x: BTreeMap<u32, f64> = BTreeMap::from([(0, 0.0)]);
     for (&context, total) in &totals {
-        let place = reader.context(context);
-        let free = next.entry(place.parent.unwrap_or(0)).or_default();
+        let row = reader.context(context);
+        let free = next_x.entry(row.parent.unwrap_or(0)).or_default();
         let start = *free;
         *free += total / all * WIDTH as f64;
         let end = *free;
-        next.insert(context, start);
-        let row = (place.depth as usize).saturating_sub(1);
-        // A pixel between neighbours is left white where there is room.
+        next_x.insert(context, start);
+        let depth = (row.depth as usize).saturating_sub(1);
+        // One white pixel separates neighbours that are wide enough.
         let x = [start.round() as usize, (end.round() as usize).saturating_sub(1)];
-        let y = [row * ROW_HEIGHT, (row + 1) * ROW_HEIGHT - 1];
-        canvas.fill(x, y, colour(reader.text(place.name_id)));
+        let y = [depth * ROW_HEIGHT, (depth + 1) * ROW_HEIGHT - 1];
+        canvas.fill(x, y, colour(reader.text(row.name_id)));
     }
     Ok(Some(canvas.picture()?))
 }
 
-/// A warm colour that a name always has.
+/// A picture of [`WIDTH`] pixels, white at first.
+struct Canvas {
+    pixels: Vec<Colour>,
+}
+
+impl Canvas {
+    fn new(height: usize) -> Self {
+        Self { pixels: vec![WHITE; WIDTH * height] }
+    }
+
+    /// Fills a rectangle, clipped to the picture.
+    fn fill(&mut self, x: [usize; 2], y: [usize; 2], colour: Colour) {
+        for row in self.pixels.chunks_exact_mut(WIDTH).take(y[1]).skip(y[0]) {
+            row.iter_mut().take(x[1]).skip(x[0]).for_each(|pixel| *pixel = colour);
+        }
+    }
+
+    fn picture(&self) -> io::Result<Picture> {
+        let (width, height) = (WIDTH as u32, (self.pixels.len() / WIDTH) as u32);
+        let mut png = Vec::new();
+        let mut encoder = Encoder::new(&mut png, width, height);
+        encoder.set_color(ColorType::Rgb);
+        encoder.set_depth(BitDepth::Eight);
+        encoder.set_filter(Filter::NoFilter);
+        let mut writer = encoder.write_header()?;
+        writer.write_image_data(self.pixels.as_flattened())?;
+        writer.finish()?;
+        Ok(Picture { width: width.cast_signed(), height: height.cast_signed(), png })
+    }
+}
+
+/// Returns a warm colour that depends on the name alone.
 fn colour(name: &str) -> Colour {
     let mut checksum = Crc::new();
     checksum.update(name.as_bytes());

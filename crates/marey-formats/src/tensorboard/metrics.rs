@@ -9,16 +9,16 @@ use marey_store::row::Metric;
 use super::event::Events;
 use super::steps::Steps;
 use super::tag;
-use crate::export::{ExportError, LeftOut};
+use crate::shared::export::{ExportError, LeftOut};
 
-/// Writes every value that is one number.
+/// Writes all values that are a single number.
 pub(super) fn write(
     reader: &Reader,
     steps: &Steps,
     events: &mut Events,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    // How many values there were so far.
+    // Number of values written so far, by process and name.
     let mut counts: HashMap<(u32, u32), i64> = HashMap::new();
     for metric in reader.rows::<Metric>()? {
         let Metric { time_nanos, thread_id, name_id, value, .. } = metric?;
@@ -37,8 +37,8 @@ pub(super) fn write(
             *count += 1;
             *count - 1
         } else {
-            let begun = steps.begun(process, time_nanos).unwrap_or(0);
-            of_process[begun].number.into()
+            let last_begun = steps.last_begun(process, time_nanos).unwrap_or(0);
+            of_process[last_begun].number.into()
         };
         let name = format!("metric/{}", reader.text(name_id));
         events.scalar(tag(reader, process, &name), step, time_nanos, value)?;

@@ -1,21 +1,20 @@
 //! Event files of `TensorBoard`: scalars by training step, and the flame graph as a picture.
 //!
-//! A file is a row of records ([`record`]) with a message each ([`event`]). The scalars are, with
-//! `rank 0/` before them where there are several processes:
+//! A file is a sequence of records ([`record`]) with a message each ([`event`]). The tags of the
+//! scalars begin with `rank 0/` if there are several processes:
 //!
 //! | tag | value |
 //! |---|---|
-//! | `step/time_ms` | how long a step took |
-//! | `gpu<n>/busy_percent` | share of it in which the device did something |
-//! | `scope/<name>_ms` | time of it in what bears this name, for the names with most time |
+//! | `step/time_ms` | duration of a step |
+//! | `gpu<n>/busy_percent` | share of the step in which the device was busy |
+//! | `scope/<name>_ms` | time of the step in spans of this name, for the names with the most time |
 //! | `metric/<name>` | a value of a metric, at the step in which it was added |
 //!
-//! Where a process has no steps, the values of a metric are counted instead.
+//! In a process without steps, the values of each metric are numbered instead.
 
 mod event;
 mod flame;
 mod metrics;
-mod png;
 mod record;
 mod steps;
 
@@ -29,18 +28,12 @@ use marey_store::Reader;
 
 use self::event::Events;
 use self::steps::Steps;
-use crate::Format;
-use crate::export::{ExportError, LeftOut, leave_out_table};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
+use crate::shared::format::Format;
 
-/// What the format has no place for.
-const LEFT_OUT: [(&str, &Table); 6] = [
-    ("blocks of memory", &MEMORY_SNAPSHOTS),
-    ("collectives", &COLLECTIVES),
-    ("events of memory", &MEMORY_EVENTS),
-    ("instants", &INSTANTS),
-    ("points of flows", &FLOWS),
-    ("spans beside threads", &ASYNC_SPANS),
-];
+/// Tables that the format cannot hold.
+const LEFT_OUT: [&Table; 6] =
+    [&MEMORY_SNAPSHOTS, &COLLECTIVES, &MEMORY_EVENTS, &INSTANTS, &FLOWS, &ASYNC_SPANS];
 
 /// Writes a run.
 pub(crate) fn write(
@@ -48,9 +41,7 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    for (what, table) in LEFT_OUT {
-        leave_out_table(reader, table, what, left_out);
-    }
+    leave_out_tables(reader, &LEFT_OUT, left_out);
     let steps = Steps::of(reader)?;
     let flame = flame::draw(reader)?;
     let start_nanos = reader.processes().map(|process| process.start_nanos).min().unwrap_or(0);
@@ -67,7 +58,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// A tag, with the process before it where there are several.
+/// Returns a tag, prefixed with the process if there are several.
 fn tag(reader: &Reader, process: u32, tag: &str) -> String {
     let mut processes = reader.processes();
     let (Some(_), Some(_)) = (processes.next(), processes.next()) else { return tag.to_owned() };

@@ -9,15 +9,15 @@ use marey_store::{Reader, StoreError};
 
 use super::event::Events;
 use super::tag;
-use crate::export::{ExportError, LeftOut};
+use crate::shared::export::{ExportError, LeftOut};
 
-/// How many names have their time shown.
-const NAMES: usize = 10;
+/// Number of names whose time is written.
+const MAX_NAMES: usize = 10;
 
-/// How many devices of a process have their time shown.
-const DEVICES: usize = 16;
+/// Number of devices of a process whose time is written.
+const MAX_DEVICES: usize = 16;
 
-/// The steps of each process by start; there are few of them, beside events.
+/// The steps of each process by start; they fit into memory.
 pub(super) struct Steps(HashMap<u32, Vec<Step>>);
 
 impl Steps {
@@ -30,21 +30,21 @@ impl Steps {
         Ok(Self(steps))
     }
 
-    /// The steps of a process.
+    /// Returns the steps of a process.
     pub(super) fn of_process(&self, process: u32) -> &[Step] {
         self.0.get(&process).map_or(&[], Vec::as_slice)
     }
 
-    /// Position of the last step that began at a moment or before it.
-    pub(super) fn begun(&self, process: u32, nanos: i64) -> Option<usize> {
-        let begun = self.of_process(process).partition_point(|step| step.start_nanos <= nanos);
-        begun.checked_sub(1)
+    /// Returns the index of the last step that began at or before a time.
+    pub(super) fn last_begun(&self, process: u32, nanos: i64) -> Option<usize> {
+        let last_begun = self.of_process(process).partition_point(|step| step.start_nanos <= nanos);
+        last_begun.checked_sub(1)
     }
 
-    /// Position of the step that a moment is in.
-    fn around(&self, process: u32, nanos: i64) -> Option<usize> {
-        let begun = self.begun(process, nanos)?;
-        (nanos < end(&self.of_process(process)[begun])).then_some(begun)
+    /// Returns the index of the step that contains a time.
+    fn containing(&self, process: u32, nanos: i64) -> Option<usize> {
+        let last_begun = self.last_begun(process, nanos)?;
+        (nanos < end(&self.of_process(process)[last_begun])).then_some(last_begun)
     }
 }
 
@@ -52,7 +52,7 @@ fn end(step: &Step) -> i64 {
     step.start_nanos.saturating_add(step.duration_nanos)
 }
 
-/// Writes what is known of each step.
+/// Writes the scalars of each step.
 pub(super) fn write(
     reader: &Reader,
     steps: &Steps,
@@ -83,7 +83,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The names of spans, without steps, that have most time; those of the same time by name.
+/// Returns the names of spans with the most time, steps excluded; ties are sorted by name.
 fn names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
     let mut totals: HashMap<u32, i64> = HashMap::new();
     for span in reader.rows::<Span>()? {
@@ -95,33 +95,33 @@ fn names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
     }
     let mut names: Vec<u32> = totals.keys().copied().collect();
     names.sort_by_key(|name| (Reverse(totals[name]), reader.text(*name)));
-    names.truncate(NAMES);
+    names.truncate(MAX_NAMES);
     Ok(names)
 }
 
-/// By process and step, the time in spans of these names that began in it.
+/// Returns the time of spans with these names by process and by the step in which they began.
 fn scopes(
     reader: &Reader,
     steps: &Steps,
     names: &[u32],
-) -> Result<HashMap<u32, Vec<[i64; NAMES]>>, StoreError> {
+) -> Result<HashMap<u32, Vec<[i64; MAX_NAMES]>>, StoreError> {
     let positions: HashMap<u32, usize> = names.iter().copied().zip(0..).collect();
-    let around = around(reader, &positions);
-    let mut times: HashMap<u32, Vec<[i64; NAMES]>> = HashMap::new();
+    let containing = containing(reader, &positions);
+    let mut times: HashMap<u32, Vec<[i64; MAX_NAMES]>> = HashMap::new();
     for span in reader.rows::<Span>()? {
         let span = span?;
         let Some(&position) = positions.get(&span.name_id) else { continue };
-        // What is inside something of its own name is in its time already.
-        if around.get(span.context_id as usize).is_none_or(|names| names & 1 << position != 0) {
+        // The time of a span inside a span of the same name is counted already.
+        if containing.get(span.context_id as usize).is_none_or(|names| names & 1 << position != 0) {
             continue;
         }
         let Some(process) = reader.thread(span.thread_id).map(|thread| thread.process_id) else {
             continue;
         };
-        if let Some(step) = steps.around(process, span.start_nanos) {
+        if let Some(step) = steps.containing(process, span.start_nanos) {
             let of_process = times
                 .entry(process)
-                .or_insert_with(|| vec![[0; NAMES]; steps.of_process(process).len()]);
+                .or_insert_with(|| vec![[0; MAX_NAMES]; steps.of_process(process).len()]);
             let nanos = &mut of_process[step][position];
             *nanos = nanos.saturating_add(span.duration_nanos);
         }
@@ -129,23 +129,24 @@ fn scopes(
     Ok(times)
 }
 
-/// Which of the names are around each context, a bit each.
-fn around(reader: &Reader, positions: &HashMap<u32, usize>) -> Vec<u16> {
+/// Returns for each context a bit set of the names among its ancestors.
+fn containing(reader: &Reader, positions: &HashMap<u32, usize>) -> Vec<u16> {
     let contexts = reader.contexts();
-    let mut around: Vec<u16> = Vec::with_capacity(contexts.len());
+    let mut containing: Vec<u16> = Vec::with_capacity(contexts.len());
     for context in contexts {
         // Parents come before their children.
         let parent = context.parent.map(|parent| parent as usize);
         let names = parent.and_then(|parent| {
-            let own = positions.get(&contexts[parent].name_id).map_or(0, |position| 1 << position);
-            Some(around.get(parent)? | own)
+            let bit = positions.get(&contexts[parent].name_id).map_or(0, |position| 1 << position);
+            Some(containing.get(parent)? | bit)
         });
-        around.push(names.unwrap_or(0));
+        containing.push(names.unwrap_or(0));
     }
-    around
+    containing
 }
 
-/// The devices of each process that did most, with their processes. The others are counted.
+/// Returns the busiest devices of each process as pairs of process and device. The remaining ones
+/// are counted as left out.
 fn busiest(reader: &Reader, left_out: &mut LeftOut) -> Result<HashSet<(u32, u32)>, StoreError> {
     let mut totals: HashMap<(u32, u32), i64> = HashMap::new();
     for activity in reader.rows::<GpuActivity>()? {
@@ -162,24 +163,25 @@ fn busiest(reader: &Reader, left_out: &mut LeftOut) -> Result<HashSet<(u32, u32)
     let count = devices.len();
     let by_process = devices.chunk_by(|a, b| a.0 == b.0);
     let busiest: HashSet<_> =
-        by_process.flat_map(|some| some.iter().take(DEVICES)).copied().collect();
-    left_out.insert("devices beside the 16 busiest", (count - busiest.len()) as u64);
+        by_process.flat_map(|devices| devices.iter().take(MAX_DEVICES)).copied().collect();
+    left_out.insert("devices other than the 16 busiest", (count - busiest.len()) as u64);
     Ok(busiest)
 }
 
-/// Annotations are around others, and who waits does nothing: what counts is what `gpu_time` counts.
+/// Annotations enclose other activities, and waits are no work. The view `gpu_time` counts the same
+/// kinds.
 const fn is_work(activity: &GpuActivity) -> bool {
     matches!(activity.kind, ActivityKind::Kernel | ActivityKind::Memcpy | ActivityKind::Memset)
 }
 
-/// By process and device, how long it did something in each step.
+/// Returns the busy time of each device in each step, by process and device.
 fn busy(
     reader: &Reader,
     steps: &Steps,
     devices: &HashSet<(u32, u32)>,
 ) -> Result<BTreeMap<(u32, u32), Vec<i64>>, StoreError> {
     let mut busy: BTreeMap<(u32, u32), Vec<i64>> = BTreeMap::new();
-    // Up to where each device is known to be busy.
+    // The end of the busy time counted so far, by device.
     let mut until: HashMap<(u32, u32), i64> = HashMap::new();
     for activity in reader.rows::<GpuActivity>()? {
         let activity = activity?;
@@ -193,7 +195,7 @@ fn busy(
             (start_nanos.max(*until), start_nanos.saturating_add(duration_nanos));
         *until = stop.max(*until);
         let nanos = busy.entry((process, device)).or_insert_with(|| vec![0; of_process.len()]);
-        let first = steps.begun(process, start).unwrap_or(0);
+        let first = steps.last_begun(process, start).unwrap_or(0);
         for (step, nanos) in of_process.iter().zip(nanos).skip(first) {
             if step.start_nanos >= stop || start >= stop {
                 break;

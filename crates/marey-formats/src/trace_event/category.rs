@@ -1,35 +1,35 @@
-//! What the categories of events mean.
+//! Meanings of event categories.
 
 use marey_model::context::NodeKind;
 use marey_store::row::ActivityKind;
 
-use crate::import::Import;
+use crate::shared::import::Import;
 
-/// What an event of a category is.
+/// The meaning of a category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Category {
-    /// On the stack of a thread.
+    /// A span of a thread.
     Host(NodeKind),
-    /// A region that a program named, among them the steps of training, and what is of this kind beside
+    /// A region that the program named, including training steps; the kind applies to all but
     /// those.
     Annotation(NodeKind),
-    /// A call or a module of Python.
+    /// A Python call or module.
     Python,
-    /// What a device did, if the word is one that others use for other things, and nothing speaks
-    /// against it.
+    /// A device activity, unless the event lacks device arguments: other programs use the word
+    /// differently.
     MaybeDevice(ActivityKind),
-    /// What a device did.
+    /// A device activity.
     Device(ActivityKind),
-    /// The arrows from launches to devices, which say no more than the numbers of both.
+    /// The flows from launches to activities, which correlation ids imply.
     Launch,
-    /// A word that no profiler is known to use: a scope of a thread, or what a device did if the event
+    /// A category of no known profiler: a scope of a thread, or a device activity if the event
     /// names a device and a stream.
     Unknown,
 }
 
 impl Category {
-    /// Returns the meaning of a word of Kineto, of the profilers of other makers that write its format, or
-    /// of Proton.
+    /// Returns the meaning of a category of Kineto, of other vendors' profilers that write its
+    /// format, or of Proton.
     pub(super) fn of(word: &str) -> Self {
         match word {
             "cpu_op" => Self::Host(NodeKind::Operator),
@@ -50,17 +50,17 @@ impl Category {
             "gpu_user_annotation" | "mlu_user_annotation" | "GCU_USER_ANNOTATION" => {
                 Self::Device(ActivityKind::Annotation)
             }
-            // Marks and measurements beside the work.
+            // Markers and measurements.
             "cuda_event" | "cuda_profiler_range" | "mlu_notifier" | "mlu_profiler_range"
             | "gcu_profiler_range" | "xpu_scope_profiler" => Self::Device(ActivityKind::Other),
             "user_annotation" => Self::Annotation(NodeKind::Scope),
             "python_function" => Self::Python,
             "ac2g" | "async" | "async_cpu_to_gpu" | "async_gpu" => Self::Launch,
-            // Kineto of 2021, which had no word for annotations.
+            // Kineto of 2021 had no category for annotations.
             "Operator" => Self::Annotation(NodeKind::Operator),
             "Memcpy" => Self::MaybeDevice(ActivityKind::Memcpy),
             "Memset" => Self::MaybeDevice(ActivityKind::Memset),
-            // Kineto's, Proton's and marey's own words for what is on a thread.
+            // Categories of Kineto, Proton and marey for spans on threads.
             "Trace" | "overhead" | "external_correlation" | "cpu_instant_event"
             | "collective_comm" | "mtia_insight" | "mtia_workloadd" | "mtia_counters"
             | "fwdbwd" | "async_task" | "scope" | "metric" => Self::Host(NodeKind::Scope),
@@ -69,15 +69,15 @@ impl Category {
     }
 }
 
-/// The words of a file so far, each with what it means and its id: there are few, so that looking
-/// through them takes less than a table.
+/// A cache of categories with their meanings and ids. There are few, so a linear search is faster
+/// than a hash table.
 #[derive(Debug, Default)]
 pub(super) struct Categories {
     known: Vec<(Box<str>, Category, u32)>,
 }
 
 impl Categories {
-    /// What a word means, and its id.
+    /// Returns the meaning of a category and its id.
     pub(super) fn of(&mut self, word: &str, import: &mut Import) -> (Category, u32) {
         if let Some((_, category, id)) = self.known.iter().find(|(known, ..)| **known == *word) {
             return (*category, *id);
@@ -90,8 +90,8 @@ impl Categories {
     }
 }
 
-/// A file with more words than these has no use for a list of them.
+/// Size of the cache.
 const MAX_KNOWN: usize = 16;
 
-/// Arguments that only what a device did has.
+/// Arguments that only device activities have.
 pub(super) const DEVICE_ARGS: [&str; 4] = ["device", "stream", "correlation", "call_stack"];

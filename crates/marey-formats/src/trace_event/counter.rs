@@ -6,22 +6,22 @@ use marey_store::Assembler;
 use marey_store::row::Metric;
 
 use super::event::Event;
-use super::lanes::Lane;
 use super::lexer::Lexer;
 use super::number::unquoted;
 use super::text::unescaped;
-use crate::import::{Broken, Import};
+use super::threads::ThreadIds;
+use crate::shared::import::{Import, ReaderError};
 
-/// Adds the values of a counter: one for each of its series.
+/// Adds a value for each series of a counter.
 pub(super) fn add(
     event: &Event,
     time_nanos: i64,
-    lane: Lane,
+    owner: ThreadIds,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let mut counter = event.name().into_owned();
     if let Some(id) = event.id() {
-        counter = format!("{counter}[{id}]"); // counters of one name and several ids are several
+        counter = format!("{counter}[{id}]"); // one counter for each id
     }
     if event.args().next().is_none() {
         import.lose(LossCause::Unreadable, 1, event.offset, "a counter without values");
@@ -29,18 +29,24 @@ pub(super) fn add(
     for (series, value) in event.args() {
         let is_itself = series == "value" || series == event.name();
         let name = if is_itself { counter.clone() } else { format!("{counter}.{series}") };
-        add_value(&name, of_counter(event, value), Assembler::ROOT, (time_nanos, lane), import)?;
+        add_value(
+            &name,
+            counter_value(event, value),
+            Assembler::ROOT,
+            (time_nanos, owner),
+            import,
+        )?;
     }
     Ok(())
 }
 
-/// Adds the values of Proton's metrics, an object in which all of them are texts.
+/// Adds Proton's metrics: an object in which all values are strings.
 pub(super) fn add_metrics(
     metrics: &str,
     context_id: u32,
-    at: (i64, Lane),
+    at: (i64, ThreadIds),
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let mut pairs = Vec::new();
     let mut lexer = Lexer::new(metrics.as_bytes());
     let end = lexer.object(|lexer, key| {
@@ -51,8 +57,8 @@ pub(super) fn add_metrics(
     debug_assert_eq!(end, Ok(()), "it has been read as part of the event");
     for (name, value) in pairs {
         let value = match value.strip_prefix('"') {
-            Some(_) => of_text(&unescaped(unquoted(value))),
-            None => of_json(value),
+            Some(_) => text_value(&unescaped(unquoted(value))),
+            None => json_value(value),
         };
         add_value(&name, value, context_id, at, import)?;
     }
@@ -63,13 +69,13 @@ fn add_value(
     name: &str,
     value: MetricValue,
     context_id: u32,
-    (time_nanos, lane): (i64, Lane),
+    (time_nanos, owner): (i64, ThreadIds),
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let name_id = import.run.text(name);
     import.run.add_metric(&Metric {
         time_nanos,
-        thread_id: lane.thread,
+        thread_id: owner.thread,
         context_id,
         name_id,
         sessions: 0,
@@ -79,21 +85,21 @@ fn add_value(
     Ok(())
 }
 
-/// Texts are texts, but for the numbers that JSON has no word for.
-fn of_counter(event: &Event, json: &str) -> MetricValue {
+/// Strings stay text, except for numbers that JSON cannot represent.
+fn counter_value(event: &Event, json: &str) -> MetricValue {
     if json.starts_with('"') {
         let text = event.text_of(json);
         return infinite(&text).unwrap_or_else(|| MetricValue::Text(text.into_owned().into()));
     }
-    of_json(json)
+    json_value(json)
 }
 
-fn of_json(json: &str) -> MetricValue {
-    list(json).unwrap_or_else(|| of_text(json))
+fn json_value(json: &str) -> MetricValue {
+    list(json).unwrap_or_else(|| text_value(json))
 }
 
-/// The number that a text is, if it is one.
-fn of_text(text: &str) -> MetricValue {
+/// Returns the number in a text, or the text.
+fn text_value(text: &str) -> MetricValue {
     if let Ok(value) = text.parse() {
         return MetricValue::Int(value);
     }
@@ -106,13 +112,13 @@ fn of_text(text: &str) -> MetricValue {
     }
 }
 
-/// What is no finite number.
+/// Returns an infinity or NaN.
 fn infinite(text: &str) -> Option<MetricValue> {
     let value: f64 = text.parse().ok()?;
     (!value.is_finite()).then_some(MetricValue::Float(value))
 }
 
-/// A list of numbers.
+/// Returns a list of numbers.
 fn list(json: &str) -> Option<MetricValue> {
     let inside = json.strip_prefix('[')?.strip_suffix(']')?;
     let numbers = inside.split(',').map(str::trim);

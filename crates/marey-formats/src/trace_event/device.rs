@@ -1,4 +1,4 @@
-//! What devices did.
+//! Device activities.
 
 use marey_model::args::NewArgs;
 use marey_model::context::{NodeKind, ROOT_NAME};
@@ -6,29 +6,29 @@ use marey_store::Assembler;
 use marey_store::row::{ActivityKind, Collective, CollectiveState, GpuActivity};
 
 use super::event::Event;
-use super::lanes::{Id, Lanes};
 use super::lexer::Lexer;
-use super::number::{unquoted, whole};
+use super::number::{integer, unquoted};
 use super::text::unescaped;
+use super::threads::{Id, Threads};
 use super::time::Times;
-use crate::align::CollectiveEnd;
-use crate::group_ranks::GroupRanks;
-use crate::import::{Broken, Import};
+use crate::shared::group_ranks::GroupRanks;
+use crate::shared::import::CollectiveEnd;
+use crate::shared::import::{Import, ReaderError};
 
-/// Lanes of Proton: graphs of a stream, and streams.
+/// Thread ids of Proton for the graphs of a stream, and for streams.
 const PROTON_GRAPHS: i64 = 100_000;
 const PROTON_STREAMS: i64 = 200_000;
 
-/// Kineto moves waits for a stream to a lane of their own, so far up.
+/// Offset of the thread ids that Kineto gives to waits for a stream.
 const KINETO_STREAM_WAITS: i64 = 1_000_000;
 
-/// What is kept while the activities of devices go by.
+/// Reusable state for device activities.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
     args: NewArgs,
 }
 
-/// What an event says in arguments that have columns.
+/// Arguments of an event that have columns.
 #[derive(Default)]
 struct Columns<'a> {
     device: Option<u32>,
@@ -42,7 +42,7 @@ struct Columns<'a> {
     shared_bytes: Option<i64>,
     bytes: Option<i64>,
     call_stack: Option<&'a str>,
-    /// Name of the collective that it is part of, as JSON.
+    /// Name of the collective that the activity belongs to, as JSON.
     collective: Option<&'a str>,
 }
 
@@ -52,21 +52,21 @@ impl Devices {
         event: &Event,
         (kind, category_id): (ActivityKind, Option<u32>),
         times: Times,
-        lanes: &mut Lanes,
+        threads: &mut Threads,
         import: &mut Import,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         self.args.clear();
-        event.others_into(&mut self.args);
-        times.odd_into(event, &mut self.args);
+        event.add_extra_members(&mut self.args);
+        times.add_malformed_duration(event, &mut self.args);
         let mut columns = Columns::default();
         for (key, value) in event.args() {
             if !columns.set(&key, value) {
                 event.add(&key, value, &mut self.args);
             }
         }
-        let (process, thread) = lanes.ids(event);
-        lanes.add_device(process);
-        let process_id = lanes.host(import);
+        let (process, thread) = threads.ids(event);
+        threads.add_device(process);
+        let process_id = threads.device_process(import);
         let external_id = columns.external.map(|(_, id)| id);
         let name = event.name();
         let activity = GpuActivity {
@@ -77,7 +77,7 @@ impl Devices {
             stream: columns.stream.unwrap_or_else(|| stream_of(thread, event)),
             kind,
             name_id: import.run.text(&name),
-            context_id: columns.call_stack.map(|stack| around(&name, &names(stack), import)),
+            context_id: columns.call_stack.map(|stack| enclosing(&name, &names(stack), import)),
             correlation_id: columns.correlation_id,
             graph_node_id: columns.graph_node_id,
             grid: columns.grid,
@@ -86,7 +86,7 @@ impl Devices {
             shared_bytes: columns.shared_bytes,
             bytes: columns.bytes,
             category_id,
-            // Old files repeat the correlation where they know no operator.
+            // Files of 2021 repeat the correlation id if the operator is unknown.
             external_id: external_id.filter(|id| columns.correlation_id != Some(*id)),
             args: import.run.args(&mut self.args)?,
         };
@@ -103,12 +103,12 @@ fn add_collective(
     name: &str,
     activity: &GpuActivity,
     import: &mut Import,
-) -> Result<(), Broken> {
-    let said = |key| event.arg(key).map(|value| event.text_of(value).into_owned());
-    let number = |key| event.arg(key).and_then(whole);
+) -> Result<(), ReaderError> {
+    let text_arg = |key| event.arg(key).map(|value| event.text_of(value).into_owned());
+    let number = |key| event.arg(key).and_then(integer);
     let name = event.text_of(name).into_owned();
-    let group = said("Process Group Name").or_else(|| said("Process Group ID"));
-    let ranks = said("Process Group Ranks").and_then(|ranks| GroupRanks::of_text(&ranks));
+    let group = text_arg("Process Group Name").or_else(|| text_arg("Process Group ID"));
+    let ranks = text_arg("Process Group Ranks").and_then(|ranks| GroupRanks::of_text(&ranks));
     let sequence = number("Seq");
     let is_p2p = matches!(name.as_str(), "send" | "recv");
     let name_id = import.run.text(&name);
@@ -116,7 +116,7 @@ fn add_collective(
     let group_ranks_id = ranks.as_ref().map(|ranks| import.run.text(&ranks.text));
     let group_size = number("Group size").and_then(|size| size.try_into().ok());
     let group_size = group_size.or(ranks.map(|ranks| ranks.count));
-    let dtype_id = said("dtype").map(|dtype| import.run.text(&dtype));
+    let dtype_id = text_arg("dtype").map(|dtype| import.run.text(&dtype));
     import.run.add_collective(&Collective {
         start_nanos: activity.start_nanos,
         duration_nanos: Some(activity.duration_nanos),
@@ -135,11 +135,11 @@ fn add_collective(
         state: CollectiveState::Completed,
         is_p2p,
         context_id: None,
-        // The activity has them.
+        // The activity has the arguments.
         args: marey_store::row::Args::default(),
     })?;
-    // Counting those without a number would pair strangers: files begin in the middle of a job. And
-    // the two ends of a message are numbered by themselves.
+    // Collectives without a sequence number cannot be counted, since files may begin in the middle
+    // of a job. Both ends of a point-to-point message count separately.
     if let (Some(sequence), false) = (sequence, is_p2p) {
         let end_nanos = activity.start_nanos.saturating_add(activity.duration_nanos);
         import.collective_ends.push(CollectiveEnd {
@@ -156,12 +156,13 @@ fn add_collective(
 }
 
 impl<'a> Columns<'a> {
-    /// Whether an argument has a column, and a value that fits there.
+    /// Stores an argument that has a column and a valid value; `false` if it must be kept as an
+    /// argument.
     fn set(&mut self, key: &str, value: &'a str) -> bool {
         match key {
             "Collective name" => {
                 self.collective.get_or_insert(value);
-                false // it stays an argument, too
+                false // kept as an argument too
             }
             "device" | "Device" => fill(&mut self.device, unsigned(value)),
             "stream" => fill(&mut self.stream, stream(value)),
@@ -196,12 +197,12 @@ fn unsigned<T: std::str::FromStr>(json: &str) -> Option<T> {
     json.parse().ok()
 }
 
-/// -1 stands for no stream.
+/// Parses a stream; -1 means none.
 fn stream(json: &str) -> Option<u32> {
-    if json == "-1" { Some(u32::MAX) } else { unsigned(json) }
+    if json == "-1" { Some(GpuActivity::NO_STREAM) } else { unsigned(json) }
 }
 
-/// Three numbers.
+/// Parses a list of three numbers.
 fn axes(json: &str) -> Option<[u32; 3]> {
     let mut numbers = json.strip_prefix('[')?.strip_suffix(']')?.split(',').map(str::trim);
     let mut next = || unsigned(numbers.next()?);
@@ -216,7 +217,7 @@ fn device_of(process: Id) -> u32 {
     }
 }
 
-/// The stream that a lane stands for: the number at the end, as in `stream 7`.
+/// Returns the stream of a thread id, or the number at the end of a text such as `stream 7`.
 fn stream_of(thread: Id, event: &Event) -> u32 {
     let number = match thread {
         Id::Number(number @ KINETO_STREAM_WAITS..) => number - KINETO_STREAM_WAITS,
@@ -225,46 +226,46 @@ fn stream_of(thread: Id, event: &Event) -> u32 {
         Id::Number(number) => number,
         Id::Text(_) => {
             let digits = unquoted(event.thread()).rsplit(' ').next().unwrap_or_default();
-            return unsigned(digits).unwrap_or(u32::MAX);
+            return unsigned(digits).unwrap_or(GpuActivity::NO_STREAM);
         }
     };
-    number.try_into().unwrap_or(u32::MAX)
+    number.try_into().unwrap_or(GpuActivity::NO_STREAM)
 }
 
-/// Whether a lane of Proton stands for the graphs of a stream.
-pub(super) fn is_graph_lane((process, thread): (Id, Id)) -> bool {
+/// Whether a thread of Proton contains the graphs of a stream.
+pub(super) fn is_graph_thread((process, thread): (Id, Id)) -> bool {
     process == Id::Number(0) && matches!(thread, Id::Number(PROTON_GRAPHS..KINETO_STREAM_WAITS))
 }
 
-/// The context of a call stack, without the name of the event itself if that is the last.
-fn around(name: &str, stack: &[String], import: &mut Import) -> u32 {
-    // With metrics, these are part of the event's name.
+/// Returns the context of a call stack, without a last frame that is the event itself.
+fn enclosing(name: &str, stack: &[String], import: &mut Import) -> u32 {
+    // The name of an event with metrics includes them.
     let is_own = |last: &str| {
         name.strip_prefix(last).is_some_and(|rest| rest.is_empty() || rest.starts_with(": <"))
     };
-    let around = match stack {
-        [around @ .., last] if is_own(last) => around,
+    let enclosing = match stack {
+        [enclosing @ .., last] if is_own(last) => enclosing,
         all => all,
     };
-    context(around, NodeKind::Scope, import)
+    context(enclosing, NodeKind::Scope, import)
 }
 
-/// The context at the end of a call stack of Proton, which is of a kind.
+/// Returns the context of a call stack of Proton, whose last frame has the given kind.
 pub(super) fn context(stack: &[String], kind: NodeKind, import: &mut Import) -> u32 {
-    let below = match stack {
-        [root, below @ ..] if root == ROOT_NAME => below,
+    let frames = match stack {
+        [root, frames @ ..] if root == ROOT_NAME => frames,
         all => all,
     };
     let mut context = Assembler::ROOT;
-    for (at, name) in below.iter().enumerate() {
-        let kind = if at + 1 == below.len() { kind } else { NodeKind::Scope };
+    for (at, name) in frames.iter().enumerate() {
+        let kind = if at + 1 == frames.len() { kind } else { NodeKind::Scope };
         let name_id = import.run.text(name);
         context = import.run.context(context, kind, name_id);
     }
     context
 }
 
-/// The names in a call stack.
+/// Returns the names in a call stack.
 pub(super) fn names(stack: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut lexer = Lexer::new(stack.as_bytes());

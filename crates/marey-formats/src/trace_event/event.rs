@@ -1,4 +1,4 @@
-//! One event, as pieces of its text.
+//! A single event as pieces of its text.
 
 use std::borrow::Cow;
 
@@ -12,17 +12,17 @@ use super::text::{repaired, unescaped};
 /// The pieces of an event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pieces {
-    /// The values of its usual members, by [`Role`].
-    usual: [Piece; Role::USUAL.len()],
-    /// Which of the members are its own, from and to.
+    /// Values of the standard members, by [`Role`].
+    standard: [Piece; Role::STANDARD.len()],
+    /// Start and end of its members in [`Members`].
     members: [Lens; 2],
     has_escapes: bool,
     is_irregular: bool,
-    /// The number of its shape, if it was found by that.
+    /// The number of the shape by which it was found.
     pub(super) shape: Option<u32>,
 }
 
-/// What a usual member of an event says.
+/// The role of a standard member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Phase,
@@ -41,8 +41,8 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// Those of which an event has the value itself.
-    const USUAL: [Self; 12] = [
+    /// The roles whose values are stored in [`Pieces`].
+    const STANDARD: [Self; 12] = [
         Self::Phase,
         Self::Name,
         Self::Category,
@@ -57,7 +57,7 @@ impl Role {
         Self::Binding,
     ];
 
-    /// By the key.
+    /// Returns the role of a key.
     fn of(key: &[u8]) -> Option<Self> {
         Some(match key {
             b"ph" => Self::Phase,
@@ -77,7 +77,8 @@ impl Role {
         })
     }
 
-    /// The same by the first bytes behind a quote, with the length of the key: all but `scope` are short.
+    /// Returns the role of the key at the start of `bytes`, and the key's length: all keys but
+    /// `scope` are short.
     #[inline]
     fn at_start(bytes: [u8; 8]) -> Option<(Self, usize)> {
         let len = bytes[..5].iter().position(|byte| *byte == b'"')?;
@@ -85,28 +86,28 @@ impl Role {
     }
 }
 
-/// The arguments of events, and what else stands beside the usual members of them.
+/// The arguments of events, and the members beyond the standard ones.
 #[derive(Debug, Default)]
 pub(super) struct Members {
     pub(super) args: Vec<Member>,
-    pub(super) others: Vec<Member>,
+    pub(super) extra: Vec<Member>,
 }
 
-/// How many there are of both.
+/// Numbers of arguments and extra members.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lens {
     args: u32,
-    others: u32,
+    extra: u32,
 }
 
 impl Members {
     pub(super) fn lens(&self) -> Lens {
-        Lens { args: self.args.len() as u32, others: self.others.len() as u32 }
+        Lens { args: self.args.len() as u32, extra: self.extra.len() as u32 }
     }
 
     pub(super) fn truncate(&mut self, lens: Lens) {
         self.args.truncate(lens.args as usize);
-        self.others.truncate(lens.others as usize);
+        self.extra.truncate(lens.extra as usize);
     }
 }
 
@@ -116,13 +117,14 @@ pub(super) struct Event<'a> {
     text: &'a str,
     pieces: &'a Pieces,
     args: &'a [Member],
-    others: &'a [Member],
-    /// Where it begins in the file.
+    extra: &'a [Member],
+    /// File offset.
     pub(super) offset: u64,
 }
 
 impl Pieces {
-    /// Finds the pieces of the event that begins here, and gives its length; its members join others.
+    /// Finds the pieces of the event at the start of `bytes` and returns its length. Its members
+    /// are appended to `members`.
     pub(super) fn find(
         &mut self,
         bytes: &[u8],
@@ -145,22 +147,22 @@ impl Pieces {
         self.has_escapes = lexer.has_escapes;
         self.is_irregular = lexer.is_irregular;
         if !self.has_escapes && !self.is_irregular {
-            let Members { args, others } = members;
-            let own = [&args[before.args as usize..], &others[before.others as usize..]];
-            shapes.learn(&bytes[..lexer.at()], self, own);
+            let Members { args, extra } = members;
+            let members = [&args[before.args as usize..], &extra[before.extra as usize..]];
+            shapes.learn(&bytes[..lexer.position()], self, members);
         }
-        Ok(lexer.at())
+        Ok(lexer.position())
     }
 
-    /// The values of its usual members that are there.
-    pub(super) fn usual(&self) -> impl Iterator<Item = (Role, Piece)> {
-        let all = Role::USUAL.map(|role| (role, self.usual[role as usize]));
+    /// Returns the values of the standard members that are present.
+    pub(super) fn standard(&self) -> impl Iterator<Item = (Role, Piece)> {
+        let all = Role::STANDARD.map(|role| (role, self.standard[role as usize]));
         all.into_iter().filter(|(_, value)| !value.is_none())
     }
 
     #[inline]
     pub(super) fn set(&mut self, role: Role, value: Piece) {
-        self.usual[role as usize] = value;
+        self.standard[role as usize] = value;
     }
 
     fn find_all(
@@ -170,8 +172,8 @@ impl Pieces {
         before: Lens,
     ) -> Result<(), Stop> {
         lexer.object_by(|lexer| {
-            let usual = lexer.key_at_start(Role::at_start)?;
-            let (role, key) = if let Some((role, key)) = usual {
+            let standard = lexer.key_at_start(Role::at_start)?;
+            let (role, key) = if let Some((role, key)) = standard {
                 (Some(role), key)
             } else {
                 let key = lexer.key()?;
@@ -179,7 +181,7 @@ impl Pieces {
             };
             match role {
                 Some(Role::Args) if lexer.peek()? == b'{' => {
-                    members.args.truncate(before.args as usize); // the last ones count
+                    members.args.truncate(before.args as usize); // the last `args` count
                     lexer.object(|lexer, key| {
                         let value = lexer.value()?;
                         members.args.push(Member { key, value });
@@ -188,7 +190,7 @@ impl Pieces {
                 }
                 Some(Role::Args) | None => {
                     let value = lexer.value()?;
-                    members.others.push(Member { key, value });
+                    members.extra.push(Member { key, value });
                     Ok(())
                 }
                 Some(role) => {
@@ -199,7 +201,7 @@ impl Pieces {
         })
     }
 
-    /// The event whose pieces these are.
+    /// Returns the event with these pieces.
     pub(super) fn event<'a>(
         &'a self,
         text: &'a str,
@@ -208,13 +210,13 @@ impl Pieces {
     ) -> Event<'a> {
         let [from, to] = self.members;
         let args = &members.args[from.args as usize..to.args as usize];
-        let others = &members.others[from.others as usize..to.others as usize];
-        Event { text, pieces: self, args, others, offset }
+        let extra = &members.extra[from.extra as usize..to.extra as usize];
+        Event { text, pieces: self, args, extra, offset }
     }
 }
 
 impl<'a> Event<'a> {
-    /// The letter that says what kind of event it is.
+    /// Returns the letter of the event's phase.
     pub(super) fn phase(&self) -> Option<u8> {
         match self.piece(Role::Phase).of(self.text).as_bytes() {
             [b'"', letter, b'"'] => Some(*letter),
@@ -223,97 +225,98 @@ impl<'a> Event<'a> {
     }
 
     pub(super) fn name(&self) -> Cow<'a, str> {
-        self.said(Role::Name).unwrap_or_default()
+        self.text_value(Role::Name).unwrap_or_default()
     }
 
     pub(super) fn category(&self) -> Option<Cow<'a, str>> {
-        self.said(Role::Category)
+        self.text_value(Role::Category)
     }
 
-    /// When it begins, as JSON.
+    /// Returns the start time as JSON.
     pub(super) fn time(&self) -> &'a str {
         self.piece(Role::Time).of(self.text)
     }
 
-    /// How long it lasts, as JSON; empty, if it does not say.
+    /// Returns the duration as JSON; empty if there is none.
     pub(super) fn duration(&self) -> &'a str {
         self.piece(Role::Duration).of(self.text)
     }
 
-    /// Its process, as JSON; empty, if it does not say.
+    /// Returns the process as JSON; empty if there is none.
     pub(super) fn process(&self) -> &'a str {
         self.piece(Role::Process).of(self.text)
     }
 
-    /// Its thread, as JSON; empty, if it does not say.
+    /// Returns the thread as JSON; empty if there is none.
     pub(super) fn thread(&self) -> &'a str {
         self.piece(Role::Thread).of(self.text)
     }
 
-    /// What tells its arrow or its track from others.
+    /// Returns the id of the flow or track.
     pub(super) fn id(&self) -> Option<Cow<'a, str>> {
-        self.said(Role::Id)
+        self.text_value(Role::Id)
     }
 
-    /// The same as an object that says whether it is the process's own.
+    /// Returns `id2`, an object that states whether the id is local to the process.
     pub(super) fn id2(&self) -> Option<&'a str> {
         let piece = self.piece(Role::Id2);
         (!piece.is_none()).then(|| piece.of(self.text))
     }
 
     pub(super) fn scope(&self) -> Option<Cow<'a, str>> {
-        self.said(Role::Scope)
+        self.text_value(Role::Scope)
     }
 
-    /// What an instant concerns: a letter.
+    /// Returns the letter of an instant's scope.
     pub(super) fn instant_scope(&self) -> Option<Cow<'a, str>> {
-        self.said(Role::InstantScope)
+        self.text_value(Role::InstantScope)
     }
 
-    /// Whether an arrow ends in what is around it.
+    /// Whether a flow ends at the enclosing slice.
     pub(super) fn is_enclosed(&self) -> bool {
-        self.said(Role::Binding).as_deref() == Some("e")
+        self.text_value(Role::Binding).as_deref() == Some("e")
     }
 
-    /// The arguments: keys as they say, values as JSON.
+    /// Returns the arguments: unescaped keys, and values as JSON.
     pub(super) fn args(&self) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
         let event = *self;
         event.args.iter().map(move |member| event.member(member))
     }
 
-    /// The values of the arguments, as JSON.
+    /// Returns the values of the arguments as JSON.
     pub(super) fn arg_values(&self) -> impl Iterator<Item = &'a str> {
         let text = self.text;
         self.args.iter().map(move |member| member.value.of(text))
     }
 
-    /// The number of its shape, if another event had that before: events of one have the same category, the
-    /// same arguments and the same members beside the usual ones, but for the values of those.
+    /// Returns the number of the event's shape, if an earlier event had it. Events of one shape
+    /// have the same category and phase, and the same keys of arguments and extra members in the
+    /// same order.
     pub(super) fn shape(&self) -> Option<u32> {
         self.pieces.shape
     }
 
-    /// The value of an argument as JSON.
+    /// Returns the value of an argument as JSON.
     pub(super) fn arg(&self, key: &str) -> Option<&'a str> {
         self.args().find(|arg| arg.0 == key).map(|arg| arg.1)
     }
 
-    /// The arguments, and what stands beside the usual members of an event.
+    /// Returns the extra members and the arguments.
     pub(super) fn members(&self) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
         let event = *self;
-        let others = event.others.iter().map(move |member| event.member(member));
-        others.chain(self.args())
+        let extra = event.extra.iter().map(move |member| event.member(member));
+        extra.chain(self.args())
     }
 
-    /// Adds what stands beside the usual members of an event.
-    pub(super) fn others_into(&self, args: &mut NewArgs) {
-        for member in self.others {
+    /// Adds the extra members to arguments.
+    pub(super) fn add_extra_members(&self, args: &mut NewArgs) {
+        for member in self.extra {
             let (key, value) = self.member(member);
             self.add(&key, value, args);
         }
     }
 
-    /// Adds a value of the event, as JSON that can be read.
+    /// Adds a value, repaired if it is not valid JSON.
     pub(super) fn add(&self, key: &str, value: &str, args: &mut NewArgs) {
         if self.pieces.is_irregular {
             args.json(key, &repaired(value));
@@ -324,7 +327,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// All arguments as a JSON object.
+    /// Returns all arguments as a JSON object.
     pub(super) fn args_json(&self) -> String {
         let mut object = NewArgs::default();
         for (key, value) in self.args() {
@@ -335,7 +338,7 @@ impl<'a> Event<'a> {
         json
     }
 
-    /// What a text says; other values say what stands there.
+    /// Returns the content of a JSON string; other values are returned unchanged.
     pub(super) fn text_of(&self, json: &'a str) -> Cow<'a, str> {
         match quoted(json) {
             Some(raw) => self.unescape(raw),
@@ -344,10 +347,10 @@ impl<'a> Event<'a> {
     }
 
     fn piece(&self, role: Role) -> Piece {
-        self.pieces.usual[role as usize]
+        self.pieces.standard[role as usize]
     }
 
-    fn said(&self, role: Role) -> Option<Cow<'a, str>> {
+    fn text_value(&self, role: Role) -> Option<Cow<'a, str>> {
         let piece = self.piece(role);
         (!piece.is_none()).then(|| self.text_of(piece.of(self.text)))
     }

@@ -1,4 +1,4 @@
-//! From events to rows.
+//! Conversion of events to rows.
 
 use marey_model::args::{NewArgs, fill};
 use marey_model::context::{NodeKind, STEP_NAME};
@@ -7,43 +7,43 @@ use marey_store::Slice;
 use marey_store::row::{ActivityKind, AsyncSpan, Flow, FlowPoint, Instant, InstantScope};
 
 use super::category::{Categories, Category, DEVICE_ARGS};
-use super::device::{Devices, context, is_graph_lane, names};
+use super::device::{Devices, context, is_graph_thread, names};
 use super::event::Event;
-use super::lanes::Lanes;
 use super::lexer::Lexer;
 use super::meta::Meta;
-use super::number::{unquoted, whole};
-use super::open::{AllOpen, Open, Track};
+use super::number::{integer, unquoted};
+use super::open::{AsyncTrack, OpenEvent, OpenEvents};
 use super::slice_args::SliceArgs;
 use super::text::unescaped;
+use super::threads::Threads;
 use super::time::Times;
 use super::{counter, memory};
-use crate::import::{Broken, Import};
+use crate::shared::import::{Import, ReaderError};
 
-/// What is kept while events go by.
+/// State while events are converted.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    lanes: Lanes,
+    threads: Threads,
     pub(super) meta: Meta,
     devices: Devices,
-    open: AllOpen,
+    open: OpenEvents,
     categories: Categories,
     slice_args: SliceArgs,
     args: NewArgs,
-    /// How many have begun.
-    begun: u64,
+    /// Number of events so far.
+    event_count: u64,
 }
 
 impl Events {
-    /// Adds what an event says.
-    pub(super) fn add(&mut self, event: &Event, import: &mut Import) -> Result<(), Broken> {
+    /// Adds an event.
+    pub(super) fn add(&mut self, event: &Event, import: &mut Import) -> Result<(), ReaderError> {
         let Some(phase) = event.phase() else {
             import.lose(LossCause::Unreadable, 1, event.offset, "an event without a phase");
             return Ok(());
         };
         match phase {
             b'M' => {
-                self.meta.add_event(event, &mut self.lanes);
+                self.meta.add_event(event, &mut self.threads);
                 return Ok(());
             }
             b'X' | b'B' | b'E' | b'i' | b'I' | b'R' | b'C' | b's' | b't' | b'f' | b'b' | b'e'
@@ -61,29 +61,29 @@ impl Events {
             import.lose(LossCause::Unreadable, 1, event.offset, "an event without a time");
             return Ok(());
         };
-        self.begun += 1;
+        self.event_count += 1;
         self.args.clear();
-        event.others_into(&mut self.args);
+        event.add_extra_members(&mut self.args);
         match phase {
             b'X' => self.complete(event, times, import),
             b'B' => {
-                let lane = self.lanes.lane_of(event, import);
-                let open = self.open(event, times, lane.process, import);
-                self.open.begin(lane.thread, open);
+                let owner = self.threads.thread_of(event, import);
+                let open = self.open(event, times, owner.process, import);
+                self.open.begin(owner.thread, open);
                 Ok(())
             }
             b'E' => self.end(event, times, import),
             b'i' | b'I' | b'R' => self.instant(event, times, import),
             b'C' => {
-                let lane = self.lanes.lane_of(event, import);
-                counter::add(event, times.start_nanos, lane, import)
+                let owner = self.threads.thread_of(event, import);
+                counter::add(event, times.start_nanos, owner, import)
             }
             b's' | b't' | b'f' => self.flow(event, phase, times, import),
             b'b' | b'S' => {
-                let process = self.lanes.process_of(event, import);
+                let process = self.threads.process_of(event, import);
                 if let Some(track) = track(event, process, import) {
                     let open = self.open(event, times, process, import);
-                    self.open.begin_async(track, Open { track_id: track.0, ..open });
+                    self.open.begin_async(track, OpenEvent { track_id: track.0, ..open });
                 }
                 Ok(())
             }
@@ -92,13 +92,17 @@ impl Events {
         }
     }
 
-    /// Adds what waited for the end of the file.
-    pub(super) fn finish(mut self, is_complete: bool, import: &mut Import) -> Result<(), Broken> {
-        // What never ended lasts as long as everything that is known, so that nothing in it begins later.
+    /// Adds the parts that wait for the end of the file.
+    pub(super) fn finish(
+        mut self,
+        is_complete: bool,
+        import: &mut Import,
+    ) -> Result<(), ReaderError> {
+        // Open events last until the end of their process, so that no event in them begins later.
         for open in self.open.all() {
             import.run.extend(open.process, open.start_nanos, 0);
         }
-        let (slices, async_spans) = std::mem::take(&mut self.open).rest();
+        let (slices, async_spans) = std::mem::take(&mut self.open).unfinished();
         for (thread, open) in slices {
             let end_nanos = last_nanos(open.process, import);
             let duration_nanos = end_nanos.saturating_sub(open.start_nanos).max(0);
@@ -109,13 +113,19 @@ impl Events {
             let duration_nanos = end_nanos.saturating_sub(open.start_nanos).max(0);
             add_async_span(open, duration_nanos, true, import)?;
         }
-        self.meta.settle(&mut self.lanes, is_complete, import)
+        self.meta.apply(&mut self.threads, is_complete, import)
     }
 
-    fn complete(&mut self, event: &Event, times: Times, import: &mut Import) -> Result<(), Broken> {
-        let word = event.category();
-        let known = word.as_deref().map(|word| self.categories.of(word, import));
-        let (category, category_id) = known.map_or_else(
+    fn complete(
+        &mut self,
+        event: &Event,
+        times: Times,
+        import: &mut Import,
+    ) -> Result<(), ReaderError> {
+        let category_name = event.category();
+        let cached =
+            category_name.as_deref().map(|category_name| self.categories.of(category_name, import));
+        let (category, category_id) = cached.map_or_else(
             || (Category::Host(NodeKind::Scope), None),
             |(category, id)| (category, Some(id)),
         );
@@ -124,60 +134,61 @@ impl Events {
             Category::MaybeDevice(kind) => {
                 event.args().any(|arg| DEVICE_ARGS.contains(&&*arg.0)).then_some(kind)
             }
-            // What counts as nothing would be missed; most of what devices do is computing.
+            // An event that is not recognised as device work would be missed; most device work is
+            // computation.
             Category::Unknown if has_device_and_stream(event) => Some(ActivityKind::Kernel),
             _ => None,
         };
         if let Some(kind) = device_kind {
-            return self.devices.add(event, (kind, category_id), times, &mut self.lanes, import);
+            return self.devices.add(event, (kind, category_id), times, &mut self.threads, import);
         }
-        let is_of_proton = matches!(word.as_deref(), Some("scope" | "metric"));
-        if is_of_proton && let Some(stack) = call_stack(event) {
-            return self.complete_of_proton(event, stack, (times, category_id), import);
+        let is_proton_scope = matches!(category_name.as_deref(), Some("scope" | "metric"));
+        if is_proton_scope && let Some(stack) = call_stack(event) {
+            return self.complete_proton_scope(event, stack, (times, category_id), import);
         }
         let name = event.name();
         let (kind, step) = kind_and_step(category, &name);
-        let lane = self.lanes.lane_of(event, import);
+        let owner = self.threads.thread_of(event, import);
         if matches!(kind, NodeKind::Operator | NodeKind::Runtime) {
-            self.lanes.set_host(lane.process);
+            self.threads.set_device_process(owner.process);
         }
-        times.odd_into(event, &mut self.args);
-        let said = self.slice_args.read(event, kind, &mut self.args, import)?;
+        times.add_malformed_duration(event, &mut self.args);
+        let parsed = self.slice_args.read(event, kind, &mut self.args, import)?;
         let name_id = import.run.text(if step.is_some() { STEP_NAME } else { &name });
         import.run.add_slice(&Slice {
-            thread_id: lane.thread,
+            thread_id: owner.thread,
             start_nanos: times.start_nanos,
             duration_nanos: times.duration_nanos,
-            order: self.begun,
+            order: self.event_count,
             kind,
             name_id,
             step,
-            is_open: times.is_open || said.is_unfinished,
+            is_open: times.is_open || parsed.is_unfinished,
             category_id,
-            correlation_id: said.correlation_id,
-            // Old files repeat the correlation where they know no operator.
-            external_id: said.external_id.filter(|id| said.correlation_id != Some(*id)),
-            args: said.args,
+            correlation_id: parsed.correlation_id,
+            // Files of 2021 repeat the correlation id if the operator is unknown.
+            external_id: parsed.external_id.filter(|id| parsed.correlation_id != Some(*id)),
+            args: parsed.args,
         })?;
         Ok(())
     }
 
-    /// A scope with its call stack, as Proton and marey's recorder write it.
-    fn complete_of_proton(
+    /// Adds a scope with its call stack, as Proton and marey's recorder write it.
+    fn complete_proton_scope(
         &mut self,
         event: &Event,
         stack: &str,
         (times, category_id): (Times, Option<u32>),
         import: &mut Import,
-    ) -> Result<(), Broken> {
-        if is_graph_lane(self.lanes.ids(event)) {
+    ) -> Result<(), ReaderError> {
+        if is_graph_thread(self.threads.ids(event)) {
             let kind = (ActivityKind::Annotation, category_id);
-            return self.devices.add(event, kind, times, &mut self.lanes, import);
+            return self.devices.add(event, kind, times, &mut self.threads, import);
         }
         let stack = names(stack);
-        let lane = self.lanes.lane_of(event, import);
+        let owner = self.threads.thread_of(event, import);
         let (mut kind, mut is_open) = (NodeKind::Scope, times.is_open);
-        times.odd_into(event, &mut self.args);
+        times.add_malformed_duration(event, &mut self.args);
         let (mut metrics, mut correlation_id, mut external_id) = (None, None, None);
         for (key, value) in event.args() {
             match (&*key, value) {
@@ -191,29 +202,29 @@ impl Events {
                 {
                     external_id = number.parse().ok();
                 }
-                ("kind", word) => match kind_of(word) {
-                    Some(known) => kind = known,
-                    None => event.add(&key, word, &mut self.args),
+                ("kind", category_name) => match kind_of(category_name) {
+                    Some(cached) => kind = cached,
+                    None => event.add(&key, category_name, &mut self.args),
                 },
                 ("open", "true") => is_open = true,
                 ("metrics", object) if object.starts_with('{') => metrics = Some(object),
                 _ => event.add(&key, value, &mut self.args),
             }
         }
-        // With metrics, these are part of the event's name.
+        // The name of an event with metrics includes them.
         let name = match stack.last() {
             Some(name) if metrics.is_some() => name,
             _ => &*event.name(),
         };
         if let Some(metrics) = metrics {
             let context_id = context(&stack, kind, import);
-            counter::add_metrics(metrics, context_id, (times.start_nanos, lane), import)?;
+            counter::add_metrics(metrics, context_id, (times.start_nanos, owner), import)?;
         }
         let slice = Slice {
-            thread_id: lane.thread,
+            thread_id: owner.thread,
             start_nanos: times.start_nanos,
             duration_nanos: times.duration_nanos,
-            order: stack.len() as u64, // inner ones come first
+            order: stack.len() as u64, // inner scopes are written first
             kind,
             name_id: import.run.text(name),
             step: None,
@@ -227,16 +238,16 @@ impl Events {
         Ok(())
     }
 
-    fn end(&mut self, event: &Event, times: Times, import: &mut Import) -> Result<(), Broken> {
-        let lane = self.lanes.lane_of(event, import);
-        let Some(mut open) = self.open.end(lane.thread) else {
+    fn end(&mut self, event: &Event, times: Times, import: &mut Import) -> Result<(), ReaderError> {
+        let owner = self.threads.thread_of(event, import);
+        let Some(mut open) = self.open.end(owner.thread) else {
             let cause = "an end without a beginning";
             import.lose(LossCause::UnmatchedExit, 1, event.offset, cause);
             return Ok(());
         };
         add_args_of_end(event, &mut open.args);
         let duration_nanos = times.start_nanos.saturating_sub(open.start_nanos).max(0);
-        add_slice(open, lane.thread, duration_nanos, false, import)
+        add_slice(open, owner.thread, duration_nanos, false, import)
     }
 
     fn end_async(
@@ -244,8 +255,8 @@ impl Events {
         event: &Event,
         times: Times,
         import: &mut Import,
-    ) -> Result<(), Broken> {
-        let process = self.lanes.process_of(event, import);
+    ) -> Result<(), ReaderError> {
+        let process = self.threads.process_of(event, import);
         let Some(track) = track(event, process, import) else { return Ok(()) };
         let Some(mut open) = self.open.end_async(track) else {
             let cause = "an asynchronous end without a beginning";
@@ -257,13 +268,13 @@ impl Events {
         add_async_span(open, duration_nanos, false, import)
     }
 
-    /// A moment of something that goes on beside the stacks of threads.
+    /// Adds an asynchronous instant.
     fn instant_async(
         &mut self,
         event: &Event,
         times: Times,
         import: &mut Import,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         if let Some(id) = event.id() {
             self.args.text("id", &id);
         }
@@ -273,13 +284,19 @@ impl Events {
         self.instant(event, times, import)
     }
 
-    /// What an event begins; its arguments are taken.
-    fn open(&mut self, event: &Event, times: Times, process: u32, import: &mut Import) -> Open {
+    /// Returns the open event that begins here, with its arguments.
+    fn open(
+        &mut self,
+        event: &Event,
+        times: Times,
+        process: u32,
+        import: &mut Import,
+    ) -> OpenEvent {
         event.args().for_each(|(key, value)| event.add(&key, value, &mut self.args));
-        Open {
+        OpenEvent {
             process,
             start_nanos: times.start_nanos,
-            order: self.begun,
+            order: self.event_count,
             name_id: import.run.text(&event.name()),
             category_id: event.category().map(|category| import.run.text(&category)),
             track_id: 0,
@@ -287,18 +304,23 @@ impl Events {
         }
     }
 
-    fn instant(&mut self, event: &Event, times: Times, import: &mut Import) -> Result<(), Broken> {
-        let lane = self.lanes.lane_of(event, import);
+    fn instant(
+        &mut self,
+        event: &Event,
+        times: Times,
+        import: &mut Import,
+    ) -> Result<(), ReaderError> {
+        let owner = self.threads.thread_of(event, import);
         if let Some(action) = memory::action(event) {
-            return memory::add(event, action, times.start_nanos, lane, &mut self.args, import);
+            return memory::add(event, action, times.start_nanos, owner, &mut self.args, import);
         }
         if let (Some(stack), Some(metrics)) = (call_stack(event), event.arg("metrics"))
             && metrics.starts_with('{')
         {
             let context_id = context(&names(stack), NodeKind::Scope, import);
-            return counter::add_metrics(metrics, context_id, (times.start_nanos, lane), import);
+            return counter::add_metrics(metrics, context_id, (times.start_nanos, owner), import);
         }
-        times.odd_into(event, &mut self.args);
+        times.add_malformed_duration(event, &mut self.args);
         event.args().for_each(|(key, value)| event.add(&key, value, &mut self.args));
         let scope = match event.instant_scope().as_deref() {
             Some("g") => InstantScope::Global,
@@ -307,8 +329,8 @@ impl Events {
         };
         let row = Instant {
             time_nanos: times.start_nanos,
-            process_id: lane.process,
-            thread_id: Some(lane.thread),
+            process_id: owner.process,
+            thread_id: Some(owner.thread),
             scope,
             name_id: import.run.text(&event.name()),
             category_id: event.category().map(|category| import.run.text(&category)),
@@ -324,24 +346,24 @@ impl Events {
         phase: u8,
         times: Times,
         import: &mut Import,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         let category = event.category();
         let Some(id) = event.id() else {
             import.lose(LossCause::Unreadable, 1, event.offset, "a flow without an id");
             return Ok(());
         };
-        let lane = self.lanes.lane_of(event, import);
+        let owner = self.threads.thread_of(event, import);
         event.args().for_each(|(key, value)| event.add(&key, value, &mut self.args));
         let row = Flow {
             time_nanos: times.start_nanos,
-            thread_id: lane.thread,
+            thread_id: owner.thread,
             flow_id: flow_id(&id),
             point: match phase {
                 b's' => FlowPoint::Start,
                 b't' => FlowPoint::Step,
                 _ => FlowPoint::End,
             },
-            // Only an end may be of what comes next.
+            // Only the end of a flow may bind to the next slice.
             is_enclosing: phase != b'f' || event.is_enclosed(),
             name_id: import.run.text(&event.name()),
             category_id: category.map(|category| import.run.text(&category)),
@@ -352,30 +374,30 @@ impl Events {
     }
 }
 
-/// Whether an event names a device and a stream by their numbers.
+/// Whether an event names a device and a stream by numbers.
 fn has_device_and_stream(event: &Event) -> bool {
-    let has = |key| event.arg(key).and_then(whole).is_some();
+    let has = |key| event.arg(key).and_then(integer).is_some();
     has("stream") && has("device")
 }
 
-/// Whether an arrow is one from a launch to a device.
+/// Whether a flow leads from a launch to its activity.
 fn is_launch(event: &Event) -> bool {
-    event.category().is_some_and(|word| match Category::of(&word) {
-        // In files of 2021; others use the word, too.
-        Category::Launch if word == "async" => event.name() == "launch",
+    event.category().is_some_and(|category_name| match Category::of(&category_name) {
+        // Files of 2021 use `async` for launches; other programs use it differently.
+        Category::Launch if category_name == "async" => event.name() == "launch",
         category => category == Category::Launch,
     })
 }
 
-/// Adds a slice that has ended, or never does.
+/// Adds a slice that has ended, or stays open.
 fn add_slice(
-    open: Open,
+    open: OpenEvent,
     thread: u32,
     duration_nanos: i64,
     is_open: bool,
     import: &mut Import,
-) -> Result<(), Broken> {
-    let Open { start_nanos, order, name_id, category_id, mut args, .. } = open;
+) -> Result<(), ReaderError> {
+    let OpenEvent { start_nanos, order, name_id, category_id, mut args, .. } = open;
     let args = import.run.args(&mut args)?;
     import.run.add_slice(&Slice {
         thread_id: thread,
@@ -394,14 +416,14 @@ fn add_slice(
     Ok(())
 }
 
-/// Adds a span beside the stacks of threads that has ended, or never does.
+/// Adds an asynchronous span that has ended, or stays open.
 fn add_async_span(
-    open: Open,
+    open: OpenEvent,
     duration_nanos: i64,
     is_open: bool,
     import: &mut Import,
-) -> Result<(), Broken> {
-    let Open { process, start_nanos, track_id, name_id, category_id, mut args, .. } = open;
+) -> Result<(), ReaderError> {
+    let OpenEvent { process, start_nanos, track_id, name_id, category_id, mut args, .. } = open;
     let args = import.run.args(&mut args)?;
     import.run.add_async_span(&AsyncSpan {
         start_nanos,
@@ -416,8 +438,8 @@ fn add_async_span(
     Ok(())
 }
 
-/// What tells an asynchronous event from others. An `id2` may be the process's own.
-fn track(event: &Event, of_process: u32, import: &mut Import) -> Option<Track> {
+/// Returns the track of an asynchronous event. An `id2` may be local to the process.
+fn track(event: &Event, of_process: u32, import: &mut Import) -> Option<AsyncTrack> {
     let (mut id, mut process) = (event.id().unwrap_or_default(), None);
     if let Some(id2) = event.id2() {
         let Some((value, is_local)) = id_in(id2) else {
@@ -435,7 +457,7 @@ fn track(event: &Event, of_process: u32, import: &mut Import) -> Option<Track> {
     Some((import.run.text(&id), category_id, import.run.text(&event.name()), process))
 }
 
-/// The id in an `id2`, as JSON, and whether it is the process's own.
+/// Returns the id in an `id2` as JSON, and whether it is local to the process.
 fn id_in(id2: &str) -> Option<(&str, bool)> {
     let (mut local, mut global) = (None, None);
     let mut lexer = Lexer::new(id2.as_bytes());
@@ -451,7 +473,7 @@ fn id_in(id2: &str) -> Option<(&str, bool)> {
     local.or(global).filter(|_| end.is_ok())
 }
 
-/// Adds the arguments of an end to those of its beginning. Of those that both have, the later stay.
+/// Adds the arguments of the end event. If both events have an argument, the later value is kept.
 fn add_args_of_end(event: &Event, args: &mut NewArgs) {
     if event.members().next().is_none() {
         return;
@@ -471,7 +493,7 @@ fn add_args_of_end(event: &Event, args: &mut NewArgs) {
     event.members().for_each(|(key, value)| event.add(&key, value, args));
 }
 
-/// The number of an arrow; a text that is none gives one all the same.
+/// Returns the number of a flow. Ids that are not numbers are hashed.
 fn flow_id(id: &str) -> u64 {
     let hexadecimal = id.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
     let fnv = || {
@@ -482,23 +504,23 @@ fn flow_id(id: &str) -> u64 {
     id.parse().ok().or(hexadecimal).unwrap_or_else(fnv)
 }
 
-/// The kind that a word means, which is none's of a root: that has no spans.
+/// Parses a kind. No event has the kind of the root.
 fn kind_of(json: &str) -> Option<NodeKind> {
     let mut kinds = NodeKind::ALL.into_iter().filter(|kind| *kind != NodeKind::Root);
     kinds.find(|kind| kind.as_str() == unquoted(json))
 }
 
-/// The call stack of an event, if it is a list.
+/// Returns the call stack of an event, if it is a list.
 fn call_stack<'a>(event: &Event<'a>) -> Option<&'a str> {
     event.arg("call_stack").filter(|stack| stack.starts_with('['))
 }
 
-/// The last moment of a process that is known.
+/// Returns the latest time of a process.
 fn last_nanos(process: u32, import: &Import) -> i64 {
     import.run.extent_nanos(process).map_or(i64::MIN, |(_, last)| last)
 }
 
-/// What a slice is, and its number if it is a step.
+/// Returns the kind of a slice, and its number if it is a step.
 fn kind_and_step(category: Category, name: &str) -> (NodeKind, Option<u32>) {
     match category {
         Category::Host(kind) => (kind, None),

@@ -1,37 +1,37 @@
-//! What an allocator did, as Kineto's instants say it.
+//! Memory events of the allocator, which Kineto writes as instants.
 
 use marey_model::args::NewArgs;
 use marey_store::row::{MemoryAction, MemoryEvent};
 
 use super::event::Event;
-use super::lanes::Lane;
-use super::number::whole;
-use crate::import::{Broken, Import};
-use crate::trace_json::rows::DEVICE_TYPES;
+use super::number::integer;
+use super::threads::ThreadIds;
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::trace_json::rows::DEVICE_TYPES;
 
-/// What an instant is of an allocator, by its name.
+/// Returns the action of an instant that is a memory event.
 pub(super) fn action(event: &Event) -> Option<MemoryAction> {
     let action = match &*event.name() {
         "[memory]" => MemoryAction::Alloc,
         "[OutOfMemory]" => MemoryAction::OutOfMemory,
         _ => return None,
     };
-    event.arg("Bytes").and_then(whole).map(|_| action)
+    event.arg("Bytes").and_then(integer).map(|_| action)
 }
 
-/// Adds one. Fewer bytes than none were given back.
+/// Adds a memory event. A negative size is a free.
 pub(super) fn add(
     event: &Event,
     action: MemoryAction,
     time_nanos: i64,
-    lane: Lane,
+    owner: ThreadIds,
     args: &mut NewArgs,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let mut row = MemoryEvent {
         time_nanos,
-        process_id: lane.process,
-        thread_id: Some(lane.thread),
+        process_id: owner.process,
+        thread_id: Some(owner.thread),
         action,
         device_type: "".into(),
         device: None,
@@ -45,7 +45,7 @@ pub(super) fn add(
         args: marey_store::row::Args::default(),
     };
     for (key, value) in event.args() {
-        match (&*key, whole(value)) {
+        match (&*key, integer(value)) {
             ("Bytes", Some(bytes)) => row.bytes = bytes,
             ("Device Type", Some(number)) => row.device_type = device_type(number).into(),
             ("Device Id", Some(number)) => row.device = number.try_into().ok(),
@@ -66,7 +66,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// The words of `PyTorch` for the numbers of its types of devices.
+/// Returns `PyTorch`'s name of a device type.
 fn device_type(number: i64) -> String {
     let known = usize::try_from(number).ok().and_then(|number| DEVICE_TYPES.get(number));
     known.map_or_else(|| number.to_string(), |word| (*word).to_owned())

@@ -1,6 +1,6 @@
-//! What a file says of processes and threads: their names, ranks, devices and the rest.
+//! Metadata of processes and threads: names, ranks, devices and the rest.
 //!
-//! It may stand anywhere, before or after the events, so it waits for the end.
+//! Metadata may precede or follow the events, so it is applied at the end.
 
 use std::sync::Arc;
 
@@ -11,39 +11,39 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::event::Event;
-use super::lanes::{Id, Lanes};
-use super::number::whole;
-use crate::group_ranks::GroupRanks;
-use crate::import::{Broken, Import};
+use super::number::integer;
+use super::threads::{Id, Threads};
+use crate::shared::group_ranks::GroupRanks;
+use crate::shared::import::{Import, ReaderError};
 
-/// Where Kineto sorts devices among processes.
-const DEVICE_PLACES: std::ops::Range<i64> = 5_000_000..5_001_000;
+/// Sort indices that Kineto gives to devices among processes.
+const DEVICE_SORT_INDICES: std::ops::Range<i64> = 5_000_000..5_001_000;
 
-/// What the file said so far.
+/// The metadata found so far.
 #[derive(Debug, Default)]
 pub(super) struct Meta {
     labels: Vec<Label>,
     /// Keys beside the events, with their values as JSON.
-    about: Vec<(String, String)>,
-    /// What times are counted from, in nanoseconds since 1970.
+    entries: Vec<(String, String)>,
+    /// Base of the times, in nanoseconds since 1970.
     base_nanos: i64,
 }
 
-/// A word on a process or a thread.
+/// A metadata event of a process or thread.
 #[derive(Debug)]
 struct Label {
     ids: (Id, Id),
     key: String,
     /// The arguments as JSON.
     value: String,
-    /// The name that it gives, if that is what it does.
+    /// The argument `name`.
     name: Option<String>,
-    /// The id in the system, where the file calls it otherwise.
+    /// The operating system id, if the file uses another id.
     os_id: Option<i64>,
-    /// The rank of the process, where the file has several.
+    /// The rank of the process, if the file has several.
     rank: Option<u32>,
-    /// Whether it is a device's that stands where processes do.
-    is_of_device: bool,
+    /// Whether it belongs to a device that is listed among the processes.
+    is_device: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -54,7 +54,7 @@ struct Distributed<'a> {
     pg_config: Option<&'a RawValue>,
 }
 
-/// A process group, as `distributedInfo` has it.
+/// A process group in `distributedInfo`.
 #[derive(Deserialize)]
 struct Group {
     pg_name: String,
@@ -73,7 +73,7 @@ struct DeviceProperties {
     amd_shared_bytes: Option<u64>,
 }
 
-/// What marey's recorder says of itself.
+/// The key `marey`, which marey's recorder writes.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Recorder {
@@ -89,61 +89,63 @@ struct RecordedProcess {
 }
 
 impl Meta {
-    /// An event that is a word on a process or a thread.
-    pub(super) fn add_event(&mut self, event: &Event, lanes: &mut Lanes) {
-        let ids = lanes.ids(event);
+    /// Adds a metadata event.
+    pub(super) fn add_event(&mut self, event: &Event, threads: &mut Threads) {
+        let ids = threads.ids(event);
         let key = event.name().into_owned();
         let name = event.arg("name").map(|name| event.text_of(name).into_owned());
-        let os_id = event.arg("os_id").and_then(whole);
+        let os_id = event.arg("os_id").and_then(integer);
         if key == "thread_name"
             && let Some(os_id) = os_id
         {
-            lanes.set_os_id(ids, os_id);
+            threads.set_os_id(ids, os_id);
         }
-        let rank = event.arg("rank").and_then(whole).and_then(|rank| rank.try_into().ok());
+        let rank = event.arg("rank").and_then(integer).and_then(|rank| rank.try_into().ok());
         let is_labelled = event.arg("labels").is_some_and(|text| text.starts_with("\"GPU"));
-        let place = event.arg("sort_index").and_then(whole);
-        let is_of_device = is_labelled || place.is_some_and(|place| DEVICE_PLACES.contains(&place));
-        if is_of_device {
-            lanes.add_device(ids.0);
+        let sort_index = event.arg("sort_index").and_then(integer);
+        let is_device = is_labelled
+            || sort_index.is_some_and(|sort_index| DEVICE_SORT_INDICES.contains(&sort_index));
+        if is_device {
+            threads.add_device(ids.0);
         }
         let value = event.args_json();
-        self.labels.push(Label { ids, key, value, name, os_id, rank, is_of_device });
+        self.labels.push(Label { ids, key, value, name, os_id, rank, is_device });
     }
 
-    /// A key beside the events, and its value as JSON.
+    /// Adds a key beside the events, with its value as JSON.
     pub(super) fn add_key(&mut self, key: &str, value: &str) {
-        match whole(value) {
+        match integer(value) {
             Some(base_nanos) if key == "baseTimeNanoseconds" => self.base_nanos = base_nanos,
-            _ => self.about.push((key.to_owned(), value.to_owned())),
+            _ => self.entries.push((key.to_owned(), value.to_owned())),
         }
     }
 
-    /// Puts it all where it belongs.
-    pub(super) fn settle(
+    /// Applies the metadata to processes and threads.
+    pub(super) fn apply(
         mut self,
-        lanes: &mut Lanes,
+        threads: &mut Threads,
         is_complete: bool,
         import: &mut Import,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         for label in std::mem::take(&mut self.labels) {
-            settle_label(label, lanes, import)?;
+            apply_label(label, threads, import)?;
         }
-        for (key, value) in std::mem::take(&mut self.about) {
-            settle_key(&key, value, lanes, import)?;
+        for (key, value) in std::mem::take(&mut self.entries) {
+            apply_key(&key, value, threads, import)?;
         }
-        for process in lanes.all_processes() {
+        for process in threads.all_processes() {
             import.run.process_mut(process).is_complete = is_complete;
         }
-        self.set_base(lanes, import);
+        self.set_base(threads, import);
         Ok(())
     }
 
-    /// Adds what times are counted from, unless they are counted from 1970 all the same.
-    fn set_base(&self, lanes: &Lanes, import: &mut Import) {
-        /// 2001: a recording that is counted from its base is not so long.
+    /// Sets the base of the times, unless they are absolute already.
+    fn set_base(&self, threads: &Threads, import: &mut Import) {
+        /// September 2001. Times relative to a base are smaller.
         const ABSOLUTE_NANOS: i64 = 1_000_000_000_000_000_000;
-        let extents = lanes.all_processes().filter_map(|process| import.run.extent_nanos(process));
+        let extents =
+            threads.all_processes().filter_map(|process| import.run.extent_nanos(process));
         if extents.map(|(_, last)| last).max().is_none_or(|last| last < ABSOLUTE_NANOS) {
             import.run.set_base_nanos(self.base_nanos);
             for end in &mut import.collective_ends {
@@ -153,28 +155,32 @@ impl Meta {
     }
 }
 
-/// Rows of devices have names that follow from their numbers; the profiler names them even where there
-/// are none.
-fn settle_label(label: Label, lanes: &mut Lanes, import: &mut Import) -> Result<(), Broken> {
-    let Label { ids, key, value, name, os_id, rank, is_of_device } = label;
+/// Applies a metadata event. Names of devices follow from their numbers, and the profiler writes
+/// them even for devices without activities, so they are dropped.
+fn apply_label(
+    label: Label,
+    threads: &mut Threads,
+    import: &mut Import,
+) -> Result<(), ReaderError> {
+    let Label { ids, key, value, name, os_id, rank, is_device } = label;
     let is_of_thread = key.starts_with("thread_");
     let is_known = if is_of_thread {
-        lanes.known_lane(ids).is_some()
+        threads.known_thread(ids).is_some()
     } else {
-        lanes.known_process(ids.0).is_some()
+        threads.known_process(ids.0).is_some()
     };
-    if is_of_device || (lanes.is_device(ids.0) && !is_known) {
+    if is_device || (threads.is_device(ids.0) && !is_known) {
         return Ok(());
     }
-    let process_id = lanes.process(ids.0, import);
-    let thread_id = is_of_thread.then(|| lanes.lane(ids, import).thread);
-    // What is named by the file already keeps its name.
+    let process_id = threads.process(ids.0, import);
+    let thread_id = is_of_thread.then(|| threads.thread(ids, import).thread);
+    // Processes and threads with a text id keep that as their name.
     let may_rename = |id| matches!(id, Id::Number(_));
     match (key.as_str(), name, thread_id) {
         ("process_name", Some(name), None) if may_rename(ids.0) => {
             let process = import.run.process_mut(process_id);
             process.name = Some(name);
-            // What writes it has the process stand elsewhere than its number says.
+            // Our writers move a process id that is taken, and keep the original here.
             process.pid = os_id.unwrap_or(process.pid);
             process.rank = rank.or(process.rank);
         }
@@ -189,33 +195,33 @@ fn settle_label(label: Label, lanes: &mut Lanes, import: &mut Import) -> Result<
     Ok(())
 }
 
-fn settle_key(
+fn apply_key(
     key: &str,
     value: String,
-    lanes: &mut Lanes,
+    threads: &mut Threads,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     match key {
         "deviceProperties" => {
             if let Ok(devices) = serde_json::from_str::<Vec<&RawValue>>(&value) {
-                return add_devices(&devices, lanes, import);
+                return add_devices(&devices, threads, import);
             }
         }
         "distributedInfo" => {
             let Distributed { rank, pg_config } = serde_json::from_str(&value).unwrap_or_default();
-            set_rank(rank, lanes, import);
+            set_rank(rank, threads, import);
             let groups = pg_config.and_then(|groups| serde_json::from_str(groups.get()).ok());
             set_groups(groups.unwrap_or_default(), import);
         }
         "host_name" => {
             let host: String = serde_json::from_str(&value).unwrap_or_default();
-            set_host(&host, lanes, import);
+            set_host(&host, threads, import);
         }
         "marey" => {
             let Recorder { losses, process } = serde_json::from_str(&value).unwrap_or_default();
-            set_rank(process.rank, lanes, import);
-            set_host(&process.host, lanes, import);
-            let host = lanes.host(import);
+            set_rank(process.rank, threads, import);
+            set_host(&process.host, threads, import);
+            let host = threads.device_process(import);
             for cause in LossCause::ALL {
                 if let Some(&count) = losses.get(cause.as_str()) {
                     import.run.lose(host, cause, count);
@@ -224,15 +230,15 @@ fn settle_key(
         }
         _ => {}
     }
-    let process_id = lanes.host(import);
+    let process_id = threads.device_process(import);
     let (key, value) = (Arc::from(key), Arc::from(value));
     import.run.add_metadata(&Metadata { process_id, thread_id: None, key, value })?;
     Ok(())
 }
 
-/// A process that has a rank of its own keeps it.
-fn set_rank(rank: Option<u32>, lanes: &Lanes, import: &mut Import) {
-    for process in lanes.real_processes() {
+/// Sets the rank of processes without one.
+fn set_rank(rank: Option<u32>, threads: &Threads, import: &mut Import) {
+    for process in threads.real_processes() {
         let process = import.run.process_mut(process);
         process.rank = process.rank.or(rank);
     }
@@ -248,21 +254,21 @@ fn set_groups(groups: Vec<Group>, import: &mut Import) {
     }
 }
 
-fn set_host(host: &str, lanes: &Lanes, import: &mut Import) {
-    for process in lanes.real_processes() {
+fn set_host(host: &str, threads: &Threads, import: &mut Import) {
+    for process in threads.real_processes() {
         host.clone_into(&mut import.run.process_mut(process).host);
     }
 }
 
 fn add_devices(
     devices: &[&RawValue],
-    lanes: &mut Lanes,
+    threads: &mut Threads,
     import: &mut Import,
-) -> Result<(), Broken> {
-    let process_id = lanes.host(import);
+) -> Result<(), ReaderError> {
+    let process_id = threads.device_process(import);
     for (properties, number) in devices.iter().zip(0..) {
         let Ok(device) = serde_json::from_str::<DeviceProperties>(properties.get()) else {
-            import.lose(LossCause::Unreadable, 1, 0, "a device that is no object");
+            import.lose(LossCause::Unreadable, 1, 0, "a device that is not an object");
             continue;
         };
         import.run.add_device(&Device {
@@ -277,7 +283,8 @@ fn add_devices(
 }
 
 impl DeviceProperties {
-    /// The files do not say it: each maker's properties have other names.
+    /// Returns the type of a device, which files do not state: vendors' properties have different
+    /// keys.
     fn type_name(&self) -> &'static str {
         if self.amd_shared_bytes.is_some() || self.name.starts_with("AMD") {
             "HIP"

@@ -1,12 +1,13 @@
-//! Trace-event JSON: what torch.profiler, Proton and Chrome's own tracing write.
+//! Trace-event JSON, as torch.profiler, Proton and Chrome's own tracing write it.
 //!
-//! One reader for all: each event says by its phase and category what it is. One thread finds the
-//! events ([`scan`]): a [`window`] over the file shows one at a time, whose [`lexer`] finds its pieces
-//! without copying any. Another makes rows of them ([`events`]). What stands beside the events waits
-//! for the end ([`meta`]), since files have it before or after them.
+//! A single reader handles all dialects, by the phase and category of each event. One thread finds
+//! the events ([`scan`]): a [`window`] moves over the file, and the [`lexer`] finds the pieces of
+//! one event at a time without copying. The main thread converts them to rows ([`events`]).
+//! Metadata beside the events is applied at the end ([`meta`]), since files have it before or after
+//! them.
 //!
-//! Not kept: Kineto's arrows from launches to devices and its names of devices' rows, which follow
-//! from the numbers of activities.
+//! Dropped are Kineto's flows from launches to activities and its names of device rows, which
+//! follow from the activities.
 
 mod batch;
 mod category;
@@ -14,7 +15,6 @@ mod counter;
 mod device;
 mod event;
 mod events;
-mod lanes;
 mod lexer;
 mod memory;
 mod meta;
@@ -24,6 +24,7 @@ mod scan;
 mod shape;
 mod slice_args;
 mod text;
+mod threads;
 mod time;
 mod window;
 
@@ -33,44 +34,44 @@ use std::thread;
 
 use marey_model::loss::LossCause;
 
-use self::batch::{Batch, Found, Item};
+use self::batch::{Batch, FoundEvent, Item};
 use self::event::{Members, Pieces};
 use self::events::Events;
 use self::scan::Scan;
 use self::shape::Shapes;
-use crate::import::{Broken, Import};
-use crate::input::{Input, MAX_USED};
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::input::{Input, MAX_RECYCLED};
 
-/// Batches that wait for who makes rows of them.
-const MAX_WAITING: usize = 2;
+/// Batches that wait for conversion.
+const MAX_QUEUED: usize = 2;
 
 /// Reads a trace.
-pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let mut events = Events::default();
     let end = thread::scope(|scope| {
-        let (found, batches) = sync_channel(MAX_WAITING);
-        let (used, empty) = sync_channel(MAX_USED);
+        let (found, batches) = sync_channel(MAX_QUEUED);
+        let (recycled, empty) = sync_channel(MAX_RECYCLED);
         let scan = Scan::new(input, found, empty);
         let scanning = thread::Builder::new()
             .name("marey-scan".to_owned())
             .spawn_scoped(scope, || scan.run())?;
-        add_all(batches, &used, &mut events, import)?;
+        add_all(batches, &recycled, &mut events, import)?;
         scanning.join().unwrap_or_else(|panic| resume_unwind(panic))
     });
     match end {
-        Ok(()) | Err(Broken::Content(_)) => events.finish(end.is_ok(), import)?,
+        Ok(()) | Err(ReaderError::Content(_)) => events.finish(end.is_ok(), import)?,
         Err(_) => {}
     }
     end
 }
 
-/// Makes rows of what is found, and gives the memory back.
+/// Converts batches to rows and recycles their memory.
 fn add_all(
     batches: Receiver<Batch>,
-    used: &SyncSender<Batch>,
+    recycled: &SyncSender<Batch>,
     events: &mut Events,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     for batch in batches {
         let (text, start) = batch.text();
         for item in &batch.items {
@@ -79,7 +80,7 @@ fn add_all(
                     let at = found.start - start;
                     match text.get(at..at + found.len) {
                         Some(text) => events.add(&batch.event(found, text), import)?,
-                        None => add_odd(&batch, found, events, import)?,
+                        None => add_invalid_utf8(&batch, found, events, import)?,
                     }
                 }
                 Item::Key(key, value) => events.meta.add_key(key, value),
@@ -88,18 +89,18 @@ fn add_all(
                 }
             }
         }
-        drop(used.try_send(batch)); // one too many is not needed, nor any at the end
+        drop(recycled.try_send(batch)); // surplus batches are freed
     }
     Ok(())
 }
 
-/// Adds an event that has something behind or within it that is no text.
-fn add_odd(
+/// Adds an event from a batch with bytes that are not UTF-8.
+fn add_invalid_utf8(
     batch: &Batch,
-    found: &Found,
+    found: &FoundEvent,
     events: &mut Events,
     import: &mut Import,
-) -> Result<(), Broken> {
+) -> Result<(), ReaderError> {
     let bytes = batch.bytes_of(found);
     if let Ok(text) = std::str::from_utf8(bytes) {
         return events.add(&batch.event(found, text), import);
@@ -120,7 +121,7 @@ mod tests {
     use marey_store::Assembler;
     use proptest::prelude::*;
 
-    /// A file with one of everything.
+    /// A trace with an event of each kind.
     const ALL: &str = r#"{"schemaVersion":1,"deviceProperties":[{"id":0,"name":"x"}],"traceEvents":[
 {"ph":"M","name":"process_name","pid":1,"tid":0,"args":{"name":"python"}},
 {"ph":"X","cat":"cpu_op","name":"\u00e9\\","pid":1,"tid":1,"ts":1.25,"dur":9,"args":{"External id":3,"Input Dims":[[1,2],[]]}},
@@ -134,8 +135,8 @@ mod tests {
 {"ph":"X","cat":"metric","name":"s: <m, 1>","pid":1,"tid":1,"ts":6,"dur":1,"args":{"call_stack":["ROOT","s"],"metrics":{"m":"1"}}}
 ],"distributedInfo":{"rank":1},"baseTimeNanoseconds":1000,"traceName":"t"}"#;
 
-    /// How reading ends, and how many events there were.
-    fn read_bytes(content: &[u8]) -> (Result<(), Broken>, u64) {
+    /// Returns how reading ends, and the number of events.
+    fn read_bytes(content: &[u8]) -> (Result<(), ReaderError>, u64) {
         let folder = tempfile::tempdir().unwrap();
         let mut import = Import::new(Assembler::temporary(folder.path()), "file");
         let end =
@@ -144,32 +145,35 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_be_cut_anywhere() {
+    fn a_trace_may_be_truncated_anywhere() {
         assert!(matches!(read_bytes(ALL.as_bytes()), (Ok(()), 11)));
         let mut most = 0;
         for end in 0..ALL.len() {
             let (end, events) = read_bytes(&ALL.as_bytes()[..end]);
-            assert!(matches!(end, Err(Broken::Content(_))) && events >= most);
+            assert!(matches!(end, Err(ReaderError::Content(_))) && events >= most);
             most = events;
         }
         assert_eq!(most, 11);
     }
 
     #[test]
-    fn a_byte_order_mark_may_be_cut() {
+    fn a_byte_order_mark_may_be_truncated() {
         let marked = format!("\u{feff}{ALL}");
         assert!(matches!(read_bytes(marked.as_bytes()), (Ok(()), 11)));
         for torn in [&b"\xef"[..], b"\xef&", b"\xef\xbb", b"\xef\xbb&", b"\xef\xbb\xbf", b" \xef["]
         {
             let (end, events) = read_bytes(torn);
-            let Err(Broken::Content(fault)) = end else { panic!("{torn:?} is no trace") };
-            assert_eq!((fault.cause.as_str(), events), ("no JSON object or list", 0));
+            let Err(ReaderError::Content(fault)) = end else { panic!("{torn:?} is no trace") };
+            assert_eq!(
+                (fault.cause.as_str(), events),
+                ("it is neither a JSON object nor a list", 0)
+            );
         }
     }
 
     #[test]
-    fn chunks_may_end_anywhere() {
-        // The events lie across the end of what is read at a time.
+    fn events_may_span_chunks() {
+        // Events lie across the boundaries of chunks.
         let event = |n: u32| format!(r#"{{"ph":"i","name":"{n}","pid":1,"tid":1,"ts":{n}}}"#);
         let events: Vec<_> = (0..30_000).map(event).collect();
         let (end, count) = read_bytes(format!("[{}]", events.join(",\n")).as_bytes());
@@ -177,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_piece_is_read_in_time_that_grows_with_it() {
+    fn long_strings_are_read_in_linear_time() {
         let long = "x".repeat(4 << 20);
         let trace =
             format!(r#"{{"a":"{long}","traceEvents":[{{"ph":"i","name":"{long}","ts":1}}]}}"#);
@@ -186,7 +190,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn flipped_bytes_do_no_harm(
+        fn damaged_bytes_never_panic(
             flips in prop::collection::vec((0..ALL.len(), any::<u8>()), 1..4),
         ) {
             let mut content = ALL.as_bytes().to_vec();
@@ -194,7 +198,7 @@ mod tests {
                 content[at] = byte;
             }
             let (end, _) = read_bytes(&content);
-            prop_assert!(matches!(end, Ok(()) | Err(Broken::Content(_))));
+            prop_assert!(matches!(end, Ok(()) | Err(ReaderError::Content(_))));
         }
     }
 }

@@ -1,28 +1,29 @@
-//! Numbers of JSON, from their digits: real numbers would lose nanoseconds.
+//! Exact parsing of JSON numbers: doubles would lose nanoseconds.
 
-use crate::decimal::scaled;
+use crate::shared::decimal::scaled;
 
-/// Microseconds, with a fraction or not, as nanoseconds; a text of a number, too.
+/// Converts microseconds, integer or fractional, to nanoseconds. A string with a number is
+/// accepted.
 pub(super) fn nanos(json: &str) -> Option<i64> {
-    usual_micros(json).or_else(|| scaled(unquoted(json), 3))
+    plain_micros(json).or_else(|| scaled(unquoted(json), 3))
 }
 
-/// Microseconds as profilers write them: digits, and up to three more behind a point.
-fn usual_micros(json: &str) -> Option<i64> {
-    /// So many digits before the point fit, with three more behind it.
+/// Fast path for microseconds as profilers write them: digits, with up to three after the point.
+fn plain_micros(json: &str) -> Option<i64> {
+    /// Maximum number of digits before the point, so that the result fits into 64 bits.
     const MAX_DIGITS: usize = 16;
     let bytes = json.as_bytes();
-    // The point is among the last four, if there is one.
+    // The point, if there is one, is among the last four bytes.
     let last = &bytes[bytes.len().saturating_sub(4)..];
-    let behind = last.iter().rev().position(|byte| *byte == b'.');
-    let (whole, fraction) = match behind {
-        Some(behind) => (&bytes[..bytes.len() - behind - 1], &bytes[bytes.len() - behind..]),
+    let fraction_len = last.iter().rev().position(|byte| *byte == b'.');
+    let (integer, fraction) = match fraction_len {
+        Some(len) => (&bytes[..bytes.len() - len - 1], &bytes[bytes.len() - len..]),
         None => (bytes, &[][..]),
     };
-    if whole.is_empty() || whole.len() > MAX_DIGITS {
+    if integer.is_empty() || integer.len() > MAX_DIGITS {
         return None;
     }
-    let mut value = digits(whole)?;
+    let mut value = digits(integer)?;
     for at in 0..3 {
         let digit = fraction.get(at).map_or(Some(0), |byte| digit(*byte))?;
         value = value.checked_mul(10)?.checked_add(digit)?;
@@ -34,7 +35,7 @@ fn digit(byte: u8) -> Option<u64> {
     byte.is_ascii_digit().then(|| (byte - b'0').into())
 }
 
-/// The number of at most 16 digits, eight at a time.
+/// Parses at most 16 digits, eight at a time.
 fn digits(mut bytes: &[u8]) -> Option<u64> {
     let mut value = 0;
     while let Some((eight, rest)) = bytes.split_first_chunk() {
@@ -47,8 +48,8 @@ fn digits(mut bytes: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// The number of eight digits, of which the first is in the lowest byte: neighbours are put together,
-/// then these pairs, then those.
+/// Parses eight digits, of which the first is in the lowest byte, by combining neighbours, then
+/// pairs, then groups of four.
 fn eight_digits(digits: u64) -> Option<u64> {
     let is_digits = digits & 0xf0f0_f0f0_f0f0_f0f0 == 0x3030_3030_3030_3030
         && digits.wrapping_add(0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0
@@ -60,8 +61,8 @@ fn eight_digits(digits: u64) -> Option<u64> {
     is_digits.then_some(all)
 }
 
-/// A whole number, also one that is written with a fraction or as a text.
-pub(super) fn whole(json: &str) -> Option<i64> {
+/// Parses an integer, which may have a zero fraction or be a string.
+pub(super) fn integer(json: &str) -> Option<i64> {
     json.parse().ok().or_else(|| {
         let number = unquoted(json);
         let real: f64 = number.parse().ok()?;
@@ -69,7 +70,7 @@ pub(super) fn whole(json: &str) -> Option<i64> {
     })
 }
 
-/// What is between the quotes of a text; `None`, if it is none.
+/// Returns the content of a JSON string; `None` for other values.
 pub(super) fn quoted(json: &str) -> Option<&str> {
     match json.as_bytes() {
         [b'"', .., b'"'] => Some(&json[1..json.len() - 1]),
@@ -77,7 +78,7 @@ pub(super) fn quoted(json: &str) -> Option<&str> {
     }
 }
 
-/// A text without its quotes; what is no text, as it is.
+/// Returns a value without quotes.
 pub(super) fn unquoted(json: &str) -> &str {
     quoted(json).unwrap_or(json)
 }
@@ -88,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn microseconds_keep_their_nanoseconds() {
+    fn microseconds_are_exact_to_the_nanosecond() {
         let cases = [
             ("0", Some(0)),
             ("-0", Some(0)),
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_may_be_written_in_many_ways() {
+    fn integers_may_be_fractions_or_strings() {
         let cases = [
             ("7", Some(7)),
             ("-7.0", Some(-7)),
@@ -137,17 +138,17 @@ mod tests {
             ("1e300", None),
         ];
         for (json, expected) in cases {
-            assert_eq!(whole(json), expected, "{json}");
+            assert_eq!(integer(json), expected, "{json}");
         }
     }
 
     proptest! {
         #[test]
-        fn every_nanosecond_comes_back(expected in any::<i64>()) {
+        fn every_nanosecond_survives_a_round_trip(expected in any::<i64>()) {
             let sign = if expected < 0 { "-" } else { "" };
             let size = expected.unsigned_abs();
             let micros = format!("{sign}{}.{:03}", size / 1000, size % 1000);
-            // The least number has no positive counterpart, and comes back all the same.
+            // The smallest number has no positive counterpart.
             prop_assert_eq!(nanos(&micros), Some(expected));
         }
     }

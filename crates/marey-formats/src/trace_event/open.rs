@@ -1,50 +1,50 @@
-//! What has begun and not ended: `B` waits for its `E`, `b` for its `e`.
+//! Events that have begun and not ended: `B` waits for `E`, `b` for `e`.
 
 use std::collections::BTreeMap;
 
 use marey_model::args::NewArgs;
 
-/// Something that has begun.
+/// An event that has begun.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenEvent {
     pub(super) process: u32,
     pub(super) start_nanos: i64,
-    /// Its number among all that began.
+    /// Its index among all events.
     pub(super) order: u64,
     pub(super) name_id: u32,
     pub(super) category_id: Option<u32>,
-    /// What tells it from others that go on beside the stacks of threads.
+    /// The track of an asynchronous event.
     pub(super) track_id: u32,
     pub(super) args: NewArgs,
 }
 
-/// What tells one thing that goes on from others: its track, its category, its name, and its process
-/// if the track is the process's own.
-pub(super) type Track = (u32, Option<u32>, u32, Option<u32>);
+/// The key of an asynchronous event: track, category, name, and process if the track is local to
+/// one.
+pub(super) type AsyncTrack = (u32, Option<u32>, u32, Option<u32>);
 
-/// All that is open.
+/// All open events.
 #[derive(Debug, Default)]
-pub(super) struct AllOpen {
-    by_thread: BTreeMap<u32, Vec<Open>>,
-    by_track: BTreeMap<Track, Vec<Open>>,
+pub(super) struct OpenEvents {
+    by_thread: BTreeMap<u32, Vec<OpenEvent>>,
+    by_track: BTreeMap<AsyncTrack, Vec<OpenEvent>>,
 }
 
-impl AllOpen {
-    pub(super) fn begin(&mut self, thread: u32, open: Open) {
+impl OpenEvents {
+    pub(super) fn begin(&mut self, thread: u32, open: OpenEvent) {
         self.by_thread.entry(thread).or_default().push(open);
     }
 
-    /// The innermost one of a thread.
-    pub(super) fn end(&mut self, thread: u32) -> Option<Open> {
+    /// Ends the innermost event of a thread.
+    pub(super) fn end(&mut self, thread: u32) -> Option<OpenEvent> {
         self.by_thread.get_mut(&thread)?.pop()
     }
 
-    pub(super) fn begin_async(&mut self, track: Track, open: Open) {
+    pub(super) fn begin_async(&mut self, track: AsyncTrack, open: OpenEvent) {
         self.by_track.entry(track).or_default().push(open);
     }
 
-    /// The innermost one of a track.
-    pub(super) fn end_async(&mut self, track: Track) -> Option<Open> {
+    /// Ends the innermost event of a track.
+    pub(super) fn end_async(&mut self, track: AsyncTrack) -> Option<OpenEvent> {
         let open = self.by_track.get_mut(&track)?;
         let last = open.pop();
         if open.is_empty() {
@@ -53,13 +53,15 @@ impl AllOpen {
         last
     }
 
-    /// What has not ended.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Open> {
+    /// Returns all open events.
+    pub(super) fn all(&self) -> impl Iterator<Item = &OpenEvent> {
         self.by_thread.values().chain(self.by_track.values()).flatten()
     }
 
-    /// What never ended: of threads, with these, and of tracks.
-    pub(super) fn rest(self) -> (impl Iterator<Item = (u32, Open)>, impl Iterator<Item = Open>) {
+    /// Returns the open events of threads, with the thread, and of tracks.
+    pub(super) fn unfinished(
+        self,
+    ) -> (impl Iterator<Item = (u32, OpenEvent)>, impl Iterator<Item = OpenEvent>) {
         let of_threads = self.by_thread.into_iter();
         let of_threads =
             of_threads.flat_map(|(thread, all)| all.into_iter().map(move |open| (thread, open)));

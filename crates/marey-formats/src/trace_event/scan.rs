@@ -1,4 +1,4 @@
-//! Finding the events of a file, without reading them.
+//! The scanning thread, which finds the events of a file.
 
 use std::io;
 use std::mem;
@@ -9,24 +9,24 @@ use super::lexer::{Cause, Lexer, Stop};
 use super::shape::Shapes;
 use super::text::{repaired, unescaped};
 use super::window::Window;
-use crate::import::Broken;
-use crate::input::Input;
+use crate::shared::import::ReaderError;
+use crate::shared::input::Input;
 
-/// A trace whose events are being found.
+/// A trace that is being scanned.
 pub(super) struct Scan<'a> {
     window: Window<'a>,
-    /// What was found in the window.
+    /// Events found in the window.
     batch: Batch,
     found: SyncSender<Batch>,
-    /// Batches that can be used again.
+    /// Batches for reuse.
     empty: Receiver<Batch>,
-    /// Whether the list of events was there.
+    /// Whether the list of events has been found.
     has_events: bool,
     shapes: Shapes,
 }
 
 impl<'a> Scan<'a> {
-    /// Of a file; what is found goes one way, and comes back another to be used again.
+    /// Scans a file. Batches are sent through `found` and come back through `empty`.
     pub(super) fn new(
         input: &'a mut Input,
         found: SyncSender<Batch>,
@@ -36,165 +36,176 @@ impl<'a> Scan<'a> {
         Self { window, batch, found, empty, has_events: false, shapes: Shapes::default() }
     }
 
-    /// Finds all there is.
-    pub(super) fn run(mut self) -> Result<(), Broken> {
+    /// Scans the whole file.
+    pub(super) fn run(mut self) -> Result<(), ReaderError> {
         let read = self.read();
-        let (bytes, end) = self.window.split_off();
+        let (bytes, end) = self.window.take_bytes();
         self.send(bytes, end)?;
         read
     }
 
-    fn read(&mut self) -> Result<(), Broken> {
+    fn read(&mut self) -> Result<(), ReaderError> {
         self.skip_byte_order_mark()?;
         match self.peek()? {
             Some(b'[') => {
-                self.window.take(1);
-                // Who writes a bare list may stop at any event.
+                self.window.consume(1);
+                // A program that writes a bare list may stop at any event.
                 self.list(true)?;
             }
             Some(b'{') => {
-                self.window.take(1);
+                self.window.consume(1);
                 self.object()?;
             }
-            _ => return Err(Broken::at(self.window.offset(), "no JSON object or list")),
+            _ => {
+                return Err(ReaderError::at(
+                    self.window.offset(),
+                    "it is neither a JSON object nor a list",
+                ));
+            }
         }
         match self.peek()? {
             None => Ok(()),
-            Some(_) => Err(Broken::at(self.window.offset(), "more after the end of the trace")),
+            Some(_) => {
+                Err(ReaderError::at(self.window.offset(), "more after the end of the trace"))
+            }
         }
     }
 
-    /// Takes the byte-order mark that some editors write, if it is there in full.
-    fn skip_byte_order_mark(&mut self) -> Result<(), Broken> {
+    /// Skips a complete byte-order mark, which some editors write.
+    fn skip_byte_order_mark(&mut self) -> Result<(), ReaderError> {
         const MARK: &[u8] = "\u{feff}".as_bytes();
         if self.peek()? != Some(MARK[0]) {
             return Ok(());
         }
-        while self.window.rest().len() < MARK.len() && !self.window.is_at_end() {
+        while self.window.unread().len() < MARK.len() && !self.window.is_at_end() {
             self.read_more()?;
         }
-        if self.window.rest().starts_with(MARK) {
-            self.window.take(MARK.len());
+        if self.window.unread().starts_with(MARK) {
+            self.window.consume(MARK.len());
         }
         Ok(())
     }
 
-    /// The members of the outermost object.
-    fn object(&mut self) -> Result<(), Broken> {
+    /// Scans the members of the outermost object.
+    fn object(&mut self) -> Result<(), ReaderError> {
         loop {
             match self.peek()? {
                 Some(b'}') if !self.has_events => {
-                    return Err(Broken::at(self.window.offset(), "it has no `traceEvents`"));
+                    return Err(ReaderError::at(self.window.offset(), "it has no `traceEvents`"));
                 }
                 Some(b'}') => {
-                    self.window.take(1);
+                    self.window.consume(1);
                     return Ok(());
                 }
-                Some(b',') => self.window.take(1),
+                Some(b',') => self.window.consume(1),
                 Some(_) => self.member()?,
-                None => return Err(Broken::at(self.window.offset(), "the file ends early")),
+                None => return Err(ReaderError::at(self.window.offset(), "the file ends early")),
             }
         }
     }
 
-    fn member(&mut self) -> Result<(), Broken> {
-        let (key, len) = self.look(|bytes| {
+    fn member(&mut self) -> Result<(), ReaderError> {
+        let (key, len) = self.lex_complete(|bytes| {
             let mut lexer = Lexer::new(bytes);
             let key = lexer.text()?;
             let key = String::from_utf8_lossy(lexer.bytes_of(key)).into_owned();
             lexer.expect(b':', Cause::NoColon)?;
-            Ok((key, lexer.at()))
+            Ok((key, lexer.position()))
         })?;
-        self.window.take(len);
+        self.window.consume(len);
         if key == "traceEvents" && self.peek()? == Some(b'[') {
-            self.window.take(1);
+            self.window.consume(1);
             self.has_events = true;
             return self.list(false);
         }
-        let (value, len) = self.look(|bytes| {
+        let (value, len) = self.lex_complete(|bytes| {
             let mut lexer = Lexer::new(bytes);
             let value = lexer.value()?;
             let value = String::from_utf8_lossy(lexer.bytes_of(value)).into_owned();
-            Ok((if lexer.is_irregular { repaired(&value) } else { value }, lexer.at()))
+            Ok((if lexer.is_irregular { repaired(&value) } else { value }, lexer.position()))
         })?;
-        self.window.take(len);
+        self.window.consume(len);
         self.batch.items.push(Item::Key(unescaped(&key).into_owned(), value));
         Ok(())
     }
 
-    /// The events up to the end of their list, which may be the end of the file.
-    fn list(&mut self, may_end_early: bool) -> Result<(), Broken> {
+    /// Scans events up to the end of the list, which may be the end of the file.
+    fn list(&mut self, may_end_early: bool) -> Result<(), ReaderError> {
         loop {
             match self.peek()? {
                 Some(b']') => {
-                    self.window.take(1);
+                    self.window.consume(1);
                     return Ok(());
                 }
-                Some(b',') => self.window.take(1),
+                Some(b',') => self.window.consume(1),
                 Some(_) => self.event()?,
                 None if may_end_early => return Ok(()),
-                None => return Err(Broken::at(self.window.offset(), "the file ends early")),
+                None => return Err(ReaderError::at(self.window.offset(), "the file ends early")),
             }
         }
     }
 
-    fn event(&mut self) -> Result<(), Broken> {
+    fn event(&mut self) -> Result<(), ReaderError> {
         loop {
             let Self { window, batch, shapes, .. } = self;
-            match batch.find_event(window.rest(), window.at(), shapes) {
+            match batch.find_event(window.unread(), window.position(), shapes) {
                 Ok(len) => {
-                    window.take(len);
+                    window.consume(len);
                     return Ok(());
                 }
-                Err(Stop::More) => self.read_more()?,
-                Err(Stop::Bad { at, cause }) => return self.skip(at as usize, cause.as_str()),
+                Err(Stop::Incomplete) => self.read_more()?,
+                Err(Stop::Invalid { at, cause }) => return self.skip(at as usize, cause.as_str()),
             }
         }
     }
 
-    /// Leaves out an event that cannot be read, and goes to the next one. Where none can be made out,
-    /// that is the end.
-    fn skip(&mut self, at: usize, cause: &'static str) -> Result<(), Broken> {
+    /// Skips an event that cannot be parsed. If no further event is found, reading ends.
+    fn skip(&mut self, at: usize, cause: &'static str) -> Result<(), ReaderError> {
         let offset = self.window.offset() + at as u64;
         let is_value = self.peek()? != Some(b'{');
         let next = if is_value {
-            self.look(|bytes| {
+            self.lex_complete(|bytes| {
                 let mut lexer = Lexer::new(bytes);
-                lexer.value().map(|_| lexer.at())
+                lexer.value().map(|_| lexer.position())
             })
         } else {
-            self.look(|bytes| next_event(bytes, at))
+            self.lex_complete(|bytes| next_event(bytes, at))
         };
         match next {
-            Ok(len) => self.window.take(len),
-            Err(Broken::Content(_)) => return Err(Broken::at(offset, cause)),
-            Err(broken) => return Err(broken),
+            Ok(len) => self.window.consume(len),
+            Err(ReaderError::Content(_)) => return Err(ReaderError::at(offset, cause)),
+            Err(error) => return Err(error),
         }
         self.batch.items.push(Item::Bad { offset, cause });
         Ok(())
     }
 
-    /// Looks at what comes next until it is all there. `look` says how it ended, and is asked again
-    /// when more has been read; at the end of the file it is asked no more.
-    fn look<T>(&mut self, mut look: impl FnMut(&[u8]) -> Result<T, Stop>) -> Result<T, Broken> {
+    /// Calls `lex_complete` on the unread bytes until they are complete, reading more each time.
+    fn lex_complete<T>(
+        &mut self,
+        mut lex_complete: impl FnMut(&[u8]) -> Result<T, Stop>,
+    ) -> Result<T, ReaderError> {
         loop {
-            match look(self.window.rest()) {
+            match lex_complete(self.window.unread()) {
                 Ok(seen) => return Ok(seen),
-                Err(Stop::Bad { at, cause }) => {
-                    return Err(Broken::at(self.window.offset() + u64::from(at), cause.as_str()));
+                Err(Stop::Invalid { at, cause }) => {
+                    return Err(ReaderError::at(
+                        self.window.offset() + u64::from(at),
+                        cause.as_str(),
+                    ));
                 }
-                Err(Stop::More) => self.read_more()?,
+                Err(Stop::Incomplete) => self.read_more()?,
             }
         }
     }
 
-    /// The next byte that is not white space; none at the end of the file.
-    fn peek(&mut self) -> Result<Option<u8>, Broken> {
+    /// Returns the next byte that is not white space; `None` at the end of the file.
+    fn peek(&mut self) -> Result<Option<u8>, ReaderError> {
         loop {
-            let rest = self.window.rest();
+            let rest = self.window.unread();
             let space = rest.iter().take_while(|byte| **byte <= b' ').count();
             let next = rest.get(space).copied();
-            self.window.take(space);
+            self.window.consume(space);
             match next {
                 None if !self.window.is_at_end() => self.read_more()?,
                 next => return Ok(next),
@@ -202,18 +213,18 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Reads on, within a piece that is not all there; what was found goes before.
-    fn read_more(&mut self) -> Result<(), Broken> {
+    /// Reads more in the middle of a value. The events before it are sent.
+    fn read_more(&mut self) -> Result<(), ReaderError> {
         let end = self.window.end();
         if self.window.is_at_end() {
-            return Err(Broken::at(end, "the file ends early"));
+            return Err(ReaderError::at(end, "the file ends early"));
         }
         let bytes = self.window.read_more()?;
         self.send(bytes, end)
     }
 
-    /// Hands on what was found in bytes that end at a place in the file.
-    fn send(&mut self, bytes: Vec<u8>, end: u64) -> Result<(), Broken> {
+    /// Sends the events found in bytes that end at a file offset.
+    fn send(&mut self, bytes: Vec<u8>, end: u64) -> Result<(), ReaderError> {
         if self.batch.items.is_empty() {
             self.window.reuse(bytes);
             return Ok(());
@@ -224,14 +235,14 @@ impl<'a> Scan<'a> {
         (batch.bytes, batch.end) = (bytes, end);
         match self.found.send(batch) {
             Ok(()) => Ok(()),
-            // Who makes rows has failed, and says why.
+            // The receiver has failed and returns its own error.
             Err(_) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
         }
     }
 }
 
-/// Where the next event begins after a place that cannot be read. Quotes may be out of step there, so
-/// it is told by what stands between two events.
+/// Returns the start of the next event after an error. Quotes may be unbalanced there, so the
+/// search is for the bytes between two events.
 fn next_event(bytes: &[u8], from: usize) -> Result<usize, Stop> {
     for brace in memchr::memchr_iter(b'}', &bytes[from..]) {
         let mut lexer = Lexer::new(&bytes[from + brace + 1..]);
@@ -239,15 +250,15 @@ fn next_event(bytes: &[u8], from: usize) -> Result<usize, Stop> {
             continue;
         }
         lexer.expect(b',', Cause::NoMember)?;
-        let start = from + brace + 1 + lexer.at();
+        let start = from + brace + 1 + lexer.position();
         if lexer.peek()? == b'{' && is_event(&bytes[start..])? {
             return Ok(start);
         }
     }
-    Err(Stop::More)
+    Err(Stop::Incomplete)
 }
 
-/// Whether an object begins with a key that events have.
+/// Whether an object begins with a key of events.
 fn is_event(bytes: &[u8]) -> Result<bool, Stop> {
     let mut lexer = Lexer::new(bytes);
     lexer.expect(b'{', Cause::NoObject)?;

@@ -1,17 +1,17 @@
-//! Shapes of events: who writes a file writes the same keys in the same order, with the same white space,
-//! again and again. What stands between two values is compared then, and not read.
+//! Shapes of events: a program writes the same keys in the same order with the same white space,
+//! again and again. The bytes between the values are then compared instead of parsed.
 
 use super::event::{Members, Pieces, Role};
-use super::lexer::{Lexer, Member, Piece, end_of_plain, usual_number};
+use super::lexer::{Lexer, Member, Piece, end_of_plain, plain_number};
 
-/// So many are known at a time: an event that has none of them takes longer than without any.
+/// Maximum number of shapes. An event that matches none is compared with all, which costs time.
 const MAX_SHAPES: usize = 32;
 
-/// Shapes of more bytes between their values are not kept.
+/// Maximum size of the bytes between the values of a shape.
 const MAX_BYTES: usize = 2048;
 
-/// So many events of no known shape more than of one, and nothing is compared for a while, which is longer
-/// each time: looking for shapes in vain takes longer than reading.
+/// When misses exceed hits by this number, comparing pauses for a number of events that doubles
+/// each time, since comparing without success is slower than parsing.
 const MAX_MISSES: u32 = 128;
 const FIRST_PAUSE: u64 = 1024;
 
@@ -19,63 +19,63 @@ const FIRST_PAUSE: u64 = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     all: Vec<Shape>,
-    /// That of the last event which had one.
+    /// The shape of the last event that matched.
     last: usize,
-    /// How many there ever were: the number of the next.
+    /// Number of shapes learned so far, including forgotten ones: the number of the next shape.
     learned: u32,
-    /// Events that had none, less those that had one.
+    /// Misses minus hits.
     misses: u32,
-    /// Events that are read without.
+    /// Number of events that are still parsed without comparing.
     paused: u64,
-    /// How many there were the last time.
+    /// Length of the last pause.
     last_pause: u64,
 }
 
-/// What stands before, between and behind the values of an event.
+/// The bytes before, between and after the values of an event.
 #[derive(Debug)]
 struct Shape {
-    /// How many were known before it.
+    /// Its number.
     number: u32,
-    /// One stretch after the other.
+    /// The bytes, concatenated.
     text: Vec<u8>,
     slots: Vec<Slot>,
-    /// The shape of the event that came after the last one of this.
+    /// Index of the shape that followed the last event of this one.
     next: usize,
 }
 
-/// A value, after a stretch of text.
+/// A value, with the constant bytes before it.
 #[derive(Debug)]
 struct Slot {
-    /// Where its stretch ends in the text.
+    /// End of the constant bytes in the text.
     end: usize,
     kind: Kind,
-    goes: Goes,
+    target: Target,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The same in all events of the shape: the last bytes of the stretch, so many.
-    Same(usize),
-    /// A text; its quotes are the stretches'.
+    /// A value that is part of the constant bytes: their last `n` bytes.
+    Constant(usize),
+    /// A string, whose quotes belong to the constant bytes.
     Text,
-    /// A number as most are written.
+    /// A number in the usual notation.
     Number,
-    /// Anything else.
+    /// Any other value.
     Other,
 }
 
-/// Where a value goes. Keys are places in the stretch.
+/// Where a value is stored. Keys are ranges of the constant bytes.
 #[derive(Clone, Copy, Debug)]
-enum Goes {
-    Usual(Role),
+enum Target {
+    Standard(Role),
     Arg(Piece),
-    Beside(Piece),
+    Extra(Piece),
 }
 
 impl Shapes {
-    /// Finds the pieces of the event that begins here; its length and the number of its shape, if that is
-    /// known and the event is all there.
+    /// Finds the pieces of the event at the start of `bytes`. Returns its length and the number of
+    /// its shape if the shape is known and the event is complete.
     pub(super) fn find(
         &mut self,
         bytes: &[u8],
@@ -89,12 +89,12 @@ impl Shapes {
         let likely = self.all.get(self.last)?.next;
         let others = (0..self.all.len()).filter(|shape| *shape != likely);
         let before = members.lens();
-        for at in std::iter::once(likely).chain(others) {
-            if let Some(len) = self.all[at].find(bytes, pieces, members) {
-                self.all[self.last].next = at;
-                self.last = at;
+        for position in std::iter::once(likely).chain(others) {
+            if let Some(len) = self.all[position].find(bytes, pieces, members) {
+                self.all[self.last].next = position;
+                self.last = position;
                 self.misses = self.misses.saturating_sub(1);
-                return Some((len, self.all[at].number));
+                return Some((len, self.all[position].number));
             }
             members.truncate(before);
             *pieces = Pieces::default();
@@ -108,8 +108,8 @@ impl Shapes {
         None
     }
 
-    /// Remembers the shape of an event that has no escapes and is regular, with its arguments and what is
-    /// beside its usual members.
+    /// Remembers the shape of an event without escapes and irregularities, given its arguments and
+    /// extra members.
     pub(super) fn learn(&mut self, event: &[u8], pieces: &Pieces, members: [&[Member]; 2]) {
         if self.paused > 0 || self.all.len() == MAX_SHAPES {
             return;
@@ -123,43 +123,45 @@ impl Shapes {
 }
 
 impl Shape {
-    /// Of an event; none if it is too long.
-    fn of(event: &[u8], pieces: &Pieces, [args, beside]: [&[Member]; 2]) -> Option<Self> {
-        let usual = pieces.usual().map(|(role, value)| (value, Goes::Usual(role)));
-        let args = args.iter().map(|member| (member.value, Goes::Arg(member.key)));
-        let beside = beside.iter().map(|member| (member.value, Goes::Beside(member.key)));
-        let mut values: Vec<_> = usual.chain(args).chain(beside).collect();
+    /// Returns the shape of an event; `None` if it is too long.
+    fn of(event: &[u8], pieces: &Pieces, [args, extra]: [&[Member]; 2]) -> Option<Self> {
+        let standard = pieces.standard().map(|(role, value)| (value, Target::Standard(role)));
+        let args = args.iter().map(|member| (member.value, Target::Arg(member.key)));
+        let extra = extra.iter().map(|member| (member.value, Target::Extra(member.key)));
+        let mut values: Vec<_> = standard.chain(args).chain(extra).collect();
         values.sort_by_key(|(value, _)| value.start());
 
         let mut shape = Self { number: 0, text: Vec::new(), slots: Vec::new(), next: 0 };
         let mut done = 0;
-        for (value, goes) in values {
+        for (value, target) in values {
             let len = value.end() - value.start();
             let kind = match event.get(value.start())? {
-                _ if matches!(goes, Goes::Usual(Role::Phase | Role::Category)) => Kind::Same(len),
+                _ if matches!(target, Target::Standard(Role::Phase | Role::Category)) => {
+                    Kind::Constant(len)
+                }
                 b'"' => Kind::Text,
-                _ if usual_number(&event[value.start()..]) == Some(len) => Kind::Number,
+                _ if plain_number(&event[value.start()..]) == Some(len) => Kind::Number,
                 _ => Kind::Other,
             };
-            let goes = match goes {
-                Goes::Usual(role) => Goes::Usual(role),
-                Goes::Arg(key) => Goes::Arg(key.earlier(done)?),
-                Goes::Beside(key) => Goes::Beside(key.earlier(done)?),
+            let target = match target {
+                Target::Standard(role) => Target::Standard(role),
+                Target::Arg(key) => Target::Arg(key.earlier(done)?),
+                Target::Extra(key) => Target::Extra(key.earlier(done)?),
             };
             let (begin, end) = match kind {
-                Kind::Same(_) => (value.end(), value.end()),
+                Kind::Constant(_) => (value.end(), value.end()),
                 Kind::Text => (value.start() + 1, value.end() - 1),
                 Kind::Number | Kind::Other => (value.start(), value.end()),
             };
             shape.text.extend_from_slice(event.get(done..begin)?);
-            shape.slots.push(Slot { end: shape.text.len(), kind, goes });
+            shape.slots.push(Slot { end: shape.text.len(), kind, target });
             done = end;
         }
         shape.text.extend_from_slice(event.get(done..)?);
         (shape.text.len() <= MAX_BYTES).then_some(shape)
     }
 
-    /// Takes in another one that differs in what values are, if it is such.
+    /// Merges a shape that differs only in the kinds of values; `false` if it differs otherwise.
     fn widen(&mut self, other: &Self) -> bool {
         let ends = self.slots.iter().map(|slot| slot.end);
         let is_alike = self.text == other.text && ends.eq(other.slots.iter().map(|slot| slot.end));
@@ -174,52 +176,52 @@ impl Shape {
     }
 
     fn find(&self, bytes: &[u8], pieces: &mut Pieces, members: &mut Members) -> Option<usize> {
-        let (mut at, mut done) = (0, 0);
-        for Slot { end, kind, goes } in &self.slots {
-            let start = at;
-            at = behind(bytes, at, &self.text[done..*end])?;
+        let (mut position, mut done) = (0, 0);
+        for Slot { end, kind, target } in &self.slots {
+            let start = position;
+            position = match_text(bytes, position, &self.text[done..*end])?;
             done = *end;
             let value = match *kind {
-                Kind::Same(len) => Piece::new(at - len, at),
+                Kind::Constant(len) => Piece::new(position - len, position),
                 Kind::Text => {
-                    let begin = at;
-                    at = end_of_plain(bytes, at);
-                    Piece::new(begin - 1, at + 1)
+                    let begin = position;
+                    position = end_of_plain(bytes, position);
+                    Piece::new(begin - 1, position + 1)
                 }
                 Kind::Number => {
-                    let begin = at;
-                    at += usual_number(&bytes[at..])?;
-                    Piece::new(begin, at)
+                    let begin = position;
+                    position += plain_number(&bytes[position..])?;
+                    Piece::new(begin, position)
                 }
                 Kind::Other => {
-                    let mut lexer = Lexer::starting_at(bytes, at);
+                    let mut lexer = Lexer::starting_at(bytes, position);
                     let value = lexer.value().ok()?;
                     if lexer.has_escapes || lexer.is_irregular {
                         return None;
                     }
-                    at = lexer.at();
+                    position = lexer.position();
                     value
                 }
             };
-            match *goes {
-                Goes::Usual(role) => pieces.set(role, value),
-                Goes::Arg(key) => members.args.push(Member { key: key.later(start), value }),
-                Goes::Beside(key) => members.others.push(Member { key: key.later(start), value }),
+            match *target {
+                Target::Standard(role) => pieces.set(role, value),
+                Target::Arg(key) => members.args.push(Member { key: key.later(start), value }),
+                Target::Extra(key) => members.extra.push(Member { key: key.later(start), value }),
             }
         }
-        behind(bytes, at, &self.text[done..])
+        match_text(bytes, position, &self.text[done..])
     }
 }
 
-/// The place behind a text, if it is there.
+/// Returns the position after a text, if the bytes contain it at `position`.
 #[inline]
-fn behind(bytes: &[u8], at: usize, text: &[u8]) -> Option<usize> {
-    let end = at + text.len();
-    is_same(bytes.get(at..end)?, text).then_some(end)
+fn match_text(bytes: &[u8], position: usize, text: &[u8]) -> Option<usize> {
+    let end = position + text.len();
+    is_same(bytes.get(position..end)?, text).then_some(end)
 }
 
-/// Whether two texts of the same length are the same. Most are short: a call takes longer than to compare
-/// them.
+/// Compares texts of equal length. Most are short, and a call to `memcmp` takes longer than
+/// comparing inline.
 #[inline]
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() > 32 {
@@ -231,7 +233,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     ends.unwrap_or_else(|| one.iter().eq(other))
 }
 
-/// Whether the first and the last so many bytes are the same, if there are so many.
+/// Compares the first and the last `N` bytes; `None` if there are fewer.
 #[inline]
 fn both_ends<const N: usize>(one: &[u8], other: &[u8]) -> Option<bool> {
     let first = one.first_chunk::<N>()? == other.first_chunk()?;
@@ -244,7 +246,7 @@ mod tests {
     use crate::trace_event::lexer::Stop;
     use proptest::prelude::*;
 
-    /// Events of several writers; `@` and `#` stand for texts and values.
+    /// Events of several programs; `@` and `#` are placeholders for strings and values.
     const WRITERS: [&str; 6] = [
         "{\n    \"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"@\", \"ts\": #, \"dur\": #,\n    \"args\": {\n      \"External id\": #,\"Input Dims\": [[#, #], []]\n    }\n  }",
         r#"{"name":"@","ph":"s","pid":#,"id":"@"}"#,
@@ -267,27 +269,28 @@ mod tests {
         })
     }
 
-    /// What is found in an event.
+    /// Returns the pieces of an event as text.
     fn found(event: &[u8], shapes: &mut Shapes) -> (Result<usize, Stop>, String) {
         let (mut pieces, mut members) = (Pieces::default(), Members::default());
         let end = pieces.find(event, &mut members, shapes);
         pieces.shape = None;
-        let said = if end.is_ok() { format!("{pieces:?} {members:?}") } else { String::new() };
-        (end, said)
+        let description =
+            if end.is_ok() { format!("{pieces:?} {members:?}") } else { String::new() };
+        (end, description)
     }
 
     proptest! {
         #[test]
-        fn shapes_change_nothing(
+        fn shapes_do_not_change_the_result(
             events in prop::collection::vec((event(), prop::option::of((any::<u16>(), any::<u8>()))), 1..24),
             cut in any::<u16>(),
         ) {
             let mut shapes = Shapes::default();
             for (event, flip) in events {
                 let mut bytes = event.into_bytes();
-                if let Some((at, byte)) = flip {
-                    let at = usize::from(at) % bytes.len();
-                    bytes[at] = byte;
+                if let Some((position, byte)) = flip {
+                    let position = usize::from(position) % bytes.len();
+                    bytes[position] = byte;
                 }
                 let cut = &bytes[..usize::from(cut) % bytes.len()];
                 for bytes in [&*bytes, cut] {
@@ -298,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_a_known_shape_is_found_by_it() {
+    fn an_event_of_a_known_shape_is_matched() {
         let mut shapes = Shapes::default();
         for (number, name) in [(0, "a"), (1, "bc"), (2, "")] {
             let event =
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_takes_in_other_values() {
+    fn a_shape_is_widened_by_other_values() {
         let mut shapes = Shapes::default();
         for value in ["1", "1.5", "-2", "1e5", "null", "[1]", "{}", "1", "1e5"] {
             let event = format!(r#"{{"ph":"X","ts":{value},"args":{{"n":{value}}}}}"#);
@@ -323,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn events_without_a_shape_are_read_without_looking_for_one() {
+    fn comparing_pauses_when_no_shape_matches() {
         let mut shapes = Shapes::default();
         let event = |key: &str| format!(r#"{{"ph":"X","{key}":1}}"#);
         let mut compared = 0;
@@ -333,14 +336,14 @@ mod tests {
             compared += usize::from(shapes.paused == 0);
         }
         assert!(compared < 2000, "{compared}");
-        // The file may change.
+        // Later events may match again.
         shapes.paused = 0;
         for _ in 0..2 {
             assert!(found(event("same").as_bytes(), &mut shapes).0.is_ok());
         }
         let known =
             shapes.find(event("same").as_bytes(), &mut Pieces::default(), &mut Members::default());
-        // No shape has the number of one that was forgotten.
+        // Numbers of forgotten shapes are not reused.
         assert!(known.is_some_and(|(_, number)| number >= 32));
     }
 }

@@ -1,16 +1,16 @@
-//! The arguments of slices: some have columns, of the others a text is stored.
+//! The arguments of slices: some have columns, the rest are stored as a text.
 //!
-//! Events of one [shape](super::shape) have the same keys. Where the values are whole numbers, too, the
-//! text is that of an earlier event, and is neither made nor looked up again.
+//! Events of one [shape](super::shape) have the same keys. If the values are integers too, the text
+//! equals that of an earlier event, and is neither built nor looked up again.
 
 use marey_model::args::{NewArgs, canonical_integer};
 use marey_model::context::NodeKind;
 use marey_store::row::Args;
 
 use super::event::Event;
-use crate::import::{Broken, Import};
+use crate::shared::import::{Import, ReaderError};
 
-/// How the arguments of slices are read, by the number of the shape.
+/// How the arguments of slices are read, by shape number.
 #[derive(Debug, Default)]
 pub(super) struct SliceArgs {
     shapes: Vec<Reading>,
@@ -19,29 +19,29 @@ pub(super) struct SliceArgs {
 /// How the arguments of a shape are read.
 #[derive(Debug, Default)]
 enum Reading {
-    /// No slice had it yet.
+    /// No slice of the shape has been read.
     #[default]
     Unknown,
-    /// Like those of no shape.
+    /// By keys, as without a shape.
     ByKeys,
-    /// As whole numbers, as long as they are.
+    /// As integers, as long as all of them are.
     Numbers(Numbers),
 }
 
-/// Arguments that are whole numbers.
+/// Arguments that are integers.
 #[derive(Debug)]
 struct Numbers {
     columns: Box<[Column]>,
-    /// The text of those that have no column, if there are any.
+    /// The text of the arguments without a column, if there are any.
     text_id: Option<u32>,
 }
 
-/// Where an argument goes.
+/// The column of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Correlation,
     External,
-    /// No number: whether the slice ended.
+    /// Not a number: whether the slice has ended.
     Finished,
     None,
 }
@@ -57,9 +57,9 @@ impl Column {
     }
 }
 
-/// What the arguments of a slice say.
+/// The parsed arguments of a slice.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Said {
+pub(super) struct ParsedArgs {
     pub(super) correlation_id: Option<u64>,
     pub(super) external_id: Option<u64>,
     pub(super) is_unfinished: bool,
@@ -67,14 +67,14 @@ pub(super) struct Said {
 }
 
 impl SliceArgs {
-    /// Reads those of a slice of this kind, which join what is in `args`.
+    /// Reads the arguments of a slice. Those without a column are added to `args`.
     pub(super) fn read(
         &mut self,
         event: &Event,
         kind: NodeKind,
         args: &mut NewArgs,
         import: &mut Import,
-    ) -> Result<Said, Broken> {
+    ) -> Result<ParsedArgs, ReaderError> {
         let Some(shape) = event.shape().filter(|_| args.is_empty()) else {
             return read_by_keys(event, kind, args, import);
         };
@@ -84,45 +84,45 @@ impl SliceArgs {
         }
         let reading = &mut self.shapes[at];
         if let Reading::Numbers(numbers) = reading
-            && let Some(said) = numbers.read(event)
+            && let Some(parsed) = numbers.read(event)
         {
-            return Ok(said);
+            return Ok(parsed);
         }
-        let said = read_by_keys(event, kind, args, import)?;
+        let parsed = read_by_keys(event, kind, args, import)?;
         if let Reading::Unknown = reading {
-            let numbers = Numbers::of(event, kind, &said);
+            let numbers = Numbers::of(event, kind, &parsed);
             *reading = numbers.map_or(Reading::ByKeys, Reading::Numbers);
         }
-        Ok(said)
+        Ok(parsed)
     }
 }
 
 impl Numbers {
-    /// How arguments like those of an event are read, if they are such.
-    fn of(event: &Event, kind: NodeKind, said: &Said) -> Option<Self> {
+    /// Returns the fast path for arguments like those of an event, if it applies.
+    fn of(event: &Event, kind: NodeKind, parsed: &ParsedArgs) -> Option<Self> {
         let columns: Box<[Column]> = event.args().map(|(key, _)| Column::of(&key, kind)).collect();
         let count = |column| columns.iter().filter(|at| **at == column).count();
         let are_such = count(Column::Finished) == 0
-            && count(Column::Correlation) == usize::from(said.correlation_id.is_some())
-            && count(Column::External) == usize::from(said.external_id.is_some())
-            && count(Column::None) == said.args.numbers.len();
-        are_such.then_some(Self { columns, text_id: said.args.text_id })
+            && count(Column::Correlation) == usize::from(parsed.correlation_id.is_some())
+            && count(Column::External) == usize::from(parsed.external_id.is_some())
+            && count(Column::None) == parsed.args.numbers.len();
+        are_such.then_some(Self { columns, text_id: parsed.args.text_id })
     }
 
-    /// What they say; none, if one is something else.
-    fn read(&self, event: &Event) -> Option<Said> {
-        let mut said = Said::default();
-        said.args.text_id = self.text_id;
+    /// Reads the arguments; `None` if one is not an integer.
+    fn read(&self, event: &Event) -> Option<ParsedArgs> {
+        let mut parsed = ParsedArgs::default();
+        parsed.args.text_id = self.text_id;
         for (column, value) in self.columns.iter().zip(event.arg_values()) {
             match column {
-                Column::Correlation => said.correlation_id = Some(value.parse().ok()?),
-                Column::External => said.external_id = Some(value.parse().ok()?),
+                Column::Correlation => parsed.correlation_id = Some(value.parse().ok()?),
+                Column::External => parsed.external_id = Some(value.parse().ok()?),
                 Column::Finished | Column::None => {
-                    said.args.numbers.push(canonical_integer(value)?);
+                    parsed.args.numbers.push(canonical_integer(value)?)
                 }
             }
         }
-        Some(said)
+        Some(parsed)
     }
 }
 
@@ -131,14 +131,14 @@ fn read_by_keys(
     kind: NodeKind,
     args: &mut NewArgs,
     import: &mut Import,
-) -> Result<Said, Broken> {
-    let mut said = Said::default();
+) -> Result<ParsedArgs, ReaderError> {
+    let mut parsed = ParsedArgs::default();
     for (key, value) in event.args() {
         let column = match Column::of(&key, kind) {
-            Column::Correlation => &mut said.correlation_id,
-            Column::External => &mut said.external_id,
+            Column::Correlation => &mut parsed.correlation_id,
+            Column::External => &mut parsed.external_id,
             Column::Finished if value == "\"false\"" => {
-                said.is_unfinished = true;
+                parsed.is_unfinished = true;
                 continue;
             }
             Column::Finished | Column::None => {
@@ -151,8 +151,8 @@ fn read_by_keys(
             _ => event.add(&key, value, args),
         }
     }
-    said.args = import.run.args(args)?;
-    Ok(said)
+    parsed.args = import.run.args(args)?;
+    Ok(parsed)
 }
 
 #[cfg(test)]
@@ -163,13 +163,13 @@ mod tests {
     use marey_store::Assembler;
     use proptest::prelude::*;
 
-    /// What is read of each event, by its shape if that is known and by keys, and how many shapes are
-    /// read as numbers.
-    fn read(events: &[(String, bool)], kind: NodeKind) -> (Vec<[Said; 2]>, usize) {
+    /// Reads each event by its shape and by keys. Returns both results, and the number of shapes
+    /// that are read as integers.
+    fn read(events: &[(String, bool)], kind: NodeKind) -> (Vec<[ParsedArgs; 2]>, usize) {
         let folder = tempfile::tempdir().unwrap();
         let mut import = Import::new(Assembler::temporary(folder.path()), "file");
         let (mut shapes, mut slice_args) = (Shapes::default(), SliceArgs::default());
-        let mut said = Vec::new();
+        let mut parsed = Vec::new();
         for (text, has_more) in events {
             let (mut pieces, mut members) = (Pieces::default(), Members::default());
             pieces.find(text.as_bytes(), &mut members, &mut shapes).unwrap();
@@ -181,10 +181,10 @@ mod tests {
             let mut args = more.clone();
             let by_shape = slice_args.read(&event, kind, &mut args, &mut import).unwrap();
             let by_keys = read_by_keys(&event, kind, &mut more, &mut import).unwrap();
-            said.push([by_shape, by_keys]);
+            parsed.push([by_shape, by_keys]);
         }
         let are_numbers = |reading: &&Reading| matches!(reading, Reading::Numbers(_));
-        (said, slice_args.shapes.iter().filter(are_numbers).count())
+        (parsed, slice_args.shapes.iter().filter(are_numbers).count())
     }
 
     fn event(correlation: &str, external: &str, index: &str) -> String {
@@ -193,7 +193,7 @@ mod tests {
         )
     }
 
-    /// Mostly a number: others would hardly ever be next to one.
+    /// Mostly integers, so that consecutive events match.
     fn value() -> impl Strategy<Value = String> {
         prop_oneof![
             4 => "[1-9][0-9]{0,2}",
@@ -204,17 +204,17 @@ mod tests {
     #[test]
     fn arguments_of_a_known_shape_are_read_as_numbers() {
         let events: Vec<_> = (1..4).map(|n| (event("7", &n.to_string(), "-1"), false)).collect();
-        let (said, numbers) = read(&events, NodeKind::Runtime);
+        let (parsed, numbers) = read(&events, NodeKind::Runtime);
         assert_eq!(numbers, 1);
-        let [last, _] = said.last().unwrap();
+        let [last, _] = parsed.last().unwrap();
         assert_eq!((last.correlation_id, last.external_id), (Some(7), Some(3)));
         assert_eq!(*last.args.numbers, [-1]);
-        assert_eq!(last.args.text_id, said[0][1].args.text_id);
+        assert_eq!(last.args.text_id, parsed[0][1].args.text_id);
     }
 
     proptest! {
         #[test]
-        fn shapes_change_nothing_of_arguments(
+        fn shapes_do_not_change_arguments(
             values in prop::collection::vec((value(), value(), value(), prop::bool::weighted(0.1)), 2..24),
             is_runtime in any::<bool>(),
             key in r"correlation|finished|External id|x",

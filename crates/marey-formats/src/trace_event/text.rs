@@ -1,13 +1,14 @@
-//! What texts of JSON say, and JSON of what is nearly JSON.
+//! Unescaping of JSON strings, and repair of nearly valid JSON.
 
 use std::borrow::Cow;
 
 use marey_model::args::quote;
 
-use super::lexer::{is_json_word, unit};
+use super::lexer::is_json_word;
+use crate::shared::json::code_unit;
 
-/// What a text says whose quotes are off. An escape that is none stands for itself, half of a
-/// surrogate pair is U+FFFD.
+/// Returns the content of a string without quotes. Invalid escapes are kept, and lone surrogates
+/// become U+FFFD.
 pub(super) fn unescaped(raw: &str) -> Cow<'_, str> {
     let Some(first) = raw.find('\\') else { return Cow::Borrowed(raw) };
     let mut text = raw[..first].to_owned();
@@ -20,7 +21,7 @@ pub(super) fn unescaped(raw: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Appends what the escape says that a text begins with; what comes behind it.
+/// Appends the character of the escape at the start and returns the text after it.
 fn escape<'a>(escape: &'a str, text: &mut String) -> &'a str {
     let rest = &escape[1..];
     let plain = match rest.as_bytes().first() {
@@ -32,7 +33,7 @@ fn escape<'a>(escape: &'a str, text: &mut String) -> &'a str {
         Some(b'n') => '\n',
         Some(b'r') => '\r',
         Some(b't') => '\t',
-        Some(b'u') if unit(escape.as_bytes()).is_some() => return unicode(escape, text),
+        Some(b'u') if code_unit(escape.as_bytes()).is_some() => return unicode(escape, text),
         _ => {
             text.push('\\');
             return rest;
@@ -42,10 +43,10 @@ fn escape<'a>(escape: &'a str, text: &mut String) -> &'a str {
     &rest[1..]
 }
 
-/// Appends the character of `\uXXXX`, or of two of these.
+/// Appends the character of `\uXXXX`, or of a surrogate pair.
 fn unicode<'a>(escape: &'a str, text: &mut String) -> &'a str {
-    let (first, rest) = (unit(escape.as_bytes()).unwrap_or_default(), &escape[6..]);
-    let pair = unit(rest.as_bytes()).map(|second| [first, second]);
+    let (first, rest) = (code_unit(escape.as_bytes()).unwrap_or_default(), &escape[6..]);
+    let pair = code_unit(rest.as_bytes()).map(|second| [first, second]);
     if let Some(pair) = pair
         && let Some(Ok(character)) = char::decode_utf16(pair).next()
         && character.len_utf16() == 2
@@ -57,7 +58,7 @@ fn unicode<'a>(escape: &'a str, text: &mut String) -> &'a str {
     rest
 }
 
-/// A value as JSON: words that JSON has not become texts, and texts get the escapes that they lack.
+/// Repairs a value: words that JSON does not have become strings, and missing escapes are added.
 pub(super) fn repaired(value: &str) -> String {
     let mut json = String::with_capacity(value.len() + 2);
     let mut rest = value;
@@ -84,7 +85,7 @@ fn is_end_of_word(character: char) -> bool {
     matches!(character, ',' | ':' | ']' | '}' | '\0'..=' ')
 }
 
-/// Length of the text that this begins with, its quotes included.
+/// Returns the length of the string at the start, including its quotes.
 fn text_bytes(text: &str) -> usize {
     let mut is_escaped = false;
     let end = text.bytes().skip(1).position(|byte| {
@@ -95,7 +96,7 @@ fn text_bytes(text: &str) -> usize {
     end.map_or(text.len(), |end| end + 2)
 }
 
-/// Lets stand what JSON has. Half of a surrogate pair says nothing and is U+FFFD.
+/// Repairs a string. Lone surrogates, which are no characters, become U+FFFD.
 fn repair_text(text: &str, json: &mut String) {
     let raw = &text[1..text.len().max(2) - 1];
     let is_known = |escape: &str| {
@@ -113,10 +114,10 @@ fn repair_text(text: &str, json: &mut String) {
                 len = 2;
                 json.push_str(&rest[..len]);
             }
-            '\\' if unit(rest.as_bytes()).is_some() => {
-                let mut said = String::new();
-                len = rest.len() - unicode(rest, &mut said).len();
-                let is_half = said == "\u{fffd}";
+            '\\' if code_unit(rest.as_bytes()).is_some() => {
+                let mut character = String::new();
+                len = rest.len() - unicode(rest, &mut character).len();
+                let is_half = character == "\u{fffd}";
                 json.push_str(if is_half { "\\ufffd" } else { &rest[..len] });
             }
             '\\' => json.push_str("\\\\"),
@@ -138,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn texts_say_what_they_say() {
+    fn strings_are_unescaped() {
         let cases = [
             ("plain é", "plain é"),
             (r#"a\"b\\c\/d\n\t\r\b\f"#, "a\"b\\c/d\n\t\r\u{8}\u{c}"),
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_json_becomes_json() {
+    fn nearly_valid_json_is_repaired() {
         let cases = [
             ("nan", r#""nan""#),
             ("[1, -inf,01]", r#"[1, "-inf","01"]"#),
@@ -174,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn json_stays_as_it_is(text in ".*", number in any::<f64>()) {
+        fn valid_json_is_unchanged(text in ".*", number in any::<f64>()) {
             let value = serde_json::json!({ &*text: [&*text, number, null, true], "o": {} });
             let json = value.to_string();
             prop_assert_eq!(repaired(&json), json.clone());

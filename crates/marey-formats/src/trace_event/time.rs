@@ -1,40 +1,41 @@
-//! When events are.
+//! Times of events.
 
 use marey_model::args::NewArgs;
 
 use super::event::Event;
 use super::number::nanos;
 
-/// When an event is, in nanoseconds.
+/// The times of an event in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times<'a> {
     pub(super) start_nanos: i64,
-    /// Never less than 0.
+    /// At least 0.
     pub(super) duration_nanos: i64,
     /// Whether the end is unknown.
     pub(super) is_open: bool,
-    /// The duration as the file has it, if it is none.
-    odd: Option<&'a str>,
+    /// The duration in the file, if it is negative or not a number.
+    malformed_duration: Option<&'a str>,
 }
 
 impl<'a> Times<'a> {
-    /// `None`, if there is no time that can be told.
+    /// Reads the times; `None` if the start cannot be read.
     pub(super) fn of(event: &Event<'a>) -> Option<Self> {
         let start_nanos = nanos(event.time())?;
-        let said = event.duration();
-        let duration = nanos(said);
-        let is_odd = !said.is_empty() && duration.is_none_or(|duration| duration < 0);
+        let duration_json = event.duration();
+        let duration = nanos(duration_json);
+        let is_malformed =
+            !duration_json.is_empty() && duration.is_none_or(|duration| duration < 0);
         Some(Self {
             start_nanos,
             duration_nanos: duration.unwrap_or(0).max(0),
             is_open: duration.is_none(),
-            odd: is_odd.then_some(said),
+            malformed_duration: is_malformed.then_some(duration_json),
         })
     }
 
-    /// Keeps what the file says of a duration that is none.
-    pub(super) fn odd_into(&self, event: &Event, args: &mut NewArgs) {
-        if let Some(duration) = self.odd {
+    /// Adds a malformed duration to arguments.
+    pub(super) fn add_malformed_duration(&self, event: &Event, args: &mut NewArgs) {
+        if let Some(duration) = self.malformed_duration {
             event.add("dur", duration, args);
         }
     }

@@ -2,81 +2,82 @@
 
 use std::mem;
 
-use crate::import::Broken;
-use crate::input::Input;
+use crate::shared::import::ReaderError;
+use crate::shared::input::Input;
 
-/// What must be in memory as a whole, such as an event, takes no more than this.
+/// Maximum size of a value that must be in memory as a whole, such as an event.
 const MAX_PIECE_BYTES: usize = 256 << 20;
 
-/// The bytes of a file from a place on, as far as they are read.
+/// The unread bytes of a file, as far as they are in memory.
 pub(super) struct Window<'a> {
     input: &'a mut Input,
     bytes: Vec<u8>,
-    /// The next byte that nobody has taken.
-    at: usize,
-    /// Where the window ends in the file.
+    /// Position of the first unread byte.
+    position: usize,
+    /// File offset of the end of the window.
     end: u64,
     is_at_end: bool,
 }
 
 impl<'a> Window<'a> {
     pub(super) fn new(input: &'a mut Input) -> Self {
-        Self { input, bytes: Vec::new(), at: 0, end: 0, is_at_end: false }
+        Self { input, bytes: Vec::new(), position: 0, end: 0, is_at_end: false }
     }
 
-    /// What comes next.
-    pub(super) fn rest(&self) -> &[u8] {
-        &self.bytes[self.at..]
+    /// Returns the unread bytes.
+    pub(super) fn unread(&self) -> &[u8] {
+        &self.bytes[self.position..]
     }
 
-    /// Where that is among the bytes of the window.
-    pub(super) fn at(&self) -> usize {
-        self.at
+    /// Returns the position of the first unread byte in the window.
+    pub(super) fn position(&self) -> usize {
+        self.position
     }
 
-    /// Where that is in the file.
+    /// Returns the file offset of the first unread byte.
     pub(super) fn offset(&self) -> u64 {
-        self.end - self.rest().len() as u64
+        self.end - self.unread().len() as u64
     }
 
-    /// Where the window ends in the file.
+    /// Returns the file offset of the end of the window.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Whether nothing comes behind what is there.
+    /// Whether the window ends at the end of the file.
     pub(super) fn is_at_end(&self) -> bool {
         self.is_at_end
     }
 
-    /// Takes bytes off the front.
-    pub(super) fn take(&mut self, count: usize) {
-        self.at += count;
+    /// Consumes bytes.
+    pub(super) fn consume(&mut self, count: usize) {
+        self.position += count;
     }
 
-    /// Reads on; what was not taken is there still. Gives the bytes of the window as it was.
+    /// Reads more and keeps the unread bytes. Returns the previous bytes of the window.
     ///
-    /// What is there doubles at least, so that looking again and again costs little in all.
-    pub(super) fn read_more(&mut self) -> Result<Vec<u8>, Broken> {
-        let left = self.rest().len();
+    /// The unread part at least doubles, so repeated attempts at a long value take linear time in
+    /// total.
+    pub(super) fn read_more(&mut self) -> Result<Vec<u8>, ReaderError> {
+        let left = self.unread().len();
         if left > MAX_PIECE_BYTES {
-            return Err(Broken::at(self.offset(), "a piece of more than 256 MiB"));
+            return Err(ReaderError::at(self.offset(), "a piece of more than 256 MiB"));
         }
-        let (bytes, at) = match self.input.next_chunk()? {
+        let (bytes, position) = match self.input.next_chunk()? {
             Some((mut chunk, start)) if left <= start => {
                 self.end += (chunk.len() - start) as u64;
-                chunk[start - left..start].copy_from_slice(self.rest());
+                chunk[start - left..start].copy_from_slice(self.unread());
                 (chunk, start - left)
             }
             next => (self.grown(next)?, 0),
         };
-        self.at = at;
+        self.position = position;
         Ok(mem::replace(&mut self.bytes, bytes))
     }
 
-    /// What was not taken, and as much again behind it, if there is so much.
-    fn grown(&mut self, mut next: Option<(Vec<u8>, usize)>) -> Result<Vec<u8>, Broken> {
-        let mut bytes = self.rest().to_vec();
+    /// Returns the unread bytes, followed by at least as many new ones if the file has them.
+    fn grown(&mut self, mut next: Option<(Vec<u8>, usize)>) -> Result<Vec<u8>, ReaderError> {
+        let mut bytes = self.unread().to_vec();
         let wanted = 2 * bytes.len();
         self.is_at_end = next.is_none();
         while let Some((chunk, start)) = next {
@@ -88,13 +89,13 @@ impl<'a> Window<'a> {
         Ok(bytes)
     }
 
-    /// Gives the bytes of the window, and where they end in the file: nobody reads on.
-    pub(super) fn split_off(&mut self) -> (Vec<u8>, u64) {
-        self.at = 0;
+    /// Returns the bytes of the window and the file offset of their end, when reading is finished.
+    pub(super) fn take_bytes(&mut self) -> (Vec<u8>, u64) {
+        self.position = 0;
         (mem::take(&mut self.bytes), self.end)
     }
 
-    /// Takes back what it gave.
+    /// Recycles bytes of an earlier window.
     pub(super) fn reuse(&self, bytes: Vec<u8>) {
         self.input.reuse(bytes);
     }

@@ -1,4 +1,4 @@
-//! Runs as Chrome traces.
+//! Runs exported as Chrome traces.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ fn export(run: &Run) -> (String, Vec<Json>, LeftOut) {
     (text, events, left_out)
 }
 
-/// The complete events of each lane nest, and each lane has one name.
+/// Checks that the complete events of each lane nest, and that each lane has one name.
 fn check_lanes(events: &[Json]) {
     let mut lanes: BTreeMap<String, Vec<(i128, i128)>> = BTreeMap::new();
     for event in events.iter().filter(|event| event["ph"] == "X") {
@@ -43,7 +43,7 @@ fn check_lanes(events: &[Json]) {
     }
 }
 
-/// As these tests have times that real numbers hold.
+/// Converts times, which doubles hold exactly in these tests.
 fn nanos(micros: &Json) -> i128 {
     (micros.as_f64().unwrap() * 1000.0).round() as i128
 }
@@ -52,12 +52,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
     #[test]
-    fn what_came_back_stays(base in scene::bases(), happenings in scene::happenings()) {
+    fn exports_are_stable_after_one_round_trip(base in scene::bases(), happenings in scene::happenings()) {
         let (_folder, run) = scene::run(base, &happenings);
         let (text, _, left_out) = export(&run);
         prop_assert_eq!(left_out, LeftOut::new());
         let again = import_bytes(text.as_bytes()).unwrap();
-        // What overlaps has a lane of its own, and so does its children's place in the tree.
+        // Overlapping spans move to another lane, which changes the parents of their children.
         let tables = ["async_spans ", "flows ", "instants ", "memory_events ", "metrics ", "process "];
         let is_elsewhere = |line: &&str| tables.iter().any(|table| line.starts_with(table));
         let (first, second) = (dump(&run), dump(&again.run));
@@ -78,14 +78,14 @@ proptest! {
 }
 
 #[test]
-fn what_marey_recorded_is_said_as_its_recorder_does() {
+fn recorded_runs_match_the_recorder_s_own_trace() {
     let (_folder, run) = recorded();
     let (text, _, left_out) = export(&run);
     assert_eq!(text, include_str!("../data/chrome_trace/recorded.json"));
     assert_eq!(left_out, LeftOut::new());
 }
 
-/// A run with a thread, whose scopes and values are given.
+/// Returns a run with a thread that has these scopes and values.
 fn run_of(
     scopes: &[(NodeKind, &str, i64, i64)],
     values: &[(&[&str], i64, &str, MetricValue)],
@@ -136,7 +136,7 @@ fn run_of(
 }
 
 #[test]
-fn values_stand_with_the_scope_that_they_were_added_in() {
+fn values_belong_to_the_scope_that_they_were_added_in() {
     let int = MetricValue::Int;
     let (_folder, run) = run_of(
         &[
@@ -187,7 +187,7 @@ fn values_stand_with_the_scope_that_they_were_added_in() {
 }
 
 #[test]
-fn values_are_the_same_again() {
+fn values_survive_a_round_trip() {
     let (_folder, run) = run_of(
         &[(NodeKind::Module, "outer", 0, 100), (NodeKind::Step, "inner", 10, 20)],
         &[(&["outer", "inner"], 15, "loss", MetricValue::Float(0.1))],
@@ -204,7 +204,7 @@ fn values_are_the_same_again() {
 }
 
 #[test]
-fn scopes_that_overlap_get_lanes_of_their_own() {
+fn overlapping_scopes_get_separate_lanes() {
     let scope = NodeKind::Scope;
     let (_folder, run) =
         run_of(&[(scope, "a", 0, 20), (scope, "b", 10, 30), (scope, "c", 20, 25)], &[]);
@@ -221,15 +221,15 @@ fn scopes_that_overlap_get_lanes_of_their_own() {
 }
 
 #[test]
-fn ranks_are_said_and_counted() {
+fn ranks_are_written_and_counted() {
     let (_folder, run) = ranks(&[3, 5]);
     let (_, events, left_out) = export(&run);
-    let expected = [("devices", 1), ("entries of metadata", 1), ("ranks", 1)];
+    let expected = [("devices", 1), ("metadata entries", 1), ("ranks", 1)];
     assert_eq!(left_out, expected.into_iter().collect());
     let named = events.iter().filter(|event| event["name"] == "process_name");
     let named: Vec<_> = named.map(|event| (&event["pid"], &event["args"]["rank"])).collect();
     assert_eq!(named, [(&json!(50), &json!(3)), (&json!(1_000_050), &json!(5))]);
-    // What ranks do has numbers apart, so that nothing joins one's with another's.
+    // Correlation ids of ranks are distinct, so nothing joins activities of different ranks.
     let mut numbers = BTreeMap::<String, BTreeSet<String>>::new();
     for event in &events {
         let args = &event["args"];
@@ -244,7 +244,7 @@ fn ranks_are_said_and_counted() {
 }
 
 #[test]
-fn foreign_spans_stay_open_and_get_no_arguments() {
+fn foreign_spans_stay_open_and_gain_no_arguments() {
     let foreign = r#"{"traceEvents": [
 {"ph":"M","name":"thread_name","pid":1,"tid":1,"args":{"name":"named"}},
 {"ph":"B","cat":"mine","name":"open","pid":1,"tid":1,"ts":1},

@@ -1,4 +1,4 @@
-//! Collapsed stacks in, and out again.
+//! Import and export of collapsed stacks.
 
 use marey_formats::{Format, ImportError, LeftOut};
 use marey_model::context::NodeKind;
@@ -10,27 +10,27 @@ use proptest::prelude::*;
 
 use crate::dump::{dump, export_bytes, import_bytes, import_data};
 
-/// A run as text.
+/// Returns a run as text.
 fn exported(run: &Run) -> (String, LeftOut) {
     let (bytes, left_out) = export_bytes(run, Format::Collapsed);
     (String::from_utf8(bytes).unwrap(), left_out)
 }
 
 #[test]
-fn golden_files_say_what_they_say() {
+fn golden_files_have_the_expected_content() {
     for (name, golden) in [
         ("perf.txt", include_str!("../data/collapsed/perf.dump.txt")),
         ("windows.txt", include_str!("../data/collapsed/windows.dump.txt")),
     ] {
         let imported = import_data(&format!("collapsed/{name}"));
-        let said = dump(&imported.run);
-        assert_eq!(said, golden, "{name} says:\n{said}");
+        let dumped = dump(&imported.run);
+        assert_eq!(dumped, golden, "{name} reads as:\n{dumped}");
         assert!(imported.imported.files[0].warnings.is_empty());
     }
 }
 
 #[test]
-fn stacks_come_back_added_up() {
+fn stacks_are_exported_with_their_sums() {
     let (text, left_out) = exported(&import_data("collapsed/perf.txt").run);
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
@@ -46,7 +46,7 @@ fn stacks_come_back_added_up() {
     assert_eq!((lines.as_slice(), left_out), (&expected[..], LeftOut::new()));
 }
 
-/// A run of samples: stacks and what they weigh.
+/// Returns a run of samples with these stacks and weights.
 fn run_of(stacks: &[(Vec<&str>, MetricValue)]) -> (tempfile::TempDir, Run) {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
@@ -74,7 +74,7 @@ fn run_of(stacks: &[(Vec<&str>, MetricValue)]) -> (tempfile::TempDir, Run) {
 }
 
 #[test]
-fn what_lines_cannot_hold_is_replaced_and_counted() {
+fn separators_in_names_are_replaced_and_counted() {
     let (_folder, run) = run_of(&[
         (vec!["#a", "b;c\r\n", "#d"], MetricValue::Int(1)),
         (vec![], MetricValue::Int(2)),
@@ -88,14 +88,14 @@ fn what_lines_cannot_hold_is_replaced_and_counted() {
     assert_eq!(text, ":a;b:c  ;#d 1\nf 1.1\ng 9223372036854776000\n");
     let expected = [
         ("separators in names", 2),
-        ("values that are no numbers", 1),
+        ("values that are not numbers", 1),
         ("values without a stack", 1),
     ];
     assert_eq!(left_out, LeftOut::from(expected));
 }
 
 #[test]
-fn lines_that_are_none_are_counted() {
+fn malformed_lines_are_counted() {
     let content = b"a;b 1\nno number here\na;b inf\n7\n\xff 1\na 1e\na 1e400\na 2e3\nlast;line 5";
     let imported = import_bytes(content).unwrap().imported;
     assert_eq!(imported.events, 3);
@@ -113,7 +113,7 @@ fn lines_that_are_none_are_counted() {
 }
 
 #[test]
-fn a_line_without_end_is_not_kept() {
+fn an_endless_line_is_refused() {
     let content = [&b"a 1\n"[..], &vec![b'x'; (16 << 20) + 1]].concat();
     let imported = import_bytes(&content).unwrap().imported;
     assert_eq!(imported.events, 1);
@@ -131,7 +131,7 @@ fn an_empty_stack_may_be_the_first() {
 }
 
 #[test]
-fn every_cut_is_read() {
+fn every_truncation_is_read() {
     let whole = "# c\na;größe 12\r\nb  c 2.5\n\nd\t3".as_bytes();
     for end in 0..whole.len() {
         match import_bytes(&whole[..end]) {
@@ -144,8 +144,9 @@ fn every_cut_is_read() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn any_stacks_come_back(
-        // No control characters: with them the content is not recognised as text. No mark of byte order.
+    fn any_stacks_survive_a_round_trip(
+        // Without control characters, since content with them is not recognised as text, and
+        // without a byte order mark.
         stacks in prop::collection::btree_map(
             prop::collection::vec(r"[^\pC;#][^\pC;]{0,9}", 1..5),
             prop_oneof![
@@ -177,7 +178,7 @@ proptest! {
         let mut written: Vec<&str> = text.lines().collect();
         written.sort_unstable();
         prop_assert_eq!(&written, &lines);
-        // Which format it is, the first line tells.
+        // The first line decides the format.
         let again = import_bytes(format!("first 1\n{text}").as_bytes()).unwrap();
         prop_assert!(again.imported.files[0].warnings.is_empty());
         let (again, _) = exported(&again.run);

@@ -1,11 +1,11 @@
-//! What the fuzzer starts from, and what it found, is read without harm.
+//! The seeds and findings of the fuzzer.
 
 use std::path::Path;
 
 use crate::dump::{dump, import_bytes};
 
 #[test]
-fn every_file_of_the_corpus_is_read_or_refused() {
+fn every_corpus_file_is_read_or_refused() {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     for reader in [
         "collapsed",

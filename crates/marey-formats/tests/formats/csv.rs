@@ -11,7 +11,7 @@ use crate::dump::export_bytes;
 
 pub(crate) const NASTY: &str = "=cmd|'/c'!A1, \"q\"\r\n;é\u{0}";
 
-/// A run with an operator of a rank, in a step, the kernel it launched, and something beside.
+/// Returns a run with an operator in a step, the kernel that it launched, and an asynchronous span.
 pub(crate) fn run(name: &str) -> (tempfile::TempDir, Run) {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
@@ -115,10 +115,7 @@ fn golden() {
         operator,relu,step;relu,110,20,20,7,3,70,\"main, \"\"it\"\"\",,,cpu_op,\"{\"\"n\"\":5,\"\"why\"\":\"\"relu\"\"}\",,4,false,,,,,,\n\
         kernel,kernel,step;relu;kernel,120,15,15,7,3,,,1,2,,,6,4,,32,1x2x3,8x1x1,40,1024,9\n"
     );
-    assert_eq!(
-        left_out.into_iter().collect::<Vec<_>>(),
-        [("instants", 1), ("numbers of steps", 1)]
-    );
+    assert_eq!(left_out.into_iter().collect::<Vec<_>>(), [("instants", 1), ("step numbers", 1)]);
 }
 
 fn check(name: &str) -> Result<(), TestCaseError> {

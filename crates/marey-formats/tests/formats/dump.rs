@@ -1,4 +1,4 @@
-//! What a run says, as text: for golden files, and to compare runs whose ids differ.
+//! Runs as text, for golden files and for comparing runs whose ids differ.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -12,12 +12,12 @@ use marey_store::row::{
 };
 use marey_store::{Reader, Run, Window};
 
-/// The run of a file with this content.
+/// Imports a file with this content.
 pub(crate) fn import_bytes(content: &[u8]) -> Result<TemporaryRun, ImportError> {
     import_named("file", content)
 }
 
-/// The same; the file has this name.
+/// Imports a file with this name and content.
 pub(crate) fn import_named(name: &str, content: &[u8]) -> Result<TemporaryRun, ImportError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -25,20 +25,20 @@ pub(crate) fn import_named(name: &str, content: &[u8]) -> Result<TemporaryRun, I
     open(&path, &std::sync::Arc::default())
 }
 
-/// The run of a file of the tests' data.
+/// Imports a file of the test data.
 pub(crate) fn import_data(name: &str) -> TemporaryRun {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
     open(&path, &std::sync::Arc::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A run as a file of a format.
+/// Exports a run.
 pub(crate) fn export_bytes(run: &Run, format: Format) -> (Vec<u8>, LeftOut) {
     let mut out = Vec::new();
     let left_out = export(&reader(run), format, &mut out).unwrap();
     (out, left_out)
 }
 
-/// All of a run.
+/// Returns a reader of the whole run.
 pub(crate) fn reader(run: &Run) -> Reader<'_> {
     Reader::new(run, Window::default()).unwrap()
 }
@@ -84,7 +84,7 @@ pub(crate) fn dump(run: &Run) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A row as a line.
+/// A row that is written as a line.
 trait Line: Row {
     fn line(&self, d: &Dump) -> String;
 }
@@ -350,7 +350,7 @@ impl Dump<'_> {
         id.map_or(String::new(), |id| format!(" [{}]", self.reader.text(id)))
     }
 
-    /// The object with its keys sorted: their order says nothing.
+    /// Returns an object with sorted keys, since their order is irrelevant.
     fn args(&self, args: &Args) -> String {
         let mut json = String::new();
         self.reader.args(args, &mut json);

@@ -14,18 +14,18 @@ fn data(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_dump_is_read_whole() {
+fn a_dump_is_read_completely() {
     let imported = import_data("flight_recorder/nccl_trace_rank_0");
     assert_eq!(dump(&imported.run), include_str!("../data/flight_recorder/rank_0.txt"));
     assert_eq!(imported.imported.files[0].warnings, []);
 }
 
-/// The same dump as JSON, where 0 stands for a time that is not known.
+/// The same dump as JSON, in which 0 is an unknown time.
 #[test]
-fn json_says_the_same() {
+fn a_json_dump_gives_the_same_run() {
     let without_metadata = |name| {
         let dump = dump(&import_data(name).run);
-        // In JSON all keys are sorted.
+        // JSON dumps have sorted keys.
         let lines = dump.lines().filter(|line| !line.starts_with("metadata "));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
@@ -33,9 +33,9 @@ fn json_says_the_same() {
     assert_eq!(without_metadata("flight_recorder/rank_0.json"), pickle);
 }
 
-/// What PyTorch itself wrote of collectives of its gloo backend, once as a pickle and once as JSON.
+/// Dumps that PyTorch wrote of collectives of its gloo backend, as a pickle and as JSON.
 #[test]
-fn what_pytorch_wrote_is_read() {
+fn dumps_written_by_pytorch_are_read() {
     let pickle = import_data("flight_recorder/gloo_rank_0");
     assert_eq!(dump(&pickle.run), include_str!("../data/flight_recorder/gloo_rank_0.txt"));
     let json = import_data("flight_recorder/gloo_rank_0.json");
@@ -52,7 +52,7 @@ fn what_pytorch_wrote_is_read() {
     assert_eq!(rows(&json).len(), 3);
 }
 
-/// Rank 1 has a clock that is 5 ms ahead.
+/// The clock of rank 1 is 5 ms ahead.
 #[test]
 fn clocks_of_ranks_are_aligned() {
     let folder = tempfile::tempdir().unwrap();
@@ -64,7 +64,7 @@ fn clocks_of_ranks_are_aligned() {
 }
 
 #[test]
-fn a_name_tells_the_rank() {
+fn the_rank_is_in_the_file_name() {
     let content = std::fs::read(data("gloo_rank_0")).unwrap();
     for (name, rank) in [("nccl_trace_rank_17", Some(17)), ("fr_5", Some(5)), ("dump", None)] {
         let imported = import_named(name, &content).unwrap();

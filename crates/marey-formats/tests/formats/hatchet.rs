@@ -1,4 +1,4 @@
-//! Profiles into runs and back, and runs as profiles.
+//! Round trips of profiles through runs, and runs exported as profiles.
 
 #[path = "../hatchet/profiles.rs"]
 mod profiles;
@@ -17,7 +17,7 @@ use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
 
 const TRAIN: &str = "train.hatchet";
 
-/// The profile that a run is exported as.
+/// Exports a run as a profile.
 fn exported(run: &Run) -> Profile {
     let (json, left_out) = export_bytes(run, Format::Hatchet);
     serde_json::from_slice::<serde::de::IgnoredAny>(&json).unwrap();
@@ -30,7 +30,7 @@ fn exported(run: &Run) -> Profile {
 }
 
 #[test]
-fn infinity_is_no_json() {
+fn infinities_are_left_out_of_json() {
     let node = |name, metrics, children: &str| {
         format!(
             r#"{{"frame": {{"name": "{name}"}}, "metrics": {metrics}, "children": [{children}]}}"#
@@ -52,7 +52,7 @@ fn infinity_is_no_json() {
 }
 
 #[test]
-fn a_window_with_nothing_in_it_is_no_file() {
+fn an_empty_window_is_refused() {
     let (_folder, run) = traced();
     let window = Window { from_nanos: -9, until_nanos: -8, ..Window::default() };
     let reader = Reader::new(&run, window).unwrap();
@@ -71,7 +71,7 @@ fn imported(profile: &Profile) -> TemporaryRun {
 }
 
 #[test]
-fn real_files_come_back_to_the_byte() {
+fn real_files_survive_a_round_trip_byte_for_byte() {
     for name in ["train.hatchet", "minimal.hatchet", "proton.hatchet"] {
         let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
         let content = std::fs::read(path).unwrap();
@@ -87,7 +87,7 @@ fn real_files_come_back_to_the_byte() {
 }
 
 #[test]
-fn a_run_has_what_the_file_says() {
+fn a_run_has_the_content_of_its_file() {
     let temporary = import_data(TRAIN);
     assert_eq!(temporary.imported.files[0].format, Format::Hatchet);
     let run = &temporary.run;
@@ -108,7 +108,7 @@ fn a_run_has_what_the_file_says() {
 }
 
 #[test]
-fn devices_have_rows_and_their_words() {
+fn devices_have_rows_with_their_properties() {
     let dump = dump(&import_data("minimal.hatchet").run);
     let line = dump.lines().find(|line| line.starts_with("devices ")).unwrap();
     let (_, properties) = line.split_once(" \"\" ").unwrap();
@@ -119,7 +119,7 @@ fn devices_have_rows_and_their_words() {
 }
 
 #[test]
-fn siblings_of_one_name_become_one_and_that_is_said() {
+fn siblings_with_equal_names_are_merged_and_counted() {
     let node = r#"{"frame": {"name": "a"}, "metrics": {"n": 2}, "children": []}"#;
     let root = r#"[{"frame": {"name": "ROOT"}, "metrics": {}, "children": "#;
     let temporary = import_bytes(format!("{root}[{node}, {node}]}}]").as_bytes()).unwrap();
@@ -127,13 +127,13 @@ fn siblings_of_one_name_become_one_and_that_is_said() {
     assert_eq!(warning.count, 1);
     assert_eq!(
         warning.first.to_string(),
-        "byte 0: siblings have the same name, and are one node in the run"
+        "byte 0: siblings with the same name are merged into one node"
     );
     let profile = exported(&temporary.run);
     assert_eq!(profile.metric("n").unwrap().get(NodeId(1)), Some(MetricValue::Int(4)));
 }
 
-/// Times and kernels: an operator launches two kernels, one of them twice.
+/// Returns a run in which an operator launches two kernels, one of them twice.
 fn traced() -> (tempfile::TempDir, Run) {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
@@ -261,20 +261,20 @@ fn spans_and_activities_add_up_to_a_tree() {
     let [h] = &profile.devices[..] else { panic!("one device") };
     assert_eq!((h.arch.as_deref(), h.num_sms), (Some("90"), Some(132)));
     assert_eq!(profile.meta.process.as_ref().unwrap().pid, 7);
-    // As a file, and as a run again.
+    // The same holds for the file and for the run imported from it.
     let again = exported(&imported(&exported(&run)).run);
     assert_eq!(format!("{again:?}"), format!("{profile:?}"));
 }
 
 #[test]
-fn what_a_tree_cannot_hold_is_counted() {
+fn rows_that_a_tree_cannot_hold_are_counted() {
     let (_folder, run) = traced();
     let left_out = export_bytes(&run, Format::Hatchet).1;
-    assert_eq!(left_out, LeftOut::from([("instants", 1), ("values of counters", 1)]));
+    assert_eq!(left_out, LeftOut::from([("instants", 1), ("counter values", 1)]));
 }
 
 #[test]
-fn ranks_add_up_and_their_quantiles_are_those_of_all() {
+fn ranks_are_summed_and_quantiles_merged() {
     let (first, second) = (import_data(TRAIN), import_data(TRAIN));
     let folder = tempfile::tempdir().unwrap();
     marey_store::merge(&[first.run, second.run], folder.path()).unwrap();
@@ -291,7 +291,7 @@ fn ranks_add_up_and_their_quantiles_are_those_of_all() {
     {
         assert_eq!(value(&both, key), value(&one, key).map(|value| value * times), "{key}");
     }
-    // Of buckets, not of the file's own figures: the middle of bucket 851.
+    // Computed from the merged buckets: the middle of bucket 851.
     let middle = marey_model::sketch::middle_nanos(851);
     assert_eq!(value(&both, "wall_p50 (ns)"), i64::try_from(middle).ok());
     let sketched = both.sketches.iter().find(|(node, _)| *node == attention).unwrap();
@@ -300,7 +300,7 @@ fn ranks_add_up_and_their_quantiles_are_those_of_all() {
 }
 
 #[test]
-fn bad_files_name_place_and_cause() {
+fn malformed_files_report_position_and_cause() {
     for (content, message) in [
         (&b"[{\"frame\": {\"name\": 5}}]"[..], "byte 20: expected a text, found a whole number"),
         (b"[{\"frame\": {\"name\": \"a\"", "byte 23: the file ends in the middle of the profile"),
@@ -318,7 +318,7 @@ fn bad_files_name_place_and_cause() {
 }
 
 #[test]
-fn every_cut_is_an_error_or_a_run() {
+fn every_truncation_is_an_error_or_a_run() {
     let content = include_bytes!("../data/minimal.hatchet");
     for end in (0..content.len()).step_by(7) {
         let error = import_bytes(&content[..end]).map(|run| run.imported).unwrap_err();
@@ -327,7 +327,7 @@ fn every_cut_is_an_error_or_a_run() {
 }
 
 #[test]
-fn a_profile_of_a_root_alone_is_written_again() {
+fn a_profile_with_only_a_root_survives_a_round_trip() {
     let temporary = import_bytes(b"[{\"frame\": {\"name\": \"ROOT\"}}]").unwrap();
     assert_eq!(exported(&temporary.run).nodes.len(), 1);
 }

@@ -60,7 +60,7 @@ fn golden() {
     }
 }
 
-/// A run with every kind of value.
+/// Returns a run with every type of value.
 fn values(name: &str, reals: &[f64], metadata: &str) -> (tempfile::TempDir, Run) {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
@@ -120,7 +120,7 @@ fn values(name: &str, reals: &[f64], metadata: &str) -> (tempfile::TempDir, Run)
 fn numbers_keep_their_types_and_json_has_no_nan() {
     let (_folder, run) = values(NASTY, &[0.5, f64::NAN, f64::NEG_INFINITY], "{\"a\":\n [1,\r\n2]}");
     let (bytes, left_out) = export_bytes(&run, Format::Json);
-    // Two of each list, which is there as numbers and as a list, of a metric and a sample of two processes.
+    // Each list occurs twice, as numbers and as a list, in a metric and a sample of two processes.
     assert_eq!(left_out, LeftOut::from([("values that are not finite", 16)]));
     let lines = parse(&bytes);
     let of = |table: &'static str| lines.iter().filter(move |line| line["table"] == table);
@@ -136,7 +136,7 @@ fn numbers_keep_their_types_and_json_has_no_nan() {
 }
 
 #[test]
-fn a_window_of_processes_holds_for_every_table() {
+fn a_process_window_applies_to_every_table() {
     let (_folder, run) = values("x", &[1.0], "not JSON");
     let window = Window { processes: Some([1].into()), ..Window::default() };
     let mut out = Vec::new();
@@ -148,7 +148,7 @@ fn a_window_of_processes_holds_for_every_table() {
 }
 
 #[test]
-fn a_foreign_file_is_all_there() {
+fn all_rows_of_a_foreign_file_are_written() {
     let run = import_data("speedscope/mixed.json");
     let lines = lines(&run.run);
     let count = |table: &str| lines.iter().filter(|line| line["table"] == table).count();

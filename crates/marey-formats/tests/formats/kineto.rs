@@ -1,4 +1,4 @@
-//! Runs as traces of torch.profiler.
+//! Runs exported as traces of torch.profiler.
 
 pub(crate) mod scene;
 
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::dump::{dump, export_bytes, import_bytes, import_data};
 
-/// When the runs of these tests begin: 7 ns after a quarter did.
+/// Start of the runs in these tests: 7 ns after the start of a quarter.
 const START: i64 = 1_711_964_646_000_000_000 + 7;
 
 fn export(run: &Run) -> (String, Json, LeftOut) {
@@ -26,7 +26,7 @@ fn export(run: &Run) -> (String, Json, LeftOut) {
     (text, json, left_out)
 }
 
-/// The lines of a dump that tell of more than what every file of the format says of itself.
+/// Removes the lines of a dump that every file of the format has.
 fn without_head(dump: &str) -> String {
     let is_head =
         |line: &&str| !line.ends_with("schemaVersion=1") && !line.ends_with("Unit=\"ms\"");
@@ -37,7 +37,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn everything_comes_back(base in scene::bases(), happenings in scene::happenings()) {
+    fn every_run_survives_a_round_trip(base in scene::bases(), happenings in scene::happenings()) {
         let (_folder, run) = scene::run(base, &happenings);
         let (text, _, left_out) = export(&run);
         prop_assert_eq!(left_out, LeftOut::new());
@@ -47,7 +47,7 @@ proptest! {
 }
 
 #[test]
-fn real_traces_come_back() {
+fn real_traces_survive_a_round_trip() {
     for name in [
         "cpu-only-gloo",
         "critical-path-alexnet",
@@ -67,7 +67,7 @@ fn real_traces_come_back() {
     }
 }
 
-/// A run with a process, which `fill` fills.
+/// Returns a run with a process, whose rows `fill` adds.
 fn run_of(process: NewProcess, fill: impl FnOnce(&mut Assembler, u32)) -> (TempDir, Run) {
     let folder = TempDir::new().unwrap();
     let mut run = Assembler::new(folder.path());
@@ -124,7 +124,7 @@ fn kernel(run: &mut Assembler, process_id: u32, start: i64, correlation: u64) ->
     }
 }
 
-/// As marey's recorder makes it, with a device.
+/// Returns a run like one of marey's recorder, with a device.
 pub(crate) fn recorded() -> (TempDir, Run) {
     let process = NewProcess {
         pid: 4321,
@@ -175,16 +175,16 @@ pub(crate) fn recorded() -> (TempDir, Run) {
 }
 
 #[test]
-fn what_marey_recorded_is_said_in_kinetos_words() {
+fn recorded_runs_use_the_vocabulary_of_kineto() {
     let (_folder, run) = recorded();
     let (text, _, left_out) = export(&run);
     assert_eq!(text, include_str!("../data/kineto/recorded.json"));
-    let lost = [("scopes of metrics", 2), ("values that are no numbers", 1)];
+    let lost = [("metric scopes", 2), ("values that are not numbers", 1)];
     assert_eq!(left_out, lost.into_iter().collect());
 }
 
 #[test]
-fn kinds_are_known_again() {
+fn kinds_survive_a_round_trip() {
     let (_folder, run) = recorded();
     let again = import_bytes(export(&run).0.as_bytes()).unwrap();
     let dump = dump(&again.run);
@@ -202,7 +202,7 @@ fn kinds_are_known_again() {
 }
 
 #[test]
-fn the_rank_is_where_analysers_look_for_it() {
+fn the_rank_is_written_where_analysers_search_for_it() {
     for (stored, expected) in [
         (None, r#""distributedInfo": {"rank": 3},"#),
         (Some(r#"{"rank":3,"world_size":4}"#), r#""distributedInfo": {"rank": 3,"world_size":4},"#),
@@ -229,7 +229,7 @@ fn the_rank_is_where_analysers_look_for_it() {
 }
 
 #[test]
-fn a_process_does_not_share_its_number_with_a_device() {
+fn process_ids_never_equal_device_numbers() {
     for (pid, device, moved) in [(0, 0, 1_000_000), (7, 7, 1_000_007), (7, 0, 7)] {
         let process = NewProcess { pid, ..NewProcess::default() };
         let (_folder, run) = run_of(process, |run, process| {
@@ -250,7 +250,7 @@ fn a_process_does_not_share_its_number_with_a_device() {
     }
 }
 
-/// Ranks whose processes, devices, launches and arrows have the same numbers, in this order.
+/// Returns a run of ranks whose processes, devices, launches and flows have equal ids.
 pub(crate) fn ranks(ranks: &[u32]) -> (TempDir, Run) {
     let folder = TempDir::new().unwrap();
     let mut run = Assembler::new(folder.path());
@@ -297,7 +297,7 @@ pub(crate) fn ranks(ranks: &[u32]) -> (TempDir, Run) {
     (folder, opened)
 }
 
-/// What the events of a phase and category have in place of a key, or of an argument.
+/// Returns the values of a key or argument in the events of a phase and category.
 fn values(json: &Json, (phase, category): (&str, &str), key: &str) -> Vec<Json> {
     let events = json["traceEvents"].as_array().unwrap().iter();
     let events = events.filter(|event| event["ph"] == phase && event["cat"] == category);
@@ -306,7 +306,7 @@ fn values(json: &Json, (phase, category): (&str, &str), key: &str) -> Vec<Json> 
 }
 
 #[test]
-fn devices_of_several_ranks_are_those_of_the_files_one() {
+fn a_file_has_the_devices_of_one_rank() {
     let (_folder, run) = ranks(&[1, 0, 1]);
     let (text, json, left_out) = export(&run);
     assert!(text.contains("\"distributedInfo\": {\"rank\": 1}"));
@@ -320,9 +320,9 @@ fn devices_of_several_ranks_are_those_of_the_files_one() {
         "{text}"
     );
     let expected = [
-        ("activities of devices of other processes", 2),
+        ("device activities of other processes", 2),
         ("devices", 2),
-        ("entries of metadata", 1),
+        ("metadata entries", 1),
         ("ranks", 1),
     ];
     assert_eq!(left_out, expected.into_iter().collect());
@@ -338,7 +338,7 @@ fn devices_of_several_ranks_are_those_of_the_files_one() {
         (of(("s", "ac2g"), "id"), of(("f", "ac2g"), "id")),
         (vec![json!(1)], vec![json!(1)])
     );
-    // The ends of an arrow may be in several processes of a rank.
+    // Both ends of a flow may be in different processes of a rank.
     let mut arrows: Vec<u64> =
         of(("s", "fwdbwd"), "id").iter().map(|id| id.as_u64().unwrap()).collect();
     arrows.sort_unstable();
@@ -349,7 +349,7 @@ fn devices_of_several_ranks_are_those_of_the_files_one() {
 }
 
 #[test]
-fn devices_of_another_rank_than_the_files_are_left_out() {
+fn devices_of_other_ranks_are_left_out() {
     let folder = TempDir::new().unwrap();
     let mut run = Assembler::new(folder.path());
     let mut process = |pid, rank| {
@@ -366,12 +366,12 @@ fn devices_of_another_rank_than_the_files_are_left_out() {
     let (text, json, left_out) = export(&Run::open(folder.path()).unwrap());
     assert!(text.contains("\"distributedInfo\": {\"rank\": 0}"));
     assert_eq!(values(&json, ("X", "kernel"), "name"), Vec::<Json>::new());
-    let expected = [("activities of devices of other processes", 1), ("ranks", 1)];
+    let expected = [("device activities of other processes", 1), ("ranks", 1)];
     assert_eq!(left_out, expected.into_iter().collect());
 }
 
 #[test]
-fn metadata_that_has_no_place_is_counted() {
+fn metadata_that_the_format_cannot_hold_is_counted() {
     let (_folder, run) =
         run_of(NewProcess { pid: 9, ..NewProcess::default() }, |run, process_id| {
             let thread = run.thread(process_id, 9, "");
@@ -391,12 +391,12 @@ fn metadata_that_has_no_place_is_counted() {
             }
         });
     let (_, json, left_out) = export(&run);
-    assert_eq!(left_out, [("entries of metadata", 3)].into_iter().collect());
+    assert_eq!(left_out, [("metadata entries", 3)].into_iter().collect());
     assert_eq!((&json["a"], &json["b"], &json["c"]), (&json!(1), &Json::Null, &Json::Null));
 }
 
 #[test]
-fn events_say_each_argument_once() {
+fn events_have_each_argument_once() {
     let odd = r#"{"traceEvents": [
 {"ph":"X","cat":"kernel","name":"k","pid":2,"tid":7,"ts":1,"dur":1,"args":{"device":"x","stream":"y","correlation":3,"grid":"z"}},
 {"ph":"X","cat":"cpu_op","name":"o","pid":1,"tid":1,"ts":0,"dur":3,"args":{"External id":"no"}},
@@ -408,14 +408,14 @@ fn events_say_each_argument_once() {
         for key in ["device", "stream", "External id", "Device Id"] {
             assert_eq!(text.matches(&format!("\"{key}\":")).count(), 1, "{key}: {text}");
         }
-        for said in ["\"device\":\"x\"", "\"stream\":\"y\"", "\"Device Id\":\"w\""] {
-            assert!(text.contains(said), "{text}");
+        for member in ["\"device\":\"x\"", "\"stream\":\"y\"", "\"Device Id\":\"w\""] {
+            assert!(text.contains(member), "{text}");
         }
     }
 }
 
 #[test]
-fn memory_has_its_stream_and_no_call_stack() {
+fn memory_events_have_a_stream_and_no_call_stack() {
     let (_folder, run) =
         run_of(NewProcess { pid: 9, ..NewProcess::default() }, |run, process_id| {
             let frame = run.text("f");
@@ -445,7 +445,7 @@ fn memory_has_its_stream_and_no_call_stack() {
 }
 
 #[test]
-fn a_window_with_nothing_in_it_is_no_trace() {
+fn an_empty_window_is_refused() {
     let (_folder, run) = recorded();
     for format in [Format::Kineto, Format::ChromeTrace] {
         let export = |from_nanos| {
@@ -459,16 +459,16 @@ fn a_window_with_nothing_in_it_is_no_trace() {
 }
 
 #[test]
-fn a_run_without_events_is_no_trace() {
+fn a_run_without_events_is_refused() {
     let (_folder, run) = run_of(NewProcess::default(), |_, _| ());
     let reader = crate::dump::reader(&run);
     let error = marey_formats::export(&reader, Format::Kineto, &mut Vec::new()).unwrap_err();
-    let expected = "the run has no events, which a trace of torch.profiler is made of";
+    let expected = "the run has no events, which a trace of torch.profiler consists of";
     assert_eq!(error.to_string(), expected);
 }
 
 #[test]
-fn the_longest_runs_have_times_that_fit() {
+fn times_of_the_longest_runs_do_not_overflow() {
     let (_folder, run) = run_of(NewProcess { pid: 20, ..NewProcess::default() }, |run, process| {
         let thread = run.thread(process, 20, "");
         for (start_nanos, duration_nanos) in [(i64::MIN, 3), (-5, 10), (i64::MAX - 9, 9)] {

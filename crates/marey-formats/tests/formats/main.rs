@@ -1,4 +1,4 @@
-//! Foreign files in and out, at the crate's door.
+//! Import and export of foreign files through the public interface.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 

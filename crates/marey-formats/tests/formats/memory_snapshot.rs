@@ -7,9 +7,9 @@ use marey_store::row::MemoryEvent;
 
 use crate::dump::{dump, import_bytes, import_data, import_named, reader};
 
-/// What a snapshot says, whichever protocol it is pickled with.
+/// All pickle protocols give the same run.
 #[test]
-fn a_snapshot_is_read_whole() {
+fn a_snapshot_is_read_completely() {
     let golden = include_str!("../data/memory_snapshot/snapshot.txt");
     for protocol in 2..=5 {
         let name = format!("memory_snapshot/snapshot_protocol_{protocol}.pickle");
@@ -19,30 +19,30 @@ fn a_snapshot_is_read_whole() {
     }
 }
 
-/// Without times, with stacks in a history, blocks without addresses.
+/// Old snapshots have no times, stacks in a history, and blocks without addresses.
 #[test]
 fn old_snapshots_are_read() {
     let imported = import_data("memory_snapshot/old.pickle");
     assert_eq!(dump(&imported.run), include_str!("../data/memory_snapshot/old.txt"));
     let [warning] = imported.imported.files[0].warnings.as_slice() else { panic!("one warning") };
     assert_eq!((warning.loss, warning.count), (LossCause::Unsupported, 1));
-    assert_eq!(warning.first.cause, "an earlier use of a block, which runs have no place for");
+    assert_eq!(warning.first.cause, "an earlier use of a block, which runs do not store");
 }
 
-/// The oldest are a list of segments.
+/// The oldest snapshots are a list of segments.
 #[test]
 fn a_list_of_segments_is_a_snapshot() {
     let list = dump(&import_data("memory_snapshot/segments.pickle").run);
     let blocks = |dump: &str| {
         let lines = dump.lines().filter(|line| line.starts_with("memory_snapshots"));
-        // Only the traces say when it was.
+        // Only the traces contain the time.
         lines.map(|line| line.replacen(" 2 ", " 0 ", 1)).collect::<Vec<_>>()
     };
     assert_eq!(blocks(&list), blocks(include_str!("../data/memory_snapshot/old.txt")));
 }
 
 #[test]
-fn a_name_may_tell_the_rank() {
+fn the_rank_may_be_in_the_file_name() {
     let content = include_bytes!("../data/memory_snapshot/old.pickle");
     let rank = |name| {
         let imported = import_named(name, content).unwrap();
@@ -52,9 +52,9 @@ fn a_name_may_tell_the_rank() {
     assert_eq!(rank("snapshot_7.pickle"), None);
 }
 
-/// A stack that each of 60,000 events has stands in the run once.
+/// A stack that 60,000 events share is stored once.
 #[test]
-fn stacks_are_shared() {
+fn shared_stacks_are_stored_once() {
     let mut content = b"\x80\x04}(\x8c\x0ddevice_traces]](".to_vec();
     let text = |text: &str| [b"\x8c", &[text.len() as u8][..], text.as_bytes(), b"\x94"].concat();
     content.extend(b"}(");
@@ -85,6 +85,6 @@ fn stacks_are_shared() {
     let stack = events[0].context_id.unwrap();
     assert_eq!(reader.path(stack).len(), 1);
     assert!(events.iter().all(|event| event.context_id == Some(stack)));
-    // Without times they keep their order.
+    // Events without times keep their order.
     assert!(events.iter().map(|event| event.time_nanos).eq(0..60_000));
 }

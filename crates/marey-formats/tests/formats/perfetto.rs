@@ -1,4 +1,4 @@
-//! Traces of Perfetto.
+//! Perfetto traces.
 
 mod hostile;
 mod message;

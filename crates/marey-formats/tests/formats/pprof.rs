@@ -23,7 +23,7 @@ use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
 
 use self::message::Profile;
 
-/// A run as an uncompressed profile.
+/// Exports a run as an uncompressed profile.
 fn exported(run: &Run) -> (Profile, LeftOut) {
     let (packed, left_out) = export_bytes(run, Format::Pprof);
     let mut bytes = Vec::new();
@@ -32,35 +32,35 @@ fn exported(run: &Run) -> (Profile, LeftOut) {
 }
 
 #[test]
-fn what_go_itself_writes_is_known_by_its_content() {
+fn profiles_of_go_are_recognised_by_their_content() {
     for (name, metric) in [("cpu", "cpu (nanoseconds)"), ("heap", "inuse_space (bytes)")] {
         let imported = import_data(&format!("pprof/go-runtime-{name}.pb.gz"));
         assert_eq!(imported.imported.files[0].format, Format::Pprof);
-        let said = dump(&imported.run);
-        assert!(said.contains(&format!("{metric:?}")), "{name} says:\n{said}");
+        let dumped = dump(&imported.run);
+        assert!(dumped.contains(&format!("{metric:?}")), "{name} reads as:\n{dumped}");
     }
 }
 
 #[test]
-fn golden_profiles_say_what_they_say_and_come_back() {
+fn golden_profiles_survive_a_round_trip() {
     for (name, golden) in [
         ("protobuf.pb", include_str!("../data/pprof/protobuf.txt")),
         ("go-cpu.pb.gz", include_str!("../data/pprof/go-cpu.txt")),
         ("go-heap.pb.gz", include_str!("../data/pprof/go-heap.txt")),
     ] {
         let imported = import_data(&format!("pprof/{name}"));
-        let said = dump(&imported.run);
-        assert_eq!(said, golden, "{name} says:\n{said}");
+        let dumped = dump(&imported.run);
+        assert_eq!(dumped, golden, "{name} reads as:\n{dumped}");
         assert!(imported.imported.files[0].warnings.is_empty());
         let (again, left_out) = export_bytes(&imported.run, Format::Pprof);
         assert_eq!(left_out, LeftOut::new(), "{name}");
         let again = import_bytes(&again).unwrap();
-        // The file's name is the process's; numbers of entries are the writer's own.
+        // The process has the name of the file, and the writer assigns new ids.
         assert_eq!(renumbered(&dump(&again.run)), renumbered(golden), "{name}");
     }
 }
 
-/// A dump without what a profile cannot hold: the name of its file, and which numbers its entries have.
+/// Removes from a dump the name of the file and the ids of entries, which change in a round trip.
 fn renumbered(dump: &str) -> Vec<String> {
     let keeps = |line: &&str| !line.starts_with("process ");
     let mut lines: Vec<String> = dump.lines().filter(keeps).map(without_numbers).collect();
@@ -90,7 +90,7 @@ fn without_numbers(line: &str) -> String {
 }
 
 #[test]
-fn spans_become_self_times_and_kernels_hang_below_their_launches() {
+fn spans_become_self_times_with_kernels_below_their_launches() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
     let process = run.process(NewProcess { pid: 7, ..NewProcess::default() });
@@ -154,7 +154,7 @@ fn spans_become_self_times_and_kernels_hang_below_their_launches() {
     assert_eq!(profile.types(), ["spans/count", "time/nanoseconds", "gpu_time/nanoseconds"]);
     assert_eq!((profile.time_nanos, profile.duration_nanos), (1000, 220));
 
-    // Of a stretch of time only what lies in it.
+    // A window contains only the parts of spans inside it.
     let window = Window { from_nanos: 1020, until_nanos: 1050, ..Window::default() };
     let mut packed = Vec::new();
     export(&marey_store::Reader::new(&run, window).unwrap(), Format::Pprof, &mut packed).unwrap();
@@ -171,7 +171,7 @@ fn spans_become_self_times_and_kernels_hang_below_their_launches() {
 }
 
 #[test]
-fn an_empty_run_makes_no_profile() {
+fn an_empty_run_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     Assembler::new(folder.path()).finish(None).unwrap();
     let run = Run::open(folder.path()).unwrap();
@@ -180,7 +180,7 @@ fn an_empty_run_makes_no_profile() {
 }
 
 #[test]
-fn types_and_numbers_that_are_too_many_are_counted() {
+fn excess_value_types_and_out_of_range_numbers_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
     let process_id = run.process(NewProcess::default());
@@ -216,7 +216,7 @@ fn types_and_numbers_that_are_too_many_are_counted() {
 }
 
 #[test]
-fn arguments_with_half_a_pair_are_labels_and_those_that_are_no_json_are_counted() {
+fn lone_surrogates_are_replaced_and_invalid_arguments_counted() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
     let process_id = run.process(NewProcess::default());

@@ -1,4 +1,4 @@
-//! PTX that Triton wrote, and PTX that nobody would.
+//! PTX written by Triton, and hostile PTX.
 //!
 //! The kernels are those of `tests/support/mem_space_kernels.py`.
 
@@ -20,14 +20,14 @@ fn data(folder: &str, suffix: &str) -> Vec<PathBuf> {
     files
 }
 
-/// A line for each access.
+/// Returns a line for each access.
 fn dump(module: &Module) -> String {
     let mut dump = String::new();
     for Function { name, is_kernel, accesses } in &module.functions {
         let kind = if *is_kernel { "kernel" } else { "function" };
         writeln!(dump, "{kind} {name} {}", module.target).unwrap();
         for access in accesses {
-            let places: Vec<_> = access.places.iter().map(ToString::to_string).collect();
+            let places: Vec<_> = access.locations.iter().map(ToString::to_string).collect();
             let space = access.space.map_or("-", Space::as_str);
             let source = access.source.map_or(String::new(), |from| format!("{}>", from.as_str()));
             writeln!(
@@ -46,18 +46,18 @@ fn dump(module: &Module) -> String {
 }
 
 #[test]
-fn golden_files_say_what_they_say() {
+fn golden_files_have_the_expected_content() {
     let files = data("tests/data/ptx", ".ptx");
     assert!(files.len() >= 9);
     for file in files {
         let golden = file.with_extension("txt");
-        let said = dump(&read(&*fs::read(&file).unwrap()).unwrap());
+        let dumped = dump(&read(&*fs::read(&file).unwrap()).unwrap());
         let golden = fs::read_to_string(golden).unwrap_or_default();
-        assert_eq!(said, golden, "{} says:\n{said}", file.display());
+        assert_eq!(dumped, golden, "{} reads as:\n{dumped}", file.display());
     }
 }
 
-/// A kernel with these lines.
+/// Returns a kernel with these lines.
 fn kernel(lines: &str) -> String {
     format!(
         ".version 8.7\n.target sm_90a, debug\n.visible .entry k(\n.param .u64 a\n)\n.reqntid 128\n{{\n{lines}\n}}\n.file 1 \"k.py\"\n"
@@ -71,7 +71,7 @@ fn dump_of(lines: &str) -> String {
 }
 
 #[test]
-fn lines_within_an_asm_are_those_of_the_asm() {
+fn instructions_in_an_asm_belong_to_its_line() {
     let inside = "
 .loc 1 4 9
 // begin inline asm
@@ -90,7 +90,7 @@ ret;";
 }
 
 #[test]
-fn instructions_stand_in_blocks_lines_and_statements_as_they_like() {
+fn statements_may_span_lines_and_share_them() {
     let lines = "
 { // callseq
 .reg .b32 t; ld.shared.b32 t, [x]; st.param.b32 [p], t;
@@ -105,7 +105,7 @@ ld.shared.b32
 }
 
 #[test]
-fn what_is_outside_of_functions_is_not_counted() {
+fn code_outside_of_functions_is_not_counted() {
     let text =
         kernel("ret;") + ".section .x\n{\nld.global.b32 %r1, [x];\n}\nld.global.b32 %r1, [x];";
     assert_eq!(dump(&read(text.as_bytes()).unwrap()), "kernel k sm_90a\n");
@@ -117,7 +117,7 @@ fn what_is_outside_of_functions_is_not_counted() {
     );
 }
 
-/// A file on a disk that fails.
+/// A file whose reads fail.
 struct Broken;
 
 impl std::io::Read for Broken {
@@ -127,33 +127,33 @@ impl std::io::Read for Broken {
 }
 
 #[test]
-fn errors_say_what_is_wrong() {
+fn errors_name_the_cause() {
     let cut = kernel("ret;");
-    for (text, said) in [
-        ("", "it is no PTX: there is no `.version` and `.target`"),
-        ("\0\x7fELF\n\u{fffd}", "it is no PTX: there is no `.version` and `.target`"),
-        ("define void @f() {\n ret void\n}", "it is no PTX: there is no `.version` and `.target`"),
+    for (text, message) in [
+        ("", "it is not PTX: `.version` or `.target` is missing"),
+        ("\0\x7fELF\n\u{fffd}", "it is not PTX: `.version` or `.target` is missing"),
+        ("define void @f() {\n ret void\n}", "it is not PTX: `.version` or `.target` is missing"),
         (
             "\t.amdgcn_target \"amdgcn-amd-amdhsa--gfx942\"\n.text",
             "it is AMD assembly (`.amdgcn_target`); only PTX is read",
         ),
         (&cut[..cut.find("ret").unwrap()], "it ends in line 8, inside `k`"),
     ] {
-        assert_eq!(read(text.as_bytes()).unwrap_err().to_string(), said, "{text:?}");
+        assert_eq!(read(text.as_bytes()).unwrap_err().to_string(), message, "{text:?}");
     }
     let error = read(std::io::BufReader::new(Broken)).unwrap_err();
     assert!(matches!(error, PtxError::Io(_)) && error.to_string().ends_with("the disk is gone"));
 }
 
 #[test]
-fn every_file_of_the_corpus_is_read_or_refused() {
+fn every_corpus_file_is_read_or_refused() {
     for file in data("../../fuzz/corpus/ptx", "") {
         holds::holds_for(&fs::read(file).unwrap());
     }
 }
 
 #[test]
-fn files_that_are_made_to_harm_take_no_longer_than_their_size() {
+fn hostile_files_take_linear_time() {
     let deep = "{".repeat(1 << 18);
     let closed = "}".repeat(1 << 18);
     let (mut inlined, mut files, mut named) = (String::new(), String::new(), String::new());

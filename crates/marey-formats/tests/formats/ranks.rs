@@ -9,8 +9,8 @@ use marey_store::row::{Collective, GpuActivity, Span};
 
 use crate::dump::reader;
 
-/// A trace of a rank whose clock is off by so many microseconds: three collectives that end together
-/// on all ranks, though each rank began them at another time.
+/// Returns the trace of a rank whose clock is off by `skew_micros`: three collectives that end
+/// together on all ranks, although each rank started them at a different time.
 fn rank(number: u32, skew_micros: i64) -> String {
     let mut events = vec![format!(
         r#"{{"ph":"X","cat":"cpu_op","name":"op of {number}","pid":{pid},"tid":1,"ts":{ts},"dur":5}}"#,
@@ -44,13 +44,13 @@ fn import_ranks(files: &[String]) -> (tempfile::TempDir, Run, Imported) {
     let total: usize = files.iter().map(String::len).sum();
     assert_eq!(read_bytes.load(std::sync::atomic::Ordering::Relaxed), total as u64);
     let run = Run::open(&out).unwrap();
-    // Nothing else is left there.
+    // No other files are left.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), files.len() + 1);
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2);
     (folder, run, imported)
 }
 
-/// Runs the test below in a process that may have few files open.
+/// Runs the test below in a process with a low limit of open files.
 #[test]
 fn many_ranks_need_few_open_files() {
     let output = std::process::Command::new("sh")
@@ -101,7 +101,8 @@ fn collectives_end_together_on_all_ranks() {
     assert_eq!(starts, [1_001_000_000; 3]);
 }
 
-/// A trace of collectives, of which each has a name, a number or none, and an end in microseconds.
+/// Returns a trace of collectives from their names, optional sequence numbers, and ends in
+/// microseconds.
 fn collectives(all: &[(&str, Option<i64>, i64)]) -> String {
     let events = all.iter().map(|(name, sequence, end)| {
         let sequence = sequence.map(|number| format!(r#","Seq":{number}"#)).unwrap_or_default();
@@ -114,8 +115,8 @@ fn collectives(all: &[(&str, Option<i64>, i64)]) -> String {
 }
 
 #[test]
-fn collectives_that_cannot_be_told_apart_move_no_clock() {
-    // The second file begins a collective later; both clocks are right.
+fn ambiguous_collectives_do_not_shift_clocks() {
+    // The second file begins one collective later. Both clocks are correct.
     let (a, b) = (
         [("allreduce", None, 100), ("allreduce", None, 200), ("allreduce", None, 300)],
         [("allreduce", None, 200), ("allreduce", None, 300)],
@@ -125,14 +126,14 @@ fn collectives_that_cannot_be_told_apart_move_no_clock() {
     assert_eq!(shifts, [None, None]);
 }
 
-/// The trace of a rank, one of two in its group, which ends three collectives at these milliseconds.
-/// `ranks` is where it says who the two are.
-fn rank_of_pair(rank: u32, pair: [u32; 2], ends: [i64; 3], said: GroupRanks) -> String {
-    let of_event = match said {
+/// Returns the trace of a rank in a group of two, which ends three collectives at these
+/// milliseconds. `source` selects where the trace lists the ranks of the group.
+fn rank_of_pair(rank: u32, pair: [u32; 2], ends: [i64; 3], source: GroupRanks) -> String {
+    let of_event = match source {
         GroupRanks::InEvents => format!(r#","Process Group Ranks":"{pair:?}""#),
         GroupRanks::InHead | GroupRanks::Nowhere => String::new(),
     };
-    let of_head = match said {
+    let of_head = match source {
         GroupRanks::InHead => {
             format!(
                 r#","pg_config":[{{"pg_name":"1","pg_desc":"tp","pg_size":2,"ranks":{pair:?}}}]"#
@@ -150,7 +151,7 @@ fn rank_of_pair(rank: u32, pair: [u32; 2], ends: [i64; 3], said: GroupRanks) -> 
     format!(r#"{{"traceEvents":[{events}],"distributedInfo":{{"rank":{rank}{of_head}}}}}"#)
 }
 
-/// Where a trace says which ranks a group has.
+/// Where a trace lists the ranks of a group.
 #[derive(Clone, Copy, Debug)]
 enum GroupRanks {
     InEvents,
@@ -158,22 +159,22 @@ enum GroupRanks {
     Nowhere,
 }
 
-/// Ranks 0 and 1 have a group `1`, and so have ranks 2 and 3: all four clocks are right.
-fn two_pairs(said: GroupRanks) -> [String; 4] {
+/// Ranks 0 and 1 have a group `1`, and so have ranks 2 and 3. All four clocks are correct.
+fn two_pairs(source: GroupRanks) -> [String; 4] {
     [
-        rank_of_pair(0, [0, 1], [10, 20, 30], said),
-        rank_of_pair(1, [0, 1], [10, 20, 30], said),
-        rank_of_pair(2, [2, 3], [13, 24, 35], said),
-        rank_of_pair(3, [2, 3], [13, 24, 35], said),
+        rank_of_pair(0, [0, 1], [10, 20, 30], source),
+        rank_of_pair(1, [0, 1], [10, 20, 30], source),
+        rank_of_pair(2, [2, 3], [13, 24, 35], source),
+        rank_of_pair(3, [2, 3], [13, 24, 35], source),
     ]
 }
 
 #[test]
-fn groups_of_one_name_and_different_ranks_are_strangers() {
-    for said in [GroupRanks::InEvents, GroupRanks::InHead] {
-        let (_folder, run, imported) = import_ranks(&two_pairs(said));
+fn groups_with_equal_names_and_different_ranks_are_distinct() {
+    for source in [GroupRanks::InEvents, GroupRanks::InHead] {
+        let (_folder, run, imported) = import_ranks(&two_pairs(source));
         for file in &imported.files {
-            assert_eq!((file.alignment_nanos, &*file.warnings), (Some(0), &[][..]), "{said:?}");
+            assert_eq!((file.alignment_nanos, &*file.warnings), (Some(0), &[][..]), "{source:?}");
         }
         let reader = reader(&run);
         let mut groups: Vec<_> = reader
@@ -188,24 +189,24 @@ fn groups_of_one_name_and_different_ranks_are_strangers() {
     }
 }
 
-/// Where files do not say the ranks of groups, four ranks of a group of two are two groups.
+/// If files do not list the ranks of groups, four ranks in a group of two are two groups.
 #[test]
-fn groups_that_cannot_be_told_apart_move_no_clock_and_are_said() {
+fn ambiguous_groups_do_not_shift_clocks_and_are_reported() {
     let (_folder, run, imported) = import_ranks(&two_pairs(GroupRanks::Nowhere));
     for file in &imported.files {
         assert_eq!(file.alignment_nanos, None);
         let [warning] = &*file.warnings else { panic!("{:?}", file.warnings) };
-        let said = (warning.loss.as_str(), warning.count, warning.first.cause.as_str());
+        let shown = (warning.loss.as_str(), warning.count, warning.first.cause.as_str());
         let cause = "`allreduce` 1 of the group `1` is in the files of 4 ranks, but the group has 2: \
                      several groups share this name";
-        assert_eq!(said, ("ambiguous_collectives", 3, cause));
+        assert_eq!(shown, ("ambiguous_collectives", 3, cause));
         assert_eq!(warning.first.offset, r#"{"traceEvents":["#.len() as u64);
     }
     assert_eq!(run.manifest().losses["ambiguous_collectives"], 12);
 }
 
 #[test]
-fn messages_move_no_clock() {
+fn point_to_point_messages_do_not_shift_clocks() {
     let (a, b) = (
         [("allreduce", Some(1), 100), ("send", Some(1), 200), ("send", Some(2), 300)],
         [("allreduce", Some(1), 150), ("send", Some(1), 900), ("send", Some(2), 950)],
@@ -224,7 +225,7 @@ fn one_file_keeps_its_clock() {
 }
 
 #[test]
-fn nothing_is_left_when_a_file_is_no_trace() {
+fn a_failed_import_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
     let (good, bad) = (folder.path().join("good.json"), folder.path().join("bad.json"));
     std::fs::write(&good, rank(0, 0)).unwrap();
@@ -236,7 +237,7 @@ fn nothing_is_left_when_a_file_is_no_trace() {
 }
 
 #[test]
-fn a_run_is_never_written_over() {
+fn an_existing_run_is_never_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rank0.json");
     std::fs::write(&file, rank(0, 0)).unwrap();

@@ -1,4 +1,4 @@
-//! speedscope's JSON, in and out.
+//! Import and export of speedscope's JSON.
 
 use marey_formats::{ExportError, Format, ImportError, LeftOut, export};
 use marey_model::context::NodeKind;
@@ -19,10 +19,11 @@ fn golden() {
 }
 
 #[test]
-fn the_order_of_keys_is_of_no_matter() {
+fn the_order_of_keys_does_not_matter() {
     let expected = dump(&import_bytes(MIXED.as_bytes()).unwrap().run);
     let mut file: Value = serde_json::from_str(MIXED).unwrap();
-    // Maps are sorted by key: profiles before shared, events before unit, samples before startValue.
+    // Sorted by key, `profiles` precede `shared`, `events` precede `unit`, and `samples` precede
+    // `startValue`.
     let late = file.to_string();
     assert!(late.find("\"profiles\"") < late.find("\"shared\""));
     let shared = file["shared"].take();
@@ -68,89 +69,89 @@ fn sampled(unit: &str, samples: &str, weights: &str) -> String {
 }
 
 #[test]
-fn what_cannot_be_used_is_counted() {
+fn unusable_content_is_counted() {
     let cases = [
         (
             events(r#"{"type":"C","frame":1,"at":9}"#),
             "unmatched_exits",
             1,
-            "frame 1 is closed and was not open",
+            "frame 1 is closed but is not open",
         ),
         (
             events(r#"{"type":"O","frame":1,"at":6},{"type":"C","frame":0,"at":9}"#),
             "unclosed_scopes",
             1,
-            "frame 0 is closed before one inside it",
+            "frame 0 is closed before a frame inside it",
         ),
         (
             events(r#"{"type":"C","frame":0,"at":4}"#),
             "unreadable_events",
             1,
-            "an event is before the one before it; it is taken for as late as that",
+            "an event is earlier than the event before it, and is moved to that time",
         ),
         (events(r#"{"type":"C","frame":7,"at":9}"#), "unreadable_events", 1, "there is no frame 7"),
         (
             events(r#"{"type":"X","frame":0,"at":9}"#),
             "unreadable_events",
             1,
-            "an event has no type, frame or place",
+            "an event has no valid type, frame or position",
         ),
-        (events("null"), "unreadable_events", 1, "an event has no type, frame or place"),
+        (events("null"), "unreadable_events", 1, "an event has no valid type, frame or position"),
         (
             events(r#"{"type":"C","frame":0,"at":1e30}"#),
             "unreadable_events",
             1,
-            "an event is at `1e30`",
+            "an event has the invalid position `1e30`",
         ),
         (
             events(r#"{"type":"C","frame":0,"at":"9"}"#),
             "unreadable_events",
             1,
-            "an event is at `\"9\"`",
+            "an event has the invalid position `\"9\"`",
         ),
         (
             sampled("none", "[[0],[9],[1]]", "[1,2,3]"),
             "unreadable_events",
             1,
-            "a sample is no list of frames that there are",
+            "a sample is not a list of existing frames",
         ),
         (
             sampled("none", "[[0],null,[1]]", "[1,2,3]"),
             "unreadable_events",
             1,
-            "a sample is no list of frames that there are",
+            "a sample is not a list of existing frames",
         ),
         (sampled("none", "[[0],[1]]", "[1]"), "unreadable_events", 1, "a sample has no weight"),
-        (sampled("none", "[[0]]", "[1,2,3]"), "unreadable_events", 2, "a weight is of no sample"),
+        (sampled("none", "[[0]]", "[1,2,3]"), "unreadable_events", 2, "a weight without a sample"),
         (
             sampled("none", "[[0],[1]]", "[1,\"2\"]"),
             "unreadable_events",
             1,
-            "a weight is no number of its unit",
+            "a weight is not a valid number of its unit",
         ),
         (
             sampled("seconds", "[[0],[1]]", "[1,1e11]"),
             "unreadable_events",
             1,
-            "a weight is no number of its unit",
+            "a weight is not a valid number of its unit",
         ),
         (
             sampled("none", "[[0]]", "[1]").replace(r#"{"name":"g"}"#, r#"{"file":"g"}"#),
             "unreadable_events",
             1,
-            "a frame has no name, or a place that is none",
+            "a frame has no name, or an invalid file, line or column",
         ),
         (
             sampled("none", "[[0]]", "[1]").replace(r#""endValue":0"#, r#""endValue":"0""#),
             "unreadable_events",
             1,
-            "`endValue` of a profile is no number of its unit",
+            "`endValue` of a profile is not a valid number of its unit",
         ),
         (
             sampled("none", "[[0]]", "[1]").replace(r#""name":"t""#, r#""name":7"#),
             "unreadable_events",
             1,
-            "the name of a profile is not as it should be",
+            "the name of a profile is malformed",
         ),
     ];
     for (content, loss, count, cause) in cases {
@@ -166,7 +167,7 @@ fn what_cannot_be_used_is_counted() {
 }
 
 #[test]
-fn what_is_open_at_the_end_ends_with_the_last_event() {
+fn open_frames_end_with_the_last_event() {
     let run = import_bytes(events(r#"{"type":"O","frame":1,"at":8}"#).as_bytes()).unwrap();
     let text = dump(&run.run);
     assert!(text.contains("spans 5+3 children=0 p-1/t-1(t) /frame:f open\n"), "{text}");
@@ -174,7 +175,7 @@ fn what_is_open_at_the_end_ends_with_the_last_event() {
 }
 
 #[test]
-fn damaged_files_say_where() {
+fn errors_report_their_position() {
     let cases: [(&str, &str); 8] = [
         (r#"{"$schema":"#, "byte 11: EOF while parsing a value"),
         (r#"{"$schema":1,"profiles":[{"events":[}]}]}"#, "byte 37: expected value"),
@@ -215,7 +216,7 @@ fn damaged_files_say_where() {
 }
 
 #[test]
-fn depth_is_no_danger() {
+fn deep_nesting_does_not_overflow_the_stack() {
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
     for place in [r#""$schema":"""#, r#""name":"g""#, r#""startValue":0"#, r#""at":9"#] {
         let (key, _) = place.split_once(':').unwrap();
@@ -233,7 +234,7 @@ fn depth_is_no_danger() {
 }
 
 #[test]
-fn nothing_that_is_cut_or_flipped_does_harm() {
+fn truncated_and_damaged_files_never_panic() {
     let small = one_span("seconds", "1.5", "2e0");
     for end in 0..small.len() {
         let _any = import_bytes(&small.as_bytes()[..end]);
@@ -254,7 +255,7 @@ fn nothing_that_is_cut_or_flipped_does_harm() {
     }
 }
 
-/// Imports what is exported of a run, after a look at it.
+/// Exports a run, checks the file and imports it again.
 fn again(run: &Run) -> (Value, String) {
     let (bytes, _) = export_bytes(run, Format::Speedscope);
     let file: Value = serde_json::from_slice(&bytes).unwrap();
@@ -262,7 +263,7 @@ fn again(run: &Run) -> (Value, String) {
     (file, dump(&import_bytes(&bytes).unwrap().run))
 }
 
-/// Whether a file is as the schema and speedscope's own reader want it.
+/// Checks that a file satisfies the schema and speedscope's own reader.
 fn check(file: &Value) {
     assert_eq!(file["$schema"], "https://www.speedscope.app/file-format-schema.json");
     let frames = file["shared"]["frames"].as_array().unwrap();
@@ -299,7 +300,7 @@ fn check(file: &Value) {
     }
 }
 
-/// A dump without what the order of profiles is seen from: those of samples come last in a file.
+/// Removes the order of profiles from a dump, since sampled profiles come last in a file.
 fn unordered(dump: &str) -> String {
     let mut lines: Vec<String> = dump
         .lines()
@@ -314,7 +315,7 @@ fn unordered(dump: &str) -> String {
 }
 
 #[test]
-fn nothing_is_lost_on_the_way_out_and_in() {
+fn every_file_survives_a_round_trip() {
     let run = import_data("speedscope/mixed.json");
     let (file, dumped) = again(&run.run);
     assert_eq!(unordered(&dumped), unordered(&dump(&run.run)));
@@ -342,7 +343,7 @@ fn frames() -> impl Strategy<Value = Vec<Value>> {
         },
     );
     prop::collection::vec(frame, 1..8).prop_map(|mut frames| {
-        // A frame that is there twice is one.
+        // Duplicate frames are merged.
         let mut seen = std::collections::HashSet::new();
         frames.retain(|frame| seen.insert(frame.to_string()));
         frames
@@ -393,7 +394,7 @@ fn profile() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Frames that there are not are the last one.
+/// Replaces indices beyond the list of frames by the last one.
 fn clamp(profile: &mut Value, count: usize) {
     let clamp = |frame: &mut Value| *frame = json!(frame.as_u64().unwrap().min(count as u64 - 1));
     if let Some(events) = profile.get_mut("events").and_then(Value::as_array_mut) {
@@ -410,7 +411,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_file_goes_out_and_in(
+    fn any_file_survives_a_round_trip(
         frames in frames(),
         mut profiles in prop::collection::vec(profile(), 1..5),
     ) {
@@ -423,13 +424,13 @@ proptest! {
         prop_assert!(first.imported.files[0].warnings.is_empty());
         let (written, dumped) = again(&first.run);
         prop_assert_eq!(unordered(&dumped), unordered(&dump(&first.run)));
-        // What the frames of a file are called depends on nothing but the list.
+        // Labels of frames depend on the list only.
         let (same, _) = again(&import_bytes(written.to_string().as_bytes()).unwrap().run);
         prop_assert_eq!(same, written);
     }
 
     #[test]
-    fn any_spans_are_nested_or_in_another_profile(
+    fn spans_nest_or_go_to_another_profile(
         spans in prop::collection::vec((0_u32..3, 0_i64..50, 0_i64..20), 1..40),
         offset in prop_oneof![Just(0_i64), Just(1_700_000_000_000_000_000)],
     ) {
@@ -521,7 +522,7 @@ fn threads_streams_and_values_are_profiles() {
         let process = run.process(NewProcess { pid: 7, rank: Some(rank), ..NewProcess::default() });
         let thread = run.thread(process, 70, "");
         run.add_slice(&slice(thread, kernel, 0, 10, 5)).unwrap();
-        // Two that overlap on a stream, and more than there is room for on another.
+        // Two overlapping activities on one stream, and too many on another.
         run.add_gpu_activity(&activity(process, 1, kernel, 20, 10)).unwrap();
         run.add_gpu_activity(&activity(process, 1, kernel, 25, 10)).unwrap();
         for start in 0..10 {
@@ -574,13 +575,13 @@ fn threads_streams_and_values_are_profiles() {
         ]
     );
     let left_out: Vec<_> = left_out.into_iter().collect();
-    assert_eq!(left_out, [("overlapping spans", 4), ("values that are no weights", 6)]);
+    assert_eq!(left_out, [("overlapping spans", 4), ("values that are not weights", 6)]);
     assert_eq!(profiles.last().unwrap()["weights"], json!([3, 0.5]));
     assert_eq!(profiles.last().unwrap()["unit"], "nanoseconds");
 }
 
 #[test]
-fn streams_that_come_mixed_are_whole_and_in_order() {
+fn interleaved_streams_are_complete_and_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
     let name_id = run.text("kernel");
@@ -605,7 +606,17 @@ fn streams_that_come_mixed_are_whole_and_in_order() {
 }
 
 #[test]
-fn an_empty_run_is_no_file() {
+fn activities_without_a_stream_are_titled_by_their_device() {
+    let content = r#"[{"ph":"X","cat":"cuda_sync","name":"Context Sync","pid":7,"tid":-1,"ts":6,
+        "dur":1,"args":{"stream":-1,"device":7}}]"#;
+    let (bytes, _) =
+        export_bytes(&import_bytes(content.as_bytes()).unwrap().run, Format::Speedscope);
+    let file: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(file["profiles"][0]["name"], "device 7");
+}
+
+#[test]
+fn an_empty_run_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
     run.process(NewProcess::default());
@@ -614,13 +625,13 @@ fn an_empty_run_is_no_file() {
     match export(&reader(&run), Format::Speedscope, &mut Vec::new()) {
         Err(error @ ExportError::Nothing { .. }) => assert_eq!(
             error.to_string(),
-            "the run has no spans, device activities or samples, which a speedscope profile is made of"
+            "the run has no spans, device activities or samples, which a speedscope profile consists of"
         ),
         other => panic!("{other:?}"),
     }
 }
 
-/// What is said of a file, but for its place.
+/// Returns the warnings of a file without their positions.
 fn warnings(content: &str) -> Vec<(String, u64, String)> {
     let run = import_bytes(content.as_bytes()).unwrap();
     let warnings = run.imported.files[0].warnings.iter();
@@ -628,7 +639,7 @@ fn warnings(content: &str) -> Vec<(String, u64, String)> {
 }
 
 #[test]
-fn stacks_are_no_deeper_than_in_other_formats() {
+fn the_depth_of_stacks_is_limited() {
     let deep = |cause: &str| [("unsupported_events".to_owned(), 1, cause.to_owned())];
     let frames = "0,".repeat(10_000);
     let samples = format!("[[{frames}0],[{}]]", frames.trim_end_matches(','));
@@ -638,14 +649,14 @@ fn stacks_are_no_deeper_than_in_other_formats() {
     );
 
     for unit in ["none", "nanoseconds"] {
-        // With the one that is open already, one too many.
+        // One too many, together with the open one.
         let open = r#"{"type":"O","frame":0,"at":5},"#.repeat(10_000);
         let close = r#",{"type":"C","frame":0,"at":9}"#.repeat(10_000);
         let all = format!(r#"{open}{{"type":"C","frame":0,"at":9}}{close}"#);
         let content = one_span(unit, "5", "9").replace(r#"{"type":"C","frame":0,"at":9}"#, &all);
-        assert_eq!(warnings(&content), deep("a frame is inside 10000 others"));
+        assert_eq!(warnings(&content), deep("a frame is inside 10000 other frames"));
         let events = import_bytes(content.as_bytes()).unwrap().imported.events;
-        // Spans, or the stretches from 0 to 5 and from 5 to 9.
+        // Spans, or the intervals from 0 to 5 and from 5 to 9.
         assert_eq!(events, if unit == "none" { 2 } else { 10_000 });
     }
 }

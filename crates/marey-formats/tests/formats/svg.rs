@@ -1,4 +1,4 @@
-//! Flame graphs out.
+//! Flame graphs.
 
 use marey_formats::{ExportError, Format, LeftOut, export};
 use marey_store::Run;
@@ -10,7 +10,7 @@ fn exported(run: &Run) -> (String, LeftOut) {
     (String::from_utf8(bytes).unwrap(), left_out)
 }
 
-/// A frame as it stands in the file.
+/// A frame of the file.
 #[derive(Debug, PartialEq)]
 struct Frame<'a> {
     title: &'a str,
@@ -45,7 +45,7 @@ fn frame(mut rest: &str) -> Frame<'_> {
 }
 
 #[test]
-fn widths_are_shares_and_frames_lie_in_those_around_them() {
+fn widths_are_shares_and_frames_lie_inside_their_parents() {
     let run = import_bytes(b"main;b 25\nmain;a 50\nmain 25\n").unwrap();
     let (svg, left_out) = exported(&run.run);
     assert_eq!(left_out, LeftOut::new());
@@ -59,17 +59,17 @@ fn widths_are_shares_and_frames_lie_in_those_around_them() {
     ];
     assert_eq!(places, expected);
     assert!(svg.contains("viewBox=\"0 0 1200 80\""), "{svg}");
-    // The same names have the same colours in every graph.
+    // Equal names have equal colours in all graphs.
     let colours: Vec<_> = frames.iter().map(|frame| frame.colour).collect();
     assert_eq!(colours, ["#c8c8c8", "#b6c77b", "#a0ce78", "#93da7b"]);
     assert_eq!(exported(&run.run).0, svg);
 }
 
 #[test]
-fn times_have_units_and_long_names_are_cut_where_they_are_shown() {
+fn times_have_units_and_long_labels_are_shortened() {
     let run = import_data("pprof/protobuf.pb");
     let (svg, left_out) = exported(&run.run);
-    // What has samples of no time at all has no width.
+    // Stacks without time have no width.
     let expected = [("frames narrower than a tenth of a pixel", 2), ("values of other kinds", 15)];
     assert_eq!(left_out, LeftOut::from(expected));
     assert!(svg.contains(">cpu: 30.000 ms</text>"), "{svg}");
@@ -80,7 +80,7 @@ fn times_have_units_and_long_names_are_cut_where_they_are_shown() {
     let run = import_bytes(format!("{name} 1\nb 999\n").as_bytes()).unwrap();
     let (svg, _) = exported(&run.run);
     let frames = frames(&svg);
-    // By the name, not by the width: `b` is first.
+    // Sorted by name, not by width: `b` is first.
     assert_eq!((frames[1].title, frames[1].text), ("b\n999 (99.90 %)", "b"));
     assert!(frames[2].title.starts_with(&name));
     assert_eq!((frames[2].width, frames[2].text), ("1.200", ""));
@@ -90,21 +90,17 @@ fn times_have_units_and_long_names_are_cut_where_they_are_shown() {
 }
 
 #[test]
-fn beside_spans_activities_are_counted() {
+fn activities_besides_spans_are_counted() {
     let (_folder, run) = super::csv::run("relu");
     let (svg, left_out) = exported(&run);
     assert!(!svg.contains("kernel"), "{svg}");
-    let expected = [
-        ("activities of devices", 1),
-        ("instants", 1),
-        ("numbers of steps", 1),
-        ("spans beside threads", 1),
-    ];
+    let expected =
+        [("device activities", 1), ("instants", 1), ("step numbers", 1), ("asynchronous spans", 1)];
     assert_eq!(left_out, LeftOut::from(expected));
 }
 
 #[test]
-fn what_cannot_be_seen_is_counted() {
+fn invisible_frames_are_counted() {
     let run = import_bytes(b"a 1000000\nb;c;d 1\ne -5\n").unwrap();
     let (svg, left_out) = exported(&run.run);
     let expected = [
@@ -116,8 +112,8 @@ fn what_cannot_be_seen_is_counted() {
 }
 
 #[test]
-fn names_are_data_whatever_they_are() {
-    // Control characters at the start would make it no text.
+fn names_are_always_escaped() {
+    // Control characters at the start would be recognised as binary.
     let first = "x".repeat(300);
     let content = format!("{first} 1\n</g>]]><script>&\"'\u{8}\u{ffff}é 1\n");
     let run = import_bytes(content.as_bytes()).unwrap();
@@ -126,12 +122,12 @@ fn names_are_data_whatever_they_are() {
     assert!(frames(&svg).iter().any(|frame| frame.title == format!("{escaped}\n1 (50.00 %)")));
     assert_eq!(svg.matches("<script>").count(), 1);
     assert_eq!(svg.matches("]]>").count(), 1);
-    // Nothing is fetched: the one address is the name of the language.
+    // Nothing is fetched: the only address is the XML namespace.
     assert_eq!(svg.matches("http").count(), svg.matches("xmlns=\"http").count());
 }
 
 #[test]
-fn nothing_to_show_is_said() {
+fn an_empty_graph_is_refused() {
     let run = import_bytes(b"a 0\nb 0\n").unwrap();
     let error = export(&reader(&run.run), Format::Svg, &mut Vec::new()).unwrap_err();
     assert!(

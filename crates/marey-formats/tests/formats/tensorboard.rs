@@ -12,7 +12,7 @@ use prost::Message;
 
 use crate::dump::{export_bytes, import_data, reader};
 
-/// A message as far as these tests look into it.
+/// The fields of messages that these tests check.
 #[derive(Clone, PartialEq, Message)]
 struct Event {
     #[prost(double, tag = "1")]
@@ -53,7 +53,7 @@ struct Image {
     encoded_image_string: Vec<u8>,
 }
 
-/// The messages of a file.
+/// Returns the messages of a file.
 fn events(mut bytes: &[u8]) -> Vec<Event> {
     let mut events = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk() {
@@ -68,7 +68,7 @@ fn events(mut bytes: &[u8]) -> Vec<Event> {
 /// Tag, step, time and value.
 type Scalar = (String, i64, f64, f32);
 
-/// The scalars, and the picture.
+/// Returns the scalars and the picture.
 fn content(run: &Run) -> (Vec<Scalar>, Option<Image>, LeftOut) {
     let (bytes, left_out) = export_bytes(run, Format::TensorBoard);
     let mut events = events(&bytes).into_iter();
@@ -87,7 +87,7 @@ fn content(run: &Run) -> (Vec<Scalar>, Option<Image>, LeftOut) {
     (scalars, picture, left_out)
 }
 
-/// A run of some ranks with three steps each: 10, 20 and 30 ms long from one second on.
+/// Returns a run of ranks with three steps each: 10, 20 and 30 ms long, from one second on.
 fn run(ranks: u32) -> (tempfile::TempDir, Run) {
     const MS: i64 = 1_000_000;
     let folder = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ fn run(ranks: u32) -> (tempfile::TempDir, Run) {
             };
             slice(NodeKind::Step, step_id, start, duration, Some(5 + number as u32));
             slice(NodeKind::Module, forward, start + MS, 4 * MS, None);
-            // One inside another of its name counts once.
+            // A span inside another of the same name counts once.
             slice(NodeKind::Operator, linear, start + MS, 3 * MS, None);
             slice(NodeKind::Operator, linear, start + 2 * MS, MS, None);
             let metric = |value| Metric {
@@ -133,7 +133,8 @@ fn run(ranks: u32) -> (tempfile::TempDir, Run) {
             };
             run.add_metric(&metric(MetricValue::Float(0.5 / (number + 1) as f64))).unwrap();
             run.add_metric(&metric(MetricValue::Text("not a number".into()))).unwrap();
-            // Two that overlap, for 5 ms together, and the last of which goes into the next step.
+            // Two overlapping activities, 5 ms together, the last of which reaches into the next
+            // step.
             for (kind, after, length) in [
                 (ActivityKind::Kernel, 0, 3 * MS),
                 (ActivityKind::Memcpy, 2 * MS, 3 * MS),
@@ -191,7 +192,7 @@ fn steps_are_scalars() {
     assert_eq!(of("step/time_ms"), [(5, 1.0, 10.0), (6, 1.01, 20.0), (7, 1.03, 30.0)]);
     assert_eq!(of("scope/forward_ms"), [(5, 1.0, 4.0), (6, 1.01, 4.0), (7, 1.03, 4.0)]);
     assert_eq!(of("scope/linear_ms"), [(5, 1.0, 3.0), (6, 1.01, 3.0), (7, 1.03, 3.0)]);
-    // 5 ms, 1 ms at the end; what reaches over from the step before lies under the first 3 ms.
+    // 5 ms and 1 ms at the end. The activity from the previous step overlaps the first 3 ms.
     assert_eq!(of("gpu1/busy_percent"), [(5, 1.0, 60.0), (6, 1.01, 30.0), (7, 1.03, 20.0)]);
     let loss: Vec<_> =
         of("metric/loss").into_iter().map(|(step, _, value)| (step, value)).collect();
@@ -201,7 +202,7 @@ fn steps_are_scalars() {
 }
 
 #[test]
-fn ranks_have_tags_of_their_own() {
+fn ranks_have_separate_tags() {
     let (_folder, run) = run(2);
     let (scalars, ..) = content(&run);
     let count = |prefix: &str| scalars.iter().filter(|(tag, ..)| tag.starts_with(prefix)).count();
@@ -209,7 +210,7 @@ fn ranks_have_tags_of_their_own() {
 }
 
 #[test]
-fn without_steps_values_are_counted() {
+fn values_are_numbered_without_steps() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
     let process = run.process(NewProcess::default());
@@ -240,7 +241,7 @@ fn without_steps_values_are_counted() {
     assert_eq!(picture, None);
 }
 
-/// The rows of a PNG of ours, each with its filter before the pixels.
+/// Returns the rows of a PNG, each with its filter type before the pixels.
 fn pixels(png: &[u8]) -> Vec<u8> {
     let mut rest = png.strip_prefix(b"\x89PNG\r\n\x1a\n").unwrap();
     let mut packed = Vec::new();
@@ -273,14 +274,14 @@ fn the_picture_is_the_flame_graph() {
         let row = &rows[(depth * 16 + 8) * 3601 + 1..][..3600];
         row.chunks(3).filter(|pixel| pixel != &[255, 255, 255]).count()
     };
-    // Of 60 ms in steps, 12 in forward, 9 and 3 in linear; a pixel is left between neighbours.
+    // 60 ms in steps, 12 in `forward`, 9 and 3 in `linear`. A pixel separates neighbours.
     assert_eq!([0, 1, 2, 3].map(coloured), [1199, 239, 179, 59]);
     let (_, picture, _) = content(&import_data("speedscope/mixed.json").run);
     assert_eq!(picture.unwrap().height, 3 * 16);
 }
 
 #[test]
-fn an_empty_run_is_no_file() {
+fn an_empty_run_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
     run.process(NewProcess::default());
@@ -323,5 +324,5 @@ fn only_the_busiest_devices_are_scalars() {
     let devices: Vec<_> = devices.map(|(tag, _, _, value)| (&**tag, *value)).collect();
     assert_eq!(devices.len(), 16);
     assert_eq!(devices[14..], [("gpu14/busy_percent", 10.0), ("gpu19/busy_percent", 50.0)]);
-    assert_eq!(left_out, LeftOut::from([("devices beside the 16 busiest", 4)]));
+    assert_eq!(left_out, LeftOut::from([("devices other than the 16 busiest", 4)]));
 }

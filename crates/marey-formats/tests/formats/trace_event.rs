@@ -12,19 +12,19 @@ use marey_store::row::Args;
 
 use crate::dump::{dump, import_bytes};
 
-/// The run of a trace with these events, in the usual object.
+/// Imports a trace with these events.
 fn import_events(events: &str) -> TemporaryRun {
     import_bytes(format!("{{\"traceEvents\":[{events}]}}").as_bytes()).unwrap()
 }
 
-/// What a run says in lines that begin with one of these words.
+/// Returns the lines of a dump that begin with one of these words.
 fn lines(run: &TemporaryRun, starts: &[&str]) -> Vec<String> {
     let dump = dump(&run.run);
     let wanted = dump.lines().filter(|line| starts.iter().any(|start| line.starts_with(start)));
     wanted.map(str::to_owned).collect()
 }
 
-/// Arguments as they are kept.
+/// Returns arguments as they are stored.
 fn args_of(reader: &Reader, args: &Args) -> String {
     let mut json = String::new();
     reader.args(args, &mut json);

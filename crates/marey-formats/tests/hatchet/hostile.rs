@@ -1,4 +1,4 @@
-//! The reader on hostile files, on files that are too big to keep, and on noise.
+//! Hostile files, generated large files, and arbitrary bytes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,54 +8,60 @@ use proptest::prelude::*;
 
 use crate::round_trip;
 
-/// Every file of `tests/hostile`, and the line it gives.
+/// Every file of `tests/hostile` with its error.
 const LINES: &[(&str, &str)] = &[
     ("binary.hatchet_msgpack", "byte 30: expected a value that JSON has too, found byte 0xc4"),
     ("blank.hatchet", "byte 4: the file is empty"),
     (
         "control_line_break.hatchet",
-        "line 2, column 24 (byte 25): the text holds the bare control character 0x0a",
+        "line 2, column 24 (byte 25): the text contains the unescaped control character 0x0a",
     ),
     (
         "control_nul.hatchet",
-        "line 1, column 22 (byte 21): the text holds the bare control character 0x00",
+        "line 1, column 22 (byte 21): the text contains the unescaped control character 0x00",
     ),
     (
         "duplicate_children.hatchet",
-        "line 2, column 69 (byte 70): `children` stands twice in one map",
+        "line 2, column 69 (byte 70): `children` appears twice in one map",
     ),
-    ("duplicate_device.hatchet", "line 3, column 24 (byte 94): `0` stands twice in one map"),
+    ("duplicate_device.hatchet", "line 3, column 24 (byte 94): `0` appears twice in one map"),
     (
         "duplicate_device_field.hatchet",
-        "line 3, column 37 (byte 107): `num_sms` stands twice in one map",
+        "line 3, column 37 (byte 107): `num_sms` appears twice in one map",
     ),
-    ("duplicate_family.hatchet", "line 3, column 25 (byte 95): `CUDA` stands twice in one map"),
-    ("duplicate_frame.hatchet", "line 2, column 53 (byte 54): `frame` stands twice in one map"),
-    ("duplicate_frame.hatchet_msgpack", "byte 19: `frame` stands twice in one map"),
-    ("duplicate_kind.hatchet", "line 2, column 79 (byte 80): `kind` stands twice in one map"),
-    ("duplicate_loss.hatchet", "line 2, column 86 (byte 87): `nodes` stands twice in one map"),
-    ("duplicate_marey.hatchet", "line 2, column 66 (byte 67): `marey` stands twice in one map"),
+    ("duplicate_family.hatchet", "line 3, column 25 (byte 95): `CUDA` appears twice in one map"),
+    ("duplicate_frame.hatchet", "line 2, column 53 (byte 54): `frame` appears twice in one map"),
+    ("duplicate_frame.hatchet_msgpack", "byte 19: `frame` appears twice in one map"),
+    ("duplicate_kind.hatchet", "line 2, column 79 (byte 80): `kind` appears twice in one map"),
+    ("duplicate_loss.hatchet", "line 2, column 86 (byte 87): `nodes` appears twice in one map"),
+    ("duplicate_marey.hatchet", "line 2, column 66 (byte 67): `marey` appears twice in one map"),
     (
         "duplicate_metric.hatchet",
-        "line 2, column 93 (byte 94): `time (ns)` stands twice in one map",
+        "line 2, column 93 (byte 94): `time (ns)` appears twice in one map",
     ),
-    ("duplicate_metric.hatchet_msgpack", "byte 31: `a` stands twice in one map"),
+    ("duplicate_metric.hatchet_msgpack", "byte 31: `a` appears twice in one map"),
     (
         "duplicate_metric_escaped.hatchet",
-        r"line 2, column 76 (byte 77): `a\nb` stands twice in one map",
+        r"line 2, column 76 (byte 77): `a\nb` appears twice in one map",
     ),
-    ("duplicate_metrics.hatchet", "line 2, column 68 (byte 69): `metrics` stands twice in one map"),
-    ("duplicate_name.hatchet", "line 2, column 52 (byte 53): `name` stands twice in one map"),
-    ("duplicate_overhead.hatchet", "line 2, column 89 (byte 90): `events` stands twice in one map"),
+    (
+        "duplicate_metrics.hatchet",
+        "line 2, column 68 (byte 69): `metrics` appears twice in one map",
+    ),
+    ("duplicate_name.hatchet", "line 2, column 52 (byte 53): `name` appears twice in one map"),
+    (
+        "duplicate_overhead.hatchet",
+        "line 2, column 89 (byte 90): `events` appears twice in one map",
+    ),
     ("empty.hatchet", "byte 0: the file is empty"),
-    ("escape_short.hatchet", "line 1, column 22 (byte 21): the text holds a bad escape"),
-    ("escape_unknown.hatchet", "line 1, column 24 (byte 23): the text holds a bad escape"),
+    ("escape_short.hatchet", "line 1, column 22 (byte 21): the text contains an invalid escape"),
+    ("escape_unknown.hatchet", "line 1, column 24 (byte 23): the text contains an invalid escape"),
     ("extension.hatchet_msgpack", "byte 25: expected a value that JSON has too, found byte 0xd4"),
     ("lying_children.hatchet_msgpack", "byte 51: the file ends in the middle of the profile"),
     ("lying_list.hatchet_msgpack", "byte 5: the file ends in the middle of the profile"),
     ("lying_map.hatchet_msgpack", "byte 12: the file ends in the middle of the profile"),
     ("lying_metric_list.hatchet_msgpack", "byte 37: the file ends in the middle of the profile"),
-    ("lying_short.hatchet_msgpack", "byte 47: the profile is complete, yet more follows"),
+    ("lying_short.hatchet_msgpack", "byte 47: unexpected content after the end of the profile"),
     ("lying_text.hatchet_msgpack", "byte 23: the file ends in the middle of the profile"),
     (
         "map_at_top.hatchet_msgpack",
@@ -86,7 +92,7 @@ const LINES: &[(&str, &str)] = &[
     ("reserved.hatchet_msgpack", "byte 1: expected a value that JSON has too, found byte 0xc1"),
     (
         "schema_child_has_no_frame.hatchet",
-        "line 2, column 80 (byte 81): a node ends here that has no frame name",
+        "line 2, column 80 (byte 81): the node that ends here has no frame name",
     ),
     ("schema_child_is_text.hatchet", "line 2, column 66 (byte 67): expected a node, found a text"),
     (
@@ -119,7 +125,7 @@ const LINES: &[(&str, &str)] = &[
     ),
     (
         "schema_frame_has_no_name.hatchet",
-        "line 2, column 51 (byte 52): a node ends here that has no frame name",
+        "line 2, column 51 (byte 52): the node that ends here has no frame name",
     ),
     (
         "schema_frame_is_text.hatchet",
@@ -173,8 +179,11 @@ const LINES: &[(&str, &str)] = &[
         "schema_version_is_newer.hatchet",
         "line 2, column 74 (byte 75): the file has version 2, this marey reads versions up to 1",
     ),
-    ("surrogate_alone.hatchet", "line 1, column 23 (byte 22): the text holds a lone surrogate"),
-    ("surrogate_reversed.hatchet", "line 1, column 22 (byte 21): the text holds a lone surrogate"),
+    ("surrogate_alone.hatchet", "line 1, column 23 (byte 22): the text contains a lone surrogate"),
+    (
+        "surrogate_reversed.hatchet",
+        "line 1, column 22 (byte 21): the text contains a lone surrogate",
+    ),
     (
         "syntax_comma_before_end.hatchet",
         "line 2, column 72 (byte 73): expected a key, found byte `}`",
@@ -205,8 +214,11 @@ const LINES: &[(&str, &str)] = &[
         "trace_of_kineto.hatchet",
         "line 2, column 1 (byte 1): this is a trace (it has `traceEvents`), not a `.hatchet` file",
     ),
-    ("trailing.hatchet", "line 5, column 1 (byte 112): the profile is complete, yet more follows"),
-    ("trailing.hatchet_msgpack", "byte 32: the profile is complete, yet more follows"),
+    (
+        "trailing.hatchet",
+        "line 5, column 1 (byte 112): unexpected content after the end of the profile",
+    ),
+    ("trailing.hatchet_msgpack", "byte 32: unexpected content after the end of the profile"),
     ("trailing_root.hatchet", "line 3, column 24 (byte 94): expected a device, found a text"),
     (
         "truncated_before_devices.hatchet",
@@ -236,7 +248,7 @@ const LINES: &[(&str, &str)] = &[
     ("utf8_surrogate.hatchet", "line 1, column 22 (byte 21): the text is not UTF-8"),
 ];
 
-/// A folder of the repository.
+/// Returns the path of a folder in the repository.
 fn folder(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
@@ -249,16 +261,16 @@ fn files(path: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Cause and byte of the error that `bytes` must give.
+/// Returns cause and byte offset of the error in `bytes`.
 fn fault(bytes: &[u8]) -> (Cause, u64) {
     match hatchet::parse(bytes) {
-        Err(ParseError::Syntax { place, cause }) => (cause, place.byte),
+        Err(ParseError::Syntax { position, cause }) => (cause, position.byte),
         other => panic!("expected a syntax error, got {other:?}"),
     }
 }
 
 #[test]
-fn each_file_gives_its_line() {
+fn each_hostile_file_gives_its_error() {
     for (name, line) in LINES {
         let path = folder("tests/hostile").join(name);
         let expected = format!("cannot read `{}`: {line}", path.display());
@@ -267,7 +279,7 @@ fn each_file_gives_its_line() {
 }
 
 #[test]
-fn each_file_has_a_line() {
+fn each_hostile_file_is_listed() {
     let names: Vec<_> = files("tests/hostile")
         .iter()
         .filter_map(|path| path.file_name()?.to_str().map(str::to_owned))
@@ -277,7 +289,7 @@ fn each_file_has_a_line() {
 }
 
 #[test]
-fn what_the_fuzzer_found_still_holds() {
+fn findings_of_the_fuzzer_stay_fixed() {
     let mut count = 0;
     for path in ["fuzz/corpus/hatchet", "tests/hostile", "crates/marey-formats/tests/data"] {
         for file in files(path) {
@@ -288,13 +300,13 @@ fn what_the_fuzzer_found_still_holds() {
     assert!(count > LINES.len(), "the corpus is empty");
 }
 
-/// A chain of `levels` nodes.
+/// Returns a chain of `levels` nodes.
 fn json_chain(levels: usize) -> Vec<u8> {
     let open = r#"{"frame": {"name": "n"}, "children": ["#;
     format!("[{}{}, {{}}]", open.repeat(levels), "]}".repeat(levels)).into_bytes()
 }
 
-/// The same in `MessagePack`; the last node has no children.
+/// Returns such a chain in `MessagePack`; the last node has no `children`.
 fn msgpack_chain(levels: usize) -> Vec<u8> {
     let open = b"\x82\xa5frame\x81\xa4name\xa1n\xa8children\x91";
     let mut file = [b"\x92".as_slice(), &open.repeat(levels)].concat();
@@ -304,7 +316,7 @@ fn msgpack_chain(levels: usize) -> Vec<u8> {
 }
 
 #[test]
-fn the_depth_of_the_tree_is_bounded_by_a_limit_and_not_by_the_stack() {
+fn deep_trees_hit_the_limit_before_the_stack() {
     for (chain, level_bytes) in
         [(json_chain as fn(usize) -> Vec<u8>, 38), (msgpack_chain as fn(usize) -> Vec<u8>, 25)]
     {
@@ -326,11 +338,11 @@ fn the_depth_of_skipped_values_is_bounded() {
 }
 
 #[test]
-fn a_long_key_is_shown_in_part_and_on_one_line() {
+fn a_long_key_is_shortened_to_one_line() {
     let key = "\\n".repeat(1_000);
     let file = format!(r#"[{{"metrics": {{"{key}": 1, "{key}": 1}}}}]"#);
     let line = hatchet::parse(file.as_bytes()).unwrap_err().to_string();
-    assert!(line.ends_with("…` stands twice in one map") && line.len() < 300, "{line}");
+    assert!(line.ends_with("…` appears twice in one map") && line.len() < 300, "{line}");
     assert!(!line.contains('\n'));
 }
 
@@ -353,7 +365,7 @@ fn every_truncation_is_an_error() {
 
 proptest! {
     #[test]
-    fn noise_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
         round_trip::holds_for(&bytes);
         round_trip::holds_for(&[b"[", &*bytes].concat());
         round_trip::holds_for(&[b"\x92", &*bytes].concat());

@@ -1,4 +1,4 @@
-//! `.hatchet` files of both formats: golden ones, hostile ones, random ones.
+//! Golden, hostile and random `.hatchet` files in both encodings.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 

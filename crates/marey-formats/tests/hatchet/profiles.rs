@@ -1,4 +1,4 @@
-//! Profiles of all sorts.
+//! Random profiles.
 
 use marey_formats::hatchet;
 use marey_model::context::NodeKind;
@@ -38,7 +38,7 @@ fn values() -> impl Strategy<Value = MetricValue> {
     ]
 }
 
-/// Nodes in pre-order: each hangs below one of the path to the node before it.
+/// Nodes in pre-order: the parent of each is on the path to the previous node.
 fn nodes() -> impl Strategy<Value = Vec<Node>> {
     let node = (texts(), of(prop::sample::select(&NodeKind::ALL)), any::<prop::sample::Index>());
     vec(node, 1..30).prop_map(|nodes| {
@@ -54,7 +54,7 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
     })
 }
 
-/// Metrics of the first nodes, in the order in which a walk meets them.
+/// Metrics of the first nodes, in the order of their first occurrence.
 fn metrics(node_count: usize) -> impl Strategy<Value = Vec<Metric>> {
     let keys = prop::collection::btree_set(texts(), 0..5).prop_map(Vec::from_iter).prop_shuffle();
     (keys, vec(vec(of(values()), node_count), 5)).prop_map(|(keys, columns)| {
@@ -139,7 +139,7 @@ fn meta() -> impl Strategy<Value = Meta> {
     )
 }
 
-/// Any profile that readers make.
+/// Any profile in the form that readers produce.
 pub(crate) fn profiles() -> impl Strategy<Value = Profile> {
     nodes().prop_flat_map(|nodes| {
         let (metrics, sketches) = (metrics(nodes.len()), sketches(nodes.len()));

@@ -1,4 +1,4 @@
-//! The reader on golden files and on every type of value.
+//! Golden files, and every type of value.
 
 use std::path::Path;
 
@@ -23,14 +23,14 @@ fn value(profile: &Profile, node: u32, key: &str) -> Option<MetricValue> {
     profile.metric(key)?.get(NodeId(node))
 }
 
-/// A profile whose root has these metrics.
+/// Returns a profile whose root has these metrics.
 fn with_metrics(metrics: &str) -> Profile {
     let file = format!(r#"[{{"frame": {{"name": "ROOT"}}, "metrics": {metrics}}}, {{}}]"#);
     hatchet::parse(file.as_bytes()).unwrap()
 }
 
 #[test]
-fn a_file_of_protons_is_read() {
+fn a_file_of_proton_is_read() {
     let profile = hatchet::parse(MINIMAL).unwrap();
     assert_eq!(names(&profile), ["ROOT", "s", "k"]);
     assert_eq!(profile.nodes[2].parent, Some(NodeId(1)));
@@ -52,12 +52,12 @@ fn a_file_of_protons_is_read() {
 }
 
 #[test]
-fn both_formats_say_the_same() {
+fn both_encodings_give_the_same_profile() {
     assert_eq!(hatchet::parse(MINIMAL_MSGPACK).unwrap(), hatchet::parse(MINIMAL).unwrap());
 }
 
 #[test]
-fn what_marey_adds_is_read() {
+fn extras_of_marey_are_read() {
     let profile = hatchet::parse(TRAIN).unwrap();
     assert_eq!(
         names(&profile),
@@ -79,7 +79,7 @@ fn what_marey_adds_is_read() {
 }
 
 #[test]
-fn states_of_nothing_but_time_are_children_like_others() {
+fn states_with_only_times_become_children() {
     let file = br#"[{"children": [
         {"children": [{"children": [], "frame": {"name": "b"}, "metrics": {"m": 1}}],
             "frame": {"name": "a"},
@@ -101,16 +101,16 @@ fn states_of_nothing_but_time_are_children_like_others() {
 }
 
 #[test]
-fn a_state_of_nothing_but_time_needs_a_name() {
+fn a_state_with_only_times_needs_a_name() {
     let file = br#"[{"children": [], "frame": {"name": "ROOT"}, "metrics": {},
         "marey": {"kind": "root", "states": [{"metrics": {}}]}}, {}]"#;
     let error = hatchet::parse(file).unwrap_err().to_string();
-    assert_eq!(error, "line 2, column 60 (byte 119): a node ends here that has no frame name");
+    assert_eq!(error, "line 2, column 60 (byte 119): the node that ends here has no frame name");
 }
 
 #[test]
-fn metrics_stand_as_a_walk_over_the_nodes_meets_them() {
-    // Of the children first, as in JSON, and with a node's own order of keys.
+fn metrics_are_in_the_order_of_their_first_occurrence() {
+    // Children are written first, as in JSON, with each node's own order of keys.
     let file = br#"[{"children": [
         {"children": [], "frame": {"name": "a"}, "metrics": {"late": 1, "y": 2, "first": 3}},
         {"children": [], "frame": {"name": "b"}, "metrics": {"last": 1, "late": 2}}
@@ -146,7 +146,7 @@ fn values_of_every_type_are_read() {
 }
 
 #[test]
-fn what_the_schema_does_not_need_may_be_missing_or_more() {
+fn optional_keys_may_be_missing_and_unknown_ones_present() {
     let file = br#"
         [{"frame": {"name": "ROOT", "line": [[{"x": {}}]], "line": 1}, "_hatchet_nid": 0,
           "marey": {"kind": "a later kind", "later": [1, {"a": []}]},
@@ -158,14 +158,14 @@ fn what_the_schema_does_not_need_may_be_missing_or_more() {
 }
 
 #[test]
-fn equal_names_share_their_text() {
+fn equal_names_share_one_text() {
     let file = br#"[{"frame": {"name": "n"}, "children": [{"frame": {"name": "\u006e"}}]}]"#;
     let profile = hatchet::parse(file).unwrap();
     assert!(std::sync::Arc::ptr_eq(&profile.nodes[0].name, &profile.nodes[1].name));
 }
 
 #[test]
-fn words_longer_than_the_window_are_read() {
+fn tokens_longer_than_the_window_are_read() {
     let name = "n".repeat(1_000_000);
     let number = "1".repeat(400_000);
     let file = format!(
@@ -178,14 +178,14 @@ fn words_longer_than_the_window_are_read() {
 }
 
 #[test]
-fn a_path_is_read_as_its_content_is() {
+fn a_file_gives_the_same_profile_as_its_content() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let read = hatchet::read(&data.join("train.hatchet")).unwrap();
     assert_eq!(read, hatchet::parse(TRAIN).unwrap());
 }
 
 #[test]
-fn what_is_no_file_is_an_error_of_the_system() {
+fn a_missing_file_is_an_io_error() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     for path in [data.clone(), data.join("absent.hatchet")] {
         let error = hatchet::read(&path).unwrap_err();

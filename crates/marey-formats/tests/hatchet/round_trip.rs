@@ -1,18 +1,20 @@
-//! What holds for every sequence of bytes. The fuzzer and the tests ask for the same.
+//! Properties that hold for any bytes. The fuzzer and the tests check them.
 
 use marey_formats::hatchet::{self, Format};
 use marey_model::profile::Profile;
 
-/// Reading gives an error or a sound profile, which both formats give back.
+/// Checks that reading returns an error, or a valid profile that survives a round trip in both
+/// encodings.
 pub(crate) fn holds_for(bytes: &[u8]) {
     if let Ok(profile) = hatchet::parse(bytes) {
         assert_eq!(profile.check(), Ok(()));
-        assert_is_given_back(&profile);
+        assert_round_trip(&profile);
     }
 }
 
-/// Both formats give back what is written. NaN equals NaN here, and 0 is not -0.
-pub(crate) fn assert_is_given_back(profile: &Profile) {
+/// Checks that a profile survives a round trip in both encodings. NaN equals NaN here, and 0 is not
+/// -0.
+pub(crate) fn assert_round_trip(profile: &Profile) {
     for format in [Format::Json, Format::Msgpack] {
         let mut file = Vec::new();
         hatchet::write(profile, format, &mut file).unwrap();

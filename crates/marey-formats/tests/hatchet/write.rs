@@ -1,4 +1,4 @@
-//! What is written is read back, and looks as Proton's files do.
+//! Written files are read back and have the layout of Proton's files.
 
 use std::io;
 
@@ -16,7 +16,7 @@ fn written(profile: &Profile, format: Format) -> Vec<u8> {
     file
 }
 
-/// A root with this metric.
+/// Returns a root with this metric.
 fn with_metric(key: &str, value: MetricValue) -> Profile {
     let mut metric = Metric::new(key.into());
     metric.push(NodeId::ROOT, value);
@@ -25,7 +25,7 @@ fn with_metric(key: &str, value: MetricValue) -> Profile {
 }
 
 #[test]
-fn a_file_of_protons_is_given_back_to_the_byte() {
+fn a_file_of_proton_survives_a_round_trip_byte_for_byte() {
     for (file, format) in [
         (include_bytes!("../data/proton.hatchet").as_slice(), Format::Json),
         (include_bytes!("../data/proton.hatchet_msgpack"), Format::Msgpack),
@@ -36,9 +36,9 @@ fn a_file_of_protons_is_given_back_to_the_byte() {
 }
 
 #[test]
-fn what_marey_adds_is_given_back() {
+fn extras_of_marey_survive_a_round_trip() {
     let profile = hatchet::parse(include_bytes!("../data/train.hatchet")).unwrap();
-    round_trip::assert_is_given_back(&profile);
+    round_trip::assert_round_trip(&profile);
     let file = String::from_utf8(written(&profile, Format::Json)).unwrap();
     assert!(file.contains(
         r#"
@@ -49,13 +49,13 @@ fn what_marey_adds_is_given_back() {
 }
 
 #[test]
-fn a_profile_without_mareys_part_gets_none() {
+fn a_profile_without_extras_gains_none() {
     let file = written(&with_metric("a", MetricValue::Int(1)), Format::Json);
     assert!(!String::from_utf8(file).unwrap().contains("marey"));
 }
 
 #[test]
-fn reals_without_a_number_have_pythons_words() {
+fn nan_and_infinities_are_written_as_in_python() {
     for (value, word) in
         [(f64::NAN, "null"), (f64::INFINITY, "Infinity"), (f64::NEG_INFINITY, "-Infinity")]
     {
@@ -66,7 +66,7 @@ fn reals_without_a_number_have_pythons_words() {
 }
 
 #[test]
-fn broken_profiles_are_refused() {
+fn inconsistent_profiles_are_refused() {
     let error = hatchet::write(&Profile::default(), Format::Json, &mut Vec::new()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     assert_eq!(error.to_string(), "the profile has no root");
@@ -80,7 +80,7 @@ fn the_deepest_tree_is_given_back_and_has_bounded_margins() {
         parent: depth.checked_sub(1).map(|above| NodeId(above as u32)),
     };
     let profile = Profile { nodes: (0..MAX_DEPTH).map(node).collect(), ..Profile::default() };
-    round_trip::assert_is_given_back(&profile);
+    round_trip::assert_round_trip(&profile);
     assert!(written(&profile, Format::Json).len() < 300 * MAX_DEPTH);
 }
 
@@ -88,6 +88,6 @@ proptest! {
     #[test]
     fn every_profile_is_given_back(profile in profiles()) {
         prop_assert_eq!(profile.check(), Ok(()));
-        round_trip::assert_is_given_back(&profile);
+        round_trip::assert_round_trip(&profile);
     }
 }

@@ -335,6 +335,18 @@ rows! {
     }
 }
 
+impl Span {
+    /// Returns the exclusive time: the duration without direct children on the thread.
+    pub const fn self_nanos(&self) -> i64 {
+        self.duration_nanos.saturating_sub(self.children_nanos)
+    }
+}
+
+impl GpuActivity {
+    /// The stream of activities without one.
+    pub const NO_STREAM: u32 = u32::MAX;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,8 +33,8 @@ fn the_name_implies_the_format_and_omissions_are_warnings() {
     exit code: 0
     --- stdout ---
     --- stderr ---
-    warning: collapsed cannot represent 3 numbers of steps
-    warning: collapsed cannot represent 3 values of metrics
+    warning: collapsed cannot represent 3 metric values
+    warning: collapsed cannot represent 3 step numbers
     wrote `train.collapsed`, SIZE
     ");
     assert_snapshot!(fs::read_to_string(folder.path("train.collapsed")).unwrap(), @r"

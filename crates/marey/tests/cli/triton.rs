@@ -122,7 +122,7 @@ fn an_unreadable_file_does_not_stop_the_others() {
       2  stack   mem_space_kernels.py:87:5   LOCAL   STORE       2x32      2  st
       3  stack   mem_space_kernels.py:87:5   LOCAL   STORE         32      1  st
     --- stderr ---
-    error: `minimal.hatchet`: it is no PTX: there is no `.version` and `.target`
+    error: `minimal.hatchet`: it is not PTX: `.version` or `.target` is missing
     error: `none.ptx`: it cannot be read: No such file or directory (os error 2)
     error: `collapsed` contains no .ptx files
     hint: Triton writes them to ~/.triton/cache or TRITON_CACHE_DIR, unless TRITON_STORE_BINARY_ONLY is set

@@ -1,36 +1,36 @@
-//! JSON as a row of words, with the numbers that Python's `json` module has beyond it: `NaN`,
-//! `Infinity` and `-Infinity`.
+//! JSON as a sequence of tokens, including `NaN`, `Infinity` and `-Infinity`, which Python's `json`
+//! module writes.
 
 mod number;
 mod text;
 
-use super::error::{Cause, Fault, Place};
+use super::error::{Cause, Fault, Position};
 use super::source::Source;
 use super::token::{Token, Tokens};
 
 pub(super) struct JsonTokens<'a> {
     source: Source<'a>,
-    /// Bytes before the last word.
+    /// Byte offset of the last token.
     start: u64,
     line: Line,
     open: Vec<Container>,
     expect: Expect,
-    /// The last text that had escapes.
+    /// The last text with escapes, unescaped.
     unescaped: String,
 }
 
-/// The line that is being read.
+/// The current line.
 #[derive(Clone, Copy)]
 struct Line {
-    /// From 1.
+    /// Counted from 1.
     number: u64,
-    /// Bytes before it.
+    /// Byte offset of its first byte.
     start: u64,
 }
 
 impl Line {
-    const fn place(self, byte: u64) -> Place {
-        Place { byte, line_and_column: Some((self.number, byte - self.start + 1)) }
+    const fn position(self, byte: u64) -> Position {
+        Position { byte, line_and_column: Some((self.number, byte - self.start + 1)) }
     }
 }
 
@@ -40,7 +40,7 @@ enum Container {
     Map,
 }
 
-/// What the grammar allows next.
+/// The tokens that the grammar allows next.
 #[derive(Clone, Copy)]
 enum Expect {
     Value,
@@ -66,8 +66,8 @@ impl Expect {
 
 impl Tokens for JsonTokens<'_> {
     fn next(&mut self) -> Result<Token<'_>, Fault> {
-        let byte = self.next_but_separator()?;
-        let inside = self.open.last().copied();
+        let byte = self.skip_separator()?;
+        let container = self.open.last().copied();
         match (self.expect, byte) {
             (Expect::Key | Expect::KeyOrEnd, b'"') => {
                 self.expect = Expect::Colon;
@@ -77,10 +77,12 @@ impl Tokens for JsonTokens<'_> {
                 self.expect = Expect::CommaOrEnd;
                 self.text().map(Token::Text)
             }
-            (Expect::CommaOrEnd | Expect::KeyOrEnd, b'}') if inside == Some(Container::Map) => {
+            (Expect::CommaOrEnd | Expect::KeyOrEnd, b'}') if container == Some(Container::Map) => {
                 Ok(self.close(Token::MapEnd))
             }
-            (Expect::CommaOrEnd | Expect::ItemOrEnd, b']') if inside == Some(Container::List) => {
+            (Expect::CommaOrEnd | Expect::ItemOrEnd, b']')
+                if container == Some(Container::List) =>
+            {
                 Ok(self.close(Token::ListEnd))
             }
             (Expect::Value | Expect::ItemOrEnd, b'{') => Ok(self.open(Container::Map)),
@@ -94,8 +96,8 @@ impl Tokens for JsonTokens<'_> {
         }
     }
 
-    fn place(&self) -> Place {
-        self.line.place(self.start)
+    fn position(&self) -> Position {
+        self.line.position(self.start)
     }
 
     fn finish(&mut self) -> Result<(), Fault> {
@@ -107,8 +109,7 @@ impl Tokens for JsonTokens<'_> {
 }
 
 impl<'a> JsonTokens<'a> {
-    /// Starts at the first byte that is not blank, if a profile, or what is taken for one, can
-    /// start with it.
+    /// Starts at the first byte that is not blank, if it can begin a profile or a trace.
     pub(super) fn new(source: Source<'a>) -> Result<Self, Fault> {
         let mut tokens = Self {
             source,
@@ -123,11 +124,11 @@ impl<'a> JsonTokens<'a> {
             Some(_) => Cause::NotAProfile,
             None => Cause::Empty,
         };
-        Err(Fault { place: Place { byte: tokens.start, line_and_column: None }, cause })
+        Err(Fault { position: Position { byte: tokens.start, line_and_column: None }, cause })
     }
 
-    /// The next byte that is neither blank nor a colon or comma in its place; a word starts here.
-    fn next_but_separator(&mut self) -> Result<u8, Fault> {
+    /// Skips blanks and an expected colon or comma. Returns the first byte of the next token.
+    fn skip_separator(&mut self) -> Result<u8, Fault> {
         loop {
             let byte = self.skip_blanks().ok_or_else(|| self.fault(Cause::UnexpectedEnd))?;
             self.expect = match (self.expect, byte) {
@@ -142,35 +143,36 @@ impl<'a> JsonTokens<'a> {
         }
     }
 
-    /// Consumes blanks and counts lines: no other word can hold a line break.
+    /// Consumes blanks and counts lines: no other token contains a line break.
     fn skip_blanks(&mut self) -> Option<u8> {
         loop {
             let base = self.source.offset();
-            let rest = self.source.rest();
-            let mut at = 0;
-            while let Some(&byte) = rest.get(at) {
+            let rest = self.source.buffered();
+            let mut position = 0;
+            while let Some(&byte) = rest.get(position) {
                 match byte {
                     b' ' => {
-                        // Half of a file is margins.
-                        while rest.get(at..at + 8) == Some(b"        ") {
-                            at += 8;
+                        // Half of a typical file is indentation.
+                        while rest.get(position..position + 8) == Some(b"        ") {
+                            position += 8;
                         }
-                        at += usize::from(rest.get(at) == Some(&b' '));
+                        position += usize::from(rest.get(position) == Some(&b' '));
                     }
                     b'\n' => {
-                        at += 1;
-                        self.line = Line { number: self.line.number + 1, start: base + at as u64 };
+                        position += 1;
+                        self.line =
+                            Line { number: self.line.number + 1, start: base + position as u64 };
                     }
-                    b'\r' | b'\t' => at += 1,
+                    b'\r' | b'\t' => position += 1,
                     _ => {
-                        self.source.consume(at);
-                        self.start = base + at as u64;
+                        self.source.consume(position);
+                        self.start = base + position as u64;
                         return Some(byte);
                     }
                 }
             }
-            self.source.consume(at);
-            self.start = base + at as u64;
+            self.source.consume(position);
+            self.start = base + position as u64;
             if !self.source.more() {
                 return None;
             }
@@ -198,41 +200,41 @@ impl<'a> JsonTokens<'a> {
     fn scalar(&mut self, byte: u8, expected: &'static str) -> Result<Token<'static>, Fault> {
         match byte {
             b'-' if self.source.peek(1) == Some(b'I') => {
-                self.word("`-Infinity`", Token::Float(f64::NEG_INFINITY))
+                self.literal("`-Infinity`", Token::Float(f64::NEG_INFINITY))
             }
             b'-' | b'0'..=b'9' => self.number(),
-            b'n' => self.word("`null`", Token::Null),
-            b't' => self.word("`true`", Token::Bool(true)),
-            b'f' => self.word("`false`", Token::Bool(false)),
-            b'N' => self.word("`NaN`", Token::Float(f64::NAN)),
-            b'I' => self.word("`Infinity`", Token::Float(f64::INFINITY)),
+            b'n' => self.literal("`null`", Token::Null),
+            b't' => self.literal("`true`", Token::Bool(true)),
+            b'f' => self.literal("`false`", Token::Bool(false)),
+            b'N' => self.literal("`NaN`", Token::Float(f64::NAN)),
+            b'I' => self.literal("`Infinity`", Token::Float(f64::INFINITY)),
             _ => Err(self.unexpected_byte(expected, byte)),
         }
     }
 
-    fn word(
+    fn literal(
         &mut self,
         quoted: &'static str,
         token: Token<'static>,
     ) -> Result<Token<'static>, Fault> {
-        let word = quoted.trim_matches('`');
-        for (ahead, expected) in word.bytes().enumerate() {
+        let literal = quoted.trim_matches('`');
+        for (ahead, expected) in literal.bytes().enumerate() {
             match self.source.peek(ahead) {
                 Some(found) if found == expected => {}
                 Some(found) => {
                     let cause = Cause::UnexpectedByte { expected: quoted, found };
                     return Err(self.fault_at(self.start + ahead as u64, cause));
                 }
-                None => return Err(self.ends_early()),
+                None => return Err(self.unexpected_end()),
             }
         }
-        self.source.consume(word.len());
+        self.source.consume(literal.len());
         Ok(token)
     }
 
     fn number(&mut self) -> Result<Token<'static>, Fault> {
         let is_part = |byte: u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
-        let length = self.source.run(1, is_part);
+        let length = self.source.find_end(1, is_part);
         number::parse(self.source.take(length)).map_err(|cause| self.fault(cause))
     }
 
@@ -241,7 +243,7 @@ impl<'a> JsonTokens<'a> {
         let (length, has_escape) = self.text_length()?;
         let (line, start) = (self.line, self.start + 1);
         let raw = &self.source.take(length + 1)[..length];
-        let (at, cause) = match std::str::from_utf8(raw) {
+        let (position, cause) = match std::str::from_utf8(raw) {
             Err(error) => (error.valid_up_to(), Cause::NotUtf8),
             Ok(text) if !has_escape => return Ok(text),
             Ok(text) => match text::unescape(text, &mut self.unescaped) {
@@ -249,22 +251,23 @@ impl<'a> JsonTokens<'a> {
                 Err(fault) => fault,
             },
         };
-        Err(Fault { place: line.place(start + at as u64), cause })
+        Err(Fault { position: line.position(start + position as u64), cause })
     }
 
-    /// Bytes before the closing quote, and whether there is an escape among them.
+    /// Returns the bytes before the closing quote, and whether they contain an escape.
     fn text_length(&mut self) -> Result<(usize, bool), Fault> {
         let mut has_escape = false;
         let mut length = 0;
         loop {
-            length = self.source.run(length, |byte| byte >= b' ' && byte != b'"' && byte != b'\\');
-            match self.source.rest().get(length).copied() {
+            length =
+                self.source.find_end(length, |byte| byte >= b' ' && byte != b'"' && byte != b'\\');
+            match self.source.buffered().get(length).copied() {
                 Some(b'"') => return Ok((length, has_escape)),
-                Some(b'\\') if self.source.has(length + 2) => {
+                Some(b'\\') if self.source.ensure(length + 2) => {
                     has_escape = true;
                     length += 2;
                 }
-                Some(b'\\') | None => return Err(self.ends_early()),
+                Some(b'\\') | None => return Err(self.unexpected_end()),
                 Some(found) => {
                     let offset = self.source.offset() + length as u64;
                     return Err(self.fault_at(offset, Cause::ControlCharacter { found }));
@@ -277,12 +280,12 @@ impl<'a> JsonTokens<'a> {
         self.fault(Cause::UnexpectedByte { expected, found })
     }
 
-    fn ends_early(&self) -> Fault {
+    fn unexpected_end(&self) -> Fault {
         self.fault_at(self.source.end_offset(), Cause::UnexpectedEnd)
     }
 
-    /// A fault on the line that is being read.
+    /// Returns an error on the current line.
     fn fault_at(&self, offset: u64, cause: Cause) -> Fault {
-        Fault { place: self.line.place(offset), cause }
+        Fault { position: self.line.position(offset), cause }
     }
 }

@@ -1,9 +1,9 @@
-//! Numbers of JSON.
+//! Numbers in JSON.
 
 use super::super::error::Cause;
 use super::super::token::Token;
 
-/// Reads a number. A whole one keeps every digit; a real one is the nearest that there is.
+/// Parses a number. Integers are exact; other numbers become the nearest float.
 pub(super) fn parse(text: &[u8]) -> Result<Token<'static>, Cause> {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
@@ -20,7 +20,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Token<'static>, Cause> {
         .try_fold(0_u64, |sum, digit| sum.checked_mul(10)?.checked_add((digit - b'0').into()))
         .ok_or(Cause::NumberOutOfRange)?;
     if !is_negative {
-        return Ok(Token::whole(magnitude));
+        return Ok(Token::int(magnitude));
     }
     0_i64.checked_sub_unsigned(magnitude).map(Token::Int).ok_or(Cause::NumberOutOfRange)
 }
@@ -37,7 +37,7 @@ fn parse_real(text: &[u8], unsigned: &[u8]) -> Result<Token<'static>, Cause> {
     }
 }
 
-/// Whether the grammar has it; the standard library's has more.
+/// Whether the text is a JSON number. The standard library accepts more.
 fn is_real(unsigned: &[u8]) -> bool {
     let fraction = |rest: &mut &[u8]| match *rest {
         [b'.', digits @ ..] => {
@@ -57,7 +57,7 @@ fn is_real(unsigned: &[u8]) -> bool {
     take_digits(&mut rest) && fraction(&mut rest) && exponent(&mut rest) && rest.is_empty()
 }
 
-/// Passes over digits; false where there is none.
+/// Skips digits; `false` if there are none.
 fn take_digits(rest: &mut &[u8]) -> bool {
     let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     *rest = &rest[count..];
@@ -80,8 +80,8 @@ mod tests {
             ("-0.0", "Float(-0.0)"),
             ("9223372036854775807", "Int(9223372036854775807)"),
             ("-9223372036854775808", "Int(-9223372036854775808)"),
-            ("9223372036854775808", "Big(9223372036854775808)"),
-            ("18446744073709551615", "Big(18446744073709551615)"),
+            ("9223372036854775808", "BigInt(9223372036854775808)"),
+            ("18446744073709551615", "BigInt(18446744073709551615)"),
             ("18446744073709551616", "NumberOutOfRange"),
             ("-9223372036854775809", "NumberOutOfRange"),
             ("9007199254740993.0", "Float(9007199254740992.0)"),

@@ -1,23 +1,23 @@
-//! Escapes in the texts of JSON.
+//! Escapes in JSON strings.
 
 use super::super::error::Cause;
 
-/// Writes the text without its escapes; else says at which byte of it what is wrong.
-pub(super) fn unescape(escaped: &str, into: &mut String) -> Result<(), (usize, Cause)> {
-    into.clear();
+/// Writes the unescaped text, or returns the byte index of an error and its cause.
+pub(super) fn unescape(escaped: &str, unescaped: &mut String) -> Result<(), (usize, Cause)> {
+    unescaped.clear();
     let mut rest = escaped;
     while let Some((plain, tail)) = rest.split_once('\\') {
-        into.push_str(plain);
+        unescaped.push_str(plain);
         let at = escaped.len() - tail.len() - 1;
         let (character, length) = escape(tail.as_bytes()).map_err(|cause| (at, cause))?;
-        into.push(character);
+        unescaped.push(character);
         rest = &tail[length..];
     }
-    into.push_str(rest);
+    unescaped.push_str(rest);
     Ok(())
 }
 
-/// The character that an escape stands for, and the escape's bytes behind the backslash.
+/// Returns the character of an escape, and the escape's length without the backslash.
 fn escape(tail: &[u8]) -> Result<(char, usize), Cause> {
     let character = match tail.first() {
         Some(b'"') => '"',
@@ -63,10 +63,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_become_characters_or_say_where_they_fail() {
+    fn escapes_become_characters_or_errors_with_positions() {
         let result = |text: &str| {
-            let mut into = String::from("old");
-            unescape(text, &mut into).map(|()| into)
+            let mut unescaped = String::from("old");
+            unescape(text, &mut unescaped).map(|()| unescaped)
         };
         assert_eq!(result(r#"\"\\\/\b\f\n\r\tx"#).unwrap(), "\"\\/\u{8}\u{c}\n\r\tx");
         assert_eq!(result(r"é\u00e9\u0000\uD83D\uDE00!").unwrap(), "éé\0😀!");

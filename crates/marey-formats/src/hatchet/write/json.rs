@@ -1,15 +1,15 @@
-//! JSON as Proton lays it out, with margins of a bounded width.
+//! JSON in Proton's layout, with limited indentation.
 
 use std::io::{self, Write};
 
-use super::document::Words;
+use super::document::Encoder;
 
 pub(super) struct Json<W> {
     out: W,
     level: usize,
-    /// Nothing has been written yet in the list or map.
+    /// Whether the open list or map is empty so far.
     is_first: bool,
-    /// A key has been written, and its value comes next to it.
+    /// Whether a key was written last, so that its value follows.
     is_value: bool,
     is_on_one_line: bool,
 }
@@ -19,7 +19,7 @@ impl<W: Write> Json<W> {
         Self { out, level: 0, is_first: true, is_value: false, is_on_one_line: false }
     }
 
-    /// Writes what separates the next item from what stands before it.
+    /// Writes the separator before the next item.
     fn item(&mut self) -> io::Result<()> {
         let is_value = std::mem::take(&mut self.is_value);
         let is_first = std::mem::take(&mut self.is_first);
@@ -51,11 +51,11 @@ impl<W: Write> Json<W> {
     }
 
     fn new_line(&mut self) -> io::Result<()> {
-        // Deeper than this, lines have no margin: the size of a file must not grow with the square
-        // of its depth.
-        const DEEPEST: usize = 100;
-        const SPACES: [u8; 4 * DEEPEST] = [b' '; 4 * DEEPEST];
-        let width = if self.level > DEEPEST { 0 } else { 4 * self.level };
+        // Deeper lines are not indented: otherwise the size of a file grows with the square of its
+        // depth.
+        const MAX_INDENTED_LEVEL: usize = 100;
+        const SPACES: [u8; 4 * MAX_INDENTED_LEVEL] = [b' '; 4 * MAX_INDENTED_LEVEL];
+        let width = if self.level > MAX_INDENTED_LEVEL { 0 } else { 4 * self.level };
         self.out.write_all(b"\n")?;
         self.out.write_all(&SPACES[..width])
     }
@@ -63,15 +63,15 @@ impl<W: Write> Json<W> {
     fn quoted(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(b"\"")?;
         let mut rest = text.as_bytes();
-        while let Some(at) = rest.iter().position(|&byte| needs_escape(byte)) {
-            self.out.write_all(&rest[..at])?;
-            match rest[at] {
+        while let Some(position) = rest.iter().position(|&byte| needs_escape(byte)) {
+            self.out.write_all(&rest[..position])?;
+            match rest[position] {
                 b'\n' => self.out.write_all(b"\\n")?,
                 b'\t' => self.out.write_all(b"\\t")?,
                 special @ (b'"' | b'\\') => self.out.write_all(&[b'\\', special])?,
                 control => write!(self.out, "\\u{control:04x}")?,
             }
-            rest = &rest[at + 1..];
+            rest = &rest[position + 1..];
         }
         self.out.write_all(rest)?;
         self.out.write_all(b"\"")
@@ -82,7 +82,7 @@ const fn needs_escape(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
-impl<W: Write> Words for Json<W> {
+impl<W: Write> Encoder for Json<W> {
     const SORTED: bool = true;
 
     fn map(&mut self, _length: usize) -> io::Result<()> {
@@ -112,7 +112,7 @@ impl<W: Write> Words for Json<W> {
         self.out.write_all(b"null")
     }
 
-    fn truth(&mut self, value: bool) -> io::Result<()> {
+    fn boolean(&mut self, value: bool) -> io::Result<()> {
         self.item()?;
         write!(self.out, "{value}")
     }
@@ -127,13 +127,13 @@ impl<W: Write> Words for Json<W> {
         write!(self.out, "{value}")
     }
 
-    fn real(&mut self, value: f64) -> io::Result<()> {
+    fn float(&mut self, value: f64) -> io::Result<()> {
         self.item()?;
         match value {
             f64::INFINITY => self.out.write_all(b"Infinity"),
             f64::NEG_INFINITY => self.out.write_all(b"-Infinity"),
             _ if value.is_nan() => self.out.write_all(b"null"),
-            // This form keeps the point, so that a real number is read as one.
+            // `Debug` keeps the decimal point, so the number is read back as a float.
             _ => write!(self.out, "{value:?}"),
         }
     }

@@ -1,4 +1,4 @@
-//! A profile into a file, in Proton's schema.
+//! Writer of profiles in Proton's schema.
 
 mod document;
 mod json;
@@ -12,28 +12,29 @@ use document::Document;
 use json::Json;
 use msgpack::Msgpack;
 
-/// The two forms of a file.
+/// The two encodings of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// `.hatchet`, laid out as Proton does: four spaces a level, keys of a node sorted.
+    /// `.hatchet` in Proton's layout: four spaces for each level, sorted keys.
     Json,
     /// `.hatchet_msgpack`.
     Msgpack,
 }
 
-/// Writes a profile as [`parse`](super::parse) and `proton-viewer` read it.
+/// Writes a profile so that [`parse`](super::parse) and `proton-viewer` can read it.
 ///
-/// A node's metrics stand in the profile's order. marey's own part stands where the profile has any
-/// of it. JSON has no word for what is no number: NaN becomes `null`, and infinities become
-/// `Infinity` and `-Infinity`, as in Python's `json` module.
+/// A node's metrics have the profile's order. marey's extras are written if the profile has any.
+/// JSON has no NaN and no infinities: NaN becomes `null`, and infinities become `Infinity` and
+/// `-Infinity`, as in Python's `json` module.
 ///
-/// What is read back is equal, if the profile is as readers make it: devices of one family stand
-/// together, metrics have values and stand in the order in which a walk over the nodes meets them,
-/// their values are [normalised](marey_model::profile::Values::normalise), an empty list of numbers is one of whole numbers, and the
-/// tree is not deeper than [`MAX_DEPTH`](super::MAX_DEPTH).
+/// A profile that is read back is equal if it is in the form that readers produce: devices are
+/// grouped by family, metrics have values and are in the order of their first occurrence, their
+/// values are [normalised](marey_model::profile::Values::normalise), an empty list of numbers is a list
+/// of integers, and the tree is not deeper than [`MAX_DEPTH`](super::MAX_DEPTH).
 ///
 /// # Errors
-/// Those of `out`, and `InvalidInput` for a profile that [`Profile::check`] finds broken.
+///
+/// Errors of `out`, and `InvalidInput` for a profile that [`Profile::check`] refuses.
 pub fn write(profile: &Profile, format: Format, out: &mut impl Write) -> io::Result<()> {
     profile.check().map_err(|broken| io::Error::new(io::ErrorKind::InvalidInput, broken))?;
     let mut out = BufWriter::new(out);

@@ -1,8 +1,8 @@
-//! `MessagePack`, each number and length in the shortest form of its kind.
+//! `MessagePack`, with numbers and lengths in their shortest form.
 
 use std::io::{self, Write};
 
-use super::document::Words;
+use super::document::Encoder;
 
 pub(super) struct Msgpack<W> {
     out: W,
@@ -18,7 +18,7 @@ impl<W: Write> Msgpack<W> {
         self.out.write_all(&bytes)
     }
 
-    /// Writes a length: in the tag where it is small, else in two or four bytes behind it.
+    /// Writes a length: in the tag if it is small, otherwise in two or four bytes after it.
     fn length(&mut self, length: usize, small: u8, limit: u8, tags: [u8; 2]) -> io::Result<()> {
         match (u8::try_from(length), u16::try_from(length), u32::try_from(length)) {
             (Ok(length), ..) if length < limit => self.out.write_all(&[small | length]),
@@ -29,7 +29,7 @@ impl<W: Write> Msgpack<W> {
     }
 }
 
-impl<W: Write> Words for Msgpack<W> {
+impl<W: Write> Encoder for Msgpack<W> {
     const SORTED: bool = false;
 
     fn map(&mut self, length: usize) -> io::Result<()> {
@@ -56,7 +56,7 @@ impl<W: Write> Words for Msgpack<W> {
         self.out.write_all(&[0xc0])
     }
 
-    fn truth(&mut self, value: bool) -> io::Result<()> {
+    fn boolean(&mut self, value: bool) -> io::Result<()> {
         self.out.write_all(&[if value { 0xc3 } else { 0xc2 }])
     }
 
@@ -82,7 +82,7 @@ impl<W: Write> Words for Msgpack<W> {
         }
     }
 
-    fn real(&mut self, value: f64) -> io::Result<()> {
+    fn float(&mut self, value: f64) -> io::Result<()> {
         self.tagged(0xcb, value.to_be_bytes())
     }
 

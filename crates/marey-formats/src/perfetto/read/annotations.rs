@@ -1,4 +1,4 @@
-//! Debug annotations as arguments, and the marks of our own files.
+//! Debug annotations as arguments, and the extras of files that marey wrote.
 
 use std::fmt::Write as _;
 
@@ -6,22 +6,22 @@ use marey_model::args::{NewArgs, quote};
 use serde::de::IgnoredAny;
 
 use super::sequence::Sequence;
-use crate::perfetto::MARKS;
+use crate::perfetto::EXTRAS;
 use crate::perfetto::message::{ARRAY, DICT, DebugAnnotation, NestedValue, TrackEvent};
 
-/// What an event of our own files has beyond the fields of the format.
+/// Columns of an event in a file that marey wrote, beyond the fields of the format.
 #[derive(Debug, Default)]
-pub(super) struct Marks<'e>(Vec<(&'e str, &'e DebugAnnotation)>);
+pub(super) struct Extras<'e>(Vec<(&'e str, &'e DebugAnnotation)>);
 
-impl<'e> Marks<'e> {
-    /// Those of an event, which come before all other annotations, and these.
+impl<'e> Extras<'e> {
+    /// Splits the annotations of an event into the extras, which come first, and the arguments.
     pub(super) fn of(
         event: &'e TrackEvent,
         sequence: &'e Sequence,
     ) -> (Self, &'e [DebugAnnotation]) {
         let annotations = event.debug_annotations.as_slice();
         match annotations.split_first() {
-            Some((first, others)) if name(first, sequence) == MARKS && is_dict(first) => {
+            Some((first, others)) if name(first, sequence) == EXTRAS && is_dict(first) => {
                 let entries = first.dict_entries.iter();
                 (Self(entries.map(|entry| (name(entry, sequence), entry)).collect()), others)
             }
@@ -33,7 +33,7 @@ impl<'e> Marks<'e> {
         self.get(name)?.uint_value
     }
 
-    /// A number below 2³².
+    /// Returns a number below 2³².
     pub(super) fn id(&self, name: &str) -> Option<u32> {
         self.uint(name)?.try_into().ok()
     }
@@ -42,7 +42,7 @@ impl<'e> Marks<'e> {
         self.get(name)?.int_value
     }
 
-    pub(super) fn real(&self, name: &str) -> Option<f64> {
+    pub(super) fn float(&self, name: &str) -> Option<f64> {
         self.get(name)?.double_value
     }
 
@@ -51,23 +51,23 @@ impl<'e> Marks<'e> {
     }
 
     pub(super) fn flag(&self, name: &str) -> bool {
-        self.get(name).and_then(|mark| mark.bool_value) == Some(true)
+        self.get(name).and_then(|annotation| annotation.bool_value) == Some(true)
     }
 
-    /// Whole numbers along x, y and z.
-    pub(super) fn extents(&self, name: &str) -> Option<[u32; 3]> {
-        let along = self.get(name)?.array_values.iter();
-        let along = along.map(|value| value.uint_value?.try_into().ok());
-        along.collect::<Option<Vec<u32>>>()?.try_into().ok()
+    /// Returns three integers, along x, y and z.
+    pub(super) fn dimensions(&self, name: &str) -> Option<[u32; 3]> {
+        let axes = self.get(name)?.array_values.iter();
+        let axes = axes.map(|value| value.uint_value?.try_into().ok());
+        axes.collect::<Option<Vec<u32>>>()?.try_into().ok()
     }
 
     fn get(&self, name: &str) -> Option<&'e DebugAnnotation> {
-        self.0.iter().find(|(known, _)| *known == name).map(|(_, mark)| *mark)
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, annotation)| *annotation)
     }
 }
 
-/// Adds annotations to arguments. Whether all could be: one that is a message of protobuf is left
-/// out.
+/// Adds annotations to arguments. Returns `false` if one was left out because it is a protobuf
+/// message.
 pub(super) fn add(
     annotations: &[DebugAnnotation],
     sequence: &Sequence,
@@ -83,7 +83,7 @@ pub(super) fn add(
             DebugAnnotation { double_value: Some(value), .. } => args.real(name, *value),
             DebugAnnotation { proto_value: Some(_), .. } => {}
             _ => {
-                put(annotation, sequence, &mut json);
+                write_value(annotation, sequence, &mut json);
                 args.json(name, &json);
             }
         }
@@ -91,7 +91,7 @@ pub(super) fn add(
     annotations.iter().all(|annotation| annotation.proto_value.is_none())
 }
 
-/// What an annotation is called.
+/// Returns the name of an annotation.
 pub(super) fn name<'e>(annotation: &'e DebugAnnotation, sequence: &'e Sequence) -> &'e str {
     let interned = || sequence.interned().keys.get(&annotation.name_iid?).map(|name| &**name);
     annotation.name.as_deref().or_else(interned).unwrap_or_default()
@@ -102,14 +102,14 @@ fn is_dict(annotation: &DebugAnnotation) -> bool {
     !annotation.dict_entries.is_empty() || nested_type == Some(DICT)
 }
 
-/// Appends a value as JSON. Messages are no deeper than the decoder allows.
-fn put(annotation: &DebugAnnotation, sequence: &Sequence, json: &mut String) {
+/// Appends a value as JSON. The decoder bounds the recursion.
+fn write_value(annotation: &DebugAnnotation, sequence: &Sequence, json: &mut String) {
     let interned = |iid| sequence.interned().strings.get(&iid).map_or("", |text| text);
     match annotation {
-        DebugAnnotation { bool_value: Some(value), .. } => put_shown(value, json),
-        DebugAnnotation { uint_value: Some(value), .. } => put_shown(value, json),
-        DebugAnnotation { int_value: Some(value), .. } => put_shown(value, json),
-        DebugAnnotation { double_value: Some(value), .. } => put_real(*value, json),
+        DebugAnnotation { bool_value: Some(value), .. } => write_display(value, json),
+        DebugAnnotation { uint_value: Some(value), .. } => write_display(value, json),
+        DebugAnnotation { int_value: Some(value), .. } => write_display(value, json),
+        DebugAnnotation { double_value: Some(value), .. } => write_float(*value, json),
         DebugAnnotation { string_value: Some(value), .. } => quote(value, json),
         DebugAnnotation { string_value_iid: Some(iid), .. } => quote(interned(*iid), json),
         DebugAnnotation { pointer_value: Some(value), .. } => quote(&format!("{value:#x}"), json),
@@ -119,64 +119,65 @@ fn put(annotation: &DebugAnnotation, sequence: &Sequence, json: &mut String) {
                 Err(_) => quote(value, json),
             }
         }
-        DebugAnnotation { nested_value: Some(value), .. } => put_nested(value, json),
+        DebugAnnotation { nested_value: Some(value), .. } => write_nested(value, json),
         _ if !annotation.dict_entries.is_empty() => {
             list(json, ['{', '}'], &annotation.dict_entries, |entry, json| {
                 quote(name(entry, sequence), json);
                 json.push(':');
-                put(entry, sequence, json);
+                write_value(entry, sequence, json);
             });
         }
         _ if !annotation.array_values.is_empty() => {
             list(json, ['[', ']'], &annotation.array_values, |value, json| {
-                put(value, sequence, json);
+                write_value(value, sequence, json);
             });
         }
         _ => json.push_str("null"),
     }
 }
 
-/// Appends a value of the older form.
-fn put_nested(value: &NestedValue, json: &mut String) {
+/// Appends a value in the older format.
+fn write_nested(value: &NestedValue, json: &mut String) {
     match value {
         NestedValue { nested_type: Some(DICT), dict_keys, dict_values, .. } => {
             let entries: Vec<_> = dict_keys.iter().zip(dict_values).collect();
             list(json, ['{', '}'], &entries, |(key, value), json| {
                 quote(key, json);
                 json.push(':');
-                put_nested(value, json);
+                write_nested(value, json);
             });
         }
         NestedValue { nested_type: Some(ARRAY), array_values, .. } => {
-            list(json, ['[', ']'], array_values, put_nested);
+            list(json, ['[', ']'], array_values, write_nested);
         }
-        NestedValue { int_value: Some(value), .. } => put_shown(value, json),
-        NestedValue { double_value: Some(value), .. } => put_real(*value, json),
-        NestedValue { bool_value: Some(value), .. } => put_shown(value, json),
+        NestedValue { int_value: Some(value), .. } => write_display(value, json),
+        NestedValue { double_value: Some(value), .. } => write_float(*value, json),
+        NestedValue { bool_value: Some(value), .. } => write_display(value, json),
         NestedValue { string_value: Some(value), .. } => quote(value, json),
         _ => json.push_str("null"),
     }
 }
 
-fn list<T>(json: &mut String, ends: [char; 2], items: &[T], put: impl Fn(&T, &mut String)) {
+fn list<T>(json: &mut String, ends: [char; 2], items: &[T], write_value: impl Fn(&T, &mut String)) {
     json.push(ends[0]);
     for (n, item) in items.iter().enumerate() {
         if n > 0 {
             json.push(',');
         }
-        put(item, json);
+        write_value(item, json);
     }
     json.push(ends[1]);
 }
 
-fn put_shown(value: impl std::fmt::Display, json: &mut String) {
-    write!(json, "{value}").expect("texts take everything");
+fn write_display(value: impl std::fmt::Display, json: &mut String) {
+    write!(json, "{value}").expect("writing to a `String` cannot fail");
 }
 
-/// Appends a real number; one that is not finite becomes a text, as JSON has none.
-fn put_real(value: f64, json: &mut String) {
+/// Appends a floating-point number. One that is not finite becomes a string, as JSON has no form
+/// for it.
+fn write_float(value: f64, json: &mut String) {
     if value.is_finite() {
-        put_shown(format_args!("{value:?}"), json);
+        write_display(format_args!("{value:?}"), json);
     } else {
         quote(&format!("{value:?}"), json);
     }

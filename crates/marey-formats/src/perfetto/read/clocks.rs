@@ -1,39 +1,38 @@
-//! Clocks: from the times of packets to nanoseconds since 1970.
+//! Clocks: conversion of packet timestamps to nanoseconds since 1970.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use crate::perfetto::message::{BOOTTIME, ClockSnapshot, MONOTONIC, REALTIME};
 
-/// The ids of clocks that each sequence has for itself.
-const OF_SEQUENCE: RangeInclusive<u32> = 64..=127;
+/// Clock ids that are local to a sequence.
+const SEQUENCE_CLOCKS: RangeInclusive<u32> = 64..=127;
 
-/// A clock: its sequence, if it is of one, and its id.
+/// A clock: its sequence, if it is local to one, and its id.
 type Key = (Option<u32>, u32);
 
-/// What is known of the clocks of a trace.
+/// The clocks of a trace.
 ///
-/// The first snapshot that has the wall clock puts the others on it. Later ones follow the clock of
-/// the trace, so that no time jumps where somebody set the wall clock. Without a wall clock times
-/// count from 0 as they are.
+/// The first snapshot with the wall clock sets the offsets. Later snapshots follow the trace clock,
+/// so times do not jump when the wall clock is set. Without a wall clock, times count from 0.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     clocks: HashMap<Key, Clock>,
-    /// Whether times were asked for, so that the clocks must stay where they are.
+    /// Whether timestamps have been converted, so that offsets must not change any more.
     is_used: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Clock {
-    /// What is to be added to its nanoseconds.
+    /// Added to its nanoseconds.
     offset_nanos: i128,
     unit_nanos: u64,
-    /// Its last time, if each time counts from the one before.
+    /// The last timestamp, if each timestamp is relative to the previous one.
     last: Option<u64>,
 }
 
 impl Clocks {
-    /// Takes what a snapshot in a sequence says.
+    /// Adds a snapshot of a sequence.
     pub(super) fn add(&mut self, sequence: u32, snapshot: &ClockSnapshot) {
         let readings = snapshot.clocks.iter().map(|clock| {
             let id = clock.id.unwrap_or(0);
@@ -65,11 +64,11 @@ impl Clocks {
         }
     }
 
-    /// A time of a clock as nanoseconds since 1970; `None` if nothing is known of the clock.
+    /// Converts a timestamp to nanoseconds since 1970; `None` if the clock is unknown.
     pub(super) fn nanos(&mut self, sequence: u32, id: u32, timestamp: u64) -> Option<i64> {
         let key = key(sequence, id);
         if !self.clocks.contains_key(&key) && key.0.is_none() {
-            // Machines have one clock since boot, to which most programs set their times.
+            // A machine has one boot clock, and most programs use it.
             let offset_nanos =
                 if id == REALTIME { 0 } else { self.offset((None, BOOTTIME)).unwrap_or(0) };
             self.clocks.insert(key, Clock { offset_nanos, unit_nanos: 1, last: None });
@@ -78,7 +77,7 @@ impl Clocks {
         let clock = self.clocks.get_mut(&key)?;
         let mut time = timestamp;
         if let Some(last) = &mut clock.last {
-            *last = last.wrapping_add(timestamp); // steps back are large numbers
+            *last = last.wrapping_add(timestamp); // negative steps are large numbers
             time = *last;
         }
         let nanos = i128::from(time).saturating_mul(clock.unit_nanos.into());
@@ -92,7 +91,7 @@ impl Clocks {
 }
 
 fn key(sequence: u32, id: u32) -> Key {
-    (OF_SEQUENCE.contains(&id).then_some(sequence), id)
+    (SEQUENCE_CLOCKS.contains(&id).then_some(sequence), id)
 }
 
 #[cfg(test)]
@@ -111,19 +110,19 @@ mod tests {
     }
 
     #[test]
-    fn the_wall_clock_is_where_it_was_at_first() {
+    fn the_first_wall_clock_reading_sets_the_offset() {
         let mut clocks = Clocks::default();
         clocks.add(0, &snapshot(&[(BOOTTIME, 100, false, None), (REALTIME, 5000, false, None)]));
         assert_eq!(clocks.nanos(0, BOOTTIME, 110), Some(5010));
         assert_eq!(clocks.nanos(0, REALTIME, 5010), Some(5010));
-        // Somebody sets the wall clock.
+        // The wall clock is set.
         clocks.add(0, &snapshot(&[(REALTIME, 9000, false, None), (BOOTTIME, 200, false, None)]));
         assert_eq!(clocks.nanos(0, BOOTTIME, 210), Some(5110));
         assert_eq!(clocks.nanos(0, REALTIME, 9010), Some(5110));
     }
 
     #[test]
-    fn clocks_of_sequences_count_from_their_last_time() {
+    fn incremental_clocks_count_from_their_last_timestamp() {
         let mut clocks = Clocks::default();
         let micros = (64, 7, true, Some(1000));
         clocks.add(
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wall_clock_times_are_as_they_are() {
+    fn times_count_from_zero_without_a_wall_clock() {
         let mut clocks = Clocks::default();
         assert_eq!(clocks.nanos(0, BOOTTIME, 5), Some(5));
         clocks.add(0, &snapshot(&[(BOOTTIME, 10, false, None), (REALTIME, 7000, false, None)]));
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_numbers_are_too_large() {
+    fn large_timestamps_do_not_overflow() {
         let mut clocks = Clocks::default();
         let largest = (64, u64::MAX, true, Some(u64::MAX));
         for _ in 0..3 {

@@ -13,21 +13,21 @@ use marey_store::row::{
 use marey_store::{Assembler, Slice, StoreError};
 
 use super::Events;
-use super::annotations::{self, Marks};
-use super::open::{Beginning, Open, Stack};
+use super::annotations::{self, Extras};
+use super::open::{OpenSlice, PartialRow, StackKey};
 use super::sequence::Sequence;
-use super::tracks::Place;
+use super::tracks::TrackOwner;
 use crate::perfetto::launch_flow;
 use crate::perfetto::message::{
     COUNTER, DebugAnnotation, INSTANT, SLICE_BEGIN, SLICE_END, TrackEvent,
 };
 
-/// What is known of an event before its kind is looked at.
+/// The parts of an event that do not depend on its type.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct EventHeader {
     pub(super) time_nanos: i64,
-    pub(super) place: Place,
-    pub(super) stack: Stack,
+    pub(super) owner: TrackOwner,
+    pub(super) stack: StackKey,
     pub(super) name_id: u32,
     pub(super) category_id: Option<u32>,
 }
@@ -55,12 +55,12 @@ impl Events<'_> {
                 }
             };
         }
-        let head = self.head(sequence, time_nanos, event);
+        let header = self.header(sequence, time_nanos, event);
         match (event.r#type, &event.legacy_event) {
-            (Some(SLICE_BEGIN), _) => self.begin(sequence, &head, event),
-            (Some(SLICE_END), _) => self.slice_end(sequence, &head, event),
-            (Some(INSTANT), _) => self.instant(sequence, &head, event, None),
-            (None | Some(0), Some(legacy)) => self.legacy_event(sequence, head, event, legacy),
+            (Some(SLICE_BEGIN), _) => self.begin(sequence, &header, event),
+            (Some(SLICE_END), _) => self.slice_end(sequence, &header, event),
+            (Some(INSTANT), _) => self.instant(sequence, &header, event, None),
+            (None | Some(0), Some(legacy)) => self.legacy_event(sequence, header, event, legacy),
             (kind, _) => {
                 let cause = format!("an event of type {}", kind.unwrap_or(0));
                 self.lose(LossCause::Unsupported, cause);
@@ -69,33 +69,33 @@ impl Events<'_> {
         }
     }
 
-    /// Where an event is, and what it is called.
-    fn head(&mut self, sequence: &Sequence, time_nanos: i64, event: &TrackEvent) -> Head {
+    /// Returns the track and name of an event.
+    fn header(&mut self, sequence: &Sequence, time_nanos: i64, event: &TrackEvent) -> EventHeader {
         let overridden = event.legacy_event.as_ref().and_then(|legacy| {
             let ids = (legacy.pid_override.filter(|&pid| pid > 0)?, legacy.tid_override?);
             self.tracks.thread(ids.0, ids.1.into(), self.import)
         });
         let uuid = track_uuid(sequence, event);
         let thread = overridden.or_else(|| if uuid.is_none() { sequence.thread } else { None });
-        let place = match thread {
-            Some(thread) => self.tracks.place_of_thread(thread, self.import),
-            None => self.tracks.place(uuid.unwrap_or(0), self.import),
+        let owner = match thread {
+            Some(thread) => self.tracks.thread_owner(thread, self.import),
+            None => self.tracks.owner(uuid.unwrap_or(0), self.import),
         };
-        let stack = place.thread.map_or(Stack::Track(uuid.unwrap_or(0)), Stack::Thread);
+        let stack = owner.thread.map_or(StackKey::Track(uuid.unwrap_or(0)), StackKey::Thread);
         let name_id = self.name(sequence, event);
         let category_id = self.category(sequence, event);
-        Head { time_nanos, place, stack, name_id, category_id }
+        EventHeader { time_nanos, owner, stack, name_id, category_id }
     }
 
     fn name(&mut self, sequence: &Sequence, event: &TrackEvent) -> u32 {
         if let Some(name) = &event.name {
             return self.import.run.text(name);
         }
-        let of_legacy = event.legacy_event.as_ref().and_then(|legacy| legacy.name_iid);
-        let iid = event.name_iid.or(of_legacy).filter(|&iid| iid != 0);
+        let legacy_iid = event.legacy_event.as_ref().and_then(|legacy| legacy.name_iid);
+        let iid = event.name_iid.or(legacy_iid).filter(|&iid| iid != 0);
         let known = iid.and_then(|iid| sequence.interned().names.get(&iid).map(|name| name.1));
         if iid.is_some() && known.is_none() {
-            self.lose(LossCause::Unreadable, "the name of an event, which is not in the file");
+            self.lose(LossCause::Unreadable, "an event whose name is not in the file");
         }
         known.unwrap_or_else(|| self.import.run.text(""))
     }
@@ -113,155 +113,156 @@ impl Events<'_> {
     pub(super) fn begin(
         &mut self,
         sequence: &Sequence,
-        head: &Head,
+        header: &EventHeader,
         event: &TrackEvent,
     ) -> Result<(), StoreError> {
-        self.flows(head, event)?;
-        let open = self.beginning(sequence, head, event)?;
-        self.open.entry(head.stack.clone()).or_default().push(open);
+        self.flows(header, event)?;
+        let open = self.open_slice(sequence, header, event)?;
+        self.open.entry(header.stack.clone()).or_default().push(open);
         Ok(())
     }
 
-    /// What a slice becomes that begins with an event.
-    pub(super) fn beginning(
+    /// Opens the slice that begins with an event.
+    pub(super) fn open_slice(
         &mut self,
         sequence: &Sequence,
-        head: &Head,
+        header: &EventHeader,
         event: &TrackEvent,
-    ) -> Result<Open, StoreError> {
-        let (marks, annotations) = Marks::of(event, sequence);
-        self.begun += 1;
-        let Head { time_nanos: start_nanos, ref place, name_id, category_id, .. } = *head;
-        let on_thread = place.thread.or(place.around.filter(|_| marks.flag("is_of_thread")));
-        let row = if let Some(kind) = marks.text("activity") {
-            Beginning::Activity(Box::new(GpuActivity {
+    ) -> Result<OpenSlice, StoreError> {
+        let (extras, annotations) = Extras::of(event, sequence);
+        self.slice_count += 1;
+        let EventHeader { time_nanos: start_nanos, ref owner, name_id, category_id, .. } = *header;
+        let on_thread =
+            owner.thread.or(owner.enclosing_thread.filter(|_| extras.flag("is_of_thread")));
+        let row = if let Some(kind) = extras.text("activity") {
+            PartialRow::Activity(Box::new(GpuActivity {
                 start_nanos,
                 duration_nanos: 0,
-                process_id: place.process,
-                device: marks.id("device").unwrap_or(0),
-                stream: marks.id("stream").unwrap_or(u32::MAX),
+                process_id: owner.process,
+                device: extras.id("device").unwrap_or(0),
+                stream: extras.id("stream").unwrap_or(GpuActivity::NO_STREAM),
                 kind: ActivityKind::of(kind),
                 name_id,
                 context_id: self.stack(sequence, event),
                 correlation_id: event.correlation_id,
-                graph_node_id: marks.uint("graph_node_id"),
-                grid: marks.extents("grid"),
-                block: marks.extents("block"),
-                registers: marks.id("registers"),
-                shared_bytes: marks.int("shared_bytes"),
-                bytes: marks.int("bytes"),
+                graph_node_id: extras.uint("graph_node_id"),
+                grid: extras.dimensions("grid"),
+                block: extras.dimensions("block"),
+                registers: extras.id("registers"),
+                shared_bytes: extras.int("shared_bytes"),
+                bytes: extras.int("bytes"),
                 category_id,
-                external_id: marks.uint("external_id"),
+                external_id: extras.uint("external_id"),
                 args: Args::default(),
             }))
         } else if let Some(thread_id) = on_thread {
-            self.callstack(sequence, head, event)?;
-            let kind = marks.text("kind");
+            self.callstack(sequence, header, event)?;
+            let kind = extras.text("kind");
             let kind = NodeKind::ALL.into_iter().find(|known| Some(known.as_str()) == kind);
-            Beginning::Span(Slice {
+            PartialRow::Span(Slice {
                 thread_id,
                 start_nanos,
                 duration_nanos: 0,
-                order: self.begun,
+                order: self.slice_count,
                 kind: kind.filter(|kind| *kind != NodeKind::Root).unwrap_or(NodeKind::Scope),
                 name_id,
-                step: marks.id("step"),
-                is_open: marks.flag("is_open"),
+                step: extras.id("step"),
+                is_open: extras.flag("is_open"),
                 category_id,
                 correlation_id: event.correlation_id,
-                external_id: marks.uint("external_id"),
+                external_id: extras.uint("external_id"),
                 args: Args::default(),
             })
         } else {
-            self.callstack(sequence, head, event)?;
-            Beginning::AsyncSpan(AsyncSpan {
+            self.callstack(sequence, header, event)?;
+            PartialRow::AsyncSpan(AsyncSpan {
                 start_nanos,
                 duration_nanos: 0,
-                process_id: place.process,
-                track_id: place.name_id.unwrap_or_else(|| self.import.run.text("")),
+                process_id: owner.process,
+                track_id: owner.name_id.unwrap_or_else(|| self.import.run.text("")),
                 name_id,
-                is_open: marks.flag("is_open"),
+                is_open: extras.flag("is_open"),
                 category_id,
                 args: Args::default(),
             })
         };
         let mut args = NewArgs::default();
         self.add_args(sequence, event, annotations, &mut args);
-        if let (Beginning::AsyncSpan(_), Some(correlation)) = (&row, event.correlation_id) {
+        if let (PartialRow::AsyncSpan(_), Some(correlation)) = (&row, event.correlation_id) {
             args.json("correlation_id", &correlation.to_string());
         }
-        Ok(Open { row, args })
+        Ok(OpenSlice { row, args })
     }
 
     pub(super) fn slice_end(
         &mut self,
         sequence: &Sequence,
-        head: &Head,
+        header: &EventHeader,
         event: &TrackEvent,
     ) -> Result<(), StoreError> {
-        let stack = self.open.get_mut(&head.stack);
+        let stack = self.open.get_mut(&header.stack);
         let Some(mut open) = stack.and_then(Vec::pop) else {
             self.lose(LossCause::UnmatchedExit, "the end of a slice that did not begin");
             return Ok(());
         };
-        self.flows(head, event)?;
+        self.flows(header, event)?;
         self.add_args(sequence, event, &event.debug_annotations, &mut open.args);
-        self.end(open, head.time_nanos)
+        self.end(open, header.time_nanos)
     }
 
-    /// A moment; `scope` is what it concerns, if the event says so.
+    /// Adds an instant. `scope` is the scope in the event, if it has one.
     pub(super) fn instant(
         &mut self,
         sequence: &Sequence,
-        head: &Head,
+        header: &EventHeader,
         event: &TrackEvent,
         scope: Option<InstantScope>,
     ) -> Result<(), StoreError> {
-        let (marks, annotations) = Marks::of(event, sequence);
+        let (extras, annotations) = Extras::of(event, sequence);
         let mut args = NewArgs::default();
         self.add_args(sequence, event, annotations, &mut args);
-        if let Some(value) = marks.int("sample").map(MetricValue::Int) {
-            return self.own_sample(sequence, head, event, &marks, value, &mut args);
+        if let Some(value) = extras.int("sample").map(MetricValue::Int) {
+            return self.marey_sample(sequence, header, event, &extras, value, &mut args);
         }
-        if let Some(value) = marks.real("sample").map(MetricValue::Float) {
-            return self.own_sample(sequence, head, event, &marks, value, &mut args);
+        if let Some(value) = extras.float("sample").map(MetricValue::Float) {
+            return self.marey_sample(sequence, header, event, &extras, value, &mut args);
         }
-        if let Some(action) = marks.text("memory") {
-            return self.memory_event(sequence, head, event, &marks, action, &mut args);
+        if let Some(action) = extras.text("memory") {
+            return self.memory_event(sequence, header, event, &extras, action, &mut args);
         }
-        if let (Some(point), Some(thread_id)) = (marks.text("flow"), head.place.thread) {
+        if let (Some(point), Some(thread_id)) = (extras.text("flow"), header.owner.thread) {
             let args = self.import.run.args(&mut args)?;
             return self.import.run.add_flow(&Flow {
-                time_nanos: head.time_nanos,
+                time_nanos: header.time_nanos,
                 thread_id,
-                flow_id: marks.uint("flow_id").unwrap_or(0),
+                flow_id: extras.uint("flow_id").unwrap_or(0),
                 point: FlowPoint::of(point),
-                is_enclosing: marks.flag("is_enclosing"),
-                name_id: head.name_id,
-                category_id: head.category_id,
+                is_enclosing: extras.flag("is_enclosing"),
+                name_id: header.name_id,
+                category_id: header.category_id,
                 args,
             });
         }
-        self.flows(head, event)?;
-        self.callstack(sequence, head, event)?;
-        if let Stack::Track(uuid) = head.stack
+        self.flows(header, event)?;
+        self.callstack(sequence, header, event)?;
+        if let StackKey::Track(uuid) = header.stack
             && let Some(name) = self.tracks.name(uuid)
         {
             args.text("track", name);
         }
-        let usual = match &head.place {
-            Place { around: Some(_), .. } => InstantScope::Thread,
-            Place { is_global: true, .. } => InstantScope::Global,
-            Place { .. } => InstantScope::Process,
+        let default_scope = match &header.owner {
+            TrackOwner { enclosing_thread: Some(_), .. } => InstantScope::Thread,
+            TrackOwner { is_global: true, .. } => InstantScope::Global,
+            TrackOwner { .. } => InstantScope::Process,
         };
         let args = self.import.run.args(&mut args)?;
         self.import.run.add_instant(&Instant {
-            time_nanos: head.time_nanos,
-            process_id: head.place.process,
-            thread_id: head.place.around,
-            scope: marks.text("scope").map(InstantScope::of).or(scope).unwrap_or(usual),
-            name_id: head.name_id,
-            category_id: head.category_id,
+            time_nanos: header.time_nanos,
+            process_id: header.owner.process,
+            thread_id: header.owner.enclosing_thread,
+            scope: extras.text("scope").map(InstantScope::of).or(scope).unwrap_or(default_scope),
+            name_id: header.name_id,
+            category_id: header.category_id,
             args,
         })
     }
@@ -269,37 +270,37 @@ impl Events<'_> {
     fn memory_event(
         &mut self,
         sequence: &Sequence,
-        head: &Head,
+        header: &EventHeader,
         event: &TrackEvent,
-        marks: &Marks,
+        extras: &Extras,
         action: &str,
         args: &mut NewArgs,
     ) -> Result<(), StoreError> {
-        let thread = marks.uint("thread_track").map(|uuid| self.tracks.place(uuid, self.import));
+        let thread = extras.uint("thread_track").map(|uuid| self.tracks.owner(uuid, self.import));
         let context_id = self.stack(sequence, event);
         let args = self.import.run.args(args)?;
         self.import.run.add_memory_event(&MemoryEvent {
-            time_nanos: head.time_nanos,
-            process_id: head.place.process,
-            thread_id: thread.and_then(|place| place.thread),
+            time_nanos: header.time_nanos,
+            process_id: header.owner.process,
+            thread_id: thread.and_then(|owner| owner.thread),
             action: MemoryAction::of(action),
-            device_type: Arc::from(marks.text("device_type").unwrap_or_default()),
-            device: marks.id("device"),
-            stream: marks.uint("stream"),
-            address: marks.uint("address"),
-            bytes: marks.int("bytes").unwrap_or(0),
-            allocated_bytes: marks.int("allocated_bytes"),
-            reserved_bytes: marks.int("reserved_bytes"),
+            device_type: Arc::from(extras.text("device_type").unwrap_or_default()),
+            device: extras.id("device"),
+            stream: extras.uint("stream"),
+            address: extras.uint("address"),
+            bytes: extras.int("bytes").unwrap_or(0),
+            allocated_bytes: extras.int("allocated_bytes"),
+            reserved_bytes: extras.int("reserved_bytes"),
             context_id,
-            category_id: head.category_id,
+            category_id: header.category_id,
             args,
         })
     }
 
-    /// Adds the points of the flows that an event names. Those from launches to what they launched
-    /// are left to the correlation id.
-    fn flows(&mut self, head: &Head, event: &TrackEvent) -> Result<(), StoreError> {
-        let pid = self.tracks.pid(head.place.process);
+    /// Adds the flow points of an event, except for the flow from a launch to its activities, which
+    /// the correlation id implies.
+    fn flows(&mut self, header: &EventHeader, event: &TrackEvent) -> Result<(), StoreError> {
+        let pid = self.tracks.pid(header.owner.process);
         let launch = event.correlation_id.zip(pid).map(|(id, pid)| launch_flow(pid, id));
         let passing = event.flow_ids.iter().chain(&event.flow_ids_old);
         let ending = event.terminating_flow_ids.iter().chain(&event.terminating_flow_ids_old);
@@ -313,36 +314,36 @@ impl Events<'_> {
             } else {
                 FlowPoint::Step
             };
-            self.flow(head, flow_id, point, true)?;
+            self.flow(header, flow_id, point, true)?;
         }
         Ok(())
     }
 
-    /// Adds a point of a flow. It is at a span, which is on a thread.
+    /// Adds a point of a flow. Flow points belong to spans, which are on threads.
     pub(super) fn flow(
         &mut self,
-        head: &Head,
+        header: &EventHeader,
         flow_id: u64,
         point: FlowPoint,
         is_enclosing: bool,
     ) -> Result<(), StoreError> {
-        let Some(thread_id) = head.place.around else {
-            self.lose(LossCause::Unsupported, "a flow at a slice that is of no thread");
+        let Some(thread_id) = header.owner.enclosing_thread else {
+            self.lose(LossCause::Unsupported, "a flow at a slice without a thread");
             return Ok(());
         };
         self.import.run.add_flow(&Flow {
-            time_nanos: head.time_nanos,
+            time_nanos: header.time_nanos,
             thread_id,
             flow_id,
             point,
             is_enclosing,
-            name_id: head.name_id,
-            category_id: head.category_id,
+            name_id: header.name_id,
+            category_id: header.category_id,
             args: Args::default(),
         })
     }
 
-    /// Adds annotations and the place in the source to arguments.
+    /// Adds annotations and the source location to arguments.
     pub(super) fn add_args(
         &mut self,
         sequence: &Sequence,
@@ -362,30 +363,30 @@ impl Events<'_> {
         }
     }
 
-    /// Adds the values of counters that an event of another kind has beside it.
+    /// Adds counter values that an event of another type carries.
     fn extra_counters(
         &mut self,
         sequence: &mut Sequence,
         time_nanos: i64,
         event: &TrackEvent,
     ) -> Result<(), StoreError> {
-        let TrackEvent { extra_counter_values: ints, extra_double_counter_values: reals, .. } =
+        let TrackEvent { extra_counter_values: ints, extra_double_counter_values: floats, .. } =
             event;
-        if ints.is_empty() && reals.is_empty() {
+        if ints.is_empty() && floats.is_empty() {
             return Ok(());
         }
-        let or_default = |own: &[u64], default: Option<&Vec<u64>>| match own {
+        let or_default = |uuids: &[u64], default: Option<&Vec<u64>>| match uuids {
             [] => default.cloned().unwrap_or_default(),
-            own => own.to_vec(),
+            uuids => uuids.to_vec(),
         };
         let defaults = sequence.defaults.as_ref().and_then(|all| all.track_event.as_ref());
-        let of_ints = defaults.map(|defaults| &defaults.extra_counter_track_uuids);
-        let of_reals = defaults.map(|defaults| &defaults.extra_double_counter_track_uuids);
-        let of_ints = or_default(&event.extra_counter_track_uuids, of_ints);
-        let of_reals = or_default(&event.extra_double_counter_track_uuids, of_reals);
-        let ints = of_ints.into_iter().zip(ints.iter().copied().map(MetricValue::Int));
-        let reals = of_reals.into_iter().zip(reals.iter().copied().map(MetricValue::Float));
-        for (uuid, value) in ints.chain(reals) {
+        let int_tracks = defaults.map(|defaults| &defaults.extra_counter_track_uuids);
+        let float_tracks = defaults.map(|defaults| &defaults.extra_double_counter_track_uuids);
+        let int_tracks = or_default(&event.extra_counter_track_uuids, int_tracks);
+        let float_tracks = or_default(&event.extra_double_counter_track_uuids, float_tracks);
+        let ints = int_tracks.into_iter().zip(ints.iter().copied().map(MetricValue::Int));
+        let floats = float_tracks.into_iter().zip(floats.iter().copied().map(MetricValue::Float));
+        for (uuid, value) in ints.chain(floats) {
             self.count(sequence, uuid, time_nanos, value, event)?;
         }
         Ok(())
@@ -400,7 +401,7 @@ impl Events<'_> {
         value: MetricValue,
         event: &TrackEvent,
     ) -> Result<(), StoreError> {
-        let place = self.tracks.place(track_uuid, self.import);
+        let owner = self.tracks.owner(track_uuid, self.import);
         let counter = self.tracks.counter(track_uuid).cloned();
         if counter.as_ref().is_some_and(|counter| counter.is_derived) {
             return Ok(());
@@ -419,7 +420,7 @@ impl Events<'_> {
                 MetricValue::Int(sum.saturating_mul(factor))
             }
             MetricValue::Float(value) if is_incremental => {
-                let sum = sequence.real_sums.entry(track_uuid).or_default();
+                let sum = sequence.float_sums.entry(track_uuid).or_default();
                 *sum += value;
                 MetricValue::Float(*sum * factor as f64)
             }
@@ -428,8 +429,8 @@ impl Events<'_> {
             other => other,
         };
         let counters =
-            |events: &mut Self| events.tracks.counter_thread(place.process, events.import);
-        let thread_id = place.around.unwrap_or_else(|| counters(self));
+            |events: &mut Self| events.tracks.counter_thread(owner.process, events.import);
+        let thread_id = owner.enclosing_thread.unwrap_or_else(|| counters(self));
         let context_id = match event.r#type {
             Some(COUNTER) => self.stack(sequence, event),
             _ => None,
@@ -446,7 +447,7 @@ impl Events<'_> {
     }
 }
 
-/// The track that an event is on, if it is on one.
+/// Returns the track of an event.
 fn track_uuid(sequence: &Sequence, event: &TrackEvent) -> Option<u64> {
     let default = || sequence.defaults.as_ref()?.track_event.as_ref()?.track_uuid;
     event.track_uuid.or_else(default)

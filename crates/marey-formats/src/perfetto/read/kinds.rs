@@ -1,23 +1,24 @@
-//! Packets and arguments that a run has no place for.
+//! Recognition of packets and fields that an import leaves out.
 
 use marey_model::loss::LossCause;
 
 use crate::perfetto::message::TrackEvent;
-use crate::perfetto::wire::fields;
+use crate::shared::protobuf::{Field, Fields};
 
 /// Number of `TracePacket.track_event`.
-const TRACK_EVENT: u32 = 11;
+const TRACK_EVENT: u64 = 11;
 
 /// Fields of packets that are read.
-const READ: [u32; 16] = [6, 8, 10, TRACK_EVENT, 12, 13, 41, 42, 43, 44, 50, 54, 58, 59, 60, 66];
+const SUPPORTED: [u64; 16] =
+    [6, 8, 10, TRACK_EVENT, 12, 13, 41, 42, 43, 44, 50, 54, 58, 59, 60, 66];
 
-/// Fields that say how a trace was written or where, and have no events: the writer's user, process
-/// and machine, the configuration, statistics, markers, schemas of extensions.
-const OF_TRACING: [u32; 18] =
+/// Fields about the recording of the trace, without events: the writer's user, process and machine,
+/// the configuration, statistics, markers, schemas of extensions.
+const TRACE_METADATA: [u64; 18] =
     [3, 33, 34, 35, 36, 45, 67, 69, 72, 78, 79, 87, 89, 98, 107, 124, 126, 138];
 
-/// Kinds of packets by the number of their field, of those that are often there.
-const KINDS: [(u32, &str); 29] = [
+/// Names of frequent packet types, by field number.
+const PACKET_NAMES: [(u64, &str); 29] = [
     (1, "ftrace_events"),
     (2, "process_tree"),
     (4, "inode_file_map"),
@@ -49,20 +50,25 @@ const KINDS: [(u32, &str); 29] = [
     (133, "zstd_compressed_packets"),
 ];
 
-/// What of a packet is left out, and why.
+/// Returns the losses in a packet with their causes.
 pub(super) fn left_out(packet: &[u8]) -> impl Iterator<Item = (LossCause, String)> {
-    fields(packet).filter_map(|(number, content)| {
+    fields(packet).filter_map(|Field { number, value, .. }| {
         let cause = match number {
             TRACK_EVENT => {
-                let (number, _) = fields(content).find(|(n, _)| !TrackEvent::FIELDS.contains(n))?;
-                format!("what an event has in field {number}")
+                let unknown =
+                    fields(value).find(|field| !TrackEvent::FIELDS.contains(&field.number))?;
+                format!("field {} of an event", unknown.number)
             }
-            _ if READ.contains(&number) || OF_TRACING.contains(&number) => return None,
-            _ => match KINDS.iter().find(|(known, _)| *known == number) {
+            _ if SUPPORTED.contains(&number) || TRACE_METADATA.contains(&number) => return None,
+            _ => match PACKET_NAMES.iter().find(|(known, _)| *known == number) {
                 Some((_, name)) => format!("a packet of {name}"),
                 None => format!("a packet of field {number}"),
             },
         };
         Some((LossCause::Unsupported, cause))
     })
+}
+
+fn fields(message: &[u8]) -> impl Iterator<Item = Field<'_>> {
+    Fields::of(message).map_while(Result::ok)
 }

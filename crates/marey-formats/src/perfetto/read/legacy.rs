@@ -1,4 +1,4 @@
-//! Events in the form of Chrome's JSON: a letter says what they are.
+//! Events in the legacy form of Chrome's JSON, whose phase letter is their type.
 
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
@@ -7,8 +7,8 @@ use marey_store::{Assembler, StoreError};
 
 use super::Events;
 use super::annotations;
-use super::event::Head;
-use super::open::Stack;
+use super::event::EventHeader;
+use super::open::StackKey;
 use super::sequence::Sequence;
 use crate::perfetto::message::{DebugAnnotation, LegacyEvent, TrackEvent};
 
@@ -16,19 +16,19 @@ impl Events<'_> {
     pub(super) fn legacy_event(
         &mut self,
         sequence: &Sequence,
-        head: Head,
+        header: EventHeader,
         event: &TrackEvent,
         legacy: &LegacyEvent,
     ) -> Result<(), StoreError> {
         let phase = legacy.phase.and_then(|phase| u8::try_from(phase).ok()).unwrap_or(0);
-        self.bound_flow(&head, legacy)?;
+        self.bound_flow(&header, legacy)?;
         match phase {
-            b'B' => self.begin(sequence, &head, event),
-            b'E' => self.slice_end(sequence, &head, event),
+            b'B' => self.begin(sequence, &header, event),
+            b'E' => self.slice_end(sequence, &header, event),
             b'X' => {
                 let duration_nanos = legacy.duration_us.unwrap_or(0).saturating_mul(1000);
-                let end_nanos = head.time_nanos.saturating_add(duration_nanos);
-                let mut open = self.beginning(sequence, &head, event)?;
+                let end_nanos = header.time_nanos.saturating_add(duration_nanos);
+                let mut open = self.open_slice(sequence, &header, event)?;
                 if let Some(duration_us) = legacy.thread_duration_us {
                     open.args.int("thread_duration_us", duration_us);
                 }
@@ -41,21 +41,23 @@ impl Events<'_> {
                     Some(3) => Some(InstantScope::Thread),
                     _ => None,
                 };
-                self.instant(sequence, &head, event, scope)
+                self.instant(sequence, &header, event, scope)
             }
-            b'n' | b'T' | b'p' => self.instant(sequence, &head, event, Some(InstantScope::Process)),
-            b'b' | b'S' => self.async_begin(sequence, head, event, legacy),
+            b'n' | b'T' | b'p' => {
+                self.instant(sequence, &header, event, Some(InstantScope::Process))
+            }
+            b'b' | b'S' => self.async_begin(sequence, header, event, legacy),
             b'e' | b'F' => {
-                let stack = async_stack(&head, legacy);
-                self.slice_end(sequence, &Head { stack, ..head }, event)
+                let stack = async_stack(&header, legacy);
+                self.slice_end(sequence, &EventHeader { stack, ..header }, event)
             }
-            b's' => self.flow(&head, id(legacy), FlowPoint::Start, true),
-            b't' => self.flow(&head, id(legacy), FlowPoint::Step, true),
+            b's' => self.flow(&header, id(legacy), FlowPoint::Start, true),
+            b't' => self.flow(&header, id(legacy), FlowPoint::Step, true),
             b'f' => {
                 let is_enclosing = legacy.bind_to_enclosing == Some(true);
-                self.flow(&head, id(legacy), FlowPoint::End, is_enclosing)
+                self.flow(&header, id(legacy), FlowPoint::End, is_enclosing)
             }
-            b'C' => self.legacy_counter(sequence, &head, event),
+            b'C' => self.legacy_counter(sequence, &header, event),
             _ => {
                 let cause = format!("an event of phase `{}`", char::from(phase).escape_default());
                 self.lose(LossCause::Unsupported, cause);
@@ -64,44 +66,44 @@ impl Events<'_> {
         }
     }
 
-    /// Adds the flow that an event of any phase may begin or end.
-    fn bound_flow(&mut self, head: &Head, legacy: &LegacyEvent) -> Result<(), StoreError> {
+    /// Adds the flow point that an event of any phase may carry.
+    fn bound_flow(&mut self, header: &EventHeader, legacy: &LegacyEvent) -> Result<(), StoreError> {
         let point = match legacy.flow_direction {
             Some(1) => FlowPoint::End,
             Some(2) => FlowPoint::Start,
             Some(3) => FlowPoint::Step,
             _ => return Ok(()),
         };
-        self.flow(head, legacy.bind_id.unwrap_or(0), point, true)
+        self.flow(header, legacy.bind_id.unwrap_or(0), point, true)
     }
 
     fn async_begin(
         &mut self,
         sequence: &Sequence,
-        head: Head,
+        header: EventHeader,
         event: &TrackEvent,
         legacy: &LegacyEvent,
     ) -> Result<(), StoreError> {
-        let stack = async_stack(&head, legacy);
+        let stack = async_stack(&header, legacy);
         let scope = legacy.id_scope.as_deref().unwrap_or_default();
         let separator = if scope.is_empty() { "" } else { ":" };
         let track = format!("{scope}{separator}{:#x}", id(legacy));
-        let mut head = head;
-        head.place.name_id = Some(self.import.run.text(&track));
-        (head.place.thread, head.place.around) = (None, None);
-        let open = self.beginning(sequence, &head, event)?;
+        let mut header = header;
+        header.owner.name_id = Some(self.import.run.text(&track));
+        (header.owner.thread, header.owner.enclosing_thread) = (None, None);
+        let open = self.open_slice(sequence, &header, event)?;
         self.open.entry(stack).or_default().push(open);
         Ok(())
     }
 
-    /// A counter whose values are its arguments.
+    /// Adds a counter whose values are its arguments.
     fn legacy_counter(
         &mut self,
         sequence: &Sequence,
-        head: &Head,
+        header: &EventHeader,
         event: &TrackEvent,
     ) -> Result<(), StoreError> {
-        let thread_id = self.tracks.counter_thread(head.place.process, self.import);
+        let thread_id = self.tracks.counter_thread(header.owner.process, self.import);
         let iid = event.name_iid.or(event.legacy_event.as_ref().and_then(|legacy| legacy.name_iid));
         let interned = || sequence.interned().names.get(&iid?).map(|name| &*name.0);
         let name = event.name.as_deref().or_else(interned).unwrap_or_default();
@@ -113,7 +115,7 @@ impl Events<'_> {
                 }
                 DebugAnnotation { double_value: Some(value), .. } => MetricValue::Float(value),
                 _ => {
-                    self.lose(LossCause::Unsupported, "a value of a counter that is no number");
+                    self.lose(LossCause::Unsupported, "a counter value that is not a number");
                     continue;
                 }
             };
@@ -122,7 +124,7 @@ impl Events<'_> {
             let name = if is_only { name.to_owned() } else { format!("{name} {key}") };
             let name_id = self.import.run.text(&name);
             self.import.run.add_metric(&Metric {
-                time_nanos: head.time_nanos,
+                time_nanos: header.time_nanos,
                 thread_id,
                 context_id: Assembler::ROOT,
                 name_id,
@@ -135,14 +137,14 @@ impl Events<'_> {
     }
 }
 
-/// The id of an event, global or not.
+/// Returns the id of an event, global or local.
 fn id(legacy: &LegacyEvent) -> u64 {
     legacy.unscoped_id.or(legacy.global_id).or(legacy.local_id).unwrap_or(0)
 }
 
-/// What an async slice is on top of: a local id is of one process.
-fn async_stack(head: &Head, legacy: &LegacyEvent) -> Stack {
-    let process = legacy.local_id.map(|_| head.place.process);
+/// Returns the stack of an asynchronous slice. A local id belongs to a process.
+fn async_stack(header: &EventHeader, legacy: &LegacyEvent) -> StackKey {
+    let process = legacy.local_id.map(|_| header.owner.process);
     let scope = legacy.id_scope.clone().unwrap_or_default();
-    Stack::Async(process, head.category_id, scope, id(legacy))
+    StackKey::Async(process, header.category_id, scope, id(legacy))
 }

@@ -1,9 +1,9 @@
-//! Traces to runs, a packet at a time.
+//! The reader: traces imported into runs, packet by packet.
 //!
-//! Packets of several sequences lie between each other. What a sequence has interned and its defaults
-//! are a [`Sequence`]; where events belong [`Tracks`] knows, and [`Clocks`] puts their times on one
-//! clock. Slices are paired on each track in the order of the file, in which each thread's own
-//! packets are in the order of time.
+//! Packets of several sequences are interleaved. A [`Sequence`] holds the interned data and
+//! defaults of one. [`Tracks`] maps events to processes and threads, and [`Clocks`] converts their
+//! timestamps. Slices are paired on each track in file order, in which the packets of each thread
+//! are sorted by time.
 
 mod annotations;
 mod clocks;
@@ -22,16 +22,16 @@ use marey_model::loss::LossCause;
 use prost::Message;
 
 use self::clocks::Clocks;
-use self::open::{Open, Stack};
+use self::open::{OpenSlice, StackKey};
 use self::sequence::Sequence;
 use self::tracks::Tracks;
 use super::message::{BOOTTIME, MONOTONIC, NEEDS_STATE, STATE_CLEARED, TracePacket};
-use super::wire::{PacketError, Packets};
-use crate::import::{Broken, Import};
-use crate::input::Input;
+use super::packets::{PacketError, Packets};
+use crate::shared::import::{Import, ReaderError};
+use crate::shared::input::Input;
 
 /// Reads a trace.
-pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let mut reader = Reader {
         sequences: HashMap::new(),
         clocks: Clocks::default(),
@@ -39,7 +39,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
             import,
             tracks: Tracks::default(),
             open: BTreeMap::new(),
-            begun: 0,
+            slice_count: 0,
             flows: HashSet::new(),
             shows_samples: false,
             offset: 0,
@@ -51,40 +51,40 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
     end
 }
 
-/// Reads packets.
+/// Reader of packets.
 struct Reader<'i> {
-    /// Those that something is known of.
+    /// The sequences with state.
     sequences: HashMap<u32, Box<Sequence>>,
     clocks: Clocks,
     events: Events<'i>,
     has_read_packet: bool,
 }
 
-/// Makes rows of events.
+/// Converts events to rows.
 struct Events<'i> {
     import: &'i mut Import,
     tracks: Tracks,
-    /// Slices that are open.
-    open: BTreeMap<Stack, Vec<Open>>,
-    /// Slices that began so far.
-    begun: u64,
-    /// Flows that began and did not end.
+    /// Open slices.
+    open: BTreeMap<StackKey, Vec<OpenSlice>>,
+    /// Number of slices that have begun.
+    slice_count: u64,
+    /// Flows that have begun and not ended.
     flows: HashSet<u64>,
-    /// Whether it was said which samples a flame graph shows.
+    /// Whether the samples that flame graphs show have been selected.
     shows_samples: bool,
-    /// Bytes before the packet that is read.
+    /// Byte offset of the current packet.
     offset: u64,
 }
 
 impl Events<'_> {
-    /// Counts something that is left out.
+    /// Counts an event that is left out.
     fn lose(&mut self, loss: LossCause, cause: impl std::fmt::Display) {
         self.import.lose(loss, 1, self.offset, cause);
     }
 }
 
 impl Reader<'_> {
-    fn packets(&mut self, input: &mut Input) -> Result<(), Broken> {
+    fn packets(&mut self, input: &mut Input) -> Result<(), ReaderError> {
         let mut packets = Packets::new(input);
         let mut bytes = Vec::new();
         loop {
@@ -93,18 +93,20 @@ impl Reader<'_> {
                 Ok(true) => self.packet(&bytes, false)?,
                 Ok(false) => break,
                 Err(PacketError::Io(error)) => return Err(error.into()),
-                Err(PacketError::Content(offset, cause)) => return Err(Broken::at(offset, cause)),
+                Err(PacketError::Content(offset, cause)) => {
+                    return Err(ReaderError::at(offset, cause));
+                }
             }
         }
         if self.events.offset > 0 && !self.has_read_packet {
-            return Err(Broken::at(0, "no packet can be read"));
+            return Err(ReaderError::at(0, "no packet can be read"));
         }
         Ok(())
     }
 
-    fn packet(&mut self, bytes: &[u8], is_of_compressed: bool) -> Result<(), Broken> {
+    fn packet(&mut self, bytes: &[u8], is_of_compressed: bool) -> Result<(), ReaderError> {
         let Ok(mut packet) = TracePacket::decode(bytes) else {
-            self.events.lose(LossCause::Unreadable, "a packet that is no protobuf message");
+            self.events.lose(LossCause::Unreadable, "a packet that is not a protobuf message");
             return Ok(());
         };
         self.has_read_packet = true;
@@ -127,8 +129,8 @@ impl Reader<'_> {
         read
     }
 
-    /// Packets that were compressed together.
-    fn compressed(&mut self, compressed: &[u8]) -> Result<(), Broken> {
+    /// Reads a batch of compressed packets.
+    fn compressed(&mut self, compressed: &[u8]) -> Result<(), ReaderError> {
         let mut packets = Packets::new(ZlibDecoder::new(compressed));
         let mut bytes = Vec::new();
         loop {
@@ -136,11 +138,11 @@ impl Reader<'_> {
                 Ok(true) => self.packet(&bytes, true)?,
                 Ok(false) => return Ok(()),
                 Err(PacketError::Content(_, cause)) => {
-                    let cause = format!("among compressed packets: {cause}");
+                    let cause = format!("in compressed packets: {cause}");
                     self.events.lose(LossCause::Unreadable, cause);
                     return Ok(());
                 }
-                // The bytes lie in memory, so this is what the decoder says.
+                // The bytes are in memory, so the error is the decoder's.
                 Err(PacketError::Io(error)) => {
                     let cause = format!("compressed packets are damaged: {error}");
                     self.events.lose(LossCause::Unreadable, cause);
@@ -155,20 +157,17 @@ impl Reader<'_> {
         packet: TracePacket,
         sequence_id: u32,
         sequence: &mut Sequence,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReaderError> {
         let Self { clocks, events, .. } = self;
         let flags = packet.sequence_flags.unwrap_or(0);
         if packet.previous_packet_dropped.is_some_and(|dropped| dropped > 0) {
             sequence.has_state = false;
         }
         if flags & STATE_CLEARED != 0 || packet.incremental_state_cleared == Some(true) {
-            *sequence = Sequence::beginning();
+            *sequence = Sequence::with_state();
         }
         if flags & NEEDS_STATE != 0 && !sequence.has_state {
-            events.lose(
-                LossCause::Unreadable,
-                "a packet that refers to one which is not in the file",
-            );
+            events.lose(LossCause::Unreadable, "a packet that refers to a lost packet");
             return Ok(());
         }
         if let Some(snapshot) = &packet.clock_snapshot {
@@ -190,7 +189,7 @@ impl Reader<'_> {
         if let Some(track) = packet.track_descriptor {
             let early = events.tracks.describe(track, events.import);
             if early > 0 {
-                let cause = "an event on a track that is described later, which is of no process";
+                let cause = "an event on a track without a process that is described later";
                 events.import.lose(LossCause::Unsupported, early, events.offset, cause);
             }
         }
@@ -202,8 +201,7 @@ impl Reader<'_> {
             None => None,
         };
         if time_nanos.is_none() && packet.timestamp.is_some() {
-            let cause =
-                format!("the time of a packet is on clock {clock}, which nothing is known of");
+            let cause = format!("the time of a packet is on the unknown clock {clock}");
             let has_event = packet.track_event.is_some() || packet.perf_sample.is_some();
             if has_event {
                 events.lose(LossCause::Unreadable, cause);
@@ -211,11 +209,11 @@ impl Reader<'_> {
             }
         }
         if let Some(event) = packet.track_event {
-            let own_us = sequence.own_time_us(&event);
-            let own = own_us.and_then(|us| {
+            let event_us = sequence.event_time_us(&event);
+            let event_nanos = event_us.and_then(|us| {
                 clocks.nanos(sequence_id, MONOTONIC, u64::try_from(us.saturating_mul(1000)).ok()?)
             });
-            match own.or(time_nanos) {
+            match event_nanos.or(time_nanos) {
                 Some(nanos) => events.track_event(sequence, nanos, &event)?,
                 None => events.lose(LossCause::Unreadable, "an event without a time"),
             }

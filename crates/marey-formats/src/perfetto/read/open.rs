@@ -1,4 +1,4 @@
-//! Slices that began and did not end yet.
+//! Slices that have begun and not ended.
 
 use marey_model::args::NewArgs;
 use marey_model::loss::LossCause;
@@ -7,33 +7,33 @@ use marey_store::{Slice, StoreError};
 
 use super::Events;
 
-/// What slices are on top of each other on.
+/// The key of a stack of open slices.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stack {
+pub(super) enum StackKey {
     /// A thread of the run.
     Thread(u32),
-    /// A track that is no thread's own.
+    /// A track without a thread.
     Track(u64),
-    /// What a process, if it is of one, knows by a category and an id in a scope.
+    /// Asynchronous slices by process (for local ids), category, id scope and id.
     Async(Option<u32>, Option<u32>, String, u64),
 }
 
-/// A slice that began.
+/// A slice that has begun.
 #[derive(Debug)]
-pub(super) struct Open {
-    pub(super) row: Beginning,
+pub(super) struct OpenSlice {
+    pub(super) row: PartialRow,
     pub(super) args: NewArgs,
 }
 
-/// What a slice becomes. The row has all but its duration and arguments.
+/// The row of a slice, complete except for duration and arguments.
 #[derive(Debug)]
-pub(super) enum Beginning {
+pub(super) enum PartialRow {
     Span(Slice),
     AsyncSpan(AsyncSpan),
     Activity(Box<GpuActivity>),
 }
 
-impl Beginning {
+impl PartialRow {
     fn start_nanos(&self) -> i64 {
         match self {
             Self::Span(row) => row.start_nanos,
@@ -44,8 +44,8 @@ impl Beginning {
 }
 
 impl Events<'_> {
-    /// Ends a slice. One that ends before it began is left out.
-    pub(super) fn end(&mut self, open: Open, end_nanos: i64) -> Result<(), StoreError> {
+    /// Ends a slice. One that ends before it begins is left out.
+    pub(super) fn end(&mut self, open: OpenSlice, end_nanos: i64) -> Result<(), StoreError> {
         let Some(duration_nanos) = end_nanos.checked_sub(open.row.start_nanos()) else {
             self.lose(LossCause::Unreadable, "a slice of more than 292 years");
             return Ok(());
@@ -54,24 +54,24 @@ impl Events<'_> {
             self.lose(LossCause::Unreadable, "a slice that ends before it begins");
             return Ok(());
         }
-        let Open { row, mut args } = open;
+        let OpenSlice { row, mut args } = open;
         let run = &mut self.import.run;
         let args = run.args(&mut args)?;
         match row {
-            Beginning::Span(row) => run.add_slice(&Slice { duration_nanos, args, ..row }),
-            Beginning::AsyncSpan(row) => {
+            PartialRow::Span(row) => run.add_slice(&Slice { duration_nanos, args, ..row }),
+            PartialRow::AsyncSpan(row) => {
                 run.add_async_span(&AsyncSpan { duration_nanos, args, ..row })
             }
-            Beginning::Activity(row) => {
+            PartialRow::Activity(row) => {
                 run.add_gpu_activity(&GpuActivity { duration_nanos, args, ..*row })
             }
         }
     }
 
-    /// Ends what is open at the last moment that there is of its process.
+    /// Ends the open slices at the end of their processes.
     pub(super) fn end_all(&mut self) -> Result<(), StoreError> {
         let all = std::mem::take(&mut self.open);
-        // What is open goes on at least until the last of it began.
+        // A process lasts at least until the start of its last open slice.
         for open in all.values().flatten() {
             if let Some(process) = self.process_of(open) {
                 self.import.run.extend(process, open.row.start_nanos(), 0);
@@ -80,9 +80,9 @@ impl Events<'_> {
         for mut open in all.into_values().flatten() {
             let process = self.process_of(&open);
             match &mut open.row {
-                Beginning::Span(row) => row.is_open = true,
-                Beginning::AsyncSpan(row) => row.is_open = true,
-                Beginning::Activity(_) => {}
+                PartialRow::Span(row) => row.is_open = true,
+                PartialRow::AsyncSpan(row) => row.is_open = true,
+                PartialRow::Activity(_) => {}
             }
             let extent = process.and_then(|process| self.import.run.extent_nanos(process));
             let last_nanos = extent.map_or(open.row.start_nanos(), |(_, last)| last);
@@ -91,11 +91,11 @@ impl Events<'_> {
         Ok(())
     }
 
-    fn process_of(&self, open: &Open) -> Option<u32> {
+    fn process_of(&self, open: &OpenSlice) -> Option<u32> {
         match &open.row {
-            Beginning::Span(row) => self.tracks.process_of(row.thread_id),
-            Beginning::AsyncSpan(row) => Some(row.process_id),
-            Beginning::Activity(row) => Some(row.process_id),
+            PartialRow::Span(row) => self.tracks.process_of(row.thread_id),
+            PartialRow::AsyncSpan(row) => Some(row.process_id),
+            PartialRow::Activity(row) => Some(row.process_id),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Call stacks: of events, and of sampling profilers.
+//! Call stacks of events and of sampling profilers.
 
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
@@ -8,14 +8,14 @@ use marey_store::row::{Args, Sample};
 use marey_store::{Assembler, Sampled, StoreError};
 
 use super::Events;
-use super::annotations::Marks;
-use super::event::Head;
+use super::annotations::Extras;
+use super::event::EventHeader;
 use super::sequence::Sequence;
-use crate::hatchet::MAX_DEPTH;
 use crate::perfetto::message::{PerfSample, StreamingProfilePacket, TrackEvent};
+use crate::shared::MAX_DEPTH;
 
 impl Events<'_> {
-    /// The innermost frame of an event's call stack, as a context.
+    /// Returns the call stack of an event as a context.
     pub(super) fn stack(&mut self, sequence: &Sequence, event: &TrackEvent) -> Option<u32> {
         if let Some(stack) = &event.callstack {
             if stack.frames.len() > MAX_DEPTH {
@@ -57,7 +57,7 @@ impl Events<'_> {
     pub(super) fn callstack(
         &mut self,
         sequence: &Sequence,
-        head: &Head,
+        header: &EventHeader,
         event: &TrackEvent,
     ) -> Result<(), StoreError> {
         let Some(context_id) = self.stack(sequence, event) else { return Ok(()) };
@@ -67,23 +67,23 @@ impl Events<'_> {
         };
         let name_id = self.import.run.text(name);
         self.import.run.add_sample(&Sample {
-            process_id: head.place.process,
-            thread_id: head.place.around,
+            process_id: header.owner.process,
+            thread_id: header.owner.enclosing_thread,
             context_id,
             name_id,
-            time_nanos: Some(head.time_nanos),
+            time_nanos: Some(header.time_nanos),
             value,
             args: Args::default(),
         })
     }
 
-    /// Adds a sample of our own files.
-    pub(super) fn own_sample(
+    /// Adds a sample from a file that marey wrote.
+    pub(super) fn marey_sample(
         &mut self,
         sequence: &Sequence,
-        head: &Head,
+        header: &EventHeader,
         event: &TrackEvent,
-        marks: &Marks,
+        extras: &Extras,
         value: MetricValue,
         args: &mut NewArgs,
     ) -> Result<(), StoreError> {
@@ -91,11 +91,11 @@ impl Events<'_> {
         let context_id = self.stack(sequence, event).unwrap_or(Assembler::ROOT);
         let args = self.import.run.args(args)?;
         self.import.run.add_sample(&Sample {
-            process_id: head.place.process,
-            thread_id: head.place.around,
+            process_id: header.owner.process,
+            thread_id: header.owner.enclosing_thread,
             context_id,
-            name_id: head.name_id,
-            time_nanos: (!marks.flag("has_no_time")).then_some(head.time_nanos),
+            name_id: header.name_id,
+            time_nanos: (!extras.flag("has_no_time")).then_some(header.time_nanos),
             value,
             args,
         })
@@ -116,7 +116,7 @@ impl Events<'_> {
             self.tracks.thread(pid.try_into().ok()?, tid.into(), self.import)
         });
         let Some(thread) = thread else {
-            self.lose(LossCause::Unsupported, "a sample of no thread");
+            self.lose(LossCause::Unsupported, "a sample without a thread");
             return Ok(());
         };
         let mut args = NewArgs::default();
@@ -127,7 +127,8 @@ impl Events<'_> {
         self.sample(thread, context, time_nanos, &mut args)
     }
 
-    /// The samples of a thread that writes a sequence. Each time counts from the one before.
+    /// Adds the samples of the thread that writes the sequence. Timestamps are relative to the
+    /// previous sample.
     pub(super) fn profile(
         &mut self,
         sequence: &Sequence,
@@ -135,7 +136,7 @@ impl Events<'_> {
         profile: &StreamingProfilePacket,
     ) -> Result<(), StoreError> {
         let Some(thread) = sequence.thread else {
-            self.lose(LossCause::Unsupported, "samples of no thread");
+            self.lose(LossCause::Unsupported, "samples without a thread");
             return Ok(());
         };
         let mut time_nanos = start_nanos;
@@ -159,7 +160,7 @@ impl Events<'_> {
         args: &mut NewArgs,
     ) -> Result<(), StoreError> {
         self.show_samples();
-        let process_id = self.tracks.place_of_thread(thread, self.import).process;
+        let process_id = self.tracks.thread_owner(thread, self.import).process;
         let name_id = self.import.run.text("samples");
         let args = self.import.run.args(args)?;
         self.import.run.add_sample(&Sample {
@@ -173,7 +174,7 @@ impl Events<'_> {
         })
     }
 
-    /// Says which samples a flame graph shows, before the first one.
+    /// Selects the samples that flame graphs show, before the first one is added.
     fn show_samples(&mut self) {
         if !self.shows_samples {
             self.shows_samples = true;

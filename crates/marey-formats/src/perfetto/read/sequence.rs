@@ -1,43 +1,43 @@
-//! A sequence of packets: its defaults and what it has interned.
+//! A sequence of packets: its defaults and interned data.
 
 use std::collections::BTreeMap;
 
 use marey_model::context::NodeKind;
 use marey_store::Assembler;
 
-use crate::hatchet::MAX_DEPTH;
 use crate::perfetto::message::{
     Frame, InternedData, InternedName, InternedString, SourceLocation, TracePacketDefaults,
     TrackEvent,
 };
+use crate::shared::MAX_DEPTH;
 
-/// What later packets of a sequence refer to. There can be as many as there are packets, so one is
-/// small as long as it has interned nothing.
+/// State that later packets of a sequence refer to. There can be as many sequences as packets, so
+/// one without interned data is small.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Sequence {
-    /// Whether all is there that its packets refer to.
+    /// Whether the state is complete.
     pub(super) has_state: bool,
     pub(super) defaults: Option<Box<TracePacketDefaults>>,
-    /// The thread that writes it, if its packets say so.
+    /// The thread that writes the sequence, if its packets name one.
     pub(super) thread: Option<u32>,
-    /// From which times of its events count that are differences.
+    /// Base of relative timestamps in microseconds.
     pub(super) reference_us: i64,
-    /// The last values of counters that give differences.
+    /// The last values of incremental counters.
     pub(super) int_sums: BTreeMap<u64, i64>,
-    pub(super) real_sums: BTreeMap<u64, f64>,
+    pub(super) float_sums: BTreeMap<u64, f64>,
     interned: Option<Box<Interned>>,
 }
 
-/// What a sequence has interned, by the ids that it gave.
+/// Interned data of a sequence, by interning id.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Interned {
-    /// Names of events, with their ids in the run.
+    /// Names of events, with their text ids in the run.
     pub(super) names: BTreeMap<u64, (Box<str>, u32)>,
     pub(super) categories: BTreeMap<u64, Box<str>>,
     pub(super) keys: BTreeMap<u64, Box<str>>,
     pub(super) strings: BTreeMap<u64, Box<str>>,
     pub(super) locations: BTreeMap<u64, SourceLocation>,
-    /// The innermost frame of each call stack, as a context; `None` if the stack is too deep.
+    /// Contexts of call stacks; `None` if the stack is too deep.
     pub(super) stacks: BTreeMap<u64, Option<u32>>,
     functions: BTreeMap<u64, Box<str>>,
     mapping_paths: BTreeMap<u64, Box<str>>,
@@ -46,7 +46,7 @@ pub(super) struct Interned {
     frames: BTreeMap<u64, (NodeKind, u32)>,
 }
 
-static NOTHING: Interned = Interned {
+static EMPTY: Interned = Interned {
     names: BTreeMap::new(),
     categories: BTreeMap::new(),
     keys: BTreeMap::new(),
@@ -61,23 +61,24 @@ static NOTHING: Interned = Interned {
 };
 
 impl Sequence {
-    /// One that has nothing which its packets could refer to, and begins.
-    pub(super) fn beginning() -> Self {
+    /// Returns a sequence whose state begins empty.
+    pub(super) fn with_state() -> Self {
         Self { has_state: true, ..Self::default() }
     }
 
-    /// What it has interned.
+    /// Returns the interned data.
     pub(super) fn interned(&self) -> &Interned {
-        self.interned.as_deref().unwrap_or(&NOTHING)
+        self.interned.as_deref().unwrap_or(&EMPTY)
     }
 
-    /// Takes what a packet interns.
+    /// Adds the interned data of a packet.
     pub(super) fn intern(&mut self, data: InternedData, run: &mut Assembler) {
         self.interned.get_or_insert_default().add(data, run);
     }
 
-    /// The time that an event of an old trace has beside that of its packet, in microseconds.
-    pub(super) fn own_time_us(&mut self, event: &TrackEvent) -> Option<i64> {
+    /// Returns the timestamp in microseconds that events of old traces have in addition to the
+    /// packet's.
+    pub(super) fn event_time_us(&mut self, event: &TrackEvent) -> Option<i64> {
         if let Some(delta_us) = event.timestamp_delta_us {
             self.reference_us = self.reference_us.saturating_add(delta_us);
             return Some(self.reference_us);
@@ -121,7 +122,7 @@ impl Interned {
         }
     }
 
-    /// The context of a call stack, outermost frame first.
+    /// Returns the context of a call stack, outermost frame first.
     fn context(&self, frame_ids: &[u64], run: &mut Assembler) -> u32 {
         frame_ids.iter().fold(Assembler::ROOT, |context, iid| {
             let frame = self.frames.get(iid).copied();
@@ -130,7 +131,7 @@ impl Interned {
         })
     }
 
-    /// What a frame is called: its function with the file, or the address where that is not known.
+    /// Returns the name of a frame: function and file, or else the address.
     fn frame_name(&self, frame: &Frame) -> String {
         let text = |texts: &BTreeMap<u64, Box<str>>, iid: Option<u64>| {
             texts.get(&iid?).filter(|text| !text.is_empty()).cloned()

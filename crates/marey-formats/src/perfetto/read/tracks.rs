@@ -1,33 +1,33 @@
-//! Tracks: which process and thread events are of.
+//! Tracks: mapping of events to processes and threads.
 
 use std::collections::HashMap;
 
 use marey_store::NewProcess;
 
-use crate::import::Import;
 use crate::perfetto::message::{
     ProcessDescriptor, ThreadDescriptor, TrackDescriptor, UNIT_BYTES, UNIT_COUNT, UNIT_NANOS,
 };
 use crate::perfetto::{DERIVED, HOST_LABEL, NO_THREAD, PID_LABEL, RANK_LABEL, TID_LABEL};
+use crate::shared::import::Import;
 
-/// Tracks lie in each other no deeper than this; what is further out is not looked at.
+/// Maximum nesting of tracks. Ancestors beyond it are ignored.
 const MAX_DEPTH: usize = 32;
 
-/// The tracks of a trace. Ids of processes and threads are those of the run.
+/// The tracks of a trace. Ids of processes and threads are the run's.
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     by_uuid: HashMap<u64, Track>,
-    /// How many events came on tracks, or on some below them, that nothing is known of yet.
-    early: HashMap<u64, u64>,
+    /// Number of events on tracks, or below tracks, that have not been described yet.
+    undescribed: HashMap<u64, u64>,
     processes: HashMap<i32, u32>,
     threads: HashMap<(i32, i64), u32>,
-    /// The ids in the system that processes have in the file.
+    /// The process ids in the file.
     pids: HashMap<u32, i32>,
-    /// The processes of threads.
+    /// The process of each thread.
     processes_of_threads: HashMap<u32, u32>,
-    /// The process of what is of none.
-    nobody: Option<u32>,
-    /// By process, the thread that has its counters.
+    /// The process of events without one.
+    unknown_process: Option<u32>,
+    /// The thread with the counters of each process.
     counter_threads: HashMap<u32, u32>,
 }
 
@@ -41,49 +41,49 @@ struct Track {
     counter: Option<Counter>,
 }
 
-/// A track of values.
+/// A counter track.
 #[derive(Clone, Debug)]
 pub(super) struct Counter {
-    /// What is counted, with its unit.
+    /// Name with unit.
     pub(super) name: String,
     pub(super) factor: i64,
-    /// Whether each value is the difference from the one before.
+    /// Whether values are relative to the previous value.
     pub(super) is_incremental: bool,
-    /// Whether other events say the same.
+    /// Whether the values repeat data of other events.
     pub(super) is_derived: bool,
 }
 
-/// Where events of a track belong.
+/// The owner of a track's events.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct TrackOwner {
     pub(super) process: u32,
-    /// The thread whose own track it is.
+    /// The thread, on a thread's own track.
     pub(super) thread: Option<u32>,
-    /// The thread whose track it is, or lies below.
-    pub(super) around: Option<u32>,
+    /// The thread, on a thread's own track or below it.
+    pub(super) enclosing_thread: Option<u32>,
     /// Name of a track that is neither a thread's nor a process's.
     pub(super) name_id: Option<u32>,
-    /// Whether it is of no process.
+    /// Whether the track has no process.
     pub(super) is_global: bool,
 }
 
 impl Tracks {
-    /// Takes what a packet says of a track; how many events came too early to be of it.
+    /// Adds a track descriptor. Returns how many of the track's events came before it.
     pub(super) fn describe(&mut self, track: TrackDescriptor, import: &mut Import) -> u64 {
         let uuid = track.uuid.unwrap_or(0);
         let description = track.description.as_deref().unwrap_or_default();
         let os_id = description.strip_prefix(TID_LABEL).and_then(|id| id.parse().ok());
-        let mut known = self.by_uuid.remove(&uuid).unwrap_or_default();
+        let mut described = self.by_uuid.remove(&uuid).unwrap_or_default();
         if let Some(process) = &track.process {
-            known.process = Some(self.describe_process(process, import));
+            described.process = Some(self.describe_process(process, import));
         }
         if let Some(thread) = &track.thread {
-            known.thread = self.describe_thread(thread, os_id, import);
+            described.thread = self.describe_thread(thread, os_id, import);
         }
         let name = track.name.or(track.static_name).or(track.atrace_name);
-        known.name = name.map_or(known.name, Into::into);
-        known.name_id = import.run.text(&known.name);
-        known.parent = track.parent_uuid.or(known.parent);
+        described.name = name.map_or(described.name, Into::into);
+        described.name_id = import.run.text(&described.name);
+        described.parent = track.parent_uuid.or(described.parent);
         if let Some(counter) = track.counter {
             let suffix = match (counter.unit, counter.unit_name) {
                 (Some(UNIT_NANOS), _) => " (ns)".to_owned(),
@@ -91,20 +91,20 @@ impl Tracks {
                 (Some(UNIT_COUNT), _) | (_, None) => String::new(),
                 (_, Some(unit)) => format!(" ({unit})"),
             };
-            let name = &*known.name;
+            let name = &*described.name;
             let has_unit = name.ends_with(suffix.trim_start());
-            known.counter = Some(Counter {
+            described.counter = Some(Counter {
                 name: if has_unit { name.to_owned() } else { format!("{name}{suffix}") },
                 factor: counter.unit_multiplier.filter(|&factor| factor != 0).unwrap_or(1),
                 is_incremental: counter.is_incremental == Some(true),
                 is_derived: description == DERIVED,
             });
         }
-        self.by_uuid.insert(uuid, known);
-        self.early.remove(&uuid).unwrap_or(0)
+        self.by_uuid.insert(uuid, described);
+        self.undescribed.remove(&uuid).unwrap_or(0)
     }
 
-    /// Takes what is said of a process; its id.
+    /// Adds a process descriptor and returns the process's id.
     pub(super) fn describe_process(
         &mut self,
         descriptor: &ProcessDescriptor,
@@ -129,8 +129,8 @@ impl Tracks {
         id
     }
 
-    /// Takes what is said of a thread; its id. `os_id` is its id in the system if the file uses
-    /// another one. `None` if it has no ids.
+    /// Adds a thread descriptor and returns the thread's id; `None` if the descriptor has no ids.
+    /// `os_id` is the id in the operating system, if the file uses another one.
     pub(super) fn describe_thread(
         &mut self,
         descriptor: &ThreadDescriptor,
@@ -138,8 +138,8 @@ impl Tracks {
         import: &mut Import,
     ) -> Option<u32> {
         let (pid, tid) = (descriptor.pid?, descriptor.tid?);
-        let known = self.threads.get(&(pid, tid)).copied();
-        let id = known.unwrap_or_else(|| {
+        let described = self.threads.get(&(pid, tid)).copied();
+        let id = described.unwrap_or_else(|| {
             let process = self.process(pid, import);
             let id = import.run.thread(process, os_id.unwrap_or(tid), "");
             self.threads.insert((pid, tid), id);
@@ -152,74 +152,75 @@ impl Tracks {
         Some(id)
     }
 
-    /// The thread with ids of the file.
+    /// Returns the thread with ids of the file.
     pub(super) fn thread(&mut self, pid: i32, tid: i64, import: &mut Import) -> Option<u32> {
         let ids =
             ThreadDescriptor { pid: Some(pid), tid: Some(tid), ..ThreadDescriptor::default() };
         self.describe_thread(&ids, None, import)
     }
 
-    /// Where a track's events belong.
-    pub(super) fn place(&mut self, uuid: u64, import: &mut Import) -> Place {
-        let (mut process, mut around) = (None, None);
-        let mut at = Some(uuid);
+    /// Returns the owner of a track's events.
+    pub(super) fn owner(&mut self, uuid: u64, import: &mut Import) -> TrackOwner {
+        let (mut process, mut enclosing_thread) = (None, None);
+        let mut next = Some(uuid);
         for _ in 0..MAX_DEPTH {
-            let Some(up) = at else { break };
-            let Some(track) = self.by_uuid.get(&up) else {
-                if process.or(around).is_none() {
-                    *self.early.entry(up).or_default() += 1;
+            let Some(ancestor) = next else { break };
+            let Some(track) = self.by_uuid.get(&ancestor) else {
+                if process.or(enclosing_thread).is_none() {
+                    *self.undescribed.entry(ancestor).or_default() += 1;
                 }
                 break;
             };
-            around = around.or(track.thread);
+            enclosing_thread = enclosing_thread.or(track.thread);
             process = process.or(track.process);
-            at = track.parent.filter(|&parent| parent != 0);
+            next = track.parent.filter(|&parent| parent != 0);
         }
         let track = self.by_uuid.get(&uuid);
         let thread = track.and_then(|track| track.thread);
         let is_own = track.is_some_and(|track| track.thread.or(track.process).is_some());
         let name_id = track.filter(|_| !is_own).map(|track| track.name_id);
-        let process = process.or_else(|| around.and_then(|thread| self.process_of(thread)));
-        Place {
-            process: process.unwrap_or_else(|| self.nobody(import)),
+        let process =
+            process.or_else(|| enclosing_thread.and_then(|thread| self.process_of(thread)));
+        TrackOwner {
+            process: process.unwrap_or_else(|| self.unknown_process(import)),
             thread,
-            around,
+            enclosing_thread,
             name_id,
             is_global: process.is_none(),
         }
     }
 
-    /// Where events of a thread belong.
-    pub(super) fn place_of_thread(&mut self, thread: u32, import: &mut Import) -> Place {
+    /// Returns the owner of a thread's events.
+    pub(super) fn thread_owner(&mut self, thread: u32, import: &mut Import) -> TrackOwner {
         let process = self.process_of(thread);
-        Place {
-            process: process.unwrap_or_else(|| self.nobody(import)),
+        TrackOwner {
+            process: process.unwrap_or_else(|| self.unknown_process(import)),
             thread: Some(thread),
-            around: Some(thread),
+            enclosing_thread: Some(thread),
             name_id: None,
             is_global: false,
         }
     }
 
-    /// The name of a track that is neither a thread's nor a process's, if it has one.
+    /// Returns the name of a track that is neither a thread's nor a process's.
     pub(super) fn name(&self, uuid: u64) -> Option<&str> {
         let track =
             self.by_uuid.get(&uuid).filter(|track| track.thread.or(track.process).is_none());
         track.map(|track| &*track.name).filter(|name| !name.is_empty())
     }
 
-    /// The counter of a track, if it is one.
+    /// Returns the counter of a track, if it is a counter track.
     pub(super) fn counter(&self, uuid: u64) -> Option<&Counter> {
         self.by_uuid.get(&uuid)?.counter.as_ref()
     }
 
-    /// The thread that has the counters of a process.
+    /// Returns the thread with the counters of a process.
     pub(super) fn counter_thread(&mut self, process: u32, import: &mut Import) -> u32 {
         let new = || import.run.thread(process, NO_THREAD, "");
         *self.counter_threads.entry(process).or_insert_with(new)
     }
 
-    /// The id in the system that a process has in the file.
+    /// Returns the process id in the file.
     pub(super) fn pid(&self, process: u32) -> Option<i32> {
         self.pids.get(&process).copied()
     }
@@ -235,13 +236,13 @@ impl Tracks {
         id
     }
 
-    /// The process of a thread.
+    /// Returns the process of a thread.
     pub(super) fn process_of(&self, thread: u32) -> Option<u32> {
         self.processes_of_threads.get(&thread).copied()
     }
 
-    fn nobody(&mut self, import: &mut Import) -> u32 {
+    fn unknown_process(&mut self, import: &mut Import) -> u32 {
         let new = || import.process(NewProcess { pid: -1, ..NewProcess::default() });
-        *self.nobody.get_or_insert_with(new)
+        *self.unknown_process.get_or_insert_with(new)
     }
 }

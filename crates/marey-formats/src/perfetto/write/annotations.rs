@@ -1,4 +1,4 @@
-//! Debug annotations: the arguments of events, and marks for what the format has no field for.
+//! Debug annotations: arguments of events, and extras for columns that the format has no field for.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,38 +8,38 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::half_pairs;
-use crate::perfetto::MARKS;
+use crate::perfetto::EXTRAS;
 use crate::perfetto::message::{ARRAY, DICT, DebugAnnotation, InternedName, NestedValue};
+use crate::shared::json::replace_lone_surrogates;
 
 use super::packets::Packets;
 
-/// What lies deeper is written as JSON: readers of protobuf follow messages to a depth of 100 only.
+/// Deeper values are written as JSON, since protobuf readers limit nesting to 100 messages.
 const MAX_DEPTH: usize = 32;
 
-/// So many names are numbered. Others are written out, so that no file's arguments fill the memory.
+/// Number of interned names. Further names are written in full, which bounds memory.
 const MAX_KEYS: usize = 1 << 16;
 
-/// The numbers of names of annotations.
+/// Interned names of annotations.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     iids: HashMap<Box<str>, u64>,
-    news: Vec<InternedName>,
+    new_names: Vec<InternedName>,
 }
 
 impl Keys {
-    /// The names that no packet has said.
-    pub(super) fn take_news(&mut self) -> Vec<InternedName> {
-        std::mem::take(&mut self.news)
+    /// Returns the names that no packet has interned yet.
+    pub(super) fn take_new_names(&mut self) -> Vec<InternedName> {
+        std::mem::take(&mut self.new_names)
     }
 
-    /// An annotation with this name.
+    /// Names an annotation.
     fn name(&mut self, name: &str, mut annotation: DebugAnnotation) -> DebugAnnotation {
         annotation.name_iid = self.iids.get(name).copied();
         if annotation.name_iid.is_none() && self.iids.len() < MAX_KEYS {
             let iid = self.iids.len() as u64 + 1;
             self.iids.insert(name.into(), iid);
-            self.news.push(InternedName { iid: Some(iid), name: Some(name.to_owned()) });
+            self.new_names.push(InternedName { iid: Some(iid), name: Some(name.to_owned()) });
             annotation.name_iid = Some(iid);
         }
         if annotation.name_iid.is_none() {
@@ -49,11 +49,11 @@ impl Keys {
     }
 }
 
-/// What an event has beyond the fields of the format.
+/// Columns of an event beyond the fields of the format.
 #[derive(Debug, Default)]
-pub(super) struct Marks(Vec<(&'static str, DebugAnnotation)>);
+pub(super) struct Extras(Vec<(&'static str, DebugAnnotation)>);
 
-impl Marks {
+impl Extras {
     pub(super) fn uint(&mut self, name: &'static str, value: impl Into<Option<u64>>) -> &mut Self {
         self.add(name, value.into().map(uint))
     }
@@ -70,14 +70,14 @@ impl Marks {
         self.add(name, is_set.then(|| flag(true)))
     }
 
-    /// Whole numbers along x, y and z.
-    pub(super) fn extents(&mut self, name: &'static str, value: Option<[u32; 3]>) -> &mut Self {
-        let list = |along: [u32; 3]| array(along.map(|n| uint(n.into())).to_vec());
+    /// Adds three integers, along x, y and z.
+    pub(super) fn dimensions(&mut self, name: &'static str, value: Option<[u32; 3]>) -> &mut Self {
+        let list = |axes: [u32; 3]| array(axes.map(|n| uint(n.into())).to_vec());
         self.add(name, value.map(list))
     }
 
-    pub(super) fn real(&mut self, name: &'static str, value: f64) -> &mut Self {
-        self.add(name, Some(real(value)))
+    pub(super) fn float(&mut self, name: &'static str, value: f64) -> &mut Self {
+        self.add(name, Some(float(value)))
     }
 
     fn add(&mut self, name: &'static str, value: Option<DebugAnnotation>) -> &mut Self {
@@ -87,33 +87,34 @@ impl Marks {
 }
 
 impl Packets<'_> {
-    /// The annotations of an event.
-    pub(super) fn annotations(&mut self, marks: Marks, args: &Args) -> Vec<DebugAnnotation> {
+    /// Returns the annotations of an event.
+    pub(super) fn annotations(&mut self, extras: Extras, args: &Args) -> Vec<DebugAnnotation> {
         let mut json = String::new();
         self.reader.args(args, &mut json);
-        let object = self.keys.value(&half_pairs::replaced(&json), 0);
-        // What a run stores is JSON; that of a damaged one is shown as it is.
+        let object = self.keys.value(&replace_lone_surrogates(&json), 0);
+        // Runs store valid JSON. Damaged arguments are written as text.
         let mut annotations = match object {
             Ok(object) => object.dict_entries,
             Err(_) => vec![self.keys.name("args", text(json))],
         };
-        // An argument that has the name of marks must not be taken for them.
-        let iid = self.keys.iids.get(MARKS).copied();
+        // Readers must not mistake an argument of this name for the extras, so empty extras precede
+        // it.
+        let iid = self.keys.iids.get(EXTRAS).copied();
         let is_hidden = annotations.iter().any(|annotation| {
-            annotation.name.as_deref() == Some(MARKS)
+            annotation.name.as_deref() == Some(EXTRAS)
                 || (iid.is_some() && annotation.name_iid == iid)
         });
-        if is_hidden || !marks.0.is_empty() {
-            let entries = marks.0.into_iter().map(|(name, value)| self.keys.name(name, value));
-            let marks = dict(entries.collect());
-            annotations.insert(0, self.keys.name(MARKS, marks));
+        if is_hidden || !extras.0.is_empty() {
+            let entries = extras.0.into_iter().map(|(name, value)| self.keys.name(name, value));
+            let extras = dict(entries.collect());
+            annotations.insert(0, self.keys.name(EXTRAS, extras));
         }
         annotations
     }
 }
 
 impl Keys {
-    /// A value as an annotation without a name.
+    /// Converts a value to an annotation without a name.
     fn value(&mut self, json: &str, depth: usize) -> Result<DebugAnnotation, serde_json::Error> {
         Ok(match json.as_bytes().first() {
             Some(b'{' | b'[') if depth >= MAX_DEPTH => raw(json),
@@ -134,18 +135,18 @@ impl Keys {
             Some(b't') => flag(true),
             Some(b'f') => flag(false),
             Some(b'n') => raw(json),
-            // Numbers are read to the last digit, which serde_json does not promise.
+            // `parse` is exact to the last digit; serde_json does not guarantee that.
             _ => match (json.parse(), json.parse(), json.parse()) {
                 (Ok(value), ..) => int(value),
                 (_, Ok(value), _) => uint(value),
-                (.., Ok(value)) => real(value),
+                (.., Ok(value)) => float(value),
                 _ => raw(json),
             },
         })
     }
 }
 
-/// The entries of an object as they stand there.
+/// The members of an object in their order, duplicates included.
 struct Entries<'j>(Vec<(String, &'j RawValue)>);
 
 impl<'de> Deserialize<'de> for Entries<'de> {
@@ -180,7 +181,7 @@ fn int(value: i64) -> DebugAnnotation {
     DebugAnnotation { int_value: Some(value), ..DebugAnnotation::default() }
 }
 
-fn real(value: f64) -> DebugAnnotation {
+fn float(value: f64) -> DebugAnnotation {
     DebugAnnotation { double_value: Some(value), ..DebugAnnotation::default() }
 }
 
@@ -192,7 +193,7 @@ fn text(value: String) -> DebugAnnotation {
     DebugAnnotation { string_value: Some(value), ..DebugAnnotation::default() }
 }
 
-/// A value as JSON.
+/// Returns a value as JSON text.
 fn raw(json: &str) -> DebugAnnotation {
     DebugAnnotation { legacy_json_value: Some(json.to_owned()), ..DebugAnnotation::default() }
 }
@@ -207,7 +208,7 @@ fn array(values: Vec<DebugAnnotation>) -> DebugAnnotation {
     DebugAnnotation { array_values: values, nested_value, ..DebugAnnotation::default() }
 }
 
-/// Lists without values cannot be told from no value at all but by this.
+/// The nested type tells an empty list or object from a missing value.
 fn empty(nested_type: i32) -> NestedValue {
     NestedValue { nested_type: Some(nested_type), ..NestedValue::default() }
 }

@@ -1,21 +1,21 @@
-//! Runs to traces.
+//! The writer: runs exported as traces.
 //!
-//! Each kind of row has a track and a form:
+//! Each kind of row has a track and an event type:
 //!
 //! | rows | track | form |
 //! |---|---|---|
 //! | spans | their thread | slices |
-//! | activities of devices | their stream | slices with the call stack of the launch |
+//! | device activities | their stream | slices with the call stack of the launch |
 //! | async spans | one of their name | slices |
 //! | instants | their thread or process | instants |
-//! | points of flows | their thread | instants with a flow id |
-//! | values of metrics | a counter below their thread | counters |
-//! | counters of devices | a counter of the device below their process | counters |
+//! | flow points | their thread | instants with a flow id |
+//! | metric values | a counter below their thread | counters |
+//! | device counters | a counter of the device below their process | counters |
 //! | samples | `samples` below their thread | instants with a call stack and its weight |
 //! | events of allocators | `memory` and the device | instants, and counters of the sums |
 //!
-//! Samples are track events and not `PerfSample`s because those hold neither real numbers nor what
-//! the value is. Where slices cross, the later one is on another track beside.
+//! Samples are track events because a `PerfSample` holds neither floats nor the name of the value.
+//! If slices overlap without nesting, the later one goes to an additional track.
 
 mod annotations;
 mod packets;
@@ -34,8 +34,8 @@ use marey_store::{Reader, StoreError};
 
 use self::packets::Packets;
 use self::tracks::Tracks;
-use crate::Format;
-use crate::export::{ExportError, LeftOut};
+use crate::shared::export::{ExportError, LeftOut, leave_out_rows};
+use crate::shared::format::Format;
 
 /// Writes a run as a trace.
 pub(crate) fn write(
@@ -75,7 +75,7 @@ pub(crate) fn write(
         let row = row?;
         match row.value {
             MetricValue::Int(_) | MetricValue::Float(_) => writer.metric(&row)?,
-            _ => *left_out.entry("values that are no numbers").or_default() += 1,
+            _ => *left_out.entry("values that are not numbers").or_default() += 1,
         }
     }
     for row in reader.rows::<Counter>()? {
@@ -85,36 +85,36 @@ pub(crate) fn write(
         let row = row?;
         match row.value {
             MetricValue::Int(_) | MetricValue::Float(_) => writer.sample(&row)?,
-            _ => *left_out.entry("values that are no numbers").or_default() += 1,
+            _ => *left_out.entry("values that are not numbers").or_default() += 1,
         }
     }
     for row in reader.rows::<MemoryEvent>()? {
         writer.memory_event(&row?)?;
     }
-    left_out.insert("collectives", count::<Collective>(reader)?);
-    left_out.insert("devices", count::<Device>(reader)?);
-    left_out.insert("blocks of memory snapshots", count::<MemoryBlock>(reader)?);
-    left_out.insert("entries of metadata", count::<Metadata>(reader)?);
+    leave_out_rows::<Collective>(reader, left_out)?;
+    leave_out_rows::<Device>(reader, left_out)?;
+    leave_out_rows::<MemoryBlock>(reader, left_out)?;
+    leave_out_rows::<Metadata>(reader, left_out)?;
     Ok(())
 }
 
-/// Writes rows.
+/// Writer of rows.
 struct Writer<'a> {
     reader: &'a Reader<'a>,
     packets: Packets<'a>,
     tracks: Tracks,
-    /// By process and correlation id.
+    /// Launches by process and correlation id.
     launches: HashMap<(u32, u64), Launch>,
-    /// The numbers of training steps, by thread, start and context.
+    /// Numbers of training steps, by thread, start and context.
     steps: HashMap<(u32, i64, u32), u32>,
 }
 
-/// What was launched with a correlation id.
+/// The activities of a correlation id.
 #[derive(Debug, Default)]
 struct Launch {
-    /// Activities that are to come.
+    /// Activities that have not been written.
     activities: u64,
-    /// Whether the arrow to them began.
+    /// Whether the start of the flow has been written.
     has_begun: bool,
 }
 
@@ -134,7 +134,7 @@ fn steps(reader: &Reader) -> Result<HashMap<(u32, i64, u32), u32>, StoreError> {
     reader.rows::<Step>()?.map(|row| row.map(number)).collect()
 }
 
-/// The first moment of what is written, in nanoseconds since 1970; `None` if there is nothing.
+/// Returns the first time in the run, in nanoseconds since 1970; `None` if there are no events.
 fn first_nanos(reader: &Reader) -> Result<Option<i64>, StoreError> {
     let mut first = [
         first::<Span>(reader)?,
@@ -147,7 +147,7 @@ fn first_nanos(reader: &Reader) -> Result<Option<i64>, StoreError> {
         first::<MemoryEvent>(reader)?,
         None,
     ];
-    // Samples are in no order, and may have no time.
+    // Samples are not sorted and may have no time.
     let mut has_samples = false;
     for row in reader.rows::<Sample>()? {
         first[8] = [first[8], row?.time_nanos].into_iter().flatten().min();
@@ -158,8 +158,4 @@ fn first_nanos(reader: &Reader) -> Result<Option<i64>, StoreError> {
 
 fn first<R: Row>(reader: &Reader) -> Result<Option<i64>, StoreError> {
     Ok(reader.rows::<R>()?.next().transpose()?.map(|row| row.start_nanos()))
-}
-
-fn count<R: Row>(reader: &Reader) -> Result<u64, StoreError> {
-    reader.rows::<R>()?.try_fold(0, |count, row| row.map(|_| count + 1))
 }

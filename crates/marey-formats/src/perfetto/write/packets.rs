@@ -1,4 +1,4 @@
-//! Packets: one after the other on one sequence, with names that are said once.
+//! Packets on a single sequence, with interned names.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -15,22 +15,22 @@ use crate::perfetto::message::{
     TrackEvent,
 };
 
-/// The one sequence of packets.
+/// The id of the sequence.
 const SEQUENCE: u32 = 1;
 
-/// The mapping that all frames are of; older readers of traces ask for one.
+/// The mapping of all frames; older versions of Perfetto require one.
 const MAPPING: u64 = 1;
 
-/// Writes packets.
+/// Writer of packets.
 pub(super) struct Packets<'a> {
     pub(super) reader: &'a Reader<'a>,
     out: &'a mut dyn Write,
     packet_bytes: Vec<u8>,
-    /// The moment, in nanoseconds since 1970, from which times are counted.
+    /// The time zero, in nanoseconds since 1970.
     zero_nanos: i64,
     pub(super) keys: Keys,
-    /// What the next packet has to say before its event.
-    news: InternedData,
+    /// Interned data for the next packet.
+    interned: InternedData,
     names: HashSet<u32>,
     categories: HashSet<u32>,
     functions: HashSet<u32>,
@@ -39,7 +39,7 @@ pub(super) struct Packets<'a> {
 }
 
 impl<'a> Packets<'a> {
-    /// Begins a trace whose times are counted from a moment in nanoseconds since 1970.
+    /// Begins a trace whose times count from `zero_nanos` since 1970.
     pub(super) fn begin(
         reader: &'a Reader<'a>,
         out: &'a mut dyn Write,
@@ -51,7 +51,7 @@ impl<'a> Packets<'a> {
             packet_bytes: Vec::new(),
             zero_nanos,
             keys: Keys::default(),
-            news: InternedData {
+            interned: InternedData {
                 mappings: vec![Mapping { iid: Some(MAPPING), ..Mapping::default() }],
                 ..InternedData::default()
             },
@@ -61,12 +61,12 @@ impl<'a> Packets<'a> {
             frames: HashMap::new(),
             stacks: HashSet::new(),
         };
-        // Clocks have no times below 0.
+        // Clocks have no negative times.
         let unix_nanos = u64::try_from(zero_nanos).unwrap_or(0);
         let boot_nanos = if zero_nanos < 0 { zero_nanos.unsigned_abs() } else { 0 };
         let clock = |id, nanos| Clock { id: Some(id), timestamp: Some(nanos), ..Clock::default() };
         let clocks = vec![clock(BOOTTIME, boot_nanos), clock(REALTIME, unix_nanos)];
-        packets.put(TracePacket {
+        packets.write(TracePacket {
             clock_snapshot: Some(ClockSnapshot { clocks }),
             sequence_flags: Some(STATE_CLEARED),
             ..TracePacket::default()
@@ -76,44 +76,44 @@ impl<'a> Packets<'a> {
 
     /// Declares a track.
     pub(super) fn track(&mut self, track: TrackDescriptor) -> io::Result<()> {
-        self.put(TracePacket { track_descriptor: Some(track), ..TracePacket::default() })
+        self.write(TracePacket { track_descriptor: Some(track), ..TracePacket::default() })
     }
 
-    /// Writes an event at a moment in nanoseconds since 1970.
+    /// Writes an event at a time in nanoseconds since 1970.
     pub(super) fn event(&mut self, time_nanos: i64, event: TrackEvent) -> io::Result<()> {
         let nanos = i128::from(time_nanos) - i128::from(self.zero_nanos);
-        let mut news = std::mem::take(&mut self.news);
-        news.debug_annotation_names = self.keys.take_news();
-        self.put(TracePacket {
+        let mut interned = std::mem::take(&mut self.interned);
+        interned.debug_annotation_names = self.keys.take_new_names();
+        self.write(TracePacket {
             timestamp: Some(u64::try_from(nanos).unwrap_or(0)),
             track_event: Some(event),
-            interned_data: (news != InternedData::default()).then_some(news),
+            interned_data: (interned != InternedData::default()).then_some(interned),
             sequence_flags: Some(NEEDS_STATE),
             ..TracePacket::default()
         })
     }
 
-    /// The number of an event's name.
+    /// Interns the name of an event.
     pub(super) fn name(&mut self, name_id: u32) -> u64 {
         let iid = u64::from(name_id) + 1;
         if self.names.insert(name_id) {
             let name = self.reader.text(name_id).to_owned();
-            self.news.event_names.push(InternedName { iid: Some(iid), name: Some(name) });
+            self.interned.event_names.push(InternedName { iid: Some(iid), name: Some(name) });
         }
         iid
     }
 
-    /// The number of an event's category.
+    /// Interns the category of an event.
     pub(super) fn category(&mut self, category_id: u32) -> u64 {
         let iid = u64::from(category_id) + 1;
         if self.categories.insert(category_id) {
             let name = self.reader.text(category_id).to_owned();
-            self.news.event_categories.push(InternedName { iid: Some(iid), name: Some(name) });
+            self.interned.event_categories.push(InternedName { iid: Some(iid), name: Some(name) });
         }
         iid
     }
 
-    /// The number of a call stack; the root is none.
+    /// Interns a call stack; `None` for the root.
     pub(super) fn stack(&mut self, context_id: u32) -> Option<u64> {
         let path = self.reader.path(context_id);
         if path.is_empty() {
@@ -122,7 +122,7 @@ impl<'a> Packets<'a> {
         let iid = u64::from(context_id) + 1;
         if self.stacks.insert(context_id) {
             let frame_ids = path.into_iter().map(|context| self.frame(context)).collect();
-            self.news.callstacks.push(Callstack { iid: Some(iid), frame_ids });
+            self.interned.callstacks.push(Callstack { iid: Some(iid), frame_ids });
         }
         Some(iid)
     }
@@ -136,10 +136,10 @@ impl<'a> Packets<'a> {
             if self.functions.insert(context.name_id) {
                 let text = self.reader.text(context.name_id).as_bytes().to_vec();
                 let name = InternedString { iid: Some(function), text: Some(text) };
-                self.news.function_names.push(name);
+                self.interned.function_names.push(name);
             }
             let is_frame = context.kind == NodeKind::Frame;
-            self.news.frames.push(Frame {
+            self.interned.frames.push(Frame {
                 iid: Some(iid),
                 function_name_id: Some(function),
                 mapping_id: Some(MAPPING),
@@ -150,11 +150,13 @@ impl<'a> Packets<'a> {
         iid
     }
 
-    fn put(&mut self, packet: TracePacket) -> io::Result<()> {
+    fn write(&mut self, packet: TracePacket) -> io::Result<()> {
         let packet = TracePacket { sequence_id: Some(SEQUENCE), ..packet };
         self.packet_bytes.clear();
         encode_key(TRACE_PACKET, WireType::LengthDelimited, &mut self.packet_bytes);
-        packet.encode_length_delimited(&mut self.packet_bytes).expect("vectors take everything");
+        packet
+            .encode_length_delimited(&mut self.packet_bytes)
+            .expect("writing to a `Vec` cannot fail");
         self.out.write_all(&self.packet_bytes)
     }
 }

@@ -1,4 +1,4 @@
-//! Rows as events.
+//! Conversion of rows to events.
 
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
@@ -8,12 +8,12 @@ use marey_store::row::{
 };
 
 use super::Writer;
-use super::annotations::Marks;
+use super::annotations::Extras;
 use super::packets::Packets;
-use super::tracks::Place;
-use crate::export::ExportError;
+use super::tracks::TrackKey;
 use crate::perfetto::message::{COUNTER, INSTANT, TrackEvent};
-use crate::perfetto::{launch_flow, spread};
+use crate::perfetto::{launch_flow, mix};
+use crate::shared::export::ExportError;
 
 impl Writer<'_> {
     pub(super) fn span(&mut self, span: &Span) -> Result<(), ExportError> {
@@ -25,20 +25,20 @@ impl Writer<'_> {
             let is_first = !std::mem::replace(&mut launch.has_begun, true);
             is_first.then(|| launch_flow(tracks.pid(process), correlation))
         });
-        let mut marks = Marks::default();
+        let mut extras = Extras::default();
         if kind != NodeKind::Scope {
-            marks.text("kind", kind.as_str());
+            extras.text("kind", kind.as_str());
         }
         let step = steps.get(&(span.thread_id, span.start_nanos, span.context_id));
-        marks.uint("step", step.filter(|_| kind == NodeKind::Step).map(|&step| step.into()));
-        marks.uint("external_id", span.external_id).flag("is_open", span.is_open);
+        extras.uint("step", step.filter(|_| kind == NodeKind::Step).map(|&step| step.into()));
+        extras.uint("external_id", span.external_id).flag("is_open", span.is_open);
         let times = (span.start_nanos, span.duration_nanos);
-        tracks.slice(&Place::Thread(span.thread_id), times, packets, |packets, is_own| {
-            marks.flag("is_of_thread", !is_own);
+        tracks.slice(&TrackKey::Thread(span.thread_id), times, packets, |packets, is_main| {
+            extras.flag("is_of_thread", !is_main);
             TrackEvent {
                 correlation_id: span.correlation_id,
                 flow_ids: flow.into_iter().collect(),
-                debug_annotations: packets.annotations(marks, &span.args),
+                debug_annotations: packets.annotations(extras, &span.args),
                 ..named(packets, span.name_id, span.category_id)
             }
         })?;
@@ -47,14 +47,14 @@ impl Writer<'_> {
 
     pub(super) fn activity(&mut self, row: &GpuActivity) -> Result<(), ExportError> {
         let Self { packets, tracks, launches, .. } = self;
-        let mut marks = Marks::default();
-        marks
+        let mut extras = Extras::default();
+        extras
             .text("activity", row.kind.as_str())
             .uint("device", u64::from(row.device))
             .uint("stream", u64::from(row.stream))
             .uint("graph_node_id", row.graph_node_id)
-            .extents("grid", row.grid)
-            .extents("block", row.block)
+            .dimensions("grid", row.grid)
+            .dimensions("block", row.block)
             .uint("registers", row.registers.map(u64::from))
             .int("shared_bytes", row.shared_bytes)
             .int("bytes", row.bytes)
@@ -70,14 +70,14 @@ impl Writer<'_> {
                 if is_last { &mut terminating_flow_ids } else { &mut flow_ids }.push(flow);
             }
         }
-        let place = Place::Stream(row.process_id, row.device, row.stream);
+        let key = TrackKey::Stream(row.process_id, row.device, row.stream);
         let times = (row.start_nanos, row.duration_nanos);
-        tracks.slice(&place, times, packets, |packets, _| TrackEvent {
+        tracks.slice(&key, times, packets, |packets, _| TrackEvent {
             correlation_id: row.correlation_id,
             flow_ids,
             terminating_flow_ids,
             callstack_iid: row.context_id.and_then(|context| packets.stack(context)),
-            debug_annotations: packets.annotations(marks, &row.args),
+            debug_annotations: packets.annotations(extras, &row.args),
             ..named(packets, row.name_id, row.category_id)
         })?;
         Ok(())
@@ -85,63 +85,63 @@ impl Writer<'_> {
 
     pub(super) fn async_span(&mut self, row: &AsyncSpan) -> Result<(), ExportError> {
         let Self { packets, tracks, .. } = self;
-        let mut marks = Marks::default();
-        marks.flag("is_open", row.is_open);
-        let place = Place::Async(row.process_id, row.track_id);
+        let mut extras = Extras::default();
+        extras.flag("is_open", row.is_open);
+        let key = TrackKey::Async(row.process_id, row.track_id);
         let times = (row.start_nanos, row.duration_nanos);
-        tracks.slice(&place, times, packets, |packets, _| TrackEvent {
-            debug_annotations: packets.annotations(marks, &row.args),
+        tracks.slice(&key, times, packets, |packets, _| TrackEvent {
+            debug_annotations: packets.annotations(extras, &row.args),
             ..named(packets, row.name_id, row.category_id)
         })?;
         Ok(())
     }
 
     pub(super) fn instant(&mut self, row: &Instant) -> Result<(), ExportError> {
-        let (place, usual) = match row.thread_id {
-            Some(thread) => (Place::Thread(thread), InstantScope::Thread),
-            None => (Place::Process(row.process_id), InstantScope::Process),
+        let (key, default_scope) = match row.thread_id {
+            Some(thread) => (TrackKey::Thread(thread), InstantScope::Thread),
+            None => (TrackKey::Process(row.process_id), InstantScope::Process),
         };
-        let mut marks = Marks::default();
-        if row.scope != usual {
-            marks.text("scope", row.scope.as_str());
+        let mut extras = Extras::default();
+        if row.scope != default_scope {
+            extras.text("scope", row.scope.as_str());
         }
         let event = TrackEvent {
-            debug_annotations: self.packets.annotations(marks, &row.args),
+            debug_annotations: self.packets.annotations(extras, &row.args),
             ..named(&mut self.packets, row.name_id, row.category_id)
         };
-        self.moment(&place, row.time_nanos, event)
+        self.write_instant(&key, row.time_nanos, event)
     }
 
     pub(super) fn flow(&mut self, row: &Flow) -> Result<(), ExportError> {
-        // The arrows of one rank have nothing to do with those of others.
+        // Flows of different ranks are unrelated.
         let thread = self.reader.thread(row.thread_id);
         let process = thread.and_then(|thread| self.reader.process(thread.process_id));
         let rank = process.and_then(|process| process.rank).unwrap_or(-1);
         let category = row.category_id.map_or(0, |category| u64::from(category) + 1);
-        let arrow = spread(spread(rank.cast_unsigned() ^ (category << 32)) ^ row.flow_id);
+        let flow = mix(mix(rank.cast_unsigned() ^ (category << 32)) ^ row.flow_id);
         let (flow_ids, terminating_flow_ids) = match row.point {
-            FlowPoint::Start | FlowPoint::Step => (vec![arrow], Vec::new()),
-            FlowPoint::End => (Vec::new(), vec![arrow]),
+            FlowPoint::Start | FlowPoint::Step => (vec![flow], Vec::new()),
+            FlowPoint::End => (Vec::new(), vec![flow]),
         };
-        let mut marks = Marks::default();
-        marks.text("flow", row.point.as_str()).uint("flow_id", row.flow_id);
-        marks.flag("is_enclosing", row.is_enclosing);
+        let mut extras = Extras::default();
+        extras.text("flow", row.point.as_str()).uint("flow_id", row.flow_id);
+        extras.flag("is_enclosing", row.is_enclosing);
         let event = TrackEvent {
             flow_ids,
             terminating_flow_ids,
-            debug_annotations: self.packets.annotations(marks, &row.args),
+            debug_annotations: self.packets.annotations(extras, &row.args),
             ..named(&mut self.packets, row.name_id, row.category_id)
         };
-        self.moment(&Place::Thread(row.thread_id), row.time_nanos, event)
+        self.write_instant(&TrackKey::Thread(row.thread_id), row.time_nanos, event)
     }
 
-    /// Values of other types than numbers are none.
+    /// Writes a metric value. Values that are not a number are written without one.
     pub(super) fn metric(&mut self, row: &Metric) -> Result<(), ExportError> {
         let (counter_value, double_counter_value) = numbers(&row.value);
         let stack = self.packets.stack(row.context_id);
-        let place = Place::Counter(row.thread_id, row.name_id);
-        self.count(
-            &place,
+        let key = TrackKey::Counter(row.thread_id, row.name_id);
+        self.write_counter(
+            &key,
             row.time_nanos,
             TrackEvent {
                 counter_value,
@@ -152,38 +152,38 @@ impl Writer<'_> {
         )
     }
 
-    /// A value of a counter of a device.
+    /// Writes a value of a device counter.
     pub(super) fn counter(&mut self, row: &Counter) -> Result<(), ExportError> {
-        let place = Place::DeviceCounter(row.process_id, row.device, row.name_id);
+        let key = TrackKey::DeviceCounter(row.process_id, row.device, row.name_id);
         let double_counter_value = Some(row.value);
         let event = TrackEvent { double_counter_value, ..TrackEvent::default() };
-        self.count(&place, row.time_nanos, event)
+        self.write_counter(&key, row.time_nanos, event)
     }
 
-    /// Values of other types than numbers are none.
+    /// Writes a sample. Values that are not a number are skipped.
     pub(super) fn sample(&mut self, row: &Sample) -> Result<(), ExportError> {
-        let mut marks = Marks::default();
+        let mut extras = Extras::default();
         let weight = match row.value {
             MetricValue::Int(value) => {
-                marks.int("sample", value);
+                extras.int("sample", value);
                 value as f64
             }
             MetricValue::Float(value) => {
-                marks.real("sample", value);
+                extras.float("sample", value);
                 value
             }
             MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) => return Ok(()),
         };
-        marks.flag("has_no_time", row.time_nanos.is_none());
+        extras.flag("has_no_time", row.time_nanos.is_none());
         let stack = self.packets.stack(row.context_id);
         let event = TrackEvent {
             callstack_iid: stack,
             callstack_weight: stack.map(|_| weight),
-            debug_annotations: self.packets.annotations(marks, &row.args),
+            debug_annotations: self.packets.annotations(extras, &row.args),
             ..named(&mut self.packets, row.name_id, None)
         };
-        let place = Place::Samples(row.process_id, row.thread_id);
-        self.moment(&place, row.time_nanos.unwrap_or(i64::MIN), event)
+        let key = TrackKey::Samples(row.process_id, row.thread_id);
+        self.write_instant(&key, row.time_nanos.unwrap_or(i64::MIN), event)
     }
 
     pub(super) fn memory_event(&mut self, row: &MemoryEvent) -> Result<(), ExportError> {
@@ -193,15 +193,15 @@ impl Writer<'_> {
         for (name, bytes) in sums {
             if bytes.is_some() {
                 let name = format!("{memory} {name} (bytes)");
-                let place = Place::MemoryCounter(row.process_id, name);
+                let key = TrackKey::MemoryCounter(row.process_id, name);
                 let event = TrackEvent { counter_value: bytes, ..TrackEvent::default() };
-                self.count(&place, row.time_nanos, event)?;
+                self.write_counter(&key, row.time_nanos, event)?;
             }
         }
         let thread =
-            row.thread_id.map(|id| self.tracks.uuid(&Place::Thread(id), &mut self.packets));
-        let mut marks = Marks::default();
-        marks
+            row.thread_id.map(|id| self.tracks.uuid(&TrackKey::Thread(id), &mut self.packets));
+        let mut extras = Extras::default();
+        extras
             .text("memory", row.action.as_str())
             .text("device_type", &row.device_type)
             .uint("thread_track", thread.transpose()?)
@@ -215,28 +215,38 @@ impl Writer<'_> {
             name: Some(row.action.as_str().to_owned()),
             category_iids: categories(&mut self.packets, row.category_id),
             callstack_iid: row.context_id.and_then(|context| self.packets.stack(context)),
-            debug_annotations: self.packets.annotations(marks, &row.args),
+            debug_annotations: self.packets.annotations(extras, &row.args),
             ..TrackEvent::default()
         };
-        self.moment(&Place::Memory(row.process_id, memory), row.time_nanos, event)
+        self.write_instant(&TrackKey::Memory(row.process_id, memory), row.time_nanos, event)
     }
 
-    /// Writes what does not last.
-    fn moment(&mut self, place: &Place, nanos: i64, event: TrackEvent) -> Result<(), ExportError> {
-        let track_uuid = Some(self.tracks.uuid(place, &mut self.packets)?);
+    /// Writes an instant.
+    fn write_instant(
+        &mut self,
+        key: &TrackKey,
+        nanos: i64,
+        event: TrackEvent,
+    ) -> Result<(), ExportError> {
+        let track_uuid = Some(self.tracks.uuid(key, &mut self.packets)?);
         let event = TrackEvent { r#type: Some(INSTANT), track_uuid, ..event };
         Ok(self.packets.event(nanos, event)?)
     }
 
-    /// Writes the value of a counter.
-    fn count(&mut self, place: &Place, nanos: i64, event: TrackEvent) -> Result<(), ExportError> {
-        let track_uuid = Some(self.tracks.uuid(place, &mut self.packets)?);
+    /// Writes a counter value.
+    fn write_counter(
+        &mut self,
+        key: &TrackKey,
+        nanos: i64,
+        event: TrackEvent,
+    ) -> Result<(), ExportError> {
+        let track_uuid = Some(self.tracks.uuid(key, &mut self.packets)?);
         let event = TrackEvent { r#type: Some(COUNTER), track_uuid, ..event };
         Ok(self.packets.event(nanos, event)?)
     }
 }
 
-/// An event with its name and category only.
+/// Returns an event with its name and category.
 fn named(packets: &mut Packets, name_id: u32, category_id: Option<u32>) -> TrackEvent {
     TrackEvent {
         name_iid: Some(packets.name(name_id)),
@@ -249,7 +259,7 @@ fn categories(packets: &mut Packets, category_id: Option<u32>) -> Vec<u64> {
     category_id.into_iter().map(|category| packets.category(category)).collect()
 }
 
-/// A value as a whole or a real number.
+/// Returns a value as an integer or a float.
 fn numbers(value: &MetricValue) -> (Option<i64>, Option<f64>) {
     match *value {
         MetricValue::Int(value) => (Some(value), None),

@@ -1,9 +1,10 @@
-//! Tracks: where events are shown, and slices that must not cross on one.
+//! Tracks of the events, and lanes for slices that do not nest.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::io;
 
+use marey_store::row::GpuActivity;
 use marey_store::{ProcessRow, Reader, ThreadRow};
 
 use super::packets::Packets;
@@ -13,17 +14,17 @@ use crate::perfetto::message::{
 };
 use crate::perfetto::{DERIVED, HOST_LABEL, NO_THREAD, PID_LABEL, RANK_LABEL, TID_LABEL};
 
-/// Ids in the system that the file must make up begin here: above what Linux gives.
-const FIRST_MADE_UP: i32 = 1 << 30;
+/// First id for processes and threads whose own id cannot be used: above the ids of Linux.
+const FIRST_SYNTHETIC_ID: i32 = 1 << 30;
 
-/// What a track is for. Ids are those of the run.
+/// The owner of a track. Ids are the run's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Place {
+pub(super) enum TrackKey {
     Process(u32),
     Thread(u32),
     /// A stream of a device of a process.
     Stream(u32, u32, u32),
-    /// Spans of a process that are one thing going on.
+    /// Asynchronous spans of a process, by track name.
     Async(u32, u32),
     /// A counter of a thread.
     Counter(u32, u32),
@@ -33,174 +34,174 @@ pub(super) enum Place {
     Samples(u32, Option<u32>),
     /// A device's memory, as a process uses it.
     Memory(u32, String),
-    /// A count of bytes of such memory.
+    /// A counter of such memory, in bytes.
     MemoryCounter(u32, String),
 }
 
 /// The tracks of a trace.
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
-    uuids: HashMap<Place, u64>,
+    uuids: HashMap<TrackKey, u64>,
     last_uuid: u64,
     pids: HashMap<u32, i32>,
-    threads: HashMap<u32, Ids>,
-    lanes: BTreeMap<Place, Lanes>,
+    threads: HashMap<u32, FileIds>,
+    lanes: BTreeMap<TrackKey, Lanes>,
 }
 
-/// The ids that a thread has in the file.
+/// The ids of a thread in the file.
 #[derive(Clone, Copy, Debug)]
-struct Ids {
+struct FileIds {
     pid: i32,
     tid: i64,
 }
 
-/// Slices of a place that are on tracks.
+/// The open slices of a track and of its additional tracks.
 #[derive(Debug, Default)]
 struct Lanes {
-    /// When those end that are open on the place's own track, outermost first.
+    /// Ends of the open slices on the main track, outermost first.
     open: Vec<i64>,
-    /// The tracks beside it, by when they are free.
-    beside: BinaryHeap<Reverse<(i64, u64)>>,
+    /// The additional tracks by the time at which they are free.
+    additional: BinaryHeap<Reverse<(i64, u64)>>,
 }
 
 impl Tracks {
-    /// Gives every process and thread an id in the system that no other has, and declares them.
+    /// Assigns unique process and thread ids, and declares their tracks.
     pub(super) fn declare_all(&mut self, packets: &mut Packets) -> io::Result<()> {
         let reader = packets.reader;
         let mut taken = HashSet::new();
         for process in reader.processes() {
-            let pid = own_or_made_up(process.pid, process.id, |pid| taken.insert(pid));
+            let pid = usable_id(process.pid, process.id, |pid| taken.insert(pid));
             self.pids.insert(process.id, pid);
         }
         let mut taken = HashSet::new();
         for thread in reader.threads() {
             let pid = self.pid(thread.process_id);
-            let tid = own_or_made_up(thread.os_id, thread.id, |tid| taken.insert((pid, tid)));
-            self.threads.insert(thread.id, Ids { pid, tid: tid.into() });
+            let tid = usable_id(thread.os_id, thread.id, |tid| taken.insert((pid, tid)));
+            self.threads.insert(thread.id, FileIds { pid, tid: tid.into() });
         }
         for process in reader.processes() {
-            self.uuid(&Place::Process(process.id), packets)?;
+            self.uuid(&TrackKey::Process(process.id), packets)?;
         }
-        for thread in reader.threads().filter(|thread| !is_made_by_readers(thread)) {
-            self.uuid(&Place::Thread(thread.id), packets)?;
+        for thread in reader.threads().filter(|thread| !may_be_synthetic(thread)) {
+            self.uuid(&TrackKey::Thread(thread.id), packets)?;
         }
         Ok(())
     }
 
-    /// The id in the system that a process has in the file.
+    /// Returns the process id in the file.
     pub(super) fn pid(&self, process_id: u32) -> i32 {
         self.pids.get(&process_id).copied().unwrap_or_default()
     }
 
-    /// The track for something, which is declared if it is new.
-    pub(super) fn uuid(&mut self, place: &Place, packets: &mut Packets) -> io::Result<u64> {
-        if let Some(&uuid) = self.uuids.get(place) {
+    /// Returns the track of an owner, declaring it if it is new.
+    pub(super) fn uuid(&mut self, key: &TrackKey, packets: &mut Packets) -> io::Result<u64> {
+        if let Some(&uuid) = self.uuids.get(key) {
             return Ok(uuid);
         }
-        let uuid = self.declare(place, packets)?;
-        self.uuids.insert(place.clone(), uuid);
+        let uuid = self.declare(key, packets)?;
+        self.uuids.insert(key.clone(), uuid);
         Ok(uuid)
     }
 
-    /// Begins a slice and has it end in time, on a track where it crosses no other. `event` makes its
-    /// event, given whether that is the place's own track.
+    /// Begins a slice and schedules its end, on a track where it nests. `event` makes the slice's
+    /// event, given whether it is on the main track.
     pub(super) fn slice<'a>(
         &mut self,
-        place: &Place,
+        key: &TrackKey,
         (start_nanos, duration_nanos): (i64, i64),
         packets: &mut Packets<'a>,
         event: impl FnOnce(&mut Packets<'a>, bool) -> TrackEvent,
     ) -> io::Result<()> {
-        let own = self.uuid(place, packets)?;
+        let main = self.uuid(key, packets)?;
         let end_nanos = start_nanos.saturating_add(duration_nanos);
-        let lanes = self.lanes.entry(place.clone()).or_default();
+        let lanes = self.lanes.entry(key.clone()).or_default();
         while let Some(&end) = lanes.open.last().filter(|&&end| end <= start_nanos) {
-            packets.event(end, end_on(own))?;
+            packets.event(end, end_on(main))?;
             lanes.open.pop();
         }
-        let is_own = lanes.open.last().is_none_or(|&end| end >= end_nanos);
-        let track_uuid = if is_own {
+        let is_main = lanes.open.last().is_none_or(|&end| end >= end_nanos);
+        let track_uuid = if is_main {
             lanes.open.push(end_nanos);
-            own
+            main
         } else {
-            self.beside(place, start_nanos, end_nanos, packets)?
+            self.additional(key, start_nanos, end_nanos, packets)?
         };
-        let event = event(packets, is_own);
+        let event = event(packets, is_main);
         let begin = TrackEvent { r#type: Some(SLICE_BEGIN), track_uuid: Some(track_uuid), ..event };
         packets.event(start_nanos, begin)?;
-        if is_own { Ok(()) } else { packets.event(end_nanos, end_on(track_uuid)) }
+        if is_main { Ok(()) } else { packets.event(end_nanos, end_on(track_uuid)) }
     }
 
-    /// Ends all slices that are open.
+    /// Ends all open slices.
     pub(super) fn end_all(&mut self, packets: &mut Packets) -> io::Result<()> {
-        for (place, lanes) in std::mem::take(&mut self.lanes) {
-            let own = self.uuid(&place, packets)?;
+        for (key, lanes) in std::mem::take(&mut self.lanes) {
+            let main = self.uuid(&key, packets)?;
             for end in lanes.open.into_iter().rev() {
-                packets.event(end, end_on(own))?;
+                packets.event(end, end_on(main))?;
             }
         }
         Ok(())
     }
 
-    /// A track beside that of a place which is free for a while.
-    fn beside(
+    /// Returns an additional track that is free for the slice.
+    fn additional(
         &mut self,
-        place: &Place,
+        key: &TrackKey,
         start_nanos: i64,
         end_nanos: i64,
         packets: &mut Packets,
     ) -> io::Result<u64> {
-        let beside = &mut self.lanes.entry(place.clone()).or_default().beside;
-        let uuid = match beside.peek() {
+        let additional = &mut self.lanes.entry(key.clone()).or_default().additional;
+        let uuid = match additional.peek() {
             Some(&Reverse((free_nanos, uuid))) if free_nanos <= start_nanos => {
-                beside.pop();
+                additional.pop();
                 uuid
             }
-            _ => self.declare(place, packets)?,
+            _ => self.declare(key, packets)?,
         };
-        let lanes = self.lanes.entry(place.clone()).or_default();
-        lanes.beside.push(Reverse((end_nanos, uuid)));
+        let lanes = self.lanes.entry(key.clone()).or_default();
+        lanes.additional.push(Reverse((end_nanos, uuid)));
         Ok(uuid)
     }
 
-    fn declare(&mut self, place: &Place, packets: &mut Packets) -> io::Result<u64> {
+    fn declare(&mut self, key: &TrackKey, packets: &mut Packets) -> io::Result<u64> {
         let reader = packets.reader;
-        let mut track = match place {
-            Place::Process(id) => self.process(*id, reader),
-            Place::Thread(id) if !self.uuids.contains_key(place) => self.thread(*id, reader),
-            Place::Thread(id) => named(&thread(*id, reader).name),
-            &Place::Stream(_, device, u32::MAX) => named(&format!("GPU {device}")),
-            Place::Stream(_, device, stream) => named(&format!("GPU {device} stream {stream}")),
-            &Place::Async(_, name_id) => named(reader.text(name_id)),
-            &Place::Counter(_, name_id) => counter(reader.text(name_id)),
-            &Place::DeviceCounter(_, device, name_id) => {
+        let mut track = match key {
+            TrackKey::Process(id) => self.process(*id, reader),
+            TrackKey::Thread(id) if !self.uuids.contains_key(key) => self.thread(*id, reader),
+            TrackKey::Thread(id) => named(&thread(*id, reader).name),
+            &TrackKey::Stream(_, device, GpuActivity::NO_STREAM) => named(&format!("GPU {device}")),
+            TrackKey::Stream(_, device, stream) => named(&format!("GPU {device} stream {stream}")),
+            &TrackKey::Async(_, name_id) => named(reader.text(name_id)),
+            &TrackKey::Counter(_, name_id) => counter(reader.text(name_id)),
+            &TrackKey::DeviceCounter(_, device, name_id) => {
                 let name = reader.text(name_id);
                 counter(&device.map_or(name.to_owned(), |device| format!("GPU {device} {name}")))
             }
-            Place::Samples(..) => named("samples"),
-            Place::Memory(_, memory) => named(memory),
-            Place::MemoryCounter(_, name) => {
+            TrackKey::Samples(..) => named("samples"),
+            TrackKey::Memory(_, memory) => named(memory),
+            TrackKey::MemoryCounter(_, name) => {
                 TrackDescriptor { description: Some(DERIVED.to_owned()), ..counter(name) }
             }
         };
-        track.parent_uuid = match place {
-            Place::Process(_) => None,
-            Place::Thread(_) if track.thread.is_some() => None,
-            Place::Thread(id) => Some(self.uuid(&Place::Thread(*id), packets)?),
-            Place::Stream(process, ..)
-            | Place::Async(process, _)
-            | Place::DeviceCounter(process, ..)
-            | Place::Samples(process, None)
-            | Place::Memory(process, _)
-            | Place::MemoryCounter(process, _) => {
-                Some(self.uuid(&Place::Process(*process), packets)?)
+        track.parent_uuid = match key {
+            TrackKey::Process(_) => None,
+            TrackKey::Thread(_) if track.thread.is_some() => None,
+            TrackKey::Thread(id) => Some(self.uuid(&TrackKey::Thread(*id), packets)?),
+            TrackKey::Stream(process, ..)
+            | TrackKey::Async(process, _)
+            | TrackKey::DeviceCounter(process, ..)
+            | TrackKey::Samples(process, None)
+            | TrackKey::Memory(process, _)
+            | TrackKey::MemoryCounter(process, _) => {
+                Some(self.uuid(&TrackKey::Process(*process), packets)?)
             }
-            Place::Counter(id, _) | Place::Samples(_, Some(id)) => {
+            TrackKey::Counter(id, _) | TrackKey::Samples(_, Some(id)) => {
                 let thread = thread(*id, reader);
                 let parent = if is_of_process(thread) {
-                    Place::Process(thread.process_id)
+                    TrackKey::Process(thread.process_id)
                 } else {
-                    Place::Thread(*id)
+                    TrackKey::Thread(*id)
                 };
                 Some(self.uuid(&parent, packets)?)
             }
@@ -230,8 +231,9 @@ impl Tracks {
 
     fn thread(&self, id: u32, reader: &Reader) -> TrackDescriptor {
         let thread = thread(id, reader);
-        let Ids { pid, tid } = self.threads.get(&id).copied().unwrap_or(Ids { pid: 0, tid: 0 });
-        let is_made_up = tid != thread.os_id;
+        let FileIds { pid, tid } =
+            self.threads.get(&id).copied().unwrap_or(FileIds { pid: 0, tid: 0 });
+        let is_synthetic = tid != thread.os_id;
         let descriptor = ThreadDescriptor {
             pid: Some(pid),
             tid: Some(tid),
@@ -240,27 +242,28 @@ impl Tracks {
         };
         TrackDescriptor {
             thread: Some(descriptor),
-            description: is_made_up.then(|| format!("{TID_LABEL}{}", thread.os_id)),
+            description: is_synthetic.then(|| format!("{TID_LABEL}{}", thread.os_id)),
             ..TrackDescriptor::default()
         }
     }
 }
 
-/// Its id in the system, if the format can hold it and nobody else has it, or else one of the file.
-fn own_or_made_up(os_id: i64, id: u32, mut take: impl FnMut(i32) -> bool) -> i32 {
-    let own = i32::try_from(os_id).ok().filter(|&own| 0 < own && own < FIRST_MADE_UP);
-    let made_up = || FIRST_MADE_UP.saturating_add_unsigned(id);
-    own.filter(|&own| take(own)).unwrap_or_else(made_up)
+/// Returns the operating system id if the format can hold it and it is not taken, or else a
+/// synthetic one.
+fn usable_id(os_id: i64, id: u32, mut take: impl FnMut(i32) -> bool) -> i32 {
+    let main = i32::try_from(os_id).ok().filter(|&main| 0 < main && main < FIRST_SYNTHETIC_ID);
+    let synthetic = || FIRST_SYNTHETIC_ID.saturating_add_unsigned(id);
+    main.filter(|&main| take(main)).unwrap_or_else(synthetic)
 }
 
-/// Whether a thread only has the counters of its process.
+/// Whether a thread has only the counters of its process.
 fn is_of_process(thread: &ThreadRow) -> bool {
     thread.os_id == NO_THREAD && thread.name.is_empty()
 }
 
-/// Whether it may be a thread that readers of files make for what is of none: its track is declared
-/// only if something is on it, and readers make it again.
-fn is_made_by_readers(thread: &ThreadRow) -> bool {
+/// Whether readers may have created the thread for events without one. Its track is declared only
+/// with its first event, since readers create the thread again.
+fn may_be_synthetic(thread: &ThreadRow) -> bool {
     matches!(thread.os_id, NO_THREAD | 0) && thread.name.is_empty()
 }
 

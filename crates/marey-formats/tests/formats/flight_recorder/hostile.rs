@@ -28,17 +28,17 @@ fn bad_dumps_are_refused() {
 }
 
 #[test]
-fn what_is_no_entry_is_counted() {
+fn malformed_entries_are_counted() {
     let good = "{\"profiling_name\": \"nccl:barrier\", \"time_created_ns\": 5}";
     let cases = [
-        ("7", "an element of `entries`: it is no dict, or stands twice"),
+        ("7", "an element of `entries`: it is not a dict, or it was used before"),
         (
             "{\"profiling_name\": \"nccl:barrier\"}",
-            "an element of `entries`: it lacks what each has",
+            "an element of `entries`: a required field is missing",
         ),
         (
             "{\"profiling_name\": \"b\", \"time_created_ns\": 5, \"frames\": 1}",
-            "an element of `entries`: its call stack has something else than frames",
+            "an element of `entries`: its call stack contains something other than frames",
         ),
     ];
     for (entry, cause) in cases {
@@ -46,15 +46,15 @@ fn what_is_no_entry_is_counted() {
         let imported = import_bytes(json.as_bytes()).unwrap();
         let [warning] = imported.imported.files[0].warnings.as_slice() else { panic!("one") };
         assert_eq!((warning.loss, &*warning.first.cause), (LossCause::Unreadable, cause));
-        // A number ends where the next byte is another one's.
+        // A number ends before the next opcode.
         let end = json.len() as u64 - 2;
         assert!((end..=end + 1).contains(&warning.first.offset));
     }
 }
 
-/// Numbers beyond all sense become no other numbers.
+/// Out-of-range numbers do not wrap.
 #[test]
-fn strange_numbers_are_kept_or_left_out() {
+fn extreme_numbers_are_kept_or_left_out() {
     let json = br#"{"entries": [{"profiling_name": "x", "time_created_ns": 9223372036854775807,
         "time_discovered_started_ns": 9223372036854775807, "time_discovered_completed_ns": 1,
         "collective_seq_id": 18446744073709551615, "input_sizes": [[9223372036854775807, 2]],
@@ -74,7 +74,7 @@ fn strange_numbers_are_kept_or_left_out() {
 }
 
 #[test]
-fn a_cut_dump_has_what_came_before() {
+fn a_truncated_dump_keeps_earlier_entries() {
     for content in [PICKLE, JSON] {
         for end in (0..content.len()).step_by(37) {
             match import_bytes(&content[..end]) {
@@ -97,7 +97,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
 
     #[test]
-    fn noise_is_read_or_refused(
+    fn damaged_files_are_read_or_refused(
         is_json in any::<bool>(),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {

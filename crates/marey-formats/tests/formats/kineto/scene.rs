@@ -11,7 +11,7 @@ use marey_store::{Assembler, NewProcess, Run, Slice};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-/// Categories that say what a span is.
+/// Categories that determine the kind of a span.
 const CATEGORIES: [(&str, NodeKind); 5] = [
     ("cpu_op", NodeKind::Operator),
     ("user_annotation", NodeKind::Scope),
@@ -28,12 +28,12 @@ const ACTIVITIES: [(&str, ActivityKind); 5] = [
     ("gpu_user_annotation", ActivityKind::Annotation),
 ];
 
-/// Process, threads and names of every scene.
+/// Process, threads and names that all scenes share.
 const PID: i64 = 4242;
 const THREADS: [(i64, &str); 3] =
     [(4242, "main"), (4243, "loader \"1\""), (-7, "row 7 \u{2028}\\")];
 
-/// What happens once.
+/// A single event.
 #[derive(Clone, Debug)]
 pub(crate) struct Happening {
     what: u8,
@@ -50,7 +50,7 @@ pub(crate) fn happenings() -> impl Strategy<Value = Vec<Happening>> {
     prop::collection::vec(happening(), 1..150)
 }
 
-/// A moment to which those of a scene are added.
+/// Returns a time to which the times of a scene are relative.
 pub(crate) fn bases() -> impl Strategy<Value = i64> {
     prop::sample::select(vec![0, 1_712_345_678_123_456_789, -77_000_000_001, 999])
 }
@@ -82,7 +82,7 @@ fn name() -> impl Strategy<Value = String> {
     prop_oneof![prop::sample::select(nasty), ".*", "[a-c]"]
 }
 
-/// The run of what happens.
+/// Returns the run of a scene.
 pub(crate) fn run(base_nanos: i64, happenings: &[Happening]) -> (TempDir, Run) {
     let folder = TempDir::new().unwrap();
     let mut run = Assembler::new(folder.path());

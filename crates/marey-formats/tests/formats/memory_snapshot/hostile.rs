@@ -5,9 +5,9 @@ use crate::dump::{dump, import_bytes, import_named};
 
 const SNAPSHOT: &[u8] = include_bytes!("../../data/memory_snapshot/snapshot_protocol_4.pickle");
 
-/// What a pickle made to run a command does elsewhere, it does not do here.
+/// A pickle that executes a command elsewhere is refused.
 #[test]
-fn nothing_is_ever_run() {
+fn pickled_commands_are_never_executed() {
     let folder = tempfile::tempdir().unwrap();
     let marker = folder.path().join("it_ran");
     let command = format!("touch {}", marker.display());
@@ -26,7 +26,7 @@ fn nothing_is_ever_run() {
 }
 
 #[test]
-fn a_cut_snapshot_has_what_came_before() {
+fn a_truncated_snapshot_keeps_earlier_entries() {
     for end in (0..SNAPSHOT.len()).step_by(23) {
         match import_bytes(&SNAPSHOT[..end]) {
             Ok(imported) => {
@@ -43,46 +43,50 @@ fn a_cut_snapshot_has_what_came_before() {
             }
         }
     }
-    // Half of it: the blocks of the segments are there, and have the time of the last event.
+    // In one half, the blocks of the segments are complete and have the time of the last event.
     let half = dump(&import_bytes(&SNAPSHOT[..1400]).unwrap().run);
     assert_eq!(half.lines().filter(|line| line.starts_with("memory_snapshots ")).count(), 4);
 }
 
-/// One element of a list that is none, among others.
+/// One malformed element among valid ones.
 #[test]
-fn what_is_no_entry_is_counted() {
+fn malformed_entries_are_counted() {
     let event = b"}(\x8c\x06action\x8c\x05alloc\x8c\x04sizeK\x08u";
     let cases: [(&[u8], &[u8], &str); 8] = [
         (
             b"\x8c\x0ddevice_traces",
             b"](K\x07]e",
-            "an element of `device_traces`: it is no dict, or stands twice",
+            "an element of `device_traces`: it is not a dict, or it was used before",
         ),
         (
             b"\x8c\x0ddevice_traces",
             b"](}K\x01K\x02se",
-            "an element of `device_traces`: it lacks what each has",
+            "an element of `device_traces`: a required field is missing",
         ),
         (
             b"\x8c\x0ddevice_traces",
             b"](}(\x8c\x06framesK\x01\x8c\x06action\x8c\x05alloc\x8c\x04sizeK\x08ue",
-            "an element of `device_traces`: its call stack has something else than frames",
+            "an element of `device_traces`: its call stack contains something other than frames",
         ),
         (
             b"\x8c\x0ddevice_traces",
             b"](}(\x8c\x01a]q\x00h\x00a\x8c\x06action\x8c\x05alloc\x8c\x04sizeK\x08ue",
             "an element of `device_traces`: values are nested too deeply",
         ),
-        (b"\x8c\x08segments", b"K\x01", "an element of `segments`: it is no dict, or stands twice"),
+        (
+            b"\x8c\x08segments",
+            b"K\x01",
+            "an element of `segments`: it is not a dict, or it was used before",
+        ),
         (
             b"\x8c\x08segments",
             b"}(\x8c\x06blocks]u",
-            "an element of `segments`: it lacks what each has",
+            "an element of `segments`: a required field is missing",
         ),
         (
             b"\x8c\x14external_annotations",
             b"}(\x8c\x04nameK\x01u",
-            "an element of `external_annotations`: it lacks what each has",
+            "an element of `external_annotations`: a required field is missing",
         ),
         (
             b"\x8c\x0dhost_segments",
@@ -100,21 +104,21 @@ fn what_is_no_entry_is_counted() {
     }
 }
 
-/// Each block is counted that is none.
+/// Each malformed block is counted.
 #[test]
-fn bad_blocks_are_counted_one_by_one() {
+fn malformed_blocks_are_counted_individually() {
     let segment = b"}(\x8c\x07addressK\x01\x8c\x0atotal_sizeK\x02\x8c\x06blocks](NN}(\x8c\x04sizeK\x02\x8c\x05state\x8c\x01xueu";
     let content = [b"\x80\x04}(\x8c\x08segments](", &segment[..], b"eu."].concat();
     let imported = import_bytes(&content).unwrap();
     let [warning] = imported.imported.files[0].warnings.as_slice() else { panic!("one") };
-    let cause = "an element of `segments`: a block: it is no dict, or stands twice";
+    let cause = "an element of `segments`: a block: it is not a dict, or it was used before";
     assert_eq!((warning.count, &*warning.first.cause), (2, cause));
     assert_eq!(imported.imported.events, 1);
 }
 
-/// Segments that all have the same blocks: 3,000 of each would be 9 million rows.
+/// Segments that share their blocks: 3,000 of each would be 9 million rows.
 #[test]
-fn shared_blocks_are_no_bomb() {
+fn shared_blocks_do_not_multiply() {
     let block = b"}(\x8c\x04sizeK\x02\x8c\x05state\x8c\x01xu";
     let segment = |blocks: &[u8]| {
         [b"}(\x8c\x07addressK\x01\x8c\x0atotal_sizeK\x02\x8c\x06blocks", blocks, b"u"].concat()
@@ -132,7 +136,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn noise_is_read_or_refused(
+    fn damaged_files_are_read_or_refused(
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let mut content = SNAPSHOT.to_vec();

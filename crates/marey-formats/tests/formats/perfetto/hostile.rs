@@ -1,4 +1,4 @@
-//! Files that are damaged or made to harm.
+//! Damaged and hostile files.
 
 use marey_formats::ImportError;
 use marey_model::loss::LossCause;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::message::{Message, event, message, thread, trace};
 use crate::dump::{dump, export_bytes, import_bytes, import_data};
 
-/// Why nothing in a file can be used.
+/// Returns the error of a file without usable content.
 fn fault(content: &[u8]) -> String {
     match import_bytes(content) {
         Err(ImportError::Unusable { fault, .. }) => fault.to_string(),
@@ -15,17 +15,17 @@ fn fault(content: &[u8]) -> String {
     }
 }
 
-/// What is said of a file that can be used.
+/// Returns the warnings of a file with usable content.
 fn warnings(packets: impl IntoIterator<Item = Message>) -> Vec<String> {
     let opened = import_bytes(&trace(packets)).unwrap();
     let warnings = opened.imported.files[0].warnings.iter();
-    let said =
+    let line =
         |w: &marey_formats::ImportWarning| format!("{} {} {}", w.loss.as_str(), w.count, w.first);
-    warnings.map(said).collect()
+    warnings.map(line).collect()
 }
 
 #[test]
-fn faults_name_their_place() {
+fn faults_report_their_position() {
     let cases: [(&[u8], &str); 6] = [
         (b"\x0a\x05\x40\x01", "byte 0: the file ends in the middle of a packet"),
         (b"\x0a\x02\x40\x01\x0b\x00", "byte 4: wire type 3 where a packet begins"),
@@ -43,7 +43,7 @@ fn faults_name_their_place() {
 }
 
 #[test]
-fn what_is_wrong_with_one_packet_leaves_the_others() {
+fn a_damaged_packet_does_not_affect_others() {
     let begin = |name| event(10, 1, 1, name);
     let end = || event(20, 2, 1, "");
     let interned_name = message().int(8, 15).message(11, message().int(9, 3).int(11, 1).int(10, 9));
@@ -53,19 +53,16 @@ fn what_is_wrong_with_one_packet_leaves_the_others() {
     let cases: [(Message, &str); 13] = [
         (
             message().bytes(11, b"\x48"),
-            "unreadable_events 1 byte 27: a packet that is no protobuf message",
+            "unreadable_events 1 byte 27: a packet that is not a protobuf message",
         ),
         (
             message().int(8, 5).bytes(50, b"no zlib"),
             "unreadable_events 1 byte 27: compressed packets are damaged: corrupt deflate stream",
         ),
-        (
-            interned_name,
-            "unreadable_events 1 byte 27: the name of an event, which is not in the file",
-        ),
+        (interned_name, "unreadable_events 1 byte 27: an event whose name is not in the file"),
         (
             local_clock,
-            "unreadable_events 1 byte 27: the time of a packet is on clock 70, which nothing is known of",
+            "unreadable_events 1 byte 27: the time of a packet is on the unknown clock 70",
         ),
         (untimed, "unreadable_events 1 byte 27: an event without a time"),
         (valueless, "unreadable_events 1 byte 27: a counter without a value"),
@@ -80,10 +77,13 @@ fn what_is_wrong_with_one_packet_leaves_the_others() {
             message().message(66, message().int(2, 1)),
             "unsupported_events 1 byte 27: a sample without a call stack",
         ),
-        (message().message(54, message()), "unsupported_events 1 byte 27: samples of no thread"),
+        (
+            message().message(54, message()),
+            "unsupported_events 1 byte 27: samples without a thread",
+        ),
         (
             message().int(13, 2).int(42, 1),
-            "unreadable_events 1 byte 27: a packet that refers to one which is not in the file",
+            "unreadable_events 1 byte 27: a packet that refers to a lost packet",
         ),
     ];
     for (packet, expected) in cases {
@@ -95,7 +95,7 @@ fn what_is_wrong_with_one_packet_leaves_the_others() {
 }
 
 #[test]
-fn packets_compressed_in_compressed_packets_are_not_unpacked() {
+fn nested_compressed_packets_are_refused() {
     let pack = |content: Vec<u8>| {
         let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
         std::io::Write::write_all(&mut encoder, &content).unwrap();
@@ -110,21 +110,21 @@ fn packets_compressed_in_compressed_packets_are_not_unpacked() {
 }
 
 #[test]
-fn messages_in_messages_without_end_are_no_messages() {
+fn endlessly_nested_messages_are_refused() {
     let deep = (0..5000).fold(message().bytes(10, "x"), |inner, _| message().message(12, inner));
     let event = message().int(9, 3).message(4, deep);
     let packets = [thread(1, 5, 6), message().int(8, 1).message(11, event)];
-    assert_eq!(fault(&trace(packets)), "byte 13: a packet that is no protobuf message");
+    assert_eq!(fault(&trace(packets)), "byte 13: a packet that is not a protobuf message");
 }
 
-/// A small trace of our own.
+/// Returns a small trace that marey wrote.
 fn small() -> Vec<u8> {
     let run = import_data("perfetto/foreign.pftrace");
     export_bytes(&run.run, marey_formats::Format::Perfetto).0
 }
 
 #[test]
-fn every_cut_gives_what_comes_before_it() {
+fn every_truncation_keeps_earlier_events() {
     let packets =
         [thread(1, 5, 6), event(10, 1, 1, "a"), event(20, 2, 1, ""), event(30, 3, 1, "b")];
     let ends = packets.iter().scan(0, |end, packet| {
@@ -135,7 +135,7 @@ fn every_cut_gives_what_comes_before_it() {
     let content = trace(packets);
     for end in 0..content.len() {
         let opened = import_bytes(&content[..end]);
-        // Before the first event ends, nothing can be used.
+        // Before the end of the first event there is no usable content.
         let is_cut = end > 0 && !ends.contains(&end);
         match opened {
             Ok(opened) => {
@@ -151,7 +151,7 @@ fn every_cut_gives_what_comes_before_it() {
 }
 
 #[test]
-fn cuts_of_larger_files_do_no_harm() {
+fn truncations_of_larger_files_never_panic() {
     for content in [small(), std::fs::read(data()).unwrap()] {
         for end in (0..content.len()).step_by(content.len() / 12) {
             if let Ok(opened) = import_bytes(&content[..end]) {
@@ -169,7 +169,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(25))]
 
     #[test]
-    fn no_flipped_bits_do_harm(
+    fn flipped_bits_never_panic(
         is_own: bool,
         flips in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..8), 1..8),
     ) {
@@ -185,7 +185,7 @@ proptest! {
 }
 
 #[test]
-fn events_before_their_tracks_are_said() {
+fn events_before_their_track_descriptor_are_counted() {
     let below = message().message(60, message().int(1, 2).int(5, 1).bytes(2, "below"));
     let packets = [
         event(10, 3, 1, "of no process"),
@@ -198,13 +198,13 @@ fn events_before_their_tracks_are_said() {
     assert_eq!(
         warnings(packets),
         [
-            "unsupported_events 2 byte 75: an event on a track that is described later, which is of no process"
+            "unsupported_events 2 byte 75: an event on a track without a process that is described later"
         ]
     );
 }
 
 #[test]
-fn stacks_are_no_deeper_than_in_other_formats() {
+fn the_depth_of_stacks_is_limited() {
     let cause = |count, offset: usize| {
         format!("unsupported_events {count} byte {offset}: a call stack of more than 10000 frames")
     };

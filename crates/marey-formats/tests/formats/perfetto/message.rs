@@ -1,6 +1,7 @@
-//! Messages by hand, so that the reader is tested against the format and not against its own writer.
+//! Hand-written protobuf messages, so that the reader is tested against the format instead of our
+//! writer.
 
-/// A message in the making.
+/// A message that is being built.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Message(pub(crate) Vec<u8>);
 
@@ -26,23 +27,23 @@ impl Message {
     }
 }
 
-/// A message of nothing.
+/// Returns an empty message.
 pub(crate) fn message() -> Message {
     Message::default()
 }
 
-/// A trace of packets.
+/// Returns a trace of packets.
 pub(crate) fn trace(packets: impl IntoIterator<Item = Message>) -> Vec<u8> {
     packets.into_iter().fold(message(), |trace, packet| trace.message(1, packet)).0
 }
 
-/// A packet with an event on a track: what it is, as the schema numbers it, and its name.
+/// Returns a packet with an event on a track. `kind` is the number of the event type in the schema.
 pub(crate) fn event(time: u64, kind: u64, track: u64, name: &str) -> Message {
     let event = message().int(9, kind).int(11, track).bytes(23, name);
     message().int(8, time).message(11, event)
 }
 
-/// A packet that declares a thread's track.
+/// Returns a packet that declares a thread's track.
 pub(crate) fn thread(track: u64, pid: u64, tid: u64) -> Message {
     let thread = message().int(1, pid).int(2, tid);
     message().message(60, message().int(1, track).message(4, thread))

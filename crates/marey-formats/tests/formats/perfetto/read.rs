@@ -1,4 +1,4 @@
-//! Traces that other programs wrote.
+//! Traces of other programs.
 
 use std::path::PathBuf;
 
@@ -16,12 +16,12 @@ fn assert_golden(name: &str, dumped: &str) {
 }
 
 #[test]
-fn another_implementations_trace_is_read() {
+fn a_trace_of_another_implementation_is_read() {
     assert_golden("foreign.txt", &dump(&import_data("perfetto/foreign.pftrace").run));
 }
 
 #[test]
-fn what_is_left_out_is_said() {
+fn losses_are_reported() {
     let opened = import_data("perfetto/foreign.pftrace");
     let warnings: Vec<_> = opened.imported.files[0]
         .warnings
@@ -47,7 +47,7 @@ fn spans(packets: impl IntoIterator<Item = Message>) -> Vec<String> {
 }
 
 #[test]
-fn slices_of_a_thread_nest_by_the_order_of_their_events() {
+fn slices_of_a_thread_nest_in_event_order() {
     let packets = [
         thread(1, 5, 6),
         event(10, 1, 1, "a"),
@@ -65,20 +65,20 @@ fn slices_of_a_thread_nest_by_the_order_of_their_events() {
 }
 
 #[test]
-fn what_does_not_end_goes_to_the_last_moment() {
+fn open_slices_end_with_the_trace() {
     let packets = [thread(1, 5, 6), event(10, 1, 1, "a"), event(30, 3, 1, "moment")];
     assert_eq!(spans(packets), ["spans 10+20 children=0 p5/t6() /scope:a open"]);
 }
 
 #[test]
-fn names_are_those_of_their_sequence() {
+fn interned_names_belong_to_their_sequence() {
     let named = |sequence: u64, time: u64, kind: u64| {
         let event = message().int(9, kind).int(10, 1).int(11, 1);
         message().int(8, time).int(10, sequence).int(13, 2).message(11, event)
     };
     let interned = |sequence: u64, name: &str| {
-        let said = message().message(2, message().int(1, 1).bytes(2, name));
-        message().int(10, sequence).int(13, 1).message(12, said)
+        let interned = message().message(2, message().int(1, 1).bytes(2, name));
+        message().int(10, sequence).int(13, 1).message(12, interned)
     };
     let packets = [
         thread(1, 5, 6),
@@ -87,7 +87,7 @@ fn names_are_those_of_their_sequence() {
         named(1, 10, 1),
         named(2, 11, 1),
         named(1, 12, 2),
-        // What the sequence had interned is forgotten.
+        // The interned data of the sequence are cleared.
         interned(1, "new"),
         named(1, 13, 1),
         named(1, 14, 2),
@@ -104,7 +104,7 @@ fn names_are_those_of_their_sequence() {
 }
 
 #[test]
-fn tracks_below_each_other_in_a_circle_are_of_no_process() {
+fn cyclic_tracks_belong_to_no_process() {
     let child = |track: u64, parent: u64| {
         message().message(60, message().int(1, track).int(5, parent).bytes(2, "x"))
     };
@@ -114,7 +114,7 @@ fn tracks_below_each_other_in_a_circle_are_of_no_process() {
 }
 
 #[test]
-fn what_does_not_end_goes_on_until_the_last_of_it_begins() {
+fn open_slices_last_until_the_last_of_them_begins() {
     let packets =
         [thread(1, 5, 6), event(10, 1, 1, "a"), event(30, 1, 1, "b"), event(40, 1, 1, "c")];
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Runs to traces and back.
+//! Round trips of runs through traces.
 
 use std::sync::Arc;
 
@@ -15,37 +15,37 @@ use proptest::prelude::*;
 
 use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
 
-/// What a run says, by way of a trace.
+/// Returns the dump of a run after a round trip.
 fn through_perfetto(run: &Run) -> String {
     let (bytes, left_out) = export_bytes(run, Format::Perfetto);
     assert!(left_out.is_empty(), "{left_out:?}");
     dump(&import_bytes(&bytes).unwrap().run)
 }
 
-/// Without what the import of the first file lost, which the second does not tell of.
+/// Removes the losses of the first import, which the second file does not contain.
 fn without_losses(dumped: &str) -> String {
     let lines = dumped.lines().filter(|line| !line.starts_with("loss "));
     lines.fold(String::new(), |kept, line| kept + line + "\n")
 }
 
 #[test]
-fn a_foreign_trace_comes_back() {
+fn a_foreign_trace_survives_a_round_trip() {
     let run = import_data("perfetto/foreign.pftrace").run;
     assert_eq!(through_perfetto(&run), without_losses(&dump(&run)));
 }
 
 #[test]
-fn nothing_is_no_trace() {
+fn an_empty_run_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     Assembler::new(folder.path()).finish(None).unwrap();
     let run = Run::open(folder.path()).unwrap();
     let error = export(&reader(&run), Format::Perfetto, &mut Vec::new()).unwrap_err();
-    let expected = "the run has no events, which a Perfetto trace is made of";
+    let expected = "the run has no events, which a Perfetto trace consists of";
     assert_eq!(error.to_string(), expected);
 }
 
 #[test]
-fn half_a_pair_is_no_reason_to_give_arguments_up() {
+fn arguments_with_lone_surrogates_are_kept() {
     let (bytes, _) = made(|run| {
         let process = run.process(NewProcess::default());
         let thread = run.thread(process, 1, "");
@@ -64,12 +64,12 @@ fn half_a_pair_is_no_reason_to_give_arguments_up() {
         })
         .unwrap();
     });
-    let said = dump_of(&bytes);
-    assert!(said.contains("\"half\":[\"a\u{fffd}\",{\"\u{fffd}\":1}]"), "{said}");
+    let dumped = dump_of(&bytes);
+    assert!(dumped.contains("\"half\":[\"a\u{fffd}\",{\"\u{fffd}\":1}]"), "{dumped}");
 }
 
 #[test]
-fn what_has_no_place_is_counted() {
+fn rows_that_the_format_cannot_hold_are_counted() {
     let (_, left_out) = made(|run| {
         let process = run.process(NewProcess::default());
         let (thread, name) = (run.thread(process, 1, ""), run.text("n"));
@@ -84,11 +84,11 @@ fn what_has_no_place_is_counted() {
         };
         run.add_metadata(&metadata).unwrap();
     });
-    assert_eq!(left_out, r#"{"entries of metadata": 1, "values that are no numbers": 2}"#);
+    assert_eq!(left_out, r#"{"metadata entries": 1, "values that are not numbers": 2}"#);
 }
 
 #[test]
-fn an_argument_named_like_the_marks_is_an_argument() {
+fn an_argument_named_like_the_extras_stays_an_argument() {
     let (bytes, _) = made(|run| {
         let process = run.process(NewProcess { pid: 5, ..NewProcess::default() });
         let thread = run.thread(process, 6, "t");
@@ -104,7 +104,7 @@ fn an_argument_named_like_the_marks_is_an_argument() {
 }
 
 #[test]
-fn slices_that_cross_are_on_two_tracks_of_one_name() {
+fn overlapping_slices_are_on_two_tracks_of_one_name() {
     let track_count = |times: &[(i64, i64)]| {
         let (bytes, _) = made(|run| {
             let process_id = run.process(NewProcess { pid: 5, ..NewProcess::default() });
@@ -130,7 +130,7 @@ fn slices_that_cross_are_on_two_tracks_of_one_name() {
     assert_eq!(track_count(&[(0, 10), (5, 10), (16, 9), (17, 20)]), 2);
 }
 
-/// The trace of a run, and what is left out of it.
+/// Returns the trace of a run, and what was left out.
 fn made(fill: impl FnOnce(&mut Assembler)) -> (Vec<u8>, String) {
     let folder = tempfile::tempdir().unwrap();
     let mut assembler = Assembler::new(folder.path());
@@ -172,7 +172,7 @@ fn metric(
     Metric { time_nanos, thread_id, context_id, name_id, sessions: 0, phase: 0, value }
 }
 
-/// Of what rows are made: any numbers, used as is fitting.
+/// Random numbers from which a row is made.
 #[derive(Clone, Debug)]
 struct Seed {
     what: u8,
@@ -206,7 +206,7 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
         any::<u64>().prop_map(Into::into),
         any::<f64>().prop_map(Into::into),
         text().prop_map(Into::into),
-        // Deeper than messages are nested.
+        // Deeper than the limit for nested messages.
         Just((0..100).fold(1.into(), |inner, _| serde_json::json!([inner]))),
     ];
     leaf.prop_recursive(3, 12, 3, |inner| {
@@ -218,7 +218,7 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// Times that often touch, and some at the ends of what there is.
+/// Times that often coincide, and some at the limits of the range.
 fn nanos() -> impl Strategy<Value = i64> {
     let ends =
         prop_oneof![Just(i64::MIN), Just(-5), Just(i64::MAX - 50), -1_000_000..1_000_000_i64];
@@ -247,7 +247,7 @@ fn seed() -> impl Strategy<Value = Seed> {
     )
 }
 
-/// A run with two processes of the same id and threads of odd ids.
+/// Returns a run with two processes of equal ids and threads of unusual ids.
 fn run_of(seeds: &[Seed]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
@@ -385,7 +385,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
 
     #[test]
-    fn a_run_comes_back(seeds in prop::collection::vec(seed(), 1..30)) {
+    fn a_run_survives_a_round_trip(seeds in prop::collection::vec(seed(), 1..30)) {
         let folder = run_of(&seeds);
         let run = Run::open(folder.path()).unwrap();
         prop_assert_eq!(through_perfetto(&run), dump(&run));

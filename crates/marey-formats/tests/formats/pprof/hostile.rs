@@ -1,4 +1,4 @@
-//! Broken, cut and lying profiles.
+//! Damaged, truncated and hostile profiles.
 
 use marey_formats::ImportError;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use prost::Message as _;
 use super::message::{Function, Label, Line, Location, Profile, Sample, ValueType};
 use crate::dump::{dump, import_bytes};
 
-/// A small profile that is whole: one type, a stack of two.
+/// Returns a small valid profile with one value type and a stack of two.
 pub(super) fn small() -> Profile {
     let texts = ["", "cpu", "nanoseconds", "inner", "outer"];
     let function = |id, name| Function { id, name, filename: 0 };
@@ -24,32 +24,29 @@ pub(super) fn small() -> Profile {
     }
 }
 
-/// What is said of the first event that is lost.
+/// Returns the warnings of a profile.
 fn warning(profile: &Profile) -> String {
-    // What loses all of its samples is of no use.
+    // A profile that loses all samples is refused, so one is added.
     let mut profile = profile.clone();
     let value = vec![1; profile.sample_type.len()];
     profile.sample.push(Sample { location_id: Vec::new(), value, label: Vec::new() });
     let imported = import_bytes(&profile.encode_to_vec()).unwrap().imported;
     let warnings = &imported.files[0].warnings;
-    let said =
+    let lines =
         warnings.iter().map(|w| format!("{}: {}x {}", w.loss.as_str(), w.count, w.first.cause));
-    said.collect::<Vec<_>>().join("; ")
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 #[test]
-fn what_is_lost_is_said() {
+fn losses_are_reported() {
     let mut cases: Vec<(Profile, &str)> = Vec::new();
-    let mut case = |change: fn(&mut Profile), said| {
+    let mut case = |change: fn(&mut Profile), cause| {
         let mut profile = small();
         change(&mut profile);
-        cases.push((profile, said));
+        cases.push((profile, cause));
     };
-    case(
-        |p| p.sample[0].location_id = vec![1, 99],
-        "unreadable_events: 1x location 99 is not there",
-    );
-    case(|p| p.sample[0].location_id = vec![0], "unreadable_events: 1x location 0 is not there");
+    case(|p| p.sample[0].location_id = vec![1, 99], "unreadable_events: 1x location 99 is missing");
+    case(|p| p.sample[0].location_id = vec![0], "unreadable_events: 1x location 0 is missing");
     case(
         |p| p.sample[0].value = vec![1, 2],
         "unreadable_events: 1x the sample has 2 values and the file 1 types",
@@ -58,40 +55,43 @@ fn what_is_lost_is_said() {
         |p| p.sample[0].value.clear(),
         "unreadable_events: 1x the sample has 0 values and the file 1 types",
     );
-    case(|p| p.function[0].id = 9, "unreadable_events: 1x function 1 is not there");
-    // The frame has the address as its name then.
-    case(|p| p.function[0].name = 77, "unreadable_events: 2x text 77 is not there");
-    case(|p| p.function[0].name = -1, "unreadable_events: 2x text -1 is not there");
-    case(|p| p.location[1].id = 1, "unreadable_events: 2x location 1 is there twice");
+    case(|p| p.function[0].id = 9, "unreadable_events: 1x function 1 is missing");
+    // The frame is then named by its address.
+    case(|p| p.function[0].name = 77, "unreadable_events: 2x text 77 is missing");
+    case(|p| p.function[0].name = -1, "unreadable_events: 2x text -1 is missing");
+    case(|p| p.location[1].id = 1, "unreadable_events: 2x location 1 appears twice");
     case(
         |p| {
             p.sample_type.push(p.sample_type[0].clone());
             p.sample[0].value.push(6);
         },
-        "unsupported_events: 1x two types of values are called `cpu`",
+        "unsupported_events: 1x two value types have the name `cpu`",
     );
     case(
         |p| {
             p.string_table.push("pprof.locations".to_owned());
             p.sample[0].label.push(Label { key: 5, text: 1, num: 0, num_unit: 0 });
         },
-        "unsupported_events: 1x a label is called `pprof.locations`",
+        "unsupported_events: 1x a label has the reserved name `pprof.locations`",
     );
     case(
         |p| p.sample[0].location_id = vec![1; 10_001],
         "unsupported_events: 1x the stack has more than 10000 frames",
     );
-    let said: Vec<String> = cases.iter().map(|(profile, _)| warning(profile)).collect();
-    assert_eq!(said, cases.iter().map(|(_, said)| *said).collect::<Vec<_>>());
+    let warnings: Vec<String> = cases.iter().map(|(profile, _)| warning(profile)).collect();
+    assert_eq!(warnings, cases.iter().map(|(_, cause)| *cause).collect::<Vec<_>>());
 }
 
 #[test]
-fn fields_that_are_not_known_or_not_whole_are_counted() {
+fn unknown_and_malformed_fields_are_counted() {
     let mut bytes = small().encode_to_vec();
     bytes.extend([0xa0, 0x01, 5, 0x12, 2, 0x0a, 9]);
     let imported = import_bytes(&bytes).unwrap().imported;
-    let said: Vec<_> = imported.files[0].warnings.iter().map(|w| w.first.to_string()).collect();
-    assert_eq!(said, ["byte 84: the sample is malformed", "byte 81: profiles have no field 20"]);
+    let warnings: Vec<_> = imported.files[0].warnings.iter().map(|w| w.first.to_string()).collect();
+    assert_eq!(
+        warnings,
+        ["byte 84: the sample is malformed", "byte 81: profiles have no field 20"]
+    );
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn texts_that_are_not_utf8_are_repaired_and_counted() {
     assert!(dump(&imported.run).contains("/frame:\u{fffd}nner"));
 }
 
-/// A kilobyte that means gigabytes of frames and texts is refused before they are made.
+/// A kilobyte that expands to gigabytes of frames and texts is refused before it is expanded.
 #[test]
-fn references_do_not_unfold_without_end() {
+fn references_do_not_expand_without_limit() {
     let mut frames = small();
     let many = vec![Line { function_id: 1, number: 1 }; 400];
     let location = |id| Location { id, address: 0, line: many.clone() };
@@ -128,7 +128,7 @@ fn references_do_not_unfold_without_end() {
             Ok(run) => run.imported.files[0].warnings[0].first.cause.clone(),
             Err(other) => panic!("{other}"),
         };
-        assert_eq!(fault, "what the profile refers to is far longer than the profile");
+        assert_eq!(fault, "the references of the profile expand to far more than the profile");
     }
 }
 
@@ -136,19 +136,19 @@ fn sample(location_id: Vec<u64>) -> Sample {
     Sample { location_id, value: vec![1], label: Vec::new() }
 }
 
-/// Samples are at the start, what they refer to at the end: a cut profile has no stacks to speak of.
+/// Samples precede the entries that they refer to, so a truncated profile has hardly any stacks.
 #[test]
-fn every_cut_ends_with_a_fault_or_a_warning() {
+fn every_truncation_is_a_fault_or_a_warning() {
     let bytes = small().encode_to_vec();
     let whole = import_bytes(&bytes).unwrap();
     assert_eq!((whole.imported.events, whole.imported.files[0].warnings.len()), (1, 0));
     for end in 3..bytes.len() {
         match import_bytes(&bytes[..end]) {
-            // At the end of a field it is a profile with less in it.
+            // Truncated between fields, a profile is valid.
             Ok(run) => assert!(run.imported.events <= 1, "cut at {end}"),
             Err(ImportError::Unusable { fault, .. }) => {
-                let is_cut = fault.cause == "the profile ends in the middle of a field";
-                assert!(is_cut || fault.cause.ends_with(" is not there"), "cut at {end}: {fault}");
+                let is_cut = fault.cause == "the content ends in the middle of a field";
+                assert!(is_cut || fault.cause.ends_with(" is missing"), "cut at {end}: {fault}");
             }
             Err(other) => panic!("cut at {end}: {other}"),
         }
@@ -158,13 +158,13 @@ fn every_cut_ends_with_a_fault_or_a_warning() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn damage_does_no_harm(flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
+    fn damaged_files_never_panic(flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
         let mut bytes = small().encode_to_vec();
         for (at, byte) in flips {
             let at = at.index(bytes.len());
             bytes[at] = byte;
         }
-        // Whatever comes of it, it is a run or an error.
+        // The result is a run or an error.
         let came = import_bytes(&bytes).map(|run| dump(&run.run).len());
         prop_assert!(came.map_or_else(|error| !error.to_string().is_empty(), |length| length > 0));
     }

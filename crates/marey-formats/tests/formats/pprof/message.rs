@@ -1,4 +1,4 @@
-//! The message as the tests see it, declared apart from the reader and the writer.
+//! The messages, declared independently of the reader and the writer.
 
 use prost::Message;
 

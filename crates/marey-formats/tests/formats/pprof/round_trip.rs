@@ -1,4 +1,4 @@
-//! Whatever a profile says comes back.
+//! Round trips of profiles.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Profiles whose entries are all there, whatever they are.
+/// Random profiles without dangling references.
 fn profiles() -> impl Strategy<Value = Profile> {
     let texts = prop::collection::vec(name(), 4..10);
     let samples = prop::collection::vec(
@@ -76,14 +76,14 @@ fn profiles() -> impl Strategy<Value = Profile> {
     )
 }
 
-/// What a profile means: sums by stack, labels in order; empty labels say nothing.
+/// Returns the meaning of a profile: sums by stack with ordered labels, without empty ones.
 fn meaning(profile: &Profile) -> Vec<String> {
     let mut sums: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for sample in &profile.sample {
         let locations: Vec<String> =
             sample.location_id.iter().map(|&id| place(profile, id)).collect();
         let mut labels: Vec<String> =
-            sample.label.iter().map(|label| said(profile, label)).collect();
+            sample.label.iter().map(|label| describe(profile, label)).collect();
         labels.sort();
         let values = sums.entry(format!("{locations:?} {labels:?}")).or_insert_with(|| vec![0; 2]);
         for (sum, value) in values.iter_mut().zip(&sample.value) {
@@ -111,16 +111,16 @@ fn place(profile: &Profile, id: u64) -> String {
     format!("{:#x} {lines:?}", location.address)
 }
 
-fn said(profile: &Profile, label: &Label) -> String {
+fn describe(profile: &Profile, label: &Label) -> String {
     let (key, text) = (profile.text(label.key), profile.text(label.text));
-    // A number of nothing and an empty text are the same bytes.
+    // The number 0 and an empty text have the same encoding.
     format!("{key:?} {text:?} {} {:?}", label.num, profile.text(label.num_unit))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn profiles_come_back(profile in profiles()) {
+    fn profiles_survive_a_round_trip(profile in profiles()) {
         let imported = import_bytes(&profile.encode_to_vec()).unwrap();
         prop_assume!(imported.imported.files[0].warnings.is_empty());
         let (again, _) = exported(&imported.run);

@@ -1,4 +1,4 @@
-//! What Chrome's own tracing has, and others with it.
+//! Events of Chrome's own tracing.
 
 use marey_model::loss::LossCause;
 use marey_store::row::{AsyncSpan, Span};
@@ -7,7 +7,7 @@ use super::{args_of, import_events, lines};
 use crate::dump::import_bytes;
 
 #[test]
-fn beginnings_meet_their_ends() {
+fn begin_and_end_events_are_paired() {
     let run = import_events(
         r#"{"ph":"B","cat":"c","name":"outer","pid":1,"tid":1,"ts":10,"args":{"a":1}},
         {"ph":"B","name":"inner","pid":1,"tid":1,"ts":10},
@@ -27,7 +27,7 @@ fn beginnings_meet_their_ends() {
 }
 
 #[test]
-fn an_end_may_say_again_what_its_beginning_said() {
+fn arguments_of_the_end_event_take_precedence() {
     let run = import_events(
         r##"{"ph":"B","name":"a","pid":1,"tid":1,"ts":1,"args":{"n":1,"x":"#1","y":[2]}},
         {"ph":"E","pid":1,"tid":1,"ts":2,"n":7,"args":{"\u0079":"later","z":3}},
@@ -42,7 +42,7 @@ fn an_end_may_say_again_what_its_beginning_said() {
 }
 
 #[test]
-fn what_never_ended_ends_behind_everything_in_it() {
+fn open_events_outlast_their_children() {
     let run = import_events(
         r#"{"ph":"B","name":"a","pid":1,"tid":1,"ts":1},
         {"ph":"X","name":"c","pid":1,"tid":1,"ts":2,"dur":1},
@@ -77,7 +77,7 @@ fn an_id2_may_hold_any_value() {
 }
 
 #[test]
-fn instants_concern_what_they_say() {
+fn instants_have_their_scope() {
     let run = import_events(
         r#"{"ph":"i","name":"a","pid":1,"tid":1,"ts":1,"s":"g","args":{"x":1}},
         {"ph":"I","name":"b","pid":1,"tid":1,"ts":2,"s":"p"},
@@ -116,7 +116,7 @@ fn counters_have_a_metric_for_each_series() {
 }
 
 #[test]
-fn arrows_keep_their_points() {
+fn flows_keep_their_points() {
     let run = import_events(
         r#"{"ph":"s","cat":"fwdbwd","name":"fwdbwd","id":7,"pid":1,"tid":1,"ts":1},
         {"ph":"t","cat":"fwdbwd","name":"fwdbwd","id":"7","pid":1,"tid":1,"ts":2},
@@ -140,7 +140,7 @@ fn arrows_keep_their_points() {
 }
 
 #[test]
-fn what_goes_on_beside_the_stacks_has_tracks() {
+fn asynchronous_events_have_tracks() {
     let run = import_events(
         r#"{"ph":"b","cat":"net","name":"request","id":"0x1","pid":1,"tid":1,"ts":1,"args":{"url":"/"}},
         {"ph":"b","cat":"net","name":"request","id":"0x2","pid":1,"tid":1,"ts":2},
@@ -175,7 +175,7 @@ fn what_goes_on_beside_the_stacks_has_tracks() {
 }
 
 #[test]
-fn what_a_run_has_no_place_for_is_counted() {
+fn unsupported_events_are_counted() {
     let run = import_events(
         r#"{"ph":"N","name":"o","id":1,"pid":1,"tid":1,"ts":1},
         {"ph":"P","name":"s","pid":1,"tid":1,"ts":1},
@@ -198,7 +198,7 @@ fn what_a_run_has_no_place_for_is_counted() {
 }
 
 #[test]
-fn a_list_without_its_object_is_a_trace() {
+fn a_bare_list_is_a_trace() {
     let event = r#"{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":1}"#;
     let cases = [
         format!("[{event}]"),
@@ -216,7 +216,7 @@ fn a_list_without_its_object_is_a_trace() {
 }
 
 #[test]
-fn words_on_processes_and_threads_may_come_last() {
+fn metadata_events_may_come_last() {
     let run = import_bytes(
         br#"[{"ph":"X","cat":"kernel","name":"of Linux","ts":1,"dur":1,"pid":1,"tid":"worker"},
         {"ph":"M","name":"process_name","pid":1,"args":{"name":"first"}},
@@ -243,7 +243,7 @@ fn words_on_processes_and_threads_may_come_last() {
 }
 
 #[test]
-fn what_stands_beside_the_events_is_kept() {
+fn members_beside_the_events_are_kept() {
     let run = import_bytes(
         br#"{"otherData":{"version":"1"},"stackFrames":{"5":{"name":"main"}},"traceEvents":[],"systemTraceEvents":"a\nb","power":nan}"#,
     )

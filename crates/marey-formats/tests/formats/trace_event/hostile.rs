@@ -1,4 +1,4 @@
-//! Files that are broken, by accident or not.
+//! Damaged and hostile files.
 
 use marey_formats::ImportError;
 
@@ -9,8 +9,8 @@ use crate::dump::{import_bytes, reader};
 
 const EVENT: &str = r#"{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":1}"#;
 
-/// What is said of a file: why there is no run of it, or what was lost.
-fn said(content: &str) -> Vec<String> {
+/// Returns the error of a file, or its warnings.
+fn problems(content: &str) -> Vec<String> {
     match import_bytes(content.as_bytes()) {
         Err(ImportError::Unusable { fault, .. }) => vec![fault.to_string()],
         Err(error) => panic!("{content}: {error}"),
@@ -22,7 +22,7 @@ fn said(content: &str) -> Vec<String> {
 }
 
 #[test]
-fn broken_files_say_what_is_wrong_where() {
+fn errors_report_position_and_cause() {
     let cases = [
         ("{".to_owned(), "byte 1: the file ends early"),
         ("{\"a\":1".to_owned(), "byte 6: the file ends early"),
@@ -57,14 +57,14 @@ fn broken_files_say_what_is_wrong_where() {
         ),
     ];
     for (content, expected) in cases {
-        assert_eq!(said(&content), [expected], "{content}");
+        assert_eq!(problems(&content), [expected], "{content}");
     }
 }
 
-/// Files are read by pieces: events of all lengths lie across where one ends, and places are counted
-/// through all of them.
+/// Files are read in chunks: events of all lengths span their boundaries, and positions are counted
+/// across them.
 #[test]
-fn places_in_long_files_are_as_right_as_in_short_ones() {
+fn positions_are_correct_in_long_files() {
     let event = |n: usize| {
         let name = "x".repeat(7 * n % 40_000);
         format!(r#"{{"ph":"X","name":"{name}","pid":1,"tid":1,"ts":{n},"dur":1}}"#)
@@ -79,43 +79,43 @@ fn places_in_long_files_are_as_right_as_in_short_ones() {
         let unreadable = |at: usize, cause| format!("unreadable_events byte {at}: {cause}");
         let place = content.find(untimed).unwrap();
         let expected = [unreadable(place, "an event without a time"), truncated(&content)];
-        assert_eq!(said(&content), expected);
+        assert_eq!(problems(&content), expected);
         let content = content.replace(untimed, EVENT);
         let place = content.find(broken).unwrap() + r#"{"ph":"X","name":"bro"#.len() + 1;
         let cause = "`,` or `}` was expected after a member";
-        assert_eq!(said(&content), [unreadable(place, cause), truncated(&content)]);
+        assert_eq!(problems(&content), [unreadable(place, cause), truncated(&content)]);
     }
 }
 
 #[test]
-fn call_stacks_that_are_no_lists_are_arguments() {
+fn malformed_call_stacks_stay_arguments() {
     for stack in ["5", "\"a\"", "{}", "null"] {
         let run = import_events(&format!(
             r#"{{"ph":"X","cat":"scope","name":"a","pid":1,"tid":1,"ts":1,"dur":1,"args":{{"call_stack":{stack}}}}},
             {{"ph":"i","name":"b","pid":1,"tid":1,"ts":1,"args":{{"call_stack":{stack},"metrics":{{"m":"1"}}}}}},
             {{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":1,"ts":1,"dur":1,"args":{{"call_stack":{stack}}}}}"#
         ));
-        let said = lines(&run, &["spans", "instants", "gpu"]);
+        let rows = lines(&run, &["spans", "instants", "gpu"]);
         let argument = format!("\"call_stack\":{stack}");
-        assert!(said.len() == 3 && said.iter().all(|line| line.contains(&argument)), "{said:?}");
+        assert!(rows.len() == 3 && rows.iter().all(|line| line.contains(&argument)), "{rows:?}");
     }
 }
 
-/// What a run keeps goes into other files as it is: it must be JSON.
+/// Stored values are exported unchanged, so they must be valid JSON.
 #[test]
-fn what_is_no_json_becomes_json() {
+fn invalid_json_is_repaired() {
     let run = import_events(
         "{\"ph\":\"X\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":1,\u{b}\"args\":{\
          \"half\":[\"\\ud800\",\"\\ud83d\\ude00\"],\"list\":[1,\u{b}2\u{c}],\"o\":{\"z\"\u{c}:2}}}",
     );
     let reader = reader(&run.run);
     let span = reader.rows::<Span>().unwrap().next().unwrap().unwrap();
-    let said = r#"{"half":["\ufffd","\ud83d\ude00"],"list":[1, 2 ],"o":{"z" :2}}"#;
-    assert_eq!(args_of(&reader, &span.args), said);
+    let expected = r#"{"half":["\ufffd","\ud83d\ude00"],"list":[1, 2 ],"o":{"z" :2}}"#;
+    assert_eq!(args_of(&reader, &span.args), expected);
 }
 
 #[test]
-fn a_bad_event_takes_no_other_with_it() {
+fn a_malformed_event_does_not_affect_others() {
     let trace = format!(
         "{{\"traceEvents\":[{EVENT},{{\"ph\":\"X\",\"name\":\"un\"escaped\"}}\n,{EVENT}],\"traceName\":\"x\"}}"
     );

@@ -1,4 +1,4 @@
-//! The words of torch.profiler, in all their generations.
+//! Traces of all versions of torch.profiler.
 
 use marey_model::context::NodeKind;
 use marey_store::row::{GpuActivity, Span};
@@ -6,7 +6,7 @@ use marey_store::row::{GpuActivity, Span};
 use super::{import_events, lines};
 use crate::dump::{dump, import_bytes, reader};
 
-/// A trace of an operator that launches a kernel, with what stands before and after its events.
+/// Imports a trace of an operator that launches a kernel, with members before and after its events.
 fn times(before: &str, ts: &str, after: &str) -> Vec<String> {
     let event = format!(r#"{{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":{ts}}}"#);
     let trace = format!("{{{before}\"traceEvents\":[{event}]{after}}}");
@@ -16,11 +16,11 @@ fn times(before: &str, ts: &str, after: &str) -> Vec<String> {
 #[test]
 fn all_generations_keep_their_nanoseconds() {
     let cases = [
-        // Whole microseconds since 1970.
+        // Integer microseconds since 1970.
         ("", r#"1669783687464181,"dur":32"#, "", "1669783687464181000+32000"),
-        // With a fraction.
+        // Fractional microseconds.
         ("", r#"1712195495876224.8,"dur":0.5"#, "", "1712195495876224800+500"),
-        // Since a moment that the file names, before the events or after them.
+        // Relative to a base before or after the events.
         (
             r#""baseTimeNanoseconds":1711964646000000000,"#,
             r#"4458676522690.655,"dur":156.777"#,
@@ -33,7 +33,7 @@ fn all_generations_keep_their_nanoseconds() {
             r#","displayTimeUnit":"ms","baseTimeNanoseconds":1711964646000000000"#,
             "1716423322522690655+156777",
         ),
-        // Times that are absolute all the same.
+        // Absolute times in spite of a base.
         (
             r#""baseTimeNanoseconds":1711964646000000000,"#,
             r#"1712195495876224.001,"dur":1"#,
@@ -98,7 +98,7 @@ fn names_of_2021_mean_the_same() {
     assert_eq!(lines(&run, &[""]), expected);
 }
 
-/// In 2021 steps were operators, as everything that a program named was.
+/// In 2021 steps and all other annotations were operators.
 #[test]
 fn steps_of_2021_are_steps() {
     let run = import_events(
@@ -120,9 +120,9 @@ fn steps_of_2021_are_steps() {
     assert_eq!(lines(&run, &["spans", "steps"]), expected);
 }
 
-/// What each maker's profiler calls what the host and the device do.
+/// Categories of host and device events in each vendor's profiler.
 #[test]
-fn words_of_all_accelerators_are_known() {
+fn categories_of_all_accelerators_are_known() {
     let host = [
         "cuda_runtime",
         "cuda_driver",
@@ -145,7 +145,7 @@ fn words_of_all_accelerators_are_known() {
         ("xpu_sync", "Sync"),
         ("gpu_user_annotation", "Annotation"),
         ("cuda_event", "Other"),
-        // Nobody knows it, but it is on a stream of a device: it counts as computing.
+        // An unknown category on a stream of a device counts as computation.
         ("npu_task", "Kernel"),
     ];
     let mut events = Vec::new();
@@ -159,7 +159,7 @@ fn words_of_all_accelerators_are_known() {
             r#"{{"ph":"X","cat":"{word}","name":"work","pid":0,"tid":7,"ts":{ts},"dur":1,"args":{{"device":0,"stream":7}}}}"#
         ));
     }
-    // Without a device and a stream, a word that nobody knows is of a thread.
+    // Without a device and a stream, an unknown category belongs to a thread.
     events.push(r#"{"ph":"X","cat":"npu_task","name":"scope","pid":9,"tid":9,"ts":900,"dur":1,"args":{"device":0}}"#.to_owned());
     let run = import_events(&events.join(","));
     let reader = reader(&run.run);
@@ -181,7 +181,7 @@ fn words_of_all_accelerators_are_known() {
 }
 
 #[test]
-fn launches_are_found_by_their_numbers_and_not_by_arrows() {
+fn launches_are_matched_by_correlation_id() {
     let run = import_events(
         r#"{"ph":"X","cat":"cpu_op","name":"replay","pid":9,"tid":9,"ts":0,"dur":50,"args":{"External id":2}},
         {"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":9,"tid":9,"ts":10,"dur":10,"args":{"External id":5,"cbid":311,"correlation":5}},
@@ -207,7 +207,7 @@ fn launches_are_found_by_their_numbers_and_not_by_arrows() {
 }
 
 #[test]
-fn a_process_may_have_the_number_of_a_device() {
+fn a_process_id_may_equal_a_device_number() {
     let run = import_events(
         r#"{"name":"process_name","ph":"M","pid":7,"tid":0,"args":{"name":"python"}},
         {"name":"process_labels","ph":"M","pid":7,"tid":0,"args":{"labels":"CPU"}},
@@ -321,7 +321,7 @@ fn kernels_of_collectives_are_collectives() {
 }
 
 #[test]
-fn allocators_tell_what_they_do() {
+fn memory_events_are_read() {
     let run = import_events(
         r#"{"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":1,"tid":1,"ts":1,"args":{"Ev Idx":4,"Device Type":1,"Device Id":1,"Addr":139926520725504,"Bytes":5242880,"Total Allocated":5435638784,"Total Reserved":12782141440}},
         {"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":1,"tid":1,"ts":2,"args":{"Device Type":0,"Device Id":-1,"Addr":18446744073709551615,"Bytes":-64}},
@@ -338,7 +338,7 @@ fn allocators_tell_what_they_do() {
 }
 
 #[test]
-fn devices_have_the_type_that_their_properties_betray() {
+fn the_device_type_follows_from_the_properties() {
     let run = import_bytes(
         br#"{"deviceProperties":[{"id":0,"name":"NVIDIA A100","numSms":108},{"id":1,"name":"AMD Radeon"},
         {"name":"","maxSharedMemoryPerMultiProcessor":65536},{"id":3,"name":"Max","vendor":"Intel"},7],
@@ -358,9 +358,9 @@ fn devices_have_the_type_that_their_properties_betray() {
 }
 
 #[test]
-fn what_is_nearly_json_is_read() {
-    // Names of kernels with line breaks and unescaped backslashes, numbers that are none, half of a
-    // pair of surrogates, and bytes that are no UTF-8.
+fn nearly_valid_json_is_read() {
+    // Names of kernels with line breaks and unescaped backslashes, invalid numbers, a lone
+    // surrogate, and bytes that are not UTF-8.
     let mut trace = br#"{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a\n\"b\"\ud800\u00e9","pid":1,"tid":1,"ts":1,"dur":1,"args":{"nan":nan,"list":[-inf,1e5],"path":"C:\Users","li
 ne":"x","#.to_vec();
     trace.extend_from_slice(b"\"bytes\":\"\xff\xfe\",\"k\\\"ey\":\"\\u0041\"}}]}");
@@ -375,7 +375,7 @@ ne":"x","#.to_vec();
 }
 
 #[test]
-fn durations_that_are_none_are_kept() {
+fn malformed_durations_are_kept() {
     let run = import_events(
         r#"{"ph":"X","cat":"cpu_op","name":"zero","pid":1,"tid":1,"ts":1,"dur":0},
         {"ph":"X","cat":"cpu_op","name":"negative","pid":1,"tid":1,"ts":2,"dur":-1.5},
@@ -394,7 +394,7 @@ fn durations_that_are_none_are_kept() {
 }
 
 #[test]
-fn what_another_writer_moved_or_left_open_is_known() {
+fn moved_process_ids_and_open_spans_are_restored() {
     let imported = import_bytes(
         br#"{"schemaVersion": 1, "traceEvents": [
             {"ph":"M","name":"process_name","pid":1000007,"tid":0,"ts":0,"args":{"name":"python","os_id":7}},
@@ -402,13 +402,13 @@ fn what_another_writer_moved_or_left_open_is_known() {
         ]}"#,
     )
     .unwrap();
-    let said = dump(&imported.run);
-    assert!(said.contains("process 7 "), "{said}");
-    assert!(said.contains("/operator:op open [cpu_op]\n"), "{said}");
+    let dumped = dump(&imported.run);
+    assert!(dumped.contains("process 7 "), "{dumped}");
+    assert!(dumped.contains("/operator:op open [cpu_op]\n"), "{dumped}");
 }
 
 #[test]
-fn a_process_may_have_a_rank_of_its_own() {
+fn processes_may_have_separate_ranks() {
     let run = import_bytes(
         br#"{"distributedInfo":{"rank":0},"traceEvents":[
             {"ph":"M","name":"process_name","pid":1,"args":{"name":"a","rank":3}},

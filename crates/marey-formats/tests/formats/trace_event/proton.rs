@@ -30,7 +30,7 @@ fn lanes_of_proton_are_threads_and_streams() {
 }
 
 #[test]
-fn call_stacks_of_kernels_may_end_around_them() {
+fn call_stacks_may_exclude_the_kernel() {
     let kernel = |name: &str, stack: &str| {
         format!(
             r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":200007,"ts":1,"dur":1,"args":{{"call_stack":{stack}}}}}"#
@@ -53,7 +53,7 @@ fn call_stacks_of_kernels_may_end_around_them() {
 }
 
 #[test]
-fn kinds_that_spans_have_not_are_arguments() {
+fn unknown_kinds_stay_arguments() {
     let scope = |kind: &str| {
         format!(
             r#"{{"ph":"X","cat":"scope","name":"a","pid":1,"tid":1,"ts":1,"dur":1,"args":{{"call_stack":["ROOT","a"],"kind":{kind}}}}}"#
@@ -61,14 +61,14 @@ fn kinds_that_spans_have_not_are_arguments() {
     };
     for kind in [r#""root""#, r#""mine""#, "5"] {
         let spans = lines(&import_events(&scope(kind)), &["spans"]);
-        let said = format!("\"kind\":{kind}");
-        assert!(spans[0].contains(" /scope:a ") && spans[0].contains(&said), "{spans:?}");
+        let argument = format!("\"kind\":{kind}");
+        assert!(spans[0].contains(" /scope:a ") && spans[0].contains(&argument), "{spans:?}");
     }
 }
 
-/// As marey's recorder writes it: inner scopes first, with kinds, metrics and what is still open.
+/// A trace of marey's recorder: inner scopes first, with kinds, metrics and open scopes.
 #[test]
-fn the_recorder_reads_as_it_was() {
+fn traces_of_the_recorder_are_read() {
     let run = import_bytes(
         br#"{"baseTimeNanoseconds":1000000,"displayTimeUnit":"us","traceEvents":[
 {"args":{"name":"Trace (rank 3, node)"},"name":"process_name","ph":"M","pid":77},

@@ -1,4 +1,4 @@
-//! Traces that others recorded: all that a run of them says.
+//! Traces recorded by other programs, with all rows of their runs.
 
 use crate::dump::{dump, import_data};
 
@@ -6,8 +6,8 @@ fn check(name: &str, expected: &str) {
     let imported = import_data(&format!("trace_event/{name}.json.gz"));
     assert_eq!(imported.imported.files[0].warnings, []);
     let dump = dump(&imported.run);
-    for (line, (said, expected)) in (1..).zip(dump.lines().zip(expected.lines())) {
-        assert_eq!(said, expected, "{name}, line {line}");
+    for (line, (actual, expected)) in (1..).zip(dump.lines().zip(expected.lines())) {
+        assert_eq!(actual, expected, "{name}, line {line}");
     }
     assert_eq!(dump.lines().count(), expected.lines().count(), "{name}");
 }

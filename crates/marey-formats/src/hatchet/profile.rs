@@ -1,0 +1,469 @@
+//! Sums by context, which make a run a profile.
+//!
+//! Spans yield the wall-time metrics, as in the recorder's tree. Values that the program added and
+//! samples yield the metrics that they name. Device activities become nodes below the context that
+//! launched them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use marey_model::context::{NodeKind, ROOT_NAME};
+use marey_model::metric::{Aggregation, MetricValue};
+use marey_model::profile::{
+    Device, Meta, Metric as MetricOfNodes, Node, NodeId, Overhead, Process, Profile, Sketch,
+};
+use marey_model::sketch::{Sketch as WallSketch, quantile_nanos};
+use marey_model::wall;
+use marey_store::row::{
+    ActivityKind, Args, Device as DeviceRow, GpuActivity, Metric, Sample, Span,
+};
+use marey_store::{Assembler, Reader, StoreError};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::FORMAT_VERSION;
+use super::run::{BUCKETS, INTEGERS, SKETCH, headers};
+
+const QUANTILES: [(&str, f64); 3] = [(wall::P50, 0.5), (wall::P90, 0.9), (wall::P99, 0.99)];
+
+/// Returns the part of a run that `reader` sees as a profile: its calling-context tree with the
+/// sums of each context. Processes and threads in the same context are added up.
+///
+/// # Errors
+/// The run cannot be read.
+pub fn profile_of(reader: &Reader) -> Result<Profile, StoreError> {
+    let headers = headers(reader)?;
+    let mut sums = Sums::default();
+    sums.context_node(Assembler::ROOT, reader);
+    if headers.len() == reader.processes().count() {
+        // In imported profiles, contexts without metrics are nodes too.
+        for context in 0..reader.contexts().len() as u32 {
+            sums.context_node(context, reader);
+        }
+    }
+    sums.add_spans(reader)?;
+    sums.add_values(reader)?;
+    sums.add_samples(reader)?;
+    sums.add_activities(reader)?;
+    sums.merge_sketches();
+    let (devices, meta) = match &headers[..] {
+        [header] if reader.processes().count() == 1 => {
+            (header.devices.clone(), header.meta.clone())
+        }
+        _ => (devices(reader)?, meta(reader)),
+    };
+    let mut profile = sums.finish();
+    // Proton's files have no kinds.
+    if !headers.is_empty() && headers.iter().all(|header| header.nodes[0].kind.is_none()) {
+        profile.nodes.iter_mut().for_each(|node| node.kind = None);
+    }
+    if let [header] = &headers[..] {
+        profile.nodes[0].clone_from(&header.nodes[0]);
+    }
+    Ok(Profile { devices, meta, ..profile })
+}
+
+/// Whether the program added the value itself, as opposed to a counter in a foreign file.
+pub(super) fn is_of_program(value: &Metric) -> bool {
+    value.sessions != 0
+}
+
+/// The nodes in the order of their first occurrence, with their values.
+#[derive(Default)]
+struct Sums {
+    nodes: Vec<OrderedNode>,
+    context_nodes: HashMap<u32, u32>,
+    /// Nodes of device activities, by launching node and name.
+    activities: HashMap<(u32, u32), u32>,
+    keys: Vec<Arc<str>>,
+    key_ids: HashMap<Arc<str>, u32>,
+    /// By node and key: the order of the first occurrence, and the sum.
+    cells: HashMap<(u32, u32), (usize, MetricValue)>,
+    walls: BTreeMap<u32, WallTimes>,
+    /// By node: the number of merged sketches, and their buckets.
+    sketches: BTreeMap<u32, (u32, Vec<(i64, u64)>)>,
+}
+
+/// A node and its order among siblings: contexts by id, then activities.
+struct OrderedNode {
+    node: Node,
+    order: (bool, u32),
+}
+
+/// Sums of the spans of a context.
+#[derive(Default)]
+struct WallTimes {
+    count: i64,
+    total_nanos: i64,
+    self_nanos: i64,
+    open: i64,
+    extremes_nanos: Option<(i64, i64)>,
+    sketch: WallSketch,
+}
+
+impl Sums {
+    /// Returns the node of a context.
+    fn context_node(&mut self, context: u32, reader: &Reader) -> u32 {
+        let mut new = Vec::new();
+        let mut ancestor = context;
+        let mut parent = loop {
+            if let Some(&index) = self.context_nodes.get(&ancestor) {
+                break Some(index);
+            }
+            new.push(ancestor);
+            // A parent's id is less than its child's, so the loop ends.
+            match reader.context(ancestor).parent.filter(|&parent| parent < ancestor) {
+                Some(parent) => ancestor = parent,
+                None => break self.context_nodes.get(&Assembler::ROOT).copied(),
+            }
+        };
+        for context in new.into_iter().rev() {
+            let row = reader.context(context);
+            let name =
+                if context == Assembler::ROOT { ROOT_NAME } else { reader.text(row.name_id) };
+            let node = Node { name: name.into(), kind: Some(row.kind), parent: parent.map(NodeId) };
+            let index = self.add_node(node, (false, context));
+            self.context_nodes.insert(context, index);
+            parent = Some(index);
+        }
+        self.context_nodes[&context]
+    }
+
+    fn add_node(&mut self, node: Node, order: (bool, u32)) -> u32 {
+        self.nodes.push(OrderedNode { node, order });
+        self.nodes.len() as u32 - 1
+    }
+
+    fn key(&mut self, key: &str) -> u32 {
+        if let Some(&id) = self.key_ids.get(key) {
+            return id;
+        }
+        let (key, id): (Arc<str>, _) = (key.into(), self.keys.len() as u32);
+        self.keys.push(Arc::clone(&key));
+        self.key_ids.insert(key, id);
+        id
+    }
+
+    fn add(&mut self, index: u32, key: &str, value: MetricValue) {
+        let order = self.cells.len();
+        let key_id = self.key(key);
+        match self.cells.get_mut(&(index, key_id)) {
+            Some((_, sum)) => combine(key, sum, &value),
+            None => {
+                self.cells.insert((index, key_id), (order, value));
+            }
+        }
+    }
+
+    fn add_spans(&mut self, reader: &Reader) -> Result<(), StoreError> {
+        for span in reader.rows::<Span>()? {
+            let span = span?;
+            let index = self.context_node(span.context_id, reader);
+            self.walls.entry(index).or_default().add(&span);
+        }
+        for (index, wall) in std::mem::take(&mut self.walls) {
+            self.add_wall(index, &wall);
+        }
+        Ok(())
+    }
+
+    fn add_wall(&mut self, index: u32, wall: &WallTimes) {
+        let mut add = |key, value| self.add(index, key, MetricValue::Int(value));
+        add(wall::COUNT, wall.count);
+        add(wall::TOTAL, wall.total_nanos);
+        add(wall::SELF, wall.self_nanos);
+        if wall.open > 0 {
+            add(wall::OPEN, wall.open);
+        }
+        let Some((min, max)) = wall.extremes_nanos else { return };
+        add(wall::MIN, min);
+        add(wall::MAX, max);
+        for (key, q) in QUANTILES {
+            let nanos = wall.sketch.quantile_nanos(q).unwrap_or(0);
+            // The middle of a bucket may lie outside of the range of its values.
+            add(key, i64::try_from(nanos).unwrap_or(i64::MAX).clamp(min, max));
+        }
+        let buckets = wall.sketch.buckets().iter();
+        self.add_sketch(index, buckets.map(|&(bucket, count)| (bucket.into(), count)).collect());
+    }
+
+    fn add_sketch(&mut self, index: u32, buckets: Vec<(i64, u64)>) {
+        let (count, all) = self.sketches.entry(index).or_default();
+        *count += 1;
+        all.extend(buckets);
+    }
+
+    fn add_values(&mut self, reader: &Reader) -> Result<(), StoreError> {
+        for value in reader.rows::<Metric>()? {
+            let value = value?;
+            if is_of_program(&value) {
+                let index = self.context_node(value.context_id, reader);
+                self.add(index, reader.text(value.name_id), value.value);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_samples(&mut self, reader: &Reader) -> Result<(), StoreError> {
+        let mut json = String::new();
+        for sample in reader.rows::<Sample>()? {
+            let Sample { context_id, name_id, value, args, .. } = sample?;
+            let index = self.context_node(context_id, reader);
+            let name = reader.text(name_id);
+            if let Some(buckets) =
+                list(reader, &args, BUCKETS, &mut json).filter(|_| name == SKETCH)
+            {
+                self.add_sketch(index, buckets);
+            } else if let Some(integers) = list(reader, &args, INTEGERS, &mut json) {
+                self.add(index, name, MetricValue::Ints(integers));
+            } else {
+                self.add(index, name, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds device activities with time and count, like kernels in Proton's files.
+    fn add_activities(&mut self, reader: &Reader) -> Result<(), StoreError> {
+        let families = families(reader)?;
+        for activity in reader.rows::<GpuActivity>()? {
+            let activity = activity?;
+            if matches!(activity.kind, ActivityKind::Sync | ActivityKind::Annotation) {
+                continue; // waits and annotations would count the time of kernels again
+            }
+            let parent = self.context_node(activity.context_id.unwrap_or(Assembler::ROOT), reader);
+            let index = self.activity(parent, activity.name_id, reader);
+            self.add(index, "time (ns)", MetricValue::Int(activity.duration_nanos));
+            self.add(index, "count", MetricValue::Int(1));
+            let family = families.get(&(activity.process_id, activity.device));
+            let family = family.map_or("CUDA", |family| &**family);
+            self.add(index, "device_id", MetricValue::Text(activity.device.to_string().into()));
+            self.add(index, "device_type", MetricValue::Text(family.into()));
+        }
+        Ok(())
+    }
+
+    fn activity(&mut self, parent: u32, name_id: u32, reader: &Reader) -> u32 {
+        if let Some(&index) = self.activities.get(&(parent, name_id)) {
+            return index;
+        }
+        let (name, kind) = (reader.text(name_id).into(), Some(NodeKind::Operator));
+        let node = Node { name, kind, parent: Some(NodeId(parent)) };
+        let index = self.add_node(node, (true, name_id));
+        self.activities.insert((parent, name_id), index);
+        index
+    }
+
+    /// Merges sketches. Quantiles do not add up, so they are computed from the merged sketches.
+    fn merge_sketches(&mut self) {
+        for (index, (count, buckets)) in std::mem::take(&mut self.sketches) {
+            let mut sketch = buckets;
+            if count > 1 {
+                let mut merged = BTreeMap::<i64, u64>::new();
+                for (bucket, entries) in sketch {
+                    let sum = merged.entry(bucket).or_default();
+                    *sum = sum.saturating_add(entries);
+                }
+                sketch = merged.into_iter().collect();
+                self.update_quantiles(index, &sketch);
+            }
+            self.sketches.insert(index, (count, sketch));
+        }
+    }
+
+    fn update_quantiles(&mut self, index: u32, sketch: &[(i64, u64)]) {
+        let buckets = sketch.iter().map(|&(bucket, count)| Some((bucket.try_into().ok()?, count)));
+        let Some(buckets) = buckets.collect::<Option<Vec<(u32, u64)>>>() else { return };
+        for (key, q) in QUANTILES {
+            let key = self.key(key);
+            if let Some((_, value)) = self.cells.get_mut(&(index, key))
+                && let Some(nanos) = quantile_nanos(&buckets, q)
+            {
+                *value = MetricValue::Int(nanos.try_into().unwrap_or(i64::MAX));
+            }
+        }
+    }
+
+    /// Returns the tree in pre-order, with its metrics in the order of their first occurrence.
+    fn finish(self) -> Profile {
+        let order = pre_order(&self.nodes);
+        let mut positions = vec![0; order.len()];
+        (0..).zip(&order).for_each(|(at, &index)| positions[index as usize] = at);
+        let node = |&index: &u32| {
+            let Node { name, kind, parent } = self.nodes[index as usize].node.clone();
+            let parent = parent.map(|parent| NodeId(positions[parent.index()]));
+            Node { name, kind, parent }
+        };
+        let nodes = order.iter().map(node).collect();
+
+        let mut cells: Vec<_> = self.cells.into_iter().collect();
+        cells.sort_unstable_by_key(|((index, _), (order, _))| (positions[*index as usize], *order));
+        let mut metrics: Vec<MetricOfNodes> = Vec::new();
+        let mut columns = vec![None; self.keys.len()];
+        for ((index, key), (_, value)) in cells {
+            let column = *columns[key as usize].get_or_insert_with(|| {
+                metrics.push(MetricOfNodes::new(Arc::clone(&self.keys[key as usize])));
+                metrics.len() - 1
+            });
+            metrics[column].push(NodeId(positions[index as usize]), value);
+        }
+        for metric in &mut metrics {
+            metric.values.normalise();
+        }
+
+        let sketch = |(index, (_, sketch)): (u32, (u32, Vec<_>))| -> (NodeId, Sketch) {
+            (NodeId(positions[index as usize]), sketch.into())
+        };
+        let mut sketches: Vec<_> = self.sketches.into_iter().map(sketch).collect();
+        sketches.sort_unstable_by_key(|(node, _)| *node);
+        Profile { nodes, metrics, sketches, ..Profile::default() }
+    }
+}
+
+impl WallTimes {
+    fn add(&mut self, span: &Span) {
+        let nanos = span.duration_nanos;
+        self.total_nanos = self.total_nanos.saturating_add(nanos);
+        self.self_nanos = self.self_nanos.saturating_add(span.self_nanos());
+        if span.is_open {
+            self.open += 1;
+            return;
+        }
+        self.count += 1;
+        self.extremes_nanos = Some(match self.extremes_nanos {
+            Some((min, max)) => (min.min(nanos), max.max(nanos)),
+            None => (nanos, nanos),
+        });
+        self.sketch.add(u64::try_from(nanos).unwrap_or(0));
+    }
+}
+
+/// Adds a value to a sum of the same metric. Values that do not add up leave the first.
+fn combine(key: &str, sum: &mut MetricValue, value: &MetricValue) {
+    use MetricValue::{Float, Int, Text};
+    let both = match (&*sum, value) {
+        (Int(sum), Float(value)) => Some((*sum as f64, *value)),
+        (Float(sum), Int(value)) => Some((*sum, *value as f64)),
+        _ => None,
+    };
+    match (key, &mut *sum, value) {
+        (wall::MIN, Int(sum), Int(value)) => *sum = (*sum).min(*value),
+        (wall::MAX, Int(sum), Int(value)) => *sum = (*sum).max(*value),
+        (_, Text(_), _) => {}
+        (_, sum, value) => match both {
+            Some((old, new)) => *sum = Float(old + new),
+            None => drop(sum.update(value, Aggregation::Inclusive, key)),
+        },
+    }
+}
+
+/// Returns an argument that is a list.
+fn list<T: for<'d> Deserialize<'d>>(
+    reader: &Reader,
+    args: &Args,
+    key: &str,
+    json: &mut String,
+) -> Option<Vec<T>> {
+    args.text_id?;
+    json.clear();
+    reader.args(args, json);
+    let mut object: HashMap<String, Value> = serde_json::from_str(json).ok()?;
+    serde_json::from_value(object.remove(key)?).ok()
+}
+
+/// Returns the nodes in pre-order.
+fn pre_order(nodes: &[OrderedNode]) -> Vec<u32> {
+    let mut children: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
+    let mut open = Vec::new();
+    for (index, OrderedNode { node, .. }) in (0..).zip(nodes) {
+        match node.parent {
+            Some(parent) => children[parent.index()].push(index),
+            None => open.push(index),
+        }
+    }
+    let mut order = Vec::with_capacity(nodes.len());
+    while let Some(index) = open.pop() {
+        order.push(index);
+        let mut siblings = std::mem::take(&mut children[index as usize]);
+        siblings.sort_by_key(|&index| std::cmp::Reverse(nodes[index as usize].order));
+        open.extend(siblings);
+    }
+    order
+}
+
+/// Returns the family of each device, by process and device number.
+fn families(reader: &Reader) -> Result<HashMap<(u32, u32), Arc<str>>, StoreError> {
+    let mut families = HashMap::new();
+    for row in reader.rows::<DeviceRow>()? {
+        let row = row?;
+        families.insert((row.process_id, row.device), family(&row));
+    }
+    Ok(families)
+}
+
+/// Returns the family of a device as Proton writes it.
+fn family(row: &DeviceRow) -> Arc<str> {
+    match &*row.device_type {
+        "" => "CUDA".into(),
+        word => word.to_uppercase().into(),
+    }
+}
+
+/// Returns the devices by family. Of devices with equal numbers the first is kept.
+fn devices(reader: &Reader) -> Result<Vec<Device>, StoreError> {
+    let mut devices: BTreeMap<(Arc<str>, u32), Device> = BTreeMap::new();
+    for row in reader.rows::<DeviceRow>()? {
+        let row = row?;
+        let key = (family(&row), row.device);
+        devices.entry(key).or_insert_with(|| device(&row));
+    }
+    Ok(devices.into_values().collect())
+}
+
+/// Converts a device, whose properties have the keys of Proton or of `PyTorch`.
+fn device(row: &DeviceRow) -> Device {
+    let properties: Value = serde_json::from_str(&row.properties).unwrap_or_default();
+    let number = |key: &str| properties.get(key).and_then(Value::as_u64);
+    let arch = properties.get("arch").and_then(Value::as_str).map(str::to_owned);
+    let capability = || Some(format!("{}{}", number("computeMajor")?, number("computeMinor")?));
+    Device {
+        family: family(row).as_ref().to_owned(),
+        id: row.device.to_string(),
+        arch: arch.or_else(capability),
+        bus_width_bits: number("bus_width"),
+        clock_rate_khz: number("clock_rate"),
+        memory_clock_rate_khz: number("memory_clock_rate"),
+        num_sms: number("num_sms").or_else(|| number("numSms")),
+    }
+}
+
+/// Returns the manifest's metadata, and that of the process if there is only one.
+fn meta(reader: &Reader) -> Meta {
+    let manifest = reader.run().manifest();
+    let losses = manifest.losses.iter().filter(|(_, count)| **count > 0);
+    let losses = losses.map(|(cause, count)| (cause.clone(), *count)).collect();
+    let mut processes = reader.processes();
+    let only = processes.next().filter(|process| processes.next().is_none() && process.pid >= 0);
+    let one = manifest.processes.iter().find(|entry| only.is_some_and(|only| only.id == entry.id));
+    Meta {
+        version: Some(FORMAT_VERSION),
+        losses,
+        overhead: one.and_then(|entry| entry.overhead).map(|cost| Overhead {
+            events: cost.events,
+            scope_nanos: cost.scope_nanos,
+            recording_nanos: cost.recording_nanos,
+            flushing_nanos: cost.flushing_nanos,
+        }),
+        process: one.map(|entry| Process {
+            pid: entry.pid.into(),
+            rank: entry.rank.map(u64::from),
+            host: entry.host.clone(),
+            argv: entry.argv.clone(),
+            start_unix_nanos: entry.start_unix_nanos.try_into().unwrap_or(0),
+            duration_nanos: (entry.end_unix_nanos.saturating_sub(entry.start_unix_nanos))
+                .try_into()
+                .unwrap_or(0),
+            complete: entry.is_complete,
+        }),
+    }
+}

@@ -1,0 +1,177 @@
+//! Readers of the value types that the schema is made of.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use super::error::{Cause, Fault};
+use super::reader::{Reader, Result};
+use super::token::{Token, Tokens};
+use crate::shared::MAX_DEPTH;
+
+/// A key of a map, and the function that reads its value into a `V`.
+pub(super) type Field<T, V> = (&'static str, fn(&mut Reader<T>, &mut V) -> Result<()>);
+
+impl<T: Tokens> Reader<T> {
+    /// Reads a map with a fixed set of keys and skips all other keys.
+    pub(super) fn fields<V>(
+        &mut self,
+        expected: &'static str,
+        value: &mut V,
+        fields: &[Field<T, V>],
+    ) -> Result<()> {
+        self.start_map(expected)?;
+        self.remaining_fields(value, fields)
+    }
+
+    /// Like [`fields`](Self::fields), for a map whose start has been read.
+    pub(super) fn remaining_fields<V>(
+        &mut self,
+        value: &mut V,
+        fields: &[Field<T, V>],
+    ) -> Result<()> {
+        let mut seen = 0_u32;
+        while let Token::Key(key) = self.tokens.next()? {
+            let Some(index) = fields.iter().position(|(name, _)| *name == key) else {
+                self.skip()?;
+                continue;
+            };
+            let (name, read) = fields[index];
+            if seen & (1 << index) != 0 {
+                return Err(self.duplicate(name));
+            }
+            seen |= 1 << index;
+            read(self, value)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a map with arbitrary keys. `entry` reads the value of each.
+    pub(super) fn entries(
+        &mut self,
+        expected: &'static str,
+        entry: impl FnMut(&mut Self, &str) -> Result<()>,
+    ) -> Result<()> {
+        self.start_map(expected)?;
+        self.remaining_entries(entry)
+    }
+
+    /// Like [`entries`](Self::entries), for a map whose start has been read.
+    pub(super) fn remaining_entries(
+        &mut self,
+        mut entry: impl FnMut(&mut Self, &str) -> Result<()>,
+    ) -> Result<()> {
+        let mut seen = HashSet::new();
+        while let Token::Key(key) = self.tokens.next()? {
+            let key: Rc<str> = key.into();
+            if !seen.insert(Rc::clone(&key)) {
+                return Err(self.duplicate(&key));
+            }
+            entry(self, &key)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the error for a key that its map already has.
+    pub(super) fn duplicate(&self, key: &str) -> Fault {
+        self.tokens.fault(Cause::Duplicate { key: key.into() })
+    }
+
+    pub(super) fn start_map(&mut self, expected: &'static str) -> Result<()> {
+        self.tokens.expect(expected, |token| matches!(token, Token::MapStart).then_some(()))
+    }
+
+    pub(super) fn start_list(&mut self, expected: &'static str) -> Result<()> {
+        self.tokens.expect(expected, |token| matches!(token, Token::ListStart).then_some(()))
+    }
+
+    pub(super) fn end_list(&mut self, expected: &'static str) -> Result<()> {
+        self.tokens.expect(expected, |token| matches!(token, Token::ListEnd).then_some(()))
+    }
+
+    pub(super) fn int(&mut self) -> Result<i64> {
+        self.tokens.expect("a whole number below 2^63", |token| match token {
+            Token::Int(value) => Some(value),
+            _ => None,
+        })
+    }
+
+    pub(super) fn count(&mut self) -> Result<u64> {
+        self.tokens.expect("a whole number from 0", count)
+    }
+
+    pub(super) fn count_or_null(&mut self) -> Result<Option<u64>> {
+        self.tokens.expect("a whole number from 0 or null", |token| match token {
+            Token::Null => Some(None),
+            token => count(token).map(Some),
+        })
+    }
+
+    pub(super) fn float(&mut self) -> Result<f64> {
+        self.tokens.expect("a number", |token| match token {
+            Token::Int(value) => Some(value as f64),
+            Token::BigInt(value) => Some(value as f64),
+            Token::Float(value) => Some(value),
+            Token::Null => Some(f64::NAN),
+            _ => None,
+        })
+    }
+
+    pub(super) fn boolean(&mut self) -> Result<bool> {
+        self.tokens.expect("true or false", |token| match token {
+            Token::Bool(value) => Some(value),
+            _ => None,
+        })
+    }
+
+    pub(super) fn text(&mut self) -> Result<String> {
+        self.text_as(str::to_owned)
+    }
+
+    /// Reads a text and converts it.
+    pub(super) fn text_as<V>(&mut self, make: impl FnOnce(&str) -> V) -> Result<V> {
+        self.tokens.expect("a text", |token| match token {
+            Token::Text(text) => Some(make(text)),
+            _ => None,
+        })
+    }
+
+    pub(super) fn texts(&mut self) -> Result<Vec<String>> {
+        self.start_list("a list of texts")?;
+        let mut texts = Vec::new();
+        let text_or_end = |token: Token<'_>| match token {
+            Token::Text(text) => Some(Some(text.to_owned())),
+            Token::ListEnd => Some(None),
+            _ => None,
+        };
+        while let Some(text) = self.tokens.expect("a text", text_or_end)? {
+            texts.push(text);
+        }
+        Ok(texts)
+    }
+
+    /// Skips one value.
+    pub(super) fn skip(&mut self) -> Result<()> {
+        let mut depth = 0_usize;
+        loop {
+            match self.tokens.next()? {
+                Token::ListStart | Token::MapStart if depth == MAX_DEPTH => {
+                    return Err(self.tokens.fault(Cause::TooDeep { limit: MAX_DEPTH }));
+                }
+                Token::ListStart | Token::MapStart => depth += 1,
+                Token::ListEnd | Token::MapEnd => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn count(token: Token<'_>) -> Option<u64> {
+    match token {
+        Token::Int(value) => u64::try_from(value).ok(),
+        Token::BigInt(value) => Some(value),
+        _ => None,
+    }
+}

@@ -1,0 +1,102 @@
+//! The packets of a trace, read from a stream.
+
+use std::io::{self, Read};
+
+use super::message::TRACE_PACKET;
+use crate::shared::protobuf::{BYTES, FIXED32, FIXED64, VARINT, wire_type};
+
+/// The longest packet that is read; real packets have a few MiB at most.
+const MAX_PACKET_BYTES: u64 = 64 << 20;
+
+/// Why the next packet cannot be read.
+#[derive(Debug)]
+pub(super) enum PacketError {
+    /// The content is damaged: the byte offset, and the cause.
+    Content(u64, String),
+    /// The file could not be read.
+    Io(io::Error),
+}
+
+/// The packets of a trace.
+#[derive(Debug)]
+pub(super) struct Packets<R> {
+    source: R,
+    offset: u64,
+}
+
+impl<R: Read> Packets<R> {
+    pub(super) fn new(source: R) -> Self {
+        Self { source, offset: 0 }
+    }
+
+    /// Returns how many bytes have been read.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Replaces the content of `packet` by the next packet; `false` at the end.
+    pub(super) fn next(&mut self, packet: &mut Vec<u8>) -> Result<bool, PacketError> {
+        loop {
+            let start = self.offset;
+            let Some(key) = self.varint(start)? else { return Ok(false) };
+            let length = match wire_type(key) {
+                VARINT => self.varint(start)?.map(|_| 0),
+                FIXED64 => Some(8),
+                BYTES => self.varint(start)?,
+                FIXED32 => Some(4),
+                unknown => {
+                    return Err(fault(start, format!("wire type {unknown} where a packet begins")));
+                }
+            };
+            let length = length.ok_or_else(|| truncated(start))?;
+            if length > MAX_PACKET_BYTES {
+                return Err(fault(start, format!("a packet of {length} bytes")));
+            }
+            packet.clear();
+            let read = (&mut self.source).take(length).read_to_end(packet);
+            self.offset += packet.len() as u64;
+            read.map_err(|error| io_error(start, error))?;
+            if (packet.len() as u64) < length {
+                return Err(truncated(start));
+            }
+            if key == u64::from(TRACE_PACKET) << 3 | BYTES {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reads a varint; `None` if the source ends before its first byte.
+    fn varint(&mut self, start: u64) -> Result<Option<u64>, PacketError> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let mut byte = [0];
+            match self.source.read_exact(&mut byte) {
+                Ok(()) => self.offset += 1,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && shift == 0 => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(io_error(start, error)),
+            }
+            value |= u64::from(byte[0] & 0x7f) << shift;
+            if byte[0] < 0x80 {
+                return Ok(Some(value));
+            }
+        }
+        Err(fault(start, "a number of more than 64 bits".to_owned()))
+    }
+}
+
+fn fault(offset: u64, cause: String) -> PacketError {
+    PacketError::Content(offset, cause)
+}
+
+fn truncated(offset: u64) -> PacketError {
+    fault(offset, "the file ends in the middle of a packet".to_owned())
+}
+
+fn io_error(offset: u64, error: io::Error) -> PacketError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => truncated(offset),
+        _ => PacketError::Io(error),
+    }
+}

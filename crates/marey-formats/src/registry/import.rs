@@ -1,0 +1,308 @@
+//! Import: foreign files made into a run.
+//!
+//! The content of a file decides its format ([`recognise`]). The reader of the format adds events
+//! to an [`Import`], which counts losses; the run's assembler does the rest. Several files, one for
+//! each rank, are read in parallel, and their clocks are aligned ([`align`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use marey_model::loss::LossCause;
+use marey_store::{Assembler, Run, StoreError, TemporaryFiles, temp_dir};
+use tempfile::TempDir;
+use thiserror::Error;
+
+use super::align::{self, Ends};
+use super::recognise::recognise;
+use crate::shared::format::Format;
+use crate::shared::import::{Fault, Import, ImportWarning, ReaderError};
+use crate::shared::input::Input;
+
+/// The result of an import.
+#[derive(Debug)]
+pub struct Imported {
+    /// Rows of events in the run.
+    pub events: u64,
+    /// The files, in the order of the arguments.
+    pub files: Vec<ImportedFile>,
+}
+
+/// The result of importing one file.
+#[derive(Debug)]
+pub struct ImportedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The format of its content.
+    pub format: Format,
+    /// The nanoseconds added to all its timestamps, so that collectives end together on all ranks.
+    pub alignment_nanos: Option<i64>,
+    /// The losses, one warning for each cause.
+    pub warnings: Vec<ImportWarning>,
+}
+
+/// Why files could not be imported.
+#[derive(Debug, Error)]
+pub enum ImportError {
+    /// A file could not be read.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The file has the format, but no usable content.
+    #[error("cannot read `{}` as {}: {fault}", path.display(), format.title())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// The recognised format.
+        format: Format,
+        /// The first error in the content.
+        fault: Fault,
+    },
+    /// The content has no known format.
+    #[error("cannot read `{}`: its content is of no known format", path.display())]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The run could not be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A run of a foreign file, stored in temporary files that are freed when the run is closed.
+#[derive(Debug)]
+pub struct TemporaryRun {
+    /// The run.
+    pub run: Run,
+    /// The result of importing the file.
+    pub imported: Imported,
+}
+
+/// Imports files into a new run at the path `out`, which must not exist. The run appears there when
+/// it is complete, or not at all. `read_bytes` grows as the files are read.
+pub fn import(
+    files: &[PathBuf],
+    out: &Path,
+    read_bytes: &Arc<AtomicU64>,
+) -> Result<Imported, ImportError> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or_else(|| Path::new("."));
+    let temporary =
+        temporary_folder(".import-", folder).map_err(|source| unwritable(folder, source))?;
+    let imported = into_folder(files, temporary.path(), read_bytes)?;
+    publish(temporary, out).map_err(|source| unwritable(out, source))?;
+    Ok(imported)
+}
+
+/// Imports a file into a temporary run. `read_bytes` grows as the file is read.
+pub fn open(file: &Path, read_bytes: &Arc<AtomicU64>) -> Result<TemporaryRun, ImportError> {
+    let run = Assembler::temporary(&temp_dir());
+    Ok(read(file, run, read_bytes)?.open(None)?)
+}
+
+/// Imports content of a format and drops the run, for fuzzing.
+#[cfg(fuzzing)]
+pub fn fuzz_import(format: Format, content: &[u8]) {
+    let mut import = Import::new(Assembler::temporary(&temp_dir()), "fuzz");
+    let content = io::Cursor::new(content.to_vec());
+    let mut input = Input::new(content).expect("threads can be made");
+    match read_content(format, &mut input, &mut import) {
+        Ok(()) => {
+            drop(import.run.open(None, Path::new("fuzz")).expect("what was read can be written"));
+        }
+        Err(ReaderError::Content(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn temporary_folder(prefix: &str, folder: &Path) -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix(prefix).tempdir_in(folder)
+}
+
+fn unwritable(path: &Path, source: io::Error) -> ImportError {
+    StoreError::io("create", path)(source).into()
+}
+
+/// Renames a temporary folder to its final path, which must not exist.
+fn publish(folder: TempDir, out: &Path) -> io::Result<()> {
+    // Fails if the path exists. The rename replaces this empty folder.
+    fs::create_dir(out)?;
+    // Temporary folders have mode 0700. The run gets the mode of a new folder.
+    let renamed = fs::metadata(out).and_then(|made| {
+        fs::set_permissions(folder.path(), made.permissions())?;
+        fs::rename(folder.path(), out)
+    });
+    match renamed {
+        Ok(()) => drop(folder.keep()),
+        Err(_) => fs::remove_dir(out)?,
+    }
+    renamed
+}
+
+/// A file that was read, before its clock is aligned.
+struct Pending {
+    import: Import,
+    path: PathBuf,
+    format: Format,
+}
+
+fn into_folder(
+    files: &[PathBuf],
+    folder: &Path,
+    read_bytes: &Arc<AtomicU64>,
+) -> Result<Imported, ImportError> {
+    if let [file] = files {
+        return Ok(read(file, Assembler::new(folder), read_bytes)?.finish()?);
+    }
+    // There may be more files than a process may have open at once.
+    let shared = TemporaryFiles::new(folder);
+    let mut pending = in_parallel(files.len(), |n| {
+        let mut pending = read(&files[n], Assembler::temporary_in(&shared), read_bytes)?;
+        pending.import.run.spill()?;
+        Ok(pending)
+    })?;
+    let shifts = align_clocks(&mut pending);
+    let pending: Vec<_> = pending.into_iter().map(|pending| Mutex::new(Some(pending))).collect();
+    let parts = in_parallel(files.len(), |n| {
+        let file = pending[n].lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(file.expect("each number comes once").open(shifts[n])?)
+    })?;
+    let (runs, parts): (Vec<Run>, Vec<Imported>) =
+        parts.into_iter().map(|TemporaryRun { run, imported }| (run, imported)).unzip();
+    marey_store::merge(&runs, folder)?;
+    Ok(Imported {
+        events: parts.iter().map(|part| part.events).sum(),
+        files: parts.into_iter().flat_map(|part| part.files).collect(),
+    })
+}
+
+/// Returns the nanoseconds to add to the timestamps of each file so that collectives end together.
+/// Collectives that cannot be told apart are counted as lost.
+fn align_clocks(pending: &mut [Pending]) -> Vec<Option<i64>> {
+    let mut ranks = BTreeSet::new();
+    let mut ends: Vec<Ends> = pending
+        .iter()
+        .map(|Pending { import, .. }| match import.run.rank() {
+            // Two recordings of one rank took part in no collective together.
+            Some(rank) if !ranks.insert(rank) => Ends::default(),
+            _ => Ends::of(&import.collective_ends, &import.run),
+        })
+        .collect();
+    let ambiguous = align::remove_ambiguous(&mut ends);
+    let shifts = align::shifts(&ends);
+    for (pending, warning) in pending.iter_mut().zip(ambiguous) {
+        if let Some(ImportWarning { loss, count, first }) = warning {
+            pending.import.lose(loss, count, first.offset, first.cause);
+        }
+    }
+    shifts
+}
+
+/// Reads a file up to its end or its first fatal error.
+fn read(path: &Path, run: Assembler, read_bytes: &Arc<AtomicU64>) -> Result<Pending, ImportError> {
+    let unreadable = |source| ImportError::Io { path: path.to_owned(), source };
+    if path.is_dir() {
+        return Err(unreadable(io::ErrorKind::IsADirectory.into()));
+    }
+    let mut input = Input::open(path, read_bytes).map_err(unreadable)?;
+    let head = input.head().map_err(unreadable)?;
+    let format = recognise(head).ok_or_else(|| ImportError::Unknown { path: path.to_owned() })?;
+    let mut import = Import::new(run, stem(path));
+    match read_content(format, &mut input, &mut import) {
+        Ok(()) => Ok(Pending { import, path: path.to_owned(), format }),
+        Err(ReaderError::Io(source)) => Err(unreadable(source)),
+        Err(ReaderError::Store(error)) => Err(error.into()),
+        Err(ReaderError::Content(fault)) => {
+            Err(ImportError::Unusable { path: path.to_owned(), format, fault })
+        }
+    }
+}
+
+/// Reads content. The events before an error are kept; without any, the error is returned.
+fn read_content(format: Format, input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
+    let end = super::read(format, input, import);
+    let compression_fault =
+        input.fault().map(|cause| Fault { offset: input.offset(), cause: cause.to_owned() });
+    // A profile stores itself whether its process had ended.
+    if !matches!(format, Format::Hatchet | Format::HatchetMsgpack) {
+        import.run.set_complete(end.is_ok() && compression_fault.is_none());
+    }
+    let fault = match (end, compression_fault) {
+        (Ok(()), None) => return import.check(),
+        (Ok(()) | Err(ReaderError::Content(_)), Some(fault))
+        | (Err(ReaderError::Content(fault)), None) => fault,
+        (Err(error), _) => return Err(error),
+    };
+    if import.run.events() == 0 {
+        return Err(ReaderError::Content(fault));
+    }
+    import.lose(LossCause::Truncated, 1, fault.offset, fault.cause);
+    Ok(())
+}
+
+impl Pending {
+    /// Writes the tables into the run's folder.
+    fn finish(self) -> Result<Imported, StoreError> {
+        let (run, file) = self.split();
+        Ok(Imported { events: run.finish(None)?.events, files: vec![file] })
+    }
+
+    /// Opens a temporary run with `shift_nanos` added to all timestamps.
+    fn open(self, shift_nanos: Option<i64>) -> Result<TemporaryRun, StoreError> {
+        let (run, file) = self.split();
+        let (run, assembled) = run.open(shift_nanos, &file.path)?;
+        let file = ImportedFile { alignment_nanos: shift_nanos, ..file };
+        Ok(TemporaryRun { run, imported: Imported { events: assembled.events, files: vec![file] } })
+    }
+
+    fn split(self) -> (Assembler, ImportedFile) {
+        let Self { import, path, format } = self;
+        let (run, warnings) = import.finish();
+        (run, ImportedFile { path, format, alignment_nanos: None, warnings })
+    }
+}
+
+/// Calls `each` for the numbers below `count` on as many threads as there are cores. Returns the
+/// results in order, or the first error.
+fn in_parallel<T: Send>(
+    count: usize,
+    each: impl Fn(usize) -> Result<T, ImportError> + Sync,
+) -> Result<Vec<T>, ImportError> {
+    let next = AtomicUsize::new(0);
+    let results: Mutex<BTreeMap<usize, Result<T, ImportError>>> = Mutex::default();
+    let work = || {
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            if n >= count {
+                break;
+            }
+            let result = each(n);
+            if result.is_err() {
+                next.store(count, Ordering::Relaxed);
+            }
+            results.lock().unwrap_or_else(PoisonError::into_inner).insert(n, result);
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..cores.min(count) {
+            scope.spawn(work);
+        }
+    });
+    results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+}
+
+/// Returns the name of a file without folders and suffixes.
+fn stem(path: &Path) -> &str {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.split('.').find(|part| !part.is_empty()).unwrap_or(name)
+}

@@ -1,0 +1,62 @@
+//! The ranks of a process group, which distinguish groups of the same name.
+//!
+//! Group names are numbers that each process counts on its own, so after `split_group` groups of
+//! different ranks share one.
+
+/// The ranks of a process group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupRanks {
+    /// The ranks in canonical form, whatever the list in the file: `0-3,8`.
+    pub(crate) text: String,
+    /// Number of ranks.
+    pub(crate) count: u32,
+}
+
+impl GroupRanks {
+    /// Parses a list with or without brackets; `None` if it is empty, invalid or abbreviated (`[0,
+    /// ..., 7]`).
+    pub(crate) fn of_text(list: &str) -> Option<Self> {
+        let numbers = list.trim().trim_matches(['[', ']']).split(',');
+        let ranks: Result<Vec<u32>, _> = numbers.map(|number| number.trim().parse()).collect();
+        Self::of(ranks.ok()?)
+    }
+
+    /// Sorts ranks and removes duplicates; `None` if there are none.
+    pub(crate) fn of(mut ranks: Vec<u32>) -> Option<Self> {
+        ranks.sort_unstable();
+        ranks.dedup();
+        let runs = ranks.chunk_by(|rank, next| rank.checked_add(1) == Some(*next));
+        let runs = runs.filter_map(|run| match (run.first()?, run.last()?) {
+            (first, last) if first == last => Some(first.to_string()),
+            (first, last) => Some(format!("{first}-{last}")),
+        });
+        let text = runs.collect::<Vec<_>>().join(",");
+        (!ranks.is_empty()).then_some(Self { text, count: ranks.len() as u32 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_lists_of_ranks_have_one_form() {
+        let cases = [
+            ("[0, 1]", Some(("0-1", 2))),
+            ("[0,1]", Some(("0-1", 2))),
+            ("7", Some(("7", 1))),
+            ("[8, 3, 2, 1, 3]", Some(("1-3,8", 4))),
+            ("[0, 2, 4]", Some(("0,2,4", 3))),
+            ("[4294967295, 0]", Some(("0,4294967295", 2))),
+            ("[0, 1, ..., 7]", None),
+            ("[-1]", None),
+            ("[]", None),
+            ("", None),
+        ];
+        for (list, expected) in cases {
+            let ranks = GroupRanks::of_text(list);
+            let actual = ranks.as_ref().map(|ranks| (ranks.text.as_str(), ranks.count));
+            assert_eq!(actual, expected, "{list}");
+        }
+    }
+}

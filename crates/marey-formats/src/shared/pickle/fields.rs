@@ -1,0 +1,75 @@
+//! The fields of an entry: those with columns are taken out, the rest become arguments.
+
+use std::borrow::Cow;
+
+use marey_model::args::NewArgs;
+
+use super::values::{Value, ValueError, Values};
+
+/// The fields that have not been taken.
+#[derive(Debug)]
+pub(crate) struct Fields(Vec<(Value, Value)>);
+
+impl Fields {
+    /// Returns the fields of a dict.
+    pub(crate) fn of(values: &Values, dict: Value) -> Result<Self, ValueError> {
+        let fields: Vec<_> = values.pairs(dict).ok_or(ValueError::NotADict)?.collect();
+        values.count_expansion(size_of_val(fields.as_slice()))?;
+        Ok(Self(fields))
+    }
+
+    /// Returns a field without taking it.
+    pub(crate) fn get(&self, values: &Values, key: &str) -> Option<Value> {
+        self.0.iter().rev().find(|field| values.text(field.0) == Some(key)).map(|field| field.1)
+    }
+
+    /// Takes a field if `read` accepts its value.
+    pub(crate) fn take<T>(
+        &mut self,
+        values: &Values,
+        key: &str,
+        read: impl FnOnce(Value) -> Option<T>,
+    ) -> Option<T> {
+        let at = self.0.iter().rposition(|field| values.text(field.0) == Some(key))?;
+        let value = read(self.0[at].1)?;
+        self.0.remove(at);
+        Some(value)
+    }
+
+    /// Takes an integer.
+    pub(crate) fn int(&mut self, values: &Values, key: &str) -> Option<i64> {
+        self.take(values, key, Value::as_int)
+    }
+
+    /// Takes a short text.
+    pub(crate) fn name<'v>(&mut self, values: &'v Values, key: &str) -> Option<&'v str> {
+        self.take(values, key, |value| values.name(value))
+    }
+
+    /// Adds the remaining fields to arguments, with `prefix` before keys that lack it. Fields that
+    /// cannot be added are left out; the first such error is returned.
+    pub(crate) fn add_to_args(
+        &self,
+        values: &Values,
+        prefix: &str,
+        args: &mut NewArgs,
+    ) -> Result<(), ValueError> {
+        let mut result = Ok(());
+        for &(key, value) in &self.0 {
+            let added = self::key(values, key).and_then(|key| {
+                let prefix = if key.starts_with(prefix) { "" } else { prefix };
+                values.add_arg(&format!("{prefix}{key}"), value, args)
+            });
+            result = result.and(added);
+        }
+        result
+    }
+}
+
+/// Returns a key as a text; a key that is not one becomes its JSON.
+fn key(values: &Values, key: Value) -> Result<Cow<'_, str>, ValueError> {
+    match values.name(key) {
+        Some(key) => Ok(Cow::Borrowed(key)),
+        None => values.json(key).map(Cow::Owned),
+    }
+}

@@ -1,0 +1,62 @@
+//! Call stacks as PyTorch writes them: lists of `{filename, line, name}`, innermost frame first,
+//! which many entries share.
+
+use marey_model::context::NodeKind;
+use marey_store::Assembler;
+
+use super::fields::Fields;
+use super::values::{Value, ValueError, Values};
+
+/// Returns the context of a call stack, if it has frames.
+///
+/// The context replaces the list in `values`, and the name replaces each frame, so each is
+/// converted once and a stack takes no more memory than a number. A stack with anything but a frame
+/// is cut there; only the first entry that refers to it gets the error.
+pub(crate) fn context(
+    values: &mut Values,
+    frames: Value,
+    run: &mut Assembler,
+) -> (Option<u32>, Result<(), ValueError>) {
+    if let Some(context) = values.converted(frames) {
+        return (Some(context).filter(|&id| id != Assembler::ROOT), Ok(()));
+    }
+    let Some(items) = values.items(frames) else {
+        let is_none = frames == Value::None;
+        return (None, if is_none { Ok(()) } else { Err(ValueError::NotAFrame) });
+    };
+    let items = items.to_vec();
+    let mut context = Assembler::ROOT;
+    let mut result = Ok(());
+    for &frame in items.iter().rev() {
+        match name(values, frame, run) {
+            Ok(name_id) => context = run.context(context, NodeKind::Frame, name_id),
+            Err(reason) => {
+                result = Err(reason);
+                break;
+            }
+        }
+    }
+    values.set_converted(frames, context);
+    (Some(context).filter(|&id| id != Assembler::ROOT), result)
+}
+
+/// Returns the name of a frame: `file:line@function`.
+fn name(values: &mut Values, frame: Value, run: &mut Assembler) -> Result<u32, ValueError> {
+    if let Some(name_id) = values.converted(frame) {
+        return Ok(name_id);
+    }
+    let fields = Fields::of(values, frame);
+    let mut fields = fields.map_err(|unfit| match unfit {
+        ValueError::NotADict => ValueError::NotAFrame,
+        unfit => unfit,
+    })?;
+    let file =
+        fields.take(values, "filename", |value| values.text(value)).ok_or(ValueError::NotAFrame)?;
+    let line = fields.int(values, "line").ok_or(ValueError::NotAFrame)?;
+    let function =
+        fields.take(values, "name", |value| values.text(value)).ok_or(ValueError::NotAFrame)?;
+    values.count_expansion(file.len() + function.len())?;
+    let name_id = run.text(&format!("{file}:{line}@{function}"));
+    values.set_converted(frame, name_id);
+    Ok(name_id)
+}

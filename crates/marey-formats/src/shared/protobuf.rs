@@ -1,0 +1,104 @@
+//! Protobuf messages field by field, without decoding them.
+
+use super::import::Fault;
+
+/// A field of a message.
+pub(crate) struct Field<'a> {
+    /// Byte offset in the message.
+    pub(crate) offset: u64,
+    /// Field number.
+    pub(crate) number: u64,
+    /// The whole field: its key, length and value.
+    pub(crate) encoded: &'a [u8],
+    /// The value without its length; empty for a varint.
+    pub(crate) value: &'a [u8],
+}
+
+impl Field<'_> {
+    /// Returns the wire type.
+    pub(crate) const fn wire_type(&self) -> u64 {
+        wire_type(self.encoded[0] as u64)
+    }
+}
+
+/// Wire type of a number of variable length.
+pub(crate) const VARINT: u64 = 0;
+/// Wire type of eight bytes.
+pub(crate) const FIXED64: u64 = 1;
+/// Wire type of a length and that many bytes.
+pub(crate) const BYTES: u64 = 2;
+/// Wire type of four bytes.
+pub(crate) const FIXED32: u64 = 5;
+
+/// Returns the wire type in a field's key.
+pub(crate) const fn wire_type(key: u64) -> u64 {
+    key & 7
+}
+
+/// Iterates over the fields of a message. The first error ends the iteration.
+pub(crate) struct Fields<'a> {
+    message: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) const fn of(message: &'a [u8]) -> Self {
+        Self { message, position: 0 }
+    }
+
+    fn field(&mut self) -> Result<Field<'a>, &'static str> {
+        let start = self.position;
+        let key = self.varint()?;
+        let value = match wire_type(key) {
+            VARINT => {
+                self.varint()?;
+                &[]
+            }
+            FIXED64 => self.bytes(8)?,
+            BYTES => {
+                let length = self.varint()?;
+                self.bytes(length)?
+            }
+            FIXED32 => self.bytes(4)?,
+            _ => return Err("a field has a wire type that protobuf does not define"),
+        };
+        let encoded = &self.message[start..self.position];
+        Ok(Field { offset: start as u64, number: key >> 3, encoded, value })
+    }
+
+    fn varint(&mut self) -> Result<u64, &'static str> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let [byte] = *self.bytes(1)? else { unreachable!("one byte was requested") };
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err("a number has more than 64 bits")
+    }
+
+    fn bytes(&mut self, length: u64) -> Result<&'a [u8], &'static str> {
+        let remaining = &self.message[self.position..];
+        let length = usize::try_from(length).ok().filter(|&length| length <= remaining.len());
+        let length = length.ok_or("the content ends in the middle of a field")?;
+        self.position += length;
+        Ok(&remaining[..length])
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.position == self.message.len() {
+            return None;
+        }
+        let offset = self.position as u64;
+        let field = self.field();
+        Some(field.map_err(|cause| {
+            self.position = self.message.len();
+            Fault { offset, cause: cause.to_owned() }
+        }))
+    }
+}

@@ -1,0 +1,195 @@
+//! Device activities in Kineto's vocabulary.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fmt::Write as _;
+use std::io;
+
+use marey_store::row::{ActivityKind, GpuActivity, Span};
+use marey_store::{ProcessRow, Reader, StoreError};
+
+use super::{Event, Object, PROTON_CATEGORIES, TraceWriter, Track, Tracks, other_ranks};
+
+/// Facts about all activities, collected before the first event is written.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// Process, device and stream of the activities.
+    pub(crate) streams: BTreeSet<(u32, u32, u32)>,
+    /// The flows from launches to activities.
+    pub(crate) launch_flows: LaunchFlows,
+}
+
+impl Survey {
+    /// Collects the activities that the reader sees.
+    pub(crate) fn of(reader: &Reader) -> Result<Self, StoreError> {
+        let mut survey = Self::default();
+        for row in reader.rows::<GpuActivity>()? {
+            let row = row?;
+            survey.streams.insert((row.process_id, row.device, row.stream));
+            let key = row.correlation_id.map(|correlation| (row.process_id, correlation));
+            survey.launch_flows.without_start.extend(key);
+        }
+        Ok(survey)
+    }
+
+    /// Whether correlation ids come from several profilers and may collide: there are several
+    /// ranks, or several processes that use devices.
+    pub(super) fn may_collide(&self, reader: &Reader) -> bool {
+        let gpu_process = |stream: Option<&(u32, u32, u32)>| stream.map(|stream| stream.0);
+        gpu_process(self.streams.first()) != gpu_process(self.streams.last())
+            || other_ranks(reader) > 0
+    }
+
+    /// Returns the process whose device activities a file of one process contains: `main` itself,
+    /// or else the first process with device activities whose rank is the same or unknown.
+    pub(crate) fn gpu_process(&self, main: &ProcessRow, reader: &Reader) -> Option<u32> {
+        let is_of_rank = |id: &u32| {
+            let rank = reader.process(*id).and_then(|process| process.rank);
+            rank == main.rank || rank.is_none() || main.rank.is_none()
+        };
+        let processes = || self.streams.iter().map(|&(process, ..)| process);
+        processes().find(|process| *process == main.id).or_else(|| processes().find(is_of_rank))
+    }
+
+    /// Drops the activities of all processes but one.
+    pub(crate) fn retain_process(&mut self, gpu_process: Option<u32>) {
+        self.streams.retain(|&(process, ..)| Some(process) == gpu_process);
+        self.launch_flows.without_start.retain(|&(process, _)| Some(process) == gpu_process);
+    }
+}
+
+/// Flows from launches to activities, each by its process and correlation id.
+#[derive(Debug, Default)]
+pub(crate) struct LaunchFlows {
+    without_start: HashSet<(u32, u64)>,
+    started: HashSet<(u32, u64)>,
+}
+
+impl LaunchFlows {
+    /// Whether a flow starts at this call: the first with this correlation id, if it launched an
+    /// activity.
+    pub(crate) fn start(&mut self, process: u32, correlation: u64) -> bool {
+        let key = (process, correlation);
+        self.without_start.remove(&key) && self.started.insert(key)
+    }
+
+    /// Whether a flow ends at an activity.
+    pub(crate) fn ends(&self, process: u32, correlation: u64) -> bool {
+        self.started.contains(&(process, correlation))
+    }
+
+    /// Whether a flow ends at an activity. It has no further ends.
+    pub(crate) fn end(&mut self, process: u32, correlation: u64) -> bool {
+        self.started.remove(&(process, correlation))
+    }
+}
+
+/// The ends of flows from launches to activities. By the category `ac2g`, readers know that the
+/// correlation ids imply the flow.
+impl TraceWriter<'_, '_> {
+    /// Writes the start of a flow at a span, if the span launched an activity.
+    pub(crate) fn start_launch_flow(
+        &mut self,
+        span: &Span,
+        track: Track,
+        name: &str,
+        launch_flows: &mut LaunchFlows,
+    ) -> io::Result<()> {
+        let thread = self.reader.thread(span.thread_id);
+        if let (Some(correlation), Some(thread)) = (span.correlation_id, thread)
+            && launch_flows.start(thread.process_id, correlation)
+        {
+            let id = self.tracks.launch_flow_id(thread.process_id, correlation);
+            let start = launch_flow_event("s", name, track, span.start_nanos);
+            self.add(&start, |event| event.value("id", id))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the end of a flow at an activity.
+    pub(crate) fn end_launch_flow(
+        &mut self,
+        row: &GpuActivity,
+        correlation: u64,
+        track: Track,
+        name: &str,
+    ) -> io::Result<()> {
+        let id = self.tracks.launch_flow_id(row.process_id, correlation);
+        self.add(&launch_flow_event("f", name, track, row.start_nanos), |event| {
+            event.value("id", id);
+            event.text("bp", "e");
+        })
+    }
+}
+
+fn launch_flow_event<'a>(
+    phase: &'a str,
+    name: &'a str,
+    track: Track,
+    time_nanos: i64,
+) -> Event<'a> {
+    Event { phase, category: Some("ac2g"), name, track, time_nanos, duration_nanos: None }
+}
+
+/// Adds the ids that a span shares with the activities that it launched.
+pub(crate) fn write_span_ids(span: &Span, reader: &Reader, tracks: &Tracks, args: &mut Object) {
+    let process_id = reader.thread(span.thread_id).map_or(u32::MAX, |thread| thread.process_id);
+    if let Some(external) = span.external_id {
+        args.value("External id", tracks.correlation_id(process_id, external));
+    }
+    if let Some(correlation) = span.correlation_id {
+        args.value("correlation", tracks.correlation_id(process_id, correlation));
+    }
+}
+
+/// Returns the category of an activity.
+pub(crate) fn category<'r>(row: &GpuActivity, reader: &'r Reader) -> &'r str {
+    let known = row.category_id.map(|id| reader.text(id));
+    known.filter(|category| !PROTON_CATEGORIES.contains(category)).unwrap_or(match row.kind {
+        ActivityKind::Kernel => "kernel",
+        ActivityKind::Memcpy => "gpu_memcpy",
+        ActivityKind::Memset => "gpu_memset",
+        ActivityKind::Sync => "cuda_sync",
+        ActivityKind::Annotation => "gpu_user_annotation",
+        ActivityKind::Other => "cuda_event",
+    })
+}
+
+/// Returns the number of a stream; -1 for none.
+pub(crate) fn stream_number(stream: u32) -> i64 {
+    if stream == GpuActivity::NO_STREAM { -1 } else { stream.into() }
+}
+
+/// Adds the device and the stream of an activity.
+pub(crate) fn write_stream(row: &GpuActivity, event: &mut Object) {
+    event.value("device", row.device);
+    event.value("stream", stream_number(row.stream));
+}
+
+/// Adds the remaining columns of an activity.
+pub(crate) fn write_columns(row: &GpuActivity, tracks: &Tracks, event: &mut Object) {
+    if let Some(external) = row.external_id {
+        event.value("External id", tracks.correlation_id(row.process_id, external));
+    }
+    if let Some(correlation) = row.correlation_id {
+        event.value("correlation", tracks.correlation_id(row.process_id, correlation));
+    }
+    if let Some(node) = row.graph_node_id {
+        event.value("graph node id", node);
+    }
+    if let Some(registers) = row.registers {
+        event.value("registers per thread", registers);
+    }
+    if let Some(bytes) = row.shared_bytes {
+        event.value("shared memory", bytes);
+    }
+    for (key, axes) in [("grid", row.grid), ("block", row.block)] {
+        if let Some([x, y, z]) = axes {
+            event.list(key, |list| {
+                write!(list, "{x},{y},{z}").expect("writing to a `String` cannot fail");
+            });
+        }
+    }
+    if let Some(bytes) = row.bytes {
+        event.value("bytes", bytes);
+    }
+}

@@ -1,0 +1,150 @@
+//! Trace-event JSON: the parts that the writers of its dialects share.
+//!
+//! [`Document`] is the text of a file and [`TraceWriter`] writes a run's rows to it. [`Tracks`]
+//! maps rows to process and thread ids. [`rows`] and [`activity`] write the rows that are the same
+//! in all dialects.
+
+pub(crate) mod activity;
+mod document;
+mod metadata;
+pub(crate) mod rows;
+mod steps;
+mod tracks;
+
+use std::collections::HashSet;
+use std::io;
+
+use marey_store::row::{
+    AsyncSpan, Collective, Counter, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent, Metric,
+    Row, Sample, Span,
+};
+use marey_store::{ProcessRow, Reader, StoreError};
+
+pub(crate) use self::document::{Document, Object, object};
+pub(crate) use self::metadata::{RunMetadata, device_properties};
+pub(crate) use self::steps::Steps;
+pub(crate) use self::tracks::{Track, Tracks};
+use crate::shared::export::{ExportError, LeftOut, leave_out_rows};
+use crate::shared::format::Format;
+
+/// A run that is being written.
+pub(crate) struct TraceWriter<'r, 'o> {
+    pub(crate) reader: &'r Reader<'r>,
+    pub(crate) tracks: &'r Tracks,
+    pub(crate) document: Document<'o>,
+    /// The time that is zero in the file, in nanoseconds since 1970.
+    pub(crate) base_nanos: i64,
+}
+
+/// The members that all events have.
+pub(crate) struct Event<'a> {
+    pub(crate) phase: &'a str,
+    pub(crate) category: Option<&'a str>,
+    pub(crate) name: &'a str,
+    pub(crate) track: Track,
+    pub(crate) time_nanos: i64,
+    pub(crate) duration_nanos: Option<i64>,
+}
+
+impl TraceWriter<'_, '_> {
+    /// Writes an event; `fill` adds further members.
+    pub(crate) fn add(&mut self, event: &Event, fill: impl FnOnce(&mut Object)) -> io::Result<()> {
+        let base_nanos = i128::from(self.base_nanos);
+        self.document.event(event.phase, |object| {
+            if let Some(category) = event.category {
+                object.text("cat", category);
+            }
+            object.text("name", event.name);
+            event.track.write(object);
+            object.micros("ts", i128::from(event.time_nanos) - base_nanos);
+            if let Some(nanos) = event.duration_nanos {
+                object.micros("dur", nanos.into());
+            }
+            fill(object);
+        })
+    }
+
+    /// Writes a metadata event of a process or thread.
+    pub(crate) fn describe(
+        &mut self,
+        name: &str,
+        track: Track,
+        args: impl FnOnce(&mut Object),
+    ) -> io::Result<()> {
+        self.document.event("M", |event| {
+            event.text("name", name);
+            track.write(event);
+            event.object("args", args);
+        })
+    }
+
+    /// Writes the name and rank of a process, and its id in the operating system if the file has
+    /// another one.
+    pub(crate) fn name_process(&mut self, process: &ProcessRow, name: &str) -> io::Result<()> {
+        let track = self.tracks.process(process.id);
+        self.describe("process_name", track, |args| {
+            args.text("name", name);
+            if track.pid != process.pid {
+                args.value("os_id", process.pid);
+            }
+            if let Some(rank) = process.rank {
+                args.value("rank", rank);
+            }
+        })
+    }
+}
+
+/// Whether a span has arguments in the file.
+pub(crate) fn has_args(span: &Span) -> bool {
+    let numbers = [span.external_id, span.correlation_id];
+    span.is_open || span.args.text_id.is_some() || numbers.iter().any(Option::is_some)
+}
+
+/// Proton's categories. They state only that an event is a span, so kinds replace them.
+pub(crate) const PROTON_CATEGORIES: [&str; 2] = ["scope", "metric"];
+
+/// Upper limit of times relative to a base: readers treat larger numbers as times since 1970.
+pub(crate) const MAX_RELATIVE_NANOS: i64 = 1_000_000_000_000_000_000;
+
+/// Returns the first and last time of the processes, in nanoseconds since 1970.
+pub(crate) fn time_range_nanos(reader: &Reader) -> (i64, i64) {
+    let extents = reader.processes().map(|process| (process.start_nanos, process.end_nanos));
+    // A process without events has no times.
+    let seen = extents.filter(|extent| *extent != (0, 0));
+    seen.reduce(|(a, b), (c, d)| (a.min(c), b.max(d))).unwrap_or_default()
+}
+
+/// Fails if the reader sees no rows that become events.
+pub(crate) fn check_events(reader: &Reader, format: Format) -> Result<(), ExportError> {
+    let has_events = has_rows::<Span>(reader)?
+        || has_rows::<GpuActivity>(reader)?
+        || has_rows::<AsyncSpan>(reader)?
+        || has_rows::<Instant>(reader)?
+        || has_rows::<Flow>(reader)?
+        || has_rows::<Metric>(reader)?
+        || has_rows::<MemoryEvent>(reader)?;
+    has_events.then_some(()).ok_or(ExportError::Nothing { format, missing: "no events" })
+}
+
+fn has_rows<R: Row>(reader: &Reader) -> Result<bool, StoreError> {
+    Ok(reader.rows::<R>()?.next().transpose()?.is_some())
+}
+
+/// Returns the number of ranks besides the first.
+pub(crate) fn other_ranks(reader: &Reader) -> u64 {
+    let ranks: HashSet<i64> = reader.processes().filter_map(|process| process.rank).collect();
+    ranks.len().saturating_sub(1) as u64
+}
+
+/// Counts the rows that trace events cannot hold.
+pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) -> Result<(), StoreError> {
+    *left_out.entry("ranks").or_default() += other_ranks(reader);
+    leave_out_rows::<Counter>(reader, left_out)?;
+    leave_out_rows::<Sample>(reader, left_out)?;
+    leave_out_rows::<MemoryBlock>(reader, left_out)?;
+    for row in reader.rows::<Collective>()? {
+        // Collectives on a stream are arguments of its activities.
+        *left_out.entry("collectives").or_default() += u64::from(row?.stream.is_none());
+    }
+    Ok(())
+}
