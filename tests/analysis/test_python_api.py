@@ -135,7 +135,7 @@ def test_unknown_thresholds_are_rejected(empty: Run) -> None:
     near = r"no rule has a threshold `hot_operation.medium_percen`.*`hot_operation.medium_percent`"
     with pytest.raises(ValueError, match=near):
         empty.findings({"hot_operation.medium_percen": 1})
-    with pytest.raises(ValueError, match="not a number"):
+    with pytest.raises(ValueError, match="not a finite number"):
         empty.findings({HOT: float("nan")})
     with pytest.raises(TypeError):
         empty.findings({HOT: "much"})  # type: ignore[dict-item]

@@ -563,5 +563,5 @@ def test_help_and_usage_errors() -> None:
     done = doctor("--help")
     assert done.exit_code == 0
     assert "marey doctor --json" in done.stdout
-    assert "--json  The same as data" in done.stdout
+    assert "--json  Print JSON with stable keys" in done.stdout
     assert doctor("--jsno").exit_code == 2

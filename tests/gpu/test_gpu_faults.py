@@ -211,7 +211,7 @@ def test_triton_launches_are_timed_by_events_if_cupti_is_held(
     assert ended.exit_code == 0, ended.stderr
     assert recorded() == {"step/matmul": (3, 4500)}
     assert note().startswith("Triton launches by events: `cuptiSubscribe`")
-    assert f"gave {code}" in note()
+    assert f"returned {code}" in note()
     (line,) = ended.stderr.splitlines()
     assert line.startswith("marey: Triton launches were timed by events: `cuptiSubscribe`")
     assert "end the other tool's session" in line
