@@ -118,7 +118,7 @@ impl Numbers {
                 Column::Correlation => parsed.correlation_id = Some(value.parse().ok()?),
                 Column::External => parsed.external_id = Some(value.parse().ok()?),
                 Column::Finished | Column::None => {
-                    parsed.args.numbers.push(canonical_integer(value)?)
+                    parsed.args.numbers.push(canonical_integer(value)?);
                 }
             }
         }
