@@ -139,7 +139,7 @@ impl<'a> Questions<'a> {
             .collect();
         let answered_before = self.answered();
         let too_large = self.share(questions.iter().flatten())?;
-        let mut answers = each(&questions, self.database.queries_at_once(), |question| {
+        let mut answers = self.ask_at_once(&questions, |question| {
             let Some(question) = question else { return Ok(Rows::default()) };
             let names = |view: &str| marey_query::sql::names(&question.sql, view);
             match too_large.iter().find(|(view, _)| names(view)) {
@@ -157,6 +157,22 @@ impl<'a> Questions<'a> {
         Ok(answers)
     }
 
+    /// Asks for each item, as many at once as is fastest. Queries that run at once share the memory, so
+    /// what fails is asked again alone.
+    fn ask_at_once<I: Sync, T: Send>(
+        &self,
+        items: &[I],
+        ask: impl Fn(&I) -> Result<T, SqlError> + Sync,
+    ) -> Vec<Result<T, SqlError>> {
+        let at_once = self.database.queries_at_once();
+        let mut answers = each(items, at_once, &ask);
+        if at_once > 1 && !self.is_cancelled() {
+            let failed = items.iter().zip(&mut answers).filter(|(_, answer)| answer.is_err());
+            failed.for_each(|(item, answer)| *answer = ask(item));
+        }
+        answers
+    }
+
     /// Computes the views that several questions use once and keeps their rows. Returns the views
     /// that exceed the memory limit, with the limit, so that no question tries again. Any other
     /// error appears again in the questions that use the view.
@@ -167,13 +183,15 @@ impl<'a> Questions<'a> {
         let queries: Vec<&str> = questions.map(|question| &*question.sql).collect();
         let mut too_large = Vec::new();
         for wave in self.database.shared_views(&queries)? {
-            let failed = each(&wave, self.database.queries_at_once(), |view| {
-                let rows = self.start(&format!("SELECT * FROM {view}"), None);
-                let kept = rows.and_then(|rows| self.database.keep(view, rows));
-                let Err(SqlError::Memory { limit_bytes }) = kept else { return None };
-                Some((*view, limit_bytes))
+            let kept = self.ask_at_once(&wave, |view| {
+                let rows = self.start(&format!("SELECT * FROM {view}"), None)?;
+                self.database.keep(view, rows)
             });
-            too_large.extend(failed.into_iter().flatten());
+            for (view, kept) in wave.into_iter().zip(kept) {
+                if let Err(SqlError::Memory { limit_bytes }) = kept {
+                    too_large.push((view, limit_bytes));
+                }
+            }
         }
         Ok(too_large)
     }
