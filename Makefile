@@ -188,7 +188,7 @@ $(STAMPS)/cargo-test: $(RUST)
 	@mkdir -p $(STAMPS)
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \
 	    $(CARGO) test --workspace --doc $(LOCKED); \
-	    $(CARGO) nextest run --workspace $(LOCKED) $(call log,cargo-test); \
+	    $(CARGO) nextest run --workspace --no-fail-fast $(LOCKED) $(call log,cargo-test); \
 	else $(CARGO) test --workspace $(LOCKED) $(call log,cargo-test); fi
 	$(stamp)
 
