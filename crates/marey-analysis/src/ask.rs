@@ -27,8 +27,8 @@ pub(crate) struct Question {
     pub(crate) max_rows: Option<u64>,
     /// The answer has no rows if none of these tables has rows.
     pub(crate) needs: &'static [&'static Table],
-    /// A query whose rows are enough to run the question without the tables of `needs`.
-    pub(crate) or_with: Option<&'static str>,
+    /// Decides if no table of `needs` has rows: the question is then asked if this query has a row.
+    pub(crate) probe: Option<&'static str>,
 }
 
 /// A value of an answer.
@@ -58,7 +58,7 @@ impl Cell {
     }
 
     /// The value as a whole number, if it is one.
-    pub fn whole(&self) -> Option<i64> {
+    pub fn integer(&self) -> Option<i64> {
         match *self {
             Self::Int(value) => Some(value),
             _ => None,
@@ -202,7 +202,7 @@ impl<'a> Questions<'a> {
         question.needs.is_empty()
             || question.needs.iter().any(has_rows)
             // If the query fails, the question runs to be safe.
-            || question.or_with.is_some_and(|sql| {
+            || question.probe.is_some_and(|sql| {
                 !self.ask(sql, Some(1)).is_ok_and(|answer| answer.rows.is_empty())
             })
     }

@@ -39,7 +39,7 @@ impl Charts {
             sql: sql.into(),
             max_rows: Some(max_rows),
             needs,
-            or_with: None,
+            probe: None,
         };
         [
             question(include_str!("../report/chart_steps.sql"), MAX_STEPS, &[&stored::STEPS]),
@@ -80,18 +80,19 @@ impl Records {
         else {
             return Self::default();
         };
-        rows.sort_by_key(|row| row[depth].whole());
-        let top = rows.first().and_then(|row| row[depth].whole());
+        rows.sort_by_key(|row| row[depth].integer());
+        let top = rows.first().and_then(|row| row[depth].integer());
         let mut indexes = HashMap::new();
         let mut kept: Vec<Vec<Cell>> = Vec::with_capacity(rows.len());
         for mut row in rows {
-            let parent_index = row[parent].whole().and_then(|parent| indexes.get(&parent).copied());
+            let parent_index =
+                row[parent].integer().and_then(|parent| indexes.get(&parent).copied());
             row[parent] = match parent_index {
                 Some(index) => Cell::Int(index),
-                None if row[depth].whole() == top => Cell::Int(-1),
+                None if row[depth].integer() == top => Cell::Int(-1),
                 None => continue,
             };
-            if let Some(id) = row[id].whole() {
+            if let Some(id) = row[id].integer() {
                 indexes.insert(id, kept.len().cast_signed() as i64);
             }
             kept.push(row);

@@ -129,7 +129,7 @@ impl Asked {
             sql: "SELECT DISTINCT process_id FROM raw.steps".into(),
             max_rows: None,
             needs: &[&stored::STEPS],
-            or_with: None,
+            probe: None,
         };
         let rules = rules::ALL.iter().map(|rule| rule.question(thresholds));
         Self { questions: rules.chain([stepped]).collect() }
@@ -143,7 +143,7 @@ impl Asked {
     /// The findings in the answers to these questions.
     pub(crate) fn found(&self, answers: &[Rows]) -> Vec<Finding> {
         let stepped = answers.last().into_iter().flat_map(|rows| rows.column("process_id"));
-        let stepped: HashSet<i64> = stepped.filter_map(Cell::whole).collect();
+        let stepped: HashSet<i64> = stepped.filter_map(Cell::integer).collect();
         let answered = rules::ALL.iter().zip(&self.questions).zip(answers);
         let mut found: Vec<Finding> = answered
             .flat_map(|((rule, question), rows)| {
@@ -165,7 +165,7 @@ impl Rule {
             sql: self.query(thresholds).into(),
             max_rows: None,
             needs: self.needs,
-            or_with: None,
+            probe: None,
         }
     }
 
@@ -174,7 +174,7 @@ impl Rule {
         let impact_nanos = cell("impact_nanos").number().unwrap_or(0.0);
         let impact_percent = cell("impact_percent").number();
         let gain_nanos = cell("gain_nanos").number();
-        let process_id = cell("process_id").whole();
+        let process_id = cell("process_id").integer();
         let is_per_step = process_id.is_some_and(|process| stepped.contains(&process));
         let per = if is_per_step { "per step" } else { "over the recording" };
         Finding {
@@ -198,7 +198,7 @@ impl Rule {
                 "likely" => Confidence::Likely,
                 _ => Confidence::Possible,
             },
-            rank: cell("rank").whole(),
+            rank: cell("rank").integer(),
             process_id,
             description: describe(&self.description.replace("{per}", per), &cell),
             hint: self.hint,

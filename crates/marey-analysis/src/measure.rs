@@ -40,7 +40,7 @@ impl Measured {
             sql: (*sql).into(),
             max_rows: None,
             needs: &[],
-            or_with: None,
+            probe: None,
         };
         let answers = questions.ask_all(&QUERIES.each_ref().map(question))?;
         let [steps, devices, launches, recording, memory, contexts, operations, kernels] =
@@ -108,8 +108,8 @@ struct Tree<'a>(HashMap<i64, (Option<i64>, &'a str)>);
 
 impl<'a> Tree<'a> {
     fn of(contexts: &'a Rows) -> Self {
-        let ids = contexts.column("id").map(|id| id.whole().unwrap_or(-1));
-        let parents = contexts.column("parent_id").map(Cell::whole);
+        let ids = contexts.column("id").map(|id| id.integer().unwrap_or(-1));
+        let parents = contexts.column("parent_id").map(Cell::integer);
         let names = contexts.column("name").map(Cell::text);
         Self(ids.zip(parents.zip(names)).collect())
     }
@@ -132,7 +132,7 @@ impl<'a> Tree<'a> {
 
 fn operation(rows: &Rows, row: &[Cell], tree: &Tree<'_>) -> Operation {
     Operation {
-        path: tree.path(rows.cell(row, "context_id").whole()),
+        path: tree.path(rows.cell(row, "context_id").integer()),
         kind: rows.cell(row, "kind").text().to_owned(),
         count: number(rows.cell(row, "count")),
         total_nanos: number(rows.cell(row, "total_nanos")),

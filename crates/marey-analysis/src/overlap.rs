@@ -138,7 +138,7 @@ fn overlap(finding: &Finding, other: &Finding) -> bool {
 
 /// The device of a finding, if it has one.
 fn device(finding: &Finding) -> Option<i64> {
-    evidence(finding, "device").and_then(Cell::whole)
+    evidence(finding, "device").and_then(Cell::integer)
 }
 
 /// The value of a column in the row of a finding.

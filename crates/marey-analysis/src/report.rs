@@ -109,7 +109,7 @@ const SUMMARY: Question = Question {
     sql: Cow::Borrowed(include_str!("../report/summary.sql")),
     max_rows: None,
     needs: &[],
-    or_with: None,
+    probe: None,
 };
 
 /// The numbers at the top of a report: columns of the query, with their labels.

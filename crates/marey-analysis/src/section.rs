@@ -177,8 +177,8 @@ impl Section {
     pub(crate) fn question(&self, max_rows: u64, is_alone: bool) -> Question {
         let needs = if is_alone { &[] } else { self.needs };
         // Without devices and data loaders, the host bounds every moment of a critical path.
-        let or_with = (self.view == "critical_path").then_some(DATA_LOADERS);
-        Question { sql: self.sql.into(), max_rows: Some(max_rows), needs, or_with }
+        let probe = (self.view == "critical_path").then_some(DATA_LOADERS);
+        Question { sql: self.sql.into(), max_rows: Some(max_rows), needs, probe }
     }
 
     /// The description of a column, if the view has one.

@@ -45,7 +45,7 @@ impl Table {
         let array = |(index, &(_, kind)): (usize, &(&str, Kind))| -> ArrayRef {
             let cells = rows.iter().map(|row| &row[index]);
             match kind {
-                Kind::Int => Arc::new(cells.map(Cell::whole).collect::<Int64Array>()),
+                Kind::Int => Arc::new(cells.map(Cell::integer).collect::<Int64Array>()),
                 Kind::Real => Arc::new(cells.map(Cell::number).collect::<Float64Array>()),
                 Kind::Text => Arc::new(cells.map(Cell::as_text).collect::<StringArray>()),
             }

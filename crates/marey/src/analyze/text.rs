@@ -64,7 +64,7 @@ fn top_operations(report: &Report, layout: TextLayout, out: &mut impl Write) -> 
     let (name, time, count) = (at("name"), at("self_nanos"), at("count"));
     for (place, row) in table.rows.iter().take(TOP_OPERATIONS).enumerate() {
         let time = Nanos(row[time].number().unwrap_or(0.0));
-        let count = row[count].whole().unwrap_or(0);
+        let count = row[count].integer().unwrap_or(0);
         let calls = if count == 1 { "call" } else { "calls" };
         let name = printable(row[name].text()).into_owned();
         let (place, count) = (place + 1, Grouped(count.into()));
