@@ -60,6 +60,8 @@ def interpreter(minor: int) -> Path | None:
 def runs(python: Path) -> bool:
     """Whether `python` starts and can create virtual environments."""
     command = [str(python), "-c", "import ensurepip, venv"]
+    if not python.exists():
+        return False
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
