@@ -60,9 +60,10 @@ def interpreter(minor: int) -> Path | None:
 def runs(python: Path) -> bool:
     """Whether `python` starts and can create virtual environments."""
     command = [str(python), "-c", "import ensurepip, venv"]
-    if not python.exists():
-        return False
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    return (
+        python.exists()
+        and subprocess.run(command, capture_output=True, check=False).returncode == 0
+    )
 
 
 def test_wheel(wheel: Path, python: Path, folder: Path) -> None:
