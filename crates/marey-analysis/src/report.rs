@@ -25,7 +25,7 @@ pub struct Report {
     pub path: String,
     /// The numbers at the top of the report.
     pub summary: Vec<Fact>,
-    /// What is missing from the run, a line each.
+    /// One line for each part of the run that is missing.
     pub warnings: Vec<String>,
     /// The findings of all rules, the most severe first.
     pub findings: Vec<Finding>,

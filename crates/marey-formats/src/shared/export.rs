@@ -1,4 +1,4 @@
-//! What all writers share: their errors, and the counts of what a format cannot hold.
+//! Parts of all writers: errors, and counts of the data that a format cannot represent.
 //!
 //! A writer reads the run row by row and writes as it goes.
 
@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use super::format::Format;
 
-/// What a format cannot hold: a name in the plural, and the count.
+/// The data that a format cannot represent: names in the plural, with counts.
 pub type LeftOut = BTreeMap<&'static str, u64>;
 
 /// Why a run was not exported.

@@ -1,4 +1,4 @@
-//! What all readers share: the import that they fill, and their errors.
+//! Parts of all readers: the import that they fill, and their errors.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -52,6 +52,15 @@ pub(super) const KIND: Column =
 pub(super) const PATH: Column =
     column("path", Text, "Path of names from the root, its own included, separated by `/`.");
 pub(super) const THREAD: Column = column("thread", Text, "Thread name; may be empty.");
+const MIN_NANOS: Column = maybe("min_nanos", Nanos, "Shortest duration.");
+const MAX_NANOS: Column = maybe("max_nanos", Nanos, "Longest duration.");
+const P50_NANOS: Column =
+    maybe("p50_nanos", Nanos, "Median duration, with a relative error of at most 1/64.");
+const P99_NANOS: Column = maybe(
+    "p99_nanos",
+    Nanos,
+    "99th percentile of the durations, with a relative error of at most 1/64.",
+);
 pub(super) const MAYBE_THREAD: Column =
     maybe("thread", Text, "Thread name, which may be empty; null if there is no thread.");
 pub(super) const PID: Column = column("pid", Int, "Process id in the operating system.");
@@ -138,14 +147,10 @@ pub const FLAME: Table = Table {
         column("count", Int, "Number of spans."),
         column("total_nanos", Nanos, "Inclusive time."),
         column("self_nanos", Nanos, "Exclusive time."),
-        maybe("min_nanos", Nanos, "Shortest duration."),
-        maybe("max_nanos", Nanos, "Longest duration."),
-        maybe("p50_nanos", Nanos, "Median duration, with a relative error of at most 1/64."),
-        maybe(
-            "p99_nanos",
-            Nanos,
-            "99th percentile of the durations, with a relative error of at most 1/64.",
-        ),
+        MIN_NANOS,
+        MAX_NANOS,
+        P50_NANOS,
+        P99_NANOS,
         column("context_id", Id, "Context node (`contexts.id`)."),
         maybe("parent_id", Id, "Parent (`contexts.id`); null for the root."),
     ],
@@ -163,14 +168,10 @@ pub const TOP: Table = Table {
         column("total_nanos", Nanos, "Inclusive time. Recursive entries count once per level."),
         column("self_nanos", Nanos, "Exclusive time."),
         maybe("mean_nanos", Real, "`total_nanos` / `count`."),
-        maybe("min_nanos", Nanos, "Shortest duration."),
-        maybe("max_nanos", Nanos, "Longest duration."),
-        maybe("p50_nanos", Nanos, "Median duration, with a relative error of at most 1/64."),
-        maybe(
-            "p99_nanos",
-            Nanos,
-            "99th percentile of the durations, with a relative error of at most 1/64.",
-        ),
+        MIN_NANOS,
+        MAX_NANOS,
+        P50_NANOS,
+        P99_NANOS,
     ],
     sorted_by: None,
 };

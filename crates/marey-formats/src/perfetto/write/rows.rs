@@ -109,7 +109,7 @@ impl Writer<'_> {
             debug_annotations: self.packets.annotations(extras, &row.args),
             ..named(&mut self.packets, row.name_id, row.category_id)
         };
-        self.write_instant(&key, row.time_nanos, event)
+        self.write_point(INSTANT, &key, row.time_nanos, event)
     }
 
     pub(super) fn flow(&mut self, row: &Flow) -> Result<(), ExportError> {
@@ -132,7 +132,7 @@ impl Writer<'_> {
             debug_annotations: self.packets.annotations(extras, &row.args),
             ..named(&mut self.packets, row.name_id, row.category_id)
         };
-        self.write_instant(&TrackKey::Thread(row.thread_id), row.time_nanos, event)
+        self.write_point(INSTANT, &TrackKey::Thread(row.thread_id), row.time_nanos, event)
     }
 
     /// Writes a metric value. Values that are not a number are written without one.
@@ -140,7 +140,8 @@ impl Writer<'_> {
         let (counter_value, double_counter_value) = numbers(&row.value);
         let stack = self.packets.stack(row.context_id);
         let key = TrackKey::Counter(row.thread_id, row.name_id);
-        self.write_counter(
+        self.write_point(
+            COUNTER,
             &key,
             row.time_nanos,
             TrackEvent {
@@ -157,7 +158,7 @@ impl Writer<'_> {
         let key = TrackKey::DeviceCounter(row.process_id, row.device, row.name_id);
         let double_counter_value = Some(row.value);
         let event = TrackEvent { double_counter_value, ..TrackEvent::default() };
-        self.write_counter(&key, row.time_nanos, event)
+        self.write_point(COUNTER, &key, row.time_nanos, event)
     }
 
     /// Writes a sample. Values that are not a number are skipped.
@@ -183,7 +184,7 @@ impl Writer<'_> {
             ..named(&mut self.packets, row.name_id, None)
         };
         let key = TrackKey::Samples(row.process_id, row.thread_id);
-        self.write_instant(&key, row.time_nanos.unwrap_or(i64::MIN), event)
+        self.write_point(INSTANT, &key, row.time_nanos.unwrap_or(i64::MIN), event)
     }
 
     pub(super) fn memory_event(&mut self, row: &MemoryEvent) -> Result<(), ExportError> {
@@ -195,7 +196,7 @@ impl Writer<'_> {
                 let name = format!("{memory} {name} (bytes)");
                 let key = TrackKey::MemoryCounter(row.process_id, name);
                 let event = TrackEvent { counter_value: bytes, ..TrackEvent::default() };
-                self.write_counter(&key, row.time_nanos, event)?;
+                self.write_point(COUNTER, &key, row.time_nanos, event)?;
             }
         }
         let thread =
@@ -218,30 +219,19 @@ impl Writer<'_> {
             debug_annotations: self.packets.annotations(extras, &row.args),
             ..TrackEvent::default()
         };
-        self.write_instant(&TrackKey::Memory(row.process_id, memory), row.time_nanos, event)
+        self.write_point(INSTANT, &TrackKey::Memory(row.process_id, memory), row.time_nanos, event)
     }
 
-    /// Writes an instant.
-    fn write_instant(
+    /// Writes an event at a point in time: an instant or a counter value.
+    fn write_point(
         &mut self,
+        r#type: i32,
         key: &TrackKey,
         nanos: i64,
         event: TrackEvent,
     ) -> Result<(), ExportError> {
         let track_uuid = Some(self.tracks.uuid(key, &mut self.packets)?);
-        let event = TrackEvent { r#type: Some(INSTANT), track_uuid, ..event };
-        Ok(self.packets.event(nanos, event)?)
-    }
-
-    /// Writes a counter value.
-    fn write_counter(
-        &mut self,
-        key: &TrackKey,
-        nanos: i64,
-        event: TrackEvent,
-    ) -> Result<(), ExportError> {
-        let track_uuid = Some(self.tracks.uuid(key, &mut self.packets)?);
-        let event = TrackEvent { r#type: Some(COUNTER), track_uuid, ..event };
+        let event = TrackEvent { r#type: Some(r#type), track_uuid, ..event };
         Ok(self.packets.event(nanos, event)?)
     }
 }
