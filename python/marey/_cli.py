@@ -12,7 +12,7 @@ import sys
 from typing import NoReturn
 
 import marey
-from marey import _native, _recording, _run
+from marey import _config, _native, _recording, _run
 from marey._flags import is_disabled
 
 
@@ -130,7 +130,13 @@ def _announce_processes(options: _recording.Options) -> None:
 
 def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str | None]:
     parser = _parser()
+    try:
+        _config.set_defaults(parser, os.getcwd())
+    except _config.InvalidConfig as error:
+        _fail(str(error))
     parsed = parser.parse_args(arguments)
+    if parsed.operators and not parsed.torch:
+        parser.error("--operators needs the hooks that --no-torch leaves out")
     if parsed.module is not None:
         target = _run.Target("module", parsed.module + parsed.target)
     else:
@@ -150,6 +156,7 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
         mode=parsed.mode,
         hook=parsed.hook,
         torch=parsed.torch,
+        operators=parsed.operators,
         children=parsed.children,
     )
     return target, options, parsed.instrument
@@ -210,6 +217,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-k", "--hook")
     parser.add_argument("-i", "--instrument", choices=("print-mem-spaces",))
     parser.add_argument("--mode")
+    parser.add_argument("--operators", action="store_true")
     parser.add_argument("--no-torch", dest="torch", action="store_false")
     parser.add_argument("--no-children", dest="children", action="store_false")
     parser.add_argument("-m", dest="module", nargs=remainder)

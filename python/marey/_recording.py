@@ -32,6 +32,7 @@ class Options(NamedTuple):
     mode: str | None
     hook: str | None
     torch: bool
+    operators: bool
     children: bool
 
 
@@ -61,7 +62,7 @@ def start(options: Options, *, announce: bool) -> int | None:
     if options.torch:
         from marey import torch
 
-        torch.enable()
+        torch.enable(operators=options.operators)
     return session
 
 

@@ -2,7 +2,8 @@
 
 While enabled, every call of a `torch.nn.Module` is a scope with its dotted name, `backward` is a
 scope, an optimizer step is a scope named after its class, and each optimizer step ends a `step`.
-Models are never modified: their names are stored here, by identity, as long as they live.
+With `operators`, so is each operator that PyTorch dispatches (`_torch_operators`). Models are never
+modified: their names are stored here, by identity, as long as they live.
 
 Start reading at `enable`, then `_enter_module`.
 """
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from marey import _native
 from marey._names import KIND_MODULE, KIND_SCOPE
+from marey._warning import warn
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -38,18 +40,25 @@ _pop = _native.pop
 _BACKWARD_KEY = 0
 
 
-def enable() -> None:
+def enable(*, operators: bool = False) -> None:
     """Records module calls, backward and optimizer steps as scopes, in the whole process.
 
     Does not import torch: if torch is not imported yet, the hooks are installed after its import.
-    Further calls have no effect. Any thread may call this function.
+    Further calls have no effect, except that operators may be added. Any thread may call this
+    function.
+
+    Args:
+        operators: Whether to record operators, autograd nodes and
+            ``torch.profiler.record_function`` too, on every thread, while a session records. If
+            PyTorch does not allow it, a warning states why.
 
     Raises:
         AttributeError: The installed torch is older than 2.1 and lacks one of the hooks.
     """
-    global _enabled
+    global _enabled, _records_operators
     with _lock:
         _enabled = True
+        _records_operators |= operators
         if "torch" not in sys.modules:
             if _finder not in sys.meta_path:
                 sys.meta_path.insert(0, _finder)
@@ -60,14 +69,15 @@ def enable() -> None:
 
 def disable() -> None:
     """Removes all hooks and closes the scopes that they have opened on this thread."""
-    global _enabled, _detach
+    global _enabled, _records_operators, _detach
     with _lock:
-        _enabled = False
+        _enabled = _records_operators = False
         if _finder in sys.meta_path:
             sys.meta_path.remove(_finder)
         if _detach is not None:
             _detach()
             _detach = None
+        _native.record_operators(False)
     _leave_down_to(_thread.stack, 0)
 
 
@@ -281,7 +291,11 @@ def _attach(torch: Any) -> None:
     with _lock:
         if _finder in sys.meta_path:
             sys.meta_path.remove(_finder)
-        if not _enabled or _detach is not None:
+        if not _enabled:
+            return
+        if _records_operators:
+            _record_operators(torch)
+        if _detach is not None:
             return
         _is_compiling = torch.compiler.is_compiling
         _is_grad_enabled = torch.is_grad_enabled
@@ -300,6 +314,14 @@ def _attach(torch: Any) -> None:
             if hasattr(modules, "_has_any_global_hook"):
                 undo.callback(_replace(modules, "_has_any_global_hook", _other_hooks(modules)))
             _detach = undo.pop_all().close
+
+
+def _record_operators(torch: Any) -> None:
+    from marey import _torch_operators
+
+    objection = _torch_operators.start(torch)
+    if objection is not None:
+        warn(f"operators of PyTorch {torch.__version__} are not recorded: {objection}")
 
 
 def _replace(holder: Any, name: str, replacement: Callable[..., Any]) -> Callable[[], None]:
@@ -339,11 +361,12 @@ def _export_without_hooks(torch: Any) -> Callable[..., Any]:
     def export(*args: Any, **kwargs: Any) -> Any:
         if _detach is None:
             return original(*args, **kwargs)
+        operators = _records_operators
         disable()
         try:
             return original(*args, **kwargs)
         finally:
-            enable()
+            enable(operators=operators)
 
     return functools.update_wrapper(export, original)
 
@@ -412,6 +435,7 @@ class _TorchLoader(importlib.abc.Loader):
 
 _lock = threading.RLock()
 _enabled = False
+_records_operators = False
 _finder = _TorchFinder()
 _detach: Callable[[], None] | None = None
 _is_compiling: Callable[[], bool]

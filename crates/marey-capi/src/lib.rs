@@ -20,7 +20,8 @@ use marey_gpu::nvtx;
 use marey_model::loss::LossCause;
 use marey_record::table::{ABI_VERSION, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table};
 use marey_record::{Detached, NodeKind, api};
-use ptr::{guarded, metrics, send, text};
+use marey_torch::operators;
+use ptr::{Failure, guarded, metrics, send, text};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -104,6 +105,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     gpu_note: gpu::note,
     note_environment,
     set_task_provider,
+    torch_operators,
 });
 
 extern "C" fn note_environment() {
@@ -259,6 +261,22 @@ unsafe extern "C" fn detached_release(scope: *const Detached) {
 unsafe extern "C" fn detached_id(scope: *const Detached) -> u64 {
     // SAFETY: the caller's promise.
     unsafe { borrow(scope) }.map_or(0, Detached::id)
+}
+
+// PyTorch.
+
+unsafe extern "C" fn torch_operators(is_on: bool, error: *mut ErrorBuffer) -> i32 {
+    // SAFETY: the caller passes a writable error buffer or null.
+    unsafe {
+        ptr::status(error, || {
+            if is_on {
+                operators::start().map_err(|reason| Failure::unsupported(reason.to_string()))
+            } else {
+                operators::stop();
+                Ok(())
+            }
+        })
+    }
 }
 
 // Tasks and Python frames.

@@ -27,6 +27,7 @@ mod sessions;
 mod task;
 mod text;
 mod thread;
+mod torch;
 
 use pyo3::prelude::*;
 
@@ -38,6 +39,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     scope::add_to(module)?;
     sessions::add_to(module)?;
     gpu::add_to(module)?;
+    torch::add_to(module)?;
     module.add_function(wrap_pyfunction!(frames::enable_frames, module)?)?;
     module.add_function(wrap_pyfunction!(frames::set_frame_base, module)?)?;
     module.add_function(wrap_pyfunction!(frames::frames_are_fast, module)?)?;

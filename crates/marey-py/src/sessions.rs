@@ -3,6 +3,7 @@
 use crate::error::checked;
 use crate::frames;
 use crate::library::{self, is_live, table};
+use crate::torch;
 use marey_model::loss::LossCause;
 use marey_record::table::StartOptions;
 use pyo3::exceptions::PyValueError;
@@ -53,11 +54,13 @@ fn start(
         reserved: 0,
     };
     let options = SendPtr(&raw const options);
-    py.detach(|| {
+    let session = py.detach(|| {
         let options = &options;
         // SAFETY: the options live until the call returns.
         checked(|error| unsafe { (table().start)(options.0, error) })
-    })
+    })?;
+    torch::follow_sessions();
+    Ok(session)
 }
 
 /// Returns the numbers of the live sessions, lowest first.
@@ -76,6 +79,7 @@ fn sessions(py: Python<'_>) -> Vec<i64> {
 fn activate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
     // SAFETY: plain numbers and our buffer.
     py.detach(|| checked(|error| unsafe { (table().activate)(session.unwrap_or(ALL), error) }))?;
+    torch::follow_sessions();
     Ok(())
 }
 
@@ -85,6 +89,7 @@ fn activate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
 fn deactivate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
     // SAFETY: as above.
     py.detach(|| checked(|error| unsafe { (table().deactivate)(session.unwrap_or(ALL), error) }))?;
+    torch::follow_sessions();
     Ok(())
 }
 
@@ -96,7 +101,7 @@ fn finalize(py: Python<'_>, session: Option<i64>, output_format: &str) -> PyResu
     (table().note_environment)();
     let mut paths: Vec<OsString> = Vec::new();
     let context = SendPtr((&raw mut paths).cast());
-    py.detach(|| {
+    let finalized = py.detach(|| {
         let context = &context;
         checked(|error| {
             // SAFETY: the text and the list live until the call returns; `push_path` expects the
@@ -112,7 +117,9 @@ fn finalize(py: Python<'_>, session: Option<i64>, output_format: &str) -> PyResu
                 )
             }
         })
-    })?;
+    });
+    torch::follow_sessions();
+    finalized?;
     Ok(paths)
 }
 

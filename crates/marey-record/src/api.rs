@@ -81,6 +81,22 @@ pub fn enter_kind(name: u32, kind: u8) -> u64 {
     local::enter(name, kind)
 }
 
+/// Enters a scope below the innermost scope of the task that this thread runs, or of the thread.
+/// For sources that call without the GIL, such as operators. The scope itself is on the thread's
+/// stack.
+#[inline(always)]
+pub fn enter_in_current_task(name: u32, kind: NodeKind) {
+    let provider = TASK_PROVIDER.load(Ordering::Acquire);
+    if provider.is_null() {
+        local::enter(name, kind as u8);
+    } else if CONTROL.is_live() {
+        let leaf = python_leaf();
+        event_in_provided_task(provider, move |local, task| {
+            local.enter_in_task(name, kind, leaf, task);
+        });
+    }
+}
+
 /// Exits the innermost scope with that name (0: any name). Returns its id, or 0 when there is none.
 #[inline(always)]
 pub fn exit(name: u32) -> u64 {

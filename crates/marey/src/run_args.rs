@@ -19,11 +19,13 @@ Examples:
   marey run -n baseline train.py          Write baseline.hatchet
   marey run -d trace train.py             Write train.marey for `marey analyze`, and a Chrome trace
   marey run -o runs/ -c python train.py   Write runs/train.hatchet, by Python call stack
+  marey run --operators train.py          Record PyTorch's operators below modules
   marey run -m package.train              Like python -m package.train
   marey run pytest tests/test_step.py     Like python -m pytest tests/test_step.py
   marey run -- ./launch.sh                Profile each Python process that it starts
   marey run -i print-mem-spaces train.py  Show the memory accesses of its Triton kernels; no profile
 
+A project sets its own defaults in pyproject.toml, for example `operators = true` in [tool.marey].
 Arguments after the target belong to the target. Without options, `run` can be omitted. The output,
 signals and exceptions of the program are unchanged; marey prints its own messages to stderr, in
 lines that begin with \"marey: \".
@@ -82,6 +84,10 @@ pub(crate) struct RunArgs {
     /// Mode of the backend, for example `periodic_flushing`
     #[arg(long)]
     mode: Option<String>,
+
+    /// Record each PyTorch operator too, below its module
+    #[arg(long)]
+    operators: bool,
 
     /// Do not hook PyTorch modules and optimizers
     #[arg(long)]

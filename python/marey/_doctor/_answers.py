@@ -9,9 +9,13 @@ from typing import Any
 
 
 def answer(question: str) -> Any:
-    """Answers ``torch``, ``triton`` or a question of `_native.probe_gpu`, with JSON values."""
+    """Answers a question: a package, ``operators``, or one of `_native.probe_gpu`."""
     if question == "torch":
         return _torch()
+    if question == "operators":
+        from marey import _torch_operators
+
+        return _torch_operators.prove()
     if question == "triton":
         return _triton()
     from marey import _native
@@ -22,8 +26,11 @@ def answer(question: str) -> Any:
 def _torch() -> dict[str, Any]:
     import torch
 
+    from marey import _torch_operators
+
     return {
         "version": str(torch.__version__),
+        "operators_objection": _torch_operators.start(torch),
         "cuda": torch.version.cuda,
         "hip": getattr(torch.version, "hip", None),
         "has_kineto": torch.profiler.kineto_available(),

@@ -86,6 +86,10 @@ def torch(facts: dict[str, Any], driver_cuda: tuple[int, int] | None) -> Check:
     built = f"for CUDA {cuda}" if cuda else f"for ROCm {hip}" if hip else "for the CPU"
     kineto = "with Kineto" if facts["has_kineto"] else "without Kineto"
     text = f"torch {facts['version']} {built}, {kineto}"
+    if objection := facts["operators_objection"]:
+        text += f"; operators are not recorded: {objection}"
+    else:
+        text += ", operators by its callbacks"
     if os.environ.get("KINETO_USE_DAEMON"):
         text += ", whose daemon may hold CUPTI (KINETO_USE_DAEMON)"
     state: State = "ok"

@@ -25,7 +25,7 @@ const ASYNC: &[&str] = &["tokio*", "async-std", "smol", "futures-executor"];
 const HTTP: &[&str] = &["hyper*", "axum*", "reqwest*", "tonic*"];
 const FILES_AND_SOCKETS: &[&str] = &["memmap2", "tempfile", "mio", "socket2"];
 const PYTHON: &[&str] = &["pyo3*"];
-const INSIDE: &[&str] = &["marey-record", "marey-gpu", "marey-capi", "marey-py"];
+const INSIDE: &[&str] = &["marey-record", "marey-gpu", "marey-torch", "marey-capi", "marey-py"];
 
 /// One rule for each planned or existing crate.
 pub(crate) const RULES: &[Rule] = &[
@@ -41,6 +41,11 @@ pub(crate) const RULES: &[Rule] = &[
     },
     Rule {
         name: "marey-gpu",
+        may_use: &["marey-model", "marey-record"],
+        never: &[ASYNC, ARROW, DATAFUSION, HTTP, PYTHON, &["serde_json"]],
+    },
+    Rule {
+        name: "marey-torch",
         may_use: &["marey-model", "marey-record"],
         never: &[ASYNC, ARROW, DATAFUSION, HTTP, PYTHON, &["serde_json"]],
     },
@@ -83,7 +88,7 @@ pub(crate) const RULES: &[Rule] = &[
     },
     Rule {
         name: "marey-capi",
-        may_use: &["marey-model", "marey-record", "marey-gpu"],
+        may_use: &["marey-model", "marey-record", "marey-gpu", "marey-torch"],
         never: &[ASYNC, ARROW, DATAFUSION, HTTP, PYTHON],
     },
     Rule {

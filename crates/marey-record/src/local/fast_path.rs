@@ -14,7 +14,6 @@ use crate::clock;
 use crate::control::{CONTROL, slots};
 use crate::thread::{Frame, ThreadTree};
 use crate::tree::{Node, name_kind};
-use marey_model::context::NodeKind;
 use std::sync::atomic::Ordering;
 
 impl ThreadTree {
@@ -103,8 +102,7 @@ impl Local {
     pub(super) fn cache_fast_path(&self, frame: &Frame, version: u64) {
         let sessions = fast_sessions();
         let Some(node) = frame.node() else { return };
-        // Entering an operator updates counters that the fast path does not know.
-        if sessions == 0 || node.sessions() != sessions || node.kind() == NodeKind::Operator {
+        if sessions == 0 || node.sessions() != sessions {
             return;
         }
         let is_single = sessions.is_power_of_two();

@@ -75,7 +75,7 @@ pub(crate) struct Local {
     /// The number of inherited frames, which are the outermost ones of the stack.
     inherited: u32,
     states: Vec<State>,
-    /// The number of operators on the stack, inherited frames excluded.
+    /// The number of operators of launch hooks on the stack, inherited frames excluded.
     open_operators: u32,
     /// The depth of operators inside the one in progress, which are not recorded.
     nested_operators: u32,

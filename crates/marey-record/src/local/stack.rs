@@ -6,6 +6,7 @@
 use super::{CLOSING, Entry, FOREIGN, INHERITED, LAUNCHES, Local, NodePair, STEP, task};
 use crate::clock;
 use crate::control::{CONTROL, bit};
+use crate::detached::Detached;
 use crate::losses;
 use crate::names;
 use crate::thread::{Frame, NO_FAST_EXIT, OpenFrame, ThreadTree};
@@ -47,7 +48,7 @@ impl Local {
         let (active, python) = CONTROL.recording();
         let mut parent = parent.with_python_leaf(python_leaf);
         let mut state = self.state_name();
-        if kind == NodeKind::Operator && state != 0 {
+        if flags & LAUNCHES != 0 && state != 0 {
             parent = self.child_nodes(parent, state, NodeKind::State, active, python);
             state = 0;
         }
@@ -65,6 +66,19 @@ impl Local {
             id,
         });
         id
+    }
+
+    /// Enters a scope below `task`, the innermost scope of the task that the thread runs, or below
+    /// the thread's innermost scope.
+    pub(crate) fn enter_in_task(
+        &mut self,
+        name: u32,
+        kind: NodeKind,
+        python_leaf: u32,
+        task: Option<&Detached>,
+    ) {
+        let parent = self.innermost_nodes(task);
+        self.enter_child_of(parent, name, kind, 0, python_leaf);
     }
 
     /// Exits the innermost scope called `name` (0: any name). Returns its id, or 0 when there is
@@ -138,7 +152,7 @@ impl Local {
         self.fill(slot, frame);
         self.cache_next(slot);
         self.tree.set_top(slot);
-        self.open_operators += u32::from(is_entered_operator(frame.kind_flags));
+        self.open_operators += u32::from(is_launch_operator(frame.kind_flags));
     }
 
     /// Writes the contents of a frame, and what the fast path caches in it.
@@ -215,7 +229,7 @@ impl Local {
     #[inline(always)]
     pub(super) fn drop_top(&mut self, nanos: u64) {
         let top = self.top_frame();
-        let (was_operator, outer) = (is_entered_operator(top.kind_flags()), top.below());
+        let (was_operator, outer) = (is_launch_operator(top.kind_flags()), top.below());
         let Some(outer) = outer else { return };
         match top.child_node_of(outer) {
             Some(node) => self.tree.set_top_expecting(outer, Some(&node.expected_sibling)),
@@ -294,7 +308,7 @@ impl Local {
                 parent.add_child_nanos(entry.nanos);
             }
         }
-        self.open_operators -= u32::from(is_entered_operator(frame.kind_flags));
+        self.open_operators -= u32::from(is_launch_operator(frame.kind_flags));
         for index in index + 1..self.depth() {
             if let (Some(inner), Some(slot)) = (self.frame(index), self.tree.frames.get(index - 1))
             {
@@ -422,7 +436,7 @@ impl Local {
 #[inline(always)]
 fn update_exit_name(frame: &Frame) {
     let (name, kind_flags) = frame.name_and_kind_flags();
-    let is_fast = kind_flags & (INHERITED | STEP | FOREIGN) == 0
+    let is_fast = kind_flags & (INHERITED | STEP | FOREIGN | LAUNCHES) == 0
         && frame.below().is_some_and(|below| {
             below.kind_flags() & CLOSING == 0 && frame.child_node_of(below).is_some()
         });
@@ -457,10 +471,11 @@ fn entry_of(frame: &OpenFrame, now: u64) -> Entry {
     Entry::new(nodes_of(frame), frame.sessions, frame.start_ticks..now, frame.child_nanos)
 }
 
-/// Whether a frame is an operator that this thread entered.
+/// Whether a frame is an operator that a launch hook entered on this thread. Other operators are
+/// entered as any scope.
 #[inline(always)]
-fn is_entered_operator(kind_flags: u32) -> bool {
-    kind_flags as u8 == NodeKind::Operator as u8 && kind_flags & INHERITED == 0
+fn is_launch_operator(kind_flags: u32) -> bool {
+    kind_flags & LAUNCHES != 0
 }
 
 #[cold]

@@ -438,3 +438,25 @@ fn a_kind_is_part_of_a_scope_s_identity() {
     let expected = [("module", 4), ("operator", 4), ("scope", 8)];
     assert_eq!(seen, expected.map(|(kind, count)| (Some(kind), Some(count))).into());
 }
+
+#[test]
+fn a_launch_hook_s_operator_is_recorded_inside_a_framework_s() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("operators");
+    let (framework, launched) = (api::intern("aten::mm"), api::intern("kernel"));
+    for _ in 0..4 {
+        api::enter_in_current_task(framework, NodeKind::Operator);
+        api::enter_in_current_task(framework, NodeKind::Operator);
+        api::enter_operator(launched);
+        // Only operators of launch hooks do not nest.
+        api::enter_operator(launched);
+        api::exit_operator(launched);
+        api::exit_operator(launched);
+        api::exit(framework);
+        api::exit(framework);
+    }
+    assert_eq!(
+        profile_of(session).counts(),
+        [("aten::mm", 4), ("aten::mm/aten::mm", 4), ("aten::mm/aten::mm/kernel", 4)]
+    );
+}

@@ -88,6 +88,7 @@ fn help_of_run_and_doctor_needs_no_python() {
       -i, --instrument <INSTRUMENT>  Print the memory accesses of Triton kernels at the end, instead of
                                      a profile [possible values: print-mem-spaces]
           --mode <MODE>              Mode of the backend, for example `periodic_flushing`
+          --operators                Record each PyTorch operator too, below its module
           --no-torch                 Do not hook PyTorch modules and optimizers
           --no-children              Profile this process only
       -m <MODULE>                    Run a module, like python -m
@@ -98,11 +99,13 @@ fn help_of_run_and_doctor_needs_no_python() {
       marey run -n baseline train.py          Write baseline.hatchet
       marey run -d trace train.py             Write train.marey for `marey analyze`, and a Chrome trace
       marey run -o runs/ -c python train.py   Write runs/train.hatchet, by Python call stack
+      marey run --operators train.py          Record PyTorch's operators below modules
       marey run -m package.train              Like python -m package.train
       marey run pytest tests/test_step.py     Like python -m pytest tests/test_step.py
       marey run -- ./launch.sh                Profile each Python process that it starts
       marey run -i print-mem-spaces train.py  Show the memory accesses of its Triton kernels; no profile
 
+    A project sets its own defaults in pyproject.toml, for example `operators = true` in [tool.marey].
     Arguments after the target belong to the target. Without options, `run` can be omitted. The output,
     signals and exceptions of the program are unchanged; marey prints its own messages to stderr, in
     lines that begin with "marey: ".

@@ -1,0 +1,43 @@
+//! The switch for PyTorch's operators.
+//!
+//! Operators are recorded while the program wants them and a session records. The rest of the time
+//! PyTorch calls nothing of marey.
+
+use crate::error::checked;
+use crate::library::{is_active, table};
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the program wants operators to be recorded. Written with the GIL held.
+static IS_WANTED: AtomicBool = AtomicBool::new(false);
+
+/// Records PyTorch's operators while a session records, or never. Raises `RuntimeError` if the
+/// loaded PyTorch cannot be observed.
+#[pyfunction]
+fn record_operators(is_wanted: bool) -> PyResult<()> {
+    // Also without a session, so that the caller learns of a failure now.
+    switch(is_wanted)?;
+    IS_WANTED.store(is_wanted, Ordering::Relaxed);
+    follow_sessions();
+    Ok(())
+}
+
+/// Starts or stops the recording of operators after a session has begun or ceased to record.
+pub(crate) fn follow_sessions() {
+    if IS_WANTED.load(Ordering::Relaxed) && switch(is_active()).is_err() {
+        // PyTorch was observed before, so this cannot fail; and nobody could be told.
+        IS_WANTED.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The GIL is held, which serialises this with forks.
+fn switch(is_on: bool) -> PyResult<()> {
+    // SAFETY: the error buffer is ours.
+    checked(|error| unsafe { (table().torch_operators)(is_on, error) })?;
+    Ok(())
+}
+
+/// Adds the function to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(record_operators, module)?)
+}

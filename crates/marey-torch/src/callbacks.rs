@@ -1,0 +1,152 @@
+//! The functions that PyTorch calls at the start and end of an observed function.
+//!
+//! Each kind has functions of its own, so that the kind need not be read from PyTorch's private
+//! fields. The end finds the number of the name again rather than storing it: PyTorch calls `end`
+//! for exactly the functions whose `start` it called, on the same thread unless the function is
+//! asynchronous, and a scope that is not open is not exited.
+
+use crate::library::{End, Library, ObservedKind, RecordFunction, Registration, Start};
+use crate::names::{self, IGNORED};
+use marey_model::context::NodeKind;
+use marey_record::api;
+use std::ffi::{CStr, c_void};
+use std::sync::OnceLock;
+
+/// The library whose functions the callbacks call. Set before the first registration.
+pub(crate) static LIBRARY: OnceLock<Library> = OnceLock::new();
+
+/// Returns the registrations for all observed kinds.
+pub(crate) fn registrations() -> [Registration; 3] {
+    [
+        Registration::new(ObservedKind::Function, start_shell::<Operator>(), end::<Operator>),
+        Registration::new(
+            ObservedKind::BackwardFunction,
+            start_shell::<AutogradNode>(),
+            end::<AutogradNode>,
+        ),
+        Registration::new(ObservedKind::UserScope, start_shell::<UserScope>(), end::<UserScope>),
+    ]
+}
+
+/// How functions of one kind are recorded.
+trait Kind {
+    const NODE: NodeKind;
+
+    /// Returns the number of a function's name.
+    ///
+    /// # Safety
+    /// PyTorch is calling a callback with this function.
+    unsafe fn name(library: &Library, function: *const RecordFunction) -> u32;
+}
+
+struct Operator;
+
+impl Kind for Operator {
+    const NODE: NodeKind = NodeKind::Operator;
+
+    #[inline(always)]
+    unsafe fn name(library: &Library, function: *const RecordFunction) -> u32 {
+        // SAFETY: PyTorch's functions return C strings for a function that it is observing.
+        unsafe {
+            names::number_operator((library.name)(function), || {
+                library.overload_name.map(|overload_name| overload_name(function))
+            })
+        }
+    }
+}
+
+struct AutogradNode;
+
+impl Kind for AutogradNode {
+    const NODE: NodeKind = NodeKind::Operator;
+
+    #[inline(always)]
+    unsafe fn name(library: &Library, function: *const RecordFunction) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { temporary_name(library, function) }
+    }
+}
+
+struct UserScope;
+
+impl Kind for UserScope {
+    const NODE: NodeKind = NodeKind::Scope;
+
+    #[inline(always)]
+    unsafe fn name(library: &Library, function: *const RecordFunction) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { temporary_name(library, function) }
+    }
+}
+
+/// # Safety
+/// PyTorch is calling a callback with this function.
+#[inline(always)]
+unsafe fn temporary_name(library: &Library, function: *const RecordFunction) -> u32 {
+    // SAFETY: PyTorch returns a C string for a function that it is observing.
+    names::number_temporary(unsafe { CStr::from_ptr((library.name)(function)) })
+}
+
+#[inline(always)]
+unsafe fn enter<K: Kind>(function: *const RecordFunction) {
+    if !api::is_live() {
+        return;
+    }
+    let Some(library) = LIBRARY.get() else { return };
+    // SAFETY: PyTorch is calling a callback with this function.
+    let name = unsafe { K::name(library, function) };
+    if name != IGNORED {
+        api::enter_in_current_task(name, K::NODE);
+    }
+}
+
+/// Records the end of a function. PyTorch passes what the start returned, which is null.
+unsafe extern "C" fn end<K: Kind>(function: *const RecordFunction, _context: *mut c_void) {
+    if !api::is_live() {
+        return;
+    }
+    let Some(library) = LIBRARY.get() else { return };
+    // SAFETY: PyTorch is calling a callback with this function.
+    let name = unsafe { K::name(library, function) };
+    if name != IGNORED {
+        api::exit(name);
+    }
+}
+
+const _: End = end::<Operator>;
+
+/// Returns the start callback, which returns a null `unique_ptr` as C++ would.
+#[cfg(target_arch = "x86_64")]
+fn start_shell<K: Kind>() -> Start {
+    /// The address of the result is the first argument and is returned.
+    unsafe extern "C" fn start<K: Kind>(
+        result: *mut *mut c_void,
+        function: *const RecordFunction,
+    ) -> *mut *mut c_void {
+        // SAFETY: PyTorch passes the address of its result, and a function that it is observing.
+        unsafe {
+            result.write(std::ptr::null_mut());
+            enter::<K>(function);
+        }
+        result
+    }
+    let start: unsafe extern "C" fn(*mut *mut c_void, *const RecordFunction) -> *mut *mut c_void =
+        start::<K>;
+    // SAFETY: a function's address; only PyTorch calls it, with these arguments.
+    unsafe { std::mem::transmute::<_, Start>(start) }
+}
+
+/// Returns the start callback, which returns a null `unique_ptr` as C++ would.
+#[cfg(target_arch = "aarch64")]
+fn start_shell<K: Kind>() -> Start {
+    unsafe extern "C" fn start<K: Kind>(function: *const RecordFunction) {
+        // SAFETY: PyTorch passes a function that it is observing.
+        unsafe { enter::<K>(function) }
+    }
+    /// The address of the result is in x8, which a function need not preserve.
+    #[unsafe(naked)]
+    unsafe extern "C" fn shell<K: Kind>() {
+        std::arch::naked_asm!("str xzr, [x8]", "b {start}", start = sym start::<K>)
+    }
+    shell::<K>
+}

@@ -1,0 +1,156 @@
+//! The functions of `libtorch_cpu.so` for observers of operators, `ATen/record_function.h` in its
+//! source.
+
+use std::ffi::{CStr, c_char, c_void};
+
+/// `at::RecordFunction`, of which only the address is known here.
+#[repr(C)]
+pub(crate) struct RecordFunction {
+    _private: [u8; 0],
+}
+
+/// `at::RecordScope`: the kind of an observed function.
+#[derive(Clone, Copy, Debug)]
+#[repr(usize)]
+pub(crate) enum ObservedKind {
+    /// An operator that the dispatcher calls, or C++ code that calls itself one.
+    Function = 0,
+    /// A node of the autograd graph.
+    BackwardFunction = 1,
+    /// `torch.profiler.record_function`.
+    UserScope = 7,
+}
+
+/// The number of kinds in `at::RecordScope`, the same from PyTorch 2.2 to 2.15.
+const NUM_KINDS: usize = 10;
+
+/// Called at the start. C++ returns a `std::unique_ptr<at::ObserverContext>`, which the Itanium ABI
+/// returns in memory of the caller, so the function has an argument more: see
+/// [`crate::callbacks`].
+pub(crate) type Start = unsafe extern "C" fn();
+
+/// Called at the end, with the result of the start.
+pub(crate) type End = unsafe extern "C" fn(function: *const RecordFunction, context: *mut c_void);
+
+/// `at::RecordFunctionCallback`, 40 bytes from PyTorch 2.2 to 2.15. It is trivially copyable, so
+/// C++ passes it as C passes a struct.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Registration {
+    start: Start,
+    end: End,
+    sampling_probability: f64,
+    observes: [bool; NUM_KINDS],
+    needs_inputs: bool,
+    needs_outputs: bool,
+    needs_ids: bool,
+}
+
+impl Registration {
+    /// Returns a registration for every function of one kind, without its arguments.
+    pub(crate) fn new(kind: ObservedKind, start: Start, end: End) -> Self {
+        let mut observes = [false; NUM_KINDS];
+        observes[kind as usize] = true;
+        Self {
+            start,
+            end,
+            sampling_probability: 1.0,
+            observes,
+            needs_inputs: false,
+            needs_outputs: false,
+            needs_ids: false,
+        }
+    }
+}
+
+/// The functions of the loaded library. They are valid for the life of the process, because Python
+/// never unloads PyTorch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Library {
+    /// `at::addGlobalCallback`: returns a handle. Takes effect on each thread at the next operator.
+    pub(crate) add_callback: unsafe extern "C" fn(registration: Registration) -> u64,
+    /// `at::removeCallback`. Functions in progress still call `end`.
+    pub(crate) remove_callback: unsafe extern "C" fn(handle: u64),
+    /// `at::RecordFunction::name`: a C string that is valid while the function is observed. For an
+    /// operator of the dispatcher it belongs to the operator's schema.
+    pub(crate) name: unsafe extern "C" fn(function: *const RecordFunction) -> *const c_char,
+    /// `at::RecordFunction::overload_name`, from PyTorch 2.8 on: empty for the default overload.
+    pub(crate) overload_name: Option<unsafe extern "C" fn(*const RecordFunction) -> *const c_char>,
+}
+
+/// The reason why operators cannot be observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// No `libtorch_cpu.so` is loaded.
+    #[error("this process has not loaded libtorch_cpu.so")]
+    NotLoaded,
+    /// The library lacks a function.
+    #[error("libtorch_cpu.so does not export {0}")]
+    NoSymbol(&'static str),
+}
+
+impl Library {
+    /// Finds the functions in the copy of the library that this process has loaded.
+    pub(crate) fn find() -> Result<Self, Unavailable> {
+        // SAFETY: a C string. With `RTLD_NOLOAD` no initialiser runs.
+        let library = unsafe {
+            libc::dlopen(c"libtorch_cpu.so".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD)
+        };
+        if library.is_null() {
+            return Err(Unavailable::NotLoaded);
+        }
+        let optional = |symbol: &'static CStr| {
+            // SAFETY: an open handle and a C string.
+            let address = unsafe { libc::dlsym(library, symbol.as_ptr()) };
+            (!address.is_null()).then_some(address)
+        };
+        let required = |symbol: &'static CStr| {
+            optional(symbol).ok_or(Unavailable::NoSymbol(symbol.to_str().unwrap_or_default()))
+        };
+        let add = required(c"_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE")?;
+        let remove = required(c"_ZN2at14removeCallbackEm")?;
+        let name = required(c"_ZNK2at14RecordFunction4nameEv")?;
+        let overload_name = optional(c"_ZNK2at14RecordFunction13overload_nameEv");
+        // SAFETY: the mangled names contain the argument types; the header declares the results. A
+        // method takes its object as the first argument.
+        unsafe {
+            use std::mem::transmute;
+            Ok(Self {
+                add_callback: transmute::<*mut c_void, unsafe extern "C" fn(Registration) -> u64>(
+                    add,
+                ),
+                remove_callback: transmute::<*mut c_void, unsafe extern "C" fn(u64)>(remove),
+                name: transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(*const RecordFunction) -> *const c_char,
+                >(name),
+                overload_name: overload_name.map(|address| {
+                    transmute::<
+                        *mut c_void,
+                        unsafe extern "C" fn(*const RecordFunction) -> *const c_char,
+                    >(address)
+                }),
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn a_registration_has_the_layout_of_record_function_h() {
+        assert_eq!(size_of::<Registration>(), 40);
+        assert_eq!(offset_of!(Registration, sampling_probability), 16);
+        assert_eq!(offset_of!(Registration, observes), 24);
+        assert_eq!(offset_of!(Registration, needs_inputs), 34);
+        assert_eq!(offset_of!(Registration, needs_ids), 36);
+    }
+
+    #[test]
+    fn a_process_without_pytorch_says_so() {
+        assert_eq!(Library::find().err(), Some(Unavailable::NotLoaded));
+    }
+}

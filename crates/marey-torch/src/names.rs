@@ -1,0 +1,195 @@
+//! Numbers of names, found without a lock for names that were seen before.
+//!
+//! An operator's name belongs to its schema, so the address identifies name and overload until a
+//! library of operators is unloaded. Names of autograd nodes and of user scopes are temporary. A
+//! found entry is therefore always compared with the text.
+
+use marey_record::api;
+use std::ffi::{CStr, c_char};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// A name that was seen. It lives as long as the process, because any thread may be reading it.
+struct Name {
+    /// The address of the text in PyTorch, null if that text is temporary.
+    address: *const c_char,
+    text: Box<CStr>,
+    number: u32,
+}
+
+/// The number of slots in the cache, a power of two. PyTorch 2.15 has some 3,000 operators, of
+/// which a program uses a few hundred.
+const SLOTS: usize = 8192;
+
+/// The maximum number of names that are cached; later ones take the slow path each time.
+const MAX_NAMES: usize = 65_536;
+
+/// Names by their hash. A name replaces another one with the same hash.
+static CACHE: [AtomicPtr<Name>; SLOTS] = [const { AtomicPtr::new(null_mut()) }; SLOTS];
+
+static NUM_NAMES: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns the number of an operator's name, which contains the overload if `overload` returns one.
+///
+/// # Safety
+/// `name` and the result of `overload` are C strings.
+#[inline(always)]
+pub(crate) unsafe fn number_operator(
+    name: *const c_char,
+    overload: impl FnOnce() -> Option<*const c_char>,
+) -> u32 {
+    let slot = &CACHE[slot_of_address(name)];
+    // SAFETY: null, or a name that is never freed.
+    if let Some(seen) = unsafe { slot.load(Ordering::Acquire).as_ref() }
+        && seen.address == name
+        // SAFETY: both are C strings.
+        && unsafe { libc::strcmp(seen.text.as_ptr(), name) } == 0
+    {
+        return seen.number;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { number_new_operator(slot, name, overload()) }
+}
+
+/// # Safety
+/// As for [`number_operator`].
+#[cold]
+#[inline(never)]
+unsafe fn number_new_operator(
+    slot: &AtomicPtr<Name>,
+    name: *const c_char,
+    overload: Option<*const c_char>,
+) -> u32 {
+    // SAFETY: a C string.
+    let text = unsafe { CStr::from_ptr(name) };
+    if !is_operator_name(text) {
+        return number_temporary(text);
+    }
+    // SAFETY: a C string.
+    let overload = overload.map(|overload| unsafe { CStr::from_ptr(overload) }.to_string_lossy());
+    let mut full = text.to_string_lossy().into_owned();
+    if let Some(overload) = overload.filter(|overload| !overload.is_empty()) {
+        full.push('.');
+        full.push_str(&overload);
+    }
+    let number = if is_internal(&full) { IGNORED } else { api::intern(&full) };
+    cache(slot, name, text, number);
+    number
+}
+
+/// Returns the number of a name whose text will be overwritten.
+#[inline]
+pub(crate) fn number_temporary(text: &CStr) -> u32 {
+    let slot = &CACHE[slot_of_text(text)];
+    // SAFETY: null, or a name that is never freed.
+    if let Some(seen) = unsafe { slot.load(Ordering::Acquire).as_ref() }
+        && seen.address.is_null()
+        && *seen.text == *text
+    {
+        return seen.number;
+    }
+    let name = text.to_string_lossy();
+    let number = if is_internal(&name) { IGNORED } else { api::intern(&name) };
+    cache(slot, std::ptr::null(), text, number);
+    number
+}
+
+/// The number of names that are not recorded.
+pub(crate) const IGNORED: u32 = 0;
+
+fn cache(slot: &AtomicPtr<Name>, address: *const c_char, text: &CStr, number: u32) {
+    if NUM_NAMES.fetch_add(1, Ordering::Relaxed) < MAX_NAMES {
+        let name = Name { address, text: text.into(), number };
+        // The replaced name is leaked: another thread may be reading it.
+        slot.store(Box::into_raw(Box::new(name)), Ordering::Release);
+    }
+}
+
+/// Whether a name may belong to a schema, `namespace::operator`. Code that is not an operator uses
+/// such names too, with text after a space: `autograd::engine::evaluate_function: MmBackward0`.
+fn is_operator_name(text: &CStr) -> bool {
+    let bytes = text.to_bytes();
+    bytes.windows(2).any(|pair| pair == b"::") && !bytes.contains(&b' ')
+}
+
+/// Whether a name is of PyTorch's own profiling: the operators behind `record_function`, the steps
+/// of its profiler, and optimizer steps, which are scopes of `marey.torch`.
+fn is_internal(name: &str) -> bool {
+    ["profiler::", "ProfilerStep#", "Optimizer.step#"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn slot_of_address(address: *const c_char) -> usize {
+    slot_of_hash(address as u64)
+}
+
+fn slot_of_text(text: &CStr) -> usize {
+    // FNV-1a: <http://www.isthe.com/chongo/tech/comp/fnv/>
+    let hash = text.to_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    slot_of_hash(hash)
+}
+
+fn slot_of_hash(hash: u64) -> usize {
+    // Fibonacci hashing: the high bits depend on all bits of the address.
+    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+    (hash.wrapping_mul(GOLDEN_RATIO) >> (64 - SLOTS.trailing_zeros())) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+
+    fn number(name: &CStr, overload: &'static CStr) -> u32 {
+        // SAFETY: C strings.
+        unsafe { number_operator(name.as_ptr(), || Some(overload.as_ptr())) }
+    }
+
+    #[test]
+    fn a_name_contains_its_overload() {
+        let (first, second) = (c"names::add".to_owned(), c"names::add".to_owned());
+        let plain = number(&first, c"");
+        let tensor = number(&second, c"Tensor");
+        assert_eq!(&*api::name(plain), "names::add");
+        assert_eq!(&*api::name(tensor), "names::add.Tensor");
+        assert_eq!(plain, number(&first, c"is not asked for again"));
+        assert_eq!(tensor, number(&second, c"is not asked for again"));
+    }
+
+    #[test]
+    fn memory_that_contains_another_name_has_another_number() {
+        let mut memory = *b"names::one\0";
+        let one = number(CStr::from_bytes_with_nul(&memory).unwrap(), c"");
+        memory[7..10].copy_from_slice(b"two");
+        let two = number(CStr::from_bytes_with_nul(&memory).unwrap(), c"");
+        assert_eq!(&*api::name(one), "names::one");
+        assert_eq!(&*api::name(two), "names::two");
+    }
+
+    #[test]
+    fn a_temporary_name_is_found_by_its_text() {
+        let text = c"autograd::engine::evaluate_function: MmBackward0";
+        let number_by_operator = number(text, c"");
+        assert_eq!(number_by_operator, number_temporary(text));
+        assert_eq!(&*api::name(number_by_operator), text.to_str().unwrap());
+    }
+
+    #[test]
+    fn names_of_pytorchs_profiler_are_ignored() {
+        assert_eq!(number(c"profiler::_record_function_enter_new", c""), IGNORED);
+        assert_eq!(number_temporary(c"ProfilerStep#12"), IGNORED);
+        assert_eq!(number_temporary(c"Optimizer.step#AdamW.step"), IGNORED);
+        assert_ne!(number_temporary(c"Optimizer.zero_grad#AdamW.zero_grad"), IGNORED);
+    }
+
+    #[test]
+    fn more_names_than_slots_keep_their_numbers() {
+        let names: Vec<_> =
+            (0..2 * SLOTS).map(|index| CString::new(format!("many::{index}")).unwrap()).collect();
+        let numbers: Vec<u32> = names.iter().map(|name| number(name, c"")).collect();
+        for (name, &expected) in names.iter().zip(&numbers) {
+            assert_eq!(number(name, c""), expected);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+"""The defaults of `marey run` in a project: the table `[tool.marey]` of its `pyproject.toml`."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+from pathlib import Path
+from typing import Any
+
+FILE = "pyproject.toml"
+
+
+class InvalidConfig(Exception):
+    """A table that `marey run` cannot use. The message has the file, the key and the remedy."""
+
+
+def set_defaults(parser: argparse.ArgumentParser, folder: str) -> None:
+    """Sets defaults of the parser from the nearest `pyproject.toml` at or above `folder`.
+
+    A key is the long name of an option. A switch takes a boolean: ``operators = true``,
+    ``torch = false`` for ``--no-torch``.
+
+    Raises:
+        InvalidConfig: The file is not valid TOML, or a key or value is unknown.
+    """
+    path = _nearest(Path(folder))
+    if path is None:
+        return
+    table = _table(path)
+    options = {action.dest: action for action in parser._actions if action.dest in _KEYS}
+    for key, value in table.items():
+        parser.set_defaults(**{key: _checked(path, options, key, value)})
+
+
+_KEYS = ("backend", "context", "data", "hook", "mode", "operators", "torch", "children")
+"""Options that a project may set; the others belong to one run."""
+
+
+def _nearest(folder: Path) -> Path | None:
+    """Returns the nearest file with a table for marey."""
+    for parent in (folder, *folder.parents):
+        path = parent / FILE
+        try:
+            if "[tool.marey" in path.read_text(encoding="utf-8"):
+                return path
+        except (OSError, UnicodeDecodeError):
+            continue
+    return None
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        toml = importlib.import_module("tomllib")
+    except ModuleNotFoundError:  # before Python 3.11
+        try:
+            toml = importlib.import_module("tomli")
+        except ModuleNotFoundError:
+            raise InvalidConfig(
+                f"{path} has a table [tool.marey], which this Python cannot read; "
+                "pip install tomli, or use Python 3.11 or later"
+            ) from None
+    try:
+        document: dict[str, Any] = toml.loads(path.read_text(encoding="utf-8"))
+    except toml.TOMLDecodeError as error:
+        raise InvalidConfig(f"{path} is not valid TOML: {error}") from None
+    table = document.get("tool", {}).get("marey", {})
+    if not isinstance(table, dict):
+        raise InvalidConfig(f"{path}: tool.marey must be a table")
+    return table
+
+
+def _checked(path: Path, options: dict[str, argparse.Action], key: str, value: object) -> object:
+    place = f"{path}: tool.marey.{key}"
+    option = options.get(key)
+    if option is None:
+        nearest = difflib.get_close_matches(key, options, n=1)
+        remedy = f"; did you mean {nearest[0]}?" if nearest else f"; known: {', '.join(options)}"
+        raise InvalidConfig(f"{place} is unknown{remedy}")
+    kind = bool if option.nargs == 0 else str
+    if not isinstance(value, kind):
+        raise InvalidConfig(f"{place} must be {'true or false' if kind is bool else 'a text'}")
+    if option.choices is not None and value not in option.choices:
+        raise InvalidConfig(f"{place} must be one of {', '.join(map(str, option.choices))}")
+    return value

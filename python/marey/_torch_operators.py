@@ -1,0 +1,138 @@
+"""Recording of PyTorch's operators: in which versions of PyTorch, and the proof for others.
+
+The callbacks of `marey._native.record_operators` assume the layout of two C++ types. A version in
+`OLDEST` to `NEWEST` has that layout. Any other version is tried in a child process first, which may
+crash, and the result is kept for the next program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import marey
+
+from . import _native
+
+OLDEST, NEWEST = (2, 2), (2, 15)
+"""The minor versions of PyTorch in which the operators of `_prove` have been recorded."""
+
+
+def start(torch: Any) -> str | None:
+    """Records operators while a session records.
+
+    Returns the reason if the imported `torch` does not allow it.
+    """
+    reason = objection(torch.__version__, getattr(torch.version, "git_version", ""))
+    if reason is None:
+        try:
+            _native.record_operators(True)
+        except RuntimeError as error:
+            reason = str(error)
+    return reason
+
+
+def objection(version: str, revision: str) -> str | None:
+    """Returns why operators of a PyTorch are not recorded, `None` if they are.
+
+    Args:
+        version: `torch.__version__`.
+        revision: `torch.version.git_version`. With the version it identifies the build.
+    """
+    minor = minor_of(version)
+    if minor is not None and OLDEST <= minor <= NEWEST:
+        return None
+    kept = _kept_proof(version, revision)
+    with contextlib.suppress(OSError):
+        return kept.read_text(encoding="utf-8") or None
+    reason = _prove_in_child()
+    with contextlib.suppress(OSError):
+        _write(kept, reason or "")
+    return reason
+
+
+def minor_of(version: str) -> tuple[int, int] | None:
+    """Returns major and minor number, `None` for a version that has none."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return None if numbers is None else (int(numbers[1]), int(numbers[2]))
+
+
+def _kept_proof(version: str, revision: str) -> Path:
+    """Returns the file with the result for a build: empty, or the objection."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    build = re.sub(r"[^\w.+-]", "_", f"{version}-{revision}")
+    return Path(cache, "marey", f"operators-{marey.__version__}-torch-{build}")
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a file at once, because other ranks may be writing the same."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(
+        "w", dir=path.parent, delete=False, encoding="utf-8"
+    ) as temporary:
+        temporary.write(text)
+    os.replace(temporary.name, path)
+
+
+def _prove_in_child() -> str | None:
+    from ._doctor._probe import NoAnswer, Probe
+
+    try:
+        answer: str | None = Probe("operators").answer()
+    except NoAnswer as error:
+        return f"a trial of its callbacks failed: {error}"
+    return answer
+
+
+def prove() -> str | None:
+    """Records known operators and compares; for a process of its own, because it may crash.
+
+    Returns what differs, `None` if nothing does.
+    """
+    import torch
+
+    try:
+        _native.record_operators(True)
+    except RuntimeError as error:
+        return str(error)
+    with tempfile.TemporaryDirectory() as folder:
+        session = marey.start(os.path.join(folder, "operators"))
+        _run_known_operators(torch)
+        profile = marey.data.get(session)
+        marey.finalize(session)
+    if profile is None:
+        return "marey is disabled"
+    missing = _EXPECTED - set(_paths(profile[0], ()))
+    return f"a trial did not record {' > '.join(min(missing))}" if missing else None
+
+
+def _run_known_operators(torch: Any) -> None:
+    weight = torch.ones(3, 4, requires_grad=True)
+    with marey.scope("forward"):
+        loss = torch.relu(torch.ones(2, 3) @ weight).sum()
+    with marey.scope("backward"):
+        loss.backward()
+    with torch.profiler.record_function("a scope of the program"):
+        torch.ones(1)
+
+
+_EXPECTED = {
+    ("forward", "aten::matmul", "aten::mm"),
+    ("forward", "aten::relu"),
+    ("forward", "aten::sum"),
+    ("backward", "autograd::engine::evaluate_function: MmBackward0", "MmBackward0", "aten::mm"),
+    ("a scope of the program", "aten::ones"),
+}
+"""Paths that `_run_known_operators` makes in every version."""
+
+
+def _paths(node: dict[str, Any], outer: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for child in node["children"]:
+        path = (*outer, child["frame"]["name"])
+        yield path
+        yield from _paths(child, path)

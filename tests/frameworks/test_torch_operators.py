@@ -1,0 +1,294 @@
+"""Operators of PyTorch as scopes: where they stand, and when they are recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import marey
+import marey.torch
+import pytest
+from marey import _torch_operators
+from torch_programs import PRELUDE, Shape, python, run_plain, shape
+
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+
+@pytest.fixture
+def operators() -> Iterator[None]:
+    """Records operators during a test."""
+    torch.ones(1, requires_grad=True).sum().backward()  # loads what the first calls load
+    marey.torch.enable(operators=True)
+    yield
+    marey.torch.disable()
+
+
+def recorded(session: int | None) -> Shape:
+    """Ends a session and returns its scopes: name to number of calls and inner scopes."""
+    document: Any = marey.data.get(session)
+    marey.finalize(session)
+    return shape(document[0])
+
+
+def are_callbacks_registered() -> bool:
+    """Whether PyTorch has any callback for operators, by anyone."""
+    library = ctypes.CDLL("libtorch_cpu.so", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    has_callbacks = library._ZN2at18hasGlobalCallbacksEv
+    has_callbacks.restype = ctypes.c_bool
+    return bool(has_callbacks())
+
+
+@pytest.mark.usefixtures("operators")
+def test_operators_are_below_the_scope_that_calls_them() -> None:
+    x = torch.ones(2, 3)
+    session = marey.start("nested")
+    for _ in range(3):
+        with marey.scope("outer"):
+            torch.relu(x + 1.0)
+    tree = recorded(session)
+    assert tree["outer"][0] == 3
+    inner = tree["outer"][1]
+    assert inner["aten::relu"][0] == 3
+    # From PyTorch 2.8 on the overload is part of the name.
+    assert inner[_overloaded("aten::add", "Tensor")][0] == 3
+
+
+def _overloaded(name: str, overload: str) -> str:
+    has_overloads = _torch_operators.minor_of(torch.__version__) >= (2, 8)
+    return f"{name}.{overload}" if has_overloads else name
+
+
+@pytest.mark.usefixtures("operators")
+def test_a_model_s_operators_are_below_its_modules_and_backward() -> None:
+    layer = torch.nn.Linear(4, 4)
+    model = torch.nn.Sequential(layer, torch.nn.ReLU())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    session = marey.start("model")
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    step = recorded(session)["step"][1]
+    assert "aten::addmm" in step["Sequential"][1]["0"][1]["aten::linear"][1]
+    assert list(step["Sequential"][1]["1"][1]) == ["aten::relu"]
+    node = step["backward"][1]["autograd::engine::evaluate_function: AddmmBackward0"][1]
+    assert "aten::mm" in node["AddmmBackward0"][1]
+    assert any(name.startswith("aten::") for name in step["SGD.step"][1])
+    # marey has a scope for the optimizer's step; PyTorch's own would be a second one.
+    assert not any(name.startswith("Optimizer.step") for name in step["SGD.step"][1])
+
+
+@pytest.mark.usefixtures("operators")
+def test_record_function_is_a_scope() -> None:
+    session = marey.start("user")
+    with torch.profiler.record_function("load"):
+        torch.ones(1)
+    document: Any = marey.data.get(session)
+    (scope,) = document[0]["children"]
+    assert scope["frame"]["name"] == "load"
+    assert scope["marey"]["kind"] == "scope"
+    (operator,) = scope["children"]
+    assert operator["frame"]["name"] == "aten::ones"
+    assert operator["marey"]["kind"] == "operator"
+    marey.finalize(session)
+
+
+@pytest.mark.usefixtures("operators")
+def test_a_trace_has_a_span_for_each_operator() -> None:
+    x = torch.ones(2, 2)
+    session = marey.start("spans", data="trace")
+    for _ in range(5):
+        torch.mm(x, x)
+    marey.finalize(session)
+    rows = marey.open("spans.marey").sql(
+        "SELECT count(*) FROM spans WHERE kind(context_id) = 'operator' AND name = 'aten::mm'"
+    )
+    assert rows.rows() == [(5,)]
+
+
+@pytest.mark.usefixtures("operators")
+def test_an_exception_in_an_operator_ends_it() -> None:
+    session = marey.start("exception")
+    with marey.scope("outer"):
+        with pytest.raises(RuntimeError):
+            torch.mm(torch.ones(2, 3), torch.ones(2, 3))
+        torch.relu(torch.ones(1))
+    outer = recorded(session)["outer"][1]
+    assert outer["aten::mm"][0] == 1
+    assert outer["aten::relu"][0] == 1
+
+
+@pytest.mark.usefixtures("operators")
+def test_operators_of_fifty_threads_are_counted() -> None:
+    x = torch.ones(4)
+    barrier = threading.Barrier(50)
+
+    def work(number: int) -> None:
+        barrier.wait()
+        with marey.scope(f"thread {number}"):
+            for _ in range(100):
+                torch.relu(x)
+
+    session = marey.start("threads")
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    tree = recorded(session)
+    assert {f"thread {number}" for number in range(50)} <= set(tree)
+    assert all(tree[f"thread {n}"][1]["aten::relu"][0] == 100 for n in range(50))
+
+
+@pytest.mark.usefixtures("operators")
+def test_an_operator_in_a_task_is_below_the_task_s_scope() -> None:
+    x = torch.ones(4)
+
+    async def task(name: str) -> None:
+        with marey.scope(name):
+            await asyncio.sleep(0)
+            torch.relu(x)
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        await asyncio.gather(task("first"), task("second"))
+
+    session = marey.start("tasks")
+    asyncio.run(main())
+    tree = recorded(session)
+    assert tree["first"][1]["aten::relu"][0] == 1
+    assert tree["second"][1]["aten::relu"][0] == 1
+
+
+@pytest.mark.usefixtures("operators")
+def test_a_fork_in_an_operator_is_recorded_by_the_parent_alone() -> None:
+    def fork_and_copy(x: Any) -> Any:
+        if (child := os.fork()) == 0:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        return x.clone()
+
+    library = torch.library.Library("marey_tests", "DEF")  # lives as long as the test
+    library.define("fork(Tensor x) -> Tensor")
+    library.impl("fork", fork_and_copy, "CPU")
+    fork = torch.ops.marey_tests.fork
+    x = torch.ones(1)
+    fork(x)
+    session = marey.start("forking")
+    with marey.scope("outer"):
+        fork(x)
+        torch.relu(x)
+    outer = recorded(session)["outer"][1]
+    assert outer["marey_tests::fork"][0] == 1
+    assert outer["aten::relu"][0] == 1
+
+
+def test_nothing_is_registered_unless_a_session_records() -> None:
+    marey.torch.enable(operators=True)
+    assert not are_callbacks_registered()
+    session = marey.start("registered")
+    assert are_callbacks_registered()
+    marey.deactivate(session)
+    assert not are_callbacks_registered()
+    marey.activate(session)
+    assert are_callbacks_registered()
+    marey.torch.disable()
+    assert not are_callbacks_registered()
+    marey.torch.enable(operators=True)
+    assert are_callbacks_registered()
+    marey.finalize(session)
+    assert not are_callbacks_registered()
+    marey.torch.disable()
+
+
+def test_hooks_alone_record_no_operators() -> None:
+    marey.torch.enable()
+    session = marey.start("modules")
+    torch.nn.Linear(1, 1)(torch.ones(1))
+    marey.torch.enable(operators=True)  # adds operators to the hooks
+    torch.nn.Linear(1, 1)(torch.ones(1))
+    marey.torch.disable()
+    assert recorded(session)["step"][1]["Linear"][1]["aten::linear"][0] == 1
+
+
+@pytest.mark.usefixtures("operators")
+def test_torch_s_profiler_records_beside_marey() -> None:
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as torch_profile
+
+    def count(profiler: Any) -> int:
+        return sum(e.count for e in profiler.key_averages() if e.key == "aten::relu")
+
+    x = torch.ones(4)
+    session = marey.start("beside")
+    torch.relu(x)
+    with torch_profile(activities=[ProfilerActivity.CPU]) as profiler:
+        for _ in range(3):
+            torch.relu(x)
+    torch.relu(x)
+    assert recorded(session)["aten::relu"][0] == 5
+    assert count(profiler) == 3
+
+
+def test_the_trial_of_an_unknown_version_passes_on_this_one() -> None:
+    output = run_plain(
+        """
+        from marey import _torch_operators
+
+        print(_torch_operators.prove())
+        """
+    )
+    assert output == "None\n"
+
+
+def test_an_unknown_version_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    trials: list[str | None] = ["it crashed with SIGSEGV", None]
+    monkeypatch.setattr(_torch_operators, "_prove_in_child", trials.pop)
+    assert _torch_operators.objection("99.0.0", "good") is None
+    assert _torch_operators.objection("99.0.0", "bad") == "it crashed with SIGSEGV"
+    assert trials == []
+    # The results are kept by build.
+    assert _torch_operators.objection("99.0.0", "good") is None
+    assert _torch_operators.objection("99.0.0", "bad") == "it crashed with SIGSEGV"
+
+
+def test_a_version_that_fails_its_trial_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_torch_operators, "objection", lambda *_: "a trial failed")
+    with pytest.warns(UserWarning, match="operators of PyTorch .* are not recorded: a trial"):
+        marey.torch.enable(operators=True)
+    assert marey.torch.is_enabled()
+    marey.torch.disable()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        marey.torch.enable()
+        marey.torch.disable()
+
+
+def test_the_command_records_operators_below_modules(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(PRELUDE + "train(net, torch.optim.SGD(net.parameters(), lr=0.1), x)\n")
+    plain = python(str(script))
+    done = python("-m", "marey", "run", "--operators", "-o", "out.hatchet", str(script))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == plain.stdout
+    tree = shape(json.loads(Path("out.hatchet").read_text())[0])
+    head = tree["step"][1]["Net"][1]["head"][1]
+    assert list(head) == ["aten::linear"]
+
+
+def test_a_project_may_switch_operators_on(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text("import torch\ntorch.relu(torch.ones(1))\n")
+    Path("pyproject.toml").write_text("[tool.marey]\noperators = true\n")
+    done = python("-m", "marey", "run", str(script))
+    assert done.returncode == 0, done.stderr
+    tree = shape(json.loads(Path("program.hatchet").read_text())[0])
+    assert tree["aten::relu"][0] == 1
