@@ -63,7 +63,7 @@ def test_operators_are_below_the_scope_that_calls_them() -> None:
 
 
 def _overloaded(name: str, overload: str) -> str:
-    has_overloads = _torch_operators.minor_of(torch.__version__) >= (2, 8)
+    has_overloads = (_torch_operators.minor_of(torch.__version__) or (0, 0)) >= (2, 8)
     return f"{name}.{overload}" if has_overloads else name
 
 
