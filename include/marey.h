@@ -215,7 +215,8 @@ typedef struct marey_table {
     void (*gpu_note)(const char *text, size_t len);
     void (*note_environment)(void);
     void (*set_task_provider)(marey_task_provider_t provider);
-    int32_t (*torch_operators)(bool is_on, marey_error_t *error);
+    int32_t (*torch_operators)(bool is_on, uint8_t sequence_field, uint8_t forward_thread_field,
+                               marey_error_t *error);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

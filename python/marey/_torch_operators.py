@@ -23,6 +23,13 @@ OLDEST, NEWEST = (2, 2), (2, 15)
 """The minor versions of PyTorch in which the operators of `_prove` have been recorded."""
 
 
+OLDEST_WITH_LINKS = (2, 4)
+"""The first minor version with the private fields at `_FIELDS`."""
+
+_FIELDS = (25, 38)
+"""`sequence_nr_` and `fwd_thread_id_` of `at::RecordFunction`, in words of 8 bytes."""
+
+
 def start(torch: Any) -> str | None:
     """Records operators while a session records.
 
@@ -31,7 +38,7 @@ def start(torch: Any) -> str | None:
     reason = objection(torch.__version__, getattr(torch.version, "git_version", ""))
     if reason is None:
         try:
-            _native.record_operators(True)
+            _native.record_operators(True, _private_fields(torch.__version__))
         except RuntimeError as error:
             reason = str(error)
     return reason
@@ -54,6 +61,20 @@ def objection(version: str, revision: str) -> str | None:
     with contextlib.suppress(OSError):
         _write(kept, reason or "")
     return reason
+
+
+def _private_fields(version: str) -> tuple[int, int]:
+    """Returns the positions of a node's sequence number and of the thread of its forward operator.
+
+    They are words of 8 bytes in `at::RecordFunction`, 0 in versions where they are unknown.
+    """
+    return _FIELDS if has_links(version) else (0, 0)
+
+
+def has_links(version: str) -> bool:
+    """Whether traces link autograd nodes to forward operators in a version of PyTorch."""
+    minor = minor_of(version)
+    return minor is not None and OLDEST_WITH_LINKS <= minor <= NEWEST
 
 
 def minor_of(version: str) -> tuple[int, int] | None:

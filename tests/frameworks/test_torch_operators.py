@@ -114,6 +114,43 @@ def test_a_trace_has_a_span_for_each_operator() -> None:
 
 
 @pytest.mark.usefixtures("operators")
+def test_backward_is_linked_to_the_modules_that_made_it() -> None:
+    if not _torch_operators.has_links(torch.__version__):
+        pytest.skip("the fields with the links are unknown in this version")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    losses: list[Any] = []
+
+    def forward() -> None:
+        losses.append(model(torch.ones(2, 4)).sum())
+
+    session = marey.start("links", data="trace")
+    forward()
+    forward()
+    thread = threading.Thread(target=forward)  # has sequence numbers of its own
+    thread.start()
+    thread.join()
+    for loss in losses:
+        loss.backward()
+    marey.finalize(session)
+    run = marey.open("links.marey")
+    calls = run.sql(
+        "SELECT name, forward_name, count(*), count(DISTINCT forward_thread_id) "
+        "FROM autograd_calls GROUP BY name, forward_name ORDER BY name"
+    ).rows()
+    assert calls == [
+        ("AddmmBackward0", "aten::addmm", 3, 2),
+        ("ReluBackward0", "aten::relu", 3, 2),
+        ("SumBackward0", "aten::sum", 3, 2),
+        ("TBackward0", "aten::t", 3, 2),
+    ]
+    modules = run.sql(
+        "SELECT name, sum(calls), sum(backward_calls), bool_and(backward_nanos > 0) "
+        "FROM module_times GROUP BY name ORDER BY name"
+    ).rows()
+    assert modules == [("0", 3, 6, True), ("1", 3, 3, True), ("Sequential", 3, 9, True)]
+
+
+@pytest.mark.usefixtures("operators")
 def test_an_exception_in_an_operator_ends_it() -> None:
     session = marey.start("exception")
     with marey.scope("outer"):

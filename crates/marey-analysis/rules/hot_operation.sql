@@ -69,6 +69,7 @@ names AS (
         max(g.divisor) AS divisor,
         sum(g.self_nanos) AS self_nanos,
         sum(g.count) AS count,
+        first_value(g.context_id ORDER BY g.self_nanos DESC, g.context_id) AS context_id,
         sum(sum(g.self_nanos)) OVER process AS all_nanos,
         sum(sum(CASE WHEN name(c.name_id) LIKE 'autograd::engine::%' THEN g.total_nanos ELSE 0 END)) OVER process AS engine_nanos
     FROM worked AS g
@@ -103,6 +104,7 @@ host AS (
         n.name_id AS name_id,
         n.kind AS kind,
         CAST(NULL AS INTEGER UNSIGNED) AS device,
+        n.context_id AS context_id,
         n.count AS count,
         -- PyTorch runs the backward pass on a thread of its own, and names with "backward" wait for it.
         CASE
@@ -134,6 +136,7 @@ kernels AS (
         a.name_id AS name_id,
         'kernel' AS kind,
         a.device AS device,
+        first_value(a.context_id ORDER BY a.duration_nanos DESC, a.context_id) AS context_id,
         count(*) AS count,
         union_nanos(a.start_nanos, least(a.start_nanos + a.duration_nanos, w.last_nanos)) AS self_nanos,
         max(w.window_nanos) AS limit_nanos,
@@ -175,7 +178,9 @@ SELECT
     self_nanos,
     CAST(self_nanos AS DOUBLE) / count AS mean_nanos,
     device,
-    pid(process_id) AS pid
+    pid(process_id) AS pid,
+    -- Of the host, the context with most of the time; of a kernel, that of its longest run.
+    coalesce(path(context_id), 'an unknown call') AS path
 FROM shares
 WHERE
     impact_percent > {medium_percent}

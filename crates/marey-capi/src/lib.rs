@@ -20,6 +20,7 @@ use marey_gpu::nvtx;
 use marey_model::loss::LossCause;
 use marey_record::table::{ABI_VERSION, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table};
 use marey_record::{Detached, NodeKind, api};
+use marey_torch::autograd::Fields;
 use marey_torch::operators;
 use ptr::{Failure, guarded, metrics, send, text};
 use std::ffi::{c_char, c_int, c_void};
@@ -265,12 +266,18 @@ unsafe extern "C" fn detached_id(scope: *const Detached) -> u64 {
 
 // PyTorch.
 
-unsafe extern "C" fn torch_operators(is_on: bool, error: *mut ErrorBuffer) -> i32 {
+unsafe extern "C" fn torch_operators(
+    is_on: bool,
+    sequence: u8,
+    forward_thread: u8,
+    error: *mut ErrorBuffer,
+) -> i32 {
     // SAFETY: the caller passes a writable error buffer or null.
     unsafe {
         ptr::status(error, || {
             if is_on {
-                operators::start().map_err(|reason| Failure::unsupported(reason.to_string()))
+                operators::start(Fields { sequence, forward_thread })
+                    .map_err(|reason| Failure::unsupported(reason.to_string()))
             } else {
                 operators::stop();
                 Ok(())

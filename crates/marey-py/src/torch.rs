@@ -6,15 +6,23 @@
 use crate::error::checked;
 use crate::library::{is_active, table};
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Whether the program wants operators to be recorded. Written with the GIL held.
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 
+/// The positions of private fields in the loaded PyTorch, of the sequence number and of the forward
+/// thread. Written with the GIL held.
+static FIELDS: [AtomicU8; 2] = [AtomicU8::new(0), AtomicU8::new(0)];
+
 /// Records PyTorch's operators while a session records, or never. Raises `RuntimeError` if the
-/// loaded PyTorch cannot be observed.
+/// loaded PyTorch cannot be observed. `fields` are the positions, in words, of the sequence number
+/// and of the forward thread in `at::RecordFunction`; 0 if they are unknown.
 #[pyfunction]
-fn record_operators(is_wanted: bool) -> PyResult<()> {
+#[pyo3(signature = (is_wanted, fields = (0, 0)))]
+fn record_operators(is_wanted: bool, fields: (u8, u8)) -> PyResult<()> {
+    FIELDS[0].store(fields.0, Ordering::Relaxed);
+    FIELDS[1].store(fields.1, Ordering::Relaxed);
     // Also without a session, so that the caller learns of a failure now.
     switch(is_wanted)?;
     IS_WANTED.store(is_wanted, Ordering::Relaxed);
@@ -32,8 +40,9 @@ pub(crate) fn follow_sessions() {
 
 /// The GIL is held, which serialises this with forks.
 fn switch(is_on: bool) -> PyResult<()> {
+    let [sequence, forward_thread] = FIELDS.each_ref().map(|field| field.load(Ordering::Relaxed));
     // SAFETY: the error buffer is ours.
-    checked(|error| unsafe { (table().torch_operators)(is_on, error) })?;
+    checked(|error| unsafe { (table().torch_operators)(is_on, sequence, forward_thread, error) })?;
     Ok(())
 }
 

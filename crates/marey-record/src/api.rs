@@ -6,7 +6,7 @@ use crate::device::LaunchKind;
 use crate::environment;
 use crate::error::Error;
 use crate::local;
-pub use crate::local::Interface;
+pub use crate::local::{AutogradCall, Interface};
 use crate::losses;
 use crate::names;
 use crate::output::Format;
@@ -101,6 +101,22 @@ pub fn enter_in_current_task(name: u32, kind: NodeKind) {
 #[inline(always)]
 pub fn exit(name: u32) -> u64 {
     local::exit(name)
+}
+
+/// Exits the innermost scope with that name, an operator, and records its part in a backward pass
+/// for trace sessions.
+pub fn exit_autograd(name: u32, call: AutogradCall) {
+    if !trace::is_recording() {
+        local::exit(name);
+    } else if CONTROL.is_live() {
+        let now = clock::ticks();
+        local::event(|local| local.exit_autograd(name, now, call));
+    }
+}
+
+/// Returns the operating system's id of this thread, 0 if the thread has recorded nothing yet.
+pub fn thread_os_id() -> u64 {
+    local::thread_os_id()
 }
 
 /// Exits only the scope with this id, which [`enter`] returned on this thread; scopes inside it

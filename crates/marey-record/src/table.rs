@@ -315,7 +315,13 @@ pub struct Table {
     /// Registers the function that finds the innermost scope of the task on a thread: launches of
     /// the thread belong there.
     pub set_task_provider: extern "C" fn(provider: crate::api::TaskProvider),
-    /// Starts or stops the recording of PyTorch's operators. Returns an [`ErrorCode`]:
+    /// Starts or stops the recording of PyTorch's operators. The positions of the private fields
+    /// are those of `Fields` in `marey-torch`, 0 if unknown. Returns an [`ErrorCode`]:
     /// `Unsupported` if the loaded PyTorch cannot be observed. Calls and forks must be serialised.
-    pub torch_operators: unsafe extern "C" fn(is_on: bool, error: *mut ErrorBuffer) -> i32,
+    pub torch_operators: unsafe extern "C" fn(
+        is_on: bool,
+        sequence_field: u8,
+        forward_thread_field: u8,
+        error: *mut ErrorBuffer,
+    ) -> i32,
 }

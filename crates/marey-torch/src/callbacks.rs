@@ -5,10 +5,11 @@
 //! for exactly the functions whose `start` it called, on the same thread unless the function is
 //! asynchronous, and a scope that is not open is not exited.
 
+use crate::autograd;
 use crate::library::{End, Library, ObservedKind, RecordFunction, Registration, Start};
 use crate::names::{self, IGNORED};
 use marey_model::context::NodeKind;
-use marey_record::api;
+use marey_record::api::{self, AutogradCall};
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
@@ -37,6 +38,12 @@ trait Kind {
     /// # Safety
     /// PyTorch is calling a callback with this function.
     unsafe fn name(library: &Library, function: *const RecordFunction) -> u32;
+
+    /// Returns the part of a function in a backward pass, if it has one.
+    ///
+    /// # Safety
+    /// As for [`Kind::name`].
+    unsafe fn autograd(library: &Library, function: *const RecordFunction) -> Option<AutogradCall>;
 }
 
 struct Operator;
@@ -53,6 +60,12 @@ impl Kind for Operator {
             })
         }
     }
+
+    #[inline(always)]
+    unsafe fn autograd(library: &Library, function: *const RecordFunction) -> Option<AutogradCall> {
+        // SAFETY: the caller's promise.
+        unsafe { autograd::forward_call(library, function) }
+    }
 }
 
 struct AutogradNode;
@@ -65,6 +78,15 @@ impl Kind for AutogradNode {
         // SAFETY: the caller's promise.
         unsafe { temporary_name(library, function) }
     }
+
+    #[inline(always)]
+    unsafe fn autograd(
+        _library: &Library,
+        function: *const RecordFunction,
+    ) -> Option<AutogradCall> {
+        // SAFETY: the caller's promise.
+        unsafe { autograd::backward_call(function) }
+    }
 }
 
 struct UserScope;
@@ -76,6 +98,14 @@ impl Kind for UserScope {
     unsafe fn name(library: &Library, function: *const RecordFunction) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { temporary_name(library, function) }
+    }
+
+    #[inline(always)]
+    unsafe fn autograd(
+        _library: &Library,
+        _function: *const RecordFunction,
+    ) -> Option<AutogradCall> {
+        None
     }
 }
 
@@ -107,9 +137,13 @@ unsafe extern "C" fn end<K: Kind>(function: *const RecordFunction, _context: *mu
     }
     let Some(library) = LIBRARY.get() else { return };
     // SAFETY: PyTorch is calling a callback with this function.
-    let name = unsafe { K::name(library, function) };
-    if name != IGNORED {
-        api::exit(name);
+    let (name, call) = unsafe { (K::name(library, function), K::autograd(library, function)) };
+    match call {
+        _ if name == IGNORED => {}
+        Some(call) => api::exit_autograd(name, call),
+        None => {
+            api::exit(name);
+        }
     }
 }
 

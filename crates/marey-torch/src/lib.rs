@@ -16,6 +16,7 @@
 
 #![expect(unsafe_code, reason = "PyTorch's functions are called, and call back, by address")]
 
+pub mod autograd;
 mod callbacks;
 mod library;
 mod names;

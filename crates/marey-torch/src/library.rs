@@ -74,6 +74,8 @@ pub(crate) struct Library {
     /// `at::RecordFunction::name`: a C string that is valid while the function is observed. For an
     /// operator of the dispatcher it belongs to the operator's schema.
     pub(crate) name: unsafe extern "C" fn(function: *const RecordFunction) -> *const c_char,
+    /// `at::RecordFunction::currentThreadId`: PyTorch's number of the calling thread, from 1 on.
+    pub(crate) current_thread: unsafe extern "C" fn() -> u64,
     /// `at::RecordFunction::overload_name`, from PyTorch 2.8 on: empty for the default overload.
     pub(crate) overload_name: Option<unsafe extern "C" fn(*const RecordFunction) -> *const c_char>,
 }
@@ -110,6 +112,7 @@ impl Library {
         let add = required(c"_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE")?;
         let remove = required(c"_ZN2at14removeCallbackEm")?;
         let name = required(c"_ZNK2at14RecordFunction4nameEv")?;
+        let current_thread = required(c"_ZN2at14RecordFunction15currentThreadIdEv")?;
         let overload_name = optional(c"_ZNK2at14RecordFunction13overload_nameEv");
         // SAFETY: the mangled names contain the argument types; the header declares the results. A
         // method takes its object as the first argument.
@@ -124,6 +127,9 @@ impl Library {
                     *mut c_void,
                     unsafe extern "C" fn(*const RecordFunction) -> *const c_char,
                 >(name),
+                current_thread: transmute::<*mut c_void, unsafe extern "C" fn() -> u64>(
+                    current_thread,
+                ),
                 overload_name: overload_name.map(|address| {
                     transmute::<
                         *mut c_void,

@@ -3,6 +3,7 @@
 //! While it is off, PyTorch calls nothing of marey, so an operator costs what it costs without
 //! marey.
 
+use crate::autograd::{self, Fields};
 use crate::callbacks::{self, LIBRARY};
 use crate::library::Library;
 pub use crate::library::Unavailable;
@@ -15,13 +16,14 @@ static HANDLES: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 /// operator.
 ///
 /// The caller serialises calls of this module with forks: Python holds the GIL around both.
-pub fn start() -> Result<(), Unavailable> {
+pub fn start(fields: Fields) -> Result<(), Unavailable> {
     let mut handles = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
     if !handles.is_empty() {
         return Ok(());
     }
     let found = Library::find()?;
     let library = LIBRARY.get_or_init(|| found);
+    autograd::set_fields(fields);
     for registration in callbacks::registrations() {
         // SAFETY: the registration has the layout of this version of PyTorch, as the caller of
         // this crate has made sure.

@@ -39,7 +39,9 @@ impl Check {
                 self.uses(*thread, values.iter().map(|value| value.node))?;
                 values.iter().try_for_each(|value| self.text(value.metric))
             }
-            Frame::Launches { thread, .. } => self.uses(*thread, std::iter::empty()),
+            Frame::Launches { thread, .. } | Frame::Autograd { thread, .. } => {
+                self.uses(*thread, std::iter::empty())
+            }
             Frame::Shapes { first, shapes } => {
                 self.shapes.define(*first, shapes.len()).ok_or(Broken::DuplicateShapes(*first))?;
                 shapes.iter().try_for_each(|shape| self.text(shape.name))

@@ -3,7 +3,7 @@
 use super::device::{read_activities, read_device, read_shapes};
 use super::encode::{kind, session_event, value_type};
 use super::error::Malformed;
-use super::frame::{Counter, Frame, NodeDef, SessionEvent, Span, Value};
+use super::frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
 use super::varint::{Fields, unzigzag};
 use crate::context::NodeKind;
 use crate::loss::LossCause;
@@ -53,6 +53,9 @@ fn frame(fields: &mut Fields<'_>) -> Result<Frame, Malformed> {
         },
         kind::LAUNCHES => {
             Frame::Launches { thread: fields.number_u32()?, launches: launches(fields)? }
+        }
+        kind::AUTOGRAD => {
+            Frame::Autograd { thread: fields.number_u32()?, calls: autograd(fields)? }
         }
         kind::DEVICE => Frame::Device(read_device(fields)?),
         kind::SHAPES => Frame::Shapes { first: fields.number_u32()?, shapes: read_shapes(fields)? },
@@ -134,6 +137,18 @@ fn launches(fields: &mut Fields<'_>) -> Result<Vec<(u32, u32)>, Malformed> {
         .map(|_| {
             let at = id_after(&mut at, fields.signed()?)?;
             Ok((at, id_after(&mut correlation, fields.signed()?)?))
+        })
+        .collect()
+}
+
+fn autograd(fields: &mut Fields<'_>) -> Result<Vec<AutogradCall>, Malformed> {
+    let count = fields.count(3)?;
+    let (mut index, mut sequence) = (0, 0_u64);
+    (0..count)
+        .map(|_| {
+            let index = id_after(&mut index, fields.signed()?)?;
+            sequence = sequence.wrapping_add(fields.signed()?.cast_unsigned());
+            Ok(AutogradCall { index, sequence, forward_os_id: fields.number()? })
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use super::device::{put_activities, put_device, put_shapes};
 use super::error::TooLong;
-use super::frame::{Counter, Frame, NodeDef, SessionEvent, Span, Value};
+use super::frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
 use super::varint::{put, put_signed, put_text, zigzag};
 use super::{MAX_FRAME_BYTES, PREFIX_BYTES};
 use crate::metric::MetricValue;
@@ -28,6 +28,7 @@ pub(super) mod kind {
     pub(in super::super) const ACTIVITIES: u8 = 17;
     pub(in super::super) const NOTE: u8 = 18;
     pub(in super::super) const COUNTERS: u8 = 16;
+    pub(in super::super) const AUTOGRAD: u8 = 19;
 }
 
 /// Number of each value type.
@@ -139,6 +140,11 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
             put(out, u64::from(*thread));
             put_launches(out, launches);
         }
+        Frame::Autograd { thread, calls } => {
+            out.push(kind::AUTOGRAD);
+            put(out, u64::from(*thread));
+            put_autograd(out, calls);
+        }
         Frame::Device(device) => {
             out.push(kind::DEVICE);
             put_device(out, device);
@@ -215,6 +221,17 @@ fn put_launches(out: &mut Vec<u8>, launches: &[(u32, u32)]) {
     for &(at, correlation) in launches {
         put_id(out, &mut last_at, at);
         put_id(out, &mut last_correlation, correlation);
+    }
+}
+
+fn put_autograd(out: &mut Vec<u8>, calls: &[AutogradCall]) {
+    put(out, calls.len() as u64);
+    let (mut last_index, mut last_sequence) = (0, 0);
+    for call in calls {
+        put_id(out, &mut last_index, call.index);
+        put_signed(out, call.sequence.wrapping_sub(last_sequence).cast_signed());
+        put(out, call.forward_os_id);
+        last_sequence = call.sequence;
     }
 }
 

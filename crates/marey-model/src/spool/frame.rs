@@ -91,6 +91,13 @@ pub enum Frame {
         /// Position among the spans, ascending, and correlation id of the launch.
         launches: Vec<(u32, u32)>,
     },
+    /// The operators in the thread's next `Spans` frame that take part in a backward pass.
+    Autograd {
+        /// The thread.
+        thread: u32,
+        /// The operators, ordered by position.
+        calls: Vec<AutogradCall>,
+    },
     /// A device of the process. Replaces earlier frames with the same device number.
     Device(Device),
     /// Shapes of activities with the ids `first`, `first + 1`, and so on. An id is defined once, before
@@ -132,6 +139,18 @@ pub struct NodeDef {
     pub kind: NodeKind,
     /// Text id of the name.
     pub name: u32,
+}
+
+/// An operator that took part in a backward pass: a forward operator that made a node of the
+/// autograd graph, or the call of such a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AutogradCall {
+    /// Position among the spans of the frame.
+    pub index: u32,
+    /// Number of the node, given out by the thread that ran the forward operator.
+    pub sequence: u64,
+    /// For a node's call, the operating system's id of that thread; 0 for a forward operator.
+    pub forward_os_id: u64,
 }
 
 /// A scope that was entered and left.

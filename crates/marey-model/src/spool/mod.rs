@@ -46,7 +46,7 @@ mod write;
 pub use device::{Activity, ActivityKind, Detail, Device, Shape};
 pub use encode::encode;
 pub use error::{Broken, Malformed, SpoolError, TooLong};
-pub use frame::{Counter, Frame, NodeDef, SessionEvent, Span, Value};
+pub use frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
 pub use numbered::Numbered;
 pub use read::{Reader, Torn};
 pub use varint::{unzigzag, zigzag};

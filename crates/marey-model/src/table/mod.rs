@@ -10,6 +10,7 @@ pub mod efficiency;
 pub mod launching;
 pub mod stepping;
 pub mod stored;
+pub mod training;
 pub mod view;
 pub mod waiting;
 

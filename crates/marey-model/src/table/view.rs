@@ -1,7 +1,9 @@
 //! The views over the stored tables, with names joined in place of ids.
 
 use super::ColumnKind::{Bits, Flag, Id, Int, Nanos, Real, Reals, Text};
-use super::{Column, Table, column, device_time, efficiency, launching, maybe, stepping, waiting};
+use super::{
+    Column, Table, column, device_time, efficiency, launching, maybe, stepping, training, waiting,
+};
 
 /// Every view. A view that is defined by another comes after it.
 pub const ALL: &[&Table] = &[
@@ -45,6 +47,8 @@ pub const ALL: &[&Table] = &[
     &efficiency::KERNEL_ROOFLINE,
     &efficiency::ROOFLINE,
     &efficiency::MFU,
+    &training::AUTOGRAD_CALLS,
+    &training::MODULE_TIMES,
 ];
 
 pub(super) const KIND: Column =

@@ -7,8 +7,8 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{
-    Activity, ActivityKind, Counter, Detail, Device, Frame, NodeDef, Reader, SessionEvent, Shape,
-    Span, Value, encode,
+    Activity, ActivityKind, AutogradCall, Counter, Detail, Device, Frame, NodeDef, Reader,
+    SessionEvent, Shape, Span, Value, encode,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -123,6 +123,16 @@ fn device_frames_have_the_bytes_of_version_1() {
         (
             Frame::Launches { thread: 1, launches: vec![(0, 9), (3, 10)] },
             &[13, 1, 2, 0, 18, 6, 2][..],
+        ),
+        (
+            Frame::Autograd {
+                thread: 1,
+                calls: vec![
+                    AutogradCall { index: 0, sequence: 9, forward_os_id: 0 },
+                    AutogradCall { index: 3, sequence: 8, forward_os_id: 5 },
+                ],
+            },
+            &[19, 1, 2, 0, 18, 0, 6, 1, 5][..],
         ),
         (
             Frame::Device(Device {
@@ -316,6 +326,14 @@ fn frame_after(defined: Defined) -> impl Strategy<Value = Frame> {
         ),
         (0..THREADS, vec(any::<(u32, u32)>(), 0..20))
             .prop_map(|(thread, launches)| Frame::Launches { thread, launches }),
+        (0..THREADS, vec(any::<(u32, u64, u64)>(), 0..20)).prop_map(|(thread, calls)| {
+            let calls = calls.into_iter().map(|(index, sequence, forward_os_id)| AutogradCall {
+                index,
+                sequence,
+                forward_os_id,
+            });
+            Frame::Autograd { thread, calls: calls.collect() }
+        }),
         (any::<u32>(), texts(), texts(), texts()).prop_map(
             |(number, device_type, name, properties)| Frame::Device(Device {
                 number,

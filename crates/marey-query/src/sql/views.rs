@@ -55,6 +55,8 @@ pub(super) fn definition(view: &str) -> &'static str {
         "roofline" => include_str!("../../sql/roofline.sql"),
         "mfu" => include_str!("../../sql/mfu.sql"),
         "critical_path" => include_str!("../../sql/critical_path.sql"),
+        "autograd_calls" => include_str!("../../sql/autograd_calls.sql"),
+        "module_times" => include_str!("../../sql/module_times.sql"),
         other => unreachable!("the view `{other}` is declared, but has no SQL"),
     }
 }

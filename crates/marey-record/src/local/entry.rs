@@ -56,8 +56,12 @@ impl Local {
 
     #[inline(always)]
     fn log_span(&self, node: u32, entry: &Entry, sessions: u64) {
-        if let Some(log) = self.tree.log_or_create() {
-            log.span(node, entry.start_ticks, entry.end_ticks, sessions);
+        let Some(log) = self.tree.log_or_create() else { return };
+        match self.autograd {
+            None => log.span(node, entry.start_ticks, entry.end_ticks, sessions),
+            Some(call) => {
+                log.autograd_span(node, entry.start_ticks, entry.end_ticks, sessions, call);
+            }
         }
     }
 }

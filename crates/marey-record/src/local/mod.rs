@@ -85,8 +85,20 @@ pub(crate) struct Local {
     follows_main: bool,
     followed: Option<inherit::FollowedThread>,
     foreign: task::ForeignNodes,
+    /// The part in a backward pass of the operator that is being exited.
+    autograd: Option<AutogradCall>,
     /// A buffer, kept between calls to reuse its allocation.
     path: Vec<u32>,
+}
+
+/// The part of an operator in a backward pass: it made a node of the autograd graph, or is the call
+/// of such a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AutogradCall {
+    /// Number of the node, given out by the thread that ran the forward operator.
+    pub sequence: u64,
+    /// For a node's call, the operating system's id of that thread; 0 for a forward operator.
+    pub forward_os_id: u64,
 }
 
 struct State {
@@ -144,6 +156,11 @@ fn thread_tree<'a>() -> Option<&'a ThreadTree> {
     // SAFETY: null, or the tree of the box that `install` leaked. The box keeps the tree alive
     // until the thread ends or, outside of events, gets a new recorder.
     unsafe { tls::get().as_ref() }
+}
+
+/// Returns the operating system's id of the calling thread, 0 if it has no recorder.
+pub(crate) fn thread_os_id() -> u64 {
+    thread_tree().map_or(0, |tree| tree.os_id)
 }
 
 /// Runs one event on this thread's recorder. Drops and counts the event if the thread can have no
@@ -272,6 +289,7 @@ impl Local {
             followed: None,
             foreign: task::ForeignNodes::NONE,
             path: Vec::new(),
+            autograd: None,
             tree,
             index: Index::new(recorder::max_nodes()),
             inherited: 0,

@@ -3,7 +3,9 @@
 //! Verbs: *exit* ends a scope on behalf of the program, *pop* removes the innermost frame and
 //! records it, *drop* removes a frame without recording it.
 
-use super::{CLOSING, Entry, FOREIGN, INHERITED, LAUNCHES, Local, NodePair, STEP, task};
+use super::{
+    AutogradCall, CLOSING, Entry, FOREIGN, INHERITED, LAUNCHES, Local, NodePair, STEP, task,
+};
 use crate::clock;
 use crate::control::{CONTROL, bit};
 use crate::detached::Detached;
@@ -90,6 +92,15 @@ impl Local {
             return self.pop_frame(&top, now);
         }
         self.exit_below_top(name, now)
+    }
+
+    /// Exits the innermost scope, if it is called `name`, and logs its part in a backward pass.
+    /// Exits another scope of that name without it.
+    pub(crate) fn exit_autograd(&mut self, name: u32, now: u64, call: AutogradCall) {
+        let is_top = self.entered_top().is_some_and(|top| top.name == name);
+        self.autograd = is_top.then_some(call);
+        self.exit(name, now);
+        self.autograd = None;
     }
 
     /// Returns the nodes of the innermost scope, or the roots.

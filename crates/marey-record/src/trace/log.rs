@@ -4,6 +4,7 @@
 //! elements of vectors and texts follow in further records.
 
 use crate::environment;
+use crate::local::AutogradCall;
 use crate::losses;
 use crate::ring::{Pushed, RECORD_BYTES, Record, Ring};
 use crate::tag::Tag;
@@ -52,6 +53,20 @@ impl Log {
         let nanos = end_ticks.wrapping_sub(start_ticks) & LAUNCH_TICKS;
         let high = u64::from(correlation >> 24) << LAUNCH_TICKS.trailing_ones();
         handle_push(self.0.push([head, start_ticks, nanos | high, sessions]));
+    }
+
+    /// Logs an operator that takes part in a backward pass.
+    pub(crate) fn autograd_span(
+        &self,
+        node: u32,
+        start_ticks: u64,
+        end_ticks: u64,
+        sessions: u64,
+        call: AutogradCall,
+    ) {
+        let span = [u64::from(node) | AUTOGRAD << 32, start_ticks, end_ticks, sessions];
+        let call = [call.sequence, call.forward_os_id, 0, 0];
+        handle_push(self.0.push_many(2, |index| if index == 0 { span } else { call }));
     }
 
     /// Logs a value that was added to a metric.
@@ -111,6 +126,8 @@ impl Log {
 /// The tag of a launch's record. The lower 24 bits of the correlation id are in the upper bits of
 /// the first word, the upper 8 bits are above the duration.
 const LAUNCH: u64 = 0xff;
+/// The tag of an operator's first record that takes part in a backward pass; a second one follows.
+const AUTOGRAD: u64 = 0xfe;
 /// The bits of a launch's duration.
 const LAUNCH_TICKS: u64 = (1 << 56) - 1;
 
@@ -158,6 +175,7 @@ pub(super) enum Entry {
         end_ticks: u64,
         sessions: u64,
         correlation: u32,
+        autograd: Option<AutogradCall>,
     },
     Value {
         node: u32,
@@ -173,6 +191,8 @@ pub(super) enum Entry {
 pub(super) struct Decoder {
     /// A vector or text whose elements are not complete yet.
     vector: Option<Vector>,
+    /// The first record of an operator that takes part in a backward pass.
+    autograd: Option<Record>,
 }
 
 #[derive(Debug)]
@@ -183,6 +203,19 @@ struct Vector {
 
 impl Decoder {
     fn decode(&mut self, record: Record) -> Option<Entry> {
+        if let Some([head, start_ticks, end_ticks, sessions]) = self.autograd.take() {
+            let [sequence, forward_os_id, ..] = record;
+            let autograd = Some(AutogradCall { sequence, forward_os_id });
+            let (node, correlation) = (head as u32, 0);
+            return Some(Entry::Span {
+                node,
+                start_ticks,
+                end_ticks,
+                sessions,
+                correlation,
+                autograd,
+            });
+        }
         let Some(mut vector) = self.vector.take() else { return self.begin(record) };
         vector.elements.extend(record);
         self.end_vector(vector)
@@ -191,6 +224,10 @@ impl Decoder {
     fn begin(&mut self, record: Record) -> Option<Entry> {
         let [head, first, second, sessions] = record;
         let node = head as u32;
+        if (head >> 32) & 0xff == AUTOGRAD {
+            self.autograd = Some(record);
+            return None;
+        }
         if (head >> 32) & 0xff == LAUNCH {
             let end_ticks = first.wrapping_add(second & LAUNCH_TICKS);
             let high = second >> LAUNCH_TICKS.trailing_ones();
@@ -201,6 +238,7 @@ impl Decoder {
                 end_ticks,
                 sessions,
                 correlation,
+                autograd: None,
             });
         }
         let value = match tag(head) {
@@ -212,6 +250,7 @@ impl Decoder {
                     end_ticks,
                     sessions,
                     correlation: 0,
+                    autograd: None,
                 });
             }
             Some(Tag::Int) => MetricValue::Int(second.cast_signed()),
@@ -284,6 +323,7 @@ mod tests {
             end_ticks: 20,
             sessions: 1 << 63,
             correlation: 0,
+            autograd: None,
         }];
         log.launch(u32::MAX, 10, 20, 1, u32::MAX);
         expected.push(Entry::Span {
@@ -292,6 +332,17 @@ mod tests {
             end_ticks: 20,
             sessions: 1,
             correlation: u32::MAX,
+            autograd: None,
+        });
+        let call = AutogradCall { sequence: u64::MAX, forward_os_id: 9 };
+        log.autograd_span(u32::MAX, 10, 20, 1 << 63, call);
+        expected.push(Entry::Span {
+            node: u32::MAX,
+            start_ticks: 10,
+            end_ticks: 20,
+            sessions: 1 << 63,
+            correlation: 0,
+            autograd: Some(call),
         });
         for (metric, value) in (0xff_fff0..).zip(values) {
             log.value(u32::MAX, 15, metric, &value, 3);
@@ -306,8 +357,14 @@ mod tests {
         let log = Log::with_records(4);
         log.value(1, 1, 1, &MetricValue::Ints(vec![1; 100]), 1);
         log.span(2, 2, 2, 1);
-        let expected =
-            Entry::Span { node: 2, start_ticks: 2, end_ticks: 2, sessions: 1, correlation: 0 };
+        let expected = Entry::Span {
+            node: 2,
+            start_ticks: 2,
+            end_ticks: 2,
+            sessions: 1,
+            correlation: 0,
+            autograd: None,
+        };
         assert_eq!(entries(&log), [expected]);
     }
 }

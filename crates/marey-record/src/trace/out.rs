@@ -172,6 +172,7 @@ fn is_self_contained(frame: &Frame) -> bool {
         | Frame::Thread { .. }
         | Frame::Nodes { .. }
         | Frame::Launches { .. }
+        | Frame::Autograd { .. }
         | Frame::Shapes { .. }
         | Frame::Activities { .. }
         | Frame::Spans { .. }

@@ -12,7 +12,7 @@ use crate::losses;
 use crate::thread::ThreadTree;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{Frame, Span, Value};
+use marey_model::spool::{AutogradCall, Frame, Span, Value};
 use std::sync::atomic::Ordering;
 
 /// The parts of a spool that its threads share.
@@ -40,6 +40,8 @@ struct Batch {
     spans: Vec<Span>,
     /// The launches among the spans: index and correlation id.
     launches: Vec<(u32, u32)>,
+    /// The operators among the spans that take part in a backward pass.
+    autograd: Vec<AutogradCall>,
     span_sessions: u64,
     values: Vec<Value>,
     value_sessions: u64,
@@ -79,7 +81,7 @@ impl ThreadWriter {
     fn add(&mut self, tree: &ThreadTree, entry: Entry, shared: &mut Shared) {
         const BATCH_BYTES: usize = 1 << 16;
         match entry {
-            Entry::Span { node, start_ticks, end_ticks, sessions, correlation } => {
+            Entry::Span { node, start_ticks, end_ticks, sessions, correlation, autograd } => {
                 let start_nanos = shared.clock.nanos_at(start_ticks);
                 let end_nanos = shared.clock.nanos_at(end_ticks);
                 for group in 0..self.nodes.map(&tree.nodes, node, sessions, &mut shared.texts) {
@@ -88,9 +90,16 @@ impl ThreadWriter {
                         self.write(shared);
                         self.batch.span_sessions = sessions;
                     }
+                    let index = self.batch.spans.len() as u32;
                     if correlation != 0 {
-                        let index = self.batch.spans.len() as u32;
                         self.batch.launches.push((index, correlation));
+                    }
+                    if let Some(call) = autograd {
+                        self.batch.autograd.push(AutogradCall {
+                            index,
+                            sequence: call.sequence,
+                            forward_os_id: call.forward_os_id,
+                        });
                     }
                     self.batch.spans.push(Span { node, start_nanos, end_nanos });
                     self.batch.bytes += size_of::<Span>();
@@ -134,10 +143,12 @@ impl ThreadWriter {
             spans.clear();
             values.clear();
             self.batch.launches.clear();
+            self.batch.autograd.clear();
             return;
         }
         self.define(shared);
-        let Batch { spans, launches, span_sessions, values, value_sessions, .. } = &mut self.batch;
+        let Batch { spans, launches, autograd, span_sessions, values, value_sessions, .. } =
+            &mut self.batch;
         let thread = self.number;
         if !values.is_empty() {
             let count = values.len() as u64;
@@ -150,6 +161,10 @@ impl ThreadWriter {
             if !launches.is_empty() {
                 let launches = std::mem::take(launches);
                 shared.out.frame(&Frame::Launches { thread, launches });
+            }
+            if !autograd.is_empty() {
+                let calls = std::mem::take(autograd);
+                shared.out.frame(&Frame::Autograd { thread, calls });
             }
             let frame =
                 Frame::Spans { thread, sessions: *span_sessions, spans: std::mem::take(spans) };

@@ -5,7 +5,8 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
 use marey_model::spool::{
-    Activity, Counter, Device, Frame, NodeDef, Reader, SessionEvent, Shape, Span, Torn,
+    Activity, AutogradCall, Counter, Device, Frame, NodeDef, Reader, SessionEvent, Shape, Span,
+    Torn,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -42,6 +43,8 @@ pub(crate) struct SpoolThread {
     pub(crate) spans: Vec<(Span, u64)>,
     /// The launches among the spans: index and correlation id.
     pub(crate) launches: Vec<(usize, u32)>,
+    /// The operators among the spans that take part in a backward pass; `index` counts all spans.
+    pub(crate) autograd: Vec<AutogradCall>,
     /// Path, metric and value, in the same order.
     pub(crate) values: Vec<(String, String, MetricValue)>,
     /// Paths of the open scopes according to the last frame about them.
@@ -100,6 +103,14 @@ impl Spool {
                 let launches =
                     launches.into_iter().map(|(at, number)| (first + at as usize, number));
                 thread.launches.extend(launches);
+            }
+            Frame::Autograd { thread, calls } => {
+                let thread = self.thread(thread);
+                let first = thread.spans.len() as u32;
+                let calls = calls
+                    .into_iter()
+                    .map(|call| AutogradCall { index: first + call.index, ..call });
+                thread.autograd.extend(calls);
             }
             Frame::Device(device) => self.devices.push(device),
             Frame::Note { key, value } => {

@@ -8,6 +8,7 @@ use crate::spool::{Spool, spool_of};
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{Frame, Reader, SessionEvent};
+use marey_record::api::AutogradCall;
 use marey_record::{ContextSource, Error, Format, NodeKind, SessionId, SessionOptions, api};
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
@@ -536,4 +537,38 @@ fn make_pipe(path: &Path) {
     let path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
     // SAFETY: a C string that lives until the call returns.
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+}
+
+#[test]
+fn the_parts_of_operators_in_a_backward_pass_are_in_the_spool() {
+    const TEST: &str = "traces::the_parts_of_operators_in_a_backward_pass_are_in_the_spool";
+    if let Some((_, folder)) = subprocess_part() {
+        let session = start(&folder.join("trace"));
+        let call = |sequence, forward_os_id| AutogradCall { sequence, forward_os_id };
+        let [forward, backward] = ["aten::mm", "MmBackward0"].map(api::intern);
+        for _ in 0..3 {
+            api::enter(forward, NodeKind::Operator);
+            scope("inner", || ());
+            api::exit_autograd(forward, call(7, 0));
+            api::enter(backward, NodeKind::Operator);
+            api::exit_autograd(backward, call(7, 5));
+        }
+        // What was left open inside takes no part.
+        api::enter(forward, NodeKind::Operator);
+        enter("left open");
+        api::exit_autograd(forward, call(8, 0));
+        api::finalize(session, None).unwrap();
+        return;
+    }
+    let spool = spool_of_part(TEST, "run", &[]);
+    let (&number, thread) =
+        spool.threads.iter().find(|(_, thread)| !thread.spans.is_empty()).unwrap();
+    let names = spool.left(number, 0);
+    let parts: Vec<_> = thread
+        .autograd
+        .iter()
+        .map(|call| (&*names[call.index as usize], call.sequence, call.forward_os_id))
+        .collect();
+    assert_eq!(parts, [("aten::mm", 7, 0), ("MmBackward0", 7, 5)].repeat(3));
+    assert_eq!(names.len(), 3 * 3 + 2);
 }

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use marey_model::context::NodeKind;
-use marey_model::spool::{self, Activity, Frame, SessionEvent, Span, Value};
+use marey_model::spool::{self, Activity, AutogradCall, Frame, SessionEvent, Span, Value};
 
 use super::activities::Shapes;
+use super::autograd::{Autograd, thread_with_os_id};
 use super::child_time::ChildTime;
 use super::clock::Clock;
 use super::outline::Outline;
@@ -40,6 +41,9 @@ pub(super) struct Events<'a> {
     values: Sorter<ValueRow>,
     /// By thread: which spans of its next frame are launches, as (position, correlation id).
     launches: BTreeMap<u32, Vec<(u32, u32)>>,
+    /// By thread: the operators in its next frame that take part in a backward pass.
+    autograd_calls: BTreeMap<u32, Vec<AutogradCall>>,
+    autograd: Autograd,
     shapes: Shapes,
     activities: Sorter<GpuActivity>,
     counters: Sorter<row::Counter>,
@@ -57,6 +61,7 @@ pub(super) struct SpoolRows {
     pub(super) marks: Sorter<SpanRow>,
     pub(super) values: Sorter<ValueRow>,
     pub(super) activities: Sorter<GpuActivity>,
+    pub(super) autograd: Autograd,
     /// Argument texts of activities, whose rows refer to them by position.
     pub(super) arg_texts: Vec<String>,
     pub(super) counters: Sorter<row::Counter>,
@@ -110,6 +115,8 @@ impl<'a> Events<'a> {
             marks: Sorter::new(spill_file),
             values: Sorter::new(spill_file),
             launches: BTreeMap::new(),
+            autograd_calls: BTreeMap::new(),
+            autograd: Autograd::new(spill_file),
             shapes: Shapes::default(),
             activities: Sorter::new(spill_file),
             counters: Sorter::new(spill_file),
@@ -124,6 +131,10 @@ impl<'a> Events<'a> {
             Frame::Counters(counters) => self.add_counters(&counters),
             Frame::Launches { thread, launches } => {
                 self.launches.insert(thread, launches);
+                Ok(())
+            }
+            Frame::Autograd { thread, calls } => {
+                self.autograd_calls.insert(thread, calls);
                 Ok(())
             }
             Frame::Shapes { first, shapes } => {
@@ -167,7 +178,7 @@ impl<'a> Events<'a> {
         }
         let Self { stamps, totals, rollup, spans, marks, values, counters, .. } = self;
         let (stamps, activities) = (stamps.all, self.activities);
-        let arg_texts = self.shapes.into_texts();
+        let (autograd, arg_texts) = (self.autograd, self.shapes.into_texts());
         Ok(SpoolRows {
             stamps,
             totals,
@@ -176,6 +187,7 @@ impl<'a> Events<'a> {
             marks,
             values,
             activities,
+            autograd,
             arg_texts,
             counters,
         })
@@ -191,6 +203,7 @@ impl<'a> Events<'a> {
                 forget_open(open, span);
             }
         }
+        self.add_autograd(thread, spans)?;
         let launches = self.launches.remove(&thread).unwrap_or_default();
         let mut launches = launches.into_iter().peekable();
         for (at, span) in (0..).zip(spans) {
@@ -221,6 +234,27 @@ impl<'a> Events<'a> {
                 SpanRow { start_nanos, duration_nanos, children_nanos, node, stamp, correlation };
             self.sum_up(&row);
             self.spans.push(&row)?;
+        }
+        Ok(())
+    }
+
+    fn add_autograd(&mut self, thread: u32, spans: &[Span]) -> Result<(), StoreError> {
+        let Some(calls) = self.autograd_calls.remove(&thread) else { return Ok(()) };
+        let threads = &self.outline.threads;
+        let Some(thread) = threads.get(&thread) else { return Ok(()) };
+        for call in calls {
+            let forward_thread = match call.forward_os_id {
+                0 => Some(thread),
+                os_id if os_id == thread.os_id => Some(thread),
+                os_id => thread_with_os_id(threads, os_id),
+            };
+            let (Some(span), Some(forward_thread)) =
+                (spans.get(call.index as usize), forward_thread)
+            else {
+                continue;
+            };
+            let start_nanos = self.clock.unix_nanos(span.start_nanos, &mut self.line);
+            self.autograd.add(call, start_nanos, thread, forward_thread)?;
         }
         Ok(())
     }

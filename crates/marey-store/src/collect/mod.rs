@@ -8,6 +8,7 @@
 //! replaced.
 
 mod activities;
+mod autograd;
 mod child_time;
 mod clock;
 mod events;

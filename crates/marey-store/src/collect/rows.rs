@@ -83,15 +83,15 @@ impl Sortable for ValueRow {
 }
 
 /// Packs two ids into one word.
-fn pair(low: u32, high: u32) -> u64 {
+pub(super) fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-fn encode_words<const N: usize>(words: [u64; N], out: &mut Vec<u8>) {
+pub(super) fn encode_words<const N: usize>(words: [u64; N], out: &mut Vec<u8>) {
     out.extend_from_slice(words.map(u64::to_le_bytes).as_flattened());
 }
 
-fn decode_words<const N: usize>(input: &mut Bytes<'_>) -> Result<[u64; N], Damaged> {
+pub(super) fn decode_words<const N: usize>(input: &mut Bytes<'_>) -> Result<[u64; N], Damaged> {
     let mut words = [[0; 8]; N];
     let bytes = words.as_flattened_mut();
     bytes.copy_from_slice(input.bytes(bytes.len())?);

@@ -21,6 +21,9 @@ use crate::parts::Parts;
 use crate::sort::SpillFile;
 use crate::{ProcessEntry, StoreError};
 
+/// Name and category of torch.profiler's arrows from forward operators to autograd nodes.
+const AUTOGRAD_FLOW: &str = "fwdbwd";
+
 /// A spool's file, up to the length that it had when the collection began.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
@@ -88,6 +91,7 @@ pub(super) fn collect(
         start_nanos: process.start_unix_nanos,
         threads: &ids.threads,
         nodes: &outline.nodes,
+        autograd_name: if gathered.autograd.rows() == 0 { 0 } else { names.text(AUTOGRAD_FLOW) },
     };
     write::write(gathered, refs, args, parts, meter)?;
     meter.end_spool();

@@ -6,6 +6,7 @@ use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::table::stored;
 
+use super::autograd::Autograd;
 use super::events::{SpoolRows, Stamp};
 use super::meter::Meter;
 use super::outline::Node;
@@ -14,9 +15,12 @@ use crate::StoreError;
 use crate::arg_texts::ArgTexts;
 use crate::columns::{bits, flags, ids, ints, maybe_bits, texts};
 use crate::parts::{LazyPart, Parts};
-use crate::row::{self, Field, GpuActivity, Row};
-use crate::sort::Sorter;
+use crate::row::{self, Field, Flow, GpuActivity, Row};
+use crate::sort::{Sorter, SpillFile};
 use crate::sums::{self, NodeInfo};
+
+/// Bits of a flow's id below the process, which makes ids unique in the run. JSON readers keep 53.
+const FLOW_ID_BITS: u32 = 40;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 1 << 14;
@@ -32,6 +36,8 @@ pub(super) struct Refs<'a> {
     /// Ids of its threads, by position.
     pub(super) threads: &'a [u32],
     pub(super) nodes: &'a [Node],
+    /// Name and category of links of autograd.
+    pub(super) autograd_name: u32,
 }
 
 /// Writes all events of a spool.
@@ -42,9 +48,26 @@ pub(super) fn write(
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
-    let SpoolRows { stamps, totals, rollup, spans, marks, values, activities, arg_texts, counters } =
-        gathered;
-    let rows = [spans.rows(), marks.rows(), values.rows(), activities.rows(), counters.rows()];
+    let SpoolRows {
+        stamps,
+        totals,
+        rollup,
+        spans,
+        marks,
+        values,
+        activities,
+        autograd,
+        arg_texts,
+        counters,
+    } = gathered;
+    let rows = [
+        spans.rows(),
+        marks.rows(),
+        values.rows(),
+        activities.rows(),
+        autograd.rows(),
+        counters.rows(),
+    ];
     meter.begin_writing(rows.into_iter().sum());
     let start_nanos = refs.start_nanos;
     let node_info = |node| {
@@ -59,6 +82,7 @@ pub(super) fn write(
     let arg_ids: Vec<u32> =
         arg_texts.iter().map(|text| args.id(text, parts)).collect::<Result<_, _>>()?;
     write_activities(activities, &arg_ids, refs, parts, meter)?;
+    write_flows(autograd, refs, parts, meter)?;
     write_counters(counters, refs, parts, meter)
 }
 
@@ -206,6 +230,28 @@ fn write_activities(
         part.write(GpuActivity::finish(&mut columns), parts)?;
         meter.wrote(rows.len() as u64);
         Ok(())
+    })?;
+    part.finish(refs.owner, parts)
+}
+
+/// Writes the links of autograd by time.
+fn write_flows(
+    autograd: Autograd,
+    refs: Refs,
+    parts: &mut Parts,
+    meter: &mut Meter,
+) -> Result<(), StoreError> {
+    meter.wrote(autograd.rows());
+    let mut points = Sorter::new(&SpillFile::new(&parts.run));
+    let first_flow_id = u64::from(refs.process) << FLOW_ID_BITS;
+    autograd.links(refs.threads, refs.autograd_name, first_flow_id, |point| points.push(point))?;
+    let mut part = LazyPart::new(&stored::FLOWS);
+    let mut columns = <Flow as Row>::Columns::default();
+    points.finish(BATCH_ROWS, |rows| {
+        for row in rows.iter() {
+            row.append(&mut columns);
+        }
+        part.write(Flow::finish(&mut columns), parts)
     })?;
     part.finish(refs.owner, parts)
 }

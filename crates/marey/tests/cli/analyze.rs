@@ -78,7 +78,7 @@ fn a_report_has_operations_findings_and_remedies() {
       2. cudaLaunchKernel: 120 µs (12 calls)
 
     Bottlenecks Detected:
-      [HIGH] hot_operation (rank 0): On the host, the operator aten::mm took 499 µs of exclusive time per step (50.1 %), in 12 calls of 499 µs on average.
+      [HIGH] hot_operation (rank 0): On the host, the operator aten::mm took 499 µs of exclusive time per step (50.1 %), in 12 calls of 499 µs on average, the largest part in step/aten::mm.
         499 µs per step (50.1 %); fixing it saves up to 499 µs, 2.00x as fast; measured
         Overlaps in time with: gpu_idle of host wait: operators (up to 467 µs), launch_bound of device 0 (up to 467 µs)
         Fix: Make it cheaper, call it less often, or take it out of the step. For a hot kernel: fuse or compile the operations around it, or choose a faster algorithm or data type. For a hot host operation: move it out of the loop or to another thread.
@@ -90,7 +90,7 @@ fn a_report_has_operations_findings_and_remedies() {
         467 µs per step (46.8 %); fixing it saves up to 467 µs, 1.88x as fast; likely
         Overlaps in time with: hot_operation of aten::mm (up to 467 µs), gpu_idle of host wait: operators (up to 467 µs)
         Fix: Reduce the number of launches: torch.compile (mode "reduce-overhead"), CUDA graphs, fused or foreach optimizers, larger batches. First profile again without stacks and shapes: recording them slows the host down.
-      [HIGH] hot_operation (rank 0): On the device, the kernel sgemm took 300 µs of exclusive time per step (30.1 %), in 12 calls of 300 µs on average.
+      [HIGH] hot_operation (rank 0): On the device, the kernel sgemm took 300 µs of exclusive time per step (30.1 %), in 12 calls of 300 µs on average, the largest part in step.
         300 µs per step (30.1 %); fixing it saves up to 300 µs, 1.43x as fast; measured
         Fix: Make it cheaper, call it less often, or take it out of the step. For a hot kernel: fuse or compile the operations around it, or choose a faster algorithm or data type. For a hot host operation: move it out of the loop or to another thread.
       [MEDIUM] gpu_idle (rank 0): Device 0 was idle for 175 µs per step (17.6 %), cause "host wait: outside operators". Top host span: step, 130 µs per step. In total the device was idle 64.4 % of the time.

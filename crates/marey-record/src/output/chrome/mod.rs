@@ -157,8 +157,10 @@ impl Playback {
                     thread.add_value(value, &self.texts, events)?;
                 }
             }
-            // The session state has read these frames. Proton's traces have no counters.
+            // The session state has read these frames. Proton's traces have neither counters nor
+            // links of autograd.
             Frame::Counters(_)
+            | Frame::Autograd { .. }
             | Frame::Process(_)
             | Frame::Clock { .. }
             | Frame::Device(_)

@@ -117,6 +117,7 @@ impl SessionState {
             | Frame::Strings { .. }
             | Frame::Nodes { .. }
             | Frame::Launches { .. }
+            | Frame::Autograd { .. }
             | Frame::Shapes { .. }
             | Frame::Device(_)
             | Frame::Note { .. }

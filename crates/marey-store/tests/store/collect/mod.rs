@@ -1,6 +1,7 @@
 //! Collecting spools into tables.
 
 mod again;
+mod autograd;
 mod devices;
 mod hostile;
 mod meaning;

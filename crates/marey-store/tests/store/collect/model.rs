@@ -111,6 +111,7 @@ impl<'a> Model<'a> {
             }
             // Covered by the tests of devices.
             Frame::Launches { .. }
+            | Frame::Autograd { .. }
             | Frame::Device(_)
             | Frame::Shapes { .. }
             | Frame::Activities { .. }

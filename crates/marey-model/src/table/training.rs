@@ -1,0 +1,57 @@
+//! Views of forward and backward passes.
+//!
+//! `docs/analysis.md` defines each number.
+
+use super::ColumnKind::{Id, Int, Nanos, Text};
+use super::view::{CONTEXT_ID, PATH, PID, PROCESS_ID, RANK, THREAD, THREAD_ID};
+use super::{Table, column, maybe};
+
+/// Calls of autograd nodes with the forward operators that made the nodes.
+pub const AUTOGRAD_CALLS: Table = Table {
+    name: "autograd_calls",
+    doc: "Calls of autograd nodes with the forward operators that made the nodes. Recordings with operators have them, and traces of `torch.profiler`.",
+    columns: &[
+        column("name", Text, "Name of the autograd node, such as `AddmmBackward0`."),
+        column("start_nanos", Nanos, "Start of the call."),
+        column("duration_nanos", Nanos, "Duration of the call."),
+        column("forward_name", Text, "Name of the forward operator."),
+        column("forward_path", Text, "Path of the forward operator, through its modules."),
+        column("forward_start_nanos", Nanos, "Start of the forward operator."),
+        column("forward_duration_nanos", Nanos, "Duration of the forward operator."),
+        THREAD,
+        PID,
+        RANK,
+        PROCESS_ID,
+        THREAD_ID,
+        CONTEXT_ID,
+        column("forward_thread_id", Id, "Thread that ran the forward operator (`threads.id`)."),
+        column("forward_context", Id, "Context node of the forward operator (`contexts.id`)."),
+    ],
+    sorted_by: None,
+};
+
+/// Time of each module in forward and backward.
+pub const MODULE_TIMES: Table = Table {
+    name: "module_times",
+    doc: "Time of each module in forward and backward. One row per process and module; a module includes the modules inside it.",
+    columns: &[
+        column("name", Text, "Dotted name of the module."),
+        PATH,
+        column("depth", Id, "Depth in the context tree."),
+        column("calls", Int, "Number of forward calls."),
+        column("forward_nanos", Nanos, "Inclusive duration of the forward calls."),
+        column(
+            "backward_calls",
+            Int,
+            "Number of calls of autograd nodes that operators of the module made.",
+        ),
+        column("backward_nanos", Nanos, "Duration of these calls."),
+        column("total_nanos", Nanos, "`forward_nanos` + `backward_nanos`."),
+        PID,
+        RANK,
+        PROCESS_ID,
+        CONTEXT_ID,
+        maybe("parent_id", Id, "Parent context node (`contexts.id`); null for the root."),
+    ],
+    sorted_by: None,
+};

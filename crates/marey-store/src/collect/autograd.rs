@@ -1,0 +1,127 @@
+//! Links from forward operators to the calls of the autograd nodes that they made, as flows.
+//!
+//! A node is identified by its sequence number on the thread that ran the forward operator. Several
+//! nested operators may carry the number of the next node; the last of them to begin has made it.
+
+use std::collections::BTreeMap;
+
+use marey_model::spool::AutogradCall;
+
+use super::outline::Thread;
+use super::rows::{decode_words, encode_words, pair};
+use crate::StoreError;
+use crate::row::{Args, Bytes, Damaged, Flow, FlowPoint};
+use crate::sort::{Sortable, Sorter, SpillFile};
+
+/// An operator that takes part in a backward pass.
+#[derive(Clone, Copy, Debug)]
+struct Operator {
+    /// Position of the thread that ran the forward operator.
+    forward_thread: u32,
+    sequence: u64,
+    start_nanos: i64,
+    /// Position of the thread that ran this operator.
+    thread: u32,
+    is_backward: bool,
+}
+
+impl Sortable for Operator {
+    /// Forward operators of a node precede its calls, the last one to begin just before them.
+    type Key = (u32, u64, bool, i64);
+
+    fn key(&self) -> Self::Key {
+        (self.forward_thread, self.sequence, self.is_backward, self.start_nanos)
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let threads = pair(self.forward_thread, self.thread);
+        let start = self.start_nanos.cast_unsigned();
+        encode_words([threads, self.sequence, start, self.is_backward.into()], out);
+    }
+
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+        let [threads, sequence, start, is_backward] = decode_words(input)?;
+        Ok(Self {
+            forward_thread: threads as u32,
+            sequence,
+            start_nanos: start.cast_signed(),
+            thread: (threads >> 32) as u32,
+            is_backward: is_backward != 0,
+        })
+    }
+}
+
+/// The operators of a spool that take part in a backward pass.
+#[derive(Debug)]
+pub(super) struct Autograd(Sorter<Operator>);
+
+impl Autograd {
+    /// Creates an empty collection.
+    pub(super) fn new(spill_file: &SpillFile) -> Self {
+        Self(Sorter::new(spill_file))
+    }
+
+    /// Adds the operator of a span. `forward_thread` is the thread that ran the forward operator.
+    pub(super) fn add(
+        &mut self,
+        call: AutogradCall,
+        start_nanos: i64,
+        thread: &Thread,
+        forward_thread: &Thread,
+    ) -> Result<(), StoreError> {
+        self.0.push(&Operator {
+            forward_thread: forward_thread.position,
+            sequence: call.sequence,
+            start_nanos,
+            thread: thread.position,
+            is_backward: call.forward_os_id != 0,
+        })
+    }
+
+    pub(super) const fn rows(&self) -> u64 {
+        self.0.rows()
+    }
+
+    /// Passes the two points of each link to `each`. `threads` are the ids of threads by position.
+    pub(super) fn links(
+        self,
+        threads: &[u32],
+        name_id: u32,
+        first_flow_id: u64,
+        mut each: impl FnMut(&Flow) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut forward: Option<Operator> = None;
+        let mut flow_id = first_flow_id;
+        self.0.for_each(|operator| {
+            if !operator.is_backward {
+                forward = Some(operator);
+                return Ok(());
+            }
+            let Some(forward) = forward.filter(|forward| {
+                (forward.forward_thread, forward.sequence)
+                    == (operator.forward_thread, operator.sequence)
+            }) else {
+                return Ok(());
+            };
+            let point = |operator: Operator, point| Flow {
+                time_nanos: operator.start_nanos,
+                thread_id: threads[operator.thread as usize],
+                flow_id,
+                point,
+                is_enclosing: true,
+                name_id,
+                category_id: Some(name_id),
+                args: Args::default(),
+            };
+            each(&point(forward, FlowPoint::Start))?;
+            each(&point(operator, FlowPoint::End))?;
+            flow_id += 1;
+            Ok(())
+        })
+    }
+}
+
+/// Returns the thread with an id of the operating system, the newest if several had it.
+pub(super) fn thread_with_os_id(threads: &BTreeMap<u32, Thread>, os_id: u64) -> Option<&Thread> {
+    threads.values().filter(|thread| thread.os_id == os_id).max_by_key(|thread| thread.position)
+}

@@ -1,0 +1,98 @@
+//! Links from forward operators to the calls of autograd nodes.
+
+use marey_model::spool::{AutogradCall, Frame};
+use marey_model::table::stored::FLOWS;
+use marey_store::row::{Flow, FlowPoint};
+use marey_store::{Reader, Run, Window};
+
+use super::spools::{INNER, OUTER, Recorded, STEP, UNIX, head, spans, thread};
+
+/// The id that the operating system gave a thread of [`thread`].
+const fn os_id(thread: u64) -> u64 {
+    1000 + thread
+}
+
+fn calls(thread: u32, calls: &[(u32, u64, u64)]) -> Frame {
+    let call = |&(index, sequence, forward_os_id)| AutogradCall { index, sequence, forward_os_id };
+    Frame::Autograd { thread, calls: calls.iter().map(call).collect() }
+}
+
+/// Collects a spool. Returns the links, as start on the recorder's clock and thread of both ends.
+fn links(run: &Recorded) -> Vec<((i64, u32), (i64, u32))> {
+    let run = marey_store::open(run.path(), &mut |_| ()).unwrap();
+    let reader = Reader::new(&run, Window::default()).unwrap();
+    let points: Vec<Flow> = reader.rows().unwrap().map(Result::unwrap).collect();
+    let end = |point: &Flow| (point.time_nanos - UNIX, point.thread_id);
+    let mut links: Vec<_> = points
+        .iter()
+        .filter(|point| point.point == FlowPoint::Start)
+        .map(|start| {
+            let is_end =
+                |point: &&Flow| point.flow_id == start.flow_id && point.point == FlowPoint::End;
+            let ends: Vec<_> = points.iter().filter(is_end).collect();
+            assert_eq!(ends.len(), 1, "the end of link {}", start.flow_id);
+            (end(start), end(ends[0]))
+        })
+        .collect();
+    assert_eq!(points.len(), 2 * links.len());
+    links.sort_unstable();
+    links
+}
+
+#[test]
+fn a_node_is_linked_to_the_last_forward_operator_with_its_number() {
+    let mut frames = head(100);
+    frames.extend([
+        // Ended inner first: INNER began last and has made node 7.
+        calls(0, &[(0, 7, 0), (1, 7, 0), (2, 8, 0)]),
+        spans(0, 1, &[(INNER, 12, 14), (OUTER, 10, 20), (STEP, 30, 40)]),
+        spans(0, 1, &[(OUTER, 41, 42)]),
+        calls(0, &[(0, 8, os_id(0)), (2, 7, os_id(0))]),
+        spans(0, 1, &[(STEP, 50, 60), (OUTER, 61, 62), (STEP, 70, 80)]),
+    ]);
+    let run = Recorded::of(&[&frames]);
+    assert_eq!(links(&run), [((12, 0), (70, 0)), ((30, 0), (50, 0))]);
+}
+
+#[test]
+fn numbers_belong_to_the_thread_of_the_forward_operator() {
+    let mut frames = head(100);
+    frames.extend(thread(1));
+    frames.extend([
+        // The thread of autograd is read first.
+        calls(1, &[(0, 3, os_id(0)), (1, 3, os_id(1))]),
+        spans(1, 1, &[(STEP, 50, 60), (STEP, 70, 80)]),
+        calls(0, &[(0, 3, 0)]),
+        spans(0, 1, &[(OUTER, 10, 20)]),
+        calls(1, &[(0, 3, 0)]),
+        spans(1, 1, &[(OUTER, 15, 25)]),
+    ]);
+    let run = Recorded::of(&[&frames]);
+    assert_eq!(links(&run), [((10, 0), (50, 1)), ((15, 1), (70, 1))]);
+}
+
+#[test]
+fn a_node_whose_forward_operator_is_unknown_has_no_link() {
+    let mut frames = head(100);
+    frames.extend([
+        calls(0, &[(0, 3, os_id(0)), (1, 4, os_id(9)), (77, 3, 0)]),
+        spans(0, 1, &[(STEP, 50, 60), (STEP, 70, 80)]),
+    ]);
+    let run = Recorded::of(&[&frames]);
+    assert_eq!(links(&run), []);
+    assert_eq!(Run::open(run.path()).unwrap().read(&FLOWS).unwrap().num_rows(), 0);
+}
+
+#[test]
+fn links_of_several_processes_have_ids_of_their_own() {
+    let process = |pid| {
+        let mut frames = head(pid);
+        frames.extend([
+            calls(0, &[(0, 1, 0), (1, 1, os_id(0))]),
+            spans(0, 1, &[(OUTER, 10, 20), (STEP, 30, 40)]),
+        ]);
+        frames
+    };
+    let run = Recorded::of(&[&process(100), &process(101)]);
+    assert_eq!(links(&run), [((10, 0), (30, 0)), ((10, 1), (30, 1))]);
+}
