@@ -120,7 +120,7 @@ fn a_phase_written_when_it_closes_is_freed() {
     }
     let fixture = Fixture::begin();
     Subprocess::new(TEST, "run", &fixture).run(&[]);
-    assert_eq!(fixture.files().len(), 121);
+    assert_eq!(fixture.files().len(), 201);
     assert_eq!(fixture.read("long.part_119.hatchet").counts().len(), NODES as usize);
 }
 
