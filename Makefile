@@ -102,6 +102,10 @@ bench: install ## Measure the peers and marey in turn
 layout: ## Compare the tables of CUPTI with NVIDIA's headers of every version (needs a network)
 	$(CARGO) xtask layout
 
+.PHONY: torch-versions
+torch-versions: $(STAMPS)/wheel ## Test operators in every minor version of PyTorch (needs a network, 6 GB and 3 minutes each)
+	PYTHON=$(PYTHON) .ci/torch_versions
+
 # A machine with a GPU may have no Rust; then the marey that is installed for PY is checked.
 .PHONY: gpu-check
 gpu-check: $(if $(shell command -v $(CARGO)),install) ## Check marey on the GPU of this machine, if there is one; writes docs/gpu

@@ -2,32 +2,38 @@
 
 The callbacks of `marey._native.record_operators` assume the layout of two C++ types. A version in
 `OLDEST` to `NEWEST` has that layout. Any other version is tried in a child process first, which may
-crash, and the result is kept for the next program.
+crash, and the result is kept for the next program. The same holds for the private fields that link
+backward to forward (`_torch_fields`), without which there are no links.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import marey
 
 from . import _native
+from ._torch_fields import KNOWN, UNKNOWN, Fields
 
 OLDEST, NEWEST = (2, 2), (2, 15)
-"""The minor versions of PyTorch in which the operators of `_prove` have been recorded."""
+"""The minor versions of PyTorch in which the operators of `prove` have been recorded."""
 
 
-OLDEST_WITH_LINKS = (2, 4)
-"""The first minor version with the private fields at `_FIELDS`."""
+class Way(NamedTuple):
+    """How operators of a PyTorch are recorded."""
 
-_FIELDS = (25, 38)
-"""`sequence_nr_` and `fwd_thread_id_` of `at::RecordFunction`, in words of 8 bytes."""
+    objection: str | None
+    """Why they are not recorded at all."""
+
+    fields: Fields
+    """The private fields that link backward to forward; unknown without these links."""
 
 
 def start(torch: Any) -> str | None:
@@ -35,17 +41,18 @@ def start(torch: Any) -> str | None:
 
     Returns the reason if the imported `torch` does not allow it.
     """
-    reason = objection(torch.__version__, getattr(torch.version, "git_version", ""))
-    if reason is None:
-        try:
-            _native.record_operators(True, _private_fields(torch.__version__))
-        except RuntimeError as error:
-            reason = str(error)
-    return reason
+    found = way(torch.__version__, getattr(torch.version, "git_version", ""))
+    if found.objection is not None:
+        return found.objection
+    try:
+        _native.record_operators(True, found.fields)
+    except RuntimeError as error:
+        return str(error)
+    return None
 
 
-def objection(version: str, revision: str) -> str | None:
-    """Returns why operators of a PyTorch are not recorded, `None` if they are.
+def way(version: str, revision: str) -> Way:
+    """Returns how operators of a PyTorch are recorded.
 
     Args:
         version: `torch.__version__`.
@@ -53,28 +60,15 @@ def objection(version: str, revision: str) -> str | None:
     """
     minor = minor_of(version)
     if minor is not None and OLDEST <= minor <= NEWEST:
-        return None
+        return Way(None, KNOWN.get(minor, UNKNOWN))
     kept = _kept_proof(version, revision)
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        objection, fields = json.loads(kept.read_text(encoding="utf-8"))
+        return Way(objection, Fields(*fields))
+    found = _try_in_child()
     with contextlib.suppress(OSError):
-        return kept.read_text(encoding="utf-8") or None
-    reason = _prove_in_child()
-    with contextlib.suppress(OSError):
-        _write(kept, reason or "")
-    return reason
-
-
-def _private_fields(version: str) -> tuple[int, int]:
-    """Returns the positions of a node's sequence number and of the thread of its forward operator.
-
-    They are words of 8 bytes in `at::RecordFunction`, 0 in versions where they are unknown.
-    """
-    return _FIELDS if has_links(version) else (0, 0)
-
-
-def has_links(version: str) -> bool:
-    """Whether traces link autograd nodes to forward operators in a version of PyTorch."""
-    minor = minor_of(version)
-    return minor is not None and OLDEST_WITH_LINKS <= minor <= NEWEST
+        _write(kept, json.dumps(found))
+    return found
 
 
 def minor_of(version: str) -> tuple[int, int] | None:
@@ -84,7 +78,7 @@ def minor_of(version: str) -> tuple[int, int] | None:
 
 
 def _kept_proof(version: str, revision: str) -> Path:
-    """Returns the file with the result for a build: empty, or the objection."""
+    """Returns the file with the way for a build, as JSON."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     build = re.sub(r"[^\w.+-]", "_", f"{version}-{revision}")
     return Path(cache, "marey", f"operators-{marey.__version__}-torch-{build}")
@@ -100,14 +94,14 @@ def _write(path: Path, text: str) -> None:
     os.replace(temporary.name, path)
 
 
-def _prove_in_child() -> str | None:
+def _try_in_child() -> Way:
     from ._doctor._probe import NoAnswer, Probe
 
     try:
-        answer: str | None = Probe("operators").answer()
+        objection, fields = Probe("operators").answer()
     except NoAnswer as error:
-        return f"a trial of its callbacks failed: {error}"
-    return answer
+        return Way(f"a trial of its callbacks failed: {error}", UNKNOWN)
+    return Way(objection, Fields(*fields))
 
 
 def prove() -> str | None:

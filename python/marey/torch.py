@@ -297,7 +297,8 @@ def _attach(torch: Any) -> None:
             _record_operators(torch)
         if _detach is not None:
             return
-        _is_compiling = torch.compiler.is_compiling
+        # PyTorch 2.2 has it elsewhere.
+        _is_compiling = getattr(torch.compiler, "is_compiling", None) or torch._utils.is_compiling
         _is_grad_enabled = torch.is_grad_enabled
         modules = torch.nn.modules.module
         _call_sites.add(_site(torch.nn.Module._call_impl.__code__))

@@ -16,7 +16,8 @@ import marey
 import marey.torch
 import pytest
 from marey import _torch_operators
-from torch_programs import PRELUDE, Shape, python, run_plain, shape
+from marey._torch_fields import UNKNOWN, Fields
+from torch_programs import PRELUDE, Shape, python, shape
 
 torch = pytest.importorskip("torch")
 
@@ -115,7 +116,7 @@ def test_a_trace_has_a_span_for_each_operator() -> None:
 
 @pytest.mark.usefixtures("operators")
 def test_backward_is_linked_to_the_modules_that_made_it() -> None:
-    if not _torch_operators.has_links(torch.__version__):
+    if _torch_operators.way(torch.__version__, "").fields == UNKNOWN:
         pytest.skip("the fields with the links are unknown in this version")
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
     losses: list[Any] = []
@@ -274,31 +275,28 @@ def test_torch_s_profiler_records_beside_marey() -> None:
     assert count(profiler) == 3
 
 
-def test_the_trial_of_an_unknown_version_passes_on_this_one() -> None:
-    output = run_plain(
-        """
-        from marey import _torch_operators
-
-        print(_torch_operators.prove())
-        """
-    )
-    assert output == "None\n"
+def test_the_trial_of_an_unknown_version_finds_this_one_s_way() -> None:
+    version = torch.__version__
+    assert _torch_operators._try_in_child() == _torch_operators.way(version, "")
 
 
 def test_an_unknown_version_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    trials: list[str | None] = ["it crashed with SIGSEGV", None]
-    monkeypatch.setattr(_torch_operators, "_prove_in_child", trials.pop)
-    assert _torch_operators.objection("99.0.0", "good") is None
-    assert _torch_operators.objection("99.0.0", "bad") == "it crashed with SIGSEGV"
+    good = _torch_operators.Way(None, Fields(25, 38))
+    bad = _torch_operators.Way("it crashed with SIGSEGV", UNKNOWN)
+    trials = [bad, good]
+    monkeypatch.setattr(_torch_operators, "_try_in_child", trials.pop)
+    assert _torch_operators.way("99.0.0", "good") == good
+    assert _torch_operators.way("99.0.0", "bad") == bad
     assert trials == []
     # The results are kept by build.
-    assert _torch_operators.objection("99.0.0", "good") is None
-    assert _torch_operators.objection("99.0.0", "bad") == "it crashed with SIGSEGV"
+    assert _torch_operators.way("99.0.0", "good") == good
+    assert _torch_operators.way("99.0.0", "bad") == bad
 
 
 def test_a_version_that_fails_its_trial_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_torch_operators, "objection", lambda *_: "a trial failed")
+    failed = _torch_operators.Way("a trial failed", UNKNOWN)
+    monkeypatch.setattr(_torch_operators, "way", lambda *_: failed)
     with pytest.warns(UserWarning, match="operators of PyTorch .* are not recorded: a trial"):
         marey.torch.enable(operators=True)
     assert marey.torch.is_enabled()

@@ -13,9 +13,9 @@ def answer(question: str) -> Any:
     if question == "torch":
         return _torch()
     if question == "operators":
-        from marey import _torch_operators
+        from marey import _torch_fields, _torch_operators
 
-        return _torch_operators.prove()
+        return _torch_operators.prove(), _torch_fields.find()
     if question == "triton":
         return _triton()
     from marey import _native
