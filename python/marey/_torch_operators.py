@@ -9,6 +9,7 @@ backward to forward (`_torch_fields`), without which there are no links.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import re
@@ -48,7 +49,29 @@ def start(torch: Any) -> str | None:
         _native.record_operators(True, found.fields)
     except RuntimeError as error:
         return str(error)
+    _record_fetches()
     return None
+
+
+def stop() -> None:
+    """Ends what `start` has begun. Without effect if it has not."""
+    _native.record_operators(False)
+    _undo.close()
+
+
+def _record_fetches() -> None:
+    """Records the loading of each batch, in the process that does it: mostly a worker."""
+    _undo.close()
+    fetch: Any = importlib.import_module("torch.utils.data._utils.fetch")
+    for fetcher in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
+        _undo.callback(setattr, fetcher, "fetch", fetcher.fetch)
+        fetcher.fetch = marey.scope(FETCH_SCOPE)(fetcher.fetch)
+
+
+FETCH_SCOPE = "DataLoader.fetch"
+"""The scope in which a batch is loaded."""
+
+_undo = contextlib.ExitStack()
 
 
 def way(version: str, revision: str) -> Way:

@@ -48,9 +48,9 @@ def enable(*, operators: bool = False) -> None:
     function.
 
     Args:
-        operators: Whether to record operators, autograd nodes and
-            ``torch.profiler.record_function`` too, on every thread, while a session records. If
-            PyTorch does not allow it, a warning states why.
+        operators: Whether to record operators, autograd nodes,
+            ``torch.profiler.record_function`` and the loading of batches too, on every thread,
+            while a session records. If PyTorch does not allow it, a warning states why.
 
     Raises:
         AttributeError: The installed torch is older than 2.1 and lacks one of the hooks.
@@ -71,13 +71,17 @@ def disable() -> None:
     """Removes all hooks and closes the scopes that they have opened on this thread."""
     global _enabled, _records_operators, _detach
     with _lock:
-        _enabled = _records_operators = False
+        _enabled = False
         if _finder in sys.meta_path:
             sys.meta_path.remove(_finder)
         if _detach is not None:
             _detach()
             _detach = None
-        _native.record_operators(False)
+        if _records_operators:
+            from marey import _torch_operators
+
+            _records_operators = False
+            _torch_operators.stop()
     _leave_down_to(_thread.stack, 0)
 
 

@@ -319,6 +319,51 @@ def test_the_command_records_operators_below_modules(tmp_path: Path) -> None:
     assert list(head) == ["aten::linear"]
 
 
+LOADER = """
+import torch
+from torch.utils.data import DataLoader
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        return torch.full((2,), index)
+
+for workers in (0, 2):
+    assert len(list(DataLoader(Numbers(), batch_size=2, num_workers=workers))) == 3
+"""
+
+
+def test_batches_are_recorded_where_they_are_loaded_and_awaited(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(LOADER)
+    arguments = ["--operators", "-d", "trace", "-o", "out.marey"]
+    done = python("-m", "marey", "run", *arguments, str(script))
+    assert done.returncode == 0, done.stderr
+    counts = marey.open("out.marey").sql(
+        """
+        SELECT name, count(*), count(DISTINCT pid) FROM spans
+        WHERE name LIKE '%DataLoader%' GROUP BY name ORDER BY name
+        """
+    )
+    # The iterators have a call more, which finds that there are no more batches.
+    assert counts.rows() == [
+        ("DataLoader.fetch", 6, 3),
+        ("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 4, 1),
+        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 4, 1),
+    ]
+
+
+def test_loading_is_not_hooked_after_the_end() -> None:
+    fetch = torch.utils.data._utils.fetch._MapDatasetFetcher.fetch
+    for _ in range(2):
+        marey.torch.enable(operators=True)
+        assert torch.utils.data._utils.fetch._MapDatasetFetcher.fetch is not fetch
+        marey.torch.disable()
+        assert torch.utils.data._utils.fetch._MapDatasetFetcher.fetch is fetch
+
+
 def test_a_project_may_switch_operators_on(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text("import torch\ntorch.relu(torch.ones(1))\n")
