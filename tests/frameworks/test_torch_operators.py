@@ -319,6 +319,17 @@ def test_the_command_records_operators_below_modules(tmp_path: Path) -> None:
     assert list(head) == ["aten::linear"]
 
 
+@pytest.mark.usefixtures("operators")
+def test_a_compiled_region_is_a_scope_with_its_graph_s_id() -> None:
+    compiled = torch.compile(torch.relu, backend="eager")
+    compiled(torch.ones(2))
+    session = marey.start("compiled")
+    compiled(torch.ones(2))
+    tree = recorded(session)
+    (region,) = (name for name in tree if name.startswith("Torch-Compiled Region: "))
+    assert tree[region][1]["aten::relu"][0] == 1
+
+
 LOADER = """
 import torch
 from torch.utils.data import DataLoader
