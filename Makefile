@@ -97,6 +97,7 @@ bench: install ## Measure the peers and marey in turn
 	$(PY) bench/scale.py
 	$(PY) bench/views.py
 	$(PY) bench/gpu.py
+	$(PY) bench/operators.py
 
 .PHONY: layout
 layout: ## Compare the tables of CUPTI with NVIDIA's headers of every version (needs a network)

@@ -32,7 +32,7 @@ KNOWN = {
 }
 """The positions in minor versions of PyTorch, found by `make torch-versions`."""
 
-_WORDS = 64
+WORDS = 64
 """The words that are searched: `at::RecordFunction` is larger in all known versions."""
 
 
@@ -70,7 +70,7 @@ def find() -> Fields:
     first = pairs[0][0].words
     sequences = [
         index
-        for index in range(_WORDS)
+        for index in range(WORDS)
         if all(
             forward.words[index] == backward.words[index] == first[index] + later
             for later, (forward, backward) in enumerate(pairs)
@@ -78,7 +78,7 @@ def find() -> Fields:
     ]
     threads = [
         index
-        for index in range(_WORDS)
+        for index in range(WORDS)
         if all(
             forward.words[index] == 0 and backward.words[index] == forward.thread
             for forward, backward in pairs
@@ -107,7 +107,7 @@ def _observe_known_operators() -> dict[str, _Observed]:
     # The Itanium ABI of x86-64 passes the address of the result, a `unique_ptr`, as an argument.
     def start(result: int, function: int) -> int:
         ctypes.c_uint64.from_address(result).value = 0
-        words = list((ctypes.c_int64 * _WORDS).from_address(function))
+        words = list((ctypes.c_int64 * WORDS).from_address(function))
         observed.setdefault(name(function).decode(), _Observed(words, current_thread()))
         return result
 

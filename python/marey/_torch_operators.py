@@ -1,4 +1,4 @@
-"""Recording of PyTorch's operators: in which versions of PyTorch, and the proof for others.
+"""Recording of PyTorch's operators: in which versions of PyTorch, and the trial of others.
 
 The callbacks of `marey._native.record_operators` assume the layout of two C++ types. A version in
 `OLDEST` to `NEWEST` has that layout. Any other version is tried in a child process first, which may
@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import marey
 
 from . import _native
-from ._torch_fields import KNOWN, UNKNOWN, Fields
+from ._torch_fields import KNOWN, UNKNOWN, WORDS, Fields
 
 OLDEST, NEWEST = (2, 2), (2, 15)
-"""The minor versions of PyTorch in which the operators of `prove` have been recorded."""
+"""The minor versions of PyTorch in which `make torch-versions` has recorded operators."""
 
 
-class Way(NamedTuple):
+class Support(NamedTuple):
     """How operators of a PyTorch are recorded."""
 
     objection: str | None
@@ -42,11 +42,11 @@ def start(torch: Any) -> str | None:
 
     Returns the reason if the imported `torch` does not allow it.
     """
-    found = way(torch.__version__, getattr(torch.version, "git_version", ""))
-    if found.objection is not None:
-        return found.objection
+    support = find_support(torch.__version__, getattr(torch.version, "git_version", ""))
+    if support.objection is not None:
+        return support.objection
     try:
-        _native.record_operators(True, found.fields)
+        _native.record_operators(True, support.fields)
     except RuntimeError as error:
         return str(error)
     _record_fetches()
@@ -74,7 +74,7 @@ FETCH_SCOPE = "DataLoader.fetch"
 _undo = contextlib.ExitStack()
 
 
-def way(version: str, revision: str) -> Way:
+def find_support(version: str, revision: str) -> Support:
     """Returns how operators of a PyTorch are recorded.
 
     Args:
@@ -83,15 +83,15 @@ def way(version: str, revision: str) -> Way:
     """
     minor = minor_of(version)
     if minor is not None and OLDEST <= minor <= NEWEST:
-        return Way(None, KNOWN.get(minor, UNKNOWN))
-    kept = _kept_proof(version, revision)
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        objection, fields = json.loads(kept.read_text(encoding="utf-8"))
-        return Way(objection, Fields(*fields))
-    found = _try_in_child()
+        return Support(None, KNOWN.get(minor, UNKNOWN))
+    path = _cache_file(version, revision)
+    cached = _read(path)
+    if cached is not None:
+        return cached
+    support = _try_in_child()
     with contextlib.suppress(OSError):
-        _write(kept, json.dumps(found))
-    return found
+        _write(path, support)
+    return support
 
 
 def minor_of(version: str) -> tuple[int, int] | None:
@@ -100,34 +100,50 @@ def minor_of(version: str) -> tuple[int, int] | None:
     return None if numbers is None else (int(numbers[1]), int(numbers[2]))
 
 
-def _kept_proof(version: str, revision: str) -> Path:
-    """Returns the file with the way for a build, as JSON."""
+def _cache_file(version: str, revision: str) -> Path:
+    """Returns the file with the support of a build, which need not exist."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     build = re.sub(r"[^\w.+-]", "_", f"{version}-{revision}")
-    return Path(cache, "marey", f"operators-{marey.__version__}-torch-{build}")
+    return Path(cache, "marey", f"operators-{marey.__version__}-torch-{build}.json")
 
 
-def _write(path: Path, text: str) -> None:
+def _read(path: Path) -> Support | None:
+    """Reads a cached support, `None` if there is no valid one."""
+    try:
+        objection, fields = json.loads(path.read_text(encoding="utf-8"))
+        support = Support(objection, Fields(*fields))
+    except (OSError, ValueError, TypeError):
+        return None
+    is_valid = all(isinstance(field, int) and 0 <= field < WORDS for field in support.fields)
+    return support if is_valid and isinstance(objection, str | None) else None
+
+
+def _write(path: Path, support: Support) -> None:
     """Writes a file at once, because other ranks may be writing the same."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(
         "w", dir=path.parent, delete=False, encoding="utf-8"
     ) as temporary:
-        temporary.write(text)
+        json.dump(support, temporary)
     os.replace(temporary.name, path)
 
 
-def _try_in_child() -> Way:
+def _try_in_child() -> Support:
     from ._doctor._probe import NoAnswer, Probe
 
+    operators, fields = Probe("torch_operators"), Probe("torch_fields")
     try:
-        objection, fields = Probe("operators").answer()
+        objection = operators.answer()
     except NoAnswer as error:
-        return Way(f"a trial of its callbacks failed: {error}", UNKNOWN)
-    return Way(objection, Fields(*fields))
+        objection = f"a trial of its callbacks failed: {error}"
+    try:
+        found = Fields(*fields.answer())
+    except NoAnswer:
+        found = UNKNOWN
+    return Support(objection, found)
 
 
-def prove() -> str | None:
+def try_known_operators() -> str | None:
     """Records known operators and compares; for a process of its own, because it may crash.
 
     Returns what differs, `None` if nothing does.

@@ -116,7 +116,7 @@ def test_a_trace_has_a_span_for_each_operator() -> None:
 
 @pytest.mark.usefixtures("operators")
 def test_backward_is_linked_to_the_modules_that_made_it() -> None:
-    if _torch_operators.way(torch.__version__, "").fields == UNKNOWN:
+    if _torch_operators.find_support(torch.__version__, "").fields == UNKNOWN:
         pytest.skip("the fields with the links are unknown in this version")
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
     losses: list[Any] = []
@@ -275,28 +275,41 @@ def test_torch_s_profiler_records_beside_marey() -> None:
     assert count(profiler) == 3
 
 
-def test_the_trial_of_an_unknown_version_finds_this_one_s_way() -> None:
+def test_the_trial_of_an_unknown_version_finds_the_support_of_this_one() -> None:
     version = torch.__version__
-    assert _torch_operators._try_in_child() == _torch_operators.way(version, "")
+    assert _torch_operators._try_in_child() == _torch_operators.find_support(version, "")
 
 
 def test_an_unknown_version_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    good = _torch_operators.Way(None, Fields(25, 38))
-    bad = _torch_operators.Way("it crashed with SIGSEGV", UNKNOWN)
+    good = _torch_operators.Support(None, Fields(25, 38))
+    bad = _torch_operators.Support("it crashed with SIGSEGV", UNKNOWN)
     trials = [bad, good]
     monkeypatch.setattr(_torch_operators, "_try_in_child", trials.pop)
-    assert _torch_operators.way("99.0.0", "good") == good
-    assert _torch_operators.way("99.0.0", "bad") == bad
+    assert _torch_operators.find_support("99.0.0", "good") == good
+    assert _torch_operators.find_support("99.0.0", "bad") == bad
     assert trials == []
     # The results are kept by build.
-    assert _torch_operators.way("99.0.0", "good") == good
-    assert _torch_operators.way("99.0.0", "bad") == bad
+    assert _torch_operators.find_support("99.0.0", "good") == good
+    assert _torch_operators.find_support("99.0.0", "bad") == bad
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[null, [1]]", "[null, [1, 999]]", "[3, [1, 2]]"])
+def test_a_damaged_result_of_a_trial_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    good = _torch_operators.Support(None, Fields(25, 38))
+    monkeypatch.setattr(_torch_operators, "_try_in_child", lambda: good)
+    assert _torch_operators.find_support("99.0.0", "x") == good
+    (path,) = (tmp_path / "marey").iterdir()
+    path.write_text(content)
+    assert _torch_operators.find_support("99.0.0", "x") == good
 
 
 def test_a_version_that_fails_its_trial_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = _torch_operators.Way("a trial failed", UNKNOWN)
-    monkeypatch.setattr(_torch_operators, "way", lambda *_: failed)
+    failed = _torch_operators.Support("a trial failed", UNKNOWN)
+    monkeypatch.setattr(_torch_operators, "find_support", lambda *_: failed)
     with pytest.warns(UserWarning, match="operators of PyTorch .* are not recorded: a trial"):
         marey.torch.enable(operators=True)
     assert marey.torch.is_enabled()

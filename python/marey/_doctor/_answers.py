@@ -9,13 +9,17 @@ from typing import Any
 
 
 def answer(question: str) -> Any:
-    """Answers a question: a package, ``operators``, or one of `_native.probe_gpu`."""
+    """Answers a question: about a package, operators of torch, or one of `_native.probe_gpu`."""
     if question == "torch":
         return _torch()
-    if question == "operators":
-        from marey import _torch_fields, _torch_operators
+    if question == "torch_operators":
+        from marey import _torch_operators
 
-        return _torch_operators.prove(), _torch_fields.find()
+        return _torch_operators.try_known_operators()
+    if question == "torch_fields":
+        from marey import _torch_fields
+
+        return _torch_fields.find()
     if question == "triton":
         return _triton()
     from marey import _native
