@@ -149,6 +149,11 @@ def test_backward_is_linked_to_the_modules_that_made_it() -> None:
         "FROM module_times GROUP BY name ORDER BY name"
     ).rows()
     assert modules == [("0", 3, 6, True), ("1", 3, 3, True), ("Sequential", 3, 9, True)]
+    done = python("-m", "marey", "export", "links.marey", "-f", "kineto", "-o", "links.json")
+    assert done.returncode == 0, done.stderr
+    events = json.loads(Path("links.json").read_text())["traceEvents"]
+    arrows = [event["ph"] for event in events if event.get("cat") == "fwdbwd"]
+    assert sorted(arrows) == ["f"] * 12 + ["s"] * 12
 
 
 @pytest.mark.usefixtures("operators")
