@@ -6,7 +6,7 @@ use crate::activity::CLIENTS;
 use crate::ffi::Address;
 use crate::record::{self, Version};
 use crate::thread::counts;
-use crate::{attribute, lock, settings, thread};
+use crate::{attribute, lock, name, output, settings, thread};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Mutex;
@@ -124,6 +124,9 @@ impl Buffer {
         }
         self.used += record.len();
         self.capacity -= 1;
+        if name::are_temporary() {
+            record::names_in(record).for_each(name::written);
+        }
         true
     }
 
@@ -165,6 +168,7 @@ impl Buffer {
     pub(crate) fn complete(self) {
         let Some(functions) = lock(&FUNCTIONS)[self.client] else { return };
         counts().buffers_completed.add(1);
+        let names = self.names();
         let (start, size, used) = (self.start, self.size, self.used);
         match functions {
             Functions::Process(_, complete) => complete(std::ptr::null_mut(), 0, start, size, used),
@@ -178,6 +182,23 @@ impl Buffer {
                 complete(start, size, used, &mut info);
             }
         }
+        names.into_iter().for_each(name::delivered);
+    }
+
+    /// Returns the addresses of the names in the records, if names are temporary.
+    fn names(&self) -> Vec<usize> {
+        let mut names = Vec::new();
+        if !name::are_temporary() {
+            return names;
+        }
+        let version = settings::version();
+        // SAFETY: `append` has written this many bytes, and only we access the buffer.
+        let mut bytes = unsafe { std::slice::from_raw_parts(self.start, self.used) };
+        while let Some((record, rest)) = output::split_record(bytes, version) {
+            names.extend(record::names_in(record));
+            bytes = rest;
+        }
+        names
     }
 }
 

@@ -121,10 +121,18 @@ struct LaunchParameters {
     stream: usize,
 }
 
+/// Whether the records of a graph launch contain the ids of the graph and its nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordIds {
+    Written,
+    Omitted,
+}
+
 /// Launches a graph: one call, with a record per node, or one for the whole graph if that kind is
 /// enabled.
 pub(crate) fn launch(
     executable: Handle<Executable>,
+    ids: RecordIds,
     target: Target,
     stream: usize,
     arguments: CallArguments,
@@ -134,7 +142,7 @@ pub(crate) fn launch(
     let arguments =
         CallArguments { parameters: std::ptr::from_ref(&parameters).cast(), ..arguments };
     api::call(&api::LAUNCH_GRAPH, arguments, |correlation| {
-        held.run(target, correlation);
+        held.run(ids, target, correlation);
         0
     })
 }
@@ -160,7 +168,7 @@ impl Executable {
         destroy(self.graph, context);
     }
 
-    fn run(&self, target: Target, correlation: u32) {
+    fn run(&self, record_ids: RecordIds, target: Target, correlation: u32) {
         let is_one_record = activity::is_enabled(kind::GRAPH_TRACE);
         let mut total: Option<(u64, u64)> = None;
         for (node, original) in &self.nodes {
@@ -169,11 +177,14 @@ impl Executable {
                 let operation = &node.operation;
                 output().occupy(target.device, target.stream, operation.gap_nanos, operation.nanos)
             } else {
-                let ids = GraphIds {
-                    graph: self.id,
-                    node: node.id,
-                    source_graph: self.source,
-                    source_node: original.id,
+                let ids = match record_ids {
+                    RecordIds::Omitted => GraphIds::default(),
+                    RecordIds::Written => GraphIds {
+                        graph: self.id,
+                        node: node.id,
+                        source_graph: self.source,
+                        source_node: original.id,
+                    },
                 };
                 node.operation.run(target, ids, correlation)
             };

@@ -1,7 +1,7 @@
 //! Operations of devices: kernels, copies, fills. Each occupies a stream for its duration and
 //! leaves a record.
 
-use crate::name::Name;
+use crate::name::{self, Name};
 use crate::output::{self, output};
 use crate::record::{CopyRecord, KernelRecord, PeerRecord, SetRecord, kind};
 use crate::{activity, context};
@@ -225,7 +225,7 @@ impl Kernel {
             local_per_thread: self.local,
             correlation,
             grid_id: correlation.into(),
-            name: self.name.address(),
+            name: name::for_record(self.name.address()),
             shared_executed: self.static_shared.saturating_add(self.dynamic_shared).cast_unsigned(),
             graph_node: graph.node,
             graph: graph.graph,

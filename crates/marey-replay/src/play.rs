@@ -5,8 +5,8 @@ use crate::api::{self, Api, CallArguments};
 use crate::buffers::Flush;
 use crate::context::{self, Context};
 use crate::ffi::Handle;
-use crate::graph::{self, Executable, Graph};
-use crate::name::Name;
+use crate::graph::{self, Executable, Graph, RecordIds};
+use crate::name::{self, Name};
 use crate::operation::{Copy, GraphIds, Operation, Target, Work};
 use crate::output::{self, output};
 use crate::record::{MarkerRecord, NameRecord, OverheadRecord, kind};
@@ -51,6 +51,7 @@ pub(crate) fn play(acts: &[Act]) {
 fn play_one(act: &Act) {
     match act {
         Act::Run { operation, target, by } => run(operation, *target, *by),
+        Act::RunTogether { operations } => run_together(operations),
         Act::SynchronizeStream { target } => wait(Wait::Stream, *target),
         Act::SynchronizeDevice { target } => wait(Wait::Context, *target),
         Act::Overhead { kind, nanos } => overhead(*kind, *nanos),
@@ -67,7 +68,7 @@ fn play_one(act: &Act) {
         Act::Instantiate { graph, target } => {
             instantiate(graph, *target);
         }
-        Act::LaunchGraph { graph, target } => launch_graph(graph, *target),
+        Act::LaunchGraph { graph, ids, target } => launch_graph(graph, *ids, *target),
         Act::DestroyGraph { graph, target } => destroy_graph(graph, *target),
         Act::DropNext { records } => output::drop_next(*records),
         Act::Order(order) => output::set_order(*order),
@@ -111,10 +112,10 @@ fn instantiate(name: &str, target: Target) -> Option<Handle<Executable>> {
 }
 
 /// Launches a graph, after instantiating it if necessary.
-fn launch_graph(name: &str, target: Target) {
+fn launch_graph(name: &str, ids: RecordIds, target: Target) {
     let made = lock(&GRAPHS).executable.get(name).copied();
     if let Some(executable) = made.or_else(|| instantiate(name, target)) {
-        graph::launch(executable, target, 0, arguments(target, None));
+        graph::launch(executable, ids, target, 0, arguments(target, None));
     }
 }
 
@@ -152,12 +153,22 @@ fn arguments(target: Target, correlation: Option<u32>) -> CallArguments {
 
 /// Makes the call for an operation.
 fn call_for(work: &Work, arguments: CallArguments, body: impl FnOnce(u32) -> i32) {
+    call_of(api_of(work), work, arguments, body);
+}
+
+/// Makes a call of this function for an operation.
+fn call_of(
+    api: &'static Api,
+    work: &Work,
+    arguments: CallArguments,
+    body: impl FnOnce(u32) -> i32,
+) {
     let memory = work.parameters(0, 0);
     let (symbol, parameters) = match work {
         Work::Kernel(kernel) => (kernel.name.address(), arguments.parameters),
         Work::Copy(_) | Work::Set(_) => (0, memory.as_ptr().cast()),
     };
-    api::call(api_of(work), CallArguments { symbol, parameters, ..arguments }, body);
+    api::call(api, CallArguments { symbol, parameters, ..arguments }, body);
 }
 
 /// Returns the function that a program calls for an operation.
@@ -194,6 +205,21 @@ fn run(operation: &Operation, target: Target, by: CallBy) {
     });
 }
 
+/// Makes one call for several operations, such as a kernel on several devices or a copy in parts.
+fn run_together(operations: &[(Operation, Target)]) {
+    let Some((first, target)) = operations.first() else { return };
+    let api = match first.work {
+        Work::Kernel(_) => &api::LAUNCH_COOPERATIVE_ON_DEVICES,
+        _ => api_of(&first.work),
+    };
+    call_of(api, &first.work, arguments(*target, None), |correlation| {
+        for (operation, target) in operations {
+            operation.run(*target, GraphIds::default(), correlation);
+        }
+        0
+    });
+}
+
 fn wait(wait: Wait, target: Target) {
     wait.run(target, 0, arguments(target, None));
 }
@@ -217,7 +243,7 @@ fn overhead(kind_of_overhead: u32, nanos: u64) {
 
 fn name(object_kind: u32, object: [u32; 3], name: &str) {
     if activity::is_enabled(kind::NAME) {
-        let name = Name::copied(name).address();
+        let name = record_name(name);
         let record = NameRecord { kind: kind::NAME, object_kind, object, padding: 0, name };
         output::send(output(), record);
     }
@@ -233,9 +259,14 @@ fn mark(name: &str, domain: Option<&str>, id: u32, flags: u32) {
             object_kind: 2,
             object: [std::process::id(), thread::id(), 0],
             padding: 0,
-            name: Name::copied(name).address(),
-            domain: domain.map_or(0, |domain| Name::copied(domain).address()),
+            name: record_name(name),
+            domain: domain.map_or(0, record_name),
         };
         output::send(output(), record);
     }
+}
+
+/// Returns the address of a name for a record.
+fn record_name(name: &str) -> usize {
+    name::for_record(Name::copied(name).address())
 }

@@ -6,7 +6,7 @@ use crate::operation::Kernel;
 use crate::record::Version;
 use crate::script::Script;
 use crate::site::{self, Failure};
-use crate::{api, context, graph, lock, output, play, thread, tool, worker};
+use crate::{api, context, graph, lock, name, output, play, thread, tool, worker};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once};
 
@@ -27,6 +27,10 @@ pub(crate) struct Settings {
     pub call_nanos: u64,
     /// Whether scripted calls go through the runtime, like torch's.
     pub is_runtime_called: bool,
+    /// Whether a runtime call and the driver call in it have different correlation ids.
+    pub has_runtime_own_ids: bool,
+    /// Whether names in records and callbacks end with their delivery.
+    pub are_names_temporary: bool,
 }
 
 impl Default for Settings {
@@ -42,6 +46,8 @@ impl Default for Settings {
             failures: Vec::new(),
             call_nanos: 1_000,
             is_runtime_called: false,
+            has_runtime_own_ids: false,
+            are_names_temporary: false,
         }
     }
 }
@@ -107,7 +113,8 @@ fn apply(script: Script) {
     IS_DELIVERED_BY_WORKER.store(settings.is_delivered_by_worker, Ordering::Relaxed);
     HAS_EACH_THREAD_A_BUFFER.store(settings.has_each_thread_a_buffer, Ordering::Relaxed);
     clock::set(settings.clock, settings.call_nanos);
-    api::set(settings.is_runtime_called);
+    api::set(settings.is_runtime_called, settings.has_runtime_own_ids);
+    name::set_temporary(settings.are_names_temporary);
     context::set_devices(&settings.devices);
     graph::reset();
     play::reset();

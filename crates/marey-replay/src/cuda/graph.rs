@@ -6,7 +6,7 @@
 use crate::api::{self, CallArguments};
 use crate::context;
 use crate::ffi::{Address, Handle, INVALID, Out, exports};
-use crate::graph::{self, Executable, Graph, Node};
+use crate::graph::{self, Executable, Graph, Node, RecordIds};
 use crate::lock;
 use crate::stream::StreamHandle;
 
@@ -88,7 +88,8 @@ exports! {
 
     fn cuGraphLaunch(executable: Handle<Executable>, stream: StreamHandle) {
         let launching = stream.get();
-        graph::launch(executable, launching.target(), stream.address(), CallArguments::context(launching.context()))
+        let arguments = CallArguments::context(launching.context());
+        graph::launch(executable, RecordIds::Written, launching.target(), stream.address(), arguments)
     }
 
     fn cuGraphGetNodes(graph: Handle<Graph>, nodes: Out<Handle<Node>>, count: Out<usize>) {

@@ -50,6 +50,13 @@ impl Line {
         word
     }
 
+    /// Skips the next word if it is this one. Returns whether it was.
+    pub(crate) fn skip_word(&mut self, word: &str) -> bool {
+        let is_next = self.words.get(self.next).is_some_and(|next| next == word);
+        self.next += usize::from(is_next);
+        is_next
+    }
+
     /// Returns the next word, or an error if there is none.
     pub(crate) fn required_word(&mut self, what: &str) -> Result<String, ScriptError> {
         self.word().ok_or_else(|| self.error(format!("{what} is missing")))

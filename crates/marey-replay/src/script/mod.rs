@@ -3,6 +3,7 @@
 mod line;
 mod parse;
 
+use crate::graph::RecordIds;
 use crate::operation::{Operation, Target};
 use crate::output::Order;
 use crate::settings::Settings;
@@ -35,6 +36,10 @@ pub(crate) enum Act {
         operation: Operation,
         target: Target,
         by: CallBy,
+    },
+    /// Operations of one call, each with its own record.
+    RunTogether {
+        operations: Vec<(Operation, Target)>,
     },
     SynchronizeStream {
         target: Target,
@@ -75,6 +80,7 @@ pub(crate) enum Act {
     },
     LaunchGraph {
         graph: String,
+        ids: RecordIds,
         target: Target,
     },
     DestroyGraph {

@@ -6,6 +6,7 @@ use crate::activity::PROCESS;
 use crate::clock::Clock;
 use crate::context::{DEFAULT_STREAM, MAX_DEVICES};
 use crate::device::Device;
+use crate::graph::RecordIds;
 use crate::name::Name;
 use crate::operation::{Copy, Fate, Kernel, Operation, Set, Target, Work};
 use crate::output::Order;
@@ -97,6 +98,14 @@ impl Parser {
                 settings.failures.push(Failure { function, code, call });
             }
             "call" => settings.call_nanos = line.number("the time of a call")?,
+            "ids" => {
+                settings.has_runtime_own_ids =
+                    keyword(line, "the ids", &[("shared", false), ("separate", true)])?;
+            }
+            "names" => {
+                settings.are_names_temporary =
+                    keyword(line, "the names", &[("permanent", false), ("temporary", true)])?;
+            }
             "api" => {
                 settings.is_runtime_called =
                     keyword(line, "the interface", &[("driver", false), ("runtime", true)])?;
@@ -159,10 +168,12 @@ impl Parser {
                     &[("subscribes", true), ("leaves", false)],
                 )?,
             },
-            "graph" => Act::LaunchGraph {
-                graph: line.required_word("the graph")?,
-                target: target(&mut line)?,
-            },
+            "graph" => {
+                let graph = line.required_word("the graph")?;
+                let are_omitted = line.skip_word("without-ids");
+                let ids = if are_omitted { RecordIds::Omitted } else { RecordIds::Written };
+                Act::LaunchGraph { graph, ids, target: target(&mut line)? }
+            }
             "drop" => Act::DropNext { records: line.number("the number of records")? },
             "order" => Act::Order(order(&mut line)?),
             "correlation" => Act::Correlation { next: line.number("the correlation id")? },
@@ -182,6 +193,17 @@ impl Parser {
                 Ok(Act::Repeat { times, acts: self.acts(line)?.into() })
             }
             "thread" => Ok(Act::Thread { acts: self.acts(line)?.into() }),
+            "single-call" => {
+                let opening = line.clone();
+                let mut operations = Vec::new();
+                for act in self.acts(line)? {
+                    let Act::Run { operation, target, by: CallBy::Call } = act else {
+                        return Err(opening.error("only operations can share a call"));
+                    };
+                    operations.push((operation, target));
+                }
+                Ok(Act::RunTogether { operations })
+            }
             "part" => {
                 let name = line.required_word("the part's name")?;
                 Ok(Act::Part { name, acts: self.acts(line)?.into() })
