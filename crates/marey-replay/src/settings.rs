@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, Once};
 
 /// The simulated machine.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent settings of the script")]
 pub(crate) struct Settings {
     pub version: u32,
     pub driver_version: i32,

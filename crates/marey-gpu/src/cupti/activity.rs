@@ -7,7 +7,6 @@ use super::abi::layout::{
 use super::abi::record::{Field, Record};
 use super::callback;
 use super::clock::Clock;
-use super::names::Names;
 use marey_model::spool::{ActivityKind, Detail};
 use marey_record::device::{self, Activity, Batch};
 use marey_record::{NumberHash, api};
@@ -17,7 +16,6 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct ActivityReader {
     api_version: u32,
-    names: Names,
     /// Ids of the names that we assign, by kind and properties of the record.
     synthetic_names: HashMap<(ActivityKind, u32, u32), u32>,
     details: Vec<(Detail, u64)>,
@@ -46,7 +44,6 @@ impl ActivityReader {
     pub(super) fn new(api_version: u32) -> Self {
         Self {
             api_version,
-            names: Names::default(),
             synthetic_names: HashMap::new(),
             details: Vec::new(),
             external: HashMap::default(),
@@ -61,11 +58,19 @@ impl ActivityReader {
         Record::new(bytes, self.api_version)
     }
 
-    /// Converts a record and adds it to the batch.
+    /// Converts a record and adds it to the batch. `kernel_name` is the name id of a kernel.
     #[inline]
-    pub(super) fn read(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+    pub(super) fn read(
+        &mut self,
+        record: Record,
+        kernel_name: Option<u32>,
+        clock: &Clock,
+        batch: &mut Batch,
+    ) {
         match record.kind() {
-            Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => self.kernel(record, clock, batch),
+            Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => {
+                self.kernel(record, kernel_name, clock, batch);
+            }
             Some(kind::MEMCPY) => self.memcpy(record, clock, batch),
             Some(kind::MEMCPY2) => self.memcpy_peer(record, clock, batch),
             Some(kind::MEMSET) => self.memset(record, clock, batch),
@@ -76,8 +81,7 @@ impl ActivityReader {
         }
     }
 
-    #[expect(unsafe_code, reason = "the name is given by its address")]
-    fn kernel(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+    fn kernel(&mut self, record: Record, name: Option<u32>, clock: &Clock, batch: &mut Batch) {
         const COMMON: Common = Common {
             start: kernel::START,
             end: kernel::END,
@@ -85,12 +89,7 @@ impl ActivityReader {
             stream: kernel::STREAM_ID,
             correlation: kernel::CORRELATION_ID,
         };
-        let name = match record.read_text(kernel::NAME) {
-            // SAFETY: the library keeps the name for as long as the kernel's module is loaded, and
-            // delivers the records of a module before it unloads it.
-            Some(address) => unsafe { self.names.id(address) },
-            None => self.synthetic_name(ActivityKind::Kernel, 0, 0),
-        };
+        let name = name.unwrap_or_else(|| self.synthetic_name(ActivityKind::Kernel, 0, 0));
         let graph_node = record.read_u64(kernel::GRAPH_NODE_ID).unwrap_or(0);
         self.details.clear();
         if batch.keeps_activities() {

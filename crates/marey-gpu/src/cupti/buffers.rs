@@ -29,6 +29,25 @@ pub(super) struct FullBuffer {
     pub(super) words: Buffer,
     /// Bytes that hold records.
     pub(super) valid_bytes: usize,
+    pub(super) records: Vec<RecordPosition>,
+}
+
+impl FullBuffer {
+    /// Returns the part of the buffer that contains records.
+    #[expect(unsafe_code, reason = "words as bytes")]
+    pub(super) fn bytes(&self) -> &[u8] {
+        let bytes = size_of_val(&*self.words).min(self.valid_bytes);
+        // SAFETY: the words have at least this size, and are initialised, with zeros or by CUPTI.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), bytes) }
+    }
+}
+
+/// A record in a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecordPosition {
+    pub(super) offset_bytes: u32,
+    /// Name id of a kernel; `None` for other records and unnamed kernels.
+    pub(super) kernel_name: Option<u32>,
 }
 
 /// State of the pool.
@@ -101,12 +120,12 @@ pub(super) fn are_lent() -> bool {
 }
 
 /// Queues a completed buffer for the decoder.
-pub(super) fn push_full(words: Buffer, valid_bytes: usize) {
-    if valid_bytes == 0 {
-        recycle(words);
+pub(super) fn push_full(full: FullBuffer) {
+    if full.records.is_empty() {
+        recycle(full.words);
     } else {
         let mut buffers = buffers();
-        buffers.full.push_back(FullBuffer { words, valid_bytes });
+        buffers.full.push_back(full);
         buffers.filled += 1;
         drop(buffers);
         FILLED.notify_all();

@@ -1,13 +1,38 @@
 //! CUPTI's callbacks for requested and completed activity buffers.
+//!
+//! The callback for a completed buffer finds its records and reads the names of kernels, which
+//! CUPTI only guarantees until the callback returns. The decoder reads the other fields later.
 
-use super::abi::result;
-use super::buffers;
+use super::abi::constants::kind;
+use super::abi::layout::kernel;
+use super::abi::record::Record;
+use super::buffers::{self, FullBuffer, RecordPosition};
 use super::functions::CuContext;
 use super::library;
+use super::names;
 use super::reader::{DRAIN, WORKER};
+use super::subscription::Subscription;
 use marey_model::loss::LossCause;
 use marey_record::api;
 use std::ffi::c_void;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The subscription whose buffers are completed; `None` between two sessions.
+static SUBSCRIPTION: Mutex<Option<Subscription>> = Mutex::new(None);
+
+fn current_subscription() -> MutexGuard<'static, Option<Subscription>> {
+    SUBSCRIPTION.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sets the subscription before its first buffer is completed, and `None` after its end.
+pub(super) fn set_subscription(subscription: Option<Subscription>) {
+    *current_subscription() = subscription;
+}
+
+/// Locks the state for a fork.
+pub(super) fn lock_for_fork() -> impl Sized + use<> {
+    current_subscription()
+}
 
 /// The first API version that accepts a null buffer.
 const NULL_BUFFER_SINCE: u32 = 27;
@@ -97,26 +122,40 @@ pub(super) unsafe extern "C" fn scoped_completed(
     // SAFETY: `requested` leaked a box of this length at this address, and CUPTI completes each
     // buffer once.
     let words = unsafe { Box::from_raw(words) };
+    let mut full = FullBuffer { words, valid_bytes: valid_size, records: Vec::new() };
+    full.records = find_records(full.bytes());
     buffers::returned();
     if size == SUBSTITUTE_BYTES {
-        api::count_losses(LossCause::DeviceRecord, count_records(&words, valid_size));
+        api::count_losses(LossCause::DeviceRecord, full.records.len() as u64);
         return;
     }
-    buffers::push_full(words, valid_size);
+    buffers::push_full(full);
     WORKER.request(DRAIN);
 }
 
-/// Returns the number of records in a buffer of which `valid` bytes are filled.
-#[expect(unsafe_code, reason = "the library walks its own records")]
-fn count_records(words: &[u64], valid: usize) -> u64 {
-    let buffer = words.as_ptr().cast::<u8>().cast_mut();
-    let Some(library) = library::loaded_library() else { return 0 };
-    let next_record = library.functions.activity_get_next_record;
-    let (mut last, mut count) = (std::ptr::null_mut(), 0);
-    // SAFETY: `valid` bytes of the buffer contain records, and `last` is null or set by the
-    // previous call.
-    while unsafe { next_record(buffer, valid, &raw mut last) } == result::SUCCESS {
-        count += 1;
+/// Returns the positions of the records in these bytes of a buffer, and the names of the kernels.
+/// Finds nothing outside of a subscription.
+#[expect(unsafe_code, reason = "the library walks its own records, and gives names by address")]
+fn find_records(bytes: &[u8]) -> Vec<RecordPosition> {
+    let subscription = *current_subscription();
+    let Some(subscription) = subscription else { return Vec::new() };
+    let start = bytes.as_ptr().cast_mut();
+    let mut last = std::ptr::null_mut();
+    let mut records = Vec::new();
+    // SAFETY: CUPTI has completed the buffer with this length and no longer writes to it; `last` is
+    // null or was returned by the previous call.
+    while let Some(next) = unsafe { subscription.next_record(start, bytes.len(), last) } {
+        last = next;
+        let offset = next.addr().wrapping_sub(start.addr());
+        let Some(bytes) = bytes.get(offset..) else { break };
+        let record = Record::new(bytes, subscription.api_version());
+        let name = match record.kind() {
+            Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => record.read_text(kernel::NAME),
+            _ => None,
+        };
+        // SAFETY: CUPTI neither frees nor changes the name before this callback returns.
+        let kernel_name = name.map(|address| unsafe { names::id(address) });
+        records.push(RecordPosition { offset_bytes: offset as u32, kernel_name });
     }
-    count
+    records
 }

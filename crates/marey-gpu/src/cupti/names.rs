@@ -3,6 +3,7 @@
 use marey_record::{NumberHash, api};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of cached names.
 const MAX_NAMES: usize = 1 << 16;
@@ -12,17 +13,36 @@ const MAX_NAMES: usize = 1 << 16;
 /// Unloading a library invalidates the addresses of its names, and another one may be mapped there:
 /// a cached address is valid only if the text is unchanged.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+struct Names {
     known: HashMap<usize, (Box<CStr>, u32), NumberHash>,
 }
 
+static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
+
+fn names() -> MutexGuard<'static, Names> {
+    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the name id of the string at this address.
+///
+/// # Safety
+/// The address is of a NUL-terminated string that does not change during the call.
+#[expect(unsafe_code, reason = "records give names by their address")]
+pub(super) unsafe fn id(address: *const c_char) -> u32 {
+    // SAFETY: guaranteed by the caller.
+    unsafe { names().id(address) }
+}
+
+/// Locks the cache for a fork.
+pub(super) fn lock_for_fork() -> impl Sized + use<> {
+    names()
+}
+
 impl Names {
-    /// Returns the name id of the string at this address.
-    ///
     /// # Safety
-    /// The address is of a NUL-terminated string that does not change during the call.
+    /// As for [`id`].
     #[expect(unsafe_code, reason = "records give names by their address")]
-    pub(super) unsafe fn id(&mut self, address: *const c_char) -> u32 {
+    unsafe fn id(&mut self, address: *const c_char) -> u32 {
         // SAFETY: the caller's guarantee.
         let text = unsafe { CStr::from_ptr(address) };
         match self.known.get(&address.addr()) {

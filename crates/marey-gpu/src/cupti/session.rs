@@ -4,10 +4,12 @@ use super::abi::calls::{Call, driver};
 use super::abi::constants::{domain, kind, resource};
 use super::buffers;
 use super::callback;
+use super::delivery;
 use super::driver::Driver;
 use super::finish;
 use super::interfaces::Interfaces;
 use super::library::{self, Library};
+use super::names;
 use super::reader::{self, DRAIN, WORKER};
 use super::search::Hints;
 use super::subscription::Subscription;
@@ -96,6 +98,7 @@ impl Session {
         callback::prepare(&library.functions);
         let (subscription, clock) = Subscription::begin(library, callback::callback)?;
         reader::begin(subscription, clock);
+        delivery::set_subscription(Some(subscription));
         Ok(Self {
             library,
             subscription,
@@ -186,6 +189,7 @@ impl Session {
         // Records of launches on other threads must not appear in a later session.
         self.subscription.flush_all();
         reader::end();
+        delivery::set_subscription(None);
         self.subscription.end();
     }
 }
@@ -283,12 +287,20 @@ pub(crate) fn stop() {
 /// Locks all state for a fork, so that the child finds no lock taken. The threads are stopped by
 /// then.
 pub(crate) fn lock_for_fork() -> impl Sized + use<> {
-    (session(), reader::lock_for_fork(), buffers::lock_for_fork(), callback::lock_for_fork())
+    (
+        session(),
+        reader::lock_for_fork(),
+        delivery::lock_for_fork(),
+        names::lock_for_fork(),
+        buffers::lock_for_fork(),
+        callback::lock_for_fork(),
+    )
 }
 
 /// Resets all state in the child of a fork, where CUPTI does not work.
 pub(crate) fn begin_child() {
     *session() = None;
+    delivery::set_subscription(None);
     buffers::begin_child();
     callback::begin_child();
     reader::begin_child();

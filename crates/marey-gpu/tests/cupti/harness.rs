@@ -5,6 +5,7 @@ use marey_gpu::cupti::search::Hints;
 use marey_gpu::cupti::unavailable::Unavailable;
 use marey_gpu::level::{self, Level, Request};
 use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
 use marey_model::spool::{ActivityKind, Detail, Frame, NodeDef, Reader, Shape};
 use marey_record::{Format, SessionId, SessionOptions, api};
 use std::collections::BTreeMap;
@@ -139,6 +140,7 @@ pub(crate) struct Call {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
+    pub(crate) device: u32,
     pub(crate) correlation: u32,
     pub(crate) external: Option<u64>,
     /// Path from the outermost scope to the launch.
@@ -151,8 +153,11 @@ pub(crate) struct Recorded {
     /// By start time.
     pub(crate) calls: Vec<Call>,
     pub(crate) kernels: Vec<Kernel>,
+    /// Size of each copy and fill, and the path to its launch.
+    pub(crate) copies: Vec<(u64, Vec<String>)>,
     /// Name and device of each other activity.
     pub(crate) others: Vec<(String, u32)>,
+    pub(crate) losses: BTreeMap<LossCause, u64>,
     texts: BTreeMap<u32, String>,
     nodes: BTreeMap<(u32, u32), NodeDef>,
     shapes: BTreeMap<u32, Shape>,
@@ -184,19 +189,23 @@ impl Recorded {
                         let detail = |(detail, value): &(Detail, u64)| {
                             (*detail == Detail::ExternalId).then_some(*value)
                         };
+                        let path = activity.launch.map(|(thread, node)| self.path(thread, node));
                         if shape.kind == ActivityKind::Kernel {
-                            let (thread, node) = activity.launch.unwrap();
                             self.kernels.push(Kernel {
                                 name: self.texts[&shape.name].clone(),
+                                device: shape.device,
                                 correlation: activity.correlation,
                                 external: shape.details.iter().find_map(detail),
-                                path: self.path(thread, node),
+                                path: path.unwrap(),
                             });
+                        } else if activity.bytes > 0 {
+                            self.copies.push((activity.bytes, path.unwrap()));
                         } else {
                             self.others.push((self.texts[&shape.name].clone(), shape.device));
                         }
                     }
                 }
+                Frame::Losses(losses) => self.losses = losses.into_iter().collect(),
                 _ => {}
             }
         }
