@@ -1,7 +1,8 @@
 //! CUPTI's callbacks for requested and completed activity buffers.
 //!
-//! The callback for a completed buffer finds its records and reads the names of kernels, which
-//! CUPTI only guarantees until the callback returns. The decoder reads the other fields later.
+//! The callback for a completed buffer finds its records and reads the names of kernels, because
+//! CUPTI's documentation does not say how long a name lives, and a program may unload the kernel's
+//! module. The decoder reads the other fields later.
 
 use super::abi::constants::kind;
 use super::abi::layout::kernel;
@@ -153,7 +154,8 @@ fn find_records(bytes: &[u8]) -> Vec<RecordPosition> {
             Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => record.read_text(kernel::NAME),
             _ => None,
         };
-        // SAFETY: CUPTI neither frees nor changes the name before this callback returns.
+        // SAFETY: CUPTI passes the record with its name to this callback, so the name is valid until
+        // the callback returns.
         let kernel_name = name.map(|address| unsafe { names::id(address) });
         records.push(RecordPosition { offset_bytes: offset as u32, kernel_name });
     }

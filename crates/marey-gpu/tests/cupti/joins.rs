@@ -3,6 +3,7 @@
 use crate::harness::{Recorded, Trace, in_own_process, play};
 use marey_gpu::cupti::interfaces::Interfaces;
 use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
 use marey_record::api;
 
 const LAUNCHES: Interfaces = Interfaces { driver: false, runtime: false };
@@ -45,6 +46,25 @@ fn every_kernel_of_a_launch_on_several_devices_is_recorded() {
     let calls = ["step/cuLaunchCooperativeKernelMultiDevice", "step/cuLaunchKernel"];
     assert_eq!(recorded.call_paths(), [(calls[0].to_owned(), 1), (calls[1].to_owned(), 2)]);
     assert_eq!(recorded.losses.values().sum::<u64>(), 0, "{:?}", recorded.losses);
+}
+
+#[test]
+fn an_unfinished_kernel_of_a_launch_on_several_devices_is_a_loss() {
+    let script = "
+        devices 2
+        part go {
+            single-call {
+                launch a
+                launch b device 1 unfinished
+            }
+        }";
+    let test = "joins::an_unfinished_kernel_of_a_launch_on_several_devices_is_a_loss";
+    if !in_own_process(test, script) {
+        return;
+    }
+    let recorded = record(LAUNCHES);
+    assert_eq!(kernels(&recorded), [("a", 0, 1, "step".to_owned())]);
+    assert_eq!(recorded.losses, [(LossCause::DeviceRecord, 1)].into());
 }
 
 #[test]
