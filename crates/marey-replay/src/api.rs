@@ -60,22 +60,22 @@ apis! {
 /// Correlation id of the first call.
 static FIRST_CORRELATION: AtomicU32 = AtomicU32::new(1);
 static IS_RUNTIME_CALLED: AtomicBool = AtomicBool::new(false);
-static HAS_RUNTIME_OWN_IDS: AtomicBool = AtomicBool::new(false);
+static HAS_SEPARATE_RUNTIME_IDS: AtomicBool = AtomicBool::new(false);
 
-pub(crate) fn set(is_runtime_called: bool, has_runtime_own_ids: bool) {
+pub(crate) fn configure(is_runtime_called: bool, has_separate_runtime_ids: bool) {
     IS_RUNTIME_CALLED.store(is_runtime_called, Relaxed);
-    HAS_RUNTIME_OWN_IDS.store(has_runtime_own_ids, Relaxed);
+    HAS_SEPARATE_RUNTIME_IDS.store(has_separate_runtime_ids, Relaxed);
     set_next_correlation(1);
 }
 
 /// Sets the correlation id of the next call.
 pub(crate) fn set_next_correlation(correlation: u32) {
-    FIRST_CORRELATION.store(correlation.wrapping_sub(clock::calls() as u32), Relaxed);
+    FIRST_CORRELATION.store(correlation.wrapping_sub(clock::call_count() as u32), Relaxed);
 }
 
 /// Returns the correlation id of the next call.
 pub(crate) fn next_correlation() -> u32 {
-    correlation_of(clock::calls())
+    correlation_of(clock::call_count())
 }
 
 #[inline]
@@ -123,19 +123,19 @@ pub(crate) fn call(
     body: impl FnOnce(u32) -> i32,
 ) -> i32 {
     let runtime = api.runtime.filter(|_| arguments.is_by_runtime);
-    let runtime_own_correlation = runtime
-        .filter(|_| HAS_RUNTIME_OWN_IDS.load(Relaxed))
+    let separate_correlation = runtime
+        .filter(|_| HAS_SEPARATE_RUNTIME_IDS.load(Relaxed))
         .map(|_| correlation_of(clock::begin_call()));
     let number = clock::begin_call();
     let correlation = arguments.correlation.map_or_else(
         || correlation_of(number),
-        |given| {
+        |scripted| {
             // The next call keeps the id that this one would have had.
             FIRST_CORRELATION.fetch_sub(1, Relaxed);
-            given
+            scripted
         },
     );
-    let runtime_correlation = runtime_own_correlation.unwrap_or(correlation);
+    let runtime_correlation = separate_correlation.unwrap_or(correlation);
     // A word of correlation data per subscriber, for each of the two calls.
     let (runtime_data, driver_data) = (
         [const { Cell::new(0_u64) }; MAX_SUBSCRIBERS],
@@ -174,19 +174,19 @@ pub(crate) fn call(
     }
     if activity::is_any_enabled(&[kind::DRIVER, kind::RUNTIME]) {
         let start = clock::start_of(number);
-        if runtime_own_correlation.is_none() || activity::is_enabled(kind::DRIVER) {
-            record_externals(correlation);
+        if separate_correlation.is_none() || activity::is_enabled(kind::DRIVER) {
+            write_external_records(correlation);
         }
-        record(kind::DRIVER, Some(api.driver), start, correlation, code.get());
-        if runtime_own_correlation.is_some() && activity::is_enabled(kind::RUNTIME) {
-            record_externals(runtime_correlation);
+        write_api_record(kind::DRIVER, Some(api.driver), start, correlation, code.get());
+        if separate_correlation.is_some() && activity::is_enabled(kind::RUNTIME) {
+            write_external_records(runtime_correlation);
         }
-        record(kind::RUNTIME, runtime, start, runtime_correlation, code.get());
+        write_api_record(kind::RUNTIME, runtime, start, runtime_correlation, code.get());
     }
     code.get()
 }
 
-fn record(kind: u32, api: Option<(u32, &CStr)>, start: u64, correlation: u32, code: i32) {
+fn write_api_record(kind: u32, api: Option<(u32, &CStr)>, start: u64, correlation: u32, code: i32) {
     let Some((cbid, _)) = api.filter(|_| activity::is_enabled(kind)) else { return };
     let record = ApiRecord {
         kind,
@@ -202,12 +202,12 @@ fn record(kind: u32, api: Option<(u32, &CStr)>, start: u64, correlation: u32, co
 }
 
 /// Writes the external correlation records of a call, one per kind, before its API record.
-fn record_externals(correlation: u32) {
-    let wanting = activity::enabled_clients(kind::EXTERNAL_CORRELATION);
-    if wanting.is_empty() {
+fn write_external_records(correlation: u32) {
+    let clients = activity::enabled_clients(kind::EXTERNAL_CORRELATION);
+    if clients.is_empty() {
         return;
     }
-    for external in thread::externals() {
+    for external in thread::external_ids() {
         let record = ExternalRecord {
             kind: kind::EXTERNAL_CORRELATION,
             external_kind: external.kind,
@@ -215,6 +215,6 @@ fn record_externals(correlation: u32) {
             correlation,
             reserved: 0,
         };
-        output::send_to(output::output(), wanting.only(external.client), record);
+        output::send_to(output::output(), clients.restricted_to(external.client), record);
     }
 }

@@ -43,14 +43,14 @@ fn records_have_the_sizes_and_fields_of_their_version() {
             synchronize stream"#
         );
         let client = Client::new(&script, &[KERNEL, COPY, SET, SYNCHRONIZATION]);
-        let mut said = 0;
-        cuptiGetVersion(&mut said);
-        assert_eq!(said, version);
+        let mut reported = 0;
+        cuptiGetVersion(&mut reported);
+        assert_eq!(reported, version);
         let records = client.play();
-        let got: Vec<_> =
+        let found: Vec<_> =
             records.iter().map(|record| (record.kind(), record.bytes.len())).collect();
         let kinds = [KERNEL, COPY, SET, SYNCHRONIZATION];
-        assert_eq!(got, kinds.into_iter().zip(sizes).collect::<Vec<_>>());
+        assert_eq!(found, kinds.into_iter().zip(sizes).collect::<Vec<_>>());
 
         let [kernel, copy, set, wait] = &records[..] else { unreachable!() };
         assert_eq!(kernel.text(104), "gemm<float>");
@@ -195,10 +195,10 @@ fn records_come_in_the_order_of_the_script() {
 #[test]
 fn held_records_arrive_with_a_flush() {
     let client = Client::new("order held\nrepeat 100 {\nlaunch k\n}", &[KERNEL]);
-    client.give_buffers(None);
+    client.provide_buffers(None);
     replay_run();
     assert_eq!(client.dropped(), 0);
-    client.give_buffers(Some(4096));
+    client.provide_buffers(Some(4096));
     assert_eq!(client.flush(0).len(), 100);
 }
 
@@ -209,7 +209,7 @@ fn records_without_a_buffer_are_counted_once() {
     assert_eq!(client.dropped(), 2);
     assert_eq!(client.dropped(), 0);
     for buffers in [None, Some(64)] {
-        client.give_buffers(buffers);
+        client.provide_buffers(buffers);
         assert_eq!(client.play().len(), 8);
         assert_eq!(client.dropped(), 10);
     }
@@ -334,26 +334,26 @@ fn a_graph_launch_is_one_call_and_a_record_per_node() {
     let client = Client::new(script, &[KERNEL, COPY]);
     let records = client.play();
     let callbacks = client.callbacks();
-    let of = |cbid| {
+    let callbacks_of = |cbid| {
         callbacks.iter().filter(move |callback| callback.domain == 3 && callback.cbid == cbid)
     };
     let mut captured = 0;
-    let first = of(13).next().unwrap();
+    let first = callbacks_of(13).next().unwrap();
     assert_eq!(cuptiGetGraphId(first.graph[0], &mut captured), 0);
     let (mut graph, mut executable, mut node, mut original, mut source) = (0, 0, 0, 0, 0);
-    let clone = of(20).next().unwrap();
+    let clone = callbacks_of(20).next().unwrap();
     assert_eq!(cuptiGetGraphId(clone.graph[0], &mut graph), 0);
     assert_eq!(cuptiGetGraphId(clone.graph[1], &mut original), 0);
     assert_eq!(cuptiGetGraphNodeId(clone.graph[2], &mut node), 0);
     assert_eq!(cuptiGetGraphNodeId(first.graph[2], &mut source), 0);
-    assert_eq!(cuptiGetGraphExecId(of(18).next().unwrap().graph[4], &mut executable), 0);
+    assert_eq!(cuptiGetGraphExecId(callbacks_of(18).next().unwrap().graph[4], &mut executable), 0);
     assert_eq!((captured, graph), (original, executable));
     assert_ne!(node, source);
     // A copied node is reported as created and as a clone of its original.
-    let made = callbacks
+    let copied = callbacks
         .iter()
         .filter(|callback| callback.domain == 3 && callback.graph[2] == clone.graph[2]);
-    assert_eq!(made.map(|callback| callback.cbid).collect::<Vec<_>>(), [13, 20]);
+    assert_eq!(copied.map(|callback| callback.cbid).collect::<Vec<_>>(), [13, 20]);
     let launches: Vec<_> =
         callbacks.iter().filter(|t| t.cbid == 514 && t.site == 0).map(|t| t.correlation).collect();
     let kernels: Vec<_> = records.iter().filter(|r| r.kind() == KERNEL).collect();
@@ -386,13 +386,13 @@ fn a_destroyed_graph_reports_its_nodes_and_is_instantiated_again() {
     let client = Client::new(script, &[KERNEL]);
     let records = client.play();
     let callbacks = client.callbacks();
-    let of = |cbid| {
+    let callbacks_of = |cbid| {
         callbacks.iter().filter(move |callback| callback.domain == 3 && callback.cbid == cbid)
     };
-    let gone: Vec<_> = of(14).map(|callback| callback.graph[2]).collect();
-    let copies: Vec<_> = of(20).map(|callback| callback.graph[2]).collect();
-    assert_eq!((of(19).count(), gone.len(), copies.len()), (1, 2, 4));
-    assert_eq!(gone, copies[..2]);
+    let destroyed: Vec<_> = callbacks_of(14).map(|callback| callback.graph[2]).collect();
+    let copies: Vec<_> = callbacks_of(20).map(|callback| callback.graph[2]).collect();
+    assert_eq!((callbacks_of(19).count(), destroyed.len(), copies.len()), (1, 2, 4));
+    assert_eq!(destroyed, copies[..2]);
     let nodes: Vec<_> = records.iter().map(|kernel| kernel.long(144)).collect();
     assert_eq!(nodes.len(), 4);
     assert!(nodes[2..].iter().all(|node| !nodes[..2].contains(node)));

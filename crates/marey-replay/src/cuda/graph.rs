@@ -41,7 +41,7 @@ exports! {
     }
 
     fn cuStreamIsCapturing(stream: StreamHandle, status: Out<u32>) {
-        status.set(stream.get().captures().is_some().into())
+        status.set(stream.get().captured_graph().is_some().into())
     }
 
     fn cuStreamGetCaptureInfo_v2(
@@ -52,7 +52,7 @@ exports! {
         dependencies: Out<Address>,
         count: Out<usize>,
     ) {
-        let captured = stream.get().captures();
+        let captured = stream.get().captured_graph();
         id.set_if_not_null(captured.and_then(Handle::get).map_or(0, |graph| graph.id.into()));
         graph.set_if_not_null(captured.unwrap_or(Handle::NULL));
         dependencies.set_if_not_null(std::ptr::null_mut());
@@ -87,9 +87,10 @@ exports! {
     }
 
     fn cuGraphLaunch(executable: Handle<Executable>, stream: StreamHandle) {
-        let launching = stream.get();
-        let arguments = CallArguments::context(launching.context());
-        graph::launch(executable, RecordIds::Written, launching.target(), stream.address(), arguments)
+        let address = stream.address();
+        let stream = stream.get();
+        let arguments = CallArguments::context(stream.context());
+        graph::launch(executable, RecordIds::Written, stream.target(), address, arguments)
     }
 
     fn cuGraphGetNodes(graph: Handle<Graph>, nodes: Out<Handle<Node>>, count: Out<usize>) {

@@ -111,21 +111,20 @@ extern "C" fn on_callback(_: *mut c_void, domain: u32, cbid: u32, data: *const c
         unsafe { data.cast::<u8>().add(offset).cast::<usize>().read_unaligned() }
     };
     let symbol = (0, String::new());
-    let mut callbacks =
-        CallbackCall { domain, cbid, site: 0, correlation: 0, symbol, graph: [0; 5] };
+    let mut call = CallbackCall { domain, cbid, site: 0, correlation: 0, symbol, graph: [0; 5] };
     if domain < 3 {
         let symbol = read(32);
         if symbol != 0 {
-            callbacks.symbol = (symbol, text_at(symbol));
+            call.symbol = (symbol, text_at(symbol));
         }
-        callbacks.site = u32::try_from(read(0) & 0xffff_ffff).unwrap();
-        callbacks.correlation = u32::try_from(read(64) & 0xffff_ffff).unwrap();
+        call.site = u32::try_from(read(0) & 0xffff_ffff).unwrap();
+        call.correlation = u32::try_from(read(64) & 0xffff_ffff).unwrap();
     } else if domain == 3 && (9..=20).contains(&cbid) {
         let graph = read(16) as *const usize;
         // SAFETY: as above; these are words of the graph descriptor.
-        callbacks.graph = [0, 1, 2, 3, 6].map(|word| unsafe { graph.add(word).read() });
+        call.graph = [0, 1, 2, 3, 6].map(|word| unsafe { graph.add(word).read() });
     }
-    lock(&CALLBACKS).push(callbacks);
+    lock(&CALLBACKS).push(call);
 }
 
 extern "C" fn on_request(buffer: *mut *mut u64, size: *mut usize, max_records: *mut usize) {
@@ -212,7 +211,7 @@ impl Client {
     }
 
     /// Sets the size of buffers from now on, or provides none.
-    pub(crate) fn give_buffers(&self, bytes: Option<usize>) {
+    pub(crate) fn provide_buffers(&self, bytes: Option<usize>) {
         HAS_BUFFERS.store(bytes.is_some(), SeqCst);
         BUFFER_BYTES.store(bytes.unwrap_or_default(), SeqCst);
     }
