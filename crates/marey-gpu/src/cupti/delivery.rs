@@ -36,7 +36,7 @@ pub(super) fn lock_for_fork() -> impl Sized + use<> {
 }
 
 /// The first API version that accepts a null buffer.
-const NULL_BUFFER_SINCE: u32 = 27;
+const NULL_BUFFER_ACCEPTED_SINCE: u32 = 27;
 
 /// Size of a substitute buffer, for versions that do not accept a null buffer when the pool is
 /// exhausted. Its records are counted as losses and discarded.
@@ -47,19 +47,19 @@ const SUBSTITUTE_BYTES: usize = 4 << 10;
 /// # Safety
 /// The three addresses are writable.
 #[expect(unsafe_code, reason = "the library's own interface")]
-pub(super) unsafe extern "C" fn requested(
+pub(super) unsafe extern "C" fn on_buffer_requested(
     buffer: *mut *mut u8,
     size: *mut usize,
     max_records: *mut usize,
 ) {
     let words = buffers::acquire().or_else(|| {
         let accepts_null = library::loaded_library()
-            .is_some_and(|library| library.api_version >= NULL_BUFFER_SINCE);
-        (!accepts_null).then(|| buffers::new(SUBSTITUTE_BYTES))
+            .is_some_and(|library| library.api_version >= NULL_BUFFER_ACCEPTED_SINCE);
+        (!accepts_null).then(|| buffers::allocate(SUBSTITUTE_BYTES))
     });
     let (address, bytes) = match words {
         Some(words) => {
-            buffers::lent();
+            buffers::count_lent();
             let bytes = size_of_val(&*words);
             (Box::into_raw(words).cast::<u8>(), bytes)
         }
@@ -78,22 +78,22 @@ pub(super) unsafe extern "C" fn requested(
 /// # Safety
 /// The first three addresses are writable.
 #[expect(unsafe_code, reason = "the library's own interface")]
-pub(super) unsafe extern "C" fn scoped_requested(
+pub(super) unsafe extern "C" fn on_scoped_buffer_requested(
     buffer: *mut *mut u8,
     size: *mut usize,
     max_records: *mut usize,
     _info: *mut c_void,
 ) {
     // SAFETY: guaranteed by the caller.
-    unsafe { requested(buffer, size, max_records) }
+    unsafe { on_buffer_requested(buffer, size, max_records) }
 }
 
 /// CUPTI has completed a buffer.
 ///
 /// # Safety
-/// The buffer comes from [`requested`], has this size, and is no longer used by CUPTI.
+/// The buffer comes from [`on_buffer_requested`], has this size, and is no longer used by CUPTI.
 #[expect(unsafe_code, reason = "the library's own interface")]
-pub(super) unsafe extern "C" fn completed(
+pub(super) unsafe extern "C" fn on_buffer_completed(
     _context: CuContext,
     _stream_id: u32,
     buffer: *mut u8,
@@ -101,15 +101,15 @@ pub(super) unsafe extern "C" fn completed(
     valid_size: usize,
 ) {
     // SAFETY: guaranteed by the caller.
-    unsafe { scoped_completed(buffer, size, valid_size, std::ptr::null_mut()) }
+    unsafe { on_scoped_buffer_completed(buffer, size, valid_size, std::ptr::null_mut()) }
 }
 
 /// CUPTI has completed a buffer, in shared mode.
 ///
 /// # Safety
-/// As for [`completed`].
+/// As for [`on_buffer_completed`].
 #[expect(unsafe_code, reason = "the library's own interface")]
-pub(super) unsafe extern "C" fn scoped_completed(
+pub(super) unsafe extern "C" fn on_scoped_buffer_completed(
     buffer: *mut u8,
     size: usize,
     valid_size: usize,
@@ -120,12 +120,12 @@ pub(super) unsafe extern "C" fn scoped_completed(
     }
     let address = buffer.cast::<c_void>().cast::<u64>();
     let words = std::ptr::slice_from_raw_parts_mut(address, size / size_of::<u64>());
-    // SAFETY: `requested` leaked a box of this length at this address, and CUPTI completes each
+    // SAFETY: `on_buffer_requested` leaked a box of this length at this address, and CUPTI completes each
     // buffer once.
     let words = unsafe { Box::from_raw(words) };
     let mut full = FullBuffer { words, valid_bytes: valid_size, records: Vec::new() };
     full.records = find_records(full.bytes());
-    buffers::returned();
+    buffers::count_returned();
     if size == SUBSTITUTE_BYTES {
         api::count_losses(LossCause::DeviceRecord, full.records.len() as u64);
         return;
@@ -156,7 +156,7 @@ fn find_records(bytes: &[u8]) -> Vec<RecordPosition> {
         };
         // SAFETY: CUPTI passes the record with its name to this callback, so the name is valid until
         // the callback returns.
-        let kernel_name = name.map(|address| unsafe { names::id(address) });
+        let kernel_name = name.map(|address| unsafe { names::intern(address) });
         records.push(RecordPosition { offset_bytes: offset as u32, kernel_name });
     }
     records

@@ -40,6 +40,6 @@ pub(crate) mod subscription;
 pub mod unavailable;
 
 /// Makes CUDA calls that are not recorded as the program's.
-pub(crate) fn unrecorded<T>(calls: impl FnOnce() -> T) -> T {
-    callback::unrecorded(calls)
+pub(crate) fn without_recording<T>(calls: impl FnOnce() -> T) -> T {
+    callback::without_recording(calls)
 }

@@ -14,7 +14,7 @@ const MAX_NAMES: usize = 1 << 16;
 /// a cached address is valid only if the text is unchanged.
 #[derive(Debug, Default)]
 struct Names {
-    known: HashMap<usize, (Box<CStr>, u32), NumberHash>,
+    ids: HashMap<usize, (Box<CStr>, u32), NumberHash>,
 }
 
 static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
@@ -28,9 +28,9 @@ fn names() -> MutexGuard<'static, Names> {
 /// # Safety
 /// The address is of a NUL-terminated string that does not change during the call.
 #[expect(unsafe_code, reason = "records give names by their address")]
-pub(super) unsafe fn id(address: *const c_char) -> u32 {
+pub(super) unsafe fn intern(address: *const c_char) -> u32 {
     // SAFETY: guaranteed by the caller.
-    unsafe { names().id(address) }
+    unsafe { names().intern(address) }
 }
 
 /// Locks the cache for a fork.
@@ -40,12 +40,12 @@ pub(super) fn lock_for_fork() -> impl Sized + use<> {
 
 impl Names {
     /// # Safety
-    /// As for [`id`].
+    /// As for [`intern`].
     #[expect(unsafe_code, reason = "records give names by their address")]
-    unsafe fn id(&mut self, address: *const c_char) -> u32 {
+    unsafe fn intern(&mut self, address: *const c_char) -> u32 {
         // SAFETY: the caller's guarantee.
         let text = unsafe { CStr::from_ptr(address) };
-        match self.known.get(&address.addr()) {
+        match self.ids.get(&address.addr()) {
             Some((known, id)) if **known == *text => *id,
             _ => self.insert(address.addr(), text),
         }
@@ -53,12 +53,12 @@ impl Names {
 
     #[cold]
     fn insert(&mut self, address: usize, text: &CStr) -> u32 {
-        if self.known.len() >= MAX_NAMES {
+        if self.ids.len() >= MAX_NAMES {
             // Reloaded modules have their names at new addresses each time.
-            self.known.clear();
+            self.ids.clear();
         }
         let id = api::intern(&text.to_string_lossy());
-        self.known.insert(address, (text.into(), id));
+        self.ids.insert(address, (text.into(), id));
         id
     }
 }
@@ -73,7 +73,7 @@ mod tests {
         let mut names = Names::default();
         let mut text = *b"kernel_a\0";
         // SAFETY: here and below, the string is NUL-terminated.
-        let mut id = |text: &[u8; 9]| unsafe { names.id(text.as_ptr().cast()) };
+        let mut id = |text: &[u8; 9]| unsafe { names.intern(text.as_ptr().cast()) };
         let first = id(&text);
         assert_eq!(id(&text), first);
         text[7] = b'b';

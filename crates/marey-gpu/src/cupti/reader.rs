@@ -32,7 +32,7 @@ struct Reader {
     clock: Clock,
     /// Whether external correlation records are enabled. They may arrive after the records that
     /// they apply to.
-    expects_external: bool,
+    expects_external_ids: bool,
 }
 
 fn reader() -> MutexGuard<'static, Option<Reader>> {
@@ -42,21 +42,21 @@ fn reader() -> MutexGuard<'static, Option<Reader>> {
 /// Begins to read the records of a subscription.
 pub(super) fn begin(subscription: Subscription, clock: Clock) {
     let mut reader = reader();
-    let decoder = reader.take().map_or_else(Decoder::default, |before| before.decoder);
+    let decoder = reader.take().map_or_else(Decoder::default, |previous| previous.decoder);
     let records = ActivityReader::new(subscription.api_version());
     *reader = Some(Reader {
         subscription: Some(subscription),
         records,
         decoder,
         clock,
-        expects_external: false,
+        expects_external_ids: false,
     });
 }
 
 /// Expects external correlation records from now on.
-pub(super) fn expect_external() {
+pub(super) fn expect_external_ids() {
     if let Some(reader) = reader().as_mut() {
-        reader.expects_external = true;
+        reader.expects_external_ids = true;
     }
 }
 
@@ -85,11 +85,11 @@ pub(super) fn read_all() {
         if full.is_empty() {
             break;
         }
-        if reader.expects_external {
+        if reader.expects_external_ids {
             // External correlation records may be in a later buffer than the activities, because
             // buffers of threads and of devices are separate.
             for buffer in &full {
-                reader.records.read_external(buffer);
+                reader.records.read_external_ids(buffer);
             }
         }
         for buffer in full {
@@ -112,11 +112,11 @@ pub(super) fn read_all() {
 impl ActivityReader {
     /// Reads only external correlation records: CUPTI writes that of a call after its return,
     /// possibly after the records of its activities.
-    fn read_external(&mut self, buffer: &FullBuffer) {
+    fn read_external_ids(&mut self, buffer: &FullBuffer) {
         for (record, _) in records(buffer) {
             let record = self.record(record);
             if record.kind() == Some(kind::EXTERNAL_CORRELATION) {
-                self.external(record);
+                self.read_external_id(record);
             }
         }
     }

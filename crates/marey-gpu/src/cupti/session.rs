@@ -51,7 +51,7 @@ fn session() -> MutexGuard<'static, Option<Session>> {
 /// Begins recording, or extends it. Initialises the driver if the program has not.
 pub fn start(hints: &Hints, options: Options) -> Result<&'static Library, Unavailable> {
     let library = library::open(hints)?;
-    start_with(library, options)?;
+    start_with_library(library, options)?;
     announce_devices();
     Ok(library)
 }
@@ -60,11 +60,11 @@ pub fn start(hints: &Hints, options: Options) -> Result<&'static Library, Unavai
 /// program's first launch is recorded. Returns `None` if CUPTI does not support that.
 pub fn start_during_driver_start(hints: &Hints, options: Options) -> Option<&'static Library> {
     let library = library::open_during_driver_start(hints)?;
-    start_with(library, options).ok()?;
+    start_with_library(library, options).ok()?;
     Some(library)
 }
 
-fn start_with(library: &'static Library, options: Options) -> Result<(), Unavailable> {
+fn start_with_library(library: &'static Library, options: Options) -> Result<(), Unavailable> {
     let mut session = session();
     let is_new = session.is_none();
     if is_new {
@@ -96,7 +96,7 @@ pub fn is_shared() -> bool {
 impl Session {
     fn begin(library: &'static Library) -> Result<Self, Unavailable> {
         callback::prepare(&library.functions);
-        let (subscription, clock) = Subscription::begin(library, callback::callback)?;
+        let (subscription, clock) = Subscription::begin(library, callback::on_callback)?;
         reader::begin(subscription, clock);
         delivery::set_subscription(Some(subscription));
         Ok(Self {
@@ -152,7 +152,7 @@ impl Session {
                 callback::record_all_calls(domain_id, true);
                 let has_records = self.enable_kind(kind_id).is_ok();
                 if has_records && self.enable_kind(kind::EXTERNAL_CORRELATION).is_ok() {
-                    reader::expect_external();
+                    reader::expect_external_ids();
                 }
             }
         }
@@ -208,9 +208,9 @@ const RESOURCES: [u32; 4] = [
 
 /// Announces the devices to the recorder, once. Not possible while the driver is being initialised.
 fn announce_devices() {
-    let is_known =
+    let mark_announced =
         |session: &mut Session| std::mem::replace(&mut session.are_devices_announced, true);
-    if session().as_mut().is_none_or(is_known) {
+    if session().as_mut().is_none_or(mark_announced) {
         return;
     }
     let Ok(driver) = Driver::get() else { return };
@@ -242,29 +242,29 @@ const RETRY_PERIOD: Duration = Duration::from_millis(5);
 /// Flushes CUPTI's buffers and reads the records of all launches before this call. A forced flush
 /// delivers activities in progress without an end, and only once, so only the last flush of an
 /// exclusive subscriber uses it.
-pub(crate) fn flush(how: Flush) {
+pub(crate) fn flush(kind_of_flush: Flush) {
     let subscription = session().as_ref().map(|session| session.subscription);
     let Some(subscription) = subscription else { return };
-    let before = device::begin_flush();
-    let are_finished = how == Flush::Done || {
+    let stamp = device::begin_flush();
+    let are_finished = kind_of_flush == Flush::Done || {
         announce_devices();
         finish::wait_for_devices()
     };
     subscription.flush();
-    if how == Flush::Done {
+    if kind_of_flush == Flush::Done {
         return reader::read_all();
     }
-    let is_last = how == Flush::Last && !subscription.is_shared();
-    wait_for_records(subscription, before, if is_last { RECORD_TIMEOUT } else { LENT_TIMEOUT });
-    if is_last && device::is_waiting_before(before) {
+    let is_last = kind_of_flush == Flush::Last && !subscription.is_shared();
+    wait_for_records(subscription, stamp, if is_last { RECORD_TIMEOUT } else { LENT_TIMEOUT });
+    if is_last && device::is_waiting_before(stamp) {
         subscription.flush_all();
-        wait_for_records(subscription, before, RECORD_TIMEOUT);
+        wait_for_records(subscription, stamp, RECORD_TIMEOUT);
     }
-    let missing_kernels = device::stop_waiting_before(before);
+    let missing_kernels = device::stop_waiting_before(stamp);
     if !are_finished || buffers::are_lent() {
         api::count_losses(LossCause::DeviceRecord, missing_kernels);
     } else {
-        device::forget_destroyed_before(before);
+        device::forget_destroyed_before(stamp);
     }
 }
 
@@ -281,7 +281,7 @@ pub(crate) fn stop() {
     if let Some(ended) = session.take() {
         ended.end();
     }
-    buffers::free();
+    buffers::free_unused();
 }
 
 /// Locks all state for a fork, so that the child finds no lock taken. The threads are stopped by
@@ -306,21 +306,21 @@ pub(crate) fn begin_child() {
     reader::begin_child();
 }
 
-/// Reads completed buffers until the records of all launches before a mark have arrived, or the
+/// Reads completed buffers until the records of all launches before a stamp have arrived, or the
 /// timeout expires.
-fn wait_for_records(subscription: Subscription, before: u32, lent_timeout: Duration) {
+fn wait_for_records(subscription: Subscription, stamp: u32, lent_timeout: Duration) {
     let start = Instant::now();
     loop {
-        let filled = buffers::filled();
+        let filled_count = buffers::filled_count();
         // Includes buffers that the decoder's thread has taken.
         reader::read_all();
         let timeout = if buffers::are_lent() { lent_timeout } else { RECORD_TIMEOUT };
-        let end = start + timeout;
+        let deadline = start + timeout;
         let now = Instant::now();
-        if !device::is_waiting_before(before) || now >= end {
+        if !device::is_waiting_before(stamp) || now >= deadline {
             return;
         }
-        if !buffers::wait_for_more(filled, end.min(now + RETRY_PERIOD)) {
+        if !buffers::wait_for_more(filled_count, deadline.min(now + RETRY_PERIOD)) {
             subscription.flush();
         }
     }

@@ -31,7 +31,7 @@ const MIG_PREFIX: &str = "MIG-";
 
 /// Returns the devices that the process uses; before it uses any, the visible ones.
 pub(super) fn devices(nvml: &'static Nvml) -> Vec<Visible> {
-    let reported = cupti::unrecorded(|| devices_of_driver(nvml));
+    let reported = cupti::without_recording(|| devices_of_driver(nvml));
     reported.filter(|reported| !reported.is_empty()).unwrap_or_else(|| devices_of_environment(nvml))
 }
 
