@@ -142,8 +142,8 @@ pub(super) fn filled_count() -> u64 {
     buffers().filled_count
 }
 
-/// Waits until there were more than `filled_count` buffers with records, or until a deadline. Returns
-/// whether there were.
+/// Waits until there were more than `filled_count` buffers with records, or until a deadline.
+/// Returns whether there were.
 pub(super) fn wait_for_more(filled_count: u64, deadline: Instant) -> bool {
     let mut buffers = buffers();
     while buffers.filled_count == filled_count {

@@ -303,7 +303,7 @@ fn handle_other_call(domain_id: u32, cbid: u32, data: Record) {
     let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) else { return };
     match data.read_u32(callback_data::SITE) {
         Some(site::ENTER) => {
-            api::call_enter(interface, correlation, call_name_id(domain_id, cbid, data))
+            api::call_enter(interface, correlation, call_name_id(domain_id, cbid, data));
         }
         Some(site::EXIT) => api::call_exit(interface, correlation),
         _ => {}
@@ -330,7 +330,7 @@ fn has_succeeded(data: Record) -> bool {
 #[cold]
 #[expect(unsafe_code, reason = "the name is given by its address")]
 fn intern_call_name(names: &CallTable<AtomicU32>, cbid: u32, data: Record) -> u32 {
-    let Some(address) = data.read_text(callback_data::FUNCTION_NAME) else { return 0 };
+    let Some(address) = data.read_string_address(callback_data::FUNCTION_NAME) else { return 0 };
     // SAFETY: the name is a constant of the library.
     let name = unsafe { CStr::from_ptr(address) };
     let number = api::intern(&name.to_string_lossy());

@@ -120,8 +120,8 @@ pub(super) unsafe extern "C" fn on_scoped_buffer_completed(
     }
     let address = buffer.cast::<c_void>().cast::<u64>();
     let words = std::ptr::slice_from_raw_parts_mut(address, size / size_of::<u64>());
-    // SAFETY: `on_buffer_requested` leaked a box of this length at this address, and CUPTI completes each
-    // buffer once.
+    // SAFETY: `on_buffer_requested` leaked a box of this length at this address, and CUPTI
+    // completes each buffer once.
     let words = unsafe { Box::from_raw(words) };
     let mut full = FullBuffer { words, valid_bytes: valid_size, records: Vec::new() };
     full.records = find_records(full.bytes());
@@ -151,11 +151,13 @@ fn find_records(bytes: &[u8]) -> Vec<RecordPosition> {
         let Some(bytes) = bytes.get(offset..) else { break };
         let record = Record::new(bytes, subscription.api_version());
         let name = match record.kind() {
-            Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => record.read_text(kernel::NAME),
+            Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => {
+                record.read_string_address(kernel::NAME)
+            }
             _ => None,
         };
-        // SAFETY: CUPTI passes the record with its name to this callback, so the name is valid until
-        // the callback returns.
+        // SAFETY: CUPTI passes the record with its name to this callback, so the name is valid
+        // until the callback returns.
         let kernel_name = name.map(|address| unsafe { names::intern(address) });
         records.push(RecordPosition { offset_bytes: offset as u32, kernel_name });
     }

@@ -22,12 +22,12 @@ mod activity_calls;
 mod buffers;
 mod callback;
 mod clock;
-#[cfg(test)]
-mod compiled;
 mod delivery;
 mod dl;
 pub mod driver;
 pub mod driver_error;
+#[cfg(test)]
+mod fake_library;
 mod finish;
 pub mod functions;
 pub mod interfaces;

@@ -145,7 +145,7 @@ impl Session {
     /// Enables callbacks for every call of these interfaces, and external correlation ids: CUPTI
     /// writes those only if API calls are recorded too.
     fn enable_calls(&mut self, calls: Interfaces) -> Result<(), Unavailable> {
-        for (domain_id, kind_id) in calls.domains() {
+        for (domain_id, kind_id) in calls.domains_and_kinds() {
             if !self.domains.contains(&domain_id) {
                 self.subscription.enable_domain(domain_id)?;
                 self.domains.insert(domain_id);
@@ -214,17 +214,17 @@ fn announce_devices() {
         return;
     }
     let Ok(driver) = Driver::get() else { return };
-    for found in driver.devices() {
+    for device in driver.devices() {
         device::announce(DeviceInfo {
-            number: found.ordinal,
+            number: device.ordinal,
             device_type: "CUDA".to_owned(),
-            arch: found.arch.to_string(),
-            name: found.name,
-            bus_width_bits: found.bus_width.into(),
-            clock_khz: found.clock_rate.into(),
-            memory_clock_khz: found.memory_clock_rate.into(),
-            multiprocessors: found.num_sms.into(),
-            properties: vec![("totalGlobalMem".to_owned(), found.total_memory)],
+            arch: device.arch.to_string(),
+            name: device.name,
+            bus_width_bits: device.bus_width_bits.into(),
+            clock_khz: device.clock_rate_khz.into(),
+            memory_clock_khz: device.memory_clock_rate_khz.into(),
+            multiprocessors: device.num_sms.into(),
+            properties: vec![("totalGlobalMem".to_owned(), device.total_memory_bytes)],
         });
     }
 }

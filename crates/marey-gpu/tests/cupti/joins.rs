@@ -6,12 +6,12 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_record::api;
 
-const LAUNCHES: Interfaces = Interfaces { driver: false, runtime: false };
+const LAUNCHES_ONLY: Interfaces = Interfaces { driver: false, runtime: false };
 const BOTH: Interfaces = Interfaces { driver: true, runtime: true };
 
 /// Plays the part `go` inside a scope `step`, and returns the recording.
-fn record(calls: Interfaces) -> Recorded {
-    let trace = Trace::start(calls).unwrap();
+fn record(interfaces: Interfaces) -> Recorded {
+    let trace = Trace::start(interfaces).unwrap();
     let step = api::intern("step");
     api::enter(step, NodeKind::Scope);
     play("go");
@@ -40,7 +40,7 @@ fn every_kernel_of_a_launch_on_several_devices_is_recorded() {
     if !in_own_process(test, script) {
         return;
     }
-    let recorded = record(LAUNCHES);
+    let recorded = record(LAUNCHES_ONLY);
     let step = || "step".to_owned();
     assert_eq!(kernels(&recorded), [("a", 0, 1, step()), ("b", 1, 1, step()), ("c", 1, 2, step())]);
     let calls = ["step/cuLaunchCooperativeKernelMultiDevice", "step/cuLaunchKernel"];
@@ -62,7 +62,7 @@ fn an_unfinished_kernel_of_a_launch_on_several_devices_is_a_loss() {
     if !in_own_process(test, script) {
         return;
     }
-    let recorded = record(LAUNCHES);
+    let recorded = record(LAUNCHES_ONLY);
     assert_eq!(kernels(&recorded), [("a", 0, 1, "step".to_owned())]);
     assert_eq!(recorded.losses, [(LossCause::DeviceRecord, 1)].into());
 }
@@ -80,7 +80,7 @@ fn every_part_of_a_divided_copy_is_recorded() {
     if !in_own_process("joins::every_part_of_a_divided_copy_is_recorded", script) {
         return;
     }
-    let recorded = record(LAUNCHES);
+    let recorded = record(LAUNCHES_ONLY);
     let path = vec!["step".to_owned()];
     assert_eq!(recorded.copies, [1000, 1000, 500].map(|bytes| (bytes, path.clone())));
     assert_eq!(recorded.calls.len(), 1);
@@ -101,7 +101,7 @@ fn kernels_of_a_graph_without_node_ids_belong_to_its_launch() {
     if !in_own_process("joins::kernels_of_a_graph_without_node_ids_belong_to_its_launch", script) {
         return;
     }
-    let recorded = record(LAUNCHES);
+    let recorded = record(LAUNCHES_ONLY);
     let launches: Vec<_> = recorded
         .calls
         .iter()
@@ -133,7 +133,7 @@ fn record_temporary_names(test: &str, settings: &str) {
     if !in_own_process(test, &script) {
         return;
     }
-    let recorded = record(LAUNCHES);
+    let recorded = record(LAUNCHES_ONLY);
     let names: Vec<_> = recorded.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     assert_eq!(names, ["first", "second"].repeat(3));
     assert_eq!(recorded.losses.values().sum::<u64>(), 0, "{:?}", recorded.losses);
@@ -183,7 +183,7 @@ fn kernels_belong_to_the_driver_call_if_the_runtime_call_has_its_own_id() {
     assert_eq!(recorded.call_paths()[..4], calls.map(|(path, id)| (path.to_owned(), id)));
     assert_eq!(recorded.losses.values().sum::<u64>(), 0, "{:?}", recorded.losses);
 
-    let launches = record(LAUNCHES);
+    let launches = record(LAUNCHES_ONLY);
     assert_eq!(launches.kernels.len(), 2);
     let calls: Vec<_> = launches.call_paths().into_iter().map(|(path, _)| path).collect();
     assert_eq!(calls, ["step/cuLaunchKernel"; 2]);
