@@ -75,8 +75,8 @@ impl Clock {
         if self.knots.len() == MAX_KNOTS {
             self.halve_readings();
         }
-        let at = self.knots.len() - 1;
-        self.knots[at].ticks_per_nano = ticks_per_nano;
+        let last_index = self.knots.len() - 1;
+        self.knots[last_index].ticks_per_nano = ticks_per_nano;
         let mean_rate = self.knots[0].reading.rate_to(reading).unwrap_or(ticks_per_nano);
         self.knots.push(Knot { reading, ticks_per_nano: mean_rate });
     }
@@ -94,9 +94,9 @@ impl Clock {
             is_kept = !is_kept;
             is_kept
         });
-        for at in 1..self.knots.len() {
-            let rate = self.knots[at - 1].reading.rate_to(self.knots[at].reading);
-            self.knots[at - 1].ticks_per_nano = rate.unwrap_or(self.knots[at].ticks_per_nano);
+        for index in 1..self.knots.len() {
+            let rate = self.knots[index - 1].reading.rate_to(self.knots[index].reading);
+            self.knots[index - 1].ticks_per_nano = rate.unwrap_or(self.knots[index].ticks_per_nano);
         }
     }
 
@@ -217,10 +217,10 @@ mod tests {
             let now = reading(number).library_nanos;
             // From a second back, the age of the first records of a buffer, to the next reading.
             let timestamps = (now - SECOND..now + MIN_SPACING_NANOS).step_by(10_000_000);
-            let found: Vec<_> = timestamps.clone().map(|nanos| clock.ticks(nanos)).collect();
-            assert!(found.is_sorted(), "at {number}");
-            for (nanos, found) in timestamps.zip(found) {
-                let deviation_nanos = found.abs_diff(ticks(nanos)) as f64 / ticks_per_nano;
+            let converted: Vec<_> = timestamps.clone().map(|nanos| clock.ticks(nanos)).collect();
+            assert!(converted.is_sorted(), "at {number}");
+            for (nanos, converted) in timestamps.zip(converted) {
+                let deviation_nanos = converted.abs_diff(ticks(nanos)) as f64 / ticks_per_nano;
                 assert!(
                     deviation_nanos <= 1.5 * ERROR_NANOS as f64,
                     "{deviation_nanos} ns at {number}"

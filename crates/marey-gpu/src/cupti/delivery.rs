@@ -25,7 +25,7 @@ fn current_subscription() -> MutexGuard<'static, Option<Subscription>> {
     SUBSCRIPTION.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sets the subscription before its first buffer is completed, and `None` after its end.
+/// Sets the subscription before its first buffer is completed, and `None` at its end.
 pub(super) fn set_subscription(subscription: Option<Subscription>) {
     *current_subscription() = subscription;
 }

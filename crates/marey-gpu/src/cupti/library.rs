@@ -95,8 +95,8 @@ pub fn open_during_driver_start(hints: &Hints) -> Option<&'static Library> {
     if LIBRARY.get().is_none() {
         let driver_major = Driver::cuda_major_during_start()?;
         let locations = locations(hints, driver_major);
-        let found = choose(locations, hints.named.as_deref(), driver_major).ok()?;
-        LIBRARY.get_or_init(|| Ok(found));
+        let chosen = choose_library(locations, hints.named.as_deref(), driver_major).ok()?;
+        LIBRARY.get_or_init(|| Ok(chosen));
     }
     loaded_library()
 }
@@ -108,7 +108,7 @@ pub fn loaded_library() -> Option<&'static Library> {
 
 fn find_library(hints: &Hints) -> Result<Library, Unavailable> {
     let driver_major = Driver::get()?.cuda_major();
-    choose(locations(hints, driver_major), hints.named.as_deref(), driver_major)
+    choose_library(locations(hints, driver_major), hints.named.as_deref(), driver_major)
 }
 
 /// Returns the search locations, in order of preference. Initialises the driver.
@@ -138,7 +138,7 @@ fn driver_major() -> Option<u32> {
 const NEWEST_KNOWN_MAJOR: u32 = 13;
 
 /// Returns the first usable library.
-fn choose(
+fn choose_library(
     locations: Vec<Location>,
     named: Option<&Path>,
     driver_major: u32,
@@ -229,12 +229,12 @@ mod tests {
     fn choose_in(site: &Path, driver_major: u32) -> Result<Library, Unavailable> {
         let mut locations = locations(&site_hints(site), driver_major);
         locations.retain(|location| location.path.starts_with(site));
-        choose(locations, None, driver_major)
+        choose_library(locations, None, driver_major)
     }
 
     fn choose_named(path: &Path, driver_major: u32) -> Result<Library, Unavailable> {
         let hints = Hints { named: Some(path.to_owned()), ..Hints::default() };
-        choose(locations(&hints, driver_major), Some(path), driver_major)
+        choose_library(locations(&hints, driver_major), Some(path), driver_major)
     }
 
     #[test]
@@ -260,15 +260,18 @@ mod tests {
         let wheel = compile_cupti(root.path().join("nvidia/cu12/lib/libcupti.so.12"), 0, 24);
         let loaded = compile_cupti(root.path().join("elsewhere/libcupti.so.12"), 0, 26);
         let hints = site_hints(root.path());
-        let found = |path: &Path| {
+        let source_of = |path: &Path| {
             locations(&hints, 12)
                 .into_iter()
                 .find(|location| location.path == path)
                 .map(|location| location.source)
         };
-        assert_eq!((found(&loaded), found(&wheel)), (None, Some(Source::Wheel)));
+        assert_eq!((source_of(&loaded), source_of(&wheel)), (None, Some(Source::Wheel)));
         LoadedLibrary::open(&loaded).unwrap();
-        assert_eq!((found(&loaded), found(&wheel)), (Some(Source::Loaded), Some(Source::Wheel)));
+        assert_eq!(
+            (source_of(&loaded), source_of(&wheel)),
+            (Some(Source::Loaded), Some(Source::Wheel))
+        );
         let order = locations(&hints, 12);
         let position_of = |path: &Path| order.iter().position(|location| location.path == path);
         assert!(position_of(&loaded) < position_of(&wheel));

@@ -43,8 +43,8 @@ impl Slots {
         let module_slots = export.module_slots.filter(|_| export.bytes >= size_of_val(export))?;
         let (mut first, mut count) = (std::ptr::null_mut(), 0);
         // SAFETY: the function is NVTX's, and writes to these two variables.
-        let found = unsafe { module_slots(module, &raw mut first, &raw mut count) } != 0;
-        (found && !first.is_null()).then_some(Self { first, count })
+        let exists = unsafe { module_slots(module, &raw mut first, &raw mut count) } != 0;
+        (exists && !first.is_null()).then_some(Self { first, count })
     }
 
     /// Sets the function of a slot, if the slot exists.
