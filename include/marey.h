@@ -20,11 +20,12 @@
  *
  * Signals: marey_scope_enter, marey_scope_exit and the state functions may be called in a signal
  * handler that cannot interrupt malloc or free, for example if the program blocks the signal around
- * them. These functions may allocate memory: for a new child scope, in a thread's first event in a
- * session or phase, and for the first duration of a scope in each power of two. An event that
- * interrupts another one is dropped and counted in the profile's `losses.reentrant_events`. A
- * handler may jump elsewhere (siglongjmp), but not out of a call of this header: after that the
- * thread records nothing any more, which is counted in `losses.stuck_threads`.
+ * them. These functions may allocate memory: for a new child scope or state, in a thread's first
+ * event in a session or phase, and for the first duration of a scope or state in each power of two.
+ * An event that interrupts another one is dropped and counted in the profile's
+ * `losses.reentrant_events`. A handler may jump elsewhere (siglongjmp), but not out of a call of
+ * this header: after that the thread records nothing any more, which is counted in
+ * `losses.stuck_threads`.
  *
  * Environment: MAREY_LIB names the library's file, MAREY_DISABLE=1 makes every call a no-op.
  */

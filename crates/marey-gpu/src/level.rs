@@ -127,7 +127,7 @@ pub fn start(request: &Request) -> Result<(), Unavailable> {
         *level = Level::Waiting(request);
         return Ok(());
     }
-    *level = begin(request, "");
+    *level = begin_recording(request, "");
     match &*level {
         Level::Host(reason) if request.is_required => Err(reason.clone()),
         _ => Ok(()),
@@ -135,7 +135,7 @@ pub fn start(request: &Request) -> Result<(), Unavailable> {
 }
 
 /// Begins recording. `suffix` is appended to the note if CUPTI is used.
-fn begin(request: &Request, suffix: &str) -> Level {
+fn begin_recording(request: &Request, suffix: &str) -> Level {
     match api::in_library(|| session::start(&request.hints, request.options())) {
         Ok(library) => cupti_level(library, suffix),
         Err(reason) => {
@@ -187,6 +187,6 @@ fn begin_late() {
     if let Level::Waiting(request) = &*level
         && api::is_live()
     {
-        *level = begin(&request.clone(), LATE_START_SUFFIX);
+        *level = begin_recording(&request.clone(), LATE_START_SUFFIX);
     }
 }

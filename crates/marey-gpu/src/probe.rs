@@ -5,7 +5,7 @@
 //! crash is an answer too.
 
 use crate::cupti::driver::Driver;
-use crate::cupti::library::{Examined, Refusal, examine, search_locations};
+use crate::cupti::library::{LoadedCandidate, Refusal, examine, search_locations};
 use crate::cupti::search::{Hints, Location, Source};
 use crate::cupti::subscription::try_subscribe;
 use crate::cupti::unavailable::{Step, Unavailable};
@@ -49,9 +49,9 @@ impl Question {
     pub fn answer(&self, hints: &Hints) -> String {
         let mut rows = Rows(String::new());
         match self {
-            Self::Driver => driver(&mut rows, hints),
-            Self::Library(path) => library(&mut rows, hints, path),
-            Self::Nvml => devices_of_nvml(&mut rows),
+            Self::Driver => add_driver_rows(&mut rows, hints),
+            Self::Library(path) => add_library_rows(&mut rows, hints, path),
+            Self::Nvml => add_nvml_rows(&mut rows),
         }
         rows.0
     }
@@ -80,20 +80,20 @@ impl Rows {
             Step::Subscribe => "subscribe",
             Step::Enable => "enable",
         };
-        self.add("unavailable", &[&step, &Maybe(reason.code()), reason, &reason.hint()]);
+        self.add("unavailable", &[&step, &OptionalField(reason.code()), reason, &reason.hint()]);
     }
 }
 
 /// An optional field.
-struct Maybe<T>(Option<T>);
+struct OptionalField<T>(Option<T>);
 
-impl<T: Display> Display for Maybe<T> {
+impl<T: Display> Display for OptionalField<T> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.as_ref().map_or(Ok(()), |value| value.fmt(formatter))
     }
 }
 
-fn driver(rows: &mut Rows, hints: &Hints) {
+fn add_driver_rows(rows: &mut Rows, hints: &Hints) {
     match Driver::get() {
         Ok(driver) => {
             rows.add("driver", &[&driver.version]);
@@ -103,7 +103,7 @@ fn driver(rows: &mut Rows, hints: &Hints) {
                     &device.name,
                     &device.arch,
                     &device.num_sms,
-                    &device.total_memory,
+                    &device.total_memory_bytes,
                     &device.uuid,
                 ];
                 rows.add("device", &properties);
@@ -116,7 +116,7 @@ fn driver(rows: &mut Rows, hints: &Hints) {
     }
 }
 
-fn library(rows: &mut Rows, hints: &Hints, path: &Path) {
+fn add_library_rows(rows: &mut Rows, hints: &Hints, path: &Path) {
     let known = search_locations(hints).into_iter().find(|location| location.path == path);
     // A copy that the program will load itself may be outside all search locations.
     let location =
@@ -124,10 +124,10 @@ fn library(rows: &mut Rows, hints: &Hints, path: &Path) {
     match examine(&location) {
         None => {}
         Some(Err(refusal)) => rows.add("refused", &[&refusal_kind(&refusal), &refusal]),
-        Some(Ok(Examined { path, library: None })) => {
+        Some(Ok(LoadedCandidate { path, library: None })) => {
             rows.add("library", &[&path.display(), &"", &""]);
         }
-        Some(Ok(Examined { path, library: Some(library) })) => {
+        Some(Ok(LoadedCandidate { path, library: Some(library) })) => {
             let version = library.api_version;
             rows.add("library", &[&path.display(), &version, &cuda_version(version)]);
             // Leaked, because a session also keeps its library for the lifetime of the process.
@@ -158,23 +158,30 @@ fn cuda_version(api_version: u32) -> String {
     }
 }
 
-fn devices_of_nvml(rows: &mut Rows) {
-    let found = match nvml::probe() {
-        Ok(found) => found,
+fn add_nvml_rows(rows: &mut Rows) {
+    let probed = match nvml::probe() {
+        Ok(probed) => probed,
         Err(reason) => {
             let step = match reason {
                 nvml::Unavailable::NoLibrary { .. } => "library",
                 nvml::Unavailable::NotStarted { .. } => "init",
                 _ => "device",
             };
-            return rows.add("unavailable", &[&step, &"", &reason, &Maybe(reason.hint())]);
+            return rows.add("unavailable", &[&step, &"", &reason, &OptionalField(reason.hint())]);
         }
     };
-    rows.add("nvml", &[&found.library, &Maybe(found.driver_version), &Maybe(found.nvml_version)]);
-    for device in found.devices {
+    rows.add(
+        "nvml",
+        &[
+            &probed.library,
+            &OptionalField(probed.driver_version),
+            &OptionalField(probed.nvml_version),
+        ],
+    );
+    for device in probed.devices {
         match device.properties {
             Ok(properties) => {
-                let bytes = Maybe(properties.memory_bytes);
+                let bytes = OptionalField(properties.memory_bytes);
                 let has_gpm = u32::from(properties.has_gpm);
                 rows.add(
                     "device",
@@ -204,7 +211,7 @@ mod tests {
     #[test]
     fn control_characters_do_not_split_fields() {
         let mut rows = Rows(String::new());
-        rows.add("row", &[&"a\tb\nc", &Maybe(None::<u32>), &3]);
+        rows.add("row", &[&"a\tb\nc", &OptionalField(None::<u32>), &3]);
         assert_eq!(rows.0, "row\ta b c\t\t3\n");
     }
 

@@ -21,30 +21,31 @@ fn python_paths() -> Vec<PathBuf> {
 #[test]
 fn the_library_of_a_wheel_is_usable_except_for_the_missing_device() {
     let hints = Hints { python_paths: python_paths(), ..Hints::default() };
-    let places = search_locations(&hints);
-    if !places.iter().any(|place| matches!(place.source, Source::Wheel | Source::Triton)) {
+    let locations = search_locations(&hints);
+    if !locations.iter().any(|location| matches!(location.source, Source::Wheel | Source::Triton)) {
         eprintln!(
             "skipped: the interpreter has no wheel with libcupti; set MAREY_TEST_PYTHON to another one"
         );
         return;
     }
-    let found: Vec<_> = places.iter().filter_map(examine).collect();
-    for one in &found {
-        assert!(!matches!(one, Err(Refusal::Incomplete(_))), "{one:?}");
-        assert!(one.as_ref().is_ok_and(|one| one.path.is_file()) || one.is_err(), "{one:?}");
+    let candidates: Vec<_> = locations.iter().filter_map(examine).collect();
+    for candidate in &candidates {
+        assert!(!matches!(candidate, Err(Refusal::Incomplete(_))), "{candidate:?}");
+        let exists = candidate.as_ref().is_ok_and(|loaded| loaded.path.is_file());
+        assert!(exists || candidate.is_err(), "{candidate:?}");
     }
-    let mut usable = found.iter().flatten();
+    let mut usable = candidates.iter().flatten();
 
     match (Driver::get(), open(&hints)) {
         (Ok(_), Ok(library)) => {
-            let taken = usable.next().expect("one is usable");
-            assert_eq!(Some(library.api_version), taken.library.as_ref().map(|it| it.api_version));
+            let first = usable.next().expect("one is usable");
+            assert_eq!(Some(library.api_version), first.library.as_ref().map(|it| it.api_version));
         }
         (Err(no_driver), Err(refusal)) => {
             assert_eq!(no_driver, refusal);
             assert!(refusal.step() < Step::Library, "{refusal}");
             assert!(!refusal.hint().is_empty());
-            assert!(usable.all(|one| one.library.is_none()), "queried without a driver");
+            assert!(usable.all(|loaded| loaded.library.is_none()), "queried without a driver");
         }
         other => panic!("a driver without libcupti, or libcupti without a driver: {other:?}"),
     }

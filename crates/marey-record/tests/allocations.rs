@@ -3,10 +3,12 @@
 
 #![cfg(not(loom))]
 
+use marey_model::sketch;
 use marey_record::device::LaunchKind;
 use marey_record::{NodeKind, SessionOptions, api};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::Mutex;
 use std::sync::mpsc::sync_channel;
 
 /// The system's allocator with a count of the calling thread's allocations.
@@ -43,6 +45,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+/// Locked by each test: in a session of another test, a thread's first event allocates.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// Returns the number of allocations of this thread in `run`.
 fn allocations(run: impl FnOnce()) -> u64 {
     let before = ALLOCATIONS.get();
@@ -61,10 +66,43 @@ fn launch(call: u32) {
     api::launch_exit(1, true);
 }
 
+/// The occasions that `marey.h` lists for signal handlers: after a thread's first events, only the
+/// first duration of a scope or state in each power of two.
+#[test]
+fn a_known_scope_or_state_allocates_only_for_a_new_power_of_two_of_its_duration() {
+    let _turn = TURN.lock();
+    let folder = tempfile::TempDir::new().unwrap();
+    let name = folder.path().join("profile");
+    let session = api::start(&SessionOptions::named(name.to_str().unwrap())).unwrap();
+    let [known, state] = ["known", "state"].map(api::intern);
+    let (mut at_entry, mut at_exit) = (0, 0);
+    for is_known in std::iter::repeat_n(false, 3).chain(std::iter::repeat_n(true, 10_000)) {
+        let entries = allocations(|| {
+            api::enter(known, NodeKind::Scope);
+            api::enter_state(state);
+        });
+        let exits = allocations(|| {
+            api::exit_state();
+            api::exit(known);
+        });
+        if is_known {
+            at_entry += entries;
+            at_exit += exits;
+        }
+    }
+    api::discard(session).unwrap();
+    assert_eq!(at_entry, 0);
+    // Pages of counters are allocated in growing blocks: 16, 32 and 64 pages are enough for every
+    // power of two of the scope and of the state.
+    const { assert!(2 * sketch::PAGES <= 16 + 32 + 64) };
+    assert!(at_exit <= 3, "{at_exit} allocations");
+}
+
 /// Steps of the main thread, each with launches on an autograd thread of PyTorch.
 #[test]
 fn launches_during_backward_allocate_nothing_on_known_paths() {
     const STEPS: usize = 20;
+    let _turn = TURN.lock();
     let folder = tempfile::TempDir::new().unwrap();
     let name = folder.path().join("profile");
     let session = api::start(&SessionOptions::named(name.to_str().unwrap())).unwrap();

@@ -12,7 +12,7 @@ type Device = *mut c_void;
 /// Bit of MIG instances, one per device, which reject all queries.
 const MIG_BIT: usize = 1 << 16;
 
-fn number(device: Device) -> u32 {
+fn device_number(device: Device) -> u32 {
     (device.addr() as u32).wrapping_sub(1)
 }
 
@@ -46,12 +46,12 @@ fn write_text(out: *mut c_char, capacity: u32, text: &str) -> u32 {
     SUCCESS
 }
 
-fn int(device: Device, field: &str) -> Result<u32, u32> {
-    script::query(number(device), field).map(|value| value as u32)
+fn query_u32(device: Device, field: &str) -> Result<u32, u32> {
+    script::query(device_number(device), field).map(|value| value as u32)
 }
 
-fn long(device: Device, field: &str) -> Result<u64, u32> {
-    script::query(number(device), field).map(|value| value as u64)
+fn query_u64(device: Device, field: &str) -> Result<u64, u32> {
+    script::query(device_number(device), field).map(|value| value as u64)
 }
 
 // Library functions.
@@ -91,7 +91,7 @@ extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: u32, out: *mut Device) -> u32
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetName(device: Device, out: *mut c_char, capacity: u32) -> u32 {
-    match script::query(number(device), "name") {
+    match script::query(device_number(device), "name") {
         Ok(model) => write_text(out, capacity, &format!("Replay {model}")),
         Err(code) => code,
     }
@@ -99,7 +99,7 @@ extern "C" fn nvmlDeviceGetName(device: Device, out: *mut c_char, capacity: u32)
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetUUID(device: Device, out: *mut c_char, capacity: u32) -> u32 {
-    write_text(out, capacity, &format!("GPU-{}", uuid(number(device))))
+    write_text(out, capacity, &format!("GPU-{}", uuid(device_number(device))))
 }
 
 #[unsafe(no_mangle)]
@@ -107,19 +107,22 @@ extern "C" fn nvmlDeviceGetHandleByUUID(name: *const c_char, out: *mut Device) -
     const NOT_FOUND: u32 = 6;
     // SAFETY: the caller passes a NUL-terminated string.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-    let (kind, wanted) = name.split_once('-').unwrap_or_default();
-    let part = if kind == "MIG" { MIG_BIT } else { 0 };
+    let (kind, wanted_uuid) = name.split_once('-').unwrap_or_default();
+    let instance_bit = if kind == "MIG" { MIG_BIT } else { 0 };
     let found = script::device_count().and_then(|count| {
-        let index = (0..count).find(|&index| uuid(index) == wanted).ok_or(NOT_FOUND)?;
-        Ok(std::ptr::without_provenance_mut((index as usize + 1) | part))
+        let index = (0..count).find(|&index| uuid(index) == wanted_uuid).ok_or(NOT_FOUND)?;
+        Ok(std::ptr::without_provenance_mut((index as usize + 1) | instance_bit))
     });
     write_result(out, found)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part: Device, out: *mut Device) -> u32 {
-    let whole = std::ptr::without_provenance_mut(part.addr() & !MIG_BIT);
-    write_result(out, if whole == part { Err(INVALID_ARGUMENT) } else { Ok(whole) })
+extern "C" fn nvmlDeviceGetDeviceHandleFromMigDeviceHandle(
+    instance: Device,
+    out: *mut Device,
+) -> u32 {
+    let gpu = std::ptr::without_provenance_mut(instance.addr() & !MIG_BIT);
+    write_result(out, if gpu == instance { Err(INVALID_ARGUMENT) } else { Ok(gpu) })
 }
 
 // Device queries.
@@ -133,8 +136,8 @@ struct Utilization {
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetUtilizationRates(device: Device, out: *mut Utilization) -> u32 {
     let rates = || {
-        let gpu = int(device, "utilization")?;
-        Ok(Utilization { gpu, memory: int(device, "memory_utilization")? })
+        let gpu = query_u32(device, "utilization")?;
+        Ok(Utilization { gpu, memory: query_u32(device, "memory_utilization")? })
     };
     write_result(out, rates())
 }
@@ -150,36 +153,36 @@ struct Memory {
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: Device, out: *mut Memory) -> u32 {
-    let expected = size_of::<Memory>() as u32 | 2 << 24;
+    let expected_version = size_of::<Memory>() as u32 | 2 << 24;
     // SAFETY: the caller has set the version field.
     let version = unsafe { (*out).version };
-    if version != expected {
+    if version != expected_version {
         return VERSION_MISMATCH;
     }
     let memory = || {
-        let (total, used) = (long(device, "memory_total")?, long(device, "memory_used")?);
-        let free = long(device, "memory_free")?;
+        let (total, used) = (query_u64(device, "memory_total")?, query_u64(device, "memory_used")?);
+        let free = query_u64(device, "memory_free")?;
         Ok(Memory { version, total, reserved: total.saturating_sub(used + free), free, used })
     };
     write_result(out, memory())
 }
 
-macro_rules! numbers {
-    ($($function:ident($field:literal) -> $type:ty = $ask:ident;)+) => {$(
+macro_rules! queries {
+    ($($function:ident($field:literal) -> $type:ty = $query:ident;)+) => {$(
         #[unsafe(no_mangle)]
         extern "C" fn $function(device: Device, out: *mut $type) -> u32 {
-            write_result(out, $ask(device, $field))
+            write_result(out, $query(device, $field))
         }
     )+};
 }
 
-numbers! {
-    nvmlDeviceGetPowerUsage("power") -> u32 = int;
-    nvmlDeviceGetEnforcedPowerLimit("power_limit") -> u32 = int;
-    nvmlDeviceGetTotalEnergyConsumption("energy") -> u64 = long;
-    nvmlDeviceGetCurrentClocksThrottleReasons("throttle_reasons") -> u64 = long;
-    nvmlDeviceGetCurrPcieLinkGeneration("pcie_generation") -> u32 = int;
-    nvmlDeviceGetCurrPcieLinkWidth("pcie_width") -> u32 = int;
+queries! {
+    nvmlDeviceGetPowerUsage("power") -> u32 = query_u32;
+    nvmlDeviceGetEnforcedPowerLimit("power_limit") -> u32 = query_u32;
+    nvmlDeviceGetTotalEnergyConsumption("energy") -> u64 = query_u64;
+    nvmlDeviceGetCurrentClocksThrottleReasons("throttle_reasons") -> u64 = query_u64;
+    nvmlDeviceGetCurrPcieLinkGeneration("pcie_generation") -> u32 = query_u32;
+    nvmlDeviceGetCurrPcieLinkWidth("pcie_width") -> u32 = query_u32;
 }
 
 #[unsafe(no_mangle)]
@@ -187,7 +190,7 @@ extern "C" fn nvmlDeviceGetTemperature(device: Device, sensor: u32, out: *mut u3
     if sensor != 0 {
         return INVALID_ARGUMENT;
     }
-    write_result(out, int(device, "temperature"))
+    write_result(out, query_u32(device, "temperature"))
 }
 
 #[unsafe(no_mangle)]
@@ -197,7 +200,7 @@ extern "C" fn nvmlDeviceGetClockInfo(device: Device, clock: u32, out: *mut u32) 
         2 => "memory_clock",
         _ => return INVALID_ARGUMENT,
     };
-    write_result(out, int(device, field))
+    write_result(out, query_u32(device, field))
 }
 
 #[unsafe(no_mangle)]
@@ -212,7 +215,7 @@ extern "C" fn nvmlDeviceGetTotalEccErrors(
         (1, 0) => "ecc_uncorrected",
         _ => return INVALID_ARGUMENT,
     };
-    write_result(out, long(device, field))
+    write_result(out, query_u64(device, field))
 }
 
 #[unsafe(no_mangle)]
@@ -222,7 +225,7 @@ extern "C" fn nvmlDeviceGetPcieThroughput(device: Device, direction: u32, out: *
         1 => "pcie_rx",
         _ => return INVALID_ARGUMENT,
     };
-    write_result(out, int(device, field))
+    write_result(out, query_u32(device, field))
 }
 
 #[repr(C)]
@@ -236,17 +239,19 @@ struct FieldValue {
     value: u64,
 }
 
-/// Ids of the `NVLink` throughput fields.
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetFieldValues(device: Device, count: i32, values: *mut FieldValue) -> u32 {
+    /// Ids of the fields for the throughput of `NVLink`.
+    const NVLINK_SENT: u32 = 138;
+    const NVLINK_RECEIVED: u32 = 139;
     const ALL_LINKS: u32 = u32::MAX;
     const UNSIGNED_LONG_LONG: u32 = 3;
     let Ok(count) = usize::try_from(count) else { return INVALID_ARGUMENT };
     // SAFETY: the caller passes an array of this length.
     for value in unsafe { std::slice::from_raw_parts_mut(values, count) } {
         let result = match (value.field, value.scope) {
-            (138, ALL_LINKS) => long(device, "nvlink_tx"),
-            (139, ALL_LINKS) => long(device, "nvlink_rx"),
+            (NVLINK_SENT, ALL_LINKS) => query_u64(device, "nvlink_tx"),
+            (NVLINK_RECEIVED, ALL_LINKS) => query_u64(device, "nvlink_rx"),
             _ => Err(NOT_SUPPORTED),
         };
         value.code = result.err().unwrap_or(SUCCESS);
@@ -263,10 +268,10 @@ struct GpmSupport {
     is_supported: u32,
 }
 
-/// A sample: its device, and a sequence number.
 #[derive(Debug, Default)]
 struct GpmSample {
-    taken: Option<(u32, u64)>,
+    /// The device and a sequence number; `None` before the sample is taken.
+    origin: Option<(u32, u64)>,
 }
 
 #[repr(C)]
@@ -288,7 +293,7 @@ struct GpmRequest {
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlGpmQueryDeviceSupport(device: Device, out: *mut GpmSupport) -> u32 {
-    let is_supported = u32::from(script::has(number(device), "gpm"));
+    let is_supported = u32::from(script::is_supported(device_number(device), "gpm"));
     write_result(out, Ok(GpmSupport { version: 1, is_supported }))
 }
 
@@ -306,10 +311,13 @@ extern "C" fn nvmlGpmSampleFree(sample: *mut GpmSample) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlGpmSampleGet(device: Device, sample: *mut GpmSample) -> u32 {
-    match script::query(number(device), "gpm") {
+    match script::query(device_number(device), "gpm") {
         Ok(_) => {
-            let order = script::next_sequence_number();
-            write_result(sample, Ok(GpmSample { taken: Some((number(device), order)) }))
+            let sequence_number = script::next_sequence_number();
+            write_result(
+                sample,
+                Ok(GpmSample { origin: Some((device_number(device), sequence_number)) }),
+            )
         }
         Err(code) => code,
     }
@@ -324,7 +332,7 @@ extern "C" fn nvmlGpmMetricsGet(request: *mut GpmRequest) -> u32 {
         let metrics = std::slice::from_raw_parts_mut(metrics, (*request).count as usize);
         ((*request).version, &*(*request).first, &*(*request).second, metrics)
     };
-    let (Some((device, earlier)), Some((other, later))) = (first.taken, second.taken) else {
+    let (Some((device, earlier)), Some((other, later))) = (first.origin, second.origin) else {
         return INVALID_ARGUMENT;
     };
     if version != 1 || device != other || later <= earlier {

@@ -24,13 +24,13 @@ pub const VERSION_MISMATCH: u32 = 25;
 struct Field {
     value: Option<f64>,
     code: u32,
-    calls: u64,
+    queries: u64,
 }
 
 /// All fields, with their values and query counts.
 #[derive(Debug, Default)]
 struct Script {
-    begun: u64,
+    initializations: u64,
     fields: HashMap<(u32, String), Field>,
 }
 
@@ -43,15 +43,15 @@ fn script() -> MutexGuard<'static, Script> {
 
 /// Returns the number in an environment variable.
 #[expect(clippy::disallowed_methods, reason = "the double is made for tests")]
-fn env(name: &str) -> Option<u32> {
+fn env_number(name: &str) -> Option<u32> {
     std::env::var(name).ok()?.parse().ok()
 }
 
 /// Initialises NVML. Returns the code.
 pub(crate) fn initialize() -> u32 {
-    let code = env("REPLAY_NVML_INIT").unwrap_or(SUCCESS);
+    let code = env_number("REPLAY_NVML_INIT").unwrap_or(SUCCESS);
     if code == SUCCESS {
-        script().begun += 1;
+        script().initializations += 1;
     }
     code
 }
@@ -59,19 +59,19 @@ pub(crate) fn initialize() -> u32 {
 /// Shuts NVML down once. Returns the code.
 pub(crate) fn shutdown() -> u32 {
     let mut script = script();
-    if script.begun == 0 {
+    if script.initializations == 0 {
         return UNINITIALIZED;
     }
-    script.begun -= 1;
+    script.initializations -= 1;
     SUCCESS
 }
 
 /// Returns the number of devices.
 pub(crate) fn device_count() -> Result<u32, u32> {
-    if script().begun == 0 {
+    if script().initializations == 0 {
         return Err(UNINITIALIZED);
     }
-    Ok(env("REPLAY_NVML_DEVICES").unwrap_or(0))
+    Ok(env_number("REPLAY_NVML_DEVICES").unwrap_or(0))
 }
 
 /// Queries a field. If the field `lost` is set, every query fails.
@@ -80,17 +80,18 @@ pub(crate) fn query(device: u32, name: &str) -> Result<f64, u32> {
         return Err(INVALID_ARGUMENT);
     }
     let mut script = script();
-    let lost = script.fields.get(&(device, "lost".to_owned())).map_or(SUCCESS, |lost| lost.code);
+    let lost_code =
+        script.fields.get(&(device, "lost".to_owned())).map_or(SUCCESS, |lost| lost.code);
     let field = script.fields.entry((device, name.to_owned())).or_default();
-    field.calls += 1;
-    let answer = match (lost, field.code, field.value) {
+    field.queries += 1;
+    let result = match (lost_code, field.code, field.value) {
         (SUCCESS, SUCCESS, Some(value)) => Ok(value),
         (SUCCESS, SUCCESS, None) => Err(NOT_SUPPORTED),
         (SUCCESS, code, _) | (code, ..) => Err(code),
     };
     drop(script);
     QUERIED.notify_all();
-    answer
+    result
 }
 
 /// Returns an increasing number.
@@ -100,13 +101,13 @@ pub(crate) fn next_sequence_number() -> u64 {
 }
 
 /// Whether a device supports a field.
-pub(crate) fn has(device: u32, name: &str) -> bool {
+pub(crate) fn is_supported(device: u32, name: &str) -> bool {
     let script = script();
     script.fields.get(&(device, name.to_owned())).is_some_and(|field| field.value.is_some())
 }
 
 /// Converts the name of a field.
-fn name(text: *const c_char) -> String {
+fn field_name(text: *const c_char) -> String {
     // SAFETY: tests pass a NUL-terminated string.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
@@ -115,29 +116,29 @@ fn name(text: *const c_char) -> String {
 #[unsafe(no_mangle)]
 extern "C" fn replay_nvml_set(device: u32, field: *const c_char, value: f64) {
     let mut script = script();
-    let field = script.fields.entry((device, name(field))).or_default();
+    let field = script.fields.entry((device, field_name(field))).or_default();
     (field.value, field.code) = (Some(value), SUCCESS);
 }
 
 /// Makes queries of a field fail with a code; the field `lost` makes all queries fail.
 #[unsafe(no_mangle)]
 extern "C" fn replay_nvml_fail(device: u32, field: *const c_char, code: u32) {
-    script().fields.entry((device, name(field))).or_default().code = code;
+    script().fields.entry((device, field_name(field))).or_default().code = code;
 }
 
 /// Returns the number of queries of a field.
 #[unsafe(no_mangle)]
 extern "C" fn replay_nvml_calls(device: u32, field: *const c_char) -> u64 {
-    script().fields.get(&(device, name(field))).map_or(0, |field| field.calls)
+    script().fields.get(&(device, field_name(field))).map_or(0, |field| field.queries)
 }
 
 /// Waits until a field was queried `calls` times. Returns false after a minute.
 #[unsafe(no_mangle)]
 extern "C" fn replay_nvml_wait(device: u32, field: *const c_char, calls: u64) -> bool {
     const TIMEOUT: Duration = Duration::from_mins(1);
-    let key = (device, name(field));
-    let too_few =
-        |script: &mut Script| script.fields.get(&key).is_none_or(|field| field.calls < calls);
-    let waited = QUERIED.wait_timeout_while(script(), TIMEOUT, too_few);
+    let key = (device, field_name(field));
+    let is_short =
+        |script: &mut Script| script.fields.get(&key).is_none_or(|field| field.queries < calls);
+    let waited = QUERIED.wait_timeout_while(script(), TIMEOUT, is_short);
     !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
 }

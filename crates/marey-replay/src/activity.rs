@@ -11,7 +11,7 @@ pub(crate) const CLIENTS: usize = 1 + MAX_SUBSCRIBERS;
 pub(crate) const PROCESS: usize = 0;
 
 /// Returns the client index of a subscriber.
-pub(crate) const fn client_of(subscriber: usize) -> usize {
+pub(crate) const fn client_of_subscriber(subscriber: usize) -> usize {
     1 + subscriber
 }
 
@@ -30,7 +30,7 @@ impl Clients {
     }
 
     /// Returns the set with only this client, if it is a member.
-    pub(crate) const fn only(self, client: usize) -> Self {
+    pub(crate) const fn restricted_to(self, client: usize) -> Self {
         Self(self.0 & 1 << client)
     }
 

@@ -4,7 +4,7 @@ use crate::callback::{CallData, MAX_SUBSCRIBERS, domain, notify_each};
 use crate::context::Context;
 use crate::ffi::Handle;
 use crate::record::{ApiRecord, ExternalRecord, kind};
-use crate::{activity, clock, output, thread};
+use crate::{activity, clock, name, output, thread};
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -28,6 +28,8 @@ macro_rules! apis {
 apis! {
     LAUNCH_KERNEL = 307 c"cuLaunchKernel", 211 c"cudaLaunchKernel_v7000";
     LAUNCH_KERNEL_EX = 652 c"cuLaunchKernelEx", 430 c"cudaLaunchKernelExC_v11060";
+    LAUNCH_COOPERATIVE_ON_DEVICES = 480 c"cuLaunchCooperativeKernelMultiDevice",
+        272 c"cudaLaunchCooperativeKernelMultiDevice_v9000";
     LAUNCH_COOPERATIVE = 477 c"cuLaunchCooperativeKernel", 269 c"cudaLaunchCooperativeKernel_v9000";
     COPY_TO_DEVICE = 276 c"cuMemcpyHtoD_v2";
     COPY_TO_DEVICE_ASYNC = 277 c"cuMemcpyHtoDAsync_v2";
@@ -58,20 +60,22 @@ apis! {
 /// Correlation id of the first call.
 static FIRST_CORRELATION: AtomicU32 = AtomicU32::new(1);
 static IS_RUNTIME_CALLED: AtomicBool = AtomicBool::new(false);
+static HAS_SEPARATE_RUNTIME_IDS: AtomicBool = AtomicBool::new(false);
 
-pub(crate) fn set(is_runtime_called: bool) {
+pub(crate) fn configure(is_runtime_called: bool, has_separate_runtime_ids: bool) {
     IS_RUNTIME_CALLED.store(is_runtime_called, Relaxed);
+    HAS_SEPARATE_RUNTIME_IDS.store(has_separate_runtime_ids, Relaxed);
     set_next_correlation(1);
 }
 
 /// Sets the correlation id of the next call.
 pub(crate) fn set_next_correlation(correlation: u32) {
-    FIRST_CORRELATION.store(correlation.wrapping_sub(clock::calls() as u32), Relaxed);
+    FIRST_CORRELATION.store(correlation.wrapping_sub(clock::call_count() as u32), Relaxed);
 }
 
 /// Returns the correlation id of the next call.
 pub(crate) fn next_correlation() -> u32 {
-    correlation_of(clock::calls())
+    correlation_of(clock::call_count())
 }
 
 #[inline]
@@ -118,16 +122,20 @@ pub(crate) fn call(
     arguments: CallArguments,
     body: impl FnOnce(u32) -> i32,
 ) -> i32 {
+    let runtime = api.runtime.filter(|_| arguments.is_by_runtime);
+    let separate_correlation = runtime
+        .filter(|_| HAS_SEPARATE_RUNTIME_IDS.load(Relaxed))
+        .map(|_| correlation_of(clock::begin_call()));
     let number = clock::begin_call();
     let correlation = arguments.correlation.map_or_else(
         || correlation_of(number),
-        |given| {
+        |scripted| {
             // The next call keeps the id that this one would have had.
             FIRST_CORRELATION.fetch_sub(1, Relaxed);
-            given
+            scripted
         },
     );
-    let runtime = api.runtime.filter(|_| arguments.is_by_runtime);
+    let runtime_correlation = separate_correlation.unwrap_or(correlation);
     // A word of correlation data per subscriber, for each of the two calls.
     let (runtime_data, driver_data) = (
         [const { Cell::new(0_u64) }; MAX_SUBSCRIBERS],
@@ -137,40 +145,48 @@ pub(crate) fn call(
     let notify_all = |site: u32,
                       domain: u32,
                       (cbid, function): (u32, &'static CStr),
-                      data: &[Cell<u64>; MAX_SUBSCRIBERS]| {
+                      data: &[Cell<u64>; MAX_SUBSCRIBERS],
+                      correlation: u32| {
         notify_each(domain, cbid, |subscriber, notify| {
-            notify(&CallData {
-                site,
-                function: function.as_ptr(),
-                parameters: arguments.parameters,
-                code: code.as_ptr(),
-                symbol: arguments.symbol,
-                context: arguments.context,
-                context_id: arguments.context.get().map_or(0, |context| context.id),
-                data: data[subscriber].as_ptr(),
-                correlation,
+            name::during_callback(arguments.symbol, |symbol| {
+                notify(&CallData {
+                    site,
+                    function: function.as_ptr(),
+                    parameters: arguments.parameters,
+                    code: code.as_ptr(),
+                    symbol,
+                    context: arguments.context,
+                    context_id: arguments.context.get().map_or(0, |context| context.id),
+                    data: data[subscriber].as_ptr(),
+                    correlation,
+                });
             });
         });
     };
     if let Some(runtime) = runtime {
-        notify_all(0, domain::RUNTIME, runtime, &runtime_data);
+        notify_all(0, domain::RUNTIME, runtime, &runtime_data, runtime_correlation);
     }
-    notify_all(0, domain::DRIVER, api.driver, &driver_data);
+    notify_all(0, domain::DRIVER, api.driver, &driver_data, correlation);
     code.set(body(correlation));
-    notify_all(1, domain::DRIVER, api.driver, &driver_data);
+    notify_all(1, domain::DRIVER, api.driver, &driver_data, correlation);
     if let Some(runtime) = runtime {
-        notify_all(1, domain::RUNTIME, runtime, &runtime_data);
+        notify_all(1, domain::RUNTIME, runtime, &runtime_data, runtime_correlation);
     }
     if activity::is_any_enabled(&[kind::DRIVER, kind::RUNTIME]) {
         let start = clock::start_of(number);
-        record_externals(correlation);
-        record(kind::DRIVER, Some(api.driver), start, correlation, code.get());
-        record(kind::RUNTIME, runtime, start, correlation, code.get());
+        if separate_correlation.is_none() || activity::is_enabled(kind::DRIVER) {
+            write_external_records(correlation);
+        }
+        write_api_record(kind::DRIVER, Some(api.driver), start, correlation, code.get());
+        if separate_correlation.is_some() && activity::is_enabled(kind::RUNTIME) {
+            write_external_records(runtime_correlation);
+        }
+        write_api_record(kind::RUNTIME, runtime, start, runtime_correlation, code.get());
     }
     code.get()
 }
 
-fn record(kind: u32, api: Option<(u32, &CStr)>, start: u64, correlation: u32, code: i32) {
+fn write_api_record(kind: u32, api: Option<(u32, &CStr)>, start: u64, correlation: u32, code: i32) {
     let Some((cbid, _)) = api.filter(|_| activity::is_enabled(kind)) else { return };
     let record = ApiRecord {
         kind,
@@ -186,12 +202,12 @@ fn record(kind: u32, api: Option<(u32, &CStr)>, start: u64, correlation: u32, co
 }
 
 /// Writes the external correlation records of a call, one per kind, before its API record.
-fn record_externals(correlation: u32) {
-    let wanting = activity::enabled_clients(kind::EXTERNAL_CORRELATION);
-    if wanting.is_empty() {
+fn write_external_records(correlation: u32) {
+    let clients = activity::enabled_clients(kind::EXTERNAL_CORRELATION);
+    if clients.is_empty() {
         return;
     }
-    for external in thread::externals() {
+    for external in thread::external_ids() {
         let record = ExternalRecord {
             kind: kind::EXTERNAL_CORRELATION,
             external_kind: external.kind,
@@ -199,6 +215,6 @@ fn record_externals(correlation: u32) {
             correlation,
             reserved: 0,
         };
-        output::send_to(output::output(), wanting.only(external.client), record);
+        output::send_to(output::output(), clients.restricted_to(external.client), record);
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn set(attribute: u32, value: u64) -> bool {
     if attribute == ZEROED_OUT {
         PROMISES_ZEROED.store(value != 0, Relaxed);
     }
-    lock(&ATTRIBUTES).get_mut(attribute as usize).map(|held| *held = value).is_some()
+    lock(&ATTRIBUTES).get_mut(attribute as usize).map(|stored| *stored = value).is_some()
 }
 
 /// Returns the value of an attribute.

@@ -6,7 +6,7 @@ use crate::activity::CLIENTS;
 use crate::ffi::Address;
 use crate::record::{self, Version};
 use crate::thread::counts;
-use crate::{attribute, lock, settings, thread};
+use crate::{attribute, lock, name, output, settings, thread};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Mutex;
@@ -72,7 +72,7 @@ pub(crate) struct Buffer {
     used: usize,
     capacity: usize,
     /// Number of records in progress.
-    open: usize,
+    unfinished: usize,
 }
 
 // SAFETY: the profiler gives the memory away until it is completed, and any thread may use it.
@@ -99,7 +99,7 @@ impl Buffer {
             size,
             used: 0,
             capacity,
-            open: 0,
+            unfinished: 0,
         })?;
         if attribute::promises_zeroed() && !buffer.is_zeroed() {
             counts().buffers_dirty.add(1);
@@ -124,6 +124,9 @@ impl Buffer {
         }
         self.used += record.len();
         self.capacity -= 1;
+        if name::are_temporary() {
+            record::names_in(record).for_each(name::written);
+        }
         true
     }
 
@@ -133,7 +136,7 @@ impl Buffer {
 
     /// Whether all activities in the buffer have ended.
     const fn is_complete(&self) -> bool {
-        self.open == 0
+        self.unfinished == 0
     }
 
     /// Whether the buffer begins with zeros, where an earlier use would have left records. Checking
@@ -157,7 +160,7 @@ impl Buffer {
             record::finish_kernel(one, now);
             rest = next;
         }
-        self.open = 0;
+        self.unfinished = 0;
     }
 
     /// Completes the buffer, without holding a lock: the profiler calls the library from its
@@ -165,6 +168,7 @@ impl Buffer {
     pub(crate) fn complete(self) {
         let Some(functions) = lock(&FUNCTIONS)[self.client] else { return };
         counts().buffers_completed.add(1);
+        let names = self.names();
         let (start, size, used) = (self.start, self.size, self.used);
         match functions {
             Functions::Process(_, complete) => complete(std::ptr::null_mut(), 0, start, size, used),
@@ -178,6 +182,23 @@ impl Buffer {
                 complete(start, size, used, &mut info);
             }
         }
+        names.into_iter().for_each(name::delivered);
+    }
+
+    /// Returns the addresses of the names in the records, if names are temporary.
+    fn names(&self) -> Vec<usize> {
+        let mut names = Vec::new();
+        if !name::are_temporary() {
+            return names;
+        }
+        let version = settings::version();
+        // SAFETY: `append` has written this many bytes, and only we access the buffer.
+        let mut bytes = unsafe { std::slice::from_raw_parts(self.start, self.used) };
+        while let Some((record, rest)) = output::split_record(bytes, version) {
+            names.extend(record::names_in(record));
+            bytes = rest;
+        }
+        names
     }
 }
 
@@ -203,18 +224,25 @@ pub(crate) struct Buffers {
 
 /// Returns the lane of the calling thread: 0 if all threads share a buffer, else its own.
 pub(crate) fn lane() -> u32 {
-    if settings::has_each_thread_a_buffer() { thread::id() } else { 0 }
+    if settings::is_buffer_per_thread() { thread::id() } else { 0 }
+}
+
+/// Whether the activity of a record has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordState {
+    Ended,
+    Unfinished,
 }
 
 /// Result of writing a record.
-pub(crate) enum Put {
+pub(crate) enum PutResult {
     Written,
     /// There is another buffer now. Retry.
-    Again,
+    Retry,
     /// The record does not fit: complete this buffer and retry.
     Full(Buffer),
     /// There is no buffer: request one and retry.
-    Missing,
+    NoBuffer,
 }
 
 impl Buffers {
@@ -222,30 +250,30 @@ impl Buffers {
         Self { current: BTreeMap::new(), spare: Vec::new(), withheld: Vec::new() }
     }
 
-    /// Writes a record to the buffer of a lane. `is_open` marks an activity in progress.
+    /// Writes a record to the buffer of a lane.
     #[inline]
-    pub(crate) fn put(&mut self, lane: u32, record: &[u8], is_open: bool) -> Put {
-        let Some(buffer) = self.current.get_mut(&lane) else { return self.put_anew(lane) };
+    pub(crate) fn put(&mut self, lane: u32, record: &[u8], state: RecordState) -> PutResult {
+        let Some(buffer) = self.current.get_mut(&lane) else { return self.use_spare(lane) };
         if buffer.append(record) {
-            buffer.open += usize::from(is_open);
-            return Put::Written;
+            buffer.unfinished += usize::from(state == RecordState::Unfinished);
+            return PutResult::Written;
         }
         match self.current.remove(&lane) {
-            Some(buffer) if buffer.is_complete() => Put::Full(buffer),
+            Some(buffer) if buffer.is_complete() => PutResult::Full(buffer),
             buffer => {
                 self.withheld.extend(buffer);
-                self.put_anew(lane)
+                self.use_spare(lane)
             }
         }
     }
 
-    fn put_anew(&mut self, lane: u32) -> Put {
+    fn use_spare(&mut self, lane: u32) -> PutResult {
         match self.spare.pop() {
             Some(spare) => {
                 self.current.insert(lane, spare);
-                Put::Again
+                PutResult::Retry
             }
-            None => Put::Missing,
+            None => PutResult::NoBuffer,
         }
     }
 

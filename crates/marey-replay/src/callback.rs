@@ -60,7 +60,7 @@ pub(crate) struct Subscriber {
 static SUBSCRIBERS: [Subscriber; MAX_SUBSCRIBERS] = [const { Subscriber::new() }; MAX_SUBSCRIBERS];
 
 /// All subscribers in use are before this index.
-static END: AtomicUsize = AtomicUsize::new(0);
+static USED_END: AtomicUsize = AtomicUsize::new(0);
 
 /// Serialises subscribing.
 static SUBSCRIBE_LOCK: Mutex<()> = Mutex::new(());
@@ -85,7 +85,7 @@ pub(crate) fn subscribe(
     subscriber.user_data.store(user_data, Ordering::Release);
     subscriber.is_shared.store(is_shared, Ordering::Release);
     subscriber.callback.store(callback as *const () as usize, Ordering::Release);
-    END.fetch_max(free + 1, Ordering::AcqRel);
+    USED_END.fetch_max(free + 1, Ordering::AcqRel);
     Ok(subscriber)
 }
 
@@ -108,13 +108,13 @@ pub(crate) fn unsubscribe_all() {
 }
 
 fn subscribers() -> impl Iterator<Item = &'static Subscriber> {
-    SUBSCRIBERS[..END.load(Ordering::Acquire)].iter()
+    SUBSCRIBERS[..USED_END.load(Ordering::Acquire)].iter()
 }
 
 /// Calls the subscribers that have enabled a callback.
 #[inline]
-pub(crate) fn notify<T>(domain: u32, cbid: u32, what: &T) {
-    notify_each(domain, cbid, |_, notify| notify(what));
+pub(crate) fn notify<T>(domain: u32, cbid: u32, data: &T) {
+    notify_each(domain, cbid, |_, notify| notify(data));
 }
 
 /// Calls the subscribers that have enabled a callback, with data that depends on the subscriber.
@@ -122,7 +122,7 @@ pub(crate) fn notify<T>(domain: u32, cbid: u32, what: &T) {
 pub(crate) fn notify_each<T>(domain: u32, cbid: u32, each: impl Fn(usize, &dyn Fn(&T))) {
     for (number, subscriber) in subscribers().enumerate() {
         if subscriber.is_enabled(domain, cbid) {
-            each(number, &|what| subscriber.call(domain, cbid, what));
+            each(number, &|data| subscriber.call(domain, cbid, data));
         }
     }
 }
@@ -198,7 +198,7 @@ impl Subscriber {
     }
 
     #[inline]
-    fn call<T>(&self, domain: u32, cbid: u32, what: &T) {
+    fn call<T>(&self, domain: u32, cbid: u32, data: &T) {
         let callback = self.callback.load(Ordering::Acquire);
         if callback == 0 {
             return;
@@ -207,7 +207,7 @@ impl Subscriber {
         // SAFETY: only `subscribe` stores this address, of a function of this type.
         let callback = unsafe { std::mem::transmute::<usize, Callback>(callback) };
         let user_data = self.user_data.load(Ordering::Acquire);
-        callback(user_data, domain, cbid, std::ptr::from_ref(what).cast());
+        callback(user_data, domain, cbid, std::ptr::from_ref(data).cast());
     }
 }
 

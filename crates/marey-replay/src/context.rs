@@ -13,8 +13,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `CUpti_ActivityComputeApiKind` of CUDA.
-/// Stream id of a context's default stream.
 const CUDA: u16 = 1;
+/// Stream id of a context's default stream.
 pub(crate) const DEFAULT_STREAM: u32 = 7;
 
 /// Maximum number of devices in a script.
@@ -24,12 +24,12 @@ pub(crate) const MAX_DEVICES: usize = 16;
 pub(crate) struct Context {
     pub id: u32,
     pub device: u32,
-    holders: AtomicU32,
+    references: AtomicU32,
 }
 
 static CONTEXTS: [Context; MAX_DEVICES] = {
     let mut contexts =
-        [const { Context { id: 1, device: 0, holders: AtomicU32::new(0) } }; MAX_DEVICES];
+        [const { Context { id: 1, device: 0, references: AtomicU32::new(0) } }; MAX_DEVICES];
     let mut device = 0;
     while device < MAX_DEVICES {
         contexts[device].id = device as u32 + 1;
@@ -54,7 +54,7 @@ pub(crate) fn set_devices(devices: &[Device]) {
 }
 
 /// Returns the number of devices.
-pub(crate) fn devices() -> usize {
+pub(crate) fn device_count() -> usize {
     lock(&DEVICES).len()
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn device(index: u32) -> Option<Device> {
 
 /// Returns the context of a device; that of device 0 for invalid numbers.
 #[inline]
-pub(crate) fn of_device(device: u32) -> Handle<Context> {
+pub(crate) fn for_device(device: u32) -> Handle<Context> {
     Handle::to(CONTEXTS.get(device as usize).unwrap_or(&CONTEXTS[0]))
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn ensure_current(device: u32) {
     if !HAS_CURRENT.replace(true) {
         start::start();
         if current().get().is_none() {
-            set_current(of_device(device));
+            set_current(for_device(device));
         }
     }
 }
@@ -106,22 +106,22 @@ pub(crate) fn pop_current() -> Handle<Context> {
 impl Context {
     /// Increments the reference count; the first reference creates the context.
     pub(crate) fn retain(&'static self) {
-        if self.holders.fetch_add(1, Ordering::AcqRel) == 0 {
-            self.created();
+        if self.references.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.announce();
         }
     }
 
     pub(crate) fn release(&self) {
-        let fewer = |holders: u32| Some(holders.saturating_sub(1));
-        let _held = self.holders.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
+        let fewer = |references: u32| Some(references.saturating_sub(1));
+        let _previous = self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
     }
 
     pub(crate) fn is_active(&self) -> bool {
-        self.holders.load(Ordering::Acquire) > 0
+        self.references.load(Ordering::Acquire) > 0
     }
 
     /// Notifies subscribers of the context, and records it and its device.
-    pub(crate) fn created(&'static self) {
+    pub(crate) fn announce(&'static self) {
         notify_resource(resource::CONTEXT_CREATED, Handle::to(self), 0);
         if activity::is_enabled(kind::DEVICE)
             && let Some(device) = device(self.device)

@@ -8,7 +8,7 @@ use crate::ffi::{INVALID, Out, Text};
 use crate::name::Name;
 use crate::operation::{GraphIds, Kernel, Operation, Target, Work};
 use crate::script::Script;
-use crate::{clock, context, lock, output, play, settings, site, thread};
+use crate::{clock, context, export, lock, output, play, settings, thread};
 use std::ffi::{CString, c_char};
 use std::sync::{LazyLock, Mutex};
 
@@ -60,7 +60,7 @@ extern "C" fn replay_error() -> *const c_char {
 /// Plays the whole script on this thread, and on the threads that it creates.
 #[unsafe(no_mangle)]
 extern "C" fn replay_run() -> i32 {
-    play::play(&settings::script().acts);
+    play::play(&settings::script().statements);
     0
 }
 
@@ -68,8 +68,8 @@ extern "C" fn replay_run() -> i32 {
 #[unsafe(no_mangle)]
 extern "C" fn replay_play(name: Text) -> i32 {
     let script = settings::script();
-    let Some(acts) = play::part(&script.acts, name.get()) else { return INVALID };
-    play::play(acts);
+    let Some(statements) = play::find_part(&script.statements, name.get()) else { return INVALID };
+    play::play(statements);
     0
 }
 
@@ -77,12 +77,12 @@ extern "C" fn replay_play(name: Text) -> i32 {
 #[unsafe(no_mangle)]
 extern "C" fn replay_launch(kernel: Text, stream: u32, nanos: u64) -> i32 {
     let operation =
-        Operation::new(Work::Kernel(Kernel::named(Name::borrowed(kernel.address()))), nanos);
+        Operation::new(Work::Kernel(Kernel::with_name(Name::borrowed(kernel.address()))), nanos);
     context::ensure_current(0);
     let arguments = CallArguments {
         symbol: kernel.address(),
         is_by_runtime: api::is_runtime_called(),
-        ..CallArguments::context(context::of_device(0))
+        ..CallArguments::context(context::for_device(0))
     };
     api::call(&api::LAUNCH_KERNEL, arguments, |correlation| {
         operation.run(Target { device: 0, context: 1, stream }, GraphIds::default(), correlation);
@@ -128,7 +128,7 @@ extern "C" fn replay_stats(stats: Out<Stats>) -> i32 {
 /// Returns the number of calls of a function of libcupti or libcuda.
 #[unsafe(no_mangle)]
 extern "C" fn replay_calls(function: Text) -> u64 {
-    site::calls(function.get())
+    export::call_count(function.get())
 }
 
 /// Resets the machine, with the same script.

@@ -83,12 +83,12 @@ pub(crate) struct Handle<T: 'static>(*const T);
 impl<T> Handle<T> {
     pub(crate) const NULL: Self = Self(std::ptr::null());
 
-    pub(crate) const fn to(what: &'static T) -> Self {
-        Self(what)
+    pub(crate) const fn to(object: &'static T) -> Self {
+        Self(object)
     }
 
-    pub(crate) fn new(what: T) -> Self {
-        Self(Box::leak(Box::new(what)))
+    pub(crate) fn new(object: T) -> Self {
+        Self(Box::leak(Box::new(object)))
     }
 
     pub(crate) fn get(self) -> Option<&'static T> {
@@ -129,8 +129,8 @@ macro_rules! exports {
         $(#[$meta])*
         #[unsafe(no_mangle)]
         extern "C" fn $name($($argument: $type),*) -> i32 {
-            static SITE: crate::site::Site = crate::site::Site::new(stringify!($name));
-            if let Some(code) = SITE.count_call() {
+            static EXPORT: crate::export::Export = crate::export::Export::new(stringify!($name));
+            if let Some(code) = EXPORT.count_call() {
                 return code;
             }
             $body

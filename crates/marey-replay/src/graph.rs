@@ -73,9 +73,9 @@ fn new_node(operation: Operation) -> Handle<Node> {
 
 /// Appends an operation to a graph as a node.
 pub(crate) fn add_node(graph: Handle<Graph>, operation: Operation, context: Handle<Context>) {
-    let Some(held) = graph.get() else { return };
+    let Some(captured) = graph.get() else { return };
     let node = new_node(operation);
-    lock(&held.nodes).push(node);
+    lock(&captured.nodes).push(node);
     let node_kind = node.get().map_or(0, Node::kind);
     let data = GraphData { graph, node, node_kind, ..GraphData::default() };
     notify_described(resource::NODE_CREATED, context, &data);
@@ -83,21 +83,21 @@ pub(crate) fn add_node(graph: Handle<Graph>, operation: Operation, context: Hand
 
 /// Instantiates a graph, through a copy.
 pub(crate) fn instantiate(original: Handle<Graph>, arguments: CallArguments) -> Handle<Executable> {
-    let Some(held) = original.get() else { return Handle::NULL };
-    let mut made = Handle::NULL;
+    let Some(source) = original.get() else { return Handle::NULL };
+    let mut instantiated = Handle::NULL;
     api::call(&api::INSTANTIATE_GRAPH, arguments, |_| {
         // The copy gets the id that the executable graph is about to have.
         let copy = Graph::empty();
         let id = copy.id;
-        let nodes = lock(&held.nodes).clone();
+        let nodes = lock(&source.nodes).clone();
         let nodes: Vec<_> = nodes
             .into_iter()
             .filter_map(|original| Some((new_node(original.get()?.operation), original)))
             .collect();
         lock(&copy.nodes).extend(nodes.iter().map(|(node, _)| *node));
         let graph = Handle::new(copy);
-        let source = held.id;
-        let executable = Handle::new(Executable { id, source, graph, nodes: nodes.clone() });
+        let executable =
+            Handle::new(Executable { id, source: source.id, graph, nodes: nodes.clone() });
         let data = || GraphData { graph, original, executable, ..GraphData::default() };
         notify_described(resource::GRAPH_CLONED, arguments.context, &data());
         notify_described(resource::EXECUTABLE_CREATE_STARTING, arguments.context, &data());
@@ -108,10 +108,10 @@ pub(crate) fn instantiate(original: Handle<Graph>, arguments: CallArguments) -> 
             notify_described(resource::NODE_CLONED, arguments.context, &data);
         }
         notify_described(resource::EXECUTABLE_CREATED, arguments.context, &data());
-        made = executable;
+        instantiated = executable;
         0
     });
-    made
+    instantiated
 }
 
 /// Parameters of `cuGraphLaunch`.
@@ -121,30 +121,38 @@ struct LaunchParameters {
     stream: usize,
 }
 
+/// Whether the records of a graph launch contain the ids of the graph and its nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordIds {
+    Written,
+    Omitted,
+}
+
 /// Launches a graph: one call, with a record per node, or one for the whole graph if that kind is
 /// enabled.
 pub(crate) fn launch(
     executable: Handle<Executable>,
+    ids: RecordIds,
     target: Target,
     stream: usize,
     arguments: CallArguments,
 ) -> i32 {
-    let Some(held) = executable.get() else { return crate::ffi::INVALID };
+    let Some(launched) = executable.get() else { return crate::ffi::INVALID };
     let parameters = LaunchParameters { executable, stream };
     let arguments =
         CallArguments { parameters: std::ptr::from_ref(&parameters).cast(), ..arguments };
     api::call(&api::LAUNCH_GRAPH, arguments, |correlation| {
-        held.run(target, correlation);
+        launched.run(ids, target, correlation);
         0
     })
 }
 
 /// Notifies subscribers that a graph and its nodes are about to be destroyed.
 pub(crate) fn destroy(graph: Handle<Graph>, context: Handle<Context>) {
-    let Some(held) = graph.get() else { return };
+    let Some(destroyed) = graph.get() else { return };
     let data = GraphData { graph, ..GraphData::default() };
     notify_described(resource::GRAPH_DESTROY_STARTING, context, &data);
-    for node in lock(&held.nodes).clone() {
+    for node in lock(&destroyed.nodes).clone() {
         let node_kind = node.get().map_or(0, Node::kind);
         let data = GraphData { graph, node, node_kind, ..GraphData::default() };
         notify_described(resource::NODE_DESTROY_STARTING, context, &data);
@@ -160,26 +168,29 @@ impl Executable {
         destroy(self.graph, context);
     }
 
-    fn run(&self, target: Target, correlation: u32) {
+    fn run(&self, record_ids: RecordIds, target: Target, correlation: u32) {
         let is_one_record = activity::is_enabled(kind::GRAPH_TRACE);
-        let mut total: Option<(u64, u64)> = None;
+        let mut span: Option<(u64, u64)> = None;
         for (node, original) in &self.nodes {
             let (Some(node), Some(original)) = (node.get(), original.get()) else { continue };
             let (start, end) = if is_one_record {
                 let operation = &node.operation;
                 output().occupy(target.device, target.stream, operation.gap_nanos, operation.nanos)
             } else {
-                let ids = GraphIds {
-                    graph: self.id,
-                    node: node.id,
-                    source_graph: self.source,
-                    source_node: original.id,
+                let ids = match record_ids {
+                    RecordIds::Omitted => GraphIds::default(),
+                    RecordIds::Written => GraphIds {
+                        graph: self.id,
+                        node: node.id,
+                        source_graph: self.source,
+                        source_node: original.id,
+                    },
                 };
                 node.operation.run(target, ids, correlation)
             };
-            total = Some((total.map_or(start, |(first, _)| first), end));
+            span = Some((span.map_or(start, |(first, _)| first), end));
         }
-        let Some((start, end)) = total.filter(|_| is_one_record) else { return };
+        let Some((start, end)) = span.filter(|_| is_one_record) else { return };
         let record = GraphRecord {
             kind: kind::GRAPH_TRACE,
             correlation,

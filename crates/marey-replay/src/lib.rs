@@ -29,6 +29,10 @@
 //! fail cuCtxSynchronize -2147483648       # its calls never return
 //! call 1000                   # host time of a call in ns
 //! api driver                  # API of scripted calls; or `runtime`, which calls the driver
+//! ids shared                  # one correlation id for a runtime call and its driver call, or
+//!                             # `separate` ones: activities have the driver's
+//! names permanent             # or `temporary`: the names in a record are overwritten after the
+//!                             # completion of its buffer, those of a callback after the callback
 //! ```
 //!
 //! Operations, with options in any order. All take `stream 7 device 0 context 1 duration 1000 gap
@@ -48,8 +52,13 @@
 //!     launch a
 //!     copy on-device 64
 //! }
+//! single-call {               # one call with several records, such as a launch on several devices,
+//!     launch a                # or a copy that the driver divides
+//!     launch b device 1
+//! }
 //! instantiate step            # otherwise done by the first launch
 //! graph step stream 7         # a graph launch: one call, one record per node
+//! graph step without-ids      # its records contain neither graph nor node
 //! destroy step                # destroys the executable graph; running launches continue
 //! ```
 //!
@@ -96,6 +105,7 @@ mod control;
 mod cuda;
 mod cupti;
 mod device;
+mod export;
 mod ffi;
 mod graph;
 mod name;
@@ -105,7 +115,6 @@ mod play;
 mod record;
 mod script;
 mod settings;
-mod site;
 mod stream;
 mod thread;
 mod tool;

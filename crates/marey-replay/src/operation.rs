@@ -1,7 +1,7 @@
 //! Operations of devices: kernels, copies, fills. Each occupies a stream for its duration and
 //! leaves a record.
 
-use crate::name::Name;
+use crate::name::{self, Name};
 use crate::output::{self, output};
 use crate::record::{CopyRecord, KernelRecord, PeerRecord, SetRecord, kind};
 use crate::{activity, context};
@@ -20,7 +20,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub(crate) const fn named(name: Name) -> Self {
+    pub(crate) const fn with_name(name: Name) -> Self {
         Self {
             name,
             grid: [1; 3],
@@ -83,7 +83,7 @@ pub(crate) type MemoryParameters = [u64; 3];
 
 impl Work {
     /// Whether the size is not zero.
-    const fn is_any(&self) -> bool {
+    const fn has_effect(&self) -> bool {
         !matches!(self, Self::Copy(Copy { bytes: 0, .. }) | Self::Set(Set { bytes: 0, .. }))
     }
 
@@ -150,9 +150,9 @@ impl Operation {
     #[inline]
     pub(crate) fn run(&self, target: Target, graph: GraphIds, correlation: u32) -> (u64, u64) {
         let mut output = output();
-        let nanos = if self.work.is_any() { self.nanos } else { 0 };
+        let nanos = if self.work.has_effect() { self.nanos } else { 0 };
         let span = output.occupy(target.device, target.stream, self.gap_nanos, nanos);
-        if !self.work.is_any() {
+        if !self.work.has_effect() {
             return span;
         }
         let recorded_span = match self.fate {
@@ -163,10 +163,10 @@ impl Operation {
         };
         match &self.work {
             Work::Kernel(kernel) => {
-                let Some(kind) = kernel_kind() else { return span };
+                let Some(kind) = enabled_kernel_kind() else { return span };
                 let record = kernel.record(kind, target, graph, correlation, recorded_span);
                 if self.fate == Fate::Unfinished {
-                    output::begin(output, record);
+                    output::begin_kernel(output, record);
                 } else {
                     output::send(output, record);
                 }
@@ -194,7 +194,7 @@ impl Operation {
 
 /// Returns the enabled kernel kind, if any.
 #[inline]
-fn kernel_kind() -> Option<u32> {
+fn enabled_kernel_kind() -> Option<u32> {
     let kinds = [kind::CONCURRENT_KERNEL, kind::KERNEL];
     kinds.into_iter().find(|kind| activity::is_enabled(*kind))
 }
@@ -225,7 +225,7 @@ impl Kernel {
             local_per_thread: self.local,
             correlation,
             grid_id: correlation.into(),
-            name: self.name.address(),
+            name: name::for_record(self.name.address()),
             shared_executed: self.static_shared.saturating_add(self.dynamic_shared).cast_unsigned(),
             graph_node: graph.node,
             graph: graph.graph,
@@ -292,7 +292,7 @@ impl Copy {
             source_device: target.device,
             source_context: target.context,
             target_device: peer,
-            target_context: context::of_device(peer).get().map_or(0, |context| context.id),
+            target_context: context::for_device(peer).get().map_or(0, |context| context.id),
             correlation,
             graph_node: graph.node,
             graph: graph.graph,

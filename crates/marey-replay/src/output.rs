@@ -1,7 +1,7 @@
 //! The path of records to the profilers' buffers: losses, delays and reordering.
 
 use crate::activity::{self, CLIENTS, Clients};
-use crate::buffers::{self, Buffer, Buffers, Flush, Put};
+use crate::buffers::{self, Buffer, Buffers, Flush, PutResult, RecordState};
 use crate::record::{KernelRecord, Record, Version};
 use crate::{clock, lock, settings, worker};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Streams whose ids are congruent modulo this number share a lane and run one after the other.
 const LANES: usize = 4096;
-const LANES_A_DEVICE: usize = 256;
+const LANES_PER_DEVICE: usize = 256;
 
 /// Order of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,24 +35,24 @@ impl Order {
 }
 
 /// A held record, with its clients and lane.
-type Held = (Clients, u32, Vec<u8>);
+type HeldRecord = (Clients, u32, Vec<u8>);
 
 /// The state of records and streams.
 pub(crate) struct Output {
     /// Time at which each stream becomes free.
     lanes: [u64; LANES],
-    to_drop: u64,
-    written: u64,
+    records_to_drop: u64,
+    written_records: u64,
     order: Order,
-    held: Vec<Held>,
+    held: Vec<HeldRecord>,
     buffers: [Buffers; CLIENTS],
     pub(crate) staging: worker::Staging,
 }
 
 static OUTPUT: Mutex<Output> = Mutex::new(Output {
     lanes: [0; LANES],
-    to_drop: 0,
-    written: 0,
+    records_to_drop: 0,
+    written_records: 0,
     order: Order::AsTheyCome,
     held: Vec::new(),
     buffers: [const { Buffers::new() }; CLIENTS],
@@ -71,8 +71,8 @@ pub(crate) fn output() -> MutexGuard<'static, Output> {
 pub(crate) fn reset() {
     let mut output = output();
     output.lanes.fill(0);
-    output.written = 0;
-    output.to_drop = 0;
+    output.written_records = 0;
+    output.records_to_drop = 0;
     output.order = Order::AsTheyCome;
     output.held.clear();
     output.finish();
@@ -92,7 +92,7 @@ pub(crate) fn forget_buffers() {
 
 /// Returns the number of records written to buffers.
 pub(crate) fn written() -> u64 {
-    output().written
+    output().written_records
 }
 
 /// Returns the total number of lost records.
@@ -113,9 +113,15 @@ fn drop_record(client: usize) {
 impl Output {
     /// Occupies a stream for a duration, after its earlier operations. Returns start and end.
     #[inline]
-    pub(crate) fn occupy(&mut self, device: u32, stream: u32, gap: u64, nanos: u64) -> (u64, u64) {
+    pub(crate) fn occupy(
+        &mut self,
+        device: u32,
+        stream: u32,
+        gap_nanos: u64,
+        nanos: u64,
+    ) -> (u64, u64) {
         let lane = self.lane(device, stream);
-        let start = clock::now().max(*lane) + gap;
+        let start = clock::now().max(*lane) + gap_nanos;
         *lane = start + nanos;
         (start, start + nanos)
     }
@@ -127,27 +133,27 @@ impl Output {
 
     /// Returns the time at which all streams of a device become free.
     pub(crate) fn device_free_at(&self, device: u32) -> u64 {
-        let first = device as usize * LANES_A_DEVICE % LANES;
-        self.lanes[first..first + LANES_A_DEVICE].iter().copied().max().unwrap_or_default()
+        let first = device as usize * LANES_PER_DEVICE % LANES;
+        self.lanes[first..first + LANES_PER_DEVICE].iter().copied().max().unwrap_or_default()
     }
 
     /// Makes a stream wait.
-    pub(crate) fn wait_until(&mut self, device: u32, stream: u32, then: u64) {
+    pub(crate) fn wait_until(&mut self, device: u32, stream: u32, until_nanos: u64) {
         let lane = self.lane(device, stream);
-        *lane = then.max(*lane);
+        *lane = until_nanos.max(*lane);
     }
 
     fn lane(&mut self, device: u32, stream: u32) -> &mut u64 {
-        let lane = stream as usize % LANES_A_DEVICE;
-        &mut self.lanes[(device as usize * LANES_A_DEVICE + lane) % LANES]
+        let lane = stream as usize % LANES_PER_DEVICE;
+        &mut self.lanes[(device as usize * LANES_PER_DEVICE + lane) % LANES]
     }
 
     /// Writes a record to the client's current buffer.
     #[inline]
-    fn put(&mut self, client: usize, lane: u32, record: &[u8], is_open: bool) -> Put {
-        let put = self.buffers[client].put(lane, record, is_open);
-        self.written += u64::from(matches!(put, Put::Written));
-        put
+    fn put(&mut self, client: usize, lane: u32, record: &[u8], state: RecordState) -> PutResult {
+        let result = self.buffers[client].put(lane, record, state);
+        self.written_records += u64::from(matches!(result, PutResult::Written));
+        result
     }
 
     /// Ends all unfinished kernels.
@@ -159,7 +165,7 @@ impl Output {
 
 /// Drops the next records.
 pub(crate) fn drop_next(records: u64) {
-    output().to_drop += records;
+    output().records_to_drop += records;
 }
 
 /// Sets the order of later records, after writing the held ones.
@@ -181,8 +187,8 @@ pub(crate) fn send<R: Record>(output: MutexGuard<'_, Output>, record: R) {
 #[inline]
 pub(crate) fn send_to<R: Record>(mut output: MutexGuard<'_, Output>, clients: Clients, record: R) {
     let bytes = record.bytes(settings::version());
-    if output.to_drop > 0 {
-        output.to_drop -= 1;
+    if output.records_to_drop > 0 {
+        output.records_to_drop -= 1;
         clients.numbers().for_each(drop_record);
     } else if let Some(window) = output.order.window() {
         output.held.push((clients, buffers::lane(), bytes.to_vec()));
@@ -192,21 +198,21 @@ pub(crate) fn send_to<R: Record>(mut output: MutexGuard<'_, Output>, clients: Cl
             write_all(&held);
         }
     } else {
-        pass_on(output, clients, buffers::lane(), bytes);
+        deliver(output, clients, buffers::lane(), bytes);
     }
 }
 
 /// Begins a kernel that does not end: its record is written to the buffers now.
-pub(crate) fn begin(output: MutexGuard<'_, Output>, kernel: KernelRecord) {
+pub(crate) fn begin_kernel(output: MutexGuard<'_, Output>, kernel: KernelRecord) {
     let kernel = KernelRecord { end: 0, completed: 0, ..kernel };
     let (clients, bytes) =
         (activity::enabled_clients(kernel.kind), kernel.bytes(settings::version()));
-    write_as(output, clients, buffers::lane(), bytes, true);
+    write_record(output, clients, buffers::lane(), bytes, RecordState::Unfinished);
 }
 
 /// Passes a record to the worker, or writes it.
 #[inline]
-fn pass_on(output: MutexGuard<'_, Output>, clients: Clients, lane: u32, bytes: &[u8]) {
+fn deliver(output: MutexGuard<'_, Output>, clients: Clients, lane: u32, bytes: &[u8]) {
     if settings::is_delivered_by_worker() {
         worker::stage(output, clients, lane, bytes);
     } else {
@@ -217,30 +223,30 @@ fn pass_on(output: MutexGuard<'_, Output>, clients: Clients, lane: u32, bytes: &
 /// Writes a record to the buffers of these clients.
 #[inline]
 pub(crate) fn write(output: MutexGuard<'_, Output>, clients: Clients, lane: u32, bytes: &[u8]) {
-    write_as(output, clients, lane, bytes, false);
+    write_record(output, clients, lane, bytes, RecordState::Ended);
 }
 
 #[inline]
-fn write_as(
+fn write_record(
     output: MutexGuard<'_, Output>,
     clients: Clients,
     lane: u32,
     bytes: &[u8],
-    is_open: bool,
+    state: RecordState,
 ) {
     let mut guard = Some(output);
     for client in clients.numbers() {
-        let put = match guard.take() {
-            Some(mut output) => output.put(client, lane, bytes, is_open),
-            None => self::output().put(client, lane, bytes, is_open),
+        let result = match guard.take() {
+            Some(mut output) => output.put(client, lane, bytes, state),
+            None => self::output().put(client, lane, bytes, state),
         };
-        if !matches!(put, Put::Written) {
-            write_or_drop(client, lane, put, bytes, is_open);
+        if !matches!(result, PutResult::Written) {
+            write_or_drop(client, lane, result, bytes, state);
         }
     }
 }
 
-fn take_held(output: &mut Output) -> Vec<Held> {
+fn take_held(output: &mut Output) -> Vec<HeldRecord> {
     let mut held = std::mem::take(&mut output.held);
     match output.order {
         Order::Reversed { .. } => held.reverse(),
@@ -250,25 +256,31 @@ fn take_held(output: &mut Output) -> Vec<Held> {
     held
 }
 
-fn write_all(records: &[Held]) {
+fn write_all(records: &[HeldRecord]) {
     for (clients, lane, bytes) in records {
-        pass_on(output(), *clients, *lane, bytes);
+        deliver(output(), *clients, *lane, bytes);
     }
 }
 
 /// Repeats writing a record until it is written or counted as lost.
-fn write_or_drop(client: usize, lane: u32, mut put: Put, bytes: &[u8], is_open: bool) {
+fn write_or_drop(
+    client: usize,
+    lane: u32,
+    mut result: PutResult,
+    bytes: &[u8],
+    state: RecordState,
+) {
     loop {
-        match put {
-            Put::Written => return,
-            Put::Again => {}
-            Put::Full(buffer) => buffer.complete(),
-            Put::Missing => match Buffer::request(client, bytes.len()) {
+        match result {
+            PutResult::Written => return,
+            PutResult::Retry => {}
+            PutResult::Full(buffer) => buffer.complete(),
+            PutResult::NoBuffer => match Buffer::request(client, bytes.len()) {
                 Some(buffer) => output().buffers[client].add(buffer),
                 None => return drop_record(client),
             },
         }
-        put = output().put(client, lane, bytes, is_open);
+        result = output().put(client, lane, bytes, state);
     }
 }
 

@@ -5,12 +5,12 @@ use crate::api::{self, Api, CallArguments};
 use crate::buffers::Flush;
 use crate::context::{self, Context};
 use crate::ffi::Handle;
-use crate::graph::{self, Executable, Graph};
-use crate::name::Name;
+use crate::graph::{self, Executable, Graph, RecordIds};
+use crate::name::{self, Name};
 use crate::operation::{Copy, GraphIds, Operation, Target, Work};
 use crate::output::{self, output};
 use crate::record::{MarkerRecord, NameRecord, OverheadRecord, kind};
-use crate::script::{Act, CallBy};
+use crate::script::{CallMode, Statement};
 use crate::wait::Wait;
 use crate::{activity, clock, lock, thread, tool};
 use std::collections::HashMap;
@@ -31,15 +31,15 @@ pub(crate) fn reset() {
 }
 
 /// Plays statements. Joins the threads that they create at the end.
-pub(crate) fn play(acts: &[Act]) {
+pub(crate) fn play(statements: &[Statement]) {
     let mut threads = Vec::new();
-    for act in acts {
-        if let Act::Thread { acts } = act {
-            let acts = Arc::clone(acts);
+    for statement in statements {
+        if let Statement::Thread { statements } = statement {
+            let statements = Arc::clone(statements);
             let builder = std::thread::Builder::new().name("replay-thread".to_owned());
-            threads.extend(builder.spawn(move || play(&acts)).ok());
+            threads.extend(builder.spawn(move || play(&statements)).ok());
         } else {
-            play_one(act);
+            play_statement(statement);
         }
     }
     for thread in threads {
@@ -48,51 +48,56 @@ pub(crate) fn play(acts: &[Act]) {
     }
 }
 
-fn play_one(act: &Act) {
-    match act {
-        Act::Run { operation, target, by } => run(operation, *target, *by),
-        Act::SynchronizeStream { target } => wait(Wait::Stream, *target),
-        Act::SynchronizeDevice { target } => wait(Wait::Context, *target),
-        Act::Overhead { kind, nanos } => overhead(*kind, *nanos),
-        Act::Name { object_kind, object, name } => self::name(*object_kind, *object, name),
-        Act::Mark { name, domain, id, flags } => mark(name, domain.as_deref(), *id, *flags),
-        Act::CreateContext { device } => {
-            if let Some(context) = context::of_device(*device).get() {
-                context.created();
+fn play_statement(statement: &Statement) {
+    match statement {
+        Statement::Run { operation, target, call_mode } => {
+            run_operation(operation, *target, *call_mode);
+        }
+        Statement::RunTogether { operations } => run_together(operations),
+        Statement::SynchronizeStream { target } => wait(Wait::Stream, *target),
+        Statement::SynchronizeDevice { target } => wait(Wait::Context, *target),
+        Statement::Overhead { kind, nanos } => record_overhead(*kind, *nanos),
+        Statement::Name { object_kind, object, name } => record_name(*object_kind, *object, name),
+        Statement::Mark { name, domain, id, flags } => {
+            record_mark(name, domain.as_deref(), *id, *flags);
+        }
+        Statement::CreateContext { device } => {
+            if let Some(context) = context::for_device(*device).get() {
+                context.announce();
             }
         }
-        Act::PushExternal(external) => thread::push_external(*external),
-        Act::PopExternal { kind } => drop(thread::pop_external(PROCESS, *kind)),
-        Act::Capture { graph, operations, target } => capture(graph, operations, *target),
-        Act::Instantiate { graph, target } => {
+        Statement::PushExternalId(external) => thread::push_external_id(*external),
+        Statement::PopExternalId { kind } => drop(thread::pop_external_id(PROCESS, *kind)),
+        Statement::Capture { graph, operations, target } => capture(graph, operations, *target),
+        Statement::Instantiate { graph, target } => {
             instantiate(graph, *target);
         }
-        Act::LaunchGraph { graph, target } => launch_graph(graph, *target),
-        Act::DestroyGraph { graph, target } => destroy_graph(graph, *target),
-        Act::DropNext { records } => output::drop_next(*records),
-        Act::Order(order) => output::set_order(*order),
-        Act::Correlation { next } => api::set_next_correlation(*next),
-        Act::Finish => output::finish(),
-        Act::Flush { is_forced } => {
+        Statement::LaunchGraph { graph, ids, target } => launch_graph(graph, *ids, *target),
+        Statement::DestroyGraph { graph, target } => destroy_graph(graph, *target),
+        Statement::DropNext { records } => output::drop_next(*records),
+        Statement::Order(order) => output::set_order(*order),
+        Statement::Correlation { next } => api::set_next_correlation(*next),
+        Statement::Finish => output::finish(),
+        Statement::Flush { is_forced } => {
             output::flush(if *is_forced { Flush::Forced } else { Flush::Records });
         }
-        Act::Tool { subscribes: true } => tool::subscribe(),
-        Act::Tool { subscribes: false } => tool::leave(),
-        Act::Pass { nanos } => drop(clock::advance(*nanos)),
-        Act::Repeat { times, acts } => (0..*times).for_each(|_| play(acts)),
-        Act::Thread { acts } | Act::Part { acts, .. } => play(acts),
+        Statement::Tool { subscribes: true } => tool::subscribe(),
+        Statement::Tool { subscribes: false } => tool::leave(),
+        Statement::Pass { nanos } => drop(clock::advance(*nanos)),
+        Statement::Repeat { times, statements } => (0..*times).for_each(|_| play(statements)),
+        Statement::Thread { statements } | Statement::Part { statements, .. } => play(statements),
     }
 }
 
 fn capture(name: &str, operations: &[Operation], target: Target) {
-    let arguments = arguments(target, None);
+    let arguments = call_arguments(target, None);
     let mut graph = Handle::NULL;
     api::call(&api::BEGIN_CAPTURE, arguments, |_| {
         graph = Graph::begin(arguments.context);
         0
     });
     for operation in operations {
-        call_for(&operation.work, arguments, |_| {
+        call_for_work(&operation.work, arguments, |_| {
             graph::add_node(graph, *operation, arguments.context);
             0
         });
@@ -105,43 +110,45 @@ fn capture(name: &str, operations: &[Operation], target: Target) {
 
 fn instantiate(name: &str, target: Target) -> Option<Handle<Executable>> {
     let graph = *lock(&GRAPHS).captured.get(name)?;
-    let executable = graph::instantiate(graph, arguments(target, None));
+    let executable = graph::instantiate(graph, call_arguments(target, None));
     lock(&GRAPHS).executable.insert(name.to_owned(), executable);
     Some(executable)
 }
 
 /// Launches a graph, after instantiating it if necessary.
-fn launch_graph(name: &str, target: Target) {
-    let made = lock(&GRAPHS).executable.get(name).copied();
-    if let Some(executable) = made.or_else(|| instantiate(name, target)) {
-        graph::launch(executable, target, 0, arguments(target, None));
+fn launch_graph(name: &str, ids: RecordIds, target: Target) {
+    let existing = lock(&GRAPHS).executable.get(name).copied();
+    if let Some(executable) = existing.or_else(|| instantiate(name, target)) {
+        graph::launch(executable, ids, target, 0, call_arguments(target, None));
     }
 }
 
 /// Destroys the executable graph; a later launch instantiates it again.
 fn destroy_graph(name: &str, target: Target) {
-    let made = lock(&GRAPHS).executable.remove(name);
-    if let Some(executable) = made.and_then(Handle::get) {
+    let removed = lock(&GRAPHS).executable.remove(name);
+    if let Some(executable) = removed.and_then(Handle::get) {
         executable.destroy(context_of(target));
     }
 }
 
 /// Finds a part of the script, at any depth.
-pub(crate) fn part<'a>(acts: &'a [Act], name: &str) -> Option<&'a [Act]> {
-    acts.iter().find_map(|act| match act {
-        Act::Part { name: this, acts } if this == name => Some(&acts[..]),
-        Act::Part { acts, .. } | Act::Repeat { acts, .. } | Act::Thread { acts } => {
-            part(acts, name)
+pub(crate) fn find_part<'a>(statements: &'a [Statement], name: &str) -> Option<&'a [Statement]> {
+    statements.iter().find_map(|statement| match statement {
+        Statement::Part { name: part_name, statements } if part_name == name => {
+            Some(&statements[..])
         }
+        Statement::Part { statements, .. }
+        | Statement::Repeat { statements, .. }
+        | Statement::Thread { statements } => find_part(statements, name),
         _ => None,
     })
 }
 
 fn context_of(target: Target) -> Handle<Context> {
-    context::of_device(target.device)
+    context::for_device(target.device)
 }
 
-fn arguments(target: Target, correlation: Option<u32>) -> CallArguments {
+fn call_arguments(target: Target, correlation: Option<u32>) -> CallArguments {
     context::ensure_current(target.device);
     CallArguments {
         is_by_runtime: api::is_runtime_called(),
@@ -151,17 +158,27 @@ fn arguments(target: Target, correlation: Option<u32>) -> CallArguments {
 }
 
 /// Makes the call for an operation.
-fn call_for(work: &Work, arguments: CallArguments, body: impl FnOnce(u32) -> i32) {
+fn call_for_work(work: &Work, arguments: CallArguments, body: impl FnOnce(u32) -> i32) {
+    call_function(function_for(work), work, arguments, body);
+}
+
+/// Makes a call of this function for an operation.
+fn call_function(
+    api: &'static Api,
+    work: &Work,
+    arguments: CallArguments,
+    body: impl FnOnce(u32) -> i32,
+) {
     let memory = work.parameters(0, 0);
     let (symbol, parameters) = match work {
         Work::Kernel(kernel) => (kernel.name.address(), arguments.parameters),
         Work::Copy(_) | Work::Set(_) => (0, memory.as_ptr().cast()),
     };
-    api::call(api_of(work), CallArguments { symbol, parameters, ..arguments }, body);
+    api::call(api, CallArguments { symbol, parameters, ..arguments }, body);
 }
 
 /// Returns the function that a program calls for an operation.
-fn api_of(work: &Work) -> &'static Api {
+fn function_for(work: &Work) -> &'static Api {
     match work {
         Work::Kernel(_) => &api::LAUNCH_KERNEL,
         Work::Set(_) if api::is_runtime_called() => &api::SET_BYTES_ASYNC,
@@ -179,26 +196,41 @@ fn api_of(work: &Work) -> &'static Api {
     }
 }
 
-fn run(operation: &Operation, target: Target, by: CallBy) {
-    let correlation = match by {
-        CallBy::Nothing { correlation } => {
+fn run_operation(operation: &Operation, target: Target, call_mode: CallMode) {
+    let correlation = match call_mode {
+        CallMode::NoCall { correlation } => {
             operation.run(target, GraphIds::default(), correlation);
             return;
         }
-        CallBy::CallAs { correlation } => Some(correlation),
-        CallBy::Call => None,
+        CallMode::CallWithId { correlation } => Some(correlation),
+        CallMode::Call => None,
     };
-    call_for(&operation.work, arguments(target, correlation), |correlation| {
+    call_for_work(&operation.work, call_arguments(target, correlation), |correlation| {
         operation.run(target, GraphIds::default(), correlation);
         0
     });
 }
 
-fn wait(wait: Wait, target: Target) {
-    wait.run(target, 0, arguments(target, None));
+/// Makes one call for several operations, such as a kernel on several devices or a copy in parts.
+fn run_together(operations: &[(Operation, Target)]) {
+    let Some((first, target)) = operations.first() else { return };
+    let api = match first.work {
+        Work::Kernel(_) => &api::LAUNCH_COOPERATIVE_ON_DEVICES,
+        _ => function_for(&first.work),
+    };
+    call_function(api, &first.work, call_arguments(*target, None), |correlation| {
+        for (operation, target) in operations {
+            operation.run(*target, GraphIds::default(), correlation);
+        }
+        0
+    });
 }
 
-fn overhead(kind_of_overhead: u32, nanos: u64) {
+fn wait(wait: Wait, target: Target) {
+    wait.run(target, 0, call_arguments(target, None));
+}
+
+fn record_overhead(kind_of_overhead: u32, nanos: u64) {
     let start = clock::advance(nanos);
     if activity::is_enabled(kind::OVERHEAD) {
         let record = OverheadRecord {
@@ -215,15 +247,15 @@ fn overhead(kind_of_overhead: u32, nanos: u64) {
     }
 }
 
-fn name(object_kind: u32, object: [u32; 3], name: &str) {
+fn record_name(object_kind: u32, object: [u32; 3], name: &str) {
     if activity::is_enabled(kind::NAME) {
-        let name = Name::copied(name).address();
+        let name = name_address(name);
         let record = NameRecord { kind: kind::NAME, object_kind, object, padding: 0, name };
         output::send(output(), record);
     }
 }
 
-fn mark(name: &str, domain: Option<&str>, id: u32, flags: u32) {
+fn record_mark(name: &str, domain: Option<&str>, id: u32, flags: u32) {
     if activity::is_enabled(kind::MARKER) {
         let record = MarkerRecord {
             kind: kind::MARKER,
@@ -233,9 +265,14 @@ fn mark(name: &str, domain: Option<&str>, id: u32, flags: u32) {
             object_kind: 2,
             object: [std::process::id(), thread::id(), 0],
             padding: 0,
-            name: Name::copied(name).address(),
-            domain: domain.map_or(0, |domain| Name::copied(domain).address()),
+            name: name_address(name),
+            domain: domain.map_or(0, name_address),
         };
         output::send(output(), record);
     }
+}
+
+/// Returns the address of a name for a record.
+fn name_address(name: &str) -> usize {
+    name::for_record(Name::copied(name).address())
 }

@@ -95,6 +95,23 @@ pub(crate) fn finish_kernel(record: &mut [u8], now: u64) {
     }
 }
 
+/// Returns the addresses of the names that the record at the start of these bytes contains.
+pub(crate) fn names_in(record: &[u8]) -> impl Iterator<Item = usize> {
+    const KERNEL_NAMES: &[usize] = &[std::mem::offset_of!(KernelRecord, name)];
+    const OBJECT_NAMES: &[usize] = &[std::mem::offset_of!(NameRecord, name)];
+    const MARKER_NAMES: &[usize] =
+        &[std::mem::offset_of!(MarkerRecord, name), std::mem::offset_of!(MarkerRecord, domain)];
+    let offsets = match kind_of(record) {
+        kind::KERNEL | kind::CONCURRENT_KERNEL => KERNEL_NAMES,
+        kind::NAME => OBJECT_NAMES,
+        kind::MARKER => MARKER_NAMES,
+        _ => &[],
+    };
+    offsets.iter().filter_map(|&offset| {
+        record.get(offset..)?.first_chunk().map(|address| usize::from_ne_bytes(*address))
+    })
+}
+
 macro_rules! records {
     ($(
         $(#[$meta:meta])*

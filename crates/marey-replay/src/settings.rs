@@ -2,22 +2,23 @@
 
 use crate::clock::{self, Clock};
 use crate::device::Device;
+use crate::export::{self, Failure};
 use crate::operation::Kernel;
 use crate::record::Version;
 use crate::script::Script;
-use crate::site::{self, Failure};
-use crate::{api, context, graph, lock, output, play, thread, tool, worker};
+use crate::{api, context, graph, lock, name, output, play, thread, tool, worker};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once};
 
 /// The simulated machine.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent settings of the script")]
 pub(crate) struct Settings {
     pub version: u32,
     pub driver_version: i32,
     pub is_delivered_by_worker: bool,
     /// Whether each launching thread has its own buffer.
-    pub has_each_thread_a_buffer: bool,
+    pub is_buffer_per_thread: bool,
     pub clock: Clock,
     pub devices: Vec<Device>,
     /// Kernels that programs launch through the driver, by name.
@@ -27,6 +28,10 @@ pub(crate) struct Settings {
     pub call_nanos: u64,
     /// Whether scripted calls go through the runtime, like torch's.
     pub is_runtime_called: bool,
+    /// Whether a runtime call and the driver call in it have different correlation ids.
+    pub has_separate_runtime_ids: bool,
+    /// Whether names in records and callbacks end with their delivery.
+    pub are_names_temporary: bool,
 }
 
 impl Default for Settings {
@@ -35,13 +40,15 @@ impl Default for Settings {
             version: 130_001,
             driver_version: 13_000,
             is_delivered_by_worker: false,
-            has_each_thread_a_buffer: false,
+            is_buffer_per_thread: false,
             clock: Clock::Virtual { start_nanos: 1_000_000_000 },
             devices: vec![Device::default()],
             kernels: Vec::new(),
             failures: Vec::new(),
             call_nanos: 1_000,
             is_runtime_called: false,
+            has_separate_runtime_ids: false,
+            are_names_temporary: false,
         }
     }
 }
@@ -49,7 +56,7 @@ impl Default for Settings {
 static SCRIPT: Mutex<Option<Arc<Script>>> = Mutex::new(None);
 static VERSION: AtomicU32 = AtomicU32::new(130_001);
 static IS_DELIVERED_BY_WORKER: AtomicBool = AtomicBool::new(false);
-static HAS_EACH_THREAD_A_BUFFER: AtomicBool = AtomicBool::new(false);
+static IS_BUFFER_PER_THREAD: AtomicBool = AtomicBool::new(false);
 static ONCE: Once = Once::new();
 
 #[inline]
@@ -63,8 +70,8 @@ pub(crate) fn is_delivered_by_worker() -> bool {
 }
 
 #[inline]
-pub(crate) fn has_each_thread_a_buffer() -> bool {
-    HAS_EACH_THREAD_A_BUFFER.load(Ordering::Relaxed)
+pub(crate) fn is_buffer_per_thread() -> bool {
+    IS_BUFFER_PER_THREAD.load(Ordering::Relaxed)
 }
 
 /// Returns the current script.
@@ -105,14 +112,15 @@ fn apply(script: Script) {
     let settings = &script.settings;
     VERSION.store(settings.version, Ordering::Relaxed);
     IS_DELIVERED_BY_WORKER.store(settings.is_delivered_by_worker, Ordering::Relaxed);
-    HAS_EACH_THREAD_A_BUFFER.store(settings.has_each_thread_a_buffer, Ordering::Relaxed);
-    clock::set(settings.clock, settings.call_nanos);
-    api::set(settings.is_runtime_called);
+    IS_BUFFER_PER_THREAD.store(settings.is_buffer_per_thread, Ordering::Relaxed);
+    clock::configure(settings.clock, settings.call_nanos);
+    api::configure(settings.is_runtime_called, settings.has_separate_runtime_ids);
+    name::set_temporary(settings.are_names_temporary);
     context::set_devices(&settings.devices);
     graph::reset();
     play::reset();
     tool::leave();
-    site::reset(settings.failures.clone());
+    export::reset(settings.failures.clone());
     thread::reset();
     output::reset();
     let needs_worker = settings.is_delivered_by_worker;

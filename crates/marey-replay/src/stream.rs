@@ -14,12 +14,12 @@ const FIRST_STREAM: u32 = 13;
 pub(crate) struct Stream {
     pub id: u32,
     device: u32,
-    captures: Mutex<Option<Handle<Graph>>>,
+    captured: Mutex<Option<Handle<Graph>>>,
 }
 
 static NEXT_STREAM: AtomicU32 = AtomicU32::new(FIRST_STREAM);
 static DEFAULT_STREAMS: [Stream; MAX_DEVICES] = {
-    let mut streams = [const { Stream { id: DEFAULT_STREAM, device: 0, captures: Mutex::new(None) } };
+    let mut streams = [const { Stream { id: DEFAULT_STREAM, device: 0, captured: Mutex::new(None) } };
         MAX_DEVICES];
     let mut device = 0;
     while device < MAX_DEVICES {
@@ -40,8 +40,8 @@ impl StreamHandle {
 
     pub(crate) fn new(context: &Context) -> Self {
         let id = NEXT_STREAM.fetch_add(1, Ordering::Relaxed);
-        let captures = Mutex::new(None);
-        Self(Handle::new(Stream { id, device: context.device, captures }))
+        let captured = Mutex::new(None);
+        Self(Handle::new(Stream { id, device: context.device, captured }))
     }
 
     pub(crate) fn get(self) -> &'static Stream {
@@ -63,30 +63,30 @@ impl Stream {
     }
 
     pub(crate) fn context(&self) -> Handle<Context> {
-        context::of_device(self.device)
+        context::for_device(self.device)
     }
 
     /// Begins a capture. Returns false if the stream is in capture.
     pub(crate) fn begin_capture(&self) -> bool {
-        let mut captures = lock(&self.captures);
-        if captures.is_some() {
+        let mut captured = lock(&self.captured);
+        if captured.is_some() {
             return false;
         }
-        *captures = Some(Graph::begin(self.context()));
+        *captured = Some(Graph::begin(self.context()));
         true
     }
 
     pub(crate) fn end_capture(&self) -> Option<Handle<Graph>> {
-        lock(&self.captures).take()
+        lock(&self.captured).take()
     }
 
-    pub(crate) fn captures(&self) -> Option<Handle<Graph>> {
-        *lock(&self.captures)
+    pub(crate) fn captured_graph(&self) -> Option<Handle<Graph>> {
+        *lock(&self.captured)
     }
 
     /// Runs an operation on the stream, or adds it to the graph in capture.
     pub(crate) fn submit(&self, operation: &Operation, correlation: u32) {
-        if let Some(graph) = self.captures() {
+        if let Some(graph) = self.captured_graph() {
             graph::add_node(graph, *operation, self.context());
         } else {
             operation.run(self.target(), GraphIds::default(), correlation);

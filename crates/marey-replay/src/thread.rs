@@ -27,13 +27,13 @@ pub(crate) struct Counts {
     pub buffers_dirty: Count,
 }
 
-static ALL: Mutex<Vec<&'static Counts>> = Mutex::new(Vec::new());
+static ALL_COUNTS: Mutex<Vec<&'static Counts>> = Mutex::new(Vec::new());
 
 thread_local! {
     static COUNTS: Cell<Option<&'static Counts>> = const { Cell::new(None) };
     static ID: u32 = read_id();
     /// Never dropped: profilers call us from exit handlers, after a thread's destructors have run.
-    static EXTERNAL: ManuallyDrop<RefCell<Vec<External>>> =
+    static EXTERNAL_IDS: ManuallyDrop<RefCell<Vec<ExternalId>>> =
         const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
@@ -46,19 +46,19 @@ pub(crate) fn counts() -> &'static Counts {
 #[cold]
 fn new_counts() -> &'static Counts {
     let counts: &'static Counts = Box::leak(Box::default());
-    lock(&ALL).push(counts);
+    lock(&ALL_COUNTS).push(counts);
     COUNTS.set(Some(counts));
     counts
 }
 
 /// Returns the sum of a counter over all threads.
 pub(crate) fn sum(count: fn(&Counts) -> &Count) -> u64 {
-    lock(&ALL).iter().map(|counts| count(counts).0.load(Relaxed)).sum()
+    lock(&ALL_COUNTS).iter().map(|counts| count(counts).0.load(Relaxed)).sum()
 }
 
 /// Resets all counters.
 pub(crate) fn reset() {
-    for counts in lock(&ALL).iter() {
+    for counts in lock(&ALL_COUNTS).iter() {
         let Counts { callbacks, buffers_requested, buffers_completed, buffers_dirty } = counts;
         for count in [callbacks, buffers_requested, buffers_completed, buffers_dirty] {
             count.0.store(0, Relaxed);
@@ -79,7 +79,7 @@ fn read_id() -> u32 {
 
 /// An external correlation id that the program has pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct External {
+pub(crate) struct ExternalId {
     /// Client that receives its records.
     pub client: usize,
     pub kind: u32,
@@ -87,27 +87,27 @@ pub(crate) struct External {
 }
 
 /// Pushes an external correlation id on this thread.
-pub(crate) fn push_external(external: External) {
-    EXTERNAL.with(|ids| ids.borrow_mut().push(external));
+pub(crate) fn push_external_id(external: ExternalId) {
+    EXTERNAL_IDS.with(|ids| ids.borrow_mut().push(external));
 }
 
 /// Pops the client's last id of this kind.
-pub(crate) fn pop_external(client: usize, kind: u32) -> Option<u64> {
-    EXTERNAL.with(|ids| {
+pub(crate) fn pop_external_id(client: usize, kind: u32) -> Option<u64> {
+    EXTERNAL_IDS.with(|ids| {
         let mut ids = ids.borrow_mut();
-        let is_meant = |external: &External| (external.client, external.kind) == (client, kind);
-        let last = ids.iter().rposition(is_meant)?;
+        let is_match = |external: &ExternalId| (external.client, external.kind) == (client, kind);
+        let last = ids.iter().rposition(is_match)?;
         Some(ids.remove(last).id)
     })
 }
 
 /// Returns each client's last id of each kind.
-pub(crate) fn externals() -> Vec<External> {
-    EXTERNAL.with(|ids| {
-        let mut last: Vec<External> = Vec::new();
+pub(crate) fn external_ids() -> Vec<ExternalId> {
+    EXTERNAL_IDS.with(|ids| {
+        let mut last: Vec<ExternalId> = Vec::new();
         for external in ids.borrow().iter().rev() {
             let is_same =
-                |known: &External| (known.client, known.kind) == (external.client, external.kind);
+                |known: &ExternalId| (known.client, known.kind) == (external.client, external.kind);
             if !last.iter().any(is_same) {
                 last.push(*external);
             }

@@ -10,8 +10,8 @@ use crate::{activity, clock};
 /// Kind of synchronisation: `CUpti_ActivitySynchronizationType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    Event { id: u32, until: u64 },
-    StreamForEvent { id: u32, until: u64 },
+    Event { id: u32, until_nanos: u64 },
+    StreamForEvent { id: u32, until_nanos: u64 },
     Stream,
     Context,
 }
@@ -42,12 +42,12 @@ impl Wait {
         api::call(self.api(), arguments, |correlation| {
             let start = clock::now();
             let (kind_of_wait, event) = match self {
-                Self::Event { id, until } => {
-                    clock::advance_to(until);
+                Self::Event { id, until_nanos } => {
+                    clock::advance_to(until_nanos);
                     (1, id)
                 }
-                Self::StreamForEvent { id, until } => {
-                    output().wait_until(target.device, target.stream, until);
+                Self::StreamForEvent { id, until_nanos } => {
+                    output().wait_until(target.device, target.stream, until_nanos);
                     (2, id)
                 }
                 Self::Stream => {
@@ -71,7 +71,7 @@ impl Wait {
                     end: clock::now(),
                     correlation,
                     context: target.context,
-                    stream: if kind_of_wait == 4 { NO_STREAM } else { target.stream },
+                    stream: if self == Self::Context { NO_STREAM } else { target.stream },
                     event,
                     ..SynchronizationRecord::default()
                 };

@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Staged size at which the worker is woken.
-/// Staged size at which threads wait for the worker.
 const WAKE_BYTES: usize = 256 << 10;
+/// Staged size at which threads wait for the worker.
 const WAIT_BYTES: usize = 4 << 20;
 
 /// Records staged for the worker.
@@ -24,14 +24,20 @@ pub(crate) struct Staging {
     records: Vec<u8>,
     flush: Option<Flush>,
     /// Number of requested flushes, and of completed ones.
-    asked: u64,
-    made: u64,
+    requested_flushes: u64,
+    completed_flushes: u64,
     is_stopping: bool,
 }
 
 impl Staging {
     pub(crate) const fn new() -> Self {
-        Self { records: Vec::new(), flush: None, asked: 0, made: 0, is_stopping: false }
+        Self {
+            records: Vec::new(),
+            flush: None,
+            requested_flushes: 0,
+            completed_flushes: 0,
+            is_stopping: false,
+        }
     }
 }
 
@@ -45,7 +51,7 @@ thread_local! {
 }
 
 /// Sets the period of flushes; 0 disables them.
-pub(crate) fn set_period(millis: u32) {
+pub(crate) fn set_flush_period(millis: u32) {
     PERIOD_MILLIS.store(millis.into(), Relaxed);
     WORK.notify_all();
 }
@@ -75,10 +81,13 @@ pub(crate) fn flush(flush: Flush) {
     if staging.flush != Some(Flush::Forced) {
         staging.flush = Some(flush);
     }
-    staging.asked += 1;
-    let ticket = staging.asked;
+    staging.requested_flushes += 1;
+    let ticket = staging.requested_flushes;
     WORK.notify_one();
-    while !IS_WORKER.get() && output.staging.made < ticket && !output.staging.is_stopping {
+    while !IS_WORKER.get()
+        && output.staging.completed_flushes < ticket
+        && !output.staging.is_stopping
+    {
         output = DONE.wait(output).unwrap_or_else(PoisonError::into_inner);
     }
 }
@@ -143,13 +152,13 @@ fn run() {
     loop {
         let staging = &mut output.staging;
         std::mem::swap(&mut records, &mut staging.records);
-        let (flush, asked) = (staging.flush.take(), staging.asked);
+        let (flush, requested_flushes) = (staging.flush.take(), staging.requested_flushes);
         let is_last = staging.is_stopping;
         drop(output);
         deliver(&records, flush);
         records.clear();
         output = self::output::output();
-        output.staging.made = asked;
+        output.staging.completed_flushes = requested_flushes;
         DONE.notify_all();
         if is_last {
             return;

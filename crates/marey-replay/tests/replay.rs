@@ -3,16 +3,15 @@
 mod client;
 
 use client::{
-    Client, Record, calls, cuptiActivityEnable, cuptiGetGraphExecId, cuptiGetGraphId,
+    Client, KERNEL, Record, calls, cuptiActivityEnable, cuptiGetGraphExecId, cuptiGetGraphId,
     cuptiGetGraphNodeId, cuptiGetTimestamp, cuptiGetVersion, cuptiUnsubscribe, load, play,
-    replay_run,
+    replay_run, text_at,
 };
 
 const COPY: u32 = 1;
 const SET: u32 = 2;
 const DRIVER: u32 = 4;
 const RUNTIME: u32 = 5;
-const KERNEL: u32 = 10;
 const SYNCHRONIZATION: u32 = 38;
 const EXTERNAL: u32 = 39;
 const GRAPH: u32 = 51;
@@ -44,14 +43,14 @@ fn records_have_the_sizes_and_fields_of_their_version() {
             synchronize stream"#
         );
         let client = Client::new(&script, &[KERNEL, COPY, SET, SYNCHRONIZATION]);
-        let mut said = 0;
-        cuptiGetVersion(&mut said);
-        assert_eq!(said, version);
+        let mut reported = 0;
+        cuptiGetVersion(&mut reported);
+        assert_eq!(reported, version);
         let records = client.play();
-        let got: Vec<_> =
+        let found: Vec<_> =
             records.iter().map(|record| (record.kind(), record.bytes.len())).collect();
         let kinds = [KERNEL, COPY, SET, SYNCHRONIZATION];
-        assert_eq!(got, kinds.into_iter().zip(sizes).collect::<Vec<_>>());
+        assert_eq!(found, kinds.into_iter().zip(sizes).collect::<Vec<_>>());
 
         let [kernel, copy, set, wait] = &records[..] else { unreachable!() };
         assert_eq!(kernel.text(104), "gemm<float>");
@@ -89,6 +88,67 @@ fn the_runtime_calls_the_driver_under_one_id() {
     let calls: Vec<_> = records[1..].iter().map(|r| (r.kind(), r.word(4), r.word(32))).collect();
     assert_eq!(calls, [(DRIVER, 307, 1), (RUNTIME, 211, 1)]);
     assert_eq!((records[1].long(8), records[1].long(16)), (1_000_000_000, 1_000_001_000));
+}
+
+#[test]
+fn with_separate_ids_the_runtimes_call_has_its_own() {
+    let script = "ids separate\napi runtime\npush 3 77\nlaunch k\npop 3\nlaunch k";
+    let client = Client::new(script, &[KERNEL, DRIVER, RUNTIME, EXTERNAL]);
+    let records = client.play();
+    let callbacks = client.callbacks();
+    let ids: Vec<_> = callbacks.iter().map(|t| (t.domain, t.site, t.correlation)).collect();
+    assert_eq!(ids[..4], [(2, 0, 1), (1, 0, 2), (1, 1, 2), (2, 1, 1)]);
+    let word = |kind: u32, offset: usize| {
+        let records = records.iter().filter(move |record| record.kind() == kind);
+        records.map(|record| record.word(offset)).collect::<Vec<_>>()
+    };
+    assert_eq!(word(KERNEL, 92), [2, 4]);
+    assert_eq!((word(DRIVER, 32), word(RUNTIME, 32)), (vec![2, 4], vec![1, 3]));
+    assert_eq!(word(EXTERNAL, 16), [2, 1]);
+}
+
+#[test]
+fn a_single_call_has_a_record_for_each_operation() {
+    let script = "
+        devices 2
+        single-call {
+            launch a
+            launch b device 1
+        }
+        single-call {
+            copy to-device 10
+            copy to-device 20
+        }
+        launch c";
+    let client = Client::new(script, &[KERNEL, COPY]);
+    let records = client.play();
+    let of_kernels =
+        [&records[0], &records[1], &records[4]].map(|k| (k.text(104), k.word(40), k.word(92)));
+    assert_eq!(
+        of_kernels,
+        [("a", 0, 1), ("b", 1, 1), ("c", 0, 3)].map(|(n, d, c)| (n.to_owned(), d, c))
+    );
+    assert_eq!([&records[2], &records[3]].map(|c| (c.long(8), c.word(44))), [(10, 2), (20, 2)]);
+    let callbacks = client.callbacks();
+    let entries: Vec<_> = callbacks.iter().filter(|t| t.site == 0).map(|t| t.cbid).collect();
+    assert_eq!(entries, [480, 277, 307]);
+}
+
+#[test]
+fn temporary_names_end_with_the_callback_and_with_the_buffer() {
+    for delivery in ["inline", "worker"] {
+        let script = format!("delivery {delivery}\nnames temporary\nlaunch gemm\nlaunch gemm");
+        let client = Client::new(&script, &[KERNEL]);
+        let records = client.play();
+        for kernel in &records {
+            assert_eq!((kernel.name.as_str(), kernel.text(104).as_str()), ("gemm", "????"));
+        }
+        assert_eq!(records.len(), 2);
+        for callback in client.callbacks() {
+            let (address, text) = callback.symbol;
+            assert_eq!((text.as_str(), text_at(address).as_str()), ("gemm", "????"));
+        }
+    }
 }
 
 #[test]
@@ -135,10 +195,10 @@ fn records_come_in_the_order_of_the_script() {
 #[test]
 fn held_records_arrive_with_a_flush() {
     let client = Client::new("order held\nrepeat 100 {\nlaunch k\n}", &[KERNEL]);
-    client.give_buffers(None);
+    client.provide_buffers(None);
     replay_run();
     assert_eq!(client.dropped(), 0);
-    client.give_buffers(Some(4096));
+    client.provide_buffers(Some(4096));
     assert_eq!(client.flush(0).len(), 100);
 }
 
@@ -149,7 +209,7 @@ fn records_without_a_buffer_are_counted_once() {
     assert_eq!(client.dropped(), 2);
     assert_eq!(client.dropped(), 0);
     for buffers in [None, Some(64)] {
-        client.give_buffers(buffers);
+        client.provide_buffers(buffers);
         assert_eq!(client.play().len(), 8);
         assert_eq!(client.dropped(), 10);
     }
@@ -274,26 +334,26 @@ fn a_graph_launch_is_one_call_and_a_record_per_node() {
     let client = Client::new(script, &[KERNEL, COPY]);
     let records = client.play();
     let callbacks = client.callbacks();
-    let of = |cbid| {
+    let callbacks_of = |cbid| {
         callbacks.iter().filter(move |callback| callback.domain == 3 && callback.cbid == cbid)
     };
     let mut captured = 0;
-    let first = of(13).next().unwrap();
+    let first = callbacks_of(13).next().unwrap();
     assert_eq!(cuptiGetGraphId(first.graph[0], &mut captured), 0);
     let (mut graph, mut executable, mut node, mut original, mut source) = (0, 0, 0, 0, 0);
-    let clone = of(20).next().unwrap();
+    let clone = callbacks_of(20).next().unwrap();
     assert_eq!(cuptiGetGraphId(clone.graph[0], &mut graph), 0);
     assert_eq!(cuptiGetGraphId(clone.graph[1], &mut original), 0);
     assert_eq!(cuptiGetGraphNodeId(clone.graph[2], &mut node), 0);
     assert_eq!(cuptiGetGraphNodeId(first.graph[2], &mut source), 0);
-    assert_eq!(cuptiGetGraphExecId(of(18).next().unwrap().graph[4], &mut executable), 0);
+    assert_eq!(cuptiGetGraphExecId(callbacks_of(18).next().unwrap().graph[4], &mut executable), 0);
     assert_eq!((captured, graph), (original, executable));
     assert_ne!(node, source);
     // A copied node is reported as created and as a clone of its original.
-    let made = callbacks
+    let copied = callbacks
         .iter()
         .filter(|callback| callback.domain == 3 && callback.graph[2] == clone.graph[2]);
-    assert_eq!(made.map(|callback| callback.cbid).collect::<Vec<_>>(), [13, 20]);
+    assert_eq!(copied.map(|callback| callback.cbid).collect::<Vec<_>>(), [13, 20]);
     let launches: Vec<_> =
         callbacks.iter().filter(|t| t.cbid == 514 && t.site == 0).map(|t| t.correlation).collect();
     let kernels: Vec<_> = records.iter().filter(|r| r.kind() == KERNEL).collect();
@@ -301,6 +361,16 @@ fn a_graph_launch_is_one_call_and_a_record_per_node() {
     let expected = launches.iter().map(|launch| (*launch, node, executable));
     assert!(of_kernels.eq(expected));
     assert_eq!(records.len(), 4);
+}
+
+#[test]
+fn the_records_of_a_graph_may_omit_its_ids() {
+    let script = "capture g {\nlaunch a\nlaunch b\n}\ngraph g without-ids stream 9";
+    let client = Client::new(script, &[KERNEL]);
+    let records = client.play();
+    let ids: Vec<_> = records.iter().map(|k| (k.word(48), k.long(144), k.word(156))).collect();
+    assert_eq!(ids, [(9, 0, 0); 2]);
+    assert_eq!(records[0].word(92), records[1].word(92));
 }
 
 #[test]
@@ -316,13 +386,13 @@ fn a_destroyed_graph_reports_its_nodes_and_is_instantiated_again() {
     let client = Client::new(script, &[KERNEL]);
     let records = client.play();
     let callbacks = client.callbacks();
-    let of = |cbid| {
+    let callbacks_of = |cbid| {
         callbacks.iter().filter(move |callback| callback.domain == 3 && callback.cbid == cbid)
     };
-    let gone: Vec<_> = of(14).map(|callback| callback.graph[2]).collect();
-    let copies: Vec<_> = of(20).map(|callback| callback.graph[2]).collect();
-    assert_eq!((of(19).count(), gone.len(), copies.len()), (1, 2, 4));
-    assert_eq!(gone, copies[..2]);
+    let destroyed: Vec<_> = callbacks_of(14).map(|callback| callback.graph[2]).collect();
+    let copies: Vec<_> = callbacks_of(20).map(|callback| callback.graph[2]).collect();
+    assert_eq!((callbacks_of(19).count(), destroyed.len(), copies.len()), (1, 2, 4));
+    assert_eq!(destroyed, copies[..2]);
     let nodes: Vec<_> = records.iter().map(|kernel| kernel.long(144)).collect();
     assert_eq!(nodes.len(), 4);
     assert!(nodes[2..].iter().all(|node| !nodes[..2].contains(node)));
@@ -371,6 +441,7 @@ fn syntax_errors_name_the_line() {
         ("repeat 2 {\nlaunch k", "line 1: the block is not closed"),
         ("sing", "line 1: unknown statement \"sing\""),
         ("pass 1 2", "line 1: unexpected word \"2\""),
+        ("single-call {\npass 1\n}", "line 1: only operations can share a call"),
         ("mark \"a", "line 1: a quotation mark is not closed"),
     ];
     for (script, problem) in wrong {

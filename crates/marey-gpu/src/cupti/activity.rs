@@ -7,7 +7,6 @@ use super::abi::layout::{
 use super::abi::record::{Field, Record};
 use super::callback;
 use super::clock::Clock;
-use super::names::Names;
 use marey_model::spool::{ActivityKind, Detail};
 use marey_record::device::{self, Activity, Batch};
 use marey_record::{NumberHash, api};
@@ -17,23 +16,22 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct ActivityReader {
     api_version: u32,
-    names: Names,
     /// Ids of the names that we assign, by kind and properties of the record.
     synthetic_names: HashMap<(ActivityKind, u32, u32), u32>,
     details: Vec<(Detail, u64)>,
     /// External correlation ids, by the correlation id of the call that they apply to.
-    external: HashMap<u32, u64, NumberHash>,
-    /// Correlation ids of `external`, in order of arrival.
-    external_order: VecDeque<u32>,
+    external_ids: HashMap<u32, u64, NumberHash>,
+    /// Correlation ids of `external_ids`, in order of arrival.
+    external_id_order: VecDeque<u32>,
     /// Start of the last activity.
     last_start_ticks: u64,
 }
 
 /// Maximum number of external correlation ids. The oldest belong to calls without activities.
-const MAX_EXTERNAL: usize = 1 << 18;
+const MAX_EXTERNAL_IDS: usize = 1 << 18;
 
 /// The fields that most kinds of records have.
-struct Common {
+struct CommonFields {
     start: Field,
     end: Field,
     device: Field,
@@ -46,11 +44,10 @@ impl ActivityReader {
     pub(super) fn new(api_version: u32) -> Self {
         Self {
             api_version,
-            names: Names::default(),
             synthetic_names: HashMap::new(),
             details: Vec::new(),
-            external: HashMap::default(),
-            external_order: VecDeque::new(),
+            external_ids: HashMap::default(),
+            external_id_order: VecDeque::new(),
             last_start_ticks: device::now().0,
         }
     }
@@ -61,45 +58,47 @@ impl ActivityReader {
         Record::new(bytes, self.api_version)
     }
 
-    /// Converts a record and adds it to the batch.
+    /// Converts a record and adds it to the batch. `kernel_name` is the name id of a kernel.
     #[inline]
-    pub(super) fn read(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+    pub(super) fn read(
+        &mut self,
+        record: Record,
+        kernel_name: Option<u32>,
+        clock: &Clock,
+        batch: &mut Batch,
+    ) {
         match record.kind() {
-            Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => self.kernel(record, clock, batch),
-            Some(kind::MEMCPY) => self.memcpy(record, clock, batch),
-            Some(kind::MEMCPY2) => self.memcpy_peer(record, clock, batch),
-            Some(kind::MEMSET) => self.memset(record, clock, batch),
-            Some(kind::SYNCHRONIZATION) => self.synchronization(record, clock, batch),
-            Some(kind::OVERHEAD) => self.overhead(record, clock, batch),
-            Some(kind::EXTERNAL_CORRELATION) => self.external(record),
+            Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => {
+                self.read_kernel(record, kernel_name, clock, batch);
+            }
+            Some(kind::MEMCPY) => self.read_memcpy(record, clock, batch),
+            Some(kind::MEMCPY2) => self.read_memcpy_peer(record, clock, batch),
+            Some(kind::MEMSET) => self.read_memset(record, clock, batch),
+            Some(kind::SYNCHRONIZATION) => self.read_synchronization(record, clock, batch),
+            Some(kind::OVERHEAD) => self.read_overhead(record, clock, batch),
+            Some(kind::EXTERNAL_CORRELATION) => self.read_external_id(record),
             _ => {}
         }
     }
 
-    #[expect(unsafe_code, reason = "the name is given by its address")]
-    fn kernel(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
-        const COMMON: Common = Common {
+    fn read_kernel(&mut self, record: Record, name: Option<u32>, clock: &Clock, batch: &mut Batch) {
+        const FIELDS: CommonFields = CommonFields {
             start: kernel::START,
             end: kernel::END,
             device: kernel::DEVICE_ID,
             stream: kernel::STREAM_ID,
             correlation: kernel::CORRELATION_ID,
         };
-        let name = match record.read_text(kernel::NAME) {
-            // SAFETY: the library keeps the name for as long as the kernel's module is loaded, and
-            // delivers the records of a module before it unloads it.
-            Some(address) => unsafe { self.names.id(address) },
-            None => self.synthetic_name(ActivityKind::Kernel, 0, 0),
-        };
+        let name = name.unwrap_or_else(|| self.synthetic_name_id(ActivityKind::Kernel, 0, 0));
         let graph_node = record.read_u64(kernel::GRAPH_NODE_ID).unwrap_or(0);
         self.details.clear();
         if batch.keeps_activities() {
-            self.kernel_details(record, graph_node);
+            self.push_kernel_details(record, graph_node);
         }
-        self.add(record, &COMMON, ActivityKind::Kernel, name, 0, graph_node, clock, batch);
+        self.add(record, &FIELDS, ActivityKind::Kernel, name, 0, graph_node, clock, batch);
     }
 
-    fn kernel_details(&mut self, record: Record, graph_node: u64) {
+    fn push_kernel_details(&mut self, record: Record, graph_node: u64) {
         const U32_FIELDS: [(Detail, Field); 16] = [
             (Detail::GridX, kernel::GRID_X),
             (Detail::GridY, kernel::GRID_Y),
@@ -130,13 +129,13 @@ impl ActivityReader {
             Detail::Priority,
             priority.map(|priority| i64::from(priority).cast_unsigned()),
         );
-        self.graph(record, kernel::GRAPH_ID, graph_node);
-        self.graph_source(record, kernel::SOURCE_GRAPH_ID, kernel::SOURCE_GRAPH_NODE_ID);
+        self.push_graph(record, kernel::GRAPH_ID, graph_node);
+        self.push_graph_source(record, kernel::SOURCE_GRAPH_ID, kernel::SOURCE_GRAPH_NODE_ID);
         self.push_nonzero(Detail::DeviceLaunched, record.read_u8(kernel::IS_DEVICE_LAUNCHED));
     }
 
-    fn memcpy(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
-        const COMMON: Common = Common {
+    fn read_memcpy(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+        const FIELDS: CommonFields = CommonFields {
             start: memcpy::START,
             end: memcpy::END,
             device: memcpy::DEVICE_ID,
@@ -146,23 +145,23 @@ impl ActivityReader {
         let graph_node = record.read_u64(memcpy::GRAPH_NODE_ID).unwrap_or(0);
         self.details.clear();
         self.push_nonzero(Detail::Context, record.read_u32(memcpy::CONTEXT_ID));
-        self.memory_kinds(record, memcpy::SRC_KIND, memcpy::DST_KIND);
+        self.push_memory_kinds(record, memcpy::SRC_KIND, memcpy::DST_KIND);
         self.push_nonzero(Detail::Flags, record.read_u8(memcpy::FLAGS));
         self.push_nonzero(
             Detail::Copies,
             record.read_u64(memcpy::COPY_COUNT).filter(|&copies| copies > 1),
         );
-        self.channel(record, memcpy::CHANNEL_ID, memcpy::CHANNEL_TYPE);
-        self.graph(record, memcpy::GRAPH_ID, graph_node);
-        self.graph_source(record, memcpy::SOURCE_GRAPH_ID, memcpy::SOURCE_GRAPH_NODE_ID);
+        self.push_channel(record, memcpy::CHANNEL_ID, memcpy::CHANNEL_TYPE);
+        self.push_graph(record, memcpy::GRAPH_ID, graph_node);
+        self.push_graph_source(record, memcpy::SOURCE_GRAPH_ID, memcpy::SOURCE_GRAPH_NODE_ID);
         self.push_nonzero(Detail::DeviceLaunched, record.read_u8(memcpy::IS_DEVICE_LAUNCHED));
-        let name = self.copy_name(record, memcpy::COPY_KIND, memcpy::SRC_KIND, memcpy::DST_KIND);
+        let name = self.copy_name_id(record, memcpy::COPY_KIND, memcpy::SRC_KIND, memcpy::DST_KIND);
         let bytes = record.read_u64(memcpy::BYTES).unwrap_or(0);
-        self.add(record, &COMMON, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch);
+        self.add(record, &FIELDS, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch);
     }
 
-    fn memcpy_peer(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
-        const COMMON: Common = Common {
+    fn read_memcpy_peer(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+        const FIELDS: CommonFields = CommonFields {
             start: memcpy_peer::START,
             end: memcpy_peer::END,
             device: memcpy_peer::DEVICE_ID,
@@ -176,22 +175,22 @@ impl ActivityReader {
         self.push_present(Detail::TargetDevice, record.read_u32(memcpy_peer::DST_DEVICE_ID));
         self.push_nonzero(Detail::SourceContext, record.read_u32(memcpy_peer::SRC_CONTEXT_ID));
         self.push_nonzero(Detail::TargetContext, record.read_u32(memcpy_peer::DST_CONTEXT_ID));
-        self.memory_kinds(record, memcpy_peer::SRC_KIND, memcpy_peer::DST_KIND);
+        self.push_memory_kinds(record, memcpy_peer::SRC_KIND, memcpy_peer::DST_KIND);
         self.push_nonzero(Detail::Flags, record.read_u8(memcpy_peer::FLAGS));
-        self.channel(record, memcpy_peer::CHANNEL_ID, memcpy_peer::CHANNEL_TYPE);
-        self.graph(record, memcpy_peer::GRAPH_ID, graph_node);
-        let name = self.copy_name(
+        self.push_channel(record, memcpy_peer::CHANNEL_ID, memcpy_peer::CHANNEL_TYPE);
+        self.push_graph(record, memcpy_peer::GRAPH_ID, graph_node);
+        let name = self.copy_name_id(
             record,
             memcpy_peer::COPY_KIND,
             memcpy_peer::SRC_KIND,
             memcpy_peer::DST_KIND,
         );
         let bytes = record.read_u64(memcpy_peer::BYTES).unwrap_or(0);
-        self.add(record, &COMMON, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch);
+        self.add(record, &FIELDS, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch);
     }
 
-    fn memset(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
-        const COMMON: Common = Common {
+    fn read_memset(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+        const FIELDS: CommonFields = CommonFields {
             start: memset::START,
             end: memset::END,
             device: memset::DEVICE_ID,
@@ -199,22 +198,22 @@ impl ActivityReader {
             correlation: memset::CORRELATION_ID,
         };
         let graph_node = record.read_u64(memset::GRAPH_NODE_ID).unwrap_or(0);
-        let memory = record.read_u16(memset::MEMORY_KIND).map_or(0, u32::from);
+        let memory_kind = record.read_u16(memset::MEMORY_KIND).map_or(0, u32::from);
         self.details.clear();
         self.push_nonzero(Detail::Context, record.read_u32(memset::CONTEXT_ID));
         self.push_present(Detail::Value, record.read_u32(memset::VALUE));
-        self.push_nonzero(Detail::TargetKind, Some(memory));
+        self.push_nonzero(Detail::TargetKind, Some(memory_kind));
         self.push_nonzero(Detail::Flags, record.read_u16(memset::FLAGS));
-        self.channel(record, memset::CHANNEL_ID, memset::CHANNEL_TYPE);
-        self.graph(record, memset::GRAPH_ID, graph_node);
-        self.graph_source(record, memset::SOURCE_GRAPH_ID, memset::SOURCE_GRAPH_NODE_ID);
+        self.push_channel(record, memset::CHANNEL_ID, memset::CHANNEL_TYPE);
+        self.push_graph(record, memset::GRAPH_ID, graph_node);
+        self.push_graph_source(record, memset::SOURCE_GRAPH_ID, memset::SOURCE_GRAPH_NODE_ID);
         self.push_nonzero(Detail::DeviceLaunched, record.read_u8(memset::IS_DEVICE_LAUNCHED));
-        let name = self.synthetic_name(ActivityKind::Memset, memory, 0);
+        let name = self.synthetic_name_id(ActivityKind::Memset, memory_kind, 0);
         let bytes = record.read_u64(memset::BYTES).unwrap_or(0);
-        self.add(record, &COMMON, ActivityKind::Memset, name, bytes, graph_node, clock, batch);
+        self.add(record, &FIELDS, ActivityKind::Memset, name, bytes, graph_node, clock, batch);
     }
 
-    fn synchronization(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+    fn read_synchronization(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
         let subkind = record.read_u32(synchronization::TYPE).unwrap_or(0);
         let correlation = record.read_u32(synchronization::CORRELATION_ID).unwrap_or(0);
         if callback::take_internal_sync(correlation) {
@@ -225,11 +224,11 @@ impl ActivityReader {
         self.push_nonzero(Detail::Context, context);
         self.push_nonzero(Detail::Event, record.read_u32(synchronization::CUDA_EVENT_ID));
         self.push_nonzero(Detail::Result, record.read_u32(synchronization::RETURN_VALUE));
-        let name = self.synthetic_name(ActivityKind::Sync, subkind, 0);
+        let name = self.synthetic_name_id(ActivityKind::Sync, subkind, 0);
         let activity = Activity {
             kind: ActivityKind::Sync,
             name,
-            device: callback::device_of(context),
+            device: callback::device_of_context(context),
             stream: record.read_u32(synchronization::STREAM_ID).unwrap_or(u32::MAX),
             start_ticks: 0,
             duration_nanos: None,
@@ -242,24 +241,24 @@ impl ActivityReader {
         add_with_times(record, start, end, activity, &mut self.last_start_ticks, clock, batch);
     }
 
-    fn overhead(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+    fn read_overhead(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
         let subkind = record.read_u32(overhead::OVERHEAD_KIND).unwrap_or(0);
-        let object = record.read_u32(overhead::OBJECT_KIND);
+        let object_type = record.read_u32(overhead::OBJECT_KIND);
         self.details.clear();
-        self.push_nonzero(Detail::ObjectKind, object);
-        if object == Some(object_kind::THREAD) {
+        self.push_nonzero(Detail::ObjectKind, object_type);
+        if object_type == Some(object_kind::THREAD) {
             self.push_nonzero(Detail::ObjectThread, record.read_u32(overhead::OBJECT_THREAD));
         }
-        let device = match object {
+        let device = match object_type {
             Some(object_kind::DEVICE | object_kind::CONTEXT | object_kind::STREAM) => {
                 record.read_u32(overhead::OBJECT_DEVICE)
             }
             _ => None,
         };
-        let device = device.unwrap_or_else(|| callback::device_of(None));
+        let device = device.unwrap_or_else(|| callback::device_of_context(None));
         let activity = Activity {
             kind: ActivityKind::Overhead,
-            name: self.synthetic_name(ActivityKind::Overhead, subkind, 0),
+            name: self.synthetic_name_id(ActivityKind::Overhead, subkind, 0),
             device,
             stream: u32::MAX,
             start_ticks: 0,
@@ -273,17 +272,17 @@ impl ActivityReader {
         add_with_times(record, start, end, activity, &mut self.last_start_ticks, clock, batch);
     }
 
-    pub(super) fn external(&mut self, record: Record) {
+    pub(super) fn read_external_id(&mut self, record: Record) {
         let correlation = record.read_u32(external_correlation::CORRELATION_ID);
         let id = record.read_u64(external_correlation::EXTERNAL_ID);
         let Some((correlation, id)) = correlation.zip(id) else { return };
-        if self.external.insert(correlation, id).is_none() {
-            self.external_order.push_back(correlation);
+        if self.external_ids.insert(correlation, id).is_none() {
+            self.external_id_order.push_back(correlation);
         }
-        if self.external_order.len() > MAX_EXTERNAL
-            && let Some(oldest) = self.external_order.pop_front()
+        if self.external_id_order.len() > MAX_EXTERNAL_IDS
+            && let Some(oldest) = self.external_id_order.pop_front()
         {
-            self.external.remove(&oldest);
+            self.external_ids.remove(&oldest);
         }
     }
 
@@ -292,7 +291,7 @@ impl ActivityReader {
     fn add(
         &mut self,
         record: Record,
-        common: &Common,
+        common: &CommonFields,
         kind: ActivityKind,
         name: u32,
         bytes: u64,
@@ -301,8 +300,8 @@ impl ActivityReader {
         batch: &mut Batch,
     ) {
         let correlation = record.read_u32(common.correlation).unwrap_or(0);
-        if !self.external.is_empty() {
-            self.push_nonzero(Detail::ExternalId, self.external.get(&correlation).copied());
+        if !self.external_ids.is_empty() {
+            self.push_nonzero(Detail::ExternalId, self.external_ids.get(&correlation).copied());
         }
         let activity = Activity {
             kind,
@@ -320,18 +319,18 @@ impl ActivityReader {
         add_with_times(record, start, end, activity, &mut self.last_start_ticks, clock, batch);
     }
 
-    fn memory_kinds(&mut self, record: Record, from: Field, to: Field) {
-        self.push_nonzero(Detail::SourceKind, record.read_u8(from));
-        self.push_nonzero(Detail::TargetKind, record.read_u8(to));
+    fn push_memory_kinds(&mut self, record: Record, source: Field, target: Field) {
+        self.push_nonzero(Detail::SourceKind, record.read_u8(source));
+        self.push_nonzero(Detail::TargetKind, record.read_u8(target));
     }
 
-    fn copy_name(&mut self, record: Record, subkind: Field, from: Field, to: Field) -> u32 {
+    fn copy_name_id(&mut self, record: Record, kind: Field, source: Field, target: Field) -> u32 {
         let byte = |field| record.read_u8(field).map_or(0, u32::from);
-        self.synthetic_name(ActivityKind::Memcpy, byte(subkind), byte(from) << 8 | byte(to))
+        self.synthetic_name_id(ActivityKind::Memcpy, byte(kind), byte(source) << 8 | byte(target))
     }
 
     /// Adds the graph of the activity, if it belongs to one.
-    fn graph(&mut self, record: Record, graph: Field, node: u64) {
+    fn push_graph(&mut self, record: Record, graph: Field, node: u64) {
         if node != 0 {
             self.push_nonzero(Detail::Graph, record.read_u32(graph));
             self.push_nonzero(Detail::GraphNode, Some(node));
@@ -339,12 +338,12 @@ impl ActivityReader {
     }
 
     /// Adds the graph from which that graph was instantiated.
-    fn graph_source(&mut self, record: Record, graph: Field, node: Field) {
+    fn push_graph_source(&mut self, record: Record, graph: Field, node: Field) {
         self.push_nonzero(Detail::SourceGraph, record.read_u32(graph));
         self.push_nonzero(Detail::SourceGraphNode, record.read_u64(node));
     }
 
-    fn channel(&mut self, record: Record, id: Field, type_field: Field) {
+    fn push_channel(&mut self, record: Record, id: Field, type_field: Field) {
         self.push_nonzero(Detail::Channel, record.read_u32(id));
         self.push_nonzero(Detail::ChannelType, record.read_u32(type_field));
     }
@@ -365,7 +364,7 @@ impl ActivityReader {
     }
 
     /// Returns the id of a name that we assign.
-    fn synthetic_name(&mut self, kind: ActivityKind, subkind: u32, memory_kinds: u32) -> u32 {
+    fn synthetic_name_id(&mut self, kind: ActivityKind, subkind: u32, memory_kinds: u32) -> u32 {
         let name = || api::intern(&synthetic_name(kind, subkind, memory_kinds));
         *self.synthetic_names.entry((kind, subkind, memory_kinds)).or_insert_with(name)
     }
@@ -400,18 +399,18 @@ fn add_with_times(
 
 /// Returns the same names as Kineto, so that traces of both can be compared.
 fn synthetic_name(kind: ActivityKind, subkind: u32, memory_kinds: u32) -> String {
-    let memory = |kind| constants::memory_kind::text(kind).unwrap_or("Unknown");
+    let memory_name = |kind| constants::memory_kind::text(kind).unwrap_or("Unknown");
     match kind {
         ActivityKind::Kernel => "<unnamed kernel>".to_owned(),
         ActivityKind::Memcpy => {
             let direction = constants::memcpy_kind::text(subkind).unwrap_or("unknown");
             format!(
                 "Memcpy {direction} ({} -> {})",
-                memory(memory_kinds >> 8),
-                memory(memory_kinds & 0xff)
+                memory_name(memory_kinds >> 8),
+                memory_name(memory_kinds & 0xff)
             )
         }
-        ActivityKind::Memset => format!("Memset ({})", memory(subkind)),
+        ActivityKind::Memset => format!("Memset ({})", memory_name(subkind)),
         ActivityKind::Sync => match subkind {
             constants::synchronization_type::EVENT_SYNCHRONIZE => "Event Synchronize",
             constants::synchronization_type::STREAM_WAIT_EVENT => "Stream Wait Event",

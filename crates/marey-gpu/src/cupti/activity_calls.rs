@@ -46,7 +46,12 @@ const ALL: *mut c_void = std::ptr::null_mut();
 impl ActivityCalls for Functions {
     unsafe fn register_buffers(&self, _: Subscriber) -> u32 {
         // SAFETY: as above.
-        unsafe { (self.activity_register_callbacks)(delivery::requested, delivery::completed) }
+        unsafe {
+            (self.activity_register_callbacks)(
+                delivery::on_buffer_requested,
+                delivery::on_buffer_completed,
+            )
+        }
     }
 
     unsafe fn enable(&self, _: Subscriber, kind: u32) -> u32 {
@@ -85,7 +90,8 @@ impl ActivityCalls for Functions {
 #[expect(unsafe_code, reason = "calls of the library")]
 impl ActivityCalls for ScopedFunctions {
     unsafe fn register_buffers(&self, subscriber: Subscriber) -> u32 {
-        let (requested, completed) = (delivery::scoped_requested, delivery::scoped_completed);
+        let (requested, completed) =
+            (delivery::on_scoped_buffer_requested, delivery::on_scoped_buffer_completed);
         // SAFETY: as above.
         unsafe { (self.activity_register_callbacks)(subscriber, requested, completed) }
     }

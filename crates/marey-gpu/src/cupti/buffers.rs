@@ -29,6 +29,25 @@ pub(super) struct FullBuffer {
     pub(super) words: Buffer,
     /// Bytes that hold records.
     pub(super) valid_bytes: usize,
+    pub(super) records: Vec<RecordPosition>,
+}
+
+impl FullBuffer {
+    /// Returns the part of the buffer that contains records.
+    #[expect(unsafe_code, reason = "words as bytes")]
+    pub(super) fn bytes(&self) -> &[u8] {
+        let bytes = size_of_val(&*self.words).min(self.valid_bytes);
+        // SAFETY: the words have at least this size, and are initialised, with zeros or by CUPTI.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), bytes) }
+    }
+}
+
+/// A record in a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecordPosition {
+    pub(super) offset_bytes: u32,
+    /// Name id of a kernel; `None` for other records and unnamed kernels.
+    pub(super) kernel_name: Option<u32>,
 }
 
 /// State of the pool.
@@ -42,12 +61,12 @@ struct Buffers {
     /// Total size of the buffers in use.
     used_bytes: usize,
     /// Number of buffers lent to CUPTI.
-    lent: usize,
+    lent_count: usize,
     /// Number of buffers with records so far.
-    filled: u64,
+    filled_count: u64,
 }
 
-static BUFFERS: Mutex<Buffers> = Mutex::new(Buffers::NONE);
+static BUFFERS: Mutex<Buffers> = Mutex::new(Buffers::EMPTY);
 
 /// Notified when a buffer with records arrives.
 static FILLED: Condvar = Condvar::new();
@@ -70,44 +89,44 @@ pub(super) fn acquire() -> Option<Buffer> {
     let mut buffers = buffers();
     let is_large = buffers.used_bytes + LARGE_BYTES <= pool_bytes() / 2;
     let bytes = if is_large { LARGE_BYTES } else { SMALL_BYTES };
-    let free = buffers.free_of(bytes).pop();
+    let free = buffers.free_list(bytes).pop();
     if free.is_none() && !buffers.make_room(bytes) {
         return None;
     }
     buffers.used_bytes += bytes;
     drop(buffers);
-    Some(free.unwrap_or_else(|| new(bytes)))
+    Some(free.unwrap_or_else(|| allocate(bytes)))
 }
 
 /// Allocates a buffer outside the pool.
-pub(super) fn new(bytes: usize) -> Buffer {
+pub(super) fn allocate(bytes: usize) -> Buffer {
     vec![0; bytes / size_of::<u64>()].into_boxed_slice()
 }
 
 /// Counts a buffer lent to CUPTI, whether or not it belongs to the pool.
-pub(super) fn lent() {
-    buffers().lent += 1;
+pub(super) fn count_lent() {
+    buffers().lent_count += 1;
 }
 
 /// Counts a buffer returned by CUPTI.
-pub(super) fn returned() {
+pub(super) fn count_returned() {
     let mut buffers = buffers();
-    buffers.lent = buffers.lent.saturating_sub(1);
+    buffers.lent_count = buffers.lent_count.saturating_sub(1);
 }
 
 /// Whether buffers are lent to CUPTI, in which activities may be in progress.
 pub(super) fn are_lent() -> bool {
-    buffers().lent > 0
+    buffers().lent_count > 0
 }
 
 /// Queues a completed buffer for the decoder.
-pub(super) fn push_full(words: Buffer, valid_bytes: usize) {
-    if valid_bytes == 0 {
-        recycle(words);
+pub(super) fn push_full(full: FullBuffer) {
+    if full.records.is_empty() {
+        recycle(full.words);
     } else {
         let mut buffers = buffers();
-        buffers.full.push_back(FullBuffer { words, valid_bytes });
-        buffers.filled += 1;
+        buffers.full.push_back(full);
+        buffers.filled_count += 1;
         drop(buffers);
         FILLED.notify_all();
     }
@@ -119,15 +138,15 @@ pub(super) fn take_full() -> VecDeque<FullBuffer> {
 }
 
 /// Returns the number of buffers with records so far.
-pub(super) fn filled() -> u64 {
-    buffers().filled
+pub(super) fn filled_count() -> u64 {
+    buffers().filled_count
 }
 
-/// Waits until there were more than `filled` buffers with records, or until a deadline. Returns
-/// whether there were.
-pub(super) fn wait_for_more(filled: u64, deadline: Instant) -> bool {
+/// Waits until there were more than `filled_count` buffers with records, or until a deadline.
+/// Returns whether there were.
+pub(super) fn wait_for_more(filled_count: u64, deadline: Instant) -> bool {
     let mut buffers = buffers();
-    while buffers.filled == filled {
+    while buffers.filled_count == filled_count {
         let timeout = deadline.saturating_duration_since(Instant::now());
         if timeout.is_zero() {
             return false;
@@ -146,16 +165,16 @@ pub(super) fn recycle(mut words: Buffer) {
 }
 
 impl Buffers {
-    const NONE: Self = Self {
+    const EMPTY: Self = Self {
         free: [const { Vec::new() }; 2],
         full: VecDeque::new(),
         bytes: 0,
         used_bytes: 0,
-        lent: 0,
-        filled: 0,
+        lent_count: 0,
+        filled_count: 0,
     };
 
-    fn free_of(&mut self, bytes: usize) -> &mut Vec<Buffer> {
+    fn free_list(&mut self, bytes: usize) -> &mut Vec<Buffer> {
         &mut self.free[usize::from(bytes != LARGE_BYTES)]
     }
 
@@ -174,12 +193,12 @@ impl Buffers {
         let bytes = size_of_val(&*words);
         // A buffer from before a fork is not counted.
         self.used_bytes = self.used_bytes.saturating_sub(bytes);
-        self.free_of(bytes).push(words);
+        self.free_list(bytes).push(words);
     }
 }
 
 /// Frees all unused buffers. Buffers that arrived after the subscriber ended cannot be read.
-pub(super) fn free() {
+pub(super) fn free_unused() {
     let mut buffers = buffers();
     while let Some(full) = buffers.full.pop_front() {
         buffers.release(full.words);
@@ -196,7 +215,7 @@ pub(super) fn lock_for_fork() -> impl Sized + use<> {
 /// Resets the pool in the child of a fork.
 pub(super) fn begin_child() {
     // CUPTI's buffers belong to the parent; CUPTI does not write to any in the child.
-    *buffers() = Buffers::NONE;
+    *buffers() = Buffers::EMPTY;
 }
 
 #[cfg(test)]
@@ -219,7 +238,7 @@ mod tests {
         assert_eq!(size_of_val(&*again), LARGE_BYTES);
         assert!(again.iter().all(|&word| word == 0), "buffers are zeroed before reuse");
         recycle(again);
-        free();
+        free_unused();
         assert_eq!(buffers().bytes, 0);
     }
 }

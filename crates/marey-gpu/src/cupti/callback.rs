@@ -25,10 +25,11 @@ static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
 const MAX_CBIDS: usize = 1024;
 
 /// A table of the calls of one domain, by callback id.
-type Calls<T> = [T; MAX_CBIDS];
+type CallTable<T> = [T; MAX_CBIDS];
 
 /// Name ids of calls in the recorder, of the driver's and the runtime's domain.
-static CALL_NAMES: [Calls<AtomicU32>; 2] = [const { [const { AtomicU32::new(0) }; MAX_CBIDS] }; 2];
+static CALL_NAMES: [CallTable<AtomicU32>; 2] =
+    [const { [const { AtomicU32::new(0) }; MAX_CBIDS] }; 2];
 
 /// Cache of known contexts, indexed by some bits of their addresses, so that launches in
 /// alternating contexts take no lock.
@@ -44,7 +45,7 @@ static CONTEXTS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 static CONTEXT_DEVICES: Mutex<BTreeMap<u32, u32>> = Mutex::new(BTreeMap::new());
 
 /// Kind of each driver call, by callback id: one of the constants below.
-static CALL_KINDS: Calls<AtomicU8> = [const { AtomicU8::new(NO_ACTIVITY) }; MAX_CBIDS];
+static CALL_KINDS: CallTable<AtomicU8> = [const { AtomicU8::new(NO_ACTIVITY) }; MAX_CBIDS];
 /// No activity results from the call.
 const NO_ACTIVITY: u8 = 0;
 const LAUNCHES_KERNEL: u8 = 1;
@@ -72,7 +73,7 @@ static CAPTURES: AtomicUsize = AtomicUsize::new(0);
 /// Sets the library of the callbacks, before any callback is enabled.
 pub(super) fn prepare(functions: &Functions) {
     // Captures and contexts of an earlier subscription may have ended after it.
-    forget_all();
+    clear_state();
     FUNCTIONS.get_or_init(|| *functions);
     let kinds = [
         (driver::LAUNCHES, LAUNCHES_KERNEL),
@@ -130,14 +131,14 @@ fn is_internal() -> bool {
 }
 
 /// Sets whether every call of a domain is recorded.
-pub(super) fn record_all_calls(of_domain: u32, is_recorded: bool) {
-    if let Some(flag) = RECORDS_ALL_CALLS.get(domain_index(of_domain)) {
+pub(super) fn record_all_calls(domain_id: u32, is_recorded: bool) {
+    if let Some(flag) = RECORDS_ALL_CALLS.get(domain_index(domain_id)) {
         flag.store(is_recorded, Ordering::Relaxed);
     }
 }
 
 /// Makes CUDA calls that are not recorded as the program's.
-pub(super) fn unrecorded<T>(calls: impl FnOnce() -> T) -> T {
+pub(super) fn without_recording<T>(calls: impl FnOnce() -> T) -> T {
     IS_INTERNAL.set(true);
     let result = calls();
     IS_INTERNAL.set(false);
@@ -145,13 +146,13 @@ pub(super) fn unrecorded<T>(calls: impl FnOnce() -> T) -> T {
 }
 
 /// Returns the index of a call domain in the tables.
-const fn domain_index(of_domain: u32) -> usize {
-    (of_domain - domain::DRIVER_API) as usize
+const fn domain_index(domain_id: u32) -> usize {
+    (domain_id - domain::DRIVER_API) as usize
 }
 
 /// Returns the device of a context, by context id. For an unknown context, returns the device with
 /// the lowest context id.
-pub(super) fn device_of(context: Option<u32>) -> u32 {
+pub(super) fn device_of_context(context: Option<u32>) -> u32 {
     let devices = context_devices();
     let known = context.and_then(|context| devices.get(&context));
     let first = || devices.first_key_value().map(|(_, device)| device);
@@ -181,10 +182,10 @@ pub(super) fn lock_for_fork() -> impl Sized + use<> {
 
 /// Resets all state in the child of a fork, which has no contexts.
 pub(super) fn begin_child() {
-    forget_all();
+    clear_state();
 }
 
-fn forget_all() {
+fn clear_state() {
     CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner).clear();
     for known in &CONTEXT_CACHE {
         known.store(std::ptr::null_mut(), Ordering::Relaxed);
@@ -199,30 +200,32 @@ fn forget_all() {
 /// # Safety
 /// `data` is as CUPTI documents: of a call for the first two domains, of a resource for the third.
 #[expect(unsafe_code, reason = "the library gives its data by their address")]
-pub(super) unsafe extern "C" fn callback(
+pub(super) unsafe extern "C" fn on_callback(
     _userdata: *mut c_void,
-    of_domain: u32,
+    domain_id: u32,
     cbid: u32,
     data: *const c_void,
 ) {
     if data.is_null() {
         return;
     }
-    match of_domain {
+    match domain_id {
         domain::DRIVER_API => {
             // SAFETY: call data has at least this size, and is valid until we return.
-            driver_call(cbid, unsafe { record(data, callback_data::LAYOUT.structs[0].bytes) });
+            handle_driver_call(cbid, unsafe {
+                record_at(data, callback_data::LAYOUT.structs[0].bytes)
+            });
         }
         domain::RUNTIME_API => {
             // SAFETY: as above.
-            let data = unsafe { record(data, callback_data::LAYOUT.structs[0].bytes) };
-            recorded_call(domain::RUNTIME_API, cbid, data);
+            let data = unsafe { record_at(data, callback_data::LAYOUT.structs[0].bytes) };
+            handle_other_call(domain::RUNTIME_API, cbid, data);
         }
         domain::RESOURCE => {
             // SAFETY: resource data has at least this size.
-            let record = unsafe { record(data, resource_data::LAYOUT.structs[0].bytes) };
+            let record = unsafe { record_at(data, resource_data::LAYOUT.structs[0].bytes) };
             // Off the fast path. It takes locks, which may panic.
-            drop(std::panic::catch_unwind(|| resource(cbid, record)));
+            drop(std::panic::catch_unwind(|| handle_resource(cbid, record)));
         }
         _ => {}
     }
@@ -232,21 +235,21 @@ pub(super) unsafe extern "C" fn callback(
 /// `bytes` bytes at the address are readable until the callback returns.
 #[inline(always)]
 #[expect(unsafe_code, reason = "the library gives its data by their address")]
-unsafe fn record<'a>(data: *const c_void, bytes: usize) -> Record<'a> {
+unsafe fn record_at<'a>(data: *const c_void, bytes: usize) -> Record<'a> {
     // SAFETY: guaranteed by the caller. The fields that we read exist in every version.
     unsafe { Record::from_address(data.cast(), bytes, 0) }
 }
 
 /// Handles entry or exit of a driver call.
 #[inline]
-fn driver_call(cbid: u32, data: Record) {
+fn handle_driver_call(cbid: u32, data: Record) {
     let call_kind =
         CALL_KINDS.get(cbid as usize).map_or(NO_ACTIVITY, |kind| kind.load(Ordering::Relaxed));
     match call_kind {
-        LAUNCHES_KERNEL => return launch(cbid, data, LaunchKind::Kernel),
-        LAUNCHES_GRAPH => return launch(cbid, data, LaunchKind::Graph),
-        MOVES_MEMORY => return launch(cbid, data, LaunchKind::Memory),
-        MOVES_SIZED => return launch(cbid, data, sized_launch_kind(data)),
+        LAUNCHES_KERNEL => return handle_launch(cbid, data, LaunchKind::Kernel),
+        LAUNCHES_GRAPH => return handle_launch(cbid, data, LaunchKind::Graph),
+        MOVES_MEMORY => return handle_launch(cbid, data, LaunchKind::Memory),
+        MOVES_SIZED => return handle_launch(cbid, data, sized_launch_kind(data)),
         _ => {}
     }
     if is_internal() {
@@ -256,23 +259,23 @@ fn driver_call(cbid: u32, data: Record) {
         return;
     }
     match call_kind {
-        SYNCHRONIZES => return launch(cbid, data, LaunchKind::Silent),
-        BEGINS_CAPTURE | ENDS_CAPTURE => count_capture(call_kind == BEGINS_CAPTURE, data),
+        SYNCHRONIZES => return handle_launch(cbid, data, LaunchKind::Silent),
+        BEGINS_CAPTURE | ENDS_CAPTURE => count_capture(call_kind, data),
         _ => {}
     }
     if RECORDS_ALL_CALLS[domain_index(domain::DRIVER_API)].load(Ordering::Relaxed) {
-        recorded_call(domain::DRIVER_API, cbid, data);
+        handle_other_call(domain::DRIVER_API, cbid, data);
     }
 }
 
 /// Handles entry or exit of a call that results in an activity.
 #[inline]
-fn launch(cbid: u32, data: Record, kind: LaunchKind) {
+fn handle_launch(cbid: u32, data: Record, kind: LaunchKind) {
     let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) else { return };
     match data.read_u32(callback_data::SITE) {
         Some(site::ENTER) => {
             cache_context(data);
-            api::launch_enter(correlation, name(domain::DRIVER_API, cbid, data), kind);
+            api::launch_enter(correlation, call_name_id(domain::DRIVER_API, cbid, data), kind);
         }
         Some(site::EXIT) => api::launch_exit(correlation, has_succeeded(data)),
         _ => {}
@@ -282,24 +285,26 @@ fn launch(cbid: u32, data: Record, kind: LaunchKind) {
 /// Returns the launch kind of a call with a size argument: a copy of size 0 leaves no record.
 #[expect(unsafe_code, reason = "the arguments are given by their address")]
 fn sized_launch_kind(data: Record) -> LaunchKind {
-    const SIZE: usize = 2;
+    const SIZE_ARGUMENT: usize = 2;
     let Some(arguments) = data.read_address(callback_data::PARAMS) else {
         return LaunchKind::Memory;
     };
     // SAFETY: these calls have at least three arguments, of eight bytes each including padding.
-    let size = unsafe { arguments.cast::<u64>().add(SIZE).read() };
+    let size = unsafe { arguments.cast::<u64>().add(SIZE_ARGUMENT).read() };
     if size == 0 { LaunchKind::Silent } else { LaunchKind::Memory }
 }
 
 /// Handles entry or exit of a call that is recorded because all calls of its domain are.
-fn recorded_call(of_domain: u32, cbid: u32, data: Record) {
-    let interface = match of_domain {
+fn handle_other_call(domain_id: u32, cbid: u32, data: Record) {
+    let interface = match domain_id {
         domain::DRIVER_API => Interface::Driver,
         _ => Interface::Runtime,
     };
     let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) else { return };
     match data.read_u32(callback_data::SITE) {
-        Some(site::ENTER) => api::call_enter(interface, correlation, name(of_domain, cbid, data)),
+        Some(site::ENTER) => {
+            api::call_enter(interface, correlation, call_name_id(domain_id, cbid, data));
+        }
         Some(site::EXIT) => api::call_exit(interface, correlation),
         _ => {}
     }
@@ -307,10 +312,10 @@ fn recorded_call(of_domain: u32, cbid: u32, data: Record) {
 
 /// Returns the name id of a call in the recorder.
 #[inline]
-fn name(of_domain: u32, cbid: u32, data: Record) -> u32 {
-    let names = &CALL_NAMES[domain_index(of_domain)];
+fn call_name_id(domain_id: u32, cbid: u32, data: Record) -> u32 {
+    let names = &CALL_NAMES[domain_index(domain_id)];
     let known = names.get(cbid as usize).map_or(0, |name| name.load(Ordering::Relaxed));
-    if known == 0 { learn_name(names, cbid, data) } else { known }
+    if known == 0 { intern_call_name(names, cbid, data) } else { known }
 }
 
 /// Whether a driver call returned `CUDA_SUCCESS`, at its exit.
@@ -324,8 +329,8 @@ fn has_succeeded(data: Record) -> bool {
 
 #[cold]
 #[expect(unsafe_code, reason = "the name is given by its address")]
-fn learn_name(names: &Calls<AtomicU32>, cbid: u32, data: Record) -> u32 {
-    let Some(address) = data.read_text(callback_data::FUNCTION_NAME) else { return 0 };
+fn intern_call_name(names: &CallTable<AtomicU32>, cbid: u32, data: Record) -> u32 {
+    let Some(address) = data.read_string_address(callback_data::FUNCTION_NAME) else { return 0 };
     // SAFETY: the name is a constant of the library.
     let name = unsafe { CStr::from_ptr(address) };
     let number = api::intern(&name.to_string_lossy());
@@ -339,16 +344,16 @@ fn learn_name(names: &Calls<AtomicU32>, cbid: u32, data: Record) -> u32 {
 fn cache_context(data: Record) {
     let Some(context) = data.read_address(callback_data::CONTEXT) else { return };
     if context != context_cache_entry(context).load(Ordering::Relaxed) {
-        learn_context(context);
+        add_context(context);
         if let Some(number) = data.read_u32(callback_data::CONTEXT_UID) {
-            learn_device(context, number);
+            store_context_device(context, number);
         }
     }
 }
 
 #[cold]
 #[expect(unsafe_code, reason = "a call of the library")]
-fn learn_device(context: CuContext, number: u32) {
+fn store_context_device(context: CuContext, number: u32) {
     let Some(get) = FUNCTIONS.get().and_then(|functions| functions.get_device_id) else { return };
     let mut device = 0;
     // SAFETY: the context is current in the call of this callback, and the number is writable.
@@ -358,11 +363,11 @@ fn learn_device(context: CuContext, number: u32) {
 }
 
 #[cold]
-fn learn_context(context: CuContext) {
+fn add_context(context: CuContext) {
     let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = context.expose_provenance();
-    if !contexts.contains(&known) {
-        contexts.push(known);
+    let address = context.expose_provenance();
+    if !contexts.contains(&address) {
+        contexts.push(address);
     }
     context_cache_entry(context).store(context, Ordering::Relaxed);
 }
@@ -382,7 +387,7 @@ fn forget_context(context: CuContext) {
 }
 
 /// Handles an event of a context or graph node.
-fn resource(cbid: u32, data: Record) {
+fn handle_resource(cbid: u32, data: Record) {
     match cbid {
         resource::CONTEXT_DESTROY_STARTING => {
             if let Some(context) = data.read_address(resource_data::CONTEXT) {
@@ -390,18 +395,19 @@ fn resource(cbid: u32, data: Record) {
             }
         }
         resource::GRAPHNODE_CREATED => {
-            if let Some(node) = graph_node(data, graph_data::NODE) {
+            if let Some(node) = graph_node_id(data, graph_data::NODE) {
                 device::captured(node);
             }
         }
         resource::GRAPHNODE_CLONED => {
-            let original = graph_node(data, graph_data::ORIGINAL_NODE);
-            if let (Some(original), Some(copy)) = (original, graph_node(data, graph_data::NODE)) {
+            let original = graph_node_id(data, graph_data::ORIGINAL_NODE);
+            if let (Some(original), Some(copy)) = (original, graph_node_id(data, graph_data::NODE))
+            {
                 device::cloned(original, copy);
             }
         }
         resource::GRAPHNODE_DESTROY_STARTING => {
-            if let Some(node) = graph_node(data, graph_data::NODE) {
+            if let Some(node) = graph_node_id(data, graph_data::NODE) {
                 device::destroyed(node);
             }
         }
@@ -411,10 +417,10 @@ fn resource(cbid: u32, data: Record) {
 
 /// Returns the id of a graph node in the resource descriptor.
 #[expect(unsafe_code, reason = "the library gives its data by their address")]
-fn graph_node(data: Record, field: Field) -> Option<u64> {
+fn graph_node_id(data: Record, field: Field) -> Option<u64> {
     let descriptor = data.read_address(resource_data::DESCRIPTOR)?;
     // SAFETY: the descriptor of graph callbacks has at least this size.
-    let graph = unsafe { record(descriptor, graph_data::LAYOUT.structs[0].bytes) };
+    let graph = unsafe { record_at(descriptor, graph_data::LAYOUT.structs[0].bytes) };
     let node = graph.read_address(field)?;
     let get = FUNCTIONS.get()?.get_graph_node_id?;
     let mut id = 0;
@@ -426,11 +432,11 @@ fn graph_node(data: Record, field: Field) -> Option<u64> {
 
 /// Counts begin and end of a stream capture.
 #[cold]
-fn count_capture(begins: bool, data: Record) {
+fn count_capture(call_kind: u8, data: Record) {
     if data.read_u32(callback_data::SITE) != Some(site::EXIT) {
         return;
     }
-    if begins {
+    if call_kind == BEGINS_CAPTURE {
         CAPTURES.fetch_add(has_succeeded(data).into(), Ordering::Relaxed);
         return;
     }

@@ -48,41 +48,41 @@ const MAX_RATE_ERROR: f64 = 1e-3;
 impl Clock {
     /// Creates a clock that `read` reads; an error is CUPTI's code.
     pub(super) fn new(read: impl Fn() -> Result<u64, u32>) -> Result<Self, u32> {
-        Ok(Self::starting_at(Reading::now(read)?, nominal_ticks_per_nano()))
+        Ok(Self::from_reading(Reading::take(read)?, nominal_ticks_per_nano()))
     }
 
-    fn starting_at(reading: Reading, ticks_per_nano: f64) -> Self {
+    fn from_reading(reading: Reading, ticks_per_nano: f64) -> Self {
         Self { knots: vec![Knot { reading, ticks_per_nano }], spacing_nanos: MIN_SPACING_NANOS }
     }
 
     /// Adds a reading of both clocks.
     pub(super) fn update(&mut self, read: impl Fn() -> Result<u64, u32>) {
-        if let Ok(now) = Reading::now(read) {
-            self.add(now);
+        if let Ok(reading) = Reading::take(read) {
+            self.add(reading);
         }
     }
 
-    fn add(&mut self, now: Reading) {
-        let last = self.last();
-        if now.library_nanos.abs_diff(last.reading.library_nanos) < self.spacing_nanos {
+    fn add(&mut self, reading: Reading) {
+        let last = self.last_knot();
+        if reading.library_nanos.abs_diff(last.reading.library_nanos) < self.spacing_nanos {
             return;
         }
-        let ticks_per_nano = match last.reading.rate_to(now) {
+        let ticks_per_nano = match last.reading.rate_to(reading) {
             Some(rate) if (rate / nominal_ticks_per_nano() - 1.0).abs() < MAX_RATE_ERROR => rate,
             // A clock was set: start again at this reading, with the known rate.
-            _ => return *self = Self::starting_at(now, last.ticks_per_nano),
+            _ => return *self = Self::from_reading(reading, last.ticks_per_nano),
         };
         if self.knots.len() == MAX_KNOTS {
-            self.thin_out();
+            self.halve_readings();
         }
-        let at = self.knots.len() - 1;
-        self.knots[at].ticks_per_nano = ticks_per_nano;
-        let mean_rate = self.knots[0].reading.rate_to(now).unwrap_or(ticks_per_nano);
-        self.knots.push(Knot { reading: now, ticks_per_nano: mean_rate });
+        let last_index = self.knots.len() - 1;
+        self.knots[last_index].ticks_per_nano = ticks_per_nano;
+        let mean_rate = self.knots[0].reading.rate_to(reading).unwrap_or(ticks_per_nano);
+        self.knots.push(Knot { reading, ticks_per_nano: mean_rate });
     }
 
     /// Makes room for another reading.
-    fn thin_out(&mut self) {
+    fn halve_readings(&mut self) {
         if self.spacing_nanos >= MAX_SPACING_NANOS {
             self.knots.remove(0);
             return;
@@ -94,13 +94,13 @@ impl Clock {
             is_kept = !is_kept;
             is_kept
         });
-        for at in 1..self.knots.len() {
-            let rate = self.knots[at - 1].reading.rate_to(self.knots[at].reading);
-            self.knots[at - 1].ticks_per_nano = rate.unwrap_or(self.knots[at].ticks_per_nano);
+        for index in 1..self.knots.len() {
+            let rate = self.knots[index - 1].reading.rate_to(self.knots[index].reading);
+            self.knots[index - 1].ticks_per_nano = rate.unwrap_or(self.knots[index].ticks_per_nano);
         }
     }
 
-    fn last(&self) -> Knot {
+    fn last_knot(&self) -> Knot {
         self.knots[self.knots.len() - 1]
     }
 
@@ -132,18 +132,18 @@ impl Reading {
 
     /// Reads both clocks several times and returns the quickest reading, which has the smallest
     /// error.
-    fn now(read: impl Fn() -> Result<u64, u32>) -> Result<Self, u32> {
+    fn take(read: impl Fn() -> Result<u64, u32>) -> Result<Self, u32> {
         const TRIES: u32 = 4;
-        let try_once = || -> Result<_, u32> {
+        let read_both = || -> Result<_, u32> {
             let before = device::now().0;
             let library_nanos = read()?;
             let after = device::now().0;
             let ticks = before.midpoint(after);
             Ok((after.saturating_sub(before), Self { library_nanos, ticks }))
         };
-        let mut quickest = try_once()?;
+        let mut quickest = read_both()?;
         for _ in 1..TRIES {
-            let again = try_once()?;
+            let again = read_both()?;
             if again.0 < quickest.0 {
                 quickest = again;
             }
@@ -166,13 +166,13 @@ mod tests {
         let now = || Ok(library(device::now().0));
         let start = device::now().0;
         // The first reading is 200 ms in the past.
-        let back = (2e8 / nanos_per_tick) as u64;
-        let first = Reading { library_nanos: library(start - back), ticks: start - back };
-        let mut clock = Clock::starting_at(first, nominal_ticks_per_nano());
+        let age_ticks = (2e8 / nanos_per_tick) as u64;
+        let first = Reading { library_nanos: library(start - age_ticks), ticks: start - age_ticks };
+        let mut clock = Clock::from_reading(first, nominal_ticks_per_nano());
         clock.update(now);
-        let timestamp = device::now().0 + back;
-        let off = clock.ticks(library(timestamp)).abs_diff(timestamp);
-        assert!((off as f64 * nanos_per_tick) < 20_000.0, "{off} ticks");
+        let timestamp = device::now().0 + age_ticks;
+        let error_ticks = clock.ticks(library(timestamp)).abs_diff(timestamp);
+        assert!((error_ticks as f64 * nanos_per_tick) < 20_000.0, "{error_ticks} ticks");
     }
 
     #[test]
@@ -180,18 +180,18 @@ mod tests {
         let jump = Cell::new(0);
         let read = || Ok((device::now().0 as f64 * device::now().1) as u64 + jump.get());
         let mut clock = Clock::new(read).unwrap();
-        let rate = clock.last().ticks_per_nano;
+        let rate = clock.last_knot().ticks_per_nano;
         jump.set(10_000_000_000);
         clock.update(read);
-        assert!((clock.last().ticks_per_nano - rate).abs() < f64::EPSILON);
-        let last = clock.last().reading;
+        assert!((clock.last_knot().ticks_per_nano - rate).abs() < f64::EPSILON);
+        let last = clock.last_knot().reading;
         assert!(last.library_nanos > 10_000_000_000);
         clock.update(|| Err(999));
-        assert_eq!(clock.last().reading, last);
+        assert_eq!(clock.last_knot().reading, last);
         jump.set(0);
         clock.update(read);
         assert!(
-            clock.last().reading.library_nanos < last.library_nanos,
+            clock.last_knot().reading.library_nanos < last.library_nanos,
             "a clock that is set back restarts too"
         );
     }
@@ -208,7 +208,7 @@ mod tests {
             let error_nanos = [0, ERROR_NANOS][(number % 2) as usize];
             Reading { library_nanos: nanos, ticks: ticks(nanos + error_nanos) }
         };
-        let mut clock = Clock::starting_at(reading(0), ticks_per_nano);
+        let mut clock = Clock::from_reading(reading(0), ticks_per_nano);
         for number in 1..=3_000 {
             clock.add(reading(number));
             if number < 10 {
@@ -217,11 +217,14 @@ mod tests {
             let now = reading(number).library_nanos;
             // From a second back, the age of the first records of a buffer, to the next reading.
             let timestamps = (now - SECOND..now + MIN_SPACING_NANOS).step_by(10_000_000);
-            let found: Vec<_> = timestamps.clone().map(|nanos| clock.ticks(nanos)).collect();
-            assert!(found.is_sorted(), "at {number}");
-            for (nanos, found) in timestamps.zip(found) {
-                let off_nanos = found.abs_diff(ticks(nanos)) as f64 / ticks_per_nano;
-                assert!(off_nanos <= 1.5 * ERROR_NANOS as f64, "{off_nanos} ns at {number}");
+            let converted: Vec<_> = timestamps.clone().map(|nanos| clock.ticks(nanos)).collect();
+            assert!(converted.is_sorted(), "at {number}");
+            for (nanos, converted) in timestamps.zip(converted) {
+                let deviation_nanos = converted.abs_diff(ticks(nanos)) as f64 / ticks_per_nano;
+                assert!(
+                    deviation_nanos <= 1.5 * ERROR_NANOS as f64,
+                    "{deviation_nanos} ns at {number}"
+                );
             }
         }
         assert!(clock.knots.len() <= MAX_KNOTS);

@@ -1,16 +1,42 @@
 //! CUPTI's callbacks for requested and completed activity buffers.
+//!
+//! The callback for a completed buffer finds its records and reads the names of kernels, because
+//! CUPTI's documentation does not say how long a name lives, and a program may unload the kernel's
+//! module. The decoder reads the other fields later.
 
-use super::abi::result;
-use super::buffers;
+use super::abi::constants::kind;
+use super::abi::layout::kernel;
+use super::abi::record::Record;
+use super::buffers::{self, FullBuffer, RecordPosition};
 use super::functions::CuContext;
 use super::library;
+use super::names;
 use super::reader::{DRAIN, WORKER};
+use super::subscription::Subscription;
 use marey_model::loss::LossCause;
 use marey_record::api;
 use std::ffi::c_void;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The subscription whose buffers are completed; `None` between two sessions.
+static SUBSCRIPTION: Mutex<Option<Subscription>> = Mutex::new(None);
+
+fn current_subscription() -> MutexGuard<'static, Option<Subscription>> {
+    SUBSCRIPTION.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sets the subscription before its first buffer is completed, and `None` at its end.
+pub(super) fn set_subscription(subscription: Option<Subscription>) {
+    *current_subscription() = subscription;
+}
+
+/// Locks the state for a fork.
+pub(super) fn lock_for_fork() -> impl Sized + use<> {
+    current_subscription()
+}
 
 /// The first API version that accepts a null buffer.
-const NULL_BUFFER_SINCE: u32 = 27;
+const NULL_BUFFER_ACCEPTED_SINCE: u32 = 27;
 
 /// Size of a substitute buffer, for versions that do not accept a null buffer when the pool is
 /// exhausted. Its records are counted as losses and discarded.
@@ -21,19 +47,19 @@ const SUBSTITUTE_BYTES: usize = 4 << 10;
 /// # Safety
 /// The three addresses are writable.
 #[expect(unsafe_code, reason = "the library's own interface")]
-pub(super) unsafe extern "C" fn requested(
+pub(super) unsafe extern "C" fn on_buffer_requested(
     buffer: *mut *mut u8,
     size: *mut usize,
     max_records: *mut usize,
 ) {
     let words = buffers::acquire().or_else(|| {
         let accepts_null = library::loaded_library()
-            .is_some_and(|library| library.api_version >= NULL_BUFFER_SINCE);
-        (!accepts_null).then(|| buffers::new(SUBSTITUTE_BYTES))
+            .is_some_and(|library| library.api_version >= NULL_BUFFER_ACCEPTED_SINCE);
+        (!accepts_null).then(|| buffers::allocate(SUBSTITUTE_BYTES))
     });
     let (address, bytes) = match words {
         Some(words) => {
-            buffers::lent();
+            buffers::count_lent();
             let bytes = size_of_val(&*words);
             (Box::into_raw(words).cast::<u8>(), bytes)
         }
@@ -52,22 +78,22 @@ pub(super) unsafe extern "C" fn requested(
 /// # Safety
 /// The first three addresses are writable.
 #[expect(unsafe_code, reason = "the library's own interface")]
-pub(super) unsafe extern "C" fn scoped_requested(
+pub(super) unsafe extern "C" fn on_scoped_buffer_requested(
     buffer: *mut *mut u8,
     size: *mut usize,
     max_records: *mut usize,
     _info: *mut c_void,
 ) {
     // SAFETY: guaranteed by the caller.
-    unsafe { requested(buffer, size, max_records) }
+    unsafe { on_buffer_requested(buffer, size, max_records) }
 }
 
 /// CUPTI has completed a buffer.
 ///
 /// # Safety
-/// The buffer comes from [`requested`], has this size, and is no longer used by CUPTI.
+/// The buffer comes from [`on_buffer_requested`], has this size, and is no longer used by CUPTI.
 #[expect(unsafe_code, reason = "the library's own interface")]
-pub(super) unsafe extern "C" fn completed(
+pub(super) unsafe extern "C" fn on_buffer_completed(
     _context: CuContext,
     _stream_id: u32,
     buffer: *mut u8,
@@ -75,15 +101,15 @@ pub(super) unsafe extern "C" fn completed(
     valid_size: usize,
 ) {
     // SAFETY: guaranteed by the caller.
-    unsafe { scoped_completed(buffer, size, valid_size, std::ptr::null_mut()) }
+    unsafe { on_scoped_buffer_completed(buffer, size, valid_size, std::ptr::null_mut()) }
 }
 
 /// CUPTI has completed a buffer, in shared mode.
 ///
 /// # Safety
-/// As for [`completed`].
+/// As for [`on_buffer_completed`].
 #[expect(unsafe_code, reason = "the library's own interface")]
-pub(super) unsafe extern "C" fn scoped_completed(
+pub(super) unsafe extern "C" fn on_scoped_buffer_completed(
     buffer: *mut u8,
     size: usize,
     valid_size: usize,
@@ -94,29 +120,46 @@ pub(super) unsafe extern "C" fn scoped_completed(
     }
     let address = buffer.cast::<c_void>().cast::<u64>();
     let words = std::ptr::slice_from_raw_parts_mut(address, size / size_of::<u64>());
-    // SAFETY: `requested` leaked a box of this length at this address, and CUPTI completes each
-    // buffer once.
+    // SAFETY: `on_buffer_requested` leaked a box of this length at this address, and CUPTI
+    // completes each buffer once.
     let words = unsafe { Box::from_raw(words) };
-    buffers::returned();
+    let mut full = FullBuffer { words, valid_bytes: valid_size, records: Vec::new() };
+    full.records = find_records(full.bytes());
+    buffers::count_returned();
     if size == SUBSTITUTE_BYTES {
-        api::count_losses(LossCause::DeviceRecord, count_records(&words, valid_size));
+        api::count_losses(LossCause::DeviceRecord, full.records.len() as u64);
         return;
     }
-    buffers::push_full(words, valid_size);
+    buffers::push_full(full);
     WORKER.request(DRAIN);
 }
 
-/// Returns the number of records in a buffer of which `valid` bytes are filled.
-#[expect(unsafe_code, reason = "the library walks its own records")]
-fn count_records(words: &[u64], valid: usize) -> u64 {
-    let buffer = words.as_ptr().cast::<u8>().cast_mut();
-    let Some(library) = library::loaded_library() else { return 0 };
-    let next_record = library.functions.activity_get_next_record;
-    let (mut last, mut count) = (std::ptr::null_mut(), 0);
-    // SAFETY: `valid` bytes of the buffer contain records, and `last` is null or set by the
-    // previous call.
-    while unsafe { next_record(buffer, valid, &raw mut last) } == result::SUCCESS {
-        count += 1;
+/// Returns the positions of the records in these bytes of a buffer, and the names of the kernels.
+/// Finds nothing outside of a subscription.
+#[expect(unsafe_code, reason = "the library walks its own records, and gives names by address")]
+fn find_records(bytes: &[u8]) -> Vec<RecordPosition> {
+    let subscription = *current_subscription();
+    let Some(subscription) = subscription else { return Vec::new() };
+    let start = bytes.as_ptr().cast_mut();
+    let mut last = std::ptr::null_mut();
+    let mut records = Vec::new();
+    // SAFETY: CUPTI has completed the buffer with this length and no longer writes to it; `last` is
+    // null or was returned by the previous call.
+    while let Some(next) = unsafe { subscription.next_record(start, bytes.len(), last) } {
+        last = next;
+        let offset = next.addr().wrapping_sub(start.addr());
+        let Some(bytes) = bytes.get(offset..) else { break };
+        let record = Record::new(bytes, subscription.api_version());
+        let name = match record.kind() {
+            Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => {
+                record.read_string_address(kernel::NAME)
+            }
+            _ => None,
+        };
+        // SAFETY: CUPTI passes the record with its name to this callback, so the name is valid
+        // until the callback returns.
+        let kernel_name = name.map(|address| unsafe { names::intern(address) });
+        records.push(RecordPosition { offset_bytes: offset as u32, kernel_name });
     }
-    count
+    records
 }

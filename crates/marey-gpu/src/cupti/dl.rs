@@ -9,21 +9,21 @@ use libloading::os::unix;
 
 /// A library that stays loaded.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Loaded(*mut c_void);
+pub(super) struct LoadedLibrary(*mut c_void);
 
-impl Loaded {
+impl LoadedLibrary {
     /// Loads a file, or a name that the loader resolves. The error is the loader's message.
     pub(super) fn open(path: impl AsRef<OsStr>) -> Result<Self, String> {
-        Self::with_flags(path.as_ref(), libc::RTLD_NOW | libc::RTLD_LOCAL)
+        Self::open_with_flags(path.as_ref(), libc::RTLD_NOW | libc::RTLD_LOCAL)
     }
 
     /// Returns the library of this file if the process has already loaded it.
-    pub(super) fn already_loaded(path: &Path) -> Option<Self> {
-        Self::with_flags(path.as_os_str(), libc::RTLD_NOW | libc::RTLD_NOLOAD).ok()
+    pub(super) fn find_loaded(path: &Path) -> Option<Self> {
+        Self::open_with_flags(path.as_os_str(), libc::RTLD_NOW | libc::RTLD_NOLOAD).ok()
     }
 
     #[expect(unsafe_code, reason = "the initialisers of a library run")]
-    fn with_flags(path: &OsStr, flags: c_int) -> Result<Self, String> {
+    fn open_with_flags(path: &OsStr, flags: c_int) -> Result<Self, String> {
         // SAFETY: the initialisers of NVIDIA's libraries do no more than set up their own state; a
         // file that the user names instead is trusted as `LD_LIBRARY_PATH` is.
         let library = unsafe { unix::Library::open(Some(path), flags) };
@@ -33,7 +33,7 @@ impl Loaded {
     /// Returns the address of a function, if the library exports it.
     #[expect(unsafe_code, reason = "dlsym")]
     pub(super) fn symbol(self, name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: the handle is open, and the name ends with a zero.
+        // SAFETY: the handle is open, and the name is NUL-terminated.
         let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
         (!address.is_null()).then_some(address)
     }
@@ -41,7 +41,7 @@ impl Loaded {
 
 /// Returns the file that the code at an address was loaded from.
 #[expect(unsafe_code, reason = "dladdr")]
-pub(super) fn file_of(address: *const c_void) -> Option<PathBuf> {
+pub(super) fn library_file(address: *const c_void) -> Option<PathBuf> {
     // SAFETY: plain data, for which zero is valid.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: `dladdr` accepts any address, and `info` is writable.
@@ -49,7 +49,8 @@ pub(super) fn file_of(address: *const c_void) -> Option<PathBuf> {
     if !is_known || info.dli_fname.is_null() {
         return None;
     }
-    // SAFETY: the name is the loader's, ends with a zero and lives as long as the library: for good.
+    // SAFETY: the loader's name is NUL-terminated and lives as long as the library, which is never
+    // unloaded.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
 }
@@ -82,13 +83,13 @@ macro_rules! functions {
         }
 
         impl $table {
-            /// The names of those that there must be.
+            /// Names of the required functions.
             #[cfg(test)]
             pub(super) const REQUIRED: &[&std::ffi::CStr] = &[$($symbol),+];
 
             /// Loads the functions of a library. The error is the first missing required function.
             #[expect(unsafe_code, reason = "the address of a function becomes a function")]
-            pub(super) fn load(library: $crate::cupti::dl::Loaded) -> Result<Self, &'static str> {
+            pub(super) fn load(library: $crate::cupti::dl::LoadedLibrary) -> Result<Self, &'static str> {
                 Ok(Self {
                     $($field: {
                         let address = library.symbol($symbol);
@@ -101,7 +102,7 @@ macro_rules! functions {
                             >(address)
                         }
                     },)+
-                    // SAFETY: the same.
+                    // SAFETY: as above.
                     $($optional_field: library.symbol($optional_symbol).map(|address| unsafe {
                         std::mem::transmute::<
                             *mut std::ffi::c_void,

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use super::dl::{Loaded, functions};
+use super::dl::{LoadedLibrary, functions};
 use super::driver_error as error;
 use super::functions::CuContext;
 use super::unavailable::Unavailable;
@@ -91,15 +91,15 @@ pub struct Device {
     /// Compute capability as in Proton's files: ten times the major number plus the minor number.
     pub arch: u32,
     /// Width of the memory bus, in bits.
-    pub bus_width: u32,
+    pub bus_width_bits: u32,
     /// Maximum clock rate of the processors, in kHz.
-    pub clock_rate: u32,
+    pub clock_rate_khz: u32,
     /// Maximum clock rate of the memory, in kHz.
-    pub memory_clock_rate: u32,
+    pub memory_clock_rate_khz: u32,
     /// Number of streaming multiprocessors.
     pub num_sms: u32,
     /// Memory size in bytes; 0 if unknown.
-    pub total_memory: u64,
+    pub total_memory_bytes: u64,
 }
 
 impl Driver {
@@ -107,7 +107,7 @@ impl Driver {
     /// initialise it.
     #[expect(unsafe_code, reason = "a call of the driver")]
     pub fn is_started() -> bool {
-        let Some(library) = Loaded::already_loaded(Path::new(SONAME)) else { return false };
+        let Some(library) = LoadedLibrary::find_loaded(Path::new(SONAME)) else { return false };
         let Ok(functions) = DriverFunctions::load(library) else { return false };
         let mut context = std::ptr::null_mut::<c_void>();
         // SAFETY: the context is writable; an uninitialised driver returns an error.
@@ -117,8 +117,9 @@ impl Driver {
 
     /// Returns the major CUDA version, also while the driver is being initialised.
     #[expect(unsafe_code, reason = "a call of the driver")]
-    pub(super) fn major_during_start() -> Option<u32> {
-        let functions = DriverFunctions::load(Loaded::already_loaded(Path::new(SONAME))?).ok()?;
+    pub(super) fn cuda_major_during_start() -> Option<u32> {
+        let functions =
+            DriverFunctions::load(LoadedLibrary::find_loaded(Path::new(SONAME))?).ok()?;
         let mut version: c_int = 0;
         // SAFETY: the number is writable, and the driver need not be initialised for this call.
         let code = unsafe { (functions.driver_get_version)(&raw mut version) };
@@ -135,7 +136,8 @@ impl Driver {
     }
 
     pub(super) fn load(path: &str) -> Result<Self, Unavailable> {
-        let library = Loaded::open(path).map_err(|reason| Unavailable::NoDriver { reason })?;
+        let library =
+            LoadedLibrary::open(path).map_err(|reason| Unavailable::NoDriver { reason })?;
         let functions = DriverFunctions::load(library)
             .map_err(|function| Unavailable::DriverIncomplete { function })?;
         initialize(&functions)?;
@@ -153,7 +155,7 @@ impl Driver {
     }
 
     #[expect(unsafe_code, reason = "a call of the driver")]
-    fn handle(&self, ordinal: u32) -> Option<c_int> {
+    fn device_handle(&self, ordinal: u32) -> Option<c_int> {
         let mut handle = 0;
         // SAFETY: the driver is initialised, and the handle is writable.
         let code = unsafe { (self.functions.device_get)(&raw mut handle, ordinal.cast_signed()) };
@@ -163,14 +165,14 @@ impl Driver {
     /// Returns the UUID of a device, or of the MIG instance visible to the process; `None` if
     /// unknown.
     pub fn uuid(&self, ordinal: u32) -> Option<String> {
-        Some(self.uuid_of(self.handle(ordinal)?)).filter(|uuid| !uuid.is_empty())
+        Some(self.query_uuid(self.device_handle(ordinal)?)).filter(|uuid| !uuid.is_empty())
     }
 
     /// Whether the primary context of a device is active in this process; false if unknown.
     #[expect(unsafe_code, reason = "a call of the driver")]
-    pub fn is_used(&self, ordinal: u32) -> bool {
+    pub fn has_active_context(&self, ordinal: u32) -> bool {
         let get = self.functions.device_primary_ctx_get_state;
-        let Some((get, handle)) = get.zip(self.handle(ordinal)) else { return false };
+        let Some((get, handle)) = get.zip(self.device_handle(ordinal)) else { return false };
         let (mut flags, mut is_active) = (0, 0);
         // SAFETY: the handle is the driver's, and both numbers are writable.
         let code = unsafe { get(handle, &raw mut flags, &raw mut is_active) };
@@ -180,25 +182,25 @@ impl Driver {
     /// Returns the properties of a device, or `None` if there is no device with this number.
     #[expect(unsafe_code, reason = "calls of the driver")]
     pub fn device(&self, ordinal: u32) -> Option<Device> {
-        let handle = self.handle(ordinal)?;
-        let attribute_of = |which| {
+        let handle = self.device_handle(ordinal)?;
+        let query_attribute = |attribute| {
             let mut value = 0;
             // SAFETY: the handle is the driver's, and the value is writable.
             let code =
-                unsafe { (self.functions.device_get_attribute)(&raw mut value, which, handle) };
+                unsafe { (self.functions.device_get_attribute)(&raw mut value, attribute, handle) };
             if code == error::SUCCESS { value.cast_unsigned() } else { 0 }
         };
         Some(Device {
             ordinal,
-            name: self.name_of(handle),
-            uuid: self.uuid_of(handle),
-            arch: attribute_of(attribute::COMPUTE_CAPABILITY_MAJOR) * 10
-                + attribute_of(attribute::COMPUTE_CAPABILITY_MINOR),
-            bus_width: attribute_of(attribute::GLOBAL_MEMORY_BUS_WIDTH),
-            clock_rate: attribute_of(attribute::CLOCK_RATE),
-            memory_clock_rate: attribute_of(attribute::MEMORY_CLOCK_RATE),
-            num_sms: attribute_of(attribute::MULTIPROCESSOR_COUNT),
-            total_memory: self.memory_of(handle),
+            name: self.query_name(handle),
+            uuid: self.query_uuid(handle),
+            arch: query_attribute(attribute::COMPUTE_CAPABILITY_MAJOR) * 10
+                + query_attribute(attribute::COMPUTE_CAPABILITY_MINOR),
+            bus_width_bits: query_attribute(attribute::GLOBAL_MEMORY_BUS_WIDTH),
+            clock_rate_khz: query_attribute(attribute::CLOCK_RATE),
+            memory_clock_rate_khz: query_attribute(attribute::MEMORY_CLOCK_RATE),
+            num_sms: query_attribute(attribute::MULTIPROCESSOR_COUNT),
+            total_memory_bytes: self.query_memory_bytes(handle),
         })
     }
 
@@ -209,7 +211,7 @@ impl Driver {
 
     /// Whether the calling thread has a context.
     #[expect(unsafe_code, reason = "a call of the driver")]
-    pub fn has_context(&self) -> bool {
+    pub fn has_current_context(&self) -> bool {
         let mut context = std::ptr::null_mut::<c_void>();
         // SAFETY: the context is writable.
         let code = unsafe { (self.functions.ctx_get_current)(&raw mut context) };
@@ -219,7 +221,7 @@ impl Driver {
     /// Waits for all work in the calling thread's context, if any. The error is the driver's code.
     #[expect(unsafe_code, reason = "a call of the driver")]
     pub fn synchronize(&self) -> Result<(), u32> {
-        if !self.has_context() {
+        if !self.has_current_context() {
             return Ok(());
         }
         // SAFETY: the driver is initialised, and the thread has a context.
@@ -230,21 +232,21 @@ impl Driver {
     }
 
     #[expect(unsafe_code, reason = "a call of the driver")]
-    fn name_of(&self, handle: c_int) -> String {
-        let mut text = [0_u8; 256];
+    fn query_name(&self, handle: c_int) -> String {
+        let mut name = [0_u8; 256];
         let Some(get) = self.functions.device_get_name else { return String::new() };
         // SAFETY: the buffer is writable, and one byte longer than the length passed, so the string
         // is NUL-terminated.
-        let code = unsafe { get(text.as_mut_ptr().cast(), 255, handle) };
+        let code = unsafe { get(name.as_mut_ptr().cast(), 255, handle) };
         if code != error::SUCCESS {
             return String::new();
         }
-        let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
-        String::from_utf8_lossy(&text[..end]).into_owned()
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        String::from_utf8_lossy(&name[..end]).into_owned()
     }
 
     #[expect(unsafe_code, reason = "a call of the driver")]
-    fn uuid_of(&self, handle: c_int) -> String {
+    fn query_uuid(&self, handle: c_int) -> String {
         let mut uuid = [0; 16];
         let Some(get) = self.functions.device_get_uuid else { return String::new() };
         // SAFETY: `CUuuid` is sixteen bytes, which are writable.
@@ -258,7 +260,7 @@ impl Driver {
     }
 
     #[expect(unsafe_code, reason = "a call of the driver")]
-    fn memory_of(&self, handle: c_int) -> u64 {
+    fn query_memory_bytes(&self, handle: c_int) -> u64 {
         let mut bytes = 0;
         let Some(get) = self.functions.device_total_mem else { return 0 };
         // SAFETY: the number is writable.
@@ -291,15 +293,18 @@ fn query_number(
 
 #[cfg(test)]
 mod tests {
-    use super::super::compiled;
+    use super::super::fake_library;
     use super::super::unavailable::Step;
     use super::*;
 
     /// Loads a fake driver, in which `source` defines some functions.
-    fn driver(source: &str) -> Result<Driver, Unavailable> {
+    fn load_fake(source: &str) -> Result<Driver, Unavailable> {
         let root = tempfile::tempdir().unwrap();
-        let path =
-            compiled::library(&root.path().join("libcuda.so"), DriverFunctions::REQUIRED, source);
+        let path = fake_library::compile(
+            &root.path().join("libcuda.so"),
+            DriverFunctions::REQUIRED,
+            source,
+        );
         Driver::load(path.to_str().unwrap())
     }
 
@@ -307,7 +312,7 @@ mod tests {
 
     #[test]
     fn each_failing_step_has_its_error() {
-        let refusal = |source| driver(source).map(|it| it.version).unwrap_err();
+        let refusal = |source| load_fake(source).map(|it| it.version).unwrap_err();
         let summary = |error: &Unavailable| (error.step(), error.code(), error.code_name());
 
         let missing = Driver::load("/nowhere/libcuda.so.1").unwrap_err();
@@ -321,10 +326,13 @@ mod tests {
         );
         assert!(mismatch.hint().contains("restart the machine"));
 
-        let none = refusal("unsigned cuInit(unsigned flags) { return 100; }");
-        assert_eq!(summary(&none), (Step::Device, Some(100), Some("CUDA_ERROR_NO_DEVICE")));
+        let no_device = refusal("unsigned cuInit(unsigned flags) { return 100; }");
+        assert_eq!(summary(&no_device), (Step::Device, Some(100), Some("CUDA_ERROR_NO_DEVICE")));
         let hidden = refusal("unsigned cuDeviceGetCount(int *count) { *count = 0; return 0; }");
-        assert_eq!((summary(&hidden), hidden.hint()), ((Step::Device, None, None), none.hint()));
+        assert_eq!(
+            (summary(&hidden), hidden.hint()),
+            ((Step::Device, None, None), no_device.hint())
+        );
 
         let versionless =
             refusal(&format!("{ONE_DEVICE} unsigned cuDriverGetVersion(int *v) {{ return 999; }}"));
@@ -362,18 +370,18 @@ mod tests {
             }}
             unsigned cuDeviceTotalMem_v2(unsigned long *bytes, int device) {{ *bytes = 150121545728; return 0; }}"
         );
-        let driver = driver(&source).unwrap();
+        let driver = load_fake(&source).unwrap();
         assert_eq!((driver.cuda_major(), driver.device_count), (13, 1));
         let expected = Device {
             ordinal: 0,
             name: "NVIDIA H200".to_owned(),
             uuid: "00010203-0405-0607-0809-0a0b0c0d0e0f".to_owned(),
             arch: 90,
-            bus_width: 6144,
-            clock_rate: 1_980_000,
-            memory_clock_rate: 2_619_000,
+            bus_width_bits: 6144,
+            clock_rate_khz: 1_980_000,
+            memory_clock_rate_khz: 2_619_000,
             num_sms: 132,
-            total_memory: 150_121_545_728,
+            total_memory_bytes: 150_121_545_728,
         };
         assert_eq!(driver.devices().collect::<Vec<_>>(), [expected]);
         assert_eq!(driver.device(1), None);
@@ -381,7 +389,7 @@ mod tests {
 
     #[test]
     fn unknown_properties_are_empty() {
-        let device = driver(ONE_DEVICE).unwrap().device(0).unwrap();
+        let device = load_fake(ONE_DEVICE).unwrap().device(0).unwrap();
         assert_eq!(device, Device::default());
     }
 
@@ -389,7 +397,7 @@ mod tests {
     fn only_a_thread_with_a_context_synchronizes() {
         let with_context = |has_context: bool| {
             let context = if has_context { "(void *)8" } else { "0" };
-            driver(&format!(
+            load_fake(&format!(
                 "{ONE_DEVICE} unsigned cuCtxGetCurrent(void **context) {{ *context = {context}; return 0; }}
                 unsigned cuCtxSynchronize(void) {{ return 719; }}"
             ))

@@ -35,7 +35,7 @@ static CHANGED: Condvar = Condvar::new();
 /// Returns whether it has.
 pub(super) fn wait_for_devices() -> bool {
     if !device::is_process_ending() {
-        callback::unrecorded(synchronize);
+        callback::without_recording(synchronize);
         return true;
     }
     let mut progress = PROGRESS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +60,7 @@ pub(super) fn wait_for_devices() -> bool {
 }
 
 fn wait_and_notify() {
-    callback::unrecorded(synchronize);
+    callback::without_recording(synchronize);
     *PROGRESS.lock().unwrap_or_else(PoisonError::into_inner) = Progress::Done;
     CHANGED.notify_all();
 }
@@ -85,8 +85,8 @@ fn synchronize() {
         }
         // An error here also occurs in the program's own calls, which report it.
         driver.synchronize().unwrap_or(());
-        let mut before = std::ptr::null_mut();
+        let mut popped = std::ptr::null_mut();
         // SAFETY: the context was pushed above, and the address is writable.
-        unsafe { pop(&raw mut before) };
+        unsafe { pop(&raw mut popped) };
     }
 }

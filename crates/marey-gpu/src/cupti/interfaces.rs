@@ -56,7 +56,7 @@ impl Interfaces {
     }
 
     /// Returns the callback domains and activity kinds of the interfaces.
-    pub(super) fn domains(self) -> impl Iterator<Item = (u32, u32)> {
+    pub(super) fn domains_and_kinds(self) -> impl Iterator<Item = (u32, u32)> {
         let driver = self.driver.then_some((domain::DRIVER_API, kind::DRIVER));
         driver.into_iter().chain(self.runtime.then_some((domain::RUNTIME_API, kind::RUNTIME)))
     }

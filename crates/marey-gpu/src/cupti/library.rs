@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use thiserror::Error;
 
 use super::abi::{OLDEST_API, cuda_major, result};
-use super::dl::{Loaded, file_of};
+use super::dl::{LoadedLibrary, library_file};
 use super::driver::Driver;
 use super::functions::{Functions, ScopedFunctions};
 use super::search::{Hints, Location, Source, locations, major_in_name};
@@ -33,7 +33,7 @@ const SHARED_MODE_SINCE: u32 = 130_300;
 
 /// A loaded candidate.
 #[derive(Debug)]
-pub struct Examined {
+pub struct LoadedCandidate {
     /// Path of the file.
     pub path: PathBuf,
     /// The complete library. `None` without a driver, because libcupti 13.2 then overflows the
@@ -43,7 +43,7 @@ pub struct Examined {
 
 /// A candidate that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct RejectedCandidate {
     /// Path of the file.
     pub path: PathBuf,
     /// Reason.
@@ -86,17 +86,17 @@ static LIBRARY: OnceLock<Result<Library, Unavailable>> = OnceLock::new();
 /// Returns the libcupti of this process. Searches for it once and caches the result, because
 /// libcupti itself would search for the driver again at each failing call.
 pub fn open(hints: &Hints) -> Result<&'static Library, Unavailable> {
-    LIBRARY.get_or_init(|| probe(hints)).as_ref().map_err(Clone::clone)
+    LIBRARY.get_or_init(|| find_library(hints)).as_ref().map_err(Clone::clone)
 }
 
 /// Returns the libcupti of this process while the driver is being initialised, on the thread that
 /// does so: most driver calls would wait for the initialisation. A failure is not cached.
 pub fn open_during_driver_start(hints: &Hints) -> Option<&'static Library> {
     if LIBRARY.get().is_none() {
-        let driver_major = Driver::major_during_start()?;
+        let driver_major = Driver::cuda_major_during_start()?;
         let locations = locations(hints, driver_major);
-        let found = choose(locations, hints.named.as_deref(), driver_major).ok()?;
-        LIBRARY.get_or_init(|| Ok(found));
+        let chosen = choose_library(locations, hints.named.as_deref(), driver_major).ok()?;
+        LIBRARY.get_or_init(|| Ok(chosen));
     }
     loaded_library()
 }
@@ -106,9 +106,9 @@ pub fn loaded_library() -> Option<&'static Library> {
     LIBRARY.get()?.as_ref().ok()
 }
 
-fn probe(hints: &Hints) -> Result<Library, Unavailable> {
+fn find_library(hints: &Hints) -> Result<Library, Unavailable> {
     let driver_major = Driver::get()?.cuda_major();
-    choose(locations(hints, driver_major), hints.named.as_deref(), driver_major)
+    choose_library(locations(hints, driver_major), hints.named.as_deref(), driver_major)
 }
 
 /// Returns the search locations, in order of preference. Initialises the driver.
@@ -118,16 +118,16 @@ pub fn search_locations(hints: &Hints) -> Vec<Location> {
 
 /// Loads the candidate at a location. Returns `None` for a name that the loader cannot resolve. The
 /// library stays loaded, so this is for a process that is not profiled.
-pub fn examine(location: &Location) -> Option<Result<Examined, Refusal>> {
-    let examined = match driver_major() {
+pub fn examine(location: &Location) -> Option<Result<LoadedCandidate, Refusal>> {
+    let candidate = match driver_major() {
         Some(driver) => load(location, driver)
-            .map(|library| Examined { path: library.path.clone(), library: Some(library) }),
+            .map(|library| LoadedCandidate { path: library.path.clone(), library: Some(library) }),
         None => load_file(location)
-            .and_then(|file| functions_of(file, location))
-            .map(|(path, _)| Examined { path, library: None }),
+            .and_then(|file| load_functions(file, location))
+            .map(|(path, _)| LoadedCandidate { path, library: None }),
     };
-    let is_unknown = matches!(&examined, Err(refusal) if is_unknown(location, refusal));
-    (!is_unknown).then_some(examined)
+    let is_unresolved = matches!(&candidate, Err(refusal) if is_unresolved_name(location, refusal));
+    (!is_unresolved).then_some(candidate)
 }
 
 fn driver_major() -> Option<u32> {
@@ -138,26 +138,26 @@ fn driver_major() -> Option<u32> {
 const NEWEST_KNOWN_MAJOR: u32 = 13;
 
 /// Returns the first usable library.
-fn choose(
+fn choose_library(
     locations: Vec<Location>,
     named: Option<&Path>,
     driver_major: u32,
 ) -> Result<Library, Unavailable> {
-    let mut refused = Vec::new();
+    let mut rejected = Vec::new();
     for location in locations {
         match load(&location, driver_major) {
             Ok(library) => return Ok(library),
-            Err(refusal) if is_unknown(&location, &refusal) => {}
-            Err(refusal) => refused.push(Candidate { path: location.path, refusal }),
+            Err(refusal) if is_unresolved_name(&location, &refusal) => {}
+            Err(refusal) => rejected.push(RejectedCandidate { path: location.path, refusal }),
         }
     }
-    let Some(named) = named else { return Err(Unavailable::NoLibrary(refused)) };
-    let reason = refused.into_iter().next().map_or(Refusal::Missing, |first| first.refusal);
+    let Some(named) = named else { return Err(Unavailable::NoLibrary(rejected)) };
+    let reason = rejected.into_iter().next().map_or(Refusal::Missing, |first| first.refusal);
     Err(Unavailable::Named { path: named.to_owned(), reason })
 }
 
 /// Whether the location was a name, not a file, that the loader cannot resolve.
-fn is_unknown(location: &Location, refusal: &Refusal) -> bool {
+fn is_unresolved_name(location: &Location, refusal: &Refusal) -> bool {
     location.source == Source::Loader && matches!(refusal, Refusal::NotLoadable(_))
 }
 
@@ -166,8 +166,8 @@ fn load(location: &Location, driver_major: u32) -> Result<Library, Refusal> {
         check_major(major, driver_major)?;
     }
     let file = load_file(location)?;
-    let (path, functions) = functions_of(file, location)?;
-    let api_version = version_of(&functions)?;
+    let (path, functions) = load_functions(file, location)?;
+    let api_version = query_version(&functions)?;
     if api_version < OLDEST_API {
         return Err(Refusal::TooOld(api_version));
     }
@@ -176,18 +176,21 @@ fn load(location: &Location, driver_major: u32) -> Result<Library, Refusal> {
     Ok(Library { path, source: location.source, api_version, functions, scoped })
 }
 
-fn functions_of(file: Loaded, location: &Location) -> Result<(PathBuf, Functions), Refusal> {
+fn load_functions(
+    file: LoadedLibrary,
+    location: &Location,
+) -> Result<(PathBuf, Functions), Refusal> {
     let functions = Functions::load(file).map_err(Refusal::Incomplete)?;
-    let path = file_of(functions.get_version as *const _);
+    let path = library_file(functions.get_version as *const _);
     Ok((path.unwrap_or_else(|| location.path.clone()), functions))
 }
 
-fn load_file(location: &Location) -> Result<Loaded, Refusal> {
+fn load_file(location: &Location) -> Result<LoadedLibrary, Refusal> {
     match location.source {
         // A mapped file that is not loaded as a library, such as a deleted one, cannot be used.
-        Source::Loaded => Loaded::already_loaded(&location.path).ok_or(Refusal::Missing),
+        Source::Loaded => LoadedLibrary::find_loaded(&location.path).ok_or(Refusal::Missing),
         Source::Named if !location.path.exists() => Err(Refusal::Missing),
-        _ => Loaded::open(&location.path).map_err(Refusal::NotLoadable),
+        _ => LoadedLibrary::open(&location.path).map_err(Refusal::NotLoadable),
     }
 }
 
@@ -196,7 +199,7 @@ fn check_major(major: u32, driver: u32) -> Result<(), Refusal> {
 }
 
 #[expect(unsafe_code, reason = "a call of the library")]
-fn version_of(functions: &Functions) -> Result<u32, Refusal> {
+fn query_version(functions: &Functions) -> Result<u32, Refusal> {
     let mut version = 0;
     // SAFETY: there is a driver, and the version is writable.
     match unsafe { (functions.get_version)(&raw mut version) } {
@@ -207,31 +210,31 @@ fn version_of(functions: &Functions) -> Result<u32, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compiled;
+    use super::super::fake_library;
     use super::*;
 
     /// Compiles a libcupti that returns this code and version.
-    fn cupti(path: impl AsRef<Path>, code: u32, version: u32) -> PathBuf {
+    fn compile_cupti(path: impl AsRef<Path>, code: u32, version: u32) -> PathBuf {
         let source = format!(
             "unsigned cuptiGetVersion(unsigned *version) {{ *version = {version}; return {code}; }}"
         );
-        compiled::library(path.as_ref(), Functions::REQUIRED, &source)
+        fake_library::compile(path.as_ref(), Functions::REQUIRED, &source)
     }
 
-    fn in_site(site: &Path) -> Hints {
+    fn site_hints(site: &Path) -> Hints {
         Hints { python_paths: vec![site.to_owned()], ..Hints::default() }
     }
 
     /// Chooses among the packages in a folder. Libraries that other tests have loaded are left out.
     fn choose_in(site: &Path, driver_major: u32) -> Result<Library, Unavailable> {
-        let mut locations = locations(&in_site(site), driver_major);
+        let mut locations = locations(&site_hints(site), driver_major);
         locations.retain(|location| location.path.starts_with(site));
-        choose(locations, None, driver_major)
+        choose_library(locations, None, driver_major)
     }
 
     fn choose_named(path: &Path, driver_major: u32) -> Result<Library, Unavailable> {
         let hints = Hints { named: Some(path.to_owned()), ..Hints::default() };
-        choose(locations(&hints, driver_major), Some(path), driver_major)
+        choose_library(locations(&hints, driver_major), Some(path), driver_major)
     }
 
     #[test]
@@ -239,7 +242,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let nvidia = root.path().join("nvidia");
         let newer = nvidia.join("cu13/lib/libcupti.so.13");
-        let old = cupti(nvidia.join("cu12/lib/libcupti.so.12"), 0, 28);
+        let old = compile_cupti(nvidia.join("cu12/lib/libcupti.so.12"), 0, 28);
         std::fs::create_dir_all(newer.parent().unwrap()).unwrap();
         // Not loaded: its name contains a version newer than the driver's.
         std::fs::write(&newer, "no library").unwrap();
@@ -247,28 +250,31 @@ mod tests {
         let library = choose_in(root.path(), 12).unwrap();
         assert_eq!((&library.path, library.source, library.api_version), (&old, Source::Wheel, 28));
 
-        let refused = choose_in(root.path(), 13).map(|library| library.path);
-        assert_eq!(refused, Ok(old), "a library that fails to load is skipped");
+        let chosen = choose_in(root.path(), 13).map(|library| library.path);
+        assert_eq!(chosen, Ok(old), "a library that fails to load is skipped");
     }
 
     #[test]
     fn a_copy_loaded_by_the_process_is_preferred() {
         let root = tempfile::tempdir().unwrap();
-        let wheel = cupti(root.path().join("nvidia/cu12/lib/libcupti.so.12"), 0, 24);
-        let loaded = cupti(root.path().join("elsewhere/libcupti.so.12"), 0, 26);
-        let hints = in_site(root.path());
-        let found = |path: &Path| {
+        let wheel = compile_cupti(root.path().join("nvidia/cu12/lib/libcupti.so.12"), 0, 24);
+        let loaded = compile_cupti(root.path().join("elsewhere/libcupti.so.12"), 0, 26);
+        let hints = site_hints(root.path());
+        let source_of = |path: &Path| {
             locations(&hints, 12)
                 .into_iter()
                 .find(|location| location.path == path)
                 .map(|location| location.source)
         };
-        assert_eq!((found(&loaded), found(&wheel)), (None, Some(Source::Wheel)));
-        Loaded::open(&loaded).unwrap();
-        assert_eq!((found(&loaded), found(&wheel)), (Some(Source::Loaded), Some(Source::Wheel)));
+        assert_eq!((source_of(&loaded), source_of(&wheel)), (None, Some(Source::Wheel)));
+        LoadedLibrary::open(&loaded).unwrap();
+        assert_eq!(
+            (source_of(&loaded), source_of(&wheel)),
+            (Some(Source::Loaded), Some(Source::Wheel))
+        );
         let order = locations(&hints, 12);
-        let at = |path: &Path| order.iter().position(|location| location.path == path);
-        assert!(at(&loaded) < at(&wheel));
+        let position_of = |path: &Path| order.iter().position(|location| location.path == path);
+        assert!(position_of(&loaded) < position_of(&wheel));
         let location = Location { path: loaded.clone(), source: Source::Loaded };
         assert_eq!(load(&location, 12).unwrap().path, loaded);
     }
@@ -276,7 +282,7 @@ mod tests {
     #[test]
     fn the_users_library_is_used_or_an_error() {
         let root = tempfile::tempdir().unwrap();
-        let good = cupti(root.path().join("good/libcupti.so"), 0, 26);
+        let good = compile_cupti(root.path().join("good/libcupti.so"), 0, 26);
         assert_eq!(choose_named(&good, 12).unwrap().path, good);
         assert_eq!(choose_named(good.parent().unwrap(), 12).unwrap().path, good);
 
@@ -291,13 +297,13 @@ mod tests {
         let text = root.path().join("libcupti.so");
         std::fs::write(&text, "no library").unwrap();
         assert!(matches!(reason(&text, 12), Refusal::NotLoadable(_)));
-        let few = compiled::library(&root.path().join("few.so"), &[c"cuptiGetVersion"], "");
+        let few = fake_library::compile(&root.path().join("few.so"), &[c"cuptiGetVersion"], "");
         assert_eq!(reason(&few, 12), Refusal::Incomplete("cuptiSubscribe"));
-        let ancient = cupti(root.path().join("ancient.so"), 0, 17);
+        let ancient = compile_cupti(root.path().join("ancient.so"), 0, 17);
         assert_eq!(reason(&ancient, 12), Refusal::TooOld(17));
-        let silent = cupti(root.path().join("silent.so"), 999, 0);
+        let silent = compile_cupti(root.path().join("silent.so"), 999, 0);
         assert_eq!(reason(&silent, 12), Refusal::NoVersion { code: 999 });
-        let newer = cupti(root.path().join("newer.so"), 0, 130_001);
+        let newer = compile_cupti(root.path().join("newer.so"), 0, 130_001);
         assert_eq!(reason(&newer, 12), Refusal::NewerThanDriver { major: 13, driver: 12 });
         let newer_by_name = root.path().join("libcupti.so.13");
         std::fs::write(&newer_by_name, "no library").unwrap();
@@ -312,19 +318,22 @@ mod tests {
                 "unsigned cuptiGetVersion(unsigned *version) {{ *version = {version}; return 0; }}"
             );
             let functions = [Functions::REQUIRED, scoped].concat();
-            let path = compiled::library(&root.path().join(name), &functions, &source);
+            let path = fake_library::compile(&root.path().join(name), &functions, &source);
             choose_named(&path, 13).unwrap().scoped.is_some()
         };
-        let (last, others) = ScopedFunctions::REQUIRED.split_last().unwrap();
-        assert!(supports_shared_mode("whole.so", 130_300, ScopedFunctions::REQUIRED));
-        assert!(!supports_shared_mode("incomplete.so", 130_300, others), "{last:?} is missing");
+        let (last, all_but_last) = ScopedFunctions::REQUIRED.split_last().unwrap();
+        assert!(supports_shared_mode("complete.so", 130_300, ScopedFunctions::REQUIRED));
+        assert!(
+            !supports_shared_mode("incomplete.so", 130_300, all_but_last),
+            "{last:?} is missing"
+        );
         assert!(!supports_shared_mode("early.so", 130_202, ScopedFunctions::REQUIRED));
     }
 
     #[test]
     fn an_error_names_the_problem_the_path_and_the_remedy() {
         let root = tempfile::tempdir().unwrap();
-        let silent = cupti(root.path().join("libcupti.so"), 15, 0);
+        let silent = compile_cupti(root.path().join("libcupti.so"), 15, 0);
         let error = choose_named(&silent, 13).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -336,7 +345,7 @@ mod tests {
         assert!(error.hint().contains("unset it"));
 
         let path = root.path().join("site/nvidia/cu12/lib/libcupti.so.12");
-        cupti(&path, 0, 17);
+        compile_cupti(&path, 0, 17);
         let error = choose_in(&root.path().join("site"), 12).unwrap_err().to_string();
         let expected = format!("{}: its API version is 17", path.display());
         assert!(error.contains(&expected), "{error}");

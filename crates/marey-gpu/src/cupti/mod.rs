@@ -22,12 +22,12 @@ mod activity_calls;
 mod buffers;
 mod callback;
 mod clock;
-#[cfg(test)]
-mod compiled;
 mod delivery;
 mod dl;
 pub mod driver;
 pub mod driver_error;
+#[cfg(test)]
+mod fake_library;
 mod finish;
 pub mod functions;
 pub mod interfaces;
@@ -40,6 +40,6 @@ pub(crate) mod subscription;
 pub mod unavailable;
 
 /// Makes CUDA calls that are not recorded as the program's.
-pub(crate) fn unrecorded<T>(calls: impl FnOnce() -> T) -> T {
-    callback::unrecorded(calls)
+pub(crate) fn without_recording<T>(calls: impl FnOnce() -> T) -> T {
+    callback::without_recording(calls)
 }

@@ -3,6 +3,7 @@
 use marey_record::{NumberHash, api};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of cached names.
 const MAX_NAMES: usize = 1 << 16;
@@ -12,20 +13,39 @@ const MAX_NAMES: usize = 1 << 16;
 /// Unloading a library invalidates the addresses of its names, and another one may be mapped there:
 /// a cached address is valid only if the text is unchanged.
 #[derive(Debug, Default)]
-pub(super) struct Names {
-    known: HashMap<usize, (Box<CStr>, u32), NumberHash>,
+struct Names {
+    ids: HashMap<usize, (Box<CStr>, u32), NumberHash>,
+}
+
+static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
+
+fn names() -> MutexGuard<'static, Names> {
+    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the name id of the string at this address.
+///
+/// # Safety
+/// The address is of a NUL-terminated string that does not change during the call.
+#[expect(unsafe_code, reason = "records give names by their address")]
+pub(super) unsafe fn intern(address: *const c_char) -> u32 {
+    // SAFETY: guaranteed by the caller.
+    unsafe { names().intern(address) }
+}
+
+/// Locks the cache for a fork.
+pub(super) fn lock_for_fork() -> impl Sized + use<> {
+    names()
 }
 
 impl Names {
-    /// Returns the name id of the string at this address.
-    ///
     /// # Safety
-    /// The address is of a NUL-terminated string that does not change during the call.
+    /// As for [`intern`].
     #[expect(unsafe_code, reason = "records give names by their address")]
-    pub(super) unsafe fn id(&mut self, address: *const c_char) -> u32 {
+    unsafe fn intern(&mut self, address: *const c_char) -> u32 {
         // SAFETY: the caller's guarantee.
         let text = unsafe { CStr::from_ptr(address) };
-        match self.known.get(&address.addr()) {
+        match self.ids.get(&address.addr()) {
             Some((known, id)) if **known == *text => *id,
             _ => self.insert(address.addr(), text),
         }
@@ -33,12 +53,12 @@ impl Names {
 
     #[cold]
     fn insert(&mut self, address: usize, text: &CStr) -> u32 {
-        if self.known.len() >= MAX_NAMES {
+        if self.ids.len() >= MAX_NAMES {
             // Reloaded modules have their names at new addresses each time.
-            self.known.clear();
+            self.ids.clear();
         }
         let id = api::intern(&text.to_string_lossy());
-        self.known.insert(address, (text.into(), id));
+        self.ids.insert(address, (text.into(), id));
         id
     }
 }
@@ -53,7 +73,7 @@ mod tests {
         let mut names = Names::default();
         let mut text = *b"kernel_a\0";
         // SAFETY: here and below, the string is NUL-terminated.
-        let mut id = |text: &[u8; 9]| unsafe { names.id(text.as_ptr().cast()) };
+        let mut id = |text: &[u8; 9]| unsafe { names.intern(text.as_ptr().cast()) };
         let first = id(&text);
         assert_eq!(id(&text), first);
         text[7] = b'b';

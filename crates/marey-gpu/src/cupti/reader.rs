@@ -32,7 +32,7 @@ struct Reader {
     clock: Clock,
     /// Whether external correlation records are enabled. They may arrive after the records that
     /// they apply to.
-    expects_external: bool,
+    expects_external_ids: bool,
 }
 
 fn reader() -> MutexGuard<'static, Option<Reader>> {
@@ -42,21 +42,21 @@ fn reader() -> MutexGuard<'static, Option<Reader>> {
 /// Begins to read the records of a subscription.
 pub(super) fn begin(subscription: Subscription, clock: Clock) {
     let mut reader = reader();
-    let decoder = reader.take().map_or_else(Decoder::default, |before| before.decoder);
+    let decoder = reader.take().map_or_else(Decoder::default, |previous| previous.decoder);
     let records = ActivityReader::new(subscription.api_version());
     *reader = Some(Reader {
         subscription: Some(subscription),
         records,
         decoder,
         clock,
-        expects_external: false,
+        expects_external_ids: false,
     });
 }
 
 /// Expects external correlation records from now on.
-pub(super) fn expect_external() {
+pub(super) fn expect_external_ids() {
     if let Some(reader) = reader().as_mut() {
-        reader.expects_external = true;
+        reader.expects_external_ids = true;
     }
 }
 
@@ -85,19 +85,18 @@ pub(super) fn read_all() {
         if full.is_empty() {
             break;
         }
-        if reader.expects_external {
+        if reader.expects_external_ids {
             // External correlation records may be in a later buffer than the activities, because
             // buffers of threads and of devices are separate.
             for buffer in &full {
-                reader.records.read_external(&subscription, bytes_of(buffer));
+                reader.records.read_external_ids(buffer);
             }
         }
         for buffer in full {
             // One batch per buffer, so that other threads can access the sums in between. The batch
             // finds the launches of all activities, which precede their records.
             let mut batch = reader.decoder.batch();
-            let (records, bytes) = (&mut reader.records, bytes_of(&buffer));
-            records.read_buffer(&subscription, bytes, &reader.clock, &mut batch);
+            reader.records.read_buffer(&buffer, &reader.clock, &mut batch);
             drop(batch);
             buffers::recycle(buffer.words);
         }
@@ -113,51 +112,29 @@ pub(super) fn read_all() {
 impl ActivityReader {
     /// Reads only external correlation records: CUPTI writes that of a call after its return,
     /// possibly after the records of its activities.
-    fn read_external(&mut self, subscription: &Subscription, bytes: &[u8]) {
-        for record in records(subscription, bytes) {
+    fn read_external_ids(&mut self, buffer: &FullBuffer) {
+        for (record, _) in records(buffer) {
             let record = self.record(record);
             if record.kind() == Some(kind::EXTERNAL_CORRELATION) {
-                self.external(record);
+                self.read_external_id(record);
             }
         }
     }
 
-    fn read_buffer(
-        &mut self,
-        subscription: &Subscription,
-        bytes: &[u8],
-        clock: &Clock,
-        batch: &mut Batch,
-    ) {
-        for record in records(subscription, bytes) {
-            self.read(self.record(record), clock, batch);
+    fn read_buffer(&mut self, buffer: &FullBuffer, clock: &Clock, batch: &mut Batch) {
+        for (record, kernel_name) in records(buffer) {
+            self.read(self.record(record), kernel_name, clock, batch);
         }
     }
 }
 
-/// Iterates over the records of a buffer, each as the slice from its start to the end of the
-/// buffer.
-#[expect(unsafe_code, reason = "the library walks its own records")]
-fn records<'a>(
-    subscription: &'a Subscription,
-    bytes: &'a [u8],
-) -> impl Iterator<Item = &'a [u8]> + 'a {
-    let start = bytes.as_ptr();
-    let mut last = std::ptr::null_mut();
-    std::iter::from_fn(move || {
-        // SAFETY: CUPTI has completed the buffer with this length and no longer writes to it;
-        // `last` is null or was returned by the previous call.
-        last = unsafe { subscription.next_record(start.cast_mut(), bytes.len(), last) }?;
-        bytes.get(last.addr().wrapping_sub(start.addr())..)
+/// Iterates over the records of a buffer: the slice from the start of each to the end of the
+/// buffer, and the name id of a kernel.
+fn records(buffer: &FullBuffer) -> impl Iterator<Item = (&[u8], Option<u32>)> {
+    let bytes = buffer.bytes();
+    buffer.records.iter().filter_map(move |record| {
+        Some((bytes.get(record.offset_bytes as usize..)?, record.kernel_name))
     })
-}
-
-/// Returns the part of a buffer that contains records.
-#[expect(unsafe_code, reason = "words as bytes")]
-fn bytes_of(full: &FullBuffer) -> &[u8] {
-    let bytes = size_of_val(&*full.words).min(full.valid_bytes);
-    // SAFETY: the words have at least this size, and are initialised, with zeros or by CUPTI.
-    unsafe { std::slice::from_raw_parts(full.words.as_ptr().cast(), bytes) }
 }
 
 /// Locks the decoder for a fork.

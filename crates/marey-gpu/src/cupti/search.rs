@@ -78,7 +78,7 @@ pub struct Location {
 /// try with the loader.
 pub(super) fn locations(hints: &Hints, newest_major: u32) -> Vec<Location> {
     if let Some(named) = &hints.named {
-        return selected(named);
+        return user_locations(named);
     }
     let mut locations = Vec::new();
     let mut add = |source, paths: Vec<PathBuf>| {
@@ -114,7 +114,7 @@ pub(super) fn major_in_name(path: &Path) -> Option<u32> {
 const FILE_NAME: &str = "libcupti.so";
 const OLDEST_MAJOR: u32 = 12;
 
-fn selected(named: &Path) -> Vec<Location> {
+fn user_locations(named: &Path) -> Vec<Location> {
     let paths = if named.is_dir() { folder_libraries(named) } else { vec![named.to_owned()] };
     paths.into_iter().map(|path| Location { path, source: Source::Named }).collect()
 }
@@ -123,7 +123,7 @@ fn selected(named: &Path) -> Vec<Location> {
 fn mapped_libraries(maps: &str) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = maps
         .lines()
-        .filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..])))
+        .filter_map(|line| line.find('/').map(|start| PathBuf::from(&line[start..])))
         .filter(|path| is_library(path))
         .collect();
     paths.dedup();
@@ -160,7 +160,8 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
 
 fn is_library(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
-        name.strip_prefix(FILE_NAME).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        name.strip_prefix(FILE_NAME)
+            .is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('.'))
     })
 }
 
@@ -187,7 +188,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     /// Creates empty files with these paths in a new folder.
-    fn files(paths: &[&str]) -> tempfile::TempDir {
+    fn create_files(paths: &[&str]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for path in paths {
             let path = root.path().join(path);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     /// Returns the search locations below a folder. Those elsewhere on the machine are left out.
-    fn found(root: &Path, hints: &Hints) -> Vec<(Source, String)> {
+    fn locations_below(root: &Path, hints: &Hints) -> Vec<(Source, String)> {
         let below = |location: Location| {
             let path = location.path.strip_prefix(root).ok()?;
             Some((location.source, path.to_str().unwrap().to_owned()))
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn wheels_come_before_triton_and_triton_before_the_toolkit_the_newest_first() {
-        let root = files(&[
+        let root = create_files(&[
             "cuda/extras/CUPTI/lib64/libcupti.so.12",
             "cuda/lib64/libcupti.so",
             "site/triton/backends/nvidia/lib/cupti/libcupti.so",
@@ -237,7 +238,7 @@ mod tests {
             (Source::Toolkit, "cuda/lib64/libcupti.so"),
         ]
         .map(|(source, path)| (source, path.to_owned()));
-        assert_eq!(found(root.path(), &hints), expected);
+        assert_eq!(locations_below(root.path(), &hints), expected);
     }
 
     #[test]
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn the_users_choice_is_the_only_location() {
-        let root = files(&[
+        let root = create_files(&[
             "cupti/libcupti.so",
             "cupti/libcupti.so.13",
             "site/nvidia/cu13/lib/libcupti.so.13",
@@ -264,7 +265,7 @@ mod tests {
         let named = |path: &str| {
             let named = Some(root.path().join(path));
             let hints = Hints { named, python_paths: python_paths.clone(), ..Hints::default() };
-            found(root.path(), &hints)
+            locations_below(root.path(), &hints)
         };
         let location = |path: &str| (Source::Named, path.to_owned());
         assert_eq!(
@@ -278,11 +279,11 @@ mod tests {
 
     #[test]
     fn a_file_with_two_names_is_one_location() {
-        let root = files(&["cuda/lib64/libcupti.so.12"]);
+        let root = create_files(&["cuda/lib64/libcupti.so.12"]);
         symlink("libcupti.so.12", root.path().join("cuda/lib64/libcupti.so")).unwrap();
         let hints = Hints { cuda_homes: vec![root.path().join("cuda")], ..Hints::default() };
         assert_eq!(
-            found(root.path(), &hints),
+            locations_below(root.path(), &hints),
             [(Source::Toolkit, "cuda/lib64/libcupti.so.12".to_owned())]
         );
     }

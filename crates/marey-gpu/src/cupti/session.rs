@@ -4,10 +4,12 @@ use super::abi::calls::{Call, driver};
 use super::abi::constants::{domain, kind, resource};
 use super::buffers;
 use super::callback;
+use super::delivery;
 use super::driver::Driver;
 use super::finish;
 use super::interfaces::Interfaces;
 use super::library::{self, Library};
+use super::names;
 use super::reader::{self, DRAIN, WORKER};
 use super::search::Hints;
 use super::subscription::Subscription;
@@ -49,7 +51,7 @@ fn session() -> MutexGuard<'static, Option<Session>> {
 /// Begins recording, or extends it. Initialises the driver if the program has not.
 pub fn start(hints: &Hints, options: Options) -> Result<&'static Library, Unavailable> {
     let library = library::open(hints)?;
-    start_with(library, options)?;
+    start_with_library(library, options)?;
     announce_devices();
     Ok(library)
 }
@@ -58,11 +60,11 @@ pub fn start(hints: &Hints, options: Options) -> Result<&'static Library, Unavai
 /// program's first launch is recorded. Returns `None` if CUPTI does not support that.
 pub fn start_during_driver_start(hints: &Hints, options: Options) -> Option<&'static Library> {
     let library = library::open_during_driver_start(hints)?;
-    start_with(library, options).ok()?;
+    start_with_library(library, options).ok()?;
     Some(library)
 }
 
-fn start_with(library: &'static Library, options: Options) -> Result<(), Unavailable> {
+fn start_with_library(library: &'static Library, options: Options) -> Result<(), Unavailable> {
     let mut session = session();
     let is_new = session.is_none();
     if is_new {
@@ -94,8 +96,9 @@ pub fn is_shared() -> bool {
 impl Session {
     fn begin(library: &'static Library) -> Result<Self, Unavailable> {
         callback::prepare(&library.functions);
-        let (subscription, clock) = Subscription::begin(library, callback::callback)?;
+        let (subscription, clock) = Subscription::begin(library, callback::on_callback)?;
         reader::begin(subscription, clock);
+        delivery::set_subscription(Some(subscription));
         Ok(Self {
             library,
             subscription,
@@ -142,14 +145,14 @@ impl Session {
     /// Enables callbacks for every call of these interfaces, and external correlation ids: CUPTI
     /// writes those only if API calls are recorded too.
     fn enable_calls(&mut self, calls: Interfaces) -> Result<(), Unavailable> {
-        for (domain_id, kind_id) in calls.domains() {
+        for (domain_id, kind_id) in calls.domains_and_kinds() {
             if !self.domains.contains(&domain_id) {
                 self.subscription.enable_domain(domain_id)?;
                 self.domains.insert(domain_id);
                 callback::record_all_calls(domain_id, true);
                 let has_records = self.enable_kind(kind_id).is_ok();
                 if has_records && self.enable_kind(kind::EXTERNAL_CORRELATION).is_ok() {
-                    reader::expect_external();
+                    reader::expect_external_ids();
                 }
             }
         }
@@ -186,6 +189,7 @@ impl Session {
         // Records of launches on other threads must not appear in a later session.
         self.subscription.flush_all();
         reader::end();
+        delivery::set_subscription(None);
         self.subscription.end();
     }
 }
@@ -204,23 +208,23 @@ const RESOURCES: [u32; 4] = [
 
 /// Announces the devices to the recorder, once. Not possible while the driver is being initialised.
 fn announce_devices() {
-    let is_known =
+    let mark_announced =
         |session: &mut Session| std::mem::replace(&mut session.are_devices_announced, true);
-    if session().as_mut().is_none_or(is_known) {
+    if session().as_mut().is_none_or(mark_announced) {
         return;
     }
     let Ok(driver) = Driver::get() else { return };
-    for found in driver.devices() {
+    for device in driver.devices() {
         device::announce(DeviceInfo {
-            number: found.ordinal,
+            number: device.ordinal,
             device_type: "CUDA".to_owned(),
-            arch: found.arch.to_string(),
-            name: found.name,
-            bus_width_bits: found.bus_width.into(),
-            clock_khz: found.clock_rate.into(),
-            memory_clock_khz: found.memory_clock_rate.into(),
-            multiprocessors: found.num_sms.into(),
-            properties: vec![("totalGlobalMem".to_owned(), found.total_memory)],
+            arch: device.arch.to_string(),
+            name: device.name,
+            bus_width_bits: device.bus_width_bits.into(),
+            clock_khz: device.clock_rate_khz.into(),
+            memory_clock_khz: device.memory_clock_rate_khz.into(),
+            multiprocessors: device.num_sms.into(),
+            properties: vec![("totalGlobalMem".to_owned(), device.total_memory_bytes)],
         });
     }
 }
@@ -238,29 +242,29 @@ const RETRY_PERIOD: Duration = Duration::from_millis(5);
 /// Flushes CUPTI's buffers and reads the records of all launches before this call. A forced flush
 /// delivers activities in progress without an end, and only once, so only the last flush of an
 /// exclusive subscriber uses it.
-pub(crate) fn flush(how: Flush) {
+pub(crate) fn flush(kind_of_flush: Flush) {
     let subscription = session().as_ref().map(|session| session.subscription);
     let Some(subscription) = subscription else { return };
-    let before = device::begin_flush();
-    let are_finished = how == Flush::Done || {
+    let stamp = device::begin_flush();
+    let are_finished = kind_of_flush == Flush::Done || {
         announce_devices();
         finish::wait_for_devices()
     };
     subscription.flush();
-    if how == Flush::Done {
+    if kind_of_flush == Flush::Done {
         return reader::read_all();
     }
-    let is_last = how == Flush::Last && !subscription.is_shared();
-    wait_for_records(subscription, before, if is_last { RECORD_TIMEOUT } else { LENT_TIMEOUT });
-    if is_last && device::is_waiting_before(before) {
+    let is_last = kind_of_flush == Flush::Last && !subscription.is_shared();
+    wait_for_records(subscription, stamp, if is_last { RECORD_TIMEOUT } else { LENT_TIMEOUT });
+    if is_last && device::is_waiting_before(stamp) {
         subscription.flush_all();
-        wait_for_records(subscription, before, RECORD_TIMEOUT);
+        wait_for_records(subscription, stamp, RECORD_TIMEOUT);
     }
-    let missing_kernels = device::stop_waiting_before(before);
+    let missing_kernels = device::stop_waiting_before(stamp);
     if !are_finished || buffers::are_lent() {
         api::count_losses(LossCause::DeviceRecord, missing_kernels);
     } else {
-        device::forget_destroyed_before(before);
+        device::forget_destroyed_before(stamp);
     }
 }
 
@@ -277,38 +281,46 @@ pub(crate) fn stop() {
     if let Some(ended) = session.take() {
         ended.end();
     }
-    buffers::free();
+    buffers::free_unused();
 }
 
 /// Locks all state for a fork, so that the child finds no lock taken. The threads are stopped by
 /// then.
 pub(crate) fn lock_for_fork() -> impl Sized + use<> {
-    (session(), reader::lock_for_fork(), buffers::lock_for_fork(), callback::lock_for_fork())
+    (
+        session(),
+        reader::lock_for_fork(),
+        delivery::lock_for_fork(),
+        names::lock_for_fork(),
+        buffers::lock_for_fork(),
+        callback::lock_for_fork(),
+    )
 }
 
 /// Resets all state in the child of a fork, where CUPTI does not work.
 pub(crate) fn begin_child() {
     *session() = None;
+    delivery::set_subscription(None);
     buffers::begin_child();
     callback::begin_child();
     reader::begin_child();
 }
 
-/// Reads completed buffers until the records of all launches before a mark have arrived, or the
+/// Reads completed buffers until the records of all launches before a stamp have arrived, or the
 /// timeout expires.
-fn wait_for_records(subscription: Subscription, before: u32, lent_timeout: Duration) {
+fn wait_for_records(subscription: Subscription, stamp: u32, lent_timeout: Duration) {
     let start = Instant::now();
     loop {
-        let filled = buffers::filled();
+        let filled_count = buffers::filled_count();
         // Includes buffers that the decoder's thread has taken.
         reader::read_all();
         let timeout = if buffers::are_lent() { lent_timeout } else { RECORD_TIMEOUT };
-        let end = start + timeout;
+        let deadline = start + timeout;
         let now = Instant::now();
-        if !device::is_waiting_before(before) || now >= end {
+        if !device::is_waiting_before(stamp) || now >= deadline {
             return;
         }
-        if !buffers::wait_for_more(filled, end.min(now + RETRY_PERIOD)) {
+        if !buffers::wait_for_more(filled_count, deadline.min(now + RETRY_PERIOD)) {
             subscription.flush();
         }
     }

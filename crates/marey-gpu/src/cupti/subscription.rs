@@ -43,12 +43,12 @@ impl Subscription {
         let mut holder = None;
         if let Some(scoped) = &library.scoped {
             let shared = Self::subscribe_shared(library, scoped, callback, &mut holder);
-            if let Ok(begun) = shared.and_then(Self::prepared) {
+            if let Ok(begun) = shared.and_then(Self::prepare) {
                 return Ok(begun);
             }
         }
-        let exclusive = Self::subscribe(library, callback).and_then(Self::prepared);
-        exclusive.map_err(|refused| with_holder(refused, holder))
+        let exclusive = Self::subscribe(library, callback).and_then(Self::prepare);
+        exclusive.map_err(|error| with_holder(error, holder))
     }
 
     #[expect(unsafe_code, reason = "a call of the library")]
@@ -86,13 +86,13 @@ impl Subscription {
         // parameters contain their own size and that of the name.
         let code =
             unsafe { (scoped.subscribe)(&raw mut subscriber, callback, none, &raw mut params) };
-        *holder = nul_terminated(&name);
+        *holder = read_c_string(&name);
         check(library, code, Step::Subscribe, "cuptiSubscribe_v2")?;
         Ok(Self { library, subscriber, calls: scoped, is_shared: true })
     }
 
     /// Registers the buffer callbacks and creates the clock. Unsubscribes on failure.
-    fn prepared(self) -> Result<(Self, Clock), Unavailable> {
+    fn prepare(self) -> Result<(Self, Clock), Unavailable> {
         let clock = self.register_buffers().and_then(|()| self.clock());
         self.set_zeroed_buffers(true);
         if clock.is_err() {
@@ -103,7 +103,7 @@ impl Subscription {
 
     fn clock(&self) -> Result<Clock, Unavailable> {
         Clock::new(|| self.timestamp())
-            .map_err(|code| refused(self.library, code, Step::Enable, "cuptiGetTimestamp"))
+            .map_err(|code| refusal(self.library, code, Step::Enable, "cuptiGetTimestamp"))
     }
 
     #[expect(unsafe_code, reason = "a call of the library")]
@@ -271,7 +271,7 @@ impl Subscription {
 /// Subscribes and unsubscribes like a session. Returns whether other tools can record at the same
 /// time.
 pub(crate) fn try_subscribe(library: &'static Library) -> Result<bool, Unavailable> {
-    let (subscription, _) = Subscription::begin(library, ignore)?;
+    let (subscription, _) = Subscription::begin(library, ignore_callback)?;
     let enabled = subscription.enable_kind(kind::CONCURRENT_KERNEL);
     if enabled.is_ok() {
         subscription.disable_kind(kind::CONCURRENT_KERNEL);
@@ -281,19 +281,19 @@ pub(crate) fn try_subscribe(library: &'static Library) -> Result<bool, Unavailab
 }
 
 #[expect(unsafe_code, reason = "the library's own interface")]
-const unsafe extern "C" fn ignore(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
+const unsafe extern "C" fn ignore_callback(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
 fn check(library: &Library, code: u32, step: Step, call: &'static str) -> Result<(), Unavailable> {
-    if code == result::SUCCESS { Ok(()) } else { Err(refused(library, code, step, call)) }
+    if code == result::SUCCESS { Ok(()) } else { Err(refusal(library, code, step, call)) }
 }
 
-fn refused(library: &Library, code: u32, step: Step, call: &'static str) -> Unavailable {
+fn refusal(library: &Library, code: u32, step: Step, call: &'static str) -> Unavailable {
     Unavailable::Refused { step, library: library.path.clone(), call, code, holder: None }
 }
 
 /// Adds the name of the existing subscriber to an error that is due to another tool.
-fn with_holder(refused: Unavailable, name: Option<String>) -> Unavailable {
-    match refused {
+fn with_holder(error: Unavailable, name: Option<String>) -> Unavailable {
+    match error {
         Unavailable::Refused {
             step,
             library,
@@ -306,7 +306,7 @@ fn with_holder(refused: Unavailable, name: Option<String>) -> Unavailable {
 }
 
 /// Returns a NUL-terminated string; `None` if it is empty.
-fn nul_terminated(bytes: &[u8]) -> Option<String> {
-    let nul_terminated = CStr::from_bytes_until_nul(bytes).ok()?.to_string_lossy();
-    (!nul_terminated.is_empty()).then(|| nul_terminated.into_owned())
+fn read_c_string(bytes: &[u8]) -> Option<String> {
+    let text = CStr::from_bytes_until_nul(bytes).ok()?.to_string_lossy();
+    (!text.is_empty()).then(|| text.into_owned())
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::abi::result;
 use super::driver_error;
-use super::library::{Candidate, Refusal};
+use super::library::{Refusal, RejectedCandidate};
 use thiserror::Error;
 
 /// The steps to record with CUPTI, in order.
@@ -60,7 +60,7 @@ pub enum Unavailable {
     },
     /// No candidate for libcupti can be used.
     #[error("no usable libcupti{}", candidate_list(.0))]
-    NoLibrary(Vec<Candidate>),
+    NoLibrary(Vec<RejectedCandidate>),
     /// A CUPTI call failed.
     #[error("`{call}` of {} returned {code} ({}): {}{}", library.display(), result::name(*.code), result::text(*.code), holder_text(.holder.as_deref()))]
     Refused {
@@ -155,7 +155,9 @@ fn holder_text(holder: Option<&str>) -> String {
     holder.map_or_else(String::new, |holder| format!(", held by {holder:?}"))
 }
 
-fn candidate_list(candidates: &[Candidate]) -> String {
-    let each = candidates.iter().map(|one| format!("; {}: {}", one.path.display(), one.refusal));
-    each.collect::<Vec<_>>().concat()
+fn candidate_list(candidates: &[RejectedCandidate]) -> String {
+    let descriptions = candidates
+        .iter()
+        .map(|candidate| format!("; {}: {}", candidate.path.display(), candidate.refusal));
+    descriptions.collect::<Vec<_>>().concat()
 }

@@ -40,7 +40,7 @@ pub(super) struct Gpm {
 
 impl Gpm {
     /// Returns the metrics of a device that supports GPM.
-    pub(super) fn of_device(device: &Device<'_>) -> Option<Self> {
+    pub(super) fn for_device(device: &Device<'_>) -> Option<Self> {
         let is_supported = device.gpm_support().unwrap_or(false);
         is_supported.then(|| Self { metrics: METRICS.to_vec(), last: None })
     }

@@ -14,14 +14,14 @@ const DEFAULT_LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// An initialised library.
 #[derive(Clone)]
-struct Initialized {
+struct InitializedLibrary {
     /// NVML is initialised per process; the child of a fork initialises it again.
     pid: u32,
     path: OsString,
     nvml: &'static Nvml,
 }
 
-static INITIALIZED: Mutex<Option<Initialized>> = Mutex::new(None);
+static INITIALIZED: Mutex<Option<InitializedLibrary>> = Mutex::new(None);
 
 fn path() -> OsString {
     environment::get(env::NVML_LIB)
@@ -37,7 +37,7 @@ pub(super) fn load() -> Result<(), Unavailable> {
     match unsafe { Library::new(&path) } {
         Ok(library) => {
             // Never unloaded: its threads may be running.
-            let _kept = ManuallyDrop::new(library);
+            let _loaded = ManuallyDrop::new(library);
             Ok(())
         }
         Err(error) => Err(no_library(&path, &error)),
@@ -59,7 +59,7 @@ pub(super) fn open() -> Result<&'static Nvml, Unavailable> {
     })?;
     // Leaked: device handles refer to it, and the program may use NVML too.
     let nvml: &'static Nvml = Box::leak(Box::new(nvml));
-    *initialized = Some(Initialized { pid, path, nvml });
+    *initialized = Some(InitializedLibrary { pid, path, nvml });
     Ok(nvml)
 }
 

@@ -33,11 +33,11 @@ const DEFAULT_PERIOD: Duration = Duration::from_millis(100);
 /// Minimum period: NVML itself samples no more often.
 const MIN_PERIOD: Duration = Duration::from_millis(10);
 
-static READER: Worker = Worker::new("marey-nvml", run);
+static READER: Worker = Worker::new("marey-nvml", run_reader);
 /// The state and its process: the child of a fork has no thread.
 static STATE: Mutex<(u32, State)> = Mutex::new((0, State::Idle));
 /// The sampler, kept while the thread is stopped for a fork.
-static KEPT_SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
+static PAUSED_SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
 
 /// State of the readings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub fn start() -> Result<Started, Unavailable> {
 /// Stops reading, after the current reading.
 pub fn stop() {
     READER.stop();
-    lock(&KEPT_SAMPLER).take();
+    lock(&PAUSED_SAMPLER).take();
     set_state(State::Idle);
 }
 
@@ -100,15 +100,15 @@ fn period() -> Option<Duration> {
 }
 
 /// Main function of the thread.
-fn run() {
+fn run_reader() {
     let period = period().unwrap_or(DEFAULT_PERIOD);
-    let kept = lock(&KEPT_SAMPLER).take().filter(Sampler::is_own);
-    let mut sampler = match kept.map_or_else(|| Sampler::open(period), Ok) {
+    let paused = lock(&PAUSED_SAMPLER).take().filter(Sampler::belongs_to_this_process);
+    let mut sampler = match paused.map_or_else(|| Sampler::open(period), Ok) {
         Ok(sampler) => sampler,
         Err(reason) => return set_state(State::Ended(reason)),
     };
     match read_until_stopped(&mut sampler, period) {
-        Ok(()) => *lock(&KEPT_SAMPLER) = Some(sampler),
+        Ok(()) => *lock(&PAUSED_SAMPLER) = Some(sampler),
         Err(reason) => set_state(State::Ended(reason)),
     }
 }

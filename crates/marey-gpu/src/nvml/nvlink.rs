@@ -31,13 +31,13 @@ impl Links {
         device: &Device<'_>,
         report: Report<'_>,
     ) -> Result<(), NvmlError> {
-        let counts = counts(device)?;
+        let counts = read_counts(device)?;
         let now_ticks = api::now_ticks();
         if let Some((last_ticks, last_counts)) = self.last.replace((now_ticks, counts)) {
             let seconds = api::nanos_between(last_ticks, now_ticks) as f64 / 1e9;
-            for (at, (_, counter)) in FIELDS.into_iter().enumerate() {
+            for (index, (_, counter)) in FIELDS.into_iter().enumerate() {
                 // A reset makes the difference negative.
-                if let Some(kibibytes) = counts[at].checked_sub(last_counts[at])
+                if let Some(kibibytes) = counts[index].checked_sub(last_counts[index])
                     && seconds > 0.0
                 {
                     report(counter, kibibytes as f64 * KIBIBYTE / seconds);
@@ -51,7 +51,7 @@ impl Links {
 /// Returns the sums over all links. nvml-wrapper has no function for it: it queries the first link
 /// only.
 #[expect(unsafe_code, reason = "a call of NVML")]
-fn counts(device: &Device<'_>) -> Result<[u64; FIELDS.len()], NvmlError> {
+fn read_counts(device: &Device<'_>) -> Result<[u64; FIELDS.len()], NvmlError> {
     let lib = device.nvml().lib();
     let Ok(get_values) = lib.nvmlDeviceGetFieldValues.as_ref() else {
         return Err(NvmlError::FunctionNotFound);

@@ -5,7 +5,7 @@ use super::gpm::Gpm;
 use super::library;
 use super::nvlink::Links;
 use super::query::{PCIE_THROUGHPUT, QUERIES, Query, Refusal, Report};
-use super::visible::{self, Visible};
+use super::visible::{self, VisibleDevice};
 use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
 use marey_record::api::{self, Counter};
@@ -22,21 +22,21 @@ pub(super) struct Sampler {
     /// The process; the child of a fork has its own device handles.
     pid: u32,
     nvml: &'static Nvml,
-    devices: Vec<Sampled>,
+    devices: Vec<SampledDevice>,
     /// UUIDs of lost devices, which are not read again.
     lost: Vec<String>,
     /// Name ids of the counters.
     names: Vec<u32>,
     /// Number of readings until slow queries are due.
-    until_slow: u32,
-    slow_every: u32,
+    readings_until_slow: u32,
+    readings_per_slow: u32,
     /// Buffer for the values of a reading.
     values: Vec<Counter>,
 }
 
 /// A device, with the queries that it has not rejected.
 #[derive(Debug)]
-struct Sampled {
+struct SampledDevice {
     /// CUDA device number.
     number: u32,
     uuid: String,
@@ -54,7 +54,7 @@ impl Sampler {
         let count = nvml
             .device_count()
             .map_err(|error| Unavailable::not_started(&library::name(), &error))?;
-        let devices: Vec<_> = visible::devices(nvml).into_iter().map(Sampled::new).collect();
+        let devices: Vec<_> = visible::devices(nvml).into_iter().map(SampledDevice::new).collect();
         if devices.is_empty() {
             let library = library::name();
             return Err(match count {
@@ -63,14 +63,23 @@ impl Sampler {
             });
         }
         let names = DeviceCounter::ALL.iter().map(|counter| api::intern(counter.name())).collect();
-        let slow_every = (SLOW_PERIOD.as_millis() / period.as_millis().max(1)).max(1) as u32;
+        let readings_per_slow = (SLOW_PERIOD.as_millis() / period.as_millis().max(1)).max(1) as u32;
         let pid = std::process::id();
         let (lost, values) = (Vec::new(), Vec::new());
-        Ok(Self { pid, nvml, devices, lost, names, until_slow: 0, slow_every, values })
+        Ok(Self {
+            pid,
+            nvml,
+            devices,
+            lost,
+            names,
+            readings_until_slow: 0,
+            readings_per_slow,
+            values,
+        })
     }
 
     /// Whether the sampler belongs to this process, not to its parent.
-    pub(super) fn is_own(&self) -> bool {
+    pub(super) fn belongs_to_this_process(&self) -> bool {
         self.pid == std::process::id()
     }
 
@@ -83,23 +92,25 @@ impl Sampler {
     fn find_devices(&mut self) {
         let mut known = std::mem::take(&mut self.devices);
         for visible in visible::devices(self.nvml) {
-            let at = known.iter().position(|device| device.uuid == visible.uuid);
-            if let Some(device) = at.map(|at| known.swap_remove(at)) {
-                self.devices.push(Sampled { number: visible.number, ..device });
+            let index = known.iter().position(|device| device.uuid == visible.uuid);
+            if let Some(device) = index.map(|index| known.swap_remove(index)) {
+                self.devices.push(SampledDevice { number: visible.number, ..device });
             } else if !self.lost.contains(&visible.uuid) {
-                self.devices.push(Sampled::new(visible));
+                self.devices.push(SampledDevice::new(visible));
             }
         }
     }
 
     /// Reads every device once.
     pub(super) fn read(&mut self) {
-        if self.until_slow == 0 {
+        if self.readings_until_slow == 0 {
             self.find_devices();
         }
-        let Self { devices, lost, names, until_slow, slow_every, values, .. } = self;
-        let is_slow_due = *until_slow == 0;
-        *until_slow = if is_slow_due { *slow_every - 1 } else { *until_slow - 1 };
+        let Self { devices, lost, names, readings_until_slow, readings_per_slow, values, .. } =
+            self;
+        let is_slow_due = *readings_until_slow == 0;
+        *readings_until_slow =
+            if is_slow_due { *readings_per_slow - 1 } else { *readings_until_slow - 1 };
         let time_ticks = api::now_ticks();
         for device in devices.iter_mut() {
             let number = Some(device.number);
@@ -110,19 +121,19 @@ impl Sampler {
         }
         api::counters(values);
         values.clear();
-        let lost_now = devices.extract_if(.., |device| device.is_lost).map(|device| device.uuid);
-        let known = lost.len();
-        lost.extend(lost_now);
-        api::count_losses(LossCause::CountersEnded, (lost.len() - known) as u64);
+        let newly_lost = devices.extract_if(.., |device| device.is_lost).map(|device| device.uuid);
+        let lost_before = lost.len();
+        lost.extend(newly_lost);
+        api::count_losses(LossCause::CountersEnded, (lost.len() - lost_before) as u64);
     }
 }
 
-impl Sampled {
-    fn new(Visible { number, uuid, device }: Visible) -> Self {
+impl SampledDevice {
+    fn new(VisibleDevice { number, uuid, device }: VisibleDevice) -> Self {
         let mut sampled = Self {
             number,
             uuid,
-            gpm: Gpm::of_device(&device),
+            gpm: Gpm::for_device(&device),
             device,
             queries: QUERIES.iter().collect(),
             links: None,
@@ -146,18 +157,18 @@ impl Sampled {
         let has_gpm = gpm.is_some();
         // First, so that slow queries do not shift GPM's samples.
         if let Some(source) = gpm
-            && !is_to_repeat(source.read(device, report), is_lost)
+            && !should_repeat(source.read(device, report), is_lost)
         {
             *gpm = None;
         }
         if let Some(source) = links
-            && !is_to_repeat(source.read(device, report), is_lost)
+            && !should_repeat(source.read(device, report), is_lost)
         {
             *links = None;
         }
         queries.retain(|query| {
             let is_due = !*is_lost && (is_slow_due || !query.is_slow);
-            !is_due || is_to_repeat((query.run)(device, report), is_lost)
+            !is_due || should_repeat((query.run)(device, report), is_lost)
         });
         if has_gpm && self.gpm.is_none() && !self.is_lost {
             self.replace_gpm();
@@ -166,7 +177,7 @@ impl Sampled {
 }
 
 /// Whether to repeat a query after this result. Sets `is_lost` if the device is lost.
-fn is_to_repeat(result: Result<(), NvmlError>, is_lost: &mut bool) -> bool {
+fn should_repeat(result: Result<(), NvmlError>, is_lost: &mut bool) -> bool {
     let Err(error) = result else { return true };
     match Refusal::from(&error) {
         Refusal::Unsupported => false,

@@ -14,7 +14,7 @@ use nvml_wrapper::{Device, Nvml};
 
 /// A visible device.
 #[derive(Debug)]
-pub(super) struct Visible {
+pub(super) struct VisibleDevice {
     /// CUDA device number.
     pub(super) number: u32,
     /// UUID.
@@ -30,54 +30,63 @@ const GPU_PREFIX: &str = "GPU-";
 const MIG_PREFIX: &str = "MIG-";
 
 /// Returns the devices that the process uses; before it uses any, the visible ones.
-pub(super) fn devices(nvml: &'static Nvml) -> Vec<Visible> {
-    let reported = cupti::unrecorded(|| devices_of_driver(nvml));
-    reported.filter(|reported| !reported.is_empty()).unwrap_or_else(|| devices_of_environment(nvml))
+pub(super) fn devices(nvml: &'static Nvml) -> Vec<VisibleDevice> {
+    let reported = cupti::without_recording(|| driver_devices(nvml));
+    reported.filter(|reported| !reported.is_empty()).unwrap_or_else(|| environment_devices(nvml))
 }
 
 /// Returns the devices as reported by the driver; `None` if the program has not initialised it.
-fn devices_of_driver(nvml: &'static Nvml) -> Option<Vec<Visible>> {
+fn driver_devices(nvml: &'static Nvml) -> Option<Vec<VisibleDevice>> {
     if !Driver::is_started() {
         return None;
     }
     let driver = Driver::get().ok()?;
-    let used: Vec<_> = (0..driver.device_count).filter(|&number| driver.is_used(number)).collect();
+    let used: Vec<_> =
+        (0..driver.device_count).filter(|&number| driver.has_active_context(number)).collect();
     let numbers = if used.is_empty() { (0..driver.device_count).collect() } else { used };
-    let visible = |number| {
+    let by_number = |number| {
         let uuid = driver.uuid(number)?;
         let device = gpu_by_uuid(nvml, &format!("{GPU_PREFIX}{uuid}"));
-        visible(number, device.or_else(|| gpu_by_uuid(nvml, &format!("{MIG_PREFIX}{uuid}")))?)
+        VisibleDevice::new(
+            number,
+            device.or_else(|| gpu_by_uuid(nvml, &format!("{MIG_PREFIX}{uuid}")))?,
+        )
     };
-    Some(numbers.into_iter().filter_map(visible).collect())
+    Some(numbers.into_iter().filter_map(by_number).collect())
 }
 
-fn devices_of_environment(nvml: &'static Nvml) -> Vec<Visible> {
-    let all =
+fn environment_devices(nvml: &'static Nvml) -> Vec<VisibleDevice> {
+    let every_device =
         || (0..nvml.device_count().unwrap_or(0)).filter_map(|it| nvml.device_by_index(it).ok());
     let listed = environment::text(VISIBLE_DEVICES);
     let devices: Vec<_> = match listed.as_deref() {
-        None => all().collect(),
+        None => every_device().collect(),
         // As in CUDA, names after an invalid one are ignored.
-        Some(names) => names.split(',').map_while(|name| named_device(nvml, name.trim())).collect(),
+        Some(names) => {
+            names.split(',').map_while(|name| device_by_name(nvml, name.trim())).collect()
+        }
     };
-    (0..).zip(devices).filter_map(|(number, device)| visible(number, device)).collect()
+    (0..).zip(devices).filter_map(|(number, device)| VisibleDevice::new(number, device)).collect()
 }
 
-fn visible(number: u32, device: Device<'static>) -> Option<Visible> {
-    Some(Visible { number, uuid: device.uuid().ok()?, device })
+impl VisibleDevice {
+    fn new(number: u32, device: Device<'static>) -> Option<Self> {
+        Some(Self { number, uuid: device.uuid().ok()?, device })
+    }
 }
 
 /// Returns the device of a name: a number, or a prefix of a UUID.
-fn named_device(nvml: &'static Nvml, name: &str) -> Option<Device<'static>> {
+fn device_by_name(nvml: &'static Nvml, name: &str) -> Option<Device<'static>> {
     if let Ok(index) = name.parse() {
         return nvml.device_by_index(index).ok();
     }
     if name.starts_with(MIG_PREFIX) {
         return gpu_by_uuid(nvml, name);
     }
-    let all = (0..nvml.device_count().ok()?).filter_map(|index| nvml.device_by_index(index).ok());
+    let devices =
+        (0..nvml.device_count().ok()?).filter_map(|index| nvml.device_by_index(index).ok());
     let matches_name = |device: &Device<'_>| device.uuid().is_ok_and(|uuid| uuid.starts_with(name));
-    let mut matching = all.filter(matches_name);
+    let mut matching = devices.filter(matches_name);
     matching.next().filter(|_| name.starts_with(GPU_PREFIX) && matching.next().is_none())
 }
 

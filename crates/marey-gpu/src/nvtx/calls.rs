@@ -2,9 +2,9 @@
 
 #![expect(unsafe_code, reason = "C functions with pointers from NVTX's caller")]
 
-use super::layout::{Attributes, Function, Handle, Utf8, Wide, handle_of};
+use super::layout::{Attributes, Function, Handle, Utf8, Wide, handle_for_name};
 use super::name::{self, DEFAULT_DOMAIN};
-use super::{payload, pushed, started};
+use super::{payload, push_pop, start_end};
 use marey_record::api;
 use std::borrow::Cow;
 use std::ffi::c_int;
@@ -63,13 +63,13 @@ extern "C" fn pop() -> c_int {
 }
 
 unsafe extern "C" fn domain_push(domain: Handle, attributes: *const Attributes) -> c_int {
-    guarded(pushed::NOT_TRACKED, || {
+    catch_panic(push_pop::NOT_TRACKED, || {
         // SAFETY: NVTX's caller passes attributes or null.
         let attributes = unsafe { Attributes::read(attributes) };
-        let domain = name::domain(domain);
+        let domain = name::domain_id(domain);
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
         let (level, is_recorded) =
-            pushed::push(domain, || unsafe { name::of_attributes(domain, attributes) });
+            push_pop::push(domain, || unsafe { name::id_for_attributes(domain, attributes) });
         if is_recorded && let Some(values) = payload::metric_values(attributes) {
             // A value of another type is rejected and counted as a loss.
             drop(api::add_metrics(&values));
@@ -79,12 +79,12 @@ unsafe extern "C" fn domain_push(domain: Handle, attributes: *const Attributes) 
 }
 
 extern "C" fn domain_pop(domain: Handle) -> c_int {
-    guarded(pushed::NOT_TRACKED, || pushed::pop(name::domain(domain)))
+    catch_panic(push_pop::NOT_TRACKED, || push_pop::pop(name::domain_id(domain)))
 }
 
 fn push_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) -> c_int {
-    guarded(pushed::NOT_TRACKED, || {
-        pushed::push(DEFAULT_DOMAIN, || name::of_text(DEFAULT_DOMAIN, message().as_deref())).0
+    catch_panic(push_pop::NOT_TRACKED, || {
+        push_pop::push(DEFAULT_DOMAIN, || name::id_for_text(DEFAULT_DOMAIN, message().as_deref())).0
     })
 }
 
@@ -106,16 +106,16 @@ unsafe extern "C" fn start_wide(message: Wide) -> u64 {
 }
 
 extern "C" fn end(range: u64) {
-    guarded((), || started::end(range));
+    catch_panic((), || start_end::end(range));
 }
 
 unsafe extern "C" fn domain_start(domain: Handle, attributes: *const Attributes) -> u64 {
-    guarded(0, || {
+    catch_panic(0, || {
         // SAFETY: NVTX's caller passes attributes or null.
         let attributes = unsafe { Attributes::read(attributes) };
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
-        let name = || unsafe { name::of_attributes(name::domain(domain), attributes) };
-        let (range, scope) = started::start(name);
+        let name = || unsafe { name::id_for_attributes(name::domain_id(domain), attributes) };
+        let (range, scope) = start_end::start(name);
         if let Some(scope) = scope
             && let Some(values) = payload::metric_values(attributes)
         {
@@ -130,7 +130,9 @@ extern "C" fn domain_end(_domain: Handle, range: u64) {
 }
 
 fn start_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) -> u64 {
-    guarded(0, || started::start(|| name::of_text(DEFAULT_DOMAIN, message().as_deref())).0)
+    catch_panic(0, || {
+        start_end::start(|| name::id_for_text(DEFAULT_DOMAIN, message().as_deref())).0
+    })
 }
 
 // Marks.
@@ -151,7 +153,7 @@ unsafe extern "C" fn mark_wide(message: Wide) {
 }
 
 unsafe extern "C" fn domain_mark(domain: Handle, attributes: *const Attributes) {
-    guarded((), || {
+    catch_panic((), || {
         if !api::is_live() {
             return;
         }
@@ -160,15 +162,15 @@ unsafe extern "C" fn domain_mark(domain: Handle, attributes: *const Attributes) 
         let payload = payload::metric_values(attributes);
         let values = payload.as_ref().map_or([].as_slice(), |values| values);
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
-        let name = unsafe { name::of_attributes(name::domain(domain), attributes) };
+        let name = unsafe { name::id_for_attributes(name::domain_id(domain), attributes) };
         drop(api::mark(name, values));
     });
 }
 
 fn mark_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) {
-    guarded((), || {
+    catch_panic((), || {
         if api::is_live() {
-            drop(api::mark(name::of_text(DEFAULT_DOMAIN, message().as_deref()), &[]));
+            drop(api::mark(name::id_for_text(DEFAULT_DOMAIN, message().as_deref()), &[]));
         }
     });
 }
@@ -186,7 +188,9 @@ unsafe extern "C" fn register_wide(domain: Handle, text: Wide) -> Handle {
 }
 
 fn register<'a>(domain: Handle, text: impl FnOnce() -> Option<Cow<'a, str>>) -> Handle {
-    guarded(null_mut(), || handle_of(name::of_text(name::domain(domain), text().as_deref())))
+    catch_panic(null_mut(), || {
+        handle_for_name(name::id_for_text(name::domain_id(domain), text().as_deref()))
+    })
 }
 
 unsafe extern "C" fn domain_create_utf8(text: Utf8) -> Handle {
@@ -200,10 +204,12 @@ unsafe extern "C" fn domain_create_wide(text: Wide) -> Handle {
 }
 
 fn domain_create<'a>(text: impl FnOnce() -> Option<Cow<'a, str>>) -> Handle {
-    guarded(null_mut(), || handle_of(name::of_text(DEFAULT_DOMAIN, text().as_deref())))
+    catch_panic(null_mut(), || {
+        handle_for_name(name::id_for_text(DEFAULT_DOMAIN, text().as_deref()))
+    })
 }
 
 /// Runs `run`, and returns `fallback` if it panics.
-fn guarded<T>(fallback: T, run: impl FnOnce() -> T) -> T {
+fn catch_panic<T>(fallback: T, run: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or(fallback)
 }

@@ -20,7 +20,7 @@ pub(super) type Function = *const c_void;
 #[repr(C)]
 pub(super) struct ExportTable {
     bytes: usize,
-    slots_of_module: Option<
+    module_slots: Option<
         unsafe extern "C" fn(
             module: c_int,
             slots: *mut *mut *mut Function,
@@ -39,13 +39,12 @@ pub(super) struct Slots {
 impl Slots {
     /// # Safety
     /// The table is NVTX's.
-    pub(super) unsafe fn of_module(export: &ExportTable, module: c_int) -> Option<Self> {
-        let slots_of_module =
-            export.slots_of_module.filter(|_| export.bytes >= size_of_val(export))?;
+    pub(super) unsafe fn for_module(export: &ExportTable, module: c_int) -> Option<Self> {
+        let module_slots = export.module_slots.filter(|_| export.bytes >= size_of_val(export))?;
         let (mut first, mut count) = (std::ptr::null_mut(), 0);
         // SAFETY: the function is NVTX's, and writes to these two variables.
-        let found = unsafe { slots_of_module(module, &raw mut first, &raw mut count) } != 0;
-        (found && !first.is_null()).then_some(Self { first, count })
+        let exists = unsafe { module_slots(module, &raw mut first, &raw mut count) } != 0;
+        (exists && !first.is_null()).then_some(Self { first, count })
     }
 
     /// Sets the function of a slot, if the slot exists.
@@ -127,7 +126,7 @@ pub(super) mod payload_type {
 pub(super) type Handle = *mut c_void;
 
 /// Returns the handle of a name id.
-pub(super) fn handle_of(name_id: u32) -> Handle {
+pub(super) fn handle_for_name(name_id: u32) -> Handle {
     std::ptr::without_provenance_mut(name_id as usize)
 }
 

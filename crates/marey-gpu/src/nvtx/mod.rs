@@ -4,17 +4,17 @@
 //! annotation, and lets it fill a table of functions: [`initialize`]. Neither a GPU nor a driver is
 //! needed.
 //!
-//! A push/pop range is a scope on its thread's stack ([`pushed`]). A start/end range may end on any
-//! thread, so it is not on a stack ([`started`]). A mark is an instant. The scope's name is the
-//! message, prefixed by the domain and `::` unless it is the default domain ([`name`]); a payload
-//! is a value of the metric `payload`. Colours, categories and named resources are ignored.
+//! A push/pop range is a scope on its thread's stack ([`push_pop`]). A start/end range may end on
+//! any thread, so it is not on a stack ([`start_end`]). A mark is an instant. The scope's name is
+//! the message, prefixed by the domain and `::` unless it is the default domain ([`name`]). A
+//! payload is a value of the metric `payload`. Colours, categories and named resources are ignored.
 
 mod calls;
 mod layout;
 mod name;
 mod payload;
-mod pushed;
-mod started;
+mod push_pop;
+mod start_end;
 
 pub use self::layout::GetExportTable;
 
@@ -41,7 +41,7 @@ pub unsafe fn initialize(get_export_table: Option<GetExportTable>) -> c_int {
     };
     for (module, functions) in [(CORE, calls::CORE), (CORE2, calls::CORE2)] {
         // SAFETY: the table is NVTX's.
-        let Some(slots) = (unsafe { Slots::of_module(export, module) }) else { return 0 };
+        let Some(slots) = (unsafe { Slots::for_module(export, module) }) else { return 0 };
         for &(slot, function) in functions {
             // SAFETY: the lists pair each slot with a function of its type.
             unsafe { slots.set(slot, function) };

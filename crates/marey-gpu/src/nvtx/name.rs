@@ -19,21 +19,21 @@ pub(super) const DEFAULT_DOMAIN: u32 = 0;
 /// # Safety
 /// The message has the type in the attributes.
 #[expect(unsafe_code, reason = "reads strings of NVTX's caller")]
-pub(super) unsafe fn of_attributes(domain: u32, attributes: Option<&Attributes>) -> u32 {
-    let Some(attributes) = attributes else { return of_text(domain, None) };
+pub(super) unsafe fn id_for_attributes(domain: u32, attributes: Option<&Attributes>) -> u32 {
+    let Some(attributes) = attributes else { return id_for_text(domain, None) };
     let message = attributes.message;
     match attributes.message_type {
         message_type::REGISTERED if name_id(message) != 0 => name_id(message),
         // SAFETY: guaranteed by the caller.
-        message_type::UTF8 => of_text(domain, unsafe { utf8(message.cast()) }.as_deref()),
+        message_type::UTF8 => id_for_text(domain, unsafe { utf8(message.cast()) }.as_deref()),
         // SAFETY: as above.
-        message_type::WIDE => of_text(domain, unsafe { wide(message.cast()) }.as_deref()),
-        _ => of_text(domain, None),
+        message_type::WIDE => id_for_text(domain, unsafe { wide(message.cast()) }.as_deref()),
+        _ => id_for_text(domain, None),
     }
 }
 
 /// Returns the name id for a message in a domain.
-pub(super) fn of_text(domain: u32, message: Option<&str>) -> u32 {
+pub(super) fn id_for_text(domain: u32, message: Option<&str>) -> u32 {
     let message = message.filter(|message| !message.is_empty()).unwrap_or(UNNAMED);
     if domain == DEFAULT_DOMAIN {
         return api::intern(message);
@@ -42,7 +42,7 @@ pub(super) fn of_text(domain: u32, message: Option<&str>) -> u32 {
 }
 
 /// Returns the name id of a domain.
-pub(super) fn domain(handle: Handle) -> u32 {
+pub(super) fn domain_id(handle: Handle) -> u32 {
     name_id(handle)
 }
 
@@ -66,13 +66,13 @@ pub(super) unsafe fn wide<'a>(text: Wide) -> Option<Cow<'a, str>> {
         return None;
     }
     let mut decoded = String::new();
-    let mut next = text;
+    let mut position = text;
     // SAFETY: guaranteed by the caller: everything up to the NUL is readable, and nothing after it
     // is read.
-    while let character @ 1.. = unsafe { *next }.cast_unsigned() {
+    while let character @ 1.. = unsafe { *position }.cast_unsigned() {
         decoded.push(char::from_u32(character).unwrap_or(char::REPLACEMENT_CHARACTER));
         // SAFETY: this was not the NUL, so one more character follows.
-        next = unsafe { next.add(1) };
+        position = unsafe { position.add(1) };
     }
     Some(decoded.into())
 }

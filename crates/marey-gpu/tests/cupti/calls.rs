@@ -1,13 +1,13 @@
 //! Recording of every driver and runtime call as a span, and external correlation ids.
 
-use crate::harness::{Recorded, Trace, calls, in_own_process, play};
+use crate::harness::{Recorded, Trace, call_count, in_own_process, play};
 use marey_gpu::cupti::interfaces::Interfaces;
 use marey_model::context::NodeKind;
 use marey_record::api;
 
 /// Plays the part `go` inside a scope `step`, and returns the recording.
-fn record(calls: Interfaces) -> Recorded {
-    let trace = Trace::start(calls).unwrap();
+fn record(interfaces: Interfaces) -> Recorded {
+    let trace = Trace::start(interfaces).unwrap();
     let step = api::intern("step");
     api::enter(step, NodeKind::Scope);
     play("go");
@@ -33,8 +33,8 @@ part go {
 ";
 
 #[test]
-fn calls_of_both_interfaces_nest_and_kernels_are_attributed_once() {
-    let test = "calls::calls_of_both_interfaces_nest_and_kernels_are_attributed_once";
+fn calls_with_same_id_interfaces_nest_and_kernels_are_attributed_once() {
+    let test = "calls::calls_with_same_id_interfaces_nest_and_kernels_are_attributed_once";
     if !in_own_process(test, SCRIPT) {
         return;
     }
@@ -48,11 +48,11 @@ fn calls_of_both_interfaces_nest_and_kernels_are_attributed_once() {
     let [runtime, driver] = &recorded.calls[..2] else { unreachable!() };
     assert!(runtime.times.0 <= driver.times.0 && driver.times.1 <= runtime.times.1);
     for call in ["cudaStreamBeginCapture_v10000", "cudaGraphInstantiate_v12000"] {
-        let of_runtime = format!("step/{call}");
-        let correlation = paths.iter().find(|path| path.0 == of_runtime).unwrap().1;
-        let of_both: Vec<_> = paths.iter().filter(|path| path.1 == correlation).collect();
-        assert_eq!(of_both.len(), 2, "{of_both:?}");
-        assert!(of_both[1].0.starts_with(&format!("{of_runtime}/cu")), "{of_both:?}");
+        let runtime_path = format!("step/{call}");
+        let correlation = paths.iter().find(|path| path.0 == runtime_path).unwrap().1;
+        let with_same_id: Vec<_> = paths.iter().filter(|path| path.1 == correlation).collect();
+        assert_eq!(with_same_id.len(), 2, "{with_same_id:?}");
+        assert!(with_same_id[1].0.starts_with(&format!("{runtime_path}/cu")), "{with_same_id:?}");
     }
 
     let kernels: Vec<_> = recorded.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
@@ -85,12 +85,16 @@ fn only_launches_are_recorded_by_default() {
         return;
     }
     record(BOTH);
-    let domains = calls("cuptiEnableDomain");
+    let domain_calls = call_count("cuptiEnableDomain");
     let recorded = record(Interfaces::default());
     let paths: Vec<_> = recorded.call_paths().into_iter().map(|path| path.0).collect();
     let launches = ["step/cuLaunchKernel", "step/cuLaunchKernel", "step/cuGraphLaunch"];
     assert_eq!(paths, launches, "not even our own synchronization");
-    assert_eq!(calls("cuptiEnableDomain"), domains + 3, "domains are only disabled, at the end");
+    assert_eq!(
+        call_count("cuptiEnableDomain"),
+        domain_calls + 3,
+        "domains are only disabled, at the end"
+    );
 }
 
 #[test]

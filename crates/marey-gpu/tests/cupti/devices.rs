@@ -22,14 +22,15 @@ fn synchronizations_and_overhead_are_attributed_to_devices() {
     let trace = Trace::start(Interfaces::default()).unwrap();
     play("go");
     let recorded = trace.finish();
-    let others: Vec<_> = recorded.others.iter().map(|it| (it.0.as_str(), it.1)).collect();
+    let activities: Vec<_> =
+        recorded.other_activities.iter().map(|it| (it.0.as_str(), it.1)).collect();
     let expected = [
         ("Context Synchronize", 2),
         ("Stream Synchronize", 3),
         ("Context Synchronize", 2),
         ("Overhead: flush of activity buffers", 2),
     ];
-    assert_eq!(others, expected);
+    assert_eq!(activities, expected);
 }
 
 #[test]
@@ -46,5 +47,5 @@ fn our_own_synchronizations_are_not_recorded() {
     }
     let recorded = trace.finish();
     assert_eq!(recorded.kernels.len(), 160);
-    assert_eq!(recorded.others, []);
+    assert_eq!(recorded.other_activities, []);
 }

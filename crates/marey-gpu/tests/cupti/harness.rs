@@ -5,6 +5,7 @@ use marey_gpu::cupti::search::Hints;
 use marey_gpu::cupti::unavailable::Unavailable;
 use marey_gpu::level::{self, Level, Request};
 use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
 use marey_model::spool::{ActivityKind, Detail, Frame, NodeDef, Reader, Shape};
 use marey_record::{Format, SessionId, SessionOptions, api};
 use std::collections::BTreeMap;
@@ -23,27 +24,27 @@ pub(crate) fn in_own_process(test: &str, script: &str) -> bool {
         return true;
     }
     let folder = TempDir::new().unwrap();
-    symlink(double(), folder.path().join("libcuda.so.1")).unwrap();
+    symlink(double_path(), folder.path().join("libcuda.so.1")).unwrap();
     let script_file = folder.path().join("script");
     std::fs::write(&script_file, script).unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(OWN_PROCESS, "1")
         .env("LD_LIBRARY_PATH", folder.path())
-        .env("MAREY_CUPTI_LIB", double())
+        .env("MAREY_CUPTI_LIB", double_path())
         .env("MAREY_KEEP_SPOOL", "1")
         .env("MAREY_REPLAY", script_file)
         .output()
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("1 passed"), "there is no test {test}: {said}");
+    let printed = [output.stdout, output.stderr].concat();
+    let printed = String::from_utf8_lossy(&printed);
+    assert!(output.status.success(), "{printed}");
+    assert!(printed.contains("1 passed"), "there is no test {test}: {printed}");
     false
 }
 
 /// Returns the path of the double, which is next to the test binary.
-fn double() -> PathBuf {
+fn double_path() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("libmarey_replay.so")
 }
 
@@ -52,19 +53,19 @@ fn double() -> PathBuf {
 pub(crate) fn play(part: &str) {
     let name = CString::new(part).unwrap();
     // SAFETY: the function takes a string and returns a number.
-    let play: unsafe extern "C" fn(*const c_char) -> i32 = unsafe { function(c"replay_play") };
+    let play_part: unsafe extern "C" fn(*const c_char) -> i32 = unsafe { function(c"replay_play") };
     // SAFETY: the string is NUL-terminated.
-    assert_eq!(unsafe { play(name.as_ptr()) }, 0, "the script has no part {part}");
+    assert_eq!(unsafe { play_part(name.as_ptr()) }, 0, "the script has no part {part}");
 }
 
 /// Returns the number of calls of a libcupti function.
 #[expect(unsafe_code, reason = "a call of the double")]
-pub(crate) fn calls(function_name: &str) -> u64 {
+pub(crate) fn call_count(function_name: &str) -> u64 {
     let name = CString::new(function_name).unwrap();
     // SAFETY: the function takes a string and returns a number.
-    let calls: unsafe extern "C" fn(*const c_char) -> u64 = unsafe { function(c"replay_calls") };
+    let count: unsafe extern "C" fn(*const c_char) -> u64 = unsafe { function(c"replay_calls") };
     // SAFETY: the string is NUL-terminated.
-    unsafe { calls(name.as_ptr()) }
+    unsafe { count(name.as_ptr()) }
 }
 
 /// Returns a function of the double.
@@ -74,7 +75,7 @@ pub(crate) fn calls(function_name: &str) -> u64 {
 #[expect(unsafe_code, reason = "the address of a function becomes a function")]
 unsafe fn function<F: Copy>(name: &std::ffi::CStr) -> F {
     // SAFETY: the double is trusted.
-    let library = unsafe { libloading::os::unix::Library::new(double()) }.unwrap();
+    let library = unsafe { libloading::os::unix::Library::new(double_path()) }.unwrap();
     // SAFETY: guaranteed by the caller.
     let address = unsafe { library.get::<F>(name.to_bytes_with_nul()) }.unwrap();
     let function = *address;
@@ -84,7 +85,7 @@ unsafe fn function<F: Copy>(name: &std::ffi::CStr) -> F {
 }
 
 /// Argument for an unused parameter.
-pub(crate) const NOTHING: *mut c_void = std::ptr::null_mut();
+pub(crate) const UNUSED: *mut c_void = std::ptr::null_mut();
 
 /// A trace session that records the double.
 pub(crate) struct Trace {
@@ -122,7 +123,7 @@ impl Trace {
 pub(crate) fn level_text() -> String {
     match level::level() {
         Level::Cupti(text) => text,
-        other => panic!("{other:?}"),
+        level => panic!("{level:?}"),
     }
 }
 
@@ -139,6 +140,7 @@ pub(crate) struct Call {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
+    pub(crate) device: u32,
     pub(crate) correlation: u32,
     pub(crate) external: Option<u64>,
     /// Path from the outermost scope to the launch.
@@ -151,8 +153,11 @@ pub(crate) struct Recorded {
     /// By start time.
     pub(crate) calls: Vec<Call>,
     pub(crate) kernels: Vec<Kernel>,
+    /// Size of each copy and fill, and the path to its launch.
+    pub(crate) copies: Vec<(u64, Vec<String>)>,
     /// Name and device of each other activity.
-    pub(crate) others: Vec<(String, u32)>,
+    pub(crate) other_activities: Vec<(String, u32)>,
+    pub(crate) losses: BTreeMap<LossCause, u64>,
     texts: BTreeMap<u32, String>,
     nodes: BTreeMap<(u32, u32), NodeDef>,
     shapes: BTreeMap<u32, Shape>,
@@ -168,10 +173,10 @@ impl Recorded {
                     self.nodes.extend((first..).map(|node| (thread, node)).zip(nodes));
                 }
                 Frame::Shapes { first, shapes } => self.shapes.extend((first..).zip(shapes)),
-                Frame::Launches { launches: some, .. } => launches = some,
+                Frame::Launches { launches: logged, .. } => launches = logged,
                 Frame::Spans { thread, spans, .. } => {
-                    for (at, correlation) in launches.drain(..) {
-                        let span = &spans[at as usize];
+                    for (index, correlation) in launches.drain(..) {
+                        let span = &spans[index as usize];
                         let times = (span.start_nanos, span.end_nanos);
                         assert_eq!(self.nodes[&(thread, span.node)].kind, NodeKind::Runtime);
                         let path = self.path(thread, span.node);
@@ -181,22 +186,27 @@ impl Recorded {
                 Frame::Activities { activities, .. } => {
                     for activity in activities {
                         let shape = &self.shapes[&activity.shape];
-                        let detail = |(detail, value): &(Detail, u64)| {
+                        let external_id = |(detail, value): &(Detail, u64)| {
                             (*detail == Detail::ExternalId).then_some(*value)
                         };
+                        let path = activity.launch.map(|(thread, node)| self.path(thread, node));
                         if shape.kind == ActivityKind::Kernel {
-                            let (thread, node) = activity.launch.unwrap();
                             self.kernels.push(Kernel {
                                 name: self.texts[&shape.name].clone(),
+                                device: shape.device,
                                 correlation: activity.correlation,
-                                external: shape.details.iter().find_map(detail),
-                                path: self.path(thread, node),
+                                external: shape.details.iter().find_map(external_id),
+                                path: path.unwrap(),
                             });
+                        } else if activity.bytes > 0 {
+                            self.copies.push((activity.bytes, path.unwrap()));
                         } else {
-                            self.others.push((self.texts[&shape.name].clone(), shape.device));
+                            self.other_activities
+                                .push((self.texts[&shape.name].clone(), shape.device));
                         }
                     }
                 }
+                Frame::Losses(losses) => self.losses = losses.into_iter().collect(),
                 _ => {}
             }
         }

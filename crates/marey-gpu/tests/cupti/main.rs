@@ -1,4 +1,5 @@
-//! Tests of CUPTI with the double: other subscribers, recorded calls, devices, exit.
+//! Tests of CUPTI with the double: other subscribers, recorded calls, the join of records
+//! with calls, devices, exit.
 //!
 //! Each test runs in its own process, with the double as driver and libcupti
 //! ([`harness::in_own_process`]).
@@ -12,4 +13,5 @@ mod other_tool;
 mod calls;
 mod devices;
 mod ends;
+mod joins;
 mod multi_subscriber;

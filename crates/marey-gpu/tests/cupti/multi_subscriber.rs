@@ -1,12 +1,13 @@
 //! Several subscribers at the same time, and tools that do not allow others.
 
-use crate::harness::{Trace, calls, in_own_process, level_text, play};
-use crate::other_tool::{self, kernels};
+use crate::harness::{Trace, call_count, in_own_process, level_text, play};
+use crate::other_tool::{self, kernel_count};
 use marey_gpu::cupti::abi::result;
 use marey_gpu::cupti::interfaces::Interfaces;
 use marey_gpu::cupti::unavailable::Unavailable;
 
-/// Returns a script with `kernels` launches, on a library and driver that support several subscribers.
+/// Returns a script with `kernels` launches, on a library and driver that support several
+/// subscribers.
 fn script(kernels: u32) -> String {
     format!("version 130500\ndriver 13050\npart go {{\nrepeat {kernels} {{\nlaunch k\n}}\n}}\n")
 }
@@ -30,20 +31,20 @@ fn two_tools_record_every_kernel_at_the_same_time() {
     }
     let (code, other) = other_tool::subscribe(c"other", true);
     assert_eq!(code, 0);
-    other_tool::record(other);
+    other_tool::record_kernels(other);
     play("go");
     let trace = start().unwrap();
     assert!(level_text().ends_with(", beside other tools"), "{}", level_text());
     play("go");
     other_tool::flush();
-    assert_eq!(kernels(), 1000, "the other tool also has earlier kernels");
-    other_tool::leave(other);
+    assert_eq!(kernel_count(), 1000, "the other tool also has earlier kernels");
+    other_tool::unsubscribe(other);
     play("go");
     let recorded = trace.finish();
     assert_eq!(recorded.kernels.len(), 1000, "recording continues without the other tool");
     assert_eq!(recorded.calls.len(), 1000);
-    assert_eq!(kernels(), 1000);
-    assert_eq!((calls("cuptiActivityEnable"), calls("cuptiGetTimestamp")), (0, 0));
+    assert_eq!(kernel_count(), 1000);
+    assert_eq!((call_count("cuptiActivityEnable"), call_count("cuptiGetTimestamp")), (0, 0));
 
     let again = start().unwrap();
     play("go");
@@ -58,12 +59,12 @@ fn a_later_tool_can_subscribe_too() {
     let trace = start().unwrap();
     let (code, other) = other_tool::subscribe(c"other", true);
     assert_eq!(code, 0);
-    other_tool::record(other);
+    other_tool::record_kernels(other);
     play("go");
     assert_eq!(trace.finish().kernels.len(), 50);
     play("go");
     other_tool::flush();
-    assert_eq!(kernels(), 100, "our end does not end the other tool");
+    assert_eq!(kernel_count(), 100, "our end does not end the other tool");
 }
 
 #[test]
@@ -73,16 +74,16 @@ fn an_exclusive_tool_is_named_in_the_error() {
     }
     let (code, other) = other_tool::subscribe(c"lonely", false);
     assert_eq!(code, 0);
-    let refused = refusal();
-    assert_eq!(refused.code(), Some(result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED));
-    let text = refused.to_string();
+    let error = refusal();
+    assert_eq!(error.code(), Some(result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED));
+    let text = error.to_string();
     assert!(text.ends_with("another tool has subscribed, held by \"CUPTI for lonely\""), "{text}");
-    other_tool::leave(other);
+    other_tool::unsubscribe(other);
 
-    let (code, old) = other_tool::subscribe_exclusive();
+    let (code, exclusive) = other_tool::subscribe_exclusive();
     assert_eq!(code, 0);
     assert_eq!(refusal().code(), Some(result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED));
-    other_tool::leave(old);
+    other_tool::unsubscribe(exclusive);
     assert!(start().is_ok(), "a failed start can be repeated");
 }
 
@@ -97,7 +98,7 @@ fn an_old_driver_has_one_subscriber() {
     assert_eq!(other_tool::subscribe_exclusive().0, result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
     play("go");
     assert_eq!(trace.finish().kernels.len(), 1);
-    assert_eq!(calls("cuptiActivityEnable_v2"), 0);
+    assert_eq!(call_count("cuptiActivityEnable_v2"), 0);
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn older_libraries_use_the_exclusive_functions() {
     let trace = start().unwrap();
     play("go");
     assert_eq!(trace.finish().kernels.len(), 1);
-    assert_eq!(calls("cuptiSubscribe_v2"), 0);
+    assert_eq!(call_count("cuptiSubscribe_v2"), 0);
 }
 
 #[test]
@@ -118,9 +119,9 @@ fn process_wide_records_of_another_tool_select_exclusive_mode() {
     if !in_own_process(test, &script(3)) {
         return;
     }
-    assert_eq!(other_tool::record_process(), [0, 0]);
+    assert_eq!(other_tool::record_kernels_of_process(), [0, 0]);
     let trace = start().unwrap();
-    assert_eq!(calls("cuptiSubscribe_v2"), 1);
+    assert_eq!(call_count("cuptiSubscribe_v2"), 1);
     assert!(!level_text().contains("beside"), "{}", level_text());
     play("go");
     assert_eq!(trace.finish().kernels.len(), 3);
@@ -148,14 +149,14 @@ fn our_end_delivers_no_unfinished_record_to_others() {
     }
     let (code, other) = other_tool::subscribe(c"other", true);
     assert_eq!(code, 0);
-    other_tool::record(other);
+    other_tool::record_kernels(other);
     let trace = start().unwrap();
     play("go");
     trace.finish();
-    assert_eq!(kernels(), 0);
+    assert_eq!(kernel_count(), 0);
     play("end");
     other_tool::flush();
-    assert_eq!(kernels(), 1);
+    assert_eq!(kernel_count(), 1);
 }
 
 #[test]
@@ -165,7 +166,7 @@ fn a_later_exclusive_tool_is_rejected() {
     }
     let trace = start().unwrap();
     assert_eq!(other_tool::subscribe_exclusive().0, result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
-    assert_eq!(other_tool::record_process(), [result::NOT_COMPATIBLE; 2]);
+    assert_eq!(other_tool::record_kernels_of_process(), [result::NOT_COMPATIBLE; 2]);
     play("go");
     assert_eq!(trace.finish().kernels.len(), 4);
 }

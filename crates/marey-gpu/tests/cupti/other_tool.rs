@@ -1,6 +1,6 @@
 //! Another tool in the process that records kernels with CUPTI.
 
-use crate::harness::NOTHING;
+use crate::harness::UNUSED;
 use marey_gpu::cupti::abi::constants::kind;
 use marey_gpu::cupti::functions::{Subscriber, SubscriberParams};
 use marey_gpu::cupti::library::{self, Library};
@@ -15,7 +15,7 @@ static SUBSCRIBER: AtomicUsize = AtomicUsize::new(0);
 /// Size of its buffers in words: little more than a record, so that many are used.
 const WORDS: usize = 64;
 
-pub(crate) fn kernels() -> usize {
+pub(crate) fn kernel_count() -> usize {
     KERNELS.load(Ordering::SeqCst)
 }
 
@@ -28,7 +28,7 @@ fn library() -> &'static Library {
 pub(crate) fn subscribe_exclusive() -> (u32, Subscriber) {
     let mut subscriber = std::ptr::null_mut();
     // SAFETY: the callback lives as long as the process, and the handle is writable.
-    let code = unsafe { (library().functions.subscribe)(&raw mut subscriber, on_call, NOTHING) };
+    let code = unsafe { (library().functions.subscribe)(&raw mut subscriber, on_call, UNUSED) };
     (code, subscriber)
 }
 
@@ -47,21 +47,20 @@ pub(crate) fn subscribe(name: &CStr, allows_others: bool) -> (u32, Subscriber) {
     let scoped = library().scoped.as_ref().unwrap();
     // SAFETY: the callback lives as long as the process, the handle is writable, and the parameters are
     // initialised.
-    let code =
-        unsafe { (scoped.subscribe)(&raw mut subscriber, on_call, NOTHING, &raw mut params) };
+    let code = unsafe { (scoped.subscribe)(&raw mut subscriber, on_call, UNUSED, &raw mut params) };
     (code, subscriber)
 }
 
 /// Records kernels for this subscriber.
 #[expect(unsafe_code, reason = "calls of the C interface")]
-pub(crate) fn record(subscriber: Subscriber) {
+pub(crate) fn record_kernels(subscriber: Subscriber) {
     SUBSCRIBER.store(subscriber.expose_provenance(), Ordering::SeqCst);
     let scoped = library().scoped.as_ref().unwrap();
     // SAFETY: the functions live as long as the process, and the subscriber is valid.
     let codes = unsafe {
         [
-            (scoped.activity_register_callbacks)(subscriber, requested, completed),
-            (scoped.activity_enable)(subscriber, kind::CONCURRENT_KERNEL, NOTHING),
+            (scoped.activity_register_callbacks)(subscriber, on_requested, on_completed),
+            (scoped.activity_enable)(subscriber, kind::CONCURRENT_KERNEL, UNUSED),
         ]
     };
     assert_eq!(codes, [0, 0]);
@@ -69,19 +68,19 @@ pub(crate) fn record(subscriber: Subscriber) {
 
 /// Records kernels with the process-wide functions, without a subscriber. Returns the codes.
 #[expect(unsafe_code, reason = "calls of the C interface")]
-pub(crate) fn record_process() -> [u32; 2] {
+pub(crate) fn record_kernels_of_process() -> [u32; 2] {
     let functions = &library().functions;
     // SAFETY: the functions live as long as the process.
     unsafe {
         [
-            (functions.activity_register_callbacks)(process_requested, process_completed),
+            (functions.activity_register_callbacks)(on_process_requested, on_process_completed),
             (functions.activity_enable)(kind::CONCURRENT_KERNEL),
         ]
     }
 }
 
 #[expect(unsafe_code, reason = "calls of the C interface")]
-pub(crate) fn leave(subscriber: Subscriber) {
+pub(crate) fn unsubscribe(subscriber: Subscriber) {
     // SAFETY: the subscriber is valid, and not used afterwards.
     assert_eq!(unsafe { (library().functions.unsubscribe)(subscriber) }, 0);
 }
@@ -95,35 +94,39 @@ pub(crate) fn flush() {
 extern "C" fn on_call(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
 #[expect(unsafe_code, reason = "the library's own interface")]
-unsafe extern "C" fn requested(
+unsafe extern "C" fn on_requested(
     buffer: *mut *mut u8,
     size: *mut usize,
-    most: *mut usize,
+    max_records: *mut usize,
     info: *mut c_void,
 ) {
     // SAFETY: the library's structure begins with its size.
     assert_eq!(unsafe { info.cast::<usize>().read() }, size_of::<usize>());
-    // SAFETY: as here.
-    unsafe { process_requested(buffer, size, most) }
+    // SAFETY: guaranteed by the caller.
+    unsafe { on_process_requested(buffer, size, max_records) }
 }
 
 #[expect(unsafe_code, reason = "the library's own interface")]
-unsafe extern "C" fn process_requested(buffer: *mut *mut u8, size: *mut usize, most: *mut usize) {
+unsafe extern "C" fn on_process_requested(
+    buffer: *mut *mut u8,
+    size: *mut usize,
+    max_records: *mut usize,
+) {
     let words = Box::leak(vec![0_u64; WORDS].into_boxed_slice());
     // SAFETY: the library passes three writable addresses.
     unsafe {
         *buffer = words.as_mut_ptr().cast();
         *size = size_of_val(words);
-        *most = 0;
+        *max_records = 0;
     }
 }
 
 #[expect(unsafe_code, reason = "the library's own interface")]
-unsafe extern "C" fn completed(buffer: *mut u8, _: usize, valid: usize, _: *mut c_void) {
+unsafe extern "C" fn on_completed(buffer: *mut u8, _: usize, valid: usize, _: *mut c_void) {
     let scoped = library().scoped.as_ref().unwrap();
     let subscriber = std::ptr::with_exposed_provenance_mut(SUBSCRIBER.load(Ordering::SeqCst));
     let mut record = std::ptr::null_mut();
-    // SAFETY: the buffer was provided by `requested`, and `valid` bytes of it contain records.
+    // SAFETY: the buffer was provided by `on_requested`, and `valid` bytes of it contain records.
     while unsafe { (scoped.activity_get_next_record)(subscriber, buffer, valid, &raw mut record) }
         == 0
     {
@@ -132,4 +135,4 @@ unsafe extern "C" fn completed(buffer: *mut u8, _: usize, valid: usize, _: *mut 
 }
 
 #[expect(unsafe_code, reason = "the library's own interface")]
-unsafe extern "C" fn process_completed(_: *mut c_void, _: u32, _: *mut u8, _: usize, _: usize) {}
+unsafe extern "C" fn on_process_completed(_: *mut c_void, _: u32, _: *mut u8, _: usize, _: usize) {}

@@ -1,7 +1,7 @@
 //! Values of every counter.
 
 use crate::harness::{FIELDS, GPM, THROTTLE, Trace, in_own_process, set_fields, set_gpm};
-use crate::script::{set, wait};
+use crate::script::{set, wait_for_queries};
 use marey_gpu::nvml::{self, State};
 use marey_model::counter::DeviceCounter;
 use std::collections::BTreeSet;
@@ -25,9 +25,9 @@ fn every_counter_of_every_device_is_recorded() {
     set(1, "nvlink_tx", 1_000.0);
     let trace = Trace::start();
     assert_eq!(nvml::start().unwrap().period, Duration::from_millis(10));
-    wait(1, "nvlink_tx", 2);
+    wait_for_queries(1, "nvlink_tx", 2);
     set(1, "nvlink_rx", 1_000_001_000.0);
-    wait(1, "nvlink_tx", 5);
+    wait_for_queries(1, "nvlink_tx", 5);
     assert_eq!(nvml::state(), State::Reading { devices: 2 });
     let recorded = trace.finish();
     assert_eq!(nvml::state(), State::Idle);
@@ -61,8 +61,8 @@ fn every_counter_of_every_device_is_recorded() {
     let rates = recorded.values_of(1, DeviceCounter::NvlinkReceived);
     assert!(rates.iter().any(|&rate| rate > 0.0), "{rates:?}");
 
-    let both: BTreeSet<_> = recorded.names(0).union(&recorded.names(1)).copied().collect();
-    assert_eq!(both, DeviceCounter::ALL.iter().map(|counter| counter.name()).collect());
+    let names: BTreeSet<_> = recorded.names(0).union(&recorded.names(1)).copied().collect();
+    assert_eq!(names, DeviceCounter::ALL.iter().map(|counter| counter.name()).collect());
     assert!(recorded.times.is_sorted() && recorded.counters_ended == 0);
 }
 
@@ -82,21 +82,21 @@ fn a_reading_costs_little() {
     }
     let trace = Trace::start();
     nvml::start().unwrap();
-    wait(DEVICES - 1, "power", READINGS);
-    let spent = cpu_of("marey-nvml");
+    wait_for_queries(DEVICES - 1, "power", READINGS);
+    let cpu_time = cpu_time_of_thread("marey-nvml");
     let rows: usize = trace.finish().values.values().map(Vec::len).sum();
-    let each = spent / READINGS as u32;
+    let per_reading = cpu_time / READINGS as u32;
     assert!(rows > 8 * 30 * 300);
-    assert!(each < MAX_COST, "{each:?} a reading of {DEVICES} devices");
+    assert!(per_reading < MAX_COST, "{per_reading:?} a reading of {DEVICES} devices");
 }
 
 /// Returns the processor time of a thread of this process.
-fn cpu_of(thread: &str) -> Duration {
+fn cpu_time_of_thread(thread: &str) -> Duration {
     for task in Path::new("/proc/self/task").read_dir().unwrap() {
         let task = task.unwrap().path();
         if std::fs::read_to_string(task.join("comm")).unwrap().trim() == thread {
-            let spent = std::fs::read_to_string(task.join("schedstat")).unwrap();
-            let nanos = spent.split(' ').next().unwrap().parse().unwrap();
+            let schedstat = std::fs::read_to_string(task.join("schedstat")).unwrap();
+            let nanos = schedstat.split(' ').next().unwrap().parse().unwrap();
             return Duration::from_nanos(nanos);
         }
     }

@@ -19,32 +19,32 @@ pub(crate) fn in_own_process(test: &str, env: &[(&str, &str)]) -> bool {
     if std::env::var_os(OWN_PROCESS).is_some() {
         return true;
     }
-    let output = Command::new(std::env::current_exe().unwrap())
+    let finished = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads=1", "--include-ignored"])
         .env(OWN_PROCESS, "1")
-        .env("MAREY_NVML_LIB", double())
+        .env("MAREY_NVML_LIB", double_path())
         .env("MAREY_NVML_PERIOD_MS", "10")
         .env("MAREY_KEEP_SPOOL", "1")
         .env("REPLAY_NVML_DEVICES", "1")
         .envs(env.iter().copied())
         .output()
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+    let output = [finished.stdout, finished.stderr].concat();
+    assert!(finished.status.success(), "{}", String::from_utf8_lossy(&output));
     false
 }
 
 /// Returns the path of the double, which is next to the test binary.
-pub(crate) fn double() -> PathBuf {
+pub(crate) fn double_path() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("libmarey_replay_nvml.so")
 }
 
 /// Waits until the thread is in a state.
-pub(crate) fn wait_for(state: impl Fn(&State) -> bool) {
+pub(crate) fn wait_for(is_reached: impl Fn(&State) -> bool) {
     const TIMEOUT: Duration = Duration::from_mins(1);
-    let began = Instant::now();
-    while !state(&nvml::state()) {
-        assert!(began.elapsed() < TIMEOUT, "the state is {:?}", nvml::state());
+    let start = Instant::now();
+    while !is_reached(&nvml::state()) {
+        assert!(start.elapsed() < TIMEOUT, "the state is {:?}", nvml::state());
         std::thread::yield_now();
     }
 }
@@ -90,7 +90,7 @@ impl Recorded {
         let mut texts = BTreeMap::new();
         for frame in Reader::new(File::open(spool).unwrap()).unwrap() {
             match frame.unwrap() {
-                Frame::Strings { first, texts: some } => texts.extend((first..).zip(some)),
+                Frame::Strings { first, texts: names } => texts.extend((first..).zip(names)),
                 Frame::Counters(counters) => {
                     for Counter { time_nanos, name, device, value } in counters {
                         let key = (device.unwrap(), texts[&name].clone());
@@ -99,8 +99,8 @@ impl Recorded {
                     }
                 }
                 Frame::Losses(losses) => {
-                    let ended = losses.iter().find(|loss| loss.0 == LossCause::CountersEnded);
-                    self.counters_ended = ended.map_or(0, |loss| loss.1);
+                    let loss = losses.iter().find(|loss| loss.0 == LossCause::CountersEnded);
+                    self.counters_ended = loss.map_or(0, |loss| loss.1);
                 }
                 _ => {}
             }
@@ -112,8 +112,8 @@ impl Recorded {
     }
 
     pub(crate) fn names(&self, device: u32) -> BTreeSet<&str> {
-        let own = self.values.keys().filter(|key| key.0 == device);
-        own.map(|key| key.1.as_str()).collect()
+        let keys = self.values.keys().filter(|key| key.0 == device);
+        keys.map(|key| key.1.as_str()).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Lifetime of the thread: only while a trace records, across forks, and at exit.
 
 use crate::harness::{Trace, in_own_process, set_fields, wait_for};
-use crate::script::{NO_PERMISSION, calls, fail, set, wait};
+use crate::script::{NO_PERMISSION, fail, query_count, set, wait_for_queries};
 use marey_gpu::nvml::{self, State};
 use marey_model::counter::DeviceCounter;
 use std::path::Path;
@@ -14,17 +14,17 @@ fn devices_are_not_read_unless_a_trace_records() {
     set_fields(0);
     nvml::start().unwrap();
     wait_for(|state| *state == State::Reading { devices: 1 });
-    assert_eq!(calls(0, "power"), 0);
+    assert_eq!(query_count(0, "power"), 0);
     let trace = Trace::start();
-    wait(0, "power", 1);
+    wait_for_queries(0, "power", 1);
     let recorded = trace.finish();
-    let asked = calls(0, "power");
-    assert_eq!(recorded.values_of(0, DeviceCounter::Power).len() as u64, asked);
+    let queries = query_count(0, "power");
+    assert_eq!(recorded.values_of(0, DeviceCounter::Power).len() as u64, queries);
     // Again, with the thread running from the start.
     let trace = Trace::start();
     nvml::start().unwrap();
     nvml::start().unwrap();
-    wait(0, "power", asked + 1);
+    wait_for_queries(0, "power", queries + 1);
     assert!(!trace.finish().values_of(0, DeviceCounter::Power).is_empty());
 }
 
@@ -54,21 +54,21 @@ fn the_parent_of_a_fork_continues_and_the_child_starts_on_request() {
     fail(0, "energy", NO_PERMISSION);
     let trace = Trace::start();
     nvml::start().unwrap();
-    wait(0, "power", 2);
+    wait_for_queries(0, "power", 2);
     let child = fork(|| {
         let is_idle = nvml::state() == State::Idle;
         let threads = Path::new("/proc/self/task").read_dir().unwrap().count();
-        let before = calls(0, "power");
+        let before = query_count(0, "power");
         nvml::start().unwrap();
-        wait(0, "power", before + 2);
+        wait_for_queries(0, "power", before + 2);
         nvml::stop();
         // The recorder's own threads exist.
         i32::from(!is_idle || threads > 3)
     });
     assert_eq!(child, 0);
-    wait(0, "power", calls(0, "power") + 2);
+    wait_for_queries(0, "power", query_count(0, "power") + 2);
     // Rejected queries were not repeated.
-    assert_eq!((calls(0, "energy"), calls(0, "temperature")), (1, 1));
+    assert_eq!((query_count(0, "energy"), query_count(0, "temperature")), (1, 1));
     let recorded = trace.finish();
     assert!(recorded.values_of(0, DeviceCounter::Power).len() >= 4);
 }
@@ -79,7 +79,7 @@ fn the_thread_does_not_delay_exit() {
         set_fields(0);
         let trace = Trace::start();
         nvml::start().unwrap();
-        wait(0, "power", 1);
+        wait_for_queries(0, "power", 1);
         // The session and the thread are still running.
         drop(trace);
     }

@@ -1,7 +1,9 @@
 //! Unsupported and forbidden counters, and lost devices.
 
 use crate::harness::{GPM, Trace, in_own_process, set_fields, set_gpm, wait_for};
-use crate::script::{GPU_IS_LOST, NO_PERMISSION, UNKNOWN, calls, fail, set, wait};
+use crate::script::{
+    GPU_IS_LOST, NO_PERMISSION, UNKNOWN, fail, query_count, set, wait_for_queries,
+};
 use marey_gpu::nvml::{self, State, Unavailable};
 use marey_model::counter::DeviceCounter;
 
@@ -17,18 +19,21 @@ fn unsupported_queries_are_not_repeated() {
     fail(0, "gpm:2", UNKNOWN);
     let trace = Trace::start();
     nvml::start().unwrap();
-    wait(0, "power", 6);
+    wait_for_queries(0, "power", 6);
     let recorded = trace.finish();
     for field in ["utilization", "temperature", "energy", "throttle_reasons", "ecc_corrected"] {
-        assert_eq!(calls(0, field), 1, "{field}");
+        assert_eq!(query_count(0, field), 1, "{field}");
     }
     // One call for the memory in use, one for the total.
-    assert_eq!(calls(0, "memory_total"), 2);
-    assert_eq!((calls(0, "gpm:10"), calls(0, "pcie_rx"), calls(0, "nvlink_rx")), (1, 0, 0));
-    assert!(calls(0, "gpm:2") >= 4);
+    assert_eq!(query_count(0, "memory_total"), 2);
+    assert_eq!(
+        (query_count(0, "gpm:10"), query_count(0, "pcie_rx"), query_count(0, "nvlink_rx")),
+        (1, 0, 0)
+    );
+    assert!(query_count(0, "gpm:2") >= 4);
     let gpm = GPM.iter().map(|metric| metric.2);
-    let lacking = [DeviceCounter::DramActive, DeviceCounter::SmActive];
-    let expected = gpm.filter(|counter| !lacking.contains(counter)).chain([DeviceCounter::Power]);
+    let missing = [DeviceCounter::DramActive, DeviceCounter::SmActive];
+    let expected = gpm.filter(|counter| !missing.contains(counter)).chain([DeviceCounter::Power]);
     assert_eq!(recorded.names(0), expected.map(DeviceCounter::name).collect());
     assert_eq!(recorded.counters_ended, 0);
 }
@@ -46,10 +51,10 @@ fn a_device_that_loses_gpm_uses_the_other_queries() {
     fail(0, "gpm", 3);
     let trace = Trace::start();
     nvml::start().unwrap();
-    wait(0, "pcie_tx", 1);
-    wait(0, "power", calls(0, "power") + 2);
+    wait_for_queries(0, "pcie_tx", 1);
+    wait_for_queries(0, "power", query_count(0, "power") + 2);
     let recorded = trace.finish();
-    assert_eq!(calls(0, "gpm"), 1);
+    assert_eq!(query_count(0, "gpm"), 1);
     assert_eq!(recorded.values_of(0, DeviceCounter::PcieSent), [1000.0]);
 }
 
@@ -61,12 +66,12 @@ fn a_lost_device_is_counted_once() {
     (0..2).for_each(set_fields);
     let trace = Trace::start();
     nvml::start().unwrap();
-    wait(1, "power", 2);
+    wait_for_queries(1, "power", 2);
     fail(1, "lost", GPU_IS_LOST);
     wait_for(|state| *state == State::Reading { devices: 1 });
-    let asked = calls(1, "utilization");
-    wait(0, "power", calls(0, "power") + 3);
-    assert_eq!(calls(1, "utilization"), asked);
+    let queries = query_count(1, "utilization");
+    wait_for_queries(0, "power", query_count(0, "power") + 3);
+    assert_eq!(query_count(1, "utilization"), queries);
     fail(0, "lost", GPU_IS_LOST);
     wait_for(|state| *state == State::Ended(Unavailable::DevicesLost));
     let recorded = trace.finish();
@@ -90,11 +95,11 @@ fn forbidden_queries_are_counted_once() {
     fail(0, "temperature", UNKNOWN);
     let trace = Trace::start();
     nvml::start().unwrap();
-    wait(0, "temperature", 3);
+    wait_for_queries(0, "temperature", 3);
     set(0, "temperature", 71.0);
-    wait(0, "temperature", calls(0, "temperature") + 2);
+    wait_for_queries(0, "temperature", query_count(0, "temperature") + 2);
     let recorded = trace.finish();
-    assert_eq!((calls(0, "energy"), calls(0, "gpm")), (1, 1));
+    assert_eq!((query_count(0, "energy"), query_count(0, "gpm")), (1, 1));
     assert_eq!(recorded.counters_ended, 2);
     assert!(!recorded.values_of(0, DeviceCounter::Temperature).is_empty());
 }

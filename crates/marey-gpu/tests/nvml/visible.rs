@@ -1,7 +1,7 @@
 //! Selection and numbering of the devices that are read.
 
 use crate::harness::{Trace, in_own_process, wait_for};
-use crate::script::{set, wait};
+use crate::script::{set, wait_for_queries};
 use marey_gpu::nvml::{self, State, Unavailable};
 use marey_model::counter::DeviceCounter;
 use std::mem::ManuallyDrop;
@@ -29,11 +29,11 @@ fn the_variable_selects_and_orders_the_devices() {
         ("-1".to_owned(), vec![]),
         (String::new(), vec![]),
     ];
-    for (named, physical) in cases {
-        if !in_own_process(TEST, &[DEVICES, ("CUDA_VISIBLE_DEVICES", &named)]) {
+    for (variable, physical) in cases {
+        if !in_own_process(TEST, &[DEVICES, ("CUDA_VISIBLE_DEVICES", &variable)]) {
             continue;
         }
-        if std::env::var("CUDA_VISIBLE_DEVICES").unwrap() != named {
+        if std::env::var("CUDA_VISIBLE_DEVICES").unwrap() != variable {
             continue;
         }
         set_power();
@@ -42,21 +42,21 @@ fn the_variable_selects_and_orders_the_devices() {
         if physical.is_empty() {
             wait_for(|state| matches!(state, State::Ended(Unavailable::Hidden { .. })));
         } else {
-            wait(*physical.last().unwrap(), "power", 2);
+            wait_for_queries(*physical.last().unwrap(), "power", 2);
         }
         let recorded = trace.finish();
         for (number, physical) in (0..).zip(&physical) {
             let power = recorded.values_of(number, DeviceCounter::Power);
-            assert_eq!(power.first(), Some(&f64::from(*physical)), "{named}: {number}");
+            assert_eq!(power.first(), Some(&f64::from(*physical)), "{variable}: {number}");
         }
-        assert!(recorded.values.keys().all(|key| (key.0 as usize) < physical.len()), "{named}");
+        assert!(recorded.values.keys().all(|key| (key.0 as usize) < physical.len()), "{variable}");
         return;
     }
 }
 
 /// Calls a driver function of the double.
 #[expect(unsafe_code, reason = "a call of the double")]
-fn driver(call: impl FnOnce(&libloading::Library) -> u32) {
+fn call_driver(call: impl FnOnce(&libloading::Library) -> u32) {
     // SAFETY: the double has no initialisers.
     let library = unsafe { libloading::Library::new("libcuda.so.1") }.unwrap();
     // Stays loaded, like the driver.
@@ -74,8 +74,9 @@ fn the_driver_determines_visible_and_used_devices() {
     symlink(double, path("libcuda.so.1")).unwrap();
     // The devices under CUDA_VISIBLE_DEVICES=3,1.
     std::fs::write(path("script"), "device a uuid 3\ndevice b uuid 1\n").unwrap();
-    let here = path("");
-    let env = [DEVICES, ("LD_LIBRARY_PATH", here.as_str()), ("MAREY_REPLAY", &path("script"))];
+    let library_path = path("");
+    let env =
+        [DEVICES, ("LD_LIBRARY_PATH", library_path.as_str()), ("MAREY_REPLAY", &path("script"))];
     if !in_own_process(TEST, &env) {
         return;
     }
@@ -83,14 +84,14 @@ fn the_driver_determines_visible_and_used_devices() {
     let trace = Trace::start();
     nvml::start().unwrap();
     wait_for(|state| *state == State::Reading { devices: 4 });
-    driver(|library| {
+    call_driver(|library| {
         // SAFETY: the function takes and returns a number.
         let init = unsafe { library.get::<extern "C" fn(u32) -> u32>(b"cuInit") }.unwrap();
         init(0)
     });
     wait_for(|state| *state == State::Reading { devices: 2 });
     nvml::stop();
-    driver(|library| {
+    call_driver(|library| {
         type Retain = extern "C" fn(*mut *mut u8, i32) -> u32;
         let mut context = std::ptr::null_mut();
         // SAFETY: the function takes the address of a context, and a number.
@@ -100,9 +101,9 @@ fn the_driver_determines_visible_and_used_devices() {
     nvml::start().unwrap();
     wait_for(|state| *state == State::Reading { devices: 1 });
     let recorded = trace.finish();
-    let of = |number| recorded.values_of(number, DeviceCounter::Power);
+    let power_of = |number| recorded.values_of(number, DeviceCounter::Power);
     // First with NVML's numbers, then with CUDA's.
-    assert_eq!((of(0).first(), of(0).last()), (Some(&0.0), Some(&3.0)));
-    assert_eq!((of(1).first(), of(1).last()), (Some(&1.0), Some(&1.0)));
-    assert_eq!((of(3).first(), of(3).last()), (Some(&3.0), Some(&3.0)));
+    assert_eq!((power_of(0).first(), power_of(0).last()), (Some(&0.0), Some(&3.0)));
+    assert_eq!((power_of(1).first(), power_of(1).last()), (Some(&1.0), Some(&1.0)));
+    assert_eq!((power_of(3).first(), power_of(3).last()), (Some(&3.0), Some(&3.0)));
 }

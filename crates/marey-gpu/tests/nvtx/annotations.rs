@@ -1,6 +1,8 @@
 //! Recording of NVTX annotations.
 
-use crate::client::{Attributes, Library, attributes, plain, with_payload, without_exports};
+use crate::client::{
+    Attributes, Library, attributes, initialize_without_exports, with_message, with_payload,
+};
 use marey_record::{Format, NodeKind, SessionId, SessionOptions, api};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -12,7 +14,7 @@ fn recorder_lock() -> MutexGuard<'static, ()> {
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn begin() -> SessionId {
+fn start_session() -> SessionId {
     let folder = tempfile::tempdir().unwrap();
     api::start(&SessionOptions::named(folder.path().join("p").to_str().unwrap())).unwrap()
 }
@@ -23,32 +25,32 @@ fn summary(session: SessionId) -> Vec<String> {
     api::discard(session).unwrap();
     let json = String::from_utf8(json).unwrap();
     let keys = ["\"name\"", "\"payload\"", "\"wall_count\""];
-    let is_told = |line: &&str| keys.iter().any(|key| line.starts_with(key));
-    let lines = json.lines().map(|line| line.trim().trim_end_matches(',')).filter(is_told);
+    let is_selected = |line: &&str| keys.iter().any(|key| line.starts_with(key));
+    let lines = json.lines().map(|line| line.trim().trim_end_matches(',')).filter(is_selected);
     lines.map(|line| line.replace('"', "").replace("name: ", "")).collect()
 }
 
 fn losses(session: SessionId, cause: &str) -> u64 {
     let json = api::get_data(session, 0, Format::Hatchet).unwrap();
     let json = String::from_utf8(json).unwrap();
-    let (_, rest) = json.split_once(&format!("\"{cause}\": ")).unwrap();
-    rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap()].parse().unwrap()
+    let (_, value) = json.split_once(&format!("\"{cause}\": ")).unwrap();
+    value[..value.find(|c: char| !c.is_ascii_digit()).unwrap()].parse().unwrap()
 }
 
 #[test]
 fn names_are_messages_prefixed_by_their_domain() {
     let _turn = recorder_lock();
     let library = Library::new();
-    let session = begin();
+    let session = start_session();
     let domain = library.domain(c"lib");
     assert_eq!(domain, library.domain(c"lib"), "the same name is the same domain");
     library.push(c"plain");
     library.push_wide(&['w' as u32, 'ï' as u32, 0xD800, 0]);
-    library.push_in(domain, &plain(c"text"));
+    library.push_in(domain, &with_message(c"text"));
     library.push_in(domain, &library.register(domain, c"kept"));
     library.push_in(null_mut(), &attributes(0, null()));
-    library.push_in(null_mut(), &plain(c""));
-    library.push_in(null_mut(), &plain(c"\xff"));
+    library.push_in(null_mut(), &with_message(c""));
+    library.push_in(null_mut(), &with_message(c"\xff"));
     for _ in 0..5 {
         assert!(library.pop() >= 0);
     }
@@ -77,7 +79,10 @@ fn levels_are_per_thread_and_domain_also_without_a_session() {
     let (a, b) = (library.domain(c"a"), library.domain(c"b"));
     assert_eq!(library.pop(), -1);
     assert_eq!([library.push(c"x"), library.push(c"x")], [0, 1]);
-    assert_eq!([library.push_in(a, &plain(c"x")), library.push_in(b, &plain(c"x"))], [0, 0]);
+    assert_eq!(
+        [library.push_in(a, &with_message(c"x")), library.push_in(b, &with_message(c"x"))],
+        [0, 0]
+    );
     std::thread::scope(|scope| scope.spawn(|| assert_eq!(library.push(c"x"), 0)).join().unwrap());
     assert_eq!([library.pop_in(a), library.pop_in(a), library.pop_in(b)], [0, -1, 0]);
     assert_eq!([library.pop(), library.pop(), library.pop()], [1, 0, -1]);
@@ -89,14 +94,14 @@ fn a_pop_leaves_only_the_scope_of_its_own_push() {
     let library = Library::new();
     let (a, b) = (library.domain(c"a"), library.domain(c"b"));
     library.push(c"before");
-    let session = begin();
+    let session = start_session();
     let other = Library::new();
     api::enter(api::intern("scope"), NodeKind::Scope);
     assert_eq!(library.pop(), 0, "its push was not recorded");
-    library.push_in(a, &plain(c"1"));
-    other.push_in(b, &plain(c"2"));
+    library.push_in(a, &with_message(c"1"));
+    other.push_in(b, &with_message(c"2"));
     library.pop_in(a);
-    other.push_in(b, &plain(c"3"));
+    other.push_in(b, &with_message(c"3"));
     other.pop_in(b);
     other.pop_in(b);
     api::exit(api::intern("scope"));
@@ -113,7 +118,7 @@ fn a_pop_leaves_only_the_scope_of_its_own_push() {
 fn payloads_are_exclusive_values_of_their_range_or_mark() {
     let _turn = recorder_lock();
     let library = Library::new();
-    let session = begin();
+    let session = start_session();
     let payloads = [
         (c"u64", 1, u64::MAX),
         (c"i64", 2, (-5_i64).cast_unsigned()),
@@ -129,12 +134,12 @@ fn payloads_are_exclusive_values_of_their_range_or_mark() {
     }
     library.mark(null_mut(), &with_payload(c"mark", 2, 8));
     library.end(library.start(null_mut(), &with_payload(c"range", 2, 9)));
-    let told = summary(session);
-    let found: Vec<_> = told
+    let lines = summary(session);
+    let mut found: Vec<_> = lines
         .iter()
         .enumerate()
         .filter(|(_, line)| line.starts_with("payload"))
-        .map(|(at, line)| format!("{} {line}", told[at - 1]))
+        .map(|(index, line)| format!("{} {line}", lines[index - 1]))
         .collect();
     let expected = [
         "f32 payload: -1.5",
@@ -146,27 +151,29 @@ fn payloads_are_exclusive_values_of_their_range_or_mark() {
         "u32 payload: 7",
         "u64 payload: 9223372036854775807",
     ];
-    let mut sorted = found;
-    sorted.sort();
-    assert_eq!(sorted, expected);
+    found.sort();
+    assert_eq!(found, expected);
 }
 
 #[test]
 fn start_end_ranges_overlap_and_end_once_on_any_thread() {
     let _turn = recorder_lock();
     let library = Library::new();
-    let before = library.start(null_mut(), &plain(c"before"));
-    let session = begin();
-    let (a, b) = (library.start(null_mut(), &plain(c"a")), library.start(null_mut(), &plain(c"b")));
+    let before = library.start(null_mut(), &with_message(c"before"));
+    let session = start_session();
+    let (a, b) = (
+        library.start(null_mut(), &with_message(c"a")),
+        library.start(null_mut(), &with_message(c"b")),
+    );
     assert!(a != b && a != before && a != 0);
     library.end(a);
     std::thread::scope(|scope| scope.spawn(|| library.end(b)).join().unwrap());
     for number in [a, b, before, 0, u64::MAX, 1 << 40] {
         library.end(number);
     }
-    let mut told = summary(session);
-    told.sort();
-    assert_eq!(told, ["ROOT", "a", "b", "wall_count: 1", "wall_count: 1"]);
+    let mut lines = summary(session);
+    lines.sort();
+    assert_eq!(lines, ["ROOT", "a", "b", "wall_count: 1", "wall_count: 1"]);
 }
 
 #[test]
@@ -174,12 +181,12 @@ fn ranges_beyond_the_table_size_are_counted_as_lost() {
     const SLOTS: usize = 1 << 14;
     let _turn = recorder_lock();
     let library = Library::new();
-    let session = begin();
-    let start = |_| library.start(null_mut(), &plain(c"r"));
+    let session = start_session();
+    let start = |_| library.start(null_mut(), &with_message(c"r"));
     let first: Vec<u64> = (0..SLOTS).map(start).collect();
-    let rest: Vec<u64> = (0..3).map(start).collect();
+    let lost: Vec<u64> = (0..3).map(start).collect();
     assert_eq!(losses(session, "ranges_table_full"), 3);
-    for range in rest {
+    for range in lost {
         library.end(range);
     }
     // One range stays open while others start and end.
@@ -194,9 +201,9 @@ fn ranges_beyond_the_table_size_are_counted_as_lost() {
 fn null_short_and_newer_attributes_are_not_read() {
     let _turn = recorder_lock();
     let library = Library::new();
-    let session = begin();
-    let short = Attributes { bytes: 24, ..plain(c"short") };
-    let later = Attributes { version: 9, ..plain(c"later") };
+    let session = start_session();
+    let short = Attributes { bytes: 24, ..with_message(c"short") };
+    let later = Attributes { version: 9, ..with_message(c"later") };
     library.push_in(null_mut(), &short);
     library.push_in(null_mut(), &later);
     library.push_in(null_mut(), &attributes(1, null()));
@@ -209,5 +216,5 @@ fn null_short_and_newer_attributes_are_not_read() {
 
 #[test]
 fn a_library_without_an_export_table_is_rejected() {
-    assert_eq!(without_exports(), [0, 0]);
+    assert_eq!(initialize_without_exports(), [0, 0]);
 }

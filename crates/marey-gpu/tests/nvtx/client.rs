@@ -16,38 +16,38 @@ pub(crate) struct Library {
     core2: [*const c_void; SLOTS],
 }
 
-type Pointers = [*mut *const c_void; SLOTS];
+type SlotPointers = [*mut *const c_void; SLOTS];
 
 thread_local! {
     /// Slots of the library that is being initialised.
-    static SLOTS_OF: RefCell<[Pointers; 2]> = const { RefCell::new([[null_mut(); SLOTS]; 2]) };
+    static INITIALIZED_SLOTS: RefCell<[SlotPointers; 2]> = const { RefCell::new([[null_mut(); SLOTS]; 2]) };
 }
 
 #[repr(C)]
 struct ExportTable {
     bytes: usize,
-    slots_of: unsafe extern "C" fn(c_int, *mut *mut *mut *const c_void, *mut c_uint) -> c_int,
+    module_slots: unsafe extern "C" fn(c_int, *mut *mut *mut *const c_void, *mut c_uint) -> c_int,
 }
 
-static EXPORTS: ExportTable = ExportTable { bytes: size_of::<ExportTable>(), slots_of };
+static EXPORTS: ExportTable = ExportTable { bytes: size_of::<ExportTable>(), module_slots };
 
-unsafe extern "C" fn exports(table: u32) -> *const c_void {
+unsafe extern "C" fn get_export_table(table: u32) -> *const c_void {
     if table == 1 { (&raw const EXPORTS).cast() } else { null() }
 }
 
-unsafe extern "C" fn slots_of(
+unsafe extern "C" fn module_slots(
     module: c_int,
     first: *mut *mut *mut *const c_void,
     count: *mut c_uint,
 ) -> c_int {
-    let at = match module {
+    let index = match module {
         1 => 0,
         5 => 1,
         _ => return 0,
     };
-    SLOTS_OF.with_borrow_mut(|slots| {
+    INITIALIZED_SLOTS.with_borrow_mut(|slots| {
         // SAFETY: the caller passes two writable variables; the thread's pointers outlive its call.
-        unsafe { (*first, *count) = (slots[at].as_mut_ptr(), SLOTS as u32) };
+        unsafe { (*first, *count) = (slots[index].as_mut_ptr(), SLOTS as u32) };
     });
     1
 }
@@ -82,12 +82,12 @@ pub(crate) fn attributes(message_type: i32, message: *const c_void) -> Attribute
     }
 }
 
-pub(crate) fn plain(text: &CStr) -> Attributes {
+pub(crate) fn with_message(text: &CStr) -> Attributes {
     attributes(1, text.as_ptr().cast())
 }
 
 pub(crate) fn with_payload(text: &CStr, payload_type: i32, payload: u64) -> Attributes {
-    Attributes { payload_type, payload, ..plain(text) }
+    Attributes { payload_type, payload, ..with_message(text) }
 }
 
 pub(crate) type Handle = *mut c_void;
@@ -103,12 +103,12 @@ impl Library {
     /// Creates a library and initialises it with marey.
     pub(crate) fn new() -> Self {
         let mut library = Self { core: [null(); SLOTS], core2: [null(); SLOTS] };
-        SLOTS_OF.with_borrow_mut(|slots| {
+        INITIALIZED_SLOTS.with_borrow_mut(|slots| {
             slots[0] = library.core.each_mut().map(std::ptr::from_mut);
             slots[1] = library.core2.each_mut().map(std::ptr::from_mut);
         });
         // SAFETY: called as NVTX does.
-        assert_eq!(unsafe { nvtx::initialize(Some(exports)) }, 1);
+        assert_eq!(unsafe { nvtx::initialize(Some(get_export_table)) }, 1);
         library
     }
 
@@ -172,10 +172,10 @@ impl Library {
 unsafe impl Sync for Library {}
 
 /// Returns marey's result for a library without an export table.
-pub(crate) fn without_exports() -> [c_int; 2] {
-    unsafe extern "C" fn nothing(_: u32) -> *const c_void {
+pub(crate) fn initialize_without_exports() -> [c_int; 2] {
+    unsafe extern "C" fn no_table(_: u32) -> *const c_void {
         null()
     }
     // SAFETY: there is nothing to be filled.
-    unsafe { [nvtx::initialize(None), nvtx::initialize(Some(nothing))] }
+    unsafe { [nvtx::initialize(None), nvtx::initialize(Some(no_table))] }
 }

@@ -11,7 +11,7 @@ use crate::wait::Wait;
 
 fn primary(device: i32) -> Option<&'static Context> {
     let device = u32::try_from(device).ok()?;
-    context::device(device).and_then(|_| context::of_device(device).get())
+    context::device(device).and_then(|_| context::for_device(device).get())
 }
 
 exports! {

@@ -30,7 +30,7 @@ fn code_name(code: i32) -> &'static CStr {
 }
 
 /// Finds a function of this library, by its name or that of a newer version.
-fn find(symbol: &str) -> *mut c_void {
+fn find_function(symbol: &str) -> *mut c_void {
     let mut library = libc::Dl_info {
         dli_fname: std::ptr::null(),
         dli_fbase: std::ptr::null_mut(),
@@ -57,7 +57,7 @@ fn find(symbol: &str) -> *mut c_void {
 
 exports! {
     fn cuInit(_flags: u32) {
-        if context::devices() == 0 {
+        if context::device_count() == 0 {
             return code::NO_DEVICE;
         }
         start::start();
@@ -69,7 +69,7 @@ exports! {
     }
 
     fn cuDeviceGetCount(count: Out<i32>) {
-        count.set(i32::try_from(context::devices()).unwrap_or(i32::MAX))
+        count.set(i32::try_from(context::device_count()).unwrap_or(i32::MAX))
     }
 
     fn cuDeviceGet(handle: Out<i32>, index: i32) {
@@ -78,10 +78,10 @@ exports! {
 
     fn cuDeviceGetName(name: Out<c_char>, size: i32, index: i32) {
         let Some((_, device)) = device(index) else { return code::INVALID_DEVICE };
-        let Some(room) = usize::try_from(size).ok().and_then(|size| size.checked_sub(1)) else {
+        let Some(capacity) = usize::try_from(size).ok().and_then(|size| size.checked_sub(1)) else {
             return INVALID;
         };
-        let bytes = device.name.bytes().take(room).chain([0]);
+        let bytes = device.name.bytes().take(capacity).chain([0]);
         bytes.enumerate().for_each(|(index, byte)| name.set_at(index, byte.cast_signed()));
         0
     }
@@ -118,7 +118,7 @@ exports! {
     }
 
     fn cuGetProcAddress(symbol: Text, address: Out<*mut c_void>, _version: i32, _flags: u64) {
-        let found = find(symbol.get());
+        let found = find_function(symbol.get());
         let code = address.set(found);
         if found.is_null() { code::NOT_FOUND } else { code }
     }
@@ -130,7 +130,7 @@ exports! {
         _flags: u64,
         status: Out<i32>,
     ) {
-        let found = find(symbol.get());
+        let found = find_function(symbol.get());
         // 0: found, 1: unknown symbol.
         status.set_if_not_null(found.is_null().into());
         let code = address.set(found);

@@ -18,7 +18,7 @@ struct Event {
 }
 
 impl Event {
-    fn wait(&self) -> (u32, u64) {
+    fn id_and_time(&self) -> (u32, u64) {
         (self.id, self.time_nanos.load(Ordering::Acquire))
     }
 }
@@ -49,16 +49,18 @@ exports! {
     fn cuEventSynchronize(event: Handle<Event>) {
         let Some(event) = event.get() else { return INVALID };
         let stream = StreamHandle::DEFAULT.get();
-        let (id, until) = event.wait();
+        let (id, until_nanos) = event.id_and_time();
         let context = Handle::to(context::current_or_first());
-        Wait::Event { id, until }.run(stream.target(), 0, CallArguments::context(context))
+        Wait::Event { id, until_nanos }.run(stream.target(), 0, CallArguments::context(context))
     }
 
     fn cuStreamWaitEvent(stream: StreamHandle, event: Handle<Event>, _flags: u32) {
-        let (Some(event), held) = (event.get(), stream.get()) else { return INVALID };
-        let (id, until) = event.wait();
-        let arguments = CallArguments::context(held.context());
-        Wait::StreamForEvent { id, until }.run(held.target(), stream.address(), arguments)
+        let Some(event) = event.get() else { return INVALID };
+        let address = stream.address();
+        let stream = stream.get();
+        let (id, until_nanos) = event.id_and_time();
+        let arguments = CallArguments::context(stream.context());
+        Wait::StreamForEvent { id, until_nanos }.run(stream.target(), address, arguments)
     }
 
     fn cuEventElapsedTime(millis: Out<f32>, start: Handle<Event>, end: Handle<Event>) {
@@ -72,6 +74,6 @@ exports! {
 
 fn elapsed(millis: &Out<f32>, start: Handle<Event>, end: Handle<Event>) -> i32 {
     let (Some(start), Some(end)) = (start.get(), end.get()) else { return INVALID };
-    let nanos = end.wait().1.saturating_sub(start.wait().1);
+    let nanos = end.id_and_time().1.saturating_sub(start.id_and_time().1);
     millis.set(nanos as f32 / 1e6)
 }

@@ -6,7 +6,7 @@
 use crate::api::{self, CallArguments};
 use crate::context;
 use crate::ffi::{Address, Handle, INVALID, Out, exports};
-use crate::graph::{self, Executable, Graph, Node};
+use crate::graph::{self, Executable, Graph, Node, RecordIds};
 use crate::lock;
 use crate::stream::StreamHandle;
 
@@ -41,7 +41,7 @@ exports! {
     }
 
     fn cuStreamIsCapturing(stream: StreamHandle, status: Out<u32>) {
-        status.set(stream.get().captures().is_some().into())
+        status.set(stream.get().captured_graph().is_some().into())
     }
 
     fn cuStreamGetCaptureInfo_v2(
@@ -52,7 +52,7 @@ exports! {
         dependencies: Out<Address>,
         count: Out<usize>,
     ) {
-        let captured = stream.get().captures();
+        let captured = stream.get().captured_graph();
         id.set_if_not_null(captured.and_then(Handle::get).map_or(0, |graph| graph.id.into()));
         graph.set_if_not_null(captured.unwrap_or(Handle::NULL));
         dependencies.set_if_not_null(std::ptr::null_mut());
@@ -87,8 +87,10 @@ exports! {
     }
 
     fn cuGraphLaunch(executable: Handle<Executable>, stream: StreamHandle) {
-        let launching = stream.get();
-        graph::launch(executable, launching.target(), stream.address(), CallArguments::context(launching.context()))
+        let address = stream.address();
+        let stream = stream.get();
+        let arguments = CallArguments::context(stream.context());
+        graph::launch(executable, RecordIds::Written, stream.target(), address, arguments)
     }
 
     fn cuGraphGetNodes(graph: Handle<Graph>, nodes: Out<Handle<Node>>, count: Out<usize>) {

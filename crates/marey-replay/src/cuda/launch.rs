@@ -67,25 +67,25 @@ struct ExParameters {
 fn launch<P>(
     api: &'static Api,
     function: Handle<Function>,
-    shaped_kernel: Kernel,
+    kernel: Kernel,
     stream: StreamHandle,
     parameters: &P,
 ) -> i32 {
     let Some(function) = function.get() else { return INVALID };
     let stream = stream.get();
-    let about = CallArguments {
+    let arguments = CallArguments {
         symbol: function.kernel.name.address(),
         parameters: std::ptr::from_ref(parameters).cast(),
         ..CallArguments::context(stream.context())
     };
-    api::call(api, about, |correlation| {
-        stream.submit(&Operation::new(Work::Kernel(shaped_kernel), function.nanos), correlation);
+    api::call(api, arguments, |correlation| {
+        stream.submit(&Operation::new(Work::Kernel(kernel), function.nanos), correlation);
         0
     })
 }
 
 /// Returns the kernel of a function with this launch shape.
-fn shaped_kernel(
+fn kernel_with_shape(
     function: Handle<Function>,
     grid: [u32; 3],
     block: [u32; 3],
@@ -103,10 +103,10 @@ fn shaped_kernel(
 
 fn launch_plain(api: &'static Api, parameters: &Parameters) -> i32 {
     let Parameters { function, grid, block, shared, stream, .. } = *parameters;
-    let Some(shaped_kernel) = shaped_kernel(function, grid, block, [0; 3], shared) else {
+    let Some(kernel) = kernel_with_shape(function, grid, block, [0; 3], shared) else {
         return INVALID;
     };
-    launch(api, function, shaped_kernel, stream, parameters)
+    launch(api, function, kernel, stream, parameters)
 }
 
 exports! {
@@ -155,10 +155,10 @@ exports! {
         extra: Address,
     ) {
         let Some(config) = config.get() else { return INVALID };
-        let shaped_kernel = shaped_kernel(function, config.grid, config.block, config.cluster(), config.shared);
-        let Some(shaped_kernel) = shaped_kernel else { return INVALID };
+        let kernel = kernel_with_shape(function, config.grid, config.block, config.cluster(), config.shared);
+        let Some(kernel) = kernel else { return INVALID };
         let parameters = ExParameters { config, function, arguments, extra };
-        launch(&api::LAUNCH_KERNEL_EX, function, shaped_kernel, config.stream, &parameters)
+        launch(&api::LAUNCH_KERNEL_EX, function, kernel, config.stream, &parameters)
     }
 
     fn cuOccupancyMaxActiveClusters(

@@ -13,7 +13,7 @@ use crate::stream::{Stream, StreamHandle};
 const BYTES_PER_NANO: u64 = 64;
 const ALIGNMENT: usize = 256;
 
-fn nanos_of(bytes: usize) -> u64 {
+fn nanos_for(bytes: usize) -> u64 {
     (bytes as u64 / BYTES_PER_NANO).max(1)
 }
 
@@ -51,7 +51,7 @@ fn copy(
     api::call(api, call_arguments(stream, &parameters), |correlation| {
         // SAFETY: the caller guarantees the size of both buffers; device memory is host memory.
         unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
-        stream.submit(&Operation::new(work, nanos_of(bytes)), correlation);
+        stream.submit(&Operation::new(work, nanos_for(bytes)), correlation);
         0
     })
 }
@@ -62,16 +62,16 @@ fn set<T: std::marker::Copy>(
     value: T,
     count: usize,
     stream: StreamHandle,
-    word: u32,
+    recorded_value: u32,
 ) -> i32 {
     let stream = stream.get();
     let bytes = count * size_of::<T>();
-    let set = Work::Set(Set { value: word, bytes: bytes as u64 });
-    let parameters = set.parameters(to as u64, word.into());
+    let work = Work::Set(Set { value: recorded_value, bytes: bytes as u64 });
+    let parameters = work.parameters(to as u64, recorded_value.into());
     api::call(api, call_arguments(stream, &parameters), |correlation| {
         // SAFETY: the caller guarantees the size of the buffer; device memory is host memory.
         unsafe { std::slice::from_raw_parts_mut(to.cast::<T>(), count) }.fill(value);
-        stream.submit(&Operation::new(set, nanos_of(bytes)), correlation);
+        stream.submit(&Operation::new(work, nanos_for(bytes)), correlation);
         0
     })
 }

@@ -28,11 +28,11 @@ pub(super) struct Function {
 }
 
 impl Function {
-    fn named(name: &str, module: Handle<Module>) -> Self {
+    fn with_name(name: &str, module: Handle<Module>) -> Self {
         let script = settings::script();
         let scripted = script.settings.kernels.iter().find(|(kernel, _, _)| kernel == name);
         let (kernel, nanos) = scripted.map_or_else(
-            || (Kernel::named(Name::copied(name)), DEFAULT_NANOS),
+            || (Kernel::with_name(Name::copied(name)), DEFAULT_NANOS),
             |(_, kernel, nanos)| (*kernel, *nanos),
         );
         Self { kernel, nanos, module }
@@ -43,10 +43,10 @@ fn load(module: &Out<Handle<Module>>, code: usize) -> i32 {
     let context = Handle::to(context::current_or_first());
     api::call(&api::LOAD_MODULE, CallArguments::context(context), |_| {
         let id = NEXT_MODULE.fetch_add(1, Ordering::Relaxed);
-        let made = Handle::new(Module { id, code });
+        let loaded = Handle::new(Module { id, code });
         // The length of the code is only contained in its own header.
         notify_described(resource::MODULE_LOADED, context, &ModuleData { id, size: 0, code });
-        module.set(made)
+        module.set(loaded)
     })
 }
 
@@ -74,7 +74,7 @@ exports! {
     }
 
     fn cuModuleGetFunction(function: Out<Handle<Function>>, module: Handle<Module>, name: Text) {
-        function.set(Handle::new(Function::named(name.get(), module)))
+        function.set(Handle::new(Function::with_name(name.get(), module)))
     }
 
     fn cuFuncGetAttribute(value: Out<i32>, attribute: u32, function: Handle<Function>) {

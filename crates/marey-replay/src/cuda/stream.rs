@@ -11,9 +11,9 @@ use crate::wait::Wait;
 
 fn create(stream: &Out<StreamHandle>) -> i32 {
     let context = context::current_or_first();
-    let made = StreamHandle::new(context);
-    notify_resource(resource::STREAM_CREATED, Handle::to(context), made.address());
-    stream.set(made)
+    let created = StreamHandle::new(context);
+    notify_resource(resource::STREAM_CREATED, Handle::to(context), created.address());
+    stream.set(created)
 }
 
 exports! {
@@ -32,8 +32,9 @@ exports! {
     }
 
     fn cuStreamSynchronize(stream: StreamHandle) {
-        let held = stream.get();
-        Wait::Stream.run(held.target(), stream.address(), CallArguments::context(held.context()))
+        let address = stream.address();
+        let stream = stream.get();
+        Wait::Stream.run(stream.target(), address, CallArguments::context(stream.context()))
     }
 
     /// Always finished, because nothing runs.

@@ -3,13 +3,13 @@
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
 use super::code;
-use crate::activity::{PROCESS, client_of};
+use crate::activity::{PROCESS, client_of_subscriber};
 use crate::buffers::{self, Complete, Flush, Functions, Request, ScopedComplete, ScopedRequest};
 use crate::callback::{self, Subscriber};
 use crate::context::Context;
 use crate::ffi::{Address, Handle, INVALID, Out, exports};
 use crate::record::kind_of;
-use crate::thread::{self, External};
+use crate::thread::{self, ExternalId};
 use crate::{activity, attribute, clock, output, settings, worker};
 
 /// Runs `run` for the process, unless there is a subscriber in shared mode.
@@ -25,7 +25,7 @@ fn for_subscriber(subscriber: Handle<Subscriber>, run: impl FnOnce(usize) -> i32
     if !subscriber.is_shared() || is_process_recorded() {
         return code::NOT_COMPATIBLE;
     }
-    run(client_of(subscriber.number()))
+    run(client_of_subscriber(subscriber.number()))
 }
 
 fn is_process_recorded() -> bool {
@@ -36,13 +36,13 @@ fn enable(client: usize, kind: u32, is_enabled: bool) -> i32 {
     if activity::enable(client, kind, is_enabled) { 0 } else { code::INVALID_KIND }
 }
 
-fn push(client: usize, kind: u32, id: u64) -> i32 {
-    thread::push_external(External { client, kind, id });
+fn push_external(client: usize, kind: u32, id: u64) -> i32 {
+    thread::push_external_id(ExternalId { client, kind, id });
     0
 }
 
-fn pop(client: usize, kind: u32, last: &Out<u64>) -> i32 {
-    let Some(id) = thread::pop_external(client, kind) else { return code::QUEUE_EMPTY };
+fn pop_external(client: usize, kind: u32, last: &Out<u64>) -> i32 {
+    let Some(id) = thread::pop_external_id(client, kind) else { return code::QUEUE_EMPTY };
     last.set_if_not_null(id);
     0
 }
@@ -130,7 +130,7 @@ exports! {
 
     /// Only the worker flushes periodically; there is no thread for it with inline delivery.
     fn cuptiActivityFlushPeriod(millis: u32) {
-        worker::set_period(millis);
+        worker::set_flush_period(millis);
         0
     }
 
@@ -191,7 +191,7 @@ exports! {
     }
 
     fn cuptiActivityPushExternalCorrelationId(kind: u32, id: u64) {
-        for_process(|| push(PROCESS, kind, id))
+        for_process(|| push_external(PROCESS, kind, id))
     }
 
     fn cuptiActivityPushExternalCorrelationId_v2(
@@ -199,11 +199,11 @@ exports! {
         kind: u32,
         id: u64,
     ) {
-        for_subscriber(subscriber, |client| push(client, kind, id))
+        for_subscriber(subscriber, |client| push_external(client, kind, id))
     }
 
     fn cuptiActivityPopExternalCorrelationId(kind: u32, last: Out<u64>) {
-        for_process(|| pop(PROCESS, kind, &last))
+        for_process(|| pop_external(PROCESS, kind, &last))
     }
 
     fn cuptiActivityPopExternalCorrelationId_v2(
@@ -211,7 +211,7 @@ exports! {
         kind: u32,
         last: Out<u64>,
     ) {
-        for_subscriber(subscriber, |client| pop(client, kind, &last))
+        for_subscriber(subscriber, |client| pop_external(client, kind, &last))
     }
 
     fn cuptiGetTimestamp(timestamp: Out<u64>) {

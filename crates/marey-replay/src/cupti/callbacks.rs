@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
 use super::code;
-use crate::activity::client_of;
+use crate::activity::client_of_subscriber;
 use crate::buffers::Flush;
 use crate::callback::{self, Callback, Subscriber};
 use crate::ffi::{Address, Handle, INVALID, In, Out, Text, exports};
@@ -24,7 +24,10 @@ pub(crate) struct Parameters {
 const SHARED_MODE_SINCE: (u32, i32) = (130_300, 13_030);
 
 /// Runs `run` for an existing subscriber.
-fn with(subscriber: Handle<Subscriber>, run: impl FnOnce(&'static Subscriber) -> bool) -> i32 {
+fn with_subscriber(
+    subscriber: Handle<Subscriber>,
+    run: impl FnOnce(&'static Subscriber) -> bool,
+) -> i32 {
     match subscriber.get().filter(|subscriber| subscriber.is_subscribed()) {
         Some(subscriber) if run(subscriber) => 0,
         _ => INVALID,
@@ -48,22 +51,22 @@ fn subscribe_shared(
     }
     let name = format!("CUPTI for {}", parameters.map_or("", |parameters| parameters.name.get()));
     let first = callback::first_name();
-    let taken = callback::subscribe(callback, user_data, &name, allows_others);
+    let result = callback::subscribe(callback, user_data, &name, allows_others);
     if let (Some(parameters), Some(first)) =
-        (parameters, first.or_else(|| taken.as_ref().err().cloned()))
+        (parameters, first.or_else(|| result.as_ref().err().cloned()))
     {
-        write_holder(parameters, &first);
+        write_existing_name(parameters, &first);
     }
-    match taken {
-        Ok(taken) => subscriber.set(Handle::to(taken)),
+    match result {
+        Ok(new) => subscriber.set(Handle::to(new)),
         Err(_) => code::MULTIPLE_SUBSCRIBERS,
     }
 }
 
 /// Writes the NUL-terminated name of the existing subscriber.
-fn write_holder(parameters: &Parameters, name: &str) {
-    let Some(most) = parameters.holder_size.checked_sub(1) else { return };
-    let bytes = name.bytes().take(most).chain([0]);
+fn write_existing_name(parameters: &Parameters, name: &str) {
+    let Some(capacity) = parameters.holder_size.checked_sub(1) else { return };
+    let bytes = name.bytes().take(capacity).chain([0]);
     for (index, byte) in bytes.enumerate() {
         parameters.holder.set_at(index, byte.cast_signed());
     }
@@ -77,7 +80,7 @@ exports! {
     ) {
         let Some(callback) = callback else { return INVALID };
         match callback::subscribe(callback, user_data, "CUPTI", false) {
-            Ok(taken) => subscriber.set(Handle::to(taken)),
+            Ok(new) => subscriber.set(Handle::to(new)),
             Err(_) => code::MULTIPLE_SUBSCRIBERS,
         }
     }
@@ -95,8 +98,8 @@ exports! {
 
     /// Ends the subscription; in shared mode its records too. Process-wide records continue.
     fn cuptiUnsubscribe(subscriber: Handle<Subscriber>) {
-        with(subscriber, |subscriber| {
-            let client = client_of(subscriber.number());
+        with_subscriber(subscriber, |subscriber| {
+            let client = client_of_subscriber(subscriber.number());
             activity::disable(client);
             output::complete_buffers_of(client, Flush::Forced);
             buffers::register(client, None);
@@ -105,15 +108,15 @@ exports! {
     }
 
     fn cuptiEnableCallback(enable: u32, subscriber: Handle<Subscriber>, domain: u32, cbid: u32) {
-        with(subscriber, |subscriber| subscriber.enable(domain, cbid, enable != 0))
+        with_subscriber(subscriber, |subscriber| subscriber.enable(domain, cbid, enable != 0))
     }
 
     fn cuptiEnableDomain(enable: u32, subscriber: Handle<Subscriber>, domain: u32) {
-        with(subscriber, |subscriber| subscriber.enable_domain(domain, enable != 0))
+        with_subscriber(subscriber, |subscriber| subscriber.enable_domain(domain, enable != 0))
     }
 
     fn cuptiEnableAllDomains(enable: u32, subscriber: Handle<Subscriber>) {
-        with(subscriber, |subscriber| {
+        with_subscriber(subscriber, |subscriber| {
             subscriber.enable_all(enable != 0);
             true
         })

@@ -23,18 +23,18 @@ impl Line {
     /// Parses a line; `None` if it is empty or a comment.
     pub(crate) fn parse(number: usize, text: &str) -> Result<Option<Self>, ScriptError> {
         let mut words = Vec::new();
-        let mut rest = text.trim_start();
-        while !rest.is_empty() && !rest.starts_with('#') {
-            let (word, after) = if let Some(quoted) = rest.strip_prefix('"') {
+        let mut remaining = text.trim_start();
+        while !remaining.is_empty() && !remaining.starts_with('#') {
+            let (word, after) = if let Some(quoted) = remaining.strip_prefix('"') {
                 quoted.split_once('"').ok_or_else(|| ScriptError {
                     line: number,
                     problem: "a quotation mark is not closed".to_owned(),
                 })?
             } else {
-                rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len()))
+                remaining.split_at(remaining.find(char::is_whitespace).unwrap_or(remaining.len()))
             };
             words.push(word.to_owned());
-            rest = after.trim_start();
+            remaining = after.trim_start();
         }
         Ok((!words.is_empty()).then_some(Self { number, words, next: 0 }))
     }
@@ -44,15 +44,22 @@ impl Line {
     }
 
     /// Returns the next word, if any.
-    pub(crate) fn word(&mut self) -> Option<String> {
+    pub(crate) fn next_word(&mut self) -> Option<String> {
         let word = self.words.get(self.next).cloned();
         self.next += 1;
         word
     }
 
+    /// Skips the next word if it is this one. Returns whether it was.
+    pub(crate) fn skip_word(&mut self, word: &str) -> bool {
+        let is_next = self.words.get(self.next).is_some_and(|next| next == word);
+        self.next += usize::from(is_next);
+        is_next
+    }
+
     /// Returns the next word, or an error if there is none.
     pub(crate) fn required_word(&mut self, what: &str) -> Result<String, ScriptError> {
-        self.word().ok_or_else(|| self.error(format!("{what} is missing")))
+        self.next_word().ok_or_else(|| self.error(format!("{what} is missing")))
     }
 
     /// Parses the next word as a number.
@@ -75,8 +82,8 @@ impl Line {
         if sides.len() > 3 {
             return Err(self.error(format!("{what} has more than three dimensions")));
         }
-        for (to, side) in extent.iter_mut().zip(sides) {
-            *to = side
+        for (length, side) in extent.iter_mut().zip(sides) {
+            *length = side
                 .parse()
                 .map_err(|_not_a_number| self.error(format!("{what} cannot be {word:?}")))?;
         }
@@ -97,8 +104,8 @@ impl Line {
     }
 
     /// Fails if a word is left.
-    pub(crate) fn end(&mut self) -> Result<(), ScriptError> {
-        match self.word() {
+    pub(crate) fn expect_end(&mut self) -> Result<(), ScriptError> {
+        match self.next_word() {
             None => Ok(()),
             Some(word) => Err(self.error(format!("unexpected word {word:?}"))),
         }

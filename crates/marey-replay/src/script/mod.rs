@@ -3,10 +3,11 @@
 mod line;
 mod parse;
 
+use crate::graph::RecordIds;
 use crate::operation::{Operation, Target};
 use crate::output::Order;
 use crate::settings::Settings;
-use crate::thread::External;
+use crate::thread::ExternalId;
 pub(crate) use parse::DEFAULT_NANOS;
 use std::sync::Arc;
 
@@ -14,27 +15,31 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     pub settings: Settings,
-    pub acts: Vec<Act>,
+    pub statements: Vec<Statement>,
 }
 
 /// How an operation is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallBy {
+pub(crate) enum CallMode {
     /// By a call with the next correlation id.
     Call,
     /// By a call with this correlation id.
-    CallAs { correlation: u32 },
+    CallWithId { correlation: u32 },
     /// Without a call: the record has a correlation id that no call had.
-    Nothing { correlation: u32 },
+    NoCall { correlation: u32 },
 }
 
 /// A statement.
 #[derive(Clone, Debug)]
-pub(crate) enum Act {
+pub(crate) enum Statement {
     Run {
         operation: Operation,
         target: Target,
-        by: CallBy,
+        call_mode: CallMode,
+    },
+    /// Operations of one call, each with its own record.
+    RunTogether {
+        operations: Vec<(Operation, Target)>,
     },
     SynchronizeStream {
         target: Target,
@@ -60,8 +65,8 @@ pub(crate) enum Act {
     CreateContext {
         device: u32,
     },
-    PushExternal(External),
-    PopExternal {
+    PushExternalId(ExternalId),
+    PopExternalId {
         kind: u32,
     },
     Capture {
@@ -75,6 +80,7 @@ pub(crate) enum Act {
     },
     LaunchGraph {
         graph: String,
+        ids: RecordIds,
         target: Target,
     },
     DestroyGraph {
@@ -101,13 +107,13 @@ pub(crate) enum Act {
     },
     Repeat {
         times: u64,
-        acts: Arc<[Act]>,
+        statements: Arc<[Statement]>,
     },
     Thread {
-        acts: Arc<[Act]>,
+        statements: Arc<[Statement]>,
     },
     Part {
         name: String,
-        acts: Arc<[Act]>,
+        statements: Arc<[Statement]>,
     },
 }

@@ -1,18 +1,19 @@
 //! Parser of scripts.
 
 use super::line::{Line, ScriptError};
-use super::{Act, CallBy, Script};
+use super::{CallMode, Script, Statement};
 use crate::activity::PROCESS;
 use crate::clock::Clock;
 use crate::context::{DEFAULT_STREAM, MAX_DEVICES};
 use crate::device::Device;
+use crate::export::Failure;
+use crate::graph::RecordIds;
 use crate::name::Name;
 use crate::operation::{Copy, Fate, Kernel, Operation, Set, Target, Work};
 use crate::output::Order;
 use crate::record::Version;
 use crate::settings::Settings;
-use crate::site::Failure;
-use crate::thread::External;
+use crate::thread::ExternalId;
 
 type Result<T> = std::result::Result<T, ScriptError>;
 
@@ -28,8 +29,8 @@ impl Script {
         let mut parser = Parser { lines: lines.into_iter(), declares_devices: false };
         let mut script = Self::default();
         while let Some(mut line) = parser.lines.next() {
-            if !parser.setting(&mut line, &mut script.settings)? {
-                script.acts.push(parser.act(line)?);
+            if !parser.parse_setting(&mut line, &mut script.settings)? {
+                script.statements.push(parser.parse_statement(line)?);
             }
         }
         Ok(script)
@@ -43,7 +44,7 @@ struct Parser {
 
 impl Parser {
     /// Parses a setting. Returns false, with the line unchanged, if it is not one.
-    fn setting(&mut self, line: &mut Line, settings: &mut Settings) -> Result<bool> {
+    fn parse_setting(&mut self, line: &mut Line, settings: &mut Settings) -> Result<bool> {
         let start = line.clone();
         match line.required_word("a word")?.as_str() {
             "version" => {
@@ -57,13 +58,16 @@ impl Parser {
             "driver" => settings.driver_version = line.number("the driver's version")?,
             "delivery" => {
                 settings.is_delivered_by_worker =
-                    keyword(line, "the delivery", &[("inline", false), ("worker", true)])?;
+                    parse_keyword(line, "the delivery", &[("inline", false), ("worker", true)])?;
             }
             "buffers" => {
-                settings.has_each_thread_a_buffer =
-                    keyword(line, "whose buffers", &[("shared", false), ("each-thread", true)])?;
+                settings.is_buffer_per_thread = parse_keyword(
+                    line,
+                    "whose buffers",
+                    &[("shared", false), ("each-thread", true)],
+                )?;
             }
-            "clock" => settings.clock = clock(line)?,
+            "clock" => settings.clock = parse_clock(line)?,
             "devices" => {
                 let count: usize = line.number("the number of devices")?;
                 settings.devices = vec![Device::default(); count.min(MAX_DEVICES)];
@@ -76,12 +80,12 @@ impl Parser {
                 if settings.devices.len() == MAX_DEVICES {
                     return Err(line.error(format!("there are more than {MAX_DEVICES} devices")));
                 }
-                settings.devices.push(device(line)?);
+                settings.devices.push(parse_device(line)?);
             }
             "kernel" => {
                 let name = line.required_word("the kernel's name")?;
                 let (operation, _, _) =
-                    operation(line, Work::Kernel(Kernel::named(Name::copied(&name))))?;
+                    parse_operation(line, Work::Kernel(Kernel::with_name(Name::copied(&name))))?;
                 if let Work::Kernel(kernel) = operation.work {
                     settings.kernels.push((name, kernel, operation.nanos));
                 }
@@ -89,7 +93,7 @@ impl Parser {
             "fail" => {
                 let function = line.required_word("the function")?;
                 let code = line.number("the code")?;
-                let call = match line.word().as_deref() {
+                let call = match line.next_word().as_deref() {
                     Some("at") => Some(line.number("the call")?),
                     None => None,
                     Some(word) => return Err(line.error(format!("{word:?} is not \"at\""))),
@@ -97,126 +101,152 @@ impl Parser {
                 settings.failures.push(Failure { function, code, call });
             }
             "call" => settings.call_nanos = line.number("the time of a call")?,
+            "ids" => {
+                settings.has_separate_runtime_ids =
+                    parse_keyword(line, "the ids", &[("shared", false), ("separate", true)])?;
+            }
+            "names" => {
+                settings.are_names_temporary =
+                    parse_keyword(line, "the names", &[("permanent", false), ("temporary", true)])?;
+            }
             "api" => {
                 settings.is_runtime_called =
-                    keyword(line, "the interface", &[("driver", false), ("runtime", true)])?;
+                    parse_keyword(line, "the interface", &[("driver", false), ("runtime", true)])?;
             }
             _ => {
                 *line = start;
                 return Ok(false);
             }
         }
-        line.end()?;
+        line.expect_end()?;
         Ok(true)
     }
 
-    fn act(&mut self, mut line: Line) -> Result<Act> {
+    fn parse_statement(&mut self, mut line: Line) -> Result<Statement> {
         let is_block = line.opens_block();
         let verb = line.required_word("a word")?;
         if is_block {
-            return self.block(&verb, line);
+            return self.parse_block(&verb, line);
         }
-        let act = match verb.as_str() {
+        let statement = match verb.as_str() {
             "launch" | "copy" | "set" => {
-                let operation_kind = operation_kind(&verb, &mut line)?;
-                let (operation, target, by) = operation(&mut line, operation_kind)?;
-                Act::Run { operation, target, by }
+                let work = parse_work(&verb, &mut line)?;
+                let (operation, target, call_mode) = parse_operation(&mut line, work)?;
+                Statement::Run { operation, target, call_mode }
             }
             "synchronize" => {
                 let waited_for = line.required_word("what to wait for")?;
-                let target = target(&mut line)?;
+                let target = parse_target(&mut line)?;
                 match waited_for.as_str() {
-                    "stream" => Act::SynchronizeStream { target },
-                    "device" => Act::SynchronizeDevice { target },
+                    "stream" => Statement::SynchronizeStream { target },
+                    "device" => Statement::SynchronizeDevice { target },
                     _ => return Err(line.error("only a stream or a device is waited for")),
                 }
             }
-            "overhead" => Act::Overhead {
-                kind: overhead(&mut line)?,
+            "overhead" => Statement::Overhead {
+                kind: parse_overhead(&mut line)?,
                 nanos: line.number("the overhead's time")?,
             },
-            "name" => name(&mut line)?,
-            "mark" => mark(&mut line)?,
-            "context" => Act::CreateContext { device: line.number("the device")? },
-            "push" => Act::PushExternal(External {
+            "name" => parse_name(&mut line)?,
+            "mark" => parse_mark(&mut line)?,
+            "context" => Statement::CreateContext { device: line.number("the device")? },
+            "push" => Statement::PushExternalId(ExternalId {
                 client: PROCESS,
                 kind: line.number("the kind of id")?,
                 id: line.number("the id")?,
             }),
-            "pop" => Act::PopExternal { kind: line.number("the kind of id")? },
-            "instantiate" => Act::Instantiate {
+            "pop" => Statement::PopExternalId { kind: line.number("the kind of id")? },
+            "instantiate" => Statement::Instantiate {
                 graph: line.required_word("the graph")?,
-                target: target(&mut line)?,
+                target: parse_target(&mut line)?,
             },
-            "destroy" => Act::DestroyGraph {
+            "destroy" => Statement::DestroyGraph {
                 graph: line.required_word("the graph")?,
-                target: target(&mut line)?,
+                target: parse_target(&mut line)?,
             },
-            "tool" => Act::Tool {
-                subscribes: keyword(
+            "tool" => Statement::Tool {
+                subscribes: parse_keyword(
                     &mut line,
-                    "the tool's act",
+                    "the tool's action",
                     &[("subscribes", true), ("leaves", false)],
                 )?,
             },
-            "graph" => Act::LaunchGraph {
-                graph: line.required_word("the graph")?,
-                target: target(&mut line)?,
-            },
-            "drop" => Act::DropNext { records: line.number("the number of records")? },
-            "order" => Act::Order(order(&mut line)?),
-            "correlation" => Act::Correlation { next: line.number("the correlation id")? },
-            "finish" => Act::Finish,
-            "flush" => Act::Flush { is_forced: flag(&mut line, "forced")? },
-            "pass" => Act::Pass { nanos: line.number("the time")? },
+            "graph" => {
+                let graph = line.required_word("the graph")?;
+                let are_omitted = line.skip_word("without-ids");
+                let ids = if are_omitted { RecordIds::Omitted } else { RecordIds::Written };
+                Statement::LaunchGraph { graph, ids, target: parse_target(&mut line)? }
+            }
+            "drop" => Statement::DropNext { records: line.number("the number of records")? },
+            "order" => Statement::Order(parse_order(&mut line)?),
+            "correlation" => Statement::Correlation { next: line.number("the correlation id")? },
+            "finish" => Statement::Finish,
+            "flush" => Statement::Flush { is_forced: parse_flag(&mut line, "forced")? },
+            "pass" => Statement::Pass { nanos: line.number("the time")? },
             _ => return Err(line.error(format!("unknown statement {verb:?}"))),
         };
-        line.end()?;
-        Ok(act)
+        line.expect_end()?;
+        Ok(statement)
     }
 
-    fn block(&mut self, verb: &str, mut line: Line) -> Result<Act> {
+    fn parse_block(&mut self, verb: &str, mut line: Line) -> Result<Statement> {
         match verb {
             "repeat" => {
                 let times = line.number("the number of times")?;
-                Ok(Act::Repeat { times, acts: self.acts(line)?.into() })
+                Ok(Statement::Repeat { times, statements: self.parse_block_body(line)?.into() })
             }
-            "thread" => Ok(Act::Thread { acts: self.acts(line)?.into() }),
+            "thread" => Ok(Statement::Thread { statements: self.parse_block_body(line)?.into() }),
+            "single-call" => {
+                let opening = line.clone();
+                let mut operations = Vec::new();
+                for statement in self.parse_block_body(line)? {
+                    let Statement::Run { operation, target, call_mode: CallMode::Call } = statement
+                    else {
+                        return Err(opening.error("only operations can share a call"));
+                    };
+                    operations.push((operation, target));
+                }
+                Ok(Statement::RunTogether { operations })
+            }
             "part" => {
                 let name = line.required_word("the part's name")?;
-                Ok(Act::Part { name, acts: self.acts(line)?.into() })
+                Ok(Statement::Part { name, statements: self.parse_block_body(line)?.into() })
             }
             "capture" => {
                 let graph = line.required_word("the graph")?;
-                let target = target(&mut line)?;
+                let target = parse_target(&mut line)?;
                 let opening = line.clone();
                 let mut operations = Vec::new();
-                for act in self.acts(line)? {
-                    let Act::Run { operation, .. } = act else {
+                for statement in self.parse_block_body(line)? {
+                    let Statement::Run { operation, .. } = statement else {
                         return Err(opening.error("only operations can be captured"));
                     };
                     operations.push(operation);
                 }
-                Ok(Act::Capture { graph, operations, target })
+                Ok(Statement::Capture { graph, operations, target })
             }
             _ => Err(line.error(format!("{verb:?} is not a block"))),
         }
     }
 
-    fn acts(&mut self, mut opening: Line) -> Result<Vec<Act>> {
-        opening.end()?;
-        let mut acts = Vec::new();
+    fn parse_block_body(&mut self, mut opening: Line) -> Result<Vec<Statement>> {
+        opening.expect_end()?;
+        let mut statements = Vec::new();
         while let Some(line) = self.lines.next() {
             if line.closes_block() {
-                return Ok(acts);
+                return Ok(statements);
             }
-            acts.push(self.act(line)?);
+            statements.push(self.parse_statement(line)?);
         }
         Err(opening.error("the block is not closed"))
     }
 }
 
-fn keyword<T: std::marker::Copy>(line: &mut Line, what: &str, known: &[(&str, T)]) -> Result<T> {
+fn parse_keyword<T: std::marker::Copy>(
+    line: &mut Line,
+    what: &str,
+    known: &[(&str, T)],
+) -> Result<T> {
     let word = line.required_word(what)?;
     let found = known.iter().find(|(name, _)| *name == word);
     found.map(|(_, value)| *value).ok_or_else(|| {
@@ -225,18 +255,18 @@ fn keyword<T: std::marker::Copy>(line: &mut Line, what: &str, known: &[(&str, T)
     })
 }
 
-fn flag(line: &mut Line, name: &str) -> Result<bool> {
-    match line.word() {
+fn parse_flag(line: &mut Line, name: &str) -> Result<bool> {
+    match line.next_word() {
         None => Ok(false),
         Some(word) if word == name => Ok(true),
         Some(word) => Err(line.error(format!("{word:?} is not {name:?}"))),
     }
 }
 
-fn clock(line: &mut Line) -> Result<Clock> {
-    let is_real = keyword(line, "the clock", &[("virtual", false), ("real", true)])?;
+fn parse_clock(line: &mut Line) -> Result<Clock> {
+    let is_real = parse_keyword(line, "the clock", &[("virtual", false), ("real", true)])?;
     let (mut start_nanos, mut offset_nanos, mut drift_parts_per_million) = (1_000_000_000, 0, 0);
-    while let Some(option) = line.word() {
+    while let Some(option) = line.next_word() {
         match option.as_str() {
             "start" if !is_real => start_nanos = line.number("the start")?,
             "offset" if is_real => offset_nanos = line.number("the offset")?,
@@ -251,9 +281,9 @@ fn clock(line: &mut Line) -> Result<Clock> {
     })
 }
 
-fn device(line: &mut Line) -> Result<Device> {
+fn parse_device(line: &mut Line) -> Result<Device> {
     let mut device = Device { name: line.required_word("the device's name")?, ..Device::default() };
-    while let Some(option) = line.word() {
+    while let Some(option) = line.next_word() {
         match option.as_str() {
             "arch" => device.arch = line.number(&option)?,
             "sms" => device.multiprocessors = line.number(&option)?,
@@ -269,12 +299,14 @@ fn device(line: &mut Line) -> Result<Device> {
     Ok(device)
 }
 
-fn operation_kind(verb: &str, line: &mut Line) -> Result<Work> {
+fn parse_work(verb: &str, line: &mut Line) -> Result<Work> {
     Ok(match verb {
-        "launch" => Work::Kernel(Kernel::named(Name::copied(&line.required_word("the kernel")?))),
+        "launch" => {
+            Work::Kernel(Kernel::with_name(Name::copied(&line.required_word("the kernel")?)))
+        }
         "copy" => {
             let kinds = [("to-device", 1), ("to-host", 2), ("on-device", 8)];
-            let kind: u8 = keyword(line, "the kind of copy", &kinds)?;
+            let kind: u8 = parse_keyword(line, "the kind of copy", &kinds)?;
             let bytes = line.number("the bytes")?;
             Work::Copy(match kind {
                 1 => Copy::to_device(bytes, true),
@@ -287,35 +319,37 @@ fn operation_kind(verb: &str, line: &mut Line) -> Result<Work> {
 }
 
 /// Parses the options of an operation, up to the end of the line.
-fn operation(line: &mut Line, operation_kind: Work) -> Result<(Operation, Target, CallBy)> {
-    let mut operation = Operation::new(operation_kind, DEFAULT_NANOS);
+fn parse_operation(line: &mut Line, work: Work) -> Result<(Operation, Target, CallMode)> {
+    let mut operation = Operation::new(work, DEFAULT_NANOS);
     let mut target = Target { device: 0, context: 0, stream: DEFAULT_STREAM };
-    let mut by = CallBy::Call;
-    while let Some(option) = line.word() {
-        if target_option(&option, line, &mut target)?
-            || work_option(&option, line, &mut operation.work)?
+    let mut call_mode = CallMode::Call;
+    while let Some(option) = line.next_word() {
+        if parse_target_option(&option, line, &mut target)?
+            || parse_work_option(&option, line, &mut operation.work)?
         {
             continue;
         }
         match option.as_str() {
             "duration" => operation.nanos = line.number(&option)?,
             "gap" => operation.gap_nanos = line.number(&option)?,
-            "correlation" => by = CallBy::CallAs { correlation: line.number(&option)? },
-            "uncalled" => by = CallBy::Nothing { correlation: line.number(&option)? },
+            "correlation" => {
+                call_mode = CallMode::CallWithId { correlation: line.number(&option)? }
+            }
+            "uncalled" => call_mode = CallMode::NoCall { correlation: line.number(&option)? },
             "unrecorded" => operation.fate = Fate::Unrecorded,
             "untimed" => operation.fate = Fate::Untimed,
             "backwards" => operation.fate = Fate::Backwards,
-            "unfinished" if matches!(operation_kind, Work::Kernel(_)) => {
+            "unfinished" if matches!(work, Work::Kernel(_)) => {
                 operation.fate = Fate::Unfinished;
             }
             _ => return Err(line.error(format!("unknown option {option:?}"))),
         }
     }
-    Ok((operation, with_context(target), by))
+    Ok((operation, with_context(target), call_mode))
 }
 
-fn work_option(option: &str, line: &mut Line, operation_kind: &mut Work) -> Result<bool> {
-    match (operation_kind, option) {
+fn parse_work_option(option: &str, line: &mut Line, work: &mut Work) -> Result<bool> {
+    match (work, option) {
         (Work::Kernel(kernel), "grid") => kernel.grid = line.extent(option, 1)?,
         (Work::Kernel(kernel), "block") => kernel.block = line.extent(option, 1)?,
         (Work::Kernel(kernel), "cluster") => kernel.cluster = line.extent(option, 1)?,
@@ -325,8 +359,8 @@ fn work_option(option: &str, line: &mut Line, operation_kind: &mut Work) -> Resu
         (Work::Kernel(kernel), "local") => kernel.local = line.number(option)?,
         (Work::Copy(copy), "blocking") => copy.is_async = false,
         (Work::Copy(copy), "peer") => copy.peer = Some(line.number(option)?),
-        (Work::Copy(copy), "from") => copy.source = memory(line)?,
-        (Work::Copy(copy), "to") => copy.target = memory(line)?,
+        (Work::Copy(copy), "from") => copy.source = parse_memory(line)?,
+        (Work::Copy(copy), "to") => copy.target = parse_memory(line)?,
         (Work::Set(set), "value") => set.value = line.number(option)?,
         _ => return Ok(false),
     }
@@ -334,12 +368,12 @@ fn work_option(option: &str, line: &mut Line, operation_kind: &mut Work) -> Resu
 }
 
 /// `CUpti_ActivityMemoryKind`.
-fn memory(line: &mut Line) -> Result<u8> {
+fn parse_memory(line: &mut Line) -> Result<u8> {
     let kinds = [("pageable", 1), ("pinned", 2), ("device", 3), ("array", 4), ("managed", 5)];
-    keyword(line, "the memory", &kinds)
+    parse_keyword(line, "the memory", &kinds)
 }
 
-fn target_option(option: &str, line: &mut Line, target: &mut Target) -> Result<bool> {
+fn parse_target_option(option: &str, line: &mut Line, target: &mut Target) -> Result<bool> {
     match option {
         "stream" => target.stream = line.number(option)?,
         "device" => target.device = line.number(option)?,
@@ -349,17 +383,17 @@ fn target_option(option: &str, line: &mut Line, target: &mut Target) -> Result<b
     Ok(true)
 }
 
-fn target(line: &mut Line) -> Result<Target> {
+fn parse_target(line: &mut Line) -> Result<Target> {
     let mut target = Target { device: 0, context: 0, stream: DEFAULT_STREAM };
-    while let Some(option) = line.word() {
-        if !target_option(&option, line, &mut target)? {
+    while let Some(option) = line.next_word() {
+        if !parse_target_option(&option, line, &mut target)? {
             return Err(line.error(format!("unknown option {option:?}")));
         }
     }
     Ok(with_context(target))
 }
 
-/// Completes a place with the device's context if none was given.
+/// Returns the target with the device's context, unless the script selects a context.
 const fn with_context(target: Target) -> Target {
     Target {
         context: if target.context == 0 { target.device + 1 } else { target.context },
@@ -368,7 +402,7 @@ const fn with_context(target: Target) -> Target {
 }
 
 /// `CUpti_ActivityOverheadKind`.
-fn overhead(line: &mut Line) -> Result<u32> {
+fn parse_overhead(line: &mut Line) -> Result<u32> {
     let kinds = [
         ("compiler", 1),
         ("buffer-flush", 1 << 16),
@@ -379,22 +413,22 @@ fn overhead(line: &mut Line) -> Result<u32> {
         ("command-buffer-full", 6 << 16),
         ("buffer-request", 7 << 16),
     ];
-    keyword(line, "the overhead", &kinds)
+    parse_keyword(line, "the overhead", &kinds)
 }
 
-fn name(line: &mut Line) -> Result<Act> {
+fn parse_name(line: &mut Line) -> Result<Statement> {
     let object_kind =
-        keyword(line, "what is named", &[("device", 3), ("context", 4), ("stream", 5)])?;
+        parse_keyword(line, "what is named", &[("device", 3), ("context", 4), ("stream", 5)])?;
     // Device, its context, and the context's stream.
     let mut object = [0, 1, DEFAULT_STREAM];
     object[object_kind as usize - 3] = line.number("its number")?;
-    Ok(Act::Name { object_kind, object, name: line.required_word("the name")? })
+    Ok(Statement::Name { object_kind, object, name: line.required_word("the name")? })
 }
 
-fn mark(line: &mut Line) -> Result<Act> {
+fn parse_mark(line: &mut Line) -> Result<Statement> {
     let name = line.required_word("the mark's name")?;
     let (mut domain, mut id, mut flags) = (None, 0, 1);
-    while let Some(option) = line.word() {
+    while let Some(option) = line.next_word() {
         match option.as_str() {
             "domain" => domain = Some(line.required_word("the domain")?),
             "id" => id = line.number("the id")?,
@@ -403,10 +437,10 @@ fn mark(line: &mut Line) -> Result<Act> {
             _ => return Err(line.error(format!("unknown mark option {option:?}"))),
         }
     }
-    Ok(Act::Mark { name, domain, id, flags })
+    Ok(Statement::Mark { name, domain, id, flags })
 }
 
-fn order(line: &mut Line) -> Result<Order> {
+fn parse_order(line: &mut Line) -> Result<Order> {
     Ok(match line.required_word("the order")?.as_str() {
         "as-they-come" => Order::AsTheyCome,
         "held" => Order::Held,

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
+pub(crate) const KERNEL: u32 = 10;
+
 type Callback = extern "C" fn(*mut c_void, u32, u32, *const c_void);
 type Request = extern "C" fn(*mut *mut u64, *mut usize, *mut usize);
 type Complete = extern "C" fn(*mut c_void, u32, *mut u64, usize, usize);
@@ -45,14 +47,15 @@ unsafe extern "C" {
 }
 
 /// A callback.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CallbackCall {
     pub domain: u32,
     pub cbid: u32,
     /// For calls: 0 at entry and 1 at exit.
     pub site: u32,
-    /// For calls: the function's name.
     pub correlation: u32,
+    /// For launches: the address of the kernel's name, and its text during the callback.
+    pub symbol: (usize, String),
     /// For graphs: graph, original graph, node, original node, executable graph.
     pub graph: [usize; 5],
 }
@@ -61,6 +64,8 @@ pub(crate) struct CallbackCall {
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub bytes: Vec<u8>,
+    /// For kernels: the name at the delivery.
+    pub name: String,
     pub thread: ThreadId,
 }
 
@@ -79,10 +84,14 @@ impl Record {
 
     /// Returns the string that a record points to.
     pub(crate) fn text(&self, offset: usize) -> String {
-        let address = usize::try_from(self.long(offset)).unwrap() as *const c_char;
-        // SAFETY: strings that records point to are never freed.
-        unsafe { CStr::from_ptr(address) }.to_str().unwrap().to_owned()
+        text_at(usize::try_from(self.long(offset)).unwrap())
     }
+}
+
+/// Returns the string at this address.
+pub(crate) fn text_at(address: usize) -> String {
+    // SAFETY: strings that records and callbacks point to are never freed.
+    unsafe { CStr::from_ptr(address as *const c_char) }.to_str().unwrap().to_owned()
 }
 
 static CALLBACKS: Mutex<Vec<CallbackCall>> = Mutex::new(Vec::new());
@@ -101,16 +110,21 @@ extern "C" fn on_callback(_: *mut c_void, domain: u32, cbid: u32, data: *const c
         // resource, 56 for a graph.
         unsafe { data.cast::<u8>().add(offset).cast::<usize>().read_unaligned() }
     };
-    let mut callbacks = CallbackCall { domain, cbid, site: 0, correlation: 0, graph: [0; 5] };
+    let symbol = (0, String::new());
+    let mut call = CallbackCall { domain, cbid, site: 0, correlation: 0, symbol, graph: [0; 5] };
     if domain < 3 {
-        callbacks.site = u32::try_from(read(0) & 0xffff_ffff).unwrap();
-        callbacks.correlation = u32::try_from(read(64) & 0xffff_ffff).unwrap();
+        let symbol = read(32);
+        if symbol != 0 {
+            call.symbol = (symbol, text_at(symbol));
+        }
+        call.site = u32::try_from(read(0) & 0xffff_ffff).unwrap();
+        call.correlation = u32::try_from(read(64) & 0xffff_ffff).unwrap();
     } else if domain == 3 && (9..=20).contains(&cbid) {
         let graph = read(16) as *const usize;
         // SAFETY: as above; these are words of the graph descriptor.
-        callbacks.graph = [0, 1, 2, 3, 6].map(|word| unsafe { graph.add(word).read() });
+        call.graph = [0, 1, 2, 3, 6].map(|word| unsafe { graph.add(word).read() });
     }
-    lock(&CALLBACKS).push(callbacks);
+    lock(&CALLBACKS).push(call);
 }
 
 extern "C" fn on_request(buffer: *mut *mut u64, size: *mut usize, max_records: *mut usize) {
@@ -140,10 +154,14 @@ extern "C" fn on_complete(_: *mut c_void, _: u32, buffer: *mut u64, size: usize,
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let ends = starts.iter().skip(1).copied().chain([valid]);
     let thread = std::thread::current().id();
-    let records = starts
-        .iter()
-        .zip(ends)
-        .map(|(start, end)| Record { bytes: bytes[*start..end].to_vec(), thread });
+    let records = starts.iter().zip(ends).map(|(start, end)| {
+        let bytes = bytes[*start..end].to_vec();
+        let mut record = Record { bytes, name: String::new(), thread };
+        if record.kind() == KERNEL {
+            record.name = record.text(104);
+        }
+        record
+    });
     lock(&RECORDS).extend(records);
 }
 
@@ -193,7 +211,7 @@ impl Client {
     }
 
     /// Sets the size of buffers from now on, or provides none.
-    pub(crate) fn give_buffers(&self, bytes: Option<usize>) {
+    pub(crate) fn provide_buffers(&self, bytes: Option<usize>) {
         HAS_BUFFERS.store(bytes.is_some(), SeqCst);
         BUFFER_BYTES.store(bytes.unwrap_or_default(), SeqCst);
     }

@@ -18,7 +18,7 @@ pub struct Field {
 }
 
 /// Range of user-space addresses: above the pages that are never mapped, below the kernel's half.
-const TEXTS: Range<usize> = 1 << 16..1 << 47;
+const USER_ADDRESSES: Range<usize> = 1 << 16..1 << 47;
 
 /// A record in a buffer. Reads return `None` if the API version is too old for the field, or the
 /// record ends before it.
@@ -107,9 +107,9 @@ impl<'a> Record<'a> {
 
     /// Reads the address of a string; `None` if it cannot be a valid address.
     #[inline]
-    pub fn read_text(self, field: Field) -> Option<*const c_char> {
+    pub fn read_string_address(self, field: Field) -> Option<*const c_char> {
         let address = usize::from_ne_bytes(self.read(field)?);
-        TEXTS.contains(&address).then(|| std::ptr::with_exposed_provenance(address))
+        USER_ADDRESSES.contains(&address).then(|| std::ptr::with_exposed_provenance(address))
     }
 
     /// Returns the bytes of a field.
@@ -136,13 +136,13 @@ mod tests {
     use super::super::layout::{self, kernel, memcpy};
     use super::*;
 
-    fn counted(bytes: usize) -> Vec<u8> {
-        (0..bytes).map(|at| at as u8).collect()
+    fn ascending_bytes(bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|offset| offset as u8).collect()
     }
 
     #[test]
     fn fields_are_read_at_any_alignment() {
-        let bytes = counted(300);
+        let bytes = ascending_bytes(300);
         for start in 0..8 {
             let record = Record::new(&bytes[start..], 28);
             let expected: [u8; 8] = bytes[start + 16..start + 24].try_into().unwrap();
@@ -152,17 +152,17 @@ mod tests {
 
     #[test]
     fn reads_beyond_the_record_return_none() {
-        let bytes = counted(300);
+        let bytes = ascending_bytes(300);
         for layout in layout::ALL {
             for &api in &[18, 22, 24, 26, 28, 130_001, 130_101, 130_202, 130_301, 130_401, 130_500]
             {
                 let record = Record::new(&bytes, api).limited_to(layout);
                 for named in layout.fields {
                     let end = named.field.offset + named.field.size;
-                    let is_there = named.field.since <= api && end <= layout.bytes(api);
+                    let exists = named.field.since <= api && end <= layout.bytes(api);
                     assert_eq!(
                         record.read_bytes(named.field).is_some(),
-                        is_there,
+                        exists,
                         "{} {} in {api}",
                         layout.name,
                         named.c_name
@@ -174,28 +174,28 @@ mod tests {
 
     #[test]
     fn a_limited_record_does_not_reach_the_next_one() {
-        let bytes = counted(300);
-        let behind = Field { offset: 208, size: 8, since: 0 };
+        let bytes = ascending_bytes(300);
+        let next_record_field = Field { offset: 208, size: 8, since: 0 };
         let record = Record::new(&bytes, 28);
-        assert!(record.read_u64(behind).is_some());
-        assert_eq!(record.limited_to(&kernel::LAYOUT).read_u64(behind), None);
+        assert!(record.read_u64(next_record_field).is_some());
+        assert_eq!(record.limited_to(&kernel::LAYOUT).read_u64(next_record_field), None);
         let newer = Record::new(&bytes, 130_001).limited_to(&kernel::LAYOUT);
-        assert!(newer.read_u64(behind).is_some());
+        assert!(newer.read_u64(next_record_field).is_some());
     }
 
     #[test]
     fn a_record_ends_with_its_buffer() {
-        let bytes = counted(100);
+        let bytes = ascending_bytes(100);
         let record = Record::new(&bytes, 28).limited_to(&kernel::LAYOUT);
         assert!(record.read_u32(kernel::CORRELATION_ID).is_some());
         assert_eq!(record.read_u64(kernel::GRID_ID), None);
-        assert_eq!(record.read_text(kernel::NAME), None);
+        assert_eq!(record.read_string_address(kernel::NAME), None);
         assert_eq!(Record::new(&[], 28).kind(), None);
     }
 
     #[test]
     fn a_field_newer_than_the_version_is_none() {
-        let bytes = counted(300);
+        let bytes = ascending_bytes(300);
         let is_device_launched = |api| Record::new(&bytes, api).read_u8(memcpy::IS_DEVICE_LAUNCHED);
         assert_eq!((is_device_launched(28), is_device_launched(130_001)), (None, Some(84)));
     }
@@ -213,15 +213,15 @@ mod tests {
 
     #[test]
     fn an_invalid_string_address_is_none() {
-        let text = |address: usize| {
+        let string_address = |address: usize| {
             let mut bytes = [0; 208];
             bytes[kernel::NAME.offset..][..8].copy_from_slice(&address.to_ne_bytes());
-            Record::new(&bytes, 28).read_text(kernel::NAME)
+            Record::new(&bytes, 28).read_string_address(kernel::NAME)
         };
-        for nowhere in [0, 1, 4096, 1 << 47, 0xdead_beef_dead_beef, usize::MAX] {
-            assert_eq!(text(nowhere), None, "{nowhere:#x}");
+        for invalid in [0, 1, 4096, 1 << 47, 0xdead_beef_dead_beef, usize::MAX] {
+            assert_eq!(string_address(invalid), None, "{invalid:#x}");
         }
-        let somewhere = c"kernel".as_ptr();
-        assert_eq!(text(somewhere.expose_provenance()), Some(somewhere));
+        let kernel_name = c"kernel".as_ptr();
+        assert_eq!(string_address(kernel_name.expose_provenance()), Some(kernel_name));
     }
 }

@@ -5,18 +5,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 
 /// An exported function.
-pub(crate) struct Site {
+pub(crate) struct Export {
     name: &'static str,
     calls: AtomicU64,
     is_listed: AtomicBool,
 }
 
-static SITES: Mutex<Vec<&'static Site>> = Mutex::new(Vec::new());
+static EXPORTS: Mutex<Vec<&'static Export>> = Mutex::new(Vec::new());
 static FAILURES: RwLock<Vec<Failure>> = RwLock::new(Vec::new());
 static IS_ANY_TO_FAIL: AtomicBool = AtomicBool::new(false);
 
 /// Special code: the call does not return.
-pub(crate) const NEVER: i32 = i32::MIN;
+pub(crate) const NEVER_RETURNS: i32 = i32::MIN;
 
 /// A scripted failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Failure {
     }
 }
 
-impl Site {
+impl Export {
     pub(crate) const fn new(name: &'static str) -> Self {
         Self { name, calls: AtomicU64::new(0), is_listed: AtomicBool::new(false) }
     }
@@ -53,22 +53,22 @@ impl Site {
         if !IS_ANY_TO_FAIL.load(Ordering::Acquire) {
             return None;
         }
-        let code = self.code_of(call);
-        while code == Some(NEVER) {
+        let code = self.failure_code(call);
+        while code == Some(NEVER_RETURNS) {
             std::thread::park();
         }
         code
     }
 
-    fn code_of(&self, call: u64) -> Option<i32> {
+    fn failure_code(&self, call: u64) -> Option<i32> {
         let failures = FAILURES.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         failures.iter().find(|failure| failure.matches(self.name, call)).map(|failure| failure.code)
     }
 
     fn register(&'static self) {
-        let mut sites = lock(&SITES);
+        let mut exports = lock(&EXPORTS);
         if !self.is_listed.swap(true, Ordering::AcqRel) {
-            sites.push(self);
+            exports.push(self);
         }
     }
 }
@@ -77,16 +77,16 @@ impl Site {
 pub(crate) fn reset(failures: Vec<Failure>) {
     IS_ANY_TO_FAIL.store(!failures.is_empty(), Ordering::Release);
     *FAILURES.write().unwrap_or_else(std::sync::PoisonError::into_inner) = failures;
-    for site in lock(&SITES).iter() {
-        site.calls.store(0, Ordering::Relaxed);
+    for export in lock(&EXPORTS).iter() {
+        export.calls.store(0, Ordering::Relaxed);
     }
 }
 
 /// Returns the number of calls of a function since the script was loaded.
-pub(crate) fn calls(function: &str) -> u64 {
-    let sites = lock(&SITES);
-    sites
+pub(crate) fn call_count(function: &str) -> u64 {
+    let exports = lock(&EXPORTS);
+    exports
         .iter()
-        .find(|site| site.name == function)
-        .map_or(0, |site| site.calls.load(Ordering::Relaxed))
+        .find(|export| export.name == function)
+        .map_or(0, |export| export.calls.load(Ordering::Relaxed))
 }

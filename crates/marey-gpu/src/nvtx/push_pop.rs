@@ -14,7 +14,7 @@ pub(super) const NOT_TRACKED: c_int = -2;
 const NOT_PUSHED: c_int = -1;
 
 /// A pushed range.
-struct Pushed {
+struct PushedRange {
     domain: u32,
     /// Number of enclosing ranges in the same domain.
     level: c_int,
@@ -24,41 +24,41 @@ struct Pushed {
 
 thread_local! {
     /// Pushed ranges of all domains, innermost last.
-    static PUSHED: RefCell<Vec<Pushed>> = const { RefCell::new(Vec::new()) };
+    static PUSHED: RefCell<Vec<PushedRange>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Pushes a range; `name` is called only if the range is recorded. Returns its level, and whether
 /// it is recorded.
 pub(super) fn push(domain: u32, name: impl FnOnce() -> u32) -> (c_int, bool) {
-    let pushed = |stack: &mut Vec<Pushed>| {
+    let push_range = |stack: &mut Vec<PushedRange>| {
         let enclosing = stack.iter().rev().find(|range| range.domain == domain);
         let level = enclosing.map_or(0, |range| range.level.saturating_add(1));
         let scope = if api::is_live() { api::enter(name(), NodeKind::Scope) } else { 0 };
-        stack.push(Pushed { domain, level, scope });
+        stack.push(PushedRange { domain, level, scope });
         (level, scope != 0)
     };
-    with_stack(pushed).unwrap_or((NOT_TRACKED, false))
+    with_stack(push_range).unwrap_or((NOT_TRACKED, false))
 }
 
 /// Pops the innermost range of a domain and returns its level.
 pub(super) fn pop(domain: u32) -> c_int {
-    let popped = |stack: &mut Vec<Pushed>| {
-        let Some(at) = stack.iter().rposition(|range| range.domain == domain) else {
+    let pop_range = |stack: &mut Vec<PushedRange>| {
+        let Some(index) = stack.iter().rposition(|range| range.domain == domain) else {
             api::count_unmatched_exit();
             return NOT_PUSHED;
         };
-        let Pushed { level, scope, .. } = stack.remove(at);
+        let PushedRange { level, scope, .. } = stack.remove(index);
         if scope != 0 {
             api::exit_only(scope);
         }
         level
     };
-    with_stack(popped).unwrap_or(NOT_TRACKED)
+    with_stack(pop_range).unwrap_or(NOT_TRACKED)
 }
 
 /// Runs `run` on the stack. Returns `None` if the thread is ending, or in a signal handler that
 /// interrupted this function.
-fn with_stack<T>(run: impl FnOnce(&mut Vec<Pushed>) -> T) -> Option<T> {
-    let run = |stack: &RefCell<Vec<Pushed>>| Some(run(&mut *stack.try_borrow_mut().ok()?));
+fn with_stack<T>(run: impl FnOnce(&mut Vec<PushedRange>) -> T) -> Option<T> {
+    let run = |stack: &RefCell<Vec<PushedRange>>| Some(run(&mut *stack.try_borrow_mut().ok()?));
     PUSHED.try_with(run).ok().flatten()
 }

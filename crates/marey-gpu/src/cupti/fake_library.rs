@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Compiles a library with these functions. Functions that `source` does not define return 0.
-pub(super) fn library(path: &Path, functions: &[&CStr], source: &str) -> PathBuf {
+pub(super) fn compile(path: &Path, functions: &[&CStr], source: &str) -> PathBuf {
     let mut source = source.to_owned();
     for name in functions.iter().map(|name| name.to_str().expect("C names are ASCII")) {
         if !source.contains(&format!(" {name}(")) {

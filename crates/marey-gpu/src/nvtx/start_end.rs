@@ -25,24 +25,24 @@ static TABLE: [Slot; SLOTS] =
     [const { Slot { range: AtomicU64::new(FREE), scope: AtomicPtr::new(std::ptr::null_mut()) } };
         SLOTS];
 
-static OPEN: AtomicUsize = AtomicUsize::new(0);
-static LAST: AtomicU64 = AtomicU64::new(FREE);
+static OPEN_RANGES: AtomicUsize = AtomicUsize::new(0);
+static LAST_RANGE_ID: AtomicU64 = AtomicU64::new(FREE);
 
 /// Starts a range; `name` is called only if the range is recorded. Returns its id, and its scope if
 /// it is recorded.
 pub(super) fn start(name: impl FnOnce() -> u32) -> (u64, Option<Arc<Detached>>) {
     let scope = api::is_live().then(|| api::enter_detached(None, name(), NodeKind::Scope));
-    let Some(scope) = scope.flatten() else { return (next(), None) };
-    if OPEN.fetch_add(1, Ordering::Relaxed) >= SLOTS {
-        OPEN.fetch_sub(1, Ordering::Relaxed);
+    let Some(scope) = scope.flatten() else { return (next_range_id(), None) };
+    if OPEN_RANGES.fetch_add(1, Ordering::Relaxed) >= SLOTS {
+        OPEN_RANGES.fetch_sub(1, Ordering::Relaxed);
         api::count_lost_range();
-        return (next(), None);
+        return (next_range_id(), None);
     }
     // There are fewer open ranges than slots, so one of the next ids has a free slot.
     loop {
-        let range = next();
-        let slot = slot(range);
-        if exchange(slot, FREE, LOCKED) {
+        let range = next_range_id();
+        let slot = slot_for(range);
+        if try_exchange(slot, FREE, LOCKED) {
             slot.scope.store(Arc::into_raw(Arc::clone(&scope)).cast_mut(), Ordering::Relaxed);
             slot.range.store(range, Ordering::Release);
             return (range, Some(scope));
@@ -53,13 +53,13 @@ pub(super) fn start(name: impl FnOnce() -> u32) -> (u64, Option<Arc<Detached>>) 
 /// Ends a range. Does nothing if no open range has this id.
 #[expect(unsafe_code, reason = "takes back the scope that `start` leaked")]
 pub(super) fn end(range: u64) {
-    let slot = slot(range);
-    if range == FREE || range == LOCKED || !exchange(slot, range, LOCKED) {
+    let slot = slot_for(range);
+    if range == FREE || range == LOCKED || !try_exchange(slot, range, LOCKED) {
         return;
     }
     let scope = slot.scope.swap(std::ptr::null_mut(), Ordering::Relaxed);
     slot.range.store(FREE, Ordering::Release);
-    OPEN.fetch_sub(1, Ordering::Relaxed);
+    OPEN_RANGES.fetch_sub(1, Ordering::Relaxed);
     if !scope.is_null() {
         // SAFETY: `start` stored it with `Arc::into_raw`, and the exchange gave this thread
         // exclusive access to the slot.
@@ -67,14 +67,14 @@ pub(super) fn end(range: u64) {
     }
 }
 
-fn next() -> u64 {
-    LAST.fetch_add(1, Ordering::Relaxed) + 1
+fn next_range_id() -> u64 {
+    LAST_RANGE_ID.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-fn slot(range: u64) -> &'static Slot {
+fn slot_for(range: u64) -> &'static Slot {
     &TABLE[range as usize % SLOTS]
 }
 
-fn exchange(slot: &Slot, from: u64, to: u64) -> bool {
+fn try_exchange(slot: &Slot, from: u64, to: u64) -> bool {
     slot.range.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
