@@ -80,3 +80,25 @@ fn stall_reasons_are_found_by_their_documented_names() {
     let unknown = graph.derive(&["StalledNowhere"]);
     assert!(matches!(unknown, Err(MetricError::Unknown { .. })));
 }
+
+#[test]
+fn removing_a_column_keeps_the_others() {
+    let mut graph = graph(1, 2);
+    graph.set_column("x", Cells::real(vec![1.0; 3]));
+    graph.set_column("y", Cells::real(vec![2.0; 3]));
+    graph.remove_column("x");
+    assert!(graph.column("x").is_none());
+    assert_eq!(graph.numbers("y").unwrap(), [2.0; 3]);
+    // Not summed into parents, so there are no sums to keep.
+    graph.remove_column("stalled_long_scoreboard");
+    assert!(graph.column("stalled_long_scoreboard (inc)").is_none());
+}
+
+#[test]
+fn sums_that_were_set_remain_when_their_metric_is_removed() {
+    let mut graph = graph(1, 2);
+    graph.set_column("x", Cells::real(vec![1.0; 3]));
+    graph.set_column(SUMS, Cells::real(vec![7.0; 3]));
+    graph.remove_column("time (ns)");
+    assert_eq!(graph.numbers(SUMS).unwrap(), [7.0; 3]);
+}
