@@ -81,11 +81,16 @@ fn stall_reasons_are_found_by_their_documented_names() {
     assert!(matches!(unknown, Err(MetricError::Unknown { .. })));
 }
 
+/// A column with this value on each of the three nodes.
+fn filled(value: f64) -> Cells {
+    Cells::Numbers { values: vec![value; 3], are_whole: false }
+}
+
 #[test]
 fn removing_a_column_keeps_the_others() {
     let mut graph = graph(1, 2);
-    graph.set_column("x", Cells::real(vec![1.0; 3]));
-    graph.set_column("y", Cells::real(vec![2.0; 3]));
+    graph.set_column("x", filled(1.0));
+    graph.set_column("y", filled(2.0));
     graph.remove_column("x");
     assert!(graph.column("x").is_none());
     assert_eq!(graph.numbers("y").unwrap(), [2.0; 3]);
@@ -96,9 +101,10 @@ fn removing_a_column_keeps_the_others() {
 
 #[test]
 fn sums_that_were_set_remain_when_their_metric_is_removed() {
-    let mut graph = graph(1, 2);
-    graph.set_column("x", Cells::real(vec![1.0; 3]));
-    graph.set_column(SUMS, Cells::real(vec![7.0; 3]));
-    graph.remove_column("time (ns)");
-    assert_eq!(graph.numbers(SUMS).unwrap(), [7.0; 3]);
+    for (label, sums) in [(SUMS, [7.0; 3]), ("x", [3.0, 1.0, 2.0])] {
+        let mut graph = graph(1, 2);
+        graph.set_column(label, filled(7.0));
+        graph.remove_column("time (ns)");
+        assert_eq!(graph.numbers(SUMS).unwrap(), sums, "{label}");
+    }
 }

@@ -180,4 +180,10 @@ mod tests {
         assert!(!column("duration_nanos", ColumnKind::Nanos, "").is_timestamp());
         assert!(!column("start_nanos", ColumnKind::Real, "").is_timestamp());
     }
+
+    #[test]
+    fn kinds_have_the_names_of_sql() {
+        assert_eq!(ColumnKind::Id.as_str(), "UINTEGER");
+        assert_eq!(ColumnKind::Ints.as_str(), "BIGINT[]");
+    }
 }
