@@ -291,3 +291,51 @@ fn cells(column: &dyn Array) -> Vec<Cell> {
     };
     (0..column.len()).map(cell).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use arrow::array::{BooleanArray, Float32Array, StringArray, UInt64Array};
+
+    #[test]
+    fn a_column_becomes_cells_of_its_type() {
+        let flags = BooleanArray::from(vec![Some(true), None]);
+        assert_eq!(cells(&flags), [Cell::Flag(true), Cell::Null]);
+        let large = UInt64Array::from(vec![7, u64::MAX]);
+        assert_eq!(cells(&large), [Cell::Int(7), Cell::Null]);
+        assert_eq!(cells(&Float32Array::from(vec![0.5])), [Cell::Real(0.5)]);
+        assert_eq!(cells(&StringArray::from(vec!["x"])), [Cell::Text("x".to_owned())]);
+    }
+
+    #[test]
+    fn a_cell_has_a_value_of_its_own_type_only() {
+        let text = Cell::Text("x".to_owned());
+        assert_eq!((Cell::Int(3).number(), Cell::Int(3).integer()), (Some(3.0), Some(3)));
+        assert_eq!((Cell::Real(0.5).number(), Cell::Real(0.5).integer()), (Some(0.5), None));
+        assert_eq!((text.number(), text.as_text(), text.text()), (None, Some("x"), "x"));
+        assert_eq!((Cell::Null.as_text(), Cell::Null.text()), (None, ""));
+    }
+
+    #[test]
+    fn values_are_found_by_the_name_of_their_column() {
+        let rows = Rows {
+            columns: vec!["a".to_owned(), "b".to_owned()],
+            rows: vec![vec![Cell::Int(1), Cell::Int(2)], vec![Cell::Int(3), Cell::Int(4)]],
+            ..Rows::default()
+        };
+        assert_eq!(rows.column("b").collect::<Vec<_>>(), [&Cell::Int(2), &Cell::Int(4)]);
+        assert_eq!(rows.column("c").collect::<Vec<_>>(), [&Cell::Null; 2]);
+        assert_eq!(rows.cell(&rows.rows[1], "a"), &Cell::Int(3));
+        assert_eq!(rows.cell(&rows.rows[1], "c"), &Cell::Null);
+    }
+
+    #[test]
+    fn results_are_in_the_order_of_the_items() {
+        let items: Vec<u32> = (0..100).collect();
+        for at_once in [1, 3, 200] {
+            assert_eq!(each(&items, at_once, |item| *item), items);
+        }
+        assert!(each(&[], 3, |item: &u32| *item).is_empty());
+    }
+}

@@ -155,3 +155,32 @@ fn numbers(rows: &Rows, column: &str) -> Vec<f64> {
 fn number(cell: &Cell) -> f64 {
     cell.number().unwrap_or(f64::NAN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_the_names_below_the_root_and_ends_in_a_cycle() {
+        let row = |id: i64, parent: Option<i64>, name: &str| {
+            let parent = parent.map_or(Cell::Null, Cell::Int);
+            vec![Cell::Int(id), parent, Cell::Text(name.to_owned())]
+        };
+        let contexts = Rows {
+            columns: ["id", "parent_id", "name"].map(str::to_owned).to_vec(),
+            rows: vec![
+                row(0, None, ""),
+                row(1, Some(0), "a/b"),
+                row(2, Some(1), "c"),
+                row(3, Some(4), "x"),
+                row(4, Some(3), "y"),
+            ],
+            ..Rows::default()
+        };
+        let tree = Tree::of(&contexts);
+        assert_eq!(tree.path(Some(2)), ["a/b", "c"]);
+        assert!(tree.path(Some(0)).is_empty() && tree.path(Some(9)).is_empty());
+        assert!(tree.path(None).is_empty());
+        assert_eq!(tree.path(Some(3)), ["x", "y", "x", "y", "x"]);
+    }
+}

@@ -88,3 +88,48 @@ impl Measured {
         self.series.iter().find(|(known, _)| *known == quantity).map_or(&[], |(_, steps)| steps)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(run: &Measured, metric: Metric) -> Option<f64> {
+        run.measurement(metric).map(|measurement| measurement.value)
+    }
+
+    #[test]
+    fn a_statistic_over_steps_ignores_steps_without_a_number() {
+        let run = Measured {
+            step_nanos: vec![1.0, f64::NAN, 3.0],
+            series: vec![(Quantity::GpuIdle, vec![5.0]), (Quantity::GpuBusy, vec![7.0, 9.0])],
+            ..Measured::default()
+        };
+        let steps = run.measurement(Metric::mean(Quantity::StepTime)).unwrap();
+        assert_eq!(steps, Measurement { value: 2.0, steps: Some((Stat::Mean, vec![1.0, 3.0])) });
+        assert_eq!(value(&run, Metric::mean(Quantity::GpuBusy)), Some(8.0));
+        assert_eq!(value(&run, Metric::mean(Quantity::GpuCopies)), None);
+        assert_eq!(value(&run, Quantity::Steps.default_metric()), Some(3.0));
+    }
+
+    #[test]
+    fn a_number_of_the_recording_replaces_a_statistic_without_steps() {
+        let idle = Metric::mean(Quantity::GpuIdle);
+        let run = Measured {
+            scalars: vec![
+                (Metric::percent(Quantity::GpuIdle), Some(1.0)),
+                (idle, None),
+                (idle, Some(4.0)),
+                (Metric::percent(Quantity::GpuBusy), Some(f64::INFINITY)),
+            ],
+            ..Measured::default()
+        };
+        assert_eq!(run.measurement(idle), Some(Measurement { value: 4.0, steps: None }));
+        assert_eq!(value(&run, Metric::percent(Quantity::GpuBusy)), None);
+    }
+
+    #[test]
+    fn an_operation_is_named_after_the_end_of_its_path() {
+        let operation = Operation { path: vec!["a".into(), "b".into()], ..Operation::default() };
+        assert_eq!((operation.name(), Operation::default().name()), ("b", ""));
+    }
+}

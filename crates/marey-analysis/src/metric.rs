@@ -296,4 +296,27 @@ mod tests {
         assert_eq!(Metric::with_summary(Quantity::GpuMemory, "p50"), None);
         assert_eq!(Metric::percent(Quantity::GpuBusy).better(), Better::Higher);
     }
+
+    #[test]
+    fn units_directions_and_titles_follow_the_summary() {
+        let memory = |summary| Metric { quantity: Quantity::GpuMemory, summary };
+        for (metric, unit, better, title) in [
+            (Metric::mean(Quantity::GpuIdle), Unit::Nanos, Better::Lower, "GPU idle, mean"),
+            (Metric::percent(Quantity::GpuIdle), Unit::Percent, Better::Lower, "GPU idle, percent"),
+            (Metric::mean(Quantity::GpuBusy), Unit::Nanos, Better::Neither, "GPU busy, mean"),
+            (
+                Metric::percent(Quantity::GpuCompute),
+                Unit::Percent,
+                Better::Higher,
+                "GPU computation, percent",
+            ),
+            (memory(Summary::Peak), Unit::Bytes, Better::Lower, "peak GPU memory"),
+            (memory(Summary::Growth), Unit::BytesPerStep, Better::Lower, "GPU memory growth"),
+            (memory(Summary::Growing), Unit::Flag, Better::Lower, "GPU memory growth detected"),
+            (Quantity::Steps.default_metric(), Unit::Count, Better::Neither, "total steps"),
+        ] {
+            assert_eq!((metric.unit(), metric.better()), (unit, better), "{title}");
+            assert_eq!(metric.title(), title);
+        }
+    }
 }

@@ -114,3 +114,27 @@ fn finding_row(finding: &Finding) -> Vec<Cell> {
         text(&evidence.sql),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use arrow::array::AsArray;
+    use arrow::datatypes::Int64Type;
+
+    #[test]
+    fn a_value_of_another_type_is_null_in_a_batch() {
+        let table = Table {
+            columns: &[("n", Kind::Int), ("r", Kind::Real), ("t", Kind::Text)],
+            rows: vec![
+                vec![Cell::Int(1), Cell::Int(2), Cell::Text("x".to_owned())],
+                vec![Cell::Real(1.5), Cell::Text("y".to_owned()), Cell::Int(3)],
+            ],
+        };
+        let batch = table.batch();
+        assert_eq!((batch.num_rows(), batch.num_columns()), (2, 3));
+        assert_eq!(batch.column(0).as_primitive::<Int64Type>().value(0), 1);
+        assert_eq!(batch.column(2).as_string::<i32>().value(0), "x");
+        assert!(batch.columns().iter().all(|column| column.is_valid(0) && column.is_null(1)));
+    }
+}

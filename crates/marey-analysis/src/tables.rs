@@ -194,3 +194,84 @@ fn real(value: Option<f64>) -> Cell {
 fn ends(interval: Option<Interval>) -> [Cell; 2] {
     [real(interval.map(|interval| interval.low)), real(interval.map(|interval| interval.high))]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::compare::{Tolerance, compare};
+    use crate::measured::{Measured, Operation};
+    use crate::metric::{Metric, Quantity};
+
+    /// A run of equal steps with one operation, which takes a third of a step.
+    fn run(operation: &str, step_nanos: f64) -> Measured {
+        Measured {
+            step_nanos: vec![step_nanos; 9],
+            operations: vec![Operation {
+                path: vec!["step".into(), operation.into()],
+                kind: "operator".into(),
+                count: 2.0,
+                total_nanos: step_nanos / 3.0,
+                self_nanos: step_nanos / 6.0,
+            }],
+            ..Measured::default()
+        }
+    }
+
+    fn cell<'a>(table: &'a Table, row: usize, column: &str) -> &'a Cell {
+        let at = table.columns.iter().position(|(name, _)| *name == column).unwrap();
+        &table.rows[row][at]
+    }
+
+    #[test]
+    fn a_metric_has_its_change_with_interval_and_unit() {
+        let table = metrics(&compare(&run("a", 3e6), &run("a", 6e6), Tolerance::default()));
+        let name = Metric::mean(Quantity::StepTime).to_string();
+        let row = (0..table.rows.len()).find(|&row| cell(&table, row, "metric").text() == name);
+        let value = |column| cell(&table, row.unwrap(), column).clone();
+        for (column, number) in [
+            ("before", 3e6),
+            ("after", 6e6),
+            ("change", 3e6),
+            ("change_low", 3e6),
+            ("change_high", 3e6),
+            ("change_percent", 100.0),
+            ("low_percent", 100.0),
+            ("high_percent", 100.0),
+        ] {
+            assert_eq!(value(column), Cell::Real(number), "{column}");
+        }
+        assert_eq!((value("unit").text(), value("significant").text()), ("ns", "yes"));
+    }
+
+    #[test]
+    fn an_operation_has_its_times_on_both_sides() {
+        let table = operations(&compare(&run("a", 3e6), &run("a", 6e6), Tolerance::default()));
+        let value = |column| cell(&table, 0, column).clone();
+        for (column, number) in [
+            ("before_count", 2.0),
+            ("before_nanos", 1e6),
+            ("after_nanos", 2e6),
+            ("before_self_nanos", 5e5),
+            ("after_self_nanos", 1e6),
+            ("change_nanos", 1e6),
+            ("change_percent", 100.0),
+        ] {
+            assert_eq!(value(column), Cell::Real(number), "{column}");
+        }
+        assert_eq!((value("path").text(), value("name").text()), ("step/a", "a"));
+        assert_eq!(
+            (value("category").text(), value("count_category").text()),
+            ("increased", "unchanged")
+        );
+    }
+
+    #[test]
+    fn a_rename_has_both_paths_and_a_reason() {
+        let comparison = compare(&run("mm_1", 3e6), &run("mm_2", 3e6), Tolerance::default());
+        let table = renames(&comparison);
+        let row: Vec<&str> = table.rows[0].iter().map(Cell::text).collect();
+        assert_eq!(row, ["operation", "step/mm_1", "step/mm_2", "same function"]);
+        assert_eq!(cell(&operations(&comparison), 0, "change_nanos"), &Cell::Real(-1e6));
+    }
+}

@@ -242,4 +242,33 @@ mod tests {
         fill(r#"{"a":#,"b":#}"#, &[1], &mut filled);
         assert_eq!(filled, r#"{"a":1,"b":null}"#);
     }
+
+    #[test]
+    fn plain_keys_give_the_same_arguments_as_quoted_ones() {
+        let (mut plain, mut quoted) = (NewArgs::default(), NewArgs::default());
+        for (key, value) in [("a", "7"), ("b", "[1, 2]"), ("c", "\"x\"")] {
+            plain.plain_json(key, value);
+            quoted.json(key, value);
+            assert_eq!(plain.template(), quoted.template());
+        }
+        assert_eq!(
+            (plain.template().as_str(), plain.numbers()),
+            (r#"{"a":#,"b":[1, 2],"c":"x"}"#, &[7][..])
+        );
+        plain.clear();
+        assert!(plain.is_empty() && plain.numbers().is_empty());
+    }
+
+    #[test]
+    fn a_space_is_not_escaped() {
+        let mut out = String::new();
+        quote("a b\u{1f}", &mut out);
+        assert_eq!(out, r#""a b\u001f""#);
+    }
+
+    #[test]
+    fn the_character_after_nine_is_not_a_digit() {
+        assert_eq!(canonical_integer("1:"), None);
+        assert_eq!(canonical_integer("19"), Some(19));
+    }
 }

@@ -122,4 +122,15 @@ mod tests {
             assert_eq!(NodeKind::from_u8(kind as u8), kind);
         }
     }
+
+    #[test]
+    fn kinds_have_distinct_names_and_sources_are_parsed() {
+        let names = NodeKind::ALL.map(NodeKind::as_str);
+        assert_eq!((names[0], names[9]), ("root", "mark"));
+        let distinct: std::collections::HashSet<_> = names.into_iter().collect();
+        assert_eq!(distinct.len(), NodeKind::ALL.len());
+        assert_eq!("shadow".parse(), Ok(ContextSource::Shadow));
+        assert_eq!("python".parse(), Ok(ContextSource::Python));
+        assert!("native".parse::<ContextSource>().is_err());
+    }
 }

@@ -157,3 +157,14 @@ pub const ALL: [EnvVar; 19] = [
 pub fn is_on(value: Option<&str>) -> bool {
     !matches!(value, None | Some("" | "0"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_is_on_unless_it_is_unset_empty_or_zero() {
+        assert_eq!([None, Some(""), Some("0")].map(is_on), [false; 3]);
+        assert_eq!([Some("1"), Some("00"), Some("no")].map(is_on), [true; 3]);
+    }
+}

@@ -187,3 +187,19 @@ impl LossCause {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_listed_by_number_and_have_distinct_keys() {
+        for (number, cause) in LossCause::ALL.into_iter().enumerate() {
+            assert_eq!(cause as usize, number);
+        }
+        let keys: std::collections::HashSet<_> =
+            LossCause::ALL.into_iter().map(LossCause::as_str).collect();
+        assert_eq!(keys.len(), LossCause::COUNT);
+        assert!(keys.contains("unmatched_exits"));
+    }
+}

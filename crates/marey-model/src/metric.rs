@@ -201,4 +201,17 @@ mod tests {
         value.update(&MetricValue::Ints(vec![7]), Aggregation::Property, "v").unwrap();
         assert_eq!(value, MetricValue::Ints(vec![7]));
     }
+
+    #[test]
+    fn real_numbers_are_added() {
+        let updated = |mut value: MetricValue, new: &MetricValue| {
+            value.update(new, Aggregation::Exclusive, "r").unwrap();
+            value
+        };
+        let sum = updated(MetricValue::Float(1.5), &MetricValue::Float(2.0));
+        assert_eq!(sum, MetricValue::Float(3.5));
+        let sums =
+            updated(MetricValue::Floats(vec![1.5, 4.0]), &MetricValue::Floats(vec![2.0, 8.0]));
+        assert_eq!(sums, MetricValue::Floats(vec![3.5, 12.0]));
+    }
 }

@@ -484,4 +484,45 @@ mod tests {
         assert_eq!(metric.get(NodeId(0)), None);
         assert!(ascends(&metric.nodes));
     }
+
+    #[test]
+    fn integers_stay_exact_beside_values_of_other_types() {
+        let pushed = |first: i64, second: MetricValue| {
+            let mut values = Values::Ints(vec![first]);
+            values.push(second);
+            values
+        };
+        let (large, half) = ((1 << 53) + 1, MetricValue::Float(0.5));
+        let mixed = Values::Any(vec![MetricValue::Int(large), half.clone()]);
+        assert_eq!(pushed(large, half), mixed);
+        let text = MetricValue::Text("x".into());
+        assert_eq!(pushed(1, text.clone()), Values::Any(vec![MetricValue::Int(1), text]));
+    }
+
+    #[test]
+    fn the_first_text_makes_a_list_of_texts() {
+        let mut values = Values::Ints(Vec::new());
+        assert!(values.is_empty());
+        values.push(MetricValue::Text("x".into()));
+        assert_eq!(values, Values::Texts(vec!["x".into()]));
+        assert!(!values.is_empty());
+    }
+
+    #[test]
+    fn devices_that_differ_in_platform_or_number_are_valid() {
+        let device = |family: &str, id: &str| Device {
+            family: family.into(),
+            id: id.into(),
+            ..Device::default()
+        };
+        let profile = Profile {
+            nodes: vec![node(None)],
+            metrics: vec![metric("a", &[0]), metric("b", &[0])],
+            devices: vec![device("CUDA", "0"), device("CUDA", "1"), device("HIP", "0")],
+            ..Profile::default()
+        };
+        assert_eq!(profile.check(), Ok(()));
+        assert_eq!(profile.metric("b").map(|metric| &*metric.key), Some("b"));
+        assert!(profile.metric("c").is_none());
+    }
 }

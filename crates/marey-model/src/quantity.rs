@@ -155,4 +155,13 @@ mod tests {
         assert_eq!(Real(-123_456.0).to_string(), "-123,456");
         assert_eq!(Real(f64::INFINITY).to_string(), "inf");
     }
+
+    #[test]
+    fn values_that_round_to_another_digit_lose_a_decimal() {
+        assert_eq!(Nanos(9_995.0).to_string(), "10.0 µs");
+        assert_eq!(Nanos(99_950.0).to_string(), "100 µs");
+        assert_eq!(Size(99_950).to_string(), "100 kB");
+        assert_eq!(Real(12.5).to_string(), "12.50");
+        assert_eq!(Real(123.5).to_string(), "123.5");
+    }
 }

@@ -217,4 +217,17 @@ mod tests {
             prop_assert_eq!(argv(&line), twice);
         }
     }
+
+    #[test]
+    fn only_numbers_of_tokens_are_harmless_counts() {
+        assert_eq!(redacted(&["--password", "1234"]), ["--password", REDACTED]);
+        assert_eq!(redacted(&["--stop-tokens", "abc"]), ["--stop-tokens", REDACTED]);
+    }
+
+    #[test]
+    fn a_word_after_a_word_without_dash_is_unchanged() {
+        for line in [["token", "abc"], ["x", "checkpoint-0123456789"], ["x", "hf_1"]] {
+            assert_eq!(redacted(&line), line);
+        }
+    }
 }

@@ -20,3 +20,19 @@ pub fn has_no_locks(error: &io::Error) -> bool {
     const ENOLCK: i32 = if cfg!(target_os = "linux") { 37 } else { 77 };
     error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(ENOLCK)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_errors_about_missing_support_mean_that_there_are_no_locks() {
+        assert!(has_no_locks(&io::ErrorKind::Unsupported.into()));
+        assert!(has_no_locks(&io::Error::from_raw_os_error(if cfg!(target_os = "linux") {
+            37
+        } else {
+            77
+        })));
+        assert!(!has_no_locks(&io::ErrorKind::WouldBlock.into()));
+    }
+}

@@ -233,4 +233,16 @@ mod tests {
         assert_eq!(refused(&[5, 1, 0, 1]), "invalid sketch: invalid next bucket: 5");
         assert_eq!(refused(&[0xE0, 10, 1]), "invalid sketch: invalid next bucket: 1376");
     }
+
+    #[test]
+    fn every_short_duration_is_in_its_page() {
+        for nanos in 0..5_000 {
+            assert_eq!(page(nanos) * BUCKETS_PER_PAGE + within_page(nanos), bucket(nanos));
+        }
+    }
+
+    #[test]
+    fn equal_durations_share_a_bucket() {
+        assert_eq!(sketch(&[70, 3, 3]).buckets(), [(3, 2), (bucket(70), 1)]);
+    }
 }

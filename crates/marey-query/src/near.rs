@@ -15,3 +15,15 @@ pub fn nearest(unknown: &str, names: &[String]) -> Vec<String> {
     near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     near.into_iter().take(MAX_NEAREST).map(|(_, name)| name.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_similar_names_are_suggested() {
+        let names = ["count", "bytes", "coutn", "Counts"].map(ToOwned::to_owned);
+        assert_eq!(nearest("coutn", &names), ["count", "Counts"]);
+        assert!(nearest("xyz", &names).is_empty());
+    }
+}

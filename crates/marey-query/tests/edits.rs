@@ -80,3 +80,31 @@ fn stall_reasons_are_found_by_their_documented_names() {
     let unknown = graph.derive(&["StalledNowhere"]);
     assert!(matches!(unknown, Err(MetricError::Unknown { .. })));
 }
+
+/// A column with this value on each of the three nodes.
+fn filled(value: f64) -> Cells {
+    Cells::Numbers { values: vec![value; 3], are_whole: false }
+}
+
+#[test]
+fn removing_a_column_keeps_the_others() {
+    let mut graph = graph(1, 2);
+    graph.set_column("x", filled(1.0));
+    graph.set_column("y", filled(2.0));
+    graph.remove_column("x");
+    assert!(graph.column("x").is_none());
+    assert_eq!(graph.numbers("y").unwrap(), [2.0; 3]);
+    // Not summed into parents, so there are no sums to keep.
+    graph.remove_column("stalled_long_scoreboard");
+    assert!(graph.column("stalled_long_scoreboard (inc)").is_none());
+}
+
+#[test]
+fn sums_that_were_set_remain_when_their_metric_is_removed() {
+    for (label, sums) in [(SUMS, [7.0; 3]), ("x", [3.0, 1.0, 2.0])] {
+        let mut graph = graph(1, 2);
+        graph.set_column(label, filled(7.0));
+        graph.remove_column("time (ns)");
+        assert_eq!(graph.numbers(SUMS).unwrap(), sums, "{label}");
+    }
+}

@@ -588,3 +588,179 @@ proptest! {
         prop_assert!(zero.numbers("n (inc)").unwrap().iter().all(|value| value.is_nan() || *value == 0.0));
     }
 }
+
+fn keys(keys: &[std::sync::Arc<str>]) -> Vec<&str> {
+    keys.iter().map(|key| &**key).collect()
+}
+
+#[test]
+fn a_combination_with_another_graph_applies_the_operator_to_each_node() {
+    let (later, step) = (graph(LATER), graph(STEP));
+    for (operator, expected) in [
+        (Operator::Add, 50.0),
+        (Operator::Subtract, -10.0),
+        (Operator::Multiply, 600.0),
+        (Operator::Divide, 20.0 / 30.0),
+    ] {
+        let combined = later.combine(&step, operator, Some(&["time(ns)".into()]));
+        let node = combined.nodes().iter().rposition(|node| &*node.name == "matmul").unwrap();
+        let value: f64 = combined.numbers("time(ns)").unwrap()[node];
+        assert_eq!(value.to_bits(), f64::to_bits(expected), "{operator:?}");
+    }
+}
+
+#[test]
+fn metrics_of_either_graph_stay_metrics_in_a_combination_of_all_columns() {
+    let mut left = graph("ROOT a=0\n  k a=1 own=2\n");
+    left.set_column("set", Cells::Numbers { values: vec![f64::NAN, 7.0], are_whole: false });
+    let right = graph("ROOT b=0\n  k b=3\n");
+    let all = left.combine(&right, Operator::Add, None);
+    assert_eq!(keys(&all.inclusive()), ["a", "b"]);
+    assert_eq!(keys(&all.exclusive()), ["own"]);
+    assert_eq!(all.numbers("set").unwrap()[1].to_bits(), 7.0_f64.to_bits());
+    let one = left.combine(&right, Operator::Add, Some(&["a".into()]));
+    assert!(one.inclusive().is_empty() && one.exclusive().is_empty());
+    assert_eq!(one.numbers("a").unwrap()[1].to_bits(), 1.0_f64.to_bits());
+}
+
+#[test]
+fn graphs_lack_a_column_that_only_one_of_them_derived_or_set() {
+    let mut derived = graph(STEP);
+    derived.derive(&["time/ms"]).unwrap();
+    derived.set_column("texts", Cells::Values(vec![Some(MetricValue::Text("x".into())); 7]));
+    let plain = graph("ROOT time(ns)=0\n  k time(ns)=1 bytes=1\n");
+    for (labels, expected) in [
+        (vec!["time(ns) (inc)", "time/ms (inc)", "absent"], Some(("time/ms (inc)", Side::Right))),
+        (vec!["absent"], Some(("absent", Side::Both))),
+        (vec!["time(ns) (inc)", "time(ns)", "count", "count (inc)", "bytes", "texts"], None),
+    ] {
+        let expected = expected.map(|(label, side)| (label.to_owned(), side));
+        let mirrored = expected.clone().map(|(label, side)| match side {
+            Side::Right => (label, Side::Left),
+            other => (label, other),
+        });
+        assert_eq!(derived.lacking(&plain, &labels), expected, "{labels:?}");
+        assert_eq!(plain.lacking(&derived, &labels), mirrored, "{labels:?}");
+    }
+}
+
+#[test]
+fn only_metrics_that_can_be_derived_are_available() {
+    for (metrics, available, unavailable) in [
+        ("time(ns)", vec!["time/ms", "time/%"], vec!["avg_time/ms", "util", "gbyte/s"]),
+        ("count", vec!["count"], vec!["time/ms", "avg_time/ms"]),
+        ("device_id", vec![], vec!["util"]),
+    ] {
+        let graph = graph(&format!("ROOT {metrics}=0\n  k {metrics}=1\n"));
+        let names = graph.available();
+        for name in available {
+            assert!(names.contains(&name.to_owned()), "{metrics}: {name}");
+        }
+        for name in unavailable {
+            assert!(!names.contains(&name.to_owned()), "{metrics}: {name}");
+        }
+    }
+}
+
+#[test]
+fn a_time_in_microseconds_is_shown_in_milliseconds() {
+    let mut graph = graph("ROOT\n  k wait(us)=500\n");
+    graph.derive(&["wait/ms"]).unwrap();
+    assert_eq!(graph.numbers("wait/ms").unwrap()[1].to_bits(), 0.5_f64.to_bits());
+}
+
+#[test]
+fn util_uses_the_device_of_the_nodes_family_if_two_have_one_number() {
+    let device = |family: &str, arch: &str| Device {
+        family: family.into(),
+        id: "0".into(),
+        arch: Some(arch.into()),
+        bus_width_bits: Some(6144),
+        clock_rate_khz: Some(1_980_000),
+        memory_clock_rate_khz: Some(2_619_000),
+        num_sms: Some(132),
+    };
+    let mut profile = profile(
+        "
+ROOT time(ns)=0 bytes=0
+  k time(ns)=1000000 bytes=1060000000 device_id=0 device_type=HIP
+",
+    );
+    profile.devices = vec![device("CUDA", "90"), device("HIP", "gfx942")];
+    let mut graph = Graph::new(profile);
+    graph.derive(&["util"]).unwrap();
+    // 1.06 GB in a millisecond, of 5.3 TB/s.
+    assert!((graph.numbers("util").unwrap()[1] - 0.2).abs() < 1e-9);
+}
+
+#[test]
+fn a_metric_that_is_summed_into_parents_takes_precedence_over_one_of_its_name() {
+    let mut graph = graph("ROOT Bytes=0\n  k bytes(x)=5 Bytes=1\n");
+    assert_eq!(graph.derive(&["bytes"]).unwrap().labels, ["Bytes (inc)"]);
+}
+
+#[test]
+fn wall_times_are_suggested_for_time_only_in_a_profile_that_has_them() {
+    let mut graph = graph("ROOT\n  k times=1\n");
+    let Err(MetricError::Unknown { nearest, .. }) = graph.derive(&["time"]) else {
+        panic!("another result");
+    };
+    assert_eq!(nearest, ["times"]);
+}
+
+#[test]
+fn labels_are_found_by_label_by_metric_and_by_derived_name() {
+    let mut graph = graph(STEP);
+    graph.derive(&["time/%"]).unwrap();
+    for (name, label) in [
+        ("time(ns)", "time(ns)"),
+        ("time", "time(ns) (inc)"),
+        ("self", "time(ns)"),
+        ("time/%", "time/% (inc)"),
+    ] {
+        assert_eq!(graph.label_of(name).unwrap(), label);
+    }
+    assert!(matches!(graph.label_of("time/ms"), Err(MetricError::Unknown { .. })));
+}
+
+#[test]
+fn short_names_exist_for_wall_times_only() {
+    let word = marey_query::graph::short_word;
+    assert_eq!(word("wall_total (ns)").or(word("wall_total")), Some("total"));
+    assert_eq!(word("bytes"), None);
+}
+
+#[test]
+fn devices_and_names_can_be_replaced() {
+    let mut profile = profile("ROOT n=0\n  k n=1\n");
+    profile.devices = vec![Device { id: "3".into(), ..Device::default() }];
+    profile.meta.version = Some(7);
+    let mut graph = Graph::new(profile);
+    assert_eq!((graph.devices()[0].id.as_str(), graph.meta().version), ("3", Some(7)));
+    graph.set_devices(Vec::new());
+    assert!(graph.devices().is_empty());
+    graph.set_names(["all", "kernel"].into_iter().map(Into::into));
+    assert_eq!(show(&graph, &["n (inc)"]), "all 1\n  kernel 1\n");
+}
+
+#[test]
+fn sums_of_whole_numbers_are_whole_up_to_2_to_the_53() {
+    let sum = |first: i64, second: i64| {
+        let graph = graph(&format!("ROOT n=0\n  a n={first}\n  b n={second}\n"));
+        graph.column("n (inc)").unwrap().get(0)
+    };
+    let exact = 1_i64 << 53;
+    assert_eq!(sum(exact - 1, 1), Some(MetricValue::Int(exact)));
+    assert_eq!(sum(exact, 2), Some(MetricValue::Float(exact as f64 + 2.0)));
+}
+
+#[test]
+fn whole_and_real_numbers_of_one_metric_are_added() {
+    // The metric is mixed because of a number that no real number represents.
+    let big = (1_i64 << 53) + 1;
+    for (first, second) in [("0.5", "3"), ("3", "0.5")] {
+        let text = format!("ROOT n=0\n  a n={big}\n  x\n    b n={first}\n    c n={second}\n");
+        let sum = graph(&text).column("n (inc)").unwrap().get(2);
+        assert_eq!(sum, Some(MetricValue::Float(3.5)), "{first} {second}");
+    }
+}

@@ -433,4 +433,15 @@ mod tests {
         assert_eq!(read_activities(&mut fields), Ok(activities));
         assert!(fields.0.is_empty());
     }
+
+    #[test]
+    fn only_the_priority_is_signed_and_keys_are_distinct() {
+        let signed: Vec<_> = Detail::ALL.into_iter().filter(|detail| detail.is_signed()).collect();
+        assert_eq!(signed, [Detail::Priority]);
+        let keys: Vec<_> = Detail::ALL.into_iter().filter_map(Detail::key).collect();
+        let distinct: std::collections::HashSet<_> = keys.iter().collect();
+        assert_eq!((keys.len(), distinct.len()), (31, 31));
+        assert_eq!(Detail::Priority.key(), Some("priority"));
+        assert_eq!(Detail::GridX.key(), None);
+    }
 }

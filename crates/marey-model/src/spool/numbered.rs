@@ -52,4 +52,12 @@ mod tests {
         assert_eq!([1, 5, 9, 12, u32::MAX].map(found), [None; 5]);
         assert_eq!(items.ranges.len(), 2);
     }
+
+    #[test]
+    fn a_range_after_a_gap_is_a_range_of_its_own() {
+        let mut items = Numbered::default();
+        items.extend(2, ["two"]);
+        items.extend(5, ["five"]);
+        assert_eq!([2, 3, 5].map(|id| items.get(id).copied()), [Some("two"), None, Some("five")]);
+    }
 }

@@ -163,4 +163,27 @@ mod tests {
             assert_eq!(names.len(), list.len());
         }
     }
+
+    #[test]
+    fn columns_are_found_by_name() {
+        for table in stored::ALL.iter().chain(view::ALL) {
+            for (position, column) in table.columns.iter().enumerate() {
+                assert_eq!(table.position(column.name), Some(position));
+            }
+            assert_eq!(table.position("absent"), None);
+        }
+    }
+
+    #[test]
+    fn a_duration_is_not_a_timestamp() {
+        assert!(column("start_nanos", ColumnKind::Nanos, "").is_timestamp());
+        assert!(!column("duration_nanos", ColumnKind::Nanos, "").is_timestamp());
+        assert!(!column("start_nanos", ColumnKind::Real, "").is_timestamp());
+    }
+
+    #[test]
+    fn kinds_have_the_names_of_sql() {
+        assert_eq!(ColumnKind::Id.as_str(), "UINTEGER");
+        assert_eq!(ColumnKind::Ints.as_str(), "BIGINT[]");
+    }
 }

@@ -388,4 +388,13 @@ mod tests {
         numeric.sort();
         assert_eq!(numeric, ["m0", "m0 (inc)", "m2", "m2 (inc)", "m3", "there"]);
     }
+
+    #[test]
+    fn sparse_sums_of_whole_numbers_equal_those_by_column_around_2_to_the_53() {
+        let exact = 1_i64 << 53;
+        for (first, second) in [(exact - 1, 1), (exact, 1), (exact + 1, 1), (exact, exact)] {
+            let values = vec![(3, MetricValue::Int(first)), (4, MetricValue::Int(second))];
+            check(&graph(&[1; 100], values, 1));
+        }
+    }
 }

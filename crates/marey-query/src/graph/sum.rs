@@ -69,4 +69,18 @@ mod tests {
         assert!(sum(&mut []).is_nan());
         assert!(sum(&mut [f64::INFINITY, f64::NEG_INFINITY]).is_nan());
     }
+
+    #[test]
+    fn eight_terms_are_added_in_pairs() {
+        // One after the other, the first four would be 0.
+        let large = 9_007_199_254_740_992.0; // 2^53
+        let mut terms = [large, 1.0, 1.0, -large, 1.0, 2.0, 4.0, 8.0];
+        assert_eq!(sum(&mut terms).to_bits(), 16_f64.to_bits());
+        assert_eq!(sum(&mut [1.0; 9]).to_bits(), 9_f64.to_bits());
+    }
+
+    #[test]
+    fn a_sum_of_negative_zeros_is_negative_zero() {
+        assert_eq!(sum(&mut [-0.0, -0.0]).to_bits(), (-0.0_f64).to_bits());
+    }
 }

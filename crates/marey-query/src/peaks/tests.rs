@@ -92,3 +92,10 @@ fn every_architecture_has_positive_figures() {
         assert!(!known.doc.is_empty());
     }
 }
+
+#[test]
+fn system_memory_is_ddr5_from_its_slowest_clock_on() {
+    let bps = |clock_khz| max_bps("HIP", "gfx1150", 64.0, clock_khz).unwrap();
+    assert_eq!(bps(1_600_000.0).to_bits(), 25.6e9_f64.to_bits());
+    assert_eq!(bps(1_333_000.0).to_bits(), 85.312e9_f64.to_bits());
+}

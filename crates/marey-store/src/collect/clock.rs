@@ -192,4 +192,15 @@ mod tests {
             prop_assert!(order.is_sorted_by_key(|(_, unix)| **unix));
         }
     }
+
+    #[test]
+    fn the_wall_clock_is_followed_up_to_the_limit_of_slewing() {
+        // 500 ppm of a second, and a millisecond.
+        for (ahead_nanos, drift_nanos) in
+            [(1_500_000, 1_500_000), (1_500_001, 0), (-1_500_000, -1_500_000), (-1_500_001, 0)]
+        {
+            let clock = Clock::new(&[(0, UNIX), (SECOND, UNIX + SECOND + ahead_nanos)]);
+            assert_eq!(clock.drift_nanos(), drift_nanos, "{ahead_nanos}");
+        }
+    }
 }

@@ -146,3 +146,37 @@ impl Thread {
         Self { position, os_id: 0, name: String::new(), nodes: Numbered::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use marey_model::metric::MetricValue;
+    use marey_model::spool::{Activity, Counter, Span, Value};
+
+    #[test]
+    fn each_span_value_counter_and_activity_is_an_event() {
+        let span = Span { node: 0, start_nanos: 1, end_nanos: 2 };
+        let value = Value { node: 0, time_nanos: 3, metric: 0, value: MetricValue::Int(1) };
+        let counter = Counter { time_nanos: 4, name: 0, device: None, value: 1.0 };
+        let activity = Activity {
+            shape: 0,
+            start_nanos: 5,
+            duration_nanos: 1,
+            bytes: 0,
+            correlation: 0,
+            launch: None,
+        };
+        let mut outline = Outline::default();
+        for (frame, events, last_nanos) in [
+            (Frame::Spans { thread: 0, sessions: 1, spans: vec![span; 2] }, 2, 2),
+            (Frame::Values { thread: 0, sessions: 1, values: vec![value; 3] }, 5, 3),
+            (Frame::Counters(vec![counter; 4]), 9, 4),
+            (Frame::Activities { sessions: 1, activities: vec![activity; 5] }, 14, 5),
+            (Frame::Open { thread: 0, spans: vec![(0, 3)] }, 14, 5),
+        ] {
+            outline.add(&frame, &mut Names::new());
+            assert_eq!((outline.events, outline.last_nanos), (events, Some(last_nanos)));
+        }
+    }
+}

@@ -123,6 +123,7 @@ mod tests {
         let mut bytes = Vec::new();
         span.encode(&mut bytes);
         let row = |value| ValueRow { time_nanos: -7, node: 1, stamp: 2, name: 3, value };
+        assert_eq!((span.key(), row(MetricValue::Int(0)).key()), (i64::MIN, -7));
         for value in &values {
             row(value.clone()).encode(&mut bytes);
         }

@@ -95,3 +95,23 @@ impl Session {
 pub(super) fn session_bit(session: u32) -> u64 {
     1_u64.checked_shl(session).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_records_until_it_is_paused_or_ends() {
+        let mut sessions = Sessions::default();
+        sessions.apply(0, SessionEvent::Started, "a", 10);
+        sessions.apply(3, SessionEvent::Started, "b", 15);
+        sessions.apply(0, SessionEvent::Deactivated, "", 20);
+        sessions.apply(0, SessionEvent::Activated, "", 30);
+        let recording = |time_nanos| sessions.recording_at(u64::MAX, time_nanos);
+        assert_eq!([9, 10, 15, 19].map(recording), [0, 0b1, 0b1001, 0b1001]);
+        assert_eq!([20, 29, 30].map(recording), [0b1000, 0b1000, 0b1001]);
+        assert_eq!(sessions.recording_at(0b1, 15), 0b1);
+        sessions.apply(3, SessionEvent::Finalized, "", 40);
+        assert_eq!(sessions.recording_at(u64::MAX, 15), 0b1);
+    }
+}
