@@ -33,7 +33,7 @@ pub(crate) struct MergedTree {
 pub(crate) struct MergedNode {
     pub(crate) name: u32,
     pub(crate) kind: NodeKind,
-    parent: u32,
+    pub(crate) parent: u32,
     /// In the order of first use.
     pub(crate) children: Vec<u32>,
     pub(crate) wall: Wall,
@@ -148,11 +148,6 @@ impl Wall {
     pub(crate) fn has_times(&self) -> bool {
         !self.buckets.is_empty()
     }
-
-    /// Returns the counted buckets, ascending.
-    pub(crate) fn sketch(&self) -> Vec<(u32, u64)> {
-        self.buckets.iter().map(|(&bucket, &count)| (bucket, count)).collect()
-    }
 }
 
 /// Selects one session's data of a thread.
@@ -245,7 +240,7 @@ impl MergedTree {
         }
     }
 
-    fn node_mut(&mut self, node: u32) -> &mut MergedNode {
+    pub(crate) fn node_mut(&mut self, node: u32) -> &mut MergedNode {
         let node = if (node as usize) < self.nodes.len() { node } else { ROOT };
         &mut self.nodes[node as usize]
     }

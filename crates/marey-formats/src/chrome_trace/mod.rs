@@ -8,22 +8,19 @@
 mod activities;
 mod header;
 mod lanes;
-mod metrics;
 mod scopes;
 mod thread;
 
 use std::collections::HashSet;
 use std::io::Write;
 
+use marey_model::trace_json::Document;
 use marey_store::Reader;
 
 use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::format::Format;
 use crate::shared::trace_json::activity::Survey;
-use crate::shared::trace_json::{self, Document, RunMetadata, TraceWriter, Tracks, rows};
-
-/// Name of the flows from launches.
-const LAUNCH: &str = "launch->kernel";
+use crate::shared::trace_json::{self, RunMetadata, TraceWriter, Tracks, rows};
 
 /// Writes a run.
 pub(crate) fn write(

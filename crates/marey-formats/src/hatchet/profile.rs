@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use marey_model::context::{NodeKind, ROOT_NAME};
+use marey_model::hatchet::VERSION;
 use marey_model::metric::{Aggregation, MetricValue};
 use marey_model::profile::{
     Device, Meta, Metric as MetricOfNodes, Node, NodeId, Overhead, Process, Profile, Sketch,
@@ -21,7 +22,6 @@ use marey_store::{Assembler, Reader, StoreError};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::FORMAT_VERSION;
 use super::run::{BUCKETS, INTEGERS, SKETCH, headers};
 
 const QUANTILES: [(&str, f64); 3] = [(wall::P50, 0.5), (wall::P90, 0.9), (wall::P99, 0.99)];
@@ -446,8 +446,9 @@ fn meta(reader: &Reader) -> Meta {
     let only = processes.next().filter(|process| processes.next().is_none() && process.pid >= 0);
     let one = manifest.processes.iter().find(|entry| only.is_some_and(|only| only.id == entry.id));
     Meta {
-        version: Some(FORMAT_VERSION),
+        version: Some(VERSION),
         losses,
+        notes: Vec::new(),
         overhead: one.and_then(|entry| entry.overhead).map(|cost| Overhead {
             events: cost.events,
             scope_nanos: cost.scope_nanos,

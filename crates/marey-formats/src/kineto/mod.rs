@@ -15,12 +15,13 @@ mod spans;
 
 use std::io::Write;
 
+use marey_model::trace_json::Document;
 use marey_store::Reader;
 
 use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::format::Format;
 use crate::shared::trace_json::activity::Survey;
-use crate::shared::trace_json::{self, Document, RunMetadata, TraceWriter, Tracks, rows};
+use crate::shared::trace_json::{self, RunMetadata, TraceWriter, Tracks, rows};
 
 /// A quarter of a year in seconds. Kineto rounds its base down to a multiple of it.
 const BASE_SECONDS: i64 = 7_889_238;
