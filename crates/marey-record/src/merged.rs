@@ -111,10 +111,10 @@ impl MergedNode {
 
 impl Wall {
     fn add(&mut self, data: &NodeData) {
-        self.add_wall(&Self::of(data));
+        self.add_wall(&Self::from_data(data));
     }
 
-    fn of(data: &NodeData) -> Self {
+    fn from_data(data: &NodeData) -> Self {
         Self {
             count: data.count,
             open: 0,
@@ -256,7 +256,7 @@ impl MergedTree {
             name => self.child(parent, name, NodeKind::Kernel),
         };
         let node = self.node_for_device(node, device);
-        self.node_mut(node).add_kernel(device, &Wall::of(times));
+        self.node_mut(node).add_kernel(device, &Wall::from_data(times));
     }
 
     fn node_for_device(&mut self, node: u32, device: u32) -> u32 {

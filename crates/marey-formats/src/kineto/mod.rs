@@ -36,8 +36,8 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     trace_json::check_events(reader, Format::Kineto)?;
-    let mut survey = Survey::of(reader)?;
-    let metadata = RunMetadata::of(reader, left_out)?;
+    let mut survey = Survey::read(reader)?;
+    let metadata = RunMetadata::read(reader, left_out)?;
     let gpu_process =
         metadata.main_process(reader).and_then(|main| survey.gpu_process(main, reader));
     let users = survey.streams.iter().filter(|stream| Some(stream.0) == gpu_process);

@@ -20,7 +20,7 @@ pub(super) fn write(
     writer: &mut TraceWriter,
 ) -> Result<(), ExportError> {
     let spans = writer.reader.spans_by_thread()?;
-    let steps = Steps::of(writer.reader)?;
+    let steps = Steps::read(writer.reader)?;
     let mut spans_writer =
         Spans { writer, launch_flows, steps, next_index: 0, args: String::new() };
     spans.for_each(|span| spans_writer.write(span))

@@ -20,7 +20,7 @@ pub(crate) struct Survey {
 
 impl Survey {
     /// Collects the activities that the reader sees.
-    pub(crate) fn of(reader: &Reader) -> Result<Self, StoreError> {
+    pub(crate) fn read(reader: &Reader) -> Result<Self, StoreError> {
         let mut survey = Self::default();
         for row in reader.rows::<GpuActivity>()? {
             let row = row?;

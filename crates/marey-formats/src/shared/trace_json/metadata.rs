@@ -36,7 +36,7 @@ pub(crate) struct RunMetadata {
 impl RunMetadata {
     /// Reads the metadata. Each key of the file keeps one value; entries of other processes and of
     /// threads are kept if they are objects, and counted in `left_out` otherwise.
-    pub(crate) fn of(reader: &Reader, left_out: &mut LeftOut) -> Result<Self, StoreError> {
+    pub(crate) fn read(reader: &Reader, left_out: &mut LeftOut) -> Result<Self, StoreError> {
         let rows = reader.rows::<Metadata>()?.collect::<Result<Vec<_>, _>>()?;
         let has_keys = rows.iter().find(|row| row.thread_id.is_none() && !is_object(row));
         let real = || reader.processes().find(|process| process.pid >= 0);
