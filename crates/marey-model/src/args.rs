@@ -20,6 +20,8 @@
 
 use std::fmt::Write as _;
 
+use crate::json::quote;
+
 /// Placeholder of an integer. Outside of strings, `#` does not occur in JSON.
 const PLACEHOLDER: char = '#';
 
@@ -112,28 +114,6 @@ impl NewArgs {
         quote(key, &mut self.text);
         self.text.push(':');
     }
-}
-
-/// Appends a string as JSON, with quotes.
-pub fn quote(text: &str, out: &mut String) {
-    out.push('"');
-    let mut rest = text;
-    while let Some(position) =
-        rest.bytes().position(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\'))
-    {
-        out.push_str(&rest[..position]);
-        match rest.as_bytes()[position] {
-            b'"' => out.push_str("\\\""),
-            b'\\' => out.push_str("\\\\"),
-            b'\n' => out.push_str("\\n"),
-            b'\t' => out.push_str("\\t"),
-            b'\r' => out.push_str("\\r"),
-            control => write!(out, "\\u{control:04x}").expect("writing to a string cannot fail"),
-        }
-        rest = &rest[position + 1..];
-    }
-    out.push_str(rest);
-    out.push('"');
 }
 
 /// Parses an integer that fits into 64 bits and is written in canonical form: one that a

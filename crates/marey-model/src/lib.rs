@@ -1,8 +1,9 @@
 //! Vocabulary and file formats that the recorder and the readers share.
 //!
 //! Declares ids, kinds of context node, names and units of metrics, causes of loss, environment
-//! variables, the profile type ([`profile`]), mergeable quantile sketches ([`sketch`]), and the
-//! codec of the spool ([`spool`]).
+//! variables, the profile type ([`profile`]), mergeable quantile sketches ([`sketch`]), the codec of
+//! the spool ([`spool`]), and the writers of profiles ([`hatchet`]) and trace events
+//! ([`trace_json`], [`proton_trace`]).
 //! The Python constants and the reference pages are generated from these tables (`cargo xtask
 //! codegen`).
 //!
@@ -28,10 +29,13 @@ pub mod context;
 pub mod counter;
 pub mod env;
 pub mod gpu_time;
+pub mod hatchet;
+pub mod json;
 pub mod loss;
 pub mod metric;
 pub mod printable;
 pub mod profile;
+pub mod proton_trace;
 pub mod quantity;
 pub mod rank;
 pub mod redact;
@@ -39,4 +43,5 @@ pub mod run;
 pub mod sketch;
 pub mod spool;
 pub mod table;
+pub mod trace_json;
 pub mod wall;

@@ -232,6 +232,8 @@ pub struct Meta {
     pub overhead: Option<Overhead>,
     /// Lost events by cause, in the order of the file.
     pub losses: Vec<(String, u64)>,
+    /// Notes about the recording, by key. The recorder writes them, and readers skip them.
+    pub notes: Vec<(String, String)>,
     /// The profiled process.
     pub process: Option<Process>,
 }

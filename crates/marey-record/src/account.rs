@@ -6,10 +6,10 @@ use crate::environment;
 use crate::local;
 use crate::losses;
 use crate::os;
-use crate::output::{Meta, Process};
 use crate::registry::{self, Totals};
 use crate::session::Session;
-use marey_model::profile::Overhead;
+use marey_model::hatchet;
+use marey_model::profile::{Meta, Overhead, Process};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Time spent on merging trees and writing files since recording began, in nanoseconds.
@@ -63,20 +63,25 @@ fn estimate(totals: &Totals, measured_nanos: f64) -> (f64, u64) {
 
 /// Returns the metadata for a session's documents. `complete` is true once the session is over.
 pub(crate) fn meta(session: &Session, complete: bool) -> Meta {
-    let mut losses = losses::snapshot().to_vec();
-    losses.sort_by_key(|(cause, _)| cause.as_str());
+    let losses = losses::snapshot().into_iter();
+    let mut losses: Vec<(String, u64)> =
+        losses.map(|(cause, count)| (cause.as_str().to_owned(), count)).collect();
+    losses.sort();
+    let notes = device::notes().into_iter();
     Meta {
-        process: Process {
-            pid: std::process::id(),
-            rank: rank(),
+        version: Some(hatchet::VERSION),
+        overhead: Some(overhead(FLUSHING_NANOS.load(Ordering::Relaxed))),
+        losses,
+        notes: notes.map(|(key, note)| (key.to_owned(), note)).collect(),
+        process: Some(Process {
+            pid: std::process::id().into(),
+            rank: rank().map(u64::from),
             host: os::host_name(),
+            argv: Vec::new(),
             start_unix_nanos: session.started.unix_nanos,
             duration_nanos: elapsed_nanos(session.started.ticks),
             complete,
-        },
-        overhead: overhead(FLUSHING_NANOS.load(Ordering::Relaxed)),
-        losses,
-        notes: device::notes(),
+        }),
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct MergedTree {
 pub(crate) struct MergedNode {
     pub(crate) name: u32,
     pub(crate) kind: NodeKind,
-    parent: u32,
+    pub(crate) parent: u32,
     /// In the order of first use.
     pub(crate) children: Vec<u32>,
     pub(crate) wall: Wall,
@@ -111,10 +111,10 @@ impl MergedNode {
 
 impl Wall {
     fn add(&mut self, data: &NodeData) {
-        self.add_wall(&Self::of(data));
+        self.add_wall(&Self::from_data(data));
     }
 
-    fn of(data: &NodeData) -> Self {
+    fn from_data(data: &NodeData) -> Self {
         Self {
             count: data.count,
             open: 0,
@@ -147,11 +147,6 @@ impl Wall {
     /// Whether the duration of any entry is known. Kernels may lack durations.
     pub(crate) fn has_times(&self) -> bool {
         !self.buckets.is_empty()
-    }
-
-    /// Returns the counted buckets, ascending.
-    pub(crate) fn sketch(&self) -> Vec<(u32, u64)> {
-        self.buckets.iter().map(|(&bucket, &count)| (bucket, count)).collect()
     }
 }
 
@@ -245,7 +240,7 @@ impl MergedTree {
         }
     }
 
-    fn node_mut(&mut self, node: u32) -> &mut MergedNode {
+    pub(crate) fn node_mut(&mut self, node: u32) -> &mut MergedNode {
         let node = if (node as usize) < self.nodes.len() { node } else { ROOT };
         &mut self.nodes[node as usize]
     }
@@ -261,7 +256,7 @@ impl MergedTree {
             name => self.child(parent, name, NodeKind::Kernel),
         };
         let node = self.node_for_device(node, device);
-        self.node_mut(node).add_kernel(device, &Wall::of(times));
+        self.node_mut(node).add_kernel(device, &Wall::from_data(times));
     }
 
     fn node_for_device(&mut self, node: u32, device: u32) -> u32 {

@@ -2,19 +2,16 @@
 
 use std::collections::HashMap;
 
+use marey_model::proton_trace::{FIRST_STREAM_TID, LAUNCH_FLOW};
 use marey_store::row::GpuActivity;
 
-use super::LAUNCH;
 use super::lanes::{Lanes, free_tid};
 use super::scopes::write_call_stack;
 use crate::shared::export::ExportError;
 use crate::shared::trace_json::activity::{
     LaunchFlows, category, stream_number, write_columns, write_stream,
 };
-use crate::shared::trace_json::{Event, TraceWriter, Track};
-
-/// First thread id of the lanes of streams.
-const FIRST_STREAM_TID: i64 = 200_000;
+use crate::shared::trace_json::{Event, TraceWriter, Track, write_args};
 
 /// Offset of the sort indices of streams, which come after all threads.
 const STREAMS_SORT_INDEX: i64 = 1_000_000_000;
@@ -34,7 +31,7 @@ pub(super) fn write(
 ) -> Result<(), ExportError> {
     let (reader, tracks) = (writer.reader, writer.tracks);
     let mut streams: HashMap<(u32, u32, u32), Stream> = HashMap::new();
-    let mut free_tid = free_tid(FIRST_STREAM_TID, reader);
+    let mut free_tid = free_tid(FIRST_STREAM_TID.into(), reader);
     let mut args = String::new();
     for row in reader.rows::<GpuActivity>()? {
         let row = row?;
@@ -60,7 +57,7 @@ pub(super) fn write(
             duration_nanos: Some(row.duration_nanos),
         };
         writer.add(&event, |event| {
-            event.object_with("args", &args, |event| {
+            write_args(event, &args, |event| {
                 if let Some(context) = row.context_id {
                     write_call_stack(reader, context, Some(name), event);
                 }
@@ -71,7 +68,7 @@ pub(super) fn write(
         if let Some(correlation) = row.correlation_id
             && launch_flows.end(row.process_id, correlation)
         {
-            writer.end_launch_flow(&row, correlation, track, LAUNCH)?;
+            writer.end_launch_flow(&row, correlation, track, LAUNCH_FLOW)?;
         }
     }
     Ok(())

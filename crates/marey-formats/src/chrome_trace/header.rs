@@ -1,18 +1,13 @@
 //! The parts before and after the events: time base, metadata, names of processes and threads.
 
+use marey_model::proton_trace::{
+    ProcessPart, lane_sort_index, lane_title, process_title, write_own_part,
+};
 use marey_model::table::stored::{DEVICES, SESSIONS};
-use marey_store::{ProcessRow, ThreadRow};
+use marey_store::ThreadRow;
 
 use crate::shared::export::{ExportError, LeftOut};
-use crate::shared::trace_json::{
-    Object, RunMetadata, TraceWriter, Track, device_properties, object,
-};
-
-/// Version of marey's own part of the trace.
-const VERSION: u64 = 1;
-
-/// Sort indices reserved for each thread, so that its lanes are adjacent.
-const SORT_INDICES_PER_THREAD: u64 = 1000;
+use crate::shared::trace_json::{RunMetadata, TraceWriter, Track, device_properties};
 
 /// Writes the members before the events.
 pub(super) fn write(
@@ -22,10 +17,10 @@ pub(super) fn write(
 ) -> Result<(), ExportError> {
     let reader = writer.reader;
     let document = &mut writer.document;
-    document.member("baseTimeNanoseconds", &writer.base_nanos.to_string());
+    document.member("baseTimeNanoseconds", writer.base_nanos.to_string());
     document.member("displayTimeUnit", metadata.get("displayTimeUnit").unwrap_or("\"us\""));
     if !reader.run().parts(&DEVICES).is_empty() {
-        document.member("deviceProperties", &device_properties(reader, None, left_out)?);
+        document.member("deviceProperties", device_properties(reader, None, left_out)?);
     }
     Ok(())
 }
@@ -43,28 +38,16 @@ pub(super) fn write_tail(metadata: &RunMetadata, writer: &mut TraceWriter) {
         && !reader.run().parts(&SESSIONS).is_empty()
     {
         let manifest = reader.run().manifest();
-        let mut marey = String::new();
-        object(&mut marey, |marey| {
-            marey.object("losses", |losses| {
-                manifest.losses.iter().for_each(|(cause, count)| losses.value(cause, count));
-            });
-            marey.object("process", |object| write_process(process, object));
-            let torn = manifest.spools.iter().map(|spool| spool.torn_bytes);
-            marey.value("torn_bytes", torn.sum::<u64>());
-            marey.value("version", VERSION);
-        });
-        document.member("marey", &marey);
+        let losses = manifest.losses.iter().map(|(cause, count)| (cause.as_str(), *count));
+        let part = ProcessPart {
+            host: &process.host,
+            pid: process.pid,
+            rank: process.rank,
+            start_unix_nanos: process.start_nanos,
+        };
+        let torn = manifest.spools.iter().map(|spool| spool.torn_bytes);
+        document.object("marey", |marey| write_own_part(losses, &part, torn.sum(), marey));
     }
-}
-
-fn write_process(process: &ProcessRow, object: &mut Object) {
-    object.text("host", &process.host);
-    object.value("pid", process.pid);
-    match process.rank {
-        Some(rank) => object.value("rank", rank),
-        None => object.value("rank", "null"),
-    }
-    object.value("start_unix_nanos", process.start_nanos);
 }
 
 /// Writes names and sort indices of processes, and of the first lane of each thread.
@@ -74,7 +57,10 @@ pub(super) fn describe_processes(
 ) -> Result<(), ExportError> {
     let (reader, tracks) = (writer.reader, writer.tracks);
     for process in reader.processes() {
-        writer.name_process(process, process.name.as_deref().unwrap_or(&title(process)))?;
+        writer.name_process(
+            process,
+            process.name.as_deref().unwrap_or(&process_title(process.rank, &process.host)),
+        )?;
         if let Some(rank) = process.rank
             && !metadata.is_sorted(process.id, None)
         {
@@ -110,15 +96,9 @@ fn name_lane(
     track: Track,
     lane: u64,
 ) -> Result<(), ExportError> {
-    let mut name = thread.name.clone();
-    if name.is_empty() {
-        name = format!("CPU Thread {}", thread.id);
-    }
-    if lane > 0 {
-        name = format!("{name} ({})", lane + 1);
-    }
+    let title = lane_title(&thread.name, thread.id, lane);
     writer.describe("thread_name", track, |args| {
-        args.text("name", &name);
+        args.text("name", &title);
         args.value("os_id", thread.os_id);
     })?;
     Ok(())
@@ -133,16 +113,7 @@ fn sort_lane(
     // The main thread, whose id equals the process id, sorts first.
     let is_main =
         writer.reader.process(thread.process_id).is_some_and(|lane| lane.pid == thread.os_id);
-    let lanes_from = if is_main { 0 } else { u64::from(thread.id) + 1 };
-    let sort_index = lanes_from * SORT_INDICES_PER_THREAD + lane.min(SORT_INDICES_PER_THREAD - 1);
+    let sort_index = lane_sort_index(thread.id, is_main, lane);
     writer.describe("thread_sort_index", track, |args| args.value("sort_index", sort_index))?;
     Ok(())
-}
-
-/// Returns the title of a process without a name: `TraceWriter (rank 3, host)`.
-fn title(process: &ProcessRow) -> String {
-    let rank = process.rank.map(|rank| format!("rank {rank}"));
-    let host = (!process.host.is_empty()).then(|| process.host.clone());
-    let parts: Vec<String> = rank.into_iter().chain(host).collect();
-    if parts.is_empty() { "Trace".to_owned() } else { format!("Trace ({})", parts.join(", ")) }
 }

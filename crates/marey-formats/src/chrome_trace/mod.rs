@@ -8,22 +8,19 @@
 mod activities;
 mod header;
 mod lanes;
-mod metrics;
 mod scopes;
 mod thread;
 
 use std::collections::HashSet;
 use std::io::Write;
 
+use marey_model::trace_json::Document;
 use marey_store::Reader;
 
 use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::format::Format;
 use crate::shared::trace_json::activity::Survey;
-use crate::shared::trace_json::{self, Document, RunMetadata, TraceWriter, Tracks, rows};
-
-/// Name of the flows from launches.
-const LAUNCH: &str = "launch->kernel";
+use crate::shared::trace_json::{self, RunMetadata, TraceWriter, Tracks, rows};
 
 /// Writes a run.
 pub(crate) fn write(
@@ -32,7 +29,7 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     trace_json::check_events(reader, Format::ChromeTrace)?;
-    let mut survey = Survey::of(reader)?;
+    let mut survey = Survey::read(reader)?;
     let tracks = Tracks::new(reader, &survey, &HashSet::new(), |thread| thread.id.into());
     let mut writer = TraceWriter {
         reader,
@@ -40,7 +37,7 @@ pub(crate) fn write(
         document: Document::new(out),
         base_nanos: base_nanos(reader),
     };
-    let metadata = RunMetadata::of(reader, left_out)?;
+    let metadata = RunMetadata::read(reader, left_out)?;
     header::write(&metadata, &mut writer, left_out)?;
     writer.document.begin_events();
     header::describe_processes(&metadata, &mut writer)?;

@@ -5,20 +5,20 @@
 use std::collections::{BTreeMap, HashMap};
 
 use marey_model::context::{NodeKind, ROOT_NAME};
+use marey_model::json::Object;
 use marey_model::metric::MetricValue;
+use marey_model::proton_trace::{self, LAUNCH_FLOW, Metrics};
 use marey_store::Reader;
 use marey_store::row::{Metric, Span};
 
-use super::LAUNCH;
 use super::header::add_lane;
 use super::lanes::free_tid;
-use super::metrics::Metrics;
 use super::thread::{OpenSpan, Thread};
 use crate::shared::export::ExportError;
 use crate::shared::trace_json::activity::{LaunchFlows, write_span_ids};
 use crate::shared::trace_json::rows::is_counter;
 use crate::shared::trace_json::{
-    Event, Object, PROTON_CATEGORIES, Steps, TraceWriter, Track, has_args,
+    Event, PROTON_CATEGORIES, Steps, TraceWriter, Track, has_args, write_args,
 };
 
 /// First thread id of the additional lanes of threads. Lanes of streams have smaller ids.
@@ -31,7 +31,7 @@ pub(super) fn write(
 ) -> Result<(), ExportError> {
     let reader = writer.reader;
     let mut scopes = Scopes {
-        steps: Steps::of(reader)?,
+        steps: Steps::read(reader)?,
         paths: paths(reader),
         threads: BTreeMap::new(),
         free_tid: free_tid(FIRST_ADDED_TID, reader),
@@ -160,14 +160,14 @@ impl Scopes<'_, '_, '_> {
             if foreign_category.is_some() && !has_args(span) {
                 return;
             }
-            event.object_with("args", args, |args| {
+            write_args(event, args, |args| {
                 // Foreign events keep their own arguments, which their readers know.
                 if foreign_category.is_none() {
                     write_call_stack(reader, span.context_id, None, args);
                     if kind != NodeKind::Scope {
                         args.text("kind", kind.as_str());
                     }
-                    write_metrics(metrics, args);
+                    metrics.write(args);
                     if span.is_open {
                         args.value("open", true);
                     }
@@ -178,7 +178,7 @@ impl Scopes<'_, '_, '_> {
                 write_span_ids(span, reader, tracks, args);
             });
         })?;
-        Ok(self.writer.start_launch_flow(span, track, LAUNCH, self.launch_flows)?)
+        Ok(self.writer.start_launch_flow(span, track, LAUNCH_FLOW, self.launch_flows)?)
     }
 
     fn write_value(
@@ -188,7 +188,7 @@ impl Scopes<'_, '_, '_> {
         value: MetricValue,
     ) -> Result<(), ExportError> {
         let reader = self.writer.reader;
-        let mut metrics = Metrics::default();
+        let mut metrics = Metrics::<String>::default();
         metrics.add(name, value);
         let context = reader.context(row.context_id);
         let scope = if context.parent.is_some() { reader.text(context.name_id) } else { ROOT_NAME };
@@ -204,7 +204,7 @@ impl Scopes<'_, '_, '_> {
             event.text("s", "t");
             event.object("args", |args| {
                 write_call_stack(reader, row.context_id, None, args);
-                write_metrics(&metrics, args);
+                metrics.write(args);
             });
         })?;
         Ok(())
@@ -238,15 +238,7 @@ pub(super) fn write_call_stack(
 ) {
     let path = reader.path(context);
     let names = path.iter().map(|&id| reader.text(reader.context(id).name_id));
-    args.texts("call_stack", [ROOT_NAME].into_iter().chain(names).chain(leaf));
-}
-
-fn write_metrics(metrics: &Metrics, args: &mut Object) {
-    if !metrics.is_empty() {
-        args.object("metrics", |object| {
-            metrics.texts().for_each(|(name, value)| object.text(name, &value));
-        });
-    }
+    proton_trace::write_call_stack(names.chain(leaf), args);
 }
 
 /// Returns for each context the first one with the same names up to the root.

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use marey_model::metric::MetricValue;
+use marey_model::proton_trace::Metrics;
 use marey_store::row::Span;
 
 use super::lanes::Lanes;
-use super::metrics::Metrics;
 
 /// A thread of the trace.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ type Key = (i64, Reverse<i64>, u32, u64);
 #[derive(Debug)]
 pub(super) struct OpenSpan {
     pub(super) span: Span,
-    pub(super) metrics: Metrics,
+    pub(super) metrics: Metrics<String>,
     /// Its lane of the thread.
     pub(super) lane: usize,
     scope: u32,

@@ -1,14 +1,12 @@
 //! The parts beside the tree: marey's extras of the nodes, and the devices.
 
 use marey_model::context::NodeKind;
+use marey_model::hatchet::VERSION;
 use marey_model::profile::{Device, NodeId, Overhead, Process, Sketch};
 
 use super::error::Cause;
 use super::reader::{Reader, Result};
 use super::token::{Token, Tokens};
-
-/// The version of marey's extras that is written and read.
-pub const FORMAT_VERSION: u64 = 1;
 
 /// marey's extras of a node.
 impl<T: Tokens> Reader<T> {
@@ -86,8 +84,8 @@ impl<T: Tokens> Reader<T> {
 
     fn version(&mut self) -> Result<()> {
         let found = self.count()?;
-        if found > FORMAT_VERSION {
-            return Err(self.tokens.fault(Cause::NewerVersion { found, known: FORMAT_VERSION }));
+        if found > VERSION {
+            return Err(self.tokens.fault(Cause::NewerVersion { found, known: VERSION }));
         }
         self.meta.version = Some(found);
         Ok(())

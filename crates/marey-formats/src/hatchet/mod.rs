@@ -21,13 +21,13 @@ mod write;
 use std::fs::File;
 use std::path::Path;
 
+pub use marey_model::hatchet::{Format, VERSION as FORMAT_VERSION};
 use marey_model::profile::Profile;
 
 pub use error::{Cause, ParseError, Position, ReadError};
-pub use extras::FORMAT_VERSION;
 pub use profile::profile_of;
 pub(crate) use run::{export, import};
-pub use write::{Format, write};
+pub use write::write;
 
 pub use crate::shared::MAX_DEPTH;
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use marey_model::context::{NodeKind, ROOT_NAME};
+use marey_model::hatchet::VERSION;
 use marey_model::metric::{Aggregation, MetricValue};
 use marey_model::profile::{
     Device, Meta, Metric as MetricOfNodes, Node, NodeId, Overhead, Process, Profile, Sketch,
@@ -21,7 +22,6 @@ use marey_store::{Assembler, Reader, StoreError};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::FORMAT_VERSION;
 use super::run::{BUCKETS, INTEGERS, SKETCH, headers};
 
 const QUANTILES: [(&str, f64); 3] = [(wall::P50, 0.5), (wall::P90, 0.9), (wall::P99, 0.99)];
@@ -437,24 +437,29 @@ fn device(row: &DeviceRow) -> Device {
     }
 }
 
-/// Returns the manifest's metadata, and that of the process if there is only one.
+/// Returns the metadata of the manifest, and of its process if there is only one.
 fn meta(reader: &Reader) -> Meta {
     let manifest = reader.run().manifest();
     let losses = manifest.losses.iter().filter(|(_, count)| **count > 0);
     let losses = losses.map(|(cause, count)| (cause.clone(), *count)).collect();
     let mut processes = reader.processes();
-    let only = processes.next().filter(|process| processes.next().is_none() && process.pid >= 0);
-    let one = manifest.processes.iter().find(|entry| only.is_some_and(|only| only.id == entry.id));
+    let only_process =
+        processes.next().filter(|process| processes.next().is_none() && process.pid >= 0);
+    let entry = manifest
+        .processes
+        .iter()
+        .find(|entry| only_process.is_some_and(|process| process.id == entry.id));
     Meta {
-        version: Some(FORMAT_VERSION),
+        version: Some(VERSION),
         losses,
-        overhead: one.and_then(|entry| entry.overhead).map(|cost| Overhead {
+        notes: Vec::new(),
+        overhead: entry.and_then(|entry| entry.overhead).map(|cost| Overhead {
             events: cost.events,
             scope_nanos: cost.scope_nanos,
             recording_nanos: cost.recording_nanos,
             flushing_nanos: cost.flushing_nanos,
         }),
-        process: one.map(|entry| Process {
+        process: entry.map(|entry| Process {
             pid: entry.pid.into(),
             rank: entry.rank.map(u64::from),
             host: entry.host.clone(),

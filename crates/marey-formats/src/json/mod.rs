@@ -9,7 +9,7 @@ use std::io::Write;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::Float64Type;
-use marey_model::args::quote;
+use marey_model::json::quote;
 use marey_model::table::stored::{LOSSES, PHASES, PROCESSES, SESSIONS, THREADS};
 use marey_model::table::{Column, ColumnKind, Table, Target};
 use marey_store::Reader;

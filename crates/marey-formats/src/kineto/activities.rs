@@ -7,7 +7,7 @@ use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::trace_json::activity::{
     LaunchFlows, Survey, category, stream_number, write_columns, write_stream,
 };
-use crate::shared::trace_json::{Event, TraceWriter, Track};
+use crate::shared::trace_json::{Event, TraceWriter, Track, write_args};
 
 /// Sort index of the first device in Kineto: after all processes.
 const FIRST_DEVICE_SORT_INDEX: u64 = 5_000_000;
@@ -67,7 +67,7 @@ pub(super) fn write(
             duration_nanos: Some(row.duration_nanos),
         };
         writer.add(&event, |event| {
-            event.object_with("args", &args, |event| {
+            write_args(event, &args, |event| {
                 // An annotation is no work on its stream. With a stream, analysers would count it
                 // as such.
                 if row.kind != ActivityKind::Annotation {

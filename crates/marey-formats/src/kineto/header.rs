@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
+use marey_model::json::quoted;
 use marey_store::{ProcessRow, Reader};
 
 use crate::shared::export::{ExportError, LeftOut};
-use crate::shared::json::quoted;
 use crate::shared::trace_json::{RunMetadata, TraceWriter, device_properties, other_ranks};
 
 /// Writes the members before the events.
@@ -19,18 +19,18 @@ pub(super) fn write(
     let (base_nanos, document) = (writer.base_nanos, &mut writer.document);
     document.member("schemaVersion", metadata.get("schemaVersion").unwrap_or("1"));
     if let Some(info) = distributed_info(metadata, gpu_process, reader) {
-        document.member("distributedInfo", &info);
+        document.member("distributedInfo", &*info);
     }
-    document.member("deviceProperties", &device_properties(reader, gpu_process, left_out)?);
+    document.member("deviceProperties", device_properties(reader, gpu_process, left_out)?);
     if metadata.get("host_name").is_none()
         && let Some(process) =
             metadata.main_process(reader).filter(|process| !process.host.is_empty())
     {
-        document.member("host_name", &quoted(&process.host));
+        document.member("host_name", quoted(&process.host));
     }
     metadata.write_entries(&["distributedInfo"], document);
     document.member("displayTimeUnit", metadata.get("displayTimeUnit").unwrap_or("\"ms\""));
-    document.member("baseTimeNanoseconds", &base_nanos.to_string());
+    document.member("baseTimeNanoseconds", base_nanos.to_string());
     Ok(())
 }
 

@@ -15,12 +15,13 @@ mod spans;
 
 use std::io::Write;
 
+use marey_model::trace_json::Document;
 use marey_store::Reader;
 
 use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::format::Format;
 use crate::shared::trace_json::activity::Survey;
-use crate::shared::trace_json::{self, Document, RunMetadata, TraceWriter, Tracks, rows};
+use crate::shared::trace_json::{self, RunMetadata, TraceWriter, Tracks, rows};
 
 /// A quarter of a year in seconds. Kineto rounds its base down to a multiple of it.
 const BASE_SECONDS: i64 = 7_889_238;
@@ -35,8 +36,8 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     trace_json::check_events(reader, Format::Kineto)?;
-    let mut survey = Survey::of(reader)?;
-    let metadata = RunMetadata::of(reader, left_out)?;
+    let mut survey = Survey::read(reader)?;
+    let metadata = RunMetadata::read(reader, left_out)?;
     let gpu_process =
         metadata.main_process(reader).and_then(|main| survey.gpu_process(main, reader));
     let users = survey.streams.iter().filter(|stream| Some(stream.0) == gpu_process);

@@ -7,7 +7,9 @@ use marey_store::row::Span;
 
 use crate::shared::export::ExportError;
 use crate::shared::trace_json::activity::{LaunchFlows, write_span_ids};
-use crate::shared::trace_json::{Event, PROTON_CATEGORIES, Steps, TraceWriter, has_args};
+use crate::shared::trace_json::{
+    Event, PROTON_CATEGORIES, Steps, TraceWriter, has_args, write_args,
+};
 
 /// Prefix of the names of modules.
 const MODULE_PREFIX: &str = "nn.Module: ";
@@ -18,7 +20,7 @@ pub(super) fn write(
     writer: &mut TraceWriter,
 ) -> Result<(), ExportError> {
     let spans = writer.reader.spans_by_thread()?;
-    let steps = Steps::of(writer.reader)?;
+    let steps = Steps::read(writer.reader)?;
     let mut spans_writer =
         Spans { writer, launch_flows, steps, next_index: 0, args: String::new() };
     spans.for_each(|span| spans_writer.write(span))
@@ -60,7 +62,7 @@ impl<'r> Spans<'_, 'r, '_> {
             if index.is_none() && !has_args(span) {
                 return;
             }
-            event.object_with("args", &self.args, |args| {
+            write_args(event, &self.args, |args| {
                 write_span_ids(span, reader, tracks, args);
                 if let Some(index) = index {
                     args.value("Ev Idx", index);

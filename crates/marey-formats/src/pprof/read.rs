@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 
 use marey_model::args::NewArgs;
+use marey_model::json::quoted;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_store::row;
@@ -17,7 +18,6 @@ use super::stacks::Stacks;
 use super::tables::Tables;
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
-use crate::shared::json::quoted;
 use crate::shared::protobuf::{Field, Fields};
 use crate::shared::weights::{is_nanos, name_and_unit};
 

@@ -1,18 +1,9 @@
-//! JSON texts: quoting, and escapes that no Unicode text can hold.
+//! Escapes in JSON texts that no Unicode text can hold.
 
 use std::borrow::Cow;
 
-use marey_model::args::quote;
-
 /// Length of an escape such as `\ud800`.
 const ESCAPE_BYTES: usize = r"\ud800".len();
-
-/// Returns a text as a JSON string.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut json = String::with_capacity(text.len() + 2);
-    quote(text, &mut json);
-    json
-}
 
 /// Replaces each escaped lone surrogate by `\ufffd`: JSON can escape half a surrogate pair, which
 /// `serde_json` refuses since no Unicode text can hold it.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use marey_model::args::quote;
+use marey_model::json::quote;
 use marey_store::row::Metadata;
 use marey_store::{Reader, StoreError};
 

@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
+use marey_model::json::quoted;
 use marey_model::table::Table;
 use marey_model::table::stored::{
     ASYNC_SPANS, COLLECTIVES, COUNTERS, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METRICS,
@@ -21,7 +22,6 @@ use super::stacks::Stacks;
 use super::{ACTIVE, END, SCHEMA, START, Unit};
 use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
 use crate::shared::format::Format;
-use crate::shared::json::quoted;
 
 /// Tables that the format cannot hold.
 const LEFT_OUT: [&Table; 8] = [

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use marey_model::args::quote;
+use marey_model::json::quote;
 
 use super::lexer::is_json_word;
 use crate::shared::json::code_unit;

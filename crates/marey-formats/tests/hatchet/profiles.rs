@@ -135,7 +135,13 @@ fn meta() -> impl Strategy<Value = Meta> {
             complete,
         });
     (of(0..=hatchet::FORMAT_VERSION), of(overhead), losses, of(process)).prop_map(
-        |(version, overhead, losses, process)| Meta { version, overhead, losses, process },
+        |(version, overhead, losses, process)| Meta {
+            version,
+            overhead,
+            losses,
+            notes: Vec::new(),
+            process,
+        },
     )
 }
 

@@ -1,7 +1,7 @@
 //! Properties of the devices, and notes on how their activities are recorded.
 
 use crate::lock::lock;
-use crate::output::json_string;
+use marey_model::json::quoted;
 use std::sync::Mutex;
 
 /// A device of the process.
@@ -70,7 +70,7 @@ pub(crate) fn notes() -> Vec<(&'static str, String)> {
 
 /// Returns the properties of a device as a JSON object.
 pub(crate) fn device_json(device: &DeviceInfo) -> String {
-    let mut json = format!("{{\"arch\":{}", json_string(&device.arch));
+    let mut json = format!("{{\"arch\":{}", quoted(&device.arch));
     let numbers = [
         ("bus_width", device.bus_width_bits),
         ("clock_rate", device.clock_khz),
@@ -79,7 +79,7 @@ pub(crate) fn device_json(device: &DeviceInfo) -> String {
     ];
     let others = device.properties.iter().map(|(key, value)| (key.as_str(), *value));
     for (key, value) in numbers.into_iter().chain(others) {
-        for part in [",", &json_string(key), ":", &value.to_string()] {
+        for part in [",", &quoted(key), ":", &value.to_string()] {
             json.push_str(part);
         }
     }

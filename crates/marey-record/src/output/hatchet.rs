@@ -1,294 +1,201 @@
-//! Proton's `.hatchet` document: `[ROOT, DEVICES]` in JSON, four spaces per level, keys sorted.
+//! Trees in Proton's schema, as readers expect their nodes, metrics and devices.
 
-use super::json::{float, string};
-use super::{Document, Meta, device_fields, meta, node_metrics};
-use crate::merged::{MergedNode, ROOT};
+use super::Document;
+use crate::device;
+use crate::merged::{MergedNode, ROOT, Wall};
 use crate::names;
-use marey_model::context::ROOT_NAME;
-use marey_model::metric::MetricValue;
-use std::io::{self, Write};
+use marey_model::context::{NodeKind, ROOT_NAME};
+use marey_model::gpu_time;
+use marey_model::hatchet::Tree;
+use marey_model::metric::{Aggregation, MetricValue};
+use marey_model::profile::{Device, Meta};
+use marey_model::sketch;
+use marey_model::wall;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::sync::Arc;
 
-/// Writes the document with a line break before and after it, as Proton does.
-pub(super) fn write(document: &Document, out: &mut impl Write) -> io::Result<()> {
-    out.write_all(b"\n[\n")?;
-    write_tree(document, out)?;
-    out.write_all(b",\n")?;
-    write_devices(document, out)?;
-    out.write_all(b"\n]\n")
+impl Tree for Document<'_> {
+    type Node = u32;
+
+    fn nodes(&self) -> impl Iterator<Item = u32> {
+        let mut remaining = vec![ROOT];
+        std::iter::from_fn(move || {
+            let number = remaining.pop()?;
+            let children = self.node(number).children.iter().rev().copied();
+            remaining.extend(children.filter(|&child| !self.is_time_of_state(child)));
+            Some(number)
+        })
+    }
+
+    fn parent(&self, number: u32) -> Option<u32> {
+        (number != ROOT).then(|| self.node(number).parent)
+    }
+
+    fn child_count(&self, number: u32) -> usize {
+        let children = self.node(number).children.iter();
+        children.filter(|&&child| !self.is_time_of_state(child)).count()
+    }
+
+    fn name(&self, number: u32) -> impl Deref<Target = str> {
+        if number == ROOT { Arc::from(ROOT_NAME) } else { names::name(self.node(number).name) }
+    }
+
+    fn kind(&self, number: u32) -> Option<NodeKind> {
+        Some(self.node(number).kind)
+    }
+
+    /// Returns the metrics, sorted by key.
+    fn metrics(
+        &self,
+        number: u32,
+    ) -> impl ExactSizeIterator<Item = (impl Deref<Target = str>, MetricValue)> {
+        let mut metrics =
+            if number == ROOT { self.root_metrics() } else { node_metrics(self.node(number)) };
+        metrics.sort_by(|(a, _), (b, _)| a.cmp(b));
+        metrics.into_iter()
+    }
+
+    fn sketch(&self, number: u32) -> Option<impl ExactSizeIterator<Item = (i64, u64)>> {
+        let wall = &self.node(number).wall;
+        let buckets = wall.buckets.iter().map(|(&bucket, &count)| (bucket.into(), count));
+        (wall.count > 0).then_some(buckets)
+    }
+
+    fn states(&self, number: u32) -> Vec<u32> {
+        let children = self.node(number).children.iter().copied();
+        children.filter(|&child| self.is_time_of_state(child)).collect()
+    }
+
+    fn meta(&self) -> &Meta {
+        self.meta
+    }
+
+    /// Returns the devices that ran kernels, by type and number.
+    fn devices(&self) -> Cow<'_, [Device]> {
+        let nodes = self.tree.nodes().iter();
+        let seen: BTreeSet<u32> =
+            nodes.flat_map(|node| node.devices.iter().map(|&(device, _)| device)).collect();
+        let mut devices: Vec<Device> = seen.into_iter().map(device_properties).collect();
+        devices.sort_by(|a, b| a.family.cmp(&b.family));
+        devices.into()
+    }
 }
 
-/// Writes the devices that ran kernels, by type and number.
-fn write_devices(document: &Document, out: &mut impl Write) -> io::Result<()> {
-    indent(out, 1)?;
-    let types = document.devices();
-    if types.is_empty() {
-        return out.write_all(b"{}");
+impl Document<'_> {
+    fn node(&self, number: u32) -> &MergedNode {
+        self.tree.node(number).unwrap_or_else(|| self.tree.root())
     }
-    out.write_all(b"{\n")?;
-    for (index, (device_type, devices)) in types.iter().enumerate() {
-        out.write_all(if index == 0 { b"" } else { b",\n" })?;
-        field(out, 2, device_type)?;
-        out.write_all(b"{\n")?;
-        for (index, device) in devices.iter().enumerate() {
-            out.write_all(if index == 0 { b"" } else { b",\n" })?;
-            field(out, 3, &device.number.to_string())?;
-            out.write_all(b"{\n")?;
-            field(out, 4, "arch")?;
-            string(out, &device.arch)?;
-            for (key, value) in device_fields(device) {
-                out.write_all(b",\n")?;
-                field(out, 4, key)?;
-                write!(out, "{value}")?;
+
+    /// Whether a node is a state with no data except its own time. Proton has no node for such a
+    /// state, and programs that read its trees expect none.
+    fn is_time_of_state(&self, number: u32) -> bool {
+        let node = self.node(number);
+        node.kind == NodeKind::State
+            && node.children.is_empty()
+            && node.metrics.is_empty()
+            && node.devices.is_empty()
+    }
+
+    /// Returns the metrics of the root: those recorded outside of any scope, and a zero for every
+    /// number that readers shall roll up, which is how readers recognise them.
+    fn root_metrics(&self) -> Vec<(String, MetricValue)> {
+        let mut metrics = user_metrics(self.tree.root());
+        metrics.extend(gpu_metrics(self.tree.root()));
+        let has_kernels = self.tree.nodes().iter().any(|node| !node.devices.is_empty());
+        if has_kernels && self.tree.root().devices.is_empty() {
+            let zeros = [gpu_time::COUNT, gpu_time::TIME];
+            metrics.extend(zeros.map(|key| (key.to_owned(), MetricValue::Int(0))));
+        }
+        for node in self.tree.nodes() {
+            for (name, value) in &node.metrics {
+                let is_number = matches!(value, MetricValue::Int(_) | MetricValue::Float(_));
+                let is_new = !metrics.iter().any(|(key, _)| key == name.key());
+                if is_number && is_new && name.aggregation() == Aggregation::Inclusive {
+                    metrics.push((name.key().to_owned(), MetricValue::Int(0)));
+                }
             }
-            out.write_all(b"\n")?;
-            close(out, 3)?;
         }
-        out.write_all(b"\n")?;
-        close(out, 2)?;
-    }
-    out.write_all(b"\n")?;
-    close(out, 1)
-}
-
-/// Writes the nodes depth first, with an explicit stack: paths may be too deep for recursion.
-fn write_tree(document: &Document, out: &mut impl Write) -> io::Result<()> {
-    let mut open = vec![OpenNode::new(ROOT)];
-    begin(out, 1)?;
-    while let Some(OpenNode { number, next, has_children }) = open.pop() {
-        let Some(node) = document.tree.node(number) else { continue };
-        let level = open.len() * 2 + 1;
-        if let Some((index, child)) = document.shown_child(node, next) {
-            out.write_all(if has_children { b",\n" } else { b"[\n" })?;
-            begin(out, level + 2)?;
-            open.push(OpenNode { number, next: index + 1, has_children: true });
-            open.push(OpenNode::new(child));
-        } else {
-            if has_children {
-                out.write_all(b"\n")?;
-                indent(out, level + 1)?;
-                out.write_all(b"]")?;
-            } else {
-                out.write_all(b"[]")?;
-            }
-            end(document, number, node, out, level)?;
-        }
-    }
-    Ok(())
-}
-
-/// A node whose end is still to be written.
-struct OpenNode {
-    number: u32,
-    /// The position of the next child.
-    next: usize,
-    /// Whether a child has been written.
-    has_children: bool,
-}
-
-impl OpenNode {
-    const fn new(number: u32) -> Self {
-        Self { number, next: 0, has_children: false }
+        metrics
     }
 }
 
-fn begin(out: &mut impl Write, level: usize) -> io::Result<()> {
-    indent(out, level)?;
-    out.write_all(b"{\n")?;
-    indent(out, level + 1)?;
-    out.write_all(b"\"children\": ")
-}
-
-/// Writes the part of a node after its children.
-fn end(
-    document: &Document,
-    number: u32,
-    node: &MergedNode,
-    out: &mut impl Write,
-    level: usize,
-) -> io::Result<()> {
-    let is_root = number == ROOT;
-    out.write_all(b",\n")?;
-    field(out, level + 1, "frame")?;
-    out.write_all(b"{\n")?;
-    field(out, level + 2, "name")?;
-    if is_root {
-        string(out, ROOT_NAME)?;
-    } else {
-        string(out, &names::name(node.name))?;
-    }
-    out.write_all(b",\n")?;
-    field(out, level + 2, "type")?;
-    string(out, "function")?;
-    out.write_all(b"\n")?;
-    close(out, level + 1)?;
-    out.write_all(b",\n")?;
-    write_extras(document, is_root, node, out, level + 1)?;
-    field(out, level + 1, "metrics")?;
-    let metrics = if is_root { document.root_metrics() } else { node_metrics(node) };
-    write_metrics(&metrics, out, level + 1)?;
-    out.write_all(b"\n")?;
-    close(out, level)
-}
-
-/// Writes the key `marey`, which other readers of the format ignore.
-fn write_extras(
-    document: &Document,
-    is_root: bool,
-    node: &MergedNode,
-    out: &mut impl Write,
-    level: usize,
-) -> io::Result<()> {
-    field(out, level, "marey")?;
-    write!(out, "{{\"kind\": \"{}\"", node.kind.as_str())?;
-    if is_root {
-        write_meta(document.meta, out)?;
-    }
-    write_sketch(node, out)?;
-    let states = document.times_of_states(node);
-    if !states.is_empty() {
-        out.write_all(b", \"states\": [")?;
-        for (index, state) in states.into_iter().enumerate() {
-            out.write_all(if index == 0 { b"" } else { b", " })?;
-            write_time_of_state(state, out)?;
-        }
-        out.write_all(b"]")?;
-    }
-    if is_root {
-        write!(out, ", \"version\": {}", meta::VERSION)?;
-    }
-    out.write_all(b"},\n")
-}
-
-fn write_sketch(node: &MergedNode, out: &mut impl Write) -> io::Result<()> {
-    if node.wall.count == 0 {
-        return Ok(());
-    }
-    out.write_all(b", \"sketch\": [")?;
-    for (index, (bucket, count)) in node.wall.sketch().into_iter().enumerate() {
-        write!(out, "{}[{bucket}, {count}]", if index == 0 { "" } else { ", " })?;
-    }
-    out.write_all(b"]")
-}
-
-fn write_time_of_state(state: &MergedNode, out: &mut impl Write) -> io::Result<()> {
-    out.write_all(b"{\"metrics\": {")?;
-    for (index, (key, value)) in node_metrics(state).iter().enumerate() {
-        out.write_all(if index == 0 { b"" } else { b", " })?;
-        string(out, key)?;
-        out.write_all(b": ")?;
-        write_value(value, out, 0)?;
-    }
-    out.write_all(b"}, \"name\": ")?;
-    string(out, &names::name(state.name))?;
-    write_sketch(state, out)?;
-    out.write_all(b"}")
-}
-
-fn write_meta(meta: &Meta, out: &mut impl Write) -> io::Result<()> {
-    out.write_all(b", \"losses\": {")?;
-    for (index, (cause, count)) in meta.losses.iter().enumerate() {
-        write!(out, "{}\"{}\": {count}", if index == 0 { "" } else { ", " }, cause.as_str())?;
-    }
-    out.write_all(b"}")?;
-    if !meta.notes.is_empty() {
-        out.write_all(b", \"notes\": {")?;
-        for (index, (key, text)) in meta.notes.iter().enumerate() {
-            out.write_all(if index == 0 { b"" } else { b", " })?;
-            string(out, key)?;
-            out.write_all(b": ")?;
-            string(out, text)?;
-        }
-        out.write_all(b"}")?;
-    }
-    let overhead = &meta.overhead;
-    write!(
-        out,
-        ", \"overhead\": {{\"events\": {}, \"flushing_nanos\": {}, \"recording_nanos\": {}, \"scope_nanos\": ",
-        overhead.events, overhead.flushing_nanos, overhead.recording_nanos
-    )?;
-    float(out, overhead.scope_nanos)?;
-    let process = &meta.process;
-    write!(
-        out,
-        "}}, \"process\": {{\"complete\": {}, \"duration_nanos\": {}, \"host\": ",
-        process.complete, process.duration_nanos
-    )?;
-    string(out, &process.host)?;
-    write!(out, ", \"pid\": {}, \"rank\": ", process.pid)?;
-    match process.rank {
-        Some(rank) => write!(out, "{rank}")?,
-        None => out.write_all(b"null")?,
-    }
-    write!(out, ", \"start_unix_nanos\": {}}}", process.start_unix_nanos)
-}
-
-fn write_metrics(
-    metrics: &[(String, MetricValue)],
-    out: &mut impl Write,
-    level: usize,
-) -> io::Result<()> {
-    if metrics.is_empty() {
-        return out.write_all(b"{}");
-    }
-    out.write_all(b"{\n")?;
-    for (index, (key, value)) in metrics.iter().enumerate() {
-        out.write_all(if index == 0 { b"" } else { b",\n" })?;
-        field(out, level + 1, key)?;
-        write_value(value, out, level + 1)?;
-    }
-    out.write_all(b"\n")?;
-    close(out, level)
-}
-
-fn write_value(value: &MetricValue, out: &mut impl Write, level: usize) -> io::Result<()> {
-    match value {
-        MetricValue::Int(value) => write!(out, "{value}"),
-        MetricValue::Float(value) => float(out, *value),
-        MetricValue::Text(text) => string(out, text),
-        MetricValue::Ints(values) => {
-            list(values, out, level + 1, |out, value| write!(out, "{value}"))
-        }
-        MetricValue::Floats(values) => {
-            list(values, out, level + 1, |out, value| float(out, *value))
-        }
+fn device_properties(number: u32) -> Device {
+    let device = device::device(number);
+    Device {
+        family: device.device_type,
+        id: number.to_string(),
+        arch: Some(device.arch),
+        bus_width_bits: Some(device.bus_width_bits),
+        clock_rate_khz: Some(device.clock_khz),
+        memory_clock_rate_khz: Some(device.memory_clock_khz),
+        num_sms: Some(device.multiprocessors),
     }
 }
 
-fn list<T, W: Write>(
-    values: &[T],
-    out: &mut W,
-    level: usize,
-    write: impl Fn(&mut W, &T) -> io::Result<()>,
-) -> io::Result<()> {
-    if values.is_empty() {
-        return out.write_all(b"[]");
+fn node_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
+    let mut metrics = user_metrics(node);
+    metrics.extend(wall_metrics(&node.wall));
+    metrics.extend(gpu_metrics(node));
+    metrics
+}
+
+fn user_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
+    node.metrics.iter().map(|(name, value)| (name.key().to_owned(), value.clone())).collect()
+}
+
+/// Returns the kernel metrics of a node. The format allows one device per node, and a tree ensures
+/// that.
+fn gpu_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
+    let Some((device, times)) = node.devices.first() else { return Vec::new() };
+    let info = device::device(*device);
+    let mut metrics = vec![
+        (gpu_time::COUNT.to_owned(), int(times.count)),
+        (gpu_time::TIME.to_owned(), int(times.total_nanos)),
+        (gpu_time::DEVICE_ID.to_owned(), MetricValue::Text(device.to_string().into())),
+        (gpu_time::DEVICE_TYPE.to_owned(), MetricValue::Text(info.device_type.into())),
+    ];
+    if times.has_times() {
+        metrics.push((gpu_time::MIN.to_owned(), int(times.min_nanos)));
+        metrics.push((gpu_time::MAX.to_owned(), int(times.max_nanos)));
+        metrics.extend(quantiles(times, [gpu_time::P50, gpu_time::P90, gpu_time::P99]));
     }
-    for (index, value) in values.iter().enumerate() {
-        out.write_all(if index == 0 { b"[\n" } else { b",\n" })?;
-        indent(out, level)?;
-        write(out, value)?;
+    metrics
+}
+
+fn int(value: u64) -> MetricValue {
+    MetricValue::Int(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// Returns the median, 90th and 99th percentile under these keys.
+fn quantiles(times: &Wall, keys: [&str; 3]) -> impl Iterator<Item = (String, MetricValue)> {
+    let buckets: Vec<(u32, u64)> =
+        times.buckets.iter().map(|(&bucket, &count)| (bucket, count)).collect();
+    keys.into_iter().zip([0.5, 0.9, 0.99]).map(move |(key, q)| {
+        // The middle of a bucket may lie outside of the range of the values.
+        let nanos = sketch::quantile_nanos(&buckets, q)
+            .map_or(0, |nanos| nanos.clamp(times.min_nanos, times.max_nanos));
+        (key.to_owned(), int(nanos))
+    })
+}
+
+fn wall_metrics(wall_time: &Wall) -> Vec<(String, MetricValue)> {
+    if wall_time.count == 0 && wall_time.open == 0 {
+        return Vec::new();
     }
-    out.write_all(b"\n")?;
-    indent(out, level - 1)?;
-    out.write_all(b"]")
-}
-
-fn field(out: &mut impl Write, level: usize, key: &str) -> io::Result<()> {
-    indent(out, level)?;
-    string(out, key)?;
-    out.write_all(b": ")
-}
-
-fn close(out: &mut impl Write, level: usize) -> io::Result<()> {
-    indent(out, level)?;
-    out.write_all(b"}")
-}
-
-fn indent(out: &mut impl Write, level: usize) -> io::Result<()> {
-    // Deeper lines have no indentation: otherwise the size of a document would grow with the square
-    // of its depth, most of it spaces.
-    const MAX_INDENTED_LEVEL: usize = 100;
-    const SPACES: [u8; 4 * MAX_INDENTED_LEVEL] = [b' '; 4 * MAX_INDENTED_LEVEL];
-    let spaces = if level > MAX_INDENTED_LEVEL { 0 } else { 4 * level };
-    out.write_all(&SPACES[..spaces])
+    let mut metrics = vec![
+        (wall::COUNT.to_owned(), int(wall_time.count)),
+        (wall::TOTAL.to_owned(), int(wall_time.total_nanos)),
+        (wall::SELF.to_owned(), int(wall_time.self_nanos)),
+    ];
+    if wall_time.open > 0 {
+        metrics.push((wall::OPEN.to_owned(), int(wall_time.open)));
+    }
+    if wall_time.count > 0 {
+        metrics.push((wall::MIN.to_owned(), int(wall_time.min_nanos)));
+        metrics.push((wall::MAX.to_owned(), int(wall_time.max_nanos)));
+        metrics.extend(quantiles(wall_time, [wall::P50, wall::P90, wall::P99]));
+    }
+    metrics
 }

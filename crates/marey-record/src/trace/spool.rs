@@ -19,8 +19,9 @@ use crate::lock::lock;
 use crate::losses;
 use crate::number_hash::NumberHash;
 use crate::os;
-use crate::output::{Extent, json_string};
+use crate::output::Extent;
 use crate::thread::{OpenFrame, ThreadTree};
+use marey_model::json::quoted;
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;
 use marey_model::spool::{self, Detail, Device, Frame, SessionEvent};
@@ -248,7 +249,7 @@ impl Spool {
             }));
         }
         for note in notes.iter().filter(|note| !self.notes.contains(note)) {
-            let (key, value) = (note.0.to_owned(), json_string(&note.1));
+            let (key, value) = (note.0.to_owned(), quoted(&note.1));
             self.shared.out.frame(&Frame::Note { key, value });
         }
         (self.devices, self.notes) = (devices, notes);

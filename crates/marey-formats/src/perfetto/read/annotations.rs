@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use marey_model::args::{NewArgs, quote};
+use marey_model::args::NewArgs;
+use marey_model::json::quote;
 use serde::de::IgnoredAny;
 
 use super::sequence::Sequence;

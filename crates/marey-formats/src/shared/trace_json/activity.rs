@@ -1,13 +1,13 @@
 //! Device activities in Kineto's vocabulary.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Write as _};
 
+use marey_model::json::Object;
 use marey_store::row::{ActivityKind, GpuActivity, Span};
 use marey_store::{ProcessRow, Reader, StoreError};
 
-use super::{Event, Object, PROTON_CATEGORIES, TraceWriter, Track, Tracks, other_ranks};
+use super::{Event, PROTON_CATEGORIES, TraceWriter, Track, Tracks, other_ranks};
 
 /// Facts about all activities, collected before the first event is written.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Survey {
 
 impl Survey {
     /// Collects the activities that the reader sees.
-    pub(crate) fn of(reader: &Reader) -> Result<Self, StoreError> {
+    pub(crate) fn read(reader: &Reader) -> Result<Self, StoreError> {
         let mut survey = Self::default();
         for row in reader.rows::<GpuActivity>()? {
             let row = row?;
@@ -185,7 +185,7 @@ pub(crate) fn write_columns(row: &GpuActivity, tracks: &Tracks, event: &mut Obje
     for (key, axes) in [("grid", row.grid), ("block", row.block)] {
         if let Some([x, y, z]) = axes {
             event.list(key, |list| {
-                write!(list, "{x},{y},{z}").expect("writing to a `String` cannot fail");
+                write!(list, "{x},{y},{z}").expect("writing to a `Vec` cannot fail");
             });
         }
     }

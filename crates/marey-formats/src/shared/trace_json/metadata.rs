@@ -3,10 +3,12 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
+use marey_model::json::object;
+use marey_model::trace_json::Document;
 use marey_store::row::{Device, Metadata};
 use marey_store::{ProcessRow, Reader, StoreError};
 
-use super::{Document, TraceWriter, object};
+use super::TraceWriter;
 use crate::shared::export::{ExportError, LeftOut};
 
 /// Keys that the writers place or compute themselves.
@@ -34,7 +36,7 @@ pub(crate) struct RunMetadata {
 impl RunMetadata {
     /// Reads the metadata. Each key of the file keeps one value; entries of other processes and of
     /// threads are kept if they are objects, and counted in `left_out` otherwise.
-    pub(crate) fn of(reader: &Reader, left_out: &mut LeftOut) -> Result<Self, StoreError> {
+    pub(crate) fn read(reader: &Reader, left_out: &mut LeftOut) -> Result<Self, StoreError> {
         let rows = reader.rows::<Metadata>()?.collect::<Result<Vec<_>, _>>()?;
         let has_keys = rows.iter().find(|row| row.thread_id.is_none() && !is_object(row));
         let real = || reader.processes().find(|process| process.pid >= 0);
@@ -80,7 +82,7 @@ impl RunMetadata {
     pub(crate) fn write_entries(&self, excluded: &[&str], document: &mut Document) {
         let is_placed = |key: &str| PLACED.contains(&key) || excluded.contains(&key);
         for row in self.entries.iter().filter(|row| !is_placed(&row.key)) {
-            document.member(&row.key, &row.value);
+            document.member(&row.key, &*row.value);
         }
     }
 
@@ -110,8 +112,8 @@ pub(crate) fn device_properties(
     reader: &Reader,
     gpu_process: Option<u32>,
     left_out: &mut LeftOut,
-) -> Result<String, StoreError> {
-    let mut list = String::from("[");
+) -> Result<Vec<u8>, StoreError> {
+    let mut list = b"[".to_vec();
     let mut numbers = HashSet::new();
     let mut rows = reader.rows::<Device>()?.collect::<Result<Vec<_>, _>>()?;
     rows.sort_by_key(|row| gpu_process.is_some() && Some(row.process_id) != gpu_process);
@@ -120,9 +122,9 @@ pub(crate) fn device_properties(
             *left_out.entry("devices").or_default() += 1;
             continue;
         }
-        list.push_str(if numbers.len() == 1 { "\n" } else { ",\n" });
+        list.extend_from_slice(if numbers.len() == 1 { b"\n" } else { b",\n" });
         if row.properties.len() > "{}".len() {
-            list.push_str(&row.properties);
+            list.extend_from_slice(row.properties.as_bytes());
         } else {
             object(&mut list, |device| {
                 device.value("id", row.device);
@@ -130,6 +132,6 @@ pub(crate) fn device_properties(
             });
         }
     }
-    list.push(']');
+    list.push(b']');
     Ok(list)
 }

@@ -1,26 +1,28 @@
 //! Trace-event JSON: the parts that the writers of its dialects share.
 //!
-//! [`Document`] is the text of a file and [`TraceWriter`] writes a run's rows to it. [`Tracks`]
+//! [`TraceWriter`] writes a run's rows to the text of a file. [`Tracks`]
 //! maps rows to process and thread ids. [`rows`] and [`activity`] write the rows that are the same
 //! in all dialects.
 
 pub(crate) mod activity;
-mod document;
 mod metadata;
 pub(crate) mod rows;
 mod steps;
 mod tracks;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
+
+use marey_model::json::Object;
+use marey_model::trace_json::Document;
 
 use marey_store::row::{
     AsyncSpan, Collective, Counter, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent, Metric,
     Row, Sample, Span,
 };
 use marey_store::{ProcessRow, Reader, StoreError};
+use serde_json::value::RawValue;
 
-pub(crate) use self::document::{Document, Object, object};
 pub(crate) use self::metadata::{RunMetadata, device_properties};
 pub(crate) use self::steps::Steps;
 pub(crate) use self::tracks::{Track, Tracks};
@@ -50,7 +52,8 @@ impl TraceWriter<'_, '_> {
     /// Writes an event; `fill` adds further members.
     pub(crate) fn add(&mut self, event: &Event, fill: impl FnOnce(&mut Object)) -> io::Result<()> {
         let base_nanos = i128::from(self.base_nanos);
-        self.document.event(event.phase, |object| {
+        self.document.event(|object| {
+            object.text("ph", event.phase);
             if let Some(category) = event.category {
                 object.text("cat", category);
             }
@@ -71,7 +74,8 @@ impl TraceWriter<'_, '_> {
         track: Track,
         args: impl FnOnce(&mut Object),
     ) -> io::Result<()> {
-        self.document.event("M", |event| {
+        self.document.event(|event| {
+            event.text("ph", "M");
             event.text("name", name);
             track.write(event);
             event.object("args", args);
@@ -92,6 +96,26 @@ impl TraceWriter<'_, '_> {
             }
         })
     }
+}
+
+/// Adds the object `args` with the members of the JSON object `overrides`, and those that `fill`
+/// adds unless `overrides` has them.
+pub(crate) fn write_args(event: &mut Object, overrides: &str, fill: impl FnOnce(&mut Object)) {
+    event.object_without("args", &|key| has_member(overrides, key), |args| {
+        fill(args);
+        args.members(overrides);
+    });
+}
+
+/// Whether a JSON object has a member.
+fn has_member(object: &str, key: &str) -> bool {
+    let is_quoted = |(position, _): (usize, &str)| {
+        object[..position].ends_with('"') && object[position + key.len()..].starts_with('"')
+    };
+    // Objects are parsed only if they contain the quoted key, which few do.
+    object.match_indices(key).any(is_quoted)
+        && serde_json::from_str::<HashMap<String, &RawValue>>(object)
+            .is_ok_and(|members| members.contains_key(key))
 }
 
 /// Whether a span has arguments in the file.
@@ -147,4 +171,27 @@ pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) -> Result<(), S
         *left_out.entry("collectives").or_default() += u64::from(row?.stream.is_none());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use marey_model::json::object;
+
+    #[test]
+    fn overrides_replace_members() {
+        let mut text = Vec::new();
+        object(&mut text, |object| {
+            let overrides = r#"{"b":"device","stream":[{"c":1}]}"#;
+            write_args(object, overrides, |args| {
+                args.value("device", 1);
+                args.value("stream", 2);
+                args.value("c", 3);
+                args.text("b", "4");
+            });
+            object.value("b", 5);
+        });
+        let expected = r#"{"args":{"device":1,"c":3,"b":"device","stream":[{"c":1}]},"b":5}"#;
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
 }

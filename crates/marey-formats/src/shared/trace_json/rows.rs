@@ -1,13 +1,14 @@
 //! The rows that are the same in all dialects: instants, flows, counters, memory events and
 //! asynchronous spans.
 
+use marey_model::json::{Object, push_float, push_value};
 use marey_model::metric::MetricValue;
 use marey_store::Assembler;
 use marey_store::row::{
     AsyncSpan, Flow, FlowPoint, Instant, InstantScope, MemoryAction, MemoryEvent, Metric,
 };
 
-use super::{Event, Object, TraceWriter};
+use super::{Event, TraceWriter, write_args};
 use crate::shared::export::{ExportError, LeftOut};
 
 /// Device types by their numbers in `PyTorch`, as memory events store them.
@@ -60,7 +61,7 @@ pub(crate) fn write_instants(writer: &mut TraceWriter) -> Result<(), ExportError
                 InstantScope::Global => "g",
             };
             event.text("s", scope);
-            write_args(event, &args);
+            write_own_args(event, &args);
         })?;
     }
     Ok(())
@@ -93,7 +94,7 @@ pub(crate) fn write_flows(writer: &mut TraceWriter) -> Result<(), ExportError> {
             if row.is_enclosing && row.point == FlowPoint::End {
                 event.text("bp", "e");
             }
-            write_args(event, &args);
+            write_own_args(event, &args);
         })?;
     }
     Ok(())
@@ -131,8 +132,8 @@ pub(crate) fn write_counters(
         };
         writer.add(&event, |event| {
             event.object("args", |args| match row.value {
-                MetricValue::Int(value) => args.value(name, value),
-                MetricValue::Float(value) => args.float(name, value),
+                MetricValue::Int(value) => args.member(name, |text| push_value(value, text)),
+                MetricValue::Float(value) => args.member(name, |text| push_float(value, text)),
                 MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) => {}
             });
         })?;
@@ -171,7 +172,7 @@ pub(crate) fn write_memory_events(
         };
         writer.add(&event, |event| {
             event.text("s", "t");
-            event.object_with("args", &args, |event| write_memory(&row, event));
+            write_args(event, &args, |event| write_memory(&row, event));
         })?;
         *left_out.entry("call stacks of memory events").or_default() +=
             u64::from(row.context_id.is_some());
@@ -224,7 +225,7 @@ pub(crate) fn write_async_spans(writer: &mut TraceWriter) -> Result<(), ExportEr
         };
         writer.add(&begin, |event| {
             event.text("id", id);
-            write_args(event, &args);
+            write_own_args(event, &args);
         })?;
         if !row.is_open {
             let time_nanos = row.start_nanos.saturating_add(row.duration_nanos);
@@ -235,7 +236,7 @@ pub(crate) fn write_async_spans(writer: &mut TraceWriter) -> Result<(), ExportEr
     Ok(())
 }
 
-fn write_args(event: &mut Object, args: &str) {
+fn write_own_args(event: &mut Object, args: &str) {
     if args != "{}" {
         event.object("args", |event| event.members(args));
     }

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use marey_model::json::Object;
 use marey_store::{Reader, ThreadRow};
 
-use super::Object;
 use super::activity::Survey;
 
 /// Added to a process id that is taken in the file.

@@ -4,6 +4,7 @@ use super::event::{Event, Events};
 use super::thread::Thread;
 use crate::names;
 use marey_model::context::NodeKind;
+use marey_model::proton_trace::{FIRST_STREAM_TID, Metrics};
 use marey_model::spool::{Activity, ActivityKind, Numbered, Shape};
 use std::collections::BTreeMap;
 use std::io;
@@ -15,9 +16,6 @@ pub(super) struct Activities {
     /// Named lanes, by device and stream.
     lanes: BTreeMap<(u32, u32), u64>,
 }
-
-/// Proton's number of the first lane of a stream.
-const FIRST_LANE: u64 = 200_000;
 
 impl Activities {
     /// Begins another trace, in which no lane is named yet.
@@ -43,7 +41,7 @@ impl Activities {
         if !is_named || path.last() != Some(&name) {
             path.push(name);
         }
-        let event = Event { path: &path, metrics: &[], lane };
+        let event = Event { path: &path, metrics: &Metrics::default(), lane };
         events.activity(&event, category(shape.kind), activity)
     }
 }
@@ -59,7 +57,7 @@ fn lane(
         return Ok(lane);
     }
     // The number is Proton's, unless a stream of another device has it.
-    let mut lane = FIRST_LANE + u64::from(shape.stream);
+    let mut lane = u64::from(FIRST_STREAM_TID) + u64::from(shape.stream);
     while lanes.values().any(|&taken| taken == lane) {
         lane += 1 << 32;
     }

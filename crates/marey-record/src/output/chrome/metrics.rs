@@ -1,7 +1,7 @@
-//! User metrics: buffered until their scope ends, then summed and formatted.
+//! User metrics: buffered until their scope ends, then summed.
 
 use crate::names;
-use marey_model::metric::{MetricName, MetricValue};
+use marey_model::proton_trace::Metrics;
 use marey_model::spool::{Numbered, Span, Value};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -71,101 +71,19 @@ impl PendingValues {
     }
 }
 
-/// Sums the values of each metric, and sorts the metrics by name.
-pub(super) fn add_up(values: Vec<Value>, texts: &Numbered<String>) -> Vec<(&str, MetricValue)> {
-    let mut sums: BTreeMap<&str, MetricValue> = BTreeMap::new();
+/// Sums the values of each metric.
+pub(super) fn add_up(values: Vec<Value>, texts: &Numbered<String>) -> Metrics<&str> {
+    let mut metrics = Metrics::default();
     for Value { metric, value, .. } in values {
-        let name = texts.get(metric).map_or(names::LOST_NAME, String::as_str);
-        match sums.get_mut(name) {
-            Some(sum) => {
-                let name = MetricName::parse(name);
-                // The recorder has refused and counted values of another type.
-                drop(sum.update(&value, name.aggregation(), name.key()));
-            }
-            None => {
-                sums.insert(name, value);
-            }
-        }
+        metrics.add(texts.get(metric).map_or(names::LOST_NAME, String::as_str), value);
     }
-    sums.into_iter().collect()
-}
-
-/// Formats a value as Proton does: everything is text, and floats have six decimals, or as many as
-/// they need.
-pub(super) fn format_value(value: &MetricValue) -> String {
-    match value {
-        MetricValue::Int(value) => value.to_string(),
-        MetricValue::Float(value) => format_float(*value),
-        MetricValue::Text(text) => text.to_string(),
-        MetricValue::Ints(values) => format_list(values, i64::to_string),
-        MetricValue::Floats(values) => format_list(values, |value| shortest_float(*value)),
-    }
-}
-
-fn format_float(value: f64) -> String {
-    if !value.is_finite() {
-        return shortest_float(value);
-    }
-    let six_decimals = format!("{value:.6}");
-    let is_exact = six_decimals.parse().is_ok_and(|read: f64| read.to_bits() == value.to_bits());
-    if is_exact { six_decimals } else { shortest_float(value) }
-}
-
-/// Formats a float with the fewest digits that identify it.
-fn shortest_float(value: f64) -> String {
-    if value.is_nan() {
-        return "nan".to_owned();
-    }
-    let text = format!("{value:?}");
-    text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
-}
-
-fn format_list<T>(values: &[T], text: impl Fn(&T) -> String) -> String {
-    let mut out = String::from("[");
-    for (index, value) in values.iter().enumerate() {
-        out.push_str(if index == 0 { "" } else { "," });
-        out.push_str(&text(value));
-    }
-    out.push(']');
-    out
-}
-
-/// Returns the name of an event with metrics: `scope: <loss, 0.500000>, <tokens, 3>`.
-pub(super) fn event_title(scope: &str, metrics: &[(&str, MetricValue)]) -> String {
-    let mut title = scope.to_owned();
-    for (index, (name, value)) in metrics.iter().enumerate() {
-        let separator = if index == 0 { ":" } else { "," };
-        title.extend([separator, " <", name, ", ", &format_value(value), ">"]);
-    }
-    title
+    metrics
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn values_are_formatted_as_by_proton() {
-        for (value, expected) in [
-            (MetricValue::Int(-7), "-7"),
-            (MetricValue::Float(0.5), "0.500000"),
-            (MetricValue::Float(1e20), "100000000000000000000.000000"),
-            (MetricValue::Float(-0.0), "-0.000000"),
-            (MetricValue::Float(f64::INFINITY), "inf"),
-            (MetricValue::Float(f64::NAN), "nan"),
-            (MetricValue::Ints(vec![-1, 2]), "[-1,2]"),
-            (MetricValue::Floats(vec![1.0, 0.1, f64::NAN]), "[1,0.1,nan]"),
-            (MetricValue::Floats(vec![]), "[]"),
-        ] {
-            assert_eq!(format_value(&value), expected);
-        }
-    }
-
-    #[test]
-    fn a_float_keeps_its_precision() {
-        assert_eq!(format_value(&MetricValue::Float(1e-9)), "1e-9");
-        assert_eq!(format_value(&MetricValue::Float(1.0 / 3.0)), "0.3333333333333333");
-    }
+    use marey_model::metric::MetricValue;
 
     fn value(time_nanos: i64) -> Value {
         Value { node: 2, time_nanos, metric: 0, value: MetricValue::Int(1) }

@@ -6,7 +6,9 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Process;
-use marey_model::spool::{Frame, NodeDef, Reader, SessionEvent, Span, Value, Writer};
+use marey_model::spool::{
+    Activity, ActivityKind, Frame, NodeDef, Reader, SessionEvent, Shape, Span, Value, Writer,
+};
 use serde_json::{Value as Json, json};
 use std::fs::File;
 use std::ops::Range;
@@ -523,6 +525,57 @@ fn a_session_without_events_makes_a_valid_trace() {
     let trace = Spool::begin().trace();
     assert_eq!(trace.json["traceEvents"].as_array().unwrap().len(), 2);
     assert!(trace.scopes().is_empty());
+}
+
+#[test]
+fn a_trace_has_the_same_bytes_as_the_golden_file() {
+    let mut spool = Spool::begin();
+    spool.add(&Frame::Losses(vec![(LossCause::Names, 7), (LossCause::MetricRefused, 1)]));
+    let texts = ["\u{8}\u{c}\r\t\u{1f}\u{7f}\u{2028} \\\"", "mark"].map(str::to_owned).to_vec();
+    spool.add(&Frame::Strings { first: 9, texts });
+    spool.thread(5, "");
+    let nodes = vec![
+        NodeDef { parent: 0, kind: NodeKind::Operator, name: 9 },
+        NodeDef { parent: 0, kind: NodeKind::Mark, name: 10 },
+    ];
+    spool.add(&Frame::Nodes { thread: 0, first: 6, nodes });
+    spool.values(&[
+        (0, 7, TOKENS, MetricValue::Int(-1)),
+        (INNER, 1_235, TOKENS, MetricValue::Int(3)),
+        (INNER, 1_236, RATE, MetricValue::Float(1.0 / 3.0)),
+        (INNER, 1_237, LOSS, MetricValue::Floats(vec![0.5, f64::INFINITY])),
+        (INNER, 1_238, NOTE, MetricValue::Text("a \"b\" ×".into())),
+        (7, 1_500, TOKENS, MetricValue::Int(5)),
+    ]);
+    spool.add(&Frame::Launches { thread: 0, launches: vec![(0, 77), (2, 78)] });
+    spool.spans(&[(INNER, 1_234, 2_000), (OUTER, -1_001, 1_000_000_007), (6, 3_000, 2_999)]);
+    spool.spans(&[(7, 1_500, 1_500), (STATE_OF_INNER, 10, 20)]);
+    spool.spans_of(5, 1 << 2, &[(INNER, 1, 3), (INNER, 2, 4)]);
+    let shape =
+        |kind, name, device, stream| Shape { kind, name, device, stream, details: Vec::new() };
+    let shapes = vec![
+        shape(ActivityKind::Kernel, 9, 0, 7),
+        shape(ActivityKind::Memcpy, 3, 1, 7),
+        shape(ActivityKind::Sync, 3, 0, u32::MAX),
+    ];
+    spool.add(&Frame::Shapes { first: 0, shapes });
+    let activity = |shape, bytes, correlation, launch| Activity {
+        shape,
+        start_nanos: START + 5_000,
+        duration_nanos: 1_005,
+        bytes,
+        correlation,
+        launch,
+    };
+    let activities = vec![
+        activity(0, 0, 78, Some((0, 6))),
+        activity(1, 1 << 40, 77, Some((0, INNER))),
+        activity(2, 0, 0, None),
+    ];
+    spool.add(&Frame::Activities { sessions: 1 << 2, activities });
+    spool.open(&[(OUTER, 1)]);
+    let golden = include_str!("../../../tests/data/trace.json");
+    assert_eq!(spool.trace().text, golden);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::metrics::{PendingValues, add_up};
 use super::session_state::SessionState;
 use crate::names;
 use marey_model::context::NodeKind;
+use marey_model::proton_trace::lane_title;
 use marey_model::spool::{NodeDef, Numbered, Span, Value};
 use std::io;
 
@@ -194,13 +195,7 @@ impl Thread {
     }
 
     fn name_lane(&self, index: usize, events: &mut Events) -> io::Result<()> {
-        let mut name = self.name.clone();
-        if name.is_empty() {
-            name = format!("CPU Thread {}", self.number);
-        }
-        if index > 0 {
-            name = format!("{name} ({})", index + 1);
-        }
-        events.name_lane(self.lane_ids[index], &name, (self.number, self.os_id, index))
+        let title = lane_title(&self.name, self.number, index as u64);
+        events.name_lane(self.lane_ids[index], &title, (self.number, self.os_id, index as u64))
     }
 }

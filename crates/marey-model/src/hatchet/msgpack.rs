@@ -1,16 +1,19 @@
-//! `MessagePack`, with numbers and lengths in their shortest form.
+//! `MessagePack`, with numbers and lengths in their shortest form, or in the longest one.
 
 use std::io::{self, Write};
 
+use super::Producer;
 use super::document::Encoder;
 
 pub(super) struct Msgpack<W> {
     out: W,
+    /// Whether numbers and lengths that do not fit into the first byte have their longest form.
+    is_long: bool,
 }
 
 impl<W: Write> Msgpack<W> {
-    pub(super) const fn new(out: W) -> Self {
-        Self { out }
+    pub(super) fn new(out: W, producer: Producer) -> Self {
+        Self { out, is_long: producer == Producer::Recorder }
     }
 
     fn tagged<const N: usize>(&mut self, tag: u8, bytes: [u8; N]) -> io::Result<()> {
@@ -22,7 +25,7 @@ impl<W: Write> Msgpack<W> {
     fn length(&mut self, length: usize, small: u8, limit: u8, tags: [u8; 2]) -> io::Result<()> {
         match (u8::try_from(length), u16::try_from(length), u32::try_from(length)) {
             (Ok(length), ..) if length < limit => self.out.write_all(&[small | length]),
-            (_, Ok(length), _) => self.tagged(tags[0], length.to_be_bytes()),
+            (_, Ok(length), _) if !self.is_long => self.tagged(tags[0], length.to_be_bytes()),
             (.., Ok(length)) => self.tagged(tags[1], length.to_be_bytes()),
             _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "MessagePack ends at 2^32 items")),
         }
@@ -32,7 +35,7 @@ impl<W: Write> Msgpack<W> {
 impl<W: Write> Encoder for Msgpack<W> {
     const SORTED: bool = false;
 
-    fn map(&mut self, length: usize) -> io::Result<()> {
+    fn begin_map(&mut self, length: usize) -> io::Result<()> {
         self.length(length, 0x80, 16, [0xde, 0xdf])
     }
 
@@ -40,7 +43,7 @@ impl<W: Write> Encoder for Msgpack<W> {
         Ok(())
     }
 
-    fn list(&mut self, length: usize) -> io::Result<()> {
+    fn begin_list(&mut self, length: usize) -> io::Result<()> {
         self.length(length, 0x90, 16, [0xdc, 0xdd])
     }
 
@@ -63,6 +66,7 @@ impl<W: Write> Encoder for Msgpack<W> {
     fn int(&mut self, value: i64) -> io::Result<()> {
         match value {
             0.. => self.count(value.cast_unsigned()),
+            _ if self.is_long => self.tagged(0xd3, value.to_be_bytes()),
             -32..0 => self.out.write_all(&(value as i8).to_be_bytes()),
             _ => match (i16::try_from(value), i32::try_from(value)) {
                 (Ok(value), _) => self.tagged(0xd1, value.to_be_bytes()),
@@ -75,6 +79,7 @@ impl<W: Write> Encoder for Msgpack<W> {
     fn count(&mut self, value: u64) -> io::Result<()> {
         match (u8::try_from(value), u16::try_from(value), u32::try_from(value)) {
             (Ok(value @ ..0x80), ..) => self.out.write_all(&[value]),
+            _ if self.is_long => self.tagged(0xcf, value.to_be_bytes()),
             (Ok(value), ..) => self.tagged(0xcc, [value]),
             (_, Ok(value), _) => self.tagged(0xcd, value.to_be_bytes()),
             (.., Ok(value)) => self.tagged(0xce, value.to_be_bytes()),
@@ -91,7 +96,7 @@ impl<W: Write> Encoder for Msgpack<W> {
         self.out.write_all(value.as_bytes())
     }
 
-    fn on_one_line(&mut self, _is_on_one_line: bool) {}
+    fn set_one_line(&mut self, _is_on_one_line: bool) {}
 
     fn end(&mut self) -> io::Result<()> {
         Ok(())

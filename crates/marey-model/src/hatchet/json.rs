@@ -2,10 +2,13 @@
 
 use std::io::{self, Write};
 
+use super::Producer;
 use super::document::Encoder;
+use crate::json::write_quoted;
 
 pub(super) struct Json<W> {
     out: W,
+    producer: Producer,
     level: usize,
     /// Whether the open list or map is empty so far.
     is_first: bool,
@@ -15,8 +18,8 @@ pub(super) struct Json<W> {
 }
 
 impl<W: Write> Json<W> {
-    pub(super) const fn new(out: W) -> Self {
-        Self { out, level: 0, is_first: true, is_value: false, is_on_one_line: false }
+    pub(super) const fn new(out: W, producer: Producer) -> Self {
+        Self { out, producer, level: 0, is_first: true, is_value: false, is_on_one_line: false }
     }
 
     /// Writes the separator before the next item.
@@ -59,33 +62,12 @@ impl<W: Write> Json<W> {
         self.out.write_all(b"\n")?;
         self.out.write_all(&SPACES[..width])
     }
-
-    fn quoted(&mut self, text: &str) -> io::Result<()> {
-        self.out.write_all(b"\"")?;
-        let mut rest = text.as_bytes();
-        while let Some(position) = rest.iter().position(|&byte| needs_escape(byte)) {
-            self.out.write_all(&rest[..position])?;
-            match rest[position] {
-                b'\n' => self.out.write_all(b"\\n")?,
-                b'\t' => self.out.write_all(b"\\t")?,
-                special @ (b'"' | b'\\') => self.out.write_all(&[b'\\', special])?,
-                control => write!(self.out, "\\u{control:04x}")?,
-            }
-            rest = &rest[position + 1..];
-        }
-        self.out.write_all(rest)?;
-        self.out.write_all(b"\"")
-    }
-}
-
-const fn needs_escape(byte: u8) -> bool {
-    byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
 impl<W: Write> Encoder for Json<W> {
     const SORTED: bool = true;
 
-    fn map(&mut self, _length: usize) -> io::Result<()> {
+    fn begin_map(&mut self, _length: usize) -> io::Result<()> {
         self.open(b"{")
     }
 
@@ -93,7 +75,7 @@ impl<W: Write> Encoder for Json<W> {
         self.close(b"}")
     }
 
-    fn list(&mut self, _length: usize) -> io::Result<()> {
+    fn begin_list(&mut self, _length: usize) -> io::Result<()> {
         self.open(b"[")
     }
 
@@ -130,9 +112,12 @@ impl<W: Write> Encoder for Json<W> {
     fn float(&mut self, value: f64) -> io::Result<()> {
         self.item()?;
         match value {
+            _ if value.is_nan() => self.out.write_all(b"null"),
+            _ if value.is_infinite() && self.producer == Producer::Recorder => {
+                self.out.write_all(b"null")
+            }
             f64::INFINITY => self.out.write_all(b"Infinity"),
             f64::NEG_INFINITY => self.out.write_all(b"-Infinity"),
-            _ if value.is_nan() => self.out.write_all(b"null"),
             // `Debug` keeps the decimal point, so the number is read back as a float.
             _ => write!(self.out, "{value:?}"),
         }
@@ -140,14 +125,40 @@ impl<W: Write> Encoder for Json<W> {
 
     fn text(&mut self, value: &str) -> io::Result<()> {
         self.item()?;
-        self.quoted(value)
+        write_quoted(value, &mut self.out)
     }
 
-    fn on_one_line(&mut self, is_on_one_line: bool) {
+    fn set_one_line(&mut self, is_on_one_line: bool) {
         self.is_on_one_line = is_on_one_line;
     }
 
     fn end(&mut self) -> io::Result<()> {
         self.out.write_all(b"\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn float(value: f64, producer: Producer) -> String {
+        let mut out = Vec::new();
+        let mut json = Json::new(&mut out, producer);
+        json.set_one_line(true);
+        json.float(value).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn whole_floats_keep_a_decimal_point() {
+        assert_eq!(float(1_000_000.0, Producer::Recorder), "1000000.0");
+        assert_eq!(float(0.1, Producer::Recorder), "0.1");
+        assert_eq!(float(f64::NAN, Producer::Recorder), "null");
+    }
+
+    #[test]
+    fn only_exports_have_infinities() {
+        assert_eq!(float(f64::NEG_INFINITY, Producer::Recorder), "null");
+        assert_eq!(float(f64::NEG_INFINITY, Producer::Export), "-Infinity");
     }
 }

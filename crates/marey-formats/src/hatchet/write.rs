@@ -1,0 +1,130 @@
+//! Profiles as trees that can be written.
+
+use std::borrow::Cow;
+use std::io::{self, BufWriter, Write};
+use std::ops::Deref;
+
+use marey_model::context::NodeKind;
+use marey_model::hatchet::{self, Format, Producer, Tree};
+use marey_model::metric::MetricValue;
+use marey_model::profile::{Device, Meta, NodeId, Profile};
+
+/// Writes a profile so that [`parse`](super::parse) and `proton-viewer` can read it.
+///
+/// A node's metrics have the profile's order. marey's extras are written if the profile has any.
+/// JSON has no NaN and no infinities: NaN becomes `null`, and infinities become `Infinity` and
+/// `-Infinity`, as in Python's `json` module.
+///
+/// A profile that is read back is equal if it is in the form that readers produce: devices are
+/// grouped by family, metrics have values and are in the order of their first occurrence, their
+/// values are [normalised](marey_model::profile::Values::normalise), an empty list of numbers is a list
+/// of integers, and the tree is not deeper than [`MAX_DEPTH`](super::MAX_DEPTH).
+///
+/// # Errors
+///
+/// Errors of `out`, and `InvalidInput` for a profile that [`Profile::check`] refuses.
+pub fn write(profile: &Profile, format: Format, out: &mut impl Write) -> io::Result<()> {
+    profile.check().map_err(|broken| io::Error::new(io::ErrorKind::InvalidInput, broken))?;
+    let mut out = BufWriter::new(out);
+    hatchet::write(&ProfileTree::new(profile), format, Producer::Export, &mut out)?;
+    out.flush()
+}
+
+/// A profile, with its values by node.
+struct ProfileTree<'a> {
+    profile: &'a Profile,
+    /// Number of children of each node.
+    child_counts: Vec<u32>,
+    /// Start of each node's cells, and the end of the last.
+    starts: Vec<usize>,
+    cells: Vec<Cell>,
+}
+
+/// A value of a node.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    /// Index of the metric.
+    metric: u32,
+    /// Index of the value in the metric.
+    index: u32,
+}
+
+impl<'a> ProfileTree<'a> {
+    fn new(profile: &'a Profile) -> Self {
+        let mut child_counts = vec![0; profile.nodes.len()];
+        for parent in profile.nodes.iter().filter_map(|node| node.parent) {
+            child_counts[parent.index()] += 1;
+        }
+        let (starts, cells) = cells_by_node(profile);
+        Self { profile, child_counts, starts, cells }
+    }
+}
+
+impl Tree for ProfileTree<'_> {
+    type Node = NodeId;
+
+    fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        (0..self.profile.nodes.len()).map(|index| NodeId(index as u32))
+    }
+
+    fn parent(&self, id: NodeId) -> Option<NodeId> {
+        self.profile.nodes[id.index()].parent
+    }
+
+    fn child_count(&self, id: NodeId) -> usize {
+        self.child_counts[id.index()] as usize
+    }
+
+    fn name(&self, id: NodeId) -> impl Deref<Target = str> {
+        &*self.profile.nodes[id.index()].name
+    }
+
+    fn kind(&self, id: NodeId) -> Option<NodeKind> {
+        self.profile.nodes[id.index()].kind
+    }
+
+    fn metrics(
+        &self,
+        id: NodeId,
+    ) -> impl ExactSizeIterator<Item = (impl Deref<Target = str>, MetricValue)> {
+        let cells = &self.cells[self.starts[id.index()]..self.starts[id.index() + 1]];
+        cells.iter().map(|cell| {
+            let metric = &self.profile.metrics[cell.metric as usize];
+            (&*metric.key, metric.values.get(cell.index as usize))
+        })
+    }
+
+    fn sketch(&self, id: NodeId) -> Option<impl ExactSizeIterator<Item = (i64, u64)>> {
+        let sketches = &self.profile.sketches;
+        let index = sketches.binary_search_by_key(&id, |(node, _)| *node).ok()?;
+        Some(sketches[index].1.iter().copied())
+    }
+
+    fn meta(&self) -> &Meta {
+        &self.profile.meta
+    }
+
+    fn devices(&self) -> Cow<'_, [Device]> {
+        Cow::Borrowed(&self.profile.devices)
+    }
+}
+
+/// Groups the values by node, each in the order of the metrics.
+fn cells_by_node(profile: &Profile) -> (Vec<usize>, Vec<Cell>) {
+    let mut starts = vec![0; profile.nodes.len() + 1];
+    for node in profile.metrics.iter().flat_map(|metric| &metric.nodes) {
+        starts[node.index() + 1] += 1;
+    }
+    for index in 1..starts.len() {
+        starts[index] += starts[index - 1];
+    }
+    let mut next = starts.clone();
+    let mut cells = vec![Cell::default(); starts[profile.nodes.len()]];
+    for (metric, column) in profile.metrics.iter().enumerate() {
+        for (index, node) in column.nodes.iter().enumerate() {
+            cells[next[node.index()]] = Cell { metric: metric as u32, index: index as u32 };
+            next[node.index()] += 1;
+        }
+    }
+    (starts, cells)
+}
