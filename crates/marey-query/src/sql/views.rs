@@ -40,6 +40,7 @@ pub(super) fn definition(view: &str) -> &'static str {
         "gpu_annotations" => include_str!("../../sql/gpu_annotations.sql"),
         "stragglers" => include_str!("../../sql/stragglers.sql"),
         "rank_arrivals" => include_str!("../../sql/rank_arrivals.sql"),
+        "runtime_calls" => include_str!("../../sql/runtime_calls.sql"),
         "launches" => include_str!("../../sql/launches.sql"),
         "queue_length" => include_str!("../../sql/queue_length.sql"),
         "queue_summary" => include_str!("../../sql/queue_summary.sql"),
