@@ -24,16 +24,7 @@ activities AS (
             AND coalesce(l.start_nanos, g.start_nanos) < c.last_nanos AS is_in_steps
     FROM raw.gpu_activities AS g
     JOIN counted AS c ON c.process_id = g.process_id
-    LEFT JOIN (
-        -- Nested calls may share the correlation id of a launch: the outermost begins first.
-        SELECT
-            process_of(thread_id) AS process_id,
-            correlation_id,
-            min(start_nanos) AS start_nanos
-        FROM raw.spans
-        WHERE correlation_id > 0 AND kind(context_id) = 'runtime'
-        GROUP BY process_of(thread_id), correlation_id
-    ) AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
+    LEFT JOIN runtime_calls AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
     WHERE g.kind IN ('kernel', 'memcpy', 'memset')
 )
 SELECT

@@ -26,8 +26,8 @@ FROM (
         s.context_id AS context_id,
         CAST(count(*) AS DOUBLE) / c.divisor / c.process_count AS count,
         CAST(sum(s.duration_nanos) AS DOUBLE) / c.divisor / c.process_count AS total_nanos,
-        CAST(sum(s.duration_nanos - s.children_nanos) AS DOUBLE) / c.divisor / c.process_count AS self_nanos
-    FROM raw.spans AS s
+        CAST(sum(s.self_nanos) AS DOUBLE) / c.divisor / c.process_count AS self_nanos
+    FROM spans AS s
     JOIN counted AS c ON c.process_id = process_of(s.thread_id)
     -- Without steps everything counts, including spans of duration 0 at the very end.
     WHERE s.start_nanos >= c.first_nanos AND (s.start_nanos < c.last_nanos OR c.step_count = 0)

@@ -7,10 +7,10 @@ WITH entered AS (
         FALSE AS is_sum,
         max(t.window_nanos) AS window_nanos,
         max(t.divisor) AS divisor,
-        sum(s.duration_nanos - s.children_nanos) AS self_nanos,
+        sum(s.self_nanos) AS self_nanos,
         sum(s.duration_nanos) AS total_nanos,
         count(*) AS count
-    FROM raw.spans AS s
+    FROM spans AS s
     INNER JOIN (
         SELECT
             t.id AS thread_id,
@@ -26,7 +26,7 @@ WITH entered AS (
         s.start_nanos >= t.first_nanos
         AND s.start_nanos < t.last_nanos
         -- The span that PyTorch's profiler records around everything.
-        AND coalesce(name(s.category_id), '') <> 'Trace'
+        AND coalesce(s.category, '') <> 'Trace'
     GROUP BY t.process_id, s.context_id
     UNION ALL
     SELECT

@@ -1,18 +1,5 @@
--- The launching calls. Nested calls, such as a driver call within a runtime call, may share the correlation
--- id of a launch: the outermost counts.
-WITH launch_calls AS (
-    SELECT
-        process_of(thread_id) AS process_id,
-        correlation_id,
-        min(start_nanos) AS start_nanos,
-        first_value(start_nanos + duration_nanos ORDER BY start_nanos, duration_nanos DESC) AS end_nanos,
-        first_value(thread_id ORDER BY start_nanos, duration_nanos DESC) AS thread_id
-    FROM raw.spans
-    WHERE correlation_id > 0 AND kind(context_id) = 'runtime'
-    GROUP BY process_of(thread_id), correlation_id
-),
 -- A graph launch counts as one launch, however many kernels it has.
-launched AS (
+WITH launched AS (
     SELECT
         g.process_id AS process_id,
         g.device AS device,
@@ -34,7 +21,7 @@ launched AS (
         WHERE kind = 'kernel'
         GROUP BY process_id, device, correlation_id
     ) AS g
-    JOIN launch_calls AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
+    JOIN runtime_calls AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
     JOIN step_summary AS w ON w.process_id = g.process_id
     WHERE l.start_nanos >= w.first_nanos AND l.start_nanos < w.last_nanos
 )

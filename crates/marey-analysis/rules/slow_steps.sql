@@ -53,15 +53,15 @@ growths AS (
                 s.context_id AS context_id,
                 max(t.process_id) AS process_id,
                 max(t.step_count) AS step_count,
-                sum(s.duration_nanos - s.children_nanos) AS self_nanos,
+                sum(s.self_nanos) AS self_nanos,
                 sum(
                     CASE
                         WHEN s.start_nanos >= t.worst_start AND s.start_nanos < t.worst_start + t.worst_nanos
-                        THEN s.duration_nanos - s.children_nanos
+                        THEN s.self_nanos
                         ELSE 0
                     END
                 ) AS worst_self_nanos
-            FROM raw.spans AS s
+            FROM spans AS s
             INNER JOIN (
                 SELECT
                     t.id AS id,

@@ -1,14 +1,4 @@
--- The start of each launching call, by correlation id.
-WITH calls AS (
-    SELECT
-        process_of(thread_id) AS process_id,
-        correlation_id,
-        min(start_nanos) AS start_nanos
-    FROM raw.spans
-    WHERE correlation_id > 0 AND kind(context_id) = 'runtime'
-    GROUP BY process_of(thread_id), correlation_id
-),
-kernels AS (
+WITH kernels AS (
     SELECT
         g.process_id AS process_id,
         g.device AS device,
@@ -37,7 +27,7 @@ kernels AS (
         WHERE kind NOT IN ('sync', 'annotation')
     ) AS g
     JOIN step_summary AS w ON w.process_id = g.process_id
-    LEFT JOIN calls AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
+    LEFT JOIN runtime_calls AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
     WHERE g.kind = 'kernel' AND g.start_nanos >= w.first_nanos AND g.start_nanos < w.last_nanos
 )
 SELECT

@@ -1,17 +1,6 @@
--- The launching calls. Nested calls may share the correlation id of a launch: the outermost begins first.
-WITH calls AS (
-    SELECT
-        process_of(thread_id) AS process_id,
-        correlation_id,
-        min(start_nanos) AS start_nanos,
-        first_value(thread_id ORDER BY start_nanos, duration_nanos DESC) AS thread_id
-    FROM raw.spans
-    WHERE correlation_id > 0 AND kind(context_id) = 'runtime'
-    GROUP BY process_of(thread_id), correlation_id
-),
 -- The gaps of whole devices, from the latest end of all earlier activities on any stream to the start of the
 -- next activity, cut to the window of the steps.
-gaps AS (
+WITH gaps AS (
     SELECT
         g.process_id AS process_id,
         g.device AS device,
@@ -37,7 +26,7 @@ gaps AS (
         WHERE kind NOT IN ('sync', 'annotation')
     ) AS g
     JOIN step_summary AS w ON w.process_id = g.process_id
-    LEFT JOIN calls AS l
+    LEFT JOIN runtime_calls AS l
         ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
     WHERE g.start_nanos > g.before_nanos AND g.before_nanos < w.last_nanos AND g.start_nanos > w.first_nanos
 ),
@@ -45,7 +34,7 @@ gaps AS (
 launchers AS (
     SELECT l.thread_id AS thread_id, g.device AS device
     FROM raw.gpu_activities AS g
-    JOIN calls AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
+    JOIN runtime_calls AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
     WHERE g.kind NOT IN ('sync', 'annotation')
     GROUP BY l.thread_id, g.device
 )

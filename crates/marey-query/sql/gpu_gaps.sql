@@ -1,15 +1,4 @@
-WITH calls AS (
-    SELECT
-        process_of(thread_id) AS process_id,
-        correlation_id,
-        min(start_nanos) AS start_nanos,
-        first_value(name_id ORDER BY start_nanos, duration_nanos DESC) AS name_id,
-        first_value(thread_id ORDER BY start_nanos, duration_nanos DESC) AS thread_id
-    FROM raw.spans
-    WHERE correlation_id > 0 AND kind(context_id) = 'runtime'
-    GROUP BY process_of(thread_id), correlation_id
-),
-gaps AS (
+WITH gaps AS (
     SELECT
         g.process_id AS process_id,
         g.device AS device,
@@ -38,7 +27,7 @@ gaps AS (
         FROM raw.gpu_activities
         WHERE kind NOT IN ('sync', 'annotation')
     ) AS g
-    LEFT JOIN calls AS l
+    LEFT JOIN runtime_calls AS l
         ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
     WHERE g.start_nanos > g.before_nanos
 ),

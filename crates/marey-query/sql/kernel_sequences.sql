@@ -13,17 +13,7 @@ launched AS (
         g.stream AS stream,
         g.name_id AS name_id
     FROM raw.gpu_activities AS g
-    JOIN (
-        -- Nested calls may share the correlation id of a launch: the outermost begins first.
-        SELECT
-            process_of(thread_id) AS process_id,
-            correlation_id,
-            min(start_nanos) AS start_nanos,
-            first_value(thread_id ORDER BY start_nanos, duration_nanos DESC) AS thread_id
-        FROM raw.spans
-        WHERE correlation_id > 0 AND kind(context_id) = 'runtime'
-        GROUP BY process_of(thread_id), correlation_id
-    ) AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
+    JOIN runtime_calls AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
     WHERE g.kind IN ('kernel', 'memcpy', 'memset')
 ),
 -- Operators that launched at least 3 activities: the number of launches on the thread between the start and the

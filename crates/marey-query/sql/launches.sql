@@ -22,16 +22,5 @@ SELECT
     l.thread_id AS thread_id,
     g.context_id AS context_id
 FROM raw.gpu_activities AS g
-JOIN (
-    SELECT
-        process_of(thread_id) AS process_id,
-        correlation_id,
-        min(start_nanos) AS start_nanos,
-        first_value(duration_nanos ORDER BY start_nanos, duration_nanos DESC) AS duration_nanos,
-        first_value(name_id ORDER BY start_nanos, duration_nanos DESC) AS name_id,
-        first_value(thread_id ORDER BY start_nanos, duration_nanos DESC) AS thread_id
-    FROM raw.spans
-    WHERE correlation_id > 0 AND kind(context_id) = 'runtime'
-    GROUP BY process_of(thread_id), correlation_id
-) AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
+JOIN runtime_calls AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
 WHERE g.kind NOT IN ('sync', 'annotation')

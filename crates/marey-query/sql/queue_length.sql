@@ -17,15 +17,7 @@ FROM (
             l.start_nanos AS queued_nanos,
             greatest(min(g.start_nanos), l.start_nanos) AS begun_nanos
         FROM raw.gpu_activities AS g
-        JOIN (
-            SELECT
-                process_of(thread_id) AS process_id,
-                correlation_id,
-                min(start_nanos) AS start_nanos
-            FROM raw.spans
-            WHERE correlation_id > 0 AND kind(context_id) = 'runtime'
-            GROUP BY process_of(thread_id), correlation_id
-        ) AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
+        JOIN runtime_calls AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
         WHERE g.kind NOT IN ('sync', 'annotation')
         GROUP BY g.process_id, g.device, g.stream, g.correlation_id, l.start_nanos
     )

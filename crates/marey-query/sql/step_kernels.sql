@@ -7,43 +7,32 @@ steps AS (
         row_number() OVER (PARTITION BY process_id ORDER BY start_nanos, number) AS position
     FROM raw.steps
 ),
--- Nested calls may share the correlation id of a launch: the outermost begins first.
+-- Each call with the number of steps that had begun by then, which is the position of the last of them.
 launches AS (
     SELECT
         process_id,
         correlation_id,
-        min(time_nanos) AS launch_nanos,
-        min(position) AS position
+        time_nanos AS launch_nanos,
+        sum(is_step) OVER (
+            PARTITION BY process_id
+            ORDER BY time_nanos, is_step DESC
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS position
     FROM (
-        -- Each call with the number of steps that had begun by then, which is the position of the last of them.
         SELECT
             process_id,
             correlation_id,
-            time_nanos,
-            sum(is_step) OVER (
-                PARTITION BY process_id
-                ORDER BY time_nanos, is_step DESC
-                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-            ) AS position
-        FROM (
-            SELECT
-                process_of(thread_id) AS process_id,
-                correlation_id,
-                start_nanos AS time_nanos,
-                0 AS is_step
-            FROM raw.spans
-            WHERE correlation_id > 0 AND kind(context_id) = 'runtime'
-            UNION ALL
-            SELECT
-                process_id,
-                NULL AS correlation_id,
-                start_nanos AS time_nanos,
-                1 AS is_step
-            FROM raw.steps
-        )
+            start_nanos AS time_nanos,
+            0 AS is_step
+        FROM runtime_calls
+        UNION ALL
+        SELECT
+            process_id,
+            NULL AS correlation_id,
+            start_nanos AS time_nanos,
+            1 AS is_step
+        FROM raw.steps
     )
-    WHERE correlation_id IS NOT NULL
-    GROUP BY process_id, correlation_id
 )
 SELECT
     s.number AS number,

@@ -1,7 +1,7 @@
 //! Writes the parts of tables.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, BufWriter, Write};
+use std::io::BufWriter;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,19 +94,6 @@ enum PartFile {
     Temporary(Arc<File>, u64),
 }
 
-/// Appends to a file.
-struct Out(Arc<File>);
-
-impl Write for Out {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        (&*self.0).write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Writes one part: a Parquet file with statistics, sorted as its table declares.
 pub struct PartWriter {
     table: &'static Table,
@@ -115,7 +102,7 @@ pub struct PartWriter {
     /// The file, for messages.
     path: PathBuf,
     file: PartFile,
-    writer: ArrowWriter<BufWriter<Out>>,
+    writer: ArrowWriter<BufWriter<Arc<File>>>,
 }
 
 impl PartWriter {
@@ -125,7 +112,7 @@ impl PartWriter {
         let folder = run.join("tables").join(table.name);
         fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
         let (file, path) = hidden_file(&folder, &format!("part-{number}"))?.into_parts();
-        let out = Out(Arc::new(file));
+        let out = Arc::new(file);
         Self::new(
             table,
             number,
@@ -147,7 +134,7 @@ impl PartWriter {
         let TemporaryFile { file, len_bytes: start } = temporary_file;
         let place = PartFile::Temporary(Arc::clone(&file), start);
         let packing = if is_small { Packing::Plain } else { Packing::Delta };
-        Self::new(table, number, folder.to_owned(), place, Out(file), packing)
+        Self::new(table, number, folder.to_owned(), place, file, packing)
     }
 
     fn new(
@@ -155,7 +142,7 @@ impl PartWriter {
         number: u32,
         path: PathBuf,
         file: PartFile,
-        out: Out,
+        out: Arc<File>,
         packing: Packing,
     ) -> Result<Self, StoreError> {
         // Arrow's copy of the schema is redundant, and takes two kilobytes a part.
@@ -187,8 +174,7 @@ impl PartWriter {
         let Self { table, name, rows, path, file: part_file, mut writer } = self;
         writer.finish().map_err(|error| write_error(&path, error))?;
         if is_durable {
-            let Out(file) = writer.inner().get_ref();
-            file.sync_all().map_err(StoreError::io("write", &path))?;
+            writer.inner().get_ref().sync_all().map_err(StoreError::io("write", &path))?;
         }
         let len_bytes = writer.bytes_written() as u64;
         Ok(WrittenPart { table, name, rows, len_bytes, file: part_file })

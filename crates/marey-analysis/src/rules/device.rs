@@ -2,16 +2,11 @@
 
 use marey_model::table::stored;
 
-use super::{HIGH, MEDIUM};
+use super::{HIGH, MEDIUM, MEDIUM_FROM, min_percent};
 use crate::rule::{Rule, Threshold};
 
 /// The share of the step time below which these rules do not fire.
-const MIN_PERCENT: Threshold = Threshold {
-    name: "min_percent",
-    default: 5.0,
-    unit: "%",
-    doc: "Share of the step time below which nothing is reported.",
-};
+const MIN_PERCENT: Threshold = min_percent(5.0);
 
 /// No stream of a device is busy: idle time by cause and by the activity of the host.
 pub(super) const GPU_IDLE: Rule = Rule {
@@ -99,26 +94,7 @@ pub(super) const EXPOSED_COMMUNICATION: Rule = Rule {
     needs: &[&stored::GPU_ACTIVITIES],
     title: "Exposed communication",
     doc: "Fires for a device on which communication kernels ran without overlapping computation for at least `min_percent` of the step time. Impact: `exposed_communication_nanos` of `gpu_time_by_step`, summed over the steps, per step; for a process without steps, that of `gpu_time` over the recording. Gain: all of it, as if computation hid all communication. The time in which a rank waits for other ranks is included. Severity: high above `high_percent` of the step time, medium from `medium_percent`.",
-    thresholds: &[
-        Threshold {
-            name: "min_percent",
-            default: 2.0,
-            unit: "%",
-            doc: "Share of the step time below which nothing is reported.",
-        },
-        Threshold {
-            name: "medium_percent",
-            default: 10.0,
-            unit: "%",
-            doc: "Share of the step time from which severity is medium.",
-        },
-        Threshold {
-            name: "high_percent",
-            default: 30.0,
-            unit: "%",
-            doc: "Share of the step time above which severity is high.",
-        },
-    ],
+    thresholds: &[min_percent(2.0), MEDIUM_FROM, HIGH],
     sql: include_str!("../../rules/exposed_communication.sql"),
     description: "Device {device} communicated for {communication_nanos} {per}, and {overlap_percent} of that overlapped with computation: {impact_nanos} ({impact_percent}) were exposed. The longest-running communication kernel is {kernel}.",
     hint: "Overlap communication with computation: smaller DDP buckets (bucket_cap_mb), FSDP prefetching, asynchronous collectives with a later wait. Or communicate less: gradient accumulation, bf16 gradients. If ranks wait for a late rank, fix that first.",

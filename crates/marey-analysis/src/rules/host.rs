@@ -2,16 +2,11 @@
 
 use marey_model::table::stored;
 
-use super::{HIGH, MEDIUM};
+use super::{HIGH, MEDIUM, high_percent, min_percent};
 use crate::rule::{Rule, Threshold};
 
 /// The share of the step time below which these rules do not fire.
-const MIN_PERCENT: Threshold = Threshold {
-    name: "min_percent",
-    default: 1.0,
-    unit: "%",
-    doc: "Share of the step time below which nothing is reported.",
-};
+const MIN_PERCENT: Threshold = min_percent(1.0);
 
 /// Calls within a step in which the host waits for a device.
 pub(super) const CPU_GPU_SYNC: Rule = Rule {
@@ -19,16 +14,7 @@ pub(super) const CPU_GPU_SYNC: Rule = Rule {
     needs: &[&stored::SPANS],
     title: "Host waits for the device",
     doc: "Fires for each operator whose waiting calls take at least `min_percent` of the step time: calls that synchronise with a device, a stream or an event, and copies to the host that end before the call does (to pageable memory, as in `aten::item`, or by a synchronous call). Not counted: `StreamWaitEvent`, in which the device waits, and the last wait outside of all spans, which profilers issue when they stop. Impact: the union of these calls, per step. Gain: the same, limited by the idle time of the device. Severity: high above `high_percent` of the step time, medium above `medium_percent`, as in PRISM.",
-    thresholds: &[
-        Threshold {
-            name: "high_percent",
-            default: 20.0,
-            unit: "%",
-            doc: "Share of the step time above which severity is high.",
-        },
-        MEDIUM,
-        MIN_PERCENT,
-    ],
+    thresholds: &[high_percent(20.0), MEDIUM, MIN_PERCENT],
     sql: include_str!("../../rules/cpu_gpu_sync.sql"),
     description: "The host waited {impact_nanos} {per} ({impact_percent}) for the device in {subject}, {syncs_per_step} times {per}, the longest in {call}. All such waits of the process take {total_sync_percent}.",
     hint: "Keep values on the device: avoid .item(), .cpu(), and print or if on tensors within the step. Log only every N steps, copy to pinned memory with non_blocking=True, and synchronise once at the end.",
@@ -72,12 +58,7 @@ pub(super) const HOT_OPERATION: Rule = Rule {
             unit: "%",
             doc: "Share of the step time above which the rule fires, with medium severity.",
         },
-        Threshold {
-            name: "high_percent",
-            default: 30.0,
-            unit: "%",
-            doc: "Share of the step time above which severity is high.",
-        },
+        HIGH,
     ],
     sql: include_str!("../../rules/hot_operation.sql"),
     description: "On the {side}, the {kind} {subject} took {impact_nanos} of exclusive time {per} ({impact_percent}), in {count} calls of {mean_nanos} on average, the largest part in {path}.",

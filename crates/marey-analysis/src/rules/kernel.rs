@@ -2,16 +2,11 @@
 
 use marey_model::table::stored;
 
-use super::{HIGH, MEDIUM};
+use super::{HIGH, MEDIUM, min_percent};
 use crate::rule::{Rule, Threshold};
 
 /// The share of the step time below which these rules do not fire.
-const MIN_PERCENT: Threshold = Threshold {
-    name: "min_percent",
-    default: 1.0,
-    unit: "%",
-    doc: "Share of the step time below which nothing is reported.",
-};
+const MIN_PERCENT: Threshold = min_percent(1.0);
 
 /// Kernels that take a large share of a device's time with few active warps: too few blocks, or
 /// blocks that need too many registers or too much shared memory.

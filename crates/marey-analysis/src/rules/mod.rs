@@ -10,20 +10,29 @@ pub(crate) use step::MEMORY_LEAK;
 use crate::rule::{Rule, Threshold};
 
 /// The share of the step time above which most rules report high severity.
-const HIGH: Threshold = Threshold {
-    name: "high_percent",
-    default: 30.0,
-    unit: "%",
-    doc: "Share of the step time above which severity is high.",
-};
+const HIGH: Threshold = high_percent(30.0);
 
 /// The share of the step time above which most rules report medium severity.
-const MEDIUM: Threshold = Threshold {
+const MEDIUM: Threshold =
+    Threshold { doc: "Share of the step time above which severity is medium.", ..MEDIUM_FROM };
+
+/// The share of the step time from which the other rules report medium severity.
+const MEDIUM_FROM: Threshold = Threshold {
     name: "medium_percent",
     default: 10.0,
     unit: "%",
-    doc: "Share of the step time above which severity is medium.",
+    doc: "Share of the step time from which severity is medium.",
 };
+
+const fn high_percent(default: f64) -> Threshold {
+    let doc = "Share of the step time above which severity is high.";
+    Threshold { name: "high_percent", default, unit: "%", doc }
+}
+
+const fn min_percent(default: f64) -> Threshold {
+    let doc = "Share of the step time below which nothing is reported.";
+    Threshold { name: "min_percent", default, unit: "%", doc }
+}
 
 /// All rules, in the order of their documentation.
 pub const ALL: &[Rule] = &[

@@ -2,6 +2,7 @@
 
 use marey_model::table::stored;
 
+use super::{HIGH, MEDIUM_FROM, min_percent};
 use crate::rule::{Rule, Threshold};
 
 /// Steps that took much longer than the other steps of their process.
@@ -17,24 +18,9 @@ pub(super) const SLOW_STEPS: Rule = Rule {
             unit: "steps",
             doc: "Number of steps that the process must have.",
         },
-        Threshold {
-            name: "min_percent",
-            default: 1.0,
-            unit: "%",
-            doc: "Share of the step time below which nothing is reported.",
-        },
-        Threshold {
-            name: "medium_percent",
-            default: 10.0,
-            unit: "%",
-            doc: "Share of the step time from which severity is medium.",
-        },
-        Threshold {
-            name: "high_percent",
-            default: 30.0,
-            unit: "%",
-            doc: "Share of the step time above which severity is high.",
-        },
+        min_percent(1.0),
+        MEDIUM_FROM,
+        HIGH,
     ],
     sql: include_str!("../../rules/slow_steps.sql"),
     description: "{outlier_count} of {step_count} steps were slow ({numbers}) and cost {impact_nanos} {per} on average. The slowest, step {worst_number}, took {worst_nanos} where the median is {median_nanos}: {grown_name} took {grown_nanos} longer than in the other steps.",
@@ -54,24 +40,9 @@ pub(super) const STRAGGLER: Rule = Rule {
             unit: "",
             doc: "Its share of all delays of the group, as a multiple of its share by chance.",
         },
-        Threshold {
-            name: "min_percent",
-            default: 2.0,
-            unit: "%",
-            doc: "Share of the step time below which nothing is reported.",
-        },
-        Threshold {
-            name: "medium_percent",
-            default: 10.0,
-            unit: "%",
-            doc: "Share of the step time from which severity is medium.",
-        },
-        Threshold {
-            name: "high_percent",
-            default: 30.0,
-            unit: "%",
-            doc: "Share of the step time above which severity is high.",
-        },
+        min_percent(2.0),
+        MEDIUM_FROM,
+        HIGH,
     ],
     sql: include_str!("../../rules/straggler.sql"),
     description: "In group {process_group}, {subject} alone was last to begin {last_count} of {count} collectives ({last_percent}). The others waited {delay_nanos} for it, {impact_nanos} {per}; that is {delay_percent} of all delays of the group.",
@@ -103,24 +74,9 @@ pub(super) const LATE_RANK: Rule = Rule {
             unit: "%",
             doc: "Share of the last arrivals, and of the delays, from which confidence is likely.",
         },
-        Threshold {
-            name: "min_percent",
-            default: 2.0,
-            unit: "%",
-            doc: "Share of the step time below which nothing is reported.",
-        },
-        Threshold {
-            name: "medium_percent",
-            default: 10.0,
-            unit: "%",
-            doc: "Share of the step time from which severity is medium.",
-        },
-        Threshold {
-            name: "high_percent",
-            default: 30.0,
-            unit: "%",
-            doc: "Share of the step time above which severity is high.",
-        },
+        min_percent(2.0),
+        MEDIUM_FROM,
+        HIGH,
     ],
     sql: include_str!("../../rules/late_rank.sql"),
     description: "Ranks waited for each other {count} times, mostly in {path}; {subject} alone was last to arrive {last_count} times ({last_percent}; {chance_count} expected by chance). The others waited {delay_nanos} for it, {impact_nanos} {per}. It spent {longer_nanos} {per} more in {longer_name} than they did.",

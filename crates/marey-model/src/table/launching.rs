@@ -5,7 +5,7 @@
 use super::ColumnKind::{Bits, Id, Int, Nanos, Real, Text};
 use super::view::{
     CONTEXT_ID, CORRELATION_ID, DEVICE, GROUP_RANKS, LAUNCH_CONTEXT_ID, LAUNCH_PATH, MAYBE_DEVICE,
-    PID, PROCESS_ID, RANK,
+    PID, PROCESS_ID, RANK, THREAD, THREAD_ID,
 };
 use super::{Table, column, maybe};
 
@@ -58,6 +58,30 @@ pub const OPERATOR_KERNELS: Table = Table {
         PROCESS_ID,
         CONTEXT_ID,
         maybe("parent_id", Id, "Parent (`contexts.id`); 0 is the root, which has no row here."),
+    ],
+    sorted_by: None,
+};
+
+/// Runtime and driver calls, one row per correlation id of a process.
+pub const RUNTIME_CALLS: Table = Table {
+    name: "runtime_calls",
+    doc: "Runtime and driver calls, one row per correlation id of a process. Of nested calls with the same id, such as a driver call within a runtime call, the outermost. Activities have the correlation id of the call that launched them; most calls launch none.",
+    columns: &[
+        column("name", Text, "Name of the call, such as `cudaLaunchKernel`."),
+        column("start_nanos", Nanos, "Start of the call."),
+        column("end_nanos", Nanos, "End of the call."),
+        column("duration_nanos", Nanos, "Duration of the call."),
+        THREAD,
+        column(
+            "correlation_id",
+            Bits,
+            "Correlation id: equal for a call and the activities that it launched.",
+        ),
+        PID,
+        RANK,
+        PROCESS_ID,
+        THREAD_ID,
+        column("name_id", Id, "Name (`strings.id`)."),
     ],
     sorted_by: None,
 };

@@ -32,6 +32,7 @@ pub const ALL: &[&Table] = &[
     &device_time::GPU_ANNOTATIONS,
     &launching::STRAGGLERS,
     &stepping::RANK_ARRIVALS,
+    &launching::RUNTIME_CALLS,
     &launching::LAUNCHES,
     &launching::QUEUE_LENGTH,
     &launching::QUEUE_SUMMARY,

@@ -1,7 +1,8 @@
 //! Parses the directory at the end of a zip.
 //!
 //! A parser of our own, since a library's reader supports every kind of zip, and a crafted one can
-//! keep it busy or make it allocate without limit. This parser accepts what [`super::pack`] and
+//! keep it busy or make it allocate without limit: `zip` 6 searches a file of 4 GiB for 13 seconds,
+//! and takes 3 to 6 times as long for a valid pack. This parser accepts what [`super::pack`] and
 //! `zip -0` write, in one pass over the directory, and rejects the rest. Layouts: PKWARE's
 //! APPNOTE.TXT, 4.3.7 to 4.3.16 and 4.5.3.
 
@@ -11,6 +12,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use bytes::{Buf, TryGetError};
 use thiserror::Error;
 
 /// Longer directories are rejected.
@@ -29,6 +31,8 @@ const ZIP64_EXTRA: u16 = 1;
 const STORED: u16 = 0;
 const ENCRYPTED: u16 = 1;
 
+const TRUNCATED: &str = "the directory ends within an entry";
+
 /// Why a file is not a valid pack.
 #[derive(Debug, Error)]
 pub(super) enum DirectoryError {
@@ -36,6 +40,12 @@ pub(super) enum DirectoryError {
     Io(#[from] io::Error),
     #[error("{0}")]
     Broken(String),
+}
+
+impl From<TryGetError> for DirectoryError {
+    fn from(_: TryGetError) -> Self {
+        Self::broken(TRUNCATED)
+    }
 }
 
 impl DirectoryError {
@@ -50,7 +60,7 @@ pub(super) fn members(file: &File) -> Result<BTreeMap<String, Range<u64>>, Direc
     let extent = Extent::find(file)?;
     let mut bytes = vec![0; extent.len_bytes() as usize];
     file.read_exact_at(&mut bytes, extent.start)?;
-    let mut fields = Fields(&bytes);
+    let mut fields = &bytes[..];
     let mut members = BTreeMap::new();
     let mut extents = Vec::new();
     for _ in 0..extent.members {
@@ -61,7 +71,7 @@ pub(super) fn members(file: &File) -> Result<BTreeMap<String, Range<u64>>, Direc
             return Err(DirectoryError::Broken(format!("`{}` is listed twice", entry.name)));
         }
     }
-    if !fields.0.is_empty() {
+    if !fields.is_empty() {
         return Err(DirectoryError::broken("bytes follow the directory's last entry"));
     }
     check_filled(extents, extent.start)?;
@@ -115,14 +125,14 @@ impl Extent {
 
     fn find_32(file: &File, end_start: u64) -> Result<Self, DirectoryError> {
         let bytes: [u8; END_BYTES as usize] = read(file, end_start)?;
-        let mut fields = Fields(&bytes);
-        if fields.u32()? != END {
+        let mut fields = &bytes[..];
+        if fields.try_get_u32_le()? != END {
             return Err(DirectoryError::broken("the file does not end with an end record"));
         }
-        fields.take(6)?; // disk numbers, members on this disk
-        let members = fields.u16()?.into();
-        fields.u32()?; // length: the directory ends at this record
-        let start = fields.u32()?.into();
+        take(&mut fields, 6)?; // disk numbers, members on this disk
+        let members = fields.try_get_u16_le()?.into();
+        fields.try_get_u32_le()?; // length: the directory ends at this record
+        let start = fields.try_get_u32_le()?.into();
         Ok(Self { start, end: end_start, members })
     }
 
@@ -132,15 +142,14 @@ impl Extent {
             return Ok(None);
         };
         let bytes: [u8; (END64_BYTES + LOCATOR64_BYTES) as usize] = read(file, end64_start)?;
-        let (mut end64, mut locator) =
-            (Fields(&bytes[..END64_BYTES as usize]), Fields(&bytes[END64_BYTES as usize..]));
-        if end64.u32()? != END64 || locator.u32()? != LOCATOR64 {
+        let (mut end64, mut locator) = bytes.split_at(END64_BYTES as usize);
+        if end64.try_get_u32_le()? != END64 || locator.try_get_u32_le()? != LOCATOR64 {
             return Ok(None);
         }
-        end64.take(28)?; // length, versions, disk numbers, members on this disk
-        let members = end64.u64()?;
-        end64.u64()?; // length
-        Ok(Some(Self { start: end64.u64()?, end: end64_start, members }))
+        take(&mut end64, 28)?; // length, versions, disk numbers, members on this disk
+        let members = end64.try_get_u64_le()?;
+        end64.try_get_u64_le()?; // length
+        Ok(Some(Self { start: end64.try_get_u64_le()?, end: end64_start, members }))
     }
 }
 
@@ -152,30 +161,31 @@ struct Entry {
 }
 
 impl Entry {
-    fn parse(fields: &mut Fields) -> Result<Self, DirectoryError> {
-        if fields.u32()? != ENTRY {
+    fn parse(fields: &mut &[u8]) -> Result<Self, DirectoryError> {
+        if fields.try_get_u32_le()? != ENTRY {
             return Err(DirectoryError::broken("the directory has fewer entries than it declares"));
         }
-        fields.take(4)?; // versions
-        let flags = fields.u16()?;
-        let method = fields.u16()?;
-        fields.take(8)?; // time, date, checksum
-        let stored_bytes = fields.u32()?;
-        let len_bytes = fields.u32()?;
-        let name_len = fields.u16()?.into();
-        let extra_len = fields.u16()?.into();
-        let comment_len = fields.u16()?.into();
-        fields.take(8)?; // disk number, attributes
-        let header_start = fields.u32()?;
-        let name = member_name(fields.take(name_len)?)?;
-        let mut extra = zip64_extra(Fields(fields.take(extra_len)?))?;
-        fields.take(comment_len)?;
+        take(fields, 4)?; // versions
+        let flags = fields.try_get_u16_le()?;
+        let method = fields.try_get_u16_le()?;
+        take(fields, 8)?; // time, date, checksum
+        let stored_bytes = fields.try_get_u32_le()?;
+        let len_bytes = fields.try_get_u32_le()?;
+        let name_len = fields.try_get_u16_le()?.into();
+        let extra_len = fields.try_get_u16_le()?.into();
+        let comment_len = fields.try_get_u16_le()?.into();
+        take(fields, 8)?; // disk number, attributes
+        let header_start = fields.try_get_u32_le()?;
+        let name = member_name(take(fields, name_len)?)?;
+        let mut extra = zip64_extra(take(fields, extra_len)?)?;
+        take(fields, comment_len)?;
 
         // The extra field has those of the three, in this order, that do not fit into 32 bits here.
-        let mut wide =
-            |narrow: u32| if narrow == u32::MAX { extra.u64() } else { Ok(narrow.into()) };
-        let len_bytes: u64 = wide(len_bytes)?;
-        let stored_bytes: u64 = wide(stored_bytes)?;
+        let mut wide = |narrow| {
+            if narrow == u32::MAX { extra.try_get_u64_le() } else { Ok(u64::from(narrow)) }
+        };
+        let len_bytes = wide(len_bytes)?;
+        let stored_bytes = wide(stored_bytes)?;
         let header_start = wide(header_start)?;
         if method != STORED || flags & ENCRYPTED != 0 || stored_bytes != len_bytes {
             return Err(DirectoryError::Broken(format!("`{name}` is compressed or encrypted")));
@@ -192,13 +202,13 @@ impl Entry {
             return Err(broken());
         }
         let bytes: [u8; LOCAL_HEADER_BYTES as usize] = read(file, self.header_start)?;
-        let mut fields = Fields(&bytes);
-        if fields.u32()? != LOCAL_HEADER {
+        let mut fields = &bytes[..];
+        if fields.try_get_u32_le()? != LOCAL_HEADER {
             return Err(DirectoryError::Broken(format!("`{}` has no header", self.name)));
         }
-        fields.take(22)?; // version to lengths, as in the directory
-        let name_len: u64 = fields.u16()?.into();
-        let extra_len: u64 = fields.u16()?.into();
+        take(&mut fields, 22)?; // version to lengths, as in the directory
+        let name_len: u64 = fields.try_get_u16_le()?.into();
+        let extra_len: u64 = fields.try_get_u16_le()?.into();
         let start = fixed_end + name_len + extra_len;
         let end = start.checked_add(self.len_bytes).filter(|&end| end <= directory_start);
         Ok(start..end.ok_or_else(broken)?)
@@ -215,13 +225,13 @@ fn member_name(bytes: &[u8]) -> Result<String, DirectoryError> {
 }
 
 /// Returns the content of the zip64 extra field; empty if there is none.
-fn zip64_extra(mut extra: Fields<'_>) -> Result<Fields<'_>, DirectoryError> {
-    while !extra.0.is_empty() {
-        let id = extra.u16()?;
-        let len = extra.u16()?.into();
-        let content = extra.take(len)?;
+fn zip64_extra(mut extra: &[u8]) -> Result<&[u8], DirectoryError> {
+    while !extra.is_empty() {
+        let id = extra.try_get_u16_le()?;
+        let len = extra.try_get_u16_le()?.into();
+        let content = take(&mut extra, len)?;
         if id == ZIP64_EXTRA {
-            return Ok(Fields(content));
+            return Ok(content);
         }
     }
     Ok(extra)
@@ -233,34 +243,6 @@ fn read<const N: usize>(file: &File, start: u64) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// A cursor over little-endian numbers.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Fields<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], DirectoryError> {
-        let (taken, rest) = self
-            .0
-            .split_at_checked(len)
-            .ok_or_else(|| DirectoryError::broken("the directory ends within an entry"))?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], DirectoryError> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
-    }
-
-    fn u16(&mut self) -> Result<u16, DirectoryError> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32, DirectoryError> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, DirectoryError> {
-        self.array().map(u64::from_le_bytes)
-    }
+fn take<'a>(fields: &mut &'a [u8], len: usize) -> Result<&'a [u8], DirectoryError> {
+    fields.split_off(..len).ok_or_else(|| DirectoryError::broken(TRUNCATED))
 }

@@ -8,7 +8,7 @@ use super::columns::Column;
 use super::number;
 use super::rows::{Rails, Rows};
 use crate::output::{Paint, Style};
-use crate::text::printable;
+use crate::text::{printable, width};
 
 /// Separator of columns.
 const GAP: &str = "  ";
@@ -116,10 +116,6 @@ impl Bar<'_> {
             _ => Some(Style::Green),
         }
     }
-}
-
-fn width(cell: &str) -> usize {
-    cell.chars().count()
 }
 
 fn pad(line: &mut String, cell: &str, columns: usize) {
