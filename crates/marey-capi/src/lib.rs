@@ -110,7 +110,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
 });
 
 extern "C" fn note_environment() {
-    guarded((), api::note_environment);
+    guarded((), api::copy_environment);
 }
 
 // Names.
@@ -180,7 +180,7 @@ extern "C" fn step_end() {
 }
 
 extern "C" fn top_name() -> u32 {
-    api::top_name()
+    api::innermost_name()
 }
 
 unsafe extern "C" fn add_metrics(
@@ -225,7 +225,7 @@ unsafe extern "C" fn detached_enter(
 }
 
 extern "C" fn detached_here() -> *const Detached {
-    guarded(std::ptr::null(), || api::here().map_or(std::ptr::null(), Arc::into_raw))
+    guarded(std::ptr::null(), || api::detach_innermost().map_or(std::ptr::null(), Arc::into_raw))
 }
 
 unsafe extern "C" fn detached_operator_enter(scope: *const Detached, name: u32) -> u64 {

@@ -24,7 +24,7 @@ fn for_each(
         return Ok(act(id(session)?)?);
     }
     let mut all = Ok(());
-    for id in api::alive() {
+    for id in api::live_sessions() {
         match act(id) {
             Err(Error::UnknownSession(_)) => {}
             done => all = all.and(done),
@@ -146,7 +146,12 @@ pub(crate) unsafe extern "C" fn clear(
     error: *mut ErrorBuffer,
 ) -> i32 {
     // SAFETY: as above.
-    unsafe { status(error, || Ok(api::clear(id(session)?, phase, up_to)?)) }
+    unsafe {
+        status(error, || {
+            let first = if up_to { 0 } else { phase };
+            Ok(api::clear_phases(id(session)?, first..=phase)?)
+        })
+    }
 }
 
 pub(crate) unsafe extern "C" fn get_data(
@@ -171,12 +176,12 @@ pub(crate) unsafe extern "C" fn get_data(
 
 pub(crate) unsafe extern "C" fn depth(session: i64, error: *mut ErrorBuffer) -> i64 {
     // SAFETY: as above.
-    unsafe { with_error(error, -1, || Ok(i64::from(api::depth(id(session)?)?))) }
+    unsafe { with_error(error, -1, || Ok(i64::from(api::stack_depth(id(session)?)?))) }
 }
 
 pub(crate) unsafe extern "C" fn context(session: i64, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: as above.
-    unsafe { with_error(error, -1, || Ok(api::context(id(session)?)? as i32)) }
+    unsafe { with_error(error, -1, || Ok(api::context_source(id(session)?)? as i32)) }
 }
 
 pub(crate) unsafe extern "C" fn set_quiet_if_empty(session: i64, error: *mut ErrorBuffer) -> i32 {
@@ -185,7 +190,7 @@ pub(crate) unsafe extern "C" fn set_quiet_if_empty(session: i64, error: *mut Err
 }
 
 pub(crate) unsafe extern "C" fn sessions(sessions: *mut i64, len: usize) -> usize {
-    let alive = guarded(Vec::new(), api::alive);
+    let alive = guarded(Vec::new(), api::live_sessions);
     if !sessions.is_null() {
         // SAFETY: the caller passes an array of `len` writable numbers.
         let room = unsafe { std::slice::from_raw_parts_mut(sessions, len) };

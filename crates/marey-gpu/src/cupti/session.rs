@@ -14,7 +14,7 @@ use super::subscription::Subscription;
 use super::unavailable::Unavailable;
 use marey_model::loss::LossCause;
 use marey_record::api;
-use marey_record::device::{self, DeviceInfo, Flush};
+use marey_record::device::{self, DeviceInfo, FlushMode};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -238,19 +238,19 @@ const RETRY_PERIOD: Duration = Duration::from_millis(5);
 /// Flushes CUPTI's buffers and reads the records of all launches before this call. A forced flush
 /// delivers activities in progress without an end, and only once, so only the last flush of an
 /// exclusive subscriber uses it.
-pub(crate) fn flush(how: Flush) {
+pub(crate) fn flush(how: FlushMode) {
     let subscription = session().as_ref().map(|session| session.subscription);
     let Some(subscription) = subscription else { return };
     let before = device::begin_flush();
-    let are_finished = how == Flush::Done || {
+    let are_finished = how == FlushMode::CompletedOnly || {
         announce_devices();
         finish::wait_for_devices()
     };
     subscription.flush();
-    if how == Flush::Done {
+    if how == FlushMode::CompletedOnly {
         return reader::read_all();
     }
-    let is_last = how == Flush::Last && !subscription.is_shared();
+    let is_last = how == FlushMode::Final && !subscription.is_shared();
     wait_for_records(subscription, before, if is_last { RECORD_TIMEOUT } else { LENT_TIMEOUT });
     if is_last && device::is_waiting_before(before) {
         subscription.flush_all();
@@ -265,7 +265,7 @@ pub(crate) fn flush(how: Flush) {
 }
 
 /// Signals the decoder to read launches.
-pub(crate) fn ask_for_drain() {
+pub(crate) fn request_drain() {
     WORKER.request(DRAIN);
 }
 

@@ -161,14 +161,14 @@ unsafe extern "C" fn domain_mark(domain: Handle, attributes: *const Attributes) 
         let values = payload.as_ref().map_or([].as_slice(), |values| values);
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
         let name = unsafe { name::of_attributes(name::domain(domain), attributes) };
-        drop(api::mark(name, values));
+        drop(api::record_instant(name, values));
     });
 }
 
 fn mark_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) {
     guarded((), || {
         if api::is_live() {
-            drop(api::mark(name::of_text(DEFAULT_DOMAIN, message().as_deref()), &[]));
+            drop(api::record_instant(name::of_text(DEFAULT_DOMAIN, message().as_deref()), &[]));
         }
     });
 }
