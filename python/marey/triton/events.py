@@ -28,7 +28,7 @@ class _Pair(NamedTuple):
 class _Timed(NamedTuple):
     """A launch whose first event is recorded."""
 
-    place: _native.Place
+    place: _native.ScopeReference
     pair: _Pair
     stream: Any
     device: int
@@ -82,7 +82,7 @@ class EventTimer(Hook):
             return
         operator = _native.enter_op(metadata.data["name"])
         timed = None
-        if (place := _native.place()) is not None:
+        if (place := _native.innermost_scope()) is not None:
             # If the GPU has failed, the launch fails too, with a better message.
             with contextlib.suppress(RuntimeError):
                 timed = self._start(place, metadata.data.get("stream") or 0)
@@ -103,7 +103,7 @@ class EventTimer(Hook):
         """Waits for all pending events."""
         self._late.settle()
 
-    def _start(self, place: _native.Place, stream_pointer: int) -> _Timed | None:
+    def _start(self, place: _native.ScopeReference, stream_pointer: int) -> _Timed | None:
         """Records the first event, unless the launch is captured into a graph."""
         stream = self._gpu.launch_stream(stream_pointer)
         if self._gpu.is_capturing(stream):

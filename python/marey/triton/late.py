@@ -34,7 +34,7 @@ class Late(Protocol):
 
 
 class _Waiting(NamedTuple):
-    place: _native.Place
+    place: _native.ScopeReference
     late: Late
 
 
@@ -57,7 +57,7 @@ class LateMetrics:
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
 
-    def add(self, place: _native.Place, late: Late) -> bool:
+    def add(self, place: _native.ScopeReference, late: Late) -> bool:
         """Queues values to be added at `place`. Returns whether they fit into the limit."""
         with self._lock:
             if self._bytes + late.size_bytes > self._max_bytes:
@@ -113,7 +113,7 @@ class LateMetrics:
         return True
 
 
-def add_metrics(place: _native.Place, metrics: dict[str, Any]) -> None:
+def add_metrics(place: _native.ScopeReference, metrics: dict[str, Any]) -> None:
     """Adds metrics to a context node; warns of values that are refused."""
     try:
         place.add_metrics(metrics)

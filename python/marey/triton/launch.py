@@ -119,7 +119,7 @@ class LaunchHook(Hook):
 
     def _add_metrics(self, kernel: str, values: dict[str, Any]) -> None:
         """Adds the numbers to the operator, and requests those on GPUs."""
-        place = _native.place()
+        place = _native.innermost_scope()
         if place is None:
             return
         metrics: dict[str, Any] = {}

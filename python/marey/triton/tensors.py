@@ -34,7 +34,7 @@ class TensorMetrics:
         self._late = LateMetrics(MAX_WAITING_BYTES)
         self._has_warned = False
 
-    def fetch(self, place: _native.Place, name: str, tensor: Any, convert: Conversion) -> None:
+    def fetch(self, place: _native.ScopeReference, name: str, tensor: Any, convert: Conversion) -> None:
         """Adds the value of a tensor to `place` when it has arrived.
 
         Args:
