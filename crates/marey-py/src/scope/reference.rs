@@ -8,16 +8,16 @@ use pyo3::types::PyDict;
 
 /// A reference to a scope, returned by [`innermost_scope`].
 #[pyclass(frozen, module = "marey._native")]
-pub(crate) struct ScopeReference {
+pub(crate) struct ScopeRef {
     scope: *const Detached,
 }
 
 // SAFETY: the pointer is an `Arc<Detached>`, which is Send and Sync.
-unsafe impl Send for ScopeReference {}
+unsafe impl Send for ScopeRef {}
 // SAFETY: as above.
-unsafe impl Sync for ScopeReference {}
+unsafe impl Sync for ScopeRef {}
 
-impl Drop for ScopeReference {
+impl Drop for ScopeRef {
     fn drop(&mut self) {
         // SAFETY: `self` owns the reference that `detached_here` returned.
         unsafe { (table().detached_release)(self.scope) };
@@ -25,7 +25,7 @@ impl Drop for ScopeReference {
 }
 
 #[pymethods]
-impl ScopeReference {
+impl ScopeRef {
     /// Adds metrics to the scope, which may have ended since, in the sessions that were active then
     /// and are now.
     fn add_metrics(&self, metrics: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -38,16 +38,16 @@ impl ScopeReference {
 
 /// Returns the innermost scope of this thread's stack, `None` when nothing is recorded.
 #[pyfunction]
-fn innermost_scope() -> Option<ScopeReference> {
+fn innermost_scope() -> Option<ScopeRef> {
     if !is_active() {
         return None;
     }
     let scope = (table().detached_here)();
-    (!scope.is_null()).then_some(ScopeReference { scope })
+    (!scope.is_null()).then_some(ScopeRef { scope })
 }
 
 /// Adds the functions to the module.
 pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<ScopeReference>()?;
+    module.add_class::<ScopeRef>()?;
     module.add_function(wrap_pyfunction!(innermost_scope, module)?)
 }
