@@ -14,8 +14,8 @@ MINORS = (10, 11, 12, 13, 14)
 NEWER_MINORS = (15,)
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 # Test files that need no other packages than these, or skip tests that do.
-NEEDS = ("pytest", "greenlet")
-FILES = (
+REQUIREMENTS = ("pytest", "greenlet")
+TEST_FILES = (
     "cli/test_run.py",
     "python/test_api.py",
     "python/test_async.py",
@@ -37,27 +37,27 @@ def main(arguments: list[str]) -> None:
     """Installs the wheel into a venv of each interpreter and runs the tests there."""
     (wheel,) = arguments
     minors = MINORS + (NEWER_MINORS if "MAREY_PYTHONS" in os.environ else ())
-    found = [python for minor in minors if (python := interpreter(minor)) is not None]
-    if not found:
+    interpreters = [python for minor in minors if (python := find_interpreter(minor)) is not None]
+    if not interpreters:
         sys.exit("error: no CPython 3.10 to 3.14 is installed")
-    for python in found:
+    for python in interpreters:
         with tempfile.TemporaryDirectory() as folder:
             test_wheel(Path(wheel), python, Path(folder))
 
 
-def interpreter(minor: int) -> Path | None:
+def find_interpreter(minor: int) -> Path | None:
     """Returns the path of a working CPython 3.`minor`: from PATH, pyenv or `.ci/newer_pythons`."""
     name = f"python3.{minor}"
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     on_path = shutil.which(name)
     candidates = [Path(on_path)] if on_path else []
-    if brought := os.environ.get("MAREY_PYTHONS"):
-        candidates.append(Path(brought) / "root/usr/bin" / name)
+    if newer_pythons := os.environ.get("MAREY_PYTHONS"):
+        candidates.append(Path(newer_pythons) / "root/usr/bin" / name)
     candidates += sorted(pyenv.glob(f"3.{minor}.*/bin/{name}"), reverse=True)
-    return next((candidate for candidate in candidates if runs(candidate)), None)
+    return next((candidate for candidate in candidates if is_usable(candidate)), None)
 
 
-def runs(python: Path) -> bool:
+def is_usable(python: Path) -> bool:
     """Whether `python` starts and can create virtual environments."""
     command = [str(python), "-c", "import ensurepip, venv"]
     return (
@@ -69,14 +69,14 @@ def runs(python: Path) -> bool:
 def test_wheel(wheel: Path, python: Path, folder: Path) -> None:
     """Installs `wheel` for `python` below `folder`, then tests the package and the command."""
     subprocess.run([python, "-m", "venv", folder / "venv"], check=True)
-    inside = folder / "venv/bin/python"
-    pip = [str(inside), "-m", "pip", "install", "--quiet"]
+    venv_python = folder / "venv/bin/python"
+    pip = [str(venv_python), "-m", "pip", "install", "--quiet"]
     subprocess.run([*pip, "--no-index", "--no-deps", str(wheel.resolve())], check=True)
-    subprocess.run([*pip, *NEEDS], check=True)
-    files = [str(TESTS / name) for name in FILES]
-    pytest = [str(inside), "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *files]
+    subprocess.run([*pip, *REQUIREMENTS], check=True)
+    files = [str(TESTS / name) for name in TEST_FILES]
+    pytest = [str(venv_python), "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *files]
     subprocess.run(pytest, cwd=TESTS.parent, check=True)
-    run_and_view(inside.with_name("marey"), folder)
+    run_and_view(venv_python.with_name("marey"), folder)
     print(f"{python.name}: the wheel works", flush=True)
 
 
@@ -84,8 +84,8 @@ def run_and_view(marey: Path, folder: Path) -> None:
     """Profiles a script with `marey run` and prints the profile with `marey view`."""
     script = folder / "script.py"
     script.write_text("import marey\nwith marey.scope('scripted'):\n    print('from the script')\n")
-    ran = subprocess.run([marey, "run", script], cwd=folder, capture_output=True, check=True)
-    assert ran.stdout == b"from the script\n", ran.stdout
+    recorded = subprocess.run([marey, "run", script], cwd=folder, capture_output=True, check=True)
+    assert recorded.stdout == b"from the script\n", recorded.stdout
     viewed = subprocess.run(
         [marey, "view", "script.hatchet"], cwd=folder, capture_output=True, check=True
     )

@@ -21,15 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import kineto_trace
-from table import duration, grid, measured_with, update
+from table import duration, markdown_table, update_document, verdict
 
-ROUNDS = 9
-EVENTS = 216_000
-LARGE_BYTES = 2 << 30
-LARGE_BAR_BYTES = 3 << 30
-JSON_BAR = 5.0
-HTA_BAR = 10.0
-NAMES = {"json": "json.load", "hta": "HTA"}
+READING_ROUNDS = 9
+WRITING_ROUNDS = 3
+TRACE_EVENTS = 216_000
+LARGE_TRACE_BYTES = 2 << 30
+MAX_IMPORT_BYTES = 3 << 30
+MIN_SPEEDUPS = {"json": 5.0, "hta": 10.0}
+PEER_NAMES = {"json": "json.load", "hta": "HTA"}
+GENERATED_NAME = "generated.json.gz"
 FORMATS = (
     "kineto",
     "chrome-trace",
@@ -57,7 +58,7 @@ import marey
 import marey._engine
 print(0)
 """
-OPEN = """
+MAREY_OPEN = """
 import sys, time
 import marey
 import marey._engine
@@ -67,13 +68,13 @@ print(time.perf_counter() - begin)
 run.close()
 """
 # A trace of two events, which maps the same code: the baseline for the memory of a trace.
-SMALL = b"""{"traceEvents": [
+SMALL_TRACE = b"""{"traceEvents": [
 {"ph": "X", "cat": "cpu_op", "name": "o", "pid": 1, "tid": 1, "ts": 1, "dur": 2,
  "args": {"External id": 1}},
 {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 3, "dur": 4,
  "args": {"stream": 7}}
 ]}"""
-HTA = """
+HTA_PARSE = """
 import logging, sys, time
 from hta.common.trace import Trace
 logging.disable()
@@ -93,12 +94,12 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """The memory of a process that does not depend on the trace, in bytes."""
+class Baseline:
+    """The memory in bytes of a process that reads no trace, or one of two events."""
 
-    reads_nothing: float
-    reads_little: float
-    """With the code that reads a trace, which is mapped when it first runs."""
+    without_trace: float
+    with_small_trace: float
+    """Also contains the code that reads a trace, which is mapped when it first runs."""
 
 
 def main() -> int:
@@ -109,15 +110,15 @@ def main() -> int:
     take_real_time_priority()
     with tempfile.TemporaryDirectory(prefix="marey-bench-") as name:
         folder = Path(name)
-        made = folder / "made.json.gz"
-        kineto_trace.write(made, EVENTS)
-        traces = [made, *(sorted(options.traces.glob("*.json.gz")) if options.traces else [])]
-        tables = [reading(traces, folder), large(folder), writing(made, folder)]
-    texts = ["\n".join(grid(table)) for table in tables]
+        generated = folder / GENERATED_NAME
+        kineto_trace.write(generated, TRACE_EVENTS)
+        traces = [generated, *(sorted(options.traces.glob("*.json.gz")) if options.traces else [])]
+        tables = [measure_reading(traces, folder), measure_import(folder)]
+        tables.append(measure_export(generated, folder))
+    texts = [markdown_table(table) for table in tables]
     print("\n\n".join(texts))
     if options.update:
-        command = "bench/formats.py --update"
-        update("\n\n".join([measured_with(command), *texts]), "bench/formats.py")
+        update_document("bench/formats.py", texts)
     return 0
 
 
@@ -133,101 +134,104 @@ def take_real_time_priority() -> None:
         print("without real-time priority: times depend on how threads are scheduled")
 
 
-def reading(traces: list[Path], folder: Path) -> list[tuple[str, ...]]:
+def measure_reading(traces: list[Path], folder: Path) -> list[tuple[str, ...]]:
     """Measures all readers in turn on the same traces."""
-    head = ("trace", "JSON", "json.load", "HTA", "marey.open", "memory of each", "of the import")
+    columns = ("trace", "JSON", "json.load", "HTA", "marey.open", "memory of each", "of the import")
     bars = ("of its content", "faster than json.load", "faster than HTA", "")
-    lines: list[tuple[str, ...]] = [(*head, *bars)]
+    rows: list[tuple[str, ...]] = [(*columns, *bars)]
     small = folder / "small.json.gz"
-    small.write_bytes(gzip.compress(SMALL))
-    fixed = Fixed(memory_of(READ_NOTHING, Path()), memory_of(OPEN, small))
+    small.write_bytes(gzip.compress(SMALL_TRACE))
+    baseline = Baseline(peak_bytes(READ_NOTHING, Path()), peak_bytes(MAREY_OPEN, small))
     has_hta = importlib.util.find_spec("hta") is not None
     for trace in traces:
         costs: dict[str, list[Cost]] = {"json": [], "hta": [], "marey": []}
-        for _ in range(ROUNDS):
-            costs["json"].append(python(JSON_LOAD, trace))
+        for _ in range(READING_ROUNDS):
+            costs["json"].append(run_python(JSON_LOAD, trace))
             if has_hta:
-                costs["hta"].append(python(HTA, trace))
-            costs["marey"].append(python(OPEN, trace))
-        lines.append(line(trace, costs, fixed))
-        print("  ".join(lines[-1]), flush=True)
-    return lines
+                costs["hta"].append(run_python(HTA_PARSE, trace))
+            costs["marey"].append(run_python(MAREY_OPEN, trace))
+        rows.append(reading_row(trace, costs, baseline))
+        print("  ".join(rows[-1]), flush=True)
+    return rows
 
 
-def line(trace: Path, costs: dict[str, list[Cost]], fixed: Fixed) -> tuple[str, ...]:
+def reading_row(trace: Path, costs: dict[str, list[Cost]], baseline: Baseline) -> tuple[str, ...]:
     median = {
-        who: Cost(
-            statistics.median(cost.seconds for cost in some),
-            statistics.median(cost.memory_bytes for cost in some),
+        reader: Cost(
+            statistics.median(cost.seconds for cost in rounds),
+            statistics.median(cost.memory_bytes for cost in rounds),
         )
-        for who, some in costs.items()
-        if some
+        for reader, rounds in costs.items()
+        if rounds
     }
-    ours = median["marey"].seconds
-    ratios = {who: median[who].seconds / ours for who in ("json", "hta") if who in median}
-    bars = {"json": JSON_BAR, "hta": HTA_BAR}
-    missed = [NAMES[who] for who, ratio in ratios.items() if ratio < bars[who]]
+    marey_seconds = median["marey"].seconds
+    speedups = {
+        peer: median[peer].seconds / marey_seconds for peer in MIN_SPEEDUPS if peer in median
+    }
+    missed = [PEER_NAMES[peer] for peer in speedups if speedups[peer] < MIN_SPEEDUPS[peer]]
     content_bytes = unpacked_bytes(trace)
     memory_bytes = median["marey"].memory_bytes
-    if memory_bytes - fixed.reads_little > content_bytes:
+    if memory_bytes - baseline.with_small_trace > content_bytes:
         missed.append("memory")
     return (
-        "made of a recorded one" if trace.name == "made.json.gz" else f"`{trace.name}`",
+        "made of a recorded one" if trace.name == GENERATED_NAME else f"`{trace.name}`",
         f"{content_bytes / 1e6:.1f} MB",
-        *(duration(median[who].seconds * 1e9) if who in median else "-" for who in costs),
+        *(duration(median[reader].seconds * 1e9) if reader in median else "-" for reader in costs),
         " / ".join(f"{cost.memory_bytes / 2**20:,.0f}" for cost in median.values()) + " MiB",
-        f"{(memory_bytes - fixed.reads_nothing) / 1e6:.1f} MB",
-        f"{(memory_bytes - fixed.reads_little) / 1e6:.1f} MB",
-        *(f"{ratios[who]:.1f}x" if who in ratios else "-" for who in bars),
+        f"{(memory_bytes - baseline.without_trace) / 1e6:.1f} MB",
+        f"{(memory_bytes - baseline.with_small_trace) / 1e6:.1f} MB",
+        *(f"{speedups[peer]:.1f}x" if peer in speedups else "-" for peer in MIN_SPEEDUPS),
         f"**missed**: {', '.join(missed)}" if missed else "holds",
     )
 
 
-def memory_of(program: str, trace: Path) -> float:
-    return statistics.median(python(program, trace).memory_bytes for _ in range(ROUNDS))
+def peak_bytes(program: str, trace: Path) -> float:
+    return statistics.median(run_python(program, trace).memory_bytes for _ in range(READING_ROUNDS))
 
 
-def large(folder: Path) -> list[tuple[str, ...]]:
-    """Measures the import of a trace that is too large for a Python reader."""
+def measure_import(folder: Path) -> list[tuple[str, ...]]:
+    """Measures a whole import process of a trace that is too large for a Python reader."""
     trace = folder / "large.json"
-    events = kineto_trace.write(trace, EVENTS)
-    events = kineto_trace.write(trace, -(-events * LARGE_BYTES // trace.stat().st_size))
-    size = trace.stat().st_size
-    cost = imported(trace, folder)
+    events = kineto_trace.write(trace, TRACE_EVENTS)
+    events = kineto_trace.write(trace, -(-events * LARGE_TRACE_BYTES // trace.stat().st_size))
+    trace_bytes = trace.stat().st_size
+    run = folder / "imported.marey"
+    cost = measure_marey(["import", str(trace), "-o", str(run)])
+    shutil.rmtree(run)
     trace.unlink()
     memory = f"{cost.memory_bytes / 2**20:,.0f} MiB"
     return [
         ("trace", "events", "marey import", "a second", "memory", "bar", ""),
         (
-            f"{size / 1e9:.2f} GB of JSON",
+            f"{trace_bytes / 1e9:.2f} GB of JSON",
             f"{events:,}",
             duration(cost.seconds * 1e9),
-            f"{size / cost.seconds / 1e6:.0f} MB",
+            f"{trace_bytes / cost.seconds / 1e6:.0f} MB",
             memory,
-            f"< {LARGE_BAR_BYTES >> 30} GiB",
-            "holds" if cost.memory_bytes < LARGE_BAR_BYTES else "**missed**",
+            f"< {MAX_IMPORT_BYTES >> 30} GiB",
+            verdict(cost.memory_bytes < MAX_IMPORT_BYTES),
         ),
     ]
 
 
-def writing(trace: Path, folder: Path) -> list[tuple[str, ...]]:
+def measure_export(trace: Path, folder: Path) -> list[tuple[str, ...]]:
     """Measures the export of one run to each format."""
     run = folder / "run.marey"
-    measured(["import", str(trace), "-o", str(run)])
-    lines: list[tuple[str, ...]] = [("`marey export --format`", "it takes", "memory", "size")]
+    measure_marey(["import", str(trace), "-o", str(run)])
+    rows: list[tuple[str, ...]] = [("`marey export --format`", "it takes", "memory", "size")]
     for name in FORMATS:
-        out = folder / f"out.{name}"
+        output = folder / f"out.{name}"
         costs = []
-        for _ in range(3):
-            costs.append(measured(["export", str(run), "--format", name, "-o", str(out)]))
-            size = out.stat().st_size
-            out.unlink()
+        for _ in range(WRITING_ROUNDS):
+            costs.append(measure_marey(["export", str(run), "--format", name, "-o", str(output)]))
+            output_bytes = output.stat().st_size
+            output.unlink()
         seconds = statistics.median(cost.seconds for cost in costs)
-        memory = statistics.median(cost.memory_bytes for cost in costs)
-        texts = (duration(seconds * 1e9), f"{memory / 2**20:,.0f} MiB", f"{size / 1e6:.1f} MB")
-        lines.append((f"`{name}`", *texts))
-        print("  ".join(lines[-1]), flush=True)
-    return lines
+        memory_bytes = statistics.median(cost.memory_bytes for cost in costs)
+        texts = (f"{memory_bytes / 2**20:,.0f} MiB", f"{output_bytes / 1e6:.1f} MB")
+        rows.append((f"`{name}`", duration(seconds * 1e9), *texts))
+        print("  ".join(rows[-1]), flush=True)
+    return rows
 
 
 def unpacked_bytes(trace: Path) -> int:
@@ -235,15 +239,7 @@ def unpacked_bytes(trace: Path) -> int:
         return sum(len(chunk) for chunk in iter(lambda: file.read(1 << 20), b""))
 
 
-def imported(trace: Path, folder: Path) -> Cost:
-    """Measures a whole import process, from the file to tables on the disk."""
-    run = folder / "imported.marey"
-    cost = measured(["import", str(trace), "-o", str(run)])
-    shutil.rmtree(run)
-    return cost
-
-
-def measured(arguments: list[str]) -> Cost:
+def measure_marey(arguments: list[str]) -> Cost:
     program = Path(sys.executable).with_name("marey")
     begin = time.perf_counter()
     process = subprocess.Popen([program, *arguments], stderr=subprocess.DEVNULL)
@@ -255,7 +251,7 @@ def measured(arguments: list[str]) -> Cost:
     return Cost(seconds, usage.ru_maxrss * 1024)
 
 
-def python(program: str, trace: Path) -> Cost:
+def run_python(program: str, trace: Path) -> Cost:
     process = subprocess.Popen(
         [sys.executable, "-c", program, str(trace)],
         stdout=subprocess.PIPE,
@@ -267,7 +263,7 @@ def python(program: str, trace: Path) -> Cost:
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
-        raise RuntimeError(f"the peer ended with {process.returncode} on {trace.name}")
+        raise RuntimeError(f"the reader ended with {process.returncode} on {trace.name}")
     return Cost(float(printed.split()[-1]), usage.ru_maxrss * 1024)
 
 

@@ -19,66 +19,62 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 import replay
-from table import duration, grid, measured_with, update
+from table import duration, markdown_table, update_document, verdict
 
 WORKER = Path(__file__).with_name("gpu_worker.py")
 KERNELS = 200_000
-MANY = 8_000_000
-PEERS_MANY = 800_000
+LONG_TRACE_KERNELS = 8_000_000
+PEER_LONG_TRACE_KERNELS = 800_000
 ROUNDS = 7
-MEBI = 1 << 20
+MIB = 1 << 20
 
-LONG = (
-    ("proton", "trace", PEERS_MANY),
-    ("marey", "trace", PEERS_MANY),
-    ("marey", "run", MANY),
+LONG_TRACES = (
+    ("proton", "trace", PEER_LONG_TRACE_KERNELS),
+    ("marey", "trace", PEER_LONG_TRACE_KERNELS),
+    ("marey", "run", LONG_TRACE_KERNELS),
 )
-KINDS = {"trace": "Chrome trace", "run": "run"}
+KIND_LABELS = {"trace": "Chrome trace", "run": "run"}
 
 Figures = dict[str, float]
 
 
-def run(profiler: str, kind: str, kernels: int) -> Figures:
+def run_worker(profiler: str, kind: str, kernels: int) -> Figures:
     """Runs one worker process in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="marey-bench-") as folder:
         variables = replay.environment(Path(folder) / "double")
         command = [sys.executable, str(WORKER), profiler, kind, str(kernels)]
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             cwd=folder,
             env={**os.environ, **variables, "MAREY_COLLECT": "0"},
             stdout=subprocess.PIPE,
             check=True,
         )
-        figures: Figures = json.loads(done.stdout.splitlines()[-1])
+        figures: Figures = json.loads(process.stdout.splitlines()[-1])
         return figures
 
 
-def medians(data: str) -> dict[str, Figures]:
+def median_figures(data: str) -> dict[str, Figures]:
     """Returns the medians of each profiler, from several processes that run in turn."""
     sides = ("nothing", "proton", "marey")
     all_figures: dict[str, list[Figures]] = {side: [] for side in sides}
     for _ in range(ROUNDS):
         for side in sides:
-            figures = run(side, data, KERNELS)
+            figures = run_worker(side, data, KERNELS)
             if figures["dropped"]:
                 sys.exit(f"{side} had no room for all records: it cannot be measured")
             all_figures[side].append(figures)
     return {
-        side: {key: statistics.median(one[key] for one in figures) for key in figures[0]}
+        side: {key: statistics.median(values[key] for values in figures) for key in figures[0]}
         for side, figures in all_figures.items()
     }
 
 
-def verdict(is_held: bool) -> str:
-    return "holds" if is_held else "**missed**"
-
-
 def cost_lines(data: str) -> list[tuple[str, ...]]:
     """Returns the rows of a launch and of the end of a session, compared with Proton."""
-    sides = medians(data)
-    double = sides["nothing"]["launch_nanos"]
-    proton, marey = (sides[side]["launch_nanos"] - double for side in ("proton", "marey"))
+    sides = median_figures(data)
+    double_nanos = sides["nothing"]["launch_nanos"]
+    proton, marey = (sides[side]["launch_nanos"] - double_nanos for side in ("proton", "marey"))
     lines: list[tuple[str, ...]] = [
         (
             f"a launch and its record, {data}",
@@ -102,15 +98,15 @@ def cost_lines(data: str) -> list[tuple[str, ...]]:
     )
     if data == "tree":
         # Records that the decoder has not processed are read at the end.
-        records = 1e9 / (sides["marey"]["decoder_nanos"] + sides["marey"]["end_nanos"])
+        records_per_second = 1e9 / (sides["marey"]["decoder_nanos"] + sides["marey"]["end_nanos"])
         lines.append(
             (
                 "records decoded on one core",
                 "-",
-                f"{records / 1e6:.1f} M/s",
+                f"{records_per_second / 1e6:.1f} M/s",
                 "-",
                 "≥ 10 M/s",
-                verdict(records >= 10e6),
+                verdict(records_per_second >= 10e6),
             )
         )
     return lines
@@ -119,16 +115,16 @@ def cost_lines(data: str) -> list[tuple[str, ...]]:
 def memory_lines() -> list[tuple[str, ...]]:
     """Returns the rows of the peak memory of long traces."""
     lines: list[tuple[str, ...]] = []
-    for profiler, kind, kernels in LONG:
-        figures = run(profiler, kind, kernels)
-        bytes_held, lost = figures["peak_bytes"], figures["dropped"] / kernels
-        is_barred = profiler == "marey" and kernels == MANY
+    for profiler, kind, kernels in LONG_TRACES:
+        figures = run_worker(profiler, kind, kernels)
+        peak_bytes, lost = figures["peak_bytes"], figures["dropped"] / kernels
+        has_bar = profiler == "marey" and kernels == LONG_TRACE_KERNELS
         lines.append(
             (
-                f"{profiler}, {KINDS[kind]} of {kernels:,} kernels",
-                f"{bytes_held / MEBI:,.0f} MiB" + (f", {lost:.1%} had no room" if lost else ""),
-                "< 300 MiB" if is_barred else "-",
-                verdict(bytes_held < 300 * MEBI) if is_barred else "",
+                f"{profiler}, {KIND_LABELS[kind]} of {kernels:,} kernels",
+                f"{peak_bytes / MIB:,.0f} MiB" + (f", {lost:.1%} had no room" if lost else ""),
+                "< 300 MiB" if has_bar else "-",
+                verdict(peak_bytes < 300 * MIB) if has_bar else "",
             )
         )
     return lines
@@ -141,19 +137,16 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     costs = [line for data in ("tree", "trace") for line in cost_lines(data)]
-    double = run("nothing", "tree", KERNELS)["launch_nanos"]
+    double_nanos = run_worker("nothing", "tree", KERNELS)["launch_nanos"]
     headings = ("what", "Proton takes", "marey takes", "ratio", "bar", "")
-    lines = [measured_with("bench/gpu.py --update"), ""]
-    lines += [
-        f"The double itself takes {duration(double)} a launch; the rows leave that out.",
-        "",
+    texts = [
+        f"The double itself takes {duration(double_nanos)} a launch; the rows leave that out.",
+        markdown_table([headings, *costs]),
+        markdown_table([("most memory of", "it takes", "bar", ""), *memory_lines()]),
     ]
-    lines += [*grid([headings, *costs]), ""]
-    lines += grid([("most memory of", "it takes", "bar", ""), *memory_lines()])
-    text = "\n".join(lines)
-    print(text)
+    print("\n\n".join(texts))
     if arguments.update:
-        update(text, "bench/gpu.py")
+        update_document("bench/gpu.py", texts)
 
 
 if __name__ == "__main__":

@@ -23,15 +23,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 from replay import Double, use_driver
 
-KERNELS_AT_A_TIME = 100_000
-NANOS_A_KERNEL = 1000
-ROUNDS_TO_WARM = 1000
-
+KERNELS_PER_BATCH = 100_000
+KERNEL_NANOS = 1000
+WARM_UP_KERNELS = 1000
 
 Scope = Callable[[str], AbstractContextManager[object]]
 
 
-def begin(profiler: str, kind: str) -> tuple[Scope, Callable[[], object]]:
+def start_session(profiler: str, kind: str) -> tuple[Scope, Callable[[], object]]:
     """Starts the profiler; returns its scope and a function that ends the session."""
     if profiler == "marey":
         import marey
@@ -60,22 +59,22 @@ def decoder_nanos() -> float:
 
 def main(profiler: str, kind: str, kernels: int) -> None:
     double = Double()
-    scope, end = begin(profiler, kind)
-    double.launch("kernel", NANOS_A_KERNEL, times=ROUNDS_TO_WARM)
-    began = time.process_time_ns()
+    scope, end_session = start_session(profiler, kind)
+    double.launch("kernel", KERNEL_NANOS, times=WARM_UP_KERNELS)
+    start = time.process_time_ns()
     with scope("step"):
-        for _ in range(kernels // KERNELS_AT_A_TIME):
-            double.launch("kernel", NANOS_A_KERNEL, times=KERNELS_AT_A_TIME)
-    launched = time.process_time_ns()
-    decoded = decoder_nanos()
-    end()
-    ended = time.process_time_ns()
+        for _ in range(kernels // KERNELS_PER_BATCH):
+            double.launch("kernel", KERNEL_NANOS, times=KERNELS_PER_BATCH)
+    launch_end = time.process_time_ns()
+    decoding_nanos = decoder_nanos()
+    end_session()
+    session_end = time.process_time_ns()
     print(
         json.dumps(
             {
-                "launch_nanos": (launched - began) / kernels,
-                "decoder_nanos": decoded / kernels,
-                "end_nanos": (ended - launched) / kernels,
+                "launch_nanos": (launch_end - start) / kernels,
+                "decoder_nanos": decoding_nanos / kernels,
+                "end_nanos": (session_end - launch_end) / kernels,
                 "dropped": double.stats().dropped,
                 "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             }

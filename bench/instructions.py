@@ -33,9 +33,9 @@ DESCRIPTION = (
     "Measured instructions per item, and the budget of a change. After a change that is "
     "worth more: python bench/instructions.py --update, with the wheel installed"
 )
-MARGIN = 1.1
+BUDGET_FACTOR = 1.1
 
-COUNT = 10_000
+ITEMS = 10_000
 """Number of items of the shorter run (N)."""
 
 NATIVE_PATHS = {
@@ -48,7 +48,7 @@ NATIVE_PATHS = {
 }
 """Workload of `native.c` and its arguments, by path: enter and exit each."""
 
-PYTHON_SCRIPTS = {
+PYTHON_SETUPS = {
     "Python scope": 'import marey; marey.start("count")',
     "Python scope, no session": "import marey",
 }
@@ -57,7 +57,7 @@ PYTHON_SCRIPTS = {
 LAUNCH_DATA = {"launch": "tree", "launch, trace": "trace"}
 """Value of `data` of the session, by path."""
 
-LAUNCHES = """
+LAUNCH_SCRIPT = """
 import os, sys
 sys.path[:0] = {folders!r}
 from replay import Double
@@ -70,7 +70,7 @@ os._exit(0)
 """
 
 # Without `finalize`, because the cost of writing depends on the number of buckets, which varies.
-PYTHON_LOOP = """
+PYTHON_SCOPE_LOOP = """
 import os
 scope = marey.scope
 for _ in range({count}):
@@ -85,9 +85,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="marey-bench-") as scratch:
         measured = measure(Path(scratch))
     if options.update:
-        write(measured)
+        write_budgets(measured)
     if options.check:
-        return check(measured)
+        return check_budgets(measured)
     for path, instructions in measured.items():
         print(f"{path:28} {instructions:8.1f}")
     return 0
@@ -97,42 +97,42 @@ def measure(folder: Path) -> dict[str, float]:
     """Returns the instructions per item, by path."""
     program = build(folder)
 
-    def native(workload: str, arguments: list[str]) -> float:
+    def native_workload(workload: str, arguments: list[str]) -> float:
         command = [str(program), *arguments]
-        return per_item(
-            lambda count: total(callgrind(folder, command, f"{workload} {count}", "measured"))
+        return instructions_per_item(
+            lambda count: count_all(callgrind(folder, command, f"{workload} {count}", "measured"))
         )
 
-    def python(setup: str) -> float:
+    def python_scope(setup: str) -> float:
         def run(count: int) -> int:
-            path = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); "
-            script = path + setup + PYTHON_LOOP.format(count=count)
+            import_path = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); "
+            script = import_path + setup + PYTHON_SCOPE_LOOP.format(count=count)
             # -I ignores the user's environment, so that every run is the same.
-            return in_marey(callgrind(folder, [sys.executable, "-I", "-c", script]))
+            return count_in_marey(callgrind(folder, [sys.executable, "-I", "-c", script]))
 
-        return per_item(run)
+        return instructions_per_item(run)
 
     # With CUPTI, too, the launching thread does not complete buffers.
     variables = replay.environment(folder / "double", "delivery worker")
 
-    def launch(data: str) -> float:
+    def kernel_launch(data: str) -> float:
         def run(count: int) -> int:
             folders = [str(PACKAGE.parent), str(SUPPORT)]
-            script = LAUNCHES.format(folders=folders, data=data, count=count)
+            script = LAUNCH_SCRIPT.format(folders=folders, data=data, count=count)
             command = [sys.executable, "-I", "-c", script]
             profile = callgrind(folder, command, "", "replay_launch", variables)
-            return in_marey(profile)
+            return count_in_marey(profile)
 
-        return per_item(run)
+        return instructions_per_item(run)
 
-    figures = {path: native(*arguments) for path, arguments in NATIVE_PATHS.items()}
-    figures |= {path: python(setup) for path, setup in PYTHON_SCRIPTS.items()}
-    return figures | {path: launch(data) for path, data in LAUNCH_DATA.items()}
+    figures = {path: native_workload(*arguments) for path, arguments in NATIVE_PATHS.items()}
+    figures |= {path: python_scope(setup) for path, setup in PYTHON_SETUPS.items()}
+    return figures | {path: kernel_launch(data) for path, data in LAUNCH_DATA.items()}
 
 
-def per_item(run: Callable[[int], int]) -> float:
+def instructions_per_item(run: Callable[[int], int]) -> float:
     """Returns the difference of two runs per item; start and end cancel out."""
-    return (run(2 * COUNT) - run(COUNT)) / COUNT
+    return (run(2 * ITEMS) - run(ITEMS)) / ITEMS
 
 
 def callgrind(
@@ -170,54 +170,54 @@ def callgrind(
     return output.read_text(encoding="utf-8", errors="replace")
 
 
-def total(profile: str) -> int:
-    return sum(instructions for _, instructions in costs(profile))
+def count_all(profile: str) -> int:
+    return sum(instructions for _, instructions in line_costs(profile))
 
 
-def in_marey(profile: str) -> int:
+def count_in_marey(profile: str) -> int:
     """Returns the instructions inside the package's libraries."""
     by_object: defaultdict[str, int] = defaultdict(int)
-    for name, instructions in costs(profile):
+    for name, instructions in line_costs(profile):
         by_object[name] += instructions
-    ours = (LIBRARY.name, "_native.abi3.so")
-    return sum(count for name, count in by_object.items() if name.endswith(ours))
+    our_libraries = (LIBRARY.name, "_native.abi3.so")
+    return sum(count for name, count in by_object.items() if name.endswith(our_libraries))
 
 
-def costs(profile: str) -> Iterator[tuple[str, int]]:
+def line_costs(profile: str) -> Iterator[tuple[str, int]]:
     """Yields object file and instructions of each line of a callgrind file, without callees."""
-    name, is_call = "", False
+    object_name, is_call = "", False
     for line in profile.splitlines():
         if line.startswith("ob="):
-            name = line.removeprefix("ob=")
+            object_name = line.removeprefix("ob=")
         elif line.startswith("calls="):
             is_call = True  # the next line has the cost of the callee
         elif re.match(r"[0-9+*-]", line):
             if not is_call:
-                yield name, int(line.split()[-1])
+                yield object_name, int(line.split()[-1])
             is_call = False
 
 
-def check(measured: dict[str, float]) -> int:
+def check_budgets(measured: dict[str, float]) -> int:
     """Prints each path with its budget; returns 1 if one is above its budget or has none."""
     budgets = json.loads(BUDGETS.read_text(encoding="utf-8"))["paths"]
-    is_above = False
+    has_excess = False
     for path, instructions in measured.items():
         budget = budgets.get(path, {}).get("budget", 0)
         verdict = "" if instructions <= budget else "  above the budget"
-        is_above |= instructions > budget
+        has_excess |= instructions > budget
         print(f"{path:28} {instructions:8.1f} of {budget:5}{verdict}")
-    if is_above:
+    if has_excess:
         print(
             "error: a hot path needs more instructions than its budget\n"
             "hint: if the change is worth them, run python bench/instructions.py --update",
             file=sys.stderr,
         )
-    return int(is_above)
+    return int(has_excess)
 
 
-def write(measured: dict[str, float]) -> None:
+def write_budgets(measured: dict[str, float]) -> None:
     paths = {
-        path: {"measured": round(count, 1), "budget": math.ceil(count * MARGIN)}
+        path: {"measured": round(count, 1), "budget": math.ceil(count * BUDGET_FACTOR)}
         for path, count in measured.items()
     }
     text = json.dumps({"about": DESCRIPTION, "paths": paths}, indent=2)

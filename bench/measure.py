@@ -37,7 +37,7 @@ class Result:
         return None if self.peer_nanos is None else self.ours_nanos / self.peer_nanos
 
     @property
-    def above_nanos(self) -> float | None:
+    def difference_nanos(self) -> float | None:
         """Our figure minus the peer's, in nanoseconds."""
         return None if self.peer_nanos is None else self.ours_nanos - self.peer_nanos
 
@@ -47,13 +47,13 @@ class Result:
         bar, ratio = self.row.bar, self.ratio
         if bar is None:
             return None
-        if bar.of == "nanos":
+        if bar.quantity == "nanos":
             return bar.holds(self.ours_nanos)
         assert ratio is not None, f"{self.row.name} has no peer"
-        if bar.of == "above":
-            assert self.above_nanos is not None
-            return bar.holds(self.above_nanos)
-        return bar.holds(1 / ratio if bar.of == "speedup" else ratio)
+        if bar.quantity == "difference":
+            assert self.difference_nanos is not None
+            return bar.holds(self.difference_nanos)
+        return bar.holds(1 / ratio if bar.quantity == "speedup" else ratio)
 
 
 class Workers:
@@ -74,16 +74,16 @@ class Workers:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.end()
+        self.end_all()
         self._scratch.cleanup()
 
-    def end(self) -> None:
+    def end_all(self) -> None:
         """Ends all processes. The next use starts them again."""
         for process in self._processes.values():
             process.communicate()
         self._processes.clear()
 
-    def nanos(self, side: Side, count: int) -> float:
+    def nanos_per_item(self, side: Side, count: int) -> float:
         """Runs `count` items of a side; returns the nanoseconds per item.
 
         Raises:
@@ -100,7 +100,7 @@ class Workers:
             answer = ""
         if not answer:
             process.communicate()
-            errors = self._errors(side.worker).read_text(encoding="utf-8", errors="replace")
+            errors = self._errors_path(side.worker).read_text(encoding="utf-8", errors="replace")
             raise RuntimeError(f"the worker {side.worker!r} ended:\n{errors}")
         return float(answer)
 
@@ -109,19 +109,19 @@ class Workers:
             self._processes[worker] = self._start(worker)
         return self._processes[worker]
 
-    def _scratch_of(self, worker: str) -> Path:
+    def _worker_folder(self, worker: str) -> Path:
         return self._folder / worker.replace(" ", "-")
 
-    def _errors(self, worker: str) -> Path:
-        return self._scratch_of(worker) / "errors"
+    def _errors_path(self, worker: str) -> Path:
+        return self._worker_folder(worker) / "errors"
 
     def _start(self, worker: str) -> subprocess.Popen[str]:
-        folder = self._scratch_of(worker)
+        folder = self._worker_folder(worker)
         folder.mkdir(exist_ok=True)
         environment = {**os.environ, "MAREY_LIB": str(LIBRARY)}
         for name in ("MAREY_DISABLE", "RANK"):
             environment.pop(name, None)
-        with self._errors(worker).open("w") as errors:
+        with self._errors_path(worker).open("w") as errors:
             return subprocess.Popen(
                 self._command(worker),
                 cwd=folder,
@@ -146,25 +146,25 @@ def measure(row: Row, workers: Workers) -> Result:
     sides = [row.ours] if row.peer is None else [row.peer, row.ours]
     nanos: dict[Side, list[float]] = {side: [] for side in sides}
     for _ in range(row.processes):
-        workers.end()
-        counts = {side: enough(row, side, workers) for side in sides}
+        workers.end_all()
+        counts = {side: calibrate_count(row, side, workers) for side in sides}
         for _ in range(row.rounds):
             for side in sides:
-                nanos[side].append(workers.nanos(side, counts[side]))
-    choose = statistics.median if row.statistic == "median" else min
-    low, _, high = statistics.quantiles(nanos[row.ours], n=4)
+                nanos[side].append(workers.nanos_per_item(side, counts[side]))
+    summarize = statistics.median if row.statistic == "median" else min
+    lower, _, upper = statistics.quantiles(nanos[row.ours], n=4)
     return Result(
         row,
-        ours_nanos=choose(nanos[row.ours]),
-        peer_nanos=None if row.peer is None else choose(nanos[row.peer]),
-        ours_quartiles=(low, high),
+        ours_nanos=summarize(nanos[row.ours]),
+        peer_nanos=None if row.peer is None else summarize(nanos[row.peer]),
+        ours_quartiles=(lower, upper),
     )
 
 
-def enough(row: Row, side: Side, workers: Workers) -> int:
-    """Returns the number of items that takes a round. Also warms the side up."""
-    wanted_nanos = row.round_millis * NANOS_PER_MILLI
+def calibrate_count(row: Row, side: Side, workers: Workers) -> int:
+    """Returns a number of items that takes at least a round. Also warms the side up."""
+    round_nanos = row.round_millis * NANOS_PER_MILLI
     count = 1
-    while workers.nanos(side, count) * count < wanted_nanos:
+    while workers.nanos_per_item(side, count) * count < round_nanos:
         count *= 2
     return count

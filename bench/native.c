@@ -3,8 +3,8 @@
  *
  *     native SESSIONS [trace]
  *
- * starts that many sessions in the current directory, which keep every event with `trace`. Each line `WORKLOAD COUNT` on the standard
- * input is answered with the nanoseconds that one item took.
+ * starts that many sessions in the current directory, which keep every event with `trace`. Each
+ * line `WORKLOAD COUNT` on the standard input is answered with the nanoseconds of one item.
  */
 #define _GNU_SOURCE
 #include "marey.h"
@@ -16,47 +16,47 @@
 
 #define MAX_THREADS 2
 /* Enough for a thread's tree to be built and its caches to be warm. */
-#define WARM_UP 1000
+#define WARM_UP_SCOPES 1000
 
 typedef void (*work_t)(long count);
 
-static void scopes(long count) {
+static void enter_scopes(long count) {
     uint32_t name = MAREY_NAME("scope");
-    for (long at = 0; at < count; at++) {
+    for (long i = 0; i < count; i++) {
         marey_scope_enter(name);
         marey_scope_exit(name);
     }
 }
 
-static void states(long count) {
+static void enter_states(long count) {
     uint32_t name = MAREY_NAME("state");
-    for (long at = 0; at < count; at++) {
+    for (long i = 0; i < count; i++) {
         marey_state_enter(name);
         marey_state_exit();
     }
 }
 
-static void operators(long count) {
+static void enter_operators(long count) {
     uint32_t name = MAREY_NAME("operator");
     const marey_table_t *table = marey_load();
-    for (long at = 0; at < count; at++) {
+    for (long i = 0; i < count; i++) {
         table->operator_enter(name);
         table->operator_exit(name);
     }
 }
 
 /* What any recorder that times both ends of a scope must pay: two readings of the clock. */
-static void clock_pairs(long count) {
+static void read_clock_pairs(long count) {
 #ifdef __x86_64__
     uint64_t sum = 0;
-    for (long at = 0; at < count; at++) {
+    for (long i = 0; i < count; i++) {
         sum += __builtin_ia32_rdtsc();
         sum += __builtin_ia32_rdtsc();
     }
     __asm__ volatile("" : : "r"(sum));
 #else
     struct timespec time;
-    for (long at = 0; at < count; at++) {
+    for (long i = 0; i < count; i++) {
         clock_gettime(CLOCK_MONOTONIC, &time);
         clock_gettime(CLOCK_MONOTONIC, &time);
     }
@@ -70,16 +70,16 @@ __attribute__((noinline)) void measured(work_t work, long count) {
     __asm__ volatile("");
 }
 
-static double nanos(clockid_t clock) {
+static double read_nanos(clockid_t clock) {
     struct timespec time;
     clock_gettime(clock, &time);
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-static double on_this_thread(work_t work, long count) {
-    double start = nanos(CLOCK_PROCESS_CPUTIME_ID);
+static double time_on_this_thread(work_t work, long count) {
+    double start = read_nanos(CLOCK_PROCESS_CPUTIME_ID);
     measured(work, count);
-    return (nanos(CLOCK_PROCESS_CPUTIME_ID) - start) / (double)count;
+    return (read_nanos(CLOCK_PROCESS_CPUTIME_ID) - start) / (double)count;
 }
 
 /* ---- Several threads at once ----------------------------------------------------------------- */
@@ -99,60 +99,60 @@ static void *run_member(void *argument) {
     CPU_ZERO(&cpus);
     CPU_SET(member->cpu, &cpus);
     pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
-    scopes(WARM_UP);
+    enter_scopes(WARM_UP_SCOPES);
     __atomic_sub_fetch(member->waiting, 1, __ATOMIC_ACQ_REL);
     while (__atomic_load_n(member->waiting, __ATOMIC_ACQUIRE) > 0) {
     }
-    member->start_nanos = nanos(CLOCK_MONOTONIC);
-    scopes(member->count);
-    member->end_nanos = nanos(CLOCK_MONOTONIC);
+    member->start_nanos = read_nanos(CLOCK_MONOTONIC);
+    enter_scopes(member->count);
+    member->end_nanos = read_nanos(CLOCK_MONOTONIC);
     return NULL;
 }
 
 /* Wall time from the first thread's start to the last one's end, by all the scopes of all. */
-static double on_threads(int threads, long count) {
+static double time_on_threads(int threads, long count) {
     cpu_set_t allowed;
     sched_getaffinity(0, sizeof allowed, &allowed);
     member_t members[MAX_THREADS];
     int waiting = threads;
-    for (int at = 0, cpu = 0; at < threads; at++, cpu++) {
+    for (int i = 0, cpu = 0; i < threads; i++, cpu++) {
         while (!CPU_ISSET(cpu, &allowed)) {
             cpu++;
         }
-        members[at].cpu = cpu;
-        members[at].count = count / threads + 1;
-        members[at].waiting = &waiting;
-        pthread_create(&members[at].thread, NULL, run_member, &members[at]);
+        members[i].cpu = cpu;
+        members[i].count = count / threads + 1;
+        members[i].waiting = &waiting;
+        pthread_create(&members[i].thread, NULL, run_member, &members[i]);
     }
     double start = 1e300, end = 0;
-    for (int at = 0; at < threads; at++) {
-        pthread_join(members[at].thread, NULL);
-        start = members[at].start_nanos < start ? members[at].start_nanos : start;
-        end = members[at].end_nanos > end ? members[at].end_nanos : end;
+    for (int i = 0; i < threads; i++) {
+        pthread_join(members[i].thread, NULL);
+        start = members[i].start_nanos < start ? members[i].start_nanos : start;
+        end = members[i].end_nanos > end ? members[i].end_nanos : end;
     }
     return (end - start) / (double)(members[0].count * threads);
 }
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-static double answer(const char *workload, long count) {
+static double run_workload(const char *workload, long count) {
     if (strcmp(workload, "scope") == 0) {
-        return on_this_thread(scopes, count);
+        return time_on_this_thread(enter_scopes, count);
     }
     if (strcmp(workload, "state") == 0) {
-        return on_this_thread(states, count);
+        return time_on_this_thread(enter_states, count);
     }
     if (strcmp(workload, "operator") == 0) {
-        return on_this_thread(operators, count);
+        return time_on_this_thread(enter_operators, count);
     }
     if (strcmp(workload, "clock") == 0) {
-        return on_this_thread(clock_pairs, count);
+        return time_on_this_thread(read_clock_pairs, count);
     }
     if (strcmp(workload, "1-thread") == 0) {
-        return on_threads(1, count);
+        return time_on_threads(1, count);
     }
     if (strcmp(workload, "2-threads") == 0) {
-        return on_threads(2, count);
+        return time_on_threads(2, count);
     }
     fprintf(stderr, "there is no workload %s\n", workload);
     exit(1);
@@ -184,7 +184,7 @@ int main(int argc, char **argv) {
     char workload[32];
     long count;
     while (scanf("%31s %ld", workload, &count) == 2) {
-        printf("%.3f\n", answer(workload, count));
+        printf("%.3f\n", run_workload(workload, count));
         fflush(stdout);
     }
     return 0;

@@ -27,19 +27,19 @@ RANGES = 20_000
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="marey-bench-") as folder:
-        build(Path(folder))
+        build_library(Path(folder))
         rounds: dict[str, dict[str, list[float]]] = {}
         for _ in range(PROCESSES):
             for listener in LISTENERS:
-                for what, nanos in in_child(listener, folder).items():
-                    rounds.setdefault(what, {}).setdefault(listener, []).extend(nanos)
+                for kind, nanos in measure_in_child(listener, folder).items():
+                    rounds.setdefault(kind, {}).setdefault(listener, []).extend(nanos)
     print(f"{'ns a range':28}" + "".join(f"{listener:>12}" for listener in LISTENERS))
-    for what, by_listener in rounds.items():
+    for kind, by_listener in rounds.items():
         medians = [statistics.median(by_listener[listener]) for listener in LISTENERS]
-        print(f"{what:28}" + "".join(f"{nanos:12.0f}" for nanos in medians))
+        print(f"{kind:28}" + "".join(f"{nanos:12.0f}" for nanos in medians))
 
 
-def build(folder: Path) -> None:
+def build_library(folder: Path) -> None:
     files = importlib.metadata.files("nvidia-nvtx") or []
     header = next(file for file in files if file.match("nvtx3/nvToolsExt.h"))
     include = Path(str(header.locate())).parent.parent
@@ -48,11 +48,11 @@ def build(folder: Path) -> None:
     subprocess.run(["cc", *flags, str(source), "-o", str(folder / "nvtx.so"), "-ldl"], check=True)
 
 
-def in_child(listener: str, folder: str) -> dict[str, list[float]]:
+def measure_in_child(listener: str, folder: str) -> dict[str, list[float]]:
     env = {name: text for name, text in os.environ.items() if name != "NVTX_INJECTION64_PATH"}
     command = [sys.executable, __file__, listener, folder]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
-    rounds: dict[str, list[float]] = json.loads(done.stdout)
+    process = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
+    rounds: dict[str, list[float]] = json.loads(process.stdout)
     return rounds
 
 
@@ -74,34 +74,34 @@ def measure(listener: str, folder: str) -> dict[str, list[float]]:
             with annotation:
                 pass
 
-    def prepared(count: int) -> None:
+    def push_in_domain(count: int) -> None:
         for _ in range(count):
             domain.push_range(attributes)
             domain.pop_range()
 
-    def plain(count: int) -> None:
+    def push(count: int) -> None:
         for _ in range(count):
             nvtx.push_range("range")
             nvtx.pop_range()
 
-    ways: dict[str, Callable[[int], None]] = {
-        "C, a string": library.texts,
-        "C, a registered string": library.registered_strings,
+    annotators: dict[str, Callable[[int], None]] = {
+        "C, a string": library.annotate_with_texts,
+        "C, a registered string": library.annotate_with_registered_string,
         "Python, annotate": annotate,
-        "Python, push_range": plain,
-        "Python, Domain.push_range": prepared,
+        "Python, push_range": push,
+        "Python, Domain.push_range": push_in_domain,
     }
     if listener == "no session":
         annotate(1)  # the first annotation loads marey
-        library.registered_strings(1)
+        library.annotate_with_registered_string(1)
         marey.finalize()
-    return {what: [nanos_of(way) for _ in range(ROUNDS)] for what, way in ways.items()}
+    return {kind: [nanos_per_range(run) for _ in range(ROUNDS)] for kind, run in annotators.items()}
 
 
-def nanos_of(way: Callable[[int], None]) -> float:
-    began = time.process_time_ns()
-    way(RANGES)
-    return (time.process_time_ns() - began) / RANGES
+def nanos_per_range(run: Callable[[int], None]) -> float:
+    start = time.process_time_ns()
+    run(RANGES)
+    return (time.process_time_ns() - start) / RANGES
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from table import duration, grid, measured_with, update
+from table import duration, markdown_table, update_document, verdict
 
 PROCESSES = 5
 PROFILERS = {
@@ -25,9 +25,9 @@ PROFILERS = {
     "trace": "marey, trace",
     "torch": "torch.profiler",
 }
-OPERATOR_BAR = 0.25
-STEP_BAR_PERCENT = 3.0
-AFTER_BAR_PERCENT = 0.1
+MAX_OPERATOR_RATIO = 0.25
+MAX_STEP_PERCENT = 3.0
+MAX_AFTER_PERCENT = 0.1
 
 # Prints, by program, the nanoseconds of each block before, with and after the profiler. Blocks of
 # both programs alternate.
@@ -87,12 +87,10 @@ def main() -> int:
     options = parser.parse_args()
     rounds = [{name: run(name) for name in PROFILERS} for _ in range(PROCESSES)]
     costs = {name: medians([round_[name] for round_ in rounds]) for name in PROFILERS}
-    text = "\n".join(table(costs))
+    text = operators_table(costs)
     print(text)
     if options.update:
-        update(
-            "\n\n".join([measured_with("bench/operators.py --update"), text]), "bench/operators.py"
-        )
+        update_document("bench/operators.py", [text])
     return 0
 
 
@@ -121,7 +119,7 @@ def medians(runs: list[Costs]) -> Costs:
     }
 
 
-def table(costs: dict[str, Costs]) -> list[str]:
+def operators_table(costs: dict[str, Costs]) -> str:
     """Returns the table: what each profiler adds to the operator and to the step."""
     added = {name: added_nanos(cost, "operator") for name, cost in costs.items()}
     lines = [("profiler", "an operator", "of torch.profiler's", "", "a step", "", "after stop", "")]
@@ -135,14 +133,16 @@ def table(costs: dict[str, Costs]) -> list[str]:
                 PROFILERS[name],
                 f"+{duration(added[name])}",
                 f"{ratio:.3f}" if is_ours else "",
-                held(ratio <= OPERATOR_BAR, f"≤ {OPERATOR_BAR}") if is_ours else "",
+                bar_cell(ratio <= MAX_OPERATOR_RATIO, f"≤ {MAX_OPERATOR_RATIO}") if is_ours else "",
                 f"{step:+.1f} %",
-                held(step <= STEP_BAR_PERCENT, f"≤ {STEP_BAR_PERCENT} %") if name == "tree" else "",
+                bar_cell(step <= MAX_STEP_PERCENT, f"≤ {MAX_STEP_PERCENT} %")
+                if name == "tree"
+                else "",
                 f"{after:+.1f} %",
-                held(after <= AFTER_BAR_PERCENT, f"≤ {AFTER_BAR_PERCENT} %") if is_ours else "",
+                bar_cell(after <= MAX_AFTER_PERCENT, f"≤ {MAX_AFTER_PERCENT} %") if is_ours else "",
             )
         )
-    return grid(lines)
+    return markdown_table(lines)
 
 
 def added_nanos(cost: Costs, program: str) -> float:
@@ -154,8 +154,8 @@ def percent(cost: Costs, program: str, phase: str) -> float:
     return 100 * (cost[phase][program] / cost["before"][program] - 1)
 
 
-def held(is_held: bool, bar: str) -> str:
-    return f"{bar} {'holds' if is_held else '**missed**'}"
+def bar_cell(is_held: bool, bar: str) -> str:
+    return f"{bar} {verdict(is_held)}"
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import marey
 
 LAYERS = 20
 OPERATIONS = 100
-SPANS_A_STEP = 1 + LAYERS * (1 + OPERATIONS)
+SPANS_PER_STEP = 1 + LAYERS * (1 + OPERATIONS)
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
         for layer in range(LAYERS)
     ]
     session = marey.start(name, data="trace")
-    for _ in range(spans // SPANS_A_STEP):
+    for _ in range(spans // SPANS_PER_STEP):
         with scope("step"):
             for layer, operations in layers:
                 with scope(layer):

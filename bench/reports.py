@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 MILLION = 1_000_000
-A100 = Path(__file__).parent.parent / "tests" / "data" / "kineto" / "a100-nccl.json.gz"
+A100_TRACE = Path(__file__).parent.parent / "tests" / "data" / "kineto" / "a100-nccl.json.gz"
 OPERATORS = 375
 STEPS = 3
 BARS = {8: (1.5, 500e6), 100: (15.0, 1e9), 600: (60.0, 2e9)}
 """Seconds and bytes, by million host spans."""
 
 
-class Recorded(Protocol):
+class RunStore(Protocol):
     """Stores runs of host spans."""
 
     def run(self, spans: int) -> Path: ...
@@ -30,43 +30,42 @@ class Analysis:
     """A report to measure, with its bars."""
 
     size: str
-    command: Callable[[Path], list[str | Path]]
+    make_input: Callable[[], Path]
     bar_seconds: float
     bar_bytes: float | None = None
 
+    def arguments(self, output: Path) -> list[str | Path]:
+        return ["analyze", self.make_input(), "-f", "txt", "-o", output]
 
-def analyses(recorded: Recorded, folder: Path, sizes: tuple[int, ...]) -> Iterator[Analysis]:
-    """Yields the reports to measure; the input of a command is made before the command runs."""
-    yield Analysis(f"{OPERATORS} operators", partial(report, lambda: trace_of(folder)), 0.12)
-    yield Analysis("a100-nccl", partial(report, lambda: A100), 0.3)
+
+def analyses(store: RunStore, folder: Path, sizes: tuple[int, ...]) -> Iterator[Analysis]:
+    """Yields the reports to measure; each input is made before its command runs."""
+    yield Analysis(f"{OPERATORS} operators", lambda: operators_trace(folder), 0.12)
+    yield Analysis("a100-nccl", lambda: A100_TRACE, 0.3)
     for size in sizes:
         if size in BARS:
-            seconds, max_bytes = BARS[size]
-            run = partial(recorded.run, size * MILLION)
-            yield Analysis(f"{size} M spans", partial(report, run), seconds, max_bytes)
+            max_seconds, max_bytes = BARS[size]
+            make_run = partial(store.run, size * MILLION)
+            yield Analysis(f"{size} M spans", make_run, max_seconds, max_bytes)
 
 
-def report(of: Callable[[], Path], out: Path) -> list[str | Path]:
-    return ["analyze", of(), "-f", "txt", "-o", out]
-
-
-def trace_of(folder: Path) -> Path:
+def operators_trace(folder: Path) -> Path:
     """Returns a trace of some steps of host operators."""
     path = folder / f"operators_{OPERATORS}.json"
     if not path.is_file():
         events: list[dict[str, Any]] = []
         names = ("aten::linear", "aten::addmm", "aten::expand")
         for number in range(OPERATORS):
-            step, place = divmod(number, OPERATORS // STEPS)
-            outer, depth = divmod(place, len(names))
-            if place == 0:
-                add(events, "user_annotation", f"ProfilerStep#{step}", step * 1_000, 990)
-            start = step * 1_000 + 10 + outer * 23 + depth
-            add(events, "cpu_op", names[depth], start, 20 - 2 * depth)
+            step, index = divmod(number, OPERATORS // STEPS)
+            group, depth = divmod(index, len(names))
+            if index == 0:
+                add_event(events, "user_annotation", f"ProfilerStep#{step}", step * 1_000, 990)
+            start_micros = step * 1_000 + 10 + group * 23 + depth
+            add_event(events, "cpu_op", names[depth], start_micros, 20 - 2 * depth)
         path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     return path
 
 
-def add(events: list[dict[str, Any]], category: str, name: str, start: int, duration: int) -> None:
-    of_thread = {"ph": "X", "pid": 1, "tid": 1, "ts": start, "dur": duration}
-    events.append({"cat": category, "name": name, **of_thread})
+def add_event(events: list[dict[str, Any]], category: str, name: str, ts: int, dur: int) -> None:
+    fields = {"ph": "X", "pid": 1, "tid": 1, "ts": ts, "dur": dur}
+    events.append({"cat": category, "name": name, **fields})

@@ -22,11 +22,11 @@ class Side:
 class Bar:
     """A limit of the ratio of our figure to the peer's, of our figure, or of their difference."""
 
-    of: Literal["ratio", "speedup", "nanos", "above"]
+    quantity: Literal["ratio", "speedup", "nanos", "difference"]
     limit: float
 
     def holds(self, value: float) -> bool:
-        return value >= self.limit if self.of == "speedup" else value <= self.limit
+        return value >= self.limit if self.quantity == "speedup" else value <= self.limit
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Row:
     """A line of the table."""
 
     name: str
-    what: str
+    description: str
     ours: Side
     peer: Side | None = None
     bar: Bar | None = None
@@ -136,7 +136,7 @@ ROWS = (
         "scope from C, enter and exit",
         native("scope", 1),
         Side("two clock reads", "native 1", "clock"),
-        Bar("above", 10),
+        Bar("difference", 10),
     ),
     Row("native-2-sessions", "the same, two sessions", native("scope", 2)),
     Row("native-off", "the same, no session", native("scope", 0)),

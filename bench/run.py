@@ -15,7 +15,7 @@ from typing import Any
 
 from measure import Result, Workers, measure
 from rows import ROWS
-from table import HEADINGS, cells, library_sizes, markdown, update, versions
+from table import HEADINGS, library_sizes, markdown_tables, result_cells, update_document, versions
 
 
 def main() -> int:
@@ -29,7 +29,7 @@ def main() -> int:
             result = measure(row, workers)
             results.append(result)
             if not options.json:
-                print_cells(row.name, cells(result))
+                print_cells(row.name, result_cells(result))
     if options.json:
         json.dump(as_json(results), sys.stdout, indent=2)
         print()
@@ -37,14 +37,14 @@ def main() -> int:
         for name, size in library_sizes():
             print(f"{name}: {size / 1024:,.0f} KiB")
     if options.update:
-        update(markdown(results), "bench/run.py")
+        update_document("bench/run.py", markdown_tables(results))
     return 0
 
 
 def print_cells(name: str, texts: tuple[str, ...]) -> None:
-    what, beside, peer, ours, ratio, bar, verdict = texts
+    description, beside, peer, ours, ratio, bar, verdict = texts
     columns = f"{peer:>10} {ours:>12} {ratio:>14} {bar:>10}"
-    print(f"{name:20} {columns} {verdict:11} {what} ({beside})", flush=True)
+    print(f"{name:20} {columns} {verdict:11} {description} ({beside})", flush=True)
 
 
 def as_json(results: list[Result]) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def as_json(results: list[Result]) -> dict[str, Any]:
                 "ours_nanos": result.ours_nanos,
                 "ours_quartiles_nanos": result.ours_quartiles,
                 "ratio": result.ratio,
-                "above_nanos": result.above_nanos,
+                "above_nanos": result.difference_nanos,
                 "statistic": result.row.statistic,
                 "processes": result.row.processes,
                 "rounds": result.row.rounds,

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from process import run
-from table import duration, grid, measured_with, update
+from process import run as run_process
+from table import duration, markdown_table, update_document, verdict
 
-DEMO = Path(__file__).parent.parent / "examples" / "train_gpt.py"
+DEMO_SCRIPT = Path(__file__).parent.parent / "examples" / "train_gpt.py"
 DEV_NULL = Path(os.devnull)
 ROUNDS = 31
 MILLION = 1_000_000
@@ -52,34 +52,35 @@ QUERIES = {
         " WHERE start_nanos BETWEEN {start} AND {end}",
     ),
 }
-TOP = "`SELECT * FROM top`, the first 20"
+TOP_QUERY = "`SELECT * FROM top`, the first 20"
 LATENCY_QUERIES = {
     "`SELECT * FROM flame`": "SELECT * FROM flame",
-    TOP: "SELECT * FROM top ORDER BY self_nanos DESC LIMIT 20",
+    TOP_QUERY: "SELECT * FROM top ORDER BY self_nanos DESC LIMIT 20",
 }
-QUERY_BAR_NANOS = 20e6
-FIRST_BAR_NANOS = 100e6
-BYTES_BAR = 16.0
+MAX_QUERY_NANOS = 20e6
+MAX_FIRST_QUERY_NANOS = 100e6
+MAX_SPAN_BYTES = 16.0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measures runs.")
     parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="marey-bench-") as folder:
-        tables = [collection(Path(folder)), queries(Path(folder)), answers(Path(folder))]
-    texts = ["\n".join(grid(table)) for table in tables]
+    with tempfile.TemporaryDirectory(prefix="marey-bench-") as name:
+        folder = Path(name)
+        tables = [measure_collection(folder), measure_cpu_times(folder), measure_wall_times(folder)]
+    texts = [markdown_table(table) for table in tables]
     print("\n\n".join(texts))
     if options.update:
-        update("\n\n".join([measured_with("bench/runs.py --update"), *texts]), "bench/runs.py")
+        update_document("bench/runs.py", texts)
     return 0
 
 
-def run_of(folder: Path, spans: int) -> Path:
+def run_path(folder: Path, spans: int) -> Path:
     return folder / f"run_{spans}.marey"
 
 
-def collection(folder: Path) -> list[tuple[str, ...]]:
+def measure_collection(folder: Path) -> list[tuple[str, ...]]:
     """Records and collects a run of each size."""
     lines: list[tuple[str, ...]] = [
         (
@@ -93,39 +94,39 @@ def collection(folder: Path) -> list[tuple[str, ...]]:
         )
     ]
     demo = folder / "demo.marey"
-    record_demo = ["-m", "marey", "run", "-d", "trace", "-o", str(demo), str(DEMO)]
-    lines.append(collected("the demo", demo, record_demo))
+    record_demo = ["-m", "marey", "run", "-d", "trace", "-o", str(demo), str(DEMO_SCRIPT)]
+    lines.append(measure_collection_of("the demo", demo, record_demo))
     record = str(Path(__file__).with_name("record_run.py"))
     for spans in SIZES:
-        path = run_of(folder, spans)
+        path = run_path(folder, spans)
         arguments = [record, str(path.with_suffix("")), str(spans)]
-        lines.append(collected(f"{spans / MILLION:.0f} M spans", path, arguments))
+        lines.append(measure_collection_of(f"{spans / MILLION:.0f} M spans", path, arguments))
     return lines
 
 
-def collected(what: str, path: Path, record: list[str]) -> tuple[str, ...]:
+def measure_collection_of(what: str, path: Path, record: list[str]) -> tuple[str, ...]:
     """Records a run with a program, collects it, and returns the row of its cost."""
     environment = {**os.environ, "MAREY_COLLECT": "0"}
     command = [sys.executable, *record]
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
-    spool_bytes = size(path)
-    cost = run(["marey", "collect", "--quiet", str(path)], DEV_NULL)
-    count = stored_spans(path)
-    at_rest = size(path) / count
+    spool_bytes = folder_bytes(path)
+    cost = run_process(["marey", "collect", "--quiet", str(path)], DEV_NULL)
+    count = count_spans(path)
+    span_bytes = folder_bytes(path) / count
     line = (
         what,
         duration(cost.cpu_nanos / count),
         f"{cost.memory_bytes / 2**20:,.0f} MiB",
         f"{spool_bytes / count:.2f}",
-        f"{at_rest:.2f}",
-        f"≤ {BYTES_BAR:.0f}",
-        verdict(at_rest <= BYTES_BAR),
+        f"{span_bytes:.2f}",
+        f"≤ {MAX_SPAN_BYTES:.0f}",
+        verdict(span_bytes <= MAX_SPAN_BYTES),
     )
     print("  ".join(line), flush=True)
     return line
 
 
-def stored_spans(path: Path) -> int:
+def count_spans(path: Path) -> int:
     """Returns the number of spans of a run without losses.
 
     Raises:
@@ -133,90 +134,91 @@ def stored_spans(path: Path) -> int:
     """
     import marey
 
-    with marey.open(path) as opened:
-        lost = opened.sql("SELECT cause, count FROM losses").rows()
+    with marey.open(path) as run:
+        lost = run.sql("SELECT cause, count FROM losses").rows()
         if lost:
             raise RuntimeError(f"the recorder lost {lost}; the figures would be wrong")
-        count: int = opened.sql("SELECT count(*) FROM spans").rows()[0][0]
+        count: int = run.sql("SELECT count(*) FROM spans").rows()[0][0]
         return count
 
 
-def size(folder: Path) -> int:
+def folder_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def queries(folder: Path) -> list[tuple[str, ...]]:
+def measure_cpu_times(folder: Path) -> list[tuple[str, ...]]:
     """Measures CPU time of the same queries in marey and DuckDB, in turn, both warm."""
     import duckdb
     import marey
 
-    path = run_of(folder, QUERIED_SPANS)
+    path = run_path(folder, QUERIED_SPANS)
     lines: list[tuple[str, ...]] = [("question", "DuckDB", "marey", "ratio", "bar", "")]
-    with marey.open(path) as opened, duckdb.connect() as connection:
+    with marey.open(path) as run, duckdb.connect() as connection:
         for table in ("spans", "strings"):
             connection.execute(
                 f"CREATE VIEW {table} AS SELECT * FROM '{path}/tables/{table}/*.parquet'"
             )
-        first, last = opened.sql("SELECT min(start_nanos), max(start_nanos) FROM spans").rows()[0]
-        middle, width = (first + last) // 2, (last - first) // 100
+        first, last = run.sql("SELECT min(start_nanos), max(start_nanos) FROM spans").rows()[0]
+        start = (first + last) // 2
+        end = start + (last - first) // 100
 
         def ask_duckdb(query: str) -> list[Any]:
             return connection.execute(query).fetchall()
 
         for what, texts in QUERIES.items():
-            ours, theirs = (text.format(start=middle, end=middle + width) for text in texts)
-            answers = opened.sql(ours).rows(), ask_duckdb(theirs)
+            marey_query, duckdb_query = (text.format(start=start, end=end) for text in texts)
+            answers = run.sql(marey_query).rows(), ask_duckdb(duckdb_query)
             if answers[0] != answers[1]:
                 raise RuntimeError(f"different answers to {what}")
-            peer, us = in_turn(
-                functools.partial(ask_duckdb, theirs), functools.partial(opened.sql, ours)
+            peer_nanos, marey_nanos = median_cpu_nanos(
+                functools.partial(ask_duckdb, duckdb_query), functools.partial(run.sql, marey_query)
             )
-            ratio = us / peer
-            lines.append(
-                (what, duration(peer), duration(us), f"{ratio:.2f}", "≤ 1", verdict(ratio <= 1))
-            )
+            ratio = marey_nanos / peer_nanos
+            figures = duration(peer_nanos), duration(marey_nanos), f"{ratio:.2f}"
+            lines.append((what, *figures, "≤ 1", verdict(ratio <= 1)))
             print("  ".join(lines[-1]), flush=True)
     return lines
 
 
-def in_turn(peer: Callable[[], Any], ours: Callable[[], Any]) -> tuple[float, float]:
+def median_cpu_nanos(peer: Callable[[], Any], ours: Callable[[], Any]) -> tuple[float, float]:
     """Returns the median CPU time of each in nanoseconds, over all threads."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
-        for taken, ask in zip(times, (peer, ours), strict=True):
+        for nanos, ask in zip(times, (peer, ours), strict=True):
             before = time.process_time_ns()
             ask()
-            taken.append(time.process_time_ns() - before)
+            nanos.append(time.process_time_ns() - before)
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def answers(folder: Path) -> list[tuple[str, ...]]:
+def measure_wall_times(folder: Path) -> list[tuple[str, ...]]:
     """Measures the wall time of queries."""
     import marey
 
-    path = run_of(folder, QUERIED_SPANS)
+    path = run_path(folder, QUERIED_SPANS)
     lines: list[tuple[str, ...]] = [("answer", "wall time", "bar", "")]
 
-    def add(what: str, nanos: float, bar_nanos: float) -> None:
-        bar = f"≤ {duration(bar_nanos)}"
-        lines.append((what, duration(nanos), bar, verdict(nanos <= bar_nanos)))
+    def add_line(what: str, nanos: float, max_nanos: float) -> None:
+        bar = f"≤ {duration(max_nanos)}"
+        lines.append((what, duration(nanos), bar, verdict(nanos <= max_nanos)))
         print("  ".join(lines[-1]), flush=True)
 
-    with marey.open(path) as opened:
+    with marey.open(path) as run:
         for what, query in LATENCY_QUERIES.items():
-            add(what, wall_nanos(functools.partial(opened.sql, query)), QUERY_BAR_NANOS)
+            add_line(what, median_wall_nanos(functools.partial(run.sql, query)), MAX_QUERY_NANOS)
 
     def open_and_ask() -> None:
-        with marey.open(path) as opened:
-            opened.sql(LATENCY_QUERIES[TOP])
+        with marey.open(path) as run:
+            run.sql(LATENCY_QUERIES[TOP_QUERY])
 
-    add("opening the run, and `top`", wall_nanos(open_and_ask), FIRST_BAR_NANOS)
-    ask = functools.partial(run, ["marey", "query", str(path), LATENCY_QUERIES[TOP]], DEV_NULL)
-    add("`marey query` of the same, a whole process", wall_nanos(ask), FIRST_BAR_NANOS)
+    add_line("opening the run, and `top`", median_wall_nanos(open_and_ask), MAX_FIRST_QUERY_NANOS)
+    command = ["marey", "query", str(path), LATENCY_QUERIES[TOP_QUERY]]
+    nanos = median_wall_nanos(functools.partial(run_process, command, DEV_NULL))
+    add_line("`marey query` of the same, a whole process", nanos, MAX_FIRST_QUERY_NANOS)
     return lines
 
 
-def wall_nanos(ask: Callable[[], Any]) -> float:
+def median_wall_nanos(ask: Callable[[], Any]) -> float:
     """Returns the median of the rounds, without the first one."""
     times = []
     for _ in range(ROUNDS + 1):
@@ -224,10 +226,6 @@ def wall_nanos(ask: Callable[[], Any]) -> float:
         ask()
         times.append(time.perf_counter_ns() - before)
     return statistics.median(times[1:])
-
-
-def verdict(holds: bool) -> str:
-    return "holds" if holds else "**missed**"
 
 
 if __name__ == "__main__":

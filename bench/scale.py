@@ -24,18 +24,18 @@ from pathlib import Path
 
 import kineto_trace
 from reports import analyses
-from spans import Recorded
-from table import duration, grid, measured_with, update
+from spans import RunStore
+from table import duration, markdown_table, update_document, verdict
 
 ROUNDS = 3
 MILLION = 1_000_000
 SIZES = (1, 8)
 RANKS = 1_000
-SPANS_A_RANK = 10_000
-EVENTS = (MILLION, 10 * MILLION)
+SPANS_PER_RANK = 10_000
+TRACE_EVENTS = (MILLION, 10 * MILLION)
 MAX_OPEN_FILES = 500
-CSV_BAR_SECONDS = 6.0
-RANKS_BAR_SECONDS = 60.0
+CSV_MAX_SECONDS = 6.0
+RANKS_MAX_SECONDS = 60.0
 
 Command = Callable[[Path], list[str | Path]]
 """A function from an output path, which does not exist, to the arguments of `marey`."""
@@ -81,76 +81,76 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="marey-bench-") as scratch:
         folder = (options.folder or Path(scratch)).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        recorded = Recorded(folder, marey)
+        store = RunStore(folder, marey)
         programs = [marey, *([options.baseline.absolute()] if options.baseline else [])]
         lines: list[tuple[str, ...]] = [headings(len(programs) > 1)]
-        for row in rows(recorded, options.sizes):
+        for row in rows(store, options.sizes):
             if options.only is None or options.only in row.what:
-                costs = in_turn(row, programs, Path(scratch), options.rounds)
-                lines.append(line(row, costs))
+                costs = measure_in_turn(row, programs, Path(scratch), options.rounds)
+                lines.append(table_row(row, costs))
                 print("  ".join(lines[-1]), flush=True)
-    text = "\n".join(grid(lines))
+    text = markdown_table(lines)
     print(text)
     if options.update:
-        update(f"{measured_with('bench/scale.py --update')}\n\n{text}", "bench/scale.py")
+        update_document("bench/scale.py", [text])
     return 0
 
 
-def rows(recorded: Recorded, sizes: tuple[int, ...]) -> Iterator[Row]:
+def rows(store: RunStore, sizes: tuple[int, ...]) -> Iterator[Row]:
     """Yields the rows; the input of a command is recorded before the command runs."""
     for size in sizes:
-        bar = CSV_BAR_SECONDS * max(1.0, size / 8)
-        command = partial(exported, recorded, size * MILLION)
+        bar = CSV_MAX_SECONDS * max(1.0, size / 8)
+        command = partial(export_arguments, store, size * MILLION)
         yield Row("`marey export -f csv`", f"{size} M spans", command, bar_seconds=bar)
-    for report in analyses(recorded, recorded.folder, sizes):
-        bars = (report.bar_seconds, report.bar_bytes)
-        yield Row("`marey analyze`", report.size, report.command, *bars)
-    of_ranks = f"{RANKS:,} ranks of {SPANS_A_RANK:,} spans"
-    bars_of_ranks = (RANKS_BAR_SECONDS, None, MAX_OPEN_FILES)
-    yield Row("`marey collect`", of_ranks, partial(collected, recorded), *bars_of_ranks)
-    yield Row("`marey merge`", of_ranks, partial(merged, recorded), *bars_of_ranks)
-    for events in EVENTS:
-        command = partial(imported, recorded.folder, events)
+    for analysis in analyses(store, store.folder, sizes):
+        bars = (analysis.bar_seconds, analysis.bar_bytes)
+        yield Row("`marey analyze`", analysis.size, analysis.arguments, *bars)
+    ranks_size = f"{RANKS:,} ranks of {SPANS_PER_RANK:,} spans"
+    ranks_bars = (RANKS_MAX_SECONDS, None, MAX_OPEN_FILES)
+    yield Row("`marey collect`", ranks_size, partial(collect_arguments, store), *ranks_bars)
+    yield Row("`marey merge`", ranks_size, partial(merge_arguments, store), *ranks_bars)
+    for events in TRACE_EVENTS:
+        command = partial(import_arguments, store.folder, events)
         yield Row("`marey import`", f"{events // MILLION} M events", command)
 
 
-def exported(recorded: Recorded, spans: int, out: Path) -> list[str | Path]:
-    return ["export", recorded.run(spans), "-f", "csv", "-o", out]
+def export_arguments(store: RunStore, spans: int, output: Path) -> list[str | Path]:
+    return ["export", store.run(spans), "-f", "csv", "-o", output]
 
 
-def imported(folder: Path, events: int, out: Path) -> list[str | Path]:
-    return ["import", trace_of(folder, events), "-o", out]
+def import_arguments(folder: Path, events: int, output: Path) -> list[str | Path]:
+    return ["import", generated_trace(folder, events), "-o", output]
 
 
-def collected(recorded: Recorded, out: Path) -> list[str | Path]:
-    shutil.copytree(recorded.spools(RANKS, SPANS_A_RANK), out)
-    return ["collect", "--quiet", out]
+def collect_arguments(store: RunStore, output: Path) -> list[str | Path]:
+    shutil.copytree(store.uncollected_run(RANKS, SPANS_PER_RANK), output)
+    return ["collect", "--quiet", output]
 
 
-def merged(recorded: Recorded, out: Path) -> list[str | Path]:
-    return ["merge", *recorded.runs(RANKS, SPANS_A_RANK), "-o", out]
+def merge_arguments(store: RunStore, output: Path) -> list[str | Path]:
+    return ["merge", *store.runs_of_ranks(RANKS, SPANS_PER_RANK), "-o", output]
 
 
-def trace_of(folder: Path, events: int) -> Path:
+def generated_trace(folder: Path, events: int) -> Path:
     """Returns a trace of torch.profiler with this many events."""
     path = folder / f"trace_{events}.json"
     if not path.is_file():
-        hidden = path.with_suffix(".part")
-        kineto_trace.write(hidden, events)
-        hidden.rename(path)
+        unfinished = path.with_suffix(".part")
+        kineto_trace.write(unfinished, events)
+        unfinished.rename(path)
     return path
 
 
-def in_turn(row: Row, programs: list[Path], scratch: Path, rounds: int) -> list[Cost]:
+def measure_in_turn(row: Row, programs: list[Path], scratch: Path, rounds: int) -> list[Cost]:
     """Returns the medians of each program, or the first failure."""
     costs: list[list[Cost]] = [[] for _ in programs]
     for _ in range(rounds):
-        for program, some in zip(programs, costs, strict=True):
-            some.append(measured(program, row, scratch / "out"))
-    return [median(some) for some in costs]
+        for program, program_costs in zip(programs, costs, strict=True):
+            program_costs.append(measure(program, row, scratch / "out"))
+    return [median_cost(program_costs) for program_costs in costs]
 
 
-def median(costs: list[Cost]) -> Cost:
+def median_cost(costs: list[Cost]) -> Cost:
     for cost in costs:
         if cost.status != 0:
             return cost
@@ -160,9 +160,9 @@ def median(costs: list[Cost]) -> Cost:
     )
 
 
-def measured(program: Path, row: Row, out: Path) -> Cost:
+def measure(program: Path, row: Row, output: Path) -> Cost:
     """Runs a command as a whole process, and removes what it wrote."""
-    command = [program, *row.command(out)]
+    command = [program, *row.command(output)]
     os.sync()  # so that earlier writes do not disturb the measurement
     begin = time.perf_counter()
     process = subprocess.Popen(
@@ -174,16 +174,16 @@ def measured(program: Path, row: Row, out: Path) -> Cost:
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - begin
     process.returncode = os.waitstatus_to_exitcode(status)
-    if out.is_dir():
-        shutil.rmtree(out)
-    out.unlink(missing_ok=True)
+    if output.is_dir():
+        shutil.rmtree(output)
+    output.unlink(missing_ok=True)
     return Cost(seconds, usage.ru_maxrss * 1024, process.returncode)
 
 
 def limit_open_files(limit: int | None) -> None:
     if limit is not None:
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard_limit))
 
 
 def headings(has_baseline: bool) -> tuple[str, ...]:
@@ -191,7 +191,7 @@ def headings(has_baseline: bool) -> tuple[str, ...]:
     return ("what", "of", *before, "it takes", "memory", "bar", "")
 
 
-def line(row: Row, costs: list[Cost]) -> tuple[str, ...]:
+def table_row(row: Row, costs: list[Cost]) -> tuple[str, ...]:
     """Returns a row of the table."""
     ours, *baseline = costs
     before = [text for cost in baseline for text in cost_texts(cost)]
@@ -202,7 +202,14 @@ def line(row: Row, costs: list[Cost]) -> tuple[str, ...]:
         bars.append(f"≤ {row.bar_bytes / 1e6:,.0f} MB")
     if row.max_open_files is not None:
         bars.append(f"≤ {row.max_open_files} open files")
-    return (row.what, row.size, *before, *cost_texts(ours), ", ".join(bars), verdict(row, ours))
+    return (
+        row.what,
+        row.size,
+        *before,
+        *cost_texts(ours),
+        ", ".join(bars),
+        row_verdict(row, ours),
+    )
 
 
 def cost_texts(cost: Cost) -> tuple[str, str]:
@@ -211,7 +218,7 @@ def cost_texts(cost: Cost) -> tuple[str, str]:
     return (duration(cost.seconds * 1e9), f"{cost.memory_bytes / 1e6:,.0f} MB")
 
 
-def verdict(row: Row, cost: Cost) -> str:
+def row_verdict(row: Row, cost: Cost) -> str:
     limits = (row.bar_seconds, row.bar_bytes, row.max_open_files)
     if all(limit is None for limit in limits):
         return ""
@@ -220,7 +227,7 @@ def verdict(row: Row, cost: Cost) -> str:
         and (row.bar_seconds is None or cost.seconds <= row.bar_seconds)
         and (row.bar_bytes is None or cost.memory_bytes <= row.bar_bytes)
     )
-    return "holds" if holds else "**missed**"
+    return verdict(holds)
 
 
 if __name__ == "__main__":

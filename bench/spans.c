@@ -15,16 +15,16 @@
 #define STEP_KINDS 20
 #define LAYERS 10
 #define OPERATIONS 9
-#define SPANS_A_STEP (1 + LAYERS * (1 + OPERATIONS))
+#define SPANS_PER_STEP (1 + LAYERS * (1 + OPERATIONS))
 
 /* Steps between two pauses: fewer spans than a thread's ring holds, so none is lost. */
-#define STEPS_A_PAUSE 500
+#define STEPS_PER_PAUSE 500
 #define PAUSE_NANOS (5 * 1000 * 1000)
 
 static uint32_t layers[STEP_KINDS][LAYERS];
 static uint32_t operations[STEP_KINDS][LAYERS][OPERATIONS];
 
-static void name_all(void) {
+static void intern_names(void) {
     char text[64];
     for (int kind = 0; kind < STEP_KINDS; kind++) {
         for (int layer = 0; layer < LAYERS; layer++) {
@@ -39,7 +39,7 @@ static void name_all(void) {
     }
 }
 
-static void step(long number) {
+static void record_step(long number) {
     int kind = (int)(number % STEP_KINDS);
     marey_step_begin();
     for (int layer = 0; layer < LAYERS; layer++) {
@@ -69,13 +69,13 @@ int main(int argc, char **argv) {
         fprintf(stderr, "no session: %s\n", error.message);
         return 1;
     }
-    name_all();
-    long steps = (atol(argv[2]) + SPANS_A_STEP - 1) / SPANS_A_STEP;
+    intern_names();
+    long steps = (atol(argv[2]) + SPANS_PER_STEP - 1) / SPANS_PER_STEP;
     for (long number = 0; number < steps; number++) {
-        if (number % STEPS_A_PAUSE == STEPS_A_PAUSE - 1) {
+        if (number % STEPS_PER_PAUSE == STEPS_PER_PAUSE - 1) {
             nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOS}, NULL);
         }
-        step(number);
+        record_step(number);
     }
     return marey_finalize(MAREY_ALL_SESSIONS, &error) == MAREY_OK ? 0 : 1;
 }

@@ -17,7 +17,7 @@ SOURCE = Path(__file__).with_name("spans.c")
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RunStore:
     """Runs in a folder, and the program that collects them."""
 
     folder: Path
@@ -31,38 +31,38 @@ class Recorded:
         """
         path = self.folder / f"spans_{spans}.marey"
         if not (path / "manifest.json").is_file():
-            self._record(self._program(), path, spans)
+            self._record(self._build_program(), path, spans)
             subprocess.run([self.marey, "collect", "--quiet", path], check=True)
         return path
 
-    def spools(self, ranks: int, spans: int) -> Path:
+    def uncollected_run(self, ranks: int, spans: int) -> Path:
         """Returns an uncollected run of this many processes, each with this many spans."""
         path = self.folder / f"spools_{ranks}_{spans}.marey"
-        done = path.with_suffix(".recorded")
-        if not done.is_file():
+        marker = path.with_suffix(".recorded")
+        if not marker.is_file():
             shutil.rmtree(path, ignore_errors=True)
-            program = self._program()
+            program = self._build_program()
             for rank in range(ranks):
                 self._record(program, path, spans, rank)
-            done.touch()
+            marker.touch()
         return path
 
-    def runs(self, ranks: int, spans: int) -> list[Path]:
+    def runs_of_ranks(self, ranks: int, spans: int) -> list[Path]:
         """Returns this many collected runs of one process with this many spans each."""
         folder = self.folder / f"runs_{ranks}_{spans}"
-        done = folder / "recorded"
+        marker = folder / "recorded"
         paths = [folder / f"rank_{rank}.marey" for rank in range(ranks)]
-        if not done.is_file():
+        if not marker.is_file():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            program = self._program()
+            program = self._build_program()
             for rank, path in enumerate(paths):
                 self._record(program, path, spans, rank)
             subprocess.run([self.marey, "collect", "--quiet", *paths], check=True)
-            done.touch()
+            marker.touch()
         return paths
 
-    def _program(self) -> Path:
+    def _build_program(self) -> Path:
         program = self.folder / "spans"
         if not program.is_file() or program.stat().st_mtime < SOURCE.stat().st_mtime:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from process import Cost, run
-from table import NONE, duration, grid, measured_with, update
+from table import NO_VALUE, duration, markdown_table, update_document, verdict
 
 FAN_OUT = 10
 LEVELS = 6
@@ -67,8 +67,7 @@ def main() -> int:
             print("  ".join(line), flush=True)
             lines.append(line)
     if options.update:
-        heading = measured_with("bench/viewer.py --update")
-        update("\n".join([heading, "", *grid(lines)]), "bench/viewer.py")
+        update_document("bench/viewer.py", [markdown_table(lines)])
     return 0
 
 
@@ -92,11 +91,11 @@ def measure(row: Row, folder: Path) -> tuple[str, ...]:
             costs[name].append(run([*program, *arguments], folder / name))
     if row.has_peer:
         assert (folder / "peer").read_bytes() == (folder / "marey").read_bytes(), row.what
-    ours, peer = median(costs["marey"]), median(costs.get("peer", []))
-    return (row.what, *shown(peer), *shown(ours), *compared(ours, peer, row.bars))
+    ours, peer = median_cost(costs["marey"]), median_cost(costs.get("peer", []))
+    return (row.what, *cost_cells(peer), *cost_cells(ours), *comparison_cells(ours, peer, row.bars))
 
 
-def median(costs: list[Cost]) -> Cost | None:
+def median_cost(costs: list[Cost]) -> Cost | None:
     if not costs:
         return None
     return Cost(
@@ -105,25 +104,25 @@ def median(costs: list[Cost]) -> Cost | None:
     )
 
 
-def shown(cost: Cost | None) -> tuple[str, str]:
+def cost_cells(cost: Cost | None) -> tuple[str, str]:
     if cost is None:
-        return NONE, NONE
+        return NO_VALUE, NO_VALUE
     return duration(cost.cpu_nanos), f"{cost.memory_bytes / 2**20:,.0f} MiB"
 
 
-def compared(
+def comparison_cells(
     ours: Cost | None, peer: Cost | None, bars: tuple[float, float] | None
 ) -> tuple[str, str, str]:
     """Returns speedup, memory ratio, and whether the bars hold."""
     if ours is None or peer is None:
-        return NONE, NONE, ""
+        return NO_VALUE, NO_VALUE, ""
     gains = peer.cpu_nanos / ours.cpu_nanos, peer.memory_bytes / ours.memory_bytes
-    faster, less = (f"{gain:.3g}x" for gain in gains)
+    speedup, memory_ratio = (f"{gain:.3g}x" for gain in gains)
     if bars is None:
-        return faster, less, ""
+        return speedup, memory_ratio, ""
     holds = all(gain >= bar for gain, bar in zip(gains, bars, strict=True))
-    faster, less = f"{faster} (≥ {bars[0]:g}x)", f"{less} (≥ {bars[1]:g}x)"
-    return faster, less, "holds" if holds else "**missed**"
+    speedup, memory_ratio = f"{speedup} (≥ {bars[0]:g}x)", f"{memory_ratio} (≥ {bars[1]:g}x)"
+    return speedup, memory_ratio, verdict(holds)
 
 
 def write_profile(path: Path, nodes: int) -> None:
@@ -134,16 +133,16 @@ def write_profile(path: Path, nodes: int) -> None:
         file.write(f",\n{DEVICES}\n]\n")
 
 
-def node_lines(left: Iterator[int], level: int, rank: int, pad: str) -> Iterator[str]:
-    """Yields the text of a node; each further node consumes a number of `left`."""
-    inner = pad + " " * 4
-    yield f'{pad}{{\n{inner}"children": ['
+def node_lines(remaining: Iterator[int], level: int, rank: int, indent: str) -> Iterator[str]:
+    """Yields the text of a node; each further node consumes a number of `remaining`."""
+    inner = indent + " " * 4
+    yield f'{indent}{{\n{inner}"children": ['
     has_children = False
     for child in range(FAN_OUT if level < LEVELS else 0):
-        if next(left, None) is None:
+        if next(remaining, None) is None:
             break
         yield ",\n" if has_children else "\n"
-        yield from node_lines(left, level + 1, child, inner + " " * 4)
+        yield from node_lines(remaining, level + 1, child, inner + " " * 4)
         has_children = True
     if level == 0:
         name = "ROOT"
@@ -166,7 +165,7 @@ def node_lines(left: Iterator[int], level: int, rank: int, pad: str) -> Iterator
     yield f'],\n{inner}"frame": {{\n{inner}    "name": "{name}",\n'
     yield f'{inner}    "type": "function"\n{inner}}},\n'
     yield f'{inner}"metrics": {{{",".join(entries)}' + (f"\n{inner}" if entries else "")
-    yield f"}}\n{pad}}}"
+    yield f"}}\n{indent}}}"
 
 
 if __name__ == "__main__":

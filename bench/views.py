@@ -13,15 +13,15 @@ import statistics
 import sys
 from pathlib import Path
 
-from formats import Cost, python
-from table import duration, grid, measured_with, update
+from formats import Cost, run_python
+from table import duration, markdown_table, update_document, verdict
 
 ROUNDS = 5
-BAR_SECONDS = 1.0
-RECORDED = Path(__file__).parent.parent / "tests" / "data" / "kineto" / "a100-nccl.json.gz"
+MAX_REPORT_SECONDS = 1.0
+BARRED_TRACE = Path(__file__).parent.parent / "tests" / "data" / "kineto" / "a100-nccl.json.gz"
 
 # Each program prints its duration in seconds.
-SAME = """
+SAME_VIEWS = """
 import sys, time
 import marey
 import marey._engine
@@ -44,7 +44,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert marey._engine.cli_main(["marey", "analyze", sys.argv[1], "-o", page]) == 0
     print(time.perf_counter() - begin)
 """
-HTA = """
+HTA_ANALYSES = """
 import logging, sys, time, warnings
 from pathlib import Path
 from hta.trace_analysis import TraceAnalysis
@@ -73,27 +73,26 @@ def main() -> int:
     parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="more traces to analyse")
     options = parser.parse_args()
-    traces = [RECORDED]
+    traces = [BARRED_TRACE]
     if options.traces:
-        more = sorted(options.traces.glob("*.json.gz"))
-        traces += [trace for trace in more if trace.name != RECORDED.name]
+        added = sorted(options.traces.glob("*.json.gz"))
+        traces += [trace for trace in added if trace.name != BARRED_TRACE.name]
     heading = ("trace", "HTA", "the same views", "", "whole report", "", "bar", "")
-    table = [heading, *map(line, traces)]
-    text = "\n".join(grid(table))
+    table = [heading, *map(trace_row, traces)]
+    text = markdown_table(table)
     print(text)
     if options.update:
-        command = "bench/views.py --update"
-        update("\n\n".join([measured_with(command), text]), "bench/views.py")
+        update_document("bench/views.py", [text])
     return 0
 
 
-def line(trace: Path) -> tuple[str, ...]:
-    programs = (HTA, SAME, REPORT)
+def trace_row(trace: Path) -> tuple[str, ...]:
+    programs = (HTA_ANALYSES, SAME_VIEWS, REPORT)
     costs: list[list[Cost]] = [
-        [python(program, trace) for program in programs] for _ in range(ROUNDS)
+        [run_python(program, trace) for program in programs] for _ in range(ROUNDS)
     ]
     hta, same, report = (
-        statistics.median(cost.seconds for cost in of) for of in zip(*costs, strict=True)
+        statistics.median(cost.seconds for cost in rounds) for rounds in zip(*costs, strict=True)
     )
     return (
         f"`{trace.name}`",
@@ -102,16 +101,15 @@ def line(trace: Path) -> tuple[str, ...]:
         f"{hta / same:.0f}x",
         duration(report * 1e9),
         f"{hta / report:.1f}x",
-        *bar(trace, report),
+        *bar_cells(trace, report),
     )
 
 
-def bar(trace: Path, report_seconds: float) -> tuple[str, str]:
+def bar_cells(trace: Path, report_seconds: float) -> tuple[str, str]:
     """Returns the bar, which is set for one trace only."""
-    if trace != RECORDED:
+    if trace != BARRED_TRACE:
         return "", ""
-    is_held = report_seconds < BAR_SECONDS
-    return f"< {BAR_SECONDS:.0f} s", "holds" if is_held else "**missed**"
+    return f"< {MAX_REPORT_SECONDS:.0f} s", verdict(report_seconds < MAX_REPORT_SECONDS)
 
 
 if __name__ == "__main__":

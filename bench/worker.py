@@ -30,7 +30,7 @@ def main() -> None:
         print(workloads[name](int(count)), flush=True)
 
 
-def timed(work: Work) -> Workload:
+def time_work(work: Work) -> Workload:
     def measure(count: int) -> float:
         start_nanos = time.process_time_ns()
         work(count)
@@ -42,7 +42,7 @@ def timed(work: Work) -> Workload:
 # --- Proton and marey, whose interfaces are the same ---------------------------------------------
 
 
-def proton(context: str | None, data: str = "tree") -> dict[str, Workload]:
+def proton_workloads(context: str | None, data: str = "tree") -> dict[str, Workload]:
     import triton.profiler
     from triton._C.libproton import proton as library
     from triton.profiler.flags import flags
@@ -64,12 +64,12 @@ def proton(context: str | None, data: str = "tree") -> dict[str, Workload]:
             library.finalize(session, "chrome_trace")
 
         finalize(session)
-        workloads["finalize"] = finalizing(triton.profiler, start, finalize)
-        workloads["scope"] = tracing(triton.profiler, start, finalize)
+        workloads["finalize"] = finalize_workload(triton.profiler, start, finalize)
+        workloads["scope"] = trace_scope_workload(triton.profiler, start, finalize)
     return workloads
 
 
-def marey(context: str | None, data: str = "tree") -> dict[str, Workload]:
+def marey_workloads(context: str | None, data: str = "tree") -> dict[str, Workload]:
     import marey
 
     workloads = scope_workloads(marey)
@@ -80,14 +80,14 @@ def marey(context: str | None, data: str = "tree") -> dict[str, Workload]:
             assert session is not None
             return session
 
-        workloads["finalize"] = finalizing(marey, start, marey.finalize)
-        workloads["scope"] = tracing(marey, start, marey.finalize)
+        workloads["finalize"] = finalize_workload(marey, start, marey.finalize)
+        workloads["scope"] = trace_scope_workload(marey, start, marey.finalize)
     elif context is not None:
         marey.start("marey", context=context)
     return workloads
 
 
-def finalizing(
+def finalize_workload(
     profiler: Any, start: Callable[[], int], finalize: Callable[[int], None]
 ) -> Workload:
     """Measures the end of a trace session, per scope."""
@@ -104,7 +104,9 @@ def finalizing(
     return measure
 
 
-def tracing(profiler: Any, start: Callable[[], int], finalize: Callable[[int], None]) -> Workload:
+def trace_scope_workload(
+    profiler: Any, start: Callable[[], int], finalize: Callable[[int], None]
+) -> Workload:
     """Measures a scope of a trace session, which is ended each time to bound memory."""
 
     def measure(count: int) -> float:
@@ -136,30 +138,30 @@ def scope_workloads(profiler: Any) -> dict[str, Workload]:
             profiler.enter_scope("x")
             profiler.exit_scope()
 
-    def nothing() -> None:
+    def do_nothing() -> None:
         pass
 
-    decorated = profiler.scope("x")(nothing)
+    decorated = profiler.scope("x")(do_nothing)
 
     def decorator(count: int) -> None:
         for _ in range(count):
             decorated()
 
-    def in_a_call() -> None:
+    def call_with_scope() -> None:
         with profiler.scope("x"):
             pass
 
-    def calls(count: int) -> None:
+    def scoped_calls(count: int) -> None:
         for _ in range(count):
-            in_a_call()
+            call_with_scope()
 
     return {
-        "scope": timed(scope),
-        "metrics": timed(metrics),
-        "enter-exit": timed(enter_exit),
-        "decorator": timed(decorator),
-        "deep-scope": timed(lambda count: descend(STACK_FRAMES, scope, count)),
-        "deep-calls": timed(lambda count: descend(STACK_FRAMES - 1, calls, count)),
+        "scope": time_work(scope),
+        "metrics": time_work(metrics),
+        "enter-exit": time_work(enter_exit),
+        "decorator": time_work(decorator),
+        "deep-scope": time_work(lambda count: descend(STACK_FRAMES, scope, count)),
+        "deep-calls": time_work(lambda count: descend(STACK_FRAMES - 1, scoped_calls, count)),
     }
 
 
@@ -182,7 +184,7 @@ def stack_frames() -> int:
 # --- PyTorch's own profiler ----------------------------------------------------------------------
 
 
-def torch_profiler() -> dict[str, Workload]:
+def torch_workloads() -> dict[str, Workload]:
     import torch
     from torch.profiler import ProfilerActivity
 
@@ -191,20 +193,20 @@ def torch_profiler() -> dict[str, Workload]:
             with torch.profiler.record_function("x"):
                 pass
 
-    off = timed(record_function)
+    run_without_profiler = time_work(record_function)
 
-    def on(count: int) -> float:
+    def run_with_profiler(count: int) -> float:
         # Starting and stopping the profiler is not timed.
         with torch.profiler.profile(activities=[ProfilerActivity.CPU]):
-            return off(count)
+            return run_without_profiler(count)
 
-    return {"off": off, "on": on}
+    return {"off": run_without_profiler, "on": run_with_profiler}
 
 
 # --- Imports -------------------------------------------------------------------------------------
 
 
-def imports() -> dict[str, Workload]:
+def import_workloads() -> dict[str, Workload]:
     # The extension alone, without the package around it.
     native = (
         "import importlib.machinery as m, importlib.util as u;"
@@ -212,9 +214,9 @@ def imports() -> dict[str, Workload]:
         "s = u.spec_from_loader('marey._native', l);"
     )
     return {
-        "triton.profiler": fresh_process("import triton.profiler"),
-        "marey": fresh_process("import marey"),
-        "marey._native": fresh_process("l.exec_module(u.module_from_spec(s))", native),
+        "triton.profiler": fresh_process_workload("import triton.profiler"),
+        "marey": fresh_process_workload("import marey"),
+        "marey._native": fresh_process_workload("l.exec_module(u.module_from_spec(s))", native),
     }
 
 
@@ -224,7 +226,7 @@ def native_path() -> str:
     return path
 
 
-def fresh_process(statement: str, setup: str = "") -> Workload:
+def fresh_process_workload(statement: str, setup: str = "") -> Workload:
     code = (
         f"import time; {setup} start = time.process_time_ns(); {statement};"
         "print(time.process_time_ns() - start)"
@@ -237,23 +239,23 @@ def fresh_process(statement: str, setup: str = "") -> Workload:
     return measure
 
 
-def training() -> dict[str, Workload]:
+def training_workloads() -> dict[str, Workload]:
     module = importlib.import_module("training")
     return {"plain": module.plain, "hooked": module.hooked}
 
 
 SYSTEMS: dict[str, Callable[[], dict[str, Workload]]] = {
-    "proton-off": lambda: proton(None),
-    "proton": lambda: proton("shadow"),
-    "proton-python": lambda: proton("python"),
-    "marey-off": lambda: marey(None),
-    "marey": lambda: marey("shadow"),
-    "proton-trace": lambda: proton("shadow", "trace"),
-    "marey-python": lambda: marey("python"),
-    "marey-trace": lambda: marey("shadow", "trace"),
-    "torch": torch_profiler,
-    "imports": imports,
-    "training": training,
+    "proton-off": lambda: proton_workloads(None),
+    "proton": lambda: proton_workloads("shadow"),
+    "proton-python": lambda: proton_workloads("python"),
+    "marey-off": lambda: marey_workloads(None),
+    "marey": lambda: marey_workloads("shadow"),
+    "proton-trace": lambda: proton_workloads("shadow", "trace"),
+    "marey-python": lambda: marey_workloads("python"),
+    "marey-trace": lambda: marey_workloads("shadow", "trace"),
+    "torch": torch_workloads,
+    "imports": import_workloads,
+    "training": training_workloads,
 }
 
 if __name__ == "__main__":

@@ -28,9 +28,9 @@ class Characters(Dataset[tuple[Tensor, Tensor]]):
 
     def __init__(self, text: str) -> None:
         alphabet = sorted(set(text))
-        number = {character: index for index, character in enumerate(alphabet)}
+        codes_by_character = {character: index for index, character in enumerate(alphabet)}
         self.alphabet_size = len(alphabet)
-        self.codes = torch.tensor([number[character] for character in text])
+        self.codes = torch.tensor([codes_by_character[character] for character in text])
 
     def __len__(self) -> int:
         return len(self.codes) - CONTEXT

@@ -16,10 +16,10 @@ class Driver:
     lose a pending interrupt, and this module may be imported at the end of the program.
     """
 
-    def __init__(self, library: str, initialise: str, count: str, hint: str) -> None:
+    def __init__(self, library: str, init_function: str, count_function: str, hint: str) -> None:
         self.library = library
-        self.initialise = initialise
-        self.count = count
+        self.init_function = init_function
+        self.count_function = count_function
         self.hint = hint
 
 
@@ -49,7 +49,7 @@ DRIVERS = {
 }
 
 
-def begin(backend: str | None, *, keeps_activities: bool) -> None:
+def start_gpu(backend: str | None, *, keeps_activities: bool) -> None:
     """Starts recording of the GPU: at once, or when the program first uses it.
 
     A process that is forked after its parent used CUDA cannot use CUDA. So the driver is not
@@ -67,10 +67,10 @@ def begin(backend: str | None, *, keeps_activities: bool) -> None:
         _, step, hint, code = _native.gpu_level()
         raise BackendUnavailable(str(backend), step, code, hint) from error
     if _native.gpu_level()[0] == "waiting":
-        _listen_for_driver()
+        _request_injection()
 
 
-def check(backend: str | None) -> None:
+def check_backend(backend: str | None) -> None:
     """Rejects a backend that is not implemented, with the reason.
 
     Raises:
@@ -82,7 +82,7 @@ def check(backend: str | None) -> None:
     driver = DRIVERS.get(str(backend))
     if driver is None:
         raise ValueError(f"Unknown profiler: {backend}")
-    failure = _failure(driver)
+    failure = _find_failure(driver)
     if failure is not None:
         raise BackendUnavailable(str(backend), *failure, driver.hint)
     raise BackendUnavailable(
@@ -93,7 +93,7 @@ def check(backend: str | None) -> None:
     )
 
 
-def _listen_for_driver() -> None:
+def _request_injection() -> None:
     """Has the driver load `libmarey.so` when the program starts it, unless another tool is set."""
     library = _native.library_path()
     if library is not None:
@@ -117,9 +117,9 @@ def _injection_conflict() -> str | None:
     )
 
 
-def may_be_held_by_other() -> bool:
-    """Whether another tool holds CUPTI, or that is not known yet."""
-    return is_waiting() or is_held_by_other()
+def may_have_other_subscriber() -> bool:
+    """Whether another tool is subscribed to CUPTI, or that is not known yet."""
+    return is_waiting() or has_other_subscriber()
 
 
 def is_waiting() -> bool:
@@ -127,13 +127,13 @@ def is_waiting() -> bool:
     return _native.gpu_level()[0] == "waiting"
 
 
-def is_held_by_other() -> bool:
-    """Whether there is a GPU and another tool holds CUPTI."""
+def has_other_subscriber() -> bool:
+    """Whether there is a GPU and another tool is subscribed to CUPTI."""
     level, _, _, code = _native.gpu_level()
-    return level == "host" and code in HELD_BY_OTHER
+    return level == "host" and code in OTHER_SUBSCRIBER_CODES
 
 
-HELD_BY_OTHER = (39, 14)
+OTHER_SUBSCRIBER_CODES = (39, 14)
 """CUPTI's error codes if another tool has subscribed: a second subscriber is not supported, or not
 compatible with the first."""
 
@@ -152,12 +152,12 @@ def gpu_note() -> str | None:
         return "no GPU was found; the profile holds the host side only"
     note = f"{reason}; {hint}" if hint else reason
     events = sys.modules.get("marey.triton.events")
-    if events is not None and events.are_used():
+    if events is not None and events.is_timing_launches():
         return f"Triton launches were timed by events: {note}"
     return f"the GPU was not recorded: {note}"
 
 
-def _failure(driver: Driver) -> tuple[str, int | None] | None:
+def _find_failure(driver: Driver) -> tuple[str, int | None] | None:
     """Returns the step at which the driver fails and its error code; `None` if there is a GPU.
 
     Starts the driver, so it is called only for backends that were named.
@@ -168,11 +168,11 @@ def _failure(driver: Driver) -> tuple[str, int | None] | None:
         library = ctypes.CDLL(driver.library)
     except OSError:
         return f"load {driver.library}", None
-    code = int(getattr(library, driver.initialise)(0))
+    code = int(getattr(library, driver.init_function)(0))
     if code != 0:
-        return driver.initialise, code
+        return driver.init_function, code
     count = ctypes.c_int(0)
-    code = int(getattr(library, driver.count)(ctypes.byref(count)))
+    code = int(getattr(library, driver.count_function)(ctypes.byref(count)))
     if code != 0:
-        return driver.count, code
+        return driver.count_function, code
     return None if count.value > 0 else ("find a device", None)

@@ -13,20 +13,20 @@ import signal
 from . import _command
 from ._names import ENV_COLLECT
 
-_runs: dict[str, None] = {}  # an ordered set
-_is_left_to_parent = False
+_scheduled_runs: dict[str, None] = {}  # an ordered set
+_is_disabled = False
 
 
-def at_exit(run: str | None) -> None:
+def collect_at_exit(run: str | None) -> None:
     """Schedules a run for collection when this process ends, if no process records it then."""
     if run is not None:
-        _runs[os.path.abspath(run)] = None
+        _scheduled_runs[os.path.abspath(run)] = None
 
 
-def leave_to_parent() -> None:
+def disable() -> None:
     """Disables collection in this process, because its recording is part of its parent's run."""
-    global _is_left_to_parent
-    _is_left_to_parent = True
+    global _is_disabled
+    _is_disabled = True
 
 
 def collect(run: str) -> bool:
@@ -40,23 +40,23 @@ def collect(run: str) -> bool:
     """
     if not _command.is_possible():
         return True
-    is_seen = os.isatty(2)
-    closed = {0: os.O_RDONLY, 1: os.O_WRONLY}
-    if not is_seen:
-        closed[2] = os.O_WRONLY
+    has_terminal = os.isatty(2)
+    null_files = {0: os.O_RDONLY, 1: os.O_WRONLY}
+    if not has_terminal:
+        null_files[2] = os.O_WRONLY
     exit_code = _command.wait(
         _command.start(
             ["collect", run],
-            [(os.POSIX_SPAWN_OPEN, file, os.devnull, mode, 0) for file, mode in closed.items()],
+            [(os.POSIX_SPAWN_OPEN, file, os.devnull, mode, 0) for file, mode in null_files.items()],
         )
     )
-    return is_seen or exit_code in (None, 0, -signal.SIGINT)
+    return has_terminal or exit_code in (None, 0, -signal.SIGINT)
 
 
-def _collect_at_exit() -> None:
-    if _is_left_to_parent or os.environ.get(ENV_COLLECT, "1") in ("", "0"):
+def _collect_runs() -> None:
+    if _is_disabled or os.environ.get(ENV_COLLECT, "1") in ("", "0"):
         return
-    for run in _runs:
+    for run in _scheduled_runs:
         if not _has_spools(run) or _is_recorded(run):
             continue
         try:
@@ -98,4 +98,4 @@ def _is_recorded(run: str) -> bool:
 
 
 # Handlers run in reverse order, so this one runs after all that are registered later.
-atexit.register(_collect_at_exit)
+atexit.register(_collect_runs)

@@ -31,20 +31,20 @@ def wrap(manager: AbstractContextManager[Any], func: F) -> F:
     return wrap_each(lambda: manager, func)
 
 
-def wrap_each(make: Callable[[], AbstractContextManager[Any]], func: F) -> F:
-    """Runs each call of `func` inside the context manager that `make` returns for it."""
+def wrap_each(make_manager: Callable[[], AbstractContextManager[Any]], func: F) -> F:
+    """Runs each call of `func` inside the context manager that `make_manager` returns for it."""
     if is_coroutine_function(func):
 
         @functools.wraps(func)
         async def wrapped_coroutine(*args: Any, **kwargs: Any) -> Any:
-            with make():
+            with make_manager():
                 return await func(*args, **kwargs)
 
         return cast(F, wrapped_coroutine)
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        with make():
+        with make_manager():
             return func(*args, **kwargs)
 
     return cast(F, wrapped)

@@ -35,11 +35,11 @@ def update(frame: pandas.DataFrame, graph: _engine.Graph, tree: Tree, labels: li
     """Copies columns of the graph into its frame."""
     positions = _positions(frame, tree)
     for label in labels:
-        array = _array(graph.names()) if label == NAME else _column(graph, label)
+        array = _decode_column(graph.names()) if label == NAME else _column(graph, label)
         frame[label] = array if positions is None else array.take(positions)
 
 
-def take_changes(frame: pandas.DataFrame, graph: _engine.Graph, tree: Tree) -> list[bool] | None:
+def apply_changes(frame: pandas.DataFrame, graph: _engine.Graph, tree: Tree) -> list[bool] | None:
     """Copies changes of the frame into its graph.
 
     Returns:
@@ -59,9 +59,9 @@ def take_changes(frame: pandas.DataFrame, graph: _engine.Graph, tree: Tree) -> l
         if not isinstance(label, str):
             raise ValueError(f"the label of a column of the graph's frame is no str: {label!r}")
         if label == NAME:
-            _take_names(frame, graph, positions)
+            _set_names(frame, graph, positions)
         else:
-            _take_column(frame[label], graph, positions, label in labels)
+            _set_column(frame[label], graph, positions, label in labels)
     if positions is None:
         return None
     is_kept = [False] * len(tree.nodes)
@@ -81,7 +81,7 @@ def _positions(frame: pandas.DataFrame, tree: Tree) -> list[int] | None:
     return positions
 
 
-def _take_names(frame: pandas.DataFrame, graph: _engine.Graph, positions: list[int] | None) -> None:
+def _set_names(frame: pandas.DataFrame, graph: _engine.Graph, positions: list[int] | None) -> None:
     old_names = graph.names()
     names = frame[NAME].tolist()
     if names == old_names:
@@ -96,16 +96,16 @@ def _take_names(frame: pandas.DataFrame, graph: _engine.Graph, positions: list[i
         graph.set_names(names)
 
 
-def _take_column(
+def _set_column(
     series: pandas.Series[Any],
     graph: _engine.Graph,
     positions: list[int] | None,
-    is_known: bool,
+    has_column: bool,
 ) -> None:
     import pandas
 
     new = pandas.Series(series.array)
-    if is_known:
+    if has_column:
         old = pandas.Series(_column(graph, series.name))
         if positions is None:
             if new.equals(old):
@@ -114,57 +114,57 @@ def _take_column(
             return
     if positions is not None:
         new = new.set_axis(positions).reindex(range(len(graph)))
-    values, are_whole = _cells(new)
-    graph.set_column(series.name, values, are_whole)
+    values, are_integers = _encode_column(new)
+    graph.set_column(series.name, values, are_integers)
 
 
 def _column(graph: _engine.Graph, label: str) -> ExtensionArray:
     """Returns a column with its type in hatchet, where sums have the type of the summands."""
-    array = _array(graph.column(label))
+    array = _decode_column(graph.column(label))
     if array.dtype.kind == "i" and label.endswith(INCLUSIVE):
-        own = label.removesuffix(INCLUSIVE)
-        if own in graph.labels() and _array(graph.column(own)).dtype.kind == "f":
+        summand = label.removesuffix(INCLUSIVE)
+        if summand in graph.labels() and _decode_column(graph.column(summand)).dtype.kind == "f":
             return array.astype(float)
     return array
 
 
-def _array(column: tuple[bytes, bool] | list[Any]) -> ExtensionArray:
+def _decode_column(column: tuple[bytes, bool] | list[Any]) -> ExtensionArray:
     """Returns a column of the engine with the type that pandas infers."""
     import numpy
     import pandas
 
     if isinstance(column, list):
-        missing = float("nan")
-        return pandas.Series([missing if value is None else value for value in column]).array
-    content, are_whole = column
+        nan = float("nan")
+        return pandas.Series([nan if value is None else value for value in column]).array
+    content, are_integers = column
     numbers = numpy.frombuffer(content)
-    if are_whole and not numpy.isnan(numbers).any():
+    if are_integers and not numpy.isnan(numbers).any():
         return pandas.Series(numbers.astype(numpy.int64)).array
     return pandas.Series(numbers).array
 
 
-def _cells(series: pandas.Series[Any]) -> tuple[bytes | list[Any], bool]:
+def _encode_column(series: pandas.Series[Any]) -> tuple[bytes | list[Any], bool]:
     """Converts a column to the representation of the engine."""
     import numpy
     from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
 
     if is_numeric_dtype(series.dtype):
-        are_whole = is_bool_dtype(series.dtype) or is_integer_dtype(series.dtype)
+        are_integers = is_bool_dtype(series.dtype) or is_integer_dtype(series.dtype)
         numbers = series.to_numpy(dtype=numpy.float64, na_value=numpy.nan)
-        if not (are_whole and (numpy.abs(numbers) > _MAX_EXACT_INTEGER).any()):
-            return numbers.tobytes(), are_whole
-    return [_cell(value) for value in series.tolist()], False
+        if not (are_integers and (numpy.abs(numbers) > _MAX_EXACT_INTEGER).any()):
+            return numbers.tobytes(), are_integers
+    return [_encode_value(value) for value in series.tolist()], False
 
 
-def _cell(value: Any) -> Any:
+def _encode_value(value: Any) -> Any:
     """Converts a value to a type that the engine accepts; other types become strings."""
     import pandas
 
     if isinstance(value, str | int | float):
         return value
     if hasattr(value, "tolist"):  # numpy's arrays and scalars
-        return _cell(value.tolist())
+        return _encode_value(value.tolist())
     if isinstance(value, list | tuple):
-        is_numbers = all(isinstance(each, int | float) for each in value)
-        return list(value) if is_numbers else str(value)
+        are_numbers = all(isinstance(item, int | float) for item in value)
+        return list(value) if are_numbers else str(value)
     return None if pandas.isna(value) is True else str(value)

@@ -42,7 +42,7 @@ def _finish(folder: str, pid: int) -> None:
     if os.getpid() != pid:
         return  # a forked child of the program
     try:
-        _show(folder)
+        _print_accesses(folder)
     except OSError as error:
         _session.say(f"could not show the memory spaces: {error}")
     except BaseException:
@@ -51,7 +51,7 @@ def _finish(folder: str, pid: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _show(folder: str) -> None:
+def _print_accesses(folder: str) -> None:
     if not any(
         name.endswith((".ptx", ".amdgcn")) for *_, names in os.walk(folder) for name in names
     ):

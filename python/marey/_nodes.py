@@ -84,8 +84,8 @@ class Node:
     def path(self) -> tuple[Node, ...]:
         """The nodes from the root to this one."""
         path: list[Node] = [self]
-        while (above := path[-1].parent) is not None:
-            path.append(above)
+        while (parent := path[-1].parent) is not None:
+            path.append(parent)
         return tuple(reversed(path))
 
     def __eq__(self, other: object) -> bool:
@@ -119,7 +119,7 @@ class Table:
             KeyError: The column does not exist.
         """
         if label not in self._columns:
-            self._columns[label] = values(self._graph.column(label))
+            self._columns[label] = decode_column(self._graph.column(label))
         return self._columns[label]
 
     def rows(self) -> Iterator[Row]:
@@ -148,12 +148,12 @@ class Row(Mapping[str, Any]):
         return f"Row({dict(self)})"
 
 
-def values(column: tuple[bytes, bool] | list[Any]) -> list[Any]:
+def decode_column(column: tuple[bytes, bool] | list[Any]) -> list[Any]:
     """Converts a column of the engine to a list. Integer columns have `int` or NaN."""
     if isinstance(column, list):
         return column
-    content, are_whole = column
+    content, are_integers = column
     numbers = memoryview(content).cast("d").tolist()
-    if are_whole:
+    if are_integers:
         return [number if math.isnan(number) else int(number) for number in numbers]
     return numbers

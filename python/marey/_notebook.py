@@ -58,22 +58,22 @@ _TABLE_STYLE = """\
 </style>"""
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], count: int) -> str:
+def table_html(columns: Sequence[str], rows: Sequence[Sequence[Any]], count: int) -> str:
     """Returns the first rows of a result that has `count` rows, as HTML."""
-    numbers = [all(_is_number(row[index]) for row in rows) for index in range(len(columns))]
+    are_numbers = [all(_is_number(row[index]) for row in rows) for index in range(len(columns))]
     lines = [_TABLE_STYLE, '<table class="marey-table">']
     if len(rows) < count:
         lines.append(f"<caption>the first {len(rows):,} of {count:,} rows</caption>")
-    lines.append(_table_row("th", columns, numbers))
-    lines += [_table_row("td", row, numbers) for row in rows]
+    lines.append(_table_row("th", columns, are_numbers))
+    lines += [_table_row("td", row, are_numbers) for row in rows]
     return "\n".join([*lines, "</table>"])
 
 
-def _table_row(tag: str, values: Sequence[Any], numbers: Sequence[bool]) -> str:
+def _table_row(tag: str, values: Sequence[Any], are_numbers: Sequence[bool]) -> str:
     cells = []
-    for value, is_number in zip(values, numbers, strict=True):
+    for value, is_number in zip(values, are_numbers, strict=True):
         kind = "null" if value is None else "number" if is_number else ""
-        text = "null" if value is None else _escaped(str(value))
+        text = "null" if value is None else _escape(str(value))
         cells.append(f'<{tag} class="{kind}">{text}</{tag}>' if kind else f"<{tag}>{text}</{tag}>")
     return f"<tr>{''.join(cells)}</tr>"
 
@@ -82,7 +82,7 @@ def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def html(graph: _engine.Graph, labels: list[str]) -> str:
+def graph_html(graph: _engine.Graph, labels: list[str]) -> str:
     """Returns the graph as HTML with the columns `labels`. The bars show the first column.
 
     Nodes that only one of two graphs has are marked. Of more than `MAX_ROWS` nodes, those with the
@@ -96,13 +96,13 @@ def html(graph: _engine.Graph, labels: list[str]) -> str:
 class _Page:
     def __init__(self, graph: _engine.Graph, labels: list[str]) -> None:
         self.tree = Tree(graph)
-        self.labels = [_plain(label) for label in labels]
+        self.labels = [_printable(label) for label in labels]
         self.sides = graph.sides()
         table = Table(graph)
         self.names = table.column("name")
         self.columns = [table.column(label) for label in labels]
         self.weights = [_weight(value) for value in self.columns[0]] if labels else []
-        self.largest = max((abs(weight) for weight in self.weights), default=0.0)
+        self.max_weight = max((abs(weight) for weight in self.weights), default=0.0)
 
     def widths(self) -> str:
         """Returns CSS rules for columns with long labels; a class has one width on every page."""
@@ -118,10 +118,10 @@ class _Page:
         scale = '<span class="scale">of largest</span>' if self.labels else ""
         heading = '<span class="heading">name</span>'
         yield f'<div class="head">{self._cells(self.labels)}{scale}{heading}</div>'
-        shown = self._shown()
+        shown = self._select_nodes()
         ancestors: list[int] = []  # rows whose element is open
         for node in sorted(shown):
-            yield from self._close(ancestors, node, shown)
+            yield from self._close_rows(ancestors, node, shown)
             children = self.tree.children(node)
             if any(child in shown for child in children):
                 is_open = " open" if self.tree.depths[node] < _OPEN_DEPTH else ""
@@ -130,30 +130,30 @@ class _Page:
             else:
                 yield f'<div class="leaf">{self._row(node)}</div>'
                 yield from self._hidden_children(node, children, shown)
-        yield from self._close(ancestors, len(self.names), shown)
+        yield from self._close_rows(ancestors, len(self.names), shown)
         hidden = len(self.names) - len(shown)
         if hidden:
             yield f'<div class="more">{hidden:,} of {len(self.names):,} nodes are not shown</div>'
         if any(_MARKS[self.sides[node]] for node in shown):
             yield f'<div class="more">{_LEGEND}</div>'
 
-    def _shown(self) -> set[int]:
+    def _select_nodes(self) -> set[int]:
         """Selects the nodes to show: the largest first, each after its parent."""
-        waiting = [self._sort_key(root) for root in self.tree.roots()]
-        heapq.heapify(waiting)
+        queue = [self._sort_key(root) for root in self.tree.roots()]
+        heapq.heapify(queue)
         shown: set[int] = set()
-        while waiting and len(shown) < MAX_ROWS:
-            _, node = heapq.heappop(waiting)
+        while queue and len(shown) < MAX_ROWS:
+            _, node = heapq.heappop(queue)
             shown.add(node)
             if self.tree.depths[node] + 1 < MAX_DEPTH:
                 for child in self.tree.children(node):
-                    heapq.heappush(waiting, self._sort_key(child))
+                    heapq.heappush(queue, self._sort_key(child))
         return shown
 
     def _sort_key(self, node: int) -> tuple[float, int]:
         return (-abs(self.weights[node]) if self.weights else 0.0, node)
 
-    def _close(self, ancestors: list[int], node: int, shown: set[int]) -> Iterator[str]:
+    def _close_rows(self, ancestors: list[int], node: int, shown: set[int]) -> Iterator[str]:
         """Closes the elements of rows that are not ancestors of `node`."""
         while ancestors and self.tree.ends[ancestors[-1]] <= node:
             last = ancestors.pop()
@@ -163,25 +163,25 @@ class _Page:
     def _hidden_children(self, node: int, children: list[int], shown: set[int]) -> Iterator[str]:
         hidden = sum(self.tree.ends[child] - child for child in children if child not in shown)
         if hidden:
-            name = _name(f"… {hidden:,} more", self.tree.depths[node] + 1)
+            name = _name_cell(f"… {hidden:,} more", self.tree.depths[node] + 1)
             blanks = self._cells([""] * len(self.labels))
             bar = '<span class="bar"></span>' if self.labels else ""
             yield f'<div class="leaf more">{blanks}{bar}{name}</div>'
 
     def _row(self, node: int) -> str:
-        cells = self._cells([_shown_value(column[node]) for column in self.columns])
+        cells = self._cells([_format_value(column[node]) for column in self.columns])
         bar = ""
         if self.labels:
             weight = self.weights[node]
-            percent = 100.0 * abs(weight) / self.largest if self.largest else 0.0
-            mark = ' class="less"' if weight < 0 else ""
-            bar = f'<span class="bar"><i{mark} style="width:{percent:.1f}%"></i></span>'
-        name = _name(self.names[node], self.tree.depths[node])
+            percent = 100.0 * abs(weight) / self.max_weight if self.max_weight else 0.0
+            bar_class = ' class="less"' if weight < 0 else ""
+            bar = f'<span class="bar"><i{bar_class} style="width:{percent:.1f}%"></i></span>'
+        name = _name_cell(self.names[node], self.tree.depths[node])
         mark = _MARKS[self.sides[node]]
         return f"{cells}{bar}{name}<span>{mark}</span>" if mark else f"{cells}{bar}{name}"
 
     def _cells(self, texts: list[str]) -> str:
-        return "".join(map(_cell, texts, self.labels))
+        return "".join(map(_value_cell, texts, self.labels))
 
 
 def _weight(value: Any) -> float:
@@ -189,16 +189,16 @@ def _weight(value: Any) -> float:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
-def _cell(text: str, label: str) -> str:
+def _value_cell(text: str, label: str) -> str:
     width = f" w{len(label)}" if len(label) > _MIN_WIDTH_CHARS else ""
-    return f'<span class="value{width}">{_escaped(text)}</span>'
+    return f'<span class="value{width}">{_escape(text)}</span>'
 
 
-def _name(name: str, depth: int) -> str:
-    return f'<span class="name" style="padding-left:{2 * depth}ch">{_escaped(name)}</span>'
+def _name_cell(name: str, depth: int) -> str:
+    return f'<span class="name" style="padding-left:{2 * depth}ch">{_escape(name)}</span>'
 
 
-def _shown_value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     if isinstance(value, int):
@@ -206,14 +206,14 @@ def _shown_value(value: Any) -> str:
     return f"{value:,.3f}" if isinstance(value, float) else str(value)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Escapes markup and non-printable characters, including marks of text direction."""
-    return escaping.escape(_plain(text))
+    return escaping.escape(_printable(text))
 
 
-def _plain(text: str) -> str:
+def _printable(text: str) -> str:
     if len(text) > MAX_TEXT_CHARS:
         text = text[:MAX_TEXT_CHARS] + "…"
     return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )

@@ -24,7 +24,7 @@ def leave_end_to_parent() -> None:
     """Leaves the note on missing GPU activity and the collection of the run to a parent process."""
     global _prints_gpu_note
     _prints_gpu_note = False
-    _collect.leave_to_parent()
+    _collect.disable()
 
 
 def finish(session: int | None, output_format: str) -> None:
@@ -41,7 +41,7 @@ def finish(session: int | None, output_format: str) -> None:
     settle()
     for ending in _native.sessions() if session is None else [session]:
         with contextlib.suppress(IndexError):  # another thread has just ended the session
-            _collect.at_exit(_native.run_dir(ending))
+            _collect.collect_at_exit(_native.run_dir(ending))
     note = None
     if _prints_gpu_note:
         from ._backend import gpu_note
@@ -89,21 +89,21 @@ def _after_fork_in_child() -> None:
     """Prepares a forked child, which keeps recording to its own file and writes it at its end."""
     written.clear()
     leave_end_to_parent()
-    _finish_with_multiprocessing()
+    _register_with_multiprocessing()
 
 
-def _finish_with_multiprocessing() -> None:
+def _register_with_multiprocessing() -> None:
     """Registers with `multiprocessing`, whose children run its finalizers but not `atexit`."""
     util = sys.modules.get("multiprocessing.util")
     if util is None:
         return
     if sys.modules["multiprocessing.process"].parent_process() is not None:
-        _finish_last(util)
+        _register_finalizer(util)
     # A new child clears the registry of finalizers before it calls this function.
-    util.register_after_fork(_anchor, lambda _: _finish_last(util))
+    util.register_after_fork(_anchor, lambda _: _register_finalizer(util))
 
 
-def _finish_last(util: ModuleType) -> None:
+def _register_finalizer(util: ModuleType) -> None:
     util.Finalize(None, _finish_at_exit, exitpriority=-100)
 
 
@@ -115,7 +115,7 @@ _anchor = _Anchor()
 
 # Handlers run in reverse order, so this one runs after all that the program registers later.
 atexit.register(_finish_at_exit)
-_finish_with_multiprocessing()
+_register_with_multiprocessing()
 os.register_at_fork(
     before=_native.before_fork,
     after_in_parent=_native.after_fork_in_parent,

@@ -17,7 +17,7 @@ def warn(note: str, *, via: str | None = None) -> None:
         note: Text of the warning.
         via: Name of another package whose lines are skipped too.
     """
-    skipped = (_PACKAGE, *_folders(via))
+    skipped = (_PACKAGE, *_package_folders(via))
     level = 1
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_filename.startswith(skipped):
@@ -26,7 +26,7 @@ def warn(note: str, *, via: str | None = None) -> None:
     warnings.warn(note, stacklevel=level)
 
 
-def _folders(package: str | None) -> list[str]:
+def _package_folders(package: str | None) -> list[str]:
     spec = getattr(sys.modules.get(package or ""), "__spec__", None)
     return [
         os.path.join(folder, "")

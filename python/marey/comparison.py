@@ -37,7 +37,7 @@ def compare(
         UnreadableRun: A path is not a valid run; a `ValueError`.
         ValueError: The tolerance is not a valid percentage.
     """
-    return Comparison(_opened(before), _opened(after), tolerance)
+    return Comparison(_as_run(before), _as_run(after), tolerance)
 
 
 class Comparison:
@@ -45,9 +45,9 @@ class Comparison:
 
     def __init__(self, before: Run, after: Run, tolerance: float | None) -> None:
         """Use `compare`."""
-        self._before, self._after = before._open().measured(), after._open().measured()
+        self._before, self._after = before._engine_run().measured(), after._engine_run().measured()
         self._names = before.path, after.path
-        self._compared = self._before.compare(self._after, tolerance)
+        self._comparison = self._before.compare(self._after, tolerance)
 
     @property
     def metrics(self) -> Result:
@@ -56,7 +56,7 @@ class Comparison:
         ``significant`` is yes if the interval does not contain 0, and unknown if there are too few
         steps or the metric is not measured per step.
         """
-        return Result(self._compared.metrics())
+        return Result(self._comparison.metrics())
 
     @property
     def operations(self) -> Result:
@@ -65,12 +65,12 @@ class Comparison:
         ``category`` is added, removed, increased, decreased or unchanged, by time.
         ``count_category`` has the same values, by the number of calls.
         """
-        return Result(self._compared.operations())
+        return Result(self._comparison.operations())
 
     @property
     def kernels(self) -> Result:
         """The activities of devices in a step, by kernel name, the largest change first."""
-        return Result(self._compared.kernels())
+        return Result(self._comparison.kernels())
 
     @property
     def renames(self) -> Result:
@@ -78,7 +78,7 @@ class Comparison:
 
         The other tables do not merge such pairs.
         """
-        return Result(self._compared.renames())
+        return Result(self._comparison.renames())
 
     def check(self, *conditions: str, min_steps: int | None = None) -> Result:
         """Checks conditions on the change between the runs: one row for each condition.
@@ -98,5 +98,5 @@ class Comparison:
         return f"<marey.comparison.Comparison: {before} before, {after} after>"
 
 
-def _opened(run: Run | _Path) -> Run:
+def _as_run(run: Run | _Path) -> Run:
     return run if isinstance(run, Run) else _run.open(run)

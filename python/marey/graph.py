@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _engine
-from ._nodes import INCLUSIVE, Node, Row, Table, Tree, values
+from ._nodes import INCLUSIVE, Node, Row, Table, Tree, decode_column
 from ._warning import warn
 from .errors import EmptyFilter, UnknownMetric
 
@@ -104,27 +104,27 @@ class Graph:
         if self._frame is None:
             from . import _frame
 
-            self._frame = _frame.make(self._graph, self._nodes(), self._is_kept)
+            self._frame = _frame.make(self._graph, self._get_tree(), self._is_kept)
         return self._frame
 
     @dataframe.setter
     def dataframe(self, frame: pandas.DataFrame) -> None:
-        self._nodes()
+        self._get_tree()
         self._frame = frame
 
     @property
     def inc_metrics(self) -> list[str]:
         """Labels of the columns of sums over subtrees, and of columns derived from them."""
-        return _inclusive(self._changed())
+        return _inclusive_labels(self._updated_graph())
 
     @property
     def exc_metrics(self) -> list[str]:
         """Labels of all other numeric columns."""
-        return _exclusive(self._changed())
+        return _exclusive_labels(self._updated_graph())
 
     def show_metric_columns(self) -> list[str]:
         """Labels of all numeric columns."""
-        return _numbers(self._changed())
+        return _numeric_labels(self._updated_graph())
 
     @property
     def default_metric(self) -> str | None:
@@ -133,7 +133,7 @@ class Graph:
         The first that exists of: the metric derived last, ``wall_total (ns)`` of marey's files, GPU
         time, the first inclusive metric, any numeric column.
         """
-        return self._first_label(self._changed())
+        return self._first_label(self._updated_graph())
 
     @property
     def device_info(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -150,11 +150,11 @@ class Graph:
 
     def inclusive(self) -> list[str]:
         """Names, with units, of the metrics that are summed into parents."""
-        return self._changed().inclusive()
+        return self._updated_graph().inclusive()
 
     def exclusive(self) -> list[str]:
         """``name``, and the names, with units, of the metrics that are not summed."""
-        return self._changed().exclusive()
+        return self._updated_graph().exclusive()
 
     def column(self, label: str) -> list[Any]:
         """A column as a list, without pandas: one value per node, NaN for a missing number.
@@ -164,18 +164,18 @@ class Graph:
         Raises:
             KeyError: The column does not exist.
         """
-        graph = self._current()
-        return graph.names() if label == "name" else _values(graph, label)
+        graph = self._kept_graph()
+        return graph.names() if label == "name" else _column_values(graph, label)
 
     def __len__(self) -> int:
-        return len(self._current())
+        return len(self._kept_graph())
 
     def __iter__(self) -> Iterator[Row]:
         """The nodes as mappings with ``name``, ``depth`` and every column."""
-        return Table(self._current()).rows()
+        return Table(self._kept_graph()).rows()
 
     def __repr__(self) -> str:
-        graph = self._current()
+        graph = self._kept_graph()
         return f"<marey.graph.Graph: {len(graph)} nodes, {len(graph.labels())} columns>"
 
     # Operations.
@@ -196,7 +196,7 @@ class Graph:
                 device is unknown.
         """
         requested = [metrics] if isinstance(metrics, str) else list(metrics)
-        labels, notes = self._changed().derive(requested)
+        labels, notes = self._updated_graph().derive(requested)
         for note in notes:
             warn(note)
         self._update_frame(labels)
@@ -205,7 +205,7 @@ class Graph:
 
     def update_inclusive_columns(self) -> None:
         """Computes the sums over subtrees again, after values of nodes have been changed."""
-        graph = self._changed()
+        graph = self._updated_graph()
         graph.update_sums()
         self._update_frame([f"{key}{INCLUSIVE}" for key in graph.inclusive()])
 
@@ -220,7 +220,7 @@ class Graph:
         Raises:
             ValueError: The style is none of these.
         """
-        self._changed().style_names(style)
+        self._updated_graph().style_names(style)
         self._update_frame(["name"])
 
     def filter(
@@ -261,17 +261,17 @@ class Graph:
                 f"a predicate is a function of a row, not {type(predicate).__name__};"
                 " patterns go to include= and exclude="
             )
-        graph = self._current()
+        graph = self._kept_graph()
         label = self._first_label(graph) or "" if metric is None else graph.label(metric)
         conditions = (include or None, exclude or None, threshold, label)
         if squash:
             graph = graph.filter(*conditions)
             if predicate is not None:
-                graph = graph.squash(_matching(graph, predicate))
+                graph = graph.squash(_match_predicate(graph, predicate))
             return Graph(graph, shown=self._shown)
         is_kept = graph.passing(*conditions)
         if predicate is not None:
-            is_kept = _matching(graph, predicate, is_kept)
+            is_kept = _match_predicate(graph, predicate, is_kept)
         return Graph(graph.copy(), is_kept=is_kept, shown=self._shown)
 
     def squash(self) -> Graph:
@@ -280,12 +280,12 @@ class Graph:
         Children of a dropped node are attached to its nearest remaining ancestor. Siblings that
         then have the same name are merged. Sums are computed again.
         """
-        graph = self._current()
+        graph = self._kept_graph()
         return Graph(graph.copy() if graph is self._graph else graph, shown=self._shown)
 
     def copy(self) -> Graph:
         """Returns an independent copy of the graph."""
-        copy = Graph(self._changed().copy(), is_kept=self._is_kept, shown=self._shown)
+        copy = Graph(self._updated_graph().copy(), is_kept=self._is_kept, shown=self._shown)
         copy._tree = self._tree
         return copy
 
@@ -316,7 +316,7 @@ class Graph:
                 raise ValueError(
                     f"{', '.join(labels)} cannot be compared to {', '.join(earlier_labels)}"
                 )
-        graph = after._current().difference(earlier._current(), labels)
+        graph = after._kept_graph().difference(earlier._kept_graph(), labels)
         changes = {"both": "", "left": "added", "right": "removed"}
         graph.set_column("change", [changes[side] for side in graph.sides()])
         return Graph(graph, shown=[f"{label} difference" for label in labels])
@@ -353,19 +353,19 @@ class Graph:
                 or set there. Without labels, as ``self + other``.
             TypeError: `other` is not a `Graph`.
         """
-        return self._combined(other, "+", labels)
+        return self._combine(other, "+", labels)
 
     def sub(self, other: Graph, labels: Sequence[str] | None = None) -> Graph:
         """``self - other``, restricted as by `add`."""
-        return self._combined(other, "-", labels)
+        return self._combine(other, "-", labels)
 
     def mul(self, other: Graph, labels: Sequence[str] | None = None) -> Graph:
         """``self * other``, restricted as by `add`."""
-        return self._combined(other, "*", labels)
+        return self._combine(other, "*", labels)
 
     def div(self, other: Graph, labels: Sequence[str] | None = None) -> Graph:
         """``self / other``, restricted as by `add`."""
-        return self._combined(other, "/", labels)
+        return self._combine(other, "/", labels)
 
     # Output.
 
@@ -399,15 +399,15 @@ class Graph:
         """
         if not 0 <= precision <= _MAX_PRECISION:
             raise ValueError(f"precision is 0 to {_MAX_PRECISION} digits, not {precision}")
-        graph = self._current()
+        graph = self._kept_graph()
         if metric_column is None:
             labels = self._default_labels(graph)[:1]
         else:
             requested = [metric_column] if isinstance(metric_column, str) else metric_column
-            labels = [_label(graph, name) for name in requested]
+            labels = [_column_label(graph, name) for name in requested]
         names = None
         if name_column != "name":
-            names = [str(value) for value in _values(graph, name_column)]
+            names = [str(value) for value in _column_values(graph, name_column)]
         levels = max(0, min(depth, sys.maxsize))
         text = graph.tree(labels, levels, precision, not expand_name, names)
         return f"{' '.join([*labels, name_column])}\n{text}" if render_header else text
@@ -438,7 +438,7 @@ class Graph:
         if format is None:
             is_msgpack = file is not None and file.endswith(".hatchet_msgpack")
             format = "hatchet_msgpack" if is_msgpack else "hatchet"
-        graph = self._current()
+        graph = self._kept_graph()
         if file is not None:
             graph.write(file, format)
             return None
@@ -449,17 +449,17 @@ class Graph:
         """The tree as HTML for notebooks."""
         from . import _notebook
 
-        graph = self._current()
-        return _notebook.html(graph, self._default_labels(graph))
+        graph = self._kept_graph()
+        return _notebook.graph_html(graph, self._default_labels(graph))
 
     # Implementation.
 
-    def _nodes(self) -> Tree:
+    def _get_tree(self) -> Tree:
         if self._tree is None:
             self._tree = Tree(self._graph)
         return self._tree
 
-    def _changed(self) -> _engine.Graph:
+    def _updated_graph(self) -> _engine.Graph:
         """Returns the engine's graph with the user's changes of the frame; dropped rows included.
 
         Comparing the frame with the graph is slow, so each public method calls this only once.
@@ -467,18 +467,18 @@ class Graph:
         if self._frame is not None:
             from . import _frame
 
-            self._is_kept = _frame.take_changes(self._frame, self._graph, self._nodes())
+            self._is_kept = _frame.apply_changes(self._frame, self._graph, self._get_tree())
         return self._graph
 
     def _update_frame(self, labels: list[str]) -> None:
         if self._frame is not None:
             from . import _frame
 
-            _frame.update(self._frame, self._graph, self._nodes(), labels)
+            _frame.update(self._frame, self._graph, self._get_tree(), labels)
 
-    def _current(self) -> _engine.Graph:
+    def _kept_graph(self) -> _engine.Graph:
         """Returns the engine's graph with the user's changes, without the dropped rows."""
-        graph = self._changed()
+        graph = self._updated_graph()
         return graph if self._is_kept is None else graph.squash(self._is_kept)
 
     def _default_labels(self, graph: _engine.Graph) -> list[str]:
@@ -488,10 +488,10 @@ class Graph:
     def _first_label(self, graph: _engine.Graph) -> str | None:
         return next(iter(self._default_labels(graph)), None)
 
-    def _combined(self, other: Graph, operator: str, labels: Sequence[str] | None) -> Graph:
+    def _combine(self, other: Graph, operator: str, labels: Sequence[str] | None) -> Graph:
         _check_is_graph(operator, other)
         selected = None if labels is None else list(labels)
-        graph = self._current().combine(other._current(), operator, selected)
+        graph = self._kept_graph().combine(other._kept_graph(), operator, selected)
         return Graph(graph, shown=self._shown)
 
 
@@ -501,48 +501,48 @@ def _check_is_graph(operation: str, other: object) -> None:
         raise TypeError(f"{operation!r} takes another marey.graph.Graph, not {found}")
 
 
-def _inclusive(graph: _engine.Graph) -> list[str]:
+def _inclusive_labels(graph: _engine.Graph) -> list[str]:
     return [label for label in graph.labels() if label.endswith(INCLUSIVE)]
 
 
-def _exclusive(graph: _engine.Graph) -> list[str]:
+def _exclusive_labels(graph: _engine.Graph) -> list[str]:
     others = [label for label in graph.labels() if not label.endswith(INCLUSIVE)]
-    return [label for label in others if _is_number(graph, label)]
+    return [label for label in others if _is_numeric(graph, label)]
 
 
-def _numbers(graph: _engine.Graph) -> list[str]:
-    return _exclusive(graph) + _inclusive(graph)
+def _numeric_labels(graph: _engine.Graph) -> list[str]:
+    return _exclusive_labels(graph) + _inclusive_labels(graph)
 
 
-def _is_number(graph: _engine.Graph, label: str) -> bool:
+def _is_numeric(graph: _engine.Graph, label: str) -> bool:
     return not isinstance(graph.column(label), list)
 
 
 def _overview(graph: _engine.Graph) -> list[str]:
     """Returns the default columns: the most requested metrics, then sums, else any numbers."""
-    sums = _inclusive(graph)
+    sums = _inclusive_labels(graph)
     # Of two columns of one metric, the sums replace the own values.
     labels = {label.partition("(")[0].strip(): label for label in [*graph.labels(), *sums]}
     first = [labels[name] for name in _FIRST_METRICS if name in labels]
-    first = [label for label in first if label in sums or _is_number(graph, label)]
+    first = [label for label in first if label in sums or _is_numeric(graph, label)]
     others = [label for label in sums if label not in first]
-    return (first + others or _exclusive(graph))[:_MAX_DEFAULT_COLUMNS]
+    return (first + others or _exclusive_labels(graph))[:_MAX_DEFAULT_COLUMNS]
 
 
-def _label(graph: _engine.Graph, name: str) -> str:
+def _column_label(graph: _engine.Graph, name: str) -> str:
     """Returns the label of the column that a label or the name of a metric refers to."""
     try:
         return graph.label(name)
     except UnknownMetric:
-        known = ", ".join(repr(known) for known in graph.labels())
-        raise KeyError(f"no column {name!r}; there are {known}; `derive` makes others") from None
+        labels = ", ".join(map(repr, graph.labels()))
+        raise KeyError(f"no column {name!r}; there are {labels}; `derive` makes others") from None
 
 
-def _values(graph: _engine.Graph, name: str) -> list[Any]:
-    return values(graph.column(_label(graph, name)))
+def _column_values(graph: _engine.Graph, name: str) -> list[Any]:
+    return decode_column(graph.column(_column_label(graph, name)))
 
 
-def _matching(
+def _match_predicate(
     graph: _engine.Graph,
     predicate: Callable[[Mapping[str, Any]], object],
     is_kept: list[bool] | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .triton.tensors import Conversion, is_on_host, is_tensor, plain
+from .triton.tensors import Conversion, is_on_host, is_tensor, tensor_value
 
 __all__ = ["transform_tensor_metrics"]
 
@@ -23,18 +23,18 @@ def transform_tensor_metrics(metrics: dict[str, Any]) -> tuple[dict[str, Any], d
         if is_tensor(value) and not is_on_host(value):
             tensors[key] = value
         else:
-            values[key] = _convert(value, CONVERSIONS.get(key, as_it_is))
+            values[key] = _convert(value, CONVERSIONS.get(key, keep_value))
     return values, tensors
 
 
-def as_it_is(value: Any) -> Any:
+def keep_value(value: Any) -> Any:
     """Returns the value unchanged: the conversion of keys that have no other."""
     return value
 
 
 def _convert(value: Any, convert: Conversion) -> Any:
     if is_tensor(value):
-        return plain(value, convert)
+        return tensor_value(value, convert)
     if isinstance(value, (list, tuple)):
         return [convert(number) for number in value]
     return convert(value)

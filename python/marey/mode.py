@@ -218,18 +218,18 @@ def parse(mode: str | BaseMode | None) -> BaseMode | None:
     if mode is None or str(mode) == "":
         return None
     name, *knobs = str(mode).split(":")
-    kind = _MODES.get(name)
-    if kind is None:
+    mode_class = _MODES.get(name)
+    if mode_class is None:
         raise ValueError(f"Unknown mode: {name}")
     values: dict[str, Any] = dict(knob.partition("=")[::2] for knob in knobs)
-    unknown = values.keys() - {knob.name for knob in fields(kind) if knob.init}
+    unknown = values.keys() - {knob.name for knob in fields(mode_class) if knob.init}
     if unknown:
         raise ValueError(f"Unknown knob of mode {name}: {min(unknown)}")
     for knob in values.keys() & set(_INTEGER_KNOBS):
         if not values[knob].isdecimal():
             raise ValueError(f"Knob {knob} of mode {name} is no whole number: {values[knob]}")
         values[knob] = int(values[knob])
-    return kind(**values)
+    return mode_class(**values)
 
 
 def describe_lack(mode: BaseMode | None) -> str | None:

@@ -91,29 +91,29 @@ def start_for(
         raise ValueError(f"Unknown context source: {context}")
     if data not in ("tree", "trace"):
         raise ValueError(f"Unknown data: {data}")
-    flushing = _flushing(mode)
-    if flushing == "chrome_trace" and data == "tree":
+    flush_format = _flush_format(mode)
+    if flush_format == "chrome_trace" and data == "tree":
         raise ValueError(f'mode "{mode}" needs data="trace"')
     launch_hook = _as_hook(hook)
     from . import _backend
 
-    _backend.check(backend)
-    alive = _native.sessions()
+    _backend.check_backend(backend)
+    live_sessions = _native.sessions()
     session = _native.start(
         DEFAULT_PROFILE_NAME if name is None else os.fspath(name),
         python_context=context == "python",
-        output_format=trace_format if data == "trace" else flushing or "hatchet",
-        flush_phases=flushing is not None,
+        output_format=trace_format if data == "trace" else flush_format or "hatchet",
+        flush_phases=flush_format is not None,
         quiet_if_empty=False,
     )
     try:
-        _backend.begin(backend, keeps_activities=data == "trace")
+        _backend.start_gpu(backend, keeps_activities=data == "trace")
     except BackendUnavailable:
-        if session not in alive:
+        if session not in live_sessions:
             _native.set_quiet_if_empty(session)
             _native.finalize(session)
         raise
-    _nvtx.listen()
+    _nvtx.register_tool()
     # The session may be an existing one that was deactivated and has hooks.
     if manager := _session.hook_manager():
         manager.activate(session)
@@ -121,10 +121,10 @@ def start_for(
         from .hooks import HookManager, LaunchHook
 
         HookManager.register(launch_hook, session)
-        if isinstance(launch_hook, LaunchHook) and _backend.may_be_held_by_other():
-            from .triton.events import TimerWhereHeld
+        if isinstance(launch_hook, LaunchHook) and _backend.may_have_other_subscriber():
+            from .triton.events import FallbackTimer
 
-            timer = TimerWhereHeld(keeps_activities=data == "trace")
+            timer = FallbackTimer(keeps_activities=data == "trace")
             HookManager.accompany(timer, session)
     return session
 
@@ -142,7 +142,7 @@ def describe_lack(mode: str | BaseMode | None) -> str | None:
     return modes.describe_lack(modes.parse(mode))
 
 
-def _flushing(mode: str | BaseMode | None) -> str | None:
+def _flush_format(mode: str | BaseMode | None) -> str | None:
     """Returns the format in which phases are written when they close; `None` if they are not."""
     if mode is None:
         return None

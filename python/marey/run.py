@@ -38,7 +38,7 @@ SECTIONS: tuple[str, ...] = tuple(name for name, _ in _engine.sections())
 """Names of the sections of a report, for `Run.section`."""
 
 # Number of rows that `repr` and a notebook show.
-_SHOWN_ROWS = 100
+_MAX_SHOWN_ROWS = 100
 
 
 def open(
@@ -120,7 +120,7 @@ class Run:
     @property
     def tables(self) -> list[str]:
         """Names of the tables and views. `schema` describes them."""
-        return self._open().tables()
+        return self._engine_run().tables()
 
     def schema(self, table: str | None = None) -> Result:
         """The columns of a table, or of all tables, with their types and descriptions.
@@ -128,7 +128,7 @@ class Run:
         Raises:
             QueryError: The table does not exist.
         """
-        run = self._open()
+        run = self._engine_run()
         if table is None:
             return Result(run.sql(_ALL_COLUMNS))
         parts = (part.replace('"', '""') for part in table.split("."))
@@ -147,7 +147,7 @@ class Run:
             QueryError: The query is invalid, or exceeds ``memory_limit``; a `ValueError`.
             UnreadableRun: The run is damaged.
         """
-        return Result(self._open().sql(query, max_rows))
+        return Result(self._engine_run().sql(query, max_rows))
 
     def findings(self, thresholds: Mapping[str, float] | None = None) -> Result:
         """Applies all rules and returns their findings, one a row, the most important first.
@@ -165,7 +165,7 @@ class Run:
         Raises:
             ValueError: A threshold does not exist.
         """
-        return Result(self._open().findings(list((thresholds or {}).items())))
+        return Result(self._engine_run().findings(list((thresholds or {}).items())))
 
     def breakdown(self, *, by_step: bool = False) -> Result:
         """The time of each device by category: computation, communication, copies, and idle.
@@ -194,7 +194,7 @@ class Run:
         Keys that end in ``_nanos`` are timestamps in nanoseconds since 1970, except in the
         ``overhead`` of a process, where they are durations that recording cost the process.
         """
-        return self._open().info()
+        return self._engine_run().info()
 
     def export(
         self,
@@ -229,17 +229,17 @@ class Run:
         """
         if steps is not None and not (start is None and end is None):
             raise ValueError("steps and start/end both select a time window: pass only one of them")
-        written, lacking = self._open().export(
+        paths, losses = self._engine_run().export(
             os.fsdecode(path),
             format,
             None if start is None else str(start),
             None if end is None else str(end),
-            None if steps is None else _range(steps),
-            None if ranks is None else [_number("rank", rank) for rank in ranks],
+            None if steps is None else _index_range(steps),
+            None if ranks is None else [_checked_index("rank", rank) for rank in ranks],
         )
-        for warning in lacking:
+        for warning in losses:
             _warning.warn(warning)
-        return written
+        return paths
 
     def close(self) -> None:
         """Closes the files and ends the threads of the run. Results stay valid."""
@@ -267,9 +267,9 @@ class Run:
         from . import _notebook
 
         tables = [(name, *sizes.values()) for name, sizes in self.info()["tables"].items()]
-        return _notebook.table(["table", "rows", "bytes"], tables, len(tables))
+        return _notebook.table_html(["table", "rows", "bytes"], tables, len(tables))
 
-    def _open(self) -> _engine.Run:
+    def _engine_run(self) -> _engine.Run:
         if self._run is None:
             raise ValueError("the run is closed")
         return self._run
@@ -308,8 +308,8 @@ class Result:
         columns = self.columns
         if columns.count(name) == 1:
             return self._answer.column(columns.index(name))
-        found = "several columns are" if name in columns else "no column is"
-        raise KeyError(f"{found} called {name!r}; the columns are {', '.join(columns)}")
+        problem = "several columns are" if name in columns else "no column is"
+        raise KeyError(f"{problem} called {name!r}; the columns are {', '.join(columns)}")
 
     def rows(self) -> list[tuple[Any, ...]]:
         """All rows."""
@@ -355,27 +355,27 @@ class Result:
         return self._answer.arrow_stream(requested_schema)
 
     def __repr__(self) -> str:
-        text = self._answer.text(_SHOWN_ROWS, _terminal_columns())
-        hidden = len(self) - _SHOWN_ROWS
+        text = self._answer.text(_MAX_SHOWN_ROWS, _terminal_columns())
+        hidden = len(self) - _MAX_SHOWN_ROWS
         return f"{text}… {hidden:,} more rows" if hidden > 0 else text.rstrip("\n")
 
     def _repr_html_(self) -> str:
         from . import _notebook
 
-        shown = list(itertools.islice(self, _SHOWN_ROWS))
-        return _notebook.table(self.columns, shown, len(self))
+        shown = list(itertools.islice(self, _MAX_SHOWN_ROWS))
+        return _notebook.table_html(self.columns, shown, len(self))
 
 
-def _range(steps: SupportsIndex | tuple[SupportsIndex, SupportsIndex]) -> tuple[int, int]:
+def _index_range(steps: SupportsIndex | tuple[SupportsIndex, SupportsIndex]) -> tuple[int, int]:
     first, last = steps if isinstance(steps, tuple) else (steps, steps)
-    return _number("step", first), _number("step", last)
+    return _checked_index("step", first), _checked_index("step", last)
 
 
-def _number(what: str, number: SupportsIndex) -> int:
-    """Returns a step or rank as an `int`; `what` names it in the error message."""
+def _checked_index(subject: str, number: SupportsIndex) -> int:
+    """Returns a step or rank as an `int`; `subject` names it in the error message."""
     index = operator.index(number)
     if not 0 <= index < 1 << 32:
-        raise ValueError(f"there is no {what} {index}")
+        raise ValueError(f"there is no {subject} {index}")
     return index
 
 

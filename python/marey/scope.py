@@ -80,14 +80,14 @@ def enter_scope(
         TypeError: The name is not a `str`, or a value is not a number.
         ValueError: A metric changes its type. The scope is then not entered.
     """
-    number = _native.enter_op(name) if triton_op else _native.enter_scope(name)
-    if metrics and number is not None:
+    scope_id = _native.enter_op(name) if triton_op else _native.enter_scope(name)
+    if metrics and scope_id is not None:
         try:
             _native.add_metrics(metrics)
         except BaseException:
-            _exit(triton_op)
+            _exit_innermost(triton_op)
             raise
-    return number
+    return scope_id
 
 
 def exit_scope(
@@ -127,15 +127,15 @@ def exit_scope(
         if metrics:
             _native.add_metrics(metrics)
     finally:
-        number = _exit(triton_op)
-    if number is None and not triton_op:
+        scope_id = _exit_innermost(triton_op)
+    if scope_id is None and not triton_op:
         raise _nothing_to_exit()
-    return number
+    return scope_id
 
 
 def _nothing_to_exit() -> RuntimeError:
     return RuntimeError("Context stack is not balanced: this thread has no scope to exit")
 
 
-def _exit(triton_op: bool) -> int | None:
+def _exit_innermost(triton_op: bool) -> int | None:
     return _native.exit_op() if triton_op else _native.exit_scope()

@@ -53,8 +53,8 @@ def max_flops(
 
     if width not in _WIDTHS_BITS:
         note = f"the peak tables know operands of 8, 16, 32 and 64 bits, not of {width}"
-        return _or_warn(math.nan, note)
-    return _or_warn(*_engine.max_flops(device_type, str(arch), int(width), num_sms, clock_rate))
+        return _check_rate(math.nan, note)
+    return _check_rate(*_engine.max_flops(device_type, str(arch), int(width), num_sms, clock_rate))
 
 
 def max_bps(device_type: str, arch: str, bus_width: float, memory_clock_rate: float) -> float:
@@ -71,10 +71,10 @@ def max_bps(device_type: str, arch: str, bus_width: float, memory_clock_rate: fl
     """
     from . import _engine
 
-    return _or_warn(*_engine.max_bps(device_type, str(arch), bus_width, memory_clock_rate))
+    return _check_rate(*_engine.max_bps(device_type, str(arch), bus_width, memory_clock_rate))
 
 
-def _or_warn(rate: float, note: str | None) -> float:
+def _check_rate(rate: float, note: str | None) -> float:
     if note is not None:
         warn(note)
     return rate

@@ -67,27 +67,27 @@ class FactorDict(NamedTuple):
     factor: dict[str, float]
 
 
-def _times(name: str) -> FactorDict:
+def _time_factors(name: str) -> FactorDict:
     units = {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
     return FactorDict(name, {f"{name}/{unit}": secs for unit, secs in units.items()})
 
 
-def _rates(amount: str) -> dict[str, float]:
+def _rate_factors(amount: str) -> dict[str, float]:
     return {f"{amount}/s": 1, f"g{amount}/s": 1e9, f"t{amount}/s": 1e12}
 
 
-time_factor_dict = _times("time")
-avg_time_factor_dict = _times("avg_time")
-cpu_time_factor_dict = _times("cpu_time")
-avg_cpu_time_factor_dict = _times("avg_cpu_time")
-bytes_factor_dict = FactorDict("bytes", _rates("byte"))
-default_flop_factor_dict = _rates("flop")
+time_factor_dict = _time_factors("time")
+avg_time_factor_dict = _time_factors("avg_time")
+cpu_time_factor_dict = _time_factors("cpu_time")
+avg_cpu_time_factor_dict = _time_factors("avg_cpu_time")
+bytes_factor_dict = FactorDict("bytes", _rate_factors("byte"))
+default_flop_factor_dict = _rate_factors("flop")
 derivable_metrics: dict[str, FactorDict] = {
     rate: amounts
     for amounts in (
         bytes_factor_dict,
         FactorDict("flops", default_flop_factor_dict),
-        *(FactorDict(f"flops{width}", _rates(f"flop{width}")) for width in _WIDTHS_BITS),
+        *(FactorDict(f"flops{width}", _rate_factors(f"flop{width}")) for width in _WIDTHS_BITS),
     )
     for rate in amounts.factor
 }
@@ -109,7 +109,7 @@ def read(
         FileNotFoundError: The file does not exist; another `OSError` if it cannot be read.
         UnreadableProfile: The file is not a valid profile; a `ValueError`.
     """
-    return _parts(Graph.read(filename))
+    return _graph_with_names(Graph.read(filename))
 
 
 def parse(
@@ -157,10 +157,10 @@ def get_raw_metrics(
     Raises:
         UnreadableProfile: `database` is not a valid profile; a `ValueError`.
     """
-    return _parts(Graph.parse(json.dumps(database).encode()))
+    return _graph_with_names(Graph.parse(json.dumps(database).encode()))
 
 
-def _parts(graph: Graph) -> tuple[Graph, list[str], list[str], Devices]:
+def _graph_with_names(graph: Graph) -> tuple[Graph, list[str], list[str], Devices]:
     return graph, graph.inclusive(), graph.exclusive(), graph.device_info
 
 
@@ -176,22 +176,22 @@ def remove_frames(database: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _without_frames(root: dict[str, Any]) -> dict[str, Any] | None:
     if "frame" not in root:
         return root  # the table of devices
-    above = {"children": [root]}
+    super_root = {"children": [root]}
     # Pairs of parent and node; parents before their children.
-    found: list[tuple[dict[str, Any], dict[str, Any]]] = []
-    waiting = [(above, root)]
-    while waiting:
-        parent, node = waiting.pop()
+    remaining: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    pending = [(super_root, root)]
+    while pending:
+        parent, node = pending.pop()
         name = node["frame"]["name"]
         if name != _METADATA and not name.startswith(f"{_METADATA}:"):
-            found.append((parent, node))
-            waiting += [(node, child) for child in node.get("children", ())]
-    kept: dict[int, list[dict[str, Any]]] = {}
-    for parent, node in reversed(found):
-        children = kept.get(id(node), [])
+            remaining.append((parent, node))
+            pending += [(node, child) for child in node.get("children", ())]
+    kept_children: dict[int, list[dict[str, Any]]] = {}
+    for parent, node in reversed(remaining):
+        children = kept_children.get(id(node), [])
         if children or node.get("metrics"):
-            kept.setdefault(id(parent), []).append({**node, "children": children})
-    return next(iter(kept.get(id(above), ())), None)
+            kept_children.setdefault(id(parent), []).append({**node, "children": children})
+    return next(iter(kept_children.get(id(super_root), ())), None)
 
 
 def match_available_metrics(
@@ -205,18 +205,18 @@ def match_available_metrics(
         UnknownMetric: A metric is in neither list; a `RuntimeError`.
     """
     requested = [metrics] if isinstance(metrics, str) else metrics
-    return [_matched(metric, inclusive_metrics, exclusive_metrics) for metric in requested]
+    return [_match_metric(metric, inclusive_metrics, exclusive_metrics) for metric in requested]
 
 
-def _matched(metric: str, inclusive: list[str], exclusive: list[str]) -> str:
+def _match_metric(metric: str, inclusive: list[str], exclusive: list[str]) -> str:
     for keys, suffix in ((inclusive, INCLUSIVE), (exclusive, "")):
         for key in keys:
             if metric.lower() in (key.lower(), _without_unit(key)):
                 return key + suffix
-    there_are = ", ".join(f"`{_without_unit(key)}`" for key in [*inclusive, *exclusive])
+    available = ", ".join(f"`{_without_unit(key)}`" for key in [*inclusive, *exclusive])
     raise UnknownMetric(
         f"Metric {metric} is not found. Use the --list flag to list available metrics"
-        f" (there are {there_are or 'none'})"
+        f" (there are {available or 'none'})"
     )
 
 
@@ -259,8 +259,8 @@ def get_min_time_flops(df: pandas.DataFrame, device_info: Devices) -> pandas.Dat
         A frame with the index of `df` and the column ``min_time`` in seconds: 0 for nodes that ran
         on no device, NaN with a warning if the peak rate of the device is not known.
     """
-    min_time = _zeros(df)
-    for family, device, ran_here in _ran_on(df, device_info):
+    min_time = _zero_times(df)
+    for family, device, mask in _device_masks(df, device_info):
         for width in _WIDTHS_BITS:
             if f"flops{width}" in df.columns:
                 peak = specs.max_flops(
@@ -270,9 +270,9 @@ def get_min_time_flops(df: pandas.DataFrame, device_info: Devices) -> pandas.Dat
                     device.get("num_sms", math.nan),
                     device.get("clock_rate", math.nan),
                 )
-                flops = df.loc[ran_here, f"flops{width}"].fillna(0)
+                flops = df.loc[mask, f"flops{width}"].fillna(0)
                 secs = (flops / peak).where(flops != 0, 0.0)
-                min_time.loc[ran_here, "min_time"] += secs
+                min_time.loc[mask, "min_time"] += secs
     return min_time
 
 
@@ -282,26 +282,26 @@ def get_min_time_bytes(df: pandas.DataFrame, device_info: Devices) -> pandas.Dat
     Arguments and result are those of `get_min_time_flops`, for the column ``bytes``. The result is
     NaN for nodes without a count of bytes.
     """
-    min_time = _zeros(df)
-    for family, device, ran_here in _ran_on(df, device_info):
+    min_time = _zero_times(df)
+    for family, device, mask in _device_masks(df, device_info):
         peak = specs.max_bps(
             family,
             device.get("arch", ""),
             device.get("bus_width", math.nan),
             device.get("memory_clock_rate", math.nan),
         )
-        secs = df.loc[ran_here, "bytes"] / peak if "bytes" in df.columns else math.nan
-        min_time.loc[ran_here, "min_time"] += secs
+        secs = df.loc[mask, "bytes"] / peak if "bytes" in df.columns else math.nan
+        min_time.loc[mask, "min_time"] += secs
     return min_time
 
 
-def _zeros(df: pandas.DataFrame) -> pandas.DataFrame:
+def _zero_times(df: pandas.DataFrame) -> pandas.DataFrame:
     import pandas
 
     return pandas.DataFrame(0.0, index=df.index, columns=["min_time"])
 
 
-def _ran_on(
+def _device_masks(
     df: pandas.DataFrame, device_info: Devices
 ) -> Iterator[tuple[str, dict[str, Any], pandas.Series[bool]]]:
     """Yields each device with its family, and a mask of the nodes that ran on it."""
@@ -361,7 +361,7 @@ def apply_diff_profile(
 def emit_warnings(gf: Graph, metrics: Sequence[str]) -> None:
     """Prints warnings about the columns to stdout, such as an overflow of ``bytes``."""
     label = f"bytes{INCLUSIVE}"
-    if label in metrics and any(_number(value) < 0 for value in gf.column(label)):
+    if label in metrics and any(_as_float(value) < 0 for value in gf.column(label)):
         print(
             "Warning: Negative byte values detected,"
             " this is usually the result of a datatype overflow\n"
@@ -402,18 +402,18 @@ def _print_sorted(gf: Graph, label: str) -> None:
     print(f"Sorted kernels by metric {label}")
     values = gf.column(label)
     rows = [(row["name"], value) for row, value in zip(gf, values, strict=True) if row["depth"] > 0]
-    for name, value in sorted(rows, key=lambda row: _descending(_number(row[1]))):
+    for name, value in sorted(rows, key=lambda row: _descending_key(_as_float(row[1]))):
         name = f"{name[:_MAX_SORTED_NAME_CHARS]}..." if len(name) > _MAX_SORTED_NAME_CHARS else name
-        shown = value if isinstance(value, str | list) else f"{_number(value):.4}"
+        shown = value if isinstance(value, str | list) else f"{_as_float(value):.4}"
         print(f"{name:105} {shown}")
 
 
-def _number(value: Any) -> float:
+def _as_float(value: Any) -> float:
     """Returns the value as a float; NaN if it is not a number."""
     return float(value) if isinstance(value, int | float) else math.nan
 
 
-def _descending(number: float) -> tuple[bool, float]:
+def _descending_key(number: float) -> tuple[bool, float]:
     return (math.isnan(number), -number)
 
 

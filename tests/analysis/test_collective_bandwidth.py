@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import Event, kernel, open_run, recorded_trace, run_from
+from analyses import Event, kernel, make_run, open_run, recorded_trace
 from analyses import rows as view
 
 
@@ -51,7 +51,7 @@ def collective(
 def test_factors_are_those_of_nccl_tests(
     tmp_path: Path, name: str, given: int, got: int, size: int, factor: float | None
 ) -> None:
-    run = run_from(tmp_path, [collective(name, 0, 2, given, got)])
+    run = make_run(tmp_path, [collective(name, 0, 2, given, got)])
     (row,) = view(run, "collective_bandwidth")
     assert (row["name"], row["bytes"], row["bus_factor"]) == (name, size, factor)
     assert math.isclose(row["algorithm_bytes_per_second"], size / 2e-6)
@@ -67,7 +67,7 @@ def test_factors_are_those_of_nccl_tests(
 )
 def test_types_have_their_widths(tmp_path: Path, dtype: str, width: int) -> None:
     (row,) = view(
-        run_from(tmp_path, [collective("broadcast", 0, 1, 6, 6, dtype=dtype)]),
+        make_run(tmp_path, [collective("broadcast", 0, 1, 6, 6, dtype=dtype)]),
         "collective_bandwidth",
     )
     assert (row["dtype"], row["bytes"]) == (dtype, 6 * width)
@@ -86,7 +86,7 @@ def test_messages_of_one_size_are_summed_up(tmp_path: Path) -> None:
         # Alone in its group: nothing to move.
         collective("allreduce", 60, 5, 7, 7, ranks=1, number=7),
     ]
-    found = {row["bytes"]: row for row in view(run_from(tmp_path, events), "collective_bandwidth")}
+    found = {row["bytes"]: row for row in view(make_run(tmp_path, events), "collective_bandwidth")}
     assert sorted(found) == [28, 1200, 2000, 4000]
     row = found[4000]
     assert (row["count"], row["total_nanos"]) == (2, 8000)
@@ -99,7 +99,7 @@ def test_messages_of_one_size_are_summed_up(tmp_path: Path) -> None:
 
 def test_ranks_have_their_own_rows(tmp_path: Path) -> None:
     events = [[collective("allreduce", 0, time, 1000, 1000)] for time in (2, 4)]
-    found = view(run_from(tmp_path, *events), "collective_bandwidth")
+    found = view(make_run(tmp_path, *events), "collective_bandwidth")
     speeds = {row["rank"]: row["algorithm_bytes_per_second"] for row in found}
     assert sorted(speeds) == [0, 1]
     assert math.isclose(speeds[0], 2e9)

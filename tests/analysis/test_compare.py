@@ -13,14 +13,14 @@ import pytest
 from analyses import (
     Event,
     Row,
+    compare_query,
+    gpu_span,
+    host_span,
     kernel,
     launch,
-    on_gpu,
-    on_host,
+    make_run,
     open_run,
-    query_file,
     recorded_trace,
-    run_from,
     step,
     write,
 )
@@ -35,7 +35,7 @@ Sums = dict[str, tuple[float, float, float, float]]
 
 
 def answer(run: Any, query: str) -> list[Row]:
-    result = run.sql(query_file(query))
+    result = run.sql(compare_query(query))
     names = list(result.columns)
     return [dict(zip(names, row, strict=True)) for row in result.rows()]
 
@@ -160,20 +160,20 @@ def test_differences_match_htas_trace_diff(
 
 
 def test_operations_match_hand_computed_values(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
-            on_host("warmup", 0, 50),  # before all steps
+            host_span("warmup", 0, 50),  # before all steps
             step(1, 100, 100),
-            on_host("forward", 110, 40, category="user_annotation"),
-            on_host("aten::mm", 115, 10),
+            host_span("forward", 110, 40, category="user_annotation"),
+            host_span("aten::mm", 115, 10),
             launch(1, 120, 2),
-            on_host("aten::mm", 130, 10),
-            on_host("aten::mm", 160, 10),
-            on_host("between", 200, 10),  # between two steps: a step takes it
+            host_span("aten::mm", 130, 10),
+            host_span("aten::mm", 160, 10),
+            host_span("between", 200, 10),  # between two steps: a step takes it
             step(2, 220, 80),
-            on_host("aten::mm", 299, 10, tid=200),  # another thread; it ends after the last step
-            on_host("late", 300, 10, tid=200),  # begins after the last step
+            host_span("aten::mm", 299, 10, tid=200),  # another thread; it ends after the last step
+            host_span("late", 300, 10, tid=200),  # begins after the last step
         ],
     )
     found = operations(run, "name", "kind", "count", "total_nanos", "self_nanos")
@@ -199,11 +199,11 @@ def trained(*, first: int, work: float, category: str = "user_annotation") -> li
     events = []
     for number in range(first, first + 3):
         start = 100 * number
-        named = on_host(f"ProfilerStep#{number}", start, 80, category=category)
+        named = host_span(f"ProfilerStep#{number}", start, 80, category=category)
         events.append(named)
-        events.append(on_host(f"iteration {number}", start + 1, 60))
-        events.append(on_host("aten::conv2d", start + 5, work))
-        events.append(on_host("block 4", start + 70, 5))
+        events.append(host_span(f"iteration {number}", start + 1, 60))
+        events.append(host_span("aten::conv2d", start + 5, work))
+        events.append(host_span("block 4", start + 70, 5))
     return events
 
 
@@ -214,8 +214,8 @@ def test_step_numbers_in_names_are_ignored(category: str, tmp_path: Path) -> Non
     before, after = tmp_path / "before", tmp_path / "after"
     before.mkdir()
     after.mkdir()
-    run_from(before, trained(first=3, work=20, category=category))
-    run_from(after, trained(first=8, work=40, category=category))
+    make_run(before, trained(first=3, work=20, category=category))
+    make_run(after, trained(first=8, work=40, category=category))
     comparison = marey.compare(str(before / "trace.json"), str(after / "trace.json"))
     table = comparison.operations
     found = {}
@@ -233,7 +233,7 @@ def test_step_numbers_in_names_are_ignored(category: str, tmp_path: Path) -> Non
 
 
 def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
             launch(1, 50),  # before all steps, though it runs in one
@@ -249,11 +249,11 @@ def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
             kernel(1, 150, 10, name="a"),
             kernel(2, 160, 10, name="a"),
             kernel(3, 170, 6, name="a", device=1),
-            on_gpu("Memset", 180, 3, category="gpu_memset", correlation=4, bytes=1),
+            gpu_span("Memset", 180, 3, category="gpu_memset", correlation=4, bytes=1),
             kernel(5, 400, 20, name="ncclDevKernel_AllReduce"),
             kernel(6, 430, 20, name="late"),
             kernel(99, 150, 20, name="unknown"),  # launched before the recording
-            on_gpu("Stream Sync", 160, 40, category="cuda_sync", correlation=2),
+            gpu_span("Stream Sync", 160, 40, category="cuda_sync", correlation=2),
         ],
     )
     assert kernels(run, "kind", "class", "count", "total_nanos") == {
@@ -269,16 +269,16 @@ def test_values_are_means_over_ranks(tmp_path: Path) -> None:
     traces = []
     for rank in range(3):
         pid = 100 + rank
-        events = [on_host("op", 10, 10, pid=pid), launch(1, 12, pid=pid), kernel(1, 30, 6)]
+        events = [host_span("op", 10, 10, pid=pid), launch(1, 12, pid=pid), kernel(1, 30, 6)]
         if rank < 2:
             events.append(step(1, 0, 100, pid=pid))
         if rank == 1:
             events.append(step(2, 100, 100, pid=pid))
         if rank == 0:
-            events += [on_host("save", 50, 8, pid=pid), launch(2, 51, pid=pid)]
+            events += [host_span("save", 50, 8, pid=pid), launch(2, 51, pid=pid)]
             events += [kernel(2, 60, 4)]
         traces.append(events)
-    run = run_from(tmp_path, *traces)
+    run = make_run(tmp_path, *traces)
     of_host = operations(run, "count", "total_nanos", "self_nanos")
     assert of_host["step/op"] == (0.75, 7500, 6750)
     assert of_host["step/save"] == (0.5, 4000, 3500)
@@ -290,16 +290,16 @@ def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
     # The whole recording, as if it were one step; the mean of both processes.
     traces = [
         [
-            on_host("op", 0, 10, pid=100 + rank),
+            host_span("op", 0, 10, pid=100 + rank),
             launch(1, 5, pid=100 + rank),
             kernel(1, 20, 6),
             kernel(9, 40, 10 * rank, name="of no launch"),
-            on_host("last", 100, 0, pid=100 + rank),
+            host_span("last", 100, 0, pid=100 + rank),
             kernel(8, 100, 0, name="at the end"),
         ]
         for rank in range(2)
     ]
-    run = run_from(tmp_path, *traces)
+    run = make_run(tmp_path, *traces)
     assert operations(run, "count", "total_nanos", "self_nanos") == {
         "op": (1, 10_000, 9000),
         "op/cudaLaunchKernel": (1, 1000, 1000),
@@ -315,11 +315,11 @@ def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
 def test_without_launches_kernels_are_assigned_by_time(tmp_path: Path) -> None:
     # What ran while steps lasted: nothing else is known.
     events = [step(1, 100, 100), kernel(1, 150, 5), kernel(2, 250, 5)]
-    assert kernels(run_from(tmp_path, events), "count", "total_nanos") == {"k1": (1, 5000)}
+    assert kernels(make_run(tmp_path, events), "count", "total_nanos") == {"k1": (1, 5000)}
     # Of another rank more is known.
     known = [step(1, 100, 100, pid=200), launch(3, 150, pid=200)]
     known += [kernel(3, 160, 3), kernel(4, 170, 7)]
-    found = kernels(run_from(tmp_path, events, known), "count", "total_nanos")
+    found = kernels(make_run(tmp_path, events, known), "count", "total_nanos")
     assert found == {"k1": (0.5, 2500), "k3": (0.5, 1500)}
 
 

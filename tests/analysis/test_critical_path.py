@@ -8,19 +8,19 @@ from typing import Any
 import marey
 import pytest
 from analyses import (
-    FOLDERS,
+    TRACE_FOLDERS,
     Event,
     Row,
     check_documented,
+    gpu_span,
+    host_span,
     hta,
     kernel,
     launch,
-    on_gpu,
-    on_host,
+    make_run,
     open_run,
     recorded_trace,
     rows,
-    run_from,
     step,
 )
 
@@ -38,7 +38,7 @@ BETWEEN = "gpu_kernel_kernel_overhead"
 LAUNCH = "gpu_kernel_launch_overhead"
 SYNC = "synchronization"
 
-ALL_REAL = sorted(path for folder in FOLDERS for path in folder.glob("*.json.gz"))
+ALL_REAL = sorted(path for folder in TRACE_FOLDERS for path in folder.glob("*.json.gz"))
 
 FORWARD = "[param|pytorch.model.alex_net|0|0|0|measure|forward]"
 
@@ -212,14 +212,14 @@ def call(name: str, correlation: int, start: float, duration: float, **more: Any
 
 
 def copy(number: int, start: float, duration: float, name: str, **more: Any) -> Event:
-    return on_gpu(name, start, duration, category="gpu_memcpy", correlation=number, **more)
+    return gpu_span(name, start, duration, category="gpu_memcpy", correlation=number, **more)
 
 
 def test_a_path_on_one_thread(tmp_path: Path) -> None:
-    events = [step(3, 100, 100), on_host("outer", 110, 50), on_host("inner", 120, 10)]
+    events = [step(3, 100, 100), host_span("outer", 110, 50), host_span("inner", 120, 10)]
     # Another thread that is longer at it: the step is not its.
-    events.append(on_host("else", 90, 120, tid=101))
-    run = run_from(tmp_path, events)
+    events.append(host_span("else", 90, 120, tid=101))
+    run = make_run(tmp_path, events)
     assert walked(run) == [
         (100, 110, CPU, "step"),
         (110, 120, CPU, "outer"),
@@ -238,11 +238,11 @@ def test_data_loading_is_on_the_path(tmp_path: Path) -> None:
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     events = [
         step(0, 0, 100),
-        on_host(loader, 20, 40, category="user_annotation"),
-        on_host("aten::stack", 30, 20),
-        on_host("aten::add", 70, 10),
+        host_span(loader, 20, 40, category="user_annotation"),
+        host_span("aten::stack", 30, 20),
+        host_span("aten::add", 70, 10),
     ]
-    assert walked(run_from(tmp_path, events)) == [
+    assert walked(make_run(tmp_path, events)) == [
         (0, 20, CPU, "step"),
         (20, 30, LOADING, loader),
         (30, 50, LOADING, "aten::stack"),
@@ -259,7 +259,7 @@ def test_data_loading_is_on_the_path(tmp_path: Path) -> None:
         (kernel(5, 25, 65), COMPUTE, "k5"),
         (kernel(5, 25, 65, name="ncclDevKernel_AllReduce"), COMMUNICATION, None),
         (copy(5, 25, 65, "Memcpy HtoD (Pinned -> Device)"), MEMORY, None),
-        (on_gpu("Memset", 25, 65, category="gpu_memset", correlation=5), MEMORY, None),
+        (gpu_span("Memset", 25, 65, category="gpu_memset", correlation=5), MEMORY, None),
     ],
     ids=["kernel", "collective", "copy", "fill"],
 )
@@ -269,7 +269,7 @@ def test_a_synchronisation_leads_to_the_device(
     name = name or activity["name"]
     events = [step(0, 0, 200), launch(5, 10, 10), activity]
     events.append(call("cudaDeviceSynchronize", 6, 30, 65))
-    run = run_from(tmp_path, events)
+    run = make_run(tmp_path, events)
     assert walked(run) == [
         (0, 10, CPU, "step"),
         # Until the device begins, though the call is back at 20: it is that which is late.
@@ -290,7 +290,7 @@ def test_a_synchronisation_of_an_idle_device_stays_on_the_host(tmp_path: Path) -
     # The kernel is done before the call begins.
     events = [step(0, 0, 200), launch(5, 10, 10), kernel(5, 25, 65)]
     events.append(call("cudaDeviceSynchronize", 6, 100, 10))
-    assert walked(run_from(tmp_path, events)) == [
+    assert walked(make_run(tmp_path, events)) == [
         (0, 10, CPU, "step"),
         (10, 20, CPU, "cudaLaunchKernel"),
         (20, 100, CPU, "step"),
@@ -322,10 +322,10 @@ def test_a_late_launch_leads_to_the_host(tmp_path: Path) -> None:
         (140, 143, SYNC, "cudaStreamSynchronize"),
         (143, 200, CPU, "step"),
     ]
-    assert walked(run_from(tmp_path, events)) == expected
+    assert walked(make_run(tmp_path, events)) == expected
     # Of all streams it is kernel 2 that ends last.
     events[-1] = call("cudaDeviceSynchronize", 9, 120, 23)
-    assert walked(run_from(tmp_path, events)) == [
+    assert walked(make_run(tmp_path, events)) == [
         *expected[:2],
         (15, 25, LAUNCH, "k2"),
         (25, 142, COMPUTE, "k2"),
@@ -343,7 +343,7 @@ def test_a_queued_kernel_leads_to_the_one_before_it(tmp_path: Path) -> None:
         kernel(2, 62, 40),
         call("cudaDeviceSynchronize", 9, 30, 75),
     ]
-    assert walked(run_from(tmp_path, events)) == [
+    assert walked(make_run(tmp_path, events)) == [
         (0, 10, CPU, "step"),
         (10, 20, LAUNCH, "k1"),
         (20, 60, COMPUTE, "k1"),
@@ -374,10 +374,10 @@ def test_a_stream_wait_leads_to_the_other_stream(tmp_path: Path) -> None:
         "wait_on_cuda_event_record_corr_id": 2,
         "wait_on_cuda_event_id": 1,
     }
-    wait = on_gpu("Stream Wait Event", 20, 0, category="cuda_sync", stream=20, **record)
+    wait = gpu_span("Stream Wait Event", 20, 0, category="cuda_sync", stream=20, **record)
     first: list[Part] = [(0, 10, CPU, "step"), (10, 20, LAUNCH, "k1"), (20, 100, COMPUTE, "k1")]
     last: list[Part] = [(200, 205, SYNC, "cudaDeviceSynchronize"), (205, 400, CPU, "step")]
-    assert walked(run_from(tmp_path, [*events, wait])) == [
+    assert walked(make_run(tmp_path, [*events, wait])) == [
         *first,
         (100, 125, BETWEEN, "k5"),
         (125, 200, COMPUTE, "k5"),
@@ -385,7 +385,7 @@ def test_a_stream_wait_leads_to_the_other_stream(tmp_path: Path) -> None:
     ]
     # Without the record, 25 us after kernel 1 are too many for it to be what was waited for: but
     # kernel 4 had the device.
-    assert walked(run_from(tmp_path, events)) == [
+    assert walked(make_run(tmp_path, events)) == [
         *first,
         (100, 101, BETWEEN, "k4"),
         (101, 125, COMPUTE, "k4"),
@@ -394,7 +394,7 @@ def test_a_stream_wait_leads_to_the_other_stream(tmp_path: Path) -> None:
     ]
     # 10 us are not too many.
     soon = [*events[:8], kernel(5, 110, 90, stream=20), events[9]]
-    assert walked(run_from(tmp_path, soon)) == [
+    assert walked(make_run(tmp_path, soon)) == [
         *first,
         (100, 110, BETWEEN, "k5"),
         (110, 200, COMPUTE, "k5"),
@@ -402,7 +402,7 @@ def test_a_stream_wait_leads_to_the_other_stream(tmp_path: Path) -> None:
     ]
     # With no other activity on the device, the reason for the delay is unknown.
     alone = [*events[:7], *events[8:]]
-    assert walked(run_from(tmp_path, alone)) == [
+    assert walked(make_run(tmp_path, alone)) == [
         (0, 10, CPU, "step"),
         (10, 15, CPU, "cudaLaunchKernel"),
         (15, 20, CPU, "cudaEventRecord"),
@@ -431,8 +431,8 @@ def test_an_event_synchronisation_leads_to_its_kernel(tmp_path: Path) -> None:
         "wait_on_cuda_event_record_corr_id": 2,
         "wait_on_cuda_event_id": 1,
     }
-    wait = on_gpu("Event Sync", 40, 70, category="cuda_sync", stream=-1, **record)
-    assert walked(run_from(tmp_path, [*events, wait])) == [
+    wait = gpu_span("Event Sync", 40, 70, category="cuda_sync", stream=-1, **record)
+    assert walked(make_run(tmp_path, [*events, wait])) == [
         (0, 10, CPU, "step"),
         (10, 20, LAUNCH, "k1"),
         (20, 100, COMPUTE, "k1"),
@@ -440,7 +440,7 @@ def test_an_event_synchronisation_leads_to_its_kernel(tmp_path: Path) -> None:
         (110, 300, CPU, "step"),
     ]
     # Without the record it is what ended last before the call was back.
-    assert walked(run_from(tmp_path, events), "start_nanos >= 25000") == [
+    assert walked(make_run(tmp_path, events), "start_nanos >= 25000") == [
         (25, 30, LAUNCH, "k4"),
         (30, 105, COMPUTE, "k4"),
         (105, 110, SYNC, "cudaEventSynchronize"),
@@ -463,7 +463,7 @@ def test_a_blocking_copy_leads_to_the_device(
     copied = f"Memcpy HtoD ({memory} -> Device)"
     events = [step(0, 0, 200), call(name, 5, 10, 85), copy(5, 20, 70, copied)]
     waited: list[Part] = [(10, 20, LAUNCH, copied), (20, 90, MEMORY, copied), (90, 95, SYNC, name)]
-    assert walked(run_from(tmp_path, events)) == [
+    assert walked(make_run(tmp_path, events)) == [
         (0, 10, CPU, "step"),
         *(waited if waits else [(10, 95, CPU, name)]),
         (95, 200, CPU, "step"),
@@ -475,15 +475,15 @@ def test_the_path_enters_the_backward_thread(tmp_path: Path) -> None:
     engine = "autograd::engine::evaluate_function: MulBackward0"
     events = [
         step(0, 0, 100),
-        on_host("forward", 10, 20),
-        on_host(engine, 40, 20, tid=101),
-        on_host(engine, 65, 15, tid=101),
-        on_host("aten::mul", 70, 5, tid=101),
-        on_host("update", 90, 5),
+        host_span("forward", 10, 20),
+        host_span(engine, 40, 20, tid=101),
+        host_span(engine, 65, 15, tid=101),
+        host_span("aten::mul", 70, 5, tid=101),
+        host_span("update", 90, 5),
         # A thread for which no other thread waits.
-        on_host("watch", 0, 100, tid=102),
+        host_span("watch", 0, 100, tid=102),
     ]
-    run = run_from(tmp_path, events)
+    run = make_run(tmp_path, events)
     assert walked(run) == [
         (0, 10, CPU, "step"),
         (10, 30, CPU, "forward"),
@@ -522,13 +522,13 @@ def test_steps_have_separate_paths(tmp_path: Path) -> None:
     events = [
         step(4, 0, 20),
         step(5, 25, 15),
-        on_host("next", 19, 10),
+        host_span("next", 19, 10),
         launch(1, 1, 1),
         launch(2, 2, 1),
         kernel(1, 4, 46),
         kernel(2, 50, 40),
     ]
-    run = run_from(tmp_path, events)
+    run = make_run(tmp_path, events)
     query = "SELECT number, position, start_nanos, end_nanos, bound, name FROM {} ORDER BY 1, 2"
     assert [tuple(row.values()) for row in rows(run, "critical_path", query)] == [
         (4, 0, 0, 1000, CPU, "step"),
@@ -549,7 +549,7 @@ def test_ranks_have_separate_paths(tmp_path: Path) -> None:
         ]
         for rank in range(2)
     ]
-    run = run_from(tmp_path, *traces)
+    run = make_run(tmp_path, *traces)
     found = rows(run, "critical_path", "SELECT * FROM {} ORDER BY process_id, position")
     check_documented("critical_path", run, found)
     parts = [
@@ -568,12 +568,12 @@ def test_ranks_have_separate_paths(tmp_path: Path) -> None:
 def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
     # All of the recording, on the thread that is longest in spans; it ends with the device.
     events = [
-        on_host("other", 5, 20, tid=101),
-        on_host("main", 10, 30),
+        host_span("other", 5, 20, tid=101),
+        host_span("main", 10, 30),
         launch(1, 20, 5),
         kernel(1, 30, 40),
     ]
-    run = run_from(tmp_path, events)
+    run = make_run(tmp_path, events)
     assert walked(run) == [
         # The main thread has not begun, and it is unknown which thread waited.
         (5, 10, CPU, None),
@@ -585,7 +585,7 @@ def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_host_has_a_device_path(tmp_path: Path) -> None:
-    run = run_from(tmp_path, [kernel(1, 10, 10), kernel(2, 25, 15)])
+    run = make_run(tmp_path, [kernel(1, 10, 10), kernel(2, 25, 15)])
     assert walked(run) == [
         (10, 20, COMPUTE, "k1"),
         (20, 25, BETWEEN, "k2"),
@@ -599,9 +599,9 @@ def test_a_run_without_a_host_has_a_device_path(tmp_path: Path) -> None:
     [
         [],
         [{"ph": "i", "name": "x", "pid": 1, "tid": 1, "ts": 5, "s": "t"}],
-        [step(0, 0, 0), on_host("op", 0, 0), launch(1, 0, 0), kernel(1, 0, 0)],
+        [step(0, 0, 0), host_span("op", 0, 0), launch(1, 0, 0), kernel(1, 0, 0)],
     ],
     ids=["nothing", "a moment", "no time"],
 )
 def test_empty_runs_have_no_path(tmp_path: Path, events: list[Event]) -> None:
-    assert rows(run_from(tmp_path, events), "critical_path") == []
+    assert rows(make_run(tmp_path, events), "critical_path") == []

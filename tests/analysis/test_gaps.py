@@ -8,14 +8,14 @@ import marey
 import pytest
 from analyses import (
     check_documented,
+    host_span,
     hta,
     kernel,
     launch,
-    on_host,
+    make_run,
     open_run,
     recorded_trace,
     rows,
-    run_from,
     write,
 )
 
@@ -88,13 +88,13 @@ def test_host_span_is_the_innermost_span(name: str) -> None:
 
 def test_gaps_match_hand_computed_values(tmp_path: Path) -> None:
     events = [
-        on_host("first", 0, 5),
-        on_host("step", 10, 400),
-        on_host("read", 90, 60),
-        on_host("inner", 95, 10),
-        on_host("parse", 105, 30),
-        on_host("late", 480, 40),
-        on_host("nothing", 500, 0),
+        host_span("first", 0, 5),
+        host_span("step", 10, 400),
+        host_span("read", 90, 60),
+        host_span("inner", 95, 10),
+        host_span("parse", 105, 30),
+        host_span("late", 480, 40),
+        host_span("nothing", 500, 0),
         launch(1, 1, 2),
         kernel(1, 5, 95),
         # 100 to 165; launched at 160, so the host was late: "inner" ran at 100.
@@ -125,17 +125,17 @@ def test_gaps_match_hand_computed_values(tmp_path: Path) -> None:
         # Another stream, fed by another thread: 20 to 100, when "ended" ends and "sleep" starts.
         launch(20, 0, 1, tid=2),
         kernel(20, 10, 10, stream=9),
-        on_host("sleep", 20, 50, tid=2),
-        on_host("ended", 15, 5, tid=2),
+        host_span("sleep", 20, 50, tid=2),
+        host_span("ended", 15, 5, tid=2),
         # At 100, of no interest: it is on another thread than "inner".
-        on_host("beside", 96, 8, tid=2),
+        host_span("beside", 96, 8, tid=2),
         launch(21, 90, 1, tid=2),
         kernel(21, 100, 1, stream=9),
         # Waits and annotations do not fill gaps.
         kernel(30, 20, 70, stream=9, name="Stream Sync", category="cuda_sync"),
         kernel(0, 0, 600, stream=9, name="note", category="gpu_user_annotation"),
     ]
-    run = run_from(tmp_path, events)
+    run = make_run(tmp_path, events)
     ours = rows(run, "gpu_gaps", "SELECT * FROM {} ORDER BY stream, start_nanos")
     check_documented("gpu_gaps", run, ours)
     zero = ours[0]["start_nanos"] - 100_000
@@ -184,7 +184,7 @@ def test_gaps_between_overlapping_activities_differ_from_hta(tmp_path: Path) -> 
 
 
 def test_gaps_of_ranks_and_devices_are_not_mixed(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
             launch(1, 0, 5),
@@ -206,7 +206,7 @@ def test_runs_without_devices_have_no_gaps() -> None:
 
 
 def test_gaps_of_unknown_launches(tmp_path: Path) -> None:
-    run = run_from(tmp_path, [kernel(1, 0, 5), kernel(2, 9, 5)])
+    run = make_run(tmp_path, [kernel(1, 0, 5), kernel(2, 9, 5)])
     query = "SELECT gap_nanos, cause, launch_name, host_span FROM {}"
     assert rows(run, "gpu_gaps", query) == [
         {"gap_nanos": 4_000, "cause": "kernel wait", "launch_name": None, "host_span": None}
@@ -215,7 +215,7 @@ def test_gaps_of_unknown_launches(tmp_path: Path) -> None:
 
 def test_times_before_1970(tmp_path: Path) -> None:
     # Of a moment and a name one number is made for a running maximum; the sign must not matter.
-    run = run_from(tmp_path, [kernel(1, -100, 5), kernel(2, -50, 5), kernel(3, 10, 1)])
+    run = make_run(tmp_path, [kernel(1, -100, 5), kernel(2, -50, 5), kernel(3, 10, 1)])
     query = "SELECT previous_name, next_name, gap_nanos FROM {} ORDER BY start_nanos"
     assert [tuple(row.values()) for row in rows(run, "gpu_gaps", query)] == [
         ("k1", "k2", 45_000),

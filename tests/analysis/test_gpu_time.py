@@ -12,16 +12,16 @@ from analyses import (
     Event,
     Row,
     check_documented,
-    covered,
+    covered_length,
+    gpu_span,
+    host_span,
     hta,
     launch,
-    on_gpu,
-    on_host,
+    make_run,
     open_run,
-    pick,
+    pick_columns,
     recorded_trace,
     rows,
-    run_from,
     step,
 )
 
@@ -46,7 +46,7 @@ TRACES = [
 
 
 def activity(name: str, start: float, duration: float, **more: Any) -> Event:
-    return on_gpu(name, start, duration, correlation=1, **more)
+    return gpu_span(name, start, duration, correlation=1, **more)
 
 
 def activities(run: marey.run.Run) -> dict[tuple[int, int], list[Activity]]:
@@ -66,7 +66,7 @@ def expected(activities: list[Activity], start: int, end: int) -> Row:
     """Computes every column from unions, by inclusion and exclusion."""
 
     def union(*classes: str) -> int:
-        return covered([(a, b) for name, a, b in activities if name in classes], start, end)
+        return covered_length([(a, b) for name, a, b in activities if name in classes], start, end)
 
     busy, compute, communication = union(*CLASSES), union("compute"), union("communication")
     both = union("compute", "communication")
@@ -105,7 +105,7 @@ def check_steps(run: marey.run.Run) -> int:
                 "end_nanos": start + duration,
                 "duration_nanos": duration,
             }
-            assert pick(found[process, thread, number, device], like) == like
+            assert pick_columns(found[process, thread, number, device], like) == like
     assert len(answer) == len(found) == count
     if answer:
         check_documented("gpu_time_by_step", run, answer)
@@ -148,13 +148,13 @@ def test_gpu_time_matches_a_brute_force_count(name: str) -> None:
         start, end = min(a for _, a, _ in found), max(b for _, _, b in found)
         like = expected(found, start, end)
         like |= {"start_nanos": start, "end_nanos": end, "window_nanos": end - start}
-        assert pick(ours[key], like) == like
+        assert pick_columns(ours[key], like) == like
 
 
 def test_gpu_time_matches_hand_computed_values(tmp_path: Path) -> None:
     all_reduce = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
     to_device = "Memcpy HtoD (Pinned -> Device)"
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
             launch(1, 0),
@@ -192,7 +192,7 @@ def test_gpu_time_matches_hand_computed_values(tmp_path: Path) -> None:
         "non_compute_percent": 40.0,
         "overlap_percent": 50.0,
     }
-    assert pick(row, like) == like
+    assert pick_columns(row, like) == like
 
 
 # The class of a kernel, ours and HTA 0.5.0's where that is wrong.
@@ -237,7 +237,7 @@ KERNELS = [
 
 @pytest.mark.parametrize(("name", "ours"), [(name, ours) for name, ours, _ in KERNELS])
 def test_every_kernel_has_a_class(name: str, ours: str, tmp_path: Path) -> None:
-    run = run_from(tmp_path, [launch(1, 0), activity(name, 10, 5), step(1, 5, 20)])
+    run = make_run(tmp_path, [launch(1, 0), activity(name, 10, 5), step(1, 5, 20)])
     for view in ("gpu_time", "gpu_time_by_step"):
         (row,) = rows(run, view)
         found = {of_class: row[f"{of_class}_nanos"] for of_class in CLASSES}
@@ -255,23 +255,23 @@ def test_activities_of_all_vendors_count_as_work(category: str, tmp_path: Path) 
     # Meta's MTIA has a word of its own for what it runs, and `npu_task` is one that nobody knows:
     # HTA goes by the stream alone, and so it counts.
     events = [
-        on_host("aten::mm", 0, 10),
-        on_gpu("fba_mm", 10, 60, category=category),
-        on_gpu("Memcpy DtoH", 80, 20, category="gpu_memcpy"),
+        host_span("aten::mm", 0, 10),
+        gpu_span("fba_mm", 10, 60, category=category),
+        gpu_span("Memcpy DtoH", 80, 20, category="gpu_memcpy"),
     ]
-    [row] = rows(run_from(tmp_path, events), "gpu_time")
+    [row] = rows(make_run(tmp_path, events), "gpu_time")
     times = (row["compute_nanos"], row["memory_nanos"], row["busy_nanos"], row["window_nanos"])
     assert times == (60_000, 20_000, 80_000, 90_000)
 
 
 def test_waits_and_annotations_are_not_work(tmp_path: Path) -> None:
     events = [launch(1, 0), activity("gemm", 10, 5), activity("gemm", 30, 5)]
-    (before,) = rows(run_from(tmp_path, events), "gpu_time")
+    (before,) = rows(make_run(tmp_path, events), "gpu_time")
     events += [
         activity("Stream Sync", 0, 100, category="cuda_sync"),
         activity("nccl:all_reduce", 0, 90, category="gpu_user_annotation"),
     ]
-    (after,) = rows(run_from(tmp_path, events), "gpu_time")
+    (after,) = rows(make_run(tmp_path, events), "gpu_time")
     assert after == before
     assert (before["window_nanos"], before["busy_nanos"]) == (25_000, 10_000)
 
@@ -288,7 +288,7 @@ def test_hta_counts_waits_as_a_busy_device() -> None:
 def test_gpu_time_of_devices_and_ranks_is_not_mixed(tmp_path: Path) -> None:
     # HTA adds the devices of a process up, as if one were idle only when all are, and leaves out
     # what comes after the begin of the last step.
-    run = run_from(
+    run = make_run(
         tmp_path,
         *[
             [
@@ -312,14 +312,14 @@ def test_gpu_time_of_devices_and_ranks_is_not_mixed(tmp_path: Path) -> None:
 
 
 def test_empty_runs_have_no_gpu_time(tmp_path: Path) -> None:
-    (row,) = rows(run_from(tmp_path, [launch(1, 0), activity("gemm", 10, 0)]), "gpu_time")
+    (row,) = rows(make_run(tmp_path, [launch(1, 0), activity("gemm", 10, 0)]), "gpu_time")
     assert (row["window_nanos"], row["busy_nanos"]) == (0, 0)
     assert (row["idle_percent"], row["overlap_percent"]) == (None, None)
-    assert rows(run_from(tmp_path, [launch(1, 0)]), "gpu_time") == []
+    assert rows(make_run(tmp_path, [launch(1, 0)]), "gpu_time") == []
 
 
 def test_gpu_time_needs_no_host_spans(tmp_path: Path) -> None:
-    (row,) = rows(run_from(tmp_path, [activity("gemm", 10, 5)]), "gpu_time")
+    (row,) = rows(make_run(tmp_path, [activity("gemm", 10, 5)]), "gpu_time")
     assert row["busy_nanos"] == 5000
 
 
@@ -363,11 +363,11 @@ def test_gpu_time_by_step_of_random_steps_matches_a_brute_force_count(
             length = chance.choice([0, 1, 7, 15])
             events.append(step(number + 10 * thread, time, length, tid=100 + thread))
             time += length + chance.choice([0, 0, 3])
-    assert check_steps(run_from(tmp_path, events)) >= 20
+    assert check_steps(make_run(tmp_path, events)) >= 20
 
 
 def test_gpu_time_by_step_matches_hand_computed_values(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
             launch(1, 0),
@@ -424,12 +424,12 @@ def test_gpu_time_by_step_matches_hand_computed_values(tmp_path: Path) -> None:
         "non_compute_percent": 30.0,
         "overlap_percent": 40.0,
     }
-    assert pick(found[1, 0], percents) == percents
+    assert pick_columns(found[1, 0], percents) == percents
     assert found[2, 1]["overlap_percent"] is None
 
 
 def test_gpu_time_by_step_of_ranks_and_of_empty_steps(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         *[
             [launch(1, 0), step(1, 10, 10), step(2, 20, 0), activity("gemm", 15, 3 + rank)]
@@ -449,7 +449,7 @@ def test_gpu_time_by_step_of_ranks_and_of_empty_steps(tmp_path: Path) -> None:
 
 
 def test_steps_without_devices_have_no_gpu_time(tmp_path: Path) -> None:
-    run = run_from(tmp_path, [launch(1, 0), step(1, 10, 10), on_host("aten::mm", 12, 2)])
+    run = make_run(tmp_path, [launch(1, 0), step(1, 10, 10), host_span("aten::mm", 12, 2)])
     assert rows(run, "gpu_time_by_step") == []
-    run = run_from(tmp_path, [launch(1, 0), activity("gemm", 1, 2)])
+    run = make_run(tmp_path, [launch(1, 0), activity("gemm", 1, 2)])
     assert rows(run, "gpu_time_by_step") == []

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from analyses import Event, on_host, step, write
+from analyses import Event, host_span, step, write
 
 NASTY = """a"b'&<c>]]>\x1b\u202e"""
 
@@ -18,7 +18,7 @@ def training(folder: Path, name: str, micros: int) -> Path:
     events: list[Event] = []
     for number in range(12):
         start = number * 10_000
-        events += [step(number, start, micros + number % 3), on_host("op", start + 1, 50)]
+        events += [step(number, start, micros + number % 3), host_span("op", start + 1, 50)]
     return write(folder / name, events)
 
 

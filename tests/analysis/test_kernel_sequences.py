@@ -10,15 +10,15 @@ import pytest
 from analyses import (
     Event,
     check_documented,
+    gpu_span,
+    host_span,
     hta,
     kernel,
     launch,
-    on_gpu,
-    on_host,
+    make_run,
     open_run,
     recorded_trace,
     rows,
-    run_from,
     step,
 )
 
@@ -92,7 +92,7 @@ def test_sequences_match_hta(analysis: Any, tmp_path: Path, part: str, sequences
 
 def call(name: str, start: int, numbers: list[int], **more: Any) -> list[Event]:
     """Makes an operator of 100 us that launches kernels `k1` and so on; each runs 5 us."""
-    events = [on_host(name, start, 100, **more)]
+    events = [host_span(name, start, 100, **more)]
     for place, number in enumerate(numbers):
         correlation = start + place
         events.append(launch(correlation, start + 10 + place, **more))
@@ -109,7 +109,7 @@ def found(run: Any, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
             *call("op", 1000, [1, 2, 3]),
@@ -133,18 +133,18 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
 
 def test_sequences_are_in_the_order_of_the_device(tmp_path: Path) -> None:
     # Launched first, but on a stream that begins late; copies and fills count, waits do not.
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
-            on_host("op", 0, 100),
+            host_span("op", 0, 100),
             launch(1, 10),
             launch(2, 20),
             launch(3, 30, name="cudaMemcpyAsync"),
             launch(4, 40, name="cudaStreamWaitEvent"),
             kernel(1, 300, 5),
             kernel(2, 200, 0, stream=8),
-            on_gpu("Memcpy", 250, 7, category="gpu_memcpy", stream=9, correlation=3, bytes=1),
-            on_gpu("Stream Wait Event", 240, 9, category="cuda_sync", correlation=4),
+            gpu_span("Memcpy", 250, 7, category="gpu_memcpy", stream=9, correlation=3, bytes=1),
+            gpu_span("Stream Wait Event", 240, 9, category="cuda_sync", correlation=4),
         ],
     )
     assert found(run, "sequence", "total_nanos") == [("k2 -> Memcpy -> k1", 12_000)]
@@ -152,13 +152,13 @@ def test_sequences_are_in_the_order_of_the_device(tmp_path: Path) -> None:
 
 def test_only_launches_inside_an_operator_belong_to_it(tmp_path: Path) -> None:
     events = [
-        on_host("before", 0, 100),
-        on_host("outer", 100, 100),
-        on_host("inner", 110, 50),
-        on_host("empty", 120, 0),  # no length: nothing is inside it
-        on_host("after", 200, 100),
-        on_host("elsewhere", 50, 500, tid=200),  # another thread
-        on_host("nothing", 600, 100),
+        host_span("before", 0, 100),
+        host_span("outer", 100, 100),
+        host_span("inner", 110, 50),
+        host_span("empty", 120, 0),  # no length: nothing is inside it
+        host_span("after", 200, 100),
+        host_span("elsewhere", 50, 500, tid=200),  # another thread
+        host_span("nothing", 600, 100),
         *[launch(number, 109 + number) for number in range(1, 4)],
         launch(4, 170),
         launch(5, 200),  # the moment at which one ends and another begins: of the other
@@ -170,7 +170,7 @@ def test_only_launches_inside_an_operator_belong_to_it(tmp_path: Path) -> None:
         *[kernel(number, 1000 + 10 * number, 5) for number in range(1, 9)],
         kernel(99, 2000, 5),  # of no launch
     ]
-    assert found(run_from(tmp_path, events), "name", "sequence") == [
+    assert found(make_run(tmp_path, events), "name", "sequence") == [
         ("after", "k5 -> k6 -> k7"),
         ("inner", "k1 -> k2 -> k3"),
         ("outer", "k1 -> k2 -> k3 -> k4"),
@@ -180,17 +180,17 @@ def test_only_launches_inside_an_operator_belong_to_it(tmp_path: Path) -> None:
 def test_nested_operators_of_one_name_count_once(tmp_path: Path) -> None:
     # Around the second inner one is one that launches too much for a row: it is not outermost
     wide = [launch(number, 2000 + number, 0.5) for number in range(100, 200)]
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
             *call("to", 1000, [1, 2, 3]),
-            on_host("to", 1005, 50),
-            on_host("to", 2000, 900),
+            host_span("to", 1005, 50),
+            host_span("to", 2000, 900),
             *wide,
-            on_host("to", 2300, 10),
+            host_span("to", 2300, 10),
             *[launch(number, 2300 + number) for number in range(4, 7)],
             # The same, and not inside anything.
-            on_host("to", 3000, 10),
+            host_span("to", 3000, 10),
             *[launch(number, 3000 + number) for number in range(7, 10)],
             *[kernel(number, 5000 + number, 1, name="k") for number in range(4, 200)],
         ],
@@ -204,7 +204,7 @@ def test_nested_operators_of_one_name_count_once(tmp_path: Path) -> None:
 
 
 def test_sequences_of_more_than_64_kernels_are_skipped(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
             *call("ten", 1000, list(range(10))),
@@ -230,12 +230,12 @@ def test_sequences_of_places_and_ranks_are_not_mixed(tmp_path: Path) -> None:
         pid = 100 + rank
         events = [
             step(1, 900, 3000, pid=pid),
-            on_host("forward", 950, 1000, category="user_annotation", pid=pid),
+            host_span("forward", 950, 1000, category="user_annotation", pid=pid),
             *call("op", 1000, [1, 2, 3 + rank], pid=pid),
             *call("op", 2000, [1, 2, 3 + rank], pid=pid),
         ]
         traces.append(events)
-    assert found(run_from(tmp_path, *traces), "rank", "path", "kind", "depth", "sequence") == [
+    assert found(make_run(tmp_path, *traces), "rank", "path", "kind", "depth", "sequence") == [
         (0, "step/forward", "scope", 2, "k1 -> k2 -> k3"),
         (0, "step/forward/op", "operator", 3, "k1 -> k2 -> k3"),
         (0, "step/op", "operator", 2, "k1 -> k2 -> k3"),
@@ -249,11 +249,11 @@ def test_deeply_nested_operators_are_supported(tmp_path: Path) -> None:
     # 1,000 operators, each inside the one before: all around 3 launches, the outermost 100 around
     # more, from 100 down. The outermost 40 have more than 64.
     depth = 1000
-    events = [on_host("op", place, 10_000 - 2 * place) for place in range(depth)]
+    events = [host_span("op", place, 10_000 - 2 * place) for place in range(depth)]
     events += [launch(number, 5000 + number, 0.5) for number in range(1, 4)]
     events += [launch(number, 9895 + number, 0.5) for number in range(4, 101)]
     events += [kernel(number, 20_000 + number, 1, name="k") for number in range(1, 101)]
-    run = run_from(tmp_path, events)
+    run = make_run(tmp_path, events)
     began = time.monotonic()
     answer = rows(run, VIEW, "SELECT count, length FROM {} ORDER BY length DESC")
     assert time.monotonic() - began < 5
@@ -264,4 +264,4 @@ def test_deeply_nested_operators_are_supported(tmp_path: Path) -> None:
 def test_empty_runs_have_no_rows(tmp_path: Path) -> None:
     assert rows(open_run(recorded_trace("cpu-only-gloo")), VIEW) == []
     alone = [kernel(number, 10 * number, 5) for number in range(5)]
-    assert rows(run_from(tmp_path, alone), VIEW) == []
+    assert rows(make_run(tmp_path, alone), VIEW) == []

@@ -10,13 +10,13 @@ import pytest
 from analyses import (
     Event,
     check_documented,
+    gpu_span,
+    host_span,
     hta,
-    on_gpu,
-    on_host,
+    make_run,
     open_run,
     recorded_trace,
     rows,
-    run_from,
 )
 
 pytestmark = [
@@ -47,11 +47,11 @@ def copy(
 ) -> Event:
     if size is not None:
         more["bytes"] = size
-    return on_gpu(name, start, duration, category=category, **more)
+    return gpu_span(name, start, duration, category=category, **more)
 
 
 def annotation(name: str, start: float, duration: float, **more: Any) -> Event:
-    return on_gpu(name, start, duration, category="gpu_user_annotation", **more)
+    return gpu_span(name, start, duration, category="gpu_user_annotation", **more)
 
 
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])
@@ -89,19 +89,19 @@ def test_kernels_match_hta(name: str) -> None:
 
 
 def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
-            on_gpu("gemm", 0, 2),
-            on_gpu("gemm", 10, 4),
-            on_gpu("gemm", 10, 9, stream=8),  # at the same time: counted each time
-            on_gpu("gemm", 0, 5, device=1),  # another device: a row of its own
-            on_gpu("once", 30, 5),
-            on_gpu("nothing", 40, 0, device=1),
+            gpu_span("gemm", 0, 2),
+            gpu_span("gemm", 10, 4),
+            gpu_span("gemm", 10, 9, stream=8),  # at the same time: counted each time
+            gpu_span("gemm", 0, 5, device=1),  # another device: a row of its own
+            gpu_span("once", 30, 5),
+            gpu_span("nothing", 40, 0, device=1),
             copy(50, 10, 10),
             copy(70, 20, 10, FILL, "gpu_memset"),
             annotation("a range", 0, 1000),
-            on_gpu("Stream Sync", 0, 1000, category="cuda_sync"),
+            gpu_span("Stream Sync", 0, 1000, category="cuda_sync"),
         ],
     )
     ours = rows(run, "kernel_summary")
@@ -152,14 +152,14 @@ def test_kernels_are_classified_by_name(tmp_path: Path) -> None:
         # A kernel of the program; a fill is an activity of that kind.
         "void Memset32Bit(float*)": "compute",
     }
-    run = run_from(tmp_path, [on_gpu(name, 10 * at, 1) for at, name in enumerate(classes)])
+    run = make_run(tmp_path, [gpu_span(name, 10 * at, 1) for at, name in enumerate(classes)])
     assert {row["name"]: row["class"] for row in rows(run, "kernel_summary")} == classes
 
 
 def test_kernels_of_ranks_are_not_mixed(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
-        *[[on_host("aten::mm", 0, 5), on_gpu("gemm", 10, 1 + rank)] for rank in range(3)],
+        *[[host_span("aten::mm", 0, 5), gpu_span("gemm", 10, 1 + rank)] for rank in range(3)],
     )
     found = {
         row["rank"]: (row["count"], row["total_nanos"], row["device_percent"])
@@ -170,7 +170,7 @@ def test_kernels_of_ranks_are_not_mixed(tmp_path: Path) -> None:
 
 def test_empty_runs_and_zero_durations_have_kernel_rows(tmp_path: Path) -> None:
     assert rows(open_run(recorded_trace("cpu-only-gloo")), "kernel_summary") == []
-    (row,) = rows(run_from(tmp_path, [on_gpu("nothing", 0, 0)]), "kernel_summary")
+    (row,) = rows(make_run(tmp_path, [gpu_span("nothing", 0, 0)]), "kernel_summary")
     assert (row["total_nanos"], row["device_percent"]) == (0, None)
 
 
@@ -213,7 +213,7 @@ def test_bandwidths_that_a_trace_gives_differ_by_its_rounding() -> None:
 
 
 def test_copies_match_hand_computed_values(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
             copy(0, 10, 1000),  # 1e8 bytes a second
@@ -222,7 +222,7 @@ def test_copies_match_hand_computed_values(tmp_path: Path) -> None:
             copy(0, 20, 100, device=1),
             copy(200, 10, 300, TO_HOST),
             copy(300, 1, 64, FILL, "gpu_memset"),
-            on_gpu("gemm", 400, 10),
+            gpu_span("gemm", 400, 10),
             annotation(TO_DEVICE, 0, 99),
         ],
     )
@@ -249,7 +249,7 @@ def test_copies_match_hand_computed_values(tmp_path: Path) -> None:
 
 
 def test_copies_without_duration_or_size_have_no_bandwidth(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
             # HTA replaces a duration of 0 by 1 us, which gives a bandwidth that was not measured.
@@ -278,9 +278,9 @@ def test_copies_without_duration_or_size_have_no_bandwidth(tmp_path: Path) -> No
 
 
 def test_copies_of_ranks_are_not_mixed(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
-        *[[on_host("op", 0, 1), copy(10, 10, 100 + rank)] for rank in range(3)],
+        *[[host_span("op", 0, 1), copy(10, 10, 100 + rank)] for rank in range(3)],
     )
     found = {row["rank"]: row["bytes"] for row in rows(run, "gpu_copies")}
     assert found == {0: 100, 1: 101, 2: 102}
@@ -317,7 +317,7 @@ def test_annotations_match_hta(name: str) -> None:
 
 
 def test_annotations_match_hand_computed_values(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
             annotation("forward", 0, 10),
@@ -325,8 +325,8 @@ def test_annotations_match_hand_computed_values(tmp_path: Path) -> None:
             annotation("forward", 100, 40),
             annotation("forward", 0, 3, device=1),
             annotation("backward", 200, 0),
-            on_gpu("forward", 0, 1000),  # a kernel of that name
-            on_host("forward", 0, 1000, category="user_annotation"),
+            gpu_span("forward", 0, 1000),  # a kernel of that name
+            host_span("forward", 0, 1000, category="user_annotation"),
         ],
     )
     ours = rows(run, "gpu_annotations")
@@ -344,9 +344,9 @@ def test_annotations_match_hand_computed_values(tmp_path: Path) -> None:
 
 
 def test_annotations_of_ranks_are_not_mixed(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
-        *[[on_host("op", 0, 1), annotation("step", 10, 5 + rank)] for rank in range(3)],
+        *[[host_span("op", 0, 1), annotation("step", 10, 5 + rank)] for rank in range(3)],
     )
     found = {row["rank"]: row["total_nanos"] for row in rows(run, "gpu_annotations")}
     assert found == {0: 5000, 1: 6000, 2: 7000}

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from analyses import (
     check_documented,
+    host_span,
     hta,
     kernel,
     launch,
-    on_host,
+    make_run,
     open_run,
-    pick,
+    pick_columns,
     recorded_trace,
     rows,
-    run_from,
 )
 
 pytestmark = [
@@ -47,7 +47,7 @@ def test_launches_match_hta(name: str) -> None:
             "gpu_duration": mine["duration_nanos"] / 1000,
             "launch_delay": mine["launch_delay_nanos"] / 1000,
         }
-        assert pick(row, micros) == pytest.approx(micros, rel=0, abs=ROUNDING_MICROS)
+        assert pick_columns(row, micros) == pytest.approx(micros, rel=0, abs=ROUNDING_MICROS)
 
 
 def test_launches_on_amd_are_recognised() -> None:
@@ -62,7 +62,7 @@ def test_launches_on_amd_are_recognised() -> None:
 
 def test_launches_match_hand_computed_values(tmp_path: Path) -> None:
     events = [
-        on_host("aten::mm", 0, 40),
+        host_span("aten::mm", 0, 40),
         launch(1, 10, 5),
         kernel(1, 100, 20),
         # Begun before the call returned: a delay of 0.
@@ -81,13 +81,13 @@ def test_launches_match_hand_computed_values(tmp_path: Path) -> None:
         kernel(6, 210, 0),
         # A driver's call in a runtime's, with its number: the outer one is the launch.
         launch(7, 80, 10),
-        on_host("cuLaunchKernel", 82, 5, category="cuda_driver", correlation=7),
+        host_span("cuLaunchKernel", 82, 5, category="cuda_driver", correlation=7),
         kernel(7, 220, 1),
         # A wait is no launch, though it has a number.
         launch(8, 95, 100, name="cudaStreamSynchronize"),
         kernel(8, 96, 90, name="Stream Sync", category="cuda_sync"),
     ]
-    run = run_from(tmp_path, events)
+    run = make_run(tmp_path, events)
     ours = rows(run, "launches", "SELECT * FROM {} ORDER BY correlation_id, start_nanos")
     check_documented("launches", run, ours)
     assert [
@@ -119,7 +119,7 @@ def test_launches_match_hand_computed_values(tmp_path: Path) -> None:
 
 def test_launches_of_ranks_are_not_mixed(tmp_path: Path) -> None:
     # The same correlation in two processes. HTA reads one rank at a time; a run has them all.
-    run = run_from(
+    run = make_run(
         tmp_path,
         [launch(1, 0, 5), kernel(1, 10, 1)],
         [launch(1, 0, 5), kernel(1, 30, 1)],
@@ -204,7 +204,7 @@ def test_queues_match_hand_computed_values(tmp_path: Path) -> None:
         launch(10, 2000, 50, name="cudaStreamSynchronize"),
         kernel(10, 2010, 40, name="Stream Sync", category="cuda_sync"),
     ]
-    run = run_from(tmp_path, events)
+    run = make_run(tmp_path, events)
     ours = rows(run, "queue_length", "SELECT * FROM {} ORDER BY device, stream, time_nanos")
     check_documented("queue_length", run, ours)
     first = min(row["time_nanos"] for row in ours)
@@ -265,7 +265,7 @@ def test_full_queues(tmp_path: Path) -> None:
             events.append(launch(number, start + n, 0.5))
             events.append(kernel(number, start + 2000 + n, 0.5, stream=stream))
     summaries = rows(
-        run_from(tmp_path, events), "queue_summary", "SELECT * FROM {} ORDER BY stream"
+        make_run(tmp_path, events), "queue_summary", "SELECT * FROM {} ORDER BY stream"
     )
     expected = {
         "max_length": 1025,
@@ -275,21 +275,21 @@ def test_full_queues(tmp_path: Path) -> None:
     }
     assert [row["stream"] for row in summaries] == [7, 8]
     for row in summaries:
-        assert pick(row, expected) == expected
+        assert pick_columns(row, expected) == expected
         assert row["full_percent"] == pytest.approx(100 * 978 / 3024)
 
 
 def test_queues_become_empty(tmp_path: Path) -> None:
     # Two waited for 10 us each; between them nothing did, for 80 us.
     events = [launch(1, 0), kernel(1, 10, 1), launch(2, 90), kernel(2, 100, 1)]
-    (summary,) = rows(run_from(tmp_path, events), "queue_summary")
+    (summary,) = rows(make_run(tmp_path, events), "queue_summary")
     expected = {"max_length": 1, "mean_length": 0.2, "duration_nanos": 100_000}
-    assert pick(summary, expected) == pytest.approx(expected)
+    assert pick_columns(summary, expected) == pytest.approx(expected)
     assert summary["queued_nanos"] == 20_000
 
 
 def test_queues_of_ranks_are_not_mixed(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [launch(1, 0, 5), kernel(1, 10, 1)],
         [launch(1, 3, 5), kernel(1, 33, 1)],
@@ -304,4 +304,4 @@ def test_queues_of_ranks_are_not_mixed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("view", VIEWS)
 def test_runs_without_launches_have_no_queues(tmp_path: Path, view: str) -> None:
     assert rows(open_run(recorded_trace("cpu-only-gloo")), view) == []
-    assert rows(run_from(tmp_path, [kernel(1, 0, 5)]), view) == []
+    assert rows(make_run(tmp_path, [kernel(1, 0, 5)]), view) == []

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from analyses import check_documented, open_run, recorded_trace, rows, run_from
+from analyses import check_documented, make_run, open_run, recorded_trace, rows
 
 Event = dict[str, Any]
 
@@ -68,7 +68,7 @@ EVENTS = [
 
 
 def test_backward_counts_for_the_modules_of_its_forward_operator(tmp_path: Path) -> None:
-    run = run_from(tmp_path, EVENTS)
+    run = make_run(tmp_path, EVENTS)
     calls = rows(run, "autograd_calls", "SELECT * FROM {} ORDER BY start_nanos")
     check_documented("autograd_calls", run, calls)
     assert [(call["name"], call["forward_name"]) for call in calls] == [

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from analyses import (
     check_documented,
+    gpu_span,
+    host_span,
     hta,
     launch,
-    on_gpu,
-    on_host,
+    make_run,
     open_run,
     recorded_trace,
     rows,
-    run_from,
     step,
 )
 
@@ -87,28 +87,28 @@ def test_operators_match_htas_aten_operators() -> None:
 
 
 def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
-            on_host("outer", 0, 100),
+            host_span("outer", 0, 100),
             launch(1, 5),
-            on_host("inner", 10, 40),
+            host_span("inner", 10, 40),
             launch(2, 15),
             launch(3, 20),
-            on_host("leaf", 30, 10),
+            host_span("leaf", 30, 10),
             launch(4, 32),
-            on_host("idle", 60, 10),  # launches nothing: no row
-            on_host("outer", 200, 100),  # again, from the same place: the same row
+            host_span("idle", 60, 10),  # launches nothing: no row
+            host_span("outer", 200, 100),  # again, from the same place: the same row
             launch(5, 210),
             launch(6, 400),  # outside of everything: in no row
-            on_gpu("a", 10, 10, correlation=1),
-            on_gpu("b", 100, 10, correlation=2),
-            on_gpu("c", 105, 10, stream=8, correlation=3),  # beside b: 15 in all
-            on_gpu("Memset (Device)", 120, 7, category="gpu_memset", correlation=4, bytes=1),
-            on_gpu("a", 300, 0, correlation=5),
-            on_gpu("a", 500, 50, correlation=6),
-            on_gpu("orphan", 600, 50, correlation=99),  # of no launch: in no row
-            on_gpu("Stream Sync", 0, 500, category="cuda_sync", correlation=1),
+            gpu_span("a", 10, 10, correlation=1),
+            gpu_span("b", 100, 10, correlation=2),
+            gpu_span("c", 105, 10, stream=8, correlation=3),  # beside b: 15 in all
+            gpu_span("Memset (Device)", 120, 7, category="gpu_memset", correlation=4, bytes=1),
+            gpu_span("a", 300, 0, correlation=5),
+            gpu_span("a", 500, 50, correlation=6),
+            gpu_span("orphan", 600, 50, correlation=99),  # of no launch: in no row
+            gpu_span("Stream Sync", 0, 500, category="cuda_sync", correlation=1),
         ],
     )
     ours = rows(run, VIEW)
@@ -141,13 +141,13 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
 def test_launches_of_two_threads_are_not_mixed(tmp_path: Path) -> None:
     # HTA's get_aten_op_kernels_and_delay puts this launch under aten::other, an operator of another
     # thread that began last before it. It is of aten::mine.
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
-            on_host("aten::mine", 0, 100, tid=1),
+            host_span("aten::mine", 0, 100, tid=1),
             launch(1, 50, tid=1),
-            on_host("aten::other", 20, 100, tid=2),
-            on_gpu("a", 60, 10, correlation=1),
+            host_span("aten::other", 20, 100, tid=2),
+            gpu_span("a", 60, 10, correlation=1),
         ],
     )
     found = [(row["path"], row["self_count"]) for row in rows(run, VIEW)]
@@ -156,13 +156,13 @@ def test_launches_of_two_threads_are_not_mixed(tmp_path: Path) -> None:
 
 def test_nested_operators_of_one_name_count_once(tmp_path: Path) -> None:
     # What is launched inside is not added to its own operator twice.
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
-            on_host("aten::to", 0, 100),
-            on_host("aten::to", 10, 50),
+            host_span("aten::to", 0, 100),
+            host_span("aten::to", 10, 50),
             launch(1, 20),
-            on_gpu("a", 60, 10, correlation=1),
+            gpu_span("a", 60, 10, correlation=1),
         ],
     )
     found = {row["path"]: (row["count"], row["self_count"]) for row in rows(run, VIEW)}
@@ -172,14 +172,14 @@ def test_nested_operators_of_one_name_count_once(tmp_path: Path) -> None:
 def test_of_nested_runtime_calls_the_outermost_launches(tmp_path: Path) -> None:
     # A call of the runtime and the driver's inside it share the number of the launch.
     shape: dict[str, Any] = {"Input Dims": [[4, 8], [8, 2]], "Input type": ["float"] * 2}
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
             step(1, 0, 200),
-            on_host("aten::mm", 0, 100, **shape),
+            host_span("aten::mm", 0, 100, **shape),
             launch(5, 20, 30),
             launch(5, 25, 10, name="cuLaunchKernel"),
-            on_gpu("gemm", 60, 10, correlation=5),
+            gpu_span("gemm", 60, 10, correlation=5),
         ],
     )
     found = {row["path"]: (row["count"], row["self_count"]) for row in rows(run, VIEW)}
@@ -193,15 +193,15 @@ def test_of_nested_runtime_calls_the_outermost_launches(tmp_path: Path) -> None:
 
 def test_ranks_and_devices_are_not_mixed(tmp_path: Path) -> None:
     # The same context in all ranks, a row for each; two devices of a process together.
-    run = run_from(
+    run = make_run(
         tmp_path,
         *[
             [
-                on_host("aten::mm", 0, 50, pid=100 + rank),
+                host_span("aten::mm", 0, 50, pid=100 + rank),
                 launch(1, 10, pid=100 + rank),
                 launch(2, 20, pid=100 + rank),
-                on_gpu("a", 60, 10, correlation=1),
-                on_gpu("a", 65, 10 + rank, device=1, correlation=2),
+                gpu_span("a", 60, 10, correlation=1),
+                gpu_span("a", 65, 10 + rank, device=1, correlation=2),
             ]
             for rank in range(3)
         ],
@@ -218,4 +218,4 @@ def test_ranks_and_devices_are_not_mixed(tmp_path: Path) -> None:
 def test_runs_without_devices_or_operators_have_no_rows(tmp_path: Path) -> None:
     assert rows(open_run(recorded_trace("cpu-only-gloo")), VIEW) == []
     # No host: nothing is known of launches.
-    assert rows(run_from(tmp_path, [on_gpu("a", 0, 5, correlation=1)]), VIEW) == []
+    assert rows(make_run(tmp_path, [gpu_span("a", 0, 5, correlation=1)]), VIEW) == []

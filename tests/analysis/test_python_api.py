@@ -12,13 +12,13 @@ import pytest
 from analyses import (
     Event,
     Row,
+    host_span,
     kernel,
     launch,
-    on_host,
+    make_run,
     open_run,
     recorded_trace,
     rows,
-    run_from,
     step,
     write,
 )
@@ -64,7 +64,7 @@ def folder(path: Path, name: str) -> Path:
 @pytest.fixture
 def empty(tmp_path: Path) -> Run:
     """A run without events."""
-    return run_from(folder(tmp_path, "empty"), [])
+    return make_run(folder(tmp_path, "empty"), [])
 
 
 # Findings
@@ -74,11 +74,11 @@ def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
     events = [
         step(0, 0, 1000),
         step(1, 1000, 1000),
-        on_host("often", 100, 300),
-        on_host("often", 1100, 100),
-        on_host("seldom", 500, 300),
+        host_span("often", 100, 300),
+        host_span("often", 1100, 100),
+        host_span("seldom", 500, 300),
     ]
-    findings = run_from(tmp_path, events).findings()
+    findings = make_run(tmp_path, events).findings()
     assert list(findings.columns) == list(FINDINGS)
     found = by_column(findings)
     # Of 2000 us "often" takes 400, "seldom" 300.
@@ -121,7 +121,7 @@ def test_evidence_sql_returns_the_evidence() -> None:
 
 
 def test_thresholds_can_be_set(tmp_path: Path) -> None:
-    run = run_from(tmp_path, [step(0, 0, 1000), on_host("op", 100, 200)])
+    run = make_run(tmp_path, [step(0, 0, 1000), host_span("op", 100, 200)])
     assert [row["severity"] for row in by_column(run.findings())] == ["medium"]
     assert len(run.findings({HOT: 20})) == 0
     assert len(run.findings({HOT: 19.9})) == 1
@@ -156,7 +156,7 @@ def test_ctrl_c_stops_findings(tmp_path: Path, own_directory: None) -> None:
     for number in range(count):
         start = 10 * number
         events += [
-            on_host(f"op{number % 50}", start, 8),
+            host_span(f"op{number % 50}", start, 8),
             launch(number + 1, start + 2, 3),
             kernel(number + 1, start + 9, 3, name=f"k{number % 50}"),
         ]
@@ -197,7 +197,7 @@ def test_breakdown_matches_hand_computed_values(tmp_path: Path) -> None:
         kernel(1, 10, 30),
         kernel(2, 50, 20, name="ncclKernel"),
     ]
-    run = run_from(tmp_path, events)
+    run = make_run(tmp_path, events)
     columns = ("busy_nanos", "idle_nanos", "compute_nanos", "communication_nanos")
     for by_step, idle in ((False, 10_000), (True, 50_000)):
         [row] = by_column(run.breakdown(by_step=by_step))
@@ -247,23 +247,23 @@ def training(*, is_after: bool, steps: int = 10) -> list[Event]:
         start = 10_000 * number
         events += [
             step(number, start, 1000 + number % 3 + 250 * is_after),
-            on_host("aten::mm", start + 100, 200 + 150 * is_after),
+            host_span("aten::mm", start + 100, 200 + 150 * is_after),
             launch(2 * number + 1, start + 110, 5),
             launch(2 * number + 2, start + 120, 5),
             kernel(2 * number + 1, start + 130, 30 + 10 * is_after, name="gemm"),
             kernel(2 * number + 2, start + 200, 10, name=("fused_" * is_after) + "norm_kernel"),
-            on_host(f"model::attention_{1 + is_after}", start + 500, 90),
-            on_host("load", start + 800, 20),
+            host_span(f"model::attention_{1 + is_after}", start + 500, 90),
+            host_span("load", start + 800, 20),
         ]
         if is_after:
-            events.append(on_host("aten::relu", start + 700, 50))
+            events.append(host_span("aten::relu", start + 700, 50))
     return events
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> tuple[Run, Run]:
-    before = run_from(folder(tmp_path, "before"), training(is_after=False))
-    return before, run_from(folder(tmp_path, "after"), training(is_after=True))
+    before = make_run(folder(tmp_path, "before"), training(is_after=False))
+    return before, make_run(folder(tmp_path, "after"), training(is_after=True))
 
 
 def metrics(comparison: marey.Comparison) -> dict[str, Row]:

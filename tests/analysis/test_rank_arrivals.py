@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analyses import Event, check_documented, on_host, pick, rows, run_from, step
+from analyses import Event, check_documented, host_span, make_run, pick_columns, rows, step
 from rank_traces import STEP_MICROS, host_traces
 
 VIEW = "rank_arrivals"
@@ -12,14 +12,15 @@ VIEW = "rank_arrivals"
 
 def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
     # Rank 2 is the last twice, by 3000 and 2000; rank 1 once, by 400.
-    run = run_from(tmp_path, *host_traces((0, 0, 3000), (0, 1000, 3000), (0, 500, 100)))
+    run = make_run(tmp_path, *host_traces((0, 0, 3000), (0, 1000, 3000), (0, 500, 100)))
     ours = rows(run, VIEW)
     check_documented(VIEW, run, ours)
     assert {(row["name"], row["path"], row["kind"]) for row in ours} == {
         ("backward", "step/backward", "operator")
     }
     found = {
-        row["rank"]: pick(row, {"last_count": 0, "delay_nanos": 0, "wait_nanos": 0}) for row in ours
+        row["rank"]: pick_columns(row, {"last_count": 0, "delay_nanos": 0, "wait_nanos": 0})
+        for row in ours
     }
     assert found == {
         0: {"last_count": 0, "delay_nanos": 0, "wait_nanos": 6_500_000},
@@ -30,7 +31,7 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
 
 
 def test_a_rank_arrives_when_it_leaves_the_last_span_inside(tmp_path: Path) -> None:
-    run = run_from(tmp_path, *host_traces((0, 0, 3000), (0, 0, 3000), inside=3000))
+    run = make_run(tmp_path, *host_traces((0, 0, 3000), (0, 0, 3000), max_inside=3000))
     found = {row["rank"]: (row["last_count"], row["delay_nanos"]) for row in rows(run, VIEW)}
     assert found == {0: (0, 0), 1: (0, 0), 2: (2, 6_000_000)}
 
@@ -41,8 +42,8 @@ def test_spans_that_end_at_different_times_are_no_wait(tmp_path: Path) -> None:
     for events, late in zip(traces, (0, 3000), strict=True):
         for number in range(3):
             start = STEP_MICROS * number + late
-            events += [step(number, start, 600), on_host("work", start, 500)]
-    assert rows(run_from(tmp_path, *traces), VIEW) == []
+            events += [step(number, start, 600), host_span("work", start, 500)]
+    assert rows(make_run(tmp_path, *traces), VIEW) == []
 
 
 def test_spans_are_matched_by_step_number(tmp_path: Path) -> None:
@@ -51,10 +52,10 @@ def test_spans_are_matched_by_step_number(tmp_path: Path) -> None:
     traces[0] = [event for event in traces[0] if event["ts"] >= STEP_MICROS]
     found = {
         row["rank"]: (row["count"], row["delay_nanos"])
-        for row in rows(run_from(tmp_path, *traces), VIEW)
+        for row in rows(make_run(tmp_path, *traces), VIEW)
     }
     assert found == {0: (2, 0), 1: (2, 6_000_000)}
 
 
 def test_a_single_rank_has_no_rows(tmp_path: Path) -> None:
-    assert rows(run_from(tmp_path, *host_traces((3000,), (3000,))), VIEW) == []
+    assert rows(make_run(tmp_path, *host_traces((3000,), (3000,))), VIEW) == []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import on_host, write
+from analyses import host_span, write
 from browser import Browser, Page, Unavailable
 
 Report = dict[str, Any]
@@ -161,7 +161,7 @@ def report() -> Report:
 def page() -> str:
     """The page of a small run."""
     with tempfile.TemporaryDirectory() as folder:
-        trace = write(Path(folder) / "trace.json", [on_host("op", 0, 10)])
+        trace = write(Path(folder) / "trace.json", [host_span("op", 0, 10)])
         command = [sys.executable, "-m", "marey", "analyze", str(trace), "-f", "html"]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 

@@ -6,17 +6,17 @@ import math
 from pathlib import Path
 from typing import Any
 
-from analysed_devices import A100, made_on
+from analysed_devices import A100, run_on
 from analyses import (
     Event,
     Row,
+    gpu_span,
+    host_span,
     kernel,
     launch,
-    on_gpu,
-    on_host,
+    make_run,
     open_run,
     recorded_trace,
-    run_from,
     step,
 )
 from analyses import rows as view
@@ -46,8 +46,8 @@ def multiplied(
     }
     thread = more.pop("thread", 100)
     return [
-        on_host("aten::linear", start, 9, tid=thread, **outer),
-        on_host("aten::addmm", start + 1, 7, tid=thread, **shape),
+        host_span("aten::linear", start, 9, tid=thread, **outer),
+        host_span("aten::addmm", start + 1, 7, tid=thread, **shape),
         launch(number, start + 2, tid=thread),
         kernel(number, start + 20, duration, **more),
     ]
@@ -64,11 +64,11 @@ def test_operators_are_compared_with_the_peaks(tmp_path: Path) -> None:
         *multiplied(1, 0, 10_000, 4096, 4096, 4096),
         *multiplied(2, 20_000, 10_000, 4096, 4096, 4096),
         # Without shapes, and in a place of its own.
-        on_host("aten::relu", 40_000, 9),
+        host_span("aten::relu", 40_000, 9),
         launch(3, 40_001),
         kernel(3, 50_000, 500),
     ]
-    found = view(made_on(tmp_path, events, A100), "roofline")
+    found = view(run_on(tmp_path, events, A100), "roofline")
     # What only calls others has no row, and its FLOP do not count again.
     assert sorted(row["name"] for row in found) == ["aten::addmm", "aten::relu"]
     row = one(found, "aten::addmm")
@@ -96,7 +96,7 @@ def test_kernels_share_the_cost_of_their_operator(tmp_path: Path) -> None:
         launch(2, 5),
         kernel(2, 60, 10, name="reduce"),
     ]
-    run = made_on(tmp_path, events, A100)
+    run = run_on(tmp_path, events, A100)
     kernels = {row["name"]: row for row in view(run, "kernel_roofline")}
     assert {row["operator"] for row in kernels.values()} == {"aten::addmm"}
     for name, share in (("gemm", 0.75), ("reduce", 0.25)):
@@ -122,18 +122,18 @@ def test_kernels_have_the_cost_of_the_call_that_launched_them(tmp_path: Path) ->
         shape: dict[str, Any] = {"Input Dims": [[size, size]] * 2, "Input type": ["float"] * 2}
         start = 100 * number
         events += [
-            on_host("aten::mm", start, 9, **shape, **call),
+            host_span("aten::mm", start, 9, **shape, **call),
             launch(number, start + 2),
-            on_gpu(name, start + 20, 10, correlation=number, **call),
+            gpu_span(name, start + 20, 10, correlation=number, **call),
         ]
-    run = made_on(tmp_path, events, A100)
+    run = run_on(tmp_path, events, A100)
     found = {row["name"]: row["flops"] for row in view(run, "kernel_roofline")}
     assert found == {"small": 2 * 64**3, "large": 2 * 256**3}
     assert one(view(run, "roofline"), "aten::mm")["flops"] == 2 * 64**3 + 2 * 256**3
 
 
 def test_low_arithmetic_intensity_is_bound_by_memory(tmp_path: Path) -> None:
-    run = made_on(tmp_path, multiplied(1, 0, 100, 1, 4096, 4096), A100)
+    run = run_on(tmp_path, multiplied(1, 0, 100, 1, 4096, 4096), A100)
     row = one(view(run, "roofline"), "aten::addmm")
     assert row["arithmetic_intensity"] < 1
     assert row["bound"] == "memory"
@@ -144,7 +144,7 @@ def test_peaks_depend_on_the_type(tmp_path: Path) -> None:
         *multiplied(1, 0, 1000, 1024, 1024, 1024),
         *multiplied(2, 2000, 1000, 1024, 1024, 1024, HALF),
     ]
-    row = one(view(made_on(tmp_path, events, A100), "roofline"), "aten::addmm")
+    row = one(view(run_on(tmp_path, events, A100), "roofline"), "aten::addmm")
     each = 2 * 1024**3
     assert math.isclose(row["peak_flops_percent"], 100 * (each / TF32 + each / FP16) / 2e-3)
     # Both at once: between the ridges of the two.
@@ -156,8 +156,8 @@ def test_peaks_depend_on_the_type(tmp_path: Path) -> None:
 def test_devices_without_known_peaks_have_no_bound(tmp_path: Path) -> None:
     unknown = {**A100, "name": "Nobody's"}
     for run in [
-        made_on(tmp_path, multiplied(1, 0, 10, 8, 8, 8), unknown),
-        run_from(tmp_path, multiplied(1, 0, 10, 8, 8, 8)),
+        run_on(tmp_path, multiplied(1, 0, 10, 8, 8, 8), unknown),
+        make_run(tmp_path, multiplied(1, 0, 10, 8, 8, 8)),
     ]:
         row = one(view(run, "roofline"), "aten::addmm")
         assert row["flops"] == 1024
@@ -172,7 +172,7 @@ def test_devices_share_the_cost_of_one_call(tmp_path: Path) -> None:
         *multiplied(2, 100, 10, 64, 64, 64, device=1),
         *multiplied(3, 200, 0, 64, 64, 64),
     ]
-    found = view(made_on(tmp_path, events, A100, A100), "roofline")
+    found = view(run_on(tmp_path, events, A100, A100), "roofline")
     flops = [one(found, "aten::addmm", device)["flops"] for device in (0, 1)]
     assert math.isclose(flops[0], 3 * 2 * 64**3 * 0.75, rel_tol=1e-6)
     assert math.isclose(flops[1], 3 * 2 * 64**3 * 0.25, rel_tol=1e-6)
@@ -180,7 +180,7 @@ def test_devices_share_the_cost_of_one_call(tmp_path: Path) -> None:
 
 def test_ranks_are_not_mixed(tmp_path: Path) -> None:
     ranks = [multiplied(1, 0, 10, size, size, size) for size in (8, 16)]
-    found = view(run_from(tmp_path, *ranks), "roofline")
+    found = view(make_run(tmp_path, *ranks), "roofline")
     assert {row["rank"]: row["flops"] for row in found} == {0: 1024, 1: 8192}
 
 
@@ -196,13 +196,13 @@ def test_mfu_of_steps_matches_hand_computed_values(tmp_path: Path) -> None:
         *multiplied(4, 40_000, 10_000, 4096, 4096, 4096, HALF, thread=200),
         *multiplied(7, -15_000, 10_000, 4096, 4096, 4096, HALF, thread=200),
         # An operator of unknown shapes, and communication, which has no FLOP.
-        on_host("my::op", 12_000, 9),
+        host_span("my::op", 12_000, 9),
         launch(5, 12_001),
         kernel(5, 13_000, 4_000),
         launch(6, 12_005),
         kernel(6, 19_000, 900, name="ncclDevKernel_AllReduce(ncclWork*)"),
     ]
-    (row,) = view(made_on(tmp_path, events, A100), "mfu")
+    (row,) = view(run_on(tmp_path, events, A100), "mfu")
     flops = 2 * 2 * 4096**3 + 2 * 1024**3
     assert (row["step_count"], row["step_nanos"], row["devices"]) == (2, 20_000_000, 1)
     assert math.isclose(row["flops_per_step"], flops / 2)
@@ -220,11 +220,11 @@ def test_mfu_sums_the_peaks_of_several_devices(tmp_path: Path) -> None:
         *multiplied(1, 0, 100, 512, 512, 512),
         *multiplied(2, 100, 100, 512, 512, 512, device=1),
     ]
-    (row,) = view(made_on(tmp_path, events, A100, A100, A100), "mfu")
+    (row,) = view(run_on(tmp_path, events, A100, A100, A100), "mfu")
     assert (row["devices"], row["peak_flops_per_second"]) == (2, 2 * TF32)
     assert math.isclose(row["flops_per_step"], 2 * 2 * 512**3)
     # Without the peak of one of them there is none of both.
-    (row,) = view(made_on(tmp_path, events, A100), "mfu")
+    (row,) = view(run_on(tmp_path, events, A100), "mfu")
     assert (row["devices"], row["peak_flops_per_second"], row["mfu_percent"]) == (2, None, None)
 
 
@@ -239,4 +239,4 @@ def test_without_shapes_steps_or_devices_there_are_no_rows(tmp_path: Path) -> No
     assert view(open_run(recorded_trace("cpu-only-gloo")), "mfu") == []
     assert view(open_run(recorded_trace("cpu-only-gloo")), "roofline") == []
     # Without a host the launch is unknown.
-    assert view(run_from(tmp_path, [on_gpu("k", 0, 10)]), "roofline") == []
+    assert view(make_run(tmp_path, [gpu_span("k", 0, 10)]), "roofline") == []

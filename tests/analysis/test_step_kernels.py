@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from analyses import (
     check_documented,
+    gpu_span,
     hta,
     kernel,
     launch,
-    on_gpu,
+    make_run,
     open_run,
     recorded_trace,
     rows,
-    run_from,
     step,
 )
 
@@ -49,7 +49,7 @@ def test_steps_match_htas_iterations() -> None:
 
 
 def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [
             step(3, 100, 100),
@@ -68,12 +68,12 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
             kernel(2, 160, 10),
             kernel(3, 165, 10, stream=8),
             # It runs in the next step.
-            on_gpu("Memset", 220, 7, category="gpu_memset", bytes=1, correlation=4),
+            gpu_span("Memset", 220, 7, category="gpu_memset", bytes=1, correlation=4),
             kernel(5, 230, 0),
             kernel(5, 231, 5, device=1),
             kernel(6, 240, 5),
             kernel(99, 250, 5),  # of no launch
-            on_gpu("Stream Sync", 160, 400, category="cuda_sync", correlation=2),
+            gpu_span("Stream Sync", 160, 400, category="cuda_sync", correlation=2),
         ],
     )
     ours = rows(run, VIEW)
@@ -110,7 +110,7 @@ def test_ranks_are_not_mixed(tmp_path: Path) -> None:
     ]
     found = {
         row["rank"]: (row["number"], row["total_nanos"])
-        for row in rows(run_from(tmp_path, *traces), VIEW)
+        for row in rows(make_run(tmp_path, *traces), VIEW)
     }
     assert found == {0: (0, 5000), 1: (1, 6000)}
 
@@ -118,5 +118,5 @@ def test_ranks_are_not_mixed(tmp_path: Path) -> None:
 def test_empty_runs_have_no_rows(tmp_path: Path) -> None:
     assert rows(open_run(recorded_trace("cpu-only-gloo")), VIEW) == []
     assert rows(open_run(recorded_trace("critical-path-alexnet")), VIEW) == []  # no steps
-    assert rows(run_from(tmp_path, [kernel(1, 0, 5)]), VIEW) == []
-    assert rows(run_from(tmp_path, [step(1, 0, 5), kernel(1, 0, 5)]), VIEW) == []  # no launches
+    assert rows(make_run(tmp_path, [kernel(1, 0, 5)]), VIEW) == []
+    assert rows(make_run(tmp_path, [step(1, 0, 5), kernel(1, 0, 5)]), VIEW) == []  # no launches

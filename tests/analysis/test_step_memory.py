@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from analyses import Event, allocated, on_host, open_run, recorded_trace, run_from, step
+from analyses import Event, host_span, make_run, memory_event, open_run, recorded_trace, step
 from analyses import rows as viewed
 
 VIEW = "step_memory"
 
 
 def sums(folder: Path, *events: Event) -> list[tuple[Any, ...]]:
-    found = viewed(run_from(folder, list(events)), VIEW)
+    found = viewed(make_run(folder, list(events)), VIEW)
     found.sort(key=lambda row: (row["device_type"], row["device"] or 0, row["start_nanos"]))
     columns = ("number", "device", "allocated_bytes", "peak_bytes", "reserved_bytes")
     return [tuple(row[column] for column in (*columns, "change_bytes")) for row in found]
@@ -20,16 +20,16 @@ def sums(folder: Path, *events: Event) -> list[tuple[Any, ...]]:
 
 def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
     events = [
-        allocated(50, 10),
+        memory_event(50, 10),
         step(0, 100, 100),
-        allocated(110, 30),
-        allocated(120, 20),
-        allocated(210, 90),  # between steps
+        memory_event(110, 30),
+        memory_event(120, 20),
+        memory_event(210, 90),  # between steps
         step(1, 300, 100),
-        allocated(350, 40),
+        memory_event(350, 40),
         step(2, 400, 100),  # nothing happens
         step(3, 500, 0),
-        allocated(600, 1000),  # after all
+        memory_event(600, 1000),  # after all
     ]
     assert sums(tmp_path, *events) == [
         (0, 0, 20, 30, 40, 10),
@@ -40,18 +40,18 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
 
 
 def test_an_event_between_two_steps_belongs_to_the_second(tmp_path: Path) -> None:
-    events = [step(0, 100, 100), allocated(100, 10), step(1, 200, 100), allocated(200, 20)]
+    events = [step(0, 100, 100), memory_event(100, 10), step(1, 200, 100), memory_event(200, 20)]
     assert sums(tmp_path, *events) == [(0, 0, 10, 10, 20, None), (1, 0, 20, 20, 40, 10)]
 
 
 def test_memories_are_not_mixed(tmp_path: Path) -> None:
     events = [
         step(0, 100, 100),
-        allocated(110, 10),
-        allocated(120, 20, device=1),
-        allocated(130, 5, device=-1, kind=0),
+        memory_event(110, 10),
+        memory_event(120, 20, device=1),
+        memory_event(130, 5, device=-1, kind=0),
         step(1, 200, 100),
-        allocated(210, 11),
+        memory_event(210, 11),
     ]
     assert sums(tmp_path, *events) == [
         (0, None, 5, 5, 10, None),
@@ -64,10 +64,10 @@ def test_memories_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_processes_are_not_mixed(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
-        [step(0, 100, 100), allocated(110, 10)],
-        [step(0, 100, 100), allocated(110, 20)],
+        [step(0, 100, 100), memory_event(110, 10)],
+        [step(0, 100, 100), memory_event(110, 20)],
     )
     found = {row["rank"]: row["allocated_bytes"] for row in viewed(run, VIEW)}
     assert found == {0: 10, 1: 20}
@@ -79,10 +79,10 @@ def test_steps_of_two_threads_are_supported(tmp_path: Path) -> None:
         step(0, 100, 200),
         step(1, 150, 100, tid=101),
         step(2, 260, 40, tid=101),
-        allocated(110, 50),
-        allocated(140, 10),
-        allocated(200, 20),
-        allocated(280, 30),
+        memory_event(110, 50),
+        memory_event(140, 10),
+        memory_event(200, 20),
+        memory_event(280, 30),
     ]
     assert sums(tmp_path, *events) == [
         (0, 0, 30, 50, 60, None),
@@ -93,10 +93,10 @@ def test_steps_of_two_threads_are_supported(tmp_path: Path) -> None:
 
 def test_runs_without_allocator_events_have_no_rows(tmp_path: Path) -> None:
     # No steps; no events; no event before the first step ends; no event with a total.
-    assert viewed(run_from(tmp_path, [on_host("op", 0, 1), allocated(5, 10)]), VIEW) == []
-    assert viewed(run_from(tmp_path, [step(0, 0, 10)]), VIEW) == []
-    assert viewed(run_from(tmp_path, [step(0, 0, 10), allocated(10, 5)]), VIEW) == []
-    event = allocated(5, 0)
+    assert viewed(make_run(tmp_path, [host_span("op", 0, 1), memory_event(5, 10)]), VIEW) == []
+    assert viewed(make_run(tmp_path, [step(0, 0, 10)]), VIEW) == []
+    assert viewed(make_run(tmp_path, [step(0, 0, 10), memory_event(10, 5)]), VIEW) == []
+    event = memory_event(5, 0)
     del event["args"]["Total Allocated"]
-    assert viewed(run_from(tmp_path, [step(0, 0, 10), event]), VIEW) == []
+    assert viewed(make_run(tmp_path, [step(0, 0, 10), event]), VIEW) == []
     assert viewed(open_run(recorded_trace("a100-nccl")), VIEW) == []

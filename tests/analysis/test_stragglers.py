@@ -11,14 +11,14 @@ import pytest
 from analyses import (
     Event,
     check_documented,
+    gpu_span,
+    host_span,
     hta,
     launch,
-    on_gpu,
-    on_host,
+    make_run,
     open_run,
     recorded_trace,
     rows,
-    run_from,
     step,
 )
 
@@ -59,7 +59,7 @@ def collective(
     }
     if sequence is not None:
         said["Seq"] = sequence
-    return on_gpu(name, start, end - start, **said, **more)
+    return gpu_span(name, start, end - start, **said, **more)
 
 
 def ranks(*collectives: Collective, **more: Any) -> list[list[Event]]:
@@ -79,7 +79,7 @@ def ranks(*collectives: Collective, **more: Any) -> list[list[Event]]:
 
 
 def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
-    run = run_from(tmp_path, *ranks(*LATE))
+    run = make_run(tmp_path, *ranks(*LATE))
     ours = rows(run, VIEW)
     check_documented(VIEW, run, ours)
     columns = [
@@ -110,14 +110,14 @@ def test_clock_offsets_make_no_straggler(tmp_path: Path) -> None:
     traces = ranks(*LATE)
     for event in traces[0]:
         event["ts"] += 5000
-    found = {row["rank"]: row["last_count"] for row in rows(run_from(tmp_path, *traces), VIEW)}
+    found = {row["rank"]: row["last_count"] for row in rows(make_run(tmp_path, *traces), VIEW)}
     assert found == {0: 0, 1: 2, 2: 1}
 
 
 def test_unmatched_collectives_are_ignored(tmp_path: Path) -> None:
     # Rank 2 lacks the first, which two have of three; all have the second. Without numbers nothing
     # is matched, since files may begin in the middle of a job; nor what one rank alone has.
-    run = run_from(
+    run = make_run(
         tmp_path,
         *ranks(
             (1, (100, 150, None)),
@@ -143,12 +143,12 @@ def pairs(**said: str) -> list[list[Event]]:
         late = 0 if rank % 2 == 0 else 50 if rank < 2 else 300
         start, end = (100, 200) if rank < 2 else (500, 900)
         kernel = collective(1, start + late, end, group="1", size=2, **more)
-        traces.append([on_host("op", 0, 1), kernel])
+        traces.append([host_span("op", 0, 1), kernel])
     return traces
 
 
 def test_groups_of_one_name_with_other_ranks_are_distinct(tmp_path: Path) -> None:
-    run = run_from(tmp_path, *pairs(**{"Process Group Ranks": "{}"}))
+    run = make_run(tmp_path, *pairs(**{"Process Group Ranks": "{}"}))
     ours = rows(run, VIEW)
     check_documented(VIEW, run, ours)
     found = {row["rank"]: (row["group_ranks"], row["count"], row["delay_nanos"]) for row in ours}
@@ -161,7 +161,7 @@ def test_groups_of_one_name_with_other_ranks_are_distinct(tmp_path: Path) -> Non
 
 
 def test_ambiguous_groups_are_counted_and_not_matched(tmp_path: Path) -> None:
-    run = run_from(tmp_path, *pairs())
+    run = make_run(tmp_path, *pairs())
     ours = rows(run, VIEW)
     check_documented(VIEW, run, ours)
     counts = {
@@ -177,11 +177,11 @@ def test_ambiguous_groups_are_counted_and_not_matched(tmp_path: Path) -> None:
 
 
 def test_groups_kinds_and_ties_are_distinguished(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         *[
             [
-                on_host("op", 0, 1),
+                host_span("op", 0, 1),
                 collective(1, 100, 200, size=2),  # both at the same time, so none is late
                 # The same number in another group, and of another kind: others.
                 collective(1, 300 + late, 400, size=2, group="tp"),
@@ -212,7 +212,7 @@ def test_groups_kinds_and_ties_are_distinguished(tmp_path: Path) -> None:
 
 def test_stragglers_match_hta(tmp_path: Path) -> None:
     # Where HTA works (one clock, kernels by the old name, one stream), the rank that it puts first.
-    run = run_from(tmp_path, *ranks(*LATE, name="ncclKernel_AllReduce_RING_LL_Sum_float"))
+    run = make_run(tmp_path, *ranks(*LATE, name="ncclKernel_AllReduce_RING_LL_Sum_float"))
     worst = max(rows(run, VIEW), key=lambda row: row["delay_nanos"])
     theirs = hta(*[tmp_path / f"rank{rank}.json" for rank in range(3)])
     assert theirs.get_potential_stragglers(num_candidates=1) == [worst["rank"]] == [1]
@@ -220,7 +220,7 @@ def test_stragglers_match_hta(tmp_path: Path) -> None:
 
 def test_new_nccl_kernel_names_are_recognised(tmp_path: Path) -> None:
     # It looks for names that begin with ncclKernel, finds none, and takes the maximum of nothing.
-    run = run_from(tmp_path, *ranks(*LATE))
+    run = make_run(tmp_path, *ranks(*LATE))
     assert len(rows(run, VIEW)) == 3
     theirs = hta(*[tmp_path / f"rank{rank}.json" for rank in range(3)])
     with pytest.raises(ValueError, match="empty"):

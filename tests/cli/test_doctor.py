@@ -134,7 +134,7 @@ def test_an_unknown_interpreter_is_reported_with_its_fallbacks(
     monkeypatch.setattr(_software, "NEWEST", (3, 9))
     monkeypatch.setattr(_native, "frames_are_fast", lambda: False)
     monkeypatch.setattr(_native, "task_detection_is_fast", lambda: False)
-    check = _software.interpreter()
+    check = _software.check_interpreter()
     assert check.state == "missing"
     assert "which marey is not tested with" in check.text
     assert "whose frames are read by the slower, documented API" in check.text

@@ -10,7 +10,7 @@ import marey
 import pytest
 from marey.triton.events import EventTimer
 from marey.triton.gpu import TorchGpu
-from profiles import counts, find, metrics, recorded
+from profiles import counts, find, live_root, metrics
 from triton_gpu import FakeGpu
 
 knobs = pytest.importorskip("triton.knobs")
@@ -42,7 +42,7 @@ def test_times_are_added_to_the_operator_of_the_launch_hook() -> None:
     gpu.advance()
     launch(gpu, "other", 20)
     assert gpu.waits == 0
-    root = recorded(session)
+    root = live_root(session)
     assert counts(root) == {"outer": 1, "outer/matmul": 2, "other": 1}
     assert metrics(find(root, "outer/matmul")) == {**timed(2, 2000), "flops": 4.0}
     assert metrics(find(root, "other")) == timed(1, 20)
@@ -56,7 +56,7 @@ def test_without_a_launch_hook_the_timer_enters_an_operator() -> None:
     session = marey.start("x", hook=EventTimer(gpu))
     with marey.scope("outer"):
         launch(gpu, "kernel", 1000, name="not evaluated")
-    root = recorded(session)
+    root = live_root(session)
     assert counts(root) == {"outer": 1, "outer/kernel": 1}
     assert metrics(find(root, "outer/kernel")) == timed(1, 1000)
 
@@ -68,7 +68,7 @@ def test_events_are_reused() -> None:
         for _ in range(8):
             launch(gpu, "kernel", 10)
         gpu.advance()
-    root = recorded(session)
+    root = live_root(session)
     assert metrics(find(root, "kernel")) == timed(80, 800)
     assert gpu.events == 2 * 9
     assert not root["marey"]["losses"]["metrics_unfetched"]
@@ -79,7 +79,7 @@ def test_launches_beyond_the_pairs_are_counted() -> None:
     session = marey.start("x", hook=EventTimer(gpu, max_pairs=8))
     for _ in range(11):
         launch(gpu, "kernel", 10)
-    root = recorded(session)
+    root = live_root(session)
     assert metrics(find(root, "kernel")) == timed(8, 80)
     assert root["marey"]["losses"]["metrics_unfetched"] == 3
     assert gpu.events == 2 * 9
@@ -99,7 +99,7 @@ def test_launches_of_a_graph_are_not_timed() -> None:
     session = marey.start("x", hook=EventTimer(gpu))
     launch(gpu, "captured", 10, stream=7)
     launch(gpu, "eager", 10)
-    root = recorded(session)
+    root = live_root(session)
     assert gpu.events == 2
     assert (metrics(find(root, "captured")), metrics(find(root, "eager"))) == ({}, timed(1, 10))
 
@@ -132,7 +132,7 @@ def test_a_launch_that_fails_leaves_its_operator(fail: Callable[[FakeGpu], None]
     session = marey.start("x", hook=EventTimer(gpu))
     fail(gpu)
     launch(gpu, "kernel", 10)
-    root = recorded(session)
+    root = live_root(session)
     assert counts(root) == {"failing": 1, "kernel": 1}
     assert (metrics(find(root, "failing")), metrics(find(root, "kernel"))) == ({}, timed(1, 10))
 

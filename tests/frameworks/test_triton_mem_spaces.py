@@ -268,7 +268,7 @@ def test_a_run_shows_the_kernels_of_the_program(tmp_path: Path) -> None:
         """
         import atexit, os, mem_space_kernels
         atexit.register(print, "last")
-        mem_space_kernels.ptx_of("add", 90)
+        mem_space_kernels.compile_ptx("add", 90)
         print("compiled", sys.argv[1:])
         if os.fork() == 0:
             sys.exit(0)
@@ -301,7 +301,9 @@ def test_the_cache_of_the_user_is_neither_read_nor_written(
     tmp_path: Path,
 ) -> None:
     cache = tmp_path / "cache"
-    program = write(tmp_path, "import mem_space_kernels\nmem_space_kernels.ptx_of('add', 90)\n")
+    program = write(
+        tmp_path, "import mem_space_kernels\nmem_space_kernels.compile_ptx('add', 90)\n"
+    )
 
     def state() -> dict[Path, tuple[int, bytes]]:
         files = (path for path in cache.rglob("*") if path.is_file())

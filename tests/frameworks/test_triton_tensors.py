@@ -10,7 +10,7 @@ import marey
 import pytest
 from marey.triton.launch import LaunchHook
 from marey.triton.tensors import MAX_WAITING_BYTES, TensorMetrics
-from profiles import Node, find, metrics, recorded, tree
+from profiles import Node, find, live_root, metrics, tree
 from triton_gpu import FakeGpu, FakeTensor
 
 knobs = pytest.importorskip("triton.knobs")
@@ -53,7 +53,7 @@ def test_a_gpu_tensor_is_added_when_it_has_arrived(gpu: FakeGpu) -> None:
     queries = gpu.queries
     launch("other")
     assert gpu.queries == queries
-    root = recorded(session)
+    root = live_root(session)
     found = metrics(find(root, "outer/kernel"))
     assert found == {"flops8": 8.0, "bytes": 4, "tokens": 1}
     assert [type(found[key]) for key in ("flops8", "bytes")] == [float, int]
@@ -66,7 +66,7 @@ def test_a_vector_tensor_is_added(gpu: FakeGpu) -> None:
     launch("kernel", tokens=FakeTensor([1, 2], gpu), bytes=FakeTensor([3.0, 4.0]))
     launch("kernel", tokens=FakeTensor([10, 20], gpu))
     gpu.advance()
-    found = metrics(find(recorded(session), "kernel"))
+    found = metrics(find(live_root(session), "kernel"))
     assert found == {"tokens": [11, 22], "bytes": [3, 4]}
 
 
@@ -86,7 +86,7 @@ def test_reading_or_ending_a_recording_waits(gpu: FakeGpu, how: str) -> None:
         marey.finalize(session)
         root = tree("x.hatchet")
     elif how == "get":
-        root = recorded(session)
+        root = live_root(session)
     else:
         if how == "deactivate":
             marey.deactivate(session)
@@ -95,7 +95,7 @@ def test_reading_or_ending_a_recording_waits(gpu: FakeGpu, how: str) -> None:
         else:
             assert b"tokens" in (marey.data.get_msgpack(session) or b"")
         assert gpu.waits == 1
-        root = recorded(session)
+        root = live_root(session)
     assert gpu.waits == 1
     assert metrics(find(root, "kernel")) == {"tokens": 7}
 
@@ -114,7 +114,7 @@ def test_a_value_belongs_to_the_phase_and_the_sessions_of_its_launch(gpu: FakeGp
         {"tokens": 1},
         {"tokens": 2},
     ]
-    assert metrics(find(recorded(second), "kernel")) == {"tokens": 2}
+    assert metrics(find(live_root(second), "kernel")) == {"tokens": 2}
 
 
 def test_a_value_in_a_trace_has_the_time_of_its_launch(gpu: FakeGpu) -> None:
@@ -148,7 +148,7 @@ def test_values_beyond_the_limit_are_counted(gpu: FakeGpu) -> None:
     gpu.advance()
     launch("third", tokens=FakeTensor(half, gpu))
     assert gpu.waits == 0
-    root = recorded(session)
+    root = live_root(session)
     assert losses(root) == {"metrics_unfetched": 1}
     has_tokens = [bool(metrics(find(root, name))) for name in ("first", "second", "lost", "third")]
     assert has_tokens == [True, True, False, True]
@@ -159,7 +159,7 @@ def test_values_of_a_failed_gpu_are_counted_as_lost(gpu: FakeGpu) -> None:
     launch("kernel", tokens=FakeTensor(1, gpu))
     gpu.is_broken = True
     launch("kernel", tokens=FakeTensor(1, gpu))
-    root = recorded(session)
+    root = live_root(session)
     assert metrics(find(root, "kernel")) == {}
     assert losses(root)["metrics_unfetched"] == 2
 
@@ -174,15 +174,15 @@ def test_tensors_during_a_capture_are_skipped_with_one_warning(
     [warning] = recwarn
     assert "'tokens' is a tensor on a GPU whose stream is being captured" in str(warning.message)
     assert warning.filename == __file__
-    assert not gpu.works
-    assert metrics(find(recorded(session), "kernel")) == {"flops": 2.0}
+    assert not gpu.pending_copies
+    assert metrics(find(live_root(session), "kernel")) == {"flops": 2.0}
 
 
 def test_tensors_on_other_devices_are_skipped(gpu: FakeGpu) -> None:
     session = marey.start("x", hook="triton")
     with pytest.warns(UserWarning, match="left out: 'tokens': a tensor on a .*xpu.* device"):
         launch("kernel", tokens=FakeTensor(1, gpu, kind="xpu"))
-    assert metrics(find(recorded(session), "kernel")) == {}
+    assert metrics(find(live_root(session), "kernel")) == {}
 
 
 def test_a_metric_that_changes_its_type_fails_no_launch(gpu: FakeGpu) -> None:
@@ -191,7 +191,7 @@ def test_a_metric_that_changes_its_type_fails_no_launch(gpu: FakeGpu) -> None:
     with pytest.warns(UserWarning, match="a launch's metric was left out"):
         launch("kernel", tokens=1.5, flops=2)
     launch("kernel", tokens=1)
-    root = recorded(session)
+    root = live_root(session)
     assert metrics(find(root, "kernel")) == {"tokens": 2, "flops": 2.0}
     assert find(root, "kernel")["metrics"]["wall_count"] == 3
 
@@ -208,7 +208,7 @@ def test_a_value_that_is_no_metric_fails_no_launch(
     launch("kernel", complex=1j, flops=4)
     told = {str(warning.message) for warning in recwarn}
     assert told == {"a launch's metric was left out: 'bytes': cannot convert float NaN to integer"}
-    root = recorded(session)
+    root = live_root(session)
     assert metrics(find(root, "kernel")) == {"flops": 10.0}
 
 
@@ -220,7 +220,7 @@ def test_pending_values_at_a_fork_stay_with_the_parent(gpu: FakeGpu) -> None:
         LaunchHook().tensors.settle()
         os._exit(gpu.waits)
     assert os.waitpid(child, 0)[1] == 0
-    assert metrics(find(recorded(session), "kernel")) == {"tokens": 1}
+    assert metrics(find(live_root(session), "kernel")) == {"tokens": 1}
 
 
 def test_a_tensor_of_torch_on_the_host_is_read_at_once() -> None:
@@ -228,5 +228,5 @@ def test_a_tensor_of_torch_on_the_host_is_read_at_once() -> None:
     session = marey.start("x", hook="triton")
     launch("kernel", flops=torch.tensor(3), bytes=torch.tensor([1.0, 2.0]))
     launch("kernel", flops=torch.tensor([[4.5]]), seen=torch.tensor(True))
-    found = metrics(find(recorded(session), "kernel"))
+    found = metrics(find(live_root(session), "kernel"))
     assert found == {"flops": 7.5, "bytes": [1, 2], "seen": 1}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from gpu_programs import losses, note, outcome, recorded, run
+from gpu_programs import gpu_note, losses, read_kernels, run, try_run
 from profiles import counts, tree
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -55,7 +55,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
 def test_a_failing_call_is_reported_and_the_host_is_recorded(refusal: Refusal) -> None:
-    ended = outcome(
+    ended = try_run(
         """
         import json
         try:
@@ -79,8 +79,8 @@ def test_a_failing_call_is_reported_and_the_host_is_recorded(refusal: Refusal) -
     assert refusal.hint in hint
     assert counted == "0 0", "nothing of CUPTI may stay on"
     assert counts(tree("profile.hatchet")) == {"step": 1}
-    assert recorded() == {}
-    assert note() == f"host only: {step}; {hint}"
+    assert read_kernels() == {}
+    assert gpu_note() == f"host only: {step}; {hint}"
     assert ended.stderr.count("\n") == 1, ended.stderr
     if "no device" not in refusal.script and "devices" not in refusal.script:
         assert step in ended.stderr or "no GPU was found" in ended.stderr
@@ -134,7 +134,7 @@ def test_a_tool_that_holds_cupti_is_reported_with_a_remedy() -> None:
         }
         """,
     )
-    assert recorded() == {"kernel": (1, 5)}
+    assert read_kernels() == {"kernel": (1, 5)}
 
 
 TORCH = """
@@ -203,15 +203,15 @@ def test_triton_launches_are_timed_by_events_if_cupti_is_held(
 ) -> None:
     """Also if that turns out when the program first uses CUDA, without a notification."""
     pytest.importorskip("triton")
-    ended = outcome(
+    ended = try_run(
         TRITON.format(torch=TORCH, hook=hook, before=before, after=after),
         f"fail cuptiSubscribe {code}",
         **({} if injection is None else {"CUDA_INJECTION64_PATH": injection}),
     )
     assert ended.exit_code == 0, ended.stderr
-    assert recorded() == {"step/matmul": (3, 4500)}
-    assert note().startswith("Triton launches by events: `cuptiSubscribe`")
-    assert f"returned {code}" in note()
+    assert read_kernels() == {"step/matmul": (3, 4500)}
+    assert gpu_note().startswith("Triton launches by events: `cuptiSubscribe`")
+    assert f"returned {code}" in gpu_note()
     (line,) = ended.stderr.splitlines()
     assert line.startswith("marey: Triton launches were timed by events: `cuptiSubscribe`")
     assert "end the other tool's session" in line
@@ -229,22 +229,22 @@ def test_events_of_a_paused_session_belong_to_it() -> None:
         assert timer._timer is before is not None
         """
     source = TRITON.format(torch=TORCH, hook='"triton"', before=START, after=textwrap.dedent(again))
-    ended = outcome(source, "fail cuptiSubscribe 39")
+    ended = try_run(source, "fail cuptiSubscribe 39")
     assert ended.exit_code == 0, ended.stderr
-    assert recorded() == {"step/matmul": (3, 4500)}
+    assert read_kernels() == {"step/matmul": (3, 4500)}
 
 
 def test_triton_kernels_are_recorded_without_the_injection() -> None:
     pytest.importorskip("triton")
     source = TRITON.format(torch=TORCH, hook='"triton"', before="", after=START)
-    ended = outcome(source, CUDA_INJECTION64_PATH="/nowhere/tool.so")
+    ended = try_run(source, CUDA_INJECTION64_PATH="/nowhere/tool.so")
     assert (ended.exit_code, ended.stderr) == (0, "")
-    assert recorded() == {"step/matmul": (3, 15)}
-    assert note().startswith("CUPTI ")
+    assert read_kernels() == {"step/matmul": (3, 15)}
+    assert gpu_note().startswith("CUPTI ")
 
 
 def test_a_missing_injection_is_explained_at_the_end() -> None:
-    ended = outcome(
+    ended = try_run(
         """
         marey.start("profile")
         assert cuda.cuInit(0) == 0
@@ -259,7 +259,7 @@ def test_a_missing_injection_is_explained_at_the_end() -> None:
         "notified of its start: start the session after the first use of CUDA"
     )
     assert ended.stderr == f"marey: the GPU was not recorded: {why}\n"
-    assert note() == f"the program had not used CUDA; {why}"
+    assert gpu_note() == f"the program had not used CUDA; {why}"
 
 
 # Losses
@@ -274,7 +274,7 @@ def test_records_dropped_by_cupti_are_counted() -> None:
         """,
         "drop 3\nrepeat 10 {\nlaunch kernel duration 3\n}",
     )
-    assert recorded() == {"kernel": (7, 21)}
+    assert read_kernels() == {"kernel": (7, 21)}
     assert losses() == {"device_records_dropped": 3}
 
 
@@ -287,7 +287,7 @@ def test_an_unfinished_kernel_is_a_loss_and_not_summed() -> None:
         """,
         "launch ended duration 3\nlaunch running duration 9 unfinished",
     )
-    assert recorded() == {"ended": (1, 3)}
+    assert read_kernels() == {"ended": (1, 3)}
     assert losses() == {"device_records_dropped": 1}
 
 
@@ -305,7 +305,7 @@ def test_buffers_are_bounded_and_every_loss_is_counted(delivery: str, version: i
         f"version {version}\ndelivery {delivery}",
         MAREY_GPU_BUFFER_BYTES=str(8 << 20),
     )
-    ((count, nanos),) = recorded().values()
+    ((count, nanos),) = read_kernels().values()
     assert nanos == 3 * count
     lost = losses()
     missing = lost.get("device_records_dropped", 0) + lost.get("unmatched_activities", 0)
@@ -322,7 +322,7 @@ def test_launches_beyond_a_threads_log_are_counted() -> None:
         """,
         MAREY_LAUNCH_BUFFER_BYTES="4096",
     )
-    count, nanos = recorded()["step/kernel"]
+    count, nanos = read_kernels()["step/kernel"]
     assert nanos == 3 * count
     lost = losses()
     assert count + lost["unmatched_activities"] == 200_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_programs import losses, recorded, run
+from gpu_programs import losses, read_kernels, run
 from profiles import find, tree
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -35,11 +35,11 @@ def test_ending_a_session_keeps_the_kernels_of_another(delivery: str) -> None:
         """,
         f"delivery {delivery}\n{RUNNING}",
     )
-    assert {path: count for path, (count, _) in recorded("other.hatchet").items()} == {
+    assert {path: count for path, (count, _) in read_kernels("other.hatchet").items()} == {
         "ended": 1,
         "running": 1,
     }
-    assert recorded() == {}, "its records are in a buffer with one in progress"
+    assert read_kernels() == {}, "its records are in a buffer with one in progress"
     assert losses() == {"device_records_dropped": 2}
 
 
@@ -53,7 +53,7 @@ def test_the_last_session_counts_unfinished_kernels_as_lost(delivery: str) -> No
         """,
         f"delivery {delivery}\n{RUNNING}",
     )
-    assert recorded() == {"ended": (1, 3)}
+    assert read_kernels() == {"ended": (1, 3)}
     assert losses() == {"device_records_dropped": 1}
 
 
@@ -76,8 +76,8 @@ def test_launches_of_other_threads_do_not_delay_the_end(delivery: str) -> None:
         """,
         f"delivery {delivery}\nbuffers each-thread\n{RUNNING}",
     )
-    assert recorded() == {"kernel": (1, 5)}
-    assert set(recorded("other.hatchet")) == {"kernel", "ended", "running"}
+    assert read_kernels() == {"kernel": (1, 5)}
+    assert set(read_kernels("other.hatchet")) == {"kernel", "ended", "running"}
     assert losses("other.hatchet") == losses()
 
 
@@ -136,7 +136,7 @@ def test_a_kernel_without_times_is_counted_and_its_time_is_a_loss() -> None:
         launch untimed untimed
         """,
     )
-    assert recorded() == {"mixed": (3, 100), "untimed": (1, 0)}
+    assert read_kernels() == {"mixed": (3, 100), "untimed": (1, 0)}
     assert losses() == {"device_times_missing": 3}
     mixed = find(tree("profile.hatchet"), "mixed")["metrics"]
     assert {mixed[f"gpu_{key} (ns)"] for key in ("min", "max", "p50", "p99")} == {100}
@@ -156,7 +156,7 @@ def test_a_record_without_times_completes_its_launch() -> None:
         "launch kernel untimed",
     )
     assert out == "True 2\n", "one flush of each of both, and no more"
-    assert recorded("profile.part_0.hatchet") == {"kernel": (1, 0)}
+    assert read_kernels("profile.part_0.hatchet") == {"kernel": (1, 0)}
 
 
 # Graphs that are destroyed
@@ -192,7 +192,7 @@ def test_kernels_of_a_destroyed_graph_keep_their_capture(delivery: str) -> None:
         f"delivery {delivery}\n{DESTROYED}",
     )
     for phase in range(3):
-        assert recorded(f"profile.part_{phase}.hatchet") == {
+        assert read_kernels(f"profile.part_{phase}.hatchet") == {
             "step/<captured_at>/capture/first": (1, 100),
             "step/<captured_at>/capture/second": (1, 10),
         }
@@ -223,7 +223,7 @@ def test_each_thread_gets_its_own_buffer() -> None:
         "buffers each-thread",
         MAREY_GPU_BUFFER_BYTES=str(32 << 20),
     )
-    assert recorded() == {"kernel": (300, 900)}
+    assert read_kernels() == {"kernel": (300, 900)}
     assert losses() == {}
 
 

@@ -7,8 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from gpu_programs import losses, note, outcome, program, recorded, run
-from profiles import counts, files, tree
+from gpu_programs import gpu_note, losses, program, read_kernels, run, try_run
+from profiles import counts, profile_names, tree
 from programs import Live
 from replay import environment
 
@@ -35,10 +35,10 @@ def test_a_session_from_before_the_driver_has_its_first_launch() -> None:
         marey.finalize()
         """
     )
-    assert recorded() == {"step/kernel": (3, 15)}
+    assert read_kernels() == {"step/kernel": (3, 15)}
     assert counts(tree("profile.hatchet"))["before"] == 1
-    assert note().startswith("CUPTI 130001")
-    assert "missing" not in note()
+    assert gpu_note().startswith("CUPTI 130001")
+    assert "missing" not in gpu_note()
     assert losses() == {}
     (devices,) = tree_devices("profile.hatchet").values()
     assert devices["0"]["arch"] == "90", "which the driver says when it has started"
@@ -56,9 +56,9 @@ def test_cupti_that_cannot_start_with_the_driver_starts_later() -> None:
         """,
         "fail cuptiSubscribe 15 at 1",
     )
-    assert recorded() == {"step/kernel": (1, 5)}
-    assert note().startswith("CUPTI 130001")
-    assert note().endswith(
+    assert read_kernels() == {"step/kernel": (1, 5)}
+    assert gpu_note().startswith("CUPTI 130001")
+    assert gpu_note().endswith(
         "; recording began after the driver was initialised, earlier launches are missing"
     )
 
@@ -80,11 +80,11 @@ def test_naming_the_backend_starts_recording_of_waiting_sessions() -> None:
         marey.finalize()
         """
     )
-    assert recorded("waits.hatchet") == recorded("names.hatchet") == {"step/kernel": (1, 5)}
+    assert read_kernels("waits.hatchet") == read_kernels("names.hatchet") == {"step/kernel": (1, 5)}
 
 
 def test_the_injection_of_another_tool_is_kept() -> None:
-    ended = outcome(
+    ended = try_run(
         """
         marey.start("profile")
         assert os.environ["CUDA_INJECTION64_PATH"] == "/nowhere/tool.so"
@@ -95,13 +95,15 @@ def test_the_injection_of_another_tool_is_kept() -> None:
         CUDA_INJECTION64_PATH="/nowhere/tool.so",
     )
     assert ended.exit_code == 0, ended.stderr
-    assert recorded() == {}
+    assert read_kernels() == {}
     assert counts(tree("profile.hatchet")) == {"step": 1}
-    assert note().startswith("the program had not used CUDA; CUDA_INJECTION64_PATH names another")
+    assert gpu_note().startswith(
+        "the program had not used CUDA; CUDA_INJECTION64_PATH names another"
+    )
 
 
 def test_a_program_without_cuda_does_not_start_the_driver() -> None:
-    ended = outcome(
+    ended = try_run(
         """
         marey.start("profile")
         with marey.scope("step"):
@@ -136,7 +138,7 @@ def test_the_last_session_releases_cupti(delivery: str) -> None:
         f"delivery {delivery}",
     )
     for name in ("first", "second", "third"):
-        assert recorded(f"{name}.hatchet") == {"kernel": (3, 15)}
+        assert read_kernels(f"{name}.hatchet") == {"kernel": (3, 15)}
         assert losses(f"{name}.hatchet") == {}
 
 
@@ -154,7 +156,7 @@ def test_nothing_is_recorded_while_no_session_is_active(delivery: str) -> None:
         """,
         f"delivery {delivery}",
     )
-    assert recorded() == {"kernel": (2, 12)}
+    assert read_kernels() == {"kernel": (2, 12)}
     assert losses() == {}
 
 
@@ -168,7 +170,7 @@ def test_marey_disable_does_not_touch_the_driver() -> None:
         """,
         MAREY_DISABLE="1",
     )
-    assert files() == []
+    assert profile_names() == []
 
 
 @deliveries
@@ -191,9 +193,9 @@ def test_a_forked_child_records_the_host_and_the_parent_its_kernels(delivery: st
         """,
         f"delivery {delivery}",
     )
-    assert recorded() == {"before/kernel": (1, 5), "after/kernel": (1, 7)}
-    (of_child,) = (name for name in files() if name != "profile.hatchet")
-    assert recorded(of_child) == {}
+    assert read_kernels() == {"before/kernel": (1, 5), "after/kernel": (1, 7)}
+    (of_child,) = (name for name in profile_names() if name != "profile.hatchet")
+    assert read_kernels(of_child) == {}
     assert counts(tree(of_child)) == {"child": 1}
 
 
@@ -213,7 +215,7 @@ def test_the_end_on_a_thread_without_a_context_waits_for_the_work() -> None:
         assert double.calls("cuCtxSynchronize") > 0
         """
     )
-    assert recorded() == {"kernel": (1, 5)}
+    assert read_kernels() == {"kernel": (1, 5)}
 
 
 @deliveries
@@ -226,7 +228,7 @@ def test_kernels_are_written_without_finalize(delivery: str) -> None:
         """,
         f"delivery {delivery}",
     )
-    assert recorded() == {"step/kernel": (1000, 5000)}
+    assert read_kernels() == {"step/kernel": (1000, 5000)}
     assert losses() == {}
 
 
@@ -242,7 +244,7 @@ def test_kernels_are_written_after_sigterm() -> None:
         assert live.read_line() == "ready"
         live.process.send_signal(signal.SIGTERM)
         assert live.end().exit_code == -signal.SIGTERM
-    assert recorded() == {"step/kernel": (1000, 5000)}
+    assert read_kernels() == {"step/kernel": (1000, 5000)}
 
 
 def test_a_program_may_fork_while_sessions_come_and_go() -> None:
@@ -294,11 +296,11 @@ def test_sessions_may_come_and_go_on_several_threads() -> None:
         """,
         "delivery worker",
     )
-    assert len(files()) == 80
-    for name in files():
+    assert len(profile_names()) == 80
+    for name in profile_names():
         # A thread whose first event falls into a scope of the main one, which is whoever has begun
         # to record, stands below that; what was in a scope before the session stands at the root.
-        found = recorded(name)
+        found = read_kernels(name)
         assert set(found) <= {"step/kernel", "step/step/kernel", "kernel"}
         own = [kernel for path, kernel in found.items() if path.endswith("step/kernel")]
         counts, nanos = (sum(values) for values in zip(*own, strict=True))

@@ -6,7 +6,7 @@ import sys
 import textwrap
 
 import pytest
-from gpu_programs import document, losses, recorded, run
+from gpu_programs import losses, read_chrome_trace, read_kernels, run
 from versions import NEWEST_KNOWN
 
 pytestmark = [
@@ -82,7 +82,7 @@ def test_tasks_that_interleave_keep_their_kernels() -> None:
         assert marey._native.launches_find_tasks()
         """
     )
-    assert recorded() == {
+    assert read_kernels() == {
         "kernel": (1, 5),
         "sync/kernel": (2, 4 + 6),
         "sync/main/kernel": (3, 3 + 2 + 200),
@@ -110,7 +110,7 @@ def test_a_trace_has_kernels_and_their_calls_in_the_scopes_of_tasks() -> None:
         marey.finalize()
         """
     )
-    events = document("profile.chrome_trace")["traceEvents"]
+    events = read_chrome_trace("profile.chrome_trace")["traceEvents"]
     stacks = [event["args"]["call_stack"] for event in events if event.get("cat") == "kernel"]
     assert sorted(stacks) == [["ROOT", "a", "kernel"], ["ROOT", "b", "kernel"]]
 
@@ -135,7 +135,7 @@ def test_threads_that_are_given_the_context_launch_in_its_scopes() -> None:
         marey.finalize()
         """
     )
-    assert recorded() == {
+    assert read_kernels() == {
         "kernel": (1, 7),
         "outer/kernel": (10, 15),
         "outer/work/kernel": (500, 5_000),
@@ -168,7 +168,7 @@ def test_a_task_with_its_own_context_variables_keeps_its_scope() -> None:
         marey.finalize()
         """
     )
-    assert recorded() == {
+    assert read_kernels() == {
         "outer/kernel": (12, 12),
         **{f"outer/{count}/kernel": (1, 1) for count in (1, 20, 500)},
     }
@@ -204,7 +204,7 @@ def test_kernels_of_notebook_cells_are_below_their_scopes() -> None:
         cell('marey.finalize(session)')
         """
     )
-    assert recorded() == {"kernel": (2, 1_001), "cell/kernel": (2, 110)}
+    assert read_kernels() == {"kernel": (2, 1_001), "cell/kernel": (2, 110)}
 
 
 def test_kernels_of_modules_in_coroutines_are_below_them() -> None:
@@ -256,7 +256,7 @@ def test_kernels_of_modules_in_coroutines_are_below_them() -> None:
             f"{name}/Model/first/kernel": (calls, calls),
             f"{name}/Model/second/kernel": (calls, calls),
         }
-    assert recorded() == expected
+    assert read_kernels() == expected
 
 
 def test_backward_of_a_coroutine_is_below_its_scopes() -> None:
@@ -329,4 +329,4 @@ def test_backward_of_a_coroutine_is_below_its_scopes() -> None:
             f"{name}/backward/backward": (2, 20),
             f"{name}/backward/engine": (2, 200),
         }
-    assert recorded() == expected
+    assert read_kernels() == expected

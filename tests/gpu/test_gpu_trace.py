@@ -11,7 +11,7 @@ from typing import Any
 
 import marey
 import pytest
-from gpu_programs import document, kernels, recorded, run
+from gpu_programs import kernels, read_chrome_trace, read_kernels, run
 from marey.run import Run
 from profiles import tree
 
@@ -266,7 +266,7 @@ def test_a_trace_has_the_sums_of_a_tree() -> None:
         "trace.marey",
     )
     assert {path: (count, nanos) for path, count, nanos in sums} == kernels(tree("tree.hatchet"))
-    assert recorded("tree.hatchet") == {
+    assert read_kernels("tree.hatchet") == {
         "step/first": (1_000, 3_000),
         "step/inner/second": (1_400, 7_000),
     }
@@ -277,7 +277,7 @@ def test_a_trace_has_the_sums_of_a_tree() -> None:
 
 def test_a_chrome_trace_has_a_lane_for_each_stream_and_arrows_from_launches() -> None:
     record(output_format="chrome_trace")
-    events = document("profile.chrome_trace")["traceEvents"]
+    events = read_chrome_trace("profile.chrome_trace")["traceEvents"]
     lanes = {
         event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"
     }
@@ -323,7 +323,7 @@ def test_streams_of_two_devices_have_lanes_of_their_own() -> None:
         """,
         "devices 2\nclock real\nlaunch kernel duration 3\nlaunch kernel duration 5 device 1",
     )
-    events = document("profile.chrome_trace")["traceEvents"]
+    events = read_chrome_trace("profile.chrome_trace")["traceEvents"]
     lanes = {
         event["args"]["name"]
         for event in events
@@ -344,7 +344,7 @@ def test_each_phase_has_the_kernels_that_it_launched() -> None:
         "clock real",
     )
     for phase, name in enumerate(("first", "second")):
-        events = document(f"profile.part_{phase}.chrome_trace")["traceEvents"]
+        events = read_chrome_trace(f"profile.part_{phase}.chrome_trace")["traceEvents"]
         assert [event["name"] for event in events if event.get("cat") == "kernel"] == [name]
 
 
@@ -362,7 +362,7 @@ def test_kernels_of_an_inactive_session_are_not_in_its_trace() -> None:
         "clock real",
     )
     for session, expected in (("first", ["both"]), ("second", ["both", "one"])):
-        events = document(f"{session}.chrome_trace")["traceEvents"]
+        events = read_chrome_trace(f"{session}.chrome_trace")["traceEvents"]
         found = [event["name"] for event in events if event.get("cat") == "kernel"]
         assert sorted(found) == expected
 

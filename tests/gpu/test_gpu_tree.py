@@ -6,7 +6,7 @@ import os
 import shutil
 
 import pytest
-from gpu_programs import losses, note, recorded, run
+from gpu_programs import gpu_note, losses, read_kernels, run
 from profiles import find, tree
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -44,7 +44,7 @@ def test_kernels_have_minimum_maximum_and_quantiles() -> None:
     for quantile in (50, 90, 99):
         # The sketch has 32 buckets to a power of two.
         assert values[f"gpu_p{quantile} (ns)"] == pytest.approx(1_000 * quantile, rel=1 / 32)
-    assert note().startswith("CUPTI 130001, ")
+    assert gpu_note().startswith("CUPTI 130001, ")
     assert losses() == {}
 
 
@@ -60,7 +60,7 @@ def test_kernels_of_many_buffers_are_all_counted(delivery: str) -> None:
         """,
         f"delivery {delivery}",
     )
-    assert recorded() == {"step/kernel": (100_000, 300_000)}
+    assert read_kernels() == {"step/kernel": (100_000, 300_000)}
     assert losses() == {}
 
 
@@ -83,7 +83,7 @@ def test_kernels_of_ended_threads_are_counted(delivery: str) -> None:
         """,
         f"delivery {delivery}",
     )
-    assert recorded() == {
+    assert read_kernels() == {
         "kernel": (1, 7),
         **{f"group {group}/kernel": (400, 2_000) for group in range(3)},
     }
@@ -104,8 +104,8 @@ def test_kernels_are_below_the_python_frames_that_launch_them() -> None:
         """,
         "part step {\nlaunch kernel duration 3\n}",
     )
-    (path,) = recorded()
-    assert recorded()[path] == (2, 6)
+    (path,) = read_kernels()
+    assert read_kernels()[path] == (2, 6)
     # As in Proton, an outer scope is no part of a path of frames.
     assert "@step/" in path
     assert path.endswith("@play/kernel"), "the line that launches, which lets go of the GIL"
@@ -131,7 +131,7 @@ def test_kernels_of_backward_are_below_the_main_threads_scope() -> None:
         marey.finalize()
         """
     )
-    assert recorded() == {"step/backward/kernel": (1, 5), "later/kernel": (1, 5)}
+    assert read_kernels() == {"step/backward/kernel": (1, 5), "later/kernel": (1, 5)}
 
 
 def test_every_session_has_its_own_kernels() -> None:
@@ -149,8 +149,8 @@ def test_every_session_has_its_own_kernels() -> None:
         marey.finalize(first)
         """
     )
-    assert recorded("first.hatchet") == {"kernel": (3, 1_011)}
-    assert recorded("second.hatchet") == {"kernel": (2, 110)}
+    assert read_kernels("first.hatchet") == {"kernel": (3, 1_011)}
+    assert read_kernels("second.hatchet") == {"kernel": (2, 110)}
 
 
 # Phases
@@ -179,8 +179,8 @@ def test_a_kernel_belongs_to_the_phase_that_launched_it(delivery: str) -> None:
         """,
     )
     assert out == "1\n"
-    assert recorded("profile.part_0.hatchet") == {"in the first": (1, 3)}
-    assert recorded("profile.part_1.hatchet") == {"in the second": (1, 5)}
+    assert read_kernels("profile.part_0.hatchet") == {"in the first": (1, 3)}
+    assert read_kernels("profile.part_1.hatchet") == {"in the second": (1, 5)}
 
 
 def test_a_phase_is_complete_after_its_last_record() -> None:
@@ -222,7 +222,7 @@ def test_a_graph_without_capture_does_not_delay_the_end() -> None:
         print(double.calls("cuptiActivityFlushAll"))
         """
     out = run(source.format(part="capture"), GRAPH)
-    assert recorded("profile.part_0.hatchet") == {}
+    assert read_kernels("profile.part_0.hatchet") == {}
     assert out.startswith("True")
     shutil.rmtree("lib")
     nothing = run(source.format(part="nothing"), f"{GRAPH}\npart nothing {{\n}}")
@@ -245,7 +245,7 @@ def test_graph_kernels_are_below_launch_and_capture() -> None:
         """,
         GRAPH,
     )
-    assert recorded() == {
+    assert read_kernels() == {
         "train/step/<captured_at>/capture/first": (3, 300),
         "train/step/<captured_at>/capture/second": (3, 30),
         "warm/<captured_at>/capture/first": (1, 100),
@@ -265,7 +265,7 @@ def test_kernels_of_an_earlier_graph_are_below_its_launch() -> None:
         """,
         GRAPH,
     )
-    assert recorded() == {"step/first": (1, 100), "step/second": (1, 10)}
+    assert read_kernels() == {"step/first": (1, 100), "step/second": (1, 10)}
     assert losses() == {}
 
 
@@ -296,8 +296,8 @@ def test_a_running_capture_prevents_waiting_for_the_device() -> None:
         """,
         "kernel add duration 250",
     )
-    assert recorded() == {"add": (1, 250)}
-    assert recorded("after.hatchet") == {"add": (1, 250)}
+    assert read_kernels() == {"add": (1, 250)}
+    assert read_kernels("after.hatchet") == {"add": (1, 250)}
 
 
 # Correlation numbers
@@ -323,7 +323,7 @@ def test_a_reused_correlation_id_is_another_launch() -> None:
         """,
     )
     for phase, name in enumerate(("one", "two", "three")):
-        assert recorded(f"profile.part_{phase}.hatchet") == {f"{name}/kernel": (5, 15)}
+        assert read_kernels(f"profile.part_{phase}.hatchet") == {f"{name}/kernel": (5, 15)}
 
 
 def test_a_record_without_a_launch_is_counted_and_not_summed() -> None:
@@ -339,7 +339,7 @@ def test_a_record_without_a_launch_is_counted_and_not_summed() -> None:
         launch nameless duration 1000 uncalled 0
         """,
     )
-    assert recorded() == {"known": (1, 3)}
+    assert read_kernels() == {"known": (1, 3)}
     assert losses() == {"unmatched_activities": 2}
 
 
@@ -370,5 +370,5 @@ def test_marey_cupti_lib_selects_the_library() -> None:
         marey.finalize()
         """
     run(body, MAREY_CUPTI_LIB=os.path.abspath("lib/libcupti.so"))
-    assert recorded() == {"kernel": (1, 3)}
-    assert note().startswith(f"CUPTI 130001, {os.path.abspath('lib')}/")
+    assert read_kernels() == {"kernel": (1, 3)}
+    assert gpu_note().startswith(f"CUPTI 130001, {os.path.abspath('lib')}/")

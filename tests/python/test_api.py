@@ -12,7 +12,7 @@ from typing import Any
 import marey
 import marey as proton
 import pytest
-from profiles import counts, files, recorded, tree
+from profiles import counts, live_root, profile_names, tree
 from programs import run_program, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -108,9 +108,9 @@ def test_files_are_named_after_the_session() -> None:
     proton.finalize(proton.start(Path("sub") / "dir"))
     proton.finalize(proton.start("packed"), output_format="hatchet_msgpack")
     proton.finalize(proton.start("default"), "hatchet")
-    assert files() == ["default.hatchet", "proton.hatchet"]
-    assert files(directory="sub") == ["dir.hatchet"]
-    assert files(".hatchet_msgpack") == ["packed.hatchet_msgpack"]
+    assert profile_names() == ["default.hatchet", "proton.hatchet"]
+    assert profile_names(directory="sub") == ["dir.hatchet"]
+    assert profile_names(".hatchet_msgpack") == ["packed.hatchet_msgpack"]
 
 
 def test_starting_the_same_path_returns_the_same_session() -> None:
@@ -120,7 +120,7 @@ def test_starting_the_same_path_returns_the_same_session() -> None:
     with proton.scope("active again"):
         pass
     assert proton.start("other") != first
-    assert counts(recorded(first)) == {"active again": 1}
+    assert counts(live_root(first)) == {"active again": 1}
 
 
 def test_sessions_have_their_own_activation_and_file() -> None:
@@ -147,7 +147,7 @@ def test_the_65th_session_is_rejected() -> None:
     proton.finalize(sessions[10])
     assert proton.start("one more") not in sessions
     proton.finalize()
-    written = [counts(tree(path)) for path in files() if path != "one more.hatchet"]
+    written = [counts(tree(path)) for path in profile_names() if path != "one more.hatchet"]
     assert written == [{"x": 1}] * 64
 
 
@@ -226,7 +226,7 @@ def test_unsupported_modes_are_accepted_with_a_warning(mode: Any, lack: str) -> 
     assert warned[0].filename == __file__
     with proton.scope("a"):
         pass
-    assert counts(recorded(session)) == {"a": 1}
+    assert counts(live_root(session)) == {"a": 1}
 
 
 def test_tritons_proton_knob_disables_start() -> None:
@@ -249,7 +249,7 @@ def test_without_a_gpu_one_note_is_printed() -> None:
         marey.start("c")
         """
     assert run_well(source) == ""
-    assert files() == ["a.hatchet", "b.hatchet", "c.hatchet"]
+    assert profile_names() == ["a.hatchet", "b.hatchet", "c.hatchet"]
 
 
 def test_marey_disable_disables_everything() -> None:
@@ -270,7 +270,7 @@ def test_marey_disable_disables_everything() -> None:
               proton.exit_scope(), proton.finalize())
         """
     assert run_well(source, MAREY_DISABLE="1") == "None 3 None None None False None None\n"
-    assert files() == []
+    assert profile_names() == []
 
 
 # Phases
@@ -284,7 +284,7 @@ def test_phases_can_be_closed_read_cleared_and_written() -> None:
         assert proton.data.is_phase_complete(session, phase) is False
         assert proton.data.advance_phase(session) == phase + 1
         assert proton.data.is_phase_complete(session, phase) is True
-    assert [counts(recorded(session, phase)) for phase in range(4)] == [
+    assert [counts(live_root(session, phase)) for phase in range(4)] == [
         {"in 0": 1},
         {"in 1": 1},
         {"in 2": 1},
@@ -295,7 +295,7 @@ def test_phases_can_be_closed_read_cleared_and_written() -> None:
         with pytest.raises(IndexError, match=f"^Phase {phase} has no data.$"):
             proton.data.get(session, phase)
     proton.finalize(session)
-    assert files() == ["phased.part_2.hatchet", "phased.part_3.hatchet"]
+    assert profile_names() == ["phased.part_2.hatchet", "phased.part_3.hatchet"]
     assert counts(tree("phased.part_2.hatchet")) == {"in 2": 1}
 
 
@@ -307,8 +307,8 @@ def test_a_scope_counts_in_the_phase_in_which_it_ends() -> None:
         proton.data.advance_phase(session)
         with proton.scope("late"):
             pass
-    assert counts(recorded(session, 0)) == {"long/early": 1} | {"long": 0}
-    assert counts(recorded(session, 1)) == {"long": 1, "long/late": 1}
+    assert counts(live_root(session, 0)) == {"long/early": 1} | {"long": 0}
+    assert counts(live_root(session, 1)) == {"long": 1, "long/late": 1}
 
 
 def test_clearing_the_open_phase_restarts_it() -> None:
@@ -318,7 +318,7 @@ def test_clearing_the_open_phase_restarts_it() -> None:
     proton.data.clear(session)
     with proton.scope("after"):
         pass
-    assert counts(recorded(session)) == {"after": 1}
+    assert counts(live_root(session)) == {"after": 1}
 
 
 @pytest.mark.parametrize(
@@ -332,13 +332,13 @@ def test_periodic_flushing_writes_a_phase_when_it_closes(mode: Any) -> None:
     proton.data.advance_phase(session)
     assert counts(tree("flushed.part_0.hatchet")) == {"first": 1}
     proton.finalize(session)
-    assert files() == ["flushed.part_0.hatchet", "flushed.part_1.hatchet"]
+    assert profile_names() == ["flushed.part_0.hatchet", "flushed.part_1.hatchet"]
 
 
 def test_msgpack_flushing_writes_msgpack() -> None:
     session = proton.start("flushed", mode="periodic_flushing:format=hatchet_msgpack")
     proton.data.advance_phase(session)
-    assert files(".hatchet_msgpack") == ["flushed.part_0.hatchet_msgpack"]
+    assert profile_names(".hatchet_msgpack") == ["flushed.part_0.hatchet_msgpack"]
 
 
 # `profile`
@@ -350,7 +350,7 @@ def test_profile_as_a_context_manager_writes_at_the_end() -> None:
     assert counts(tree("block.hatchet")) == {"inside": 1}
     with proton.profile(name="named"):
         pass
-    assert files() == ["block.hatchet", "named.hatchet"]
+    assert profile_names() == ["block.hatchet", "named.hatchet"]
 
 
 def test_profile_as_a_decorator_pauses_at_the_end() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import marey
 import pytest
-from profiles import counts, find, metrics, recorded, tree, walk
+from profiles import counts, find, live_root, metrics, tree, walk
 from programs import run_well
 from versions import NEWEST_KNOWN
 
@@ -75,7 +75,7 @@ def test_interleaved_tasks_keep_their_own_scopes(session: int) -> None:
             await asyncio.gather(first(turns), second(turns))
 
     asyncio.run(main())
-    root = recorded(session)
+    root = live_root(session)
     assert counts(root) == {
         "main": 1,
         "main/first": 1,
@@ -114,7 +114,7 @@ def test_each_task_has_its_own_times(session: int) -> None:
         )
 
     asyncio.run(main())
-    root = recorded(session)
+    root = live_root(session)
     for name, millis in (("a", 2), ("b", 5)):
         node, inner = find(root, name)["metrics"], find(root, f"{name}/busy")["metrics"]
         low, high = durations[name]
@@ -144,13 +144,13 @@ def test_a_new_task_inherits_the_open_scopes(session: int) -> None:
             await task
 
     asyncio.run(main())
-    assert counts(recorded(session)) == {
+    assert counts(live_root(session)) == {
         "parent": 1,
         "parent/child": 1,
         "parent/child/late": 1,
         "elsewhere": 1,
     }
-    assert metrics(find(recorded(session), "parent/child/late")) == {"m": 1}
+    assert metrics(find(live_root(session), "parent/child/late")) == {"m": 1}
 
 
 def test_three_hundred_tasks_keep_their_scopes(session: int) -> None:
@@ -166,7 +166,7 @@ def test_three_hundred_tasks_keep_their_scopes(session: int) -> None:
             await asyncio.gather(*(work(number) for number in range(300)))
 
     asyncio.run(main())
-    root = recorded(session)
+    root = live_root(session)
     kinds = [f"all/kind {number}" for number in range(3)]
     expected = {"all": 1} | dict.fromkeys(kinds, 100)
     assert counts(root) == expected | {f"{kind}/part": 300 for kind in kinds}
@@ -184,7 +184,7 @@ def test_threads_with_a_copied_context_inherit_its_scopes(session: int) -> None:
             await asyncio.get_running_loop().run_in_executor(None, work)
 
     asyncio.run(main())
-    root = recorded(session)
+    root = live_root(session)
     # `run_in_executor` hands no context on: its thread begins at the main thread's stack.
     assert counts(root) == {"outer": 1, "outer/in thread": 5, "in thread": 1}
     assert metrics(find(root, "outer/in thread")) == {"m": 5}
@@ -209,7 +209,7 @@ def test_a_thread_with_a_copied_task_context_inherits_its_scopes(session: int) -
         run_in_thread()
 
     asyncio.run(main())
-    assert counts(recorded(session)) == {"outer": 1, "outer/in thread": 1, "in thread": 1}
+    assert counts(live_root(session)) == {"outer": 1, "outer/in thread": 1, "in thread": 1}
 
 
 def test_tasks_of_a_loop_in_a_thread_keep_their_scopes(session: int) -> None:
@@ -227,7 +227,7 @@ def test_tasks_of_a_loop_in_a_thread_keep_their_scopes(session: int) -> None:
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    assert counts(recorded(session)) == {"thread": 1, "thread/first": 1, "thread/second": 1}
+    assert counts(live_root(session)) == {"thread": 1, "thread/first": 1, "thread/second": 1}
 
 
 def test_scopes_survive_context_run(session: int) -> None:
@@ -242,7 +242,7 @@ def test_scopes_survive_context_run(session: int) -> None:
         context.run(inner)
         context.run(marey.exit_scope)
     context.run(inner)
-    assert counts(recorded(session)) == {
+    assert counts(live_root(session)) == {
         "outer": 1,
         "outer/inner": 1,
         "outer/left open": 1,
@@ -275,7 +275,7 @@ def test_exceptions_leave_the_scopes_of_a_task(session: int, error: type[BaseExc
             pass
 
     asyncio.run(main())
-    root = recorded(session)
+    root = live_root(session)
     expected = {"outer": 1, "outer/resource": 1, "outer/resource/inner": 1, "after": 1}
     assert counts(root) == expected
     assert not any(root["marey"]["losses"].values())
@@ -299,7 +299,7 @@ def test_a_cancelled_task_leaves_its_scopes(session: int) -> None:
                 pass
 
     asyncio.run(main())
-    assert counts(recorded(session)) == {"main": 1, "main/waiting": 1, "main/after": 1}
+    assert counts(live_root(session)) == {"main": 1, "main/waiting": 1, "main/after": 1}
 
 
 def test_enter_scope_and_decorators_work_in_tasks(session: int) -> None:
@@ -322,7 +322,7 @@ def test_enter_scope_and_decorators_work_in_tasks(session: int) -> None:
         await asyncio.gather(by_hand("a"), by_hand("b"))
 
     asyncio.run(main())
-    root = recorded(session)
+    root = live_root(session)
     assert counts(root) == {"decorated": 2, "decorated/decorated": 2, "a": 1, "b": 1}
     assert metrics(find(root, "a")) == {"m": 1, "out": 2}
 
@@ -336,7 +336,7 @@ def test_cpu_timed_scopes_of_tasks_do_not_mix(session: int) -> None:
         await asyncio.gather(work(), work())
 
     asyncio.run(main())
-    node = find(recorded(session), "timed")["metrics"]
+    node = find(live_root(session), "timed")["metrics"]
     assert node["wall_count"] == 2
     assert 0 < node["cpu_time (ns)"] <= node["wall_total (ns)"]
 
@@ -350,7 +350,7 @@ def test_tasks_of_a_loop_inside_a_scope_are_below_it(session: int) -> None:
         asyncio.run(main())
         with marey.scope("after"):
             pass
-    assert counts(recorded(session)) == {"sync": 1, "sync/task": 1, "sync/after": 1}
+    assert counts(live_root(session)) == {"sync": 1, "sync/task": 1, "sync/after": 1}
 
 
 def test_synchronous_scopes_inside_a_task_nest(session: int) -> None:
@@ -367,7 +367,7 @@ def test_synchronous_scopes_inside_a_task_nest(session: int) -> None:
 
     asyncio.run(main())
     expected = {"task": 1, "task/sync": 2, "task/sync/sync": 1, "task/sync/sync/sync": 1}
-    assert counts(recorded(session)) == expected
+    assert counts(live_root(session)) == expected
 
 
 def test_scopes_in_async_generators_are_balanced(session: int) -> None:
@@ -382,7 +382,7 @@ def test_scopes_in_async_generators_are_balanced(session: int) -> None:
             await asyncio.sleep(0)
 
     asyncio.run(main())
-    assert counts(recorded(session)) == {"generator": 1, "generator/item": 3}
+    assert counts(live_root(session)) == {"generator": 1, "generator/item": 3}
 
 
 def test_a_session_may_end_while_tasks_have_open_scopes(session: int) -> None:
@@ -403,7 +403,7 @@ def test_a_session_may_end_while_tasks_have_open_scopes(session: int) -> None:
         await task
         return later
 
-    assert counts(recorded(asyncio.run(main()))) == {"new": 1}
+    assert counts(live_root(asyncio.run(main()))) == {"new": 1}
 
 
 def test_a_callback_that_schedules_itself_again_does_not_nest_for_ever(session: int) -> None:
@@ -423,7 +423,7 @@ def test_a_callback_that_schedules_itself_again_does_not_nest_for_ever(session: 
             await done.wait()
 
     asyncio.run(main(100_000))
-    root = recorded(session)
+    root = live_root(session)
     found = counts(root)
     assert sum(found.values()) == 100_001
     assert max(path.count("/") for path in found) <= 10

@@ -14,7 +14,7 @@ from typing import Any
 
 import marey
 import pytest
-from profiles import Node, metrics, recorded, tree
+from profiles import Node, live_root, metrics, tree
 from versions import NEWEST_KNOWN
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -75,7 +75,7 @@ def test_scopes_are_below_the_line_that_enters_them(session: int) -> None:
             expected.mark(),
         )
     assert list(expected.values()) == [3, 3, 3, 3]
-    assert paths(recorded(session)) == expected
+    assert paths(live_root(session)) == expected
 
 
 def test_all_kinds_of_frames_are_named(session: int) -> None:
@@ -138,7 +138,7 @@ def test_all_kinds_of_frames_are_named(session: int) -> None:
     finally:
         expected.mark()
     assert len(expected) > 25
-    assert paths(recorded(session)) == expected
+    assert paths(live_root(session)) == expected
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -167,13 +167,13 @@ def test_random_call_trees_match_the_traceback_module(session: int, seed: int) -
 
     for _ in range(10):
         step(0)
-    assert paths(recorded(session)) == expected
+    assert paths(live_root(session)) == expected
 
 
 def test_scopes_inside_scopes_come_after_the_frames(session: int) -> None:
     with marey.scope("outer", {"m": 1}), marey.scope("inner", {"m": 2}):
         pass
-    found = {path[-1]: path for path in paths(recorded(session))}
+    found = {path[-1]: path for path in paths(live_root(session))}
     # Paths are the frames, then the scope: an outer scope is no part of them.
     assert "outer" not in found["inner"][:-1]
     assert found["inner"][-2].endswith("@test_scopes_inside_scopes_come_after_the_frames")
@@ -197,7 +197,7 @@ def test_threads_have_their_own_frames(session: int) -> None:
         thread.join()
     assert all(mine == expected[0] for mine in expected)
     together = {path: 4 * count for path, count in expected[0].items()}
-    assert paths(recorded(session)) == together
+    assert paths(live_root(session)) == together
 
 
 def test_recompiled_code_of_one_file_is_not_mixed_up(session: int) -> None:
@@ -207,13 +207,13 @@ def test_recompiled_code_of_one_file_is_not_mixed_up(session: int) -> None:
         source = "\n" * (number % 7) + f"def f{number % 11}():\n  expected.mark()\nf{number % 11}()"
         exec(compile(source, "<generated>", "exec"), {"expected": expected})
     assert len(expected) == 77
-    assert paths(recorded(session)) == expected
+    assert paths(live_root(session)) == expected
 
 
 def test_names_of_files_and_functions_may_have_any_characters(session: int) -> None:
     expected = Expected()
     exec(compile("(lambda: expected.mark())()", 'a "b":1@\\é\n', "exec"), {"expected": expected})
-    assert paths(recorded(session)) == expected
+    assert paths(live_root(session)) == expected
 
 
 def test_depth_counts_the_frames(session: int) -> None:
@@ -234,8 +234,8 @@ def test_sessions_of_both_contexts_record_at_the_same_time(session: int) -> None
     expected = Expected()
     with marey.scope("outer"):
         expected.mark()
-    assert paths(recorded(shadow)) == {("outer",): 1, ("outer", "marked"): 1}
-    marked = {path: n for path, n in paths(recorded(session)).items() if path[-1] == "marked"}
+    assert paths(live_root(shadow)) == {("outer",): 1, ("outer", "marked"): 1}
+    marked = {path: n for path, n in paths(live_root(session)).items() if path[-1] == "marked"}
     assert marked == expected
 
 
@@ -249,7 +249,7 @@ def test_metrics_and_states_are_below_the_scope(session: int) -> None:
             yield path, child
             yield from leaves(child, path)
 
-    (path,) = [path for path, node in leaves(recorded(session)) if metrics(node)]
+    (path,) = [path for path, node in leaves(live_root(session)) if metrics(node)]
     assert path[-2:] == ("s", "state")
     assert path[-3].endswith("@test_metrics_and_states_are_below_the_scope")
 
@@ -289,7 +289,7 @@ def test_frames_of_marey_are_omitted(session: int) -> None:
     # The wrapper's frame is between ours and that of `work`, which is above the scope's entry.
     above = tuple(frame for frame in frames[:-1] if "_decorator.py" not in frame)
     assert len(above) == len(frames) - 2
-    assert paths(recorded(session)) == {(*above, "decorated"): 1}
+    assert paths(live_root(session)) == {(*above, "decorated"): 1}
 
 
 def test_under_marey_run_paths_begin_with_the_program() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import marey as proton
 import pytest
-from profiles import Node, counts, find, metrics, recorded, tree
+from profiles import Node, counts, find, live_root, metrics, tree
 from programs import run_well
 
 knobs = pytest.importorskip("triton.knobs")
@@ -80,7 +80,7 @@ def test_a_launch_is_an_operator_with_its_metrics() -> None:
                     "what": "text",
                 },
             )
-    root = recorded(session)
+    root = live_root(session)
     assert shown(root) == {"outer": 1, "outer/matmul": 2}
     operator = find(root, "outer/matmul")
     assert operator["marey"]["kind"] == "operator"
@@ -99,7 +99,7 @@ def test_kernels_that_compute_metadata_run_under_the_metadata_state() -> None:
         return {"flops": 1.0}
 
     launch("kernel", more)
-    root = recorded(session)
+    root = live_root(session)
     assert shown(root) == {"inside": 1, "kernel": 1}
     assert metrics(find(root, "inside/__proton_launch_metadata:kernel")) == {"m": 1}
 
@@ -114,7 +114,7 @@ def test_a_launch_inside_a_launch_belongs_to_the_outer_one() -> None:
 
     launch("outer", run=run)
     launch("next")
-    assert shown(recorded(session)) == {"outer": 1, "outer/still outer": 1, "next": 1}
+    assert shown(live_root(session)) == {"outer": 1, "outer/still outer": 1, "next": 1}
 
 
 def test_a_launch_of_a_task_is_below_the_tasks_scopes() -> None:
@@ -132,7 +132,7 @@ def test_a_launch_of_a_task_is_below_the_tasks_scopes() -> None:
 
     session = proton.start("x", hook="triton")
     asyncio.run(main())
-    root = recorded(session)
+    root = live_root(session)
     assert shown(root) == {"a": 1, "a/kernel": 1, "b": 1, "b/kernel": 1}
     assert metrics(find(root, "a/kernel")) == metrics(find(root, "b/kernel")) == {"flops": 1.0}
 
@@ -150,7 +150,7 @@ def test_kernels_are_included_and_excluded_by_name() -> None:
     finally:
         hook.configure()
     launch("softmax")
-    assert shown(recorded(session)) == {"matmul": 1, "softmax": 1}
+    assert shown(live_root(session)) == {"matmul": 1, "softmax": 1}
 
 
 def test_a_hook_is_called_only_while_its_session_is_active() -> None:
@@ -163,7 +163,7 @@ def test_a_hook_is_called_only_while_its_session_is_active() -> None:
     launch("seen")
     proton.finalize(session)
     launch("too late")
-    assert shown(tree("x.hatchet")) == shown(recorded(other)) == {"seen": 2}
+    assert shown(tree("x.hatchet")) == shown(live_root(other)) == {"seen": 2}
 
 
 def test_restarting_a_session_reactivates_its_hook() -> None:
@@ -180,7 +180,7 @@ def test_the_global_hook_serves_all_sessions() -> None:
     launch("seen")
     proton.unregister_triton_hook()
     launch("not seen")
-    assert shown(recorded(session)) == {"seen": 1}
+    assert shown(live_root(session)) == {"seen": 1}
 
 
 def test_hooks_nest_by_priority() -> None:
@@ -208,7 +208,7 @@ def test_another_hook_may_have_evaluated_the_metadata() -> None:
     session = proton.start("x", hook="triton")
     proton.start("x", hook=Curious([], "curious", 200))
     launch("raw", lambda: {"name": "kernel", "flops": 1})
-    root = recorded(session)
+    root = live_root(session)
     assert shown(root) == {"kernel": 1}
     assert metrics(find(root, "kernel")) == {"flops": 1.0}
 
@@ -237,7 +237,7 @@ def test_the_instrumentation_hook_warns_that_it_has_no_effect() -> None:
     with pytest.warns(UserWarning, match="kernels do not time themselves"):
         session = proton.start("x", hook=hook)
     launch("kernel")
-    assert shown(recorded(session)) == {}
+    assert shown(live_root(session)) == {}
     assert proton.hooks.HookManager.active_hooks == [hook]
     with pytest.raises(ValueError, match=r"^Unknown mode: pcsampling$"):
         InstrumentationHook("pcsampling")
@@ -297,5 +297,5 @@ def test_metadata_that_launches_nothing_leaves_no_node() -> None:
     assert session is not None
     with proton.scope("outer"):
         launch("kernel", lambda: {"flops": 1})
-    outer = find(recorded(session), "outer")
+    outer = find(live_root(session), "outer")
     assert [child["frame"]["name"] for child in outer["children"]] == ["kernel"]

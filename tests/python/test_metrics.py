@@ -9,7 +9,7 @@ from typing import Any
 
 import marey
 import pytest
-from profiles import Node, find, metrics, recorded, tree, walk
+from profiles import Node, find, live_root, metrics, tree, walk
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -29,7 +29,7 @@ def added(session: int, *values: Any, name: str = "m") -> Any:
     for value in values:
         with marey.scope("s", {name: value}):
             pass
-    (result,) = metrics(find(recorded(session), "s")).values()
+    (result,) = metrics(find(live_root(session), "s")).values()
     return result
 
 
@@ -75,7 +75,7 @@ def test_the_suffix_decides_about_aggregation(
     session: int, name: str, expected: tuple[str, int], is_rolled_up: bool
 ) -> None:
     added(session, 3, 4, name=name)
-    root = recorded(session)
+    root = live_root(session)
     assert list(metrics(find(root, "s")).items()) == [expected]
     # Readers roll up what they find on ROOT.
     assert root["metrics"] == ({expected[0]: 0} if is_rolled_up else {})
@@ -84,7 +84,7 @@ def test_the_suffix_decides_about_aggregation(
 def test_vectors_and_strings_are_not_summed_into_parents(session: int) -> None:
     with marey.scope("s", {"vector": [1, 2], "text": "x"}):
         pass
-    assert recorded(session)["metrics"] == {}
+    assert live_root(session)["metrics"] == {}
 
 
 def test_vectors_as_property_take_any_length(session: int) -> None:
@@ -108,7 +108,7 @@ def test_a_change_of_type_is_refused(session: int, first: Any, second: Any, text
         with pytest.raises(ValueError, match="mismatch") as caught:
             attempt()
         assert str(caught.value) == f"Metric value type mismatch for valueId 0 {text}"
-    root = recorded(session)
+    root = live_root(session)
     assert marey.depth(session) == 0
     assert metrics(find(root, "s")) == {"a": first}
     assert root["marey"]["losses"]["metrics_refused"] == 2
@@ -121,7 +121,7 @@ def enter(name: str, values: dict[str, Any]) -> Callable[[], Any]:
 def test_a_vector_keeps_its_length(session: int) -> None:
     with pytest.raises(ValueError, match=r"\(m\): current=2, new=3"):
         added(session, [1, 2], [1, 2, 3])
-    assert metrics(find(recorded(session), "s")) == {"m": [1, 2]}
+    assert metrics(find(live_root(session), "s")) == {"m": [1, 2]}
 
 
 def test_numpy_arrays_and_scalars_are_accepted(session: int) -> None:
@@ -138,7 +138,7 @@ def test_numpy_arrays_and_scalars_are_accepted(session: int) -> None:
     }
     with marey.scope("s", values):
         pass
-    found = metrics(find(recorded(session), "s"))
+    found = metrics(find(live_root(session), "s"))
     expected: dict[str, Any] = {
         "int8": -3,
         "uint64": 2**40,
@@ -158,7 +158,7 @@ def test_torch_tensors_are_accepted(session: int) -> None:
     torch = pytest.importorskip("torch")
     with marey.scope("s", {"scalar": torch.tensor(2.5, requires_grad=True), "n": torch.arange(3)}):
         pass
-    assert metrics(find(recorded(session), "s")) == {"scalar": 2.5, "n": [0, 1, 2]}
+    assert metrics(find(live_root(session), "s")) == {"scalar": 2.5, "n": [0, 1, 2]}
 
 
 def test_index_decimal_and_fraction_values_are_accepted(session: int) -> None:
@@ -172,7 +172,7 @@ def test_index_decimal_and_fraction_values_are_accepted(session: int) -> None:
     values: dict[str, Any] = {"i": Index(), "d": Decimal("0.5"), "f": Fraction(1, 4)}
     with marey.scope("s", values):
         pass
-    assert metrics(find(recorded(session), "s")) == {"i": 7, "d": 0.5, "f": 0.25}
+    assert metrics(find(live_root(session), "s")) == {"i": 7, "d": 0.5, "f": 0.25}
 
 
 def test_nan_and_infinity_are_json_null(session: int) -> None:
@@ -214,16 +214,16 @@ def test_a_dict_that_changes_is_read_at_entry(session: int) -> None:
         values["m"] = 100
     with scope:
         pass
-    assert metrics(find(recorded(session), "s")) == {"m": 101}
+    assert metrics(find(live_root(session), "s")) == {"m": 101}
 
 
 def test_cpu_timed_scope_adds_its_time(session: int) -> None:
     with marey.cpu_timed_scope("s", {"m": 1}):
         busy_nanos(2_000_000)
-    node = find(recorded(session), "s")
+    node = find(live_root(session), "s")
     assert node["metrics"]["m"] == 1
     assert 2_000_000 <= node["metrics"]["cpu_time (ns)"] <= node["metrics"]["wall_total (ns)"]
-    assert recorded(session)["metrics"] == {"m": 0}
+    assert live_root(session)["metrics"] == {"m": 0}
     for reserved in ("cpu_time", "cpu_time (ns)", "cpu_time (ms)(exc)"):
         with pytest.raises(ValueError, match=r"^The metric name 'cpu_time' is reserved.$"):
             marey.cpu_timed_scope("s", {reserved: 1})
@@ -239,7 +239,7 @@ def test_sums_over_threads_and_phases(session: int) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(100)))
-    assert metrics(find(recorded(session), "s")) == {"m": 4950, "vector": [100.0, 4950.0]}
+    assert metrics(find(live_root(session), "s")) == {"m": 4950, "vector": [100.0, 4950.0]}
 
 
 # Wall times
@@ -300,7 +300,7 @@ def timed(name: str, nanos: int) -> tuple[int, int]:
 
 def test_wall_times_match_the_clock(session: int) -> None:
     insides, outsides = zip(*(timed("s", millis * 1_000_000) for millis in (1, 3, 2)), strict=True)
-    wall = find(recorded(session), "s")["metrics"]
+    wall = find(live_root(session), "s")["metrics"]
     for key, combine in (("total", sum), ("min", min), ("max", max)):
         low = combine(insides) * (1 - MAX_CLOCK_ERROR)
         high = combine(outsides) * (1 + MAX_CLOCK_ERROR)
@@ -310,7 +310,7 @@ def test_wall_times_match_the_clock(session: int) -> None:
 def test_quantiles_are_those_of_the_durations(session: int) -> None:
     durations = [timed("s", 20_000 + 2_000 * step) for step in shuffled(range(200))]
     insides, outsides = (sorted(each) for each in zip(*durations, strict=True))
-    wall = find(recorded(session), "s")["metrics"]
+    wall = find(live_root(session), "s")["metrics"]
     error = MAX_SKETCH_ERROR + MAX_CLOCK_ERROR
     for percent in (50, 90, 99):
         rank = percent * len(durations) // 100 - 1
@@ -328,7 +328,7 @@ def test_a_scope_that_is_open_counts_up_to_now(session: int) -> None:
         pass
     with marey.scope("open"), marey.scope("inner"):
         busy_nanos(1_000_000)
-        root = recorded(session)
+        root = live_root(session)
     paths = ("open", "open/inner", "open/done")
     still, inner, done = (find(root, path)["metrics"] for path in paths)
     assert (still["wall_count"], still["wall_open"]) == (1, 1)
@@ -338,4 +338,4 @@ def test_a_scope_that_is_open_counts_up_to_now(session: int) -> None:
     assert (inner["wall_count"], inner["wall_open"]) == (0, 1)
     assert "wall_p50 (ns)" not in inner
     assert "wall_min (ns)" not in inner
-    consistent(find(recorded(session), "open"))
+    consistent(find(live_root(session), "open"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import marey as proton
 import pytest
-from profiles import Node, counts, find, metrics, recorded, states, walk
+from profiles import Node, counts, find, live_root, metrics, states, walk
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -46,7 +46,7 @@ def test_the_manuals_service_window_example_works(session: int) -> None:
         )
         == number
     )
-    assert metrics(find(recorded(session), "service_window")) == {
+    assert metrics(find(live_root(session), "service_window")) == {
         "window_start_timestamp": 17.5,
         "window_duration_seconds": 300,
         "p50_latency_ms": 2.0,
@@ -68,7 +68,7 @@ def test_enter_and_exit_return_one_number_and_check_the_name(session: int) -> No
     assert proton.exit_scope() == outer
     with pytest.raises(RuntimeError, match="not balanced"):
         proton.exit_scope()
-    assert counts(recorded(session)) == {"outer": 1, "outer/inner": 1}
+    assert counts(live_root(session)) == {"outer": 1, "outer/inner": 1}
 
 
 def test_an_operator_hides_operators_inside_it(session: int) -> None:
@@ -78,7 +78,7 @@ def test_an_operator_hides_operators_inside_it(session: int) -> None:
     proton.exit_scope(triton_op=True)
     proton.exit_scope(True, metrics={"bytes": 3})
     proton.exit_scope()
-    root = recorded(session)
+    root = live_root(session)
     assert counts(root) == {"scope": 1, "scope/op": 1}
     op = find(root, "scope/op")
     assert (metrics(op), op["marey"]["kind"]) == ({"flops": 2.0, "bytes": 3}, "operator")
@@ -109,7 +109,7 @@ def test_an_exception_leaves_every_scope_and_state(session: int) -> None:
     assert proton.depth(session) == 0
     with proton.scope("after", {"m": 1}):
         pass
-    root = recorded(session)
+    root = live_root(session)
     assert metrics(find(root, "after")) == {"m": 1}
     assert losses(root) == {}
 
@@ -137,7 +137,7 @@ def test_a_scope_object_is_reentrant_and_shared_by_threads(session: int) -> None
     for thread in threads:
         thread.join()
     path = ["shared"] * 4
-    assert counts(recorded(session)) == {"/".join(path[:depth]): 800 for depth in (1, 2, 3, 4)}
+    assert counts(live_root(session)) == {"/".join(path[:depth]): 800 for depth in (1, 2, 3, 4)}
 
 
 def test_the_repr_of_a_scope_has_its_name() -> None:
@@ -200,7 +200,7 @@ def test_any_string_is_a_valid_name(session: int, name: str, shown: str | None) 
             pass
         proton.enter_scope(name)
         proton.exit_scope()
-    assert counts(recorded(session)) == {shown if shown is not None else name: 6}
+    assert counts(live_root(session)) == {shown if shown is not None else name: 6}
 
 
 def test_names_that_are_equal_but_not_the_same_object(session: int) -> None:
@@ -208,7 +208,7 @@ def test_names_that_are_equal_but_not_the_same_object(session: int) -> None:
         with proton.scope("".join(["made ", "at run time"])), proton.scope(f"n{number % 10}"):
             pass
     expected = {"made at run time": 5000} | {f"made at run time/n{n}": 500 for n in range(10)}
-    assert counts(recorded(session)) == expected
+    assert counts(live_root(session)) == expected
 
 
 # Decorators
@@ -244,7 +244,7 @@ def test_decorated_functions_keep_their_metadata(
         fails(1, b=0)
     with pytest.raises(ZeroDivisionError):
         asyncio.run(pauses(1))
-    root = recorded(session)
+    root = live_root(session)
     found = counts(root) if nested else states(root)
     assert found == ({"x": 3, "x/x": 1} if nested else {"x": 4})
 
@@ -262,7 +262,7 @@ def test_decorated_methods_and_recursive_functions_nest(session: int) -> None:
 
     assert (Thing().method(2), Thing.of_class()) == (2, "Thing")
     expected = {"method": 1, "method/method": 1, "method/method/method": 1, "class": 1}
-    assert counts(recorded(session)) == expected
+    assert counts(live_root(session)) == expected
     for wrong in ((), (1, 2)):
         with pytest.raises(TypeError):
             proton.scope("x")(*wrong)
@@ -270,7 +270,7 @@ def test_decorated_methods_and_recursive_functions_nest(session: int) -> None:
 
 def test_a_decorated_callable_without_a_name(session: int) -> None:
     assert proton.scope("x")(functools.partial(int, base=2))("101") == 5
-    assert counts(recorded(session)) == {"x": 1}
+    assert counts(live_root(session)) == {"x": 1}
 
 
 # States
@@ -292,7 +292,7 @@ def test_the_outer_state_applies_after_the_inner_one(session: int) -> None:
     proton.exit_state()
     proton.exit_state()
     measure()
-    root = recorded(session)
+    root = live_root(session)
     nodes = ("s", "s/outer", "s/inner", "s/by hand")
     assert [metrics(find(root, path)) for path in nodes] == [{"m": 1}, {"m": 2}, {"m": 2}, {"m": 1}]
     assert find(root, "s/outer")["marey"]["kind"] == "state"
@@ -301,7 +301,7 @@ def test_the_outer_state_applies_after_the_inner_one(session: int) -> None:
 def test_a_state_is_a_node_only_where_something_was_recorded_in_it(session: int) -> None:
     with proton.scope("outer"), proton.state("warm"), proton.scope("inner", {"m": 1}):
         pass
-    root = recorded(session)
+    root = live_root(session)
     assert [path for path, _ in walk(root)] == ["outer", "outer/inner", "outer/inner/warm"]
     assert states(find(root, "outer")) == {"warm": 1}
 
@@ -310,7 +310,7 @@ def test_the_metadata_state_has_the_name_that_viewers_leave_out(session: int) ->
     for state in (proton.metadata_state(), proton.metadata_state("kernel")):
         with state, proton.scope("s", {"m": 1}):
             pass
-    names = {child["frame"]["name"] for child in find(recorded(session), "s")["children"]}
+    names = {child["frame"]["name"] for child in find(live_root(session), "s")["children"]}
     assert names == {"__proton_launch_metadata", "__proton_launch_metadata:kernel"}
 
 
@@ -323,11 +323,11 @@ def test_states_belong_to_their_thread(session: int) -> None:
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-    assert metrics(find(recorded(session), "other")) == {"m": 1}
+    assert metrics(find(live_root(session), "other")) == {"m": 1}
 
 
 def test_a_hook_whose_kind_is_no_number_is_refused(session: int) -> None:
     kind: Any = "module"
     with pytest.raises(TypeError):
         proton._native.push("x", kind)
-    assert counts(recorded(session)) == {}
+    assert counts(live_root(session)) == {}

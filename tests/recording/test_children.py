@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from profiles import Node, counts, files, find, metrics, tree
+from profiles import Node, counts, find, metrics, profile_names, tree
 from programs import run_program, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.usefixtures("own_directory")
 
 def children() -> list[Node]:
     """Returns the profiles of the child processes, by their counts."""
-    found = [tree(path) for path in files() if path != "x.hatchet"]
-    for path in files():
+    found = [tree(path) for path in profile_names() if path != "x.hatchet"]
+    for path in profile_names():
         pid = tree(path)["marey"]["process"]["pid"]
         assert path in ("x.hatchet", f"x.{pid}.hatchet")
     return sorted(found, key=lambda root: sorted(counts(root).items()))
@@ -96,7 +96,7 @@ def test_a_child_that_records_nothing_leaves_no_file() -> None:
             os.waitpid(child, 0)
         """
     run_well(source)
-    assert files() == ["x.hatchet"]
+    assert profile_names() == ["x.hatchet"]
 
 
 def test_nested_and_concurrent_forks_are_recorded() -> None:
@@ -117,7 +117,7 @@ def test_nested_and_concurrent_forks_are_recorded() -> None:
             os.wait()
         """
     run_well(source)
-    found = [counts(tree(path)) for path in files() if path != "x.hatchet"]
+    found = [counts(tree(path)) for path in profile_names() if path != "x.hatchet"]
     assert sorted(found, key=str) == [{"child": 1}] * 5 + [{"grandchild": 1}] * 5
 
 
@@ -180,7 +180,7 @@ def test_checkpoints_go_on_after_a_fork() -> None:
             os.waitpid(child, 0)
         """
     run_well(source, MAREY_CHECKPOINT_SECS="0.01")
-    assert len(files()) == 2
+    assert len(profile_names()) == 2
 
 
 # How a program forks without Python's hooks, and between forks of which these know.
@@ -250,7 +250,7 @@ def test_multiprocessing_children_write_profiles(method: str) -> None:
         """
     run_well(source)
     assert counts(tree("x.hatchet")) == {"pool": 1}
-    roots = [tree(path) for path in files() if path != "x.hatchet"]
+    roots = [tree(path) for path in profile_names() if path != "x.hatchet"]
     prefix = "pool/" if method == "fork" else ""
     sums = [
         metrics(find(root, path))["m"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import marey
 import pytest
-from profiles import Node, counts, files, tree, walk
+from profiles import Node, counts, profile_names, tree, walk
 from programs import Live, run_program, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -201,7 +201,7 @@ def test_nodes_beyond_the_limit_are_counted() -> None:
 
 def test_missing_directories_are_created() -> None:
     record("a/b/c")
-    assert files(directory="a/b") == ["c.hatchet"]
+    assert profile_names(directory="a/b") == ["c.hatchet"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not Path("/proc/1").exists(), reason="needs /proc")
@@ -223,7 +223,7 @@ def test_a_name_is_relative_to_where_the_session_began() -> None:
         assert marey.start("x") != session
         assert marey.start(Path.cwd().parent / "x") == session
         marey.finalize()
-    assert (files(), files(directory="elsewhere")) == (["x.hatchet"], ["x.hatchet"])
+    assert (profile_names(), profile_names(directory="elsewhere")) == (["x.hatchet"], ["x.hatchet"])
 
 
 @pytest.mark.parametrize("name", ["-", ""])
@@ -237,7 +237,7 @@ def test_a_dash_writes_to_standard_output(name: str) -> None:
         """
     out = run_well(source, MAREY_CHECKPOINT_SECS="0.01", RANK="3")
     assert [child["frame"]["name"] for child in json.loads(out)[0]["children"]] == ["s"]
-    assert files("") == ["program.py"]
+    assert profile_names("") == ["program.py"]
 
 
 @pytest.mark.parametrize("variable", RANK_VARS)
@@ -248,7 +248,7 @@ def test_the_rank_is_in_the_name(variable: str) -> None:
         """
     environment = {**dict.fromkeys(RANK_VARS, ""), variable: "3"}
     run_well(source, **environment)
-    assert files() == ["x.rank3.hatchet", "y_rank_3.hatchet", "z_rank_1.rank3.hatchet"]
+    assert profile_names() == ["x.rank3.hatchet", "y_rank_3.hatchet", "z_rank_1.rank3.hatchet"]
     assert tree("x.rank3.hatchet")["marey"]["process"]["rank"] == 3
 
 
@@ -261,7 +261,7 @@ def test_the_file_of_an_earlier_run_is_renamed() -> None:
         """
     for name in ("first", "second", "third"):
         assert run_program(source, stdin=name).exit_code == 0
-    assert {path: list(counts(tree(path))) for path in files()} == {
+    assert {path: list(counts(tree(path))) for path in profile_names()} == {
         "x.1.hatchet": ["first"],
         "x.2.hatchet": ["second"],
         "x.hatchet": ["third"],
@@ -271,7 +271,7 @@ def test_the_file_of_an_earlier_run_is_renamed() -> None:
 def test_a_process_overwrites_its_own_file() -> None:
     record()
     record()
-    assert files() == ["x.hatchet"]
+    assert profile_names() == ["x.hatchet"]
     assert counts(tree("x.hatchet"))["a/b"] == 3
 
 
@@ -297,7 +297,7 @@ def test_two_live_processes_keep_their_files() -> None:
             assert (first.end().exit_code, second.end().exit_code) == (0, 0)
         pids = [first.process.pid, second.process.pid]
     names = ["x.hatchet", f"x.{pids[1]}.hatchet"]
-    assert files() == sorted(names)
+    assert profile_names() == sorted(names)
     assert [tree(name)["marey"]["process"]["pid"] for name in names] == pids
 
 
@@ -330,7 +330,7 @@ def test_files_are_replaced_atomically() -> None:
         program.write_line()
         assert program.end().exit_code == 0
     assert tree("x.hatchet")["marey"]["process"]["complete"] is True
-    assert files("") == ["program.py", "x.hatchet"]
+    assert profile_names("") == ["program.py", "x.hatchet"]
 
 
 def test_the_file_of_a_deep_tree_grows_linearly() -> None:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from profiles import Node, counts, files, find, metrics, tree
+from profiles import Node, counts, find, metrics, profile_names, tree
 from programs import DEADLINE_SECS, Live, run_program, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -435,4 +435,4 @@ def test_two_interpreters_in_one_process_do_not_crash() -> None:
 def test_no_temporary_files_are_left() -> None:
     run_well("import marey; marey.start('x')", MAREY_CHECKPOINT_SECS="0.001")
     assert sorted(os.listdir()) == ["program.py", "x.hatchet"]
-    assert files() == ["x.hatchet"]
+    assert profile_names() == ["x.hatchet"]

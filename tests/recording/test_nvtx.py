@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from profiles import counts, files, find, metrics, tree
+from profiles import counts, find, metrics, profile_names, tree
 from programs import run_program, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -190,7 +190,7 @@ def test_marey_run_records_nvtx_in_children() -> None:
     command = [sys.executable, "-m", "marey", "run", "-o", "out/", "parent.py"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    profiles = [counts(tree(f"out/{name}")) for name in files(directory="out")]
+    profiles = [counts(tree(f"out/{name}")) for name in profile_names(directory="out")]
     assert sorted(profiles, key=str) == [{"child": 1}, {"parent": 1}]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import marey
 import pytest
-from profiles import Node, files, metrics
+from profiles import Node, metrics, profile_names
 
 libproton = pytest.importorskip("triton._C.libproton").proton
 
@@ -145,9 +145,9 @@ def test_marey_and_proton_write_the_same_tree(seed: int) -> None:
     for _ in range(15):
         run_block(both, rng, 0, False)
     both.finalize()
-    assert len(files(directory=OURS)) == 1 + seed % 3
-    trees = [measured_in(THEIRS / name) for name in files(directory=THEIRS)]
-    assert [measured_in(OURS / name) for name in files(directory=OURS)] == trees
+    assert len(profile_names(directory=OURS)) == 1 + seed % 3
+    trees = [measured_in(THEIRS / name) for name in profile_names(directory=THEIRS)]
+    assert [measured_in(OURS / name) for name in profile_names(directory=OURS)] == trees
     assert trees[0]["children"]
 
 

@@ -21,7 +21,7 @@ os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
 Event = dict[str, Any]
 Row = dict[str, Any]
 
-FOLDERS = (
+TRACE_FOLDERS = (
     DATA / "kineto",
     FORMATS_DATA / "trace_event",
 )
@@ -29,7 +29,7 @@ FOLDERS = (
 
 def recorded_trace(name: str) -> Path:
     """Returns the path of a recorded trace."""
-    paths = [folder / f"{name}.json.gz" for folder in FOLDERS]
+    paths = [folder / f"{name}.json.gz" for folder in TRACE_FOLDERS]
     return next(path for path in paths if path.exists())
 
 
@@ -42,32 +42,32 @@ def open_run(path: Path) -> marey.run.Run:
 
 def rows(run: marey.run.Run, view: str, query: str = "SELECT * FROM {}") -> list[Row]:
     """Returns the rows of a view, or of a query over it, as dicts."""
-    answer = run.sql(query.format(view))
-    names = list(answer.columns)
-    return [dict(zip(names, row, strict=True)) for row in answer.rows()]
+    table = run.sql(query.format(view))
+    names = list(table.columns)
+    return [dict(zip(names, row, strict=True)) for row in table.rows()]
 
 
-def query_file(name: str) -> str:
+def compare_query(name: str) -> str:
     """Returns a query of the comparison."""
     return (ROOT / "crates" / "marey-analysis" / "compare" / f"{name}.sql").read_text()
 
 
-def check_documented(view: str, run: marey.run.Run, answer: list[Row]) -> None:
+def check_documented(view: str, run: marey.run.Run, rows: list[Row]) -> None:
     """Checks that columns are as declared, in that order, and null only if nullable."""
     declared = run.sql(
         "SELECT column_name, is_nullable FROM information_schema.columns "
         f"WHERE table_schema = 'main' AND table_name = '{view}' ORDER BY ordinal_position"
     ).rows()
     assert declared
-    assert answer
-    for row in answer:
+    assert rows
+    for row in rows:
         assert list(row) == [name for name, _ in declared]
         assert [name for name, nullable in declared if not nullable and row[name] is None] == []
 
 
-def pick(row: Row, like: Row) -> Row:
+def pick_columns(row: Row, other: Row) -> Row:
     """Returns the columns of a row that another row has."""
-    return {column: row[column] for column in like}
+    return {column: row[column] for column in other}
 
 
 def write(path: Path, events: list[Event], rank: int | None = None, ranks: int = 1) -> Path:
@@ -79,7 +79,7 @@ def write(path: Path, events: list[Event], rank: int | None = None, ranks: int =
     return path
 
 
-def run_from(folder: Path, *traces: list[Event]) -> marey.run.Run:
+def make_run(folder: Path, *traces: list[Event]) -> marey.run.Run:
     """Makes a run of traces with these events, one for each rank."""
     if len(traces) == 1:
         return open_run(write(folder / "trace.json", traces[0]))
@@ -104,7 +104,7 @@ def hta(*paths: Path) -> Any:
         )
 
 
-def on_gpu(
+def gpu_span(
     name: str,
     start: float,
     duration: float,
@@ -113,10 +113,10 @@ def on_gpu(
     device: int = 0,
     stream: int = 7,
     correlation: int | None = None,
-    **more: Any,
+    **args: Any,
 ) -> Event:
     """Makes an event of a device, in microseconds."""
-    args = {"device": device, "stream": stream, **more}
+    args = {"device": device, "stream": stream, **args}
     if correlation is not None:
         args["correlation"] = correlation
     return {
@@ -131,14 +131,14 @@ def on_gpu(
     }
 
 
-def kernel(number: int, start: float, duration: float, **more: Any) -> Event:
+def kernel(number: int, start: float, duration: float, **args: Any) -> Event:
     """Makes a kernel, such as `k5`, of the launch with this correlation id."""
-    name = more.pop("name", f"k{number}")
-    return on_gpu(name, start, duration, correlation=number, **more)
+    name = args.pop("name", f"k{number}")
+    return gpu_span(name, start, duration, correlation=number, **args)
 
 
-def allocated(
-    time: float, total: int, *, device: int = 0, kind: int = 1, size: int = 8, **more: Any
+def memory_event(
+    time: float, total: int, *, device: int = 0, kind: int = 1, size: int = 8, **args: Any
 ) -> Event:
     """Makes an allocator event: an allocation, or a release if the size is negative."""
     return {
@@ -156,12 +156,12 @@ def allocated(
             "Bytes": size,
             "Total Allocated": total,
             "Total Reserved": 2 * total,
-            **more,
+            **args,
         },
     }
 
 
-def on_host(
+def host_span(
     name: str,
     start: float,
     duration: float,
@@ -184,23 +184,25 @@ def on_host(
     }
 
 
-def launch(correlation: int, start: float, duration: float = 1, **more: Any) -> Event:
+def launch(correlation: int, start: float, duration: float = 1, **args: Any) -> Event:
     """Makes a runtime call with this correlation id."""
-    name = more.pop("name", "cudaLaunchKernel")
-    return on_host(name, start, duration, category="cuda_runtime", correlation=correlation, **more)
+    name = args.pop("name", "cudaLaunchKernel")
+    return host_span(
+        name, start, duration, category="cuda_runtime", correlation=correlation, **args
+    )
 
 
-def step(number: int, start: float, duration: float, **more: Any) -> Event:
+def step(number: int, start: float, duration: float, **args: Any) -> Event:
     """Makes a training step."""
     name = f"ProfilerStep#{number}"
-    return on_host(name, start, duration, category="user_annotation", **more)
+    return host_span(name, start, duration, category="user_annotation", **args)
 
 
-def covered(intervals: Iterable[tuple[int, int]], start: int, end: int) -> int:
+def covered_length(intervals: Iterable[tuple[int, int]], start: int, end: int) -> int:
     """Returns the length of [start, end) that intervals cover, by brute force."""
-    total, reached = 0, start
+    total, covered_end = 0, start
     for left, right in sorted(intervals):
-        left, right = max(left, reached), min(right, end)
+        left, right = max(left, covered_end), min(right, end)
         if right > left:
-            total, reached = total + right - left, right
+            total, covered_end = total + right - left, right
     return total

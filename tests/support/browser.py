@@ -22,12 +22,12 @@ Message = dict[str, Any]
 
 PACKAGE = "@sparticuz/chromium"
 VERSION = "153.0.0"
-SHA512 = (
+PACKAGE_SHA512 = (
     "8e2196a92bcf31dbb8f8ff538a562a011ef21063c41c8371fa50af13f36a34ef"
     "c41d8cc5ff1d615222394fa8a8548b7b744cbb9fcf1bcb24f4be4f9d9ec810c0"
 )
 # The package has its parts compressed by Brotli, which Node has and Python has not.
-UNPACK = """
+DECOMPRESS_SCRIPT = """
 const fs = require("fs"), {createBrotliDecompress} = require("zlib");
 const {pipeline} = require("stream");
 const fail = (error) => { if (error) throw error; };
@@ -35,8 +35,8 @@ for (const [from, to] of JSON.parse(process.argv[1]))
     pipeline(fs.createReadStream(from), createBrotliDecompress(), fs.createWriteStream(to), fail);
 """
 # Libraries, fonts, and a renderer for machines without a GPU.
-TARS = ("al2023.tar", "fonts.tar", "swiftshader.tar")
-FONTS = """<?xml version="1.0"?>
+TAR_NAMES = ("al2023.tar", "fonts.tar", "swiftshader.tar")
+FONT_CONFIG = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
 <dir>{folder}/fonts</dir><dir>/usr/share/fonts</dir><cachedir>{folder}/font-cache</cachedir>
@@ -65,12 +65,12 @@ class Unavailable(Exception):
     """The browser cannot be used; the message has the reason."""
 
 
-def cache() -> Path:
+def cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "marey" / f"chromium-{VERSION}"
 
 
-def ran(command: list[str], folder: Path) -> None:
+def run_command(command: list[str], folder: Path) -> None:
     try:
         subprocess.run(
             command, cwd=folder, check=True, capture_output=True, text=True, timeout=INSTALL_SECS
@@ -82,31 +82,33 @@ def ran(command: list[str], folder: Path) -> None:
         raise Unavailable(f"{command[0]}: {error}") from error
 
 
-def unpacked(work: Path) -> Path:
+def download_package(work: Path) -> Path:
     """Downloads the package, verifies its hash, and unpacks it."""
-    ran(["npm", "pack", f"{PACKAGE}@{VERSION}", "--silent", "--pack-destination", "."], work)
+    run_command(
+        ["npm", "pack", f"{PACKAGE}@{VERSION}", "--silent", "--pack-destination", "."], work
+    )
     [archive] = work.glob("*.tgz")
-    if hashlib.sha512(archive.read_bytes()).hexdigest() != SHA512:
+    if hashlib.sha512(archive.read_bytes()).hexdigest() != PACKAGE_SHA512:
         raise Unavailable(f"{PACKAGE}@{VERSION} is not the package that was pinned")
     with tarfile.open(archive) as package:
         package.extractall(work, filter="data")
-    made = work / "made"
-    made.mkdir()
+    unpacked = work / "unpacked"
+    unpacked.mkdir()
     compressed = work / "package" / "bin"
-    names = ("chromium", *TARS)
-    pairs = [(str(compressed / f"{name}.br"), str(made / name)) for name in names]
-    ran(["node", "-e", UNPACK, json.dumps(pairs)], work)
-    for name in TARS:
-        with tarfile.open(made / name) as part:
-            part.extractall(made, filter="data")
-        (made / name).unlink()
-    (made / "chromium").chmod(0o755)
-    return made
+    names = ("chromium", *TAR_NAMES)
+    pairs = [(str(compressed / f"{name}.br"), str(unpacked / name)) for name in names]
+    run_command(["node", "-e", DECOMPRESS_SCRIPT, json.dumps(pairs)], work)
+    for name in TAR_NAMES:
+        with tarfile.open(unpacked / name) as part:
+            part.extractall(unpacked, filter="data")
+        (unpacked / name).unlink()
+    (unpacked / "chromium").chmod(0o755)
+    return unpacked
 
 
-def installed() -> Path:
+def install() -> Path:
     """Returns the folder of the browser, downloaded once. Raises `Unavailable`."""
-    folder = cache()
+    folder = cache_folder()
     if (folder / "chromium").exists():
         return folder
     if platform.system() != "Linux" or platform.machine() != "x86_64":
@@ -116,11 +118,11 @@ def installed() -> Path:
             raise Unavailable(f"{tool} is not installed")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-        made = unpacked(Path(work))
-        (made / "fonts.conf").write_text(FONTS.format(folder=folder))
+        unpacked = download_package(Path(work))
+        (unpacked / "fonts.conf").write_text(FONT_CONFIG.format(folder=folder))
         try:
             # In one step, so that two tests at a time see all of it or nothing.
-            made.rename(folder)
+            unpacked.rename(folder)
         except OSError:
             if not (folder / "chromium").exists():
                 raise
@@ -131,20 +133,20 @@ class Browser:
     """A running browser, as a context manager."""
 
     def __init__(self) -> None:
-        folder = installed()
+        folder = install()
         self._home = tempfile.TemporaryDirectory()
-        to_read, self._write = os.pipe()
-        self._read, to_write = os.pipe()
+        browser_in, self._write = os.pipe()
+        self._read, browser_out = os.pipe()
 
-        def pipes() -> None:
+        def place_pipes() -> None:
             # The browser reads 3 and writes 4. Copies out of the way first: they may be these.
-            ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_read, to_write)]
-            for number, end in enumerate(ends, 3):
-                os.dup2(end, number)
+            copies = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (browser_in, browser_out)]
+            for number, copy in enumerate(copies, 3):
+                os.dup2(copy, number)
 
         self._process = subprocess.Popen(
             [folder / "chromium", *FLAGS, f"--user-data-dir={self._home.name}", "about:blank"],
-            preexec_fn=pipes,
+            preexec_fn=place_pipes,
             pass_fds=(3, 4),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -158,10 +160,10 @@ class Browser:
                 "FONTCONFIG_FILE": str(folder / "fonts.conf"),
             },
         )
-        os.close(to_read)
-        os.close(to_write)
-        self._bytes = b""
-        self._last = 0
+        os.close(browser_in)
+        os.close(browser_out)
+        self._received = b""
+        self._last_id = 0
         self.pages: dict[str, Page] = {}
         self.version = str(self.ask("Browser.getVersion")["product"])
 
@@ -180,37 +182,37 @@ class Browser:
         os.close(self._write)
         self._home.cleanup()
 
-    def _received(self, deadline: float) -> Message:
-        while b"\0" not in self._bytes:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._read], [], [], left)[0]:
+    def _receive(self, deadline: float) -> Message:
+        while b"\0" not in self._received:
+            remaining_secs = deadline - time.monotonic()
+            if remaining_secs <= 0 or not select.select([self._read], [], [], remaining_secs)[0]:
                 raise TimeoutError("the browser does not answer")
             part = os.read(self._read, 1 << 20)
             if not part:
                 raise EOFError("the browser ended")
-            self._bytes += part
-        text, self._bytes = self._bytes.split(b"\0", 1)
+            self._received += part
+        text, self._received = self._received.split(b"\0", 1)
         message: Message = json.loads(text)
         return message
 
-    def _next(self, deadline: float) -> Message:
-        message = self._received(deadline)
+    def _receive_and_handle(self, deadline: float) -> Message:
+        message = self._receive(deadline)
         if "method" in message and message.get("sessionId") in self.pages:
-            self.pages[message["sessionId"]].happened(message["method"], message["params"])
+            self.pages[message["sessionId"]].handle_event(message["method"], message["params"])
         return message
 
     def ask(self, method: str, session: str | None = None, **params: Any) -> Message:
         """Calls a method of the protocol and returns its answer."""
-        self._last += 1
-        number = self._last
-        message: Message = {"id": number, "method": method, "params": params}
+        self._last_id += 1
+        message_id = self._last_id
+        message: Message = {"id": message_id, "method": method, "params": params}
         if session is not None:
             message["sessionId"] = session
         text = json.dumps(message).encode() + b"\0"
         while text:
             text = text[os.write(self._write, text) :]
         deadline = time.monotonic() + DEADLINE_SECS
-        while (answer := self._next(deadline)).get("id") != number:
+        while (answer := self._receive_and_handle(deadline)).get("id") != message_id:
             pass
         if "error" in answer:
             raise RuntimeError(f"{method}: {answer['error']['message']}")
@@ -220,7 +222,7 @@ class Browser:
     def wait_for(self, page: Page, event: str) -> None:
         deadline = time.monotonic() + DEADLINE_SECS
         while event not in page.events:
-            self._next(deadline)
+            self._receive_and_handle(deadline)
 
     def page(self, path: Path, width: int = 1200, height: int = 900, *, dark: bool = False) -> Page:
         """Opens a file."""
@@ -252,7 +254,7 @@ class Page:
     def ask(self, method: str, **params: Any) -> Message:
         return self._browser.ask(method, self._session, **params)
 
-    def happened(self, method: str, params: Message) -> None:
+    def handle_event(self, method: str, params: Message) -> None:
         self.events.add(method)
         if method == "Runtime.exceptionThrown":
             self.errors.append(json.dumps(params["exceptionDetails"]))
@@ -280,35 +282,35 @@ class Page:
 
     def settle(self) -> None:
         """Waits until the page is laid out and rendered."""
-        two = "requestAnimationFrame(() => requestAnimationFrame(() => done(1)))"
-        self.evaluate(f"new Promise((done) => {two})")
+        two_frames = "requestAnimationFrame(() => requestAnimationFrame(() => done(1)))"
+        self.evaluate(f"new Promise((done) => {two_frames})")
 
     def count(self, selector: str) -> int:
         return int(self.evaluate(f"document.querySelectorAll({json.dumps(selector)}).length"))
 
     def texts(self, selector: str) -> list[str]:
-        found = f"[...document.querySelectorAll({json.dumps(selector)})]"
-        return list(self.evaluate(f"{found}.map((each) => each.textContent)"))
+        elements = f"[...document.querySelectorAll({json.dumps(selector)})]"
+        return list(self.evaluate(f"{elements}.map((element) => element.textContent)"))
 
-    def place(self, selector: str) -> tuple[float, float]:
+    def scroll_to(self, selector: str) -> tuple[float, float]:
         """Scrolls an element into view; returns the position of its centre."""
         x, y = self.evaluate(
-            "((one) => { one.scrollIntoView({block: 'center', behavior: 'instant'});"
-            " const box = one.getBoundingClientRect();"
+            "((element) => { element.scrollIntoView({block: 'center', behavior: 'instant'});"
+            " const box = element.getBoundingClientRect();"
             " return [box.x + box.width / 2, box.y + box.height / 2]; })"
             f"(document.querySelector({json.dumps(selector)}))"
         )
         return float(x), float(y)
 
-    def _mouse(self, kind: str, x: float, y: float, **more: Any) -> None:
-        self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+    def _mouse(self, kind: str, x: float, y: float, **params: Any) -> None:
+        self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, **params)
 
     def hover(self, selector: str) -> None:
-        self._mouse("mouseMoved", *self.place(selector))
+        self._mouse("mouseMoved", *self.scroll_to(selector))
         self.settle()
 
     def click(self, selector: str) -> None:
-        x, y = self.place(selector)
+        x, y = self.scroll_to(selector)
         self._mouse("mouseMoved", x, y)
         for kind in ("mousePressed", "mouseReleased"):
             self._mouse(kind, x, y, button="left", clickCount=1)
@@ -320,7 +322,7 @@ class Page:
         codes |= {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
         text = {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
-            sent = text if kind == "keyDown" else {}
+            typed = text if kind == "keyDown" else {}
             code = codes[key]
             self.ask(
                 "Input.dispatchKeyEvent",
@@ -328,7 +330,7 @@ class Page:
                 key=key,
                 code=key,
                 windowsVirtualKeyCode=code,
-                **sent,
+                **typed,
             )
         self.settle()
 
@@ -351,6 +353,6 @@ class Page:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.ask("Emulation.setEmulatedMedia", media=media, features=features)
 
-    def screenshot(self, path: Path, *, full: bool = False) -> None:
-        shot = self.ask("Page.captureScreenshot", captureBeyondViewport=full)
+    def screenshot(self, path: Path, *, is_full: bool = False) -> None:
+        shot = self.ask("Page.captureScreenshot", captureBeyondViewport=is_full)
         path.write_bytes(base64.b64decode(shot["data"]))

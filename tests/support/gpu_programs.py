@@ -34,7 +34,7 @@ def run(body: str, script: str = "", **env: str) -> str:
     return run_well(program(body), **{**environment(Path("lib"), script), **env})
 
 
-def outcome(body: str, script: str = "", **env: str) -> Outcome:
+def try_run(body: str, script: str = "", **env: str) -> Outcome:
     """Runs a program that may fail."""
     return run_program(program(body), **{**environment(Path("lib"), script), **env})
 
@@ -49,7 +49,7 @@ def kernels(root: Node) -> dict[str, Kernel]:
     return found
 
 
-def recorded(path: str = "profile.hatchet") -> dict[str, Kernel]:
+def read_kernels(path: str = "profile.hatchet") -> dict[str, Kernel]:
     """Returns the kernels of a profile on disk."""
     return kernels(tree(path))
 
@@ -60,13 +60,13 @@ def losses(path: str = "profile.hatchet") -> dict[str, int]:
     return {cause: count for cause, count in found.items() if count}
 
 
-def note(path: str = "profile.hatchet") -> str:
+def gpu_note(path: str = "profile.hatchet") -> str:
     """Returns the profile's note on how devices were recorded."""
     text: str = tree(path)["marey"]["notes"]["gpu"]
     return text
 
 
-def document(path: str) -> dict[str, Any]:
+def read_chrome_trace(path: str) -> dict[str, Any]:
     """Reads a Chrome trace."""
-    read: dict[str, Any] = json.loads(Path(path).read_text())
-    return read
+    document: dict[str, Any] = json.loads(Path(path).read_text())
+    return document

@@ -111,7 +111,7 @@ _ARGUMENTS: dict[str, tuple[Any, dict[str, str], int]] = {
 NAMES = tuple(_ARGUMENTS)
 
 
-def ptx_of(name: str, architecture: int) -> str:
+def compile_ptx(name: str, architecture: int) -> str:
     """Compiles a kernel; every pointer is aligned to 16 bytes, as PyTorch's are."""
     function, pointers, block = _ARGUMENTS[name]
     signature = {**pointers, "n": "i32", "BLOCK": "constexpr"}
@@ -124,4 +124,4 @@ def ptx_of(name: str, architecture: int) -> str:
 
 if __name__ == "__main__":
     for kernel in sys.argv[2:]:
-        Path(f"{kernel}.ptx").write_text(ptx_of(kernel, int(sys.argv[1])))
+        Path(f"{kernel}.ptx").write_text(compile_ptx(kernel, int(sys.argv[1])))

@@ -19,7 +19,7 @@ def tree(path: str | Path) -> Node:
     return root
 
 
-def recorded(session: int | None, phase: int = 0) -> Node:
+def live_root(session: int | None, phase: int = 0) -> Node:
     """Returns the root of a live session."""
     document = marey.data.get(session, phase)
     assert document is not None
@@ -64,6 +64,6 @@ def metrics(node: Node) -> dict[str, Any]:
     return {key: value for key, value in node["metrics"].items() if not key.startswith("wall_")}
 
 
-def files(suffix: str = ".hatchet", directory: str | Path = ".") -> list[str]:
+def profile_names(suffix: str = ".hatchet", directory: str | Path = ".") -> list[str]:
     """Returns the sorted names of the profiles in a directory."""
     return sorted(path.name for path in Path(directory).glob(f"*{suffix}"))

@@ -15,36 +15,36 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-NAMES = ("libcupti.so", "libcuda.so.1")
+SUPPORT = Path(__file__).resolve().parent
+ROOT = SUPPORT.parents[1]
+LIBRARY_NAMES = ("libcupti.so", "libcuda.so.1")
 
 
 def library() -> Path | None:
     """Returns the path of the double: from the environment, else built; `None` without cargo."""
-    return _built("marey-replay", "MAREY_REPLAY_LIB")
+    return _find_or_build("marey-replay", "MAREY_REPLAY_LIB")
 
 
 def nvml_library() -> Path | None:
     """Returns the path of the NVML double, found in the same way."""
-    return _built("marey-replay-nvml", "MAREY_REPLAY_NVML_LIB")
+    return _find_or_build("marey-replay-nvml", "MAREY_REPLAY_NVML_LIB")
 
 
 @functools.cache
-def _built(package: str, variable: str) -> Path | None:
+def _find_or_build(package: str, variable: str) -> Path | None:
     if path := os.environ.get(variable):
         return Path(path).absolute()
     if shutil.which("cargo") is None:
         return None
     command = ["cargo", "build", "--release", "--package", package]
-    built = subprocess.run(
+    process = subprocess.run(
         [*command, "--message-format", "json"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    messages = [json.loads(line) for line in built.stdout.splitlines()]
+    messages = [json.loads(line) for line in process.stdout.splitlines()]
     paths = [
         Path(path)
         for message in messages
@@ -62,17 +62,17 @@ def environment(folder: Path, script: str = "") -> dict[str, str]:
 
         pytest.skip("there is no cargo to build the double, and MAREY_REPLAY_LIB names none")
     folder.mkdir(parents=True, exist_ok=True)
-    for name in NAMES:
+    for name in LIBRARY_NAMES:
         (folder / name).symlink_to(path)
     (folder / "script").write_text(script)
-    here = str(folder.absolute())
+    folder_text = str(folder.absolute())
     return {
-        "LD_LIBRARY_PATH": here,
-        "TRITON_CUPTI_LIB_PATH": here,
-        "MAREY_CUPTI_LIB": here,
-        "MAREY_REPLAY": f"{here}/script",
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")])),
-        "TRITON_CACHE_DIR": f"{here}/cache",
+        "LD_LIBRARY_PATH": folder_text,
+        "TRITON_CUPTI_LIB_PATH": folder_text,
+        "MAREY_CUPTI_LIB": folder_text,
+        "MAREY_REPLAY": f"{folder_text}/script",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(SUPPORT), os.environ.get("PYTHONPATH")])),
+        "TRITON_CACHE_DIR": f"{folder_text}/cache",
     }
 
 

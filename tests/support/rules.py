@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import marey
-from analyses import Event, Row, kernel, launch, on_host, open_run, recorded_trace, run_from, step
+from analyses import Event, Row, host_span, kernel, launch, make_run, open_run, recorded_trace, step
 
 # The columns that every rule has, before those of evidence.
 COMMON = [
@@ -50,12 +50,12 @@ def severities(run: marey.run.Run, rule: str, **thresholds: float) -> list[str]:
 def check_no_findings_without_data(folder: Path, rule: str) -> None:
     """Checks that a rule finds nothing without a device, host, steps or durations."""
     bare: dict[str, list[Event]] = {
-        "host": [step(0, 0, 100), on_host("aten::add", 10, 50), launch(1, 20)],
+        "host": [step(0, 0, 100), host_span("aten::add", 10, 50), launch(1, 20)],
         "device": [kernel(1, 0, 40), kernel(2, 40, 40), kernel(3, 60, 0)],
         "no_duration": [step(0, 0, 0), launch(1, 0, 0), kernel(1, 0, 0)],
         "instant": [{"ph": "i", "name": "x", "pid": 1, "tid": 1, "ts": 5, "s": "t"}],
     }
     for kind, events in bare.items():
         (folder / kind).mkdir()
-        assert findings_of(run_from(folder / kind, events), rule) == [], kind
+        assert findings_of(make_run(folder / kind, events), rule) == [], kind
     assert findings_of(open_run(recorded_trace("cpu-only-gloo")), rule) == []

@@ -46,7 +46,7 @@ class FakeGpu:
     def __init__(self) -> None:
         self.nanos = 0
         self.ahead: list[FakeEvent] = []
-        self.works: list[Callable[[], None]] = []
+        self.pending_copies: list[Callable[[], None]] = []
         self.events = self.queries = self.waits = 0
         self.is_broken = False
         self.captured: set[str] = set()
@@ -70,11 +70,11 @@ class FakeGpu:
 
     def advance(self) -> None:
         """Completes all pending work."""
-        for work in self.works:
-            work()
+        for copy in self.pending_copies:
+            copy()
         for event in self.ahead:
             event.is_passed = True
-        self.works.clear()
+        self.pending_copies.clear()
         self.ahead.clear()
 
     def fail_if_broken(self) -> None:
@@ -117,7 +117,7 @@ class FakeTensor:
             host.values = values
 
         host.numel = self.numel  # type: ignore[method-assign]
-        self.gpu.works.append(copy)
+        self.gpu.pending_copies.append(copy)
         return host
 
     def item(self) -> Any:

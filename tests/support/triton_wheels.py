@@ -44,8 +44,8 @@ def _install(folder: Path) -> None:
     """Downloads and unpacks the wheel, so that the folder is complete when it appears."""
     unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}."))
     try:
-        wanted = ["--no-deps", "--target", str(unfinished), f"triton=={OLDEST}"]
-        command = [sys.executable, "-m", "pip", "install", "--quiet", *wanted]
+        options = ["--no-deps", "--target", str(unfinished), f"triton=={OLDEST}"]
+        command = [sys.executable, "-m", "pip", "install", "--quiet", *options]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             pytest.skip(f"pip gives no triton {OLDEST} here: {done.stderr.strip()[-200:]}")

@@ -23,8 +23,8 @@ libproton = pytest.importorskip("triton._C.libproton").proton
 class Subject:
     """A file and its arguments. Each metric is one value of `-m`.
 
-    `shared` are metrics that `partner`, the file for diffs, has too. A `brief` subject is skipped
-    in tests that do not depend on the file.
+    `shared` are metrics that `partner`, the file for diffs, has too. A subject that `is_brief` is
+    skipped in tests that do not depend on the file.
     """
 
     metrics: list[str]
@@ -32,7 +32,7 @@ class Subject:
     partner: str
     includes: list[str]
     excludes: list[str]
-    brief: bool = False
+    is_brief: bool = False
 
 
 UNITS = ["s", "ms", "us", "ns"]
@@ -100,7 +100,7 @@ SUBJECTS = {
         partner="frames",
         includes=["__proton", "matmul", "c$"],
         excludes=["a", "z_"],
-        brief=True,
+        is_brief=True,
     ),
     "samples": Subject(
         metrics=["num_samples", "stalled_long_scoreboard", "STALLED_NOT_SELECTED,num_samples",
@@ -109,7 +109,7 @@ SUBJECTS = {
         partner="kernels",
         includes=[r"/w/matmul\.py:3[15]@", "matmul_kernel"],
         excludes=["/w/"],
-        brief=True,
+        is_brief=True,
     ),
     # Negative bytes, no time, null, values near the limits of what is printed.
     "negative": Subject(
@@ -128,7 +128,7 @@ SUBJECTS = {
         partner="deep",
         includes=["level 99$", "level 119"],
         excludes=["level 50"],
-        brief=True,
+        is_brief=True,
     ),
     # More children than one step of a pairwise sum takes.
     "wide": Subject(
@@ -137,7 +137,7 @@ SUBJECTS = {
         partner="wide later",
         includes=["kernel [0-9]$", "kernel .*7"],
         excludes=["kernel 1", "group 1"],
-        brief=True,
+        is_brief=True,
     ),
     "proton": Subject(
         metrics=["tokens", "loss", "tokens/%,loss", "wait", "cpu_time/us", "gib per s"],
@@ -159,14 +159,14 @@ SUBJECTS = {
 def make_files(folder: Path) -> None:
     """Writes the files that are too large for the repository, and files of both recorders."""
     write(folder / "deep", deep(120))
-    for later in (False, True):
-        write(folder / name("wide", later), wide(later))
-        record_with_proton(folder / name("proton", later), later)
-        record_with_marey(folder / name("marey", later), later)
+    for is_later in (False, True):
+        write(folder / versioned_name("wide", is_later), wide(is_later))
+        record_with_proton(folder / versioned_name("proton", is_later), is_later)
+        record_with_marey(folder / versioned_name("marey", is_later), is_later)
 
 
-def name(file: str, later: bool) -> str:
-    return f"{file} later" if later else file
+def versioned_name(file: str, is_later: bool) -> str:
+    return f"{file} later" if is_later else file
 
 
 def write(path: Path, root: Node) -> None:
@@ -185,32 +185,32 @@ def deep(levels: int) -> Node:
     return node("ROOT", {"time (ns)": 0}, *below)
 
 
-def wide(later: bool) -> Node:
-    rng = random.Random(later)
+def wide(is_later: bool) -> Node:
+    rng = random.Random(is_later)
     groups = []
-    for count in (5, 6, 7, 8, 20, 140 - later):
-        own = {"flops": rng.uniform(0, 1e15)} if count % 2 else {}
-        groups.append(node(f"group {count}", own, *kernels(rng, count)))
+    for count in (5, 6, 7, 8, 20, 140 - is_later):
+        metrics = {"flops": rng.uniform(0, 1e15)} if count % 2 else {}
+        groups.append(node(f"group {count}", metrics, *kernels(rng, count)))
     return node("ROOT", {"flops": 0, "time (ns)": 0}, *groups)
 
 
 def kernels(rng: random.Random, count: int) -> Iterator[Node]:
     for number in range(count):
         values = {"flops": rng.uniform(-1e3, 1e15), "time (ns)": rng.randrange(1, 10**9)}
-        more = {"own": rng.uniform(0, 1e14)} if rng.random() < 0.7 else {}
-        yield node(f"kernel {number}", values | more)
+        partial = {"own": rng.uniform(0, 1e14)} if rng.random() < 0.7 else {}
+        yield node(f"kernel {number}", values | partial)
 
 
-def record_with_proton(path: Path, later: bool) -> None:
+def record_with_proton(path: Path, is_later: bool) -> None:
     """Records the steps with Proton, without a GPU."""
     session = libproton.start(str(path), "shadow", "tree", "instrumentation", "cuda")
-    for step in range(2 + later):
+    for step in range(2 + is_later):
         scopes = []
         for label in (f"step {step}", 'inner "é"', "leaf"):
             scopes.append((libproton.record_scope(), label))
             libproton.enter_scope(*scopes[-1])
         outer, inner, leaf = (scope for scope, _ in scopes)
-        libproton.add_metrics(outer, {"wait (ns)(exc)": 70 + later, "ids": [1, 2]})
+        libproton.add_metrics(outer, {"wait (ns)(exc)": 70 + is_later, "ids": [1, 2]})
         libproton.add_metrics(inner, {"tokens": 3 + step, "loss": 0.25})
         libproton.add_metrics(leaf, {"tokens": 1, "cpu_time (ns)(exc)": 12345, "GiB per s": 1.5})
         for scope in reversed(scopes):
@@ -218,15 +218,15 @@ def record_with_proton(path: Path, later: bool) -> None:
     libproton.finalize(session, "hatchet")
 
 
-def record_with_marey(path: Path, later: bool) -> None:
+def record_with_marey(path: Path, is_later: bool) -> None:
     """Records the steps with marey."""
     session = marey.start(path)
-    for step in range(2 + later):
-        step_scope = marey.scope(f"step {step}", {"loss": 0.25 + later})
+    for step in range(2 + is_later):
+        step_scope = marey.scope(f"step {step}", {"loss": 0.25 + is_later})
         inner_scope = marey.scope("inner", {"tokens": 5, "ids": [1, 2]})
         with step_scope, marey.cpu_timed_scope("timed"), inner_scope:
             pass
-    if later:
+    if is_later:
         marey.enter_scope("late")
         marey.exit_scope("late")
     marey.finalize(session)

@@ -40,5 +40,5 @@ def assert_same_columns(ours: Graph, theirs: Any, labels: list[str]) -> None:
     frame = theirs.dataframe.sort_index()
     assert list(ours.dataframe["name"]) == list(frame["name"])
     for label in labels:
-        mine, their = (column[label].to_numpy(float) for column in (ours.dataframe, frame))
-        numpy.testing.assert_array_equal(mine, their, label)
+        our, their = (column[label].to_numpy(float) for column in (ours.dataframe, frame))
+        numpy.testing.assert_array_equal(our, their, label)

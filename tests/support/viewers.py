@@ -18,7 +18,7 @@ from marey import _engine
 
 viewer = pytest.importorskip("triton.profiler.viewer")
 
-SORTED = "Sorted kernels by metric "
+SORTED_HEADING = "Sorted kernels by metric "
 ROOTS = ("ROOT", "ROOT@ROOT")
 NAME_WIDTH = 105
 
@@ -32,7 +32,7 @@ class Answer(NamedTuple):
     failure: str = ""
 
 
-def theirs(argv: Sequence[str]) -> Answer:
+def run_proton(argv: Sequence[str]) -> Answer:
     """Runs Proton's viewer."""
     stdout, stderr, failure = io.StringIO(), io.StringIO(), ""
     limit = sys.getrecursionlimit()
@@ -50,7 +50,7 @@ def theirs(argv: Sequence[str]) -> Answer:
     return Answer(stdout.getvalue(), stderr.getvalue(), 1 if failure else 0, failure)
 
 
-def theirs_as_reals(argv: Sequence[str]) -> Answer:
+def run_proton_with_reals(argv: Sequence[str]) -> Answer:
     """Runs Proton's viewer with a float first column, because it cannot sort integers."""
     print_tree = viewer.print_tree
 
@@ -59,20 +59,20 @@ def theirs_as_reals(argv: Sequence[str]) -> Answer:
         print_tree(frame, metrics, *options)
 
     with mock.patch.object(viewer, "print_tree", print_reals):
-        return theirs(argv)
+        return run_proton(argv)
 
 
-def ours(argv: Sequence[str], capfd: pytest.CaptureFixture[str]) -> Answer:
+def run_marey(argv: Sequence[str], capfd: pytest.CaptureFixture[str]) -> Answer:
     """Runs `marey view`."""
     capfd.readouterr()
     exit_code = _engine.cli_main(["marey", "view", *argv])
     return Answer(*capfd.readouterr(), exit_code)
 
 
-def refuses(answer: Answer) -> bool:
+def is_refusal(answer: Answer) -> bool:
     """Whether a viewer failed with one line of error; hints may follow."""
-    error, *notes = answer.stderr.splitlines() or [""]
-    only_hints = all(note.startswith("hint: ") for note in notes)
+    error, *more_lines = answer.stderr.splitlines() or [""]
+    only_hints = all(line.startswith("hint: ") for line in more_lines)
     says_why = error.startswith("error: ") and only_hints
     return answer.exit_code == 2 and answer.stdout == "" and says_why
 
@@ -84,43 +84,44 @@ def difference(shown: str, wanted: str) -> str:
     unstably, so rows of equal value have no order, and drops the first row, which it takes for
     ROOT.
     """
-    shown_tree, shown_list = split(shown)
-    wanted_tree, wanted_list = split(wanted)
-    found = [*compare(shown_tree, wanted_tree)]
-    if not found and shown_list != wanted_list:
-        found = [*compare(by_value(shown_list), by_value(repaired(wanted_list, shown_list)))]
-    return "\n".join(found)
+    shown_tree, shown_list = split_list(shown)
+    wanted_tree, wanted_list = split_list(wanted)
+    differences = [*diff_lines(shown_tree, wanted_tree)]
+    if not differences and shown_list != wanted_list:
+        repaired = repair_rows(wanted_list, shown_list)
+        differences = [*diff_lines(sort_ties(shown_list), sort_ties(repaired))]
+    return "\n".join(differences)
 
 
-def compare(shown: list[str], wanted: list[str]) -> Iterator[str]:
+def diff_lines(shown: list[str], wanted: list[str]) -> Iterator[str]:
     return difflib.unified_diff(wanted, shown, "proton-viewer", "marey view", lineterm="", n=1)
 
 
-def split(text: str) -> tuple[list[str], list[str]]:
+def split_list(text: str) -> tuple[list[str], list[str]]:
     """Returns the lines around the list, with its heading, and the lines of the list."""
     lines = text.split("\n")
-    heading, warning = first(lines, SORTED), first(lines, "Warning: ")
+    heading, warning = index_of_prefix(lines, SORTED_HEADING), index_of_prefix(lines, "Warning: ")
     return lines[: heading + 1] + lines[warning:], lines[heading + 1 : warning]
 
 
-def first(lines: list[str], start: str) -> int:
+def index_of_prefix(lines: list[str], prefix: str) -> int:
     """Returns the index of the first line with this prefix, or the number of lines."""
-    return next((at for at, line in enumerate(lines) if line.startswith(start)), len(lines))
+    return next((index for index, line in enumerate(lines) if line.startswith(prefix)), len(lines))
 
 
-def repaired(rows: list[str], complete: list[str]) -> list[str]:
+def repair_rows(rows: list[str], complete: list[str]) -> list[str]:
     """Returns the peer's rows without ROOT, and with the row that it dropped."""
     kept = [row for row in rows if row[:NAME_WIDTH].rstrip() not in ROOTS]
     if len(kept) == len(rows):
         return rows  # ROOT was the one that it left out
     missing = (Counter(complete) - Counter(kept)).elements()
-    return [row for row in missing if value(row) == value(complete[0])][:1] + kept
+    return [row for row in missing if value_text(row) == value_text(complete[0])][:1] + kept
 
 
-def by_value(rows: list[str]) -> list[str]:
+def sort_ties(rows: list[str]) -> list[str]:
     """Sorts rows of equal value by name."""
-    return [row for _, run in groupby(rows, key=value) for row in sorted(run)]
+    return [row for _, tied in groupby(rows, key=value_text) for row in sorted(tied)]
 
 
-def value(row: str) -> str:
+def value_text(row: str) -> str:
     return row[NAME_WIDTH:]

@@ -14,7 +14,7 @@ from typing import Any
 
 import marey
 import pytest
-from profiles import counts, files, tree
+from profiles import counts, profile_names, tree
 from programs import Live, run_program, run_well, write_program
 
 pytestmark = pytest.mark.usefixtures("own_directory", "spools_stay")
@@ -48,7 +48,7 @@ def losses(path: str | Path) -> dict[str, int]:
 
 
 def traces(directory: str | Path = ".") -> list[str]:
-    return files(".chrome_trace", directory)
+    return profile_names(".chrome_trace", directory)
 
 
 def spools(profile: str) -> list[str]:
@@ -743,7 +743,7 @@ def test_a_child_without_a_spool_still_records_its_tree() -> None:
         os.wait()
         """
     run_program(source)
-    [child] = [path for path in files() if path != "x.hatchet"]
+    [child] = [path for path in profile_names() if path != "x.hatchet"]
     assert counts(tree(child)) == {"child": 1}
     assert tree(child)["marey"]["losses"]["spool_full"] == 1
 

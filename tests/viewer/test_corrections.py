@@ -17,7 +17,7 @@ import pytest
 from paths import DATA
 from profiles import Node
 from viewer_files import SUBJECTS, deep, node
-from viewers import SORTED, difference, ours, refuses, theirs
+from viewers import SORTED_HEADING, difference, is_refusal, run_marey, run_proton
 
 msgpack = pytest.importorskip("msgpack")
 
@@ -265,14 +265,14 @@ CORRECTIONS = {
     "whole numbers in a sorted list": Correction(
         ["-m", "a", "--print-sorted"],
         peer="ValueError: Precision not allowed in integer format specifier",
-        shown=ONE_SHOWN + SORTED + "a (inc)\n" + row("k", "1.0"),
+        shown=ONE_SHOWN + SORTED_HEADING + "a (inc)\n" + row("k", "1.0"),
         root=ONE,
     ),
     "a first row that is not ROOT": Correction(
         ["-m", "a", "--print-sorted"],
         peer="",
         shown="nan ROOT\n├─ 2.000 k\n└─ 3.000 l\n\n"
-        + SORTED + "a\n" + row("l", "3.0") + row("k", "2.0"),
+        + SORTED_HEADING + "a\n" + row("l", "3.0") + row("k", "2.0"),
         root=kernels("a", {"k": 2, "l": 3}, zero=False),
     ),
     # Differences.
@@ -315,11 +315,11 @@ def test_output_is_correct_where_protons_viewer_fails(
     correction = CORRECTIONS[name]
     write_both(correction)
     argv = [*correction.argv, "file.hatchet"]
-    peer, shown = theirs(argv), ours(argv, capfd)
+    peer, shown = run_proton(argv), run_marey(argv, capfd)
     assert peer.failure.startswith(correction.peer)
     assert bool(peer.failure) == bool(correction.peer)
     if correction.shown is None:
-        assert refuses(shown), shown
+        assert is_refusal(shown), shown
     elif isinstance(correction.shown, str):
         assert (shown.exit_code, shown.stdout) == (0, correction.shown), shown.stderr
         assert peer.stdout != correction.shown
@@ -331,19 +331,19 @@ def test_output_is_correct_where_protons_viewer_fails(
 
 def test_an_unknown_peak_prints_a_note(capfd: pytest.CaptureFixture[str]) -> None:
     write_both(CORRECTIONS["util on an unknown architecture"])
-    assert "999" in ours(["-m", "util", "file.hatchet"], capfd).stderr
+    assert "999" in run_marey(["-m", "util", "file.hatchet"], capfd).stderr
 
 
 def test_the_nearest_metric_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     write_both(CORRECTIONS["a metric that is not there"])
-    assert re.search("hint: .*time", ours(["-m", "tmie", "file.hatchet"], capfd).stderr)
+    assert re.search("hint: .*time", run_marey(["-m", "tmie", "file.hatchet"], capfd).stderr)
 
 
 def test_equal_values_are_sorted_as_in_the_tree(capfd: pytest.CaptureFixture[str]) -> None:
     names = [f"k{number:02}" for number in range(40)]
     root = kernels("a", {name: float(int(name[1:]) % 3) for name in reversed(names)})
     Path("file.hatchet").write_text(json.dumps([root, {}]))
-    shown = ours(["-m", "a", "--print-sorted", "file.hatchet"], capfd).stdout
+    shown = run_marey(["-m", "a", "--print-sorted", "file.hatchet"], capfd).stdout
     listed = re.findall(r"^(k\d\d) +\d", shown, re.MULTILINE)
     assert listed == sorted(names, key=lambda name: (-(int(name[1:]) % 3), name))
 
@@ -354,17 +354,17 @@ def test_messagepack_is_read_like_json(file: str, capfd: pytest.CaptureFixture[s
     packed = Path("packed.hatchet_msgpack")
     packed.write_bytes(msgpack.packb(json.loads(text.read_text())))
     for metric in SUBJECTS[file].shared:
-        assert theirs(["-m", metric, str(packed)]).failure.startswith("UnicodeDecodeError")
-        shown = ours(["-m", metric, str(packed)], capfd)
-        assert difference(shown.stdout, theirs(["-m", metric, str(text)]).stdout) == ""
+        assert run_proton(["-m", metric, str(packed)]).failure.startswith("UnicodeDecodeError")
+        shown = run_marey(["-m", metric, str(packed)], capfd)
+        assert difference(shown.stdout, run_proton(["-m", metric, str(text)]).stdout) == ""
 
 
 def test_two_files_are_shown_together(capfd: pytest.CaptureFixture[str]) -> None:
     Path("a.hatchet").write_text(json.dumps([kernels("a", {"only_in_a": 1}), {}]))
     Path("b.hatchet").write_text(json.dumps([kernels("a", {"only_in_b": 2}), {}]))
     argv = ["-m", "a", "a.hatchet", "b.hatchet"]
-    assert theirs(argv).failure == "AssertionError: Must specify a file to read"
-    shown = ours(argv, capfd)
+    assert run_proton(argv).failure == "AssertionError: Must specify a file to read"
+    shown = run_marey(argv, capfd)
     assert shown.exit_code == 0
     assert shown.stdout == (
         "a = a.hatchet\n"
@@ -395,7 +395,7 @@ def test_two_files_are_shown_together(capfd: pytest.CaptureFixture[str]) -> None
 def test_a_bad_command_line_is_an_error(argv: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     write_both(CORRECTIONS["an include that nothing matches"])
     argv = ["-m", "a", *argv]
-    assert theirs(argv).failure
-    shown = ours(argv, capfd)
+    assert run_proton(argv).failure
+    shown = run_marey(argv, capfd)
     assert (shown.exit_code, shown.stdout) == (2, "")
     assert shown.stderr.startswith("error: ")

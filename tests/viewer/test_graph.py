@@ -243,13 +243,13 @@ def test_each_call_compares_the_frame_once(call: str, monkeypatch: pytest.Monkey
     graph = read("kernels")
     graph.dataframe["x"] = 1
     graph.derive("count")
-    take_changes, taken = _frame.take_changes, []
+    take_changes, taken = _frame.apply_changes, []
 
     def counted(*arguments: Any) -> list[bool] | None:
         taken.append(arguments)
         return take_changes(*arguments)
 
-    monkeypatch.setattr(_frame, "take_changes", counted)
+    monkeypatch.setattr(_frame, "apply_changes", counted)
     CALLS[call](graph)
     assert len(taken) == 1
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 import pytest
 from paths import DATA
 from viewer_files import SUBJECTS, Subject, make_files
-from viewers import difference, ours, refuses, theirs, theirs_as_reals, viewer
+from viewers import difference, is_refusal, run_marey, run_proton, run_proton_with_reals, viewer
 
 T = TypeVar("T")
 Argv = list[str]
@@ -194,11 +194,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def verdict(argv: Argv, capfd: pytest.CaptureFixture[str]) -> str:
     """Returns the error of our output; empty if it is correct."""
-    wanted, shown = theirs(argv), ours(argv, capfd)
+    wanted, shown = run_proton(argv), run_marey(argv, capfd)
     if wanted.failure.startswith(NOTHING_LEFT):
-        return "" if refuses(shown) else f"no refusal but {shown}"
+        return "" if is_refusal(shown) else f"no refusal but {shown}"
     if wanted.failure == NO_WHOLE_NUMBERS:
-        wanted = theirs_as_reals(argv)
+        wanted = run_proton_with_reals(argv)
     assert not wanted.failure, f"the matrix asks what the peer cannot answer: {argv}"
     if shown.exit_code != 0:
         return f"exit code {shown.exit_code}: {shown.stderr}"
@@ -211,7 +211,7 @@ def verdict(argv: Argv, capfd: pytest.CaptureFixture[str]) -> str:
         (file, family)
         for file, subject in SUBJECTS.items()
         for family in FAMILIES
-        if not (subject.brief and family in NOT_IN_BRIEF)
+        if not (subject.is_brief and family in NOT_IN_BRIEF)
     ],
 )
 def test_marey_and_proton_viewers_print_the_same(

@@ -1,6 +1,6 @@
 //! The table's functions for devices.
 
-use crate::ptr::{self, Failure, guarded, send, status, text};
+use crate::ptr::{self, Failure, call_with_status, catch_panic, read_text, send};
 use marey_gpu::cupti::interfaces::Interfaces;
 use marey_gpu::cupti::search::Hints;
 use marey_gpu::level::{self, Level, Request};
@@ -11,9 +11,9 @@ use std::ffi::{c_char, c_void};
 pub(crate) unsafe extern "C" fn start(options: *const GpuOptions, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: the caller passes a filled-in struct or null, and a writable buffer or null.
     unsafe {
-        status(error, || {
-            let options = ptr::required(options.as_ref(), "options")?;
-            let paths = text(options.paths, options.paths_len, "options.paths")?;
+        call_with_status(error, || {
+            let options = ptr::non_null(options.as_ref(), "options")?;
+            let paths = read_text(options.paths, options.paths_len, "options.paths")?;
             let paths = paths.lines().map(Into::into).collect();
             let request = Request {
                 is_required: options.is_required != 0,
@@ -27,7 +27,7 @@ pub(crate) unsafe extern "C" fn start(options: *const GpuOptions, error: *mut Er
 }
 
 pub(crate) unsafe extern "C" fn level(sink: Option<Sink>, context: *mut c_void) -> i32 {
-    let (number, lines) = guarded((GpuLevel::Host, String::new()), describe);
+    let (number, lines) = catch_panic((GpuLevel::Host, String::new()), describe);
     // SAFETY: the caller passes a function that takes bytes and this context.
     unsafe { send(sink, context, lines.as_bytes()) };
     number as i32
@@ -45,11 +45,11 @@ pub(crate) unsafe extern "C" fn probe(
     // SAFETY: the caller passes readable texts, a function that takes bytes and this context, and a
     // writable buffer or null.
     unsafe {
-        status(error, || {
-            let question = text(question, question_len, "question")?;
+        call_with_status(error, || {
+            let question = read_text(question, question_len, "question")?;
             let question = Question::parse(&question)
                 .ok_or_else(|| Failure::argument("question", "is not a known question"))?;
-            let paths = text(paths, paths_len, "paths")?;
+            let paths = read_text(paths, paths_len, "paths")?;
             let answer = question.answer(&Hints::from_env(paths.lines().map(Into::into).collect()));
             send(sink, context, answer.as_bytes());
             Ok(())
@@ -59,8 +59,8 @@ pub(crate) unsafe extern "C" fn probe(
 
 pub(crate) unsafe extern "C" fn note(note: *const c_char, len: usize) {
     // SAFETY: the caller passes a readable text of `len` bytes.
-    let note = unsafe { text(note, len, "text") };
-    guarded((), || drop(note.map(|note| level::note(&note))));
+    let note = unsafe { read_text(note, len, "text") };
+    catch_panic((), || drop(note.map(|note| level::note(&note))));
 }
 
 fn describe() -> (GpuLevel, String) {

@@ -22,7 +22,7 @@ use marey_record::table::{ABI_VERSION, ErrorBuffer, MetricArg, NO_METRIC, Sink, 
 use marey_record::{Detached, NodeKind, api};
 use marey_torch::autograd::Fields;
 use marey_torch::operators;
-use ptr::{Failure, guarded, metrics, send, text};
+use ptr::{Failure, catch_panic, read_metrics, read_text, send};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -41,15 +41,15 @@ pub extern "C" fn marey_table() -> *const Table {
 #[unsafe(export_name = "InitializeInjectionNvtx2")]
 pub unsafe extern "C" fn initialize_nvtx(exports: Option<nvtx::GetExportTable>) -> c_int {
     api::on_load();
-    // SAFETY: the caller's promise.
-    guarded(0, || unsafe { nvtx::initialize(exports) })
+    // SAFETY: guaranteed by the caller.
+    catch_panic(0, || unsafe { nvtx::initialize(exports) })
 }
 
 /// The entry point that NVIDIA's driver calls on initialisation, if `CUDA_INJECTION64_PATH` names
 /// this library.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> i32 {
-    guarded((), marey_gpu::level::on_driver_start);
+    catch_panic((), marey_gpu::level::on_driver_start);
     1
 }
 
@@ -110,25 +110,27 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
 });
 
 extern "C" fn note_environment() {
-    guarded((), api::note_environment);
+    catch_panic((), api::copy_environment);
 }
 
 // Names.
 
 unsafe extern "C" fn intern(name: *const c_char, len: usize) -> u32 {
     // SAFETY: the caller passes a readable name of `len` bytes, as the header requires.
-    let name = unsafe { text(name, len, "name") };
-    guarded(0, || name.map_or(0, |name| api::intern(&name)))
+    let name = unsafe { read_text(name, len, "name") };
+    catch_panic(0, || name.map_or(0, |name| api::intern(&name)))
 }
 
 unsafe extern "C" fn intern_metric(name: *const c_char, len: usize) -> u32 {
     // SAFETY: as in `intern`.
-    let name = unsafe { text(name, len, "name") };
-    guarded(NO_METRIC, || name.ok().and_then(|name| api::intern_metric(&name)).unwrap_or(NO_METRIC))
+    let name = unsafe { read_text(name, len, "name") };
+    catch_panic(NO_METRIC, || {
+        name.ok().and_then(|name| api::intern_metric(&name)).unwrap_or(NO_METRIC)
+    })
 }
 
 unsafe extern "C" fn name_text(name: u32, sink: Option<Sink>, context: *mut c_void) {
-    let text = guarded(None, || Some(api::name(name)));
+    let text = catch_panic(None, || Some(api::name(name)));
     if let Some(text) = text {
         // SAFETY: the caller passes a function that takes bytes and this context.
         unsafe { send(sink, context, text.as_bytes()) };
@@ -180,7 +182,7 @@ extern "C" fn step_end() {
 }
 
 extern "C" fn top_name() -> u32 {
-    api::top_name()
+    api::innermost_name()
 }
 
 unsafe extern "C" fn add_metrics(
@@ -189,9 +191,9 @@ unsafe extern "C" fn add_metrics(
     error: *mut ErrorBuffer,
 ) -> i32 {
     // SAFETY: the caller passes `len` readable values, as the header requires.
-    let values = unsafe { metrics(values, len) };
+    let values = unsafe { read_metrics(values, len) };
     // SAFETY: the caller passes a writable error buffer or null.
-    unsafe { ptr::status(error, || Ok(api::add_metrics(&values?)?)) }
+    unsafe { ptr::call_with_status(error, || Ok(api::add_metrics(&values?)?)) }
 }
 
 // Detached scopes.
@@ -218,26 +220,28 @@ unsafe extern "C" fn detached_enter(
             Arc::from_raw(parent)
         }
     });
-    guarded(std::ptr::null(), || {
+    catch_panic(std::ptr::null(), || {
         api::enter_in_task(parent, name, NodeKind::from_u8(kind))
             .map_or(std::ptr::null(), Arc::into_raw)
     })
 }
 
 extern "C" fn detached_here() -> *const Detached {
-    guarded(std::ptr::null(), || api::here().map_or(std::ptr::null(), Arc::into_raw))
+    catch_panic(std::ptr::null(), || {
+        api::detach_innermost().map_or(std::ptr::null(), Arc::into_raw)
+    })
 }
 
 unsafe extern "C" fn detached_operator_enter(scope: *const Detached, name: u32) -> u64 {
-    // SAFETY: the caller's promise, as in `borrow`.
+    // SAFETY: guaranteed by the caller, as in `borrow`.
     let scope = unsafe { borrow(scope) };
-    guarded(0, || scope.map_or(0, |scope| api::enter_operator_in(scope, name)))
+    catch_panic(0, || scope.map_or(0, |scope| api::enter_operator_in(scope, name)))
 }
 
 unsafe extern "C" fn detached_exit(scope: *const Detached) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let scope = unsafe { borrow(scope) };
-    guarded((), || scope.map_or((), Detached::exit));
+    catch_panic((), || scope.map_or((), Detached::exit));
 }
 
 unsafe extern "C" fn detached_add_metrics(
@@ -246,21 +250,23 @@ unsafe extern "C" fn detached_add_metrics(
     len: usize,
     error: *mut ErrorBuffer,
 ) -> i32 {
-    // SAFETY: the caller's promises, as in `add_metrics` and `borrow`.
-    let (scope, values) = unsafe { (borrow(scope), metrics(values, len)) };
+    // SAFETY: guaranteed by the caller, as in `add_metrics` and `borrow`.
+    let (scope, values) = unsafe { (borrow(scope), read_metrics(values, len)) };
     // SAFETY: the caller passes a writable error buffer or null.
-    unsafe { ptr::status(error, || Ok(ptr::required(scope, "scope")?.add_metrics(&values?)?)) }
+    unsafe {
+        ptr::call_with_status(error, || Ok(ptr::non_null(scope, "scope")?.add_metrics(&values?)?))
+    }
 }
 
 unsafe extern "C" fn detached_release(scope: *const Detached) {
     if !scope.is_null() {
         // SAFETY: the caller gives back the reference that `detached_enter` returned, once.
-        guarded((), || drop(unsafe { Arc::from_raw(scope) }));
+        catch_panic((), || drop(unsafe { Arc::from_raw(scope) }));
     }
 }
 
 unsafe extern "C" fn detached_id(scope: *const Detached) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { borrow(scope) }.map_or(0, Detached::id)
 }
 
@@ -274,7 +280,7 @@ unsafe extern "C" fn torch_operators(
 ) -> i32 {
     // SAFETY: the caller passes a writable error buffer or null.
     unsafe {
-        ptr::status(error, || {
+        ptr::call_with_status(error, || {
             if is_on {
                 operators::start(Fields { sequence, forward_thread })
                     .map_err(|reason| Failure::unsupported(reason.to_string()))

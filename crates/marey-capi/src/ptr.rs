@@ -17,9 +17,7 @@ impl Failure {
     pub(crate) fn argument(name: &str, problem: &str) -> Self {
         Self { code: ErrorCode::Argument, message: format!("argument `{name}` {problem}") }
     }
-}
 
-impl Failure {
     /// Creates the error of a call that is not supported here.
     pub(crate) fn unsupported(message: String) -> Self {
         Self { code: ErrorCode::Unsupported, message }
@@ -50,7 +48,7 @@ impl From<Error> for Failure {
 }
 
 /// Returns a reference, or an error if it is null.
-pub(crate) fn required<'a, T>(reference: Option<&'a T>, name: &str) -> Result<&'a T, Failure> {
+pub(crate) fn non_null<'a, T>(reference: Option<&'a T>, name: &str) -> Result<&'a T, Failure> {
     reference.ok_or_else(|| Failure::argument(name, "is null"))
 }
 
@@ -58,7 +56,7 @@ pub(crate) fn required<'a, T>(reference: Option<&'a T>, name: &str) -> Result<&'
 ///
 /// # Safety
 /// `data` is null or points to `len` readable bytes that outlive the result.
-pub(crate) unsafe fn text<'a>(
+pub(crate) unsafe fn read_text<'a>(
     data: *const c_char,
     len: usize,
     name: &str,
@@ -66,7 +64,7 @@ pub(crate) unsafe fn text<'a>(
     if data.is_null() {
         return Err(Failure::argument(name, "is null"));
     }
-    // SAFETY: not null; the caller promises the rest.
+    // SAFETY: not null; the caller guarantees `len` readable elements.
     let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len) };
     Ok(String::from_utf8_lossy(bytes))
 }
@@ -76,29 +74,29 @@ pub(crate) unsafe fn text<'a>(
 /// # Safety
 /// `values` is null or points to `len` readable values, whose `data` each points to `len` readable
 /// elements of the tag's type.
-pub(crate) unsafe fn metrics(
+pub(crate) unsafe fn read_metrics(
     values: *const MetricArg,
     len: usize,
 ) -> Result<Vec<(u32, MetricValue)>, Failure> {
     if values.is_null() {
         return Err(Failure::argument("values", "is null"));
     }
-    // SAFETY: not null; the caller promises the rest.
+    // SAFETY: not null; the caller guarantees `len` readable elements.
     let values = unsafe { std::slice::from_raw_parts(values, len) };
     values
         .iter()
-        // SAFETY: the caller's promise about each value.
-        .map(|argument| Ok((argument.metric, unsafe { metric(argument) }?)))
+        // SAFETY: guaranteed by the caller for each value.
+        .map(|argument| Ok((argument.metric, unsafe { read_metric(argument) }?)))
         .collect()
 }
 
 /// # Safety
-/// As for [`metrics`].
-unsafe fn metric(argument: &MetricArg) -> Result<MetricValue, Failure> {
+/// As for [`read_metrics`].
+unsafe fn read_metric(argument: &MetricArg) -> Result<MetricValue, Failure> {
     if argument.data.is_null() {
         return Err(Failure::argument("values[].data", "is null"));
     }
-    // SAFETY: the caller promises `len` elements of the tag's type at `data`, which is not null.
+    // SAFETY: the caller guarantees `len` elements of the tag's type at `data`, which is not null.
     let (bytes, ints, floats) = unsafe {
         let (data, len) = (argument.data, argument.len);
         match argument.tag {
@@ -131,13 +129,13 @@ unsafe fn metric(argument: &MetricArg) -> Result<MetricValue, Failure> {
 /// `sink` may be called with bytes and this context.
 pub(crate) unsafe fn send(sink: Option<Sink>, context: *mut c_void, bytes: &[u8]) {
     if let Some(sink) = sink {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { sink(context, bytes.as_ptr(), bytes.len()) };
     }
 }
 
 /// Calls `run`. Returns `fallback` if it panics.
-pub(crate) fn guarded<T>(fallback: T, run: impl FnOnce() -> T) -> T {
+pub(crate) fn catch_panic<T>(fallback: T, run: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or(fallback)
 }
 
@@ -145,7 +143,7 @@ pub(crate) fn guarded<T>(fallback: T, run: impl FnOnce() -> T) -> T {
 ///
 /// # Safety
 /// `error` is null or points to a writable buffer.
-pub(crate) unsafe fn with_error<T>(
+pub(crate) unsafe fn call_with_error<T>(
     error: *mut ErrorBuffer,
     fallback: T,
     run: impl FnOnce() -> Result<T, Failure>,
@@ -154,7 +152,7 @@ pub(crate) unsafe fn with_error<T>(
         let message = "internal error in marey; please report this bug".to_owned();
         Err(Failure { code: ErrorCode::Internal, message })
     });
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let buffer = unsafe { error.as_mut() };
     match result {
         Ok(value) => {
@@ -166,18 +164,18 @@ pub(crate) unsafe fn with_error<T>(
         }
         Err(failure) => {
             if let Some(buffer) = buffer {
-                fill(buffer, &failure);
+                write_failure(buffer, &failure);
             }
             fallback
         }
     }
 }
 
-/// As [`with_error`], for functions that return an [`ErrorCode`].
+/// As [`call_with_error`], for functions that return an [`ErrorCode`].
 ///
 /// # Safety
-/// As for [`with_error`].
-pub(crate) unsafe fn status(
+/// As for [`call_with_error`].
+pub(crate) unsafe fn call_with_status(
     error: *mut ErrorBuffer,
     run: impl FnOnce() -> Result<(), Failure>,
 ) -> i32 {
@@ -187,15 +185,15 @@ pub(crate) unsafe fn status(
         code = result.as_ref().err().map_or(ErrorCode::Ok, |failure| failure.code) as i32;
         result
     };
-    // SAFETY: the caller's promise.
-    unsafe { with_error(error, (), run) };
+    // SAFETY: guaranteed by the caller.
+    unsafe { call_with_error(error, (), run) };
     code
 }
 
-fn fill(buffer: &mut ErrorBuffer, failure: &Failure) {
+fn write_failure(buffer: &mut ErrorBuffer, failure: &Failure) {
     buffer.code = failure.code as i32;
-    let room = buffer.message.len() - 1;
-    let mut end = failure.message.len().min(room);
+    let max_len = buffer.message.len() - 1;
+    let mut end = failure.message.len().min(max_len);
     while !failure.message.is_char_boundary(end) {
         end -= 1;
     }

@@ -1,36 +1,36 @@
 //! The table's functions for sessions.
 
-use crate::ptr::{self, Failure, guarded, send, status, text, with_error};
+use crate::ptr::{self, Failure, call_with_error, call_with_status, catch_panic, read_text, send};
 use marey_record::table::{ErrorBuffer, Sink, StartOptions};
 use marey_record::{ContextSource, Error, Format, SessionId, SessionOptions, api};
 use std::ffi::{c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 
 /// The session number that means all sessions.
-const ALL: i64 = -1;
+const ALL_SESSIONS: i64 = -1;
 
-fn id(session: i64) -> Result<SessionId, Failure> {
+fn session_id(session: i64) -> Result<SessionId, Failure> {
     let id = SessionId::try_from(session);
     id.map_err(|_negative_or_too_large| Error::UnknownSession(u32::MAX).into())
 }
 
-/// Calls `act` with a session, or with all of them, except those that another thread ends in
+/// Calls `call` with a session, or with all of them, except those that another thread ends in
 /// between. An error does not stop the loop; the first one is returned.
 fn for_each(
     session: i64,
-    mut act: impl FnMut(SessionId) -> Result<(), Error>,
+    mut call: impl FnMut(SessionId) -> Result<(), Error>,
 ) -> Result<(), Failure> {
-    if session != ALL {
-        return Ok(act(id(session)?)?);
+    if session != ALL_SESSIONS {
+        return Ok(call(session_id(session)?)?);
     }
-    let mut all = Ok(());
-    for id in api::alive() {
-        match act(id) {
+    let mut result = Ok(());
+    for id in api::live_sessions() {
+        match call(id) {
             Err(Error::UnknownSession(_)) => {}
-            done => all = all.and(done),
+            outcome => result = result.and(outcome),
         }
     }
-    Ok(all?)
+    Ok(result?)
 }
 
 pub(crate) unsafe extern "C" fn start(
@@ -39,9 +39,9 @@ pub(crate) unsafe extern "C" fn start(
 ) -> i64 {
     // SAFETY: the caller passes a filled-in struct or null, and a writable buffer or null.
     unsafe {
-        with_error(error, -1, || {
-            let options = options_of(options)?;
-            let name = text(options.name, options.name_len, "options.name")?;
+        call_with_error(error, -1, || {
+            let options = read_options(options)?;
+            let name = read_text(options.name, options.name_len, "options.name")?;
             let session = SessionOptions {
                 name: name.into_owned(),
                 context: match options.context {
@@ -59,8 +59,9 @@ pub(crate) unsafe extern "C" fn start(
                 flush_phases: options.flush_phases != 0,
                 quiet_if_empty: options.quiet_if_empty != 0,
             };
-            let is_noted = options.environment_noted != 0;
-            let start = if is_noted { api::start_with_copied_environment } else { api::start };
+            let is_environment_copied = options.environment_noted != 0;
+            let start =
+                if is_environment_copied { api::start_with_copied_environment } else { api::start };
             Ok(i64::from(start(&session)?))
         })
     }
@@ -70,27 +71,27 @@ pub(crate) unsafe extern "C" fn start(
 /// zero.
 ///
 /// # Safety
-/// `options` is null or points to as many readable bytes as its first field says, which are whole
-/// fields.
-unsafe fn options_of(options: *const StartOptions) -> Result<StartOptions, Failure> {
-    // SAFETY: the caller's promise; the first field is the size.
-    let size = ptr::required(unsafe { options.cast::<usize>().as_ref() }, "options")?;
+/// `options` is null or points to as many readable bytes as its first field says, which must end
+/// after a field.
+unsafe fn read_options(options: *const StartOptions) -> Result<StartOptions, Failure> {
+    // SAFETY: guaranteed by the caller; the first field is the size.
+    let size = ptr::non_null(unsafe { options.cast::<usize>().as_ref() }, "options")?;
     // SAFETY: plain numbers and pointers, for which zero is a value.
-    let mut all: StartOptions = unsafe { std::mem::zeroed() };
+    let mut copy: StartOptions = unsafe { std::mem::zeroed() };
     let len = (*size).min(size_of::<StartOptions>());
-    // SAFETY: the caller's struct has at least `len` bytes, and so has `all`.
-    unsafe { std::ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut all).cast(), len) };
-    Ok(all)
+    // SAFETY: the caller's struct has at least `len` bytes, and so has `copy`.
+    unsafe { std::ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut copy).cast(), len) };
+    Ok(copy)
 }
 
 pub(crate) unsafe extern "C" fn activate(session: i64, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: the caller passes a writable buffer or null.
-    unsafe { status(error, || for_each(session, api::activate)) }
+    unsafe { call_with_status(error, || for_each(session, api::activate)) }
 }
 
 pub(crate) unsafe extern "C" fn deactivate(session: i64, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: as above.
-    unsafe { status(error, || for_each(session, api::deactivate)) }
+    unsafe { call_with_status(error, || for_each(session, api::deactivate)) }
 }
 
 pub(crate) unsafe extern "C" fn finalize(
@@ -103,7 +104,7 @@ pub(crate) unsafe extern "C" fn finalize(
 ) -> i32 {
     // SAFETY: as above; `format` is null or a readable text; `paths` takes bytes and `context`.
     unsafe {
-        status(error, || {
+        call_with_status(error, || {
             let format = optional_format(format, format_len)?;
             for_each(session, |id| {
                 for path in api::finalize(id, format)? {
@@ -121,13 +122,15 @@ unsafe fn optional_format(format: *const c_char, len: usize) -> Result<Option<Fo
     if format.is_null() || len == 0 {
         return Ok(None);
     }
-    // SAFETY: the caller's promise.
-    Ok(Some(unsafe { text(format, len, "format") }?.parse()?))
+    // SAFETY: guaranteed by the caller.
+    Ok(Some(unsafe { read_text(format, len, "format") }?.parse()?))
 }
 
 pub(crate) unsafe extern "C" fn advance_phase(session: i64, error: *mut ErrorBuffer) -> i64 {
     // SAFETY: as above.
-    unsafe { with_error(error, -1, || Ok(i64::from(api::advance_phase(id(session)?)?))) }
+    unsafe {
+        call_with_error(error, -1, || Ok(i64::from(api::advance_phase(session_id(session)?)?)))
+    }
 }
 
 pub(crate) unsafe extern "C" fn is_phase_complete(
@@ -136,7 +139,11 @@ pub(crate) unsafe extern "C" fn is_phase_complete(
     error: *mut ErrorBuffer,
 ) -> i32 {
     // SAFETY: as above.
-    unsafe { with_error(error, -1, || Ok(i32::from(api::is_phase_complete(id(session)?, phase)?))) }
+    unsafe {
+        call_with_error(error, -1, || {
+            Ok(i32::from(api::is_phase_complete(session_id(session)?, phase)?))
+        })
+    }
 }
 
 pub(crate) unsafe extern "C" fn clear(
@@ -146,7 +153,12 @@ pub(crate) unsafe extern "C" fn clear(
     error: *mut ErrorBuffer,
 ) -> i32 {
     // SAFETY: as above.
-    unsafe { status(error, || Ok(api::clear(id(session)?, phase, up_to)?)) }
+    unsafe {
+        call_with_status(error, || {
+            let first = if up_to { 0 } else { phase };
+            Ok(api::clear_phases(session_id(session)?, first..=phase)?)
+        })
+    }
 }
 
 pub(crate) unsafe extern "C" fn get_data(
@@ -160,9 +172,9 @@ pub(crate) unsafe extern "C" fn get_data(
 ) -> i32 {
     // SAFETY: as for `finalize`.
     unsafe {
-        status(error, || {
+        call_with_status(error, || {
             let format = optional_format(format, format_len)?.unwrap_or_default();
-            let bytes = api::get_data(id(session)?, phase, format)?;
+            let bytes = api::get_data(session_id(session)?, phase, format)?;
             send(sink, context, &bytes);
             Ok(())
         })
@@ -171,41 +183,41 @@ pub(crate) unsafe extern "C" fn get_data(
 
 pub(crate) unsafe extern "C" fn depth(session: i64, error: *mut ErrorBuffer) -> i64 {
     // SAFETY: as above.
-    unsafe { with_error(error, -1, || Ok(i64::from(api::depth(id(session)?)?))) }
+    unsafe { call_with_error(error, -1, || Ok(i64::from(api::stack_depth(session_id(session)?)?))) }
 }
 
 pub(crate) unsafe extern "C" fn context(session: i64, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: as above.
-    unsafe { with_error(error, -1, || Ok(api::context(id(session)?)? as i32)) }
+    unsafe { call_with_error(error, -1, || Ok(api::context_source(session_id(session)?)? as i32)) }
 }
 
 pub(crate) unsafe extern "C" fn set_quiet_if_empty(session: i64, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: as above.
-    unsafe { status(error, || Ok(api::set_quiet_if_empty(id(session)?)?)) }
+    unsafe { call_with_status(error, || Ok(api::set_quiet_if_empty(session_id(session)?)?)) }
 }
 
 pub(crate) unsafe extern "C" fn sessions(sessions: *mut i64, len: usize) -> usize {
-    let alive = guarded(Vec::new(), api::alive);
+    let live = catch_panic(Vec::new(), api::live_sessions);
     if !sessions.is_null() {
         // SAFETY: the caller passes an array of `len` writable numbers.
-        let room = unsafe { std::slice::from_raw_parts_mut(sessions, len) };
-        for (slot, &id) in room.iter_mut().zip(&alive) {
+        let array = unsafe { std::slice::from_raw_parts_mut(sessions, len) };
+        for (slot, &id) in array.iter_mut().zip(&live) {
             *slot = i64::from(id);
         }
     }
-    alive.len()
+    live.len()
 }
 
 pub(crate) extern "C" fn checkpoint() {
-    guarded((), api::write_checkpoints);
+    catch_panic((), api::write_checkpoints);
 }
 
 pub(crate) extern "C" fn after_fork_in_parent() {
-    guarded((), api::after_fork_in_parent);
+    catch_panic((), api::after_fork_in_parent);
 }
 
 pub(crate) extern "C" fn defer_fork_restart() {
-    guarded((), api::defer_fork_restart);
+    catch_panic((), api::defer_fork_restart);
 }
 
 pub(crate) unsafe extern "C" fn run_dir(
@@ -216,8 +228,8 @@ pub(crate) unsafe extern "C" fn run_dir(
 ) -> i32 {
     // SAFETY: as for `finalize`.
     unsafe {
-        status(error, || {
-            if let Some(path) = api::run_dir(id(session)?)? {
+        call_with_status(error, || {
+            if let Some(path) = api::run_dir(session_id(session)?)? {
                 send(sink, context, path.as_os_str().as_bytes());
             }
             Ok(())

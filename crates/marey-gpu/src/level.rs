@@ -12,7 +12,7 @@ use crate::cupti::search::Hints;
 use crate::cupti::session::{self, Options};
 use crate::cupti::unavailable::Unavailable;
 use crate::nvml;
-use marey_record::device::{Flush, Source};
+use marey_record::device::{FlushMode, Source};
 use marey_record::{Worker, api, device};
 use std::any::Any;
 use std::mem;
@@ -63,12 +63,12 @@ static STARTER: Worker = Worker::new("marey-gpu-start", begin_late);
 struct Devices;
 
 impl Source for Devices {
-    fn flush(&self, how: Flush) {
+    fn flush(&self, how: FlushMode) {
         session::flush(how);
     }
 
-    fn ask_for_drain(&self) {
-        session::ask_for_drain();
+    fn request_drain(&self) {
+        session::request_drain();
     }
 
     fn stop(&self) {
@@ -136,7 +136,7 @@ pub fn start(request: &Request) -> Result<(), Unavailable> {
 
 /// Begins recording. `suffix` is appended to the note if CUPTI is used.
 fn begin_recording(request: &Request, suffix: &str) -> Level {
-    match api::in_library(|| session::start(&request.hints, request.options())) {
+    match api::call_library(|| session::start(&request.hints, request.options())) {
         Ok(library) => cupti_level(library, suffix),
         Err(reason) => {
             device::note(NOTE_KEY, format!("host only: {reason}; {}", reason.hint()));
@@ -169,7 +169,7 @@ fn begin_during_driver_start() -> bool {
     let Ok(mut level) = LEVEL.try_lock() else { return false };
     let Level::Waiting(request) = &*level else { return false };
     let start = || session::start_during_driver_start(&request.hints, request.options());
-    let started = api::in_library(start).map(|library| cupti_level(library, ""));
+    let started = api::call_library(start).map(|library| cupti_level(library, ""));
     let has_started = started.is_some();
     if let Some(started) = started {
         *level = started;

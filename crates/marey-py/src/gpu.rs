@@ -1,10 +1,10 @@
 //! The functions for recording of devices.
 
-use crate::error::checked;
+use crate::error::try_call;
 use crate::library::table;
+use crate::sessions::push_bytes;
 use marey_record::table::{GpuLevel, GpuOptions};
 use pyo3::prelude::*;
-use std::ffi::c_void;
 
 /// Starts the recording of devices: with `is_required` now or with an error, else once the program
 /// uses CUDA. `paths` are folders of packages that may contain libraries.
@@ -29,7 +29,7 @@ fn start_gpu(
             paths_len: paths.len(),
         };
         // SAFETY: the options live until the call returns.
-        checked(|error| unsafe { (table().gpu_start)(&raw const options, error) })
+        try_call(|error| unsafe { (table().gpu_start)(&raw const options, error) })
     })?;
     Ok(())
 }
@@ -40,17 +40,17 @@ fn start_gpu(
 fn gpu_level() -> (&'static str, String, String, Option<i64>) {
     let mut text: Vec<u8> = Vec::new();
     // SAFETY: the sink takes a vector of bytes, which lives until the call returns.
-    let level = unsafe { (table().gpu_level)(Some(append), (&raw mut text).cast()) };
+    let level = unsafe { (table().gpu_level)(Some(push_bytes), (&raw mut text).cast()) };
     let text = String::from_utf8_lossy(&text);
     let mut lines = text.split('\n').map(str::to_owned);
     let mut line = || lines.next().unwrap_or_default();
-    let word = match level {
+    let level_name = match level {
         level if level == GpuLevel::Cupti as i32 => "cupti",
         level if level == GpuLevel::Waiting as i32 => "waiting",
         level if level == GpuLevel::Idle as i32 => "idle",
         _ => "host",
     };
-    (word, line(), line(), line().parse().ok())
+    (level_name, line(), line(), line().parse().ok())
 }
 
 /// Sets the note in profiles and runs on how devices are recorded.
@@ -69,26 +69,19 @@ fn probe_gpu(question: &str, paths: Vec<String>) -> PyResult<Vec<Vec<String>>> {
     let mut text: Vec<u8> = Vec::new();
     // SAFETY: the texts and the vector live until the call returns, and the sink expects a vector
     // of bytes as its context.
-    checked(|error| unsafe {
+    try_call(|error| unsafe {
         (table().gpu_probe)(
             question.as_ptr().cast(),
             question.len(),
             paths.as_ptr().cast(),
             paths.len(),
-            Some(append),
+            Some(push_bytes),
             (&raw mut text).cast(),
             error,
         )
     })?;
     let text = String::from_utf8_lossy(&text);
     Ok(text.lines().map(|row| row.split('\t').map(str::to_owned).collect()).collect())
-}
-
-unsafe extern "C" fn append(context: *mut c_void, bytes: *const u8, len: usize) {
-    // SAFETY: the context is the caller's vector, and `len` bytes are readable.
-    unsafe {
-        (*context.cast::<Vec<u8>>()).extend_from_slice(std::slice::from_raw_parts(bytes, len));
-    }
 }
 
 /// Adds the functions to the module.

@@ -36,8 +36,8 @@ pub(crate) fn is_active() -> bool {
 /// Finds the library: the copy that the process has loaded, else the one that the environment
 /// names, else the one of the package.
 pub(crate) fn load(_py: Python<'_>) -> PyResult<()> {
-    let handle = open(Path::new(FILE_NAME), libc::RTLD_NOLOAD)
-        .or_else(|_| open(&library_file()?, 0))
+    let handle = open_library(Path::new(FILE_NAME), libc::RTLD_NOLOAD)
+        .or_else(|_| open_library(&library_file()?, 0))
         .map_err(PyImportError::new_err)?;
     let symbol = CString::new(SYMBOL).map_err(|error| PyImportError::new_err(error.to_string()))?;
     // SAFETY: a valid handle and a C string.
@@ -50,9 +50,9 @@ pub(crate) fn load(_py: Python<'_>) -> PyResult<()> {
     // SAFETY: the symbol of this name is a function of this type, in every version.
     let function =
         unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> *const Table>(function) };
-    let found = function();
+    let loaded = function();
     // SAFETY: the table lives as long as the process; its first two fields are in every version.
-    let (size, version) = unsafe { ((*found).size, (*found).abi_version) };
+    let (size, version) = unsafe { ((*loaded).size, (*loaded).abi_version) };
     if version != ABI_VERSION || size < size_of::<Table>() {
         return Err(PyImportError::new_err(format!(
             "the {FILE_NAME} of this process has interface {version} of {size} bytes, and this \
@@ -61,7 +61,7 @@ pub(crate) fn load(_py: Python<'_>) -> PyResult<()> {
             env::LIB,
         )));
     }
-    TABLE.store(found.cast_mut(), Ordering::Release);
+    TABLE.store(loaded.cast_mut(), Ordering::Release);
     Ok(())
 }
 
@@ -70,29 +70,29 @@ fn library_file() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os(env::LIB).filter(|path| !path.is_empty()) {
         return Ok(path.into());
     }
-    let own = module_path().ok_or("the path of marey._native is unknown")?;
-    let folder = own.parent().unwrap_or(Path::new("."));
+    let module = module_path().ok_or("the path of marey._native is unknown")?;
+    let folder = module.parent().unwrap_or(Path::new("."));
     Ok(folder.join("lib").join(FILE_NAME))
 }
 
 /// Returns the file of the `libmarey.so` that this process has loaded.
 #[pyfunction]
 pub(crate) fn library_path() -> Option<OsString> {
-    path_of(table().intern as *const c_void).map(PathBuf::into_os_string)
+    file_of_function(table().intern as *const c_void).map(PathBuf::into_os_string)
 }
 
 /// Returns the file that this code was loaded from.
 pub(crate) fn module_path() -> Option<PathBuf> {
-    path_of(module_path as *const c_void)
+    file_of_function(module_path as *const c_void)
 }
 
 /// Returns the file that a function was loaded from.
-fn path_of(function: *const c_void) -> Option<PathBuf> {
+fn file_of_function(function: *const c_void) -> Option<PathBuf> {
     // SAFETY: plain data, filled in by dladdr when it succeeds.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: dladdr accepts any address; `info` is writable.
-    let found = unsafe { libc::dladdr(function, &raw mut info) } != 0;
-    if !found || info.dli_fname.is_null() {
+    let is_found = unsafe { libc::dladdr(function, &raw mut info) } != 0;
+    if !is_found || info.dli_fname.is_null() {
         return None;
     }
     // SAFETY: dladdr returned a C string that lives as long as the loaded object; both libraries
@@ -101,10 +101,10 @@ fn path_of(function: *const c_void) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
 }
 
-fn open(path: &Path, flags: i32) -> Result<*mut c_void, String> {
-    let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
+fn open_library(path: &Path, flags: i32) -> Result<*mut c_void, String> {
+    let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
     // SAFETY: a C string. The library's initialisers are only those of Rust's runtime.
-    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
+    let handle = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_NOW | flags) };
     if !handle.is_null() {
         return Ok(handle);
     }

@@ -1,6 +1,6 @@
 //! Conversion of Python values to user metrics.
 
-use crate::error::checked;
+use crate::error::try_call;
 use crate::library::table;
 use crate::text::utf8;
 use marey_record::table::{ErrorBuffer, MetricArg, NO_METRIC, ValueTag};
@@ -19,7 +19,7 @@ enum Value {
 }
 
 impl Value {
-    fn argument(&self, metric: u32) -> MetricArg {
+    fn as_argument(&self, metric: u32) -> MetricArg {
         let (tag, data, len): (_, *const c_void, _) = match self {
             Self::Int(value) => (ValueTag::Int, (&raw const *value).cast(), 1),
             Self::Float(value) => (ValueTag::Float, (&raw const *value).cast(), 1),
@@ -32,7 +32,7 @@ impl Value {
 }
 
 /// Passes the metrics of a dict to `add`, which takes the same arguments as the table's functions.
-pub(crate) fn add(
+pub(crate) fn convert_and_add(
     metrics: &Bound<'_, PyDict>,
     add: impl FnOnce(*const MetricArg, usize, *mut ErrorBuffer) -> i32,
 ) -> PyResult<()> {
@@ -46,17 +46,17 @@ pub(crate) fn add(
         // SAFETY: the text lives until the call returns.
         let number = unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) };
         if number != NO_METRIC {
-            values.push(value_of(&name, &value)?);
+            values.push(convert_value(&name, &value)?);
             numbers.push(number);
         }
     }
     let arguments: Vec<_> =
-        numbers.iter().zip(&values).map(|(&number, value)| value.argument(number)).collect();
-    checked(|error| add(arguments.as_ptr(), arguments.len(), error))?;
+        numbers.iter().zip(&values).map(|(&number, value)| value.as_argument(number)).collect();
+    try_call(|error| add(arguments.as_ptr(), arguments.len(), error))?;
     Ok(())
 }
 
-fn value_of(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+fn convert_value(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     if value.is_instance_of::<PyInt>() {
         return Ok(Value::Int(value.extract()?));
     }
@@ -67,13 +67,13 @@ fn value_of(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
         return Ok(Value::Text(utf8(text)?.into_owned()));
     }
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        return vector_of(name, value.cast::<PySequence>()?);
+        return convert_vector(name, value.cast::<PySequence>()?);
     }
     // Arrays and tensors of any library, and their scalars.
     if let Ok(plain) = value.call_method0("tolist")
         && !plain.is(value)
     {
-        return value_of(name, &plain);
+        return convert_value(name, &plain);
     }
     if let Ok(number) = value.extract::<i64>() {
         return Ok(Value::Int(number));
@@ -87,18 +87,18 @@ fn value_of(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     )))
 }
 
-fn vector_of(name: &str, values: &Bound<'_, PySequence>) -> PyResult<Value> {
+fn convert_vector(name: &str, values: &Bound<'_, PySequence>) -> PyResult<Value> {
     let mut ints = Vec::new();
     let mut floats = Vec::new();
-    let mut is_int = true;
+    let mut are_ints = true;
     for value in values.try_iter()? {
-        match value_of(name, &value?)? {
+        match convert_value(name, &value?)? {
             Value::Int(value) => {
                 ints.push(value);
                 floats.push(value as f64);
             }
             Value::Float(value) => {
-                is_int = false;
+                are_ints = false;
                 floats.push(value);
             }
             Value::Text(_) | Value::Ints(_) | Value::Floats(_) => {
@@ -108,5 +108,5 @@ fn vector_of(name: &str, values: &Bound<'_, PySequence>) -> PyResult<Value> {
             }
         }
     }
-    Ok(if is_int { Value::Ints(ints) } else { Value::Floats(floats) })
+    Ok(if are_ints { Value::Ints(ints) } else { Value::Floats(floats) })
 }

@@ -1,6 +1,6 @@
 //! The functions for sessions.
 
-use crate::error::checked;
+use crate::error::try_call;
 use crate::frames;
 use crate::library::{self, is_live, table};
 use crate::torch;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::ptr::null_mut;
 
 /// The session number that means all sessions.
-const ALL: i64 = -1;
+const ALL_SESSIONS: i64 = -1;
 
 /// Starts a session and returns its number.
 #[pyfunction]
@@ -57,7 +57,7 @@ fn start(
     let session = py.detach(|| {
         let options = &options;
         // SAFETY: the options live until the call returns.
-        checked(|error| unsafe { (table().start)(options.0, error) })
+        try_call(|error| unsafe { (table().start)(options.0, error) })
     })?;
     torch::follow_sessions();
     Ok(session)
@@ -67,18 +67,20 @@ fn start(
 #[pyfunction]
 fn sessions(py: Python<'_>) -> Vec<i64> {
     const MAX_SESSIONS: usize = 64;
-    let mut alive = [0; MAX_SESSIONS];
+    let mut live = [0; MAX_SESSIONS];
     // SAFETY: the array has the given length.
-    let len = py.detach(|| unsafe { (table().sessions)(alive.as_mut_ptr(), alive.len()) });
-    alive.into_iter().take(len).collect()
+    let len = py.detach(|| unsafe { (table().sessions)(live.as_mut_ptr(), live.len()) });
+    live.into_iter().take(len).collect()
 }
 
 /// Activates a session, or all of them.
 #[pyfunction]
 #[pyo3(signature = (session=None))]
 fn activate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
-    // SAFETY: plain numbers and our buffer.
-    py.detach(|| checked(|error| unsafe { (table().activate)(session.unwrap_or(ALL), error) }))?;
+    py.detach(|| {
+        // SAFETY: plain numbers and our buffer.
+        try_call(|error| unsafe { (table().activate)(session.unwrap_or(ALL_SESSIONS), error) })
+    })?;
     torch::follow_sessions();
     Ok(())
 }
@@ -87,8 +89,10 @@ fn activate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (session=None))]
 fn deactivate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
-    // SAFETY: as above.
-    py.detach(|| checked(|error| unsafe { (table().deactivate)(session.unwrap_or(ALL), error) }))?;
+    py.detach(|| {
+        // SAFETY: as above.
+        try_call(|error| unsafe { (table().deactivate)(session.unwrap_or(ALL_SESSIONS), error) })
+    })?;
     torch::follow_sessions();
     Ok(())
 }
@@ -103,12 +107,12 @@ fn finalize(py: Python<'_>, session: Option<i64>, output_format: &str) -> PyResu
     let context = SendPtr((&raw mut paths).cast());
     let finalized = py.detach(|| {
         let context = &context;
-        checked(|error| {
+        try_call(|error| {
             // SAFETY: the text and the list live until the call returns; `push_path` expects the
             // list as its context.
             unsafe {
                 (table().finalize)(
-                    session.unwrap_or(ALL),
+                    session.unwrap_or(ALL_SESSIONS),
                     output_format.as_ptr().cast(),
                     output_format.len(),
                     Some(push_path),
@@ -161,7 +165,7 @@ fn get_data<'py>(
     let context = SendPtr((&raw mut document).cast());
     py.detach(|| {
         let context = &context;
-        checked(|error| {
+        try_call(|error| {
             // SAFETY: as in `finalize`.
             unsafe {
                 (table().get_data)(
@@ -183,14 +187,14 @@ fn get_data<'py>(
 #[pyfunction]
 fn advance_phase(py: Python<'_>, session: i64) -> PyResult<i64> {
     // SAFETY: plain numbers and our buffer.
-    py.detach(|| checked(|error| unsafe { (table().advance_phase)(session, error) }))
+    py.detach(|| try_call(|error| unsafe { (table().advance_phase)(session, error) }))
 }
 
 /// Whether a phase is complete: no data will be added to it.
 #[pyfunction]
 fn is_phase_complete(py: Python<'_>, session: i64, phase: u32) -> PyResult<bool> {
     // SAFETY: as above.
-    let call = || checked(|error| unsafe { (table().is_phase_complete)(session, phase, error) });
+    let call = || try_call(|error| unsafe { (table().is_phase_complete)(session, phase, error) });
     Ok(py.detach(call)? == 1)
 }
 
@@ -198,7 +202,7 @@ fn is_phase_complete(py: Python<'_>, session: i64, phase: u32) -> PyResult<bool>
 #[pyfunction]
 fn clear(py: Python<'_>, session: i64, phase: u32, up_to: bool) -> PyResult<()> {
     // SAFETY: as above.
-    py.detach(|| checked(|error| unsafe { (table().clear)(session, phase, up_to, error) }))?;
+    py.detach(|| try_call(|error| unsafe { (table().clear)(session, phase, up_to, error) }))?;
     Ok(())
 }
 
@@ -210,13 +214,13 @@ fn depth(py: Python<'_>, session: i64) -> PyResult<Option<i64>> {
         return Ok(None);
     }
     // SAFETY: as above.
-    let context = || checked(|error| unsafe { (table().context)(session, error) });
-    let is_python = py.detach(context)? == 1;
+    let context_source = || try_call(|error| unsafe { (table().context)(session, error) });
+    let is_python = py.detach(context_source)? == 1;
     if is_python {
         return Ok(Some(i64::from(frames::stack_depth(py)?)));
     }
     // SAFETY: as above.
-    py.detach(|| checked(|error| unsafe { (table().depth)(session, error) })).map(Some)
+    py.detach(|| try_call(|error| unsafe { (table().depth)(session, error) })).map(Some)
 }
 
 /// Returns the run directory that contains a session's events, `None` without a trace.
@@ -228,7 +232,7 @@ fn run_dir(py: Python<'_>, session: i64) -> PyResult<Option<OsString>> {
         let context = &context;
         // SAFETY: the list lives until the call returns; `push_path` expects the list as its
         // context.
-        checked(|error| unsafe { (table().run_dir)(session, Some(push_path), context.0, error) })
+        try_call(|error| unsafe { (table().run_dir)(session, Some(push_path), context.0, error) })
     })?;
     Ok(paths.pop())
 }
@@ -237,7 +241,7 @@ fn run_dir(py: Python<'_>, session: i64) -> PyResult<Option<OsString>> {
 #[pyfunction]
 fn set_quiet_if_empty(py: Python<'_>, session: i64) -> PyResult<()> {
     // SAFETY: as above.
-    py.detach(|| checked(|error| unsafe { (table().set_quiet_if_empty)(session, error) }))?;
+    py.detach(|| try_call(|error| unsafe { (table().set_quiet_if_empty)(session, error) }))?;
     Ok(())
 }
 
@@ -264,10 +268,10 @@ fn after_fork_in_parent() {
         0
     }
     // SAFETY: two system calls without arguments; `restart` may be called at any time.
-    let is_left_to_main_thread = unsafe {
+    let is_deferred_to_main_thread = unsafe {
         libc::gettid() == libc::getpid() && ffi::Py_AddPendingCall(Some(restart), null_mut()) == 0
     };
-    if !is_left_to_main_thread {
+    if !is_deferred_to_main_thread {
         restart(null_mut());
     }
 }
@@ -287,9 +291,9 @@ fn is_active() -> bool {
 /// Counts losses that the Python package has detected.
 #[pyfunction]
 fn count_losses(cause: &str, losses: u64) -> PyResult<()> {
-    let known = LossCause::ALL.into_iter().find(|known| known.as_str() == cause);
+    let found = LossCause::ALL.into_iter().find(|candidate| candidate.as_str() == cause);
     let cause =
-        known.ok_or_else(|| PyValueError::new_err(format!("unknown cause of loss: {cause}")))?;
+        found.ok_or_else(|| PyValueError::new_err(format!("unknown cause of loss: {cause}")))?;
     (table().count_losses)(cause as u8, losses);
     Ok(())
 }

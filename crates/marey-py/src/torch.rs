@@ -3,7 +3,7 @@
 //! Operators are recorded while the program wants them and a session records. The rest of the time
 //! PyTorch calls nothing of marey.
 
-use crate::error::checked;
+use crate::error::try_call;
 use crate::library::{is_active, table};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -42,7 +42,7 @@ pub(crate) fn follow_sessions() {
 fn switch(is_on: bool) -> PyResult<()> {
     let [sequence, forward_thread] = FIELDS.each_ref().map(|field| field.load(Ordering::Relaxed));
     // SAFETY: the error buffer is ours.
-    checked(|error| unsafe { (table().torch_operators)(is_on, sequence, forward_thread, error) })?;
+    try_call(|error| unsafe { (table().torch_operators)(is_on, sequence, forward_thread, error) })?;
     Ok(())
 }
 

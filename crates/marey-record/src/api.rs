@@ -6,7 +6,7 @@ use crate::device::LaunchKind;
 use crate::environment;
 use crate::error::Error;
 use crate::local;
-pub use crate::local::{AutogradCall, Interface};
+pub use crate::local::{AutogradCall, CudaApi};
 use crate::losses;
 use crate::names;
 use crate::output::Format;
@@ -18,6 +18,7 @@ use marey_model::context::{ContextSource, NodeKind};
 use marey_model::loss::LossCause;
 use marey_model::metric::{MetricError, MetricValue};
 use std::ffi::c_void;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -27,12 +28,12 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 pub fn on_load() {
     clock::on_load();
     fork::on_load();
-    sync::announce_heavy_fences();
+    sync::register_heavy_fences();
 }
 
-/// Copies the environment variables again: see [`crate::environment`]. Starting a session does so
-/// too.
-pub fn note_environment() {
+/// Copies the environment variables again, as starting a session does: see
+/// [`crate::environment`].
+pub fn copy_environment() {
     environment::refresh();
 }
 
@@ -140,12 +141,12 @@ pub fn count_lost_range() {
 
 /// Records an instant on this thread, with metrics of its own. It has its own node, which counts
 /// it.
-pub fn mark(name: u32, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
+pub fn record_instant(name: u32, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
     if !CONTROL.is_live() {
         return Ok(());
     }
     let leaf = python_leaf();
-    local::event(|local| Some(local.mark(name, leaf, values))).unwrap_or(Ok(()))
+    local::event(|local| Some(local.record_instant(name, leaf, values))).unwrap_or(Ok(()))
 }
 
 /// Enters an operator, such as a kernel launch. Operators inside it are not recorded. Returns its
@@ -196,19 +197,19 @@ pub fn launch_exit(correlation: u32, has_launched: bool) {
 
 /// Records the start of a CUDA call that launches nothing, for trace sessions. Calls that launch
 /// use [`launch_enter`].
-pub fn call_enter(interface: Interface, correlation: u32, call: u32) {
+pub fn call_enter(cuda_api: CudaApi, correlation: u32, call: u32) {
     if CONTROL.is_live() {
         let leaf = python_leaf();
         event_in_task(move |local, task| {
-            local.call_enter(interface, correlation, call, leaf, task);
+            local.call_enter(cuda_api, correlation, call, leaf, task);
         });
     }
 }
 
 /// Records the end of a CUDA call that launches nothing.
-pub fn call_exit(interface: Interface, correlation: u32) {
+pub fn call_exit(cuda_api: CudaApi, correlation: u32) {
     if CONTROL.is_live() {
-        local::event(|local| local.call_exit(interface, correlation));
+        local::event(|local| local.call_exit(cuda_api, correlation));
     }
 }
 
@@ -218,7 +219,7 @@ pub fn exit_operator_with_id(id: u64) -> u64 {
     if !CONTROL.is_live() {
         return 0;
     }
-    local::event(|local| local.exit_id(id))
+    local::event(|local| local.exit_with_id(id))
 }
 
 /// Enters a state on this thread, until [`exit_state`].
@@ -258,7 +259,7 @@ pub fn add_metrics(values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
 }
 
 /// Returns the number of the innermost scope's name, 0 when this thread has entered none.
-pub fn top_name() -> u32 {
+pub fn innermost_name() -> u32 {
     if CONTROL.is_live() { local::event(|local| local.top_name()) } else { 0 }
 }
 
@@ -286,20 +287,20 @@ pub fn enter_in_task(
     Some(scope)
 }
 
-/// Returns the innermost scope of this thread as a detached scope that was left. Values that become
-/// available later can be added to it, in the sessions that record now.
-pub fn here() -> Option<Arc<Detached>> {
+/// Returns the innermost scope of this thread as a detached scope that was exited. Values that
+/// become available later can be added to it, in the sessions that record now.
+pub fn detach_innermost() -> Option<Arc<Detached>> {
     if !CONTROL.is_live() {
         return None;
     }
-    Detached::here()
+    Detached::from_innermost()
 }
 
 // Sources other than the program's threads.
 
 /// One sample of a counter of the machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Counter {
+pub struct CounterSample {
     /// Number of the counter's name, from [`intern`]. The name ends in the unit.
     pub name: u32,
     /// Number of the device, if the counter belongs to one.
@@ -320,14 +321,14 @@ pub fn nanos_between(first_ticks: u64, second_ticks: u64) -> u64 {
     clock::nanos(second_ticks.saturating_sub(first_ticks))
 }
 
-/// Whether a trace session records now. Without one [`counters`] drops its samples.
+/// Whether a trace session records now. Without one [`record_counters`] drops its samples.
 pub fn is_tracing() -> bool {
     trace::is_recording()
 }
 
 /// Records samples of counters. Takes a lock, so the program's own threads must not call it.
-pub fn counters(counters: &[Counter]) {
-    trace::counters(counters);
+pub fn record_counters(samples: &[CounterSample]) {
+    trace::write_counters(samples);
 }
 
 /// Counts losses of a source.
@@ -344,8 +345,8 @@ pub fn start_source(source: &'static Worker) {
 
 /// Calls a vendor's library with locks held that the fork handlers take. A fork that the library
 /// makes on this thread during the call runs another program at once, so the handlers skip it.
-pub fn in_library<T>(call: impl FnOnce() -> T) -> T {
-    fork::in_library(call)
+pub fn call_library<T>(call: impl FnOnce() -> T) -> T {
+    fork::call_library(call)
 }
 
 // Tasks.
@@ -466,8 +467,8 @@ pub fn deactivate(session: SessionId) -> Result<(), Error> {
 }
 
 /// Returns the ids of the live sessions, lowest first.
-pub fn alive() -> Vec<SessionId> {
-    recorder::alive()
+pub fn live_sessions() -> Vec<SessionId> {
+    recorder::live_sessions()
 }
 
 /// Ends a session and writes its files. Returns their paths.
@@ -490,9 +491,9 @@ pub fn is_phase_complete(session: SessionId, phase: u32) -> Result<bool, Error> 
     recorder::is_phase_complete(session, phase)
 }
 
-/// Drops the data of a phase, or of all phases up to and including it.
-pub fn clear(session: SessionId, phase: u32, up_to: bool) -> Result<(), Error> {
-    recorder::clear(session, phase, up_to)
+/// Drops the data of these phases.
+pub fn clear_phases(session: SessionId, phases: RangeInclusive<u32>) -> Result<(), Error> {
+    recorder::clear_phases(session, phases)
 }
 
 /// Returns a phase's profile as a document.
@@ -501,13 +502,13 @@ pub fn get_data(session: SessionId, phase: u32, format: Format) -> Result<Vec<u8
 }
 
 /// Returns the number of scopes on this thread's stack that a session sees.
-pub fn depth(session: SessionId) -> Result<u32, Error> {
-    recorder::depth(session)
+pub fn stack_depth(session: SessionId) -> Result<u32, Error> {
+    recorder::stack_depth(session)
 }
 
 /// Returns the source of a session's paths.
-pub fn context(session: SessionId) -> Result<ContextSource, Error> {
-    recorder::context(session)
+pub fn context_source(session: SessionId) -> Result<ContextSource, Error> {
+    recorder::context_source(session)
 }
 
 /// Returns the run directory that contains a session's events, `None` without a trace.

@@ -1,7 +1,6 @@
 //! The background thread that writes checkpoints, so that a SIGKILL loses at most one interval.
 //! After a SIGTERM it writes the files and then ends the process.
 
-use crate::account;
 use crate::clock;
 use crate::device;
 use crate::environment;
@@ -19,11 +18,11 @@ const DEFAULT_INTERVAL_SECS: f64 = 10.0;
 /// The checkpoint thread.
 pub(crate) static WORKER: Worker = Worker::new("marey", run);
 /// The id of the process that received SIGTERM, 0 for none. A child of a fork has another id.
-static TERMINATED: AtomicU32 = AtomicU32::new(0);
-static HANDLER: AtomicBool = AtomicBool::new(false);
+static SIGTERM_PID: AtomicU32 = AtomicU32::new(0);
+static IS_HANDLER_INSTALLED: AtomicBool = AtomicBool::new(false);
 
 /// The request to write the files and end the process by SIGTERM.
-const TERM: u32 = 2;
+const TERMINATE: u32 = 2;
 
 /// Starts the thread if it is not running, and installs the SIGTERM handler.
 pub(crate) fn ensure_running() {
@@ -32,21 +31,21 @@ pub(crate) fn ensure_running() {
 }
 
 fn run() {
-    let interval = interval();
+    let interval = checkpoint_interval();
     // A thread that is restarted after a fork continues its interval.
-    if LAST_TICKS.load(Ordering::Relaxed) == 0 {
+    if LAST_ROUND_TICKS.load(Ordering::Relaxed) == 0 {
         restart_interval();
     }
     loop {
-        let left = interval.map(|interval| interval.saturating_sub(elapsed()));
-        let requests = WORKER.wait(left);
-        if requests & TERM != 0 {
+        let timeout = interval.map(|interval| interval.saturating_sub(since_last_round()));
+        let requests = WORKER.wait(timeout);
+        if requests & TERMINATE != 0 {
             end_by_sigterm();
         }
         if requests & STOP != 0 {
             return;
         }
-        let is_due = interval.is_some_and(|interval| elapsed() >= interval);
+        let is_due = interval.is_some_and(|interval| since_last_round() >= interval);
         if is_due && recorder::write_tree_checkpoints(|| !WORKER.is_stopping()) {
             restart_interval();
         }
@@ -54,40 +53,40 @@ fn run() {
 }
 
 /// The time of the last complete round of checkpoints, on the recorder's clock; 0 for never.
-static LAST_TICKS: AtomicU64 = AtomicU64::new(0);
+static LAST_ROUND_TICKS: AtomicU64 = AtomicU64::new(0);
 
 fn restart_interval() {
-    LAST_TICKS.store(clock::ticks(), Ordering::Relaxed);
+    LAST_ROUND_TICKS.store(clock::ticks(), Ordering::Relaxed);
 }
 
 /// Returns the time since the last complete round of checkpoints.
-fn elapsed() -> Duration {
-    Duration::from_nanos(account::elapsed_nanos(LAST_TICKS.load(Ordering::Relaxed)))
+fn since_last_round() -> Duration {
+    Duration::from_nanos(clock::nanos_since(LAST_ROUND_TICKS.load(Ordering::Relaxed)))
 }
 
 /// Returns the time between checkpoints, `None` if they are disabled.
-fn interval() -> Option<Duration> {
+fn checkpoint_interval() -> Option<Duration> {
     let secs = environment::number(env::CHECKPOINT_SECS).unwrap_or(DEFAULT_INTERVAL_SECS);
     Duration::try_from_secs_f64(secs).ok().filter(|interval| !interval.is_zero())
 }
 
-/// Installs our handler, once, if SIGTERM has its default action.
+/// Installs the handler, once, if SIGTERM has its default action.
 #[expect(unsafe_code, reason = "std has no signals")]
 fn install_sigterm_handler() {
-    if HANDLER.swap(true, Ordering::SeqCst) {
+    if IS_HANDLER_INSTALLED.swap(true, Ordering::SeqCst) {
         return;
     }
     // SAFETY: plain data, filled in by the first call and below.
     unsafe {
-        let mut present: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(libc::SIGTERM, std::ptr::null(), &raw mut present);
-        if present.sa_sigaction != libc::SIG_DFL {
+        let mut current: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGTERM, std::ptr::null(), &raw mut current);
+        if current.sa_sigaction != libc::SIG_DFL {
             return;
         }
-        let mut ours: libc::sigaction = std::mem::zeroed();
-        ours.sa_sigaction = on_sigterm as *const () as libc::sighandler_t;
-        ours.sa_flags = libc::SA_RESTART;
-        libc::sigaction(libc::SIGTERM, &raw const ours, std::ptr::null_mut());
+        let mut handler: libc::sigaction = std::mem::zeroed();
+        handler.sa_sigaction = on_sigterm as *const () as libc::sighandler_t;
+        handler.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGTERM, &raw const handler, std::ptr::null_mut());
     }
 }
 
@@ -99,8 +98,8 @@ extern "C" fn on_sigterm(_signal: libc::c_int) {
         return;
     }
     let pid = std::process::id();
-    if TERMINATED.swap(pid, Ordering::SeqCst) != pid {
-        WORKER.request(TERM);
+    if SIGTERM_PID.swap(pid, Ordering::SeqCst) != pid {
+        WORKER.request(TERMINATE);
     }
     // The thread that writes the files waits for the event that this thread may be in, for the
     // files that it may be writing, and for the locks that it may hold: such a thread must return
@@ -113,16 +112,16 @@ extern "C" fn on_sigterm(_signal: libc::c_int) {
 
 /// Repeats a SIGTERM request in the child of a fork, whose worker has not received it.
 pub(crate) fn begin_child() {
-    if TERMINATED.load(Ordering::SeqCst) == std::process::id() {
-        WORKER.request(TERM);
+    if SIGTERM_PID.load(Ordering::SeqCst) == std::process::id() {
+        WORKER.request(TERMINATE);
     }
-    LAST_TICKS.store(0, Ordering::Relaxed);
+    LAST_ROUND_TICKS.store(0, Ordering::Relaxed);
 }
 
 /// Writes every session's files, then ends the process by the default action of the signal.
 fn end_by_sigterm() {
-    device::process_ends();
-    for id in recorder::alive() {
+    device::begin_process_exit();
+    for id in recorder::live_sessions() {
         // No caller is left to report an error to.
         drop(recorder::finalize(id, None));
     }
@@ -138,10 +137,10 @@ fn die_by_sigterm() {
         let mut default: libc::sigaction = std::mem::zeroed();
         default.sa_sigaction = libc::SIG_DFL;
         libc::sigaction(libc::SIGTERM, &raw const default, std::ptr::null_mut());
-        let mut term: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut term);
-        libc::sigaddset(&raw mut term, libc::SIGTERM);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const term, std::ptr::null_mut());
+        let mut sigterm: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut sigterm);
+        libc::sigaddset(&raw mut sigterm, libc::SIGTERM);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const sigterm, std::ptr::null_mut());
         libc::kill(libc::getpid(), libc::SIGTERM);
     }
 }

@@ -16,11 +16,11 @@ use std::time::Duration;
 /// Nanoseconds per tick of the counter, less than one, in units of 2^-64. Zero if ticks are
 /// nanoseconds.
 static NANOS_PER_TICK: AtomicU64 = AtomicU64::new(0);
-static CALIBRATED: OnceLock<()> = OnceLock::new();
-static LOADED: OnceLock<ClockReading> = OnceLock::new();
+static CALIBRATION: OnceLock<()> = OnceLock::new();
+static BASELINE_START: OnceLock<ClockReading> = OnceLock::new();
 
 /// Key of the note that names the clock if it is not the counter.
-const NOTE: &str = "clock";
+const NOTE_KEY: &str = "clock";
 
 const MIN_BASELINE: Duration = Duration::from_millis(2);
 
@@ -40,15 +40,15 @@ impl ClockReading {
     /// several attempts counts: a page fault or an interrupt between the readings moves them apart.
     pub(crate) fn now() -> Self {
         const ATTEMPTS: u32 = 4;
-        let try_once = || {
+        let read_once = || {
             let before = system_nanos(libc::CLOCK_MONOTONIC);
             let ticks = ticks();
             let after = system_nanos(libc::CLOCK_MONOTONIC);
             (after.saturating_sub(before), ticks, before.midpoint(after))
         };
-        let mut quickest = try_once();
+        let mut quickest = read_once();
         for _ in 1..ATTEMPTS {
-            quickest = quickest.min(try_once());
+            quickest = quickest.min(read_once());
         }
         let (_, ticks, monotonic_nanos) = quickest;
         Self { ticks, monotonic_nanos, unix_nanos: system_nanos(libc::CLOCK_REALTIME) }
@@ -58,22 +58,22 @@ impl ClockReading {
 /// Reads the clocks at the start of the baseline over which the counter's rate is measured. A
 /// longer baseline is more exact.
 pub(crate) fn on_load() {
-    LOADED.get_or_init(ClockReading::now);
+    BASELINE_START.get_or_init(ClockReading::now);
 }
 
 /// Measures the counter's rate, once. Waits until the baseline is long enough.
 pub(crate) fn calibrate() {
-    CALIBRATED.get_or_init(|| {
-        if !choose_counter() {
+    CALIBRATION.get_or_init(|| {
+        if !try_use_counter() {
             use_system_clock();
             return;
         }
-        let first = *LOADED.get_or_init(ClockReading::now);
-        let baseline = MIN_BASELINE.as_nanos() as u64;
+        let first = *BASELINE_START.get_or_init(ClockReading::now);
+        let min_baseline_nanos = MIN_BASELINE.as_nanos() as u64;
         loop {
             let now = ClockReading::now();
             let nanos = now.monotonic_nanos.saturating_sub(first.monotonic_nanos);
-            if nanos >= baseline {
+            if nanos >= min_baseline_nanos {
                 let ticks = now.ticks.saturating_sub(first.ticks).max(1);
                 let factor = (u128::from(nanos) << u64::BITS) / u128::from(ticks);
                 match u64::try_from(factor) {
@@ -94,6 +94,11 @@ pub(crate) fn nanos(ticks: u64) -> u64 {
     if NANOS_PER_TICK.load(Ordering::Relaxed) == 0 { ticks } else { counter_nanos(ticks) }
 }
 
+/// Returns the nanoseconds since a time of this clock.
+pub(crate) fn nanos_since(start_ticks: u64) -> u64 {
+    nanos(ticks().saturating_sub(start_ticks))
+}
+
 /// Converts a difference of ticks to nanoseconds, given that the clock [is the
 /// counter](is_counter).
 #[inline(always)]
@@ -102,18 +107,18 @@ pub(crate) fn counter_nanos(ticks: u64) -> u64 {
     ((u128::from(ticks) * u128::from(factor)) >> u64::BITS) as u64
 }
 
-/// The clock now.
+/// Returns the current time.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
-    ticks_at(counter())
+    ticks_from_counter(counter())
 }
 
 /// Returns the time of a reading of the counter that was just made.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn ticks_at(counter: u64) -> u64 {
-    if TRUSTED.load(Ordering::Relaxed) == NO {
+pub(crate) fn ticks_from_counter(counter: u64) -> u64 {
+    if COUNTER_STATE.load(Ordering::Relaxed) == UNTRUSTED {
         return system_nanos(libc::CLOCK_MONOTONIC);
     }
     counter
@@ -131,10 +136,10 @@ pub(crate) fn counter() -> u64 {
 /// Whether the clock is the processor's counter.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn is_counter() -> bool {
-    TRUSTED.load(Ordering::Relaxed) == YES
+    COUNTER_STATE.load(Ordering::Relaxed) == TRUSTED
 }
 
-/// The clock now.
+/// Returns the current time.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
@@ -151,7 +156,7 @@ pub(crate) fn counter() -> u64 {
 /// Returns the current time.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-pub(crate) fn ticks_at(_counter: u64) -> u64 {
+pub(crate) fn ticks_from_counter(_counter: u64) -> u64 {
     ticks()
 }
 
@@ -162,20 +167,20 @@ pub(crate) fn is_counter() -> bool {
 }
 
 #[cfg(target_arch = "x86_64")]
-const YES: u64 = 1;
+const TRUSTED: u64 = 1;
 #[cfg(target_arch = "x86_64")]
-const NO: u64 = 2;
+const UNTRUSTED: u64 = 2;
 /// 0 = not determined yet: the counter is then used, and only differences after `calibrate` count.
 #[cfg(target_arch = "x86_64")]
-static TRUSTED: AtomicU64 = AtomicU64::new(0);
+static COUNTER_STATE: AtomicU64 = AtomicU64::new(0);
 
 /// Makes the counter the clock if it can be trusted. Returns whether it can.
 #[cfg(target_arch = "x86_64")]
-fn choose_counter() -> bool {
+fn try_use_counter() -> bool {
     let clocks = std::fs::read_to_string(KERNEL_CLOCKS);
     let is_trusted = is_invariant() && kernel_trusts_counter(clocks.ok().as_deref());
     if is_trusted {
-        TRUSTED.store(YES, Ordering::Relaxed);
+        COUNTER_STATE.store(TRUSTED, Ordering::Relaxed);
     }
     is_trusted
 }
@@ -183,9 +188,9 @@ fn choose_counter() -> bool {
 /// Uses the system's clock in place of the counter, and adds a note to the profile.
 fn use_system_clock() {
     #[cfg(target_arch = "x86_64")]
-    TRUSTED.store(NO, Ordering::Relaxed);
+    COUNTER_STATE.store(UNTRUSTED, Ordering::Relaxed);
     device::note(
-        NOTE,
+        NOTE_KEY,
         "CLOCK_MONOTONIC, because the processor's time-stamp counter is not reliable here",
     );
 }
@@ -209,7 +214,7 @@ fn kernel_trusts_counter(clocks: Option<&str>) -> bool {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn choose_counter() -> bool {
+fn try_use_counter() -> bool {
     false
 }
 

@@ -22,16 +22,16 @@ pub(crate) struct Column {
     elements_len: AtomicU32,
 }
 
-/// Wall-time statistics of one node in nanoseconds, with links to its sketch and metrics. Aligned
+/// Wall-time statistics of one node, with links to its sketch and metrics. Aligned
 /// to a cache line of its own.
 #[repr(align(64))]
 #[derive(Debug)]
 pub(crate) struct Stats {
     count: AtomicU64,
-    total: AtomicU64,
-    exclusive: AtomicU64,
-    min: AtomicU64,
-    max: AtomicU64,
+    total_nanos: AtomicU64,
+    self_nanos: AtomicU64,
+    min_nanos: AtomicU64,
+    max_nanos: AtomicU64,
     /// Null while there is at most one entry.
     sketch: Link<Sketch>,
     /// The first metric's number plus one.
@@ -42,10 +42,10 @@ impl Default for Stats {
     fn default() -> Self {
         Self {
             count: AtomicU64::new(0),
-            total: AtomicU64::new(0),
-            exclusive: AtomicU64::new(0),
-            min: AtomicU64::new(u64::MAX),
-            max: AtomicU64::new(0),
+            total_nanos: AtomicU64::new(0),
+            self_nanos: AtomicU64::new(0),
+            min_nanos: AtomicU64::new(u64::MAX),
+            max_nanos: AtomicU64::new(0),
             sketch: Link::default(),
             metrics: AtomicU32::new(0),
         }
@@ -94,7 +94,7 @@ fn add(word: &AtomicU64, value: u64) {
 }
 
 /// Returns the next free number of an arena and reserves it.
-fn next_number(len: &AtomicU32) -> u32 {
+fn reserve_number(len: &AtomicU32) -> u32 {
     let number = len.load(Ordering::Relaxed);
     len.store(number + 1, Ordering::Relaxed);
     number
@@ -119,13 +119,13 @@ impl Stats {
     #[inline(always)]
     fn add(&self, nanos: u64, self_nanos: u64) {
         add(&self.count, 1);
-        add(&self.total, nanos);
-        add(&self.exclusive, self_nanos);
-        if nanos < self.min.load(Ordering::Relaxed) {
-            self.min.store(nanos, Ordering::Relaxed);
+        add(&self.total_nanos, nanos);
+        add(&self.self_nanos, self_nanos);
+        if nanos < self.min_nanos.load(Ordering::Relaxed) {
+            self.min_nanos.store(nanos, Ordering::Relaxed);
         }
-        if nanos > self.max.load(Ordering::Relaxed) {
-            self.max.store(nanos, Ordering::Relaxed);
+        if nanos > self.max_nanos.load(Ordering::Relaxed) {
+            self.max_nanos.store(nanos, Ordering::Relaxed);
         }
     }
 
@@ -179,15 +179,15 @@ impl Column {
     #[cold]
     #[inline(never)]
     fn record_slow(&self, stats: &Stats, nanos: u64, self_nanos: u64) {
-        let (before, first) =
-            (stats.count.load(Ordering::Relaxed), stats.min.load(Ordering::Relaxed));
+        let (previous_count, first_nanos) =
+            (stats.count.load(Ordering::Relaxed), stats.min_nanos.load(Ordering::Relaxed));
         stats.add(nanos, self_nanos);
-        if before == 0 {
+        if previous_count == 0 {
             // A single entry equals the minimum and needs no sketch.
             return;
         }
-        if before == 1 {
-            self.count_in_sketch(stats, first);
+        if previous_count == 1 {
+            self.count_in_sketch(stats, first_nanos);
         }
         self.count_in_sketch(stats, nanos);
     }
@@ -196,21 +196,21 @@ impl Column {
     fn count_in_sketch(&self, stats: &Stats, nanos: u64) -> Option<()> {
         let bucket = sketch::bucket(nanos);
         let power = (bucket / sketch::BUCKETS_PER_PAGE) as usize;
-        let within = (bucket % sketch::BUCKETS_PER_PAGE) as usize;
+        let bucket_in_page = (bucket % sketch::BUCKETS_PER_PAGE) as usize;
         let sketch = stats.sketch().or_else(|| self.make_sketch(stats))?;
         let page = sketch.page(power).or_else(|| self.make_page(sketch, power))?;
-        increment(page.0.get(within)?);
+        increment(page.0.get(bucket_in_page)?);
         Some(())
     }
 
     fn make_sketch(&self, stats: &Stats) -> Option<&Sketch> {
-        let sketch = self.sketches.ensure(next_number(&self.sketches_len))?;
+        let sketch = self.sketches.ensure(reserve_number(&self.sketches_len))?;
         stats.sketch.set(Some(sketch));
         Some(sketch)
     }
 
     fn make_page(&self, sketch: &Sketch, power: usize) -> Option<&Page> {
-        let page = self.pages.ensure(next_number(&self.pages_len))?;
+        let page = self.pages.ensure(reserve_number(&self.pages_len))?;
         sketch.0.get(power)?.set(Some(page));
         Some(page)
     }
@@ -221,25 +221,25 @@ impl Column {
         node: u32,
         number: u32,
         name: &MetricName,
-        new: &MetricValue,
+        added: &MetricValue,
     ) -> Result<(), MetricError> {
         let Some(stats) = self.stats.ensure(node) else { return Ok(()) };
-        if let Some(metric) = self.metrics_of(stats).find(|metric| metric.has_number(number)) {
+        if let Some(metric) = self.metrics(stats).find(|metric| metric.has_number(number)) {
             let mut value = self.value(metric);
-            value.update(new, name.aggregation(), name.key())?;
+            value.update(added, name.aggregation(), name.key())?;
             self.store(metric, &value);
             return Ok(());
         }
-        let position = next_number(&self.metrics_len);
+        let position = reserve_number(&self.metrics_len);
         let Some(metric) = self.metrics.ensure(position) else { return Ok(()) };
         metric.name.store(number, Ordering::Relaxed);
         metric.next.store(stats.metrics.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.store(metric, new);
+        self.store(metric, added);
         stats.metrics.store(position + 1, Ordering::Release);
         Ok(())
     }
 
-    fn metrics_of(&self, stats: &Stats) -> impl Iterator<Item = &Metric> {
+    fn metrics(&self, stats: &Stats) -> impl Iterator<Item = &Metric> {
         let mut number = stats.metrics.load(Ordering::Acquire);
         std::iter::from_fn(move || {
             let metric = self.metrics.get(number.checked_sub(1)?)?;
@@ -280,7 +280,7 @@ impl Column {
             }
         };
         metric.value.store(bits, Ordering::Relaxed);
-        metric.tag.store(Tag::of(value) as u8, Ordering::Relaxed);
+        metric.tag.store(Tag::for_value(value) as u8, Ordering::Relaxed);
     }
 
     fn store_elements(&self, metric: &Metric, bits: impl ExactSizeIterator<Item = u64>) -> u64 {
@@ -310,21 +310,22 @@ impl Column {
     pub(crate) fn copy(&self, node: u32) -> NodeData {
         let Some(stats) = self.stats.get(node) else { return NodeData::default() };
         let count = stats.count.load(Ordering::Relaxed);
-        let (min, max) = (stats.min.load(Ordering::Relaxed), stats.max.load(Ordering::Relaxed));
+        let (min, max) =
+            (stats.min_nanos.load(Ordering::Relaxed), stats.max_nanos.load(Ordering::Relaxed));
         let mut buckets = buckets(stats);
         if buckets.is_empty() && count > 0 {
             buckets = vec![(sketch::bucket(min), 1)];
         }
         let mut metrics: Vec<_> = self
-            .metrics_of(stats)
+            .metrics(stats)
             .map(|metric| (metric.name.load(Ordering::Relaxed), self.value(metric)))
             .collect();
         // The list grows at its head.
         metrics.reverse();
         NodeData {
             count,
-            total_nanos: stats.total.load(Ordering::Relaxed),
-            self_nanos: stats.exclusive.load(Ordering::Relaxed),
+            total_nanos: stats.total_nanos.load(Ordering::Relaxed),
+            self_nanos: stats.self_nanos.load(Ordering::Relaxed),
             min_nanos: min,
             max_nanos: max,
             buckets,
@@ -339,10 +340,10 @@ fn buckets(stats: &Stats) -> Vec<(u32, u64)> {
     let mut buckets = Vec::new();
     for power in 0..sketch::PAGES {
         let Some(page) = sketch.page(power as usize) else { continue };
-        for (within, counter) in (0..).zip(&page.0) {
+        for (bucket_in_page, counter) in (0..).zip(&page.0) {
             let count = counter.load(Ordering::Relaxed);
             if count > 0 {
-                let bucket = power * sketch::BUCKETS_PER_PAGE + within;
+                let bucket = power * sketch::BUCKETS_PER_PAGE + bucket_in_page;
                 buckets.push((bucket, u64::from(count)));
             }
         }
@@ -423,12 +424,12 @@ mod tests {
         for _ in 0..3 {
             column.add_metric(9, number, &name, &MetricValue::Ints(vec![1, 2])).unwrap();
         }
-        let other = names::intern_metric("column::w (pty)").unwrap();
-        let other_name = names::metric(other).unwrap();
-        column.add_metric(9, other, &other_name, &MetricValue::Float(0.5)).unwrap();
+        let other_number = names::intern_metric("column::w (pty)").unwrap();
+        let other_name = names::metric(other_number).unwrap();
+        column.add_metric(9, other_number, &other_name, &MetricValue::Float(0.5)).unwrap();
         let data = column.copy(9);
         let expected =
-            vec![(number, MetricValue::Ints(vec![3, 6])), (other, MetricValue::Float(0.5))];
+            vec![(number, MetricValue::Ints(vec![3, 6])), (other_number, MetricValue::Float(0.5))];
         assert_eq!(data.metrics, expected);
         assert_eq!(column.elements_len.load(Ordering::Relaxed), 2);
         assert!(column.add_metric(9, number, &name, &MetricValue::Int(1)).is_err());
@@ -440,16 +441,16 @@ mod tests {
         let column = Column::default();
         let number = names::intern_metric("column::x (pty)").unwrap();
         let name = names::metric(number).unwrap();
-        let mut set = |len: usize| {
+        let mut store_vector = |len: usize| {
             let value = MetricValue::Ints((0..).take(len).collect());
             column.add_metric(9, number, &name, &value).unwrap();
             assert_eq!(column.copy(9).metrics, [(number, value)]);
             column.elements_len.load(Ordering::Relaxed) as usize
         };
-        let grown = (0..=LONGEST).map(&mut set).max().unwrap();
-        assert!(grown <= 4 * LONGEST, "{grown} elements for {LONGEST}");
+        let max_elements = (0..=LONGEST).map(&mut store_vector).max().unwrap();
+        assert!(max_elements <= 4 * LONGEST, "{max_elements} elements for {LONGEST}");
         for len in [3, 0, LONGEST, 17, 1].into_iter().cycle().take(1000) {
-            assert_eq!(set(len), grown);
+            assert_eq!(store_vector(len), max_elements);
         }
     }
 }

@@ -91,7 +91,7 @@ impl Control {
     }
 
     /// Removes a session that no longer records from the words.
-    pub(crate) fn forget(&self, slot: u32) {
+    pub(crate) fn remove(&self, slot: u32) {
         for word in [&self.live, &self.python, &self.trace] {
             word.fetch_and(!bit(slot), Ordering::SeqCst);
         }

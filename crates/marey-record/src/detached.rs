@@ -1,9 +1,9 @@
 //! Scopes outside of any thread's stack: those of coroutines, which interleave.
 //!
 //! A detached scope stores its parent. The caller that enters it keeps it, passes it as the parent
-//! of the scopes inside it, and exits it in any order and on any thread. [`Detached::here`] returns
-//! a thread's innermost scope as a detached scope that was already left: values that arrive late
-//! are added to it.
+//! of the scopes inside it, and exits it in any order and on any thread.
+//! [`Detached::from_innermost`] returns a thread's innermost scope as a detached scope that was
+//! already exited: values that arrive late are added to it.
 
 use crate::clock;
 use crate::control::CONTROL;
@@ -24,10 +24,10 @@ pub struct Detached {
     epoch: u64,
     start_ticks: u64,
     child_nanos: AtomicU64,
-    is_left: AtomicBool,
-    /// The number of ancestors that had been left already when the next scope below them was
+    is_exited: AtomicBool,
+    /// The number of ancestors that had been exited already when the next scope below them was
     /// entered.
-    left_above: u32,
+    exited_ancestors: u32,
     id: u64,
     /// Without a parent: the id of the innermost scope of the thread's stack, 0 for none.
     stack_top_id: u64,
@@ -66,16 +66,16 @@ impl Detached {
             };
             let parent_nodes = parent_nodes.with_python_leaf(python_leaf);
             Some(Arc::new(Self {
-                left_above: parent
+                exited_ancestors: parent
                     .as_ref()
-                    .map_or(0, |parent| parent.left_above + u32::from(parent.is_left())),
+                    .map_or(0, |parent| parent.exited_ancestors + u32::from(parent.is_exited())),
                 parent,
                 state: local.state_name(),
                 sessions: active,
                 epoch,
                 start_ticks: clock::ticks(),
                 child_nanos: AtomicU64::new(0),
-                is_left: AtomicBool::new(false),
+                is_exited: AtomicBool::new(false),
                 stack_top_id: local.top_id(),
                 id: local.next_id(),
                 origin: Arc::clone(&local.tree),
@@ -84,9 +84,9 @@ impl Detached {
         })
     }
 
-    /// Returns the thread's innermost scope as a detached scope that was left, for values that
+    /// Returns the thread's innermost scope as a detached scope that was exited, for values that
     /// become available later. `None` if the thread cannot record.
-    pub fn here() -> Option<Arc<Self>> {
+    pub fn from_innermost() -> Option<Arc<Self>> {
         local::event(|local| {
             let (nodes, state, sessions) = local.innermost();
             Some(Arc::new(Self {
@@ -96,8 +96,8 @@ impl Detached {
                 epoch: CONTROL.epoch.load(Ordering::Relaxed),
                 start_ticks: clock::ticks(),
                 child_nanos: AtomicU64::new(0),
-                is_left: AtomicBool::new(true),
-                left_above: 0,
+                is_exited: AtomicBool::new(true),
+                exited_ancestors: 0,
                 id: local.top_id(),
                 stack_top_id: 0,
                 origin: Arc::clone(&local.tree),
@@ -107,25 +107,25 @@ impl Detached {
     }
 
     /// Returns the scope that becomes the parent of a scope entered inside this one: this one, or
-    /// its parent if too many left scopes have piled up above. Otherwise a callback that schedules
+    /// its parent if too many exited scopes are above it. Otherwise a callback that schedules
     /// itself again would nest deeper each time, without bound.
     fn effective_parent(self: Arc<Self>) -> Option<Arc<Self>> {
-        if self.is_past() { self.parent.clone() } else { Some(self) }
+        if self.is_nested_too_deep() { self.parent.clone() } else { Some(self) }
     }
 
-    fn is_past(&self) -> bool {
-        const MAX_LEFT_ABOVE: u32 = 8;
-        self.is_left() && self.left_above >= MAX_LEFT_ABOVE
+    fn is_nested_too_deep(&self) -> bool {
+        const MAX_EXITED_ANCESTORS: u32 = 8;
+        self.is_exited() && self.exited_ancestors >= MAX_EXITED_ANCESTORS
     }
 
     /// Returns the scope to which a launch inside this one is attributed, by the rule of
     /// [`Detached::effective_parent`]. `None` if the scope is of an older epoch.
     #[inline]
-    pub(crate) fn effective(&self) -> Option<&Self> {
+    pub(crate) fn launch_scope(&self) -> Option<&Self> {
         if self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
             return None;
         }
-        if self.is_past() { self.parent.as_deref() } else { Some(self) }
+        if self.is_nested_too_deep() { self.parent.as_deref() } else { Some(self) }
     }
 
     /// Records that the calling thread runs the task whose innermost scope this is. PyTorch's
@@ -148,20 +148,20 @@ impl Detached {
         self.id
     }
 
-    fn is_left(&self) -> bool {
-        self.is_left.load(Ordering::Relaxed)
+    fn is_exited(&self) -> bool {
+        self.is_exited.load(Ordering::Relaxed)
     }
 
     /// Exits the scope. A second call does nothing.
     pub fn exit(&self) {
         let now = clock::ticks();
-        if self.is_left.swap(true, Ordering::Relaxed) {
+        if self.is_exited.swap(true, Ordering::Relaxed) {
             return;
         }
         local::event(|local| {
             // A scope that was entered before a fork is recorded by the parent process.
-            let is_foreign = self.origin.belongs_to_parent();
-            if is_foreign || self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
+            let is_from_parent = self.origin.belongs_to_parent();
+            if is_from_parent || self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
                 return;
             }
             let child_nanos = self.child_nanos.load(Ordering::Relaxed);
@@ -185,14 +185,14 @@ impl Detached {
     }
 
     /// Adds user metrics to the scope. A trace dates them now, or at the entry of a scope that was
-    /// left.
+    /// exited.
     pub fn add_metrics(&self, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
         let added = local::event(|local| {
             if self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
                 return None;
             }
             let nodes = self.nodes_in(local);
-            let ticks = self.is_left().then_some(self.start_ticks);
+            let ticks = self.is_exited().then_some(self.start_ticks);
             Some(local.add_metrics_at(nodes, self.state, self.sessions, ticks, values))
         });
         added.unwrap_or(Ok(()))
@@ -220,7 +220,7 @@ impl Detached {
             return self.nodes;
         }
         let NodePair { shadow, python } = self.nodes;
-        local.foreign_nodes(self.id, |local| NodePair {
+        local.copied_nodes(self.id, |local| NodePair {
             shadow: local.copy_path(&self.origin, shadow),
             python: local.copy_path(&self.origin, python),
         })

@@ -18,25 +18,25 @@ const TMPDIR: &str = "TMPDIR";
 const THIRD_PARTY: [&str; 4] = ["CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", TMPDIR];
 
 /// The variables that are set; `None` before the first copy, when no background thread runs yet.
-static COPY: Mutex<Option<BTreeMap<&'static str, OsString>>> = Mutex::new(None);
+static VARIABLES: Mutex<Option<BTreeMap<&'static str, OsString>>> = Mutex::new(None);
 
 /// Copies the variables again. Call it where no other thread sets a variable: under the GIL, if
 /// there is one.
 pub(crate) fn refresh() {
-    let copy = copy();
-    *lock(&COPY) = Some(copy);
+    let variables = read_variables();
+    *lock(&VARIABLES) = Some(variables);
 }
 
 #[expect(clippy::disallowed_methods, reason = "the only reader of the environment in this crate")]
-fn copy() -> BTreeMap<&'static str, OsString> {
-    let ours = env::ALL.iter().map(|variable| variable.name);
-    let names = ours.chain(rank::RANK_VARS).chain(THIRD_PARTY);
+fn read_variables() -> BTreeMap<&'static str, OsString> {
+    let marey_names = env::ALL.iter().map(|variable| variable.name);
+    let names = marey_names.chain(rank::RANK_VARS).chain(THIRD_PARTY);
     names.filter_map(|name| Some((name, std::env::var_os(name)?))).collect()
 }
 
 /// Returns the value of a variable, if it is set.
 pub fn get(name: &str) -> Option<OsString> {
-    lock(&COPY).get_or_insert_with(copy).get(name).cloned()
+    lock(&VARIABLES).get_or_insert_with(read_variables).get(name).cloned()
 }
 
 /// Returns the value of a variable, if it is set and is UTF-8.
@@ -56,5 +56,5 @@ pub fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
 
 /// Takes the lock for the duration of a fork.
 pub(crate) fn lock_for_fork() -> impl Sized {
-    lock(&COPY)
+    lock(&VARIABLES)
 }

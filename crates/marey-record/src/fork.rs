@@ -35,14 +35,14 @@ thread_local! {
     /// Whether the thread is in a call of a vendor's library that is made with locks held.
     static IS_IN_LIBRARY: Cell<bool> = const { Cell::new(false) };
     /// Whether the caller of this thread's next fork restarts the background threads.
-    static IS_DEFERRED: Cell<bool> = const { Cell::new(false) };
+    static IS_RESTART_DEFERRED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Registers the fork handlers when the library is loaded: from then on a child could find a lock
 /// locked.
 pub(crate) fn on_load() {
-    static NOTED: Once = Once::new();
-    NOTED.call_once(register_handlers);
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(register_fork_handlers);
 }
 
 /// Registers the fork handlers and the exit handler that writes the files, once.
@@ -53,7 +53,7 @@ pub(crate) fn on_load() {
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        register_handlers();
+        register_fork_handlers();
         register_exit_handler();
     });
 }
@@ -61,7 +61,7 @@ pub(crate) fn install() {
 /// Registers handlers that take our locks around a fork. If registered twice, the first to run does
 /// all.
 #[expect(unsafe_code, reason = "pthread_atfork takes C functions")]
-fn register_handlers() {
+fn register_fork_handlers() {
     // SAFETY: the functions live as long as the library, which is never unloaded: its thread-local
     // destructors pin it.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_in_parent), Some(after_in_child)) };
@@ -80,7 +80,7 @@ fn register_exit_handler() {
 /// CPython checks for other threads in the parent right after a fork of its own and warns of them;
 /// it calls [`restart_workers`] after that. A fork made by a C library restarts them at once.
 pub(crate) fn defer_restart() {
-    IS_DEFERRED.set(true);
+    IS_RESTART_DEFERRED.set(true);
 }
 
 /// Restarts the background threads that a fork has stopped.
@@ -102,7 +102,7 @@ pub(crate) fn start_source(source: &'static Worker) {
 }
 
 extern "C" fn before_fork() {
-    if is_library_fork() || LOCKS.with(|slot| slot.borrow().is_some()) {
+    if is_library_fork() || LOCKS.with(|locks| locks.borrow().is_some()) {
         return;
     }
     let deadline = Instant::now() + PAUSE_TIMEOUT;
@@ -122,10 +122,10 @@ fn is_library_fork() -> bool {
 }
 
 /// Calls a vendor's library with locks held that the fork handlers would take.
-pub(crate) fn in_library<T>(call: impl FnOnce() -> T) -> T {
-    let was_inside = IS_IN_LIBRARY.replace(true);
+pub(crate) fn call_library<T>(call: impl FnOnce() -> T) -> T {
+    let was_in_library = IS_IN_LIBRARY.replace(true);
     let value = call();
-    IS_IN_LIBRARY.set(was_inside);
+    IS_IN_LIBRARY.set(was_in_library);
     value
 }
 
@@ -136,28 +136,29 @@ fn pause_workers(deadline: Instant) {
     sources.into_iter().chain(WORKERS).for_each(|worker| worker.pause(deadline));
 }
 
-/// Takes all our locks in the lock order: sessions, the locks of device sources, the rest. The
-/// locks of the background threads are only tried: they are held while a thread ends, which needs
-/// the other locks. Returns `None` if one of them is taken, or a worker has been restarted and
-/// `workers_may_run` is false.
+/// Takes all our locks in the lock order: sessions, the locks of device sources, the remaining
+/// locks. The locks of the background threads are only tried: they are held while a thread ends,
+/// which needs the other locks. Returns `None` if one of them is taken, or a worker has been
+/// restarted and `workers_may_run` is false.
 fn try_lock_all(workers_may_run: bool) -> Option<Box<dyn Any>> {
     let sessions = recorder::lock_sessions_for_fork();
     let source = device::lock_source_for_fork();
-    let others = (recorder::lock_for_fork(), names::lock_for_fork(), environment::lock_for_fork());
+    let other_locks =
+        (recorder::lock_for_fork(), names::lock_for_fork(), environment::lock_for_fork());
     let sources = try_lock(&SOURCES)?;
     let workers = sources.iter().copied().chain(WORKERS);
     let threads = workers.map(|worker| worker.try_lock_for_fork(workers_may_run));
     let threads: Vec<_> = threads.collect::<Option<_>>()?;
-    Some(Box::new((threads, sources, others, source, sessions)))
+    Some(Box::new((threads, sources, other_locks, source, sessions)))
 }
 
 /// Releases our locks. Returns `false` if another handler has released them, or the fork took none.
 fn release_locks() -> bool {
-    LOCKS.with(|slot| slot.borrow_mut().take()).is_some()
+    LOCKS.with(|locks| locks.borrow_mut().take()).is_some()
 }
 
 extern "C" fn after_in_parent() {
-    if release_locks() && !IS_DEFERRED.take() {
+    if release_locks() && !IS_RESTART_DEFERRED.take() {
         restart_workers();
     }
 }
@@ -166,10 +167,10 @@ extern "C" fn after_in_child() {
     if !release_locks() {
         return;
     }
-    IS_DEFERRED.set(false);
-    WORKERS.into_iter().for_each(Worker::forget);
+    IS_RESTART_DEFERRED.set(false);
+    WORKERS.into_iter().for_each(Worker::reset_in_child);
     for source in lock(&SOURCES).drain(..) {
-        source.forget();
+        source.reset_in_child();
         source.cancel_resume();
     }
     checkpoint::begin_child();
@@ -179,8 +180,8 @@ extern "C" fn after_in_child() {
 }
 
 extern "C" fn at_exit() {
-    device::process_ends();
-    for id in recorder::alive() {
+    device::begin_process_exit();
+    for id in recorder::live_sessions() {
         if let Err(error) = recorder::finalize(id, None) {
             // Standard error may be closed at process exit.
             drop(writeln!(std::io::stderr(), "marey: error: {error}"));

@@ -13,12 +13,12 @@ use std::sync::OnceLock;
 pub(crate) struct HandlerSlot<T> {
     /// `None` if the process has no key left. The slot is then always null.
     key: OnceLock<Option<libc::pthread_key_t>>,
-    points_to: PhantomData<fn() -> T>,
+    marker: PhantomData<fn() -> T>,
 }
 
 impl<T> HandlerSlot<T> {
     pub(crate) const fn new() -> Self {
-        Self { key: OnceLock::new(), points_to: PhantomData }
+        Self { key: OnceLock::new(), marker: PhantomData }
     }
 
     /// Sets the calling thread's pointer. Not for signal handlers.

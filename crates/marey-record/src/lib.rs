@@ -27,13 +27,11 @@
 //! api::exit(name);
 //! let json = api::get_data(session, 0, marey_record::Format::Hatchet)?;
 //! assert!(String::from_utf8_lossy(&json).contains("\"work\""));
-//! api::clear(session, 0, false)?;
+//! api::clear_phases(session, 0..=0)?;
 //! # api::discard(session)?;
 //! # Ok::<(), marey_record::Error>(())
 //! ```
 
-#[cfg(not(loom))]
-mod account;
 #[cfg(not(loom))]
 pub mod api;
 pub mod arena;
@@ -67,6 +65,8 @@ mod lock;
 mod losses;
 #[cfg(not(loom))]
 mod merged;
+#[cfg(not(loom))]
+mod metadata;
 #[cfg(not(loom))]
 mod names;
 #[cfg(not(loom))]

@@ -32,7 +32,7 @@ impl<T> Link<T> {
     /// The pointer must not be null, and the element must live as long as the reference.
     #[inline(always)]
     #[expect(unsafe_code, reason = "elements are reached through pointers")]
-    pub(crate) unsafe fn get_set<'a>(&self) -> &'a T {
+    pub(crate) unsafe fn get_non_null<'a>(&self) -> &'a T {
         // SAFETY: from a reference passed to `set`, which lives long enough; the caller guarantees
         // both.
         unsafe { &*self.0.load(Ordering::Acquire) }

@@ -25,7 +25,7 @@ pub(crate) fn snapshot() -> [(LossCause, u64); LossCause::COUNT] {
     })
 }
 
-/// Resets the counters, for the child of a fork.
+/// Resets the counters.
 pub(crate) fn reset() {
     for counter in &COUNTS {
         counter.store(0, Ordering::Relaxed);

@@ -152,7 +152,7 @@ impl Wall {
 
 /// Selects one session's data of a thread.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct View {
+pub(crate) struct SessionView {
     pub(crate) slot: u32,
     pub(crate) context: ContextSource,
 }
@@ -180,30 +180,29 @@ impl MergedTree {
     /// Adds the data of a thread that goes on recording: its completed entries and its open scopes.
     ///
     /// An entry that completes between the two reads is counted twice in this snapshot only.
-    pub(crate) fn absorb_running(&mut self, thread: &ThreadTree, view: View) {
+    pub(crate) fn absorb_running(&mut self, thread: &ThreadTree, view: SessionView) {
         let frames = thread.open_frames();
         let now = clock::ticks();
         self.absorb(thread, view, |node| thread.copy_node(view.slot, node));
-        self.absorb_open(thread, view, &frames, now);
+        self.absorb_frames(thread, view, &frames, now);
     }
 
-    /// Adds a column that was taken from its thread, and the thread's open scopes if `with_open`.
+    /// Adds a column that was taken from its thread.
     pub(crate) fn absorb_column(
         &mut self,
         thread: &ThreadTree,
-        view: View,
-        column: Option<&Column>,
-        with_open: bool,
+        view: SessionView,
+        column: &Column,
     ) {
-        if let Some(column) = column {
-            self.absorb(thread, view, |node| column.copy(node));
-        }
-        if with_open {
-            self.absorb_open(thread, view, &thread.open_frames(), clock::ticks());
-        }
+        self.absorb(thread, view, |node| column.copy(node));
     }
 
-    fn absorb(&mut self, thread: &ThreadTree, view: View, copy: impl Fn(u32) -> NodeData) {
+    /// Adds the open scopes of a thread, with their times so far.
+    pub(crate) fn absorb_open_scopes(&mut self, thread: &ThreadTree, view: SessionView) {
+        self.absorb_frames(thread, view, &thread.open_frames(), clock::ticks());
+    }
+
+    fn absorb(&mut self, thread: &ThreadTree, view: SessionView, copy: impl Fn(u32) -> NodeData) {
         let mut mapping = NodeMapping::new(thread, view, ROOT);
         for node in 0..thread.nodes.len() {
             let mut data = copy(node);
@@ -213,24 +212,30 @@ impl MergedTree {
                 data = NodeData { metrics: data.metrics, ..NodeData::default() };
             }
             if !data.is_empty() {
-                let merged = mapping.find(self, node);
+                let merged = mapping.merged_node(self, node);
                 self.node_mut(merged).add(&data);
             }
         }
     }
 
-    fn absorb_open(&mut self, thread: &ThreadTree, view: View, frames: &[OpenFrame], now: u64) {
+    fn absorb_frames(
+        &mut self,
+        thread: &ThreadTree,
+        view: SessionView,
+        frames: &[OpenFrame],
+        now: u64,
+    ) {
         let mut mapping = NodeMapping::new(thread, view, ROOT);
         let mut inner_nanos = 0;
         // Innermost first, so that the time of the open child is known for each scope.
-        for frame in frames.iter().rev().filter(|frame| local::is_running_entry(frame)) {
+        for frame in frames.iter().rev().filter(|frame| local::is_entered_by_program(frame)) {
             let nanos = clock::nanos(now.saturating_sub(frame.start_ticks));
             if frame.sessions & bit(view.slot) != 0 {
                 let node = match view.context {
                     ContextSource::Shadow => frame.shadow_node,
                     ContextSource::Python => frame.python_node,
                 };
-                let merged = mapping.find(self, node);
+                let merged = mapping.merged_node(self, node);
                 let wall = &mut self.node_mut(merged).wall;
                 wall.open += 1;
                 wall.total_nanos += nanos;
@@ -264,13 +269,13 @@ impl MergedTree {
         if is_free {
             return node;
         }
-        if let Some(&other) = self.device_copies.get(&(node, device)) {
-            return other;
+        if let Some(&copy) = self.device_copies.get(&(node, device)) {
+            return copy;
         }
         let MergedNode { name, parent, .. } = *self.node_mut(node);
-        let other = self.push(parent, name, NodeKind::Kernel);
-        self.device_copies.insert((node, device), other);
-        other
+        let copy = self.push(parent, name, NodeKind::Kernel);
+        self.device_copies.insert((node, device), copy);
+        copy
     }
 
     fn push(&mut self, parent: u32, name: u32, kind: NodeKind) -> u32 {
@@ -282,22 +287,22 @@ impl MergedTree {
 
     /// Adds another tree.
     pub(crate) fn absorb_tree(&mut self, other: &Self) {
-        let mut open = vec![(ROOT, ROOT)];
-        while let Some((theirs, ours)) = open.pop() {
-            let Some(node) = other.node(theirs) else { continue };
+        let mut pending = vec![(ROOT, ROOT)];
+        while let Some((other_number, number)) = pending.pop() {
+            let Some(node) = other.node(other_number) else { continue };
             for (name, value) in &node.metrics {
-                self.node_mut(ours).add_metric(name, value);
+                self.node_mut(number).add_metric(name, value);
             }
-            self.node_mut(ours).wall.add_wall(&node.wall);
-            let mut merged = ours;
+            self.node_mut(number).wall.add_wall(&node.wall);
+            let mut merged = number;
             for (device, times) in &node.devices {
                 merged = self.node_for_device(merged, *device);
                 self.node_mut(merged).add_kernel(*device, times);
             }
             for &child in &node.children {
                 let Some(node) = other.node(child) else { continue };
-                let first = self.child(ours, node.name, node.kind);
-                open.push((child, first));
+                let merged_child = self.child(number, node.name, node.kind);
+                pending.push((child, merged_child));
             }
         }
     }
@@ -323,23 +328,23 @@ fn is_metadata_state(thread: &ThreadTree, node: u32) -> bool {
 pub(crate) struct NodeMapping<'a> {
     thread: &'a ThreadTree,
     session: u64,
-    known: HashMap<u32, u32>,
+    merged_nodes: HashMap<u32, u32>,
 }
 
 impl<'a> NodeMapping<'a> {
     /// Creates the mapping of a thread whose roots correspond to `base`.
-    pub(crate) fn new(thread: &'a ThreadTree, view: View, base: u32) -> Self {
-        let known = HashMap::from([(SHADOW_ROOT, base), (PYTHON_ROOT, base)]);
-        Self { thread, session: bit(view.slot), known }
+    pub(crate) fn new(thread: &'a ThreadTree, view: SessionView, base: u32) -> Self {
+        let merged_nodes = HashMap::from([(SHADOW_ROOT, base), (PYTHON_ROOT, base)]);
+        Self { thread, session: bit(view.slot), merged_nodes }
     }
 
     /// Returns the merged node of a thread's node. A node that the session did not see maps to its
     /// parent.
-    pub(crate) fn find(&mut self, tree: &mut MergedTree, node: u32) -> u32 {
+    pub(crate) fn merged_node(&mut self, tree: &mut MergedTree, node: u32) -> u32 {
         let mut path = Vec::new();
         let mut current = node;
         let mut merged = loop {
-            if let Some(&merged) = self.known.get(&current) {
+            if let Some(&merged) = self.merged_nodes.get(&current) {
                 break merged;
             }
             path.push(current);
@@ -351,7 +356,7 @@ impl<'a> NodeMapping<'a> {
             {
                 merged = tree.child(merged, node.name(), node.kind());
             }
-            self.known.insert(current, merged);
+            self.merged_nodes.insert(current, merged);
         }
         merged
     }

@@ -63,7 +63,7 @@ impl<T: Clone> Table<T> {
 
 /// Returns the number of a name.
 pub(crate) fn intern(name: &str) -> u32 {
-    number_in(&NAMES, name, |name| Arc::from(name)).unwrap_or(LOST)
+    intern_in(&NAMES, name, |name| Arc::from(name)).unwrap_or(LOST)
 }
 
 /// Returns the name with this number.
@@ -74,7 +74,7 @@ pub(crate) fn name(number: u32) -> Arc<str> {
 
 /// Returns the number of a text that is a metric value.
 pub(crate) fn intern_text(text: &str) -> u32 {
-    number_in(&TEXTS, text, |text| Arc::from(text)).unwrap_or(LOST_TEXT)
+    intern_in(&TEXTS, text, |text| Arc::from(text)).unwrap_or(LOST_TEXT)
 }
 
 /// Returns the text with this number.
@@ -86,7 +86,7 @@ pub(crate) fn text(number: u32) -> Arc<str> {
 /// Returns the number of a metric's name as the user writes it, suffix included. `None` when the
 /// table is full.
 pub(crate) fn intern_metric(name: &str) -> Option<u32> {
-    number_in(&METRICS, name, |name| Metric {
+    intern_in(&METRICS, name, |name| Metric {
         name: Arc::new(MetricName::parse(name)),
         text: Arc::from(name),
     })
@@ -105,10 +105,10 @@ pub(crate) fn metric_text(number: u32) -> Arc<str> {
     text.unwrap_or_else(|| Arc::from(LOST_NAME))
 }
 
-fn number_in<T: Clone>(
+fn intern_in<T: Clone>(
     table: &RwLock<Table<T>>,
     name: &str,
-    make: impl Fn(&str) -> T,
+    make_value: impl Fn(&str) -> T,
 ) -> Option<u32> {
     let lookup = |table: &Table<T>| table.numbers.get(name).copied();
     if let Some(number) = lookup(&read(table)) {
@@ -122,7 +122,7 @@ fn number_in<T: Clone>(
         losses::count(LossCause::Names);
         return None;
     }
-    Some(table.insert(name, make(name)))
+    Some(table.insert(name, make_value(name)))
 }
 
 /// Takes the tables' locks for the duration of a fork: the child must not find a lock held by a

@@ -50,8 +50,8 @@ mod tests {
         let hash = |number: u64| NumberHash::default().hash_one(number);
         for step in [1, 8, 64, 4096, 1 << 20] {
             // Hash tables use the low bits as the index and the high bits as the tag.
-            let low: HashSet<_> = (0..1024).map(|at| hash(at * step) & 0xfff).collect();
-            let high: HashSet<_> = (0..1024).map(|at| hash(at * step) >> 57).collect();
+            let low: HashSet<_> = (0..1024).map(|index| hash(index * step) & 0xfff).collect();
+            let high: HashSet<_> = (0..1024).map(|index| hash(index * step) >> 57).collect();
             assert!(low.len() > 700, "{step}: {}", low.len());
             assert!(high.len() > 100, "{step}: {}", high.len());
         }

@@ -35,15 +35,15 @@ pub(crate) fn wait_for_writers() {
 /// held the allocator's lock, or the disk may not respond. Async-signal-safe if `condition` is.
 #[expect(unsafe_code, reason = "poll(2) is the sleep that a signal handler may call")]
 pub(crate) fn wait_while(condition: fn() -> bool) {
-    const STEPS: u32 = 100;
+    const MAX_IDLE_STEPS: u32 = 100;
     const STEP_MILLIS: i32 = 50;
-    let bytes = || BYTES.load(Ordering::Relaxed);
-    let (mut seen, mut idle_steps) = (bytes(), 0);
-    while idle_steps < STEPS && condition() {
+    let current_bytes = || BYTES.load(Ordering::Relaxed);
+    let (mut last_bytes, mut idle_steps) = (current_bytes(), 0);
+    while idle_steps < MAX_IDLE_STEPS && condition() {
         // SAFETY: no descriptors, so nothing is read or written.
         unsafe { libc::poll(std::ptr::null_mut(), 0, STEP_MILLIS) };
-        let has_grown = bytes() != seen;
-        seen = bytes();
+        let has_grown = current_bytes() != last_bytes;
+        last_bytes = current_bytes();
         idle_steps = if has_grown { 0 } else { idle_steps + 1 };
     }
 }

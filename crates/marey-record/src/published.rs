@@ -19,9 +19,9 @@ impl<T> Published<T> {
     #[inline(always)]
     #[expect(unsafe_code, reason = "the value is reached through a published pointer")]
     pub(crate) fn get(&self) -> Option<&T> {
-        // SAFETY: a non-null pointer came from `Box::into_raw` and was published whole. `take` is
-        // called when the owner no longer uses the value, under the lock that all other callers of
-        // this hold.
+        // SAFETY: a non-null pointer came from `Box::into_raw` and was published after the value
+        // was written. `take` is called when the owner no longer uses the value, under the lock
+        // that all other callers of this hold.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 

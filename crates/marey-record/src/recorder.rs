@@ -6,7 +6,7 @@
 
 use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, MAX_SESSIONS, bit};
-use crate::device::{self, Flush};
+use crate::device::{self, FlushMode};
 use crate::environment;
 use crate::error::Error;
 use crate::local;
@@ -19,12 +19,12 @@ use crate::registry;
 use crate::session::{self, ClosedPhase, Session, SessionId, SessionOptions};
 use crate::thread::ThreadTree;
 use crate::writing::{self, WriteJob};
-use crate::{account, checkpoint, fork, trace};
+use crate::{checkpoint, fork, metadata, trace};
 use marey_model::context::ContextSource;
 use marey_model::env;
 use marey_model::spool::SessionEvent;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -46,15 +46,16 @@ impl Sessions {
         self.alive.get_mut(&id).ok_or(Error::UnknownSession(id))
     }
 
-    /// Returns a free slot. The slot used last is the last choice.
-    fn free_slot(&mut self) -> Option<u32> {
+    /// Takes a free slot. The slot used last is the last choice.
+    fn take_free_slot(&mut self) -> Option<u32> {
         let live = CONTROL.live.load(Ordering::Relaxed);
-        let open = registry::sessions_of_open_scopes();
+        let open_sessions = registry::sessions_of_open_scopes();
         let mut free = (0..MAX_SESSIONS)
             .map(|offset| (self.next_slot + offset) % MAX_SESSIONS)
             .filter(|&slot| live & bit(slot) == 0);
-        // A scope that is still open has the bits of sessions that are over.
-        let slot = free.clone().find(|&slot| open & bit(slot) == 0).or_else(|| free.next())?;
+        // A scope that is still open has the bits of sessions that have ended.
+        let slot =
+            free.clone().find(|&slot| open_sessions & bit(slot) == 0).or_else(|| free.next())?;
         self.next_slot = (slot + 1) % MAX_SESSIONS;
         Some(slot)
     }
@@ -68,22 +69,24 @@ pub(crate) fn max_nodes() -> u32 {
 
 /// Moves the data of ended threads into the sessions and frees the threads. Returns the threads
 /// that were running at the same moment.
-fn fold_ended(sessions: &mut Sessions) -> Vec<Arc<ThreadTree>> {
+fn fold_ended_threads(sessions: &mut Sessions) -> Vec<Arc<ThreadTree>> {
     let (running, ended) = registry::take_ended();
     for session in sessions.alive.values_mut() {
         let view = session.view();
         for tree in &ended {
-            let column = tree.take_column(view.slot);
-            session.ended_threads.absorb_column(tree, view, column.as_deref(), false);
+            if let Some(column) = tree.take_column(view.slot) {
+                session.ended_threads.absorb_column(tree, view, &column);
+            }
         }
     }
     running
 }
 
-/// Calls [`fold_ended`], unless the sessions are locked: the thread with the lock will do so soon.
-pub(crate) fn try_fold_ended() {
+/// Calls [`fold_ended_threads`], unless the sessions are locked: the thread with the lock will do
+/// so soon.
+pub(crate) fn try_fold_ended_threads() {
     if let Ok(mut sessions) = SESSIONS.try_lock() {
-        fold_ended(&mut sessions);
+        fold_ended_threads(&mut sessions);
     }
 }
 
@@ -91,17 +94,17 @@ pub(crate) fn try_fold_ended() {
 pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     clock::calibrate();
     fork::install();
-    let base = session::base_for(&options.name, account::rank());
+    let base = session::base_path(&options.name, metadata::rank());
     if options.format == Format::Run && session::is_stdout_name(&base) {
         return Err(Error::RunToStdout);
     }
     let mut sessions = lock(&SESSIONS);
     let existing = sessions.alive.iter().find(|(_, session)| session.base == base);
     if let Some((&id, session)) = existing {
-        resume(session);
+        activate_and_log(session);
         return Ok(id);
     }
-    let slot = sessions.free_slot().ok_or(Error::TooManySessions(MAX_SESSIONS))?;
+    let slot = sessions.take_free_slot().ok_or(Error::TooManySessions(MAX_SESSIONS))?;
     if sessions.alive.is_empty() {
         begin_epoch();
     }
@@ -112,27 +115,27 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
         base,
         slot,
         phase: 0,
-        closed: BTreeMap::new(),
+        closed_phases: BTreeMap::new(),
         ended_threads: MergedTree::default(),
-        started: ClockReading::now(),
+        start: ClockReading::now(),
         outputs: Arc::default(),
         playback: None,
         spool: None,
-        has_flushed: false,
+        has_written_phase: false,
     };
     if session.is_trace() {
-        trace::begin(&session)?;
+        trace::begin_session(&session)?;
     }
     device::begin_session(&session);
     CONTROL.configure(slot, options.context == ContextSource::Python, session.is_trace());
     sessions.alive.insert(id, session);
     CONTROL.begin(slot);
     drop(sessions);
-    account::measure_scope();
+    metadata::measure_scope();
     checkpoint::ensure_running();
     if options.format.needs_trace() {
         trace::WORKER.ensure_running();
-        trace::ask_for_drain();
+        trace::request_drain();
     }
     Ok(id)
 }
@@ -140,7 +143,7 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
 /// Begins an epoch with the first session: invalidates older trees, and makes the calling thread
 /// the main one.
 fn begin_epoch() {
-    account::reset();
+    metadata::reset();
     registry::begin_epoch();
     device::begin_epoch();
     CONTROL.begin_epoch();
@@ -149,14 +152,14 @@ fn begin_epoch() {
 
 /// Lets a session record.
 pub(crate) fn activate(id: SessionId) -> Result<(), Error> {
-    resume(lock(&SESSIONS).get(id)?);
+    activate_and_log(lock(&SESSIONS).get(id)?);
     Ok(())
 }
 
-fn resume(session: &Session) {
+fn activate_and_log(session: &Session) {
     let active = CONTROL.active.load(Ordering::Relaxed);
     if session.is_trace() && active & bit(session.slot) == 0 {
-        trace::note(session, SessionEvent::Activated, clock::ticks());
+        trace::write_event(session, SessionEvent::Activated, clock::ticks());
     }
     CONTROL.activate(session.slot);
 }
@@ -166,7 +169,7 @@ pub(crate) fn deactivate(id: SessionId) -> Result<(), Error> {
     let mut sessions = lock(&SESSIONS);
     let session = sessions.get(id)?;
     if deactivate_and_wait(session.slot) && session.is_trace() {
-        trace::note(session, SessionEvent::Deactivated, clock::ticks());
+        trace::write_event(session, SessionEvent::Deactivated, clock::ticks());
     }
     Ok(())
 }
@@ -175,31 +178,34 @@ pub(crate) fn deactivate(id: SessionId) -> Result<(), Error> {
 /// complete when it returns.
 fn deactivate_and_wait(slot: u32) -> bool {
     let was_active = CONTROL.deactivate(slot);
-    registry::wait_outside_events(&registry::running());
+    registry::wait_outside_events(&registry::running_threads());
     was_active
 }
 
 /// Returns the ids of the live sessions, lowest first.
-pub(crate) fn alive() -> Vec<SessionId> {
+pub(crate) fn live_sessions() -> Vec<SessionId> {
     lock(&SESSIONS).alive.keys().copied().collect()
 }
 
 /// Ends a session and writes its files, in `format` or the session's own format. Returns their
 /// paths.
 pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<PathBuf>, Error> {
-    let began = clock::ticks();
+    let start_ticks = clock::ticks();
     let _writing = WritingGuard::begin();
     let format = match format {
         Some(format) => format,
         None => lock(&SESSIONS).get(id)?.options.format,
     };
-    let mut session = end(id, Some(format))?;
+    let mut session = end_session(id, Some(format))?;
     let spool = session.spool.clone();
     if format == Format::Run {
         let spool = spool.filter(|_| !session.is_quiet());
-        return Ok(spool.map(|spool| spool.file.run().path().to_owned()).into_iter().collect());
+        return Ok(spool
+            .map(|spool| spool.file.run_directory().path().to_owned())
+            .into_iter()
+            .collect());
     }
-    account::add_flushing_since(began);
+    metadata::add_flushing_since(start_ticks);
     let written = WriteJob::for_ended_session(&mut session, format).write();
     if let Err(error) = written.result {
         // The spool keeps the data that could not be written.
@@ -213,7 +219,7 @@ pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<Path
 
 /// Ends a session without writing anything.
 pub(crate) fn discard(id: SessionId) -> Result<(), Error> {
-    let session = end(id, None)?;
+    let session = end_session(id, None)?;
     lock(&session.outputs).closed = true;
     Ok(())
 }
@@ -235,41 +241,42 @@ fn stop_recording(id: SessionId, format: Option<Format>) -> Result<(u32, bool), 
 /// phases, to be written in `format` if there is one.
 ///
 /// Fails, and ends nothing, if the session lacks the data that the format needs.
-fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
+fn end_session(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
     let (slot, is_last) = stop_recording(id, format)?;
     // Collects the activities of all launches; nothing more is launched for this session.
-    device::flush(if is_last { Flush::Last } else { Flush::Finished });
+    device::flush(if is_last { FlushMode::Final } else { FlushMode::WaitForDevices });
     let mut sessions = lock(&SESSIONS);
     if sessions.alive.contains_key(&id) {
         // Another thread may have activated the session in between.
         deactivate_and_wait(slot);
     }
-    let running = fold_ended(&mut sessions);
+    let running = fold_ended_threads(&mut sessions);
     let mut session = sessions.alive.remove(&id).ok_or(Error::UnknownSession(id))?;
     let ended_ticks = clock::ticks();
-    close_phase(&mut session, &running, true);
-    for (&phase, closed) in &mut session.closed {
-        device::fold_into(slot, phase, &mut closed.tree);
+    close_phase(&mut session, &running, OpenScopes::Included);
+    for (&phase, closed) in &mut session.closed_phases {
+        device::add_to_tree(slot, phase, &mut closed.tree);
     }
     device::end_session(slot);
     let needs_spool = format.is_some_and(Format::needs_trace) && !session.is_quiet();
-    let spool = if session.is_trace() { trace::end(&session, ended_ticks) } else { Ok(None) };
+    let spool =
+        if session.is_trace() { trace::end_session(&session, ended_ticks) } else { Ok(None) };
     // The playback opens the spool before it is complete: a collector may remove it after that.
-    let is_played = format == Some(Format::ChromeTrace);
+    let writes_chrome_trace = format == Some(Format::ChromeTrace);
     // A playback that is past the first phases serves only a session that does not write these
     // phases again.
-    let flushes = session.options.flush_phases;
-    let playback = match (session.playback.take().filter(|_| flushes), &spool) {
-        (None, Ok(Some((spool, _)))) if is_played => {
-            writing::playback(session.slot, spool).map(Some)
+    let flushes_phases = session.options.flush_phases;
+    let playback = match (session.playback.take().filter(|_| flushes_phases), &spool) {
+        (None, Ok(Some((spool, _)))) if writes_chrome_trace => {
+            writing::open_playback(session.slot, spool).map(Some)
         }
         (playback, _) => Ok(playback),
     };
     if session.is_trace() {
-        trace::forget(&session);
+        trace::remove_session(&session);
     }
-    CONTROL.forget(slot);
-    if session.is_trace() && !trace::is_on() {
+    CONTROL.remove(slot);
+    if session.is_trace() && !trace::has_sessions() {
         free_logs();
     }
     if sessions.alive.is_empty() {
@@ -293,7 +300,7 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
 /// Frees the threads' logs after the last trace session, if it is certain that no thread writes to
 /// them. The caller holds the sessions' lock, so no session begins in between.
 fn free_logs() {
-    let threads = registry::running();
+    let threads = registry::running_threads();
     if registry::wait_outside_events(&threads) {
         trace::free_logs(&threads);
     }
@@ -304,41 +311,41 @@ fn free_logs() {
 /// Closes the session's phase and opens the next. Returns the number of the next phase.
 pub(crate) fn advance_phase(id: SessionId) -> Result<u32, Error> {
     let _writing = WritingGuard::begin();
-    let (is_written, is_trace) = {
+    let (flushes_phases, is_trace) = {
         let mut sessions = lock(&SESSIONS);
         let session = sessions.get(id)?;
         (session.options.flush_phases, session.is_trace())
     };
     // A trace assigns an activity to the phase in which it reaches the spool.
-    device::flush(if is_trace { Flush::Finished } else { Flush::Done });
+    device::flush(if is_trace { FlushMode::WaitForDevices } else { FlushMode::CompletedOnly });
     let next = {
         let mut sessions = lock(&SESSIONS);
-        let running = fold_ended(&mut sessions);
+        let running = fold_ended_threads(&mut sessions);
         let session = sessions.get(id)?;
         let next = session.phase + 1;
         begin_phase(session, &running, next);
         next
     };
-    if is_written {
+    if flushes_phases {
         if !is_trace {
             // A tree must contain all kernels that were launched in its phase.
-            device::flush(Flush::Finished);
+            device::flush(FlushMode::WaitForDevices);
         }
         let mut sessions = lock(&SESSIONS);
         let session = sessions.get(id)?;
         let is_run = session.options.format == Format::Run;
         let job = if is_run { None } else { Some(WriteJob::for_closed_phases(session)?) };
         drop(sessions);
-        job.map_or(Ok(()), |job| write(id, job))?;
+        job.map_or(Ok(()), |job| run_write_job(id, job))?;
     }
     Ok(next)
 }
 
 /// Writes a job's files, without a lock that other threads need.
-fn write(id: SessionId, mut job: WriteJob) -> Result<(), Error> {
+fn run_write_job(id: SessionId, mut job: WriteJob) -> Result<(), Error> {
     let written = job.write();
     if let Some(session) = lock(&SESSIONS).alive.get_mut(&id) {
-        written.phases.iter().for_each(|&phase| session.phase_is_written(phase));
+        written.phases.iter().for_each(|&phase| session.mark_phase_written(phase));
         session.playback = session.playback.take().or(job.playback);
     }
     written.result
@@ -348,9 +355,9 @@ fn write(id: SessionId, mut job: WriteJob) -> Result<(), Error> {
 fn begin_phase(session: &mut Session, threads: &[Arc<ThreadTree>], phase: u32) {
     let now = clock::ticks();
     device::begin_phase(session.slot, phase);
-    close_phase(session, threads, false);
+    close_phase(session, threads, OpenScopes::LeftOut);
     if session.is_trace() {
-        let spool_range = trace::note(session, SessionEvent::Phase(phase), now);
+        let spool_range = trace::write_event(session, SessionEvent::Phase(phase), now);
         set_spool_range(session, spool_range);
     }
     session.phase = phase;
@@ -358,26 +365,38 @@ fn begin_phase(session: &mut Session, threads: &[Arc<ThreadTree>], phase: u32) {
 
 /// Sets the spool range of the phase that was just closed.
 fn set_spool_range(session: &mut Session, spool_range: Range<u64>) {
-    if let Some(closed) = session.closed.get_mut(&session.phase) {
+    if let Some(closed) = session.closed_phases.get_mut(&session.phase) {
         closed.spool_range = spool_range;
     }
 }
 
+/// Whether a closed phase contains the times so far of scopes that are still open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OpenScopes {
+    Included,
+    LeftOut,
+}
+
 /// Moves the threads' data into the list of closed phases.
-fn close_phase(session: &mut Session, threads: &[Arc<ThreadTree>], with_open: bool) {
+fn close_phase(session: &mut Session, threads: &[Arc<ThreadTree>], open_scopes: OpenScopes) {
     let view = session.view();
     let columns: Vec<_> = threads.iter().map(|thread| thread.take_column(view.slot)).collect();
     CONTROL.invalidate();
     let is_certain = registry::wait_outside_events(threads);
     let mut tree = std::mem::take(&mut session.ended_threads);
     for (thread, column) in threads.iter().zip(columns) {
-        tree.absorb_column(thread, view, column.as_deref(), with_open);
+        if let Some(column) = &column {
+            tree.absorb_column(thread, view, column);
+        }
+        if open_scopes == OpenScopes::Included {
+            tree.absorb_open_scopes(thread, view);
+        }
         if !is_certain || thread.is_stuck() {
             leak(column);
         }
     }
     let phase = ClosedPhase { tree: Arc::new(tree), spool_range: 0..0, is_written: false };
-    session.closed.insert(session.phase, phase);
+    session.closed_phases.insert(session.phase, phase);
 }
 
 /// Leaks a column that a thread may still write to: the thread is stuck in an event, or the kernel
@@ -391,42 +410,40 @@ fn leak<T>(column: T) {
 pub(crate) fn is_phase_complete(id: SessionId, phase: u32) -> Result<bool, Error> {
     let mut sessions = lock(&SESSIONS);
     let session = sessions.get(id)?;
-    Ok(phase < session.phase && !device::is_waiting(session.slot, phase))
+    Ok(phase < session.phase && !device::is_phase_waiting(session.slot, phase))
 }
 
-/// Drops the data of a phase, or of all phases up to and including it. A dropped open phase begins
-/// again.
-pub(crate) fn clear(id: SessionId, phase: u32, up_to: bool) -> Result<(), Error> {
+/// Drops the data of these phases. A dropped open phase begins again.
+pub(crate) fn clear_phases(id: SessionId, phases: RangeInclusive<u32>) -> Result<(), Error> {
     let mut sessions = lock(&SESSIONS);
-    let running = fold_ended(&mut sessions);
+    let running = fold_ended_threads(&mut sessions);
     let session = sessions.get(id)?;
-    let is_selected = |candidate: u32| if up_to { candidate <= phase } else { candidate == phase };
-    session.closed.retain(|&candidate, _| !is_selected(candidate));
-    device::clear_phases(session.slot, is_selected);
-    if is_selected(session.phase) {
+    session.closed_phases.retain(|phase, _| !phases.contains(phase));
+    device::clear_phases(session.slot, &phases);
+    if phases.contains(&session.phase) {
         let phase = session.phase;
         begin_phase(session, &running, phase);
-        session.closed.remove(&phase);
+        session.closed_phases.remove(&phase);
     }
     Ok(())
 }
 
 /// Returns a phase's profile as a document.
 pub(crate) fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<u8>, Error> {
-    device::flush(Flush::Done);
+    device::flush(FlushMode::CompletedOnly);
     let mut sessions = lock(&SESSIONS);
-    let running = fold_ended(&mut sessions);
+    let running = fold_ended_threads(&mut sessions);
     let session = sessions.get(id)?;
     if session.is_trace() {
         return Err(Error::DataNeedsTree);
     }
-    let mut tree = match session.closed.get(&phase) {
+    let mut tree = match session.closed_phases.get(&phase) {
         Some(closed) => Arc::clone(&closed.tree),
         None if phase == session.phase => Arc::new(snapshot_open_phase(session, &running)),
         None => return Err(Error::PhaseWithoutData(phase)),
     };
-    device::fold_into(session.slot, phase, &mut tree);
-    let meta = account::meta(session, false);
+    device::add_to_tree(session.slot, phase, &mut tree);
+    let meta = metadata::for_session(session, false);
     drop(sessions);
     let mut bytes = Vec::new();
     let document = Document { tree: &tree, meta: &meta };
@@ -454,13 +471,13 @@ fn snapshot_open_phase(session: &Session, threads: &[Arc<ThreadTree>]) -> Merged
 }
 
 /// Returns the number of scopes on this thread's stack that a session sees.
-pub(crate) fn depth(id: SessionId) -> Result<u32, Error> {
+pub(crate) fn stack_depth(id: SessionId) -> Result<u32, Error> {
     let slot = lock(&SESSIONS).get(id)?.slot;
-    Ok(local::event(|local| local.depth_of(slot)))
+    Ok(local::event(|local| local.visible_depth(slot)))
 }
 
 /// Returns the source of a session's paths.
-pub(crate) fn context(id: SessionId) -> Result<ContextSource, Error> {
+pub(crate) fn context_source(id: SessionId) -> Result<ContextSource, Error> {
     Ok(lock(&SESSIONS).get(id)?.options.context)
 }
 
@@ -484,20 +501,20 @@ pub(crate) fn write_checkpoints() {
     write_checkpoints_of(|_| true, || true);
 }
 
-/// Writes the current state of all sessions that do not trace, while `goes_on` returns true: the
-/// spool is the checkpoint of a trace session. Returns whether all were written.
-pub(crate) fn write_tree_checkpoints(goes_on: fn() -> bool) -> bool {
-    write_checkpoints_of(|session| !session.is_trace(), goes_on)
+/// Writes the current state of all sessions that do not trace, while `should_continue` returns
+/// true: the spool is the checkpoint of a trace session. Returns whether all were written.
+pub(crate) fn write_tree_checkpoints(should_continue: fn() -> bool) -> bool {
+    write_checkpoints_of(|session| !session.is_trace(), should_continue)
 }
 
-fn write_checkpoints_of(is_selected: fn(&Session) -> bool, goes_on: fn() -> bool) -> bool {
+fn write_checkpoints_of(is_selected: fn(&Session) -> bool, should_continue: fn() -> bool) -> bool {
     let _writing = WritingGuard::begin();
     let sessions = lock(&SESSIONS);
     let ids = sessions.alive.iter().filter(|(_, session)| is_selected(session));
     let ids: Vec<_> = ids.map(|(&id, _)| id).collect();
     drop(sessions);
     for id in ids {
-        if !goes_on() {
+        if !should_continue() {
             return false;
         }
         if write_checkpoint(id).is_err() {
@@ -508,18 +525,18 @@ fn write_checkpoints_of(is_selected: fn(&Session) -> bool, goes_on: fn() -> bool
 }
 
 fn write_checkpoint(id: SessionId) -> Result<(), Error> {
-    let began = clock::ticks();
-    if let Some(job) = checkpoint_of(id)? {
-        write(id, job)?;
-        account::add_flushing_since(began);
+    let start_ticks = clock::ticks();
+    if let Some(job) = prepare_checkpoint(id)? {
+        run_write_job(id, job)?;
+        metadata::add_flushing_since(start_ticks);
     }
     Ok(())
 }
 
 /// Prepares a checkpoint of a session, `None` if it has no file to write.
-fn checkpoint_of(id: SessionId) -> Result<Option<WriteJob>, Error> {
+fn prepare_checkpoint(id: SessionId) -> Result<Option<WriteJob>, Error> {
     let mut sessions = lock(&SESSIONS);
-    let running = fold_ended(&mut sessions);
+    let running = fold_ended_threads(&mut sessions);
     let Ok(session) = sessions.get(id) else { return Ok(None) };
     if session.is_for_stdout() {
         return Ok(None);
@@ -530,7 +547,7 @@ fn checkpoint_of(id: SessionId) -> Result<Option<WriteJob>, Error> {
         return Ok(None);
     }
     let mut tree = Arc::new(snapshot_open_phase(session, &running));
-    device::fold_into(session.slot, session.phase, &mut tree);
+    device::add_to_tree(session.slot, session.phase, &mut tree);
     WriteJob::for_checkpoint(session, tree).map(Some)
 }
 
@@ -560,9 +577,9 @@ pub(crate) fn begin_child() {
         }
         session.options.quiet_if_empty = true;
         session.phase = 0;
-        session.closed.clear();
+        session.closed_phases.clear();
         session.ended_threads = MergedTree::default();
-        session.started = ClockReading::now();
+        session.start = ClockReading::now();
         // The parent may have locked the old outputs, and its files are the parent's.
         session.outputs = Arc::default();
         session.playback = None;
@@ -573,6 +590,6 @@ pub(crate) fn begin_child() {
     device::begin_child(sessions.alive.values());
     trace::begin_child(sessions.alive.values());
 
-    account::reset();
+    metadata::reset();
     local::restart_after_fork();
 }

@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 const ENDED_BEFORE_FOLD: usize = 64;
 
 static THREADS: Mutex<Threads> = Mutex::new(Threads::new());
-static MAIN: Mutex<Option<Arc<ThreadTree>>> = Mutex::new(None);
+static MAIN_THREAD: Mutex<Option<Arc<ThreadTree>>> = Mutex::new(None);
 
 struct Threads {
     running: Vec<Arc<ThreadTree>>,
     ended: Vec<Arc<ThreadTree>>,
-    started: u64,
+    started_count: u64,
     /// Totals of the threads that have ended in the current epoch.
     ended_totals: Totals,
 }
@@ -31,24 +31,29 @@ struct Threads {
 pub(crate) struct Totals {
     pub(crate) events: u64,
     /// The sum of the lifetimes of the threads.
-    pub(crate) ticks: u64,
+    pub(crate) lifetime_ticks: u64,
 }
 
 impl Totals {
-    const NONE: Self = Self { events: 0, ticks: 0 };
+    const NONE: Self = Self { events: 0, lifetime_ticks: 0 };
 
     /// Adds the totals of a thread until `now_ticks`, unless its tree is of an older epoch.
     fn add(&mut self, tree: &ThreadTree, now_ticks: u64) {
         if tree.epoch == CONTROL.epoch.load(Ordering::Relaxed) {
             self.events += tree.seq.events();
-            self.ticks += now_ticks.saturating_sub(tree.began_ticks);
+            self.lifetime_ticks += now_ticks.saturating_sub(tree.created_ticks);
         }
     }
 }
 
 impl Threads {
     const fn new() -> Self {
-        Self { running: Vec::new(), ended: Vec::new(), started: 0, ended_totals: Totals::NONE }
+        Self {
+            running: Vec::new(),
+            ended: Vec::new(),
+            started_count: 0,
+            ended_totals: Totals::NONE,
+        }
     }
 
     fn remove(&mut self, tree: &Arc<ThreadTree>) -> bool {
@@ -64,10 +69,10 @@ pub(crate) fn register() -> (Arc<ThreadTree>, u64) {
     let tree = Arc::new(ThreadTree::new());
     let mut threads = lock(&THREADS);
     threads.running.push(Arc::clone(&tree));
-    let ordinal = threads.started;
-    threads.started += 1;
+    let ordinal = threads.started_count;
+    threads.started_count += 1;
     drop(threads);
-    lock(&MAIN).get_or_insert_with(|| Arc::clone(&tree));
+    lock(&MAIN_THREAD).get_or_insert_with(|| Arc::clone(&tree));
     (tree, (ordinal << IDS_PER_THREAD_LOG2) + 1)
 }
 
@@ -82,10 +87,10 @@ pub(crate) fn unregister(tree: &Arc<ThreadTree>) {
         return;
     }
     threads.ended.push(Arc::clone(tree));
-    let is_time = threads.ended.len() >= ENDED_BEFORE_FOLD;
+    let is_fold_due = threads.ended.len() >= ENDED_BEFORE_FOLD;
     drop(threads);
-    if is_time {
-        recorder::try_fold_ended();
+    if is_fold_due {
+        recorder::try_fold_ended_threads();
     }
 }
 
@@ -96,7 +101,7 @@ pub(crate) fn remove(tree: &Arc<ThreadTree>) {
 
 /// Returns the tree of the main thread, unless it is `except`.
 pub(crate) fn main_tree(except: &Arc<ThreadTree>) -> Option<Arc<ThreadTree>> {
-    lock(&MAIN).clone().filter(|main| !Arc::ptr_eq(main, except))
+    lock(&MAIN_THREAD).clone().filter(|main| !Arc::ptr_eq(main, except))
 }
 
 /// Returns the running threads, and takes the ended ones. Both are read under one lock, so each
@@ -109,13 +114,13 @@ pub(crate) fn take_ended() -> (Vec<Arc<ThreadTree>>, Vec<Arc<ThreadTree>>) {
 }
 
 /// Returns the threads that record now.
-pub(crate) fn running() -> Vec<Arc<ThreadTree>> {
+pub(crate) fn running_threads() -> Vec<Arc<ThreadTree>> {
     lock(&THREADS).running.clone()
 }
 
 /// Returns the bits of all sessions, live or ended, that saw the entry of a scope that is open now.
 pub(crate) fn sessions_of_open_scopes() -> u64 {
-    let threads = running();
+    let threads = running_threads();
     let frames = threads.iter().flat_map(|thread| thread.open_frames());
     frames.fold(0, |bits, frame| bits | frame.sessions)
 }
@@ -126,13 +131,13 @@ pub(crate) fn sessions_of_open_scopes() -> u64 {
 pub(crate) fn wait_outside_events(threads: &[Arc<ThreadTree>]) -> bool {
     /// Long enough for a preempted thread to run again.
     const TIMEOUT: Duration = Duration::from_secs(1);
-    /// After this time the waiting thread sleeps, because it may be what keeps the other from
-    /// running.
+    /// After this time the waiting thread sleeps, because it may be what keeps the other thread
+    /// from running.
     const SPIN_TIME: Duration = Duration::from_millis(1);
     let is_certain = heavy_fence();
-    let began = Instant::now();
+    let start = Instant::now();
     let mut pause = || {
-        let waited = began.elapsed();
+        let waited = start.elapsed();
         if waited < SPIN_TIME {
             std::thread::yield_now();
         } else {
@@ -150,9 +155,9 @@ pub(crate) fn wait_outside_events(threads: &[Arc<ThreadTree>]) -> bool {
 pub(crate) fn totals() -> Totals {
     let threads = lock(&THREADS);
     let now = clock::ticks();
-    let mut all = threads.ended_totals;
-    threads.running.iter().for_each(|tree| all.add(tree, now));
-    all
+    let mut totals = threads.ended_totals;
+    threads.running.iter().for_each(|tree| totals.add(tree, now));
+    totals
 }
 
 /// Begins an epoch: drops the ended threads. The next thread to register is the main one.
@@ -161,20 +166,20 @@ pub(crate) fn begin_epoch() {
     threads.ended.clear();
     threads.ended_totals = Totals::NONE;
     drop(threads);
-    *lock(&MAIN) = None;
+    *lock(&MAIN_THREAD) = None;
 }
 
 /// Drops all threads in the child of a fork, whose one thread registers again.
 pub(crate) fn begin_child() {
     let mut threads = lock(&THREADS);
     // Scopes that the parent entered keep their ids, so new ids must differ from them.
-    *threads = Threads { started: threads.started, ..Threads::new() };
+    *threads = Threads { started_count: threads.started_count, ..Threads::new() };
     drop(threads);
-    *lock(&MAIN) = None;
+    *lock(&MAIN_THREAD) = None;
     thread::begin_child();
 }
 
 /// Takes the locks for the duration of a fork.
 pub(crate) fn lock_for_fork() -> impl Sized + use<> {
-    (lock(&THREADS), lock(&MAIN))
+    (lock(&THREADS), lock(&MAIN_THREAD))
 }

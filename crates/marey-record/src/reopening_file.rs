@@ -31,12 +31,12 @@ impl ReopeningFile {
             return Ok((file, metadata));
         }
         forget_descriptor(self.file.take());
-        let again = open(&self.path)?;
-        let metadata = again.metadata()?;
+        let reopened = open(&self.path)?;
+        let metadata = reopened.metadata()?;
         if identity(&metadata) != self.identity {
             return Err(io::ErrorKind::NotFound.into());
         }
-        Ok((self.file.insert(again), metadata))
+        Ok((self.file.insert(reopened), metadata))
     }
 
     /// Whether a path names this file.

@@ -59,7 +59,7 @@ impl Ring {
     pub fn new(records: u64) -> Self {
         let records = records.clamp(2, 1 << 24).next_power_of_two();
         Self {
-            words: Words::zeroed(records as usize * WORDS),
+            words: Words::zeroed(records as usize * WORDS_PER_RECORD),
             mask: records - 1,
             owner: Owner { pushed: AtomicU64::new(0), seen_taken: AtomicU64::new(0) },
             consumer: Consumer { taken: AtomicU64::new(0) },
@@ -127,8 +127,8 @@ impl Ring {
 
     #[inline(always)]
     fn write(&self, position: u64, record: Record) {
-        let first = (position & self.mask) as usize * WORDS;
-        if let Some(words) = self.words.get(first..first + WORDS) {
+        let first = (position & self.mask) as usize * WORDS_PER_RECORD;
+        if let Some(words) = self.words.get(first..first + WORDS_PER_RECORD) {
             for (word, value) in words.iter().zip(record) {
                 word.store(value, Ordering::Relaxed);
             }
@@ -136,9 +136,9 @@ impl Ring {
     }
 
     fn read(&self, position: u64) -> Record {
-        let first = (position & self.mask) as usize * WORDS;
-        let words = self.words.get(first..first + WORDS).unwrap_or_default();
-        let mut record = [0; WORDS];
+        let first = (position & self.mask) as usize * WORDS_PER_RECORD;
+        let words = self.words.get(first..first + WORDS_PER_RECORD).unwrap_or_default();
+        let mut record = [0; WORDS_PER_RECORD];
         for (value, word) in record.iter_mut().zip(words) {
             *value = word.load(Ordering::Relaxed);
         }
@@ -146,7 +146,8 @@ impl Ring {
     }
 }
 
-const WORDS: usize = size_of::<Record>() / size_of::<u64>();
+/// Words of a record.
+pub const WORDS_PER_RECORD: usize = size_of::<Record>() / size_of::<u64>();
 
 /// Words in pages of their own, which take no memory until they are written to, and give it back
 /// when dropped.
@@ -235,7 +236,7 @@ impl std::ops::Deref for Words {
 mod tests {
     use super::*;
 
-    fn take(ring: &Ring) -> Vec<u64> {
+    fn drained_words(ring: &Ring) -> Vec<u64> {
         let mut taken = Vec::new();
         ring.drain(|[first, ..]| taken.push(first));
         taken
@@ -252,7 +253,7 @@ mod tests {
                 [Pushed::WithRoom, Pushed::WithRoom, Pushed::BeyondHalf, Pushed::BeyondHalf];
             assert_eq!(pushes[..4], expected);
             assert_eq!(pushes[4..], [Pushed::Refused; 2]);
-            assert_eq!(take(&ring), [0, 1, 2, 3].map(|position| round * 6 + position));
+            assert_eq!(drained_words(&ring), [0, 1, 2, 3].map(|position| round * 6 + position));
             assert!(ring.is_empty());
         }
     }
@@ -263,7 +264,7 @@ mod tests {
         assert_eq!(ring.push([9; 4]), Pushed::WithRoom);
         assert_eq!(ring.push_many(4, |position| [position; 4]), Pushed::Refused);
         assert_eq!(ring.push_many(3, |position| [position; 4]), Pushed::BeyondHalf);
-        assert_eq!(take(&ring), [9, 0, 1, 2]);
+        assert_eq!(drained_words(&ring), [9, 0, 1, 2]);
         assert_eq!(ring.push_many(u64::MAX, |position| [position; 4]), Pushed::Refused);
     }
 
@@ -277,7 +278,7 @@ mod tests {
                     as u64
             });
             let (mut taken, mut last) = (0, None);
-            let mut look = || {
+            let mut drain = || {
                 taken += ring.drain(|record| {
                     assert_eq!(record, [record[0]; 4]);
                     assert!(last < Some(record[0]));
@@ -285,9 +286,9 @@ mod tests {
                 });
             };
             while !owner.is_finished() {
-                look();
+                drain();
             }
-            look();
+            drain();
             let refused = owner.join().unwrap();
             assert_eq!(taken + refused, RECORDS);
             refused

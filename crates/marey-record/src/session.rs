@@ -3,7 +3,7 @@
 use crate::clock::ClockReading;
 use crate::device;
 use crate::error::Error;
-use crate::merged::{MergedTree, View};
+use crate::merged::{MergedTree, SessionView};
 use crate::output::{Format, Outputs, Playback};
 use crate::trace::SpoolSnapshot;
 use marey_model::context::ContextSource;
@@ -49,24 +49,24 @@ impl SessionOptions {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) options: SessionOptions,
-    /// Path without extension, see [`base_for`]. In a forked child it ends with the pid.
+    /// Path without extension, see [`base_path`]. In a forked child it ends with the pid.
     pub(crate) base: String,
     /// The session's bit in the masks and its column in every thread.
     pub(crate) slot: u32,
     /// The open phase. All earlier phases are closed.
     pub(crate) phase: u32,
     /// Closed phases that were not cleared.
-    pub(crate) closed: BTreeMap<u32, ClosedPhase>,
+    pub(crate) closed_phases: BTreeMap<u32, ClosedPhase>,
     /// The data of ended threads in the open phase.
     pub(crate) ended_threads: MergedTree,
-    pub(crate) started: ClockReading,
+    pub(crate) start: ClockReading,
     pub(crate) outputs: Arc<Mutex<Outputs>>,
     /// The reader of the spool for Chrome traces, at the position reached so far.
     pub(crate) playback: Option<Playback>,
-    /// The spool of a trace session, once it is over.
+    /// The spool of a trace session, once it has ended.
     pub(crate) spool: Option<SpoolSnapshot>,
     /// Whether a phase with data was written and dropped.
-    pub(crate) has_flushed: bool,
+    pub(crate) has_written_phase: bool,
 }
 
 /// A complete phase.
@@ -79,8 +79,8 @@ pub(crate) struct ClosedPhase {
 }
 
 impl Session {
-    pub(crate) fn view(&self) -> View {
-        View { slot: self.slot, context: self.options.context }
+    pub(crate) fn view(&self) -> SessionView {
+        SessionView { slot: self.slot, context: self.options.context }
     }
 
     /// Whether the session traces.
@@ -102,17 +102,17 @@ impl Session {
     /// Whether the session recorded nothing and is to write no file in that case.
     pub(crate) fn is_quiet(&self) -> bool {
         self.options.quiet_if_empty
-            && !self.has_flushed
-            && self.closed.values().all(|phase| phase.tree.is_empty())
+            && !self.has_written_phase
+            && self.closed_phases.values().all(|phase| phase.tree.is_empty())
     }
 
-    /// Notes that a closed phase was written. A session that writes each phase once drops its data.
-    pub(crate) fn phase_is_written(&mut self, phase: u32) {
+    /// Marks a closed phase as written. A session that writes each phase once drops its data.
+    pub(crate) fn mark_phase_written(&mut self, phase: u32) {
         if self.options.flush_phases {
-            let closed = self.closed.remove(&phase);
-            self.has_flushed |= closed.is_some_and(|closed| !closed.tree.is_empty());
+            let closed = self.closed_phases.remove(&phase);
+            self.has_written_phase |= closed.is_some_and(|closed| !closed.tree.is_empty());
             device::drop_phase(self.slot, phase);
-        } else if let Some(closed) = self.closed.get_mut(&phase) {
+        } else if let Some(closed) = self.closed_phases.get_mut(&phase) {
             closed.is_written = true;
         }
     }
@@ -139,19 +139,19 @@ pub(crate) fn is_stdout_name(name: &str) -> bool {
 
 /// Returns the path without extension for a session's name: with the rank, and absolute, since the
 /// program may change its working directory before the file is written.
-pub(crate) fn base_for(name: &str, rank: Option<u32>) -> String {
+pub(crate) fn base_path(name: &str, rank: Option<u32>) -> String {
     if is_stdout_name(name) {
         return name.to_owned();
     }
     let path = rank::with_rank(name, rank);
-    let absolute = std::path::absolute(&path).ok().map(canonical);
+    let absolute = std::path::absolute(&path).ok().map(with_canonical_folder);
     // If the working directory was removed, or the path is not UTF-8, the path stays as it is.
     absolute.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or(path)
 }
 
 /// Returns the path with its folder canonicalized, if the folder exists: two spellings name one
 /// file.
-fn canonical(path: PathBuf) -> PathBuf {
+fn with_canonical_folder(path: PathBuf) -> PathBuf {
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     match (folder, path.file_name()) {
         (Some(folder), Some(file)) => folder.join(file),

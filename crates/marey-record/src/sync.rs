@@ -35,7 +35,7 @@ pub fn heavy_fence() -> bool {
 /// Registers the process for `membarrier(2)`, for later calls of [`heavy_fence`]. The first
 /// registration takes milliseconds once there are several threads, so it should come early.
 #[cfg(not(loom))]
-pub fn announce_heavy_fences() {
+pub fn register_heavy_fences() {
     membarrier::register();
 }
 

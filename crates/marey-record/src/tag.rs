@@ -14,7 +14,7 @@ pub(crate) enum Tag {
 }
 
 impl Tag {
-    pub(crate) const fn of(value: &MetricValue) -> Self {
+    pub(crate) const fn for_value(value: &MetricValue) -> Self {
         match value {
             MetricValue::Int(_) => Self::Int,
             MetricValue::Float(_) => Self::Float,
@@ -37,7 +37,7 @@ impl Tag {
 
     /// Returns the number of extra words for the elements of a value of this length; 0 if one word
     /// is enough.
-    pub(crate) const fn words(self, len: u64) -> u64 {
+    pub(crate) const fn extra_words(self, len: u64) -> u64 {
         match self {
             Self::Int | Self::Float => 0,
             Self::Text => len.div_ceil(size_of::<u64>() as u64),

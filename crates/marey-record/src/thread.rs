@@ -29,7 +29,7 @@ pub(crate) struct ThreadTree {
     /// The kernel's name of the owner thread, read when the tree was made.
     pub(crate) name: String,
     /// When the tree was made.
-    pub(crate) began_ticks: u64,
+    pub(crate) created_ticks: u64,
     pub(crate) seq: Seq,
     /// The sequence number of an event that a waiting thread gave up on; 0 for none.
     abandoned_event: AtomicU64,
@@ -85,7 +85,7 @@ pub(crate) struct TaskScope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StackPosition {
     depth: u32,
-    innermost: u64,
+    innermost_id: u64,
     /// The node of a task's scope inside the stack; [`SHADOW_ROOT`] for none.
     pub(crate) task_node: u32,
 }
@@ -298,7 +298,7 @@ impl ThreadTree {
             epoch: CONTROL.epoch.load(Ordering::Relaxed),
             os_id: os::thread_id(),
             name: os::thread_name(),
-            began_ticks: clock::ticks(),
+            created_ticks: clock::ticks(),
             seq: Seq::default(),
             abandoned_event: AtomicU64::new(0),
             nodes: Nodes::default(),
@@ -355,7 +355,7 @@ impl ThreadTree {
     }
 
     /// Sets the id of the next scope.
-    pub(crate) fn begin_ids(&self, first: u64) {
+    pub(crate) fn set_next_id(&self, first: u64) {
         self.next_id.store(first, Ordering::Relaxed);
     }
 
@@ -374,7 +374,7 @@ impl ThreadTree {
         let pointer = self.columns.get(slot as usize)?;
         let mut column = pointer.load(Ordering::Relaxed);
         if column.is_null() {
-            column = make_column(pointer);
+            column = create_column(pointer);
         }
         // SAFETY: the pointer came from `Box::into_raw`. The column is freed only after
         // `take_column`, whose caller first waits until this thread has left the event that it is
@@ -424,12 +424,12 @@ impl ThreadTree {
     /// Returns the owner's log, created if there is none.
     #[inline(always)]
     pub(crate) fn log_or_create(&self) -> Option<&Log> {
-        self.log.get().or_else(|| self.make_log(Log::new()))
+        self.log.get().or_else(|| self.create_log(Log::new()))
     }
 
     /// Creates the owner's log. Only the owner may call this, while it has none.
     #[cold]
-    pub(crate) fn make_log(&self, log: Log) -> Option<&Log> {
+    pub(crate) fn create_log(&self, log: Log) -> Option<&Log> {
         self.log.publish(log)
     }
 
@@ -459,29 +459,30 @@ impl ThreadTree {
 
     /// Returns the position of the thread, `None` if the thread never paused for long enough.
     #[inline]
-    pub(crate) fn position(&self) -> Option<StackPosition> {
+    pub(crate) fn stack_position(&self) -> Option<StackPosition> {
         self.seq.read(READ_ATTEMPTS, || {
-            let (depth, innermost) = self.innermost().map_or((0, 0), |top| (top.depth(), top.id()));
-            let is_inside = self.task.stack_top_id.load(Ordering::Relaxed) == innermost;
+            let (depth, innermost_id) =
+                self.top_frame().map_or((0, 0), |top| (top.depth(), top.id()));
+            let is_in_task = self.task.stack_top_id.load(Ordering::Relaxed) == innermost_id;
             let task_node = self.task.node.load(Ordering::Relaxed);
             StackPosition {
                 depth,
-                innermost,
-                task_node: if is_inside { task_node } else { SHADOW_ROOT },
+                innermost_id,
+                task_node: if is_in_task { task_node } else { SHADOW_ROOT },
             }
         })
     }
 
     /// Iterates over the frames, innermost first, without the bottom frame.
     fn frames_from_top(&self) -> impl Iterator<Item = &Frame> {
-        let frames = std::iter::successors(self.innermost(), |frame| frame.below());
+        let frames = std::iter::successors(self.top_frame(), |frame| frame.below());
         frames.filter(|frame| frame.depth() > 0)
     }
 
     /// Returns the innermost frame, or the bottom frame. `None` before the owner has begun.
     #[inline]
     #[expect(unsafe_code, reason = "the frame is reached through a link")]
-    fn innermost(&self) -> Option<&Frame> {
+    fn top_frame(&self) -> Option<&Frame> {
         // SAFETY: a frame of this tree, which `self` keeps alive.
         unsafe { self.top.get() }
     }
@@ -515,7 +516,7 @@ impl ThreadTree {
 
 #[cold]
 #[inline(never)]
-fn make_column(pointer: &AtomicPtr<Column>) -> *mut Column {
+fn create_column(pointer: &AtomicPtr<Column>) -> *mut Column {
     let column = Box::into_raw(Box::default());
     pointer.store(column, Ordering::Release);
     column

@@ -72,7 +72,7 @@ impl Node {
     }
 
     #[inline(always)]
-    fn matches_key(&self, key: &Key) -> bool {
+    fn matches_key(&self, key: &NodeKey) -> bool {
         self.matches(name_kind(key.name, key.kind as u32), key.sessions)
             && self.parent.load(Ordering::Relaxed) == key.parent
     }
@@ -106,14 +106,14 @@ pub(crate) fn name_kind(name: u32, kind_flags: u32) -> u64 {
 
 /// The key of a node: a tree has one node for each key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
+pub(crate) struct NodeKey {
     pub(crate) parent: u32,
     pub(crate) name: u32,
     pub(crate) kind: NodeKind,
     pub(crate) sessions: u64,
 }
 
-impl Key {
+impl NodeKey {
     #[inline(always)]
     fn hash(&self) -> u64 {
         const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -135,8 +135,12 @@ impl Default for Nodes {
     fn default() -> Self {
         let nodes = Self { arena: Arena::default(), len: AtomicU32::new(0) };
         for root in [SHADOW_ROOT, PYTHON_ROOT] {
-            let key =
-                Key { parent: root, name: names::LOST, kind: NodeKind::Root, sessions: u64::MAX };
+            let key = NodeKey {
+                parent: root,
+                name: names::LOST,
+                kind: NodeKind::Root,
+                sessions: u64::MAX,
+            };
             nodes.push(&key);
         }
         nodes
@@ -154,7 +158,7 @@ impl Nodes {
         self.arena.get(node)
     }
 
-    fn push(&self, key: &Key) -> Option<u32> {
+    fn push(&self, key: &NodeKey) -> Option<u32> {
         let id = self.len.load(Ordering::Relaxed);
         let node = self.arena.ensure(id)?;
         node.name_kind.store(name_kind(key.name, key.kind as u32), Ordering::Relaxed);
@@ -170,18 +174,18 @@ impl Nodes {
 #[derive(Debug)]
 pub(crate) struct Index {
     slots: Vec<u32>,
-    used: usize,
+    occupied: usize,
     max_nodes: u32,
 }
 
 impl Index {
     pub(crate) fn new(max_nodes: u32) -> Self {
-        Self { slots: vec![0; 64], used: 0, max_nodes }
+        Self { slots: vec![0; 64], occupied: 0, max_nodes }
     }
 
     /// Finds or makes the node of `key`. `None` when the tree is full.
     #[inline(always)]
-    pub(crate) fn child(&mut self, nodes: &Nodes, key: &Key) -> Option<u32> {
+    pub(crate) fn child(&mut self, nodes: &Nodes, key: &NodeKey) -> Option<u32> {
         let parent = nodes.get(key.parent)?;
         let name_kind = name_kind(key.name, key.kind as u32);
         if let Some(last) = parent.last_child().filter(|last| last.matches(name_kind, key.sessions))
@@ -195,14 +199,14 @@ impl Index {
 
     /// Finds or makes one of the few nodes that stand for lost data, which the limit does not
     /// count.
-    pub(crate) fn child_beyond_limit(&mut self, nodes: &Nodes, key: &Key) -> Option<u32> {
+    pub(crate) fn child_beyond_limit(&mut self, nodes: &Nodes, key: &NodeKey) -> Option<u32> {
         let limit = std::mem::replace(&mut self.max_nodes, u32::MAX);
         let found = self.find_or_insert(nodes, key);
         self.max_nodes = limit;
         found
     }
 
-    fn find_or_insert(&mut self, nodes: &Nodes, key: &Key) -> Option<u32> {
+    fn find_or_insert(&mut self, nodes: &Nodes, key: &NodeKey) -> Option<u32> {
         let mask = self.slots.len() - 1;
         let mut slot_index = key.hash() as usize & mask;
         // No key finds the roots, which have ids 0 and 1, so 0 marks an empty slot.
@@ -219,7 +223,7 @@ impl Index {
     }
 
     #[cold]
-    fn insert(&mut self, nodes: &Nodes, key: &Key, slot_index: usize) -> Option<u32> {
+    fn insert(&mut self, nodes: &Nodes, key: &NodeKey, slot_index: usize) -> Option<u32> {
         if nodes.len() >= self.max_nodes {
             return None;
         }
@@ -227,8 +231,8 @@ impl Index {
         if let Some(slot) = self.slots.get_mut(slot_index) {
             *slot = id;
         }
-        self.used += 1;
-        if self.used * 2 > self.slots.len() {
+        self.occupied += 1;
+        if self.occupied * 2 > self.slots.len() {
             self.grow(nodes);
         }
         Some(id)
@@ -239,7 +243,7 @@ impl Index {
         let mut slots = vec![0; mask + 1];
         for id in self.slots.iter().copied().filter(|&id| id != 0) {
             let Some(node) = nodes.get(id) else { continue };
-            let key = Key {
+            let key = NodeKey {
                 parent: node.parent(),
                 name: node.name(),
                 kind: node.kind(),
@@ -261,8 +265,8 @@ impl Index {
 mod tests {
     use super::*;
 
-    fn key(parent: u32, name: u32) -> Key {
-        Key { parent, name, kind: NodeKind::Scope, sessions: 1 }
+    fn key(parent: u32, name: u32) -> NodeKey {
+        NodeKey { parent, name, kind: NodeKind::Scope, sessions: 1 }
     }
 
     #[test]
@@ -274,9 +278,8 @@ mod tests {
             (0..3000).map(|name| index.child(&nodes, &key(name % 2, name)).unwrap()).collect();
         assert_eq!(first, again);
         assert_eq!(nodes.len(), 3002);
-        let mut other = key(0, 0);
-        other.sessions = 2;
-        assert!(!first.contains(&index.child(&nodes, &other).unwrap()));
+        let other_sessions = NodeKey { sessions: 2, ..key(0, 0) };
+        assert!(!first.contains(&index.child(&nodes, &other_sessions).unwrap()));
     }
 
     #[test]

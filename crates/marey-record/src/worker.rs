@@ -74,7 +74,8 @@ impl Worker {
     pub fn wait(&self, timeout: Option<Duration>) -> u32 {
         let requests = self.requests.wait(timeout);
         if requests & STOP != 0 && !self.transition(STOPPING, STOPPED) {
-            return requests & !STOP; // it was withdrawn
+            // The request to stop was withdrawn.
+            return requests & !STOP;
         }
         requests
     }
@@ -142,12 +143,12 @@ impl Worker {
         self.request(STOP);
         if let Some(deadline) = deadline {
             while !thread.is_finished() && self.state.load(Ordering::SeqCst) != STOPPED {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
+                let remaining = deadline.saturating_duration_since(Instant::now());
+                if remaining.is_zero() {
                     *slot = Some(thread);
                     return true;
                 }
-                self.ended.wait(Some(left));
+                self.ended.wait(Some(remaining));
             }
         }
         // A panic of the thread cannot be handled here.
@@ -185,7 +186,7 @@ impl Worker {
     }
 
     /// Resets the state in the child of a fork, where the thread does not exist.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn reset_in_child(&self) {
         self.is_listening.store(false, Ordering::SeqCst);
         self.state.store(STOPPED, Ordering::SeqCst);
         self.requests.take();

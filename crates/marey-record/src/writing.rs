@@ -3,11 +3,11 @@
 //! The data of a file is gathered while the sessions are locked ([`WriteJob`]), and written without
 //! the lock: a slow disk blocks no other thread.
 
-use crate::account;
 use crate::device;
 use crate::error::Error;
 use crate::lock::lock;
 use crate::merged::MergedTree;
+use crate::metadata;
 use crate::output::{Contents, Document, Format, Outputs, Playback, TraceRange};
 use crate::session::{ClosedPhase, Session};
 use crate::trace::{self, SpoolSnapshot};
@@ -33,7 +33,7 @@ pub(crate) struct WriteJob {
     phases: Vec<PhaseFile>,
     /// The range of the spool that contains the records of the open phase, in bytes.
     open_range: Range<u64>,
-    /// Whether the session is over: no other thread writes its files any more.
+    /// Whether the session has ended: no other thread writes its files any more.
     is_last: bool,
 }
 
@@ -65,10 +65,11 @@ impl WriteJob {
     /// Creates a job for the unwritten closed phases of a session that writes each phase once.
     pub(crate) fn for_closed_phases(session: &mut Session) -> Result<Self, Error> {
         let mut job = Self::for_live_session(session)?;
-        for (&number, phase) in session.closed.iter().filter(|(_, phase)| !phase.is_written) {
+        for (&number, phase) in session.closed_phases.iter().filter(|(_, phase)| !phase.is_written)
+        {
             let mut tree = Arc::clone(&phase.tree);
-            device::fold_final(session.slot, number, &mut tree);
-            job.add(session, number, tree, phase.spool_range.clone());
+            device::add_final_to_tree(session.slot, number, &mut tree);
+            job.add_phase(session, number, tree, phase.spool_range.clone());
         }
         job.playback = session.playback.take();
         Ok(job)
@@ -83,27 +84,27 @@ impl WriteJob {
         let mut job = Self::for_live_session(session)?;
         // A session that writes each phase once writes it when the devices have finished.
         let is_due = |phase: &ClosedPhase| !phase.is_written && !session.options.flush_phases;
-        for (&number, phase) in session.closed.iter().filter(|(_, phase)| is_due(phase)) {
+        for (&number, phase) in session.closed_phases.iter().filter(|(_, phase)| is_due(phase)) {
             let mut tree = Arc::clone(&phase.tree);
-            device::fold_into(session.slot, number, &mut tree);
-            job.add(session, number, tree, phase.spool_range.clone());
+            device::add_to_tree(session.slot, number, &mut tree);
+            job.add_phase(session, number, tree, phase.spool_range.clone());
         }
         if !(session.options.quiet_if_empty && open.is_empty()) {
-            job.add(session, session.phase, open, job.open_range.clone());
+            job.add_phase(session, session.phase, open, job.open_range.clone());
             job.phases.iter_mut().rev().take(1).for_each(|phase| phase.is_open = true);
         }
         job.playback = session.playback.take();
         Ok(job)
     }
 
-    /// Creates a job for the closed phases of a session that is over and has no other users.
+    /// Creates a job for the closed phases of a session that has ended, which no other thread uses.
     pub(crate) fn for_ended_session(session: &mut Session, format: Format) -> Self {
         let mut job = Self::new(session, format, session.spool.clone(), true);
         job.playback = session.playback.take();
-        for (&number, phase) in &session.closed {
+        for (&number, phase) in &session.closed_phases {
             let is_quiet = session.options.quiet_if_empty && phase.tree.is_empty();
             if !is_quiet {
-                job.add(session, number, Arc::clone(&phase.tree), phase.spool_range.clone());
+                job.add_phase(session, number, Arc::clone(&phase.tree), phase.spool_range.clone());
             }
         }
         job
@@ -121,7 +122,7 @@ impl WriteJob {
         Self {
             slot: session.slot,
             format,
-            meta: account::meta(session, is_last),
+            meta: metadata::for_session(session, is_last),
             outputs: Arc::clone(&session.outputs),
             spool,
             playback: None,
@@ -131,7 +132,7 @@ impl WriteJob {
         }
     }
 
-    fn add(
+    fn add_phase(
         &mut self,
         session: &Session,
         number: u32,
@@ -172,15 +173,15 @@ impl WriteJob {
             return Ok(None);
         }
         let document = Document { tree: &phase.tree, meta: &self.meta };
-        let mut open_playback = None;
-        let playback = if phase.is_open { &mut open_playback } else { &mut self.playback };
+        let mut temporary_playback = None;
+        let playback = if phase.is_open { &mut temporary_playback } else { &mut self.playback };
         let mut contents = match (self.format, &self.spool) {
             (Format::Hatchet, _) => Contents::Hatchet(document),
             (Format::HatchetMsgpack, _) => Contents::HatchetMsgpack(document),
             (Format::ChromeTrace, Some(spool)) => {
                 let playback = match playback {
                     Some(playback) => playback,
-                    None => playback.insert(self::playback(self.slot, spool)?),
+                    None => playback.insert(open_playback(self.slot, spool)?),
                 };
                 let (bytes, extent) = (phase.spool_range.clone(), spool.extent);
                 Contents::ChromeTrace(TraceRange { playback, bytes, extent })
@@ -189,15 +190,15 @@ impl WriteJob {
                 return Err(Error::FormatNeedsTrace(self.format));
             }
         };
-        let is_ours = |path: &Path| lock(&WRITTEN).contains(path);
-        let path = outputs.write(&phase.base, &mut contents, &is_ours)?;
+        let is_written_by_us = |path: &Path| lock(&WRITTEN).contains(path);
+        let path = outputs.write(&phase.base, &mut contents, &is_written_by_us)?;
         lock(&WRITTEN).extend(path.clone());
         Ok(path)
     }
 }
 
 /// Opens the reader of the spool for a session's Chrome traces.
-pub(crate) fn playback(slot: u32, spool: &SpoolSnapshot) -> Result<Playback, Error> {
+pub(crate) fn open_playback(slot: u32, spool: &SpoolSnapshot) -> Result<Playback, Error> {
     let path = spool.file.path();
     let failed = |source| Error::Write { action: "read", path: path.to_owned(), source };
     Playback::new(path, slot, spool.extent).map_err(failed)

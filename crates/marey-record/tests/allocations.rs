@@ -12,38 +12,38 @@ use std::sync::Mutex;
 use std::sync::mpsc::sync_channel;
 
 /// The system's allocator with a count of the calling thread's allocations.
-struct Counting;
+struct CountingAllocator;
 
 thread_local!(static ALLOCATIONS: Cell<u64> = const { Cell::new(0) });
 
-fn count() {
+fn count_allocation() {
     // The thread-local may be destroyed while the thread ends.
     ALLOCATIONS.try_with(|count| count.set(count.get() + 1)).unwrap_or(());
 }
 
 #[expect(unsafe_code, reason = "an allocator")]
 // SAFETY: all calls are forwarded to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise.
+        count_allocation();
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise.
+        count_allocation();
+        // SAFETY: guaranteed by the caller.
         unsafe { System.realloc(pointer, layout, bytes) }
     }
 }
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Locked by each test: in a session of another test, a thread's first event allocates.
 static TURN: Mutex<()> = Mutex::new(());
@@ -55,9 +55,9 @@ fn allocations(run: impl FnOnce()) -> u64 {
     ALLOCATIONS.get() - before
 }
 
-fn scope(name: u32, inside: impl FnOnce()) {
+fn scope(name: u32, body: impl FnOnce()) {
     api::enter(name, NodeKind::Scope);
-    inside();
+    body();
     api::exit(name);
 }
 
@@ -123,7 +123,7 @@ fn launches_during_backward_allocate_nothing_on_known_paths() {
                     counts.push(finished.recv().unwrap());
                 });
             });
-            // The same below another scope, so that the engine's thread alternates between two
+            // Below another scope, so that the engine's thread alternates between two
             // paths.
             go.send(()).unwrap();
             counts.push(finished.recv().unwrap());
@@ -132,6 +132,6 @@ fn launches_during_backward_allocate_nothing_on_known_paths() {
     drop(go);
     engine.unwrap().join().unwrap();
     api::discard(session).unwrap();
-    assert!(counts[0] > 0, "the allocator counts nothing");
+    assert!(counts[0] > 0, "the allocator counted no allocation");
     assert_eq!(counts[4..], [0; 2 * STEPS - 4]);
 }

@@ -74,19 +74,19 @@ fn pause() -> bool {
 }
 
 /// A mask that events read, and the word that they write if the mask is set.
-struct Masked {
+struct MaskedWord {
     seq: Seq,
     mask: AtomicU64,
     written: AtomicU64,
 }
 
-impl Masked {
+impl MaskedWord {
     fn new() -> Arc<Self> {
         Arc::new(Self { seq: Seq::default(), mask: AtomicU64::new(1), written: AtomicU64::new(0) })
     }
 
     /// One event of the owner.
-    fn event(&self) {
+    fn run_event(&self) {
         assert!(self.seq.begin());
         if self.mask.load(Ordering::Relaxed) != 0 {
             self.written.store(self.written.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl Masked {
 #[test]
 fn no_event_writes_to_a_session_after_it_was_stopped() {
     loom::model(|| {
-        let shared = Masked::new();
+        let shared = MaskedWord::new();
         let ender = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
@@ -108,8 +108,8 @@ fn no_event_writes_to_a_session_after_it_was_stopped() {
                 shared.written.load(Ordering::Relaxed)
             })
         };
-        shared.event();
-        shared.event();
+        shared.run_event();
+        shared.run_event();
         let written = ender.join().unwrap();
         assert_eq!(shared.written.load(Ordering::Relaxed), written);
     });
@@ -168,11 +168,11 @@ fn a_cached_column_is_not_written_after_it_was_taken() {
                 columns[0].load(Ordering::Relaxed)
             })
         };
-        let mut cached = (1, 1);
+        let (mut cached_version, mut cached_number) = (1, 1);
         for _ in 0..2 {
             assert!(seq.begin());
             let now = version.load(Ordering::Acquire);
-            if cached.0 != now {
+            if cached_version != now {
                 // The event needs the slow path, and begins again.
                 seq.cancel();
                 assert!(seq.begin());
@@ -182,9 +182,9 @@ fn a_cached_column_is_not_written_after_it_was_taken() {
                     number = 2;
                     column.store(number, Ordering::Release);
                 }
-                cached = (now, number);
+                (cached_version, cached_number) = (now, number);
             }
-            let entries = &columns[cached.1 as usize - 1];
+            let entries = &columns[cached_number as usize - 1];
             entries.store(entries.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             seq.end();
         }
@@ -247,11 +247,12 @@ fn accepted_records_are_drained_complete_and_in_order() {
         let ring = Arc::new(Ring::new(2));
         let drain = {
             let ring = Arc::clone(&ring);
-            thread::spawn(move || take(&ring))
+            thread::spawn(move || drained_records(&ring))
         };
-        let accepted = (1..=RECORDS).filter(|&at| ring.push([at; 4]) != Pushed::Refused).count();
+        let accepted =
+            (1..=RECORDS).filter(|&position| ring.push([position; 4]) != Pushed::Refused).count();
         let mut taken = drain.join().unwrap();
-        taken.extend(take(&ring));
+        taken.extend(drained_records(&ring));
         assert_eq!(taken.len(), accepted);
         // The ring is initially zero, so a record of zeros was never written.
         assert!(taken.iter().all(|record| record[0] > 0 && *record == [record[0]; 4]));
@@ -260,7 +261,7 @@ fn accepted_records_are_drained_complete_and_in_order() {
     });
 }
 
-fn take(ring: &Ring) -> Vec<Record> {
+fn drained_records(ring: &Ring) -> Vec<Record> {
     let mut taken = Vec::new();
     ring.drain(|record| taken.push(record));
     taken
@@ -272,15 +273,15 @@ fn records_pushed_together_are_drained_together() {
         let ring = Arc::new(Ring::new(4));
         let drain = {
             let ring = Arc::clone(&ring);
-            thread::spawn(move || take(&ring))
+            thread::spawn(move || drained_records(&ring))
         };
         assert_eq!(ring.push([9; 4]), Pushed::WithRoom);
-        assert_eq!(ring.push_many(3, |at| [at + 1; 4]), Pushed::BeyondHalf);
+        assert_eq!(ring.push_many(3, |position| [position + 1; 4]), Pushed::BeyondHalf);
         let taken = drain.join().unwrap();
-        assert!([&[][..], &[9], &[9, 1, 2, 3]].contains(&&*firsts(&taken)), "{taken:?}");
+        assert!([&[][..], &[9], &[9, 1, 2, 3]].contains(&&*first_words(&taken)), "{taken:?}");
     });
 }
 
-fn firsts(records: &[Record]) -> Vec<u64> {
+fn first_words(records: &[Record]) -> Vec<u64> {
     records.iter().map(|record| record[0]).collect()
 }

@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from ._page import as_json, as_text, is_colourful
+from ._page import is_colourful, to_json, to_text
 from ._report import Report, examine
 
 __all__ = ["Report", "examine", "main"]
@@ -22,12 +22,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true")
     wants_json = parser.parse_args(arguments).json
     report = examine()
-    text = as_json(report) if wants_json else as_text(report, colour=is_colourful(sys.stdout))
-    _write(f"{text}\n".encode())
+    text = to_json(report) if wants_json else to_text(report, colour=is_colourful(sys.stdout))
+    _print_page(f"{text}\n".encode())
     return int(report.is_broken)
 
 
-def _write(page: bytes) -> None:
+def _print_page(page: bytes) -> None:
     try:
         sys.stdout.buffer.write(page)
         sys.stdout.flush()

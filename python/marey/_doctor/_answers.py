@@ -11,7 +11,7 @@ from typing import Any
 def answer(question: str) -> Any:
     """Answers a question: about a package, operators of torch, or one of `_native.probe_gpu`."""
     if question == "torch":
-        return _torch()
+        return _torch_facts()
     if question == "torch_operators":
         from marey import _torch_operators
 
@@ -21,13 +21,13 @@ def answer(question: str) -> Any:
 
         return _torch_fields.find()
     if question == "triton":
-        return _triton()
+        return _triton_facts()
     from marey import _native
 
     return _native.probe_gpu(question, [path for path in sys.path if os.path.isdir(path)])
 
 
-def _torch() -> dict[str, Any]:
+def _torch_facts() -> dict[str, Any]:
     import torch
 
     from marey import _torch_operators
@@ -45,11 +45,11 @@ def _torch() -> dict[str, Any]:
 def _loaded_libcupti() -> str | None:
     """Returns the libcupti that torch has loaded, which takes precedence in programs with torch."""
     with open("/proc/self/maps") as maps:
-        found = re.search(r"/.*/libcupti\.so[.\d]*$", maps.read(), re.MULTILINE)
-    return found[0] if found else None
+        match = re.search(r"/.*/libcupti\.so[.\d]*$", maps.read(), re.MULTILINE)
+    return match[0] if match else None
 
 
-def _triton() -> dict[str, Any]:
+def _triton_facts() -> dict[str, Any]:
     import triton
 
     from marey.triton import contract

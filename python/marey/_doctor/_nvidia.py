@@ -28,7 +28,7 @@ class Driver:
     crashed."""
 
 
-def driver(probe: Probe) -> Driver:
+def check_driver(probe: Probe) -> Driver:
     """Returns the lines of the driver and its devices."""
     try:
         rows: Rows = probe.answer()
@@ -39,19 +39,19 @@ def driver(probe: Probe) -> Driver:
     cuda = None
     for name, *fields in rows:
         if name == "unavailable":
-            checks.append(unavailable("driver", fields, broken=("init",)))
+            checks.append(unavailable_check("driver", fields, broken=("init",)))
         elif name == "driver":
             version = int(fields[0])
             cuda = version // 1000, version % 1000 // 10
             text = f"NVIDIA driver for CUDA {cuda[0]}.{cuda[1]}"
             checks.append(Check(SECTION, "driver", "ok", text, facts={"cuda_version": version}))
         elif name == "device":
-            checks.append(_device(fields))
+            checks.append(_device_check(fields))
     libraries = tuple((row[1], row[2]) for row in rows if row[0] == "library")
     return Driver(checks, cuda, libraries)
 
 
-def _device(fields: list[str]) -> Check:
+def _device_check(fields: list[str]) -> Check:
     number, name, arch, processors, size, uuid = fields
     capability = f"{int(arch) // 10}.{int(arch) % 10}"
     text = f"device {number}: {name}, compute capability {capability}, {_gib(size)}"
@@ -66,11 +66,11 @@ def _device(fields: list[str]) -> Check:
     return Check(SECTION, "device", "ok", text, facts=facts)
 
 
-def _gib(size: str) -> str:
-    return f"{int(size) / 2**30:.1f} GiB"
+def _gib(size_bytes: str) -> str:
+    return f"{int(size_bytes) / 2**30:.1f} GiB"
 
 
-def unavailable(key: str, fields: list[str], *, broken: tuple[str, ...]) -> Check:
+def unavailable_check(key: str, fields: list[str], *, broken: tuple[str, ...]) -> Check:
     """Returns the line of a row ``unavailable``: broken at the steps `broken`, else missing."""
     step, code, reason, mend = fields
     state: State = "broken" if step in broken else "missing"
@@ -78,7 +78,7 @@ def unavailable(key: str, fields: list[str], *, broken: tuple[str, ...]) -> Chec
     return Check(SECTION, key, state, reason, mend or None, facts)
 
 
-def nvml(probe: Probe) -> list[Check]:
+def check_nvml(probe: Probe) -> list[Check]:
     """Returns the lines of NVML, the source of device counters in traces."""
     try:
         rows: Rows = probe.answer()
@@ -86,22 +86,23 @@ def nvml(probe: Probe) -> list[Check]:
         return [Check(SECTION, "nvml", "broken", f"NVML cannot be started: {error}", "nvidia-smi")]
     if [row[0] for row in rows] == ["nvml"]:
         mend = "give the container `--gpus all`, or look at `nvidia-smi`"
-        return [Check(SECTION, "nvml", "missing", "NVML sees no device", mend, _library(rows[0]))]
+        facts = _nvml_facts(rows[0])
+        return [Check(SECTION, "nvml", "missing", "NVML sees no device", mend, facts)]
     return [_nvml_check(row) for row in rows]
 
 
 def _nvml_check(row: list[str]) -> Check:
     name, *fields = row
     if name == "unavailable":
-        return unavailable("nvml", fields, broken=("init",))
+        return unavailable_check("nvml", fields, broken=("init",))
     if name == "silent":
         number, reason = fields
         text = f"NVML cannot read device {number}: {reason}"
         facts = {"number": int(number)}
         return Check(SECTION, "nvml_device", "broken", text, "nvidia-smi", facts)
     if name == "device":
-        return _nvml_device(fields)
-    library = _library(row)
+        return _nvml_device_check(fields)
+    library = _nvml_facts(row)
     text = "NVML {version} with driver {driver_version} ({library})".format(**library)
     if os.environ.get(ENV_NVML_PERIOD_MS) == "0":
         text = f"{text}; {ENV_NVML_PERIOD_MS}=0 turns its counters off"
@@ -109,12 +110,12 @@ def _nvml_check(row: list[str]) -> Check:
     return Check(SECTION, "nvml", "ok", text, facts=library)
 
 
-def _library(row: list[str]) -> dict[str, str]:
+def _nvml_facts(row: list[str]) -> dict[str, str]:
     _, library, driver_version, version = row
     return {"library": library, "driver_version": driver_version, "version": version}
 
 
-def _nvml_device(fields: list[str]) -> Check:
+def _nvml_device_check(fields: list[str]) -> Check:
     number, name, size, has_gpm, uuid = fields
     notes = [name, _gib(size) if size else "", "with GPM" if has_gpm == "1" else "without GPM"]
     facts = {

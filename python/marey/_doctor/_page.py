@@ -22,31 +22,31 @@ def is_colourful(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def as_text(report: Report, *, colour: bool) -> str:
+def to_text(report: Report, *, colour: bool) -> str:
     """Returns the page as text: sections of lines, and the conclusion."""
     sections = []
     for section, checks in groupby(report.checks, lambda check: check.section):
         lines = [section, *(line for check in checks for line in _lines(check, colour=colour))]
         sections.append("\n".join(lines))
-    return "\n\n".join([*sections, _printable(report.conclusion)])
+    return "\n\n".join([*sections, _escape_control(report.conclusion)])
 
 
 def _lines(check: Check, *, colour: bool) -> list[str]:
-    mark = f"{check.state:<{_WIDTH}}"
+    state = f"{check.state:<{_WIDTH}}"
     if colour:
-        mark = f"\x1b[{_COLOURS[check.state]}m{mark}\x1b[0m"
-    lines = [f"  {mark}  {_printable(check.text)}"]
+        state = f"\x1b[{_COLOURS[check.state]}m{state}\x1b[0m"
+    lines = [f"  {state}  {_escape_control(check.text)}"]
     if check.mend is not None and check.state != "ok":
-        lines.append(f"  {'':<{_WIDTH}}  -> {_printable(check.mend)}")
+        lines.append(f"  {'':<{_WIDTH}}  -> {_escape_control(check.mend)}")
     return lines
 
 
-def _printable(text: str) -> str:
+def _escape_control(text: str) -> str:
     """Escapes control characters, which paths and variables may contain."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
-def as_json(report: Report) -> str:
+def to_json(report: Report) -> str:
     """Returns the page as JSON."""
     document = {
         "marey": marey.__version__,

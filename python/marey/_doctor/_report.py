@@ -10,7 +10,7 @@ from marey._names import ENV_DISABLE
 
 from . import _environment, _nvidia, _privileges, _rocm, _software
 from ._check import Check
-from ._libcupti import Cupti, cupti
+from ._libcupti import Cupti, check_cupti
 from ._probe import Probe
 
 Level = Literal["off", "crash", "host", "cupti"]
@@ -38,33 +38,33 @@ def examine() -> Report:
     driver_probe, nvml_probe = Probe("driver"), Probe("nvml")
     torch_package, triton_package = _software.Package("torch"), _software.Package("triton")
 
-    driver = _nvidia.driver(driver_probe)
+    driver = _nvidia.check_driver(driver_probe)
     torch, triton = torch_package.facts(), triton_package.facts()
     loaded_by_torch = None if isinstance(torch, Check) else torch["libcupti"]
-    found = cupti(driver, loaded_by_torch)
+    cupti = check_cupti(driver, loaded_by_torch)
     checks = [
-        _software.package(),
-        _software.interpreter(),
-        torch if isinstance(torch, Check) else _software.torch(torch, driver.cuda),
-        triton if isinstance(triton, Check) else _software.triton(triton),
+        _software.check_marey(),
+        _software.check_interpreter(),
+        torch if isinstance(torch, Check) else _software.check_torch(torch, driver.cuda),
+        triton if isinstance(triton, Check) else _software.check_triton(triton),
         *driver.checks,
-        *found.checks,
-        *_nvidia.nvml(nvml_probe),
+        *cupti.checks,
+        *_nvidia.check_nvml(nvml_probe),
         *_rocm.checks(),
         *_environment.checks(),
         *_privileges.checks(),
     ]
-    return Report(checks, *_conclusion(found))
+    return Report(checks, *_conclusion(cupti))
 
 
-def _conclusion(found: Cupti) -> tuple[Level, str]:
+def _conclusion(cupti: Cupti) -> tuple[Level, str]:
     if is_disabled():
         return "off", f"Nothing will be recorded, because {ENV_DISABLE} is set."
-    if found.used is not None:
-        return "cupti", f"Kernels will be recorded by {found.used}."
-    if found.does_crash:
-        return "crash", f"A program that uses CUDA would not survive marey: {found.failure}."
-    what = "the host side"
-    if found.is_held:
-        what += ', and with hook="triton" launches of Triton\'s kernels by events'
-    return "host", f"Only {what} will be recorded: {found.failure}."
+    if cupti.selected is not None:
+        return "cupti", f"Kernels will be recorded by {cupti.selected}."
+    if cupti.does_crash:
+        return "crash", f"A program that uses CUDA would not survive marey: {cupti.failure}."
+    recorded = "the host side"
+    if cupti.has_other_subscriber:
+        recorded += ', and with hook="triton" launches of Triton\'s kernels by events'
+    return "host", f"Only {recorded} will be recorded: {cupti.failure}."

@@ -15,10 +15,10 @@ _LIBRARIES = {"hip": "libamdhip64.so", "rocprofiler": "librocprofiler-sdk.so"}
 def checks() -> list[Check]:
     """Returns a line for each library."""
     folders = _folders()
-    return [_line(key, name, _find(name, folders)) for key, name in _LIBRARIES.items()]
+    return [_library_check(key, name, _find(name, folders)) for key, name in _LIBRARIES.items()]
 
 
-def _line(key: str, name: str, path: str | None) -> Check:
+def _library_check(key: str, name: str, path: str | None) -> Check:
     if path is None:
         text = f"{name} was not found; this version of marey would not use it"
         return Check(SECTION, key, "missing", text, facts={"path": None})
@@ -27,8 +27,8 @@ def _line(key: str, name: str, path: str | None) -> Check:
 
 
 def _find(name: str, folders: list[str]) -> str | None:
-    found = (path for folder in folders for path in glob.glob(f"{glob.escape(folder)}/{name}*"))
-    return next(found, None)
+    paths = (path for folder in folders for path in glob.glob(f"{glob.escape(folder)}/{name}*"))
+    return next(paths, None)
 
 
 def _folders() -> list[str]:

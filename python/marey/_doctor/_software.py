@@ -20,7 +20,7 @@ OLDEST, NEWEST = (3, 10), (3, 14)
 """The versions of Python that marey is tested with."""
 
 
-def package() -> Check:
+def check_marey() -> Check:
     """Returns the line of marey itself."""
     library = _native.library_path()
     facts = {"version": marey.__version__, "library": library}
@@ -30,15 +30,15 @@ def package() -> Check:
     return Check(SECTION, "marey", "ok", f"marey {marey.__version__}, {library}", facts=facts)
 
 
-def interpreter() -> Check:
+def check_interpreter() -> Check:
     """Returns the line of Python, and whether marey supports its version."""
     is_free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-    is_known = OLDEST <= sys.version_info[:2] <= NEWEST and not is_free_threaded
+    is_supported = OLDEST <= sys.version_info[:2] <= NEWEST and not is_free_threaded
     are_frames_fast = _native.frames_are_fast()
     are_tasks_fast = _native.task_detection_is_fast()
     notes = [
         "without a GIL" if is_free_threaded else "",
-        "" if is_known else "which marey is not tested with",
+        "" if is_supported else "which marey is not tested with",
         "" if are_frames_fast else "whose frames are read by the slower, documented API",
         "" if are_tasks_fast else "whose running task only asyncio reports",
     ]
@@ -51,8 +51,8 @@ def interpreter() -> Check:
         "are_tasks_fast": are_tasks_fast,
     }
     text = ", ".join([name, *filter(None, notes), sys.executable])
-    mend = None if is_known else f"use CPython {_dotted(OLDEST)} to {_dotted(NEWEST)}"
-    return Check(SECTION, "python", "ok" if is_known else "missing", text, mend, facts)
+    mend = None if is_supported else f"use CPython {_dotted(OLDEST)} to {_dotted(NEWEST)}"
+    return Check(SECTION, "python", "ok" if is_supported else "missing", text, mend, facts)
 
 
 def _dotted(version: tuple[int, int]) -> str:
@@ -80,12 +80,12 @@ class Package:
         return facts
 
 
-def torch(facts: dict[str, Any], driver_cuda: tuple[int, int] | None) -> Check:
+def check_torch(facts: dict[str, Any], driver_cuda: tuple[int, int] | None) -> Check:
     """Returns the line of torch: whether the driver supports the CUDA version it was built for."""
     cuda, hip = facts["cuda"], facts["hip"]
-    built = f"for CUDA {cuda}" if cuda else f"for ROCm {hip}" if hip else "for the CPU"
+    target = f"for CUDA {cuda}" if cuda else f"for ROCm {hip}" if hip else "for the CPU"
     kineto = "with Kineto" if facts["has_kineto"] else "without Kineto"
-    text = f"torch {facts['version']} {built}, {kineto}"
+    text = f"torch {facts['version']} {target}, {kineto}"
     if objection := facts["operators_objection"]:
         text += f"; operators are not recorded: {objection}"
     else:
@@ -101,7 +101,7 @@ def torch(facts: dict[str, Any], driver_cuda: tuple[int, int] | None) -> Check:
     return Check(SECTION, "torch", state, text, mend, facts)
 
 
-def triton(facts: dict[str, Any]) -> Check:
+def check_triton(facts: dict[str, Any]) -> Check:
     """Returns the line of Triton: whether its launch hooks are those that marey supports."""
     text = f"triton {facts['version']}"
     if unknown := facts["unknown"]:

@@ -130,16 +130,16 @@ class HookManager:
     @classmethod
     def _update(cls) -> None:
         """Updates the called hooks to those that an active session requested."""
-        wanted = {
+        requested = {
             hook for _, hooks in cls._by_session() for hook, active in hooks.items() if active
         }
-        for hook in [hook for hook in cls._called if hook not in wanted]:
+        for hook in [hook for hook in cls._called if hook not in requested]:
             cls._set_called([other for other in cls._called if other is not hook])
             hook.deactivate()
-        for hook in wanted.difference(cls._called):
+        for hook in requested.difference(cls._called):
             hook.activate()
             cls._set_called([*cls._called, hook])
-        _listen(bool(cls._called))
+        _set_listening(bool(cls._called))
 
     @classmethod
     def _by_session(cls) -> Iterator[tuple[int, dict[Hook, bool]]]:
@@ -194,10 +194,10 @@ _LISTENERS = {
 }
 
 
-def _listen(wanted: bool) -> None:
+def _set_listening(is_wanted: bool) -> None:
     """Adds our functions to Triton's chains, or removes them."""
     global _is_listening
-    if wanted == _is_listening or not contract.is_installed():
+    if is_wanted == _is_listening or not contract.is_installed():
         return
-    (contract.listen if wanted else contract.unlisten)(_LISTENERS)
-    _is_listening = wanted
+    (contract.listen if is_wanted else contract.unlisten)(_LISTENERS)
+    _is_listening = is_wanted

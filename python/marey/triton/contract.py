@@ -96,14 +96,14 @@ def _knobs() -> object:
 
 
 # Whether metadata of a type have the interface of `LazyDict`.
-_is_known: dict[type, bool] = {}
+_known_types: dict[type, bool] = {}
 
 
 def is_lazy_dict(metadata: object) -> TypeGuard[LazyDict]:
     """Whether metadata of a launch have the interface of `LazyDict`; warns once if not."""
-    known = _is_known.get(type(metadata))
-    if known is not None:
-        return known
+    cached = _known_types.get(type(metadata))
+    if cached is not None:
+        return cached
     # The metadata is None if the launch began on another thread before the hooks were added.
     is_known = (
         isinstance(data := getattr(metadata, "data", None), dict)
@@ -112,7 +112,7 @@ def is_lazy_dict(metadata: object) -> TypeGuard[LazyDict]:
         and callable(getattr(metadata, "get", None))
         and type(metadata).__weakrefoffset__ != 0
     )
-    _is_known[type(metadata)] = is_known
+    _known_types[type(metadata)] = is_known
     if not is_known and metadata is not None:
         _warn_once(
             f"Triton's launch hooks were given a {type(metadata).__name__} where triton 3.6 to 3.9 "

@@ -12,33 +12,33 @@ from marey.hooks.hook import Hook, HookManager
 from .contract import is_lazy_dict
 from .gpu import Event, Gpu, TorchGpu
 from .late import LateMetrics, count_loss
-from .progress import ELSEWHERE, LaunchInProgress
+from .progress import OTHER_LAUNCH, LaunchInProgress
 
 MAX_PAIRS = 4096
 """Most launches whose events may be pending. The times of further launches are lost and counted."""
 
 
-class _Pair(NamedTuple):
+class _EventPair(NamedTuple):
     """The events around a launch. Pairs are reused."""
 
     start: Event
     end: Event
 
 
-class _Timed(NamedTuple):
+class _TimedLaunch(NamedTuple):
     """A launch whose first event is recorded."""
 
-    place: _native.Place
-    pair: _Pair
+    scope: _native.ScopeRef
+    pair: _EventPair
     stream: Any
     device: int
 
 
-class _Open(NamedTuple):
+class _OpenLaunch(NamedTuple):
     """A launch between its two hooks."""
 
     operator: int | None
-    timed: _Timed | None
+    timed: _TimedLaunch | None
 
 
 class EventTimer(Hook):
@@ -67,7 +67,7 @@ class EventTimer(Hook):
         self._gpu: Gpu = TorchGpu() if gpu is None else gpu
         # Each pair counts as one byte.
         self._late = LateMetrics(max_pairs)
-        self._free: deque[_Pair] = deque()
+        self._free_pairs: deque[_EventPair] = deque()
         self._launch = LaunchInProgress(self._abandon)
 
     def activate(self) -> None:
@@ -82,20 +82,20 @@ class EventTimer(Hook):
             return
         operator = _native.enter_op(metadata.data["name"])
         timed = None
-        if (place := _native.place()) is not None:
+        if (scope := _native.innermost_scope()) is not None:
             # If the GPU has failed, the launch fails too, with a better message.
             with contextlib.suppress(RuntimeError):
-                timed = self._start(place, metadata.data.get("stream") or 0)
-        self._launch.begin(metadata, _Open(operator, timed))
+                timed = self._record_start(scope, metadata.data.get("stream") or 0)
+        self._launch.begin(metadata, _OpenLaunch(operator, timed))
 
     def exit(self, metadata: Any) -> None:
         """Records the second event, as the first action after the launch."""
         launch = self._launch.end(metadata)
-        if launch is ELSEWHERE:
+        if launch is OTHER_LAUNCH:
             return
         operator, timed = launch
         if timed is not None:
-            self._end(timed)
+            self._record_end(timed)
         _native.exit_op(operator)
         self._late.poll()
 
@@ -103,40 +103,41 @@ class EventTimer(Hook):
         """Waits for all pending events."""
         self._late.settle()
 
-    def _start(self, place: _native.Place, stream_pointer: int) -> _Timed | None:
+    def _record_start(self, scope: _native.ScopeRef, stream_pointer: int) -> _TimedLaunch | None:
         """Records the first event, unless the launch is captured into a graph."""
         stream = self._gpu.launch_stream(stream_pointer)
         if self._gpu.is_capturing(stream):
             return None
         pair = self._take_pair()
         pair.start.record(stream)
-        return _Timed(place, pair, stream, self._gpu.current_device())
+        return _TimedLaunch(scope, pair, stream, self._gpu.current_device())
 
-    def _end(self, timed: _Timed) -> None:
+    def _record_end(self, timed: _TimedLaunch) -> None:
         """Records the second event and queues the time to be read later."""
         try:
             timed.pair.end.record(timed.stream)
         except RuntimeError:  # the GPU has failed
             count_loss()
             return
-        if not self._late.add(timed.place, _Elapsed(timed, self._free, self._gpu.device_type)):
-            self._free.append(timed.pair)
+        pending = _PendingTime(timed, self._free_pairs, self._gpu.device_type)
+        if not self._late.add(timed.scope, pending):
+            self._free_pairs.append(timed.pair)
 
-    def _take_pair(self) -> _Pair:
+    def _take_pair(self) -> _EventPair:
         try:
-            return self._free.popleft()
+            return self._free_pairs.popleft()
         except IndexError:
-            return _Pair(self._gpu.event(is_timed=True), self._gpu.event(is_timed=True))
+            return _EventPair(self._gpu.event(is_timed=True), self._gpu.event(is_timed=True))
 
-    def _abandon(self, launch: _Open) -> None:
+    def _abandon(self, launch: _OpenLaunch) -> None:
         """Leaves the operator of a launch that has failed, and frees its events."""
         _native.exit_op(launch.operator)
         if launch.timed is not None:
-            self._free.append(launch.timed.pair)
+            self._free_pairs.append(launch.timed.pair)
 
 
-class TimerWhereHeld(Hook):
-    """Times launches by events if another tool turns out to hold CUPTI.
+class FallbackTimer(Hook):
+    """Times launches by events if it turns out that another tool is subscribed to CUPTI.
 
     That is known when the program uses CUDA, at the latest at its first launch.
 
@@ -152,9 +153,9 @@ class TimerWhereHeld(Hook):
         self._attempts = MAX_ATTEMPTS
 
     def activate(self) -> None:
-        """Checks whether another tool holds CUPTI, if that is known already."""
+        """Checks whether another tool is subscribed to CUPTI, if that is known already."""
         if self._attempts:
-            self._decide()
+            self._update_timer()
 
     def deactivate(self) -> None:
         """Does nothing."""
@@ -164,8 +165,8 @@ class TimerWhereHeld(Hook):
         if self._attempts:
             if _backend.is_waiting():
                 # The driver may have been started without a notification. If not, this is harmless.
-                _backend.begin(None, keeps_activities=self._keeps_activities)
-            self._decide()
+                _backend.start_gpu(None, keeps_activities=self._keeps_activities)
+            self._update_timer()
         if self._timer is not None:
             self._timer.enter(metadata)
         elif not self._attempts:
@@ -182,15 +183,15 @@ class TimerWhereHeld(Hook):
             self._timer.settle()
 
     def is_timing(self) -> bool:
-        """Whether another tool has turned out to hold CUPTI."""
+        """Whether another tool is known to be subscribed to CUPTI."""
         return self._timer is not None
 
-    def _decide(self) -> None:
+    def _update_timer(self) -> None:
         if _backend.is_waiting():
             self._attempts -= 1
             return
         self._attempts = 0
-        if not _backend.is_held_by_other():
+        if not _backend.has_other_subscriber():
             return
         try:
             self._timer = EventTimer()
@@ -204,22 +205,22 @@ MAX_ATTEMPTS = 4
 """Number of launches at which the use of CUDA is checked. After that, launches are not on CUDA."""
 
 
-def are_used() -> bool:
+def is_timing_launches() -> bool:
     """Whether launches of any session are timed by events."""
     return any(
-        isinstance(hook, EventTimer) or (isinstance(hook, TimerWhereHeld) and hook.is_timing())
+        isinstance(hook, EventTimer) or (isinstance(hook, FallbackTimer) and hook.is_timing())
         for hook in HookManager.registered()
     )
 
 
-class _Elapsed:
+class _PendingTime:
     """The time of a launch whose events the GPU has not passed yet."""
 
     size_bytes = 1
 
-    def __init__(self, timed: _Timed, free: deque[_Pair], device_type: str) -> None:
+    def __init__(self, timed: _TimedLaunch, free: deque[_EventPair], device_type: str) -> None:
         self._pair = timed.pair
-        self._free = free
+        self._free_pairs = free
         self._device = timed.device
         self._device_type = device_type
 
@@ -231,7 +232,7 @@ class _Elapsed:
 
     def metrics(self) -> dict[str, Any]:
         elapsed_nanos = round(self._pair.start.elapsed_time(self._pair.end) * 1e6)
-        self._free.append(self._pair)
+        self._free_pairs.append(self._pair)
         return {
             "time (ns)": elapsed_nanos,
             "count": 1,

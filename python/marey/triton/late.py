@@ -13,11 +13,11 @@ from marey import _native
 from marey._names import LOSS_METRICS_UNFETCHED
 from marey._warning import warn
 
-REFUSALS = (OverflowError, TypeError, ValueError)
+REFUSAL_ERRORS = (OverflowError, TypeError, ValueError)
 """Exceptions that a value raises which cannot be a metric."""
 
 
-class Late(Protocol):
+class PendingValues(Protocol):
     """Pending values of a GPU. If the GPU fails, the methods raise `RuntimeError`."""
 
     size_bytes: int
@@ -33,9 +33,9 @@ class Late(Protocol):
         """Returns the values by name. Called once, after they have arrived."""
 
 
-class _Waiting(NamedTuple):
-    place: _native.Place
-    late: Late
+class _QueueEntry(NamedTuple):
+    scope: _native.ScopeRef
+    values: PendingValues
 
 
 class LateMetrics:
@@ -48,80 +48,80 @@ class LateMetrics:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._begin()
+        self._reset()
         _queues.add(self)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         # Reentrant, because a signal handler may end the session during one of these methods.
         self._lock = threading.RLock()
-        self._waiting: deque[_Waiting] = deque()
+        self._entries: deque[_QueueEntry] = deque()
         self._bytes = 0
 
-    def add(self, place: _native.Place, late: Late) -> bool:
-        """Queues values to be added at `place`. Returns whether they fit into the limit."""
+    def add(self, scope: _native.ScopeRef, values: PendingValues) -> bool:
+        """Queues values to be added at `scope`. Returns whether they fit into the limit."""
         with self._lock:
-            if self._bytes + late.size_bytes > self._max_bytes:
+            if self._bytes + values.size_bytes > self._max_bytes:
                 self._add_ready()
-            if self._bytes + late.size_bytes > self._max_bytes:
+            if self._bytes + values.size_bytes > self._max_bytes:
                 count_loss()
                 return False
-            self._waiting.append(_Waiting(place, late))
-            self._bytes += late.size_bytes
+            self._entries.append(_QueueEntry(scope, values))
+            self._bytes += values.size_bytes
             return True
 
     def poll(self) -> None:
         """Adds the oldest values that have arrived. Waits for neither the GPU nor a lock."""
-        if not self._waiting or not self._lock.acquire(blocking=False):
+        if not self._entries or not self._lock.acquire(blocking=False):
             return
         try:
-            while self._waiting:
-                oldest = self._waiting.popleft()
-                if not self._is_done(oldest):
-                    self._waiting.appendleft(oldest)
+            while self._entries:
+                oldest = self._entries.popleft()
+                if not self._try_add(oldest):
+                    self._entries.appendleft(oldest)
                     return
         finally:
             self._lock.release()
 
     def settle(self) -> None:
         """Waits for all pending values, and adds them."""
-        for waiting in list(self._waiting):
+        for entry in list(self._entries):
             # A failure of the GPU is handled below.
             with contextlib.suppress(RuntimeError):
-                waiting.late.wait()
+                entry.values.wait()
         with self._lock:
             self._add_ready()
 
     def _add_ready(self) -> None:
-        for _ in range(len(self._waiting)):
-            waiting = self._waiting.popleft()
-            if not self._is_done(waiting):
-                self._waiting.append(waiting)
+        for _ in range(len(self._entries)):
+            entry = self._entries.popleft()
+            if not self._try_add(entry):
+                self._entries.append(entry)
 
-    def _is_done(self, waiting: _Waiting) -> bool:
+    def _try_add(self, entry: _QueueEntry) -> bool:
         """Adds the values if they have arrived, or counts the loss if they never will."""
         try:
-            if not waiting.late.is_ready():
+            if not entry.values.is_ready():
                 return False
-            metrics = waiting.late.metrics()
+            metrics = entry.values.metrics()
         except RuntimeError:  # the GPU has failed, which the program's own calls report
             count_loss()
-        except REFUSALS as refusal:
-            warn_of(str(refusal))
+        except REFUSAL_ERRORS as refusal:
+            warn_of_refusal(str(refusal))
         else:
-            add_metrics(waiting.place, metrics)
-        self._bytes -= waiting.late.size_bytes
+            add_metrics(entry.scope, metrics)
+        self._bytes -= entry.values.size_bytes
         return True
 
 
-def add_metrics(place: _native.Place, metrics: dict[str, Any]) -> None:
+def add_metrics(scope: _native.ScopeRef, metrics: dict[str, Any]) -> None:
     """Adds metrics to a context node; warns of values that are refused."""
     try:
-        place.add_metrics(metrics)
-    except REFUSALS as refusal:
-        warn_of(str(refusal))
+        scope.add_metrics(metrics)
+    except REFUSAL_ERRORS as refusal:
+        warn_of_refusal(str(refusal))
 
 
-def warn_of(refusal: str) -> None:
+def warn_of_refusal(refusal: str) -> None:
     """Warns of a metric that was refused, because the launch must not fail for it."""
     warn(f"a launch's metric was left out: {refusal}", via="triton")
 
@@ -132,14 +132,14 @@ def count_loss() -> None:
 
 
 _queues: weakref.WeakSet[LateMetrics] = weakref.WeakSet()
-_parents: list[deque[_Waiting]] = []
+_queues_of_parent: list[deque[_QueueEntry]] = []
 
 
 def _after_fork_in_child() -> None:
     """Replaces the queues. The old values stay referenced: a child must not free GPU objects."""
     for queue in _queues:
-        _parents.append(queue._waiting)
-        queue._begin()
+        _queues_of_parent.append(queue._entries)
+        queue._reset()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

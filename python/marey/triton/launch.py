@@ -10,13 +10,13 @@ from typing import Any
 from marey import _native
 from marey._names import METADATA_STATE_PREFIX
 from marey.hooks.hook import Hook
-from marey.metric import CONVERSIONS, as_it_is
+from marey.metric import CONVERSIONS, keep_value
 from marey.state import metadata_state
 
 from .contract import LazyDict, is_installed, is_lazy_dict
-from .late import REFUSALS, add_metrics, warn_of
-from .progress import ELSEWHERE, LaunchInProgress
-from .tensors import TensorMetrics, is_on_gpu, is_on_host, is_tensor, plain
+from .late import REFUSAL_ERRORS, add_metrics, warn_of_refusal
+from .progress import OTHER_LAUNCH, LaunchInProgress
+from .tensors import TensorMetrics, is_on_gpu, is_on_host, is_tensor, tensor_value
 
 # Keys of the metadata that are not metrics.
 _RESERVED = frozenset({"name", "function", "stream"})
@@ -85,12 +85,12 @@ class LaunchHook(Hook):
         if self._evaluation.is_under_way or not _native.is_active() or not is_lazy_dict(metadata):
             return
         kernel: str = metadata.data["name"]
-        if self._launch.is_under_way() or not self._is_wanted(kernel):
+        if self._launch.is_under_way() or not self._is_selected(kernel):
             return
         # Another hook may have evaluated the metadata already.
         values = self._evaluate(metadata, kernel) if metadata.extras else metadata.data
         name = values["name"]
-        if name is not kernel and not self._is_wanted(name):
+        if name is not kernel and not self._is_selected(name):
             return
         operator = _native.enter_op(name)
         self._launch.begin(metadata, operator)
@@ -100,7 +100,7 @@ class LaunchHook(Hook):
     def exit(self, metadata: Any) -> None:
         """Leaves the operator, and adds metrics of earlier launches that have arrived."""
         operator = self._launch.end(metadata)
-        if operator is not ELSEWHERE:
+        if operator is not OTHER_LAUNCH:
             _native.exit_op(operator)
             self.tensors.poll()
 
@@ -119,14 +119,14 @@ class LaunchHook(Hook):
 
     def _add_metrics(self, kernel: str, values: dict[str, Any]) -> None:
         """Adds the numbers to the operator, and requests those on GPUs."""
-        place = _native.place()
-        if place is None:
+        scope = _native.innermost_scope()
+        if scope is None:
             return
         metrics: dict[str, Any] = {}
         for key, value in values.items():
             if key in _RESERVED:
                 continue
-            convert = CONVERSIONS.get(key, as_it_is)
+            convert = CONVERSIONS.get(key, keep_value)
             try:
                 if isinstance(value, (int, float)):
                     metrics[key] = convert(value)
@@ -136,17 +136,17 @@ class LaunchHook(Hook):
                 elif is_on_gpu(value):
                     # The copy is not work of the kernel.
                     with metadata_state(kernel):
-                        self.tensors.fetch(place, key, value, convert)
+                        self.tensors.fetch(scope, key, value, convert)
                 elif is_on_host(value):
-                    metrics[key] = plain(value, convert)
+                    metrics[key] = tensor_value(value, convert)
                 else:
                     raise TypeError(f"a tensor on a {value.device} device")
-            except REFUSALS as refusal:
-                warn_of(f"{key!r}: {refusal}")
+            except REFUSAL_ERRORS as refusal:
+                warn_of_refusal(f"{key!r}: {refusal}")
         if metrics:
-            add_metrics(place, metrics)
+            add_metrics(scope, metrics)
 
-    def _is_wanted(self, name: str) -> bool:
+    def _is_selected(self, name: str) -> bool:
         if self._include is not None and self._include.match(name) is None:
             return False
         return self._exclude is None or self._exclude.match(name) is None

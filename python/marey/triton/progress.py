@@ -9,7 +9,7 @@ from typing import Any
 
 from .contract import LazyDict
 
-ELSEWHERE = object()
+OTHER_LAUNCH = object()
 """The result of `end` for a launch that is not the one in progress."""
 
 
@@ -26,30 +26,30 @@ class LaunchInProgress(threading.local):
     def __init__(self, abandon: Callable[[Any], object]) -> None:
         self._abandon = abandon
         self._metadata: weakref.ref[LazyDict] | None = None
-        self._kept: Any = None
+        self._value: Any = None
 
-    def begin(self, metadata: LazyDict, kept: Any) -> None:
-        """Begins a launch. `end` returns `kept`."""
-        self._kept = kept
-        self._metadata = weakref.ref(metadata, self._died)
+    def begin(self, metadata: LazyDict, value: Any) -> None:
+        """Begins a launch. `end` returns `value`."""
+        self._value = value
+        self._metadata = weakref.ref(metadata, self._on_freed)
 
     def is_under_way(self) -> bool:
         """Whether a launch is in progress."""
         if self._metadata is None:
             return False
         if self._metadata() is None:  # freed by another thread
-            self._died(self._metadata)
+            self._on_freed(self._metadata)
             return False
         return True
 
     def end(self, metadata: LazyDict) -> Any:
-        """Ends the launch. Returns the value of `begin`, or `ELSEWHERE` for another launch."""
+        """Ends the launch. Returns the value of `begin`, or `OTHER_LAUNCH` for another launch."""
         if self._metadata is None or self._metadata() is not metadata:
-            return ELSEWHERE
+            return OTHER_LAUNCH
         self._metadata = None
-        return self._kept
+        return self._value
 
-    def _died(self, metadata: weakref.ref[LazyDict]) -> None:
+    def _on_freed(self, metadata: weakref.ref[LazyDict]) -> None:
         if metadata is self._metadata:
             self._metadata = None
-            self._abandon(self._kept)
+            self._abandon(self._value)

@@ -9,7 +9,7 @@ from marey import _native
 from marey._warning import warn
 
 from .gpu import Event, Gpu, TorchGpu
-from .late import REFUSALS, LateMetrics, count_loss
+from .late import REFUSAL_ERRORS, LateMetrics, count_loss
 
 Conversion: TypeAlias = Callable[[Any], Any]
 """A function that converts a number to a metric."""
@@ -34,11 +34,11 @@ class TensorMetrics:
         self._late = LateMetrics(MAX_WAITING_BYTES)
         self._has_warned = False
 
-    def fetch(self, place: _native.Place, name: str, tensor: Any, convert: Conversion) -> None:
-        """Adds the value of a tensor to `place` when it has arrived.
+    def fetch(self, scope: _native.ScopeRef, name: str, tensor: Any, convert: Conversion) -> None:
+        """Adds the value of a tensor to `scope` when it has arrived.
 
         Args:
-            place: The context node that the metric belongs to.
+            scope: The context node that the metric belongs to.
             name: Name of the metric.
             tensor: A tensor with one number, or a vector.
             convert: Conversion of each number.
@@ -55,7 +55,7 @@ class TensorMetrics:
         except RuntimeError:  # the GPU has failed, or has no memory left
             count_loss()
             return
-        self._late.add(place, _Copy(name, host, event, convert))
+        self._late.add(scope, _PendingCopy(name, host, event, convert))
 
     def poll(self) -> None:
         """Adds values that have arrived. Does not wait."""
@@ -75,7 +75,7 @@ class TensorMetrics:
             )
 
 
-class _Copy:
+class _PendingCopy:
     """A pending copy to the host."""
 
     def __init__(self, name: str, host: Any, event: Event, convert: Conversion) -> None:
@@ -93,8 +93,8 @@ class _Copy:
 
     def metrics(self) -> dict[str, Any]:
         try:
-            return {self._name: plain(self._host, self._convert)}
-        except REFUSALS as refusal:
+            return {self._name: tensor_value(self._host, self._convert)}
+        except REFUSAL_ERRORS as refusal:
             raise ValueError(f"{self._name!r}: {refusal}") from refusal
 
 
@@ -113,7 +113,7 @@ def is_on_host(tensor: Any) -> bool:
     return getattr(getattr(tensor, "device", None), "type", "cpu") == "cpu"
 
 
-def plain(tensor: Any, convert: Conversion) -> Any:
+def tensor_value(tensor: Any, convert: Conversion) -> Any:
     """Returns the number, or the list of numbers, of a tensor on the host."""
     if tensor.numel() == 1:
         return convert(tensor.item())

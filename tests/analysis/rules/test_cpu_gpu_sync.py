@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from analyses import (
     Event,
+    gpu_span,
+    host_span,
     kernel,
     launch,
-    on_gpu,
-    on_host,
+    make_run,
     open_run,
     recorded_trace,
-    run_from,
     step,
 )
 from rules import check_no_findings_without_data, findings_of, severities
@@ -22,12 +22,12 @@ from rules import check_no_findings_without_data, findings_of, severities
 def call(name: str, start: float, duration: float, correlation: int | None = None) -> Event:
     """Makes a call of the runtime."""
     args = {} if correlation is None else {"correlation": correlation}
-    return on_host(name, start, duration, category="cuda_runtime", **args)
+    return host_span(name, start, duration, category="cuda_runtime", **args)
 
 
 def copy(correlation: int, start: float, duration: float, name: str) -> Event:
     """Makes a copy."""
-    return on_gpu(name, start, duration, category="gpu_memcpy", correlation=correlation, bytes=4)
+    return gpu_span(name, start, duration, category="gpu_memcpy", correlation=correlation, bytes=4)
 
 
 PAGEABLE = "Memcpy DtoH (Device -> Pageable)"
@@ -42,7 +42,7 @@ WAITS: list[Event] = [
         step(number, begin, 500),
         launch(10 * number + 1, begin + 10),
         kernel(10 * number + 1, begin + 20, 299),
-        on_host("aten::item", begin + 100, 170),
+        host_span("aten::item", begin + 100, 170),
         call("cudaMemcpyAsync", begin + 110, 110, 10 * number + 2),
         copy(10 * number + 2, begin + 319, 1, PAGEABLE),
         call("cudaStreamSynchronize", begin + 220, 40),
@@ -53,7 +53,7 @@ WAITS: list[Event] = [
 
 
 def test_waits_are_attributed_to_operators(tmp_path: Path) -> None:
-    item, event = findings_of(run_from(tmp_path, WAITS), "cpu_gpu_sync")
+    item, event = findings_of(make_run(tmp_path, WAITS), "cpu_gpu_sync")
     assert (item["subject"], item["severity"]) == ("step/aten::item", "high")
     assert item["impact_nanos"] == 150_000
     assert item["impact_percent"] == pytest.approx(30)
@@ -66,7 +66,7 @@ def test_waits_are_attributed_to_operators(tmp_path: Path) -> None:
 
 def test_the_gain_is_limited_by_the_idle_time(tmp_path: Path) -> None:
     busy = [launch(99, 5), kernel(99, 0, 900, stream=8)]
-    item, event = findings_of(run_from(tmp_path, [*WAITS, *busy]), "cpu_gpu_sync")
+    item, event = findings_of(make_run(tmp_path, [*WAITS, *busy]), "cpu_gpu_sync")
     assert (item["impact_nanos"], item["gain_nanos"]) == (150_000, 50_000)
     assert event["gain_nanos"] == 40_000
 
@@ -95,18 +95,18 @@ def test_calls_that_count_as_waits(
     if copied is not None:
         events.append(copy(1, 20, 2, copied))
     assert [
-        row["impact_nanos"] for row in findings_of(run_from(tmp_path, events), "cpu_gpu_sync")
+        row["impact_nanos"] for row in findings_of(make_run(tmp_path, events), "cpu_gpu_sync")
     ] == ([50_000] if waits else [])
 
 
 def test_the_profilers_own_last_wait_is_ignored(tmp_path: Path) -> None:
     end = call("cudaDeviceSynchronize", 1001, 500)
     after = call("cudaStreamSynchronize", 1600, 500)
-    assert len(findings_of(run_from(tmp_path, [*WAITS, end, after]), "cpu_gpu_sync")) == 2
+    assert len(findings_of(make_run(tmp_path, [*WAITS, end, after]), "cpu_gpu_sync")) == 2
     # Without steps: the one in the middle counts.
     (tmp_path / "no_steps").mkdir()
     middle = call("cudaDeviceSynchronize", 100, 100)
-    run = run_from(tmp_path / "no_steps", [launch(1, 0), kernel(1, 5, 190), middle, end])
+    run = make_run(tmp_path / "no_steps", [launch(1, 0), kernel(1, 5, 190), middle, end])
     (row,) = findings_of(run, "cpu_gpu_sync")
     assert (row["subject"], row["impact_nanos"]) == ("cudaDeviceSynchronize", 100_000)
 
@@ -114,14 +114,14 @@ def test_the_profilers_own_last_wait_is_ignored(tmp_path: Path) -> None:
 def test_time_before_the_first_step_is_ignored(tmp_path: Path) -> None:
     wait = "cudaStreamSynchronize"
     (row,) = findings_of(
-        run_from(tmp_path, [call(wait, 0, 90), step(0, 100, 900), call(wait, 200, 60)]),
+        make_run(tmp_path, [call(wait, 0, 90), step(0, 100, 900), call(wait, 200, 60)]),
         "cpu_gpu_sync",
     )
     assert (row["impact_nanos"], row["subject"]) == (60_000, "step")
 
 
 def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = run_from(tmp_path, WAITS)
+    run = make_run(tmp_path, WAITS)
     assert severities(run, "cpu_gpu_sync", high_percent=30.0) == ["medium", "low"]
     assert severities(run, "cpu_gpu_sync", medium_percent=7.0) == ["high", "medium"]
     assert severities(run, "cpu_gpu_sync", min_percent=9.0) == ["high"]

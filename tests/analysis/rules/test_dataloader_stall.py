@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from analyses import Event, kernel, launch, on_host, open_run, recorded_trace, run_from, step
+from analyses import Event, host_span, kernel, launch, make_run, open_run, recorded_trace, step
 from rules import check_no_findings_without_data, findings_of, severities
 
 NEXT = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
@@ -17,14 +17,14 @@ def loading(name: str = NEXT, category: str = "user_annotation", tid: int = 100)
         step(0, 0, 1000),
         launch(1, 10),
         kernel(1, 50, 250),
-        on_host(name, 200, 400, category=category, tid=tid),
+        host_span(name, 200, 400, category=category, tid=tid),
         launch(2, 700),
         kernel(2, 710, 100),
     ]
 
 
 def test_loading_while_the_device_is_busy_is_ignored(tmp_path: Path) -> None:
-    (row,) = findings_of(run_from(tmp_path, loading()), "dataloader_stall")
+    (row,) = findings_of(make_run(tmp_path, loading()), "dataloader_stall")
     assert (row["subject"], row["severity"], row["confidence"]) == (NEXT, "medium", "measured")
     assert row["impact_nanos"] == row["gain_nanos"] == 300_000
     assert row["impact_percent"] == pytest.approx(30)
@@ -34,17 +34,17 @@ def test_loading_while_the_device_is_busy_is_ignored(tmp_path: Path) -> None:
 
 def test_without_a_device_all_loading_counts(tmp_path: Path) -> None:
     events = [event for event in loading() if event["cat"] != "kernel"]
-    (row,) = findings_of(run_from(tmp_path, events), "dataloader_stall")
+    (row,) = findings_of(make_run(tmp_path, events), "dataloader_stall")
     assert (row["impact_nanos"], row["severity"], row["device"]) == (400_000, "high", None)
 
 
 def test_the_most_idle_device_decides(tmp_path: Path) -> None:
     other = [kernel(3, 0, 800, device=1), kernel(4, 250, 100, device=2)]
-    (row,) = findings_of(run_from(tmp_path, [*loading(), *other]), "dataloader_stall")
+    (row,) = findings_of(make_run(tmp_path, [*loading(), *other]), "dataloader_stall")
     assert (row["device"], row["impact_nanos"]) == (0, 300_000)
     (tmp_path / "more").mkdir()
     other = [kernel(4, 250, 20, device=2)]
-    (row,) = findings_of(run_from(tmp_path / "more", [*loading(), *other]), "dataloader_stall")
+    (row,) = findings_of(make_run(tmp_path / "more", [*loading(), *other]), "dataloader_stall")
     assert (row["device"], row["impact_nanos"]) == (2, 380_000)
 
 
@@ -62,30 +62,30 @@ def test_the_most_idle_device_decides(tmp_path: Path) -> None:
 def test_data_loader_names_are_recognised(
     tmp_path: Path, name: str, category: str, stalls: bool
 ) -> None:
-    rows = findings_of(run_from(tmp_path, loading(name, category)), "dataloader_stall")
+    rows = findings_of(make_run(tmp_path, loading(name, category)), "dataloader_stall")
     assert [row["subject"] for row in rows] == [name] * stalls
 
 
 def test_nested_loaders_count_once(tmp_path: Path) -> None:
-    inner = on_host("DataLoader.__next__", 250, 300)
-    (row,) = findings_of(run_from(tmp_path, [*loading(), inner]), "dataloader_stall")
+    inner = host_span("DataLoader.__next__", 250, 300)
+    (row,) = findings_of(make_run(tmp_path, [*loading(), inner]), "dataloader_stall")
     assert (row["impact_nanos"], row["load_count"], row["subject"]) == (300_000, 2, NEXT)
 
 
 def test_loader_threads_without_steps_are_ignored(tmp_path: Path) -> None:
-    assert findings_of(run_from(tmp_path, loading(tid=200)), "dataloader_stall") == []
+    assert findings_of(make_run(tmp_path, loading(tid=200)), "dataloader_stall") == []
     (tmp_path / "no_steps").mkdir()
-    (row,) = findings_of(run_from(tmp_path / "no_steps", loading(tid=200)[1:]), "dataloader_stall")
+    (row,) = findings_of(make_run(tmp_path / "no_steps", loading(tid=200)[1:]), "dataloader_stall")
     assert row["impact_nanos"] == 300_000
 
 
 def test_time_before_the_first_step_is_ignored(tmp_path: Path) -> None:
-    run = run_from(tmp_path, [step(0, 300, 700), *loading()[1:]])
+    run = make_run(tmp_path, [step(0, 300, 700), *loading()[1:]])
     assert findings_of(run, "dataloader_stall") == []
 
 
 def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = run_from(tmp_path, loading())
+    run = make_run(tmp_path, loading())
     assert severities(run, "dataloader_stall", high_percent=29.0) == ["high"]
     assert severities(run, "dataloader_stall", medium_percent=30.0) == ["low"]
     assert severities(run, "dataloader_stall", min_percent=30.1) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from analyses import Event, on_gpu, on_host, open_run, recorded_trace, run_from, step
+from analyses import Event, gpu_span, host_span, make_run, open_run, recorded_trace, step
 from rules import findings_of
 
 RULE = "exposed_communication"
@@ -18,14 +18,14 @@ def exposed(share: float, *, steps: bool = True, device: int = 0) -> list[Event]
     for number, start in enumerate((0, 1000)):
         if steps:
             events.append(step(number, start, 1000))
-        events.append(on_gpu("gemm", start, 400, device=device))
-        events.append(on_gpu(REDUCE, start + 200, 200 + share, stream=20, device=device))
-    events.append(on_gpu("fill", 1990, 10, device=device))
+        events.append(gpu_span("gemm", start, 400, device=device))
+        events.append(gpu_span(REDUCE, start + 200, 200 + share, stream=20, device=device))
+    events.append(gpu_span("fill", 1990, 10, device=device))
     return events
 
 
 def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
-    [row] = findings_of(run_from(tmp_path, exposed(300)), RULE)
+    [row] = findings_of(make_run(tmp_path, exposed(300)), RULE)
     assert row["subject"] == "device 0"
     assert row["severity"] == "medium"  # not above 30 %
     assert row["impact_nanos"] == row["gain_nanos"] == 300_000
@@ -39,33 +39,33 @@ def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
 
 def test_without_steps_shares_refer_to_the_recording(tmp_path: Path) -> None:
     # From the first activity to the last, as one.
-    [row] = findings_of(run_from(tmp_path, exposed(300, steps=False)), RULE)
+    [row] = findings_of(make_run(tmp_path, exposed(300, steps=False)), RULE)
     assert row["impact_nanos"] == 600_000
     assert row["impact_percent"] == pytest.approx(30)
     assert row["step_count"] == 0
 
 
 def test_hidden_communication_is_no_finding(tmp_path: Path) -> None:
-    assert findings_of(run_from(tmp_path, exposed(0)), RULE) == []
+    assert findings_of(make_run(tmp_path, exposed(0)), RULE) == []
 
 
 def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = run_from(tmp_path, exposed(300))
+    run = make_run(tmp_path, exposed(300))
     assert [row["severity"] for row in findings_of(run, RULE, high_percent=29)] == ["high"]
     assert [row["severity"] for row in findings_of(run, RULE, medium_percent=31)] == ["low"]
     assert findings_of(run, RULE, min_percent=31) == []
-    run = run_from(tmp_path, exposed(10))  # 1 %
+    run = make_run(tmp_path, exposed(10))  # 1 %
     assert findings_of(run, RULE) == []
     assert [row["severity"] for row in findings_of(run, RULE, min_percent=0.5)] == ["low"]
 
 
 def test_communication_outside_of_steps_is_ignored(tmp_path: Path) -> None:
-    events = [*exposed(0), on_gpu(REDUCE, 3000, 900)]
-    assert findings_of(run_from(tmp_path, events), RULE) == []
+    events = [*exposed(0), gpu_span(REDUCE, 3000, 900)]
+    assert findings_of(make_run(tmp_path, events), RULE) == []
 
 
 def test_only_the_five_worst_devices_are_reported(tmp_path: Path) -> None:
-    run = run_from(tmp_path, *[exposed(100 + 10 * rank) for rank in range(6)])
+    run = make_run(tmp_path, *[exposed(100 + 10 * rank) for rank in range(6)])
     answer = findings_of(run, RULE)
     assert [row["rank"] for row in answer] == [5, 4, 3, 2, 1]
     assert [row["impact_nanos"] for row in answer] == [150e3, 140e3, 130e3, 120e3, 110e3]
@@ -83,5 +83,5 @@ def test_findings_of_recorded_traces() -> None:
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    assert findings_of(run_from(tmp_path, [on_host("op", 0, 0)]), RULE) == []
-    assert findings_of(run_from(tmp_path, [step(0, 0, 0), on_gpu(REDUCE, 0, 0)]), RULE) == []
+    assert findings_of(make_run(tmp_path, [host_span("op", 0, 0)]), RULE) == []
+    assert findings_of(make_run(tmp_path, [step(0, 0, 0), gpu_span(REDUCE, 0, 0)]), RULE) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from analyses import Event, kernel, launch, on_host, open_run, recorded_trace, run_from, step
+from analyses import Event, host_span, kernel, launch, make_run, open_run, recorded_trace, step
 from rules import check_no_findings_without_data, findings_of, severities
 
 # From 100 to 620 µs the device waits: 292 µs for operators, 200 µs for memory, 28 µs for Python.
@@ -13,8 +13,8 @@ IDLE: list[Event] = [
     step(0, 0, 1000),
     launch(1, 10),
     kernel(1, 20, 80),
-    on_host("aten::slow", 110, 490),
-    on_host("cudaMalloc", 200, 200, category="cuda_runtime"),
+    host_span("aten::slow", 110, 490),
+    host_span("cudaMalloc", 200, 200, category="cuda_runtime"),
     launch(2, 610),
     kernel(2, 620, 80),
     launch(3, 615),
@@ -23,7 +23,7 @@ IDLE: list[Event] = [
 
 
 def test_idle_time_is_attributed_to_what_the_host_did(tmp_path: Path) -> None:
-    run = run_from(tmp_path, IDLE)
+    run = make_run(tmp_path, IDLE)
     operators, memory = findings_of(run, "gpu_idle")
     assert operators["subject"] == "host wait: operators"
     assert operators["severity"] == "medium"
@@ -51,15 +51,15 @@ def test_idle_time_is_split_at_span_boundaries(tmp_path: Path) -> None:
         step(0, 0, 1000),
         launch(1, 10),
         kernel(1, 20, 80),
-        on_host("aten::outer", 150, 50),
-        on_host("aten::inner", 160, 40),
-        on_host("cudaMalloc", 200, 300, category="cuda_runtime"),
+        host_span("aten::outer", 150, 50),
+        host_span("aten::inner", 160, 40),
+        host_span("cudaMalloc", 200, 300, category="cuda_runtime"),
         launch(2, 510),
         kernel(2, 520, 80),
     ]
     rows = {
         row["subject"]: row["impact_nanos"]
-        for row in findings_of(run_from(tmp_path, events), "gpu_idle")
+        for row in findings_of(make_run(tmp_path, events), "gpu_idle")
     }
     assert rows == {
         "host wait: memory allocation": 300_000,
@@ -70,11 +70,11 @@ def test_idle_time_is_split_at_span_boundaries(tmp_path: Path) -> None:
 
 def test_work_on_another_stream_hides_idle_time(tmp_path: Path) -> None:
     hidden = [*IDLE, launch(4, 30), kernel(4, 90, 600, stream=8)]
-    assert findings_of(run_from(tmp_path, hidden), "gpu_idle") == []
+    assert findings_of(make_run(tmp_path, hidden), "gpu_idle") == []
 
 
 def test_device_side_waits_are_not_blamed_on_the_host(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path,
         [step(0, 0, 1000), launch(1, 1), launch(2, 5), kernel(1, 10, 90), kernel(2, 400, 9)],
     )
@@ -90,7 +90,7 @@ def test_device_side_waits_are_not_blamed_on_the_host(tmp_path: Path) -> None:
 def test_idle_time_outside_of_steps_is_ignored(tmp_path: Path) -> None:
     # Two steps from 200 µs on: 100 of the 520 µs were before.
     late = [event for event in IDLE if not event["name"].startswith("ProfilerStep")]
-    run = run_from(tmp_path, [*late, step(0, 200, 300, tid=200), step(1, 500, 500, tid=200)])
+    run = make_run(tmp_path, [*late, step(0, 200, 300, tid=200), step(1, 500, 500, tid=200)])
     memory, operators = sorted(findings_of(run, "gpu_idle"), key=lambda row: str(row["subject"]))
     assert memory["impact_nanos"] == 100_000
     assert operators["impact_nanos"] == 101_000
@@ -102,7 +102,7 @@ def test_devices_and_ranks_are_not_mixed(tmp_path: Path) -> None:
         {**event, "args": {**event["args"], "device": 1}} if event["cat"] == "kernel" else event
         for event in IDLE
     ]
-    rows = findings_of(run_from(tmp_path, IDLE, other), "gpu_idle")
+    rows = findings_of(make_run(tmp_path, IDLE, other), "gpu_idle")
     assert {(row["rank"], row["device"], row["subject"], row["impact_nanos"]) for row in rows} == {
         (0, 0, "host wait: operators", 292_000),
         (0, 0, "host wait: memory allocation", 200_000),
@@ -120,14 +120,14 @@ def test_devices_and_ranks_are_not_mixed(tmp_path: Path) -> None:
     ]
     by_device = {
         (row["device"], row["subject"]): row["impact_nanos"]
-        for row in findings_of(run_from(tmp_path / "two", events), "gpu_idle")
+        for row in findings_of(make_run(tmp_path / "two", events), "gpu_idle")
     }
     assert by_device[0, "host wait: operators"] == 292_000
     assert by_device[1, "host wait: operators"] == 293_000  # and the launch at 700 µs
 
 
 def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = run_from(tmp_path, IDLE)
+    run = make_run(tmp_path, IDLE)
     assert severities(run, "gpu_idle", high_percent=25.0) == ["high", "medium"]
     assert severities(run, "gpu_idle", medium_percent=25.0) == ["medium", "low"]
     assert severities(run, "gpu_idle", min_percent=25.0) == ["medium"]

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from analyses import (
     Event,
+    gpu_span,
+    host_span,
     kernel,
     launch,
-    on_gpu,
-    on_host,
+    make_run,
     open_run,
     recorded_trace,
-    run_from,
     step,
 )
 from rules import check_no_findings_without_data, findings_of, severities
@@ -22,7 +22,7 @@ from rules import check_no_findings_without_data, findings_of, severities
 def copy(number: int, start: float, duration: float, name: str, **more: int) -> Event:
     """Makes a copy at 1,000 bytes per microsecond."""
     size = int(1000 * duration)
-    return on_gpu(
+    return gpu_span(
         name, start, duration, category="gpu_memcpy", correlation=number, bytes=size, **more
     )
 
@@ -34,7 +34,7 @@ BACK = "Memcpy DtoH (Device -> Pinned)"
 # 300 µs to the device, 200 of them without a kernel; 50 µs back, 30 of them without; 1,000 µs.
 COPIES: list[Event] = [
     step(0, 0, 1000),
-    on_host("aten::to", 0, 9),
+    host_span("aten::to", 0, 9),
     launch(1, 1, name="cudaMemcpyAsync"),
     copy(1, 100, 200, PAGEABLE),
     launch(2, 3, name="cudaMemcpyAsync"),
@@ -48,7 +48,7 @@ COPIES: list[Event] = [
 
 
 def test_exposed_copies(tmp_path: Path) -> None:
-    into, back = findings_of(run_from(tmp_path, COPIES), "host_device_copies")
+    into, back = findings_of(make_run(tmp_path, COPIES), "host_device_copies")
     assert (into["subject"], into["severity"]) == ("host to device", "medium")
     assert into["confidence"] == "measured"
     assert into["impact_nanos"] == into["gain_nanos"] == 200_000
@@ -65,19 +65,19 @@ def test_exposed_copies(tmp_path: Path) -> None:
 def test_a_kernel_of_another_device_hides_nothing(tmp_path: Path) -> None:
     events = [*COPIES, kernel(6, 0, 900, device=1)]
     assert [
-        row["impact_nanos"] for row in findings_of(run_from(tmp_path, events), "host_device_copies")
+        row["impact_nanos"] for row in findings_of(make_run(tmp_path, events), "host_device_copies")
     ] == [
         200_000,
         30_000,
     ]
     (tmp_path / "same").mkdir()
     events = [*COPIES, kernel(6, 0, 900, stream=10)]
-    assert findings_of(run_from(tmp_path / "same", events), "host_device_copies") == []
+    assert findings_of(make_run(tmp_path / "same", events), "host_device_copies") == []
 
 
 def test_devices_are_not_mixed(tmp_path: Path) -> None:
     other = copy(6, 500, 250, PINNED, device=1)
-    rows = findings_of(run_from(tmp_path, [*COPIES, other]), "host_device_copies")
+    rows = findings_of(make_run(tmp_path, [*COPIES, other]), "host_device_copies")
     assert [(row["device"], row["impact_nanos"]) for row in rows] == [
         (1, 250_000),
         (0, 200_000),
@@ -86,7 +86,7 @@ def test_devices_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_copies_are_divided_by_the_steps(tmp_path: Path) -> None:
-    run = run_from(tmp_path, [*COPIES[1:], step(0, 200, 300), step(1, 500, 300)])
+    run = make_run(tmp_path, [*COPIES[1:], step(0, 200, 300), step(1, 500, 300)])
     # The first copy began before; the second one is hidden.
     (back,) = findings_of(run, "host_device_copies")
     assert (back["subject"], back["impact_nanos"]) == ("device to host", 15_000)
@@ -94,7 +94,7 @@ def test_copies_are_divided_by_the_steps(tmp_path: Path) -> None:
 
 
 def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = run_from(tmp_path, COPIES)
+    run = make_run(tmp_path, COPIES)
     assert severities(run, "host_device_copies", high_percent=19.0) == ["high", "low"]
     assert severities(run, "host_device_copies", medium_percent=20.0) == ["low", "low"]
     assert severities(run, "host_device_copies", min_percent=3.1) == ["medium"]

@@ -8,7 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from analyses import Event, kernel, launch, on_host, open_run, recorded_trace, run_from, step, write
+from analyses import (
+    Event,
+    host_span,
+    kernel,
+    launch,
+    make_run,
+    open_run,
+    recorded_trace,
+    step,
+    write,
+)
 from rules import check_no_findings_without_data, findings_of, severities
 
 
@@ -18,7 +28,7 @@ def launches(work: float, cycle: float = 50, count: int = 10, delay: float = 5) 
     for number in range(count):
         begin = number * cycle
         events += [
-            on_host("aten::add", begin, cycle),
+            host_span("aten::add", begin, cycle),
             launch(number + 1, begin + 20),
             kernel(number + 1, begin + 21 + delay, work),
         ]
@@ -27,7 +37,7 @@ def launches(work: float, cycle: float = 50, count: int = 10, delay: float = 5) 
 
 def test_short_kernels_wait_for_launches(tmp_path: Path) -> None:
     # Kernels of 10 µs every 50 µs: 9 gaps of 40 µs in 700 µs.
-    (row,) = findings_of(run_from(tmp_path, launches(10)), "launch_bound")
+    (row,) = findings_of(make_run(tmp_path, launches(10)), "launch_bound")
     assert (row["subject"], row["severity"], row["confidence"]) == ("device 0", "high", "likely")
     assert row["impact_nanos"] == 360_000
     assert row["impact_percent"] == pytest.approx(100 * 360 / 700)
@@ -64,7 +74,7 @@ def analyzed(trace: Path, form: str) -> str:
 
 def test_long_kernels_are_no_finding(tmp_path: Path) -> None:
     # As long as the cycle: no gaps.
-    assert findings_of(run_from(tmp_path, launches(50)), "launch_bound") == []
+    assert findings_of(make_run(tmp_path, launches(50)), "launch_bound") == []
 
 
 def test_one_long_wait_is_not_a_slow_launch(tmp_path: Path) -> None:
@@ -72,8 +82,8 @@ def test_one_long_wait_is_not_a_slow_launch(tmp_path: Path) -> None:
     events = launches(60)
     late = 600 + 300
     events[0] = step(0, 0, 1000)
-    events += [on_host("aten::slow", 500, 400), launch(99, late), kernel(99, late + 6, 50)]
-    run = run_from(tmp_path, events)
+    events += [host_span("aten::slow", 500, 400), launch(99, late), kernel(99, late + 6, 50)]
+    run = make_run(tmp_path, events)
     (idle,) = findings_of(run, "gpu_idle")
     assert idle["subject"] == "host wait: operators"
     assert findings_of(run, "launch_bound") == []
@@ -82,11 +92,11 @@ def test_one_long_wait_is_not_a_slow_launch(tmp_path: Path) -> None:
 def test_a_synchronisation_is_not_a_launch(tmp_path: Path) -> None:
     events = launches(10)
     waits = [
-        on_host("cudaStreamSynchronize", 50 * number + 22, 27, category="cuda_runtime")
+        host_span("cudaStreamSynchronize", 50 * number + 22, 27, category="cuda_runtime")
         for number in range(10)
     ]
     (row,) = findings_of(
-        run_from(tmp_path, [*events, *waits]), "launch_bound", min_operator_percent=0.0
+        make_run(tmp_path, [*events, *waits]), "launch_bound", min_operator_percent=0.0
     )
     # Of 40 µs between kernels (36 to 76), synchronising takes 36 to 49 and 72 to 76.
     assert row["impact_nanos"] == 9 * (40 - 17) * 1000
@@ -101,13 +111,13 @@ def test_a_graph_is_one_launch(tmp_path: Path) -> None:
         for number in range(10)
         for node in range(1, 4)
     ]
-    (row,) = findings_of(run_from(tmp_path, [*events, *graph]), "launch_bound")
+    (row,) = findings_of(make_run(tmp_path, [*events, *graph]), "launch_bound")
     assert (row["launch_count"], row["work_nanos"]) == (10, 40_000)
     assert row["impact_nanos"] == 9 * 10_000
 
 
 def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = run_from(tmp_path, launches(10))
+    run = make_run(tmp_path, launches(10))
     assert severities(run, "launch_bound", high_percent=52.0) == ["medium"]
     assert severities(run, "launch_bound", high_percent=60.0, medium_percent=52.0) == ["low"]
     assert severities(run, "launch_bound", min_percent=52.0) == []

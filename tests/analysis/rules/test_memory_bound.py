@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from analyses import Event, kernel, on_gpu, open_run, recorded_trace, run_from, step
+from analyses import Event, gpu_span, kernel, make_run, open_run, recorded_trace, step
 from rules import findings_of
 
 RULE = "memory_bound"
@@ -32,7 +32,7 @@ def faulty() -> list[Event]:
 
 
 def test_a_slow_pattern_is_found(tmp_path: Path) -> None:
-    elementwise, sums = findings_of(run_from(tmp_path, faulty()), RULE)
+    elementwise, sums = findings_of(make_run(tmp_path, faulty()), RULE)
     assert elementwise["subject"] == "elementwise kernels"
     assert (elementwise["severity"], elementwise["confidence"]) == ("medium", "likely")
     assert (elementwise["impact_nanos"], elementwise["impact_percent"]) == (150_000, 15)
@@ -45,7 +45,7 @@ def test_a_slow_pattern_is_found(tmp_path: Path) -> None:
 
 
 def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = run_from(tmp_path, faulty())
+    run = make_run(tmp_path, faulty())
     assert len(findings_of(run, RULE, min_time_percent=11)) == 1
     assert findings_of(run, RULE, min_time_percent=38) == []
     assert len(findings_of(run, RULE, min_percent=5)) == 1
@@ -90,13 +90,13 @@ def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
     ],
 )
 def test_kernel_names_belong_to_families(tmp_path: Path, name: str, family: str | None) -> None:
-    rows = findings_of(run_from(tmp_path, [kernel(1, 0, 10, name=name)]), RULE)
+    rows = findings_of(make_run(tmp_path, [kernel(1, 0, 10, name=name)]), RULE)
     assert [row["subject"] for row in rows] == ([] if family is None else [f"{family} kernels"])
 
 
 def test_devices_and_ranks_are_judged_alone(tmp_path: Path) -> None:
     events = [kernel(1, 0, 10, name=ADD), kernel(2, 10, 5, name=ADD, device=1)]
-    rows = findings_of(run_from(tmp_path, events, events), RULE)
+    rows = findings_of(make_run(tmp_path, events, events), RULE)
     assert [(row["rank"], row["device"], row["impact_nanos"]) for row in rows] == [
         (0, 0, 10_000),
         (1, 0, 10_000),
@@ -119,5 +119,5 @@ def test_findings_of_recorded_traces() -> None:
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
     assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
-    assert findings_of(run_from(tmp_path, [step(1, 0, 10), on_gpu("k", 1, 5)]), RULE) == []
-    assert findings_of(run_from(tmp_path, [kernel(1, 0, 0, name=ADD)]), RULE) == []
+    assert findings_of(make_run(tmp_path, [step(1, 0, 10), gpu_span("k", 1, 5)]), RULE) == []
+    assert findings_of(make_run(tmp_path, [kernel(1, 0, 0, name=ADD)]), RULE) == []

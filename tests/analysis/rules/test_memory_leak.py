@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import Event, allocated, on_host, open_run, recorded_trace, run_from, step, write
+from analyses import Event, host_span, make_run, memory_event, open_run, recorded_trace, step, write
 from rules import findings_of
 
 RULE = "memory_leak"
@@ -22,8 +22,8 @@ def grown(totals: list[int], **more: Any) -> list[Event]:
     for number, total in enumerate(totals):
         events.append(step(number, 1000 * number, 1000))
         # More within the step, which is not what is left of it.
-        events.append(allocated(1000 * number + 100, total + 700 * MB, **more))
-        events.append(allocated(1000 * number + 900, total, **more))
+        events.append(memory_event(1000 * number + 100, total + 700 * MB, **more))
+        events.append(memory_event(1000 * number + 900, total, **more))
     return events
 
 
@@ -40,7 +40,7 @@ def slope(totals: Sequence[float], steps: Sequence[float] | None = None) -> floa
 
 def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
     totals = [500 * MB, 900 * MB] + [1000 * MB + 12 * MB * number for number in range(10)]
-    [row] = findings_of(run_from(tmp_path, grown(totals)), RULE)
+    [row] = findings_of(make_run(tmp_path, grown(totals)), RULE)
     assert row["subject"] == "cuda:0"
     assert row["severity"] == "high"
     assert (row["impact_nanos"], row["impact_percent"], row["gain_nanos"]) == (0, 0, None)
@@ -56,9 +56,9 @@ def test_the_slope_matches_a_brute_force_estimate(tmp_path: Path) -> None:
     random.seed(7)
     totals = [1000 * MB + number * 15 * MB + random.randrange(60 * MB) for number in range(60)]
     totals[30] += 3000 * MB  # one step more or less does not change it
-    [row] = findings_of(run_from(tmp_path, grown(totals)), RULE, min_r2=0)
+    [row] = findings_of(make_run(tmp_path, grown(totals)), RULE, min_r2=0)
     assert row["slope_bytes"] == pytest.approx(slope(totals[2:]), rel=1e-12)
-    assert findings_of(run_from(tmp_path, grown(totals)), RULE, min_r2=0.99) == []
+    assert findings_of(make_run(tmp_path, grown(totals)), RULE, min_r2=0.99) == []
 
 
 def test_many_steps_are_averaged(tmp_path: Path) -> None:
@@ -71,25 +71,25 @@ def test_many_steps_are_averaged(tmp_path: Path) -> None:
     assert len(bins) == 400
     steps = [statistics.mean(places) + 1 for places in bins.values()]
     means = [statistics.mean(totals[place + 1] for place in places) for places in bins.values()]
-    [row] = findings_of(run_from(tmp_path, grown(totals)), RULE)
+    [row] = findings_of(make_run(tmp_path, grown(totals)), RULE)
     assert row["slope_bytes"] == pytest.approx(slope(means, steps), rel=1e-12)
     assert row["slope_bytes"] != pytest.approx(slope(totals[2:]), rel=1e-6)
     assert row["step_count"] == 428
 
 
 def test_constant_memory_is_no_finding(tmp_path: Path) -> None:
-    assert findings_of(run_from(tmp_path, grown([900 * MB] * 30)), RULE) == []
+    assert findings_of(make_run(tmp_path, grown([900 * MB] * 30)), RULE) == []
     # It grows in the first steps only, as it does where an optimizer makes its state.
-    assert findings_of(run_from(tmp_path, grown([0, 500 * MB] + [900 * MB] * 30)), RULE) == []
+    assert findings_of(make_run(tmp_path, grown([0, 500 * MB] + [900 * MB] * 30)), RULE) == []
     shrunk = grown([9000 * MB - 50 * MB * number for number in range(30)])
-    assert findings_of(run_from(tmp_path, shrunk), RULE) == []
+    assert findings_of(make_run(tmp_path, shrunk), RULE) == []
     # Up and down: a line through it explains nothing.
     totals = [1000 * MB + 800 * MB * (number % 2) for number in range(30)]
-    assert findings_of(run_from(tmp_path, grown(totals)), RULE) == []
+    assert findings_of(make_run(tmp_path, grown(totals)), RULE) == []
 
 
 def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = run_from(tmp_path, grown([20 * MB * number for number in range(12)]))
+    run = make_run(tmp_path, grown([20 * MB * number for number in range(12)]))
     assert len(findings_of(run, RULE)) == 1
     assert findings_of(run, RULE, min_steps=11) == []
     assert findings_of(run, RULE, warmup_steps=3) == []
@@ -99,7 +99,7 @@ def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
     assert findings_of(run, RULE, min_growth_bytes=181 * MB) == []
     assert len(findings_of(run, RULE, min_growth_bytes=180 * MB)) == 1
     # From 9 MB per step on, if the threshold is lowered.
-    run = run_from(tmp_path, grown([9 * MB * number for number in range(20)]))
+    run = make_run(tmp_path, grown([9 * MB * number for number in range(20)]))
     assert findings_of(run, RULE) == []
     assert len(findings_of(run, RULE, min_slope_bytes=8 * MB)) == 1
 
@@ -123,9 +123,9 @@ def test_each_memory_is_judged_alone(tmp_path: Path) -> None:
     totals = [20 * MB * number for number in range(12)]
     events = grown(totals, device=-1, kind=0)
     events += [event for event in grown([0] * 12) if event["name"] == "[memory]"]
-    run = run_from(tmp_path, events)
+    run = make_run(tmp_path, events)
     assert [row["subject"] for row in findings_of(run, RULE)] == ["cpu"]
-    run = run_from(tmp_path, grown([0] * 12), grown(totals))
+    run = make_run(tmp_path, grown([0] * 12), grown(totals))
     assert [row["rank"] for row in findings_of(run, RULE)] == [1]
 
 
@@ -135,7 +135,7 @@ def test_findings_of_recorded_traces() -> None:
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    assert findings_of(run_from(tmp_path, [on_host("op", 0, 0)]), RULE) == []
+    assert findings_of(make_run(tmp_path, [host_span("op", 0, 0)]), RULE) == []
     # Without steps there is nothing to measure growth by.
-    events = [allocated(number, number * 100 * MB) for number in range(50)]
-    assert findings_of(run_from(tmp_path, [on_host("op", 0, 100), *events]), RULE) == []
+    events = [memory_event(number, number * 100 * MB) for number in range(50)]
+    assert findings_of(make_run(tmp_path, [host_span("op", 0, 100), *events]), RULE) == []

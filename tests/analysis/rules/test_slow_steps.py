@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from analyses import Event, on_gpu, on_host, open_run, recorded_trace, run_from, step
+from analyses import Event, gpu_span, host_span, make_run, open_run, recorded_trace, step
 from rules import findings_of
 
 RULE = "slow_steps"
@@ -17,7 +17,7 @@ def steps(durations: Sequence[float]) -> list[Event]:
     events = []
     for number, took in enumerate(durations):
         start = 10_000 * number
-        events += [step(number, start, took), on_host("op", start + 1, took / 10)]
+        events += [step(number, start, took), host_span("op", start + 1, took / 10)]
     return events
 
 
@@ -27,8 +27,8 @@ def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
     durations[3], durations[6] = 3000, 1500
     events = steps(durations)
     # In the worst, a checkpoint; in the others, a tenth of it.
-    events += [on_host("save", 10_000 * n + 400, 1800 if n == 3 else 180) for n in range(10)]
-    [row] = findings_of(run_from(tmp_path, events), RULE)
+    events += [host_span("save", 10_000 * n + 400, 1800 if n == 3 else 180) for n in range(10)]
+    [row] = findings_of(make_run(tmp_path, events), RULE)
     assert row["subject"] == "step 3"
     assert row["impact_nanos"] == row["gain_nanos"] == 249_600
     assert row["impact_percent"] == pytest.approx(100 * 2496 / 91_002)
@@ -41,49 +41,49 @@ def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
 
 def test_time_outside_of_spans_counts(tmp_path: Path) -> None:
     # The step itself grew by 90 % of 2000 us.
-    [row] = findings_of(run_from(tmp_path, steps([1000] * 9 + [3000])), RULE)
+    [row] = findings_of(make_run(tmp_path, steps([1000] * 9 + [3000])), RULE)
     assert row["grown_kind"] == "step"
     assert row["grown_nanos"] == pytest.approx(1_800_000)
 
 
 def test_growth_on_another_thread_is_named(tmp_path: Path) -> None:
     events = steps([1000] * 9 + [3000])
-    events += [on_host("load", 10_000 * n, 2500 if n == 9 else 100, tid=101) for n in range(10)]
-    [row] = findings_of(run_from(tmp_path, events), RULE)
+    events += [host_span("load", 10_000 * n, 2500 if n == 9 else 100, tid=101) for n in range(10)]
+    [row] = findings_of(make_run(tmp_path, events), RULE)
     assert row["grown_name"] == "load"
     assert row["grown_nanos"] == pytest.approx(2_400_000)
 
 
 def test_long_lists_of_steps_are_truncated(tmp_path: Path) -> None:
     durations = [1000.0 + number % 3 for number in range(40)] + [9000.0] * 12
-    [row] = findings_of(run_from(tmp_path, steps(durations)), RULE, min_percent=0)
+    [row] = findings_of(make_run(tmp_path, steps(durations)), RULE, min_percent=0)
     assert row["outlier_count"] == 12
     assert row["numbers"] == ", ".join(str(number) for number in range(40, 50))
 
 
 def test_equal_steps_are_no_finding(tmp_path: Path) -> None:
     assert (
-        findings_of(run_from(tmp_path, steps([1000 + number % 3 for number in range(10)])), RULE)
+        findings_of(make_run(tmp_path, steps([1000 + number % 3 for number in range(10)])), RULE)
         == []
     )
     # Faster ones are no slow ones.
-    assert findings_of(run_from(tmp_path, steps([1000] * 9 + [100])), RULE) == []
+    assert findings_of(make_run(tmp_path, steps([1000] * 9 + [100])), RULE) == []
 
 
 def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = run_from(tmp_path, steps([1000, 1000, 1000, 1000, 9000]))  # 8000 of 49000: 16.3 %
+    run = make_run(tmp_path, steps([1000, 1000, 1000, 1000, 9000]))  # 8000 of 49000: 16.3 %
     assert [row["severity"] for row in findings_of(run, RULE)] == ["medium"]
     assert [row["severity"] for row in findings_of(run, RULE, high_percent=16)] == ["high"]
     assert [row["severity"] for row in findings_of(run, RULE, medium_percent=17)] == ["low"]
     assert findings_of(run, RULE, min_percent=17) == []
     assert findings_of(run, RULE, min_steps=6) == []
-    run = run_from(tmp_path, steps([1000, 1001, 1002, 9000]))
+    run = make_run(tmp_path, steps([1000, 1001, 1002, 9000]))
     assert findings_of(run, RULE) == []
     assert len(findings_of(run, RULE, min_steps=4)) == 1
 
 
 def test_each_rank_is_judged_alone(tmp_path: Path) -> None:
-    run = run_from(
+    run = make_run(
         tmp_path, steps([1000] * 10), steps([1000] * 9 + [3000]), steps([1000] * 9 + [8000])
     )
     assert [(row["rank"], row["subject"]) for row in findings_of(run, RULE)] == [
@@ -100,6 +100,6 @@ def test_findings_of_recorded_traces() -> None:
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    assert findings_of(run_from(tmp_path, [on_host("op", 0, 0)]), RULE) == []
-    assert findings_of(run_from(tmp_path, [on_gpu("k", 0, 10)]), RULE) == []
-    assert findings_of(run_from(tmp_path, [step(0, 0, 0)]), RULE, min_steps=1) == []
+    assert findings_of(make_run(tmp_path, [host_span("op", 0, 0)]), RULE) == []
+    assert findings_of(make_run(tmp_path, [gpu_span("k", 0, 10)]), RULE) == []
+    assert findings_of(make_run(tmp_path, [step(0, 0, 0)]), RULE, min_steps=1) == []

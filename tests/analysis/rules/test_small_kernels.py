@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from analyses import Event, kernel, launch, open_run, recorded_trace, run_from, step
+from analyses import Event, kernel, launch, make_run, open_run, recorded_trace, step
 from rules import check_no_findings_without_data, findings_of, severities
 
 
@@ -24,7 +24,7 @@ def small(count: int, duration: float = 4, gap: float = 2) -> list[Event]:
 
 
 def test_many_small_kernels(tmp_path: Path) -> None:
-    (row,) = findings_of(run_from(tmp_path, small(100)), "small_kernels")
+    (row,) = findings_of(make_run(tmp_path, small(100)), "small_kernels")
     # 100 x 4 µs, and 99 gaps of 2 µs between them: the last is that of the long one.
     assert (row["subject"], row["severity"], row["confidence"]) == ("k0", "high", "measured")
     assert row["impact_nanos"] == 400_000 + 99 * 2_000
@@ -43,7 +43,7 @@ def test_gaps_caused_by_the_host_are_ignored(tmp_path: Path) -> None:
         else event
         for event in events
     ]
-    (row,) = findings_of(run_from(tmp_path, late), "small_kernels")
+    (row,) = findings_of(make_run(tmp_path, late), "small_kernels")
     assert (row["impact_nanos"], row["gap_nanos"]) == (400_000, 0)
 
 
@@ -54,27 +54,27 @@ def test_concurrent_small_kernels_count_once(tmp_path: Path) -> None:
         for event in events
         if event["name"] == "k0"
     ]
-    (row,) = findings_of(run_from(tmp_path, [*events, *twice]), "small_kernels")
+    (row,) = findings_of(make_run(tmp_path, [*events, *twice]), "small_kernels")
     assert row["impact_nanos"] == 598_000
     assert row["kernels_per_step"] == 175
 
 
 def test_few_or_long_kernels_are_no_finding(tmp_path: Path) -> None:
-    assert findings_of(run_from(tmp_path, small(99)), "small_kernels") == []
+    assert findings_of(make_run(tmp_path, small(99)), "small_kernels") == []
     (tmp_path / "long").mkdir()
-    assert findings_of(run_from(tmp_path / "long", small(100, 10, 0)), "small_kernels") == []
+    assert findings_of(make_run(tmp_path / "long", small(100, 10, 0)), "small_kernels") == []
 
 
 def test_steps_with_few_kernels_are_no_finding(tmp_path: Path) -> None:
     events = [event for event in small(100) if not event["name"].startswith("ProfilerStep")]
-    run = run_from(tmp_path, [*events, step(0, 0, 500), step(1, 500, 500)])
+    run = make_run(tmp_path, [*events, step(0, 0, 500), step(1, 500, 500)])
     assert findings_of(run, "small_kernels") == []
     (row,) = findings_of(run, "small_kernels", min_per_step=50.0)
     assert (row["kernels_per_step"], row["impact_nanos"]) == (50, 299_000)
 
 
 def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = run_from(tmp_path, small(100))
+    run = make_run(tmp_path, small(100))
     assert severities(run, "small_kernels", high_percent=60.0) == ["medium"]
     assert severities(run, "small_kernels", high_percent=60.0, medium_percent=60.0) == ["low"]
     assert severities(run, "small_kernels", min_percent=60.0) == []

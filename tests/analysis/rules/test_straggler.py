@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import on_host, open_run, recorded_trace, run_from, step
+from analyses import host_span, make_run, open_run, recorded_trace, step
 from marey.run import Run
 from rank_traces import collective, collective_traces
 from rules import findings_of
@@ -18,7 +18,7 @@ def job(folder: Path, *late: tuple[float, ...], **more: Any) -> Run:
     """Makes the run of `collective_traces` in a new folder."""
     place = folder / str(len(list(folder.iterdir())))
     place.mkdir()
-    return run_from(place, *collective_traces(*late, **more))
+    return make_run(place, *collective_traces(*late, **more))
 
 
 def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_collectives_outside_of_steps_are_ignored(tmp_path: Path) -> None:
     run = job(tmp_path, (0, 0, 0), (0, 0, 0), outside=(0, 900, 0))
     assert findings_of(run, RULE) == []
     # Without steps, the recording counts: from the operator at 0 to the end at 2100.
-    [row] = findings_of(job(tmp_path, (0, 0, 0), (0, 900, 0), steps=False), RULE)
+    [row] = findings_of(job(tmp_path, (0, 0, 0), (0, 900, 0), has_steps=False), RULE)
     assert row["impact_nanos"] == 900_000
     assert row["impact_percent"] == pytest.approx(100 * 900 / 2100)
 
@@ -79,7 +79,7 @@ def test_collectives_outside_of_steps_are_ignored(tmp_path: Path) -> None:
 def test_ties_and_unmatched_collectives_are_ignored(tmp_path: Path) -> None:
     traces = collective_traces((0, 0, 300), (0, 300, 300))
     traces[2].append(collective(9, 1700, 1800, 3))
-    [row] = findings_of(run_from(tmp_path, *traces), RULE)
+    [row] = findings_of(make_run(tmp_path, *traces), RULE)
     assert (row["rank"], row["count"], row["last_count"]) == (2, 2, 1)
 
 
@@ -90,7 +90,7 @@ def test_each_process_group_is_judged_alone(tmp_path: Path) -> None:
         events.append(collective(1, 100 + 300 * rank, 450, 2, "dp"))
         events.append(collective(1, 700 - 200 * rank, 750, 2, "tp"))
         traces.append(events)
-    answer = findings_of(run_from(tmp_path, *traces), RULE)
+    answer = findings_of(make_run(tmp_path, *traces), RULE)
     assert [(row["process_group"], row["rank"], row["impact_nanos"]) for row in answer] == [
         ("dp", 1, 300_000),
         ("tp", 0, 200_000),
@@ -104,5 +104,5 @@ def test_findings_of_recorded_traces() -> None:
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    assert findings_of(run_from(tmp_path, [on_host("op", 0, 0)]), RULE) == []
+    assert findings_of(make_run(tmp_path, [host_span("op", 0, 0)]), RULE) == []
     assert findings_of(job(tmp_path, (0, 0), (0, 0)), RULE) == []

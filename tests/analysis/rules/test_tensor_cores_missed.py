@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 
 import pytest
-from analysed_devices import A100, MI250, P100, RTX_4090, V100, Properties, made_on
-from analyses import Event, kernel, on_gpu, open_run, recorded_trace, run_from, step
+from analysed_devices import A100, MI250, P100, RTX_4090, V100, Properties, run_on
+from analyses import Event, gpu_span, kernel, make_run, open_run, recorded_trace, step
 from rules import findings_of
 
 RULE = "tensor_cores_missed"
@@ -29,7 +29,7 @@ def faulty() -> list[Event]:
 
 
 def test_a_slow_pattern_is_found(tmp_path: Path) -> None:
-    products, convolutions = findings_of(made_on(tmp_path, faulty(), A100), RULE)
+    products, convolutions = findings_of(run_on(tmp_path, faulty(), A100), RULE)
     assert (products["subject"], products["operation"]) == (
         "ampere_sgemm_128x64_nn",
         "matrix product",
@@ -45,7 +45,7 @@ def test_a_slow_pattern_is_found(tmp_path: Path) -> None:
 
 
 def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = made_on(tmp_path, faulty(), A100)
+    run = run_on(tmp_path, faulty(), A100)
     assert len(findings_of(run, RULE, min_time_percent=11)) == 1
     assert findings_of(run, RULE, min_time_percent=41) == []
     assert len(findings_of(run, RULE, min_percent=6)) == 1
@@ -80,7 +80,7 @@ def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
     ],
 )
 def test_data_loader_names_are_recognised(tmp_path: Path, name: str, is_missed: bool) -> None:
-    rows = findings_of(made_on(tmp_path, [kernel(1, 0, 10, name=name)], A100), RULE)
+    rows = findings_of(run_on(tmp_path, [kernel(1, 0, 10, name=name)], A100), RULE)
     assert [row["subject"] for row in rows] == [name] * is_missed
 
 
@@ -91,7 +91,7 @@ def test_data_loader_names_are_recognised(tmp_path: Path, name: str, is_missed: 
 def test_only_devices_with_tensor_cores_have_findings(
     tmp_path: Path, device: Properties, gain: float | None
 ) -> None:
-    run = made_on(tmp_path, [kernel(1, 0, 10, name="some_sgemm")], device)
+    run = run_on(tmp_path, [kernel(1, 0, 10, name="some_sgemm")], device)
     # Before Volta there are no tensor cores, and elsewhere they have other names.
     gains = [row["gain_nanos"] for row in findings_of(run, RULE)]
     assert gains == ([] if gain is None else [10_000 * gain])
@@ -118,5 +118,7 @@ def test_no_findings_without_data(tmp_path: Path) -> None:
         == []
     )
     # Of an unknown device.
-    assert findings_of(run_from(tmp_path, [step(1, 0, 10), on_gpu("some_sgemm", 1, 5)]), RULE) == []
-    assert findings_of(made_on(tmp_path, [kernel(1, 0, 0, name="some_sgemm")], A100), RULE) == []
+    assert (
+        findings_of(make_run(tmp_path, [step(1, 0, 10), gpu_span("some_sgemm", 1, 5)]), RULE) == []
+    )
+    assert findings_of(run_on(tmp_path, [kernel(1, 0, 0, name="some_sgemm")], A100), RULE) == []

@@ -9,7 +9,7 @@ use super::abi::constants::{domain, resource, site};
 use super::abi::layout::{callback_data, graph_data, resource_data};
 use super::abi::record::{Field, Record};
 use super::functions::{CuContext, Functions};
-use marey_record::api::Interface;
+use marey_record::api::CudaApi;
 use marey_record::device::LaunchKind;
 use marey_record::{api, device};
 use std::cell::Cell;
@@ -297,8 +297,8 @@ fn sized_launch_kind(data: Record) -> LaunchKind {
 /// Handles entry or exit of a call that is recorded because all calls of its domain are.
 fn handle_other_call(domain_id: u32, cbid: u32, data: Record) {
     let interface = match domain_id {
-        domain::DRIVER_API => Interface::Driver,
-        _ => Interface::Runtime,
+        domain::DRIVER_API => CudaApi::Driver,
+        _ => CudaApi::Runtime,
     };
     let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) else { return };
     match data.read_u32(callback_data::SITE) {
@@ -396,19 +396,19 @@ fn handle_resource(cbid: u32, data: Record) {
         }
         resource::GRAPHNODE_CREATED => {
             if let Some(node) = graph_node_id(data, graph_data::NODE) {
-                device::captured(node);
+                device::record_captured_node(node);
             }
         }
         resource::GRAPHNODE_CLONED => {
             let original = graph_node_id(data, graph_data::ORIGINAL_NODE);
             if let (Some(original), Some(copy)) = (original, graph_node_id(data, graph_data::NODE))
             {
-                device::cloned(original, copy);
+                device::record_cloned_node(original, copy);
             }
         }
         resource::GRAPHNODE_DESTROY_STARTING => {
             if let Some(node) = graph_node_id(data, graph_data::NODE) {
-                device::destroyed(node);
+                device::record_destroyed_node(node);
             }
         }
         _ => {}

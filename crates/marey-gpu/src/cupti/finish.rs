@@ -34,7 +34,7 @@ static CHANGED: Condvar = Condvar::new();
 /// Waits until every context has finished its work, with a timeout if the process is exiting.
 /// Returns whether it has.
 pub(super) fn wait_for_devices() -> bool {
-    if !device::is_process_ending() {
+    if !device::is_process_exiting() {
         callback::without_recording(synchronize);
         return true;
     }

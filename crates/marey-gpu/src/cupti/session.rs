@@ -16,7 +16,7 @@ use super::subscription::Subscription;
 use super::unavailable::Unavailable;
 use marey_model::loss::LossCause;
 use marey_record::api;
-use marey_record::device::{self, DeviceInfo, Flush};
+use marey_record::device::{self, DeviceInfo, FlushMode};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -242,19 +242,19 @@ const RETRY_PERIOD: Duration = Duration::from_millis(5);
 /// Flushes CUPTI's buffers and reads the records of all launches before this call. A forced flush
 /// delivers activities in progress without an end, and only once, so only the last flush of an
 /// exclusive subscriber uses it.
-pub(crate) fn flush(kind_of_flush: Flush) {
+pub(crate) fn flush(kind_of_flush: FlushMode) {
     let subscription = session().as_ref().map(|session| session.subscription);
     let Some(subscription) = subscription else { return };
     let stamp = device::begin_flush();
-    let are_finished = kind_of_flush == Flush::Done || {
+    let are_finished = kind_of_flush == FlushMode::CompletedOnly || {
         announce_devices();
         finish::wait_for_devices()
     };
     subscription.flush();
-    if kind_of_flush == Flush::Done {
+    if kind_of_flush == FlushMode::CompletedOnly {
         return reader::read_all();
     }
-    let is_last = kind_of_flush == Flush::Last && !subscription.is_shared();
+    let is_last = kind_of_flush == FlushMode::Final && !subscription.is_shared();
     wait_for_records(subscription, stamp, if is_last { RECORD_TIMEOUT } else { LENT_TIMEOUT });
     if is_last && device::is_waiting_before(stamp) {
         subscription.flush_all();
@@ -269,7 +269,7 @@ pub(crate) fn flush(kind_of_flush: Flush) {
 }
 
 /// Signals the decoder to read launches.
-pub(crate) fn ask_for_drain() {
+pub(crate) fn request_drain() {
     WORKER.request(DRAIN);
 }
 

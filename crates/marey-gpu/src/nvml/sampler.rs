@@ -8,7 +8,7 @@ use super::query::{PCIE_THROUGHPUT, QUERIES, Query, Refusal, Report};
 use super::visible::{self, VisibleDevice};
 use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
-use marey_record::api::{self, Counter};
+use marey_record::api::{self, CounterSample};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(super) struct Sampler {
     readings_until_slow: u32,
     readings_per_slow: u32,
     /// Buffer for the values of a reading.
-    values: Vec<Counter>,
+    values: Vec<CounterSample>,
 }
 
 /// A device, with the queries that it has not rejected.
@@ -116,10 +116,10 @@ impl Sampler {
             let number = Some(device.number);
             device.read(is_slow_due, &mut |counter, value| {
                 let name = names[counter as usize];
-                values.push(Counter { name, device: number, time_ticks, value });
+                values.push(CounterSample { name, device: number, time_ticks, value });
             });
         }
-        api::counters(values);
+        api::record_counters(values);
         values.clear();
         let newly_lost = devices.extract_if(.., |device| device.is_lost).map(|device| device.uuid);
         let lost_before = lost.len();

@@ -163,14 +163,14 @@ unsafe extern "C" fn domain_mark(domain: Handle, attributes: *const Attributes) 
         let values = payload.as_ref().map_or([].as_slice(), |values| values);
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
         let name = unsafe { name::id_for_attributes(name::domain_id(domain), attributes) };
-        drop(api::mark(name, values));
+        drop(api::record_instant(name, values));
     });
 }
 
 fn mark_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) {
     catch_panic((), || {
         if api::is_live() {
-            drop(api::mark(name::id_for_text(DEFAULT_DOMAIN, message().as_deref()), &[]));
+            drop(api::record_instant(name::id_for_text(DEFAULT_DOMAIN, message().as_deref()), &[]));
         }
     });
 }

@@ -9,28 +9,28 @@ use pyo3::types::PyType;
 /// Returns the type of code objects.
 pub(super) fn code_type(py: Python<'_>) -> *mut ffi::PyTypeObject {
     static CODE_TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let found = CODE_TYPE.get_or_try_init(py, || {
+    let class = CODE_TYPE.get_or_try_init(py, || {
         let class = py.import("types")?.getattr("CodeType")?;
         Ok::<_, PyErr>(class.cast_into::<PyType>()?.unbind())
     });
-    found.map_or(std::ptr::null_mut(), |class| class.as_ptr().cast())
+    class.map_or(std::ptr::null_mut(), |class| class.as_ptr().cast())
 }
 
 /// Appends the frames of the calling thread, innermost first.
-pub(super) fn walk(py: Python<'_>, walked: &mut Vec<Position>, most: usize) {
+pub(super) fn walk(py: Python<'_>, positions: &mut Vec<Position>, max_frames: usize) {
     // SAFETY: the GIL is held; the frame is borrowed from the running thread, or null.
     let mut frame = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyEval_GetFrame().cast()) };
-    while let Some(present) = frame {
-        if walked.len() == most || push(&present, walked).is_err() {
+    while let Some(current) = frame {
+        if positions.len() == max_frames || push_position(&current, positions).is_err() {
             return;
         }
-        frame = present.getattr("f_back").ok().filter(|back| !back.is_none());
+        frame = current.getattr("f_back").ok().filter(|back| !back.is_none());
     }
 }
 
-fn push(frame: &Bound<'_, PyAny>, walked: &mut Vec<Position>) -> PyResult<()> {
+fn push_position(frame: &Bound<'_, PyAny>, positions: &mut Vec<Position>) -> PyResult<()> {
     let code = frame.getattr("f_code")?.as_ptr();
     let offset: i32 = frame.getattr("f_lasti")?.extract()?;
-    walked.push(Position { code, offset: offset.cast_unsigned() });
+    positions.push(Position { code, offset: offset.cast_unsigned() });
     Ok(())
 }

@@ -14,17 +14,25 @@ use std::sync::OnceLock;
 pub(super) struct Layout {
     /// Offset, in the thread state, of the pointer to the innermost frame or to a struct that
     /// contains that pointer.
-    innermost: usize,
+    innermost_offset: usize,
     /// Offset of the pointer to the innermost frame in that struct, if there is one.
     indirection: Option<usize>,
-    previous: usize,
-    code: usize,
+    previous_offset: usize,
+    code_offset: usize,
     /// Low bits of the pointer to the code object that are flags of the reference.
-    code_flags: usize,
+    code_flag_bits: usize,
     instruction: Instruction,
-    /// Offset of the byte with the owner of the frame, and the first of the owners whose frames are
-    /// not Python frames.
-    owner: Option<(usize, u8)>,
+    /// `None` if every frame is a Python frame.
+    owner: Option<Owner>,
+}
+
+/// How a frame stores its owner.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    /// Offset of the byte with the owner.
+    offset: usize,
+    /// The first owner whose frames are not Python frames.
+    first_non_python: u8,
 }
 
 /// How a frame stores its current instruction.
@@ -36,72 +44,71 @@ enum Instruction {
     Pointer { offset: usize, code_start: usize },
 }
 
-/// Bytes of a code unit.
-const UNIT: u32 = 2;
+const CODE_UNIT_BYTES: u32 = 2;
 
 impl Layout {
     /// Returns the layout of a version, if it is known.
-    pub(super) fn of(version: &PythonVersionInfo) -> Option<Self> {
+    pub(super) fn for_version(version: &PythonVersionInfo) -> Option<Self> {
         *LAYOUT.get_or_init(|| match (version.major, version.minor) {
             (3, 10) => Some(Self {
-                innermost: 24,
+                innermost_offset: 24,
                 indirection: None,
-                previous: 24,
-                code: 32,
-                code_flags: 0,
+                previous_offset: 24,
+                code_offset: 32,
+                code_flag_bits: 0,
                 instruction: Instruction::Index { offset: 96 },
                 owner: None,
             }),
             (3, 11) => Some(Self {
-                innermost: 56,
+                innermost_offset: 56,
                 indirection: Some(8),
-                previous: 48,
-                code: 32,
-                code_flags: 0,
+                previous_offset: 48,
+                code_offset: 32,
+                code_flag_bits: 0,
                 instruction: Instruction::Pointer { offset: 56, code_start: 184 },
                 owner: None,
             }),
             (3, 12) => Some(Self {
-                innermost: 56,
+                innermost_offset: 56,
                 indirection: Some(0),
-                previous: 8,
-                code: 0,
-                code_flags: 0,
+                previous_offset: 8,
+                code_offset: 0,
+                code_flag_bits: 0,
                 instruction: Instruction::Pointer { offset: 56, code_start: 192 },
-                owner: Some((70, 3)),
+                owner: Some(Owner { offset: 70, first_non_python: 3 }),
             }),
             (3, 13) => Some(Self {
-                innermost: 72,
+                innermost_offset: 72,
                 indirection: None,
-                previous: 8,
-                code: 0,
-                code_flags: 0,
+                previous_offset: 8,
+                code_offset: 0,
+                code_flag_bits: 0,
                 instruction: Instruction::Pointer { offset: 56, code_start: 200 },
-                owner: Some((70, 3)),
+                owner: Some(Owner { offset: 70, first_non_python: 3 }),
             }),
             (3, 14 | 15) => Some(Self {
-                innermost: 72,
+                innermost_offset: 72,
                 indirection: None,
-                previous: 8,
-                code: 0,
+                previous_offset: 8,
+                code_offset: 0,
                 // `_PyStackRef`: set if the frame borrows the code object.
-                code_flags: 0b11,
+                code_flag_bits: 0b11,
                 instruction: Instruction::Pointer { offset: 56, code_start: 208 },
                 // `FRAME_OWNED_BY_INTERPRETER`, and in 3.14 `FRAME_OWNED_BY_CSTACK`.
-                owner: Some((74, 3)),
+                owner: Some(Owner { offset: 74, first_non_python: 3 }),
             }),
             _ => None,
         })
     }
 
-    /// Returns the layout that [`Layout::of`] found.
+    /// Returns the layout that [`Layout::for_version`] found.
     #[inline(always)]
-    pub(super) fn known() -> Option<Self> {
+    pub(super) fn detected() -> Option<Self> {
         LAYOUT.get().copied().flatten()
     }
 
-    /// Appends the frames of the calling thread, whose state is `state`, innermost first. Stops at
-    /// a frame whose code object `is_code` rejects.
+    /// Appends the frames of the calling thread, whose state is `thread_state`, innermost first.
+    /// Stops at a frame whose code object `is_code` rejects.
     ///
     /// # Safety
     /// The state is the calling thread's and is valid until the call returns, and this is the
@@ -109,29 +116,31 @@ impl Layout {
     #[inline(always)]
     pub(super) unsafe fn walk(
         &self,
-        state: *mut ffi::PyThreadState,
-        walked: &mut Vec<Position>,
-        most: usize,
+        thread_state: *mut ffi::PyThreadState,
+        positions: &mut Vec<Position>,
+        max_frames: usize,
         is_code: impl Fn(*mut PyObject) -> bool,
     ) {
         // SAFETY: only the thread itself links and frees its frames, also while it runs without the
         // GIL, so they stay valid during this call. The offsets are those of this interpreter.
         unsafe {
-            let mut frame: *const u8 = word(state.cast(), self.innermost);
+            let mut frame: *const u8 = read_pointer(thread_state.cast(), self.innermost_offset);
             if let Some(indirection) = self.indirection {
-                frame = word(frame, indirection);
+                frame = read_pointer(frame, indirection);
             }
-            while !frame.is_null() && walked.len() < most {
-                let is_python = self.owner.is_none_or(|(offset, first)| *frame.add(offset) < first);
+            while !frame.is_null() && positions.len() < max_frames {
+                let is_python = self
+                    .owner
+                    .is_none_or(|owner| *frame.add(owner.offset) < owner.first_non_python);
                 if is_python {
-                    let code: *mut PyObject =
-                        word::<PyObject>(frame, self.code).map_addr(|code| code & !self.code_flags);
+                    let code: *mut PyObject = read_pointer::<PyObject>(frame, self.code_offset)
+                        .map_addr(|code| code & !self.code_flag_bits);
                     if !is_code(code) {
                         return;
                     }
-                    walked.push(Position { code, offset: self.offset(frame, code) });
+                    positions.push(Position { code, offset: self.instruction_offset(frame, code) });
                 }
-                frame = word(frame, self.previous);
+                frame = read_pointer(frame, self.previous_offset);
             }
         }
     }
@@ -139,15 +148,15 @@ impl Layout {
     /// # Safety
     /// `frame` is a frame of this layout, and `code` its code object.
     #[inline(always)]
-    unsafe fn offset(&self, frame: *const u8, code: *mut PyObject) -> u32 {
+    unsafe fn instruction_offset(&self, frame: *const u8, code: *mut PyObject) -> u32 {
         match self.instruction {
-            // SAFETY: as the caller promises.
+            // SAFETY: guaranteed by the caller.
             Instruction::Index { offset } => unsafe {
-                (*frame.add(offset).cast::<i32>()).cast_unsigned().wrapping_mul(UNIT)
+                (*frame.add(offset).cast::<i32>()).cast_unsigned().wrapping_mul(CODE_UNIT_BYTES)
             },
             Instruction::Pointer { offset, code_start } => {
-                // SAFETY: as the caller promises.
-                let pointer: *const u8 = unsafe { word(frame, offset) };
+                // SAFETY: guaranteed by the caller.
+                let pointer: *const u8 = unsafe { read_pointer(frame, offset) };
                 (pointer as usize).wrapping_sub(code as usize + code_start) as u32
             }
         }
@@ -159,7 +168,7 @@ static LAYOUT: OnceLock<Option<Layout>> = OnceLock::new();
 /// # Safety
 /// There is a readable pointer at `offset` bytes from `base`.
 #[inline(always)]
-unsafe fn word<T>(base: *const u8, offset: usize) -> *mut T {
-    // SAFETY: as the caller promises.
+unsafe fn read_pointer<T>(base: *const u8, offset: usize) -> *mut T {
+    // SAFETY: guaranteed by the caller.
     unsafe { *base.add(offset).cast::<*mut T>() }
 }

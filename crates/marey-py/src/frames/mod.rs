@@ -2,7 +2,7 @@
 //!
 //! Walking follows a few pointers per frame. The result, pairs of code object and instruction, is
 //! compared with the stack seen last on this thread: for the common prefix the nodes are known, and
-//! only the rest costs look-ups. Each pair is converted to text once per process.
+//! only the other frames cost look-ups. Each pair is converted to text once per process.
 //!
 //! A thread that has released the GIL, as most do for a launch, does not run Python, so its frames
 //! can be walked as they are. It takes the GIL only for a frame that has no name yet.
@@ -37,7 +37,8 @@ struct Position {
 /// The maximum number of frames, counted from the innermost. Outer frames are left out.
 const MAX_DEPTH: usize = 4096;
 
-/// The way in which frames are walked: not set up yet, by layout, or through documented attributes.
+/// The way in which frames are walked: not set up yet, by layout, or through documented
+/// attributes.
 static MODE: AtomicU8 = AtomicU8::new(UNSET);
 const UNSET: u8 = 0;
 const FAST: u8 = 1;
@@ -45,7 +46,7 @@ const DOCUMENTED: u8 = 2;
 
 /// The code object of marey's program runner. Its frame and all frames around it are left out. A
 /// strong reference, or null.
-static BASE: AtomicPtr<PyObject> = AtomicPtr::new(std::ptr::null_mut());
+static BASE_CODE: AtomicPtr<PyObject> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The frames that a thread saw last.
 #[derive(Default)]
@@ -55,7 +56,7 @@ struct ThreadFrames {
     /// Outermost first, each with its node.
     stack: Vec<(Position, u32)>,
     /// Innermost first; a buffer, kept to reuse its allocation.
-    walked: Vec<Position>,
+    positions: Vec<Position>,
     /// Numbers of names that will not change. Per thread, because a lock that threads without the
     /// GIL take might be locked while another thread forks, and would then stay locked in the
     /// child.
@@ -72,13 +73,13 @@ pub(crate) fn enable_frames(py: Python<'_>) -> PyResult<()> {
     if MODE.load(Ordering::Relaxed) != UNSET {
         return Ok(());
     }
-    let layout = Layout::of(&py.version_info());
-    let is_right = layout.is_some_and(|layout| agrees_with_documentation(py, layout));
-    if is_right {
-        thread::allow_without_gil(py)?;
+    let layout = Layout::for_version(&py.version_info());
+    let is_correct = layout.is_some_and(|layout| agrees_with_documentation(py, layout));
+    if is_correct {
+        thread::allow_access_without_gil(py)?;
     }
-    MODE.store(if is_right { FAST } else { DOCUMENTED }, Ordering::Relaxed);
-    (table().set_frame_provider)(leaf);
+    MODE.store(if is_correct { FAST } else { DOCUMENTED }, Ordering::Relaxed);
+    (table().set_frame_provider)(innermost_node);
     Ok(())
 }
 
@@ -89,11 +90,12 @@ pub(crate) fn set_frame_base(code: Bound<'_, PyAny>) -> PyResult<()> {
         return Err(PyTypeError::new_err("expected a code object"));
     }
     // An older base is leaked, because another thread may be comparing with it.
-    BASE.store(code.into_ptr(), Ordering::Relaxed);
+    BASE_CODE.store(code.into_ptr(), Ordering::Relaxed);
     Ok(())
 }
 
-/// Whether frames are walked by the interpreter's layout rather than through documented attributes.
+/// Whether frames are walked by the interpreter's layout rather than through documented
+/// attributes.
 #[pyfunction]
 pub(crate) fn frames_are_fast(py: Python<'_>) -> PyResult<bool> {
     enable_frames(py)?;
@@ -103,9 +105,9 @@ pub(crate) fn frames_are_fast(py: Python<'_>) -> PyResult<bool> {
 /// Returns the number of Python frames on the caller's stack.
 pub(crate) fn stack_depth(py: Python<'_>) -> PyResult<u32> {
     enable_frames(py)?;
-    let mut walked = Vec::new();
-    walk(&Thread::attached(py), &mut walked);
-    Ok(walked.len() as u32)
+    let mut positions = Vec::new();
+    walk(&Thread::attached(py), &mut positions);
+    Ok(positions.len() as u32)
 }
 
 fn agrees_with_documentation(py: Python<'_>, layout: Layout) -> bool {
@@ -124,58 +126,60 @@ fn is_code(py: Python<'_>, candidate: *mut PyObject) -> bool {
     !candidate.is_null() && unsafe { ffi::Py_TYPE(candidate) } == documented::code_type(py)
 }
 
-fn walk(thread: &Thread, walked: &mut Vec<Position>) {
-    walked.clear();
-    match (MODE.load(Ordering::Relaxed), Layout::known()) {
+fn walk(thread: &Thread, positions: &mut Vec<Position>) {
+    positions.clear();
+    match (MODE.load(Ordering::Relaxed), Layout::detected()) {
         // SAFETY: the state is valid as long as `thread`, and the layout was checked on this
         // interpreter.
-        (FAST, Some(layout)) => unsafe { layout.walk(thread.state(), walked, MAX_DEPTH, |_| true) },
-        _ => documented::walk(thread.attach().py(), walked, MAX_DEPTH),
+        (FAST, Some(layout)) => unsafe {
+            layout.walk(thread.state(), positions, MAX_DEPTH, |_| true);
+        },
+        _ => documented::walk(thread.attach().py(), positions, MAX_DEPTH),
     }
-    let base = BASE.load(Ordering::Relaxed);
+    let base = BASE_CODE.load(Ordering::Relaxed);
     if !base.is_null()
-        && let Some(index) = walked.iter().rposition(|position| position.code == base)
+        && let Some(index) = positions.iter().rposition(|position| position.code == base)
     {
-        walked.truncate(index);
+        positions.truncate(index);
     }
 }
 
 /// Returns the node of the innermost Python frame, or the root if this thread runs no Python.
-extern "C" fn leaf() -> u32 {
+extern "C" fn innermost_node() -> u32 {
     let mut generation = 0;
     // SAFETY: a writable number.
     let root = unsafe { (table().frame_root)(&raw mut generation) };
     let Some(thread) = Thread::current() else { return root };
-    let found = FRAMES.try_with(|seen| {
+    let node = FRAMES.try_with(|frames| {
         // Borrowed during the call: the look-up of a new frame calls into Python, which may come
         // back here.
-        let mut seen = seen.try_borrow_mut().ok()?;
-        Some(seen.leaf(root, generation, &thread))
+        let mut frames = frames.try_borrow_mut().ok()?;
+        Some(frames.innermost_node(root, generation, &thread))
     });
-    found.ok().flatten().unwrap_or(root)
+    node.ok().flatten().unwrap_or(root)
 }
 
 impl ThreadFrames {
-    fn leaf(&mut self, root: u32, generation: u64, thread: &Thread) -> u32 {
+    fn innermost_node(&mut self, root: u32, generation: u64, thread: &Thread) -> u32 {
         if self.generation != generation {
             self.generation = generation;
             self.stack.clear();
         }
-        walk(thread, &mut self.walked);
-        let same = self
+        walk(thread, &mut self.positions);
+        let common_len = self
             .stack
             .iter()
-            .zip(self.walked.iter().rev())
-            .take_while(|((seen, _), now)| seen == *now)
+            .zip(self.positions.iter().rev())
+            .take_while(|((previous, _), current)| previous == *current)
             .count();
-        self.stack.truncate(same);
+        self.stack.truncate(common_len);
         let mut node = self.stack.last().map_or(root, |&(_, node)| node);
         let mut attached = None;
-        for index in same..self.walked.len() {
-            let position = self.walked[self.walked.len() - 1 - index];
+        for index in common_len..self.positions.len() {
+            let position = self.positions[self.positions.len() - 1 - index];
             let name = self.names.get(&position).copied().unwrap_or_else(|| {
                 let py = attached.get_or_insert_with(|| thread.attach()).py();
-                let name = names::name_of(py, position);
+                let name = names::frame_name(py, position);
                 if name.is_permanent {
                     self.names.insert(position, name.number);
                 }

@@ -40,10 +40,10 @@ unsafe impl Send for Names {}
 static NAMES: Mutex<Option<Names>> = Mutex::new(None);
 
 /// Returns the name of a frame that is on the caller's stack.
-pub(super) fn name_of(py: Python<'_>, position: Position) -> Name {
-    let known = |names: &Option<Names>| names.as_ref()?.numbers.get(&position).copied();
+pub(super) fn frame_name(py: Python<'_>, position: Position) -> Name {
+    let cached = |names: &Option<Names>| names.as_ref()?.numbers.get(&position).copied();
     if let Ok(names) = NAMES.lock() {
-        if let Some(number) = known(&names) {
+        if let Some(number) = cached(&names) {
             return Name { number, is_permanent: true };
         }
         if names.as_ref().is_some_and(|names| names.codes.len() >= MAX_CODES) {
@@ -53,10 +53,10 @@ pub(super) fn name_of(py: Python<'_>, position: Position) -> Name {
     // SAFETY: the code object is on the stack, so it is alive.
     let code = unsafe { Bound::from_borrowed_ptr(py, position.code) };
     // Not under the lock: this calls into Python, which may let another thread run.
-    let number = if is_ours(&code) {
+    let number = if is_marey_code(&code) {
         HIDDEN
     } else {
-        let text = describe(&code, position.offset);
+        let text = describe_frame(&code, position.offset);
         intern(&text.unwrap_or_else(|_| "<unknown frame>".to_owned()))
     };
     let Ok(mut names) = NAMES.lock() else { return Name { number, is_permanent: false } };
@@ -69,7 +69,7 @@ pub(super) fn name_of(py: Python<'_>, position: Position) -> Name {
 }
 
 /// Whether the code belongs to marey's package.
-fn is_ours(code: &Bound<'_, PyAny>) -> bool {
+fn is_marey_code(code: &Bound<'_, PyAny>) -> bool {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| Some(library::module_path()?.parent()?.to_owned()));
     let file = code.getattr("co_filename").and_then(|file| file.extract::<PathBuf>());
@@ -81,7 +81,7 @@ fn intern(text: &str) -> u32 {
     unsafe { (table().intern)(text.as_ptr().cast(), text.len()) }
 }
 
-fn describe(code: &Bound<'_, PyAny>, offset: u32) -> PyResult<String> {
+fn describe_frame(code: &Bound<'_, PyAny>, offset: u32) -> PyResult<String> {
     let file: String = code.getattr("co_filename")?.extract()?;
     let function: String = code.getattr("co_name")?.extract()?;
     let line = line_of(code, offset)?;

@@ -12,23 +12,23 @@ use std::ptr;
 /// The arguments are those of a fastcall function with keywords, and the GIL is held.
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn name_and_metrics(
+pub(super) unsafe fn parse_name_and_metrics(
     args: *const *mut PyObject,
     nargs: ffi::Py_ssize_t,
     kwnames: *mut PyObject,
 ) -> Option<(*mut PyObject, *mut PyObject)> {
     // SAFETY: the GIL is held.
     let py = unsafe { Python::assume_attached() };
-    let mut found = [ptr::null_mut(); 2];
-    let problem = |text: String| {
+    let mut values = [ptr::null_mut(); 2];
+    let raise = |text: String| {
         PyTypeError::new_err(text).restore(py);
         None
     };
     let positional = usize::try_from(nargs).unwrap_or(0);
-    if positional > found.len() {
-        return problem(format!("scope() takes at most 2 arguments, {positional} were given"));
+    if positional > values.len() {
+        return raise(format!("scope() takes at most 2 arguments, {positional} were given"));
     }
-    for (index, slot) in found.iter_mut().enumerate().take(positional) {
+    for (index, slot) in values.iter_mut().enumerate().take(positional) {
         // SAFETY: `index` is below `nargs`.
         *slot = unsafe { *args.add(index) };
     }
@@ -38,20 +38,20 @@ pub(super) unsafe fn name_and_metrics(
         for (offset, name) in names.try_iter().ok()?.flatten().enumerate() {
             let name = name.to_string();
             let slot = match name.as_str() {
-                "name" => &mut found[0],
-                "metrics" => &mut found[1],
-                _ => return problem(format!("scope() got an unexpected argument {name:?}")),
+                "name" => &mut values[0],
+                "metrics" => &mut values[1],
+                _ => return raise(format!("scope() got an unexpected argument {name:?}")),
             };
             if !slot.is_null() {
-                return problem(format!("scope() got two values for {name:?}"));
+                return raise(format!("scope() got two values for {name:?}"));
             }
             // SAFETY: the values of the keywords follow the positional arguments.
             *slot = unsafe { *args.add(positional + offset) };
         }
     }
-    let [name, mut metrics] = found;
+    let [name, mut metrics] = values;
     if name.is_null() {
-        return problem("scope() missing required argument 'name'".to_owned());
+        return raise("scope() missing required argument 'name'".to_owned());
     }
     // SAFETY: None and the arguments are valid objects.
     unsafe {
@@ -59,7 +59,7 @@ pub(super) unsafe fn name_and_metrics(
             metrics = ptr::null_mut();
         }
         if !metrics.is_null() && ffi::PyDict_Check(metrics) == 0 {
-            return problem("scope() argument 'metrics' must be a dict or None".to_owned());
+            return raise("scope() argument 'metrics' must be a dict or None".to_owned());
         }
         // An empty dict is kept, because the program may fill it before entry.
     }

@@ -32,8 +32,8 @@ fn enter_scope(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
     if !is_live() {
         return Ok(None);
     }
-    let scope = number_of(name)?;
-    Ok(Some(enter_number(scope, NodeKind::Scope as u8)).filter(|&id| id != 0))
+    let number = name_number(name)?;
+    Ok(Some(enter_number(number, NodeKind::Scope as u8)).filter(|&id| id != 0))
 }
 
 /// Exits the innermost scope. Returns its id, or `None` when there is none.
@@ -48,8 +48,8 @@ fn enter_op(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
     if !is_live() {
         return Ok(None);
     }
-    let operator = number_of(name)?;
-    let id = match task::innermost(name.py()) {
+    let operator = name_number(name)?;
+    let id = match task::innermost_token(name.py()) {
         Some(token) => token.get().enter_operator(operator),
         None => (table().operator_enter)(operator),
     };
@@ -64,18 +64,18 @@ fn exit_op(id: Option<u64>) -> Option<u64> {
     if !is_live() {
         return None;
     }
-    let left = match id {
+    let exited = match id {
         Some(id) => (table().operator_exit_id)(id),
         None => (table().operator_exit)(0),
     };
-    Some(left).filter(|&id| id != 0)
+    Some(exited).filter(|&id| id != 0)
 }
 
 /// Enters a state on this thread.
 #[pyfunction]
 fn enter_state(name: &Bound<'_, PyString>) -> PyResult<()> {
     if is_live() {
-        (table().state_enter)(number_of(name)?);
+        (table().state_enter)(name_number(name)?);
     }
     Ok(())
 }
@@ -97,8 +97,8 @@ fn add_metrics(metrics: &Bound<'_, PyDict>) -> PyResult<()> {
 /// Returns the name of the innermost scope of this task or thread, `None` if there is none.
 #[pyfunction]
 fn innermost_name(py: Python<'_>) -> Option<String> {
-    let number = match task::innermost(py) {
-        Some(token) => token.get().number(),
+    let number = match task::innermost_token(py) {
+        Some(token) => token.get().name_number(),
         None => (table().top_name)(),
     };
     if number == 0 {
@@ -110,7 +110,7 @@ fn innermost_name(py: Python<'_>) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn number_of(name: &Bound<'_, PyString>) -> PyResult<u32> {
+fn name_number(name: &Bound<'_, PyString>) -> PyResult<u32> {
     // SAFETY: a valid object; the GIL is held.
     unsafe {
         let scope = scope_for(name.as_ptr());

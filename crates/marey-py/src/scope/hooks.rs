@@ -1,7 +1,7 @@
 //! The functions that marey's own hooks call thousands of times a second: scopes of any kind, and
 //! training steps.
 
-use super::raw::{Raw, add_raw};
+use super::c_function::{CFunction, add_c_function};
 use super::{Scope, enter_number, exit_number, new_none, scope_for};
 use crate::library::{is_live, table};
 use marey_model::context::NodeKind;
@@ -12,12 +12,17 @@ use std::ptr;
 
 /// Adds the functions to the module.
 pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    add_raw(module, c"push", c"push(name, kind, /)\n--\n\nEnters a scope.", Raw::Fast(push))?;
-    add_raw(module, c"pop", c"pop(name, /)\n--\n\nLeaves a scope.", Raw::Fast(pop))?;
+    add_c_function(
+        module,
+        c"push",
+        c"push(name, kind, /)\n--\n\nEnters a scope.",
+        CFunction::Fast(push),
+    )?;
+    add_c_function(module, c"pop", c"pop(name, /)\n--\n\nLeaves a scope.", CFunction::Fast(pop))?;
     let doc = c"step_begin()\n--\n\nOpens a training step unless one is open.";
-    add_raw(module, c"step_begin", doc, Raw::NoArgs(step_begin))?;
+    add_c_function(module, c"step_begin", doc, CFunction::NoArgs(step_begin))?;
     let doc = c"step_end()\n--\n\nCloses the training step and opens the next.";
-    add_raw(module, c"step_end", doc, Raw::NoArgs(step_end))
+    add_c_function(module, c"step_end", doc, CFunction::NoArgs(step_end))
 }
 
 /// `push(name, kind)`: enters a scope of a kind.
@@ -66,7 +71,7 @@ unsafe fn hook_scope(
     nargs: ffi::Py_ssize_t,
     expected: ffi::Py_ssize_t,
 ) -> Option<*mut Scope> {
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if nargs != expected {
             let py = Python::assume_attached();

@@ -5,11 +5,11 @@
 //! task. `__enter__` and `__exit__` are plain C slots that test one word and call the table.
 
 mod arguments;
+mod c_function;
 mod calls;
 mod hooks;
 mod object;
-mod place;
-mod raw;
+mod reference;
 
 use crate::library::{is_live, table};
 use crate::metrics;
@@ -89,20 +89,20 @@ unsafe fn scope_for(name: *mut PyObject) -> *mut Scope {
         unsafe { ffi::Py_INCREF(scope.cast()) };
         return scope;
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { new_scope(name, ptr::null_mut()) }
 }
 
-/// Makes a scope. Without metrics it is added to the cache.
+/// Creates a scope. Without metrics it is added to the cache.
 ///
 /// # Safety
 /// `name` is a valid object, `metrics` is one or null, and the GIL is held.
 unsafe fn new_scope(name: *mut PyObject, metrics: *mut PyObject) -> *mut Scope {
-    // SAFETY: the GIL is held, as the caller promises.
+    // SAFETY: guaranteed by the caller.
     let py = unsafe { Python::assume_attached() };
     // SAFETY: a valid object.
     let object = unsafe { Bound::from_borrowed_ptr(py, name) };
-    match make(&object, metrics) {
+    match create_scope(&object, metrics) {
         Ok(scope) => scope,
         Err(error) => {
             error.restore(py);
@@ -111,7 +111,7 @@ unsafe fn new_scope(name: *mut PyObject, metrics: *mut PyObject) -> *mut Scope {
     }
 }
 
-fn make(object: &Bound<'_, PyAny>, metrics: *mut PyObject) -> PyResult<*mut Scope> {
+fn create_scope(object: &Bound<'_, PyAny>, metrics: *mut PyObject) -> PyResult<*mut Scope> {
     let py = object.py();
     let Ok(name) = object.cast::<PyString>() else {
         let kind = object.get_type().name()?;
@@ -155,7 +155,7 @@ unsafe extern "C" fn scope_function(
         return unsafe { scope_for(*args) }.cast();
     }
     // SAFETY: as above; the keywords' values follow the positional arguments.
-    match unsafe { arguments::name_and_metrics(args, nargs, kwnames) } {
+    match unsafe { arguments::parse_name_and_metrics(args, nargs, kwnames) } {
         // SAFETY: both are valid; the GIL is held.
         Some((name, metrics)) => unsafe { new_scope(name, metrics) }.cast(),
         None => ptr::null_mut(),
@@ -169,7 +169,7 @@ unsafe extern "C" fn enter(this: *mut PyObject, _no_args: *mut PyObject) -> *mut
         if is_live() {
             let scope = this.cast::<Scope>();
             enter_number((*scope).number, NodeKind::Scope as u8);
-            if !(*scope).metrics.is_null() && !add_metrics_of(scope) {
+            if !(*scope).metrics.is_null() && !add_entry_metrics(scope) {
                 return ptr::null_mut();
             }
         }
@@ -196,8 +196,8 @@ fn exit_number(number: u32) -> u64 {
 /// # Safety
 /// `scope` is a valid scope with metrics; the GIL is held.
 #[cold]
-unsafe fn add_metrics_of(scope: *mut Scope) -> bool {
-    // SAFETY: as the caller promises; `new_scope` accepts only dicts.
+unsafe fn add_entry_metrics(scope: *mut Scope) -> bool {
+    // SAFETY: guaranteed by the caller; `new_scope` accepts only dicts.
     let (py, number, metrics) = unsafe {
         let py = Python::assume_attached();
         let metrics = Bound::from_borrowed_ptr(py, (*scope).metrics);
@@ -230,10 +230,10 @@ unsafe extern "C" fn exit(
 
 /// Adds metrics to the innermost scope of the task or thread.
 pub(crate) fn add_to_innermost(metrics: &Bound<'_, PyDict>) -> PyResult<()> {
-    match task::innermost(metrics.py()) {
+    match task::innermost_token(metrics.py()) {
         Some(token) => token.get().add_metrics(metrics),
-        None => metrics::add(metrics, |values, len, error| {
-            // SAFETY: `metrics::add` passes values that live until the call returns.
+        None => metrics::convert_and_add(metrics, |values, len, error| {
+            // SAFETY: `metrics::convert_and_add` passes values that live until the call returns.
             unsafe { (table().add_metrics)(values, len, error) }
         }),
     }
@@ -261,8 +261,13 @@ ValueError: On entry, when a metric changes its type.\n";
 /// Adds the functions and the type to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     object::add_type(module)?;
-    raw::add_raw(module, c"scope", SCOPE_DOC, raw::Raw::Keywords(scope_function))?;
+    c_function::add_c_function(
+        module,
+        c"scope",
+        SCOPE_DOC,
+        c_function::CFunction::Keywords(scope_function),
+    )?;
     hooks::add_to(module)?;
-    place::add_to(module)?;
+    reference::add_to(module)?;
     calls::add_to(module)
 }

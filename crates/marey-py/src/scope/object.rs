@@ -4,7 +4,7 @@
 //! which makes and frees two objects per entry: half of the cost of an empty block. So the two are
 //! custom descriptors, which return methods that were bound when the scope was added to the cache.
 
-use super::raw::{Raw, slot};
+use super::c_function::{CFunction, pointer_and_flags};
 use super::{SCOPE_TYPE, Scope, enter, exit};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};
@@ -24,7 +24,7 @@ static METHODS: AtomicPtr<ffi::PyMethodDef> = AtomicPtr::new(ptr::null_mut());
 struct Binder {
     head: PyObject,
     /// The index in [`METHODS`].
-    which: usize,
+    index: usize,
     /// The ordinary descriptor of the method, for access through the class.
     plain: *mut PyObject,
 }
@@ -38,8 +38,8 @@ pub(super) unsafe fn bind_methods(scope: *mut Scope) {
     // SAFETY: guaranteed by the caller; `METHODS` points to two definitions of static lifetime. If
     // an allocation fails the method is null, and is bound on each access.
     unsafe {
-        for (which, bound) in (*scope).bound.iter_mut().enumerate() {
-            *bound = ffi::PyCFunction_NewEx(methods.add(which), scope.cast(), ptr::null_mut());
+        for (index, bound) in (*scope).bound.iter_mut().enumerate() {
+            *bound = ffi::PyCFunction_NewEx(methods.add(index), scope.cast(), ptr::null_mut());
             if bound.is_null() {
                 ffi::PyErr_Clear();
             }
@@ -52,10 +52,10 @@ pub(super) unsafe fn bind_methods(scope: *mut Scope) {
 /// # Safety
 /// `scope` is valid; the GIL is held.
 pub(super) unsafe fn unbind(scope: *mut Scope) {
-    // SAFETY: as the caller promises; each pointer is owned or null.
+    // SAFETY: guaranteed by the caller; each pointer is owned or null.
     unsafe {
-        for which in 0..2 {
-            let bound = std::mem::replace(&mut (*scope).bound[which], ptr::null_mut());
+        for index in 0..2 {
+            let bound = std::mem::replace(&mut (*scope).bound[index], ptr::null_mut());
             ffi::Py_XDECREF(bound);
         }
     }
@@ -76,12 +76,12 @@ unsafe extern "C" fn bind(
             ffi::Py_INCREF((*binder).plain);
             return (*binder).plain;
         }
-        let bound = (*object.cast::<Scope>()).bound[(*binder).which];
+        let bound = (*object.cast::<Scope>()).bound[(*binder).index];
         if !bound.is_null() {
             ffi::Py_INCREF(bound);
             return bound;
         }
-        let method = METHODS.load(Ordering::Relaxed).add((*binder).which);
+        let method = METHODS.load(Ordering::Relaxed).add((*binder).index);
         ffi::PyCFunction_NewEx(method, object, ptr::null_mut())
     }
 }
@@ -104,7 +104,7 @@ unsafe fn new_type<'py, T>(
         flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION) as u32,
         slots: slots.as_mut_ptr(),
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&raw mut spec)) }
 }
 
@@ -117,7 +117,7 @@ fn install_binders(class: &Bound<'_, PyAny>) -> PyResult<()> {
     ];
     // SAFETY: the slots are those of `Binder`.
     let binder_class = unsafe { new_type::<Binder>(py, c"marey._native.Binder", &mut slots)? };
-    for (which, name) in ["__enter__", "__exit__"].into_iter().enumerate() {
+    for (index, name) in ["__enter__", "__exit__"].into_iter().enumerate() {
         let plain = class.getattr(name)?;
         // SAFETY: the type allocates objects of `Binder`'s size. The fields are filled in before
         // any other code sees the object.
@@ -127,7 +127,7 @@ fn install_binders(class: &Bound<'_, PyAny>) -> PyResult<()> {
             if binder.is_null() {
                 return Err(PyErr::fetch(py));
             }
-            (*binder).which = which;
+            (*binder).index = index;
             (*binder).plain = plain.into_ptr();
             Bound::from_owned_ptr(py, binder.cast())
         };
@@ -138,13 +138,13 @@ fn install_binders(class: &Bound<'_, PyAny>) -> PyResult<()> {
 
 /// Makes the type and adds it to the module.
 pub(super) fn add_type(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let method = |name: &'static CStr, doc: &'static CStr, raw| {
-        let (ml_meth, ml_flags) = slot(raw);
+    let method = |name: &'static CStr, doc: &'static CStr, function| {
+        let (ml_meth, ml_flags) = pointer_and_flags(function);
         ffi::PyMethodDef { ml_name: name.as_ptr(), ml_meth, ml_flags, ml_doc: doc.as_ptr() }
     };
     let methods: &'static mut [ffi::PyMethodDef] = Box::leak(Box::new([
-        method(c"__enter__", c"Enters the region.", Raw::NoArgs(enter)),
-        method(c"__exit__", c"Leaves the region.", Raw::Fast(exit)),
+        method(c"__enter__", c"Enters the region.", CFunction::NoArgs(enter)),
+        method(c"__exit__", c"Leaves the region.", CFunction::Fast(exit)),
         ffi::PyMethodDef::zeroed(),
     ]));
     METHODS.store(methods.as_mut_ptr(), Ordering::Relaxed);

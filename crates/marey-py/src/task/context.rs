@@ -24,40 +24,40 @@ static DO_THREADS_ENTER_CONTEXTS: AtomicBool = AtomicBool::new(false);
 
 // The structures of CPython 3.10 to 3.15 (`pycore_context.h`, `pycore_hamt.h`).
 
-const HEAD: usize = size_of::<PyObject>();
+const HEADER_BYTES: usize = size_of::<PyObject>();
 /// `PyContext.ctx_prev`: the context that the thread was in when it entered this one.
-const PREVIOUS_OFFSET: usize = HEAD;
+const PREVIOUS_OFFSET: usize = HEADER_BYTES;
 /// `PyContext.ctx_vars`, after the previous context.
-const VARS_OFFSET: usize = HEAD + 8;
+const VARS_OFFSET: usize = HEADER_BYTES + 8;
 /// `PyContext.ctx_entered`, after the variables and the weak references.
 const ENTERED_OFFSET: usize = VARS_OFFSET + 16;
 /// `PyHamtObject.h_root`.
-const ROOT_OFFSET: usize = HEAD;
+const ROOT_OFFSET: usize = HEADER_BYTES;
 /// `PyHamtNode_Bitmap.b_bitmap`, after the number of entries.
-const BITMAP_OFFSET: usize = HEAD + 8;
+const BITMAP_OFFSET: usize = HEADER_BYTES + 8;
 /// `PyHamtNode_Bitmap.b_array`: pairs of a key and its value, or of null and a node.
 const PAIRS_OFFSET: usize = BITMAP_OFFSET + 8;
 /// `PyHamtNode_Array.a_array`.
-const CHILDREN_OFFSET: usize = HEAD;
+const CHILDREN_OFFSET: usize = HEADER_BYTES;
 /// The number of bits of the hash that each level of the map uses.
 const LEVEL_BITS: u32 = 5;
 
 /// Whether the offset of the context in a thread state is known.
 #[inline(always)]
-pub(super) fn is_known() -> bool {
+pub(super) fn is_offset_known() -> bool {
     CONTEXT_OFFSET.load(Ordering::Relaxed) != 0
 }
 
 /// Returns the context that a thread has entered, `None` if it has entered none.
 ///
 /// # Safety
-/// [`is_known`] is true, and the state is the caller's and stays valid.
+/// [`is_offset_known`] is true, and the state is the caller's and stays valid.
 #[inline(always)]
-pub(super) unsafe fn entered(state: *const PyThreadState) -> Option<*const u8> {
+pub(super) unsafe fn entered_context(thread_state: *const PyThreadState) -> Option<*const u8> {
     let offset = CONTEXT_OFFSET.load(Ordering::Relaxed);
     // SAFETY: `setup` has checked both offsets on this interpreter.
     unsafe {
-        let context = read(state.cast(), offset).cast::<u8>();
+        let context = read(thread_state.cast(), offset).cast::<u8>();
         (!context.is_null() && *context.add(ENTERED_OFFSET).cast::<i32>() != 0).then_some(context)
     }
 }
@@ -69,7 +69,7 @@ pub(super) unsafe fn entered(state: *const PyThreadState) -> Option<*const u8> {
 /// # Safety
 /// The calling thread has entered the context.
 #[inline(always)]
-pub(super) unsafe fn may_be_of_thread(context: *const u8) -> bool {
+pub(super) unsafe fn may_be_thread_context(context: *const u8) -> bool {
     // SAFETY: `setup` has checked the offset on this interpreter.
     let is_outermost = || unsafe { read(context, PREVIOUS_OFFSET) }.is_null();
     DO_THREADS_ENTER_CONTEXTS.load(Ordering::Relaxed) && is_outermost()
@@ -81,7 +81,7 @@ pub(super) unsafe fn may_be_of_thread(context: *const u8) -> bool {
 /// There is a readable pointer at the offset.
 #[inline(always)]
 unsafe fn read(structure: *const u8, offset: usize) -> *mut PyObject {
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { *structure.add(offset).cast::<*mut PyObject>() }
 }
 
@@ -110,22 +110,24 @@ fn find_offset(py: Python<'_>, context: &Bound<'_, PyAny>) -> PyResult<usize> {
         _ => Vec::new(),
     };
     let outer = context.call_method0("copy")?;
-    let (wanted, previous) = (context.as_ptr() as usize, outer.as_ptr() as usize);
-    let look = move |candidates: &[usize]| {
+    let (context_address, previous_address) = (context.as_ptr() as usize, outer.as_ptr() as usize);
+    let find_among = move |candidates: &[usize]| {
         candidates.iter().copied().find(|&offset| {
             // SAFETY: the GIL is held, and the candidates are inside the thread state of the
             // version that they are for.
             let found = unsafe { read(ffi::PyThreadState_Get().cast(), offset).cast::<u8>() };
             // SAFETY: a pointer that equals the context's is to an object of at least this size.
-            found as usize == wanted
+            found as usize == context_address
                 && unsafe {
-                    read(found, PREVIOUS_OFFSET) as usize == previous
+                    read(found, PREVIOUS_OFFSET) as usize == previous_address
                         && *found.add(ENTERED_OFFSET).cast::<i32>() == 1
                 }
         })
     };
-    let inside = candidates.clone();
-    let probe = PyCFunction::new_closure(py, None, None, move |_args, _kwargs| look(&inside))?;
+    let candidates_inside = candidates.clone();
+    let probe = PyCFunction::new_closure(py, None, None, move |_args, _kwargs| {
+        find_among(&candidates_inside)
+    })?;
     let found: Option<usize> =
         outer.call_method1("run", (context.getattr("run")?, probe))?.extract()?;
     // Outside of the context, the pointers and the flag must differ.
@@ -134,7 +136,7 @@ fn find_offset(py: Python<'_>, context: &Bound<'_, PyAny>) -> PyResult<usize> {
         !read(context.as_ptr().cast(), PREVIOUS_OFFSET).is_null()
             || *context.as_ptr().cast::<u8>().add(ENTERED_OFFSET).cast::<i32>() != 0
     };
-    Ok(found.filter(|_| look(&candidates).is_none() && !is_entered_after).unwrap_or(0))
+    Ok(found.filter(|_| find_among(&candidates).is_none() && !is_entered_after).unwrap_or(0))
 }
 
 /// A context variable, with what is needed to look it up in a context.
@@ -162,7 +164,7 @@ impl Variable {
         const VARIABLES: usize = 128;
         let py = object.py();
         let version = py.version_info();
-        if !is_known() || version.major != 3 || !(10..=15).contains(&version.minor) {
+        if !is_offset_known() || version.major != 3 || !(10..=15).contains(&version.minor) {
             return Ok(None);
         }
         let hash = object.hash()?;
@@ -179,31 +181,31 @@ impl Variable {
         let contexts = py.import("contextvars")?;
         let context = contexts.call_method0("Context")?;
         let new_variable = || contexts.getattr("ContextVar")?.call1(("marey_probe",));
-        let set = |variable: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>| {
+        let set_in_context = |variable: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>| {
             context.call_method1("run", (variable.getattr("set")?, value)).map(drop)
         };
-        set(&new_variable()?, &context)?;
+        set_in_context(&new_variable()?, &context)?;
         variable.bitmap_type = node_type(&context, "hamt_bitmap_node")?;
-        if variable.bitmap_type.is_null() || !variable.is_found(&context, None) {
+        if variable.bitmap_type.is_null() || !variable.has_value(&context, None) {
             return Ok(None);
         }
-        set(object, object)?;
-        let mut is_correct = variable.is_found(&context, Some(object));
+        set_in_context(object, object)?;
+        let mut is_correct = variable.has_value(&context, Some(object));
         for _ in 0..VARIABLES {
-            set(&new_variable()?, &context)?;
+            set_in_context(&new_variable()?, &context)?;
         }
         variable.array_type = node_type(&context, "hamt_array_node")?;
-        is_correct &= !variable.array_type.is_null() && variable.is_found(&context, Some(object));
-        // The same variable with another value.
-        set(object, &contexts)?;
-        is_correct &= variable.is_found(&context, Some(&contexts));
+        is_correct &= !variable.array_type.is_null() && variable.has_value(&context, Some(object));
+        // The variable with another value.
+        set_in_context(object, &contexts)?;
+        is_correct &= variable.has_value(&context, Some(&contexts));
         Ok(is_correct.then_some(variable))
     }
 
-    fn is_found(&self, context: &Bound<'_, PyAny>, wanted: Option<&Bound<'_, PyAny>>) -> bool {
+    fn has_value(&self, context: &Bound<'_, PyAny>, expected: Option<&Bound<'_, PyAny>>) -> bool {
         // SAFETY: the GIL is held.
         let found = unsafe { self.value_in(context.as_ptr().cast()) };
-        found == wanted.map(Bound::as_ptr)
+        found == expected.map(Bound::as_ptr)
     }
 
     /// Returns the variable's value in a context, borrowed. `None` if it has none, or if another
@@ -213,9 +215,9 @@ impl Variable {
     /// The caller's thread has entered the context, or holds the GIL.
     #[inline]
     pub(super) unsafe fn value_in(&self, context: *const u8) -> Option<*mut PyObject> {
-        // SAFETY: no other thread changes the context during this call, as the caller guarantees, so
-        // its map stays valid, and the map's nodes are immutable. `probe` has checked the offsets on
-        // this interpreter.
+        // SAFETY: no other thread changes the context during this call, as the caller guarantees,
+        // so its map stays valid, and the map's nodes are immutable. `probe` has checked the
+        // offsets on this interpreter.
         unsafe {
             let mut node = read(read(context, VARS_OFFSET).cast(), ROOT_OFFSET);
             let mut hash = self.hash;
@@ -234,8 +236,8 @@ impl Variable {
                 if bitmap >> position & 1 == 0 {
                     return None;
                 }
-                let before = (bitmap & ((1 << position) - 1)).count_ones() as usize;
-                let pair = PAIRS_OFFSET + before * 2 * size_of::<usize>();
+                let preceding_pairs = (bitmap & ((1 << position) - 1)).count_ones() as usize;
+                let pair = PAIRS_OFFSET + preceding_pairs * 2 * size_of::<usize>();
                 let (key, value) =
                     (read(node.cast(), pair), read(node.cast(), pair + size_of::<usize>()));
                 if !key.is_null() {
@@ -250,7 +252,7 @@ impl Variable {
 
 /// Returns the type of the root of a context's map if the type has this name, else null.
 fn node_type(context: &Bound<'_, PyAny>, name: &str) -> PyResult<*mut PyTypeObject> {
-    let is_called = |object: *mut PyObject, name: &str| {
+    let has_type_name = |object: *mut PyObject, name: &str| {
         // SAFETY: the GIL is held, and the offsets are those of objects in the versions that
         // `probe` accepts.
         let object = unsafe { Bound::from_borrowed_ptr_or_opt(context.py(), object) };
@@ -259,10 +261,10 @@ fn node_type(context: &Bound<'_, PyAny>, name: &str) -> PyResult<*mut PyTypeObje
     // SAFETY: as above; the root is read only if the map's type has the expected name.
     unsafe {
         let map = read(context.as_ptr().cast(), VARS_OFFSET);
-        if !is_called(map, "hamt")? {
+        if !has_type_name(map, "hamt")? {
             return Ok(null_mut());
         }
         let root = read(map.cast(), ROOT_OFFSET);
-        Ok(if is_called(root, name)? { ffi::Py_TYPE(root) } else { null_mut() })
+        Ok(if has_type_name(root, name)? { ffi::Py_TYPE(root) } else { null_mut() })
     }
 }

@@ -15,33 +15,33 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The data needed to find tokens.
-struct Tokens {
+struct TokenFinder {
     variable: Variable,
     class: *mut PyTypeObject,
 }
 
 // SAFETY: the pointer is to a type that lives as long as the process, and is only compared.
-unsafe impl Send for Tokens {}
+unsafe impl Send for TokenFinder {}
 // SAFETY: as above.
-unsafe impl Sync for Tokens {}
+unsafe impl Sync for TokenFinder {}
 
 /// Set when a task first enters a scope, if this interpreter is known.
-static TOKENS: OnceLock<Tokens> = OnceLock::new();
+static TOKEN_FINDER: OnceLock<TokenFinder> = OnceLock::new();
 
 /// Whether registration was attempted, which the first scope of a task does.
-static IS_TRIED: AtomicBool = AtomicBool::new(false);
+static WAS_REGISTRATION_TRIED: AtomicBool = AtomicBool::new(false);
 
 /// Registers the task provider, once, if this interpreter is known.
 pub(super) fn register(py: Python<'_>) {
     // Not a `Once`: the code below may release the GIL, and other threads would wait in the `Once`
     // with the GIL held.
-    if IS_TRIED.swap(true, Ordering::Relaxed) {
+    if WAS_REGISTRATION_TRIED.swap(true, Ordering::Relaxed) {
         return;
     }
     match probe(py) {
-        Ok(Some(tokens)) => {
-            TOKENS.get_or_init(|| tokens);
-            (table().set_task_provider)(innermost);
+        Ok(Some(finder)) => {
+            TOKEN_FINDER.get_or_init(|| finder);
+            (table().set_task_provider)(provide_task);
         }
         Ok(None) => {}
         Err(error) => error.write_unraisable(py, None),
@@ -50,32 +50,32 @@ pub(super) fn register(py: Python<'_>) {
 
 /// Whether the task provider is registered.
 pub(super) fn is_registered() -> bool {
-    TOKENS.get().is_some()
+    TOKEN_FINDER.get().is_some()
 }
 
-fn probe(py: Python<'_>) -> PyResult<Option<Tokens>> {
+fn probe(py: Python<'_>) -> PyResult<Option<TokenFinder>> {
     let Some(variable) = VARIABLE.get(py) else { return Ok(None) };
     let Some(variable) = Variable::probe(variable.bind(py))? else { return Ok(None) };
-    thread::allow_without_gil(py)?;
-    Ok(Some(Tokens { variable, class: Token::type_object_raw(py) }))
+    thread::allow_access_without_gil(py)?;
+    Ok(Some(TokenFinder { variable, class: Token::type_object_raw(py) }))
 }
 
 /// Passes the innermost scope of the task that the calling thread runs to `receive`.
-extern "C" fn innermost(receive: TaskReceiver, receiver: *mut c_void) {
+extern "C" fn provide_task(receive: TaskReceiver, receiver: *mut c_void) {
     // Kept until `receive` returns: the interpreter cannot shut down before that, so the context
     // and the scope stay.
     let thread = Thread::current();
-    let token = thread.as_ref().and_then(token);
+    let token = thread.as_ref().and_then(thread_token);
     let scope = token.map_or(null(), |token| token.scope);
     // SAFETY: the receiver belongs to the function, and the scope lives as long as the token, which
     // lives as long as the thread's context.
     unsafe { receive(receiver, scope) };
 }
 
-fn token(thread: &Thread) -> Option<&Token> {
-    let tokens = TOKENS.get()?;
+fn thread_token(thread: &Thread) -> Option<&Token> {
+    let finder = TOKEN_FINDER.get()?;
     // SAFETY: the context is the calling thread's, and stays entered during this call.
-    unsafe { tokens.find(context::entered(thread.state())?) }
+    unsafe { finder.find(context::entered_context(thread.state())?) }
 }
 
 /// Whether a scope of a task was entered in the context, or in the one that it was copied from.
@@ -83,20 +83,20 @@ fn token(thread: &Thread) -> Option<&Token> {
 /// # Safety
 /// The calling thread holds the GIL and runs in the context.
 pub(super) unsafe fn is_in_scope(context: *const u8) -> bool {
-    match TOKENS.get() {
+    match TOKEN_FINDER.get() {
         // SAFETY: guaranteed by the caller.
-        Some(tokens) => unsafe { tokens.find(context) }.is_some(),
-        None => IS_TRIED.load(Ordering::Relaxed) && is_variable_set(),
+        Some(finder) => unsafe { finder.find(context) }.is_some(),
+        None => WAS_REGISTRATION_TRIED.load(Ordering::Relaxed) && is_variable_set(),
     }
 }
 
 #[cold]
 fn is_variable_set() -> bool {
     // SAFETY: the GIL is held, as `is_in_scope` requires.
-    super::token(unsafe { Python::assume_attached() }).is_some()
+    super::context_token(unsafe { Python::assume_attached() }).is_some()
 }
 
-impl Tokens {
+impl TokenFinder {
     /// Returns the token in a context.
     ///
     /// # Safety

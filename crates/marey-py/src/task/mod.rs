@@ -30,8 +30,8 @@ static RUNNING_LOOP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 pub(crate) struct Token {
     scope: *const Detached,
     number: u32,
-    /// The parent scope, until this scope is left. The GIL guards it; the mutex only satisfies the
-    /// compiler.
+    /// The parent scope, until this scope is exited. The GIL guards it; the mutex only satisfies
+    /// the compiler.
     parent: Mutex<Option<Py<Token>>>,
 }
 
@@ -64,7 +64,7 @@ impl Token {
     }
 
     /// Returns the number of the scope's name.
-    pub(crate) fn number(&self) -> u32 {
+    pub(crate) fn name_number(&self) -> u32 {
         self.number
     }
 
@@ -76,25 +76,28 @@ impl Token {
 
     /// Adds metrics to the scope.
     pub(crate) fn add_metrics(&self, metrics: &Bound<'_, PyDict>) -> PyResult<()> {
-        metrics::add(metrics, |values, len, error| {
+        metrics::convert_and_add(metrics, |values, len, error| {
             // SAFETY: the token owns the scope; the values live until the call returns.
             unsafe { (table().detached_add_metrics)(self.scope, values, len, error) }
         })
     }
 }
 
-/// Whether the caller runs in an entered context, such as a task's. From CPython 3.14 on `threading`
-/// runs each thread in one: there, only a scope of a task in the context makes it a task's.
+/// Whether the caller runs in an entered context, such as a task's. From CPython 3.14 on
+/// `threading` runs each thread in one: there, only a scope of a task in the context makes it a
+/// task's.
 #[inline(always)]
 pub(crate) fn is_in_task() -> bool {
-    if !context::is_known() {
+    if !context::is_offset_known() {
         return is_in_task_slowly();
     }
     // SAFETY: the GIL is held, so there is a thread state, which is the caller's.
     unsafe {
-        match context::entered(ffi::PyThreadState_Get()) {
+        match context::entered_context(ffi::PyThreadState_Get()) {
             // A thread may begin in a copy of a task's context.
-            Some(context) if context::may_be_of_thread(context) => launches::is_in_scope(context),
+            Some(context) if context::may_be_thread_context(context) => {
+                launches::is_in_scope(context)
+            }
             Some(_) => true,
             None => false,
         }
@@ -112,12 +115,12 @@ fn is_in_task_slowly() -> bool {
 }
 
 /// Returns the task's innermost scope, if the caller is in a task and inside a scope of it.
-pub(crate) fn innermost(py: Python<'_>) -> Option<Bound<'_, Token>> {
-    if is_in_task() { token(py) } else { None }
+pub(crate) fn innermost_token(py: Python<'_>) -> Option<Bound<'_, Token>> {
+    if is_in_task() { context_token(py) } else { None }
 }
 
 /// Returns the token in the caller's context.
-fn token(py: Python<'_>) -> Option<Bound<'_, Token>> {
+fn context_token(py: Python<'_>) -> Option<Bound<'_, Token>> {
     let token = VARIABLE.get(py)?.call_method0(py, "get").ok()?.into_bound(py);
     token.cast_into::<Token>().ok()
 }
@@ -128,10 +131,10 @@ pub(crate) fn enter(number: u32, kind: u8) -> u64 {
     // SAFETY: the GIL is held, as in `is_in_task_slowly`.
     let py = unsafe { Python::assume_attached() };
     launches::register(py);
-    let parent = innermost(py);
-    let above = parent.as_ref().map_or(std::ptr::null(), |parent| parent.get().scope);
+    let parent = innermost_token(py);
+    let parent_scope = parent.as_ref().map_or(std::ptr::null(), |parent| parent.get().scope);
     // SAFETY: null, or a scope that the parent's token owns.
-    let scope = unsafe { (table().detached_enter)(above, number, kind) };
+    let scope = unsafe { (table().detached_enter)(parent_scope, number, kind) };
     if scope.is_null() {
         return 0;
     }
@@ -139,7 +142,7 @@ pub(crate) fn enter(number: u32, kind: u8) -> u64 {
     let id = unsafe { (table().detached_id)(scope) };
     let token = Token { scope, number, parent: Mutex::new(parent.map(Bound::unbind)) };
     match Py::new(py, token) {
-        Ok(token) => set(py, token.into_any()),
+        Ok(token) => set_innermost_token(py, token.into_any()),
         Err(error) => error.write_unraisable(py, None),
     }
     id
@@ -150,7 +153,7 @@ pub(crate) fn enter(number: u32, kind: u8) -> u64 {
 pub(crate) fn exit(number: u32) -> u64 {
     // SAFETY: as in `enter`.
     let py = unsafe { Python::assume_attached() };
-    let mut candidate = innermost(py).map(Bound::unbind);
+    let mut candidate = innermost_token(py).map(Bound::unbind);
     while let Some(token) = candidate {
         let token = token.get();
         if number == 0 || token.number == number {
@@ -160,7 +163,7 @@ pub(crate) fn exit(number: u32) -> u64 {
                 (table().detached_id)(token.scope)
             };
             // Released here, so that a chain of callbacks does not keep all earlier tokens alive.
-            set(py, token.take_parent().map_or_else(|| py.None(), Py::into_any));
+            set_innermost_token(py, token.take_parent().map_or_else(|| py.None(), Py::into_any));
             return id;
         }
         candidate = token.parent(py);
@@ -169,7 +172,7 @@ pub(crate) fn exit(number: u32) -> u64 {
     (table().scope_exit)(number)
 }
 
-fn set(py: Python<'_>, token: Py<PyAny>) {
+fn set_innermost_token(py: Python<'_>, token: Py<PyAny>) {
     let result = VARIABLE.get(py).map(|variable| variable.call_method1(py, "set", (token,)));
     if let Some(Err(error)) = result {
         error.write_unraisable(py, None);
@@ -190,7 +193,7 @@ pub(crate) fn setup(py: Python<'_>) -> PyResult<()> {
 /// Whether tasks are detected from the interpreter's memory rather than by calling asyncio.
 #[pyfunction]
 pub(crate) fn task_detection_is_fast() -> bool {
-    context::is_known()
+    context::is_offset_known()
 }
 
 /// Whether launches find the scopes of tasks. Determined when a task first enters a scope.

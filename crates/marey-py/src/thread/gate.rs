@@ -13,9 +13,9 @@ static GATE: AtomicU32 = AtomicU32::new(CLOSED);
 const CLOSED: u32 = 1 << 31;
 
 /// A guard: the caller is inside the gate while it lives.
-pub(super) struct Inside(());
+pub(super) struct GateGuard(());
 
-impl Inside {
+impl GateGuard {
     /// Enters the gate if it is open.
     #[inline(always)]
     pub(super) fn enter() -> Option<Self> {
@@ -25,7 +25,7 @@ impl Inside {
     }
 }
 
-impl Drop for Inside {
+impl Drop for GateGuard {
     #[inline(always)]
     fn drop(&mut self) {
         GATE.fetch_sub(1, Ordering::Release);

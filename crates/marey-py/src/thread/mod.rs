@@ -2,7 +2,7 @@
 
 mod gate;
 
-use gate::Inside;
+use gate::GateGuard;
 use pyo3::ffi::{self, PyObject, PyThreadState};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -14,9 +14,9 @@ use std::sync::OnceLock;
 struct Functions {
     /// Returns the caller's state if the caller holds the GIL. On CPython 3.10 and 3.11 returns the
     /// state of whichever thread holds the GIL.
-    holder: extern "C" fn() -> *mut PyThreadState,
+    gil_holder_state: extern "C" fn() -> *mut PyThreadState,
     /// Whether the caller holds the GIL. Always true once there were subinterpreters.
-    check: extern "C" fn() -> i32,
+    holds_gil: extern "C" fn() -> i32,
 }
 
 static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
@@ -25,11 +25,11 @@ static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
 pub(crate) struct Thread {
     state: *mut PyThreadState,
     /// Keeps the state valid if the thread does not hold the GIL.
-    inside: Option<Inside>,
+    gate_guard: Option<GateGuard>,
 }
 
 /// Allows [`Thread::current`] on threads without the GIL, until the interpreter shuts down.
-pub(crate) fn allow_without_gil(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn allow_access_without_gil(py: Python<'_>) -> PyResult<()> {
     static ALLOWED: PyOnceLock<()> = PyOnceLock::new();
     ALLOWED.get_or_try_init(py, || gate::open(py)).map(|&()| ())
 }
@@ -44,20 +44,20 @@ impl Thread {
         if state.is_null() {
             return None;
         }
-        if (functions.holder)() == state {
-            return Some(Self { state, inside: None });
+        if (functions.gil_holder_state)() == state {
+            return Some(Self { state, gate_guard: None });
         }
         // A thread may have a state in each subinterpreter, and the current one is unknown.
-        if (functions.check)() != 0 {
+        if (functions.holds_gil)() != 0 {
             return None;
         }
-        Some(Self { state, inside: Some(Inside::enter()?) })
+        Some(Self { state, gate_guard: Some(GateGuard::enter()?) })
     }
 
     /// Returns the calling thread, which holds the GIL.
     pub(crate) fn attached(_py: Python<'_>) -> Self {
         // SAFETY: the GIL is held.
-        Self { state: unsafe { ffi::PyThreadState_Get() }, inside: None }
+        Self { state: unsafe { ffi::PyThreadState_Get() }, gate_guard: None }
     }
 
     /// Returns the thread's state, which is valid as long as `self`.
@@ -70,15 +70,15 @@ impl Thread {
     /// not hold it.
     pub(crate) fn attach(&self) -> Attached<'_> {
         // SAFETY: the thread has a state, and inside the gate the interpreter does not shut down.
-        let ensured = self.inside.as_ref().map(|_| unsafe { ffi::PyGILState_Ensure() });
-        let mut raised = [null_mut(); 3];
-        let [class, value, traceback] = &mut raised;
+        let gil_state = self.gate_guard.as_ref().map(|_| unsafe { ffi::PyGILState_Ensure() });
+        let mut exception = [null_mut(); 3];
+        let [class, value, traceback] = &mut exception;
         // SAFETY: the GIL is held, and the three are writable.
         let gc_was_enabled = unsafe {
             ffi::PyErr_Fetch(class, value, traceback);
             ffi::PyGC_Disable() != 0
         };
-        Attached { _thread: self, ensured, raised, gc_was_enabled }
+        Attached { _thread: self, gil_state, exception, gc_was_enabled }
     }
 }
 
@@ -86,9 +86,9 @@ impl Thread {
 /// garbage collection.
 pub(crate) struct Attached<'thread> {
     _thread: &'thread Thread,
-    ensured: Option<ffi::PyGILState_STATE>,
+    gil_state: Option<ffi::PyGILState_STATE>,
     /// The exception that the thread was raising.
-    raised: [*mut PyObject; 3],
+    exception: [*mut PyObject; 3],
     /// Whether garbage collection was enabled. It is disabled while this lives: finalizers of the
     /// program would run in the middle of its launch, where they may not launch or free anything.
     gc_was_enabled: bool,
@@ -104,16 +104,16 @@ impl Attached<'_> {
 
 impl Drop for Attached<'_> {
     fn drop(&mut self) {
-        let [class, value, traceback] = self.raised;
-        // SAFETY: the GIL is held; the exception was taken by `PyErr_Fetch`; `ensured` comes from
+        let [class, value, traceback] = self.exception;
+        // SAFETY: the GIL is held; the exception was taken by `PyErr_Fetch`; `gil_state` comes from
         // the matching call on this thread.
         unsafe {
             if self.gc_was_enabled {
                 ffi::PyGC_Enable();
             }
             ffi::PyErr_Restore(class, value, traceback);
-            if let Some(ensured) = self.ensured {
-                ffi::PyGILState_Release(ensured);
+            if let Some(gil_state) = self.gil_state {
+                ffi::PyGILState_Release(gil_state);
             }
         }
     }
@@ -122,21 +122,23 @@ impl Drop for Attached<'_> {
 impl Functions {
     fn find() -> Option<Self> {
         // Public since CPython 3.13, which removed the older name.
-        let holder =
-            find(c"PyThreadState_GetUnchecked").or_else(|| find(c"_PyThreadState_UncheckedGet"))?;
-        let check = find(c"PyGILState_Check")?;
+        let gil_holder_state = find_function(c"PyThreadState_GetUnchecked")
+            .or_else(|| find_function(c"_PyThreadState_UncheckedGet"))?;
+        let holds_gil = find_function(c"PyGILState_Check")?;
         // SAFETY: the functions of these names have these types in every version.
         unsafe {
             Some(Self {
-                holder: std::mem::transmute::<usize, extern "C" fn() -> *mut PyThreadState>(holder),
-                check: std::mem::transmute::<usize, extern "C" fn() -> i32>(check),
+                gil_holder_state: std::mem::transmute::<usize, extern "C" fn() -> *mut PyThreadState>(
+                    gil_holder_state,
+                ),
+                holds_gil: std::mem::transmute::<usize, extern "C" fn() -> i32>(holds_gil),
             })
         }
     }
 }
 
 /// Returns the address of a function in the loaded libraries.
-fn find(name: &CStr) -> Option<usize> {
+fn find_function(name: &CStr) -> Option<usize> {
     // SAFETY: a C string; the default handle searches the loaded libraries.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then_some(address as usize)

@@ -28,7 +28,8 @@ pub(crate) struct Site {
 #[derive(Debug, Default)]
 pub(super) struct Sites {
     /// The number of a site is its index plus one.
-    list: Vec<Site>,
+    by_number: Vec<Site>,
+    /// By the generation of the tree and the two nodes.
     numbers: HashMap<(u64, u32, u32), u32>,
     graph_nodes: HashMap<u64, GraphNode, NumberHash>,
     /// Destroyed nodes, oldest first, each with the stamp at its destruction. Their activities may
@@ -55,19 +56,19 @@ const MAX_DESTROYED: usize = 1 << 18;
 impl Sites {
     /// Returns the site with this number.
     pub(super) fn get(&self, number: u32) -> Option<&Site> {
-        self.list.get(number.checked_sub(1)? as usize)
+        self.by_number.get(number.checked_sub(1)? as usize)
     }
 
     /// Returns the number of the site at which a graph node was captured, 0 for none.
-    pub(super) fn number_of(&self, graph_node: u64) -> u32 {
+    pub(super) fn number_of_graph_node(&self, graph_node: u64) -> u32 {
         self.graph_nodes.get(&graph_node).map_or(0, |node| node.site)
     }
 
-    fn number(&mut self, site: Site) -> u32 {
+    fn intern(&mut self, site: Site) -> u32 {
         let key = (site.tree.generation, site.shadow_node, site.python_node);
         *self.numbers.entry(key).or_insert_with(|| {
-            self.list.push(site);
-            self.list.len() as u32
+            self.by_number.push(site);
+            self.by_number.len() as u32
         })
     }
 
@@ -93,7 +94,7 @@ impl Sites {
     }
 
     fn forget_destroyed_before(&mut self, stamp: u32) {
-        while self.destroyed.front().is_some_and(|&(destroyed, _)| destroyed < stamp) {
+        while self.destroyed.front().is_some_and(|&(destroyed_stamp, _)| destroyed_stamp < stamp) {
             self.remove_oldest();
         }
     }
@@ -116,27 +117,32 @@ pub(super) fn with_sites<T>(run: impl FnOnce(&Sites) -> T) -> T {
     run(sites().get_or_insert_default())
 }
 
-/// Notes that the launch in progress on the calling thread has become this graph node.
-pub fn captured(graph_node: u64) {
+/// Returns the site with this number.
+pub(crate) fn capture_site(number: u32) -> Option<Site> {
+    with_sites(|sites| sites.get(number).cloned())
+}
+
+/// Records that the launch in progress on the calling thread has become this graph node.
+pub fn record_captured_node(graph_node: u64) {
     let Some(site) = local::event(Local::capture_site) else { return };
     let mut sites = sites();
     let sites = sites.get_or_insert_default();
-    let number = sites.number(site);
+    let number = sites.intern(site);
     sites.insert(graph_node, number);
 }
 
-/// Notes that a graph node was copied, as on instantiation of a graph.
-pub fn cloned(original: u64, copy: u64) {
+/// Records that a graph node was copied, as on instantiation of a graph.
+pub fn record_cloned_node(original: u64, copy: u64) {
     let mut sites = sites();
     let sites = sites.get_or_insert_default();
-    let number = sites.number_of(original);
+    let number = sites.number_of_graph_node(original);
     if number != 0 {
         sites.insert(copy, number);
     }
 }
 
-/// Notes that a graph node is destroyed. Its activities may be read later.
-pub fn destroyed(graph_node: u64) {
+/// Records that a graph node is destroyed. Its activities may be read later.
+pub fn record_destroyed_node(graph_node: u64) {
     if let Some(sites) = sites().as_mut() {
         sites.destroy(graph_node, CONTROL.stamp.load(Ordering::SeqCst) as u32);
     }

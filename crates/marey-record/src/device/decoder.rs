@@ -3,7 +3,6 @@
 use super::capture;
 use super::launches::Launch;
 use super::sessions::{self, Devices};
-use super::threads::Threads;
 use crate::control::CONTROL;
 use crate::lock::Locked;
 use crate::losses;
@@ -69,7 +68,7 @@ pub struct Decoder {
 pub struct Batch<'a> {
     devices: Locked<'static, Devices>,
     decoder: &'a mut Decoder,
-    traces: u64,
+    tracing: u64,
 }
 
 /// The maximum number of activities buffered for the spool.
@@ -80,14 +79,14 @@ impl Decoder {
     pub fn batch(&mut self) -> Batch<'_> {
         let mut devices = sessions::devices();
         devices.take_launches();
-        Batch { devices, decoder: self, traces: CONTROL.trace.load(Ordering::Relaxed) }
+        Batch { devices, decoder: self, tracing: CONTROL.trace.load(Ordering::Relaxed) }
     }
 }
 
 impl Batch<'_> {
     /// Whether single activities are kept, and not only sums.
     pub fn keeps_activities(&self) -> bool {
-        self.traces != 0
+        self.tracing != 0
     }
 
     /// Adds an activity.
@@ -95,11 +94,11 @@ impl Batch<'_> {
     pub fn add(&mut self, activity: &Activity) {
         let launched = match activity.correlation {
             0 => None,
-            correlation => self.devices.find(correlation),
+            correlation => self.devices.find_launch(correlation),
         };
         let site = match activity.graph_node {
             0 => 0,
-            node => capture::with_sites(|sites| sites.number_of(node)),
+            node => capture::with_sites(|sites| sites.number_of_graph_node(node)),
         };
         if activity.duration_nanos.is_none() {
             losses::count(LossCause::DeviceTime);
@@ -111,20 +110,20 @@ impl Batch<'_> {
             }
         }
         if self.keeps_activities() {
-            self.trace(activity, launched.map(|found| (found.thread, found.launch)), site);
+            self.buffer(activity, launched.map(|found| (found.thread, found.launch)), site);
         }
     }
 
     /// Releases the launch of an activity whose end will never be reported. Counts the activity as
     /// a loss if a session saw its launch.
     pub fn add_unfinished(&mut self, correlation: u32) {
-        let launched = self.devices.find(correlation);
+        let launched = self.devices.find_launch(correlation);
         if launched.is_none_or(|found| found.launch.sessions != 0) {
             losses::count(LossCause::DeviceRecord);
         }
     }
 
-    fn trace(&mut self, activity: &Activity, launched: Option<(u32, Launch)>, site: u32) {
+    fn buffer(&mut self, activity: &Activity, launched: Option<(u32, Launch)>, site: u32) {
         let Decoder { joined, details } = &mut *self.decoder;
         let start = details.len();
         details.extend_from_slice(activity.details);
@@ -159,12 +158,5 @@ impl Batch<'_> {
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         self.flush();
-    }
-}
-
-impl Threads {
-    /// Returns the capture site with this number.
-    pub(crate) fn site(number: u32) -> Option<capture::Site> {
-        capture::with_sites(|sites| sites.get(number).cloned())
     }
 }

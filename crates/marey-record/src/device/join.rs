@@ -6,7 +6,7 @@
 //! grows, up to a limit. Beyond the limit the older launch is dropped, and its activities are
 //! counted as activities without a launch.
 
-use super::launches::{IS_OVER, KIND_BITS, Launch, LaunchKind};
+use super::launches::{FLAGS_WORD, IDS_WORD, IS_CANCELLED, KIND_MASK, Launch, LaunchKind};
 use crate::ring::Record;
 use std::collections::{HashMap, HashSet};
 use std::hint::black_box;
@@ -25,55 +25,56 @@ pub(super) struct Launched {
 struct Slot(Record);
 
 /// Flag: an activity of the launch was seen.
-const IS_SEEN: u64 = 1 << 8;
+const HAS_ACTIVITY: u64 = 1 << 8;
 /// Flag: the slot is occupied.
-const IS_TAKEN: u64 = 1 << 9;
+const IS_OCCUPIED: u64 = 1 << 9;
 const THREAD_SHIFT: u32 = u32::BITS;
 
 impl Slot {
     #[inline(always)]
-    fn of(record: Record, thread: u32) -> Self {
-        let [numbers, nodes, sessions, flags] = record;
-        let is_silent = flags & KIND_BITS == LaunchKind::Silent.flags();
-        let seen = if is_silent || flags & IS_OVER != 0 { IS_SEEN } else { 0 };
+    fn new(record: Record, thread: u32) -> Self {
+        let [ids, nodes, sessions, flags] = record;
+        let is_silent = flags & KIND_MASK == LaunchKind::Silent.flag_bits();
+        let has_activity = if is_silent || flags & IS_CANCELLED != 0 { HAS_ACTIVITY } else { 0 };
         Self([
-            numbers,
+            ids,
             nodes,
             sessions,
-            flags | seen | IS_TAKEN | u64::from(thread) << THREAD_SHIFT,
+            flags | has_activity | IS_OCCUPIED | u64::from(thread) << THREAD_SHIFT,
         ])
     }
 
     #[inline(always)]
     fn correlation(&self) -> u32 {
-        self.0[0] as u32
+        self.0[IDS_WORD] as u32
     }
 
     #[inline(always)]
     fn stamp(&self) -> u32 {
-        (self.0[0] >> 32) as u32
+        (self.0[IDS_WORD] >> 32) as u32
     }
 
     #[inline(always)]
     fn thread(&self) -> u32 {
-        (self.0[3] >> THREAD_SHIFT) as u32
+        (self.0[FLAGS_WORD] >> THREAD_SHIFT) as u32
     }
 
     #[inline(always)]
-    fn is_taken(&self) -> bool {
-        self.0[3] & IS_TAKEN != 0
+    fn is_occupied(&self) -> bool {
+        self.0[FLAGS_WORD] & IS_OCCUPIED != 0
     }
 
     /// Whether the slot contains a launch without an activity so far.
     #[inline(always)]
     fn is_waiting(&self) -> bool {
-        self.0[3] & (IS_TAKEN | IS_SEEN) == IS_TAKEN
+        self.0[FLAGS_WORD] & (IS_OCCUPIED | HAS_ACTIVITY) == IS_OCCUPIED
     }
 
     /// Whether activities of the launch may still come, given the newest id.
     #[inline(always)]
     fn is_needed(&self, newest: u32) -> bool {
-        let is_open_graph = self.0[3] & (KIND_BITS | IS_OVER) == LaunchKind::Graph.flags();
+        let is_open_graph =
+            self.0[FLAGS_WORD] & (KIND_MASK | IS_CANCELLED) == LaunchKind::Graph.flag_bits();
         self.is_waiting()
             || is_open_graph && newest.wrapping_sub(self.correlation()) < MAX_GRAPH_AGE
     }
@@ -106,9 +107,9 @@ impl LaunchTable {
     /// Adds a launch. A repeated id replaces the earlier launch.
     #[inline]
     pub(super) fn add(&mut self, record: Record, thread: u32) {
-        let new = Slot::of(record, thread);
+        let new = Slot::new(record, thread);
         let correlation = new.correlation();
-        while self.is_slot_needed(correlation) && self.slots.len() < self.max_slots {
+        while self.is_slot_unavailable(correlation) && self.slots.len() < self.max_slots {
             self.grow(correlation);
         }
         let index = self.index_of(correlation);
@@ -118,7 +119,7 @@ impl LaunchTable {
             self.count_waiting(new.stamp());
         }
         if previous.is_waiting() {
-            self.count_seen(previous.stamp());
+            self.uncount_waiting(previous.stamp());
         }
     }
 
@@ -126,13 +127,13 @@ impl LaunchTable {
     fn count_waiting(&mut self, stamp: u32) {
         match self.waiting.last_mut() {
             Some((newest, count)) if *newest == stamp => *count += 1,
-            _ => self.count_other_stamp(stamp),
+            _ => self.count_waiting_slow(stamp),
         }
     }
 
     /// Counts a launch with another stamp than the last. A thread may log late with an older stamp.
     #[cold]
-    fn count_other_stamp(&mut self, stamp: u32) {
+    fn count_waiting_slow(&mut self, stamp: u32) {
         if let Some((_, count)) = self.waiting.iter_mut().rev().find(|(known, _)| *known == stamp) {
             *count += 1;
         } else {
@@ -143,7 +144,7 @@ impl LaunchTable {
     }
 
     #[inline]
-    fn count_seen(&mut self, stamp: u32) {
+    fn uncount_waiting(&mut self, stamp: u32) {
         let entry = self.waiting.iter_mut().rev().find(|(known, _)| *known == stamp);
         if let Some((_, count)) = entry {
             *count = count.saturating_sub(1);
@@ -162,10 +163,10 @@ impl LaunchTable {
         let mut kernels = 0;
         for record in &mut self.slots {
             let slot = Slot(*record);
-            if slot.is_taken() && slot.stamp() < stamp {
-                let is_kernel = record[3] & KIND_BITS == LaunchKind::Kernel.flags();
+            if slot.is_occupied() && slot.stamp() < stamp {
+                let is_kernel = record[FLAGS_WORD] & KIND_MASK == LaunchKind::Kernel.flag_bits();
                 kernels += u64::from(is_kernel && slot.is_waiting());
-                record[3] |= IS_SEEN;
+                record[FLAGS_WORD] |= HAS_ACTIVITY;
             }
         }
         kernels
@@ -182,7 +183,7 @@ impl LaunchTable {
     pub(super) fn remove_threads(&mut self, removed: &HashMap<u32, u64>) {
         for record in &mut self.slots {
             let slot = Slot(*record);
-            if slot.is_taken() && removed.contains_key(&slot.thread()) {
+            if slot.is_occupied() && removed.contains_key(&slot.thread()) {
                 *record = Record::default();
             }
         }
@@ -195,19 +196,19 @@ impl LaunchTable {
         let index = self.index_of(correlation);
         let record = self.slots.get_mut(index)?;
         let found = Slot(*record);
-        if !found.is_taken() || found.correlation() != correlation {
+        if !found.is_occupied() || found.correlation() != correlation {
             return None;
         }
-        record[3] |= IS_SEEN;
+        record[FLAGS_WORD] |= HAS_ACTIVITY;
         if found.is_waiting() {
-            self.count_seen(found.stamp());
+            self.uncount_waiting(found.stamp());
         }
-        Some(Launched { launch: Launch::of(found.0), thread: found.thread() })
+        Some(Launched { launch: Launch::decode(found.0), thread: found.thread() })
     }
 
-    /// Whether the slot of this id is missing, or occupied by another launch that is still needed.
+    /// Whether the slot of this id is missing, or holds another launch that is still needed.
     #[inline]
-    fn is_slot_needed(&self, correlation: u32) -> bool {
+    fn is_slot_unavailable(&self, correlation: u32) -> bool {
         match self.slots.get(self.index_of(correlation)) {
             Some(&record) => {
                 let occupant = Slot(record);
@@ -235,8 +236,8 @@ impl LaunchTable {
     }
 }
 
-/// Returns an empty table whose pages are resident. A page that is read before it is written costs a
-/// second fault and an interrupt of every processor.
+/// Returns an empty table whose pages are resident. A page that is read before it is written costs
+/// a second fault and an interrupt of every processor.
 fn resident_table(len: usize) -> Vec<Record> {
     const PAGE: usize = 4096 / size_of::<Record>();
     let mut table = vec![Record::default(); len];
@@ -256,10 +257,10 @@ mod tests {
             python_node: 1,
             sessions: 1,
             is_named: false,
-            is_over: false,
+            is_cancelled: false,
             kind: LaunchKind::Kernel,
         };
-        launch.record()
+        launch.encode()
     }
 
     #[test]

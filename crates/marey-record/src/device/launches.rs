@@ -1,4 +1,4 @@
-//! A thread's log of launches that the decoder has not taken yet.
+//! A thread's log of launches that the decoder has not drained yet.
 
 use crate::environment;
 use crate::losses;
@@ -28,7 +28,7 @@ pub(crate) struct Launch {
     /// Whether the node stands for the kernel itself: a launch hook has named it.
     pub(crate) is_named: bool,
     /// Whether no activity will follow: the call failed, or became a node of a graph.
-    pub(crate) is_over: bool,
+    pub(crate) is_cancelled: bool,
     /// The kind of work.
     pub(crate) kind: LaunchKind,
 }
@@ -51,16 +51,19 @@ impl LaunchKind {
 
     /// Returns the kind as encoded in the flags of a launch's record.
     #[inline(always)]
-    pub(super) const fn flags(self) -> u64 {
+    pub(super) const fn flag_bits(self) -> u64 {
         (self as u64) << KIND_SHIFT
     }
 }
 
-// The flags of a launch's record.
+/// The word of a launch's record with the correlation id and the stamp above it.
+pub(super) const IDS_WORD: usize = 0;
+/// The word of a launch's record with the flags below.
+pub(super) const FLAGS_WORD: usize = 3;
 const IS_NAMED: u64 = 1;
-pub(super) const IS_OVER: u64 = 2;
+pub(super) const IS_CANCELLED: u64 = 2;
 const KIND_SHIFT: u32 = 2;
-pub(super) const KIND_BITS: u64 = 3 << KIND_SHIFT;
+pub(super) const KIND_MASK: u64 = 3 << KIND_SHIFT;
 
 impl Launches {
     pub(crate) fn new() -> Self {
@@ -74,16 +77,16 @@ impl Launches {
     /// Logs a launch. Only the owner may call this.
     #[inline(always)]
     pub(crate) fn push(&self, launch: &Launch) {
-        match self.0.push(launch.record()) {
+        match self.0.push(launch.encode()) {
             Pushed::WithRoom => {}
-            Pushed::BeyondHalf => source::ask_for_drain(),
+            Pushed::BeyondHalf => source::request_drain(),
             Pushed::Refused => losses::count(LossCause::LaunchBuffer),
         }
     }
 
-    /// Takes the logged records, oldest first.
-    pub(super) fn take(&self, each: impl FnMut(Record)) {
-        self.0.drain(each);
+    /// Drains the logged records, oldest first.
+    pub(super) fn drain(&self, receive: impl FnMut(Record)) {
+        self.0.drain(receive);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -93,28 +96,30 @@ impl Launches {
 
 impl Launch {
     #[inline(always)]
-    pub(super) fn record(&self) -> Record {
-        let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+    pub(super) fn encode(&self) -> Record {
+        let pack = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
         let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
         [
-            pair(self.correlation, self.stamp),
-            pair(self.shadow_node, self.python_node),
+            pack(self.correlation, self.stamp),
+            pack(self.shadow_node, self.python_node),
             self.sessions,
-            flag(self.is_named, IS_NAMED) | flag(self.is_over, IS_OVER) | self.kind.flags(),
+            flag(self.is_named, IS_NAMED)
+                | flag(self.is_cancelled, IS_CANCELLED)
+                | self.kind.flag_bits(),
         ]
     }
 
     #[inline(always)]
-    pub(super) fn of([numbers, nodes, sessions, flags]: Record) -> Self {
+    pub(super) fn decode([ids, nodes, sessions, flags]: Record) -> Self {
         Self {
-            correlation: numbers as u32,
-            stamp: (numbers >> 32) as u32,
+            correlation: ids as u32,
+            stamp: (ids >> 32) as u32,
             shadow_node: nodes as u32,
             python_node: (nodes >> 32) as u32,
             sessions,
             is_named: flags & IS_NAMED != 0,
-            is_over: flags & IS_OVER != 0,
-            kind: LaunchKind::ALL[((flags & KIND_BITS) >> KIND_SHIFT) as usize],
+            is_cancelled: flags & IS_CANCELLED != 0,
+            kind: LaunchKind::ALL[((flags & KIND_MASK) >> KIND_SHIFT) as usize],
         }
     }
 }
@@ -133,14 +138,15 @@ mod tests {
             python_node: u32::MAX - 1,
             sessions: 1 << 63,
             is_named: true,
-            is_over: false,
+            is_cancelled: false,
             kind: LaunchKind::Silent,
         };
-        let other = Launch { is_named: false, is_over: true, kind: LaunchKind::Kernel, ..launch };
+        let other =
+            Launch { is_named: false, is_cancelled: true, kind: LaunchKind::Kernel, ..launch };
         launches.push(&launch);
         launches.push(&other);
         let mut taken = Vec::new();
-        launches.take(|record| taken.push(Launch::of(record)));
+        launches.drain(|record| taken.push(Launch::decode(record)));
         assert_eq!(taken, [launch, other]);
         assert!(launches.is_empty());
     }

@@ -18,25 +18,27 @@ mod source;
 mod sums;
 mod threads;
 
-pub use self::capture::{captured, cloned, destroyed, forget_destroyed_before};
+pub use self::capture::{
+    forget_destroyed_before, record_captured_node, record_cloned_node, record_destroyed_node,
+};
 pub use self::decoder::{Activity, Batch, Decoder};
 pub use self::info::{DeviceInfo, announce, note};
 pub use self::launches::LaunchKind;
 pub use self::sessions::{begin_flush, is_waiting_before, stop_waiting_before};
-pub use self::source::{Flush, Source, is_process_ending, set_source};
+pub use self::source::{FlushMode, Source, is_process_exiting, set_source};
 pub use marey_model::spool::{ActivityKind, Detail};
 
-pub(crate) use self::capture::Site;
+pub(crate) use self::capture::{Site, capture_site};
 pub(crate) use self::decoder::JoinedActivity;
 pub(crate) use self::info::{device, device_json, devices, notes};
 pub(crate) use self::launches::{Launch, Launches};
 pub(crate) use self::sessions::{
-    begin_child, begin_epoch, begin_phase, begin_session, clear_phases, drop_phase, end_session,
-    fold_final, fold_into, is_waiting, lock_for_fork, thread_ended,
+    add_final_to_tree, add_to_tree, begin_child, begin_epoch, begin_phase, begin_session,
+    clear_phases, drop_phase, end_session, end_thread, is_phase_waiting, lock_for_fork,
 };
 pub(crate) use self::source::{
-    begin_child as begin_child_source, flush, lock_for_fork as lock_source_for_fork, process_ends,
-    stop,
+    begin_child as begin_child_source, begin_process_exit, flush,
+    lock_for_fork as lock_source_for_fork, stop,
 };
 pub(crate) use self::threads::Threads;
 

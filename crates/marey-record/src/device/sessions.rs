@@ -2,30 +2,31 @@
 
 use super::decoder::Activity;
 use super::join::{LaunchTable, Launched};
-use super::sums::{Row, Sums};
+use super::sums::{SumKey, Sums};
 use super::threads::Threads;
 use super::{capture, info, source};
 use crate::control::{CONTROL, slots};
 use crate::lock::{Locked, lock};
 use crate::losses;
-use crate::merged::{MergedTree, View};
+use crate::merged::{MergedTree, SessionView};
 use crate::registry;
 use crate::session::Session;
 use crate::thread::ThreadTree;
 use crate::trace;
 use marey_model::context::ContextSource;
 use marey_model::loss::LossCause;
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 static DEVICES: LazyLock<Mutex<Devices>> = LazyLock::new(Mutex::default);
-static ENDED: Mutex<Vec<Arc<ThreadTree>>> = Mutex::new(Vec::new());
+static ENDED_THREADS: Mutex<Vec<Arc<ThreadTree>>> = Mutex::new(Vec::new());
 
 /// The state of the decoder. Readers of sums lock it; threads that record never do.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
-    join: LaunchTable,
+    launches: LaunchTable,
     pub(super) threads: Threads,
     /// By slot.
     sessions: Vec<Option<SessionDevices>>,
@@ -34,7 +35,7 @@ pub(super) struct Devices {
 /// The device data of one session.
 #[derive(Debug)]
 struct SessionDevices {
-    view: View,
+    view: SessionView,
     /// The starts of its phases, ascending.
     phase_starts: Vec<PhaseStart>,
     /// The newest last.
@@ -47,15 +48,15 @@ struct PhaseStart {
     /// The first stamp of launches in the phase.
     first_stamp: u32,
     phase: u32,
-    fate: Fate,
+    state: PhaseState,
     started: Instant,
 }
 
-/// What to do with activities that arrive for a phase.
+/// The state of a phase, which decides what happens to activities that arrive for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum PhaseState {
     /// The phase is open, or closed and in memory: they are added.
-    Kept,
+    InMemory,
     /// The phase was cleared: they are ignored.
     Cleared,
     /// The phase was written to its file: they are lost.
@@ -64,23 +65,28 @@ enum Fate {
 
 impl PhaseStart {
     fn now(phase: u32) -> Self {
-        Self { first_stamp: next_stamp(), phase, fate: Fate::Kept, started: Instant::now() }
+        Self {
+            first_stamp: next_stamp(),
+            phase,
+            state: PhaseState::InMemory,
+            started: Instant::now(),
+        }
     }
 }
 
 /// The time after its end at which a phase counts as complete although activities are missing. Some
 /// launches cause no activity, such as a graph without kernels, and records may be lost.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
+const ACTIVITY_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl SessionDevices {
     /// Returns the phase of a launch. `None` if the launch is of an older session in the same slot,
     /// or its phase was cleared or written; the last is counted as a loss.
-    fn phase_at(&self, stamp: u32) -> Option<u32> {
+    fn phase_of_launch(&self, stamp: u32) -> Option<u32> {
         let start = self.phase_starts.iter().rev().find(|start| start.first_stamp <= stamp)?;
-        if start.fate == Fate::Written {
+        if start.state == PhaseState::Written {
             losses::count(LossCause::DeviceRecord);
         }
-        (start.fate == Fate::Kept).then_some(start.phase)
+        (start.state == PhaseState::InMemory).then_some(start.phase)
     }
 
     fn sums(&self, phase: u32) -> Option<&Sums> {
@@ -104,14 +110,14 @@ pub(super) fn devices() -> Locked<'static, Devices> {
 impl Devices {
     /// Takes the launches that threads have logged.
     pub(super) fn take_launches(&mut self) {
-        for tree in registry::running() {
-            self.take_from(&tree);
+        for tree in registry::running_threads() {
+            self.take_thread_launches(&tree);
         }
-        for tree in std::mem::take(&mut *lock(&ENDED)) {
-            self.take_from(&tree);
+        for tree in std::mem::take(&mut *lock(&ENDED_THREADS)) {
+            self.take_thread_launches(&tree);
             // The thread has ended, and other readers of its log hold the lock that we hold.
             drop(tree.take_launches());
-            self.threads.ended(&tree);
+            self.threads.mark_ended(&tree);
         }
         if self.threads.has_too_many_ended() {
             for session in self.sessions.iter_mut().flatten() {
@@ -119,18 +125,18 @@ impl Devices {
                     sums.fold(session.view, &self.threads);
                 }
             }
-            let removed = self.threads.remove_ended(&self.join.awaited_threads());
-            self.join.remove_threads(&removed);
+            let removed = self.threads.remove_ended(&self.launches.awaited_threads());
+            self.launches.remove_threads(&removed);
             trace::remove_threads(removed.into_values());
         }
     }
 
-    fn take_from(&mut self, tree: &Arc<ThreadTree>) {
-        let is_of_now = tree.epoch == CONTROL.epoch.load(Ordering::SeqCst);
-        let launches = tree.launches().filter(|launches| is_of_now && !launches.is_empty());
+    fn take_thread_launches(&mut self, tree: &Arc<ThreadTree>) {
+        let is_current = tree.epoch == CONTROL.epoch.load(Ordering::SeqCst);
+        let launches = tree.launches().filter(|launches| is_current && !launches.is_empty());
         let Some(launches) = launches else { return };
-        let thread = self.threads.number(tree);
-        launches.take(|record| self.join.add(record, thread));
+        let thread = self.threads.number_or_assign(tree);
+        launches.drain(|record| self.launches.add(record, thread));
     }
 
     fn session(&self, slot: u32) -> Option<&SessionDevices> {
@@ -142,7 +148,7 @@ impl Devices {
         self.sessions.get_mut(slot as usize)?.as_mut()
     }
 
-    fn entry_mut(&mut self, slot: u32) -> &mut Option<SessionDevices> {
+    fn session_entry(&mut self, slot: u32) -> &mut Option<SessionDevices> {
         let index = slot as usize;
         if self.sessions.len() <= index {
             self.sessions.resize_with(index + 1, || None);
@@ -152,8 +158,8 @@ impl Devices {
 
     /// Returns the launch with this correlation id, if it was logged.
     #[inline]
-    pub(super) fn find(&mut self, correlation: u32) -> Option<Launched> {
-        self.join.find(correlation)
+    pub(super) fn find_launch(&mut self, correlation: u32) -> Option<Launched> {
+        self.launches.find(correlation)
     }
 
     /// Adds a kernel's duration to the sessions that saw its launch.
@@ -168,19 +174,19 @@ impl Devices {
         let name = if is_named { 0 } else { activity.name };
         for slot in slots(launch.sessions) {
             let Some(session) = self.session_mut(slot) else { continue };
-            let Some(phase) = session.phase_at(launch.stamp) else { continue };
+            let Some(phase) = session.phase_of_launch(launch.stamp) else { continue };
             let node = match session.view.context {
                 ContextSource::Shadow => launch.shadow_node,
                 ContextSource::Python => launch.python_node,
             };
-            let row = Row { thread: launched.thread, node, site, name, device: activity.device };
-            session.sums_mut(phase).add(row, activity.duration_nanos);
+            let key = SumKey { thread: launched.thread, node, site, name, device: activity.device };
+            session.sums_mut(phase).add(key, activity.duration_nanos);
         }
     }
 }
 
 /// Adds the device data of a phase to its tree.
-pub(crate) fn fold_into(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
+pub(crate) fn add_to_tree(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
     let devices = devices();
     let Some(session) = devices.session(slot) else { return };
     if let Some(sums) = session.sums(phase).filter(|sums| !sums.is_empty()) {
@@ -190,30 +196,31 @@ pub(crate) fn fold_into(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
 
 /// Adds the device data of a phase to its tree, which is written to its file now: activities that
 /// arrive later are lost.
-pub(crate) fn fold_final(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
+pub(crate) fn add_final_to_tree(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
     if let Some(session) = devices().session_mut(slot) {
-        let is_kept = |start: &&mut PhaseStart| start.phase == phase && start.fate == Fate::Kept;
-        for start in session.phase_starts.iter_mut().filter(is_kept) {
-            start.fate = Fate::Written;
+        let is_in_memory =
+            |start: &&mut PhaseStart| start.phase == phase && start.state == PhaseState::InMemory;
+        for start in session.phase_starts.iter_mut().filter(is_in_memory) {
+            start.state = PhaseState::Written;
         }
         // One entry is enough for consecutive phases that were written.
         session.phase_starts.dedup_by(|later, earlier| {
-            (later.fate, earlier.fate) == (Fate::Written, Fate::Written)
+            (later.state, earlier.state) == (PhaseState::Written, PhaseState::Written)
         });
     }
-    fold_into(slot, phase, tree);
+    add_to_tree(slot, phase, tree);
 }
 
 /// Adds a session, before it records.
 pub(crate) fn begin_session(session: &Session) {
     let phase_starts = vec![PhaseStart::now(session.phase)];
     let data = SessionDevices { view: session.view(), phase_starts, phases: Vec::new() };
-    *devices().entry_mut(session.slot) = Some(data);
+    *devices().session_entry(session.slot) = Some(data);
 }
 
 /// Removes a session.
 pub(crate) fn end_session(slot: u32) {
-    *devices().entry_mut(slot) = None;
+    *devices().session_entry(slot) = None;
 }
 
 /// Begins a phase of a session: launches from now on belong to it.
@@ -224,16 +231,16 @@ pub(crate) fn begin_phase(slot: u32, phase: u32) {
 }
 
 /// Drops the device data of these phases.
-pub(crate) fn clear_phases(slot: u32, is_selected: impl Fn(u32) -> bool) {
+pub(crate) fn clear_phases(slot: u32, phases: &RangeInclusive<u32>) {
     if let Some(session) = devices().session_mut(slot) {
-        session.phases.retain(|&(phase, _)| !is_selected(phase));
-        for start in session.phase_starts.iter_mut().filter(|start| is_selected(start.phase)) {
-            start.fate = Fate::Cleared;
+        session.phases.retain(|(phase, _)| !phases.contains(phase));
+        for start in session.phase_starts.iter_mut().filter(|start| phases.contains(&start.phase)) {
+            start.state = PhaseState::Cleared;
         }
     }
 }
 
-/// Drops the device data of a phase after [`fold_final`].
+/// Drops the device data of a phase after [`add_final_to_tree`].
 pub(crate) fn drop_phase(slot: u32, phase: u32) {
     if let Some(session) = devices().session_mut(slot) {
         session.phases.retain(|&(number, _)| number != phase);
@@ -241,13 +248,14 @@ pub(crate) fn drop_phase(slot: u32, phase: u32) {
 }
 
 /// Whether a launch in a phase or before it has no activity yet.
-pub(crate) fn is_waiting(slot: u32, phase: u32) -> bool {
+pub(crate) fn is_phase_waiting(slot: u32, phase: u32) -> bool {
     let mut devices = devices();
     devices.take_launches();
     let Some(session) = devices.session(slot) else { return false };
     let next = session.phase_starts.iter().find(|start| start.phase > phase);
     next.is_some_and(|next| {
-        next.started.elapsed() < WAIT_TIMEOUT && devices.join.is_waiting_before(next.first_stamp)
+        next.started.elapsed() < ACTIVITY_TIMEOUT
+            && devices.launches.is_waiting_before(next.first_stamp)
     })
 }
 
@@ -260,13 +268,13 @@ pub fn begin_flush() -> u32 {
 pub fn is_waiting_before(stamp: u32) -> bool {
     let mut devices = devices();
     devices.take_launches();
-    devices.join.is_waiting_before(stamp)
+    devices.launches.is_waiting_before(stamp)
 }
 
 /// Stops waiting for launches with older stamps. Returns how many kernels among them have no
 /// activity.
 pub fn stop_waiting_before(stamp: u32) -> u64 {
-    devices().join.stop_waiting_before(stamp)
+    devices().launches.stop_waiting_before(stamp)
 }
 
 fn next_stamp() -> u32 {
@@ -274,23 +282,23 @@ fn next_stamp() -> u32 {
 }
 
 /// Keeps the log of a thread that has ended: its launches may not have finished.
-pub(crate) fn thread_ended(tree: &Arc<ThreadTree>) {
+pub(crate) fn end_thread(tree: &Arc<ThreadTree>) {
     if tree.launches().is_some() && CONTROL.is_live() {
-        lock(&ENDED).push(Arc::clone(tree));
-        source::ask_for_drain();
+        lock(&ENDED_THREADS).push(Arc::clone(tree));
+        source::request_drain();
     }
 }
 
 /// Resets the state at the start of an epoch.
 pub(crate) fn begin_epoch() {
     *devices() = Devices::default();
-    lock(&ENDED).clear();
+    lock(&ENDED_THREADS).clear();
     capture::begin_epoch();
 }
 
 /// Takes the locks for the duration of a fork.
 pub(crate) fn lock_for_fork() -> impl Sized + use<> {
-    (devices(), lock(&ENDED), capture::lock_for_fork(), info::lock_for_fork())
+    (devices(), lock(&ENDED_THREADS), capture::lock_for_fork(), info::lock_for_fork())
 }
 
 /// Resets the state in the child of a fork, which has launched nothing.

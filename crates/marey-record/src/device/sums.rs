@@ -3,7 +3,7 @@
 use super::capture;
 use super::threads::Threads;
 use crate::column::{Column, NodeData};
-use crate::merged::{MergedTree, NodeMapping, ROOT, View};
+use crate::merged::{MergedTree, NodeMapping, ROOT, SessionView};
 use crate::names;
 use crate::number_hash::NumberHash;
 use marey_model::context::{CAPTURED_AT, ContextSource, NodeKind};
@@ -13,20 +13,20 @@ use std::hash::Hasher;
 /// The sums of one session and phase.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    rows: Vec<Row>,
-    numbers: HashMap<Row, u32, NumberHash>,
-    /// The sums, by the numbers of the rows.
+    keys: Vec<SumKey>,
+    numbers: HashMap<SumKey, u32, NumberHash>,
+    /// The sums, by the numbers of the keys.
     column: Column,
-    /// The number of kernels without a duration, by the number of the row.
+    /// The number of kernels without a duration, by the number of the key.
     untimed: HashMap<u32, u64, NumberHash>,
-    last: u32,
+    last_number: u32,
     /// The sums of threads that were freed.
     folded: MergedTree,
 }
 
 /// The key of a sum: one kernel, launched at one node, on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct SumKey {
     /// The number of the thread in the decoder.
     pub(super) thread: u32,
     pub(super) node: u32,
@@ -37,7 +37,7 @@ pub(super) struct Row {
     pub(super) device: u32,
 }
 
-impl std::hash::Hash for Row {
+impl std::hash::Hash for SumKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(u64::from(self.thread) << 32 | u64::from(self.node));
         state.write_u64(
@@ -49,53 +49,53 @@ impl std::hash::Hash for Row {
 impl Sums {
     /// Adds a kernel, with its duration if it is known.
     #[inline]
-    pub(super) fn add(&mut self, row: Row, nanos: Option<u64>) {
-        let is_last = self.rows.get(self.last as usize) == Some(&row);
-        let number = if is_last { self.last } else { self.number(row) };
-        self.last = number;
+    pub(super) fn add(&mut self, key: SumKey, nanos: Option<u64>) {
+        let is_last = self.keys.get(self.last_number as usize) == Some(&key);
+        let number = if is_last { self.last_number } else { self.number_or_assign(key) };
+        self.last_number = number;
         match nanos {
             Some(nanos) => self.column.record(number, nanos, nanos),
             None => *self.untimed.entry(number).or_insert(0) += 1,
         }
     }
 
-    /// Returns the sums of a row.
-    fn copy(&self, number: u32) -> NodeData {
+    /// Returns the sums of a key.
+    fn data(&self, number: u32) -> NodeData {
         let timed = self.column.copy(number);
         let untimed = self.untimed.get(&number).copied().unwrap_or(0);
         NodeData { count: timed.count + untimed, ..timed }
     }
 
-    fn number(&mut self, row: Row) -> u32 {
-        *self.numbers.entry(row).or_insert_with(|| {
-            self.rows.push(row);
-            self.rows.len() as u32 - 1
+    fn number_or_assign(&mut self, key: SumKey) -> u32 {
+        *self.numbers.entry(key).or_insert_with(|| {
+            self.keys.push(key);
+            self.keys.len() as u32 - 1
         })
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.folded.is_empty()
+        self.keys.is_empty() && self.folded.is_empty()
     }
 
     /// Adds all sums to a tree.
-    pub(super) fn add_to(&self, tree: &mut MergedTree, view: View, threads: &Threads) {
+    pub(super) fn add_to(&self, tree: &mut MergedTree, view: SessionView, threads: &Threads) {
         tree.absorb_tree(&self.folded);
         let mut mappings: HashMap<u32, NodeMapping> = HashMap::new();
-        for (row, number) in self.rows.iter().zip(0..) {
-            let Some(thread) = threads.tree(row.thread) else { continue };
+        for (key, number) in self.keys.iter().zip(0..) {
+            let Some(thread) = threads.tree(key.thread) else { continue };
             let mapping =
-                mappings.entry(row.thread).or_insert_with(|| NodeMapping::new(thread, view, ROOT));
-            let mut node = mapping.find(tree, row.node);
-            if row.site != 0 {
-                node = below_site(tree, node, row.site, view);
+                mappings.entry(key.thread).or_insert_with(|| NodeMapping::new(thread, view, ROOT));
+            let mut node = mapping.merged_node(tree, key.node);
+            if key.site != 0 {
+                node = capture_site_node(tree, node, key.site, view);
             }
-            tree.add_kernel(node, row.name, row.device, &self.copy(number));
+            tree.add_kernel(node, key.name, key.device, &self.data(number));
         }
     }
 
     /// Folds the rows into a tree, so that their threads can be freed.
-    pub(super) fn fold(&mut self, view: View, threads: &Threads) {
-        if self.rows.is_empty() {
+    pub(super) fn fold(&mut self, view: SessionView, threads: &Threads) {
+        if self.keys.is_empty() {
             return;
         }
         let mut folded = MergedTree::default();
@@ -105,16 +105,16 @@ impl Sums {
 }
 
 /// Returns the node of a capture site below the node of the graph launch.
-fn below_site(tree: &mut MergedTree, launch: u32, site: u32, view: View) -> u32 {
+fn capture_site_node(tree: &mut MergedTree, launch: u32, site: u32, view: SessionView) -> u32 {
     let captured_at = tree.child(launch, names::intern(CAPTURED_AT), NodeKind::Scope);
-    let Some(site) = capture::with_sites(|sites| sites.get(site).cloned()) else {
+    let Some(site) = capture::capture_site(site) else {
         return captured_at;
     };
     let node = match view.context {
         ContextSource::Shadow => site.shadow_node,
         ContextSource::Python => site.python_node,
     };
-    NodeMapping::new(&site.tree, view, captured_at).find(tree, node)
+    NodeMapping::new(&site.tree, view, captured_at).merged_node(tree, node)
 }
 
 #[cfg(test)]
@@ -122,17 +122,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn repeated_launches_share_a_row() {
+    fn repeated_launches_share_a_sum() {
         let mut sums = Sums::default();
-        let row = Row { thread: 0, node: 4, site: 0, name: 9, device: 0 };
-        let other = Row { device: 1, ..row };
+        let key = SumKey { thread: 0, node: 4, site: 0, name: 9, device: 0 };
+        let other = SumKey { device: 1, ..key };
         for nanos in 1..=10 {
-            sums.add(row, Some(nanos));
+            sums.add(key, Some(nanos));
             sums.add(other, Some(100 * nanos));
             sums.add(other, Some(100 * nanos));
         }
-        assert_eq!(sums.rows, [row, other]);
-        let (first, second) = (sums.copy(0), sums.copy(1));
+        assert_eq!(sums.keys, [key, other]);
+        let (first, second) = (sums.data(0), sums.data(1));
         assert_eq!(
             (first.count, first.total_nanos, first.min_nanos, first.max_nanos),
             (10, 55, 1, 10)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(crate) struct Threads {
     trees: HashMap<u32, Arc<ThreadTree>>,
     numbers: HashMap<u64, u32>,
-    next: u32,
+    next_number: u32,
     /// Threads that have ended, oldest first. Devices may still execute their launches.
     ended: Vec<u32>,
     /// The number of ended threads that is kept before the next attempt to remove some.
@@ -22,12 +22,12 @@ const MAX_ENDED: usize = 512;
 
 impl Threads {
     /// Returns the number of a thread, which is valid as long as its tree is kept.
-    pub(super) fn number(&mut self, tree: &Arc<ThreadTree>) -> u32 {
-        let Self { trees, numbers, next, .. } = self;
+    pub(super) fn number_or_assign(&mut self, tree: &Arc<ThreadTree>) -> u32 {
+        let Self { trees, numbers, next_number, .. } = self;
         *numbers.entry(tree.generation).or_insert_with(|| {
-            trees.insert(*next, Arc::clone(tree));
-            *next += 1;
-            *next - 1
+            trees.insert(*next_number, Arc::clone(tree));
+            *next_number += 1;
+            *next_number - 1
         })
     }
 
@@ -36,8 +36,8 @@ impl Threads {
         self.trees.get(&number)
     }
 
-    /// Notes that a thread has ended.
-    pub(super) fn ended(&mut self, tree: &ThreadTree) {
+    /// Adds a thread to the ended ones.
+    pub(super) fn mark_ended(&mut self, tree: &ThreadTree) {
         self.ended.extend(self.numbers.remove(&tree.generation));
     }
 
@@ -49,8 +49,8 @@ impl Threads {
     /// Removes the older half of the ended threads, except those in `awaited`. Returns the removed
     /// threads, with the generations of their trees.
     pub(super) fn remove_ended(&mut self, awaited: &HashSet<u32>) -> HashMap<u32, u64> {
-        let older = self.ended.len() / 2;
-        let unawaited = self.ended[..older].iter().filter(|number| !awaited.contains(number));
+        let older_half = self.ended.len() / 2;
+        let unawaited = self.ended[..older_half].iter().filter(|number| !awaited.contains(number));
         let removed: HashMap<u32, u64> = unawaited
             .filter_map(|number| Some((*number, self.trees.get(number)?.generation)))
             .collect();

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 /// A CUDA API. No call makes another call of the same API. Runtime calls make driver calls under
 /// the runtime call's correlation id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interface {
+pub enum CudaApi {
     /// The driver API (`cu…`).
     Driver,
     /// The runtime API (`cuda…`).
@@ -25,7 +25,7 @@ pub(super) struct OpenCalls([OpenCall; 2]);
 struct OpenCall {
     correlation: u32,
     nodes: NodePair,
-    traces: u64,
+    tracing: u64,
     start_ticks: u64,
 }
 
@@ -34,63 +34,70 @@ impl OpenCalls {
 }
 
 impl OpenCall {
-    const NONE: Self = Self { correlation: 0, nodes: ROOTS, traces: 0, start_ticks: 0 };
+    const NONE: Self = Self { correlation: 0, nodes: ROOTS, tracing: 0, start_ticks: 0 };
 }
 
 impl Local {
     /// Records the start of an API call.
     pub(crate) fn call_enter(
         &mut self,
-        interface: Interface,
+        cuda_api: CudaApi,
         correlation: u32,
         name: u32,
         python_leaf: u32,
         task: Option<&Detached>,
     ) {
         let (active, python) = CONTROL.recording();
-        let traces = active & CONTROL.trace.load(Ordering::Relaxed);
-        if traces == 0 {
+        let tracing = active & CONTROL.trace.load(Ordering::Relaxed);
+        if tracing == 0 {
             return;
         }
-        let parent = if let Some(nodes) = self.calling_runtime(correlation) {
+        let parent = if let Some(nodes) = self.runtime_call_nodes(correlation) {
             nodes
         } else {
             let parent = self.innermost_nodes(task).with_python_leaf(python_leaf);
             self.state_child(parent, active, python)
         };
-        let nodes = self.child_nodes(parent, name, NodeKind::Runtime, traces, traces & python);
+        let nodes = self.child_nodes(parent, name, NodeKind::Runtime, tracing, tracing & python);
         let start_ticks = clock::ticks();
-        self.calls.0[interface as usize] = OpenCall { correlation, nodes, traces, start_ticks };
+        self.open_calls.0[cuda_api as usize] =
+            OpenCall { correlation, nodes, tracing, start_ticks };
     }
 
     /// Records the end of an API call and logs its span.
-    pub(crate) fn call_exit(&mut self, interface: Interface, correlation: u32) {
-        let call = std::mem::replace(&mut self.calls.0[interface as usize], OpenCall::NONE);
+    pub(crate) fn call_exit(&mut self, cuda_api: CudaApi, correlation: u32) {
+        let call = std::mem::replace(&mut self.open_calls.0[cuda_api as usize], OpenCall::NONE);
         if call.correlation == correlation {
-            self.log_call(call.nodes, call.traces, call.start_ticks, correlation);
+            self.log_call(call.nodes, call.tracing, call.start_ticks, correlation);
         }
     }
 
     /// Returns the nodes of the runtime call that makes the driver call with this correlation id.
     #[inline]
-    pub(super) fn calling_runtime(&self, correlation: u32) -> Option<NodePair> {
-        let call = &self.calls.0[Interface::Runtime as usize];
+    pub(super) fn runtime_call_nodes(&self, correlation: u32) -> Option<NodePair> {
+        let call = &self.open_calls.0[CudaApi::Runtime as usize];
         (call.correlation == correlation).then_some(call.nodes)
     }
 
     /// Logs a call as a span, for the sessions that saw it begin and still record.
     #[inline]
-    pub(super) fn log_call(&self, call: NodePair, traces: u64, start_ticks: u64, correlation: u32) {
-        let traces = traces & CONTROL.active.load(Ordering::Relaxed);
-        if traces == 0 {
+    pub(super) fn log_call(
+        &self,
+        nodes: NodePair,
+        tracing: u64,
+        start_ticks: u64,
+        correlation: u32,
+    ) {
+        let tracing = tracing & CONTROL.active.load(Ordering::Relaxed);
+        if tracing == 0 {
             return;
         }
-        let python = traces & CONTROL.python.load(Ordering::Relaxed);
+        let python = tracing & CONTROL.python.load(Ordering::Relaxed);
         let Some(log) = self.tree.log_or_create() else { return };
         let end_ticks = clock::ticks();
-        for (node, sessions) in [(call.shadow, traces & !python), (call.python, python)] {
+        for (node, sessions) in [(nodes.shadow, tracing & !python), (nodes.python, python)] {
             if sessions != 0 {
-                log.launch(node, start_ticks, end_ticks, sessions, correlation);
+                log.push_launch(node, start_ticks, end_ticks, sessions, correlation);
             }
         }
     }

@@ -35,20 +35,21 @@ impl Local {
         let python = CONTROL.python.load(Ordering::Relaxed);
         let sessions = entry.sessions & CONTROL.active.load(Ordering::Relaxed);
         for slot in slots(sessions) {
-            let NodePair { shadow, python: frame } = entry.nodes;
-            self.add(slot, if python & bit(slot) == 0 { shadow } else { frame }, entry);
+            let is_shadow = python & bit(slot) == 0;
+            let node = if is_shadow { entry.nodes.shadow } else { entry.nodes.python };
+            self.record_in_column(slot, node, entry);
         }
-        let traced = sessions & CONTROL.trace.load(Ordering::Relaxed);
-        if traced & !python != 0 {
-            self.log_span(entry.nodes.shadow, entry, traced & !python);
+        let tracing = sessions & CONTROL.trace.load(Ordering::Relaxed);
+        if tracing & !python != 0 {
+            self.log_span(entry.nodes.shadow, entry, tracing & !python);
         }
-        if traced & python != 0 {
-            self.log_span(entry.nodes.python, entry, traced & python);
+        if tracing & python != 0 {
+            self.log_span(entry.nodes.python, entry, tracing & python);
         }
     }
 
     #[inline(always)]
-    fn add(&self, slot: u32, node: u32, entry: &Entry) {
+    fn record_in_column(&self, slot: u32, node: u32, entry: &Entry) {
         if let Some(column) = self.tree.column(slot) {
             column.record(node, entry.nanos, entry.self_nanos);
         }
@@ -58,9 +59,9 @@ impl Local {
     fn log_span(&self, node: u32, entry: &Entry, sessions: u64) {
         let Some(log) = self.tree.log_or_create() else { return };
         match self.autograd {
-            None => log.span(node, entry.start_ticks, entry.end_ticks, sessions),
+            None => log.push_span(node, entry.start_ticks, entry.end_ticks, sessions),
             Some(call) => {
-                log.autograd_span(node, entry.start_ticks, entry.end_ticks, sessions, call);
+                log.push_autograd_span(node, entry.start_ticks, entry.end_ticks, sessions, call);
             }
         }
     }

@@ -24,7 +24,7 @@ impl ThreadTree {
         let name_kind = name_kind(name, kind.into());
         // SAFETY: nodes and frames live as long as the tree, and `init_bottom` has set the first
         // frame.
-        let (outer, node) = unsafe { (self.top.get_set(), self.expected.get()?.get()?) };
+        let (outer, node) = unsafe { (self.top.get_non_null(), self.expected.get()?.get()?) };
         // SAFETY: as above.
         let frame = unsafe { outer.above.get()? };
         if node.name_kind() != name_kind || !node.is_fast(CONTROL.version()) {
@@ -44,13 +44,13 @@ impl ThreadTree {
     #[expect(unsafe_code, reason = "nodes, frames and statistics are reached through links")]
     pub(super) fn exit_fast(&self, name: u32, now: u64) -> Option<u64> {
         // SAFETY: as above.
-        let (frame, outer) = unsafe { (self.top.get_set(), self.outer.get_set()) };
+        let (frame, outer) = unsafe { (self.top.get_non_null(), self.outer.get_non_null()) };
         if frame.exit_name.load(Ordering::Relaxed) != u64::from(name) {
             return None;
         }
         // SAFETY: as above; a frame with an exit name has a node, which is a child of the node of
         // the frame below.
-        let node = unsafe { frame.node.get_set() };
+        let node = unsafe { frame.node.get_non_null() };
         if !node.is_fast(CONTROL.version()) {
             return None;
         }
@@ -75,18 +75,18 @@ impl ThreadTree {
     #[expect(unsafe_code, reason = "frames are reached through links")]
     fn exit_for_sessions(&self, node: &Node, now: u64, nanos: u64) -> u64 {
         // SAFETY: frames live as long as the tree.
-        let (frame, outer) = unsafe { (self.top.get_set(), self.outer.get_set()) };
+        let (frame, outer) = unsafe { (self.top.get_non_null(), self.outer.get_non_null()) };
         let self_nanos = nanos.saturating_sub(frame.child_nanos());
         for slot in slots(node.sessions()) {
             if let Some(column) = self.column(slot) {
                 column.record(node.number(), nanos, self_nanos);
             }
         }
-        let traced = node.sessions() & CONTROL.trace.load(Ordering::Relaxed);
-        if traced != 0
+        let tracing = node.sessions() & CONTROL.trace.load(Ordering::Relaxed);
+        if tracing != 0
             && let Some(log) = self.log_or_create()
         {
-            log.span(node.number(), frame.start_ticks(), now, traced);
+            log.push_span(node.number(), frame.start_ticks(), now, tracing);
         }
         outer.add_child_nanos(nanos);
         self.set_top_expecting(outer, Some(&node.expected_sibling));

@@ -1,7 +1,7 @@
 //! The start and end of a thread's stack: frames copied from the main thread or from before a fork,
 //! and the unwinding when the thread ends.
 
-use super::{FOREIGN, INHERITED, Local, ROOTS, STEP, install, register, uninstall};
+use super::{FORKED, INHERITED, Local, ROOTS, STEP, install, register_thread, uninstall};
 use crate::clock;
 use crate::control::CONTROL;
 use crate::registry;
@@ -38,7 +38,7 @@ impl Local {
     #[inline]
     pub(super) fn follow_main(&mut self) {
         let Some(followed) = &self.followed else { return };
-        let position = followed.main.position();
+        let position = followed.main.stack_position();
         // A main thread in the middle of an event is not waiting for this one: keep the old
         // position.
         if position.is_some() && position != followed.position {
@@ -52,7 +52,7 @@ impl Local {
         let Some(mut followed) = self.followed.take() else { return };
         // The position is read before the frames: if the scopes change in between, the next call
         // sees another position and copies again.
-        followed.position = followed.main.position();
+        followed.position = followed.main.stack_position();
         followed.main.copy_open_frames(&mut followed.frames);
         self.adopt_main_stack(&followed.frames);
         if let Some(position) = followed.position {
@@ -136,7 +136,7 @@ impl Local {
     }
 
     /// Exits all open scopes, because the thread ends.
-    pub(super) fn exit_all(&mut self) {
+    pub(super) fn exit_all_scopes(&mut self) {
         if !CONTROL.is_live() || self.tree.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
             return;
         }
@@ -152,19 +152,19 @@ impl Local {
 }
 
 /// Replaces the thread's recorder in the child of a fork. Scopes that were open at the fork stay on
-/// the stack as foreign frames.
+/// the stack with the flag [`FORKED`].
 pub(crate) fn restart_after_fork() {
     let Some(old) = uninstall() else { return };
     let frames = old.tree.open_frames();
-    register();
+    register_thread();
     let Some(mut local) = uninstall() else { return };
-    local.push_copies(&frames, FOREIGN);
+    local.push_copies(&frames, FORKED);
     install(local);
 }
 
 /// Whether a frame was entered by this thread and process, and by the program.
-pub(crate) fn is_running_entry(frame: &OpenFrame) -> bool {
-    frame.kind_flags & (INHERITED | STEP | FOREIGN) == 0
+pub(crate) fn is_entered_by_program(frame: &OpenFrame) -> bool {
+    frame.kind_flags & (INHERITED | STEP | FORKED) == 0
 }
 
 /// Whether a thread of this name is a worker of PyTorch's autograd engine. Such a thread runs many

@@ -1,7 +1,7 @@
 //! Launches: the context node of a thread when it submits work to a device.
 
-use super::task::nodes_of;
-use super::{LAUNCHES, Local, NodePair, ROOTS};
+use super::task::frame_nodes;
+use super::{Local, NAMES_KERNELS, NodePair, ROOTS};
 use crate::clock;
 use crate::control::CONTROL;
 use crate::detached::Detached;
@@ -13,26 +13,26 @@ use std::sync::atomic::Ordering;
 /// The launch in progress on a thread. With correlation id 0 there is none, and the other fields
 /// are meaningless.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Launching {
+pub(super) struct OpenLaunch {
     correlation: u32,
     /// The nodes to which the launched work is attributed.
     nodes: NodePair,
     is_named: bool,
     is_captured: bool,
     /// The nodes of the API call itself, for trace sessions.
-    call: NodePair,
-    traces: u64,
+    call_nodes: NodePair,
+    tracing: u64,
     start_ticks: u64,
 }
 
-impl Launching {
+impl OpenLaunch {
     pub(super) const NONE: Self = Self {
         correlation: 0,
         nodes: ROOTS,
         is_named: false,
         is_captured: false,
-        call: ROOTS,
-        traces: 0,
+        call_nodes: ROOTS,
+        tracing: 0,
         start_ticks: 0,
     };
 }
@@ -62,24 +62,24 @@ impl Local {
             python_node: nodes.python,
             sessions: active,
             is_named: operator.is_some(),
-            is_over: false,
+            is_cancelled: false,
             kind,
         };
         if let Some(launches) = self.tree.launches_or_create() {
             launches.push(&launch);
         }
-        let traces = active & CONTROL.trace.load(Ordering::Relaxed);
-        let launching = &mut self.launching;
-        launching.correlation = correlation;
-        launching.nodes = nodes;
-        launching.is_named = operator.is_some();
-        launching.is_captured = false;
-        launching.traces = traces;
-        if traces != 0 {
-            let parent = self.calling_runtime(correlation).unwrap_or(nodes);
-            self.launching.call =
-                self.child_nodes(parent, call, NodeKind::Runtime, traces, traces & python);
-            self.launching.start_ticks = clock::ticks();
+        let tracing = active & CONTROL.trace.load(Ordering::Relaxed);
+        let open_launch = &mut self.open_launch;
+        open_launch.correlation = correlation;
+        open_launch.nodes = nodes;
+        open_launch.is_named = operator.is_some();
+        open_launch.is_captured = false;
+        open_launch.tracing = tracing;
+        if tracing != 0 {
+            let parent = self.runtime_call_nodes(correlation).unwrap_or(nodes);
+            self.open_launch.call_nodes =
+                self.child_nodes(parent, call, NodeKind::Runtime, tracing, tracing & python);
+            self.open_launch.start_ticks = clock::ticks();
         }
     }
 
@@ -88,22 +88,22 @@ impl Local {
     #[inline(always)]
     fn naming_operator(&self, active: u64) -> Option<NodePair> {
         let top = self.top_frame();
-        let names = top.kind_flags() & LAUNCHES != 0 && active & !top.sessions() == 0;
-        names.then(|| nodes_of(top))
+        let names_kernels = top.kind_flags() & NAMES_KERNELS != 0 && active & !top.sessions() == 0;
+        names_kernels.then(|| frame_nodes(top))
     }
 
     /// Records the end of a call that launches work. `has_launched` is false if the call failed.
     #[inline]
     pub(crate) fn launch_exit(&mut self, correlation: u32, has_launched: bool) {
-        if std::mem::take(&mut self.launching.correlation) != correlation {
+        if std::mem::take(&mut self.open_launch.correlation) != correlation {
             return;
         }
-        if !has_launched || self.launching.is_captured {
+        if !has_launched || self.open_launch.is_captured {
             self.cancel_launch(correlation);
         }
-        let Launching { call, traces, start_ticks, .. } = self.launching;
-        if traces != 0 {
-            self.log_call(call, traces, start_ticks, correlation);
+        let OpenLaunch { call_nodes, tracing, start_ticks, .. } = self.open_launch;
+        if tracing != 0 {
+            self.log_call(call_nodes, tracing, start_ticks, correlation);
         }
     }
 
@@ -117,7 +117,7 @@ impl Local {
             python_node: 0,
             sessions: 0,
             is_named: false,
-            is_over: true,
+            is_cancelled: true,
             kind: LaunchKind::Kernel,
         };
         if let Some(launches) = self.tree.launches() {
@@ -127,8 +127,8 @@ impl Local {
 
     /// Returns the nodes of the launch in progress, which has become a node of a graph.
     pub(crate) fn capture_site(&mut self) -> Option<Site> {
-        self.launching.is_captured = true;
-        let Launching { correlation, nodes, is_named, .. } = self.launching;
+        self.open_launch.is_captured = true;
+        let OpenLaunch { correlation, nodes, is_named, .. } = self.open_launch;
         (correlation != 0).then(|| Site {
             tree: Arc::clone(&self.tree),
             shadow_node: nodes.shadow,
@@ -137,6 +137,7 @@ impl Local {
         })
     }
 
+    /// Returns the children of these nodes for the innermost state, or the nodes without a state.
     pub(super) fn state_child(&mut self, nodes: NodePair, active: u64, python: u64) -> NodePair {
         match self.state_name() {
             0 => nodes,

@@ -18,9 +18,9 @@ mod task;
 mod tls;
 mod values;
 
-pub use self::call::Interface;
+pub use self::call::CudaApi;
 pub(crate) use self::entry::Entry;
-pub(crate) use self::inherit::{is_running_entry, restart_after_fork};
+pub(crate) use self::inherit::{is_entered_by_program, restart_after_fork};
 
 use crate::api;
 use crate::clock;
@@ -46,9 +46,9 @@ const STEP: u32 = 1 << 9;
 /// Flag: the step ended while scopes inside it were open, and is exited after the last of them.
 const CLOSING: u32 = 1 << 10;
 /// Flag: the frame was entered before the fork that made this process, so its exit records nothing.
-const FOREIGN: u32 = 1 << 11;
+const FORKED: u32 = 1 << 11;
 /// Flag: a launch hook entered the frame, so kernels launched directly inside take its name.
-const LAUNCHES: u32 = 1 << 12;
+const NAMES_KERNELS: u32 = 1 << 12;
 
 /// A node in each of a thread's two trees: paths made of scopes, and paths made of Python frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,12 +79,12 @@ pub(crate) struct Local {
     open_operators: u32,
     /// The depth of operators inside the one in progress, which are not recorded.
     nested_operators: u32,
-    launching: launch::Launching,
-    calls: call::OpenCalls,
+    open_launch: launch::OpenLaunch,
+    open_calls: call::OpenCalls,
     /// Whether the thread copies the main thread's stack again whenever its own is empty.
     follows_main: bool,
     followed: Option<inherit::FollowedThread>,
-    foreign: task::ForeignNodes,
+    copied_nodes: task::CopiedNodes,
     /// The part in a backward pass of the operator that is being exited.
     autograd: Option<AutogradCall>,
     /// A buffer, kept between calls to reuse its allocation.
@@ -112,18 +112,18 @@ struct State {
 static TREE: HandlerSlot<ThreadTree> = HandlerSlot::new();
 
 thread_local! {
-    static GUARD: Guard = const { Guard };
+    static THREAD_END_GUARD: ThreadEndGuard = const { ThreadEndGuard };
 }
 
 /// A thread-local value whose destructor runs when the thread ends.
-struct Guard;
+struct ThreadEndGuard;
 
-impl Drop for Guard {
+impl Drop for ThreadEndGuard {
     fn drop(&mut self) {
         if let Some(mut local) = uninstall() {
-            local.exit_all();
-            trace::thread_ended(&local.tree);
-            device::thread_ended(&local.tree);
+            local.exit_all_scopes();
+            trace::end_thread(&local.tree);
+            device::end_thread(&local.tree);
             registry::unregister(&local.tree);
         }
     }
@@ -168,7 +168,9 @@ pub(crate) fn thread_os_id() -> u64 {
 #[inline(always)]
 #[expect(unsafe_code, reason = "the pointer is the thread's own")]
 pub(crate) fn event<T: Default>(run: impl FnOnce(&mut Local) -> T) -> T {
-    let Some(tree) = thread_tree().filter(is_current).or_else(renew) else { return T::default() };
+    let Some(tree) = thread_tree().filter(is_current).or_else(renew_recorder) else {
+        return T::default();
+    };
     if !tree.seq.begin() {
         losses::count(LossCause::Reentrant);
         return T::default();
@@ -231,7 +233,7 @@ fn exit_slow(name: u32, counter: u64) -> u64 {
     if !CONTROL.is_live() {
         return 0;
     }
-    let now = clock::ticks_at(counter);
+    let now = clock::ticks_from_counter(counter);
     event(|local| local.exit(name, now))
 }
 
@@ -245,7 +247,7 @@ fn is_current(tree: &&ThreadTree) -> bool {
 /// thread can have none any more.
 #[cold]
 #[inline(never)]
-fn renew<'a>() -> Option<&'a ThreadTree> {
+fn renew_recorder<'a>() -> Option<&'a ThreadTree> {
     if is_in_event() {
         // A signal handler has interrupted an event: the recorder in use must stay.
         losses::count(LossCause::Reentrant);
@@ -254,7 +256,7 @@ fn renew<'a>() -> Option<&'a ThreadTree> {
     if let Some(local) = uninstall() {
         registry::remove(&local.tree);
     }
-    register();
+    register_thread();
     thread_tree()
 }
 
@@ -268,9 +270,9 @@ pub(crate) fn is_in_event() -> bool {
 
 #[cold]
 #[inline(never)]
-fn register() {
+fn register_thread() {
     // Fails while the thread's destructors run: the end of the thread could no longer be observed.
-    if GUARD.try_with(|_| ()).is_err() {
+    if THREAD_END_GUARD.try_with(|_| ()).is_err() {
         losses::count(LossCause::ThreadGone);
         return;
     }
@@ -283,11 +285,11 @@ fn register() {
 impl Local {
     fn new(tree: Arc<ThreadTree>, first_id: u64) -> Self {
         stack::init_bottom(&tree);
-        tree.begin_ids(first_id);
+        tree.set_next_id(first_id);
         Self {
             follows_main: false,
             followed: None,
-            foreign: task::ForeignNodes::NONE,
+            copied_nodes: task::CopiedNodes::NONE,
             path: Vec::new(),
             autograd: None,
             tree,
@@ -296,8 +298,8 @@ impl Local {
             states: Vec::with_capacity(8),
             open_operators: 0,
             nested_operators: 0,
-            launching: launch::Launching::NONE,
-            calls: call::OpenCalls::NONE,
+            open_launch: launch::OpenLaunch::NONE,
+            open_calls: call::OpenCalls::NONE,
         }
     }
 
@@ -315,12 +317,12 @@ pub(crate) fn measure_scope_nanos() -> f64 {
     const SCOPES: u32 = 64;
     let tree = Arc::new(ThreadTree::new());
     let mut local = Local::new(Arc::clone(&tree), 0);
-    if trace::is_on() {
+    if trace::has_sessions() {
         // No thread drains this log, so it must hold what one run logs in every kind of session.
-        local.tree.make_log(Log::with_records(4 * u64::from(SCOPES)));
+        local.tree.create_log(Log::with_records(4 * u64::from(SCOPES)));
     }
     let mut run = || {
-        let began = clock::ticks();
+        let start_ticks = clock::ticks();
         for _ in 0..SCOPES {
             local.tree.seq.begin();
             if tree.enter_fast(names::LOST, NodeKind::Scope as u8).is_none() {
@@ -330,11 +332,11 @@ pub(crate) fn measure_scope_nanos() -> f64 {
             local.tree.seq.begin();
             let now = clock::counter();
             if tree.exit_fast(names::LOST, now).is_none() {
-                local.exit(names::LOST, clock::ticks_at(now));
+                local.exit(names::LOST, clock::ticks_from_counter(now));
             }
             local.tree.seq.end();
         }
-        let nanos = clock::nanos(clock::ticks().saturating_sub(began));
+        let nanos = clock::nanos(clock::ticks().saturating_sub(start_ticks));
         local.tree.log().map(Log::discard);
         nanos
     };

@@ -4,7 +4,7 @@
 //! records it, *drop* removes a frame without recording it.
 
 use super::{
-    AutogradCall, CLOSING, Entry, FOREIGN, INHERITED, LAUNCHES, Local, NodePair, STEP, task,
+    AutogradCall, CLOSING, Entry, FORKED, INHERITED, Local, NAMES_KERNELS, NodePair, STEP, task,
 };
 use crate::clock;
 use crate::control::{CONTROL, bit};
@@ -12,7 +12,7 @@ use crate::detached::Detached;
 use crate::losses;
 use crate::names;
 use crate::thread::{Frame, NO_FAST_EXIT, OpenFrame, ThreadTree};
-use crate::tree::{Key, Node, PYTHON_ROOT, SHADOW_ROOT, name_kind};
+use crate::tree::{Node, NodeKey, PYTHON_ROOT, SHADOW_ROOT, name_kind};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use std::sync::atomic::Ordering;
@@ -50,7 +50,7 @@ impl Local {
         let (active, python) = CONTROL.recording();
         let mut parent = parent.with_python_leaf(python_leaf);
         let mut state = self.state_name();
-        if flags & LAUNCHES != 0 && state != 0 {
+        if flags & NAMES_KERNELS != 0 && state != 0 {
             parent = self.child_nodes(parent, state, NodeKind::State, active, python);
             state = 0;
         }
@@ -87,8 +87,8 @@ impl Local {
     /// none.
     #[inline(always)]
     pub(crate) fn exit(&mut self, name: u32, now: u64) -> u64 {
-        let Some(top) = self.entered_top() else { return unmatched() };
-        if top.kind_flags & (STEP | FOREIGN) == 0 && (name == 0 || top.name == name) {
+        let Some(top) = self.entered_top() else { return count_unmatched_exit() };
+        if top.kind_flags & (STEP | FORKED) == 0 && (name == 0 || top.name == name) {
             return self.pop_frame(&top, now);
         }
         self.exit_below_top(name, now)
@@ -106,7 +106,7 @@ impl Local {
     /// Returns the nodes of the innermost scope, or the roots.
     #[inline(always)]
     pub(crate) fn top_nodes(&self) -> NodePair {
-        task::nodes_of(self.top_frame())
+        task::frame_nodes(self.top_frame())
     }
 
     /// Finds or makes a child of `parent` in each tree that the active sessions need.
@@ -133,23 +133,23 @@ impl Local {
     /// Finds or makes one node. Returns `<lost>` below the root when the tree is full.
     #[inline(always)]
     pub(crate) fn child(&mut self, parent: u32, name: u32, kind: NodeKind, sessions: u64) -> u32 {
-        let key = Key { parent, name, kind, sessions };
+        let key = NodeKey { parent, name, kind, sessions };
         match self.index.child(&self.tree.nodes, &key) {
             Some(node) => node,
-            None => self.lost(parent),
+            None => self.lost_node(parent),
         }
     }
 
     #[cold]
-    fn lost(&mut self, parent: u32) -> u32 {
+    fn lost_node(&mut self, parent: u32) -> u32 {
         losses::count(LossCause::Nodes);
-        let root = if self.is_python(parent) { PYTHON_ROOT } else { SHADOW_ROOT };
+        let root = if self.is_in_python_tree(parent) { PYTHON_ROOT } else { SHADOW_ROOT };
         let key =
-            Key { parent: root, name: names::LOST, kind: NodeKind::Scope, sessions: u64::MAX };
+            NodeKey { parent: root, name: names::LOST, kind: NodeKind::Scope, sessions: u64::MAX };
         self.index.child_beyond_limit(&self.tree.nodes, &key).unwrap_or(root)
     }
 
-    fn is_python(&self, mut node: u32) -> bool {
+    fn is_in_python_tree(&self, mut node: u32) -> bool {
         while node > PYTHON_ROOT {
             node = self.tree.nodes.get(node).map_or(SHADOW_ROOT, Node::parent);
         }
@@ -160,15 +160,15 @@ impl Local {
     pub(super) fn push(&mut self, frame: &OpenFrame) {
         let Some(slot) = self.tree.frames.ensure(self.depth()) else { return };
         slot.link_above(self.top_frame());
-        self.fill(slot, frame);
-        self.cache_next(slot);
+        self.write_frame(slot, frame);
+        self.cache_expected(slot);
         self.tree.set_top(slot);
         self.open_operators += u32::from(is_launch_operator(frame.kind_flags));
     }
 
     /// Writes the contents of a frame, and what the fast path caches in it.
     #[inline(always)]
-    fn fill(&self, slot: &Frame, frame: &OpenFrame) {
+    fn write_frame(&self, slot: &Frame, frame: &OpenFrame) {
         slot.set(frame);
         let key = name_kind(frame.name, frame.kind_flags & 0xff);
         let node = self.tree.nodes.get(frame.shadow_node);
@@ -179,8 +179,8 @@ impl Local {
     /// Caches the scope's node as the one to expect next here, if it is a child of the innermost
     /// scope's node.
     #[inline(always)]
-    #[expect(unsafe_code, reason = "links are reached through links")]
-    fn cache_next(&self, slot: &Frame) {
+    #[expect(unsafe_code, reason = "the link is reached through another link")]
+    fn cache_expected(&self, slot: &Frame) {
         // SAFETY: a link inside a node of the tree, which `self` keeps alive.
         let expected = unsafe { self.tree.expected.get() };
         if let (Some(expected), Some(node)) = (expected, slot.child_node_of(self.top_frame())) {
@@ -193,7 +193,7 @@ impl Local {
     #[expect(unsafe_code, reason = "the frame is reached by a pointer")]
     pub(super) fn top_frame(&self) -> &Frame {
         // SAFETY: a frame of the tree, which `self` keeps alive; `init_bottom` has set the first.
-        unsafe { self.tree.top.get_set() }
+        unsafe { self.tree.top.get_non_null() }
     }
 
     /// Returns the number of frames on the stack, inherited ones included.
@@ -225,7 +225,7 @@ impl Local {
     #[inline(always)]
     fn pop_frame(&mut self, top: &OpenFrame, now: u64) -> u64 {
         let version = CONTROL.version();
-        let entry = entry_of(top, now);
+        let entry = completed_entry(top, now);
         self.record(&entry);
         self.cache_fast_path(self.top_frame(), version);
         self.drop_top(entry.nanos);
@@ -264,11 +264,11 @@ impl Local {
         let wanted = entered
             .rev()
             .find(|&index| !self.is_step(index) && self.frame(index).is_some_and(is_called));
-        let Some(wanted) = wanted else { return unmatched() };
+        let Some(wanted) = wanted else { return count_unmatched_exit() };
         while self.depth() > wanted + 1 {
             self.end_unclosed(now);
         }
-        if self.has_flag(wanted, FOREIGN) { self.drop_foreign() } else { self.pop(now) }
+        if self.has_flag(wanted, FORKED) { self.drop_forked() } else { self.pop(now) }
     }
 
     /// Exits the scope with this id if it is still open. Scopes inside it stay open, except steps
@@ -277,7 +277,7 @@ impl Local {
     pub(crate) fn exit_only(&mut self, id: u64) -> bool {
         let now = clock::ticks();
         match self.entered_top() {
-            Some(top) if top.id == id && top.kind_flags & FOREIGN == 0 => {
+            Some(top) if top.id == id && top.kind_flags & FORKED == 0 => {
                 self.pop_frame(&top, now);
                 true
             }
@@ -299,8 +299,8 @@ impl Local {
         }
         if self.depth() > index + 1 {
             self.remove_below_top(index, now);
-        } else if self.has_flag(index, FOREIGN) {
-            self.drop_foreign();
+        } else if self.has_flag(index, FORKED) {
+            self.drop_forked();
         } else {
             self.pop(now);
         }
@@ -311,8 +311,8 @@ impl Local {
     /// nodes.
     fn remove_below_top(&mut self, index: u32, now: u64) {
         let Some(frame) = self.frame(index) else { return };
-        if frame.kind_flags & FOREIGN == 0 {
-            let entry = entry_of(&frame, now);
+        if frame.kind_flags & FORKED == 0 {
+            let entry = completed_entry(&frame, now);
             self.record(&entry);
             if let Some(parent) = index.checked_sub(1).and_then(|index| self.tree.frames.get(index))
             {
@@ -323,7 +323,7 @@ impl Local {
         for index in index + 1..self.depth() {
             if let (Some(inner), Some(slot)) = (self.frame(index), self.tree.frames.get(index - 1))
             {
-                self.fill(slot, &inner);
+                self.write_frame(slot, &inner);
             }
         }
         if let Some(outer) = self.top_frame().below() {
@@ -336,8 +336,8 @@ impl Local {
         let index = self.depth() - 1;
         if self.is_step(index) {
             self.drop_step();
-        } else if self.has_flag(index, FOREIGN) {
-            self.drop_foreign();
+        } else if self.has_flag(index, FORKED) {
+            self.drop_forked();
         } else {
             losses::count(LossCause::Unclosed);
             self.pop(now);
@@ -362,7 +362,7 @@ impl Local {
     }
 
     /// Drops a scope that the parent process entered and will record.
-    pub(super) fn drop_foreign(&mut self) -> u64 {
+    pub(super) fn drop_forked(&mut self) -> u64 {
         let id = self.entered_top().map_or(0, |frame| frame.id);
         self.drop_top(0);
         id
@@ -381,7 +381,7 @@ impl Local {
             return 0;
         }
         let parent = parent.unwrap_or_else(|| self.parent_nodes());
-        self.enter_child_of(parent, name, NodeKind::Operator, LAUNCHES, python_leaf)
+        self.enter_child_of(parent, name, NodeKind::Operator, NAMES_KERNELS, python_leaf)
     }
 
     /// Exits the operator in progress.
@@ -395,7 +395,7 @@ impl Local {
 
     /// Exits the scope with this id and the scopes inside it, if it is still open. Returns its id
     /// or 0.
-    pub(crate) fn exit_id(&mut self, id: u64) -> u64 {
+    pub(crate) fn exit_with_id(&mut self, id: u64) -> u64 {
         let now = clock::ticks();
         let mut entered = (self.inherited..self.depth()).rev();
         let Some(wanted) =
@@ -406,7 +406,7 @@ impl Local {
         while self.depth() > wanted + 1 {
             self.end_unclosed(now);
         }
-        if self.has_flag(wanted, FOREIGN) { self.drop_foreign() } else { self.pop(now) }
+        if self.has_flag(wanted, FORKED) { self.drop_forked() } else { self.pop(now) }
     }
 
     /// Returns the id of the innermost scope, 0 for none.
@@ -435,7 +435,7 @@ impl Local {
     }
 
     /// Returns the number of scopes on the stack that a session sees.
-    pub(crate) fn depth_of(&self, slot: u32) -> u32 {
+    pub(crate) fn visible_depth(&self, slot: u32) -> u32 {
         let visible = (0..self.depth()).filter(|&index| {
             self.frame(index).is_some_and(|frame| frame.sessions & bit(slot) != 0)
         });
@@ -447,7 +447,7 @@ impl Local {
 #[inline(always)]
 fn update_exit_name(frame: &Frame) {
     let (name, kind_flags) = frame.name_and_kind_flags();
-    let is_fast = kind_flags & (INHERITED | STEP | FOREIGN | LAUNCHES) == 0
+    let is_fast = kind_flags & (INHERITED | STEP | FORKED | NAMES_KERNELS) == 0
         && frame.below().is_some_and(|below| {
             below.kind_flags() & CLOSING == 0 && frame.child_node_of(below).is_some()
         });
@@ -473,24 +473,24 @@ pub(super) fn init_bottom(tree: &ThreadTree) {
 }
 
 #[inline(always)]
-pub(super) fn nodes_of(frame: &OpenFrame) -> NodePair {
+pub(super) fn open_frame_nodes(frame: &OpenFrame) -> NodePair {
     NodePair { shadow: frame.shadow_node, python: frame.python_node }
 }
 
 #[inline(always)]
-fn entry_of(frame: &OpenFrame, now: u64) -> Entry {
-    Entry::new(nodes_of(frame), frame.sessions, frame.start_ticks..now, frame.child_nanos)
+fn completed_entry(frame: &OpenFrame, now: u64) -> Entry {
+    Entry::new(open_frame_nodes(frame), frame.sessions, frame.start_ticks..now, frame.child_nanos)
 }
 
 /// Whether a frame is an operator that a launch hook entered on this thread. Other operators are
 /// entered as any scope.
 #[inline(always)]
 fn is_launch_operator(kind_flags: u32) -> bool {
-    kind_flags & LAUNCHES != 0
+    kind_flags & NAMES_KERNELS != 0
 }
 
 #[cold]
-fn unmatched() -> u64 {
+fn count_unmatched_exit() -> u64 {
     losses::count(LossCause::UnmatchedExit);
     0
 }

@@ -10,14 +10,14 @@ use crate::thread::Frame;
 use crate::tree::SHADOW_ROOT;
 
 /// A cache of one entry: the nodes, in this thread's tree, of a scope that another thread entered.
-pub(super) struct ForeignNodes {
+pub(super) struct CopiedNodes {
     /// The scope's id, 0 for none.
-    scope: u64,
+    scope_id: u64,
     nodes: NodePair,
 }
 
-impl ForeignNodes {
-    pub(super) const NONE: Self = Self { scope: 0, nodes: ROOTS };
+impl CopiedNodes {
+    pub(super) const NONE: Self = Self { scope_id: 0, nodes: ROOTS };
 }
 
 impl Local {
@@ -25,8 +25,8 @@ impl Local {
     /// thread runs, or those of the thread's own stack.
     #[inline]
     pub(super) fn innermost_nodes(&mut self, task: Option<&Detached>) -> NodePair {
-        if let Some(task) = task.and_then(Detached::effective) {
-            return self.nodes_of_task(task);
+        if let Some(task) = task.and_then(Detached::launch_scope) {
+            return self.task_nodes(task);
         }
         if self.tree.task.node() != SHADOW_ROOT {
             self.set_task_node(SHADOW_ROOT);
@@ -34,13 +34,13 @@ impl Local {
         self.parent_nodes()
     }
 
-    fn nodes_of_task(&mut self, task: &Detached) -> NodePair {
+    fn task_nodes(&mut self, task: &Detached) -> NodePair {
         // A step does not count: marey opens it, whichever task is running.
         if let Some(top) = self.entered_top()
             && top.kind_flags & STEP == 0
             && top.start_ticks > task.start_ticks()
         {
-            return stack::nodes_of(&top);
+            return stack::open_frame_nodes(&top);
         }
         let nodes = task.nodes_in(self);
         self.set_task_node(nodes.shadow);
@@ -55,20 +55,20 @@ impl Local {
 
     /// Returns the nodes, in this thread's tree, of a scope that another thread has entered. `find`
     /// computes them, unless the scope is the one of the last call.
-    pub(crate) fn foreign_nodes(
+    pub(crate) fn copied_nodes(
         &mut self,
-        scope: u64,
+        scope_id: u64,
         find: impl FnOnce(&mut Self) -> NodePair,
     ) -> NodePair {
-        if self.foreign.scope != scope || scope == 0 {
-            self.foreign = ForeignNodes { scope, nodes: find(self) };
+        if self.copied_nodes.scope_id != scope_id || scope_id == 0 {
+            self.copied_nodes = CopiedNodes { scope_id, nodes: find(self) };
         }
-        self.foreign.nodes
+        self.copied_nodes.nodes
     }
 }
 
-/// Reads the nodes of a frame without copying the rest of it.
+/// Reads the nodes of a frame without copying its other fields.
 #[inline(always)]
-pub(super) fn nodes_of(frame: &Frame) -> NodePair {
+pub(super) fn frame_nodes(frame: &Frame) -> NodePair {
     NodePair { shadow: frame.shadow_node(), python: frame.python_node() }
 }

@@ -1,6 +1,6 @@
 //! States and user metrics.
 
-use super::stack::nodes_of;
+use super::stack::open_frame_nodes;
 use super::{Entry, Local, NodePair, ROOTS, State};
 use crate::clock;
 use crate::control::{CONTROL, bit, slots};
@@ -12,7 +12,7 @@ use marey_model::metric::{MetricError, MetricValue};
 use std::sync::atomic::Ordering;
 
 /// A metric value to be logged.
-struct Logged<'a> {
+struct LoggedValue<'a> {
     ticks: u64,
     metric: u32,
     value: &'a MetricValue,
@@ -54,13 +54,13 @@ impl Local {
     /// for none), and the sessions that see it.
     pub(crate) fn innermost(&self) -> (NodePair, u32, u64) {
         match self.top() {
-            Some(top) => (nodes_of(&top), top.state, top.sessions),
+            Some(top) => (open_frame_nodes(&top), top.state, top.sessions),
             None => (ROOTS, self.state_name(), u64::MAX),
         }
     }
 
     /// Records an instant below the innermost scope, with metrics of its own.
-    pub(crate) fn mark(
+    pub(crate) fn record_instant(
         &mut self,
         name: u32,
         python_leaf: u32,
@@ -90,7 +90,7 @@ impl Local {
         if state != 0 {
             nodes = self.child_nodes(nodes, state, NodeKind::State, active, python);
         }
-        let mut refused = Ok(());
+        let mut result = Ok(());
         for (number, value) in values {
             let Some(name) = names::metric(*number) else { continue };
             for slot in slots(active) {
@@ -99,28 +99,34 @@ impl Local {
                 let added = column
                     .add_metric(node, *number, &name, value)
                     .inspect_err(|_| losses::count(LossCause::MetricRefused));
-                refused = refused.and(added);
+                result = result.and(added);
             }
-            let traced = active & CONTROL.trace.load(Ordering::Relaxed);
-            if traced != 0 {
+            let tracing = active & CONTROL.trace.load(Ordering::Relaxed);
+            if tracing != 0 {
                 let ticks = ticks.unwrap_or_else(clock::ticks);
-                let logged = Logged { ticks, metric: *number, value };
-                self.log_value(nodes, &logged, traced & !python, traced & python);
+                let logged = LoggedValue { ticks, metric: *number, value };
+                self.log_value(nodes, &logged, tracing & !python, tracing & python);
             }
         }
-        refused
+        result
     }
 
     /// Logs a value for the sessions of each of the two trees.
     #[cold]
-    fn log_value(&self, nodes: NodePair, logged: &Logged, shadow: u64, python: u64) {
+    fn log_value(
+        &self,
+        nodes: NodePair,
+        logged: &LoggedValue,
+        shadow_sessions: u64,
+        python_sessions: u64,
+    ) {
         let Some(log) = self.tree.log_or_create() else { return };
-        let &Logged { ticks, metric, value } = logged;
-        if shadow != 0 {
-            log.value(nodes.shadow, ticks, metric, value, shadow);
+        let &LoggedValue { ticks, metric, value } = logged;
+        if shadow_sessions != 0 {
+            log.push_value(nodes.shadow, ticks, metric, value, shadow_sessions);
         }
-        if python != 0 {
-            log.value(nodes.python, ticks, metric, value, python);
+        if python_sessions != 0 {
+            log.push_value(nodes.python, ticks, metric, value, python_sessions);
         }
     }
 }

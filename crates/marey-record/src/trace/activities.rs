@@ -1,11 +1,11 @@
 //! Device activities as frames of the spool.
 
+use super::frame_buffer::FrameBuffer;
 use super::nodes::SpoolNodes;
-use super::out::FrameBuffer;
 use super::texts::Texts;
 use super::thread::Shared;
 use crate::control::CONTROL;
-use crate::device::{JoinedActivity, Site, Threads};
+use crate::device::{JoinedActivity, Site, capture_site};
 use crate::losses;
 use crate::number_hash::NumberHash;
 use marey_model::context::CAPTURED_AT;
@@ -18,10 +18,11 @@ use std::sync::atomic::Ordering;
 /// A writer of activities.
 #[derive(Debug, Default)]
 pub(super) struct ActivityWriter {
-    /// Known shapes by the hash of their properties. On a collision the later shape is written again.
+    /// Known shapes by the hash of their properties. On a collision the later shape is written
+    /// again.
     shapes: HashMap<u64, KnownShape, NumberHash>,
     /// The hash of the last shape, which is often the next one too.
-    last: Option<u64>,
+    last_hash: Option<u64>,
     next_shape: u32,
     unwritten: Vec<Shape>,
     batch: Vec<Activity>,
@@ -42,7 +43,7 @@ struct KnownShape {
 
 impl KnownShape {
     #[inline]
-    fn is_of(&self, joined: &JoinedActivity, details: &[(Detail, u64)]) -> bool {
+    fn matches(&self, joined: &JoinedActivity, details: &[(Detail, u64)]) -> bool {
         self.name == joined.name
             && self.stream == joined.stream
             && self.device == joined.device
@@ -52,14 +53,20 @@ impl KnownShape {
 }
 
 /// The maximum number of known shapes, so that a program whose grids always differ takes no more
-/// memory. A forgotten shape is written again.
+/// memory. A shape that was dropped is written again.
 const MAX_SHAPES: usize = 1 << 16;
 
 /// The maximum number of activities in a frame.
-const MAX_IN_FRAME: usize = 4096;
+const MAX_FRAME_ACTIVITIES: usize = 4096;
 
-/// A launch as sessions see it: the sessions' bits, and the thread and node in the spool.
-pub(super) type LaunchLocation = (u64, Option<(u32, u32)>);
+/// A launch as sessions see it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LaunchLocation {
+    /// The sessions' bits.
+    pub(super) sessions: u64,
+    /// The thread and the node in the spool, `None` if the launch is unknown.
+    pub(super) node: Option<(u32, u32)>,
+}
 
 impl ActivityWriter {
     /// Adds an activity for each of these launch locations.
@@ -70,7 +77,7 @@ impl ActivityWriter {
         locations: &[LaunchLocation],
         shared: &mut Shared,
     ) {
-        let shape = self.shape(joined, details, &mut shared.texts);
+        let shape = self.shape_number(joined, details, &mut shared.texts);
         let activity = Activity {
             shape,
             start_nanos: shared.clock.nanos_at(joined.start_ticks),
@@ -79,30 +86,30 @@ impl ActivityWriter {
             correlation: joined.correlation,
             launch: None,
         };
-        for &(sessions, launch) in locations {
-            if sessions != self.batch_sessions || self.batch.len() >= MAX_IN_FRAME {
-                self.write(&mut shared.texts, &mut shared.out);
+        for &LaunchLocation { sessions, node } in locations {
+            if sessions != self.batch_sessions || self.batch.len() >= MAX_FRAME_ACTIVITIES {
+                self.write_batch(&mut shared.texts, &mut shared.buffer);
                 self.batch_sessions = sessions;
             }
-            self.batch.push(Activity { launch, ..activity });
+            self.batch.push(Activity { launch: node, ..activity });
         }
     }
 
-    fn shape(
+    fn shape_number(
         &mut self,
         joined: &JoinedActivity,
         details: &[(Detail, u64)],
         texts: &mut Texts,
     ) -> u32 {
-        if let Some(known) = self.last.and_then(|hash| self.shapes.get(&hash))
-            && known.is_of(joined, details)
+        if let Some(known) = self.last_hash.and_then(|hash| self.shapes.get(&hash))
+            && known.matches(joined, details)
         {
             return known.number;
         }
-        let hash = hash(joined, details);
-        self.last = Some(hash);
+        let hash = shape_hash(joined, details);
+        self.last_hash = Some(hash);
         match self.shapes.get(&hash) {
-            Some(known) if known.is_of(joined, details) => known.number,
+            Some(known) if known.matches(joined, details) => known.number,
             _ => self.new_shape(hash, joined, details, texts),
         }
     }
@@ -119,7 +126,7 @@ impl ActivityWriter {
             self.shapes.clear();
         }
         let &JoinedActivity { kind, device, stream, .. } = joined;
-        let name = texts.scope(joined.name);
+        let name = texts.scope_name(joined.name);
         self.unwritten.push(Shape { kind, name, device, stream, details: details.to_vec() });
         let number = self.next_shape;
         self.next_shape += 1;
@@ -130,35 +137,36 @@ impl ActivityWriter {
     }
 
     /// Writes the batch, preceded by its texts and shapes. Its nodes are written already.
-    pub(super) fn write(&mut self, texts: &mut Texts, out: &mut FrameBuffer) {
+    pub(super) fn write_batch(&mut self, texts: &mut Texts, buffer: &mut FrameBuffer) {
         let count = self.batch.len() as u64;
         if count == 0 {
             return;
         }
-        if !out.has_room() {
+        if !buffer.has_room() {
             losses::add(LossCause::Spool, count);
             self.batch.clear();
             return;
         }
         if let Some(strings) = texts.take_unwritten() {
-            out.frame(&strings);
+            buffer.push(&strings);
         }
         if !self.unwritten.is_empty() {
             let shapes = std::mem::take(&mut self.unwritten);
-            out.frame(&Frame::Shapes { first: self.next_shape - shapes.len() as u32, shapes });
+            buffer.push(&Frame::Shapes { first: self.next_shape - shapes.len() as u32, shapes });
         }
         let activities = std::mem::take(&mut self.batch);
-        out.entries(&Frame::Activities { sessions: self.batch_sessions, activities }, count);
+        buffer
+            .push_entries(&Frame::Activities { sessions: self.batch_sessions, activities }, count);
     }
 }
 
 /// Returns the location of an activity without a known launch: all active trace sessions see it.
-pub(super) fn unattributed() -> LaunchLocation {
-    let traces = CONTROL.trace.load(Ordering::Relaxed) & CONTROL.active.load(Ordering::Relaxed);
-    (traces, None)
+pub(super) fn location_without_launch() -> LaunchLocation {
+    let sessions = CONTROL.trace.load(Ordering::Relaxed) & CONTROL.active.load(Ordering::Relaxed);
+    LaunchLocation { sessions, node: None }
 }
 
-fn hash(joined: &JoinedActivity, details: &[(Detail, u64)]) -> u64 {
+fn shape_hash(joined: &JoinedActivity, details: &[(Detail, u64)]) -> u64 {
     let mut hasher = NumberHash::default().build_hasher();
     hasher.write_u64(u64::from(joined.name) << 32 | u64::from(joined.stream));
     hasher.write_u64(u64::from(joined.device) << 8 | joined.kind as u64);
@@ -169,7 +177,7 @@ fn hash(joined: &JoinedActivity, details: &[(Detail, u64)]) -> u64 {
 }
 
 /// Returns the node of a capture site below the node that launched the graph.
-pub(super) fn below_site(
+pub(super) fn capture_site_node(
     nodes: &mut SpoolNodes,
     launch: u32,
     site: u32,
@@ -177,7 +185,7 @@ pub(super) fn below_site(
     texts: &mut Texts,
 ) -> u32 {
     let captured_at = nodes.scope_below(launch, crate::names::intern(CAPTURED_AT), texts);
-    let Some(Site { tree, shadow_node, python_node, .. }) = Threads::site(site) else {
+    let Some(Site { tree, shadow_node, python_node, .. }) = capture_site(site) else {
         return captured_at;
     };
     let is_python = sessions & !CONTROL.python.load(Ordering::Relaxed) == 0;

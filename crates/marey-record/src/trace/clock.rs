@@ -10,7 +10,7 @@ use crate::clock::{self, ClockReading};
 pub(super) struct TraceClock(ClockReading);
 
 impl TraceClock {
-    pub(super) fn starting(now: ClockReading) -> Self {
+    pub(super) fn starting_at(now: ClockReading) -> Self {
         Self(now)
     }
 
@@ -33,7 +33,7 @@ mod tests {
     fn times_before_and_after_the_start_are_in_order() {
         clock::calibrate();
         let start = ClockReading::now();
-        let clock = TraceClock::starting(start);
+        let clock = TraceClock::starting_at(start);
         let moments = [start.ticks - 1_000_000, start.ticks, start.ticks + 1_000_000];
         let nanos = moments.map(|ticks| clock.nanos_at(ticks));
         assert_eq!(nanos[1], start.monotonic_nanos.cast_signed());

@@ -1,6 +1,6 @@
 //! The spool's file: its path, appending, and removal.
 
-use super::run::RunDirectory;
+use super::run_directory::RunDirectory;
 use crate::environment;
 use crate::error::Error;
 use crate::reopening_file::ReopeningFile;
@@ -12,47 +12,48 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A spool on disk. The file is removed on drop, unless a session keeps it.
+/// A spool on disk. The file is removed on drop, unless [`SpoolFile::keep`] was called.
 #[derive(Debug)]
 pub(crate) struct SpoolFile {
     path: PathBuf,
     is_kept: AtomicBool,
     /// The directory stays locked until the file is complete; dropped after the file.
-    run: Arc<RunDirectory>,
+    run_directory: Arc<RunDirectory>,
 }
 
 impl SpoolFile {
     /// Creates the file of this process's next spool.
-    pub(super) fn create(run: &Arc<RunDirectory>) -> Result<(Self, Appender), Error> {
+    pub(super) fn create(run_directory: &Arc<RunDirectory>) -> Result<(Self, Appender), Error> {
         const ATTEMPTS: u32 = 10_000;
-        let folder = run.spools();
-        let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
+        let folder = run_directory.spool_folder();
+        let mut last_error = io::Error::from(io::ErrorKind::AlreadyExists);
         let mut number = 0_u32;
         for _ in 0..ATTEMPTS {
             let path = folder.join(format!("{}-{number}.spool", std::process::id()));
-            last = match fs::create_dir_all(&folder).and_then(|()| Appender::create(&path)) {
+            last_error = match fs::create_dir_all(&folder).and_then(|()| Appender::create(&path)) {
                 Ok(file) => {
-                    let (run, is_kept) = (Arc::clone(run), AtomicBool::new(false));
-                    return Ok((Self { path, is_kept, run }, file));
+                    let (run_directory, is_kept) =
+                        (Arc::clone(run_directory), AtomicBool::new(false));
+                    return Ok((Self { path, is_kept, run_directory }, file));
                 }
                 Err(error) => error,
             };
-            match last.kind() {
+            match last_error.kind() {
                 // The file of an earlier spool, or of an earlier process with the same pid.
                 io::ErrorKind::AlreadyExists if path.exists() => number += 1,
                 io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound => {}
                 _ => break,
             }
         }
-        Err(Error::Write { action: "create", path: folder, source: last })
+        Err(Error::Write { action: "create", path: folder, source: last_error })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(crate) fn run(&self) -> &RunDirectory {
-        &self.run
+    pub(crate) fn run_directory(&self) -> &RunDirectory {
+        &self.run_directory
     }
 
     /// Prevents the removal of the file on drop.
@@ -78,14 +79,14 @@ pub(super) struct Appender {
     /// Whether an append has failed, so that bytes are missing.
     has_failed: bool,
     /// The time of the last check of the filesystem's free space.
-    space_checked: Instant,
+    space_checked_at: Instant,
 }
 
 impl Appender {
     fn create(path: &Path) -> io::Result<Self> {
         let file = File::options().append(true).create_new(true).open(path)?;
         let file = ReopeningFile::new(path, file)?;
-        Ok(Self { file, written_bytes: 0, has_failed: false, space_checked: Instant::now() })
+        Ok(Self { file, written_bytes: 0, has_failed: false, space_checked_at: Instant::now() })
     }
 
     pub(super) const fn written_bytes(&self) -> u64 {
@@ -95,11 +96,11 @@ impl Appender {
     /// Whether to check the filesystem's free space now: once a second.
     pub(super) fn is_space_check_due(&mut self) -> bool {
         const PERIOD: Duration = Duration::from_secs(1);
-        let is_time = self.space_checked.elapsed() >= PERIOD;
-        if is_time {
-            self.space_checked = Instant::now();
+        let is_due = self.space_checked_at.elapsed() >= PERIOD;
+        if is_due {
+            self.space_checked_at = Instant::now();
         }
-        is_time
+        is_due
     }
 
     pub(super) const fn has_failed(&self) -> bool {
@@ -119,7 +120,7 @@ impl Appender {
             match self.try_append(bytes) {
                 // The program closed the file during the write.
                 Err(error) if is_closed(&error) => {}
-                done => return done,
+                result => return result,
             }
         }
         self.try_append(bytes)
@@ -141,7 +142,7 @@ impl Appender {
 }
 
 /// Returns the maximum size of a spool in bytes.
-pub(super) fn max_bytes() -> u64 {
+pub(super) fn max_spool_bytes() -> u64 {
     const DEFAULT: u64 = 16 << 30;
     environment::number(env::SPOOL_BYTES).unwrap_or(DEFAULT)
 }

@@ -1,12 +1,12 @@
-//! A thread's log of entries that the background thread has not taken yet.
+//! A thread's log of entries that the background thread has not drained yet.
 //!
-//! The owner appends inside its events; [`super`] takes. An entry is one record of a [`Ring`]. The
+//! The owner appends inside its events; [`super`] drains. An entry is one record of a [`Ring`]. The
 //! elements of vectors and texts follow in further records.
 
 use crate::environment;
 use crate::local::AutogradCall;
 use crate::losses;
-use crate::ring::{Pushed, RECORD_BYTES, Record, Ring};
+use crate::ring::{Pushed, RECORD_BYTES, Record, Ring, WORDS_PER_RECORD};
 use crate::tag::Tag;
 use crate::trace::{self, texts};
 use marey_model::env;
@@ -35,13 +35,13 @@ impl Log {
 
     /// Logs a scope that was exited.
     #[inline(always)]
-    pub(crate) fn span(&self, node: u32, start_ticks: u64, end_ticks: u64, sessions: u64) {
+    pub(crate) fn push_span(&self, node: u32, start_ticks: u64, end_ticks: u64, sessions: u64) {
         handle_push(self.0.push([node.into(), start_ticks, end_ticks, sessions]));
     }
 
     /// Logs a launch that has returned.
     #[inline(always)]
-    pub(crate) fn launch(
+    pub(crate) fn push_launch(
         &self,
         node: u32,
         start_ticks: u64,
@@ -49,14 +49,15 @@ impl Log {
         sessions: u64,
         correlation: u32,
     ) {
-        let head = u64::from(node) | LAUNCH << 32 | u64::from(correlation) << 40;
-        let nanos = end_ticks.wrapping_sub(start_ticks) & LAUNCH_TICKS;
-        let high = u64::from(correlation >> 24) << LAUNCH_TICKS.trailing_ones();
-        handle_push(self.0.push([head, start_ticks, nanos | high, sessions]));
+        let head =
+            u64::from(node) | LAUNCH_TAG << TAG_SHIFT | u64::from(correlation) << METRIC_SHIFT;
+        let ticks = end_ticks.wrapping_sub(start_ticks) & LAUNCH_TICKS_MASK;
+        let correlation_high = u64::from(correlation >> 24) << LAUNCH_TICKS_MASK.trailing_ones();
+        handle_push(self.0.push([head, start_ticks, ticks | correlation_high, sessions]));
     }
 
     /// Logs an operator that takes part in a backward pass.
-    pub(crate) fn autograd_span(
+    pub(crate) fn push_autograd_span(
         &self,
         node: u32,
         start_ticks: u64,
@@ -64,13 +65,13 @@ impl Log {
         sessions: u64,
         call: AutogradCall,
     ) {
-        let span = [u64::from(node) | AUTOGRAD << 32, start_ticks, end_ticks, sessions];
+        let span = [u64::from(node) | AUTOGRAD_TAG << TAG_SHIFT, start_ticks, end_ticks, sessions];
         let call = [call.sequence, call.forward_os_id, 0, 0];
         handle_push(self.0.push_many(2, |index| if index == 0 { span } else { call }));
     }
 
     /// Logs a value that was added to a metric.
-    pub(crate) fn value(
+    pub(crate) fn push_value(
         &self,
         node: u32,
         ticks: u64,
@@ -78,7 +79,7 @@ impl Log {
         value: &MetricValue,
         sessions: u64,
     ) {
-        let tag = Tag::of(value);
+        let tag = Tag::for_value(value);
         let bytes = match value {
             MetricValue::Text(text) => texts::text_or_lost(text).as_bytes(),
             _ => &[],
@@ -90,25 +91,25 @@ impl Log {
             MetricValue::Ints(values) => values.len() as u64,
             MetricValue::Floats(values) => values.len() as u64,
         };
-        let head = [head(node, tag, metric), ticks, bits, sessions];
+        let head = [pack_head(node, tag, metric), ticks, bits, sessions];
         let elements = |first: usize| match value {
-            MetricValue::Ints(values) => four_words(values, first, i64::cast_unsigned),
-            MetricValue::Floats(values) => four_words(values, first, f64::to_bits),
+            MetricValue::Ints(values) => record_words(values, first, i64::cast_unsigned),
+            MetricValue::Floats(values) => record_words(values, first, f64::to_bits),
             MetricValue::Text(_) => std::array::from_fn(|offset| word_at(bytes, first + offset)),
             _ => Record::default(),
         };
-        let extra_records = tag.words(bits).div_ceil(PER_RECORD);
+        let extra_records = tag.extra_words(bits).div_ceil(WORDS_PER_RECORD as u64);
         handle_push(self.0.push_many(1 + extra_records, |index| match index.checked_sub(1) {
             None => head,
-            Some(before) => elements((before * PER_RECORD) as usize),
+            Some(preceding) => elements(preceding as usize * WORDS_PER_RECORD),
         }));
     }
 
     /// Takes the logged entries, oldest first.
-    pub(super) fn take(&self, decoder: &mut Decoder, mut entry: impl FnMut(Entry)) {
+    pub(super) fn drain(&self, decoder: &mut Decoder, mut receive: impl FnMut(Entry)) {
         self.0.drain(|record| {
-            if let Some(decoded) = decoder.decode(record) {
-                entry(decoded);
+            if let Some(entry) = decoder.decode(record) {
+                receive(entry);
             }
         });
     }
@@ -123,27 +124,29 @@ impl Log {
     }
 }
 
+/// The position of the tag in the first word of a record, above the node.
+const TAG_SHIFT: u32 = 32;
+/// The position of the metric, or of a part of the correlation id, above the tag.
+const METRIC_SHIFT: u32 = 40;
 /// The tag of a launch's record. The lower 24 bits of the correlation id are in the upper bits of
 /// the first word, the upper 8 bits are above the duration.
-const LAUNCH: u64 = 0xff;
+const LAUNCH_TAG: u64 = 0xff;
 /// The tag of an operator's first record that takes part in a backward pass; a second one follows.
-const AUTOGRAD: u64 = 0xfe;
+const AUTOGRAD_TAG: u64 = 0xfe;
 /// The bits of a launch's duration.
-const LAUNCH_TICKS: u64 = (1 << 56) - 1;
+const LAUNCH_TICKS_MASK: u64 = (1 << 56) - 1;
 
 /// Requests a drain, or counts a loss, as the result of a push demands.
 #[inline(always)]
 fn handle_push(pushed: Pushed) {
     match pushed {
         Pushed::WithRoom => {}
-        Pushed::BeyondHalf => trace::ask_for_drain(),
+        Pushed::BeyondHalf => trace::request_drain(),
         Pushed::Refused => losses::count(LossCause::TraceBuffer),
     }
 }
 
-const PER_RECORD: u64 = size_of::<Record>() as u64 / size_of::<u64>() as u64;
-
-fn four_words<T: Copy>(values: &[T], first: usize, bits: fn(T) -> u64) -> Record {
+fn record_words<T: Copy>(values: &[T], first: usize, bits: fn(T) -> u64) -> Record {
     std::array::from_fn(|offset| values.get(first + offset).map_or(0, |&value| bits(value)))
 }
 
@@ -156,13 +159,13 @@ fn word_at(bytes: &[u8], index: usize) -> u64 {
 }
 
 /// Packs node, tag and metric into one word. A span has no tag. The table of names is full long
-/// before a metric needs more than its 24 bits.
-fn head(node: u32, tag: Tag, metric: u32) -> u64 {
-    u64::from(node) | (tag as u64) << 32 | u64::from(metric) << 40
+/// preceding a metric needs more than its 24 bits.
+fn pack_head(node: u32, tag: Tag, metric: u32) -> u64 {
+    u64::from(node) | (tag as u64) << TAG_SHIFT | u64::from(metric) << METRIC_SHIFT
 }
 
-fn tag(head: u64) -> Option<Tag> {
-    Tag::from_u8((head >> 32) as u8)
+fn unpack_tag(head: u64) -> Option<Tag> {
+    Tag::from_u8((head >> TAG_SHIFT) as u8)
 }
 
 /// An entry of a log.
@@ -190,13 +193,13 @@ pub(super) enum Entry {
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     /// A vector or text whose elements are not complete yet.
-    vector: Option<Vector>,
+    vector: Option<PartialVector>,
     /// The first record of an operator that takes part in a backward pass.
     autograd: Option<Record>,
 }
 
 #[derive(Debug)]
-struct Vector {
+struct PartialVector {
     head: Record,
     elements: Vec<u64>,
 }
@@ -216,22 +219,22 @@ impl Decoder {
                 autograd,
             });
         }
-        let Some(mut vector) = self.vector.take() else { return self.begin(record) };
+        let Some(mut vector) = self.vector.take() else { return self.decode_head(record) };
         vector.elements.extend(record);
-        self.end_vector(vector)
+        self.finish_vector(vector)
     }
 
-    fn begin(&mut self, record: Record) -> Option<Entry> {
+    fn decode_head(&mut self, record: Record) -> Option<Entry> {
         let [head, first, second, sessions] = record;
         let node = head as u32;
-        if (head >> 32) & 0xff == AUTOGRAD {
+        if (head >> TAG_SHIFT) & 0xff == AUTOGRAD_TAG {
             self.autograd = Some(record);
             return None;
         }
-        if (head >> 32) & 0xff == LAUNCH {
-            let end_ticks = first.wrapping_add(second & LAUNCH_TICKS);
-            let high = second >> LAUNCH_TICKS.trailing_ones();
-            let correlation = (head >> 40) as u32 | (high as u32) << 24;
+        if (head >> TAG_SHIFT) & 0xff == LAUNCH_TAG {
+            let end_ticks = first.wrapping_add(second & LAUNCH_TICKS_MASK);
+            let correlation_high = second >> LAUNCH_TICKS_MASK.trailing_ones();
+            let correlation = (head >> METRIC_SHIFT) as u32 | (correlation_high as u32) << 24;
             return Some(Entry::Span {
                 node,
                 start_ticks: first,
@@ -241,7 +244,7 @@ impl Decoder {
                 autograd: None,
             });
         }
-        let value = match tag(head) {
+        let value = match unpack_tag(head) {
             None => {
                 let (start_ticks, end_ticks) = (first, second);
                 return Some(Entry::Span {
@@ -256,17 +259,23 @@ impl Decoder {
             Some(Tag::Int) => MetricValue::Int(second.cast_signed()),
             Some(Tag::Float) => MetricValue::Float(f64::from_bits(second)),
             Some(Tag::Text | Tag::Ints | Tag::Floats) => {
-                return self.end_vector(Vector { head: record, elements: Vec::new() });
+                return self.finish_vector(PartialVector { head: record, elements: Vec::new() });
             }
         };
-        Some(Entry::Value { node, ticks: first, metric: (head >> 40) as u32, value, sessions })
+        Some(Entry::Value {
+            node,
+            ticks: first,
+            metric: (head >> METRIC_SHIFT) as u32,
+            value,
+            sessions,
+        })
     }
 
     /// Returns the entry of a vector or text once all of its elements have been read.
-    fn end_vector(&mut self, mut vector: Vector) -> Option<Entry> {
+    fn finish_vector(&mut self, mut vector: PartialVector) -> Option<Entry> {
         let [head, ticks, len, sessions] = vector.head;
-        let tag = tag(head)?;
-        let words = tag.words(len);
+        let tag = unpack_tag(head)?;
+        let words = tag.extra_words(len);
         if (vector.elements.len() as u64) < words {
             self.vector = Some(vector);
             return None;
@@ -285,7 +294,7 @@ impl Decoder {
         Some(Entry::Value {
             node: head as u32,
             ticks,
-            metric: (head >> 40) as u32,
+            metric: (head >> METRIC_SHIFT) as u32,
             value,
             sessions,
         })
@@ -298,7 +307,7 @@ mod tests {
 
     fn entries(log: &Log) -> Vec<Entry> {
         let mut entries = Vec::new();
-        log.take(&mut Decoder::default(), |entry| entries.push(entry));
+        log.drain(&mut Decoder::default(), |entry| entries.push(entry));
         entries
     }
 
@@ -316,7 +325,7 @@ mod tests {
             MetricValue::Ints(vec![i64::MIN, 2, 3, 4, 5]),
             MetricValue::Floats(vec![0.25, -0.0, f64::INFINITY, 1e300]),
         ];
-        log.span(7, 10, 20, 1 << 63);
+        log.push_span(7, 10, 20, 1 << 63);
         let mut expected = vec![Entry::Span {
             node: 7,
             start_ticks: 10,
@@ -325,7 +334,7 @@ mod tests {
             correlation: 0,
             autograd: None,
         }];
-        log.launch(u32::MAX, 10, 20, 1, u32::MAX);
+        log.push_launch(u32::MAX, 10, 20, 1, u32::MAX);
         expected.push(Entry::Span {
             node: u32::MAX,
             start_ticks: 10,
@@ -335,7 +344,7 @@ mod tests {
             autograd: None,
         });
         let call = AutogradCall { sequence: u64::MAX, forward_os_id: 9 };
-        log.autograd_span(u32::MAX, 10, 20, 1 << 63, call);
+        log.push_autograd_span(u32::MAX, 10, 20, 1 << 63, call);
         expected.push(Entry::Span {
             node: u32::MAX,
             start_ticks: 10,
@@ -345,7 +354,7 @@ mod tests {
             autograd: Some(call),
         });
         for (metric, value) in (0xff_fff0..).zip(values) {
-            log.value(u32::MAX, 15, metric, &value, 3);
+            log.push_value(u32::MAX, 15, metric, &value, 3);
             expected.push(Entry::Value { node: u32::MAX, ticks: 15, metric, value, sessions: 3 });
         }
         assert_eq!(entries(&log), expected);
@@ -355,8 +364,8 @@ mod tests {
     #[test]
     fn an_entry_that_does_not_fit_is_left_out_entirely() {
         let log = Log::with_records(4);
-        log.value(1, 1, 1, &MetricValue::Ints(vec![1; 100]), 1);
-        log.span(2, 2, 2, 1);
+        log.push_value(1, 1, 1, &MetricValue::Ints(vec![1; 100]), 1);
+        log.push_span(2, 2, 2, 1);
         let expected = Entry::Span {
             node: 2,
             start_ticks: 2,

@@ -10,10 +10,10 @@
 mod activities;
 mod clock;
 mod file;
+mod frame_buffer;
 mod log;
 mod nodes;
-mod out;
-mod run;
+mod run_directory;
 mod spool;
 mod texts;
 mod thread;
@@ -21,10 +21,9 @@ mod thread;
 pub(crate) use self::file::SpoolFile;
 pub(crate) use self::log::Log;
 
-use self::run::RunDirectory;
+use self::run_directory::RunDirectory;
 use self::spool::Spool;
-use crate::account;
-use crate::api::Counter;
+use crate::api::CounterSample;
 use crate::control::CONTROL;
 use crate::device::{JoinedActivity, Threads};
 use crate::error::Error;
@@ -52,14 +51,15 @@ const DRAIN: u32 = 2;
 /// The longest time between two drains of the logs.
 const PERIOD: Duration = Duration::from_millis(200);
 
-static TRACER: Mutex<Tracer> = Mutex::new(Tracer { sessions: Vec::new(), run: None, spool: None });
+static TRACER: Mutex<Tracer> =
+    Mutex::new(Tracer { sessions: Vec::new(), run_directory: None, spool: None });
 
 /// The trace sessions of the process, and their spool.
 struct Tracer {
     /// In the order in which they started.
     sessions: Vec<TraceSession>,
     /// The run directory of the first session, `None` without sessions.
-    run: Option<Arc<RunDirectory>>,
+    run_directory: Option<Arc<RunDirectory>>,
     /// Created when the first session starts; after a fork, when there is data to write.
     spool: Option<Spool>,
 }
@@ -70,7 +70,7 @@ struct TraceSession {
     slot: u32,
     /// Path of the profile, without its extension.
     base: String,
-    started_ticks: u64,
+    start_ticks: u64,
     /// The phase, the state and the time of the last change, for a spool that is created later.
     phase: u32,
     is_active: bool,
@@ -88,19 +88,19 @@ pub(crate) struct SpoolSnapshot {
 }
 
 impl TraceSession {
-    fn of(session: &Session, is_active: bool) -> Self {
+    fn new(session: &Session, is_active: bool) -> Self {
         Self {
             slot: session.slot,
             base: session.base.clone(),
-            started_ticks: session.started.ticks,
+            start_ticks: session.start.ticks,
             phase: session.phase,
             is_active,
-            changed_ticks: session.started.ticks,
+            changed_ticks: session.start.ticks,
             phase_start: None,
         }
     }
 
-    fn change(&mut self, event: SessionEvent, ticks: u64) {
+    fn apply(&mut self, event: SessionEvent, ticks: u64) {
         match event {
             SessionEvent::Activated => self.is_active = true,
             SessionEvent::Deactivated => self.is_active = false,
@@ -115,28 +115,28 @@ impl Tracer {
     /// Returns the spool, created if needed, with all sessions written to it. `None` without a
     /// session.
     fn spool(&mut self) -> Result<Option<&mut Spool>, Error> {
-        let Self { sessions, run, spool } = self;
-        let Some(run) = run else { return Ok(None) };
+        let Self { sessions, run_directory, spool } = self;
+        let Some(run_directory) = run_directory else { return Ok(None) };
         let spool = match spool {
             Some(spool) => spool,
-            None => spool.insert(Spool::create(run)?),
+            None => spool.insert(Spool::create(run_directory)?),
         };
         sessions
             .iter_mut()
             .filter(|session| session.phase_start.is_none())
-            .for_each(|session| spool.start(session));
+            .for_each(|session| spool.write_session_start(session));
         Ok(Some(spool))
     }
 
     /// Returns the spool if it exists or these threads have entries to write.
-    fn wanted_spool(&mut self, threads: &[Arc<ThreadTree>]) -> Option<&mut Spool> {
+    fn spool_for(&mut self, threads: &[Arc<ThreadTree>]) -> Option<&mut Spool> {
         let has_entries = |tree: &Arc<ThreadTree>| tree.log().is_some_and(|log| !log.is_empty());
         if self.spool.is_none() && !threads.iter().any(has_entries) {
             return None;
         }
         match self.spool() {
             Ok(spool) => spool,
-            Err(_cannot_be_made) => {
+            Err(_no_spool) => {
                 let lost = threads.iter().filter_map(|tree| tree.log()).map(Log::discard).sum();
                 losses::add(LossCause::Spool, lost);
                 None
@@ -155,13 +155,13 @@ impl Tracer {
         if !self.sessions.is_empty() {
             return None;
         }
-        self.run = None;
+        self.run_directory = None;
         self.spool.take()
     }
 }
 
 /// Whether a trace session is alive.
-pub(crate) fn is_on() -> bool {
+pub(crate) fn has_sessions() -> bool {
     CONTROL.trace.load(Ordering::Relaxed) != 0
 }
 
@@ -172,57 +172,60 @@ pub(crate) fn is_recording() -> bool {
 
 /// Requests a drain, because a log is half full. Called in the middle of events.
 #[cold]
-pub(crate) fn ask_for_drain() {
+pub(crate) fn request_drain() {
     WORKER.request(DRAIN);
 }
 
 fn run() {
-    while WORKER.wait(is_on().then_some(PERIOD)) & STOP == 0 {
+    while WORKER.wait(has_sessions().then_some(PERIOD)) & STOP == 0 {
         drain();
     }
 }
 
 /// Drains the threads' logs and writes them.
 fn drain() {
-    if !is_on() {
+    if !has_sessions() {
         return;
     }
-    let threads = registry::running();
+    let threads = registry::running_threads();
     for thread in &threads {
         let mut tracer = lock(&TRACER);
-        let Some(spool) = tracer.wanted_spool(std::slice::from_ref(thread)) else { continue };
+        let Some(spool) = tracer.spool_for(std::slice::from_ref(thread)) else { continue };
         spool.drain_thread(thread);
         let should_flush = spool.should_flush();
         drop(tracer);
         if should_flush {
-            write_out();
+            flush_spool();
         }
     }
-    if let Some(spool) = lock(&TRACER).wanted_spool(&threads) {
+    if let Some(spool) = lock(&TRACER).spool_for(&threads) {
         spool.write_state(&threads);
     }
-    write_out();
+    flush_spool();
 }
 
 /// Writes the spool's buffer to the file, without the tracer's lock: a slow disk blocks neither
 /// threads that end nor forks.
-fn write_out() {
-    let Some((file, appender)) = lock(&TRACER).spool.as_ref().map(Spool::file) else { return };
-    let with_spool = |act: &mut dyn FnMut(&mut Spool)| {
+fn flush_spool() {
+    let Some((file, appender)) = lock(&TRACER).spool.as_ref().map(Spool::file_and_appender) else {
+        return;
+    };
+    let with_spool = |update: &mut dyn FnMut(&mut Spool)| {
         // The last session may have ended in between.
         if let Some(spool) = lock(&TRACER).spool.as_mut().filter(|spool| spool.has_file(&file)) {
-            act(spool);
+            update(spool);
         }
     };
     let mut appender = lock(&appender);
-    let began = crate::clock::ticks();
-    file.run().relock();
-    let has_space = appender.is_space_check_due().then(|| out::has_space(file.path()));
+    let start_ticks = crate::clock::ticks();
+    file.run_directory().relock();
+    let has_space =
+        appender.is_space_check_due().then(|| frame_buffer::has_free_space(file.path()));
     let mut chunk = None;
     with_spool(&mut |spool| chunk = Some(spool.take_chunk()));
     let Some(chunk) = chunk else { return };
     let mut written = Some((chunk.append_to(&mut appender), chunk));
-    let nanos = account::elapsed_nanos(began);
+    let nanos = crate::clock::nanos_since(start_ticks);
     with_spool(&mut |spool| {
         if let Some((written, chunk)) = written.take() {
             spool.finish_chunk(written, chunk, &appender);
@@ -232,32 +235,32 @@ fn write_out() {
 }
 
 /// Adds a session, before it records. Fails if no spool can be created.
-pub(crate) fn begin(session: &Session) -> Result<(), Error> {
+pub(crate) fn begin_session(session: &Session) -> Result<(), Error> {
     let mut tracer = lock(&TRACER);
-    if tracer.run.is_none() {
-        tracer.run = Some(Arc::new(RunDirectory::open(&session.options.name)?));
+    if tracer.run_directory.is_none() {
+        tracer.run_directory = Some(Arc::new(RunDirectory::open(&session.options.name)?));
     }
-    tracer.sessions.push(TraceSession::of(session, true));
-    let made = tracer.spool().map(drop);
-    let unwanted = if made.is_err() { tracer.remove(session.slot) } else { None };
+    tracer.sessions.push(TraceSession::new(session, true));
+    let created = tracer.spool().map(drop);
+    let unused_spool = if created.is_err() { tracer.remove(session.slot) } else { None };
     drop(tracer);
-    unwanted.map_or_else(write_out, Spool::end);
-    made
+    unused_spool.map_or_else(flush_spool, Spool::end);
+    created
 }
 
 /// Writes an event of a session, after all that threads have logged before. Returns the range of
 /// the spool that contains the phase up to here.
-pub(crate) fn note(session: &Session, event: SessionEvent, ticks: u64) -> Range<u64> {
+pub(crate) fn write_event(session: &Session, event: SessionEvent, ticks: u64) -> Range<u64> {
     let mut tracer = lock(&TRACER);
-    let threads = registry::running();
+    let threads = registry::running_threads();
     // Without a spool nothing was recorded yet; the event is stored in the session.
-    let range = tracer.wanted_spool(&threads).map(|spool| {
+    let range = tracer.spool_for(&threads).map(|spool| {
         spool.drain(&threads);
-        spool.note(session.slot, event, &session.base, ticks)
+        spool.write_event(session.slot, event, &session.base, ticks)
     });
     let phase_range = update_session(&mut tracer, session, event, ticks, range);
     drop(tracer);
-    write_out();
+    flush_spool();
     phase_range
 }
 
@@ -270,44 +273,48 @@ fn update_session(
     ticks: u64,
     range: Option<Range<u64>>,
 ) -> Range<u64> {
-    let Some(session_entry) = tracer.session(session.slot) else { return 0..0 };
-    session_entry.change(event, ticks);
-    let (Some(start), Some(range)) = (session_entry.phase_start, range) else { return 0..0 };
+    let Some(trace_session) = tracer.session(session.slot) else { return 0..0 };
+    trace_session.apply(event, ticks);
+    let (Some(start), Some(range)) = (trace_session.phase_start, range) else { return 0..0 };
     if let SessionEvent::Phase(_) = event {
-        session_entry.phase_start = Some(range.end);
+        trace_session.phase_start = Some(range.end);
     }
     start..range.start
 }
 
-/// Writes the end of a session that records no more; [`forget`] must follow. Returns the spool, if
-/// there is one, and the start of the last phase in it. Fails if the spool cannot be created.
-pub(crate) fn end(session: &Session, ticks: u64) -> Result<Option<(SpoolSnapshot, u64)>, Error> {
+/// Writes the end of a session that records no more; [`remove_session`] must follow. Returns the
+/// spool, if there is one, and the start of the last phase in it. Fails if the spool cannot be
+/// created.
+pub(crate) fn end_session(
+    session: &Session,
+    ticks: u64,
+) -> Result<Option<(SpoolSnapshot, u64)>, Error> {
     let mut tracer = lock(&TRACER);
-    let threads = registry::running();
-    let made = if session.is_quiet() { Ok(()) } else { tracer.spool().map(drop) };
-    if let Some(spool) = tracer.wanted_spool(&threads) {
+    let threads = registry::running_threads();
+    let created = if session.is_quiet() { Ok(()) } else { tracer.spool().map(drop) };
+    if let Some(spool) = tracer.spool_for(&threads) {
         spool.drain(&threads);
         spool.write_open(&threads, Some(session.slot));
-        spool.note(session.slot, SessionEvent::Finalized, &session.base, ticks);
+        spool.write_event(session.slot, SessionEvent::Finalized, &session.base, ticks);
         spool.write_overhead_and_clock();
     }
     drop(tracer);
-    made.map(|()| flush_and_snapshot(session))
+    created.map(|()| flush_and_snapshot(session))
 }
 
 /// Writes the spool's buffer. Returns the spool, if there is one, and the start of the session's
 /// current phase.
 fn flush_and_snapshot(session: &Session) -> Option<(SpoolSnapshot, u64)> {
-    write_out();
+    flush_spool();
     let mut tracer = lock(&TRACER);
     let snapshot = tracer.spool.as_ref().map(Spool::snapshot);
     let phase_start =
-        tracer.session(session.slot).and_then(|session_entry| session_entry.phase_start);
+        tracer.session(session.slot).and_then(|trace_session| trace_session.phase_start);
     snapshot.zip(phase_start)
 }
 
 /// Removes a session that has ended, and with the last one ends the spool.
-pub(crate) fn forget(session: &Session) {
+pub(crate) fn remove_session(session: &Session) {
     let spool = lock(&TRACER).remove(session.slot);
     if let Some(spool) = spool {
         spool.end();
@@ -325,14 +332,14 @@ pub(crate) fn free_logs(threads: &[Arc<ThreadTree>]) {
 
 /// Returns the run directory of the trace sessions, if there are any.
 pub(crate) fn run_dir() -> Option<PathBuf> {
-    lock(&TRACER).run.as_ref().map(|run| run.path().to_owned())
+    lock(&TRACER).run_directory.as_ref().map(|run_directory| run_directory.path().to_owned())
 }
 
 /// Drains the logs. Returns the spool with all that was recorded so far, and the start of the
 /// session's current phase in it.
 pub(crate) fn snapshot(session: &Session) -> Result<Option<(SpoolSnapshot, u64)>, Error> {
     let mut tracer = lock(&TRACER);
-    let threads = registry::running();
+    let threads = registry::running_threads();
     if let Some(spool) = tracer.spool()? {
         spool.drain(&threads);
         spool.write_overhead_and_clock();
@@ -356,30 +363,30 @@ pub(crate) fn add_activities(
             }
         }
         Ok(None) => {}
-        Err(_cannot_be_made) => losses::add(LossCause::Spool, joined.len() as u64),
+        Err(_no_spool) => losses::add(LossCause::Spool, joined.len() as u64),
     }
 }
 
 /// Adds samples of counters. They reach the file with the next drain.
-pub(crate) fn counters(counters: &[Counter]) {
-    if counters.is_empty() || !is_recording() {
+pub(crate) fn write_counters(samples: &[CounterSample]) {
+    if samples.is_empty() || !is_recording() {
         return;
     }
     match lock(&TRACER).spool() {
-        Ok(Some(spool)) => spool.write_counters(counters),
+        Ok(Some(spool)) => spool.write_counters(samples),
         Ok(None) => {}
-        Err(_cannot_be_made) => losses::add(LossCause::Spool, counters.len() as u64),
+        Err(_no_spool) => losses::add(LossCause::Spool, samples.len() as u64),
     }
 }
 
 /// Drains and frees the log of the calling thread, which ends.
-pub(crate) fn thread_ended(tree: &Arc<ThreadTree>) {
+pub(crate) fn end_thread(tree: &Arc<ThreadTree>) {
     if tree.log().is_none() {
         return;
     }
     let mut tracer = lock(&TRACER);
-    if is_on()
-        && let Some(spool) = tracer.wanted_spool(std::slice::from_ref(tree))
+    if has_sessions()
+        && let Some(spool) = tracer.spool_for(std::slice::from_ref(tree))
     {
         spool.end_thread(tree);
     }
@@ -410,7 +417,7 @@ pub(crate) fn begin_child<'a>(sessions: impl Iterator<Item = &'a Session>) {
     let active = CONTROL.active.load(Ordering::Relaxed);
     tracer.sessions = sessions
         .filter(|session| session.is_trace())
-        .map(|session| TraceSession::of(session, active & crate::control::bit(session.slot) != 0))
+        .map(|session| TraceSession::new(session, active & crate::control::bit(session.slot) != 0))
         .collect();
 }
 
@@ -432,7 +439,7 @@ mod tests {
     fn end_child() -> ! {
         enter_and_exit("in the child");
         let all: Result<Vec<_>, _> =
-            api::alive().into_iter().map(|id| api::finalize(id, None)).collect();
+            api::live_sessions().into_iter().map(|id| api::finalize(id, None)).collect();
         // SAFETY: a plain number.
         unsafe { libc::_exit(i32::from(all.is_err())) }
     }
@@ -444,11 +451,11 @@ mod tests {
         let name = folder.path().join("trace").to_str().unwrap().to_owned();
         let options = SessionOptions { format: Format::Run, ..SessionOptions::named(name) };
         let session = api::start(&options).unwrap();
-        let (_, appender) = lock(&TRACER).spool.as_ref().map(Spool::file).unwrap();
-        let disk_hangs = lock(&appender);
+        let (_, appender) = lock(&TRACER).spool.as_ref().map(Spool::file_and_appender).unwrap();
+        let hanging_disk = lock(&appender);
         let record = || enter_and_exit("on a thread that ends");
         std::thread::Builder::new().spawn(record).unwrap().join().unwrap();
-        ask_for_drain();
+        request_drain();
         // SAFETY: the child calls what a forked child may, and does not return.
         let child = unsafe { libc::fork() };
         if child == 0 {
@@ -458,7 +465,7 @@ mod tests {
         // SAFETY: the status can be written.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0);
-        drop(disk_hangs);
+        drop(hanging_disk);
         let paths = api::finalize(session, None).unwrap();
         let spools = paths[0].join("spool").read_dir().unwrap();
         assert_eq!(spools.count(), 2);

@@ -36,7 +36,7 @@ const ROOT: u32 = 0;
 
 impl SpoolNodes {
     /// Maps a node for these sessions. Returns the number of [`Self::group`]s.
-    pub(super) fn map(
+    pub(super) fn map_node(
         &mut self,
         nodes: &Nodes,
         node: u32,
@@ -50,10 +50,10 @@ impl SpoolNodes {
         }
         let mut groups: Vec<(u64, u32)> = Vec::new();
         for slot in slots(sessions) {
-            let found = self.seen_by(bit(slot), nodes, node, texts);
-            match groups.iter_mut().find(|group| group.1 == found) {
+            let spool_node = self.session_node(bit(slot), nodes, node, texts);
+            match groups.iter_mut().find(|group| group.1 == spool_node) {
                 Some(group) => group.0 |= bit(slot),
-                None => groups.push((bit(slot), found)),
+                None => groups.push((bit(slot), spool_node)),
             }
         }
         let count = groups.len();
@@ -73,7 +73,7 @@ impl SpoolNodes {
     }
 
     /// Returns the node of the path, without what the session did not see.
-    fn seen_by(&mut self, session: u64, nodes: &Nodes, node: u32, texts: &mut Texts) -> u32 {
+    fn session_node(&mut self, session: u64, nodes: &Nodes, node: u32, texts: &mut Texts) -> u32 {
         if self.len == 0 {
             let name = texts.add(&ROOT_NAME.into());
             self.push(NodeDef { parent: ROOT, kind: NodeKind::Root, name });
@@ -115,7 +115,7 @@ impl SpoolNodes {
         if let Some(&child) = self.index.get(&(parent, name, kind)) {
             return child;
         }
-        let child = self.push(NodeDef { parent, kind, name: texts.scope(name) });
+        let child = self.push(NodeDef { parent, kind, name: texts.scope_name(name) });
         self.index.insert((parent, name, kind), child);
         child
     }

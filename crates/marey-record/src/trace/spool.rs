@@ -1,15 +1,14 @@
 //! The open spool of the process.
 
-use super::activities::{ActivityWriter, unattributed};
+use super::activities::{ActivityWriter, location_without_launch};
 use super::clock::TraceClock;
 use super::file::{Appender, SpoolFile};
-use super::out::{self, Chunk, FrameBuffer};
-use super::run::RunDirectory;
+use super::frame_buffer::{self, Chunk, FrameBuffer};
+use super::run_directory::RunDirectory;
 use super::texts::Texts;
 use super::thread::{OpenScope, Shared, ThreadWriter};
 use super::{PERIOD, SpoolSnapshot, TraceSession};
-use crate::account;
-use crate::api::Counter;
+use crate::api::CounterSample;
 use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, bit};
 use crate::device::{self, DeviceInfo, JoinedActivity, Threads};
@@ -17,6 +16,7 @@ use crate::error::Error;
 use crate::local;
 use crate::lock::lock;
 use crate::losses;
+use crate::metadata;
 use crate::number_hash::NumberHash;
 use crate::os;
 use crate::output::Extent;
@@ -56,15 +56,15 @@ pub(super) struct Spool {
 
 impl Spool {
     /// Creates a spool in a run directory.
-    pub(super) fn create(run: &Arc<RunDirectory>) -> Result<Self, Error> {
-        let (file, appender) = SpoolFile::create(run)?;
+    pub(super) fn create(run_directory: &Arc<RunDirectory>) -> Result<Self, Error> {
+        let (file, appender) = SpoolFile::create(run_directory)?;
         let failed =
             |source| Error::Write { action: "write", path: file.path().to_owned(), source };
         let now = ClockReading::now();
         let shared = Shared {
-            clock: TraceClock::starting(now),
+            clock: TraceClock::starting_at(now),
             texts: Texts::default(),
-            out: FrameBuffer::new().map_err(failed)?,
+            buffer: FrameBuffer::new().map_err(failed)?,
         };
         let mut spool = Self {
             file: Arc::new(file),
@@ -80,9 +80,9 @@ impl Spool {
             last_clock_ticks: 0,
             flushing_nanos: 0,
         };
-        spool.shared.out.frame(&Frame::Process(process(now)));
+        spool.shared.buffer.push(&Frame::Process(describe_process(now)));
         spool.write_clock(now);
-        spool.shared.out.set_space(out::has_space(spool.file.path()));
+        spool.shared.buffer.set_has_space(frame_buffer::has_free_space(spool.file.path()));
         Ok(spool)
     }
 
@@ -93,7 +93,7 @@ impl Spool {
     }
 
     /// Returns the file and its appender.
-    pub(super) fn file(&self) -> (Arc<SpoolFile>, Arc<Mutex<Appender>>) {
+    pub(super) fn file_and_appender(&self) -> (Arc<SpoolFile>, Arc<Mutex<Appender>>) {
         (Arc::clone(&self.file), Arc::clone(&self.appender))
     }
 
@@ -104,20 +104,25 @@ impl Spool {
 
     /// Whether the buffer should be written.
     pub(super) fn should_flush(&self) -> bool {
-        self.shared.out.should_flush()
+        self.shared.buffer.should_flush()
     }
 
     /// Takes the frames to be written next. The caller has locked the appender.
     pub(super) fn take_chunk(&mut self) -> Chunk {
-        self.shared.out.take()
+        self.shared.buffer.take_chunk()
     }
 
     /// Handles the result of writing a chunk.
-    pub(super) fn finish_chunk(&mut self, written: io::Result<()>, chunk: Chunk, file: &Appender) {
-        self.written_bytes = file.written_bytes();
+    pub(super) fn finish_chunk(
+        &mut self,
+        written: io::Result<()>,
+        chunk: Chunk,
+        appender: &Appender,
+    ) {
+        self.written_bytes = appender.written_bytes();
         match written {
-            Ok(()) => self.shared.out.written(chunk),
-            Err(_counted) => self.shared.out.failed(self.written_bytes),
+            Ok(()) => self.shared.buffer.recycle(chunk),
+            Err(_counted) => self.shared.buffer.handle_failure(self.written_bytes),
         }
     }
 
@@ -125,7 +130,7 @@ impl Spool {
     pub(super) fn add_flushing(&mut self, nanos: u64, has_space: Option<bool>) {
         self.flushing_nanos += nanos;
         if let Some(has_space) = has_space {
-            self.shared.out.set_space(has_space);
+            self.shared.buffer.set_has_space(has_space);
         }
     }
 
@@ -135,32 +140,31 @@ impl Spool {
     }
 
     /// Writes the start of a session, or its state if it continues in this process.
-    pub(super) fn start(&mut self, session: &mut TraceSession) {
-        let TraceSession { slot, base, started_ticks, phase, is_active, changed_ticks, .. } =
-            session;
-        let mut range = self.note(*slot, SessionEvent::Started, base, *started_ticks);
+    pub(super) fn write_session_start(&mut self, session: &mut TraceSession) {
+        let TraceSession { slot, base, start_ticks, phase, is_active, changed_ticks, .. } = session;
+        let mut range = self.write_event(*slot, SessionEvent::Started, base, *start_ticks);
         if *phase > 0 {
-            range = self.note(*slot, SessionEvent::Phase(*phase), base, *changed_ticks);
+            range = self.write_event(*slot, SessionEvent::Phase(*phase), base, *changed_ticks);
         }
         if !*is_active {
-            range = self.note(*slot, SessionEvent::Deactivated, base, *changed_ticks);
+            range = self.write_event(*slot, SessionEvent::Deactivated, base, *changed_ticks);
         }
         session.phase_start = Some(range.end);
     }
 
     /// Writes an event of a session. Returns the range of its frame in the spool.
-    pub(super) fn note(
+    pub(super) fn write_event(
         &mut self,
         slot: u32,
         event: SessionEvent,
         base: &str,
         ticks: u64,
     ) -> Range<u64> {
-        let Shared { clock, out, .. } = &mut self.shared;
+        let Shared { clock, buffer, .. } = &mut self.shared;
         let (time_nanos, name) = (clock.nanos_at(ticks), base.to_owned());
-        let start = out.position_bytes();
-        out.frame(&Frame::Session { session: slot, event, name, time_nanos });
-        start..out.position_bytes()
+        let start = buffer.position_bytes();
+        buffer.push(&Frame::Session { session: slot, event, name, time_nanos });
+        start..buffer.position_bytes()
     }
 
     /// Drains the logs of these threads, and writes the process's state.
@@ -174,7 +178,7 @@ impl Spool {
     /// Writes open scopes, losses, devices and notes that have changed, and from time to time the
     /// clock.
     pub(super) fn write_state(&mut self, threads: &[Arc<ThreadTree>]) {
-        let began = clock::ticks();
+        let start_ticks = clock::ticks();
         self.write_open(threads, None);
         self.write_losses();
         self.write_devices_and_notes();
@@ -182,24 +186,24 @@ impl Spool {
         if clock::nanos(since_clock) >= CLOCK_PERIOD_NANOS {
             self.write_overhead_and_clock();
         }
-        self.flushing_nanos += account::elapsed_nanos(began);
+        self.flushing_nanos += clock::nanos_since(start_ticks);
     }
 
     /// Drains the log of a thread.
     pub(super) fn drain_thread(&mut self, tree: &ThreadTree) {
         if let Some(log) = tree.log().filter(|log| !log.is_empty()) {
-            let began = clock::ticks();
-            let (thread, shared) = self.writer(tree);
+            let start_ticks = clock::ticks();
+            let (thread, shared) = self.thread_writer(tree);
             thread.drain(tree, log, shared);
-            self.flushing_nanos += account::elapsed_nanos(began);
+            self.flushing_nanos += clock::nanos_since(start_ticks);
         }
     }
 
-    fn writer(&mut self, tree: &ThreadTree) -> (&mut ThreadWriter, &mut Shared) {
+    fn thread_writer(&mut self, tree: &ThreadTree) -> (&mut ThreadWriter, &mut Shared) {
         let Self { threads, thread_count, shared, .. } = self;
         let thread = threads.entry(tree.generation).or_insert_with(|| {
             *thread_count += 1;
-            ThreadWriter::new(*thread_count - 1, tree, &mut shared.out)
+            ThreadWriter::new(*thread_count - 1, tree, &mut shared.buffer)
         });
         (thread, shared)
     }
@@ -211,37 +215,37 @@ impl Spool {
         joined: &[JoinedActivity],
         details: &[(Detail, u64)],
     ) {
-        let began = clock::ticks();
-        if !self.shared.out.has_room() {
+        let start_ticks = clock::ticks();
+        if !self.shared.buffer.has_room() {
             losses::add(LossCause::Spool, joined.len() as u64);
             return;
         }
         let mut locations = Vec::new();
         for activity in joined {
-            let own_details = details.get(activity.details.clone()).unwrap_or_default();
+            let activity_details = details.get(activity.details.clone()).unwrap_or_default();
             let launch = activity
                 .launched
                 .and_then(|(thread, launch)| Some((threads.tree(thread)?, launch)));
             locations.clear();
             match launch {
                 Some((tree, launch)) => {
-                    let (thread, shared) = self.writer(tree);
+                    let (thread, shared) = self.thread_writer(tree);
                     thread.launch_locations(tree, &launch, activity.site, shared, &mut locations);
                 }
-                None => locations.push(unattributed()),
+                None => locations.push(location_without_launch()),
             }
-            self.activities.add(activity, own_details, &locations, &mut self.shared);
+            self.activities.add(activity, activity_details, &locations, &mut self.shared);
         }
-        let Shared { texts, out, .. } = &mut self.shared;
-        self.activities.write(texts, out);
-        self.flushing_nanos += account::elapsed_nanos(began);
+        let Shared { texts, buffer, .. } = &mut self.shared;
+        self.activities.write_batch(texts, buffer);
+        self.flushing_nanos += clock::nanos_since(start_ticks);
     }
 
     /// Writes devices and notes that are new since the last call.
     fn write_devices_and_notes(&mut self) {
         let (devices, notes) = (device::devices(), device::notes());
         for device in devices.iter().filter(|device| !self.devices.contains(device)) {
-            self.shared.out.frame(&Frame::Device(Device {
+            self.shared.buffer.push(&Frame::Device(Device {
                 number: device.number,
                 device_type: device.device_type.clone(),
                 name: device.name.clone(),
@@ -250,28 +254,28 @@ impl Spool {
         }
         for note in notes.iter().filter(|note| !self.notes.contains(note)) {
             let (key, value) = (note.0.to_owned(), quoted(&note.1));
-            self.shared.out.frame(&Frame::Note { key, value });
+            self.shared.buffer.push(&Frame::Note { key, value });
         }
         (self.devices, self.notes) = (devices, notes);
     }
 
     /// Writes samples of counters.
-    pub(super) fn write_counters(&mut self, counters: &[Counter]) {
-        let count = counters.len() as u64;
-        if !self.shared.out.has_room() {
+    pub(super) fn write_counters(&mut self, samples: &[CounterSample]) {
+        let count = samples.len() as u64;
+        if !self.shared.buffer.has_room() {
             losses::add(LossCause::Spool, count);
             return;
         }
-        let Shared { clock, texts, out } = &mut self.shared;
-        let counters = counters.iter().map(|counter| spool::Counter {
-            time_nanos: clock.nanos_at(counter.time_ticks),
-            name: texts.scope(counter.name),
-            device: counter.device,
-            value: counter.value,
+        let Shared { clock, texts, buffer } = &mut self.shared;
+        let counters = samples.iter().map(|sample| spool::Counter {
+            time_nanos: clock.nanos_at(sample.time_ticks),
+            name: texts.scope_name(sample.name),
+            device: sample.device,
+            value: sample.value,
         });
         let frame = Frame::Counters(counters.collect());
-        texts.take_unwritten().iter().for_each(|texts| out.frame(texts));
-        out.entries(&frame, count);
+        texts.take_unwritten().iter().for_each(|texts| buffer.push(texts));
+        buffer.push_entries(&frame, count);
     }
 
     /// Drains the log of a thread that has ended and exited all of its scopes.
@@ -299,7 +303,7 @@ impl Spool {
             let open: Vec<_> =
                 frames.iter().filter_map(|frame| open_scope(frame, sessions)).collect();
             if !open.is_empty() || self.threads.contains_key(&tree.generation) {
-                let (thread, shared) = self.writer(tree);
+                let (thread, shared) = self.thread_writer(tree);
                 thread.write_open(tree, &open, shared);
             }
         }
@@ -308,8 +312,8 @@ impl Spool {
     fn write_losses(&mut self) {
         let losses = losses::snapshot();
         if losses != self.losses {
-            let some = losses.iter().copied().filter(|&(_, count)| count > 0).collect();
-            self.shared.out.frame(&Frame::Losses(some));
+            let nonzero = losses.iter().copied().filter(|&(_, count)| count > 0).collect();
+            self.shared.buffer.push(&Frame::Losses(nonzero));
             self.losses = losses;
         }
     }
@@ -317,13 +321,13 @@ impl Spool {
     /// Writes overhead and clock. Not at the start of the spool: the cost of a scope is measured
     /// after the session has begun.
     pub(super) fn write_overhead_and_clock(&mut self) {
-        self.shared.out.frame(&Frame::Overhead(account::overhead(self.flushing_nanos)));
+        self.shared.buffer.push(&Frame::Overhead(metadata::overhead(self.flushing_nanos)));
         self.write_clock(ClockReading::now());
     }
 
     fn write_clock(&mut self, now: ClockReading) {
         self.last_clock_ticks = now.ticks;
-        self.shared.out.frame(&Frame::Clock {
+        self.shared.buffer.push(&Frame::Clock {
             monotonic_nanos: self.shared.clock.nanos_at(now.ticks),
             unix_nanos: now.unix_nanos.cast_signed(),
         });
@@ -335,13 +339,13 @@ impl Spool {
         let appender = Arc::clone(&self.appender);
         let mut appender = lock(&appender);
         if appender.has_failed() {
-            self.shared.out.failed(appender.written_bytes());
+            self.shared.buffer.handle_failure(appender.written_bytes());
         }
         self.write_buffer(&mut appender);
         self.write_losses();
         self.write_devices_and_notes();
         self.write_overhead_and_clock();
-        self.shared.out.frame(&Frame::End);
+        self.shared.buffer.push(&Frame::End);
         self.write_buffer(&mut appender);
     }
 
@@ -358,7 +362,7 @@ const CLOCK_PERIOD_NANOS: u64 = 1_000_000_000 - PERIOD.as_nanos() as u64;
 /// Returns an open scope, if one of the sessions sees it and will see its end.
 fn open_scope(frame: &OpenFrame, sessions: u64) -> Option<OpenScope> {
     let seen = frame.sessions & sessions;
-    if seen == 0 || !local::is_running_entry(frame) {
+    if seen == 0 || !local::is_entered_by_program(frame) {
         return None;
     }
     let shadow = seen & !CONTROL.python.load(Ordering::Relaxed);
@@ -368,10 +372,10 @@ fn open_scope(frame: &OpenFrame, sessions: u64) -> Option<OpenScope> {
 }
 
 /// Returns the description of this process.
-fn process(now: ClockReading) -> Process {
+fn describe_process(now: ClockReading) -> Process {
     Process {
         pid: std::process::id().into(),
-        rank: account::rank().map(u64::from),
+        rank: metadata::rank().map(u64::from),
         host: os::host_name(),
         argv: os::argv(),
         start_unix_nanos: now.unix_nanos,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// The texts that have a number in the spool.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    scopes: HashMap<u32, u32>,
-    metrics: HashMap<u32, u32>,
+    scope_names: HashMap<u32, u32>,
+    metric_names: HashMap<u32, u32>,
     len: u32,
     /// Texts that are not written yet, which have the highest numbers.
     unwritten: Vec<String>,
@@ -23,22 +23,22 @@ const MAX_TEXT_BYTES: usize = 1 << 20;
 
 impl Texts {
     /// Returns the number of a scope's name.
-    pub(super) fn scope(&mut self, name: u32) -> u32 {
-        if let Some(&number) = self.scopes.get(&name) {
+    pub(super) fn scope_name(&mut self, name: u32) -> u32 {
+        if let Some(&number) = self.scope_names.get(&name) {
             return number;
         }
         let number = self.add(&names::name(name));
-        self.scopes.insert(name, number);
+        self.scope_names.insert(name, number);
         number
     }
 
     /// Returns the number of a metric's name, as the user wrote it.
-    pub(super) fn metric(&mut self, metric: u32) -> u32 {
-        if let Some(&number) = self.metrics.get(&metric) {
+    pub(super) fn metric_name(&mut self, metric: u32) -> u32 {
+        if let Some(&number) = self.metric_names.get(&metric) {
             return number;
         }
         let number = self.add(&names::metric_text(metric));
-        self.metrics.insert(metric, number);
+        self.metric_names.insert(metric, number);
         number
     }
 

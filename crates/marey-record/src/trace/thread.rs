@@ -1,10 +1,10 @@
 //! A thread's log as frames of the spool.
 
-use super::activities::{LaunchLocation, below_site};
+use super::activities::{LaunchLocation, capture_site_node};
 use super::clock::TraceClock;
+use super::frame_buffer::FrameBuffer;
 use super::log::{Decoder, Entry, Log};
 use super::nodes::SpoolNodes;
-use super::out::FrameBuffer;
 use super::texts::Texts;
 use crate::control::CONTROL;
 use crate::device::Launch;
@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 pub(super) struct Shared {
     pub(super) clock: TraceClock,
     pub(super) texts: Texts,
-    pub(super) out: FrameBuffer,
+    pub(super) buffer: FrameBuffer,
 }
 
 /// A thread of the spool.
@@ -30,8 +30,8 @@ pub(super) struct ThreadWriter {
     decoder: Decoder,
     nodes: SpoolNodes,
     batch: Batch,
-    /// The open scopes in the last frame that was written about them.
-    open: Vec<(u32, i64)>,
+    /// The open scopes that were written last.
+    written_open: Vec<(u32, i64)>,
 }
 
 /// Entries to be written in the next frames.
@@ -58,36 +58,37 @@ pub(super) struct OpenScope {
 
 impl ThreadWriter {
     /// Writes the definition of a thread to the spool.
-    pub(super) fn new(number: u32, tree: &ThreadTree, out: &mut FrameBuffer) -> Self {
+    pub(super) fn new(number: u32, tree: &ThreadTree, buffer: &mut FrameBuffer) -> Self {
         let (os_id, name) = (tree.os_id, tree.name.clone());
-        out.frame(&Frame::Thread { thread: number, os_id, name });
+        buffer.push(&Frame::Thread { thread: number, os_id, name });
         Self {
             number,
             decoder: Decoder::default(),
             nodes: SpoolNodes::default(),
             batch: Batch::default(),
-            open: Vec::new(),
+            written_open: Vec::new(),
         }
     }
 
     /// Drains the log and writes its entries.
     pub(super) fn drain(&mut self, tree: &ThreadTree, log: &Log, shared: &mut Shared) {
         let mut decoder = std::mem::take(&mut self.decoder);
-        log.take(&mut decoder, |entry| self.add(tree, entry, shared));
+        log.drain(&mut decoder, |entry| self.add_entry(tree, entry, shared));
         self.decoder = decoder;
-        self.write(shared);
+        self.write_batch(shared);
     }
 
-    fn add(&mut self, tree: &ThreadTree, entry: Entry, shared: &mut Shared) {
+    fn add_entry(&mut self, tree: &ThreadTree, entry: Entry, shared: &mut Shared) {
         const BATCH_BYTES: usize = 1 << 16;
         match entry {
             Entry::Span { node, start_ticks, end_ticks, sessions, correlation, autograd } => {
                 let start_nanos = shared.clock.nanos_at(start_ticks);
                 let end_nanos = shared.clock.nanos_at(end_ticks);
-                for group in 0..self.nodes.map(&tree.nodes, node, sessions, &mut shared.texts) {
+                for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut shared.texts)
+                {
                     let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
                     if sessions != self.batch.span_sessions {
-                        self.write(shared);
+                        self.write_batch(shared);
                         self.batch.span_sessions = sessions;
                     }
                     let index = self.batch.spans.len() as u32;
@@ -107,14 +108,15 @@ impl ThreadWriter {
             }
             Entry::Value { node, ticks, metric, value, sessions } => {
                 let time_nanos = shared.clock.nanos_at(ticks);
-                let metric = shared.texts.metric(metric);
-                for group in 0..self.nodes.map(&tree.nodes, node, sessions, &mut shared.texts) {
+                let metric = shared.texts.metric_name(metric);
+                for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut shared.texts)
+                {
                     let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
                     if sessions != self.batch.value_sessions {
-                        self.write(shared);
+                        self.write_batch(shared);
                         self.batch.value_sessions = sessions;
                     }
-                    self.batch.bytes += bytes_of(&value);
+                    self.batch.bytes += value_bytes(&value);
                     self.batch.values.push(Value {
                         node,
                         time_nanos,
@@ -125,20 +127,20 @@ impl ThreadWriter {
             }
         }
         if self.batch.bytes + shared.texts.unwritten_bytes() >= BATCH_BYTES {
-            self.write(shared);
+            self.write_batch(shared);
         }
     }
 
     /// Writes the frames of the batch, preceded by the definitions that they use. A value precedes
     /// the scope in which it was added.
-    fn write(&mut self, shared: &mut Shared) {
+    fn write_batch(&mut self, shared: &mut Shared) {
         let Batch { spans, values, bytes, .. } = &mut self.batch;
         let entries = (spans.len() + values.len()) as u64;
         if entries == 0 {
             return;
         }
         *bytes = 0;
-        if !shared.out.has_room() {
+        if !shared.buffer.has_room() {
             losses::add(LossCause::Spool, entries);
             spans.clear();
             values.clear();
@@ -146,7 +148,7 @@ impl ThreadWriter {
             self.batch.autograd.clear();
             return;
         }
-        self.define(shared);
+        self.write_definitions(shared);
         let Batch { spans, launches, autograd, span_sessions, values, value_sessions, .. } =
             &mut self.batch;
         let thread = self.number;
@@ -154,21 +156,21 @@ impl ThreadWriter {
             let count = values.len() as u64;
             let values = std::mem::take(values);
             let frame = Frame::Values { thread, sessions: *value_sessions, values };
-            shared.out.entries(&frame, count);
+            shared.buffer.push_entries(&frame, count);
         }
         if !spans.is_empty() {
             let count = spans.len() as u64;
             if !launches.is_empty() {
                 let launches = std::mem::take(launches);
-                shared.out.frame(&Frame::Launches { thread, launches });
+                shared.buffer.push(&Frame::Launches { thread, launches });
             }
             if !autograd.is_empty() {
                 let calls = std::mem::take(autograd);
-                shared.out.frame(&Frame::Autograd { thread, calls });
+                shared.buffer.push(&Frame::Autograd { thread, calls });
             }
             let frame =
                 Frame::Spans { thread, sessions: *span_sessions, spans: std::mem::take(spans) };
-            shared.out.entries(&frame, count);
+            shared.buffer.push_entries(&frame, count);
             // Reuse the allocation.
             if let Frame::Spans { spans: written, .. } = frame {
                 *spans = written;
@@ -188,27 +190,35 @@ impl ThreadWriter {
         locations: &mut Vec<LaunchLocation>,
     ) {
         let Launch { sessions, shadow_node, python_node, .. } = *launch;
-        let traces = sessions & CONTROL.trace.load(Ordering::Relaxed);
-        let python = traces & CONTROL.python.load(Ordering::Relaxed);
-        for (node, sessions) in [(shadow_node, traces & !python), (python_node, python)] {
+        let tracing = sessions & CONTROL.trace.load(Ordering::Relaxed);
+        let python = tracing & CONTROL.python.load(Ordering::Relaxed);
+        for (node, sessions) in [(shadow_node, tracing & !python), (python_node, python)] {
             if sessions == 0 {
                 continue;
             }
-            for group in 0..self.nodes.map(&tree.nodes, node, sessions, &mut shared.texts) {
-                let Some((sessions, mut found)) = self.nodes.group(node, group) else { continue };
+            for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut shared.texts) {
+                let Some((sessions, mut spool_node)) = self.nodes.group(node, group) else {
+                    continue;
+                };
                 if site != 0 {
-                    found = below_site(&mut self.nodes, found, site, sessions, &mut shared.texts);
+                    spool_node = capture_site_node(
+                        &mut self.nodes,
+                        spool_node,
+                        site,
+                        sessions,
+                        &mut shared.texts,
+                    );
                 }
-                locations.push((sessions, Some((self.number, found))));
+                locations.push(LaunchLocation { sessions, node: Some((self.number, spool_node)) });
             }
         }
-        self.define(shared);
+        self.write_definitions(shared);
     }
 
-    fn define(&mut self, shared: &mut Shared) {
+    fn write_definitions(&mut self, shared: &mut Shared) {
         let texts = shared.texts.take_unwritten();
         let nodes = self.nodes.take_unwritten(self.number);
-        texts.iter().chain(&nodes).for_each(|frame| shared.out.frame(frame));
+        texts.iter().chain(&nodes).for_each(|frame| shared.buffer.push(frame));
     }
 
     /// Writes the open scopes, unless they are as written last.
@@ -220,21 +230,21 @@ impl ThreadWriter {
     ) {
         let mut open = Vec::with_capacity(scopes.len());
         for scope in scopes {
-            self.nodes.map(&tree.nodes, scope.node, scope.sessions, &mut shared.texts);
+            self.nodes.map_node(&tree.nodes, scope.node, scope.sessions, &mut shared.texts);
             if let Some((_, node)) = self.nodes.group(scope.node, 0) {
                 open.push((node, shared.clock.nanos_at(scope.start_ticks)));
             }
         }
-        if open == self.open || !shared.out.has_room() {
+        if open == self.written_open || !shared.buffer.has_room() {
             return;
         }
-        self.define(shared);
-        shared.out.frame(&Frame::Open { thread: self.number, spans: open.clone() });
-        self.open = open;
+        self.write_definitions(shared);
+        shared.buffer.push(&Frame::Open { thread: self.number, spans: open.clone() });
+        self.written_open = open;
     }
 }
 
-fn bytes_of(value: &MetricValue) -> usize {
+fn value_bytes(value: &MetricValue) -> usize {
     let elements = match value {
         MetricValue::Int(_) | MetricValue::Float(_) => 0,
         MetricValue::Text(text) => text.len(),

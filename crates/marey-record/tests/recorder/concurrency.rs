@@ -19,7 +19,7 @@ impl Sums {
     fn close_phase(&mut self, session: SessionId) {
         let closed = api::advance_phase(session).unwrap() - 1;
         let profile = phase_profile(session, closed);
-        api::clear(session, closed, true).unwrap();
+        api::clear_phases(session, 0..=closed).unwrap();
         for (path, count) in profile.counts() {
             *self.entries.entry(path.to_owned()).or_insert(0) += count;
         }
@@ -30,11 +30,11 @@ impl Sums {
 }
 
 /// Enters scopes in a tight loop. Returns the number of iterations.
-fn hammer(test: &StopFlag) -> u64 {
+fn enter_until_stopped(stop: &StopFlag) -> u64 {
     let (outer, inner) = (api::intern("outer"), api::intern("inner"));
     let items = api::intern_metric("items").unwrap();
     let mut loops = 0;
-    while !test.is_over() {
+    while !stop.is_set() {
         api::enter(outer, NodeKind::Scope);
         api::add_metrics(&[(items, MetricValue::Int(1))]).unwrap();
         api::enter(inner, NodeKind::Scope);
@@ -46,10 +46,10 @@ fn hammer(test: &StopFlag) -> u64 {
 }
 
 /// Starts threads that enter one scope each. Returns the number of threads.
-fn churn(test: &StopFlag) -> u64 {
+fn start_threads_until_stopped(stop: &StopFlag) -> u64 {
     const BATCH: u64 = 8;
     let mut threads = 0;
-    while !test.is_over() {
+    while !stop.is_set() {
         std::thread::scope(|batch| {
             for _ in 0..BATCH {
                 batch.spawn(|| scope("short", || ()));
@@ -65,40 +65,40 @@ fn phases_add_up_to_all_scopes() {
     const ROUNDS: u32 = 40;
     let fixture = Fixture::begin();
     let session = fixture.start("exact");
-    let test = StopFlag::default();
+    let stop = StopFlag::default();
     let mut sums = Sums::default();
-    let (loops, short) = std::thread::scope(|threads| {
-        let hammers = [0; 2].map(|_| threads.spawn(|| hammer(&test)));
-        let churn = threads.spawn(|| churn(&test));
-        let guard = test.guard();
+    let (loops, short_threads) = std::thread::scope(|threads| {
+        let loop_threads = [0; 2].map(|_| threads.spawn(|| enter_until_stopped(&stop)));
+        let churn_thread = threads.spawn(|| start_threads_until_stopped(&stop));
+        let guard = stop.guard();
         for round in 0..ROUNDS {
             let live = api::get_data(session, round, Format::Hatchet).unwrap();
             Profile::parse_live(&live);
             sums.close_phase(session);
-            disturb(&fixture, round);
+            run_other_session(&fixture, round);
         }
         drop(guard);
-        let loops: u64 = hammers.into_iter().map(|hammer| hammer.join().unwrap()).sum();
-        (loops, churn.join().unwrap())
+        let loops: u64 = loop_threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        (loops, churn_thread.join().unwrap())
     });
     sums.close_phase(session);
-    let expected = [("outer", loops), ("outer/inner", loops), ("short", short)];
+    let expected = [("outer", loops), ("outer/inner", loops), ("short", short_threads)];
     assert_eq!(sums.entries, expected.map(|(path, count)| (path.to_owned(), count)).into());
     assert_eq!(sums.items, loops);
-    assert!(loops > u64::from(ROUNDS) && short > 0);
+    assert!(loops > u64::from(ROUNDS) && short_threads > 0);
 }
 
 /// Runs another session, which must not affect the session under test.
-fn disturb(fixture: &Fixture, round: u32) {
-    let name = format!("beside {}", round % 3);
-    let beside = fixture.start(&name);
-    api::deactivate(beside).unwrap();
-    let before = profile_of(beside);
-    assert_eq!(profile_of(beside).counts(), before.counts(), "an inactive session changed");
-    api::activate(beside).unwrap();
+fn run_other_session(fixture: &Fixture, round: u32) {
+    let name = format!("other {}", round % 3);
+    let other = fixture.start(&name);
+    api::deactivate(other).unwrap();
+    let before = profile_of(other);
+    assert_eq!(profile_of(other).counts(), before.counts(), "an inactive session changed");
+    api::activate(other).unwrap();
     api::write_checkpoints();
-    api::clear(beside, 0, false).unwrap();
-    api::finalize(beside, None).unwrap();
+    api::clear_phases(other, 0..=0).unwrap();
+    api::finalize(other, None).unwrap();
     fixture.read(&format!("{name}.hatchet"));
 }
 

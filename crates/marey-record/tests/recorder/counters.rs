@@ -4,13 +4,13 @@ use crate::harness::{Fixture, Subprocess, fork, scope, subprocess_part};
 use crate::spool::{Spool, spool_of};
 use marey_model::loss::LossCause;
 use marey_model::spool::Counter;
-use marey_record::api::Counter as Reading;
+use marey_record::api::CounterSample;
 use marey_record::{Format, STOP, SessionId, SessionOptions, Worker, api};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 
-const KEEP: (&str, &str) = ("MAREY_KEEP_SPOOL", "1");
+const KEEP_SPOOL: (&str, &str) = ("MAREY_KEEP_SPOOL", "1");
 
 fn start(path: &Path) -> SessionId {
     let name = path.to_str().unwrap();
@@ -21,19 +21,19 @@ fn start(path: &Path) -> SessionId {
 /// Runs a part of a test in a subprocess that keeps its spool. Returns the contents of the spool.
 fn spool_of_part(test: &str, name: &str, env: &[(&str, &str)]) -> Spool {
     let fixture = Fixture::begin();
-    Subprocess::new(test, name, &fixture).run(&[env, &[KEEP]].concat());
+    Subprocess::new(test, name, &fixture).run(&[env, &[KEEP_SPOOL]].concat());
     Spool::read(&spool_of(&fixture.path("trace")))
 }
 
 /// Records samples of one counter on two devices, and of one without a device, at the same time.
-fn read(value: f64) {
+fn record_samples(value: f64) {
     let time_ticks = api::now_ticks();
-    let reading =
-        |name, device, value| Reading { name: api::intern(name), device, time_ticks, value };
-    api::counters(&[
-        reading("power (W)", Some(0), value),
-        reading("power (W)", Some(1), value + 0.5),
-        reading("load", None, value),
+    let sample =
+        |name, device, value| CounterSample { name: api::intern(name), device, time_ticks, value };
+    api::record_counters(&[
+        sample("power (W)", Some(0), value),
+        sample("power (W)", Some(1), value + 0.5),
+        sample("load", None, value),
     ]);
 }
 
@@ -41,27 +41,28 @@ fn read(value: f64) {
 fn counters_are_recorded_while_a_trace_is_active() {
     const TEST: &str = "counters::counters_are_recorded_while_a_trace_is_active";
     if let Some((_, folder)) = subprocess_part() {
-        read(1.0);
+        record_samples(1.0);
         let tree = api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap()));
-        read(2.0);
+        record_samples(2.0);
         assert!(!api::is_tracing());
         let trace = start(&folder.join("trace"));
         assert!(api::is_tracing());
-        read(3.0);
+        record_samples(3.0);
         api::deactivate(trace).unwrap();
-        read(4.0);
+        record_samples(4.0);
         api::activate(trace).unwrap();
         // The names of counters and scopes are defined once.
-        scope("load", || read(5.0));
+        scope("load", || record_samples(5.0));
         for session in [tree.unwrap(), trace] {
             api::finalize(session, Some(Format::Hatchet)).unwrap();
         }
-        read(6.0);
+        record_samples(6.0);
         return;
     }
     let spool = spool_of_part(TEST, "run", &[]);
-    let of = |counter: &(String, Counter)| (counter.0.clone(), counter.1.device, counter.1.value);
-    let seen = |value| {
+    let describe =
+        |counter: &(String, Counter)| (counter.0.clone(), counter.1.device, counter.1.value);
+    let expected = |value| {
         let power = || "power (W)".to_owned();
         [
             (power(), Some(0), value),
@@ -69,8 +70,8 @@ fn counters_are_recorded_while_a_trace_is_active() {
             ("load".to_owned(), None, value),
         ]
     };
-    let counters: Vec<_> = spool.counters.iter().map(of).collect();
-    assert_eq!(counters, [seen(3.0), seen(5.0)].concat());
+    let counters: Vec<_> = spool.counters.iter().map(describe).collect();
+    assert_eq!(counters, [expected(3.0), expected(5.0)].concat());
     let times: Vec<_> = spool.counters.iter().map(|counter| counter.1.time_nanos).collect();
     assert!(times[0] == times[2] && times[2] < times[3] && times[3] == times[5]);
     assert!(spool.clocks[0].0 <= times[0] && spool.losses.is_empty() && spool.has_end);
@@ -81,22 +82,22 @@ fn dropped_counters_are_counted() {
     const TEST: &str = "counters::dropped_counters_are_counted";
     if let Some((_, folder)) = subprocess_part() {
         let trace = start(&folder.join("trace"));
-        (0..100).for_each(|at| read(at.into()));
+        (0..100).for_each(|value| record_samples(value.into()));
         api::finalize(trace, Some(Format::Hatchet)).unwrap();
         return;
     }
     let spool = spool_of_part(TEST, "run", &[("MAREY_SPOOL_BYTES", "1000")]);
-    assert!(!spool.counters.is_empty() && spool.lost(LossCause::Spool) > 0);
-    assert_eq!(spool.counters.len() as u64 + spool.lost(LossCause::Spool), 300);
+    assert!(!spool.counters.is_empty() && spool.loss_count(LossCause::Spool) > 0);
+    assert_eq!(spool.counters.len() as u64 + spool.loss_count(LossCause::Spool), 300);
 }
 
 /// The number of starts of the source's thread.
 static STARTS: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
 static RUNNING: AtomicBool = AtomicBool::new(false);
 static RAN_AT_FORK: AtomicBool = AtomicBool::new(true);
-static SOURCE: Worker = Worker::new("source", run);
+static SOURCE: Worker = Worker::new("source", run_source);
 
-fn run() {
+fn run_source() {
     RUNNING.store(true, Ordering::SeqCst);
     *STARTS.0.lock().unwrap() += 1;
     STARTS.1.notify_all();
@@ -108,7 +109,7 @@ fn wait_for_starts(count: u32) {
     drop(STARTS.1.wait_while(STARTS.0.lock().unwrap(), |starts| *starts < count).unwrap());
 }
 
-extern "C" fn at_fork() {
+extern "C" fn note_running_at_fork() {
     RAN_AT_FORK.store(RUNNING.load(Ordering::SeqCst), Ordering::SeqCst);
 }
 
@@ -119,7 +120,7 @@ fn a_source_stops_for_a_fork_and_does_not_start_in_the_child() {
     if let Some((_, folder)) = subprocess_part() {
         // SAFETY: the function lives as long as the program. Prepare handlers that are registered
         // later run before it.
-        unsafe { libc::pthread_atfork(Some(at_fork), None, None) };
+        unsafe { libc::pthread_atfork(Some(note_running_at_fork), None, None) };
         let trace = start(&folder.join("trace"));
         api::start_source(&SOURCE);
         api::start_source(&SOURCE);

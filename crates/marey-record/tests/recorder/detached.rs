@@ -81,15 +81,15 @@ fn the_time_of_coroutines_is_not_exclusive_time_of_the_event_loop() {
     let session = fixture.start("host");
     scope("loop", || {
         let task = enter(None, "task");
-        let began = std::time::Instant::now();
-        while began.elapsed().as_millis() < 5 {}
+        let start = std::time::Instant::now();
+        while start.elapsed().as_millis() < 5 {}
         task.exit();
     });
     let profile = profile_of(session);
-    let (total, own) =
+    let (total_nanos, self_nanos) =
         (profile.number("loop", "wall_total (ns)"), profile.number("loop", "wall_self (ns)"));
-    assert_eq!(total - own, profile.number("loop/task", "wall_total (ns)"));
-    assert!(own < total / 2, "{own} of {total}");
+    assert_eq!(total_nanos - self_nanos, profile.number("loop/task", "wall_total (ns)"));
+    assert!(self_nanos < total_nanos / 2, "{self_nanos} of {total_nanos}");
 }
 
 #[test]
@@ -97,18 +97,18 @@ fn a_late_value_is_added_to_its_scope_in_the_sessions_of_that_time() {
     let fixture = Fixture::begin();
     let session = fixture.start("late");
     let late = api::intern_metric("late").unwrap();
-    let place = scope("outer", || {
+    let inner = scope("outer", || {
         api::enter_state(api::intern("state"));
-        let place = scope("inner", || api::here().unwrap());
+        let inner = scope("inner", || api::detach_innermost().unwrap());
         api::exit_state();
-        place
+        inner
     });
-    let top = api::here().unwrap();
+    let root = api::detach_innermost().unwrap();
     let other = fixture.start("begun since");
-    top.add_metrics(&[(late, MetricValue::Int(4))]).unwrap();
-    scope("elsewhere", || place.add_metrics(&[(late, MetricValue::Int(1))]).unwrap());
+    root.add_metrics(&[(late, MetricValue::Int(4))]).unwrap();
+    scope("elsewhere", || inner.add_metrics(&[(late, MetricValue::Int(1))]).unwrap());
     on_thread("another", move || {
-        place.add_metrics(&[(late, MetricValue::Int(2))]).unwrap();
+        inner.add_metrics(&[(late, MetricValue::Int(2))]).unwrap();
     });
     let profile = profile_of(session);
     assert_eq!(profile.metric("outer/inner/state", "late"), 3);

@@ -50,7 +50,7 @@ fn kernels_are_below_the_scope_that_launched_them() {
         on_thread("helper", || launch(4));
     });
     launch(5);
-    // In another order than that of the launches.
+    // In another order than the launches.
     report(&[3, 1, 5, 4, 2].map(|number| kernel(number, "k", 100 * u64::from(number))));
     let profile = profile_of(session);
     assert_eq!(profile.number("a/k", "time (ns)"), 100 + 200 + 400);
@@ -102,7 +102,7 @@ fn a_late_kernel_belongs_to_the_phase_of_its_launch() {
     assert!(api::is_phase_complete(session, 0).unwrap());
     assert_eq!(phase_profile(session, 0).number("a/k", "time (ns)"), 10);
     assert_eq!(phase_profile(session, 1).number("a/k", "time (ns)"), 20);
-    api::clear(session, 0, false).unwrap();
+    api::clear_phases(session, 0..=0).unwrap();
     api::finalize(session, None).unwrap();
     assert_eq!(fixture.read("late.part_1.hatchet").number("a/k", "time (ns)"), 20);
 }
@@ -129,7 +129,7 @@ fn a_session_sees_kernels_launched_while_it_was_active() {
     assert_eq!(times(second), [None, Some(2), Some(3), None]);
     // Work that no session saw is no loss.
     assert_eq!(profile_of(first).nodes[""]["marey"]["losses"]["unmatched_activities"], 0);
-    report(&[kernel(99, "of nobody", 1)]);
+    report(&[kernel(99, "not launched", 1)]);
     assert_eq!(profile_of(first).nodes[""]["marey"]["losses"]["unmatched_activities"], 1);
 }
 
@@ -149,8 +149,9 @@ fn each_device_has_its_own_node() {
         properties: Vec::new(),
     });
     scope("a", || (1..=4).for_each(launch));
-    let on = |number: u32, device| Activity { device, ..kernel(number, "k", u64::from(number)) };
-    report(&[on(1, 1), on(2, 0), on(3, 1), on(4, 0)]);
+    let kernel_on =
+        |number: u32, device| Activity { device, ..kernel(number, "k", u64::from(number)) };
+    report(&[kernel_on(1, 1), kernel_on(2, 0), kernel_on(3, 1), kernel_on(4, 0)]);
     let json: Value = {
         let bytes = api::get_data(session, 0, Format::Hatchet).unwrap();
         serde_json::from_slice(&bytes).unwrap()
@@ -181,25 +182,26 @@ fn kernels_of_a_graph_are_below_their_capture_site() {
     scope("capture", || {
         scope("layer", || {
             api::launch_enter(1, call, LaunchKind::Kernel);
-            device::captured(70);
+            device::record_captured_node(70);
             api::launch_exit(1, true);
         });
         let operator = api::intern("fused");
         api::enter_operator(operator);
         api::launch_enter(2, call, LaunchKind::Kernel);
-        device::captured(71);
+        device::record_captured_node(71);
         api::launch_exit(2, true);
         api::exit_operator(operator);
     });
-    device::cloned(70, 170);
-    device::cloned(71, 171);
+    device::record_cloned_node(70, 170);
+    device::record_cloned_node(71, 171);
     scope("replay", || (3..=4).for_each(launch));
-    let of_graph = |number, name, graph_node| Activity { graph_node, ..kernel(number, name, 5) };
+    let graph_kernel =
+        |number, name, graph_node| Activity { graph_node, ..kernel(number, name, 5) };
     report(&[
-        of_graph(3, "k", 170),
-        of_graph(3, "raw", 171),
-        of_graph(3, "unknown", 999),
-        of_graph(4, "k", 170),
+        graph_kernel(3, "k", 170),
+        graph_kernel(3, "raw", 171),
+        graph_kernel(3, "unknown", 999),
+        graph_kernel(4, "k", 170),
     ]);
     let profile = profile_of(session);
     assert_eq!(profile.number("replay/<captured_at>/capture/layer/k", "count"), 2);
@@ -209,22 +211,26 @@ fn kernels_of_a_graph_are_below_their_capture_site() {
 
 #[test]
 fn kernels_of_excess_graph_nodes_are_below_the_launch_and_counted() {
-    const MOST: u64 = 1 << 20;
+    const MAX_GRAPH_NODES: u64 = 1 << 20;
     let fixture = Fixture::begin();
     let session = fixture.start("many nodes");
     scope("capture", || {
         api::launch_enter(1, api::intern("cuLaunchKernel"), LaunchKind::Kernel);
-        device::captured(1);
+        device::record_captured_node(1);
         api::launch_exit(1, true);
     });
-    (2..=MOST + 3).for_each(|copy| device::cloned(1, copy));
+    (2..=MAX_GRAPH_NODES + 3).for_each(|copy| device::record_cloned_node(1, copy));
     // A known node needs no space, and a destroyed one frees its space.
-    device::cloned(1, MOST);
-    device::destroyed(2);
-    device::cloned(1, MOST + 3);
+    device::record_cloned_node(1, MAX_GRAPH_NODES);
+    device::record_destroyed_node(2);
+    device::record_cloned_node(1, MAX_GRAPH_NODES + 3);
     scope("replay", || launch(2));
-    let of_graph = |name, graph_node| Activity { graph_node, ..kernel(2, name, 5) };
-    report(&[of_graph("in", MOST), of_graph("late", MOST + 3), of_graph("beyond", MOST + 1)]);
+    let graph_kernel = |name, graph_node| Activity { graph_node, ..kernel(2, name, 5) };
+    report(&[
+        graph_kernel("in", MAX_GRAPH_NODES),
+        graph_kernel("late", MAX_GRAPH_NODES + 3),
+        graph_kernel("beyond", MAX_GRAPH_NODES + 1),
+    ]);
     let profile = profile_of(session);
     assert_eq!(profile.losses(), [("graph_nodes_full", 3)]);
     for path in ["replay/<captured_at>/capture/in", "replay/<captured_at>/capture/late"] {
@@ -238,7 +244,7 @@ fn kernels_launched_before_a_clear_stay_cleared() {
     let fixture = Fixture::begin();
     let session = fixture.start("cleared");
     scope("before", || launch(1));
-    api::clear(session, 0, false).unwrap();
+    api::clear_phases(session, 0..=0).unwrap();
     scope("after", || launch(2));
     report(&[kernel(1, "k", 10), kernel(2, "k", 20)]);
     let profile = profile_of(session);
@@ -255,8 +261,8 @@ fn kernels_of_an_uncaptured_graph_keep_their_names_in_an_operator() {
     api::launch_enter(1, api::intern("cuGraphLaunch"), LaunchKind::Graph);
     api::launch_exit(1, true);
     api::exit_operator(operator);
-    let of_graph = |name| Activity { graph_node: 9, ..kernel(1, name, 5) };
-    report(&[of_graph("k1"), of_graph("k2")]);
+    let graph_kernel = |name| Activity { graph_node: 9, ..kernel(1, name, 5) };
+    report(&[graph_kernel("k1"), graph_kernel("k2")]);
     let profile = profile_of(session);
     assert_eq!(profile.number("op/k1", "time (ns)"), 5);
     assert_eq!(profile.number("op/k2", "time (ns)"), 5);
@@ -270,8 +276,8 @@ fn a_running_graph_is_found_after_many_launches() {
         api::launch_enter(1, api::intern("cuGraphLaunch"), LaunchKind::Graph);
         api::launch_exit(1, true);
     });
-    let of_graph = |graph_node| Activity { graph_node, ..kernel(1, "k", 5) };
-    report(&[of_graph(1)]);
+    let graph_kernel = |graph_node| Activity { graph_node, ..kernel(1, "k", 5) };
+    report(&[graph_kernel(1)]);
     scope("eager", || {
         for number in 2..=70_000 {
             launch(number);
@@ -280,7 +286,7 @@ fn a_running_graph_is_found_after_many_launches() {
             }
         }
     });
-    report(&[of_graph(2)]);
+    report(&[graph_kernel(2)]);
     assert_eq!(profile_of(session).number("graph/k", "count"), 2);
 }
 
@@ -336,7 +342,7 @@ fn a_trace_contains_launches_and_activities() {
         report(&[
             Activity { details: &details, ..kernel(u32::MAX, "k", 1000) },
             Activity { kind: ActivityKind::Memcpy, bytes: 4096, ..kernel(8, "Memcpy HtoD", 50) },
-            kernel(77, "of nobody", 1),
+            kernel(77, "not launched", 1),
         ]);
         api::finalize(session, None).unwrap();
         return;
@@ -344,7 +350,7 @@ fn a_trace_contains_launches_and_activities() {
     let fixture = Fixture::begin();
     Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_KEEP_SPOOL", "1")]);
     let spool = Spool::read(&spool_of(&fixture.path("trace")));
-    assert_eq!(spool.left(0, 0), ["a/cuLaunchKernel", "a/b", "a/cuLaunchKernel", "a"]);
+    assert_eq!(spool.exited_paths(0, 0), ["a/cuLaunchKernel", "a/b", "a/cuLaunchKernel", "a"]);
     assert_eq!(spool.threads[&0].launches, [(0, u32::MAX), (2, 8)]);
     let activities: Vec<_> = spool
         .activities
@@ -356,7 +362,7 @@ fn a_trace_contains_launches_and_activities() {
         .collect();
     assert_eq!(
         activities,
-        [("k", "a", 1000, 0, 1), ("Memcpy HtoD", "a", 50, 4096, 1), ("of nobody", "?", 1, 0, 1)]
+        [("k", "a", 1000, 0, 1), ("Memcpy HtoD", "a", 50, 4096, 1), ("not launched", "?", 1, 0, 1)]
     );
     assert_eq!(spool.notes["gpu"], "\"a \\\"script\\\"\"");
 

@@ -35,8 +35,8 @@ fn record_everything(fixture: &Fixture) -> SessionId {
 
 /// Removes the values that differ between two reads of one phase.
 fn without_times(mut document: Value) -> Value {
-    let moment = document[0]["marey"]["process"]["duration_nanos"].take();
-    assert!(moment.is_u64());
+    let duration_nanos = document[0]["marey"]["process"]["duration_nanos"].take();
+    assert!(duration_nanos.is_u64());
     document
 }
 
@@ -93,28 +93,28 @@ fn the_root_has_the_process_and_the_overhead() {
     let session = fixture.start("about");
     scope("a", || ());
     let profile = profile_of(session);
-    let about = profile.about();
-    assert_eq!(about["version"], 1);
-    assert_eq!(about["process"]["pid"], std::process::id());
-    assert_eq!(about["process"]["complete"], false);
-    assert!(about["overhead"]["events"].as_u64().unwrap() >= 2);
-    assert!(about["overhead"]["scope_nanos"].as_f64().unwrap() > 0.0);
+    let metadata = profile.metadata();
+    assert_eq!(metadata["version"], 1);
+    assert_eq!(metadata["process"]["pid"], std::process::id());
+    assert_eq!(metadata["process"]["complete"], false);
+    assert!(metadata["overhead"]["events"].as_u64().unwrap() >= 2);
+    assert!(metadata["overhead"]["scope_nanos"].as_f64().unwrap() > 0.0);
 }
 
 #[test]
-fn overhead_is_of_the_current_recording_only() {
-    const MANY: u32 = 10_000;
+fn overhead_counts_only_events_of_the_current_recording() {
+    const SCOPES: u32 = 10_000;
     let fixture = Fixture::begin();
     let first = fixture.start("first");
     let step = Barrier::new(2);
     let (early, late) = std::thread::scope(|threads| {
         threads.spawn(|| {
-            (0..MANY).for_each(|_| scope("early", || ()));
+            (0..SCOPES).for_each(|_| scope("early", || ()));
             step.wait();
             step.wait();
         });
         step.wait();
-        (0..MANY).for_each(|_| scope("early", || ()));
+        (0..SCOPES).for_each(|_| scope("early", || ()));
         let early = events(first);
         api::finalize(first, None).unwrap();
         let second = fixture.start("second");
@@ -123,11 +123,11 @@ fn overhead_is_of_the_current_recording_only() {
         step.wait();
         (early, late)
     });
-    assert!(early >= 4 * u64::from(MANY) && late < 100, "{early} {late}");
+    assert!(early >= 4 * u64::from(SCOPES) && late < 100, "{early} {late}");
 }
 
 fn events(session: SessionId) -> u64 {
-    profile_of(session).about()["overhead"]["events"].as_u64().unwrap()
+    profile_of(session).metadata()["overhead"]["events"].as_u64().unwrap()
 }
 
 #[test]

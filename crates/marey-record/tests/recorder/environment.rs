@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 /// The thread that may read the environment; 0 while reads are not counted.
 static STARTER: AtomicI32 = AtomicI32::new(0);
-/// The number of reads by that thread, and by others.
-static LOOKS: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
+/// The number of reads by that thread, and by other threads.
+static READ_COUNTS: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
 
 /// As for `getenv` of the C library.
 #[expect(unsafe_code, reason = "it replaces the C library's function")]
@@ -25,19 +25,19 @@ unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
     }
     let starter = STARTER.load(Ordering::SeqCst);
     if starter != 0 {
-        LOOKS[usize::from(starter != this_thread())].fetch_add(1, Ordering::SeqCst);
+        READ_COUNTS[usize::from(starter != this_thread())].fetch_add(1, Ordering::SeqCst);
     }
     // SAFETY: the caller passes a C string, and the environment is an array of C strings terminated
     // by null.
     unsafe {
         let name = CStr::from_ptr(name).to_bytes();
-        let mut at = environ;
-        while !(*at).is_null() {
-            let text = CStr::from_ptr(*at).to_bytes();
-            if text.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"=")) {
-                return (*at).add(name.len() + 1);
+        let mut entry = environ;
+        while !(*entry).is_null() {
+            let text = CStr::from_ptr(*entry).to_bytes();
+            if text.strip_prefix(name).is_some_and(|suffix| suffix.starts_with(b"=")) {
+                return (*entry).add(name.len() + 1);
             }
-            at = at.add(1);
+            entry = entry.add(1);
         }
     }
     std::ptr::null_mut()
@@ -61,9 +61,9 @@ fn record() {
 
 /// Waits until the background thread has written a file.
 fn wait_for_checkpoint(file: &Path) {
-    let end = Instant::now() + Duration::from_mins(1);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while !file.exists() {
-        assert!(Instant::now() < end, "no checkpoint was written");
+        assert!(Instant::now() < deadline, "no checkpoint was written");
         thread::yield_now();
     }
     std::fs::remove_file(file).unwrap();
@@ -82,11 +82,15 @@ fn no_other_thread_reads_the_environment() {
         assert_eq!(fork(|| 0), 0);
         record();
         wait_for_checkpoint(&checkpoint);
-        on_thread("ends", || api::alive().into_iter().for_each(|id| drop(api::finalize(id, None))));
+        on_thread("ends", || {
+            for session in api::live_sessions() {
+                drop(api::finalize(session, None));
+            }
+        });
         STARTER.store(0, Ordering::SeqCst);
-        let [own, others] = &LOOKS;
-        assert!(own.load(Ordering::SeqCst) > 0, "this program's `getenv` is not called");
-        assert_eq!(others.load(Ordering::SeqCst), 0);
+        let [by_starter, by_others] = &READ_COUNTS;
+        assert!(by_starter.load(Ordering::SeqCst) > 0, "this program's `getenv` is not called");
+        assert_eq!(by_others.load(Ordering::SeqCst), 0);
         return;
     }
     let fixture = Fixture::begin();

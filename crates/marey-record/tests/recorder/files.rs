@@ -1,7 +1,7 @@
 //! Files: complete at every moment, under a name of their own.
 
 use crate::harness::{
-    Fixture, StopFlag, Subprocess, scope, subprocess_part, tell_ready, wait_for_end_of_stdin,
+    Fixture, StopFlag, Subprocess, report_ready, scope, subprocess_part, wait_for_end_of_stdin,
     wait_until_ready,
 };
 use crate::profile::Profile;
@@ -21,7 +21,7 @@ fn finalize_writes_the_file_and_returns_its_path() {
     assert_eq!(api::finalize(session, None).unwrap(), [path.as_path()]);
     let profile = fixture.read("new folder/plain.hatchet");
     assert_eq!(profile.counts(), [("a", 1)]);
-    assert_eq!(profile.about()["process"]["complete"], true);
+    assert_eq!(profile.metadata()["process"]["complete"], true);
     assert_eq!(fixture.files(), ["new folder"]);
 }
 
@@ -71,38 +71,38 @@ fn an_unwritable_file_is_an_error_that_names_it() {
     let error = api::finalize(session, None).unwrap_err().to_string();
     let folder = fixture.path("file");
     assert!(error.starts_with(&format!("cannot create {}: ", folder.display())), "{error}");
-    assert_eq!(api::alive(), [] as [u32; 0]);
+    assert_eq!(api::live_sessions(), [] as [u32; 0]);
 }
 
 #[test]
 fn a_file_is_complete_at_every_moment() {
     const CHECKPOINTS: u32 = 200;
     let fixture = Fixture::begin();
-    let session = fixture.start("whole");
+    let session = fixture.start("checkpoints");
     for number in 0..50 {
         scope(&format!("scope {number}"), || ());
     }
     api::write_checkpoints();
-    let test = StopFlag::default();
+    let stop = StopFlag::default();
     std::thread::scope(|threads| {
         let reader = threads.spawn(|| {
-            let mut looks = 0;
-            while !test.is_over() {
-                assert_eq!(fixture.read("whole.hatchet").paths().len(), 50);
-                looks += 1;
+            let mut reads = 0;
+            while !stop.is_set() {
+                assert_eq!(fixture.read("checkpoints.hatchet").paths().len(), 50);
+                reads += 1;
             }
-            looks
+            reads
         });
-        let guard = test.guard();
+        let guard = stop.guard();
         for _ in 0..CHECKPOINTS {
             api::write_checkpoints();
         }
         drop(guard);
         assert!(reader.join().unwrap() > 0);
     });
-    assert_eq!(fixture.read("whole.hatchet").losses(), []);
+    assert_eq!(fixture.read("checkpoints.hatchet").losses(), []);
     api::finalize(session, None).unwrap();
-    assert_eq!(fixture.files(), ["whole.hatchet"]);
+    assert_eq!(fixture.files(), ["checkpoints.hatchet"]);
 }
 
 fn start_in(folder: &Path, name: &str) -> u32 {
@@ -138,7 +138,7 @@ fn the_file_of_a_running_process_is_not_replaced() {
         let session = start_in(&folder, "shared");
         scope("owner", || ());
         api::write_checkpoints();
-        tell_ready();
+        report_ready();
         wait_for_end_of_stdin();
         scope("owner", || ());
         api::finalize(session, None).unwrap();
@@ -169,9 +169,9 @@ fn ranks_write_files_of_their_own() {
         return;
     }
     let fixture = Fixture::begin();
-    let role = Subprocess::new(TEST, "run", &fixture);
-    role.run(&[("RANK", "3")]);
-    role.run(&[("RANK", ""), ("SLURM_PROCID", "12")]);
+    let subprocess = Subprocess::new(TEST, "run", &fixture);
+    subprocess.run(&[("RANK", "3")]);
+    subprocess.run(&[("RANK", ""), ("SLURM_PROCID", "12")]);
     Subprocess::new(TEST, "run_rank_5", &fixture).run(&[("PMI_RANK", "5")]);
     assert_eq!(fixture.files(), ["run.rank12.hatchet", "run.rank3.hatchet", "run_rank_5.hatchet"]);
     for (file, rank) in
@@ -179,8 +179,8 @@ fn ranks_write_files_of_their_own() {
     {
         let profile = fixture.read(file);
         assert_eq!(profile.counts(), [("a", 1)]);
-        assert_eq!(profile.about()["process"]["rank"], rank);
-        assert_eq!(profile.about()["process"]["complete"], true);
+        assert_eq!(profile.metadata()["process"]["rank"], rank);
+        assert_eq!(profile.metadata()["process"]["complete"], true);
     }
 }
 
@@ -192,7 +192,7 @@ fn sigterm_writes_the_files_and_sigkill_leaves_a_checkpoint() {
         scope("before", || ());
         api::write_checkpoints();
         scope("after", || ());
-        tell_ready();
+        report_ready();
         wait_for_end_of_stdin();
         return;
     }
@@ -209,7 +209,7 @@ fn sigterm_writes_the_files_and_sigkill_leaves_a_checkpoint() {
         assert_eq!(child.wait().unwrap().signal(), Some(number));
         let profile = fixture.read("signal.hatchet");
         assert_eq!(profile.counts(), counts);
-        assert_eq!(profile.about()["process"]["complete"], signal == "-TERM");
+        assert_eq!(profile.metadata()["process"]["complete"], signal == "-TERM");
     }
 }
 
@@ -255,10 +255,10 @@ fn a_full_tree_counts_dropped_nodes() {
 /// Returns the descriptor by which this process has a file open.
 fn descriptor_of(path: &Path) -> RawFd {
     let file = std::fs::metadata(path).unwrap().ino();
-    let is_ours = |number: &RawFd| {
+    let is_descriptor_of_file = |number: &RawFd| {
         std::fs::metadata(format!("/proc/self/fd/{number}")).is_ok_and(|open| open.ino() == file)
     };
-    (3..1024).find(is_ours).unwrap()
+    (3..1024).find(is_descriptor_of_file).unwrap()
 }
 
 #[test]
@@ -268,18 +268,18 @@ fn a_reused_descriptor_of_the_program_stays_open() {
     let session = fixture.start("profile");
     scope("a", || ());
     api::write_checkpoints();
-    let taken = descriptor_of(&fixture.path("profile.hatchet"));
-    let own_path = fixture.path("own");
-    let own = File::create(&own_path).unwrap();
+    let reused = descriptor_of(&fixture.path("profile.hatchet"));
+    let program_path = fixture.path("own");
+    let program_file = File::create(&program_path).unwrap();
     // SAFETY: the recorder's descriptor is closed and becomes a duplicate of the program's file.
-    assert_eq!(unsafe { libc::dup2(own.as_raw_fd(), taken) }, taken);
+    assert_eq!(unsafe { libc::dup2(program_file.as_raw_fd(), reused) }, reused);
     api::write_checkpoints();
     api::write_checkpoints();
     api::finalize(session, None).unwrap();
-    let still = std::fs::read_link(format!("/proc/self/fd/{taken}")).unwrap();
-    assert_eq!(still, own_path.canonicalize().unwrap());
+    let link_target = std::fs::read_link(format!("/proc/self/fd/{reused}")).unwrap();
+    assert_eq!(link_target, program_path.canonicalize().unwrap());
     // SAFETY: the program's own descriptor, made above.
-    assert_eq!(unsafe { libc::close(taken) }, 0);
+    assert_eq!(unsafe { libc::close(reused) }, 0);
     assert_eq!(fixture.read("profile.hatchet").counts(), [("a", 1)]);
     assert_eq!(fixture.files(), ["own", "profile.hatchet"]);
 }

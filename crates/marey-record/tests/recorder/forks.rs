@@ -1,7 +1,7 @@
 //! Forks with a source of activities, which has a lock of its own.
 
 use crate::harness::{Fixture, Subprocess, enter, exit, fork, profile_of, subprocess_part};
-use marey_record::device::{self, Flush, Source};
+use marey_record::device::{self, FlushMode, Source};
 use marey_record::{Detached, NodeKind, SessionOptions, api};
 use std::any::Any;
 use std::path::Path;
@@ -11,26 +11,26 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// A source that only has a lock.
-struct Locked;
+struct LockingSource;
 
 static LOCK: Mutex<()> = Mutex::new(());
 
-fn take() -> MutexGuard<'static, ()> {
-    device::set_source(&Locked);
+fn lock_source() -> MutexGuard<'static, ()> {
+    device::set_source(&LockingSource);
     LOCK.lock().unwrap()
 }
 
-impl Source for Locked {
-    fn flush(&self, _how: Flush) {}
-    fn ask_for_drain(&self) {}
+impl Source for LockingSource {
+    fn flush(&self, _mode: FlushMode) {}
+    fn request_drain(&self) {}
     fn stop(&self) {}
 
     fn lock_for_fork(&self) -> Box<dyn Any> {
-        Box::new(take())
+        Box::new(lock_source())
     }
 
     fn begin_child(&self) {
-        drop(take());
+        drop(lock_source());
     }
 }
 
@@ -46,52 +46,53 @@ fn start(folder: &Path) {
 }
 
 static IS_FORKING: AtomicBool = AtomicBool::new(false);
-static IS_TAKEN: AtomicBool = AtomicBool::new(false);
-static IS_OVER: AtomicBool = AtomicBool::new(false);
+static IS_LOCKED: AtomicBool = AtomicBool::new(false);
+static IS_FORK_DONE: AtomicBool = AtomicBool::new(false);
 
 fn wait_for(flag: &AtomicBool, timeout: Duration) {
-    let end = Instant::now() + timeout;
-    while !flag.load(Ordering::SeqCst) && Instant::now() < end {
+    let deadline = Instant::now() + timeout;
+    while !flag.load(Ordering::SeqCst) && Instant::now() < deadline {
         thread::yield_now();
     }
 }
 
 /// Lets the other thread set the source, and gives it time to take the lock, which must not
 /// succeed.
-extern "C" fn have_it_taken() {
+extern "C" fn wait_for_other_thread_to_lock() {
     IS_FORKING.store(true, Ordering::SeqCst);
-    wait_for(&IS_TAKEN, Duration::from_millis(300));
+    wait_for(&IS_LOCKED, Duration::from_millis(300));
 }
 
 #[test]
 fn a_source_set_during_a_fork_is_not_locked_in_the_child() {
     const TEST: &str = "forks::a_source_set_during_a_fork_is_not_locked_in_the_child";
     if let Some((_, folder)) = subprocess_part() {
-        call_before_forks(have_it_taken); // after the recorder's, which come later
+        call_before_forks(wait_for_other_thread_to_lock); // after the recorder's, which come later
         start(&folder);
-        let make = || {
+        let set_and_lock = || {
             wait_for(&IS_FORKING, Duration::from_mins(1));
-            let _taken = take();
-            IS_TAKEN.store(true, Ordering::SeqCst);
-            wait_for(&IS_OVER, Duration::from_mins(2));
+            let _locked = lock_source();
+            IS_LOCKED.store(true, Ordering::SeqCst);
+            wait_for(&IS_FORK_DONE, Duration::from_mins(2));
         };
-        let other = thread::Builder::new().name("makes".to_owned()).spawn(make).unwrap();
-        let child = fork(|| i32::from(IS_TAKEN.load(Ordering::SeqCst)));
-        IS_OVER.store(true, Ordering::SeqCst);
+        let other =
+            thread::Builder::new().name("sets the source".to_owned()).spawn(set_and_lock).unwrap();
+        let child = fork(|| i32::from(IS_LOCKED.load(Ordering::SeqCst)));
+        IS_FORK_DONE.store(true, Ordering::SeqCst);
         other.join().unwrap();
         assert_eq!(child, 0);
-        assert!(IS_TAKEN.load(Ordering::SeqCst));
+        assert!(IS_LOCKED.load(Ordering::SeqCst));
         return;
     }
     let fixture = Fixture::begin();
     Subprocess::new(TEST, "run", &fixture).run(&[]);
 }
 
-static WAS_HELD: AtomicBool = AtomicBool::new(false);
+static WAS_LOCKED: AtomicBool = AtomicBool::new(false);
 
 /// A prepare handler of a library, which takes the library's lock.
-extern "C" fn of_library() {
-    WAS_HELD.store(LOCK.try_lock().is_err(), Ordering::SeqCst);
+extern "C" fn note_whether_locked() {
+    WAS_LOCKED.store(LOCK.try_lock().is_err(), Ordering::SeqCst);
 }
 
 #[test]
@@ -99,11 +100,11 @@ fn a_fork_takes_our_locks_before_those_of_the_source_s_library() {
     const TEST: &str = "forks::a_fork_takes_our_locks_before_those_of_the_source_s_library";
     if let Some((_, folder)) = subprocess_part() {
         api::on_load();
-        drop(take());
-        call_before_forks(of_library); // it is loaded, and then the session begins
+        drop(lock_source());
+        call_before_forks(note_whether_locked); // it is loaded, and then the session begins
         start(&folder);
         assert_eq!(fork(|| i32::from(LOCK.try_lock().is_err())), 0);
-        assert!(WAS_HELD.load(Ordering::SeqCst) && LOCK.try_lock().is_ok());
+        assert!(WAS_LOCKED.load(Ordering::SeqCst) && LOCK.try_lock().is_ok());
         return;
     }
     let fixture = Fixture::begin();
@@ -122,7 +123,7 @@ fn exit_and_continue() -> Vec<(String, u64)> {
     let later = enter("later");
     assert!(later != operator && later != task.id(), "{later} is the id of an older scope");
     exit("later");
-    let profile = profile_of(api::alive()[0]);
+    let profile = profile_of(api::live_sessions()[0]);
     profile.counts().into_iter().map(|(path, count)| (path.to_owned(), count)).collect()
 }
 

@@ -52,7 +52,7 @@ impl Fixture {
 
 impl Drop for Fixture {
     fn drop(&mut self) {
-        for session in api::alive() {
+        for session in api::live_sessions() {
             api::discard(session).unwrap();
         }
     }
@@ -75,9 +75,9 @@ pub(crate) fn exit(name: &str) -> u64 {
     api::exit(api::intern(name))
 }
 
-pub(crate) fn scope<T>(name: &str, inside: impl FnOnce() -> T) -> T {
+pub(crate) fn scope<T>(name: &str, body: impl FnOnce() -> T) -> T {
     enter(name);
-    let value = inside();
+    let value = body();
     exit(name);
     value
 }
@@ -101,7 +101,7 @@ impl StopFlag {
         StopGuard(self)
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -195,7 +195,7 @@ pub(crate) fn subprocess_part() -> Option<(String, PathBuf)> {
 }
 
 /// Signals, in a subprocess, that the test may go on.
-pub(crate) fn tell_ready() {
+pub(crate) fn report_ready() {
     println!("\n{READY}");
 }
 

@@ -1,4 +1,4 @@
-//! SIGKILL at any moment: the spool is readable, and contains every scope that is older than a
+//! SIGKILL at any time: the spool is readable, and contains every scope that is older than a
 //! second.
 
 use crate::harness::{Fixture, Subprocess, subprocess_part, wait_until_ready};
@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 const TEST: &str = "kills::a_killed_process_loses_no_scope_that_is_older_than_a_second";
 const KILLS: u64 = 200;
 /// The number of concurrent processes.
-const AT_ONCE: u64 = 20;
-const PROMISE: Duration = Duration::from_secs(1);
+const CONCURRENT: u64 = 20;
+const MAX_LOSS: Duration = Duration::from_secs(1);
 const NAMES: [&str; 3] = ["one", "two", "three"];
 /// The number of scopes between two reports of a process.
-const STEP: usize = 1000;
+const SCOPES_PER_REPORT: usize = 1000;
 
 /// Enters scopes, and prints their number on request and after each step.
 fn record_until_killed(path: &str) {
     let options = SessionOptions { format: Format::ChromeTrace, ..SessionOptions::named(path) };
     api::start(&options).unwrap();
-    crate::harness::tell_ready();
+    crate::harness::report_ready();
     let names = NAMES.map(api::intern);
     let mut entered = 0;
     for _line in std::io::stdin().lines() {
-        for _ in 0..STEP {
+        for _ in 0..SCOPES_PER_REPORT {
             let name = names[entered % names.len()];
             api::enter(name, NodeKind::Scope);
             api::exit(name);
@@ -36,31 +36,36 @@ fn record_until_killed(path: &str) {
 
 /// Lets a process run for a while and kills it somewhere in a step. Returns how many scopes it had
 /// exited a second before.
-fn live_and_kill(fixture: &Fixture, number: u64) -> usize {
+fn run_and_kill(fixture: &Fixture, number: u64) -> usize {
     // With twenty of these processes logs wait long to be drained: the buffer is large enough.
     let buffer = [("MAREY_TRACE_BUFFER_BYTES", "67108864")];
     let mut child = Subprocess::new(TEST, &format!("{number}"), fixture).spawn(&buffer);
     let mut out = wait_until_ready(&mut child);
-    let mut ask = child.stdin.take().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
     // Odd multiples spread the times of the kills over half a second, and over a step.
-    let lifetime = PROMISE + Duration::from_micros(number * 7919 % 500_000);
-    let began = Instant::now();
+    let lifetime = MAX_LOSS + Duration::from_micros(number * 7919 % 500_000);
+    let start = Instant::now();
     let mut reports = Vec::new();
-    while began.elapsed() < lifetime {
-        ask.write_all(b"\n").unwrap();
-        let mut answer = String::new();
-        out.read_line(&mut answer).unwrap();
-        reports.push((Instant::now(), answer.trim().parse().unwrap()));
+    while start.elapsed() < lifetime {
+        stdin.write_all(b"\n").unwrap();
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        reports.push((Instant::now(), line.trim().parse().unwrap()));
     }
-    ask.write_all(b"\n").unwrap();
-    let within_step = Instant::now() + Duration::from_micros(number * 31 % 300);
-    while Instant::now() < within_step {
+    stdin.write_all(b"\n").unwrap();
+    let kill_time = Instant::now() + Duration::from_micros(number * 31 % 300);
+    while Instant::now() < kill_time {
         std::hint::spin_loop();
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let old = Instant::now().checked_sub(PROMISE).unwrap();
-    reports.into_iter().filter(|&(at, _)| at < old).map(|(_, entered)| entered).max().unwrap_or(0)
+    let deadline = Instant::now().checked_sub(MAX_LOSS).unwrap();
+    reports
+        .into_iter()
+        .filter(|&(time, _)| time < deadline)
+        .map(|(_, entered)| entered)
+        .max()
+        .unwrap_or(0)
 }
 
 #[test]
@@ -69,35 +74,39 @@ fn a_killed_process_loses_no_scope_that_is_older_than_a_second() {
         return record_until_killed(folder.join(number).to_str().unwrap());
     }
     let fixture = Fixture::begin();
-    let old: Vec<usize> = (0..KILLS / AT_ONCE)
+    let min_spans: Vec<usize> = (0..KILLS / CONCURRENT)
         .flat_map(|round| {
             std::thread::scope(|threads| {
                 let fixture = &fixture;
-                let lives = (round * AT_ONCE..(round + 1) * AT_ONCE)
-                    .map(|number| threads.spawn(move || live_and_kill(fixture, number)));
-                lives
+                let threads = (round * CONCURRENT..(round + 1) * CONCURRENT)
+                    .map(|number| threads.spawn(move || run_and_kill(fixture, number)));
+                threads
                     .collect::<Vec<_>>()
                     .into_iter()
-                    .map(|life| life.join().unwrap())
+                    .map(|thread| thread.join().unwrap())
                     .collect::<Vec<_>>()
             })
         })
         .collect();
-    for (number, &old) in old.iter().enumerate() {
+    for (number, &min) in min_spans.iter().enumerate() {
         let spool = Spool::read(&spool_of(&fixture.path(&number.to_string())));
         let spans = spool.threads.get(&0).map_or(&[][..], |thread| &thread.spans);
         assert!(
-            spans.len() >= old,
-            "kill {number}: {} of {old} scopes are in the spool",
+            spans.len() >= min,
+            "kill {number}: {} of {min} scopes are in the spool",
             spans.len()
         );
-        for (at, (span, _)) in spans.iter().enumerate() {
-            assert_eq!(span.node, spans[at % NAMES.len()].0.node, "kill {number}: scope {at}");
+        for (index, (span, _)) in spans.iter().enumerate() {
+            assert_eq!(
+                span.node,
+                spans[index % NAMES.len()].0.node,
+                "kill {number}: scope {index}"
+            );
         }
         for ((span, _), name) in spans.iter().zip(NAMES) {
             assert_eq!(spool.path(0, span.node), name);
         }
         assert!(!spool.has_end && spool.losses.is_empty());
     }
-    assert!(old.iter().filter(|&&old| old > 0).count() as u64 > KILLS / 2);
+    assert!(min_spans.iter().filter(|&&min| min > 0).count() as u64 > KILLS / 2);
 }

@@ -24,9 +24,9 @@ mod forks;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
-mod kills;
+mod instants;
 #[cfg(test)]
-mod marks;
+mod kills;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
@@ -36,9 +36,9 @@ mod phases;
 #[cfg(test)]
 mod profile;
 #[cfg(test)]
-mod rotation;
-#[cfg(test)]
 mod runs;
+#[cfg(test)]
+mod schedules;
 #[cfg(test)]
 mod scopes;
 #[cfg(test)]

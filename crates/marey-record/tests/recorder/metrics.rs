@@ -52,8 +52,8 @@ fn a_suffix_sets_the_aggregation_and_is_not_in_the_key() {
     assert_eq!(profile.metric("a", "label"), "run 10");
     assert_eq!(profile.metric("a", "shape"), &json!(vec![10; 10]));
     // Readers roll up the metrics that the root has.
-    let on_root = profile.nodes[""]["metrics"].as_object().unwrap();
-    assert_eq!(on_root, json!({"rolled": 0}).as_object().unwrap());
+    let root_metrics = profile.nodes[""]["metrics"].as_object().unwrap();
+    assert_eq!(root_metrics, json!({"rolled": 0}).as_object().unwrap());
 }
 
 #[test]

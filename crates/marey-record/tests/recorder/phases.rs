@@ -39,14 +39,15 @@ fn a_cleared_phase_has_no_data() {
         scope(name, || ());
         api::advance_phase(session).unwrap();
     }
-    let text = |phase| api::get_data(session, phase, Format::Hatchet).unwrap_err().to_string();
-    api::clear(session, 2, false).unwrap();
-    assert_eq!(text(2), "Phase 2 has no data.");
+    let error_text =
+        |phase| api::get_data(session, phase, Format::Hatchet).unwrap_err().to_string();
+    api::clear_phases(session, 2..=2).unwrap();
+    assert_eq!(error_text(2), "Phase 2 has no data.");
     assert_eq!(phase_profile(session, 1).counts(), [("b", 1)]);
-    api::clear(session, 1, true).unwrap();
-    assert_eq!(text(0), "Phase 0 has no data.");
-    assert_eq!(text(1), "Phase 1 has no data.");
-    assert_eq!(text(5), "Phase 5 has no data.");
+    api::clear_phases(session, 0..=1).unwrap();
+    assert_eq!(error_text(0), "Phase 0 has no data.");
+    assert_eq!(error_text(1), "Phase 1 has no data.");
+    assert_eq!(error_text(5), "Phase 5 has no data.");
     assert_eq!(phase_profile(session, 3).counts(), [("d", 1)]);
 }
 
@@ -56,7 +57,7 @@ fn clearing_the_open_phase_restarts_it() {
     let session = fixture.start("clear-open");
     enter("open");
     scope("dropped", || ());
-    api::clear(session, 0, false).unwrap();
+    api::clear_phases(session, 0..=0).unwrap();
     scope("kept", || ());
     exit("open");
     assert_eq!(phase_profile(session, 0).counts(), [("open", 1), ("open/kept", 1)]);
@@ -71,7 +72,7 @@ fn each_phase_is_written_to_its_own_file() {
         scope(name, || ());
         api::advance_phase(session).unwrap();
     }
-    api::clear(session, 0, false).unwrap();
+    api::clear_phases(session, 0..=0).unwrap();
     scope("c", || ());
     let paths = api::finalize(session, None).unwrap();
     assert_eq!(paths, [fixture.path("parts.part_1.hatchet"), fixture.path("parts.part_2.hatchet")]);
@@ -100,7 +101,7 @@ fn a_phase_written_when_it_closes_is_freed() {
     if let Some((_, folder)) = subprocess_part() {
         let options = SessionOptions::named(folder.join("long").to_str().unwrap());
         let session = api::start(&SessionOptions { flush_phases: true, ..options }).unwrap();
-        let names: Vec<_> = (0..NODES).map(|at| format!("scope {at}")).collect();
+        let names: Vec<_> = (0..NODES).map(|number| format!("scope {number}")).collect();
         let run_phase = || {
             for name in &names {
                 scope(name, || ());
@@ -132,19 +133,19 @@ fn an_unwritable_phase_does_not_block_other_phases() {
         scope(name, || ());
         api::advance_phase(session).unwrap();
     }
-    let in_the_way = |part: u32| {
+    let block_file_of_part = |part: u32| {
         let file = format!(".parts.part_{part}.hatchet.{}.tmp", std::process::id());
         std::fs::create_dir(fixture.path(&file)).unwrap();
     };
-    in_the_way(1);
+    block_file_of_part(1);
     api::write_checkpoints();
     assert_eq!(fixture.read("parts.part_0.hatchet").counts(), [("a", 1)]);
     assert_eq!(fixture.read("parts.part_2.hatchet").counts(), [("c", 1)]);
-    assert_eq!(fixture.read("parts.part_3.hatchet").about()["losses"]["checkpoints_failed"], 0);
-    in_the_way(0);
+    assert_eq!(fixture.read("parts.part_3.hatchet").metadata()["losses"]["checkpoints_failed"], 0);
+    block_file_of_part(0);
     let error = api::finalize(session, None).unwrap_err().to_string();
     assert!(error.contains("parts.part_0.hatchet"), "{error}");
-    assert_eq!(fixture.read("parts.part_2.hatchet").about()["process"]["complete"], true);
-    assert_eq!(fixture.read("parts.part_3.hatchet").about()["process"]["complete"], true);
+    assert_eq!(fixture.read("parts.part_2.hatchet").metadata()["process"]["complete"], true);
+    assert_eq!(fixture.read("parts.part_3.hatchet").metadata()["process"]["complete"], true);
     assert!(!fixture.path("parts.part_1.hatchet").exists());
 }

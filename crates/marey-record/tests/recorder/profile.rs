@@ -25,16 +25,16 @@ impl Profile {
         let [root, _devices] = <[Value; 2]>::try_from(parts).unwrap();
         let mut profile = Self { nodes: BTreeMap::new() };
         assert_eq!(root["frame"]["name"], "ROOT");
-        profile.add("", root);
+        profile.add_node("", root);
         profile
     }
 
-    fn add(&mut self, path: &str, mut node: Value) {
+    fn add_node(&mut self, path: &str, mut node: Value) {
         let Value::Array(children) = node["children"].take() else { panic!("{path}: no children") };
         for child in children {
             let name = child["frame"]["name"].as_str().unwrap();
             let path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
-            self.add(&path, child);
+            self.add_node(&path, child);
         }
         assert!(self.nodes.insert(path.to_owned(), node).is_none(), "{path} occurs twice");
     }
@@ -62,13 +62,13 @@ impl Profile {
     }
 
     /// Returns the document's metadata: process, overhead, losses.
-    pub(crate) fn about(&self) -> &Value {
+    pub(crate) fn metadata(&self) -> &Value {
         &self.nodes[""]["marey"]
     }
 
     /// Returns the causes with losses.
     pub(crate) fn losses(&self) -> Vec<(&str, u64)> {
-        let losses = self.about()["losses"].as_object().unwrap();
+        let losses = self.metadata()["losses"].as_object().unwrap();
         losses
             .iter()
             .map(|(cause, count)| (cause.as_str(), count.as_u64().unwrap()))

@@ -23,21 +23,21 @@ fn record(path: &Path) {
 
 #[test]
 fn polling_the_lock_does_not_cost_the_next_run_its_name() {
-    const RUNNING: usize = 200;
+    const RUNS: usize = 200;
     let fixture = Fixture::begin();
     let (path, lock) = (fixture.path("trace"), fixture.path("trace.marey/.recording"));
-    let over = StopFlag::default();
+    let stop = StopFlag::default();
     std::thread::scope(|threads| {
         threads.spawn(|| {
-            while !over.is_over() {
+            while !stop.is_set() {
                 // A successful attempt holds the lock until the file is dropped.
                 drop(File::open(&lock).map(|file| file.try_lock()));
             }
         });
-        let _course = over.guard();
-        (0..RUNNING).for_each(|_| record(&path));
+        let _stop_guard = stop.guard();
+        (0..RUNS).for_each(|_| record(&path));
     });
-    assert_eq!(fixture.files().len(), RUNNING);
+    assert_eq!(fixture.files().len(), RUNS);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_link_in_place_of_the_lock_is_not_followed() {
 fn an_earlier_run_that_cannot_be_moved_is_joined() {
     const TEST: &str = "runs::an_earlier_run_that_cannot_be_moved_is_joined";
     if let Some((_, folder)) = subprocess_part() {
-        be_an_ordinary_user();
+        drop_privileges();
         return record(&folder.join("trace"));
     }
     let fixture = Fixture::begin();
@@ -77,17 +77,17 @@ fn an_earlier_run_that_cannot_be_moved_is_joined() {
 
 /// Permissions of a folder do not apply to root.
 #[expect(unsafe_code, reason = "a process drops its privileges by a system call")]
-fn be_an_ordinary_user() {
-    const NO_FAST_EXIT: libc::uid_t = 65_534;
+fn drop_privileges() {
+    const NOBODY_UID: libc::uid_t = 65_534;
     // SAFETY: system calls that take plain numbers.
-    unsafe { assert!(libc::geteuid() != 0 || libc::setuid(NO_FAST_EXIT) == 0) };
+    unsafe { assert!(libc::geteuid() != 0 || libc::setuid(NOBODY_UID) == 0) };
 }
 
 #[test]
 fn a_complete_spool_that_is_collected_still_becomes_a_chrome_trace() {
     let fixture = Fixture::begin();
-    for at in 0..200 {
-        let path = fixture.path(&format!("trace {at}"));
+    for number in 0..200 {
+        let path = fixture.path(&format!("trace {number}"));
         let session = start(&path, Format::ChromeTrace).unwrap();
         scope("a", || ());
         let spool = spool_of(&path);
@@ -106,14 +106,14 @@ fn distinct_texts_do_not_fill_the_table_of_names() {
     const TEST: &str = "runs::distinct_texts_do_not_fill_the_table_of_names";
     const TEXTS: usize = 3_600;
     // A table of names would take 3,300 of them.
-    let text = |at: usize| format!("{at}{}", "x".repeat(10_000));
+    let text = |number: usize| format!("{number}{}", "x".repeat(10_000));
     if let Some((_, folder)) = subprocess_part() {
         let session = start(&folder.join("trace"), Format::Run).unwrap();
         let metric = api::intern_metric("prompt").unwrap();
-        for at in 0..TEXTS {
-            let name = api::intern(&format!("scope {at}"));
+        for number in 0..TEXTS {
+            let name = api::intern(&format!("scope {number}"));
             api::enter(name, NodeKind::Scope);
-            api::add_metrics(&[(metric, MetricValue::Text(text(at).into()))]).unwrap();
+            api::add_metrics(&[(metric, MetricValue::Text(text(number).into()))]).unwrap();
             api::exit(name);
         }
         api::finalize(session, None).unwrap();
@@ -122,11 +122,11 @@ fn distinct_texts_do_not_fill_the_table_of_names() {
     let fixture = Fixture::begin();
     Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_TRACE_BUFFER_BYTES", "67108864")]);
     let spool = Spool::read(&spool_of(&fixture.path("trace")));
-    assert_eq!(spool.lost(LossCause::TraceBuffer), 0);
+    assert_eq!(spool.loss_count(LossCause::TraceBuffer), 0);
     let [thread] = spool.threads.values().collect::<Vec<_>>()[..] else { panic!("one thread") };
     assert_eq!(thread.values.len(), TEXTS);
-    for (at, (path, _, value)) in thread.values.iter().enumerate() {
-        assert_eq!(*path, format!("scope {at}"));
-        assert_eq!(*value, MetricValue::Text(text(at).into()));
+    for (number, (path, _, value)) in thread.values.iter().enumerate() {
+        assert_eq!(*path, format!("scope {number}"));
+        assert_eq!(*value, MetricValue::Text(text(number).into()));
     }
 }

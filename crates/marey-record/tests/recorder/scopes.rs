@@ -44,8 +44,8 @@ fn exclusive_time_excludes_inner_scopes() {
 const BUSY_NANOS: u64 = 200_000;
 
 fn busy() {
-    let began = std::time::Instant::now();
-    while began.elapsed().as_nanos() < u128::from(BUSY_NANOS) {}
+    let start = std::time::Instant::now();
+    while start.elapsed().as_nanos() < u128::from(BUSY_NANOS) {}
 }
 
 #[test]
@@ -72,10 +72,10 @@ fn every_scope_has_a_unique_id() {
     fixture.start("ids");
     let (a, b) = (enter("a"), enter("b"));
     assert!(a != 0 && b != 0 && a != b);
-    assert_eq!(api::top_name(), api::intern("b"));
+    assert_eq!(api::innermost_name(), api::intern("b"));
     assert_eq!(api::exit(0), b);
     assert_eq!(exit("a"), a);
-    assert_eq!(api::top_name(), 0);
+    assert_eq!(api::innermost_name(), 0);
 }
 
 #[test]
@@ -85,11 +85,11 @@ fn nothing_is_recorded_without_a_session() {
     assert_eq!(exit("nothing"), 0);
     api::enter_state(api::intern("nothing"));
     assert!(!api::exit_state());
-    assert_eq!(api::top_name(), 0);
+    assert_eq!(api::innermost_name(), 0);
 }
 
 #[test]
-fn states_are_below_the_scopes_and_nest() {
+fn states_nest_below_their_scope() {
     let fixture = Fixture::begin();
     let session = fixture.start("states");
     let operate = |name: &str| {
@@ -224,7 +224,7 @@ fn a_python_session_and_a_scope_session_coexist() {
         ]
     );
     assert_eq!(profile.kind(step), "frame");
-    assert_eq!(api::context(python).unwrap(), ContextSource::Python);
+    assert_eq!(api::context_source(python).unwrap(), ContextSource::Python);
 }
 
 /// The maximum depth of scopes: `serde_json`, which reads the files here, supports about 60.
@@ -246,7 +246,7 @@ fn programs() -> impl Strategy<Value = Vec<Option<u8>>> {
 }
 
 /// Returns the expected counts of a program, and the scopes that it leaves open.
-fn expected(program: &[Option<u8>]) -> (BTreeMap<String, u64>, Vec<String>) {
+fn expected_counts(program: &[Option<u8>]) -> (BTreeMap<String, u64>, Vec<String>) {
     let (mut counts, mut stack) = (BTreeMap::new(), Vec::<String>::new());
     for action in program {
         match action {
@@ -280,8 +280,8 @@ proptest! {
                 None => { api::exit(0); }
             }
         }
-        let (counts, stack) = expected(&program);
-        prop_assert_eq!(api::depth(session).unwrap() as usize, stack.len());
+        let (counts, stack) = expected_counts(&program);
+        prop_assert_eq!(api::stack_depth(session).unwrap() as usize, stack.len());
         let profile: Profile = profile_of(session);
         let seen: BTreeMap<_, _> =
             profile.counts().into_iter().map(|(path, count)| (path.to_owned(), count)).collect();
@@ -296,7 +296,7 @@ enum Operation {
     /// Exits the innermost scope.
     Exit,
     /// Exits only the scope this many levels below the innermost one.
-    LeaveBelow(usize),
+    ExitBelow(usize),
     EnterState,
     ExitState,
     /// Activates or deactivates another session.
@@ -309,7 +309,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let operation = prop_oneof![
         60 => (0..3_usize, kinds).prop_map(|(name, kind)| Operation::Enter(name, kind)),
         60 => Just(Operation::Exit),
-        6 => (1..3_usize).prop_map(Operation::LeaveBelow),
+        6 => (1..3_usize).prop_map(Operation::ExitBelow),
         2 => Just(Operation::EnterState),
         2 => Just(Operation::ExitState),
         1 => Just(Operation::OtherSession),
@@ -325,7 +325,7 @@ proptest! {
     #[test]
     fn scopes_are_found_again_after_any_operations(operations in operations()) {
         const NAMES: [&str; 3] = ["a", "b", "c"];
-        const DEEPEST: usize = 8;
+        const MAX_OPEN_SCOPES: usize = 8;
         let fixture = Fixture::begin();
         let (session, other) = (fixture.start("again"), fixture.start("other"));
         let mut is_other_active = true;
@@ -333,13 +333,13 @@ proptest! {
         let mut expected = BTreeMap::<String, u64>::new();
         let mut count = |path: String, by| *expected.entry(path).or_insert(0) += by;
         for &operation in &operations {
-            let above = open.last().map_or("", |(_, path, _)| path);
+            let parent = open.last().map_or("", |(_, path, _)| path);
             match operation {
-                Operation::Enter(..) if open.len() == DEEPEST => {}
+                Operation::Enter(..) if open.len() == MAX_OPEN_SCOPES => {}
                 Operation::Enter(name, kind) => {
                     // Names differ by kind, so that each path is one node.
                     let text = format!("{}{}", kind.as_str(), NAMES[name]);
-                    let path = if above.is_empty() { text.clone() } else { format!("{above}/{text}") };
+                    let path = if parent.is_empty() { text.clone() } else { format!("{parent}/{text}") };
                     let id = api::enter(api::intern(&text), kind);
                     count(path.clone(), 0);
                     open.push((id, path, api::intern(&text) as usize));
@@ -350,15 +350,15 @@ proptest! {
                         count(path, 1);
                     }
                 }
-                Operation::LeaveBelow(below) => {
-                    if let Some(at) = open.len().checked_sub(below + 1) {
-                        let (id, path, _) = open.remove(at);
+                Operation::ExitBelow(below) => {
+                    if let Some(index) = open.len().checked_sub(below + 1) {
+                        let (id, path, _) = open.remove(index);
                         prop_assert!(api::exit_only(id));
                         count(path, 1);
                     }
                 }
                 Operation::EnterState => {
-                    let path = if above.is_empty() { "s".to_owned() } else { format!("{above}/s") };
+                    let path = if parent.is_empty() { "s".to_owned() } else { format!("{parent}/s") };
                     api::enter_state(api::intern("s"));
                     count(path.clone(), 0);
                     states.push(path);
@@ -385,7 +385,7 @@ proptest! {
         let profile = profile_of(session);
         let mut seen: BTreeMap<_, _> =
             profile.counts().into_iter().map(|(path, count)| (path.to_owned(), count)).collect();
-        // States without data are no nodes of their own.
+        // A state without data has no node: it is listed in its parent.
         for (path, node) in &profile.nodes {
             for state in node["marey"]["states"].as_array().into_iter().flatten() {
                 let path = if path.is_empty() { "s".to_owned() } else { format!("{path}/s") };

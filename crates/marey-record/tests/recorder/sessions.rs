@@ -10,7 +10,7 @@ fn an_inactive_session_sees_nothing() {
     scope("before", || ());
     api::deactivate(session).unwrap();
     scope("between", || scope("inside", || ()));
-    assert_eq!(api::depth(session).unwrap(), 0);
+    assert_eq!(api::stack_depth(session).unwrap(), 0);
     api::activate(session).unwrap();
     scope("after", || ());
     assert_eq!(profile_of(session).counts(), [("after", 1), ("before", 1)]);
@@ -38,7 +38,7 @@ fn each_session_has_its_own_paths() {
     enter("outer");
     let b = fixture.start("b");
     scope("both", || {
-        assert_eq!((api::depth(a).unwrap(), api::depth(b).unwrap()), (2, 1));
+        assert_eq!((api::stack_depth(a).unwrap(), api::stack_depth(b).unwrap()), (2, 1));
         api::deactivate(a).unwrap();
         scope("only b", || scope("deeper", || ()));
         api::activate(a).unwrap();
@@ -63,7 +63,7 @@ fn a_live_session_with_the_same_path_is_that_session() {
     assert_eq!(fixture.start("same"), first);
     scope("active again", || ());
     assert_eq!(profile_of(first).counts(), [("active again", 1)]);
-    assert_eq!(api::alive(), [first]);
+    assert_eq!(api::live_sessions(), [first]);
     api::finalize(first, None).unwrap();
     assert_ne!(fixture.start("same"), first);
 }
@@ -142,20 +142,20 @@ fn recording_restarts_with_the_first_session() {
 fn scopes_follow_each_change_of_the_sessions() {
     const TIMES: u64 = 5;
     let fixture = Fixture::begin();
-    let again = || (0..TIMES).for_each(|_| scope("outer", || scope("inner", || ())));
+    let enter_scopes = || (0..TIMES).for_each(|_| scope("outer", || scope("inner", || ())));
     let first = fixture.start("first");
-    again();
+    enter_scopes();
     let second = fixture.start("second");
-    again();
+    enter_scopes();
     api::deactivate(first).unwrap();
-    again();
+    enter_scopes();
     api::advance_phase(second).unwrap();
-    again();
+    enter_scopes();
     api::activate(first).unwrap();
     api::discard(second).unwrap();
-    again();
+    enter_scopes();
     assert_eq!(profile_of(first).counts(), [("outer", 3 * TIMES), ("outer/inner", 3 * TIMES)]);
-    api::clear(first, 0, false).unwrap();
-    again();
+    api::clear_phases(first, 0..=0).unwrap();
+    enter_scopes();
     assert_eq!(profile_of(first).counts(), [("outer", TIMES), ("outer/inner", TIMES)]);
 }

@@ -56,13 +56,13 @@ impl Spool {
         let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
         let mut spool = Self::default();
         for frame in &mut reader {
-            spool.add(frame.unwrap());
+            spool.add_frame(frame.unwrap());
         }
         spool.torn = reader.torn();
         spool
     }
 
-    fn add(&mut self, frame: Frame) {
+    fn add_frame(&mut self, frame: Frame) {
         match frame {
             Frame::Process(process) => assert_ne!(process.pid, 0),
             Frame::Clock { monotonic_nanos, unix_nanos } => {
@@ -101,7 +101,7 @@ impl Spool {
                 let thread = self.thread(thread);
                 let first = thread.spans.len();
                 let launches =
-                    launches.into_iter().map(|(at, number)| (first + at as usize, number));
+                    launches.into_iter().map(|(index, number)| (first + index as usize, number));
                 thread.launches.extend(launches);
             }
             Frame::Autograd { thread, calls } => {
@@ -147,7 +147,7 @@ impl Spool {
     }
 
     /// Returns the paths of the scopes that a thread exited and a session saw, in order.
-    pub(crate) fn left(&self, thread: u32, session: u32) -> Vec<String> {
+    pub(crate) fn exited_paths(&self, thread: u32, session: u32) -> Vec<String> {
         let spans = self.threads[&thread].spans.iter();
         let seen = spans.filter(|(_, sessions)| sessions >> session & 1 != 0);
         seen.map(|(span, _)| self.path(thread, span.node)).collect()
@@ -157,7 +157,7 @@ impl Spool {
         self.threads.values().map(|thread| thread.spans.len() as u64).sum()
     }
 
-    pub(crate) fn lost(&self, cause: LossCause) -> u64 {
+    pub(crate) fn loss_count(&self, cause: LossCause) -> u64 {
         self.losses.iter().find(|loss| loss.0 == cause).map_or(0, |&(_, count)| count)
     }
 }

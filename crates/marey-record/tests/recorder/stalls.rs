@@ -2,7 +2,7 @@
 
 use crate::harness::{Fixture, Subprocess, exit, fork, scope, subprocess_part};
 use marey_record::device::LaunchKind;
-use marey_record::device::{self, Flush, Source};
+use marey_record::device::{self, FlushMode, Source};
 use marey_record::{SessionId, SessionOptions, api};
 use std::any::Any;
 use std::ffi::CString;
@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread;
 
-/// Ends this process if it hangs.
+/// Ends this process by SIGALRM if the test hangs.
 #[expect(unsafe_code, reason = "std has no alarms")]
-fn end_if_it_hangs() {
-    const PATIENCE_SECS: u32 = 60;
+fn set_hang_timeout() {
+    const TIMEOUT_SECS: u32 = 60;
     // SAFETY: a plain number.
-    unsafe { libc::alarm(PATIENCE_SECS) };
+    unsafe { libc::alarm(TIMEOUT_SECS) };
 }
 
 /// A disk that hangs in the middle of a file: a named pipe at the path of the recorder's file.
@@ -41,25 +41,28 @@ impl HungDisk {
 
     /// Waits until the file is being written, which is longer than the pipe's buffer.
     fn wait_until_written(&self) {
-        let mut asked = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut poll_fd = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one descriptor that can be written to.
-        assert_eq!(unsafe { libc::poll(&raw mut asked, 1, -1) }, 1);
+        assert_eq!(unsafe { libc::poll(&raw mut poll_fd, 1, -1) }, 1);
     }
 
     /// Reads everything until the writer closes the file or the process ends.
     fn unblock(mut self) {
         // SAFETY: plain numbers.
         unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_SETFL, 0) };
-        let take = move || while self.0.read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {};
-        thread::Builder::new().name("disk".to_owned()).spawn(take).unwrap();
+        let drain = move || while self.0.read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {};
+        thread::Builder::new().name("disk".to_owned()).spawn(drain).unwrap();
     }
 }
 
+fn options(folder: &Path, name: &str) -> SessionOptions {
+    SessionOptions::named(folder.join(name).to_str().unwrap())
+}
+
 /// Starts a session whose file is longer than a pipe's buffer.
-fn start_large(folder: &Path, name: &str, flush_phases: bool) -> SessionId {
-    let options = SessionOptions::named(folder.join(name).to_str().unwrap());
-    let session = api::start(&SessionOptions { flush_phases, ..options }).unwrap();
-    (0..1000).for_each(|at| scope(&format!("scope {at} {}", "x".repeat(100)), || ()));
+fn start_large(options: &SessionOptions) -> SessionId {
+    let session = api::start(options).unwrap();
+    (0..1000).for_each(|number| scope(&format!("scope {number} {}", "x".repeat(100)), || ()));
     session
 }
 
@@ -67,7 +70,7 @@ fn start_large(folder: &Path, name: &str, flush_phases: bool) -> SessionId {
 fn finalize_all() -> i32 {
     scope("in the child", || ());
     let all: Result<Vec<_>, _> =
-        api::alive().into_iter().map(|id| api::finalize(id, None)).collect();
+        api::live_sessions().into_iter().map(|id| api::finalize(id, None)).collect();
     i32::from(all.is_err())
 }
 
@@ -75,9 +78,9 @@ fn finalize_all() -> i32 {
 fn a_fork_does_not_wait_for_a_hanging_checkpoint() {
     const TEST: &str = "stalls::a_fork_does_not_wait_for_a_hanging_checkpoint";
     if let Some((_, folder)) = subprocess_part() {
-        end_if_it_hangs();
+        set_hang_timeout();
         let disk = HungDisk::new(&folder, "profile.hatchet");
-        let session = start_large(&folder, "profile", false);
+        let session = start_large(&options(&folder, "profile"));
         disk.wait_until_written();
         assert_eq!(fork(finalize_all), 0);
         assert_eq!(fork(finalize_all), 0);
@@ -99,9 +102,10 @@ fn a_fork_does_not_wait_for_a_hanging_checkpoint() {
 fn a_phase_whose_file_hangs_blocks_nothing() {
     const TEST: &str = "stalls::a_phase_whose_file_hangs_blocks_nothing";
     if let Some((_, folder)) = subprocess_part() {
-        end_if_it_hangs();
+        set_hang_timeout();
         let disk = HungDisk::new(&folder, "phases.part_0.hatchet");
-        let session = start_large(&folder, "phases", true);
+        let options = SessionOptions { flush_phases: true, ..options(&folder, "phases") };
+        let session = start_large(&options);
         thread::scope(|threads| {
             let advance = threads.spawn(|| api::advance_phase(session).unwrap());
             disk.wait_until_written();
@@ -132,23 +136,23 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 fn sigterm_in_the_middle_of_a_call_loses_no_profile() {
     const TEST: &str = "stalls::sigterm_in_the_middle_of_a_call_loses_no_profile";
     if let Some((_, folder)) = subprocess_part() {
-        end_if_it_hangs();
+        set_hang_timeout();
         let path = |name| folder.join(name).to_str().unwrap().to_owned();
         api::start(&SessionOptions::named(path("kept"))).unwrap();
         scope("done", || ());
         let other = api::start(&SessionOptions::named(path("other"))).unwrap();
         // SAFETY: no arguments.
         #[expect(unsafe_code, reason = "std has no number that signals go to")]
-        let own = unsafe { libc::pthread_self() };
-        let send = move || {
+        let main_thread = unsafe { libc::pthread_self() };
+        let send_later = move || {
             while CALLS.load(Ordering::Relaxed) < 1000 {
                 thread::yield_now();
             }
-            send_sigterm(own);
+            send_sigterm(main_thread);
         };
-        thread::Builder::new().name("sends".to_owned()).spawn(send).unwrap();
+        thread::Builder::new().name("sends".to_owned()).spawn(send_later).unwrap();
         // The loop is nearly always in the middle of a call.
-        while api::clear(other, 0, false).is_ok() {
+        while api::clear_phases(other, 0..=0).is_ok() {
             CALLS.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -156,12 +160,12 @@ fn sigterm_in_the_middle_of_a_call_loses_no_profile() {
     let mut child = Subprocess::new(TEST, "run", &fixture).spawn(&[("MAREY_CHECKPOINT_SECS", "0")]);
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
     assert_eq!(fixture.read("kept.hatchet").counts(), [("done", 1)]);
-    assert_eq!(fixture.read("kept.hatchet").about()["process"]["complete"], true);
+    assert_eq!(fixture.read("kept.hatchet").metadata()["process"]["complete"], true);
 }
 
 static DISK: Mutex<Option<HungDisk>> = Mutex::new(None);
 
-extern "C" fn disk_goes_on() {
+extern "C" fn unblock_disk() {
     DISK.lock().unwrap().take().unwrap().unblock();
 }
 
@@ -169,9 +173,9 @@ extern "C" fn disk_goes_on() {
 fn process_exit_waits_for_a_writing_thread() {
     const TEST: &str = "stalls::process_exit_waits_for_a_writing_thread";
     if let Some((_, folder)) = subprocess_part() {
-        end_if_it_hangs();
+        set_hang_timeout();
         let disk = HungDisk::new(&folder, "profile.hatchet");
-        let session = start_large(&folder, "profile", false);
+        let session = start_large(&options(&folder, "profile"));
         let finalize = move || api::finalize(session, None).unwrap();
         thread::Builder::new().name("daemon".to_owned()).spawn(finalize).unwrap();
         disk.wait_until_written();
@@ -180,7 +184,7 @@ fn process_exit_waits_for_a_writing_thread() {
         // handler.
         #[expect(unsafe_code, reason = "atexit takes a C function")]
         unsafe {
-            libc::atexit(disk_goes_on);
+            libc::atexit(unblock_disk);
             libc::exit(0);
         }
     }
@@ -191,19 +195,25 @@ fn process_exit_waits_for_a_writing_thread() {
 }
 
 /// A source that blocks a thread in the middle of an event.
-struct Keeps;
+struct BlockingSource;
 
-static STATE: Mutex<(bool, bool)> = Mutex::new((false, false));
+/// Whether a thread is blocked in the source, and whether it may continue.
+struct Block {
+    is_reached: bool,
+    is_released: bool,
+}
+
+static BLOCK: Mutex<Block> = Mutex::new(Block { is_reached: false, is_released: false });
 static CHANGED: Condvar = Condvar::new();
 
-impl Source for Keeps {
-    fn flush(&self, _how: Flush) {}
+impl Source for BlockingSource {
+    fn flush(&self, _mode: FlushMode) {}
 
-    fn ask_for_drain(&self) {
-        let mut state = STATE.lock().unwrap();
-        state.0 = true;
+    fn request_drain(&self) {
+        let mut block = BLOCK.lock().unwrap();
+        block.is_reached = true;
         CHANGED.notify_all();
-        drop(CHANGED.wait_while(state, |state| !state.1).unwrap());
+        drop(CHANGED.wait_while(block, |block| !block.is_released).unwrap());
     }
 
     fn stop(&self) {}
@@ -219,14 +229,14 @@ impl Source for Keeps {
 fn a_thread_stuck_in_an_event_blocks_nothing() {
     const TEST: &str = "stalls::a_thread_stuck_in_an_event_blocks_nothing";
     if let Some((_, folder)) = subprocess_part() {
-        end_if_it_hangs();
-        device::set_source(&Keeps);
+        set_hang_timeout();
+        device::set_source(&BlockingSource);
         let start = |name| {
             let name = folder.join(name);
             api::start(&SessionOptions::named(name.to_str().unwrap())).unwrap()
         };
         let first = start("first");
-        scope("whole", || ());
+        scope("complete", || ());
         thread::scope(|threads| {
             threads.spawn(|| {
                 scope("before", || ());
@@ -237,13 +247,13 @@ fn a_thread_stuck_in_an_event_blocks_nothing() {
                 }
                 exit("cut");
             });
-            drop(CHANGED.wait_while(STATE.lock().unwrap(), |state| !state.0).unwrap());
+            drop(CHANGED.wait_while(BLOCK.lock().unwrap(), |block| !block.is_reached).unwrap());
             api::advance_phase(first).unwrap();
             api::finalize(first, None).unwrap();
             let second = start("second");
             scope("later", || ());
             api::finalize(second, None).unwrap();
-            STATE.lock().unwrap().1 = true;
+            BLOCK.lock().unwrap().is_released = true;
             CHANGED.notify_all();
         });
         return;
@@ -251,7 +261,7 @@ fn a_thread_stuck_in_an_event_blocks_nothing() {
     let fixture = Fixture::begin();
     Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_LAUNCH_BUFFER_BYTES", "64")]);
     let first = fixture.read("first.part_0.hatchet");
-    assert_eq!(first.counts(), [("before", 1), ("whole", 1)]);
-    assert_eq!(first.about()["losses"]["stuck_threads"], 1);
+    assert_eq!(first.counts(), [("before", 1), ("complete", 1)]);
+    assert_eq!(first.metadata()["losses"]["stuck_threads"], 1);
     assert_eq!(fixture.read("second.hatchet").counts(), [("later", 1)]);
 }

@@ -17,28 +17,28 @@ thread_local! {
 }
 
 #[expect(unsafe_code, reason = "the receiver is a C function")]
-extern "C" fn innermost(receive: TaskReceiver, receiver: *mut c_void) {
+extern "C" fn provide_task(receive: TaskReceiver, receiver: *mut c_void) {
     let scope = RUNNING.with_borrow(Clone::clone);
     // SAFETY: the receiver belongs to the function, and the scope lives until the function returns.
     unsafe { receive(receiver, scope.as_ref().map_or(null(), Arc::as_ptr)) };
 }
 
 /// Resumes a task that is in this scope.
-fn run(task: Option<&Arc<Detached>>) {
+fn resume(task: Option<&Arc<Detached>>) {
     RUNNING.set(task.cloned());
 }
 
 fn enter(name: &str) -> Arc<Detached> {
     let parent = RUNNING.with_borrow(Clone::clone);
     let entered = api::enter_in_task(parent, api::intern(name), NodeKind::Scope).unwrap();
-    run(Some(&entered));
+    resume(Some(&entered));
     entered
 }
 
-fn begin() -> Fixture {
+fn begin_with_tasks() -> Fixture {
     let fixture = Fixture::begin();
-    api::set_task_provider(innermost);
-    run(None);
+    api::set_task_provider(provide_task);
+    resume(None);
     fixture
 }
 
@@ -57,31 +57,31 @@ fn times(profile: &Profile) -> Vec<(&str, u64)> {
 
 #[test]
 fn launches_of_interleaved_tasks_are_in_their_scopes() {
-    let fixture = begin();
+    let fixture = begin_with_tasks();
     let session = fixture.start("tasks");
     scope("loop", || {
         launch(1);
         let a = enter("a");
-        run(None);
+        resume(None);
         let b = enter("b");
-        run(Some(&a));
+        resume(Some(&a));
         launch(2);
-        run(Some(&b));
+        resume(Some(&b));
         launch(4);
         let inner = enter("inner");
         launch(8);
-        run(Some(&a));
+        resume(Some(&a));
         launch(16);
         a.exit();
-        run(Some(&inner));
+        resume(Some(&inner));
         inner.exit();
-        run(Some(&b));
+        resume(Some(&b));
         launch(32);
         b.exit();
         // A task that began in a scope stays in it after the scope was left.
-        run(Some(&a));
+        resume(Some(&a));
         launch(64);
-        run(None);
+        resume(None);
         launch(128);
     });
     report_all(128);
@@ -93,14 +93,14 @@ fn launches_of_interleaved_tasks_are_in_their_scopes() {
 
 #[test]
 fn a_later_scope_of_the_thread_is_inside_the_task_s_scope() {
-    let fixture = begin();
+    let fixture = begin_with_tasks();
     let session = fixture.start("both");
     let task = enter("task");
     scope("range", || {
         launch(1);
         let inner = enter("inner");
         launch(2);
-        run(Some(&task));
+        resume(Some(&task));
         inner.exit();
         launch(4);
     });
@@ -109,7 +109,7 @@ fn a_later_scope_of_the_thread_is_inside_the_task_s_scope() {
     api::step_begin();
     launch(16);
     task.exit();
-    run(None);
+    resume(None);
     launch(32);
     report_all(32);
     assert_eq!(
@@ -120,24 +120,24 @@ fn a_later_scope_of_the_thread_is_inside_the_task_s_scope() {
 
 #[test]
 fn a_task_that_moves_to_another_thread_keeps_its_scopes() {
-    let fixture = begin();
+    let fixture = begin_with_tasks();
     let session = fixture.start("handed over");
     scope("main", || {
         let (a, b) = (enter("a"), enter("b"));
         on_thread("executor", move || {
             for (number, task) in (1..).zip([&a, &b, &b, &a]) {
-                run(Some(task));
+                resume(Some(task));
                 launch(number);
             }
-            run(Some(&b));
+            resume(Some(&b));
             let own = enter("own");
             launch(5);
             own.exit();
-            run(None);
+            resume(None);
             launch(6);
         });
     });
-    run(None);
+    resume(None);
     report_all(6);
     assert_eq!(
         times(&profile_of(session)),
@@ -147,20 +147,20 @@ fn a_task_that_moves_to_another_thread_keeps_its_scopes() {
 
 #[test]
 fn a_task_of_an_older_recording_is_ignored() {
-    let fixture = begin();
+    let fixture = begin_with_tasks();
     let first = fixture.start("first");
     let _old = enter("old");
     api::discard(first).unwrap();
     let second = fixture.start("second");
     scope("new", || launch(1));
-    run(None);
+    resume(None);
     report_all(1);
     assert_eq!(times(&profile_of(second)), [("new/k", 1)]);
 }
 
 #[test]
 fn an_autograd_thread_follows_the_main_thread_into_its_task() {
-    let fixture = begin();
+    let fixture = begin_with_tasks();
     let session = fixture.start("autograd");
     let (go, wait) = sync_channel(0);
     let (done, finished) = sync_channel(0);
@@ -176,27 +176,27 @@ fn an_autograd_thread_follows_the_main_thread_into_its_task() {
     };
     scope("loop", || {
         let a = enter("a");
-        run(None);
+        resume(None);
         let b = enter("b");
         backward(1);
         // Another task resumes, which its launches show.
-        run(Some(&a));
+        resume(Some(&a));
         launch(2);
         backward(4);
         let inner = enter("inner");
         backward(8);
-        run(Some(&a));
+        resume(Some(&a));
         inner.exit();
         backward(16);
-        run(None);
+        resume(None);
         launch(32);
         backward(64);
-        run(Some(&b));
+        resume(Some(&b));
         launch(128);
         // The thread is in a later scope of the main thread's own stack.
         scope("range", || backward(256));
         b.exit();
-        run(None);
+        resume(None);
         backward(512);
     });
     drop(go);

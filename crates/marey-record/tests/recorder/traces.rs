@@ -1,7 +1,7 @@
 //! Trace sessions: every scope and value reaches the spool, in order, or is counted as lost.
 
 use crate::harness::{
-    Fixture, Subprocess, enter, exit, memory_kib, on_thread, scope, subprocess_part, tell_ready,
+    Fixture, Subprocess, enter, exit, memory_kib, on_thread, report_ready, scope, subprocess_part,
     wait_for_end_of_stdin, wait_until_ready,
 };
 use crate::spool::{Spool, spool_of};
@@ -13,7 +13,7 @@ use marey_record::{ContextSource, Error, Format, NodeKind, SessionId, SessionOpt
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
-const KEEP: (&str, &str) = ("MAREY_KEEP_SPOOL", "1");
+const KEEP_SPOOL: (&str, &str) = ("MAREY_KEEP_SPOOL", "1");
 
 fn options(path: &Path) -> SessionOptions {
     let name = path.to_str().unwrap();
@@ -27,7 +27,7 @@ fn start(path: &Path) -> SessionId {
 /// Runs a part of a test in a subprocess that keeps its spool. Returns the contents of the spool.
 fn spool_of_part(test: &str, name: &str, env: &[(&str, &str)]) -> Spool {
     let fixture = Fixture::begin();
-    Subprocess::new(test, name, &fixture).run(&[env, &[KEEP]].concat());
+    Subprocess::new(test, name, &fixture).run(&[env, &[KEEP_SPOOL]].concat());
     Spool::read(&spool_of(&fixture.path("trace")))
 }
 
@@ -50,11 +50,11 @@ fn scopes_and_values_are_recorded_in_order_with_their_paths() {
     assert_eq!(spool.events, [(0, SessionEvent::Started), (0, SessionEvent::Finalized)]);
     assert!(spool.has_end && spool.torn.is_none() && spool.losses.is_empty());
     let helper = spool.threads.iter().find(|(_, thread)| thread.name == "helper").unwrap();
-    assert_eq!(spool.left(*helper.0, 0), ["a/c"]);
+    assert_eq!(spool.exited_paths(*helper.0, 0), ["a/c"]);
     assert_eq!(helper.1.values, [value("a/c", "t", MetricValue::Text("x".into()))]);
     let main = spool.threads.iter().find(|(_, thread)| thread.name != "helper").unwrap();
     assert_ne!(main.1.os_id, helper.1.os_id);
-    assert_eq!(spool.left(*main.0, 0), ["a/b", "a"]);
+    assert_eq!(spool.exited_paths(*main.0, 0), ["a/b", "a"]);
     assert_eq!(
         main.1.values,
         [
@@ -82,8 +82,8 @@ const NAMES: [&str; 3] = ["one", "two", "three"];
 /// Enters and exits scopes. The names show the position of each.
 fn enter_in_rotation(scopes: usize) {
     let names = NAMES.map(api::intern);
-    for at in 0..scopes {
-        let name = names[at % names.len()];
+    for position in 0..scopes {
+        let name = names[position % names.len()];
         api::enter(name, NodeKind::Scope);
         api::exit(name);
     }
@@ -111,9 +111,9 @@ fn a_large_buffer_loses_no_scope() {
     let spool = spool_of_part(TEST, "run", &[("MAREY_TRACE_BUFFER_BYTES", "4194304")]);
     assert_eq!((spool.threads.len(), spool.losses.len()), (THREADS, 0));
     for (&number, thread) in &spool.threads {
-        let left = spool.left(number, 0);
-        assert_eq!(left.len(), SCOPES);
-        assert!(left.iter().zip(NAMES.iter().cycle()).all(|(left, name)| left == name));
+        let paths = spool.exited_paths(number, 0);
+        assert_eq!(paths.len(), SCOPES);
+        assert!(paths.iter().zip(NAMES.iter().cycle()).all(|(path, name)| path == name));
         assert!(thread.spans.is_sorted_by(|(a, _), (b, _)| a.end_nanos <= b.start_nanos));
     }
 }
@@ -126,11 +126,11 @@ fn a_small_buffer_counts_every_lost_scope() {
     }
     let entered = (THREADS * SCOPES) as u64;
     let tiny = spool_of_part(TEST, "tiny buffer", &[("MAREY_TRACE_BUFFER_BYTES", "1024")]);
-    assert_eq!(tiny.span_count() + tiny.lost(LossCause::TraceBuffer), entered);
-    assert!(tiny.lost(LossCause::TraceBuffer) > 0 && tiny.losses.len() == 1);
+    assert_eq!(tiny.span_count() + tiny.loss_count(LossCause::TraceBuffer), entered);
+    assert!(tiny.loss_count(LossCause::TraceBuffer) > 0 && tiny.losses.len() == 1);
     let short = spool_of_part(TEST, "short spool", &[("MAREY_SPOOL_BYTES", "1000")]);
-    assert_eq!(short.span_count() + short.lost(LossCause::Spool), entered);
-    assert!(short.lost(LossCause::Spool) > 0 && short.losses.len() == 1 && short.has_end);
+    assert_eq!(short.span_count() + short.loss_count(LossCause::Spool), entered);
+    assert!(short.loss_count(LossCause::Spool) > 0 && short.losses.len() == 1 && short.has_end);
 }
 
 #[test]
@@ -157,18 +157,18 @@ fn each_session_has_its_own_paths_and_pauses() {
     let spool = spool_of_part(TEST, "run", &[]);
     let sessions: Vec<_> =
         spool.events.iter().filter(|event| event.1 == SessionEvent::Started).collect();
-    let [first, second, python] = [0, 1, 2].map(|at| sessions[at].0);
-    assert_eq!(spool.left(0, first), ["outer/both", "outer"]);
-    assert_eq!(spool.left(0, second), ["both", "second only"]);
-    assert_eq!(spool.left(0, python), ["both", "second only"]);
-    let of_first = spool.events.iter().filter(|event| event.0 == first).map(|event| event.1);
+    let [first, second, python] = [0, 1, 2].map(|index| sessions[index].0);
+    assert_eq!(spool.exited_paths(0, first), ["outer/both", "outer"]);
+    assert_eq!(spool.exited_paths(0, second), ["both", "second only"]);
+    assert_eq!(spool.exited_paths(0, python), ["both", "second only"]);
+    let first_events = spool.events.iter().filter(|event| event.0 == first).map(|event| event.1);
     let expected = [
         SessionEvent::Started,
         SessionEvent::Deactivated,
         SessionEvent::Activated,
         SessionEvent::Finalized,
     ];
-    assert_eq!(of_first.collect::<Vec<_>>(), expected);
+    assert_eq!(first_events.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_tree_session_has_no_trace_and_continues() {
     let session = fixture.start("tree");
     let refused = api::finalize(session, Some(Format::ChromeTrace));
     assert!(matches!(refused, Err(Error::FormatNeedsTrace(Format::ChromeTrace))));
-    assert_eq!(api::alive(), [session]);
+    assert_eq!(api::live_sessions(), [session]);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn without_a_spool_a_trace_session_does_not_start() {
     std::fs::write(fixture.path("file"), "").unwrap();
     let error = api::start(&options(&fixture.path("file/inside"))).unwrap_err().to_string();
     assert!(error.starts_with("cannot create "), "{error}");
-    assert!(api::alive().is_empty());
+    assert!(api::live_sessions().is_empty());
     assert_eq!(api::enter(api::intern("nothing"), NodeKind::Scope), 0);
 }
 
@@ -234,18 +234,18 @@ fn phases_of_a_trace_add_up() {
     const PHASES: u32 = 20;
     let fixture = Fixture::begin();
     let session = start(&fixture.path("phases"));
-    let over = crate::harness::StopFlag::default();
+    let stop = crate::harness::StopFlag::default();
     let entered = std::thread::scope(|threads| {
         let worker = threads.spawn(|| {
             let mut entered = 0;
-            while !over.is_over() {
+            while !stop.is_set() {
                 enter_in_rotation(100);
                 entered += 100;
                 std::thread::yield_now();
             }
             entered
         });
-        let guard = over.guard();
+        let guard = stop.guard();
         for _ in 0..PHASES {
             scope("main", || ());
             api::advance_phase(session).unwrap();
@@ -330,8 +330,8 @@ fn logs_are_freed_when_the_last_trace_ends() {
             step.wait();
             memory
         });
-        for (logged, left) in memory {
-            assert!(logged >= LOGS * LOG_KIB && left < LOGS * LOG_KIB / 2, "{memory:?} KiB");
+        for (logged, freed) in memory {
+            assert!(logged >= LOGS * LOG_KIB && freed < LOGS * LOG_KIB / 2, "{memory:?} KiB");
         }
         api::finalize(tree.unwrap(), None).unwrap();
         return;
@@ -352,7 +352,7 @@ fn closing_all_descriptors_loses_no_file_and_no_trace() {
         scope("before", || ());
         close_all_descriptors();
         let files: Vec<_> = (0..20)
-            .map(|at| std::fs::File::create(folder.join(format!("own {at}"))).unwrap())
+            .map(|number| std::fs::File::create(folder.join(format!("own {number}"))).unwrap())
             .collect();
         scope("after", || ());
         api::finalize(session, None).unwrap();
@@ -360,9 +360,9 @@ fn closing_all_descriptors_loses_no_file_and_no_trace() {
         return;
     }
     let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[KEEP]);
+    Subprocess::new(TEST, "run", &fixture).run(&[KEEP_SPOOL]);
     let spool = Spool::read(&spool_of(&fixture.path("trace")));
-    assert_eq!(spool.left(0, 0), ["before", "after"]);
+    assert_eq!(spool.exited_paths(0, 0), ["before", "after"]);
     assert!(spool.has_end && spool.losses.is_empty());
 }
 
@@ -380,14 +380,14 @@ fn open_scopes_of_a_killed_process_are_in_the_spool() {
         enter("open");
         scope("left", || ());
         let file = spool_of(&folder.join("trace"));
-        let is_there = || {
+        let is_written = || {
             let spool = Spool::read(&file);
             spool.span_count() == 1 && spool.threads[&0].open == ["open"]
         };
-        while !is_there() {
+        while !is_written() {
             std::thread::yield_now();
         }
-        tell_ready();
+        report_ready();
         wait_for_end_of_stdin();
         return;
     }
@@ -398,7 +398,7 @@ fn open_scopes_of_a_killed_process_are_in_the_spool() {
     child.wait().unwrap();
     let spool = Spool::read(&spool_of(&fixture.path("trace")));
     assert_eq!(spool.threads[&0].open, ["open"]);
-    assert_eq!(spool.left(0, 0), ["open/left"]);
+    assert_eq!(spool.exited_paths(0, 0), ["open/left"]);
     assert!(!spool.has_end && spool.torn.is_none());
 }
 
@@ -435,20 +435,20 @@ fn clocks_are_written_at_the_start_periodically_and_at_the_end() {
 #[test]
 fn overhead_is_written_with_every_clock_except_the_first() {
     let fixture = Fixture::begin();
-    let session = start(&fixture.path("cost"));
-    let file = spool_of(&fixture.path("cost"));
-    let costs = || Spool::read(&file).overhead;
-    assert_eq!(costs(), []);
+    let session = start(&fixture.path("overhead"));
+    let file = spool_of(&fixture.path("overhead"));
+    let overheads = || Spool::read(&file).overhead;
+    assert_eq!(overheads(), []);
     enter_in_rotation(1_000);
     api::write_checkpoints();
-    let first = costs()[0];
+    let first = overheads()[0];
     // One scope is entered and exited.
     assert!(first.events >= 2_000 && first.scope_nanos > 0.0 && first.flushing_nanos > 0);
     let expected_nanos = first.events as f64 * first.scope_nanos / 2.0;
     assert!((first.recording_nanos as f64 - expected_nanos).abs() <= 1.0);
     enter_in_rotation(1_000);
     api::finalize(session, Some(Format::Run)).unwrap();
-    let last = *costs().last().unwrap();
+    let last = *overheads().last().unwrap();
     assert!(last.events >= first.events + 2_000 && last.flushing_nanos > first.flushing_nanos);
     assert_eq!(last.scope_nanos.to_bits(), first.scope_nanos.to_bits());
     let spool = Spool::read(&file);
@@ -461,7 +461,7 @@ fn a_run_being_collected_stays_and_the_next_gets_a_number() {
     if let Some((name, folder)) = subprocess_part() {
         let session = start(&folder.join("trace"));
         scope(&name, || ());
-        tell_ready();
+        report_ready();
         wait_for_end_of_stdin();
         api::finalize(session, Some(Format::Run)).unwrap();
         return;
@@ -469,8 +469,8 @@ fn a_run_being_collected_stays_and_the_next_gets_a_number() {
     let fixture = Fixture::begin();
     let run = |name| Subprocess::new(TEST, name, &fixture).run(&[]);
     run("first");
-    let collecting = std::fs::File::create(fixture.path("trace.marey/.collecting")).unwrap();
-    collecting.lock().unwrap();
+    let collecting_lock = std::fs::File::create(fixture.path("trace.marey/.collecting")).unwrap();
+    collecting_lock.lock().unwrap();
     run("second");
     let mut third = Subprocess::new(TEST, "third", &fixture).spawn(&[]);
     let pipe = wait_until_ready(&mut third);
@@ -478,13 +478,14 @@ fn a_run_being_collected_stays_and_the_next_gets_a_number() {
     drop(third.stdin.take());
     assert!(third.wait().unwrap().success());
     drop(pipe);
-    drop(collecting);
+    drop(collecting_lock);
     run("last");
     let mut runs = Vec::new();
     for file in fixture.files() {
         let spools = fixture.path(&file).join("spool").read_dir().unwrap();
-        let mut names: Vec<_> =
-            spools.flat_map(|spool| Spool::read(&spool.unwrap().path()).left(0, 0)).collect();
+        let mut names: Vec<_> = spools
+            .flat_map(|spool| Spool::read(&spool.unwrap().path()).exited_paths(0, 0))
+            .collect();
         names.sort();
         runs.push((file, names.join(", ")));
     }
@@ -510,15 +511,15 @@ fn a_slow_checkpoint_does_not_block_the_spool() {
         api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap())).unwrap();
         start(&folder.join("trace"));
         let file = spool_of(&folder.join("trace"));
-        let began = std::time::Instant::now();
+        let start_time = std::time::Instant::now();
         for round in 1..=ROUNDS {
             scope("a", || ());
             // A bounded wait: if it is too short, the test finds too few scopes.
-            while Spool::read(&file).span_count() < round && began.elapsed().as_secs() < 60 {
+            while Spool::read(&file).span_count() < round && start_time.elapsed().as_secs() < 60 {
                 std::thread::yield_now();
             }
         }
-        tell_ready();
+        report_ready();
         wait_for_end_of_stdin();
         return;
     }
@@ -563,7 +564,7 @@ fn the_parts_of_operators_in_a_backward_pass_are_in_the_spool() {
     let spool = spool_of_part(TEST, "run", &[]);
     let (&number, thread) =
         spool.threads.iter().find(|(_, thread)| !thread.spans.is_empty()).unwrap();
-    let names = spool.left(number, 0);
+    let names = spool.exited_paths(number, 0);
     let parts: Vec<_> = thread
         .autograd
         .iter()

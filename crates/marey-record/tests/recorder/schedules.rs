@@ -35,11 +35,11 @@ fn schedule() -> impl Strategy<Value = Vec<Action>> {
 
 fn work(worker: usize) {
     let names = NAMES.map(api::intern);
-    let metric = api::intern_metric(&format!("rotation {worker}")).unwrap();
-    for at in 0..SCOPES {
-        let name = names[at as usize % NAMES.len()];
+    let metric = api::intern_metric(&format!("worker {worker}")).unwrap();
+    for number in 0..SCOPES {
+        let name = names[number as usize % NAMES.len()];
         api::enter(name, NodeKind::Scope);
-        api::add_metrics(&[(metric, MetricValue::Int(at))]).unwrap();
+        api::add_metrics(&[(metric, MetricValue::Int(number))]).unwrap();
         api::exit(name);
     }
 }
@@ -47,16 +47,18 @@ fn work(worker: usize) {
 /// Runs the schedule. Returns the phase of each session at each of the main thread's scopes.
 fn run_schedule(sessions: [SessionId; 2], schedule: &[Action]) -> Vec<[u32; 2]> {
     let mut phases = [0; 2];
-    let mut seen = Vec::new();
+    let mut main_phases = Vec::new();
     for &action in schedule {
         scope("main", || ());
-        seen.push(phases);
+        main_phases.push(phases);
         match action {
-            Action::Advance(at) => phases[at] = api::advance_phase(sessions[at]).unwrap(),
+            Action::Advance(session) => {
+                phases[session] = api::advance_phase(sessions[session]).unwrap();
+            }
             Action::Yield(times) => (0..times).for_each(|_| std::thread::yield_now()),
         }
     }
-    seen
+    main_phases
 }
 
 /// The contents of a spool for one session and phase: names of the scopes by thread, and values by
@@ -75,7 +77,7 @@ fn phases(spool: &Path, session: usize) -> BTreeMap<u32, Phase> {
     let mut phase = 0;
     let mut phases: BTreeMap<u32, Phase> = BTreeMap::new();
     for frame in Reader::new(File::open(spool).unwrap()).unwrap() {
-        let is_ours =
+        let has_session =
             |mask: u64| slots.get(session).is_some_and(|&slot: &u32| mask >> slot & 1 != 0);
         match frame.unwrap() {
             Frame::Strings { first, texts: new } => texts.extend((first..).zip(new)),
@@ -84,17 +86,17 @@ fn phases(spool: &Path, session: usize) -> BTreeMap<u32, Phase> {
             }
             Frame::Session { session, event: SessionEvent::Started, .. } => slots.push(session),
             Frame::Session { session: slot, event: SessionEvent::Phase(next), .. }
-                if is_ours(1 << slot) =>
+                if has_session(1 << slot) =>
             {
                 assert_eq!(next, phase + 1);
                 phase = next;
             }
-            Frame::Spans { thread, sessions, spans } if is_ours(sessions) => {
+            Frame::Spans { thread, sessions, spans } if has_session(sessions) => {
                 let name = |node: u32| texts[&nodes[&(thread, node)].name].clone();
                 let scopes = spans.iter().map(|span| (thread, name(span.node)));
                 phases.entry(phase).or_default().scopes.extend(scopes);
             }
-            Frame::Values { sessions, values, .. } if is_ours(sessions) => {
+            Frame::Values { sessions, values, .. } if has_session(sessions) => {
                 let values = values.iter().map(|value| {
                     let MetricValue::Int(number) = value.value else { panic!("{value:?}") };
                     (texts[&value.metric].clone(), number)
@@ -108,7 +110,7 @@ fn phases(spool: &Path, session: usize) -> BTreeMap<u32, Phase> {
     phases
 }
 
-fn check(phases: &BTreeMap<u32, Phase>, main: &[u32]) {
+fn check_phases(phases: &BTreeMap<u32, Phase>, expected_main: &[u32]) {
     let mut by_thread: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
     let mut by_metric: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
     let mut main_phases = Vec::new();
@@ -124,7 +126,7 @@ fn check(phases: &BTreeMap<u32, Phase>, main: &[u32]) {
             by_metric.entry(metric).or_default().push(*value);
         }
     }
-    assert_eq!(main_phases, main);
+    assert_eq!(main_phases, expected_main);
     let names: Vec<_> = NAMES.into_iter().cycle().take(SCOPES as usize).collect();
     assert_eq!(by_thread.into_values().collect::<Vec<_>>(), vec![names; WORKERS]);
     let values: Vec<_> = (0..SCOPES).collect();
@@ -149,9 +151,9 @@ proptest! {
             run_schedule(sessions, &schedule)
         });
         let files = sessions.map(|session| api::finalize(session, None).unwrap());
-        for (at, files) in files.iter().enumerate() {
-            let phases = phases(&spool_of(&folder.path("first")), at);
-            check(&phases, &main.iter().map(|phases| phases[at]).collect::<Vec<_>>());
+        for (index, files) in files.iter().enumerate() {
+            let phases = phases(&spool_of(&folder.path("first")), index);
+            check_phases(&phases, &main.iter().map(|phases| phases[index]).collect::<Vec<_>>());
             for (number, file) in (0..).zip(files) {
                 let trace = std::fs::read_to_string(file).unwrap();
                 let expected = phases.get(&number).map_or(0, |phase| phase.scopes.len());

@@ -17,7 +17,7 @@ pub(super) struct FrameBuffer {
     /// The number of scopes, values and counters in the buffer.
     entries: u64,
     /// The ranges of the buffer with self-contained frames.
-    self_contained: Vec<Range<usize>>,
+    self_contained_ranges: Vec<Range<usize>>,
     /// The position of the buffer's first frame in the file.
     start_bytes: u64,
     max_bytes: u64,
@@ -49,16 +49,16 @@ impl FrameBuffer {
         Ok(Self {
             buffer,
             entries: 0,
-            self_contained: Vec::new(),
+            self_contained_ranges: Vec::new(),
             start_bytes: 0,
-            max_bytes: file::max_bytes(),
+            max_bytes: file::max_spool_bytes(),
             has_space: true,
             has_failed: false,
         })
     }
 
     /// Sets whether the filesystem has enough free space.
-    pub(super) fn set_space(&mut self, has_space: bool) {
+    pub(super) fn set_has_space(&mut self, has_space: bool) {
         self.has_space = has_space;
     }
 
@@ -81,18 +81,18 @@ impl FrameBuffer {
     }
 
     /// Appends a frame.
-    pub(super) fn frame(&mut self, frame: &Frame) {
-        self.entries(frame, 0);
+    pub(super) fn push(&mut self, frame: &Frame) {
+        self.push_entries(frame, 0);
     }
 
     /// Appends a frame that contains `count` scopes, values or counters.
-    pub(super) fn entries(&mut self, frame: &Frame, count: u64) {
+    pub(super) fn push_entries(&mut self, frame: &Frame, count: u64) {
         let start = self.buffer.len();
-        let is_possible = !self.has_failed || is_self_contained(frame);
-        if is_possible && encode(frame, &mut self.buffer).is_ok() {
+        let is_allowed = !self.has_failed || is_self_contained(frame);
+        if is_allowed && encode(frame, &mut self.buffer).is_ok() {
             self.entries += count;
             if is_self_contained(frame) {
-                self.self_contained.push(start..self.buffer.len());
+                self.self_contained_ranges.push(start..self.buffer.len());
             }
         } else {
             losses::add(LossCause::Spool, count);
@@ -100,15 +100,15 @@ impl FrameBuffer {
     }
 
     /// Takes the frames to be written next.
-    pub(super) fn take(&mut self) -> Chunk {
+    pub(super) fn take_chunk(&mut self) -> Chunk {
         let bytes = std::mem::take(&mut self.buffer);
         self.start_bytes += bytes.len() as u64;
-        self.self_contained.clear();
+        self.self_contained_ranges.clear();
         Chunk { bytes, entries: std::mem::take(&mut self.entries) }
     }
 
     /// Reuses the memory of a chunk that was written.
-    pub(super) fn written(&mut self, chunk: Chunk) {
+    pub(super) fn recycle(&mut self, chunk: Chunk) {
         let Chunk { mut bytes, .. } = chunk;
         if self.buffer.capacity() == 0 && bytes.capacity() <= 4 * FLUSH_BYTES {
             bytes.clear();
@@ -118,42 +118,43 @@ impl FrameBuffer {
 
     /// Handles a chunk that could not be written at this position of the file. Frames buffered
     /// since then are dropped too, except self-contained ones.
-    pub(super) fn failed(&mut self, written_bytes: u64) {
+    pub(super) fn handle_failure(&mut self, written_bytes: u64) {
         self.has_failed = true;
         self.start_bytes = written_bytes;
         losses::add(LossCause::Spool, std::mem::take(&mut self.entries));
         let buffer = std::mem::take(&mut self.buffer);
-        for self_contained in &mut self.self_contained {
+        for range in &mut self.self_contained_ranges {
             let start = self.buffer.len();
-            self.buffer.extend_from_slice(buffer.get(self_contained.clone()).unwrap_or_default());
-            *self_contained = start..self.buffer.len();
+            self.buffer.extend_from_slice(buffer.get(range.clone()).unwrap_or_default());
+            *range = start..self.buffer.len();
         }
     }
 }
 
 impl Chunk {
     /// Appends the chunk to the file. Counts its contents as lost if that fails.
-    pub(super) fn append_to(&self, file: &mut Appender) -> io::Result<()> {
+    pub(super) fn append_to(&self, appender: &mut Appender) -> io::Result<()> {
         if self.bytes.is_empty() {
             return Ok(());
         }
-        let appended = file.append(&self.bytes);
-        if appended.is_err() {
+        let result = appender.append(&self.bytes);
+        if result.is_err() {
             losses::add(LossCause::Spool, self.entries);
         }
-        appended
+        result
     }
 }
 
 /// Whether the filesystem of a path has enough free space.
-pub(super) fn has_space(path: &Path) -> bool {
-    os::space_bytes(path).is_none_or(|(free, all)| free >= least_free_bytes(all))
+pub(super) fn has_free_space(path: &Path) -> bool {
+    os::space_bytes(path)
+        .is_none_or(|(free_bytes, total_bytes)| free_bytes >= reserved_bytes(total_bytes))
 }
 
 /// Returns the space that a spool leaves free on a filesystem of this size: a twentieth, but at
 /// most 1 GiB.
-fn least_free_bytes(all_bytes: u64) -> u64 {
-    (all_bytes / 20).min(1 << 30)
+fn reserved_bytes(total_bytes: u64) -> u64 {
+    (total_bytes / 20).min(1 << 30)
 }
 
 /// Whether a frame uses no definition of another frame. Such frames may still be written after a
@@ -188,10 +189,10 @@ mod tests {
 
     #[test]
     fn a_large_filesystem_keeps_a_gibibyte_and_a_small_one_a_twentieth() {
-        assert_eq!(least_free_bytes(4 << 40), 1 << 30);
-        assert_eq!(least_free_bytes(20 << 20), 1 << 20);
-        let (free, all) = os::space_bytes(Path::new("/")).unwrap();
-        assert!(0 < all && free <= all);
+        assert_eq!(reserved_bytes(4 << 40), 1 << 30);
+        assert_eq!(reserved_bytes(20 << 20), 1 << 20);
+        let (free_bytes, total_bytes) = os::space_bytes(Path::new("/")).unwrap();
+        assert!(0 < total_bytes && free_bytes <= total_bytes);
         assert_eq!(os::space_bytes(Path::new("/no such path")), None);
     }
 }

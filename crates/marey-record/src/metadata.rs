@@ -31,17 +31,12 @@ pub(crate) fn measure_scope() {
 
 /// Adds the time since `ticks` to the flushing time.
 pub(crate) fn add_flushing_since(ticks: u64) {
-    FLUSHING_NANOS.fetch_add(elapsed_nanos(ticks), Ordering::Relaxed);
+    FLUSHING_NANOS.fetch_add(clock::nanos_since(ticks), Ordering::Relaxed);
 }
 
 /// Returns the rank of this process in a distributed job, if the environment defines one.
 pub(crate) fn rank() -> Option<u32> {
     marey_model::rank::from_env(environment::text)
-}
-
-/// Returns the nanoseconds since `since_ticks`.
-pub(crate) fn elapsed_nanos(since_ticks: u64) -> u64 {
-    clock::nanos(clock::ticks().saturating_sub(since_ticks))
 }
 
 /// Returns the overhead of recording so far, with the given time spent on writing.
@@ -56,13 +51,13 @@ pub(crate) fn overhead(flushing_nanos: u64) -> Overhead {
 /// threads, because a machine that was busy during the measurement inflates the cost of a scope.
 fn estimate(totals: &Totals, measured_nanos: f64) -> (f64, u64) {
     let scopes = totals.events as f64 / 2.0;
-    let longest_nanos = clock::nanos(totals.ticks) as f64;
-    let scope_nanos = measured_nanos.min(longest_nanos / scopes.max(1.0));
+    let lifetime_nanos = clock::nanos(totals.lifetime_ticks) as f64;
+    let scope_nanos = measured_nanos.min(lifetime_nanos / scopes.max(1.0));
     (scope_nanos, (scopes * scope_nanos) as u64)
 }
 
-/// Returns the metadata for a session's documents. `complete` is true once the session is over.
-pub(crate) fn meta(session: &Session, complete: bool) -> Meta {
+/// Returns the metadata for a session's documents. `is_complete` is true once the session is over.
+pub(crate) fn for_session(session: &Session, is_complete: bool) -> Meta {
     let losses = losses::snapshot().into_iter();
     let mut losses: Vec<(String, u64)> =
         losses.map(|(cause, count)| (cause.as_str().to_owned(), count)).collect();
@@ -78,9 +73,9 @@ pub(crate) fn meta(session: &Session, complete: bool) -> Meta {
             rank: rank().map(u64::from),
             host: os::host_name(),
             argv: Vec::new(),
-            start_unix_nanos: session.started.unix_nanos,
-            duration_nanos: elapsed_nanos(session.started.ticks),
-            complete,
+            start_unix_nanos: session.start.unix_nanos,
+            duration_nanos: clock::nanos_since(session.start.ticks),
+            complete: is_complete,
         }),
     }
 }
@@ -92,8 +87,8 @@ mod tests {
     #[test]
     fn recording_time_is_bounded_by_the_lifetime_of_the_threads() {
         // 75 s of a tight loop.
-        let ticks = (75e9 / clock::nanos(1 << 40) as f64 * (1_u64 << 40) as f64) as u64;
-        let totals = Totals { events: 1_188_000_000, ticks };
+        let lifetime_ticks = (75e9 / clock::nanos(1 << 40) as f64 * (1_u64 << 40) as f64) as u64;
+        let totals = Totals { events: 1_188_000_000, lifetime_ticks };
         let (scope_nanos, recording_nanos) = estimate(&totals, 242.0);
         assert!((120.0..130.0).contains(&scope_nanos), "{scope_nanos}");
         assert!((74_000_000_000..75_010_000_000).contains(&recording_nanos), "{recording_nanos}");

@@ -38,12 +38,11 @@ impl RunDirectory {
         }
         let configured = environment::get(env::RUN_DIR).filter(|path| !path.is_empty());
         match configured {
-            Some(path) => Self::join(
-                &std::path::absolute(&path).unwrap_or(path.into()),
-                EarlierRun::LaunchTable,
-            ),
+            Some(path) => {
+                Self::join(&std::path::absolute(&path).unwrap_or(path.into()), EarlierRun::Join)
+            }
             None => {
-                Self::join(&with_extension(&session::base_for(name, None)), EarlierRun::MoveAside)
+                Self::join(&with_extension(&session::base_path(name, None)), EarlierRun::MoveAside)
             }
         }
     }
@@ -53,7 +52,7 @@ impl RunDirectory {
     }
 
     /// Returns the folder of the spools.
-    pub(super) fn spools(&self) -> PathBuf {
+    pub(super) fn spool_folder(&self) -> PathBuf {
         self.path.join(SPOOL)
     }
 
@@ -74,76 +73,77 @@ impl RunDirectory {
     fn temporary() -> Result<Self, Error> {
         let number = RandomState::new().hash_one(std::process::id());
         let path = environment::temp_dir().join(format!("marey-{number:016x}.{EXTENSION}"));
-        let made = DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|source| write_error("create", &path, source))?;
-        Self::join(&path, EarlierRun::LaunchTable)
+        let created = DirBuilder::new().mode(0o700).create(&path);
+        created.map_err(|source| write_error("create", &path, source))?;
+        Self::join(&path, EarlierRun::Join)
     }
 
     /// Creates the directory, or joins the processes that record into it.
-    fn join(path: &Path, mut earlier: EarlierRun) -> Result<Self, Error> {
+    fn join(path: &Path, mut earlier_run: EarlierRun) -> Result<Self, Error> {
         const ATTEMPTS: u32 = 10_000;
         let mut candidate = path.to_owned();
         let mut number = 0;
-        let mut last = io::Error::from(io::ErrorKind::ResourceBusy);
+        let mut last_error = io::Error::from(io::ErrorKind::ResourceBusy);
         for _ in 0..ATTEMPTS {
-            match Self::try_join(&candidate, earlier) {
-                Ok(Attempt::JoinedActivity(run)) => return Ok(run),
-                Ok(Attempt::Gone) => {}
-                Ok(Attempt::Taken) => {
+            match Self::try_join(&candidate, earlier_run) {
+                Ok(Attempt::Joined(run)) => return Ok(run),
+                Ok(Attempt::Moved) => {}
+                Ok(Attempt::Occupied) => {
                     number += 1;
-                    (candidate, earlier) = (numbered(path, number), EarlierRun::Avoid);
+                    (candidate, earlier_run) = (numbered_path(path, number), EarlierRun::Avoid);
                 }
                 Err(error) => match error.kind() {
                     // Another process moves the directory at the same time.
-                    io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists => last = error,
+                    io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists => last_error = error,
                     _ => return Err(write_error("create", &candidate.join(SPOOL), error)),
                 },
             }
         }
-        Err(write_error("create", &candidate.join(SPOOL), last))
+        Err(write_error("create", &candidate.join(SPOOL), last_error))
     }
 
-    fn try_join(path: &Path, earlier: EarlierRun) -> io::Result<Attempt> {
+    fn try_join(path: &Path, earlier_run: EarlierRun) -> io::Result<Attempt> {
         fs::create_dir_all(path.join(SPOOL))?;
         let lock_path = path.join(RECORDING);
         let file = open_lock(&lock_path)?;
-        if earlier != EarlierRun::LaunchTable
-            && try_lock_alone(&file, &lock_path)?
-            && has_a_run(path)?
+        if earlier_run != EarlierRun::Join
+            && try_lock_exclusively(&file, &lock_path)?
+            && contains_run(path)?
         {
-            let moved = if earlier == EarlierRun::MoveAside { move_aside(path) } else { Ok(false) };
+            let moved =
+                if earlier_run == EarlierRun::MoveAside { move_aside(path) } else { Ok(false) };
             match moved {
-                Ok(true) => return Ok(Attempt::Gone),
-                Ok(false) => return Ok(Attempt::Taken),
+                Ok(true) => return Ok(Attempt::Moved),
+                Ok(false) => return Ok(Attempt::Occupied),
                 // A directory that cannot be moved is joined.
-                Err(error) if cannot_be_moved(&error) => {}
+                Err(error) if prevents_move(&error) => {}
                 Err(error) => return Err(error),
             }
         }
         lock_shared(&file)?;
         let lock = ReopeningFile::new(&lock_path, file)?;
         if !lock.is_at_its_path() {
-            return Ok(Attempt::Gone);
+            return Ok(Attempt::Moved);
         }
-        Ok(Attempt::JoinedActivity(Self { path: path.to_owned(), lock: Mutex::new(Some(lock)) }))
+        Ok(Attempt::Joined(Self { path: path.to_owned(), lock: Mutex::new(Some(lock)) }))
     }
 }
 
 /// What to do with a finished earlier run at the same path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EarlierRun {
-    LaunchTable,
+    Join,
     MoveAside,
     Avoid,
 }
 
 /// The result of an attempt to join.
 enum Attempt {
-    JoinedActivity(RunDirectory),
+    Joined(RunDirectory),
     /// The directory was moved or removed, by us or by another process.
-    Gone,
+    Moved,
     /// An earlier run is at the path and stays.
-    Taken,
+    Occupied,
 }
 
 impl Drop for RunDirectory {
@@ -190,11 +190,11 @@ fn lock_shared(file: &File) -> io::Result<()> {
 
 /// Tries to take the lock exclusively. Returns whether it succeeded and the path still names this
 /// lock file.
-fn try_lock_alone(file: &File, path: &Path) -> io::Result<bool> {
+fn try_lock_exclusively(file: &File, path: &Path) -> io::Result<bool> {
     // A check takes microseconds. Readers that poll may interfere with all but a few attempts.
     const ATTEMPTS: u32 = 100;
     for _ in 0..ATTEMPTS {
-        if is_locked(file.try_lock())? {
+        if acquired_lock(file.try_lock())? {
             return Ok(is_at(file, path));
         }
         // A reader that checks for a recording process holds the lock exclusively: this waits for
@@ -205,8 +205,8 @@ fn try_lock_alone(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 /// Whether the lock was taken. On a filesystem without locks it never is.
-fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
-    match tried {
+fn acquired_lock(result: Result<(), TryLockError>) -> io::Result<bool> {
+    match result {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
         Err(TryLockError::Error(error)) if has_no_locks(&error) => Ok(false),
@@ -215,7 +215,7 @@ fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
 }
 
 /// Whether the directory contains data of an earlier run.
-fn has_a_run(path: &Path) -> io::Result<bool> {
+fn contains_run(path: &Path) -> io::Result<bool> {
     Ok(path.join(MANIFEST).exists() || fs::read_dir(path.join(SPOOL))?.next().is_some())
 }
 
@@ -223,16 +223,16 @@ fn has_a_run(path: &Path) -> io::Result<bool> {
 /// the exclusive lock.
 fn move_aside(path: &Path) -> io::Result<bool> {
     // Locked until the run is renamed, so that no collector begins in between.
-    let collecting = open_lock(&path.join(COLLECTING))?;
-    if !is_locked(collecting.try_lock())? {
+    let collecting_lock = open_lock(&path.join(COLLECTING))?;
+    if !acquired_lock(collecting_lock.try_lock())? {
         return Ok(false);
     }
     for number in 1_u32.. {
-        let free = numbered(path, number);
-        if free.exists() {
+        let new_path = numbered_path(path, number);
+        if new_path.exists() {
             continue;
         }
-        match fs::rename(path, &free) {
+        match fs::rename(path, &new_path) {
             // Another process took the number.
             Err(error)
                 if matches!(
@@ -246,13 +246,13 @@ fn move_aside(path: &Path) -> io::Result<bool> {
 }
 
 /// Whether a directory cannot be renamed: it is a mount point, or its folder is not writable.
-fn cannot_be_moved(error: &io::Error) -> bool {
+fn prevents_move(error: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
     let kinds = [CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy];
     kinds.contains(&error.kind())
 }
 
-fn numbered(path: &Path, number: u32) -> PathBuf {
+fn numbered_path(path: &Path, number: u32) -> PathBuf {
     path.with_extension(format!("{number}.{EXTENSION}"))
 }
 
@@ -283,19 +283,19 @@ mod tests {
     #[test]
     fn a_directory_that_is_moved_during_creation_is_created_again() {
         let folder = tempfile::tempdir().unwrap();
-        let (run, away) = (folder.path().join("run.marey"), folder.path().join("away"));
-        let is_over = AtomicBool::new(false);
+        let (run, moved) = (folder.path().join("run.marey"), folder.path().join("moved"));
+        let is_done = AtomicBool::new(false);
         let failed = std::thread::scope(|threads| {
             threads.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    if fs::rename(&run, &away).is_ok() && fs::rename(&away, &run).is_err() {
-                        fs::remove_dir_all(&away).unwrap();
+                while !is_done.load(Ordering::Relaxed) {
+                    if fs::rename(&run, &moved).is_ok() && fs::rename(&moved, &run).is_err() {
+                        fs::remove_dir_all(&moved).unwrap();
                     }
                 }
             });
-            let mut made = (0..500).map(|_| RunDirectory::join(&run, EarlierRun::MoveAside));
-            let failed = made.find_map(Result::err);
-            is_over.store(true, Ordering::Relaxed);
+            let mut opened = (0..500).map(|_| RunDirectory::join(&run, EarlierRun::MoveAside));
+            let failed = opened.find_map(Result::err);
+            is_done.store(true, Ordering::Relaxed);
             failed
         });
         assert!(failed.is_none(), "{failed:?}");

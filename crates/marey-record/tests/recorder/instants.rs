@@ -5,15 +5,15 @@ use marey_model::metric::MetricValue;
 use marey_record::{Format, SessionOptions, api};
 
 #[test]
-fn a_mark_is_counted_below_its_scope_without_duration() {
+fn an_instant_is_counted_below_its_scope_without_duration() {
     let fixture = Fixture::begin();
-    let session = fixture.start("marks");
+    let session = fixture.start("instants");
     let (name, size) = (api::intern("m"), api::intern_metric("size (exc)").unwrap());
     scope("a", || {
-        api::mark(name, &[(size, MetricValue::Int(3))]).unwrap();
-        api::mark(name, &[(size, MetricValue::Int(4))]).unwrap();
+        api::record_instant(name, &[(size, MetricValue::Int(3))]).unwrap();
+        api::record_instant(name, &[(size, MetricValue::Int(4))]).unwrap();
     });
-    api::mark(name, &[]).unwrap();
+    api::record_instant(name, &[]).unwrap();
     let profile = profile_of(session);
     assert_eq!(profile.counts(), [("a", 1), ("a/m", 2), ("m", 1)]);
     assert_eq!((profile.kind("a/m"), profile.number("a/m", "size")), ("mark", 7));
@@ -22,18 +22,18 @@ fn a_mark_is_counted_below_its_scope_without_duration() {
 }
 
 #[test]
-fn a_mark_in_a_trace_is_an_instant() {
+fn an_instant_is_an_instant_event_of_a_chrome_trace() {
     let fixture = Fixture::begin();
-    let options = SessionOptions { format: Format::ChromeTrace, ..fixture.options("marks") };
+    let options = SessionOptions { format: Format::ChromeTrace, ..fixture.options("instants") };
     let session = api::start(&options).unwrap();
     let size = api::intern_metric("size (exc)").unwrap();
-    scope("a", || api::mark(api::intern("m"), &[(size, MetricValue::Int(3))]).unwrap());
+    scope("a", || api::record_instant(api::intern("m"), &[(size, MetricValue::Int(3))]).unwrap());
     api::finalize(session, None).unwrap();
-    let trace = std::fs::read_to_string(fixture.path("marks.chrome_trace")).unwrap();
-    let marks: Vec<&str> = trace.lines().filter(|line| line.contains("\"ph\":\"i\"")).collect();
-    assert_eq!(marks.len(), 1, "{trace}");
+    let trace = std::fs::read_to_string(fixture.path("instants.chrome_trace")).unwrap();
+    let instants: Vec<&str> = trace.lines().filter(|line| line.contains("\"ph\":\"i\"")).collect();
+    assert_eq!(instants.len(), 1, "{trace}");
     for part in ["[\"ROOT\",\"a\",\"m\"]", "\"cat\":\"mark\"", "m: <size (exc), 3>"] {
-        assert!(marks[0].contains(part), "{part} is not in {}", marks[0]);
+        assert!(instants[0].contains(part), "{part} is not in {}", instants[0]);
     }
 }
 

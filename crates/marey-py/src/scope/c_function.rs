@@ -6,20 +6,20 @@ use std::ffi::{CStr, c_int};
 
 /// A C function, by its calling convention.
 #[derive(Clone, Copy)]
-pub(super) enum Raw {
+pub(super) enum CFunction {
     Keywords(ffi::PyCFunctionFastWithKeywords),
     Fast(ffi::PyCFunctionFast),
     NoArgs(ffi::PyCFunction),
 }
 
 /// Adds a function to the module.
-pub(super) fn add_raw(
+pub(super) fn add_c_function(
     module: &Bound<'_, PyModule>,
     name: &'static CStr,
     doc: &'static CStr,
-    raw: Raw,
+    function: CFunction,
 ) -> PyResult<()> {
-    let (method, flags) = slot(raw);
+    let (method, flags) = pointer_and_flags(function);
     let definition = Box::leak(Box::new(ffi::PyMethodDef {
         ml_name: name.as_ptr(),
         ml_meth: method,
@@ -37,16 +37,16 @@ pub(super) fn add_raw(
 }
 
 /// Returns the function and its flags, as stored in a method definition.
-pub(super) fn slot(raw: Raw) -> (ffi::PyMethodDefPointer, c_int) {
-    match raw {
-        Raw::Keywords(function) => (
+pub(super) fn pointer_and_flags(function: CFunction) -> (ffi::PyMethodDefPointer, c_int) {
+    match function {
+        CFunction::Keywords(function) => (
             ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: function },
             ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
         ),
-        Raw::Fast(function) => {
+        CFunction::Fast(function) => {
             (ffi::PyMethodDefPointer { PyCFunctionFast: function }, ffi::METH_FASTCALL)
         }
-        Raw::NoArgs(function) => {
+        CFunction::NoArgs(function) => {
             (ffi::PyMethodDefPointer { PyCFunction: function }, ffi::METH_NOARGS)
         }
     }

@@ -6,31 +6,31 @@ use marey_record::Detached;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// A reference to a scope, returned by `place`.
+/// A reference to a scope, returned by [`innermost_scope`].
 #[pyclass(frozen, module = "marey._native")]
-pub(crate) struct Place {
+pub(crate) struct ScopeRef {
     scope: *const Detached,
 }
 
 // SAFETY: the pointer is an `Arc<Detached>`, which is Send and Sync.
-unsafe impl Send for Place {}
+unsafe impl Send for ScopeRef {}
 // SAFETY: as above.
-unsafe impl Sync for Place {}
+unsafe impl Sync for ScopeRef {}
 
-impl Drop for Place {
+impl Drop for ScopeRef {
     fn drop(&mut self) {
-        // SAFETY: the place owns the reference that `detached_here` returned.
+        // SAFETY: `self` owns the reference that `detached_here` returned.
         unsafe { (table().detached_release)(self.scope) };
     }
 }
 
 #[pymethods]
-impl Place {
+impl ScopeRef {
     /// Adds metrics to the scope, which may have ended since, in the sessions that were active then
     /// and are now.
     fn add_metrics(&self, metrics: &Bound<'_, PyDict>) -> PyResult<()> {
-        metrics::add(metrics, |values, len, error| {
-            // SAFETY: the place owns the scope; the values live until the call returns.
+        metrics::convert_and_add(metrics, |values, len, error| {
+            // SAFETY: `self` owns the scope; the values live until the call returns.
             unsafe { (table().detached_add_metrics)(self.scope, values, len, error) }
         })
     }
@@ -38,16 +38,16 @@ impl Place {
 
 /// Returns the innermost scope of this thread's stack, `None` when nothing is recorded.
 #[pyfunction]
-fn place() -> Option<Place> {
+fn innermost_scope() -> Option<ScopeRef> {
     if !is_active() {
         return None;
     }
     let scope = (table().detached_here)();
-    (!scope.is_null()).then_some(Place { scope })
+    (!scope.is_null()).then_some(ScopeRef { scope })
 }
 
 /// Adds the functions to the module.
 pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Place>()?;
-    module.add_function(wrap_pyfunction!(place, module)?)
+    module.add_class::<ScopeRef>()?;
+    module.add_function(wrap_pyfunction!(innermost_scope, module)?)
 }
