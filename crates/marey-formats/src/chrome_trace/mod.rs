@@ -32,7 +32,7 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     trace_json::check_events(reader, Format::ChromeTrace)?;
-    let mut survey = Survey::of(reader)?;
+    let mut survey = Survey::collect(reader)?;
     let tracks = Tracks::new(reader, &survey, &HashSet::new(), |thread| thread.id.into());
     let mut writer = TraceWriter {
         reader,
@@ -40,7 +40,7 @@ pub(crate) fn write(
         document: Document::new(out),
         base_nanos: base_nanos(reader),
     };
-    let metadata = RunMetadata::of(reader, left_out)?;
+    let metadata = RunMetadata::read(reader, left_out)?;
     header::write(&metadata, &mut writer, left_out)?;
     writer.document.begin_events();
     header::describe_processes(&metadata, &mut writer)?;

@@ -31,7 +31,7 @@ pub(super) fn write(
 ) -> Result<(), ExportError> {
     let reader = writer.reader;
     let mut scopes = Scopes {
-        steps: Steps::of(reader)?,
+        steps: Steps::read(reader)?,
         paths: paths(reader),
         threads: BTreeMap::new(),
         free_tid: free_tid(FIRST_ADDED_TID, reader),

@@ -46,7 +46,7 @@ const LEFT_OUT: [&Table; 6] =
 /// Imports a profile into a run.
 pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let profile = read(input)?;
-    let process = import.process(process(&profile));
+    let process = import.add_process(process(&profile));
     if let Some(recorded) = &profile.meta.process {
         let start_nanos = recorded.start_unix_nanos.try_into().unwrap_or(i64::MAX);
         let duration_nanos = recorded.duration_nanos.try_into().unwrap_or(i64::MAX);
@@ -69,9 +69,9 @@ fn read(input: &mut Input) -> Result<Profile, ReaderError> {
         (Some(error), _) => Err(error.into()),
         (None, Ok(profile)) => Ok(profile),
         (None, Err(ParseError::Syntax { position, cause })) => {
-            Err(ReaderError::at(position.byte, cause))
+            Err(ReaderError::content(position.byte, cause))
         }
-        (None, Err(ParseError::Broken(broken))) => Err(ReaderError::at(0, broken)),
+        (None, Err(ParseError::Broken(broken))) => Err(ReaderError::content(0, broken)),
     }
 }
 
@@ -270,7 +270,7 @@ pub(crate) fn export(
             Format::Json => crate::shared::format::Format::Hatchet,
             Format::Msgpack => crate::shared::format::Format::HatchetMsgpack,
         };
-        return Err(ExportError::Nothing { format, missing: "no contexts" });
+        return Err(ExportError::NoData { format, missing: "no contexts" });
     }
     if format == Format::Json {
         left_out.insert("infinite values", remove_infinite(&mut profile));

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use flate2::read::MultiGzDecoder;
 
-use crate::shared::input::GZIP;
+use crate::shared::input::GZIP_MAGIC;
 
 /// Size of the window, unless a single token is longer.
 pub(super) const WINDOW_BYTES: usize = 256 * 1024;
@@ -38,8 +38,8 @@ pub(super) struct FileInput<'a> {
 /// Returns the content of a file, decompressed if necessary.
 pub(super) fn decompressed(mut file: File) -> io::Result<Box<dyn Read>> {
     let mut magic = Vec::new();
-    (&mut file).take(GZIP.len() as u64).read_to_end(&mut magic)?;
-    let is_compressed = magic == GZIP;
+    (&mut file).take(GZIP_MAGIC.len() as u64).read_to_end(&mut magic)?;
+    let is_compressed = magic == GZIP_MAGIC;
     let content = io::Cursor::new(magic).chain(file);
     Ok(if is_compressed { Box::new(MultiGzDecoder::new(content)) } else { Box::new(content) })
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use marey_store::{ProcessRow, Reader};
 
 use crate::shared::export::{ExportError, LeftOut};
-use crate::shared::json::quoted;
+use crate::shared::json::json_string;
 use crate::shared::trace_json::{RunMetadata, TraceWriter, device_properties, other_ranks};
 
 /// Writes the members before the events.
@@ -26,7 +26,7 @@ pub(super) fn write(
         && let Some(process) =
             metadata.main_process(reader).filter(|process| !process.host.is_empty())
     {
-        document.member("host_name", &quoted(&process.host));
+        document.member("host_name", &json_string(&process.host));
     }
     metadata.write_entries(&["distributedInfo"], document);
     document.member("displayTimeUnit", metadata.get("displayTimeUnit").unwrap_or("\"ms\""));
@@ -40,11 +40,11 @@ pub(super) fn describe_processes(
     writer: &mut TraceWriter,
 ) -> Result<(), ExportError> {
     let (reader, tracks) = (writer.reader, writer.tracks);
-    let has_others = other_ranks(reader) > 0;
+    let has_other_ranks = other_ranks(reader) > 0;
     for process in reader.processes() {
         let name = process_name(process);
-        let is_of_several = has_others && process.rank.is_some();
-        if name.is_some() || is_of_several || tracks.process(process.id).pid != process.pid {
+        let needs_rank = has_other_ranks && process.rank.is_some();
+        if name.is_some() || needs_rank || tracks.process(process.id).pid != process.pid {
             writer.name_process(process, &name.unwrap_or_default())?;
         }
     }

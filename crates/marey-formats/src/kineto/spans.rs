@@ -18,7 +18,7 @@ pub(super) fn write(
     writer: &mut TraceWriter,
 ) -> Result<(), ExportError> {
     let spans = writer.reader.spans_by_thread()?;
-    let steps = Steps::of(writer.reader)?;
+    let steps = Steps::read(writer.reader)?;
     let mut spans_writer =
         Spans { writer, launch_flows, steps, next_index: 0, args: String::new() };
     spans.for_each(|span| spans_writer.write(span))
@@ -70,7 +70,7 @@ impl<'r> Spans<'_, 'r, '_> {
                 }
             });
         })?;
-        Ok(self.writer.start_launch_flow(span, track, super::LAUNCH, self.launch_flows)?)
+        Ok(self.writer.start_launch_flow(span, track, super::LAUNCH_FLOW, self.launch_flows)?)
     }
 
     /// Returns the name by which Kineto's readers recognise the kind of a span.

@@ -8,7 +8,7 @@ use marey_model::args::quote;
 const ESCAPE_BYTES: usize = r"\ud800".len();
 
 /// Returns a text as a JSON string.
-pub(crate) fn quoted(text: &str) -> String {
+pub(crate) fn json_string(text: &str) -> String {
     let mut json = String::with_capacity(text.len() + 2);
     quote(text, &mut json);
     json
@@ -18,35 +18,35 @@ pub(crate) fn quoted(text: &str) -> String {
 /// `serde_json` refuses since no Unicode text can hold it.
 pub(crate) fn replace_lone_surrogates(json: &str) -> Cow<'_, str> {
     let mut replaced = String::new();
-    let (mut copied, mut position) = (0, 0);
-    while let Some(next) =
+    let (mut copied_end, mut position) = (0, 0);
+    while let Some(distance) =
         json.as_bytes().get(position..).and_then(|tail| memchr::memchr(b'\\', tail))
     {
-        let start = position + next;
+        let start = position + distance;
         let bytes = json.as_bytes();
         let (escape, following) = (&bytes[start..], bytes.get(start + ESCAPE_BYTES..));
-        let is_pair = || matches!(following.and_then(code_unit), Some(0xdc00..=0xdfff));
-        position = match code_unit(escape) {
+        let is_pair = || matches!(following.and_then(escaped_code_unit), Some(0xdc00..=0xdfff));
+        position = match escaped_code_unit(escape) {
             None => start + r"\n".len(),
             Some(0xd800..=0xdbff) if is_pair() => start + 2 * ESCAPE_BYTES,
             Some(0xd800..=0xdfff) => {
-                replaced.push_str(&json[copied..start]);
+                replaced.push_str(&json[copied_end..start]);
                 replaced.push_str(r"\ufffd");
-                copied = start + ESCAPE_BYTES;
-                copied
+                copied_end = start + ESCAPE_BYTES;
+                copied_end
             }
             Some(_) => start + ESCAPE_BYTES,
         };
     }
-    if copied == 0 {
+    if copied_end == 0 {
         return Cow::Borrowed(json);
     }
-    replaced.push_str(&json[copied..]);
+    replaced.push_str(&json[copied_end..]);
     Cow::Owned(replaced)
 }
 
 /// Returns the UTF-16 code unit of the escape `\uXXXX` at the start.
-pub(crate) fn code_unit(bytes: &[u8]) -> Option<u16> {
+pub(crate) fn escaped_code_unit(bytes: &[u8]) -> Option<u16> {
     let digits = bytes.strip_prefix(b"\\u")?.first_chunk::<4>()?;
     digits.iter().try_fold(0, |number, digit| {
         let digit = char::from(*digit).to_digit(16)?;

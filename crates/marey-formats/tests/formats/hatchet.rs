@@ -59,7 +59,7 @@ fn an_empty_window_is_refused() {
     for format in [Format::Hatchet, Format::HatchetMsgpack, Format::Csv, Format::Perfetto] {
         let mut out = Vec::new();
         let exported = export(&reader, format, &mut out);
-        assert!(matches!(exported, Err(ExportError::Nothing { .. })), "{format:?}: {exported:?}");
+        assert!(matches!(exported, Err(ExportError::NoData { .. })), "{format:?}: {exported:?}");
         assert!(out.is_empty());
     }
 }

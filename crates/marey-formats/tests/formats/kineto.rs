@@ -452,7 +452,7 @@ fn an_empty_window_is_refused() {
             let window = Window { from_nanos, ..Window::default() };
             marey_formats::export(&Reader::new(&run, window).unwrap(), format, &mut Vec::new())
         };
-        let is_nothing = matches!(export(START + 1000), Err(ExportError::Nothing { .. }));
+        let is_nothing = matches!(export(START + 1000), Err(ExportError::NoData { .. }));
         assert!(is_nothing, "{format:?}");
         assert!(export(START + 150).is_ok(), "{format:?}");
     }

@@ -176,7 +176,7 @@ fn an_empty_run_is_refused() {
     Assembler::new(folder.path()).finish(None).unwrap();
     let run = Run::open(folder.path()).unwrap();
     let error = export(&reader(&run), Format::Pprof, &mut Vec::new()).unwrap_err();
-    assert!(matches!(error, ExportError::Nothing { format: Format::Pprof, .. }), "{error}");
+    assert!(matches!(error, ExportError::NoData { format: Format::Pprof, .. }), "{error}");
 }
 
 #[test]

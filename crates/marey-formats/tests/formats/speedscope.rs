@@ -623,7 +623,7 @@ fn an_empty_run_is_refused() {
     run.finish(None).unwrap();
     let run = Run::open(folder.path()).unwrap();
     match export(&reader(&run), Format::Speedscope, &mut Vec::new()) {
-        Err(error @ ExportError::Nothing { .. }) => assert_eq!(
+        Err(error @ ExportError::NoData { .. }) => assert_eq!(
             error.to_string(),
             "the run has no spans, device activities or samples, which a speedscope profile consists of"
         ),

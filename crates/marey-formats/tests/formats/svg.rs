@@ -131,7 +131,7 @@ fn an_empty_graph_is_refused() {
     let run = import_bytes(b"a 0\nb 0\n").unwrap();
     let error = export(&reader(&run.run), Format::Svg, &mut Vec::new()).unwrap_err();
     assert!(
-        matches!(error, ExportError::Nothing { missing: "no weight above zero", .. }),
+        matches!(error, ExportError::NoData { missing: "no weight above zero", .. }),
         "{error}"
     );
 }

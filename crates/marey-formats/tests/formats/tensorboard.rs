@@ -288,7 +288,7 @@ fn an_empty_run_is_refused() {
     run.finish(None).unwrap();
     let run = Run::open(folder.path()).unwrap();
     let error = export(&reader(&run), Format::TensorBoard, &mut Vec::new()).unwrap_err();
-    assert!(matches!(error, ExportError::Nothing { format: Format::TensorBoard, .. }));
+    assert!(matches!(error, ExportError::NoData { format: Format::TensorBoard, .. }));
 }
 
 #[test]

@@ -10,7 +10,7 @@ pub(crate) struct Steps(HashMap<(u32, i64, i64), u32>);
 
 impl Steps {
     /// Reads all steps that the reader sees.
-    pub(crate) fn of(reader: &Reader) -> Result<Self, StoreError> {
+    pub(crate) fn read(reader: &Reader) -> Result<Self, StoreError> {
         let key = |row: &Step| (row.thread_id, row.start_nanos, row.duration_nanos);
         let rows = reader.rows::<Step>()?;
         Ok(Self(rows.map(|row| row.map(|row| (key(&row), row.number))).collect::<Result<_, _>>()?))

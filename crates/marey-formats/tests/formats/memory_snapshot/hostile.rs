@@ -111,7 +111,7 @@ fn malformed_blocks_are_counted_individually() {
     let content = [b"\x80\x04}(\x8c\x08segments](", &segment[..], b"eu."].concat();
     let imported = import_bytes(&content).unwrap();
     let [warning] = imported.imported.files[0].warnings.as_slice() else { panic!("one") };
-    let cause = "an element of `segments`: a block: it is not a dict, or it was used before";
+    let cause = "an element of `blocks`: it is not a dict, or it was used before";
     assert_eq!((warning.count, &*warning.first.cause), (2, cause));
     assert_eq!(imported.imported.events, 1);
 }
