@@ -112,7 +112,7 @@ impl LineWriter<'_, '_> {
     }
 
     fn push_column(&mut self, table: &Table, column: &Column, columns: &[ArrayRef], row: usize) {
-        let Some(target) = column.refers else {
+        let Some(target) = column.target else {
             return self.push_value(table, column, columns, row);
         };
         let id = u32::read(columns, row);
@@ -164,7 +164,7 @@ impl LineWriter<'_, '_> {
         let name = column.name;
         match column.kind {
             ColumnKind::Nanos | ColumnKind::Int => {
-                self.push_unquoted(name, i64::read(columns, row))
+                self.push_unquoted(name, i64::read(columns, row));
             }
             ColumnKind::Bits => self.push_unquoted(name, u64::read(columns, row)),
             ColumnKind::Id => self.push_unquoted(name, u32::read(columns, row)),

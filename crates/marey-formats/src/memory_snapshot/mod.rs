@@ -56,7 +56,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
         blocks: Vec::new(),
         interned: HashSet::new(),
         last_nanos: 0,
-        snapshot_nanos: None,
+        captured_nanos: None,
         events_without_time: 0,
     };
     let result = snapshot.read_rows();
@@ -78,7 +78,7 @@ struct Snapshot<'a> {
     /// The time of the latest event in the traces.
     last_nanos: i64,
     /// The time of the latest event that is a snapshot.
-    snapshot_nanos: Option<i64>,
+    captured_nanos: Option<i64>,
     /// Number of events without a time.
     events_without_time: i64,
 }
@@ -105,8 +105,8 @@ impl Snapshot<'_> {
 
     /// Adds the blocks and the remaining members of the dict.
     fn finish(self) -> Result<(), ReaderError> {
-        let Self { pickle, import, process, blocks, snapshot_nanos, last_nanos, .. } = self;
-        let time_nanos = snapshot_nanos.unwrap_or(last_nanos);
+        let Self { pickle, import, process, blocks, captured_nanos, last_nanos, .. } = self;
+        let time_nanos = captured_nanos.unwrap_or(last_nanos);
         for block in blocks {
             import.run.add_memory_block(&MemoryBlock { time_nanos, ..block })?;
         }

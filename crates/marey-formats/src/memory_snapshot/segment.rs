@@ -15,7 +15,7 @@ struct Segment {
     stream: Option<u64>,
     address: u64,
     bytes: i64,
-    segment_type: Arc<str>,
+    kind: Arc<str>,
     /// The remaining fields, which become arguments of each block.
     other_fields: Fields,
 }
@@ -42,14 +42,14 @@ impl Snapshot<'_> {
         values.count_expansion(size_of_val(blocks))?;
         // Its stack is also that of its `segment_alloc` in the trace.
         fields.take(values, "frames", Some);
-        let segment_type = fields.take_name(values, "segment_type").unwrap_or_default();
+        let kind = fields.take_name(values, "segment_type").unwrap_or_default();
         let device = fields.take(values, "device", |value| u32::try_from(value.as_int()?).ok());
         let segment = Segment {
             device: device.unwrap_or(0),
             stream: fields.take_int(values, "stream").map(|stream| stream as u64),
             address: fields.take_int(values, "address").ok_or(ValueError::MissingField)? as u64,
             bytes: fields.take_int(values, "total_size").ok_or(ValueError::MissingField)?,
-            segment_type: intern(&mut self.interned, segment_type),
+            kind: intern(&mut self.interned, kind),
             other_fields: fields,
         };
         Ok((segment, blocks.to_vec()))
@@ -102,7 +102,7 @@ impl Snapshot<'_> {
             stream: segment.stream,
             segment_address: segment.address,
             segment_bytes: segment.bytes,
-            segment_type: Arc::clone(&segment.segment_type),
+            segment_type: Arc::clone(&segment.kind),
             address,
             bytes,
             requested_bytes,

@@ -44,7 +44,7 @@ impl Snapshot<'_> {
         self.events_without_time += i64::from(micros.is_none());
         self.last_nanos = self.last_nanos.max(time_nanos);
         if action == MemoryAction::Snapshot {
-            self.snapshot_nanos = self.snapshot_nanos.max(Some(time_nanos));
+            self.captured_nanos = self.captured_nanos.max(Some(time_nanos));
         }
         let args = run.args(&mut self.args)?;
         run.add_memory_event(&MemoryEvent {

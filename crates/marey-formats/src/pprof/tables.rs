@@ -50,31 +50,13 @@ impl<'a> Tables<'a> {
             tag::SAMPLE => {}
             tag::STRING_TABLE => self.texts.push(field.value),
             tag::MAPPING => {
-                insert_entry(
-                    &mut self.mappings,
-                    field,
-                    "mapping",
-                    |entry: &Mapping| entry.id,
-                    import,
-                );
+                insert(&mut self.mappings, field, "mapping", |entry: &Mapping| entry.id, import);
             }
             tag::LOCATION => {
-                insert_entry(
-                    &mut self.locations,
-                    field,
-                    "location",
-                    |entry: &Location| entry.id,
-                    import,
-                );
+                insert(&mut self.locations, field, "location", |entry: &Location| entry.id, import);
             }
             tag::FUNCTION => {
-                insert_entry(
-                    &mut self.functions,
-                    field,
-                    "function",
-                    |entry: &Function| entry.id,
-                    import,
-                );
+                insert(&mut self.functions, field, "function", |entry: &Function| entry.id, import);
             }
             1 | 7..=15 => {
                 if self.file.merge(field.encoded).is_err() {
@@ -90,7 +72,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-fn insert_entry<'a, M: Message + Default>(
+fn insert<'a, M: Message + Default>(
     entries: &mut Entries<'a>,
     field: &Field<'a>,
     entry_name: &str,

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use crate::pprof;
 use crate::shared::format::Format;
 use crate::shared::input::Input;
+use crate::shared::json::end_of_string;
 
 /// Length of the first bytes in which a control character marks the content as binary.
 const TEXT_BYTES: usize = 256;
 
-/// Returns the format of a file, compressed or not, by its content; `None` if there is no reader for it.
+/// Returns the format of a file, compressed or not, by its content; `None` if there is no reader
+/// for it.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -20,7 +22,8 @@ pub fn recognise_file(path: &Path) -> io::Result<Option<Format>> {
     Ok(recognise(input.head()?))
 }
 
-/// Returns the format of uncompressed content by its first bytes; `None` if there is no reader for it.
+/// Returns the format of uncompressed content by its first bytes; `None` if there is no reader for
+/// it.
 pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
     if is_binary(head) {
         return match head {
@@ -131,16 +134,6 @@ fn outermost_keys(text: &[u8]) -> impl Iterator<Item = &[u8]> {
             position += 1;
         }
         None
-    })
-}
-
-/// Returns the position of the quote that ends a string.
-fn end_of_string(text: &[u8]) -> Option<usize> {
-    let mut is_escaped = false;
-    text.iter().position(|byte| {
-        let is_end = *byte == b'"' && !is_escaped;
-        is_escaped = *byte == b'\\' && !is_escaped;
-        is_end
     })
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn write(
     frames.write(out)?;
     write!(out, "}},\n\"profiles\":[")?;
     let mut profiles =
-        Profiles { reader, survey, out, profile_count: 0, first_profiles: HashMap::new() };
+        Profiles { reader, survey, out, profile_count: 0, first_of_threads: HashMap::new() };
     profiles.write_spans(left_out)?;
     profiles.write_streams(left_out)?;
     profiles.write_samples(left_out)?;
@@ -148,7 +148,7 @@ impl<'r> Survey<'r> {
                     extent[usize::from(&*key == END_KEY)] = Some(value.as_ref().to_owned());
                 }
                 (None, ACTIVE_KEY) if is_number => {
-                    self.active_index = Some(value.as_ref().to_owned())
+                    self.active_index = Some(value.as_ref().to_owned());
                 }
                 _ => {}
             }
@@ -174,7 +174,7 @@ struct Profiles<'r, 'o> {
     out: &'o mut dyn Write,
     profile_count: u32,
     /// The first profile of each thread.
-    first_profiles: HashMap<u32, u32>,
+    first_of_threads: HashMap<u32, u32>,
 }
 
 impl Profiles<'_, '_> {
@@ -200,7 +200,7 @@ impl Profiles<'_, '_> {
     /// Writes the spans of a thread.
     fn write_thread(&mut self, thread: Option<u32>, lanes: Lanes) -> Result<(), ExportError> {
         let Some(thread) = thread else { return Ok(()) };
-        self.first_profiles.entry(thread).or_insert(self.profile_count);
+        self.first_of_threads.entry(thread).or_insert(self.profile_count);
         let extent = self.survey.thread_extent_nanos(thread);
         self.write_lanes(&thread_title(self.reader, thread), lanes, extent)
     }
@@ -326,7 +326,7 @@ impl Profiles<'_, '_> {
         let start = start.unwrap_or_else(|| first.to_string());
         let end = end.unwrap_or_else(|| stacks.end(first));
         if let Some(thread) = thread {
-            self.first_profiles.entry(thread).or_insert(self.profile_count);
+            self.first_of_threads.entry(thread).or_insert(self.profile_count);
         }
         self.begin_profile("sampled", &title, unit, &start, &end)?;
         write!(self.out, "\"samples\":")?;
@@ -339,11 +339,11 @@ impl Profiles<'_, '_> {
     /// Writes imported profiles without content.
     fn write_empty(&mut self) -> Result<(), ExportError> {
         let mut threads: Vec<u32> = self.survey.extents_by_thread.keys().copied().collect();
-        threads.retain(|thread| !self.first_profiles.contains_key(thread));
+        threads.retain(|thread| !self.first_of_threads.contains_key(thread));
         threads.sort_unstable();
         for thread in threads {
             let extent = self.survey.extents_by_thread.get(&thread).cloned().unwrap_or_default();
-            self.first_profiles.insert(thread, self.profile_count);
+            self.first_of_threads.insert(thread, self.profile_count);
             let [start, end] = extent.map(|number| number.unwrap_or_else(|| "0".to_owned()));
             let title = thread_title(self.reader, thread);
             self.begin_profile("evented", &title, Unit::None, &start, &end)?;
@@ -376,7 +376,7 @@ impl Profiles<'_, '_> {
         let mut processes = self.reader.processes();
         let (_, None) = (processes.next()?, processes.next()) else { return None };
         let thread = self.reader.threads().nth(index)?;
-        self.first_profiles.get(&thread.id).copied()
+        self.first_of_threads.get(&thread.id).copied()
     }
 }
 

@@ -5,7 +5,7 @@
 
 use wide::u8x16;
 
-use crate::shared::json::escaped_code_unit;
+use crate::shared::json::parse_escape;
 
 /// Number of bytes that are compared at once.
 const BLOCK_BYTES: usize = 16;
@@ -318,10 +318,10 @@ impl<'a> Lexer<'a> {
                 Some(b'"') => return Ok(()),
                 Some(b'\\') => {
                     self.has_escapes = true;
-                    let escaped = self.bytes.get(self.position + 1).ok_or(LexError::Incomplete)?;
-                    let escape = self.escape_bytes(*escaped);
-                    self.is_irregular |= escape.is_none();
-                    self.position += escape.unwrap_or(2);
+                    self.bytes.get(self.position + 1).ok_or(LexError::Incomplete)?;
+                    let escape = parse_escape(&self.bytes[self.position..]);
+                    self.is_irregular |= escape.is_err();
+                    self.position += escape.map_or(r"\n".len(), |(_, len)| len);
                 }
                 Some(_control) => {
                     self.is_irregular = true;
@@ -330,22 +330,6 @@ impl<'a> Lexer<'a> {
                 None => return Err(LexError::Incomplete),
             }
             self.position = end_of_plain_text(self.bytes, self.position);
-        }
-    }
-
-    /// Returns the length of the escape at the current position, if it is valid.
-    fn escape_bytes(&self, escaped: u8) -> Option<usize> {
-        match escaped {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
-            b'u' => match escaped_code_unit(&self.bytes[self.position..])? {
-                0xd800..0xdc00 => {
-                    let second = escaped_code_unit(&self.bytes[self.position + 6..])?;
-                    (0xdc00..0xe000).contains(&second).then_some(12)
-                }
-                0xdc00..0xe000 => None,
-                _ => Some(6),
-            },
-            _ => None,
         }
     }
 

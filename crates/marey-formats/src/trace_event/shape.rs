@@ -18,7 +18,7 @@ const FIRST_PAUSE: u64 = 1024;
 /// The shapes of the events so far.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
-    shapes: Vec<Shape>,
+    known: Vec<Shape>,
     /// The shape of the last event that matched.
     last_index: usize,
     /// Number of shapes learned so far, including forgotten ones: the number of the next shape.
@@ -86,15 +86,15 @@ impl Shapes {
             self.paused_events -= 1;
             return None;
         }
-        let likely_index = self.shapes.get(self.last_index)?.next;
-        let others = (0..self.shapes.len()).filter(|shape| *shape != likely_index);
+        let likely_index = self.known.get(self.last_index)?.next;
+        let others = (0..self.known.len()).filter(|shape| *shape != likely_index);
         let before = members.counts();
         for index in std::iter::once(likely_index).chain(others) {
-            if let Some(len) = self.shapes[index].match_event(bytes, ranges, members) {
-                self.shapes[self.last_index].next = index;
+            if let Some(len) = self.known[index].match_event(bytes, ranges, members) {
+                self.known[self.last_index].next = index;
                 self.last_index = index;
                 self.misses = self.misses.saturating_sub(1);
-                return Some((len, self.shapes[index].number));
+                return Some((len, self.known[index].number));
             }
             members.truncate(before);
             *ranges = EventRanges::default();
@@ -112,12 +112,12 @@ impl Shapes {
     /// Remembers the shape of an event without escapes and irregularities, given its arguments and
     /// extra members.
     pub(super) fn learn(&mut self, event: &[u8], ranges: &EventRanges, members: [&[Member]; 2]) {
-        if self.paused_events > 0 || self.shapes.len() == MAX_SHAPES {
+        if self.paused_events > 0 || self.known.len() == MAX_SHAPES {
             return;
         }
         let Some(shape) = Shape::from_event(event, ranges, members) else { return };
-        if !self.shapes.iter_mut().any(|known| known.widen(&shape)) {
-            self.shapes.push(Shape { number: self.learned_count, ..shape });
+        if !self.known.iter_mut().any(|other| other.widen(&shape)) {
+            self.known.push(Shape { number: self.learned_count, ..shape });
             self.learned_count += 1;
         }
     }
@@ -216,10 +216,10 @@ impl Shape {
             match *target {
                 Target::Standard(role) => ranges.set(role, value),
                 Target::Arg(key) => {
-                    members.args.push(Member { key: key.shift_forward(start), value })
+                    members.args.push(Member { key: key.shift_forward(start), value });
                 }
                 Target::Extra(key) => {
-                    members.extra.push(Member { key: key.shift_forward(start), value })
+                    members.extra.push(Member { key: key.shift_forward(start), value });
                 }
             }
         }
@@ -324,7 +324,7 @@ mod tests {
             let known = shapes.match_event(event.as_bytes(), &mut ranges, &mut members);
             assert_eq!(known, (number > 0).then_some((event.len() - 1, 0)));
             let end = ranges.parse(event.as_bytes(), &mut members, &mut shapes);
-            assert_eq!((end, shapes.shapes.len()), (Ok(event.len() - 1), 1));
+            assert_eq!((end, shapes.known.len()), (Ok(event.len() - 1), 1));
         }
     }
 
@@ -334,7 +334,7 @@ mod tests {
         for value in ["1", "1.5", "-2", "1e5", "null", "[1]", "{}", "1", "1e5"] {
             let event = format!(r#"{{"ph":"X","ts":{value},"args":{{"n":{value}}}}}"#);
             assert_eq!(parse_event(event.as_bytes(), &mut shapes).0, Ok(event.len()));
-            assert_eq!(shapes.shapes.len(), 1, "{value}");
+            assert_eq!(shapes.known.len(), 1, "{value}");
         }
         assert_eq!(shapes.misses, 0);
     }
@@ -346,7 +346,7 @@ mod tests {
         let mut compared = 0;
         for number in 0..100_000 {
             let (end, _) = parse_event(event(&number.to_string()).as_bytes(), &mut shapes);
-            assert!(end.is_ok() && shapes.shapes.len() <= MAX_SHAPES);
+            assert!(end.is_ok() && shapes.known.len() <= MAX_SHAPES);
             compared += usize::from(shapes.paused_events == 0);
         }
         assert!(compared < 2000, "{compared}");

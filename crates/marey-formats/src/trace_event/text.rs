@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use marey_model::args::quote;
 
 use super::lexer::is_json_word;
-use crate::shared::json::escaped_code_unit;
+use crate::shared::json::{EscapeError, UNICODE_ESCAPE_BYTES, end_of_string, parse_escape};
 
 /// Returns the content of a string without quotes. Invalid escapes are kept, and lone surrogates
 /// become U+FFFD.
@@ -21,43 +21,15 @@ pub(super) fn unescape(raw: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Appends the character of the escape at the start and returns the text after it.
+/// Appends the character of the escape at the start and returns the text after the escape.
 fn push_escape<'a>(escape: &'a str, text: &mut String) -> &'a str {
-    let rest = &escape[1..];
-    let plain = match rest.as_bytes().first() {
-        Some(b'"') => '"',
-        Some(b'\\') => '\\',
-        Some(b'/') => '/',
-        Some(b'b') => '\u{8}',
-        Some(b'f') => '\u{c}',
-        Some(b'n') => '\n',
-        Some(b'r') => '\r',
-        Some(b't') => '\t',
-        Some(b'u') if escaped_code_unit(escape.as_bytes()).is_some() => {
-            return push_unicode(escape, text);
-        }
-        _ => {
-            text.push('\\');
-            return rest;
-        }
+    let (character, len) = match parse_escape(escape.as_bytes()) {
+        Ok(parsed) => parsed,
+        Err(EscapeError::LoneSurrogate) => (char::REPLACEMENT_CHARACTER, UNICODE_ESCAPE_BYTES),
+        Err(EscapeError::Invalid) => ('\\', 1),
     };
-    text.push(plain);
-    &rest[1..]
-}
-
-/// Appends the character of `\uXXXX`, or of a surrogate pair.
-fn push_unicode<'a>(escape: &'a str, text: &mut String) -> &'a str {
-    let (first, rest) = (escaped_code_unit(escape.as_bytes()).unwrap_or_default(), &escape[6..]);
-    let pair = escaped_code_unit(rest.as_bytes()).map(|second| [first, second]);
-    if let Some(pair) = pair
-        && let Some(Ok(character)) = char::decode_utf16(pair).next()
-        && character.len_utf16() == 2
-    {
-        text.push(character);
-        return &rest[6..];
-    }
-    text.push(char::from_u32(first.into()).unwrap_or(char::REPLACEMENT_CHARACTER));
-    rest
+    text.push(character);
+    &escape[len..]
 }
 
 /// Repairs a value: words that JSON does not have become strings, and missing escapes are added.
@@ -89,40 +61,28 @@ fn is_end_of_word(character: char) -> bool {
 
 /// Returns the length of the string at the start, including its quotes.
 fn string_bytes(text: &str) -> usize {
-    let mut is_escaped = false;
-    let end = text.bytes().skip(1).position(|byte| {
-        let is_end = byte == b'"' && !is_escaped;
-        is_escaped = byte == b'\\' && !is_escaped;
-        is_end
-    });
-    end.map_or(text.len(), |end| end + 2)
+    end_of_string(&text.as_bytes()[1..]).map_or(text.len(), |end| end + 2)
 }
 
 /// Repairs a string. Lone surrogates, which are no characters, become U+FFFD.
 fn repair_text(text: &str, json: &mut String) {
     let raw = &text[1..text.len().max(2) - 1];
-    let is_simple_escape = |escape: &str| {
-        matches!(
-            escape.as_bytes().get(1),
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')
-        )
-    };
     json.push('"');
     let mut rest = raw;
     while let Some(character) = rest.chars().next() {
         let mut len = character.len_utf8();
         match character {
-            '\\' if is_simple_escape(rest) => {
-                len = 2;
-                json.push_str(&rest[..len]);
-            }
-            '\\' if escaped_code_unit(rest.as_bytes()).is_some() => {
-                let mut character = String::new();
-                len = rest.len() - push_unicode(rest, &mut character).len();
-                let is_lone_surrogate = character == "\u{fffd}";
-                json.push_str(if is_lone_surrogate { "\\ufffd" } else { &rest[..len] });
-            }
-            '\\' => json.push_str("\\\\"),
+            '\\' => match parse_escape(rest.as_bytes()) {
+                Ok((_, escape_len)) => {
+                    len = escape_len;
+                    json.push_str(&rest[..len]);
+                }
+                Err(EscapeError::LoneSurrogate) => {
+                    len = UNICODE_ESCAPE_BYTES;
+                    json.push_str("\\ufffd");
+                }
+                Err(EscapeError::Invalid) => json.push_str("\\\\"),
+            },
             '\0'..' ' => {
                 let mut quoted = String::new();
                 quote(&rest[..len], &mut quoted);

@@ -46,8 +46,8 @@ const MIN_FREED_VALUES: usize = 1 << 18;
 /// Bytes that any file may expand to.
 const BASE_MAX_EXPANDED_BYTES: u64 = 1 << 20;
 
-/// Further bytes that each byte of the file may expand to. The call stacks and texts of real dumps need a tenth of
-/// it.
+/// Further bytes that each byte of the file may expand to. The call stacks and texts of real dumps
+/// need a tenth of it.
 const EXPANDED_PER_BYTE: u64 = 64;
 
 /// A list whose elements are yielded as rows.

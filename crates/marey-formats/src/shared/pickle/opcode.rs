@@ -1,4 +1,5 @@
-//! The opcodes that are read or refused with a message of their own, with their names in Python's `pickletools`.
+//! The opcodes that are read or refused with a message of their own, with their names in Python's
+//! `pickletools`.
 
 pub(super) const MARK: u8 = b'(';
 pub(super) const STOP: u8 = b'.';

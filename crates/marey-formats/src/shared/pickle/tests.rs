@@ -199,8 +199,8 @@ fn rows_may_share_values() {
     let filler = b"}(K\x01K\x02u".repeat(50_000);
     let (many, end) = rows(&[&head[..], &filler, &shared, b"eu."].concat());
     assert_eq!((many.len(), end), (50_006, Ok(())));
-    let gone = "rows 0 a part of it belongs to another entry".to_owned();
-    let expected = [&expected[0], &gone, &expected[2], &expected[3], &gone, &expected[5]];
+    let lost_row = "rows 0 a part of it belongs to another entry".to_owned();
+    let expected = [&expected[0], &lost_row, &expected[2], &expected[3], &lost_row, &expected[5]];
     assert_eq!(many[50_000..].iter().collect::<Vec<_>>(), expected);
 }
 
@@ -379,9 +379,9 @@ proptest! {
     ) {
         let snapshot = include_bytes!("../../../tests/data/memory_snapshot/snapshot_protocol_4.pickle");
         let mut content = snapshot.to_vec();
-        for (at, byte) in flips {
-            let at = at.index(content.len());
-            content[at] = byte;
+        for (index, byte) in flips {
+            let index = index.index(content.len());
+            content[index] = byte;
         }
         content.truncate(1 + end.index(content.len()));
         let (_, _any_end) = rows(&content);

@@ -2,7 +2,7 @@
 
 use crate::names;
 use marey_model::metric::{MetricName, MetricValue};
-use marey_model::spool::{Numbered, Span, Value};
+use marey_model::spool::{IdMap, Span, Value};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The values of a thread whose scopes have not ended yet.
@@ -72,7 +72,7 @@ impl PendingValues {
 }
 
 /// Sums the values of each metric, and sorts the metrics by name.
-pub(super) fn add_up(values: Vec<Value>, texts: &Numbered<String>) -> Vec<(&str, MetricValue)> {
+pub(super) fn add_up(values: Vec<Value>, texts: &IdMap<String>) -> Vec<(&str, MetricValue)> {
     let mut sums: BTreeMap<&str, MetricValue> = BTreeMap::new();
     for Value { metric, value, .. } in values {
         let name = texts.get(metric).map_or(names::LOST_NAME, String::as_str);
