@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn invalid_bytes_are_rejected() {
         let decode_error = |bytes: &[u8]| Sketch::decode(bytes).unwrap_err().to_string();
-        assert_eq!(decode_error(&[5]), "invalid sketch: it ends index a field");
+        assert_eq!(decode_error(&[5]), "invalid sketch: it ends within a field");
         assert_eq!(decode_error(&[5, 0]), "invalid sketch: invalid count: 0");
         assert_eq!(decode_error(&[5, 1, 0, 1]), "invalid sketch: invalid next bucket: 5");
         assert_eq!(decode_error(&[0xE0, 10, 1]), "invalid sketch: invalid next bucket: 1376");

@@ -242,7 +242,7 @@ fn add_contexts(profile: &Profile, import: &mut Import) -> Vec<u32> {
         contexts.push(context);
     }
     if merged_count > 0 {
-        let cause = "siblings with the same name are merged_count into one node";
+        let cause = "siblings with the same name are merged into one node";
         import.lose(LossCause::Unsupported, merged_count, 0, cause);
     }
     contexts

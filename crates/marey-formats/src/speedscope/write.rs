@@ -132,7 +132,7 @@ impl<'r> Survey<'r> {
                 survey.frames.frame_index(process, reader.context(context).name_id);
             }
         }
-        left_out.insert("argument_count", argument_count);
+        left_out.insert("arguments", argument_count);
         Ok(survey)
     }
 

@@ -48,7 +48,7 @@ pub(super) fn add(
         match (&*key, parse_integer(value)) {
             ("Bytes", Some(bytes)) => row.bytes = bytes,
             ("Device Type", Some(number)) => row.device_type = device_type(number).into(),
-            ("Device FileId", Some(number)) => row.device = number.try_into().ok(),
+            ("Device Id", Some(number)) => row.device = number.try_into().ok(),
             ("Addr", Some(address)) => row.address = Some(address.cast_unsigned()),
             ("Addr", None) if value.parse::<u64>().is_ok() => row.address = value.parse().ok(),
             ("Stream", Some(stream)) => row.stream = Some(stream.cast_unsigned()),

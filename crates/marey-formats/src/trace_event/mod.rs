@@ -131,7 +131,7 @@ mod tests {
 {"ph":"b","cat":"c","name":"r","id2":{"local":"0x1"},"pid":1,"tid":1,"ts":1},{"ph":"e","cat":"c","name":"r","id2":{"local":"0x1"},"pid":1,"tid":1,"ts":2},
 {"ph":"C","name":"m","pid":1,"tid":1,"ts":5,"args":{"value":1.5}},
 {"ph":"s","cat":"fwdbwd","name":"f","id":1,"pid":1,"tid":1,"ts":5},
-{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":5,"args":{"Device Type":1,"Device FileId":0,"Addr":1,"Bytes":-5}},
+{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":5,"args":{"Device Type":1,"Device Id":0,"Addr":1,"Bytes":-5}},
 {"ph":"X","cat":"metric","name":"s: <m, 1>","pid":1,"tid":1,"ts":6,"dur":1,"args":{"call_stack":["ROOT","s"],"metrics":{"m":"1"}}}
 ],"distributedInfo":{"rank":1},"baseTimeNanoseconds":1000,"traceName":"t"}"#;
 

@@ -61,7 +61,7 @@ impl<'a> Window<'a> {
     pub(super) fn read_more(&mut self) -> Result<Vec<u8>, ReaderError> {
         let unread_len = self.unread().len();
         if unread_len > MAX_PIECE_BYTES {
-            return Err(ReaderError::content(self.offset(), "a range of more than 256 MiB"));
+            return Err(ReaderError::content(self.offset(), "a piece of more than 256 MiB"));
         }
         let (bytes, position) = match self.input.next_chunk()? {
             Some((mut chunk, start)) if unread_len <= start => {
