@@ -47,14 +47,14 @@ impl NewArgs {
 
     /// Adds an integer, as a placeholder.
     pub fn int(&mut self, key: &str, value: i64) {
-        self.key(key);
+        self.push_key(key);
         self.text.push(PLACEHOLDER);
         self.numbers.push(value);
     }
 
     /// Adds a string.
     pub fn text(&mut self, key: &str, value: &str) {
-        self.key(key);
+        self.push_key(key);
         quote(value, &mut self.text);
     }
 
@@ -63,7 +63,7 @@ impl NewArgs {
         if let Some(number) = canonical_integer(value) {
             self.int(key, number);
         } else {
-            self.key(key);
+            self.push_key(key);
             self.text.push_str(value);
         }
     }
@@ -86,7 +86,7 @@ impl NewArgs {
     /// Adds a floating-point number. Values that are not finite become strings, because JSON cannot
     /// represent them.
     pub fn real(&mut self, key: &str, value: f64) {
-        self.key(key);
+        self.push_key(key);
         let quote = if value.is_finite() { "" } else { "\"" };
         write!(self.text, "{quote}{value:?}{quote}").expect("writing to a string cannot fail");
     }
@@ -109,7 +109,7 @@ impl NewArgs {
         &self.numbers
     }
 
-    fn key(&mut self, key: &str) {
+    fn push_key(&mut self, key: &str) {
         self.text.push(if self.text.is_empty() { '{' } else { ',' });
         quote(key, &mut self.text);
         self.text.push(':');
@@ -127,11 +127,11 @@ pub fn canonical_integer(json: &str) -> Option<i64> {
         digits => (false, digits),
     };
     let Some(b'1'..=b'9') = digits.first() else { return None };
-    let (mut size, mut is_number) = (0_i64, true);
+    let (mut magnitude, mut is_number) = (0_i64, true);
     for byte in digits {
         let digit = byte.wrapping_sub(b'0');
         is_number &= digit < 10;
-        size = size.wrapping_mul(10).wrapping_add(digit.into());
+        magnitude = magnitude.wrapping_mul(10).wrapping_add(digit.into());
     }
     if !is_number {
         return None;
@@ -139,26 +139,30 @@ pub fn canonical_integer(json: &str) -> Option<i64> {
     if digits.len() > MAX_SAFE_DIGITS {
         return json.parse().ok();
     }
-    Some(if is_negative { -size } else { size })
+    Some(if is_negative { -magnitude } else { magnitude })
 }
 
 /// Appends the arguments of an event: the template with its integers. A placeholder without a
 /// number becomes `null`.
-pub fn fill(text: &str, numbers: &[i64], json: &mut String) {
-    fill_known(text, numbers.iter().copied().map(Some), json);
+pub fn fill(template: &str, numbers: &[i64], json: &mut String) {
+    fill_with_unknown(template, numbers.iter().copied().map(Some), json);
 }
 
 /// Like [`fill`], with numbers that may be unknown: their placeholders become `null`.
-pub fn fill_known(text: &str, mut numbers: impl Iterator<Item = Option<i64>>, json: &mut String) {
-    let (mut copied, mut is_text, mut is_escaped) = (0, false, false);
-    for (at, byte) in text.bytes().enumerate() {
+pub fn fill_with_unknown(
+    template: &str,
+    mut numbers: impl Iterator<Item = Option<i64>>,
+    json: &mut String,
+) {
+    let (mut copied_end, mut is_in_string, mut is_escaped) = (0, false, false);
+    for (position, byte) in template.bytes().enumerate() {
         match byte {
             _ if is_escaped => is_escaped = false,
-            b'\\' if is_text => is_escaped = true,
-            b'"' => is_text = !is_text,
-            b'#' if !is_text => {
-                json.push_str(&text[copied..at]);
-                copied = at + 1;
+            b'\\' if is_in_string => is_escaped = true,
+            b'"' => is_in_string = !is_in_string,
+            b'#' if !is_in_string => {
+                json.push_str(&template[copied_end..position]);
+                copied_end = position + 1;
                 match numbers.next().flatten() {
                     Some(number) => {
                         write!(json, "{number}").expect("writing to a string cannot fail");
@@ -169,7 +173,7 @@ pub fn fill_known(text: &str, mut numbers: impl Iterator<Item = Option<i64>>, js
             _ => {}
         }
     }
-    json.push_str(&text[copied..]);
+    json.push_str(&template[copied_end..]);
 }
 
 #[cfg(test)]

@@ -103,11 +103,11 @@ pub enum ContextSource {
 impl std::str::FromStr for ContextSource {
     type Err = String;
 
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
             "shadow" => Ok(Self::Shadow),
             "python" => Ok(Self::Python),
-            _ => Err(format!("Unknown context source: {word}")),
+            _ => Err(format!("Unknown context source: {name}")),
         }
     }
 }

@@ -31,14 +31,14 @@ impl MetricName {
     pub fn parse(name: &str) -> Self {
         let mut key = name.to_owned();
         let mut aggregation = Aggregation::Inclusive;
-        for (suffix, meaning) in [
+        for (suffix, suffix_aggregation) in [
             ("(inc)", Aggregation::Inclusive),
             ("(exc)", Aggregation::Exclusive),
             ("(pty)", Aggregation::Property),
         ] {
-            if let Some(at) = key.find(suffix) {
-                key.replace_range(at..at + suffix.len(), "");
-                aggregation = meaning;
+            if let Some(position) = key.find(suffix) {
+                key.replace_range(position..position + suffix.len(), "");
+                aggregation = suffix_aggregation;
             }
         }
         Self { key: key.trim().into(), aggregation }
@@ -91,30 +91,30 @@ impl MetricValue {
         aggregation: Aggregation,
         key: &str,
     ) -> Result<(), MetricError> {
-        let overwrite = aggregation == Aggregation::Property;
+        let is_property = aggregation == Aggregation::Property;
         match (&mut *self, new) {
             (Self::Int(old), Self::Int(new)) => {
-                *old = if overwrite { *new } else { old.saturating_add(*new) };
+                *old = if is_property { *new } else { old.saturating_add(*new) };
             }
             (Self::Float(old), Self::Float(new)) => {
-                *old = if overwrite { *new } else { *old + *new };
+                *old = if is_property { *new } else { *old + *new };
             }
             (Self::Text(old), Self::Text(new)) => old.clone_from(new),
             (Self::Ints(old), Self::Ints(new)) => {
-                if overwrite {
+                if is_property {
                     old.clone_from(new);
                 } else {
-                    same_length(old.len(), new.len(), key)?;
+                    check_length(old.len(), new.len(), key)?;
                     for (old, new) in old.iter_mut().zip(new) {
                         *old = old.saturating_add(*new);
                     }
                 }
             }
             (Self::Floats(old), Self::Floats(new)) => {
-                if overwrite {
+                if is_property {
                     old.clone_from(new);
                 } else {
-                    same_length(old.len(), new.len(), key)?;
+                    check_length(old.len(), new.len(), key)?;
                     for (old, new) in old.iter_mut().zip(new) {
                         *old += *new;
                     }
@@ -132,7 +132,7 @@ impl MetricValue {
     }
 }
 
-fn same_length(current: usize, new: usize, key: &str) -> Result<(), MetricError> {
+fn check_length(current: usize, new: usize, key: &str) -> Result<(), MetricError> {
     if current == new {
         return Ok(());
     }

@@ -8,8 +8,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control) {
         return Cow::Borrowed(text);
     }
-    let show = |c: char| if is_control(c) { c.escape_default().to_string() } else { c.into() };
-    Cow::Owned(text.chars().map(show).collect())
+    let escape = |c: char| if is_control(c) { c.escape_default().to_string() } else { c.into() };
+    Cow::Owned(text.chars().map(escape).collect())
 }
 
 /// Whether a character is a control character or has the Unicode property `Bidi_Control`.

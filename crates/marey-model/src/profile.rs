@@ -77,11 +77,11 @@ pub enum Values {
     /// Strings only.
     Texts(Vec<Arc<str>>),
     /// Mixed values.
-    Any(Vec<MetricValue>),
+    Mixed(Vec<MetricValue>),
 }
 
 /// Up to this magnitude, an `f64` represents every integer exactly.
-pub const EXACT: u64 = 1 << 53;
+pub const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 impl Values {
     /// Returns the number of values.
@@ -90,7 +90,7 @@ impl Values {
             Self::Ints(values) => values.len(),
             Self::Floats(values) => values.len(),
             Self::Texts(values) => values.len(),
-            Self::Any(values) => values.len(),
+            Self::Mixed(values) => values.len(),
         }
     }
 
@@ -103,12 +103,12 @@ impl Values {
     ///
     /// # Panics
     /// If the position is out of bounds.
-    pub fn get(&self, at: usize) -> MetricValue {
+    pub fn get(&self, position: usize) -> MetricValue {
         match self {
-            Self::Ints(values) => MetricValue::Int(values[at]),
-            Self::Floats(values) => MetricValue::Float(values[at]),
-            Self::Texts(values) => MetricValue::Text(values[at].clone()),
-            Self::Any(values) => values[at].clone(),
+            Self::Ints(values) => MetricValue::Int(values[position]),
+            Self::Floats(values) => MetricValue::Float(values[position]),
+            Self::Texts(values) => MetricValue::Text(values[position].clone()),
+            Self::Mixed(values) => values[position].clone(),
         }
     }
 
@@ -118,22 +118,25 @@ impl Values {
             (Self::Ints(values), MetricValue::Int(value)) => values.push(value),
             (Self::Floats(values), MetricValue::Float(value)) => values.push(value),
             (Self::Texts(values), MetricValue::Text(value)) => values.push(value),
-            (Self::Floats(values), MetricValue::Int(value)) if value.unsigned_abs() <= EXACT => {
+            (Self::Floats(values), MetricValue::Int(value))
+                if value.unsigned_abs() <= MAX_EXACT_INTEGER =>
+            {
                 values.push(value as f64);
             }
-            (Self::Any(values), value) => values.push(value),
+            (Self::Mixed(values), value) => values.push(value),
             (Self::Ints(values), MetricValue::Float(value))
-                if values.iter().all(|value| value.unsigned_abs() <= EXACT) =>
+                if values.iter().all(|value| value.unsigned_abs() <= MAX_EXACT_INTEGER) =>
             {
-                let wholes = values.iter().map(|&value| value as f64);
-                *self = Self::Floats(wholes.chain([value]).collect());
+                let floats = values.iter().map(|&value| value as f64);
+                *self = Self::Floats(floats.chain([value]).collect());
             }
             (Self::Ints(values), MetricValue::Text(value)) if values.is_empty() => {
                 *self = Self::Texts(vec![value]);
             }
             (_, value) => {
-                let values = (0..self.len()).map(|at| self.get(at)).chain([value]).collect();
-                *self = Self::Any(values);
+                let values =
+                    (0..self.len()).map(|position| self.get(position)).chain([value]).collect();
+                *self = Self::Mixed(values);
             }
         }
     }
@@ -141,21 +144,23 @@ impl Values {
     /// Normalises mixed values, so that the representation does not depend on the order of
     /// insertion: a floating-point number with an exact integer value becomes an integer.
     pub fn normalise(&mut self) {
-        let Self::Any(values) = self else { return };
+        let Self::Mixed(values) = self else { return };
         for value in &mut *values {
             if let MetricValue::Float(real) = *value {
-                let whole = real as i64;
-                if whole.unsigned_abs() <= EXACT && (whole as f64).to_bits() == real.to_bits() {
-                    *value = MetricValue::Int(whole);
+                let integer = real as i64;
+                if integer.unsigned_abs() <= MAX_EXACT_INTEGER
+                    && (integer as f64).to_bits() == real.to_bits()
+                {
+                    *value = MetricValue::Int(integer);
                 }
             }
         }
-        let wholes = values.iter().map(|value| match value {
-            MetricValue::Int(whole) => Some(*whole),
+        let integers = values.iter().map(|value| match value {
+            MetricValue::Int(integer) => Some(*integer),
             _ => None,
         });
-        if let Some(wholes) = wholes.collect() {
-            *self = Self::Ints(wholes);
+        if let Some(integers) = integers.collect() {
+            *self = Self::Ints(integers);
         }
     }
 
@@ -163,13 +168,17 @@ impl Values {
     #[must_use]
     pub fn pick(&self, positions: &[usize]) -> Self {
         match self {
-            Self::Ints(values) => Self::Ints(positions.iter().map(|&at| values[at]).collect()),
-            Self::Floats(values) => Self::Floats(positions.iter().map(|&at| values[at]).collect()),
-            Self::Texts(values) => {
-                Self::Texts(positions.iter().map(|&at| values[at].clone()).collect())
+            Self::Ints(values) => {
+                Self::Ints(positions.iter().map(|&position| values[position]).collect())
             }
-            Self::Any(values) => {
-                Self::Any(positions.iter().map(|&at| values[at].clone()).collect())
+            Self::Floats(values) => {
+                Self::Floats(positions.iter().map(|&position| values[position]).collect())
+            }
+            Self::Texts(values) => {
+                Self::Texts(positions.iter().map(|&position| values[position].clone()).collect())
+            }
+            Self::Mixed(values) => {
+                Self::Mixed(positions.iter().map(|&position| values[position].clone()).collect())
             }
         }
     }
@@ -189,7 +198,7 @@ impl Metric {
 
     /// Returns the exclusive value of a node, if any.
     pub fn get(&self, node: NodeId) -> Option<MetricValue> {
-        self.nodes.binary_search(&node).ok().map(|at| self.values.get(at))
+        self.nodes.binary_search(&node).ok().map(|position| self.values.get(position))
     }
 
     /// Sorts nodes and values by node.
@@ -198,7 +207,7 @@ impl Metric {
             return;
         }
         let mut positions: Vec<usize> = (0..self.nodes.len()).collect();
-        positions.sort_by_key(|&at| self.nodes[at]);
+        positions.sort_by_key(|&position| self.nodes[position]);
         self.values = self.values.pick(&positions);
         self.nodes.sort_unstable();
     }
@@ -276,7 +285,7 @@ pub struct Process {
 
 /// A violated invariant of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Broken {
+pub enum InvalidProfile {
     /// The node list is empty, or its first node has a parent.
     #[error("the profile has no root")]
     NoRoot,
@@ -288,7 +297,7 @@ pub enum Broken {
     },
     /// A metric has a different number of values and nodes, or its nodes are not ascending.
     #[error("the nodes of metric `{key}` are not ascending or do not have one value each")]
-    Uneven {
+    MismatchedNodes {
         /// The metric.
         key: Arc<str>,
     },
@@ -327,21 +336,21 @@ impl Profile {
     /// There is a root; every other node is in the subtree of its parent, in pre-order; metric keys
     /// are unique, and each metric has one value per node, in ascending order of existing nodes;
     /// devices are unique.
-    pub fn check(&self) -> Result<(), Broken> {
+    pub fn check(&self) -> Result<(), InvalidProfile> {
         self.check_order()?;
         self.check_metrics()?;
         self.check_devices()
     }
 
-    fn check_order(&self) -> Result<(), Broken> {
+    fn check_order(&self) -> Result<(), InvalidProfile> {
         if self.nodes.first().is_none_or(|root| root.parent.is_some()) {
-            return Err(Broken::NoRoot);
+            return Err(InvalidProfile::NoRoot);
         }
         let mut path = vec![NodeId::ROOT];
         for (index, node) in self.nodes.iter().enumerate().skip(1) {
-            let out_of_order = Broken::OutOfOrder { node: index };
+            let out_of_order = InvalidProfile::OutOfOrder { node: index };
             let Some(parent) = node.parent else { return Err(out_of_order) };
-            while path.last().is_some_and(|&above| above != parent) {
+            while path.last().is_some_and(|&ancestor| ancestor != parent) {
                 path.pop();
             }
             if path.is_empty() {
@@ -352,46 +361,46 @@ impl Profile {
         Ok(())
     }
 
-    fn check_metrics(&self) -> Result<(), Broken> {
+    fn check_metrics(&self) -> Result<(), InvalidProfile> {
         let mut seen = HashSet::new();
         for metric in &self.metrics {
             let key = &metric.key;
             if !seen.insert(&**key) {
-                return Err(Broken::DuplicateMetric { key: key.clone() });
+                return Err(InvalidProfile::DuplicateMetric { key: key.clone() });
             }
-            if metric.nodes.len() != metric.values.len() || !ascends(&metric.nodes) {
-                return Err(Broken::Uneven { key: key.clone() });
+            if metric.nodes.len() != metric.values.len() || !is_ascending(&metric.nodes) {
+                return Err(InvalidProfile::MismatchedNodes { key: key.clone() });
             }
             self.check_node(metric.nodes.last(), key)?;
         }
-        let sketched: Vec<NodeId> = self.sketches.iter().map(|(node, _)| *node).collect();
-        if !ascends(&sketched) {
-            return Err(Broken::Uneven { key: "sketch".into() });
+        let sketched_nodes: Vec<NodeId> = self.sketches.iter().map(|(node, _)| *node).collect();
+        if !is_ascending(&sketched_nodes) {
+            return Err(InvalidProfile::MismatchedNodes { key: "sketch".into() });
         }
-        self.check_node(sketched.last(), &"sketch".into())
+        self.check_node(sketched_nodes.last(), &"sketch".into())
     }
 
-    fn check_devices(&self) -> Result<(), Broken> {
+    fn check_devices(&self) -> Result<(), InvalidProfile> {
         let mut seen = HashSet::new();
         match self.devices.iter().find(|device| !seen.insert((&device.family, &device.id))) {
             Some(Device { family, id, .. }) => {
-                Err(Broken::DuplicateDevice { family: family.clone(), id: id.clone() })
+                Err(InvalidProfile::DuplicateDevice { family: family.clone(), id: id.clone() })
             }
             None => Ok(()),
         }
     }
 
-    fn check_node(&self, last: Option<&NodeId>, key: &Arc<str>) -> Result<(), Broken> {
+    fn check_node(&self, last: Option<&NodeId>, key: &Arc<str>) -> Result<(), InvalidProfile> {
         match last {
             Some(node) if node.index() >= self.nodes.len() => {
-                Err(Broken::NoSuchNode { key: key.clone(), node: node.index() })
+                Err(InvalidProfile::NoSuchNode { key: key.clone(), node: node.index() })
             }
             _ => Ok(()),
         }
     }
 }
 
-fn ascends(nodes: &[NodeId]) -> bool {
+fn is_ascending(nodes: &[NodeId]) -> bool {
     nodes.is_sorted_by(|a, b| a < b)
 }
 
@@ -421,7 +430,7 @@ mod tests {
         };
         let message = |profile: Profile| match profile.check() {
             Ok(()) => "valid".to_owned(),
-            Err(broken) => broken.to_string(),
+            Err(violation) => violation.to_string(),
         };
         assert_eq!(message(with(tree.clone(), vec![metric("m", &[0, 3])])), "valid");
         assert_eq!(message(Profile::default()), "the profile has no root");
@@ -466,13 +475,13 @@ mod tests {
         let [one, half, text] =
             [MetricValue::Float(1.0), MetricValue::Float(0.5), MetricValue::Text("x".into())];
         let big = MetricValue::Int((1 << 53) + 1);
-        let whole = MetricValue::Int(1);
-        let expected = Values::Any(vec![text.clone(), half.clone(), whole.clone()]);
+        let integer = MetricValue::Int(1);
+        let expected = Values::Mixed(vec![text.clone(), half.clone(), integer.clone()]);
         assert_eq!(normalised(&[text.clone(), half.clone(), one.clone()]), expected);
         let mut otherwise = normalised(&[one.clone(), half, text]);
         otherwise = otherwise.pick(&[2, 1, 0]);
         assert_eq!(otherwise, expected);
-        assert_eq!(normalised(&[one, big.clone()]), normalised(&[whole, big]));
+        assert_eq!(normalised(&[one, big.clone()]), normalised(&[integer, big]));
     }
 
     #[test]
@@ -484,7 +493,7 @@ mod tests {
         metric.sort();
         assert_eq!(metric.get(NodeId(2)), Some(MetricValue::Int(20)));
         assert_eq!(metric.get(NodeId(0)), None);
-        assert!(ascends(&metric.nodes));
+        assert!(is_ascending(&metric.nodes));
     }
 
     #[test]

@@ -7,7 +7,7 @@ pub struct Nanos(pub f64);
 
 impl Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The last element is where values round up to the next unit.
+        // The last element is the value from which the next unit is used.
         const UNITS: [(&str, f64, f64); 6] = [
             ("ns", 1.0, 999.5),
             ("µs", 1e3, 999.5),
@@ -25,8 +25,8 @@ impl Display for Nanos {
         let value = nanos / scale;
         let digits = match value.abs() {
             _ if *unit == "ns" => 0,
-            size if size < 9.995 => 2,
-            size if size < 99.95 => 1,
+            magnitude if magnitude < 9.995 => 2,
+            magnitude if magnitude < 99.95 => 1,
             _ => 0,
         };
         write!(f, "{value:.digits$} {unit}")
@@ -38,7 +38,7 @@ pub struct Size(pub u64);
 
 impl Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The last element is where values round up to the next unit.
+        // The last element is the value from which the next unit is used.
         const UNITS: [(&str, f64, f64); 4] = [
             ("kB", 1e3, 999.5),
             ("MB", 1e6, 999.5),
@@ -80,20 +80,20 @@ pub struct Real(pub f64);
 impl Display for Real {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = self.0;
-        let size = value.abs();
+        let magnitude = value.abs();
         if !value.is_finite() {
             return write!(f, "{value}");
         }
-        if value.fract() == 0.0 && size < 1e9 {
+        if value.fract() == 0.0 && magnitude < 1e9 {
             return Grouped(value as i128).fmt(f);
         }
-        if !(1e-3..1e6).contains(&size) {
+        if !(1e-3..1e6).contains(&magnitude) {
             return write!(f, "{value:.3e}");
         }
-        let digits = match size {
-            _ if size < 1.0 => 4,
-            _ if size < 10.0 => 3,
-            _ if size < 100.0 => 2,
+        let digits = match magnitude {
+            _ if magnitude < 1.0 => 4,
+            _ if magnitude < 10.0 => 3,
+            _ if magnitude < 100.0 => 2,
             _ => 1,
         };
         write!(f, "{value:.digits$}")

@@ -13,14 +13,15 @@ pub fn from_env(lookup: impl Fn(&str) -> Option<String>) -> Option<u32> {
 pub fn with_rank(path: &str, rank: Option<u32>) -> String {
     let Some(rank) = rank else { return path.to_owned() };
     let file = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-    if names_rank(&file, rank) { path.to_owned() } else { format!("{path}.rank{rank}") }
+    if contains_rank(&file, rank) { path.to_owned() } else { format!("{path}.rank{rank}") }
 }
 
-fn names_rank(file: &str, rank: u32) -> bool {
-    file.match_indices("rank").any(|(at, word)| {
-        let rest = file[at + word.len()..].trim_start_matches(['_', '-', '.', '=']);
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        rest[..digits].parse() == Ok(rank)
+fn contains_rank(file: &str, rank: u32) -> bool {
+    file.match_indices("rank").any(|(position, word)| {
+        let after_word = file[position + word.len()..].trim_start_matches(['_', '-', '.', '=']);
+        let digits =
+            after_word.len() - after_word.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        after_word[..digits].parse() == Ok(rank)
     })
 }
 

@@ -24,7 +24,7 @@ const SECRET_NAMES: [&str; 12] = [
 ];
 
 /// Harmless name fragments that contain one of [`SECRET_NAMES`].
-const HARMLESS: [&str; 3] = ["tokeniz", "tokenis", "author"];
+const HARMLESS_NAMES: [&str; 3] = ["tokeniz", "tokenis", "author"];
 
 /// Prefixes of the keys of well-known services.
 const KEY_PREFIXES: [&str; 14] = [
@@ -50,57 +50,62 @@ const MIN_KEY_BYTES: usize = 16;
 /// Redacts the secrets of a command line. The number of arguments stays the same.
 ///
 /// ```
-/// use marey_model::redact::argv;
+/// use marey_model::redact::redact_argv;
 ///
-/// let argv = argv(&["train.py", "--hf-token", "abc", "API_KEY=x", "--lr=0.1"].map(str::to_owned));
-/// assert_eq!(argv, ["train.py", "--hf-token", "***", "API_KEY=***", "--lr=0.1"]);
+/// let argv = ["train.py", "--hf-token", "abc", "API_KEY=x", "--lr=0.1"].map(str::to_owned);
+/// let expected = ["train.py", "--hf-token", "***", "API_KEY=***", "--lr=0.1"];
+/// assert_eq!(redact_argv(&argv), expected);
 /// ```
-pub fn argv(argv: &[String]) -> Vec<String> {
-    let before = std::iter::once("").chain(argv.iter().map(String::as_str));
-    argv.iter().zip(before).map(|(argument, before)| redacted(argument, before)).collect()
+pub fn redact_argv(argv: &[String]) -> Vec<String> {
+    let previous = std::iter::once("").chain(argv.iter().map(String::as_str));
+    argv.iter()
+        .zip(previous)
+        .map(|(argument, previous)| redact_argument(argument, previous))
+        .collect()
 }
 
-fn redacted(argument: &str, before: &str) -> String {
-    let is_value = before.starts_with('-') && !before.contains('=') && !argument.starts_with("--");
-    if is_value && is_secret(before, argument) {
+fn redact_argument(argument: &str, previous: &str) -> String {
+    let is_value =
+        previous.starts_with('-') && !previous.contains('=') && !argument.starts_with("--");
+    if is_value && is_secret(previous, argument) {
         return REDACTED.to_owned();
     }
-    without_keys(&without_users(&without_values(argument)))
+    redact_keys(&redact_url_users(&redact_named_values(argument)))
 }
 
 /// Whether a value is secret according to its name.
 fn is_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase().replace(['-', '_'], "").replace("authori", "auth");
-    let name = HARMLESS.iter().fold(name, |name, harmless| name.replace(harmless, ""));
+    let name = HARMLESS_NAMES.iter().fold(name, |name, harmless| name.replace(harmless, ""));
     let is_count = name.contains("tokens") && value.parse::<f64>().is_ok();
     !is_count && SECRET_NAMES.iter().any(|secret| name.contains(secret))
 }
 
 /// Redacts everything after the first `name=` or `name:` of a secret in an argument.
-fn without_values(argument: &str) -> String {
+fn redact_named_values(argument: &str) -> String {
     const SEPARATORS: [char; 2] = ['=', ':'];
     let is_end_of_name = |letter: char| !letter.is_alphanumeric() && !"-_.".contains(letter);
-    for (at, separator) in argument.match_indices(SEPARATORS) {
+    for (position, separator) in argument.match_indices(SEPARATORS) {
         // The name may be quoted, as in JSON.
-        let before = argument[..at].trim_end_matches(['"', '\'', ' ']);
+        let before = argument[..position].trim_end_matches(['"', '\'', ' ']);
         let name = before.rsplit(is_end_of_name).next().unwrap_or_default();
-        let value = &argument[at + separator.len()..];
+        let value = &argument[position + separator.len()..];
         if !value.is_empty() && is_secret(name, value) {
-            return format!("{}{separator}{REDACTED}", &argument[..at]);
+            return format!("{}{separator}{REDACTED}", &argument[..position]);
         }
     }
     argument.to_owned()
 }
 
 /// Redacts the user and password of each URL.
-fn without_users(argument: &str) -> String {
+fn redact_url_users(argument: &str) -> String {
     let mut parts = argument.split("://");
     let mut redacted = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let authority = part.split(['/', '?', '#', ' ']).next().unwrap_or_default();
         redacted.push_str("://");
         match authority.rfind('@') {
-            Some(at) => redacted.extend([REDACTED, &part[at..]]),
+            Some(position) => redacted.extend([REDACTED, &part[position..]]),
             None => redacted.push_str(part),
         }
     }
@@ -108,7 +113,7 @@ fn without_users(argument: &str) -> String {
 }
 
 /// Redacts words that look like keys.
-fn without_keys(argument: &str) -> String {
+fn redact_keys(argument: &str) -> String {
     let is_in_word = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     let mut redacted = String::new();
     let mut rest = argument;
@@ -134,8 +139,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn redacted(line: &[&str]) -> Vec<String> {
-        argv(&line.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>())
+    fn redact_line(line: &[&str]) -> Vec<String> {
+        redact_argv(&line.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
@@ -154,8 +159,8 @@ mod tests {
             "--private-key",
             "--pwd",
         ] {
-            assert_eq!(redacted(&[name, "hunter2"]), [name, REDACTED]);
-            assert_eq!(redacted(&[&format!("{name}=hunter2")]), [format!("{name}=***")]);
+            assert_eq!(redact_line(&[name, "hunter2"]), [name, REDACTED]);
+            assert_eq!(redact_line(&[&format!("{name}=hunter2")]), [format!("{name}=***")]);
         }
         for (argument, expected) in [
             ("HF_TOKEN=hunter2", "HF_TOKEN=***"),
@@ -165,7 +170,7 @@ mod tests {
             ("https://host/x?a=1&token=hunter2", "https://host/x?a=1&token=***"),
             ("import x; x.login(password='hunter2')", "import x; x.login(password=***"),
         ] {
-            assert_eq!(redacted(&[argument]), [expected]);
+            assert_eq!(redact_line(&[argument]), [expected]);
         }
     }
 
@@ -177,7 +182,7 @@ mod tests {
             ("a://u@h b://v:w@i", "a://***@h b://***@i"),
             ("https://host/me@home", "https://host/me@home"),
         ] {
-            assert_eq!(redacted(&[argument]), [expected]);
+            assert_eq!(redact_line(&[argument]), [expected]);
         }
     }
 
@@ -189,7 +194,7 @@ mod tests {
             "ghp_aB3dE5fG7hI9jK1lM3nO5p",
             "AKIAIOSFODNN7EXAMPLE",
         ] {
-            assert_eq!(redacted(&[key, &format!("--x={key}, y")]), ["***", "--x=***, y"]);
+            assert_eq!(redact_line(&[key, &format!("--x={key}, y")]), ["***", "--x=***, y"]);
         }
     }
 
@@ -205,16 +210,16 @@ mod tests {
             ["train.py", "--lr=0.1"],
             ["C:\\data", "host:80"],
         ] {
-            assert_eq!(redacted(&line), line);
+            assert_eq!(redact_line(&line), line);
         }
     }
 
     proptest! {
         #[test]
         fn redaction_keeps_the_argument_count_and_is_idempotent(line in proptest::collection::vec(".*", 0..6)) {
-            let twice = argv(&argv(&line));
-            prop_assert_eq!(argv(&line).len(), line.len());
-            prop_assert_eq!(argv(&line), twice);
+            let twice = redact_argv(&redact_argv(&line));
+            prop_assert_eq!(redact_argv(&line).len(), line.len());
+            prop_assert_eq!(redact_argv(&line), twice);
         }
     }
 

@@ -16,7 +16,7 @@ pub const MANIFEST: &str = "manifest.json";
 
 /// Whether taking a lock failed because the filesystem does not support locks: with `ENOSYS`, or
 /// with `ENOLCK`, as on NFS without a lock service.
-pub fn has_no_locks(error: &io::Error) -> bool {
+pub fn is_lock_unsupported(error: &io::Error) -> bool {
     const ENOLCK: i32 = if cfg!(target_os = "linux") { 37 } else { 77 };
     error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(ENOLCK)
 }

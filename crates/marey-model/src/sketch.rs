@@ -11,47 +11,47 @@
 use thiserror::Error;
 
 use crate::spool::Malformed;
-use crate::spool::varint::{Fields, put};
+use crate::spool::varint::{Fields, put_varint};
 
 /// Buckets per power of two.
 pub const BUCKETS_PER_PAGE: u32 = 32;
 /// Number of powers of two; values of 2^47 ns (39 hours) and more share the last bucket.
 pub const PAGES: u32 = 43;
 
-const LOG2: u32 = BUCKETS_PER_PAGE.ilog2();
-const LAST: u32 = PAGES * BUCKETS_PER_PAGE - 1;
+const LOG2_BUCKETS_PER_PAGE: u32 = BUCKETS_PER_PAGE.ilog2();
+const LAST_BUCKET: u32 = PAGES * BUCKETS_PER_PAGE - 1;
 
 /// Returns the bucket of a duration.
 #[inline(always)]
 pub const fn bucket(nanos: u64) -> u32 {
     // Number of halvings that bring the leading one to bit 5; none for values below 64.
-    let halvings = (nanos | BUCKETS_PER_PAGE as u64).ilog2() - LOG2;
+    let halvings = (nanos | BUCKETS_PER_PAGE as u64).ilog2() - LOG2_BUCKETS_PER_PAGE;
     let bucket = halvings * BUCKETS_PER_PAGE + (nanos >> halvings) as u32;
-    if bucket < LAST { bucket } else { LAST }
+    if bucket < LAST_BUCKET { bucket } else { LAST_BUCKET }
 }
 
 /// Returns the page (power of two) of a duration's bucket: [`PAGES`] or more if the duration is too
 /// long for any but the last bucket. Cheaper than [`bucket`].
 #[inline(always)]
 pub const fn page(nanos: u64) -> u32 {
-    (nanos | (BUCKETS_PER_PAGE as u64 / 2)).ilog2() - (LOG2 - 1)
+    (nanos | (BUCKETS_PER_PAGE as u64 / 2)).ilog2() - (LOG2_BUCKETS_PER_PAGE - 1)
 }
 
 /// Returns the index of a duration's bucket within its page, if the page is below [`PAGES`].
 #[inline(always)]
-pub const fn within_page(nanos: u64) -> u32 {
+pub const fn index_in_page(nanos: u64) -> u32 {
     let log2 = (nanos | BUCKETS_PER_PAGE as u64).ilog2();
-    (nanos << LOG2 >> log2) as u32 % BUCKETS_PER_PAGE
+    (nanos << LOG2_BUCKETS_PER_PAGE >> log2) as u32 % BUCKETS_PER_PAGE
 }
 
 /// Returns the middle of a bucket.
 pub const fn middle_nanos(bucket: u32) -> u64 {
-    let (page, within) = (bucket / BUCKETS_PER_PAGE, bucket % BUCKETS_PER_PAGE);
+    let (page, index) = (bucket / BUCKETS_PER_PAGE, bucket % BUCKETS_PER_PAGE);
     if page == 0 {
-        return within as u64;
+        return index as u64;
     }
     let width = 1_u64 << (page - 1);
-    (BUCKETS_PER_PAGE + within) as u64 * width + width / 2
+    (BUCKETS_PER_PAGE + index) as u64 * width + width / 2
 }
 
 /// Returns the `q`-quantile (0 to 1) of counted buckets in ascending order: the value of the entry
@@ -59,10 +59,10 @@ pub const fn middle_nanos(bucket: u32) -> u64 {
 pub fn quantile_nanos(buckets: &[(u32, u64)], q: f64) -> Option<u64> {
     let total = buckets.iter().fold(0_u64, |sum, &(_, count)| sum.saturating_add(count));
     let rank = ((q * total as f64).ceil() as u64).clamp(1, total.max(1));
-    let mut seen = 0_u64;
+    let mut cumulative_count = 0_u64;
     buckets.iter().find_map(|&(bucket, count)| {
-        seen = seen.saturating_add(count);
-        (seen >= rank).then(|| middle_nanos(bucket))
+        cumulative_count = cumulative_count.saturating_add(count);
+        (cumulative_count >= rank).then(|| middle_nanos(bucket))
     })
 }
 
@@ -81,21 +81,21 @@ pub struct InvalidSketch(#[from] pub Malformed);
 impl Sketch {
     /// Adds a duration.
     pub fn add(&mut self, nanos: u64) {
-        self.add_to(bucket(nanos), 1);
+        self.add_count(bucket(nanos), 1);
     }
 
     /// Adds all durations of another sketch.
     pub fn merge(&mut self, other: &Self) {
         for &(bucket, count) in &other.buckets {
-            self.add_to(bucket, count);
+            self.add_count(bucket, count);
         }
     }
 
-    fn add_to(&mut self, bucket: u32, count: u64) {
-        let at = self.buckets.partition_point(|&(other, _)| other < bucket);
-        match self.buckets.get_mut(at) {
+    fn add_count(&mut self, bucket: u32, count: u64) {
+        let position = self.buckets.partition_point(|&(other, _)| other < bucket);
+        match self.buckets.get_mut(position) {
             Some((other, sum)) if *other == bucket => *sum = sum.saturating_add(count),
-            _ => self.buckets.insert(at, (bucket, count)),
+            _ => self.buckets.insert(position, (bucket, count)),
         }
     }
 
@@ -113,8 +113,8 @@ impl Sketch {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut last = 0;
         for &(bucket, count) in &self.buckets {
-            put(out, u64::from(bucket - last));
-            put(out, count);
+            put_varint(out, u64::from(bucket - last));
+            put_varint(out, count);
             last = bucket;
         }
     }
@@ -124,14 +124,14 @@ impl Sketch {
         let mut fields = Fields(bytes);
         let mut buckets: Vec<(u32, u64)> = Vec::new();
         while !fields.0.is_empty() {
-            let (step, count) = (fields.number()?, fields.number()?);
+            let (step, count) = (fields.read_varint()?, fields.read_varint()?);
             let last = buckets.last().map(|&(bucket, _)| bucket);
             let number = step.saturating_add(last.unwrap_or(0).into());
-            if number > LAST.into() || (step == 0 && last.is_some()) {
-                return Err(Malformed::Number { what: "next bucket", number }.into());
+            if number > LAST_BUCKET.into() || (step == 0 && last.is_some()) {
+                return Err(Malformed::InvalidValue { field: "next bucket", number }.into());
             }
             if count == 0 {
-                return Err(Malformed::Number { what: "count", number: count }.into());
+                return Err(Malformed::InvalidValue { field: "count", number: count }.into());
             }
             buckets.push((number as u32, count));
         }
@@ -170,11 +170,11 @@ mod tests {
         fn page_and_index_within_it_identify_the_bucket(power in 0_u32..64, below in any::<u64>()) {
             let nanos = (1 << power) + below % (1 << power);
             if page(nanos) < PAGES {
-                prop_assert_eq!(page(nanos) * BUCKETS_PER_PAGE + within_page(nanos), bucket(nanos));
+                prop_assert_eq!(page(nanos) * BUCKETS_PER_PAGE + index_in_page(nanos), bucket(nanos));
             } else {
-                prop_assert_eq!(bucket(nanos), LAST);
+                prop_assert_eq!(bucket(nanos), LAST_BUCKET);
             }
-            prop_assert_eq!((page(0), within_page(0)), (0, 0));
+            prop_assert_eq!((page(0), index_in_page(0)), (0, 0));
         }
 
         #[test]
@@ -192,9 +192,9 @@ mod tests {
         #[test]
         fn a_merged_sketch_equals_the_sketch_of_all_values(
             values in prop::collection::vec(any::<u64>(), 0..200),
-            at in 0_usize..200,
+            split in 0_usize..200,
         ) {
-            let (first, second) = values.split_at(at.min(values.len()));
+            let (first, second) = values.split_at(split.min(values.len()));
             let mut merged = sketch(first);
             merged.merge(&sketch(second));
             prop_assert_eq!(merged, sketch(&values));
@@ -221,17 +221,17 @@ mod tests {
     #[test]
     fn buckets_increase_with_the_value_up_to_the_last() {
         assert!((0..200_000).is_sorted_by_key(bucket));
-        assert_eq!(bucket(u64::MAX), LAST);
+        assert_eq!(bucket(u64::MAX), LAST_BUCKET);
         assert_eq!(quantile_nanos(&[], 0.5), None);
     }
 
     #[test]
     fn invalid_bytes_are_rejected() {
-        let refused = |bytes: &[u8]| Sketch::decode(bytes).unwrap_err().to_string();
-        assert_eq!(refused(&[5]), "invalid sketch: it ends within a field");
-        assert_eq!(refused(&[5, 0]), "invalid sketch: invalid count: 0");
-        assert_eq!(refused(&[5, 1, 0, 1]), "invalid sketch: invalid next bucket: 5");
-        assert_eq!(refused(&[0xE0, 10, 1]), "invalid sketch: invalid next bucket: 1376");
+        let decode_error = |bytes: &[u8]| Sketch::decode(bytes).unwrap_err().to_string();
+        assert_eq!(decode_error(&[5]), "invalid sketch: it ends within a field");
+        assert_eq!(decode_error(&[5, 0]), "invalid sketch: invalid count: 0");
+        assert_eq!(decode_error(&[5, 1, 0, 1]), "invalid sketch: invalid next bucket: 5");
+        assert_eq!(decode_error(&[0xE0, 10, 1]), "invalid sketch: invalid next bucket: 1376");
     }
 
     #[test]

@@ -133,7 +133,7 @@ impl Stats {
     #[inline(always)]
     fn counter(&self, nanos: u64) -> Option<&AtomicU32> {
         let page = self.sketch()?.page(sketch::page(nanos) as usize)?;
-        page.0.get(sketch::within_page(nanos) as usize)
+        page.0.get(sketch::index_in_page(nanos) as usize)
     }
 
     #[inline(always)]

@@ -49,5 +49,5 @@ pub(crate) fn argv() -> Vec<String> {
         .split(|&byte| byte == 0)
         .map(|argument| String::from_utf8_lossy(argument).into())
         .collect();
-    redact::argv(&argv)
+    redact::redact_argv(&argv)
 }

@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 
-use marey_model::run::{COLLECTING, RECORDING, has_no_locks};
+use marey_model::run::{COLLECTING, RECORDING, is_lock_unsupported};
 
 use crate::StoreError;
 use crate::file_id::{self, FileId};
@@ -27,7 +27,7 @@ impl Lock {
             let file = options.create(true).truncate(false).read(true).write(true).open(&path);
             let file = file.map_err(|source| cannot_create(run, &path, source))?;
             match file.lock() {
-                Err(source) if !has_no_locks(&source) => return Err(error(source)),
+                Err(source) if !is_lock_unsupported(&source) => return Err(error(source)),
                 _ => {}
             }
             // A recorder that had the lock may have moved the run aside, and another have its name.

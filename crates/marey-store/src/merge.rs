@@ -191,7 +191,7 @@ impl Ids {
         } else if is_id_of(&THREADS) {
             Some(Target::Threads)
         } else {
-            column.refers
+            column.target
         };
         let Some(target) = target else { return Some(Arc::clone(array)) };
         let old = array.as_primitive::<UInt32Type>();

@@ -66,7 +66,7 @@ pub(super) fn write(
             });
         })?;
         if let Some(correlation) = row.correlation_id
-            && launch_flows.end(row.process_id, correlation)
+            && launch_flows.try_end(row.process_id, correlation)
         {
             writer.end_launch_flow(&row, correlation, track, LAUNCH_FLOW)?;
         }

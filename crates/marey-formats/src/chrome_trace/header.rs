@@ -62,7 +62,7 @@ pub(super) fn describe_processes(
             process.name.as_deref().unwrap_or(&process_title(process.rank, &process.host)),
         )?;
         if let Some(rank) = process.rank
-            && !metadata.is_sorted(process.id, None)
+            && !metadata.has_sort_index(process.id, None)
         {
             let track = tracks.process(process.id);
             writer.describe("process_sort_index", track, |args| args.value("sort_index", rank))?;
@@ -71,7 +71,7 @@ pub(super) fn describe_processes(
     for thread in reader.threads() {
         let track = tracks.thread(thread.id);
         name_lane(writer, thread, track, 0)?;
-        if !metadata.is_sorted(thread.process_id, Some(thread.id)) {
+        if !metadata.has_sort_index(thread.process_id, Some(thread.id)) {
             sort_lane(writer, thread, track, 0)?;
         }
     }

@@ -29,7 +29,7 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     trace_json::check_events(reader, Format::ChromeTrace)?;
-    let mut survey = Survey::read(reader)?;
+    let mut survey = Survey::collect(reader)?;
     let tracks = Tracks::new(reader, &survey, &HashSet::new(), |thread| thread.id.into());
     let mut writer = TraceWriter {
         reader,

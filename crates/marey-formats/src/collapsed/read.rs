@@ -12,8 +12,8 @@ use crate::shared::MAX_DEPTH;
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
 
-/// The name of the values, since the lines do not name one.
-const COUNT: &str = "samples";
+/// The name of the values, which the lines do not contain.
+const VALUE_NAME: &str = "samples";
 
 /// Maximum length of a line with its end: a line is buffered as a whole.
 const MAX_LINE_BYTES: u64 = 16 << 20;
@@ -22,8 +22,8 @@ const MAX_LINE_BYTES: u64 = 16 << 20;
 /// with `#` is a comment.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let name = Some(import.stem.clone());
-    let process_id = import.process(NewProcess { pid: -1, name, ..NewProcess::default() });
-    let name_id = import.run.text(COUNT);
+    let process_id = import.add_process(NewProcess { pid: -1, name, ..NewProcess::default() });
+    let name_id = import.run.text(VALUE_NAME);
     import.run.show_samples(Sampled { count_name_id: Some(name_id), ..Sampled::default() });
 
     let mut lines = BufReader::new(input);
@@ -31,44 +31,44 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
     let mut offset = 0;
     loop {
         line.clear();
-        let bytes = (&mut lines).take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line)? as u64;
-        if bytes == 0 {
+        let line_bytes = (&mut lines).take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line)? as u64;
+        if line_bytes == 0 {
             return Ok(());
         }
-        if bytes > MAX_LINE_BYTES {
+        if line_bytes > MAX_LINE_BYTES {
             let cause = format!("the line has more than {MAX_LINE_BYTES} bytes");
-            return Err(ReaderError::at(offset, cause));
+            return Err(ReaderError::content(offset, cause));
         }
         let content = if offset == 0 { line.strip_prefix(b"\xef\xbb\xbf") } else { None };
         let content = content.unwrap_or(&line).trim_ascii_end();
         if !content.is_empty() && !content.starts_with(b"#") {
-            match stack_and_value(content) {
+            match parse_line(content) {
                 Ok((stack, value)) => {
-                    add(import, stack, value, &LineOwner { process_id, name_id, offset })?;
+                    add_stack(import, stack, value, &SampleOrigin { process_id, name_id, offset })?;
                 }
                 Err(cause) => import.lose(LossCause::Unreadable, 1, offset, cause),
             }
         }
-        offset += bytes;
+        offset += line_bytes;
     }
 }
 
-/// The owner of a sample, and the offset of its line.
-struct LineOwner {
+/// The process and name of a sample, and the byte offset of its line.
+struct SampleOrigin {
     process_id: u32,
     name_id: u32,
     offset: u64,
 }
 
-fn stack_and_value(line: &[u8]) -> Result<(&str, MetricValue), &'static str> {
+fn parse_line(line: &[u8]) -> Result<(&str, MetricValue), &'static str> {
     let line = str::from_utf8(line).map_err(|_not_utf8| "the line is not UTF-8")?;
     let parts = line.rsplit_once([' ', '\t']);
-    let value = parts.and_then(|(stack, value)| Some((stack, number(value)?)));
+    let value = parts.and_then(|(stack, value)| Some((stack, parse_number(value)?)));
     value.ok_or("the line does not end with a number")
 }
 
 /// Parses a decimal number; an integer that fits stays one.
-fn number(text: &str) -> Option<MetricValue> {
+fn parse_number(text: &str) -> Option<MetricValue> {
     // Rust also parses words such as `inf`.
     if !text.ends_with(|last: char| last.is_ascii_digit() || last == '.') {
         return None;
@@ -80,13 +80,13 @@ fn number(text: &str) -> Option<MetricValue> {
     })
 }
 
-fn add(
+fn add_stack(
     import: &mut Import,
     stack: &str,
     value: MetricValue,
-    owner: &LineOwner,
+    origin: &SampleOrigin,
 ) -> Result<(), ReaderError> {
-    let &LineOwner { process_id, name_id, offset } = owner;
+    let &SampleOrigin { process_id, name_id, offset } = origin;
     if stack.bytes().filter(|&byte| byte == b';').count() >= MAX_DEPTH {
         let cause = format!("the stack has more than {MAX_DEPTH} frames");
         import.lose(LossCause::Unsupported, 1, offset, cause);

@@ -7,7 +7,7 @@ use marey_store::Reader;
 
 use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::format::Format;
-use crate::shared::weights::{Stack, weights};
+use crate::shared::weights::{Stack, stack_weights};
 
 /// Writes a line for each stack. In names, `;` becomes `:` and line ends become blanks; a `#` at
 /// the start of a line becomes `:`, so that no line is read as a comment.
@@ -16,11 +16,11 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let weights = weights(reader, Format::Collapsed)?;
+    let weights = stack_weights(reader, Format::Collapsed)?;
     weights.leave_out(reader, left_out);
     let mut out = BufWriter::new(out);
     for (&stack, sum) in &weights.by_stack {
-        let Some(frames) = frames(reader, stack, left_out) else {
+        let Some(names) = join_names(reader, stack, left_out) else {
             *left_out.entry("values without a stack").or_default() += 1;
             continue;
         };
@@ -28,32 +28,32 @@ pub(crate) fn write(
             *left_out.entry("values that are not numbers").or_default() += 1;
             continue;
         }
-        writeln!(out, "{frames} {sum}")?;
+        writeln!(out, "{names} {sum}")?;
     }
     Ok(out.flush()?)
 }
 
-/// Returns the names from the outermost frame on; `None` if there is none.
-fn frames(reader: &Reader, stack: Stack, left_out: &mut LeftOut) -> Option<String> {
+/// Joins the names from the outermost frame on; `None` if there is none.
+fn join_names(reader: &Reader, stack: Stack, left_out: &mut LeftOut) -> Option<String> {
     let names = reader.path(stack.context_id).into_iter().map(|id| reader.context(id).name_id);
-    let mut frames: Option<String> = None;
+    let mut joined: Option<String> = None;
     for name_id in names.chain(stack.kernel_id) {
-        let name = sanitised(reader.text(name_id), frames.is_none());
+        let name = sanitise(reader.text(name_id), joined.is_none());
         if let Cow::Owned(_) = name {
             *left_out.entry("separators in names").or_default() += 1;
         }
-        match &mut frames {
-            Some(frames) => {
-                frames.push(';');
-                frames.push_str(&name);
+        match &mut joined {
+            Some(joined) => {
+                joined.push(';');
+                joined.push_str(&name);
             }
-            none => *none = Some(name.into_owned()),
+            None => joined = Some(name.into_owned()),
         }
     }
-    frames
+    joined
 }
 
-fn sanitised(name: &str, is_first: bool) -> Cow<'_, str> {
+fn sanitise(name: &str, is_first: bool) -> Cow<'_, str> {
     let is_comment = is_first && name.starts_with('#');
     if !is_comment && !name.contains([';', '\n', '\r']) {
         return Cow::Borrowed(name);

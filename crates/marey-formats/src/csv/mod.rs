@@ -49,7 +49,7 @@ const COLUMNS: [&str; 23] = [
 ];
 
 /// Tables that the format cannot hold.
-const LEFT_OUT: [&Table; 11] = [
+const LEFT_OUT_TABLES: [&Table; 11] = [
     &MEMORY_SNAPSHOTS,
     &COLLECTIVES,
     &DEVICES,
@@ -67,7 +67,7 @@ const LEFT_OUT: [&Table; 11] = [
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// Maximum size of the cached paths, in bytes.
-const MAX_PATH_BYTES: usize = 32 << 20;
+const MAX_CACHED_PATH_BYTES: usize = 32 << 20;
 
 /// Writes a run.
 pub(crate) fn write(
@@ -75,15 +75,15 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    leave_out_tables(reader, &LEFT_OUT, left_out);
-    let mut rows = rows(reader)?.peekable();
+    leave_out_tables(reader, &LEFT_OUT_TABLES, left_out);
+    let mut rows = rows_by_start(reader)?.peekable();
     if rows.peek().is_none() {
         let missing = "no spans or device activities";
-        return Err(ExportError::Nothing { format: Format::Csv, missing });
+        return Err(ExportError::NoData { format: Format::Csv, missing });
     }
     let mut csv = WriterBuilder::new().buffer_capacity(BUFFER_BYTES).from_writer(out);
     csv.write_record(COLUMNS).map_err(io::Error::from)?;
-    let mut table = Records {
+    let mut writer = RecordWriter {
         reader,
         csv,
         record: ByteRecord::new(),
@@ -91,9 +91,9 @@ pub(crate) fn write(
         paths: Paths::default(),
     };
     for row in rows {
-        table.write(&row?)?;
+        writer.write_row(&row?)?;
     }
-    Ok(table.csv.flush()?)
+    Ok(writer.csv.flush()?)
 }
 
 /// A span, an asynchronous span or a device activity.
@@ -131,7 +131,7 @@ struct DeviceColumns {
 }
 
 impl CsvRow {
-    fn of_span(span: Span, reader: &Reader) -> Self {
+    fn from_span(span: Span, reader: &Reader) -> Self {
         Self {
             kind: reader.context(span.context_id).kind.as_str(),
             name_id: span.name_id,
@@ -153,7 +153,7 @@ impl CsvRow {
         }
     }
 
-    fn of_activity(activity: GpuActivity) -> Self {
+    fn from_activity(activity: GpuActivity) -> Self {
         Self {
             kind: activity.kind.as_str(),
             name_id: activity.name_id,
@@ -182,7 +182,7 @@ impl CsvRow {
         }
     }
 
-    fn of_async_span(span: AsyncSpan) -> Self {
+    fn from_async_span(span: AsyncSpan) -> Self {
         Self {
             kind: "async",
             name_id: span.name_id,
@@ -208,16 +208,16 @@ impl CsvRow {
 type CsvRows<'r> = Box<dyn Iterator<Item = Result<CsvRow, StoreError>> + 'r>;
 
 /// Returns all rows by start.
-fn rows<'r>(reader: &'r Reader<'r>) -> Result<CsvRows<'r>, StoreError> {
-    let spans = reader.rows()?.map(|row| Ok(CsvRow::of_span(row?, reader)));
-    let activities = reader.rows()?.map(|row| Ok(CsvRow::of_activity(row?)));
-    let async_spans = reader.rows()?.map(|row| Ok(CsvRow::of_async_span(row?)));
+fn rows_by_start<'r>(reader: &'r Reader<'r>) -> Result<CsvRows<'r>, StoreError> {
+    let spans = reader.rows()?.map(|row| Ok(CsvRow::from_span(row?, reader)));
+    let activities = reader.rows()?.map(|row| Ok(CsvRow::from_activity(row?)));
+    let async_spans = reader.rows()?.map(|row| Ok(CsvRow::from_async_span(row?)));
     let sources: [CsvRows; 3] = [Box::new(spans), Box::new(activities), Box::new(async_spans)];
     let mut sources = sources.map(Iterator::peekable);
     Ok(Box::new(std::iter::from_fn(move || {
         let starts = sources.iter_mut().filter_map(|source| Some((next_start(source)?, source)));
-        let (_, least) = starts.min_by_key(|&(start_nanos, _)| start_nanos)?;
-        least.next()
+        let (_, earliest) = starts.min_by_key(|&(start_nanos, _)| start_nanos)?;
+        earliest.next()
     })))
 }
 
@@ -226,8 +226,8 @@ fn next_start(rows: &mut Peekable<CsvRows>) -> Option<i64> {
     Some(rows.peek()?.as_ref().map_or(i64::MIN, |row| row.start_nanos))
 }
 
-/// The table that is being written.
-struct Records<'r, 'o> {
+/// Writes rows as records.
+struct RecordWriter<'r, 'o> {
     reader: &'r Reader<'r>,
     csv: Writer<&'o mut dyn Write>,
     /// The record that is being written.
@@ -237,54 +237,54 @@ struct Records<'r, 'o> {
     paths: Paths,
 }
 
-impl Records<'_, '_> {
-    fn write(&mut self, row: &CsvRow) -> io::Result<()> {
+impl RecordWriter<'_, '_> {
+    fn write_row(&mut self, row: &CsvRow) -> io::Result<()> {
         let reader = self.reader;
         let process = row.process_id.and_then(|id| reader.process(id));
         let thread = row.thread_id.and_then(|id| reader.thread(id));
-        self.text(row.kind);
-        self.text(reader.text(row.name_id));
-        self.path(row);
-        self.number(row.start_nanos);
-        self.number(row.duration_nanos);
-        self.number(row.self_nanos);
-        self.optional(process.map(|process| process.pid).filter(|&pid| pid >= 0));
-        self.optional(process.and_then(|process| process.rank));
-        self.optional(thread.map(|thread| thread.os_id).filter(|&id| id >= 0));
-        self.text(thread.map_or("", |thread| &thread.name));
-        self.optional(row.device);
-        self.optional(row.stream);
-        self.text(row.category_id.map_or("", |id| reader.text(id)));
+        self.push_text(row.kind);
+        self.push_text(reader.text(row.name_id));
+        self.push_path(row);
+        self.push_value(row.start_nanos);
+        self.push_value(row.duration_nanos);
+        self.push_value(row.self_nanos);
+        self.push_optional(process.map(|process| process.pid).filter(|&pid| pid >= 0));
+        self.push_optional(process.and_then(|process| process.rank));
+        self.push_optional(thread.map(|thread| thread.os_id).filter(|&id| id >= 0));
+        self.push_text(thread.map_or("", |thread| &thread.name));
+        self.push_optional(row.device);
+        self.push_optional(row.stream);
+        self.push_text(row.category_id.map_or("", |id| reader.text(id)));
         if row.args.text_id.is_some() {
             reader.args(&row.args, &mut self.field);
         }
         self.end_field();
-        self.optional(row.correlation_id);
-        self.optional(row.external_id);
-        self.text(row.is_open.map_or("", |is_open| if is_open { "true" } else { "false" }));
-        self.device_columns(&row.device_columns);
+        self.push_optional(row.correlation_id);
+        self.push_optional(row.external_id);
+        self.push_text(row.is_open.map_or("", |is_open| if is_open { "true" } else { "false" }));
+        self.push_device_columns(&row.device_columns);
         self.csv.write_byte_record(&self.record)?;
         self.record.clear();
         Ok(())
     }
 
-    fn device_columns(&mut self, activity: &DeviceColumns) {
-        self.optional(activity.bytes);
-        self.dimensions(activity.grid);
-        self.dimensions(activity.block);
-        self.optional(activity.registers);
-        self.optional(activity.shared_bytes);
-        self.optional(activity.graph_node_id);
+    fn push_device_columns(&mut self, activity: &DeviceColumns) {
+        self.push_optional(activity.bytes);
+        self.push_dimensions(activity.grid);
+        self.push_dimensions(activity.block);
+        self.push_optional(activity.registers);
+        self.push_optional(activity.shared_bytes);
+        self.push_optional(activity.graph_node_id);
     }
 
     /// Writes the path of a row; a span's own context is the last.
-    fn path(&mut self, row: &CsvRow) {
+    fn push_path(&mut self, row: &CsvRow) {
         if let Some(track_id) = row.track_id {
             self.field.push_str(self.reader.text(track_id));
             self.field.push(';');
         }
         if let Some(context) = row.context_id {
-            self.field.push_str(self.paths.text(context, self.reader));
+            self.field.push_str(self.paths.path(context, self.reader));
         }
         if row.thread_id.is_some() {
             self.field.pop(); // the trailing `;`
@@ -294,26 +294,26 @@ impl Records<'_, '_> {
         self.end_field();
     }
 
-    fn dimensions(&mut self, axes: Option<[u32; 3]>) {
+    fn push_dimensions(&mut self, axes: Option<[u32; 3]>) {
         if let Some([x, y, z]) = axes {
             write!(self.field, "{x}x{y}x{z}").expect("writing to a `String` cannot fail");
         }
         self.end_field();
     }
 
-    fn optional(&mut self, value: Option<impl Display>) {
+    fn push_optional(&mut self, value: Option<impl Display>) {
         match value {
-            Some(value) => self.number(value),
-            None => self.text(""),
+            Some(value) => self.push_value(value),
+            None => self.push_text(""),
         }
     }
 
-    fn number(&mut self, value: impl Display) {
+    fn push_value(&mut self, value: impl Display) {
         write!(self.field, "{value}").expect("writing to a `String` cannot fail");
         self.end_field();
     }
 
-    fn text(&mut self, text: &str) {
+    fn push_text(&mut self, text: &str) {
         self.record.push_field(text.as_bytes());
     }
 
@@ -327,25 +327,25 @@ impl Records<'_, '_> {
 #[derive(Default)]
 struct Paths {
     /// Paths by context; `None` if not cached.
-    texts: Vec<Option<Box<str>>>,
-    bytes: usize,
+    paths: Vec<Option<Box<str>>>,
+    cached_bytes: usize,
 }
 
 impl Paths {
     /// Returns the names from the outermost context to this one, each followed by `;`.
-    fn text(&mut self, context: u32, reader: &Reader) -> &str {
-        if self.texts.is_empty() || self.bytes > MAX_PATH_BYTES {
-            (self.texts, self.bytes) = (vec![None; reader.contexts().len()], 0);
+    fn path(&mut self, context: u32, reader: &Reader) -> &str {
+        if self.paths.is_empty() || self.cached_bytes > MAX_CACHED_PATH_BYTES {
+            (self.paths, self.cached_bytes) = (vec![None; reader.contexts().len()], 0);
         }
-        let Some(text) = self.texts.get_mut(context as usize) else { return "" };
-        text.get_or_insert_with(|| {
-            let mut path = String::new();
+        let Some(path) = self.paths.get_mut(context as usize) else { return "" };
+        path.get_or_insert_with(|| {
+            let mut joined = String::new();
             for id in reader.path(context) {
-                path.push_str(reader.text(reader.context(id).name_id));
-                path.push(';');
+                joined.push_str(reader.text(reader.context(id).name_id));
+                joined.push(';');
             }
-            self.bytes += path.len();
-            path.into()
+            self.cached_bytes += joined.len();
+            joined.into()
         })
     }
 }

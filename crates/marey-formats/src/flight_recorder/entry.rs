@@ -1,12 +1,11 @@
 //! An entry: a collective, or a message from one rank to another.
 
-use marey_model::loss::LossCause;
 use marey_store::row::{Collective, CollectiveState};
 
 use super::Dump;
 use crate::shared::import::CollectiveEnd;
 use crate::shared::import::ReaderError;
-use crate::shared::pickle::{Fields, Value, ValueError, Values, context};
+use crate::shared::pickle::{ElementError, Fields, Value, ValueError, Values, stack_context};
 
 /// Key of the list of entries.
 pub(super) const ENTRIES: &str = "entries";
@@ -15,39 +14,32 @@ const NANOS_PER_MILLI: f64 = 1e6;
 
 impl Dump<'_> {
     /// Adds an entry. Unusable parts of it are counted as lost.
-    pub(super) fn entry(
+    pub(super) fn add_entry(
         &mut self,
         values: &mut Values,
         entry: Value,
         offset: u64,
     ) -> Result<(), ReaderError> {
-        let read = match Fields::of(values, entry) {
-            Ok(fields) => self.collective(values, fields, offset)?,
-            Err(reason) => Err(reason),
-        };
-        if let Err(reason) = read {
-            let cause = format!("an element of `{ENTRIES}`: {reason}");
-            self.import.lose(LossCause::Unreadable, 1, offset, cause);
-        }
-        Ok(())
+        let result = self.add_collective(values, entry, offset);
+        Ok(self.import.count_unreadable(result, ENTRIES, offset)?)
     }
 
-    fn collective(
+    fn add_collective(
         &mut self,
         values: &mut Values,
-        mut fields: Fields,
+        entry: Value,
         offset: u64,
-    ) -> Result<Result<(), ValueError>, ReaderError> {
+    ) -> Result<(), ElementError> {
+        let mut fields = Fields::from_dict(values, entry)?;
         let run = &mut self.import.run;
         let frames = fields.take(values, "frames", Some).unwrap_or(Value::None);
-        let (context_id, stack) = context(values, frames, run);
+        let (context_id, stack_result) = stack_context(values, frames, run);
         let values = &*values;
-        let (Some(profiling_name), Some(created_nanos)) =
-            (fields.name(values, "profiling_name"), fields.int(values, "time_created_ns"))
-        else {
-            return Ok(Err(ValueError::MissingField));
-        };
-        let name = operation(profiling_name);
+        let profiling_name =
+            fields.take_name(values, "profiling_name").ok_or(ValueError::MissingField)?;
+        let created_nanos =
+            fields.take_int(values, "time_created_ns").ok_or(ValueError::MissingField)?;
+        let name = operation_name(profiling_name);
         let group = fields.take(values, "process_group", |names| match values.items(names)? {
             &[name, description] => Some((values.name(name)?, values.name(description)?)),
             _ => None,
@@ -55,16 +47,16 @@ impl Dump<'_> {
         let is_p2p = fields.take(values, "is_p2p", Value::as_bool);
         let is_p2p = is_p2p.unwrap_or(matches!(name, "send" | "recv"));
         let sequence_key = if is_p2p { "p2p_seq_id" } else { "collective_seq_id" };
-        let sequence = fields.int(values, sequence_key);
+        let sequence = fields.take_int(values, sequence_key);
         // Without a time, pickles have `None` and JSON has 0.
         let nanos_or_0 = |value: Value| if value == Value::None { Some(0) } else { value.as_int() };
-        let mut seen_nanos = |key| fields.take(values, key, nanos_or_0).filter(|&nanos| nanos > 0);
-        let started_nanos = seen_nanos("time_discovered_started_ns");
-        let completed_nanos = seen_nanos("time_discovered_completed_ns");
-        let milliseconds = fields.take(values, "duration_ms", Value::as_f64);
-        let state = fields.take(values, "state", |value| known_state(values.text(value)?));
-        let inputs = Tensors::of(&fields, values, "input_sizes", "input_dtypes");
-        let outputs = Tensors::of(&fields, values, "output_sizes", "output_dtypes");
+        let mut take_nanos = |key| fields.take(values, key, nanos_or_0).filter(|&nanos| nanos > 0);
+        let started_nanos = take_nanos("time_discovered_started_ns");
+        let completed_nanos = take_nanos("time_discovered_completed_ns");
+        let duration_millis = fields.take(values, "duration_ms", Value::as_f64);
+        let state = fields.take(values, "state", |value| parse_state(values.text(value)?));
+        let inputs = Tensors::from_fields(&fields, values, "input_sizes", "input_dtypes");
+        let outputs = Tensors::from_fields(&fields, values, "output_sizes", "output_dtypes");
 
         self.args.clear();
         self.args.text("profiling_name", profiling_name);
@@ -82,8 +74,8 @@ impl Dump<'_> {
         let args_result = fields.add_to_args(values, "", &mut self.args);
 
         let start_nanos = started_nanos.unwrap_or(created_nanos);
-        let duration_nanos = match milliseconds {
-            Some(milliseconds) => Some((milliseconds * NANOS_PER_MILLI) as i64),
+        let duration_nanos = match duration_millis {
+            Some(duration_millis) => Some((duration_millis * NANOS_PER_MILLI) as i64),
             None => completed_nanos.map(|end| end.saturating_sub(start_nanos)),
         };
         let state = state.unwrap_or(match (started_nanos, completed_nanos) {
@@ -127,7 +119,7 @@ impl Dump<'_> {
             args: run.args(&mut self.args)?,
         };
         run.add_collective(&collective)?;
-        Ok(stack.and(args_result))
+        Ok(stack_result.and(args_result)?)
     }
 }
 
@@ -140,33 +132,33 @@ struct Tensors<'v> {
 
 impl<'v> Tensors<'v> {
     /// Reads the columns. The fields stay, so sizes and types become arguments too.
-    fn of(fields: &Fields, values: &'v Values, sizes: &str, dtypes: &str) -> Self {
+    fn from_fields(fields: &Fields, values: &'v Values, sizes: &str, dtypes: &str) -> Self {
         let sizes = fields.get(values, sizes).and_then(|sizes| values.items(sizes));
         let dtypes = fields.get(values, dtypes).and_then(|dtypes| values.items(dtypes));
         let dtype = dtypes.and_then(|dtypes| dtypes.first()).and_then(|&dtype| values.name(dtype));
-        Self { elements: sizes.and_then(|sizes| elements(values, sizes)), dtype }
+        Self { elements: sizes.and_then(|sizes| total_elements(values, sizes)), dtype }
     }
 }
 
 /// Returns the number of elements in tensors of these sizes; `None` if a size is not a number or
 /// the product overflows.
-fn elements(values: &Values, sizes: &[Value]) -> Option<i64> {
+fn total_elements(values: &Values, sizes: &[Value]) -> Option<i64> {
     values.count_expansion(size_of_val(sizes)).ok()?;
-    let elements_of = |&size: &Value| {
+    let count_elements = |&size: &Value| {
         let axes = values.items(size)?;
         values.count_expansion(size_of_val(axes)).ok()?;
         axes.iter().try_fold(1_i64, |product, axis| product.checked_mul(axis.as_int()?))
     };
-    sizes.iter().map(elements_of).try_fold(0_i64, |sum, elements| sum.checked_add(elements?))
+    sizes.iter().map(count_elements).try_fold(0_i64, |sum, elements| sum.checked_add(elements?))
 }
 
 /// Returns the name of the operation: `all_reduce` from `nccl:all_reduce`, `send` from `nccl:send
 /// 0->1`.
-fn operation(profiling_name: &str) -> &str {
+fn operation_name(profiling_name: &str) -> &str {
     let name = profiling_name.rsplit_once(':').map_or(profiling_name, |(_, name)| name);
     name.split_once(' ').map_or(name, |(name, _)| name)
 }
 
-fn known_state(word: &str) -> Option<CollectiveState> {
+fn parse_state(word: &str) -> Option<CollectiveState> {
     CollectiveState::ALL.iter().copied().find(|state| state.as_str() == word)
 }

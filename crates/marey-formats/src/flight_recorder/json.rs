@@ -16,14 +16,14 @@ pub(super) fn read(input: &mut Input, dump: &mut Dump) -> Result<(), ReaderError
     let mut error = None;
     let offset = Cell::new(0);
     let document = Document { dump, error: &mut error, offset: &offset };
-    let counted = OffsetReader { input: &mut *input, offset: &offset };
-    let mut json = serde_json::Deserializer::from_reader(counted);
-    let read = document.deserialize(&mut json).and_then(|()| json.end());
-    match (error, read) {
+    let reader = OffsetReader { input: &mut *input, offset: &offset };
+    let mut json = serde_json::Deserializer::from_reader(reader);
+    let result = document.deserialize(&mut json).and_then(|()| json.end());
+    match (error, result) {
         (Some(error), _) => Err(error),
         (None, Ok(())) => Ok(()),
         (None, Err(error)) if error.is_io() => Err(ReaderError::Io(error.into())),
-        (None, Err(error)) => Err(ReaderError::at(input.offset(), error)),
+        (None, Err(error)) => Err(ReaderError::content(input.offset(), error)),
     }
 }
 
@@ -61,7 +61,7 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
                 continue;
             }
             let mut values = new_values();
-            let value = map.next_value_seed(NewValue(&mut values))?;
+            let value = map.next_value_seed(ValueSeed(&mut values))?;
             if let Err(error) = self.dump.add_member(&key, value, &values, self.offset.get()) {
                 *self.error = Some(error);
                 return Err(A::Error::custom("the run cannot be written"));
@@ -96,10 +96,10 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         loop {
             let mut values = new_values();
-            let Some(entry) = entries.next_element_seed(NewValue(&mut values))? else {
+            let Some(entry) = entries.next_element_seed(ValueSeed(&mut values))? else {
                 return Ok(());
             };
-            if let Err(error) = self.dump.entry(&mut values, entry, self.offset.get()) {
+            if let Err(error) = self.dump.add_entry(&mut values, entry, self.offset.get()) {
                 *self.error = Some(error);
                 return Err(A::Error::custom("the run cannot be written"));
             }
@@ -110,14 +110,14 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
 /// JSON shares no values, so their expansion is bounded by the file.
 fn new_values() -> Values {
     let mut values = Values::default();
-    values.set_max_expanded(u64::MAX);
+    values.set_max_expanded_bytes(u64::MAX);
     values
 }
 
 /// Deserializes a value.
-struct NewValue<'a>(&'a mut Values);
+struct ValueSeed<'a>(&'a mut Values);
 
-impl<'de> DeserializeSeed<'de> for NewValue<'_> {
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Value, D::Error> {
@@ -125,7 +125,7 @@ impl<'de> DeserializeSeed<'de> for NewValue<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for NewValue<'_> {
+impl<'de> Visitor<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
@@ -161,7 +161,7 @@ impl<'de> Visitor<'de> for NewValue<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = list.next_element_seed(NewValue(self.0))? {
+        while let Some(item) = list.next_element_seed(ValueSeed(self.0))? {
             items.push(item);
         }
         Ok(self.0.add_list(items))
@@ -171,7 +171,7 @@ impl<'de> Visitor<'de> for NewValue<'_> {
         let mut items = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
             items.push(self.0.add_text(key));
-            items.push(map.next_value_seed(NewValue(self.0))?);
+            items.push(map.next_value_seed(ValueSeed(self.0))?);
         }
         Ok(self.0.add_dict(items))
     }

@@ -20,19 +20,18 @@ use crate::shared::group_ranks::GroupRanks;
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
 use crate::shared::pickle::{Fields, Pickle, RowList, Value, Values};
-use crate::shared::rank_in_name;
+use crate::shared::rank_in_name::{rank_after_word, rank_at_end};
 
 const LISTS: &[RowList] = &[RowList { key: ENTRIES, depth: 1 }];
-const GROUPS: &str = "pg_config";
+const GROUPS_KEY: &str = "pg_config";
 
 /// Reads a dump.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
-    let rank =
-        rank_in_name::after_word(&import.stem).or_else(|| rank_in_name::at_end(&import.stem));
-    let process = import.process(NewProcess { pid: -1, rank, ..NewProcess::default() });
+    let rank = rank_after_word(&import.stem).or_else(|| rank_at_end(&import.stem));
+    let process = import.add_process(NewProcess { pid: -1, rank, ..NewProcess::default() });
     let is_pickle = input.head()?.first() == Some(&0x80);
     let mut dump = Dump { import, process, args: NewArgs::default() };
-    if is_pickle { dump.pickle(input) } else { json::read(input, &mut dump) }
+    if is_pickle { dump.read_pickle(input) } else { json::read(input, &mut dump) }
 }
 
 /// A dump that is being read.
@@ -43,11 +42,11 @@ struct Dump<'a> {
 }
 
 impl Dump<'_> {
-    fn pickle(&mut self, input: &mut Input) -> Result<(), ReaderError> {
+    fn read_pickle(&mut self, input: &mut Input) -> Result<(), ReaderError> {
         let mut pickle = Pickle::new(input, LISTS);
-        let read = loop {
+        let result = loop {
             match pickle.next_row() {
-                Ok(Some(row)) => self.entry(&mut pickle.values, row.value, row.offset)?,
+                Ok(Some(row)) => self.add_entry(&mut pickle.values, row.value, row.offset)?,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
@@ -58,7 +57,7 @@ impl Dump<'_> {
                 self.add_member(key, value, &pickle.values, offset)?;
             }
         }
-        read
+        result
     }
 
     /// Adds a member of the dump beside the entries.
@@ -69,24 +68,24 @@ impl Dump<'_> {
         values: &Values,
         offset: u64,
     ) -> Result<(), ReaderError> {
-        if key == GROUPS {
-            self.groups(value, values);
+        if key == GROUPS_KEY {
+            self.set_process_groups(value, values);
         }
         Ok(self.import.add_metadata(self.process, key, values.json(value), offset)?)
     }
 
-    /// Notes the ranks of each group, which the dump has as the text of a list.
-    fn groups(&mut self, groups: Value, values: &Values) {
+    /// Sets the ranks of each group, which the dump stores as the text of a list.
+    fn set_process_groups(&mut self, groups: Value, values: &Values) {
         for (name, group) in values.pairs(groups).into_iter().flatten() {
-            let Ok(mut group) = Fields::of(values, group) else { continue };
+            let Ok(mut group) = Fields::from_dict(values, group) else { continue };
             let ranks = group.take(values, "ranks", |ranks| values.text(ranks));
             if let (Some(name), Some(ranks)) = (values.name(name), ranks)
                 && values.count_expansion(ranks.len()).is_ok()
             {
                 let run = &mut self.import.run;
-                let (name_id, ranks) = (run.text(name), GroupRanks::of_text(ranks));
+                let (name_id, ranks) = (run.text(name), GroupRanks::parse(ranks));
                 let size = ranks.as_ref().map(|ranks| ranks.count);
-                let ranks_id = ranks.map(|ranks| run.text(&ranks.text));
+                let ranks_id = ranks.map(|ranks| run.text(&ranks.canonical));
                 run.set_process_group(name_id, ProcessGroup { size, ranks_id });
             }
         }

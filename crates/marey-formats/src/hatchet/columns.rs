@@ -30,8 +30,8 @@ pub(super) struct Columns {
 
 struct Column {
     metric: Metric,
-    /// First occurrence in node order: the node, and the position in its map.
-    first: (NodeId, usize),
+    /// The first node with the metric, and the position in the node's map.
+    first_occurrence: (NodeId, usize),
 }
 
 impl Columns {
@@ -43,8 +43,10 @@ impl Columns {
         let key: Arc<str> = key.into();
         let index = self.columns.len();
         self.by_key.insert(key.clone(), index);
-        self.columns
-            .push(Column { metric: Metric::new(key), first: (NodeId(u32::MAX), usize::MAX) });
+        self.columns.push(Column {
+            metric: Metric::new(key),
+            first_occurrence: (NodeId(u32::MAX), usize::MAX),
+        });
         index
     }
 
@@ -58,12 +60,12 @@ impl Columns {
     pub(super) fn push(&mut self, index: usize, node: NodeId, position: usize, value: MetricValue) {
         let column = &mut self.columns[index];
         column.metric.push(node, value);
-        column.first = column.first.min((node, position));
+        column.first_occurrence = column.first_occurrence.min((node, position));
     }
 
     /// Returns the metrics in the order of their first occurrence.
     pub(super) fn finish(mut self) -> Vec<Metric> {
-        self.columns.sort_by_key(|column| column.first);
+        self.columns.sort_by_key(|column| column.first_occurrence);
         self.columns
             .into_iter()
             .map(|Column { mut metric, .. }| {

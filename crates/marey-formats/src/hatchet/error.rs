@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use marey_model::profile::Broken;
+use marey_model::profile::InvalidProfile;
 use thiserror::Error;
 
 /// Why a file could not be read as a profile.
@@ -39,9 +39,9 @@ pub enum ParseError {
         /// The cause.
         cause: Cause,
     },
-    /// The bytes can be parsed, but the profile contradicts itself.
+    /// The bytes can be parsed, but the profile violates an invariant.
     #[error(transparent)]
-    Broken(#[from] Broken),
+    Invalid(#[from] InvalidProfile),
 }
 
 /// A position in a file.
@@ -83,7 +83,7 @@ pub enum Cause {
     #[error("unexpected content after the end of the profile")]
     TrailingBytes,
     /// A byte that is not allowed here.
-    #[error("expected {expected}, found byte {}", show_byte(*.found))]
+    #[error("expected {expected}, found byte {}", format_byte(*.found))]
     UnexpectedByte {
         /// The allowed bytes.
         expected: &'static str,
@@ -99,7 +99,7 @@ pub enum Cause {
         found: &'static str,
     },
     /// A key that its map already has.
-    #[error("`{}` appears twice in one map", show_text(.key))]
+    #[error("`{}` appears twice in one map", shorten_text(.key))]
     Duplicate {
         /// The key.
         key: Box<str>,
@@ -108,7 +108,7 @@ pub enum Cause {
     #[error("the text is not UTF-8")]
     NotUtf8,
     /// A text with a control character that is not escaped.
-    #[error("the text contains the unescaped control character {}", show_byte(*.found))]
+    #[error("the text contains the unescaped control character {}", format_byte(*.found))]
     ControlCharacter {
         /// The character.
         found: u8,
@@ -147,7 +147,7 @@ pub enum Cause {
     },
 }
 
-fn show_byte(byte: u8) -> String {
+fn format_byte(byte: u8) -> String {
     if byte.is_ascii_graphic() {
         format!("`{}`", char::from(byte))
     } else {
@@ -156,7 +156,7 @@ fn show_byte(byte: u8) -> String {
 }
 
 /// Escapes a text to one line and truncates it.
-fn show_text(text: &str) -> String {
+fn shorten_text(text: &str) -> String {
     const MAX_CHARS: usize = 80;
     let mut shown: String = text.chars().take(MAX_CHARS).flat_map(char::escape_debug).collect();
     if text.chars().nth(MAX_CHARS).is_some() {

@@ -10,39 +10,39 @@ use super::token::{Token, Tokens};
 
 /// marey's extras of a node.
 impl<T: Tokens> Reader<T> {
-    pub(super) fn extras(&mut self, mut id: NodeId) -> Result<()> {
-        self.fields(
+    pub(super) fn read_extras(&mut self, mut id: NodeId) -> Result<()> {
+        self.read_fields(
             "marey's part of the node",
             &mut id,
             &[
                 ("kind", |reader, id| {
-                    reader.nodes[id.index()].kind = reader.kind()?;
+                    reader.nodes[id.index()].kind = reader.read_kind()?;
                     Ok(())
                 }),
                 ("sketch", |reader, id| {
-                    let sketch = reader.sketch()?;
+                    let sketch = reader.read_sketch()?;
                     reader.sketches.push((*id, sketch));
                     Ok(())
                 }),
-                ("states", |reader, id| reader.states(*id)),
-                ("version", |reader, id| reader.root_only(*id, Self::version)),
-                ("overhead", |reader, id| reader.root_only(*id, Self::overhead)),
-                ("losses", |reader, id| reader.root_only(*id, Self::losses)),
-                ("process", |reader, id| reader.root_only(*id, Self::process)),
+                ("states", |reader, id| reader.read_states(*id)),
+                ("version", |reader, id| reader.read_if_root(*id, Self::read_version)),
+                ("overhead", |reader, id| reader.read_if_root(*id, Self::read_overhead)),
+                ("losses", |reader, id| reader.read_if_root(*id, Self::read_losses)),
+                ("process", |reader, id| reader.read_if_root(*id, Self::read_process)),
             ],
         )
     }
 
     /// Calls `read` on the root and skips the value elsewhere.
-    fn root_only(&mut self, id: NodeId, read: fn(&mut Self) -> Result<()>) -> Result<()> {
+    fn read_if_root(&mut self, id: NodeId, read: fn(&mut Self) -> Result<()>) -> Result<()> {
         if id == NodeId::ROOT { read(self) } else { self.skip() }
     }
 
-    fn kind(&mut self) -> Result<Option<NodeKind>> {
-        self.text_as(|word| NodeKind::ALL.into_iter().find(|kind| kind.as_str() == word))
+    fn read_kind(&mut self) -> Result<Option<NodeKind>> {
+        self.read_text_as(|name| NodeKind::ALL.into_iter().find(|kind| kind.as_str() == name))
     }
 
-    fn sketch(&mut self) -> Result<Sketch> {
+    fn read_sketch(&mut self) -> Result<Sketch> {
         self.start_list("the sketch")?;
         let mut buckets = Vec::new();
         let pair_or_end = |token: Token<'_>| match token {
@@ -51,8 +51,8 @@ impl<T: Tokens> Reader<T> {
             _ => None,
         };
         while self.tokens.expect("a pair of bucket and count", pair_or_end)? {
-            let bucket = self.int()?;
-            buckets.push((bucket, self.count()?));
+            let bucket = self.read_int()?;
+            buckets.push((bucket, self.read_count()?));
             self.end_list("the end of the pair of bucket and count")?;
         }
         Ok(buckets.into())
@@ -60,18 +60,18 @@ impl<T: Tokens> Reader<T> {
 
     /// Reads states without children or kernels of their own. They become children like other
     /// nodes; the file has them in marey's extras because Proton has no nodes for them.
-    fn states(&mut self, parent: NodeId) -> Result<()> {
+    fn read_states(&mut self, parent: NodeId) -> Result<()> {
         self.start_list("the list of states")?;
-        while self.has_child()? {
+        while self.start_next_child()? {
             let mut state = self.add_node(Some(parent))?;
             self.nodes[state.id.index()].kind = Some(NodeKind::State);
-            self.remaining_fields(
+            self.read_remaining_fields(
                 &mut state,
                 &[
-                    ("name", Self::frame_name),
-                    ("metrics", |reader, state| reader.metrics(state.id)),
+                    ("name", Self::read_frame_name),
+                    ("metrics", |reader, state| reader.read_metrics(state.id)),
                     ("sketch", |reader, state| {
-                        let sketch = reader.sketch()?;
+                        let sketch = reader.read_sketch()?;
                         reader.sketches.push((state.id, sketch));
                         Ok(())
                     }),
@@ -82,8 +82,8 @@ impl<T: Tokens> Reader<T> {
         Ok(())
     }
 
-    fn version(&mut self) -> Result<()> {
-        let found = self.count()?;
+    fn read_version(&mut self) -> Result<()> {
+        let found = self.read_count()?;
         if found > VERSION {
             return Err(self.tokens.fault(Cause::NewerVersion { found, known: VERSION }));
         }
@@ -91,29 +91,29 @@ impl<T: Tokens> Reader<T> {
         Ok(())
     }
 
-    fn losses(&mut self) -> Result<()> {
-        self.entries("the losses by cause", |reader, cause| {
-            let count = reader.count()?;
+    fn read_losses(&mut self) -> Result<()> {
+        self.read_entries("the losses by cause", |reader, cause| {
+            let count = reader.read_count()?;
             reader.meta.losses.push((cause.to_owned(), count));
             Ok(())
         })
     }
 
-    fn overhead(&mut self) -> Result<()> {
+    fn read_overhead(&mut self) -> Result<()> {
         let mut overhead = Overhead::default();
-        self.fields(
+        self.read_fields(
             "the overhead",
             &mut overhead,
             &[
-                ("events", |reader, target| reader.count().map(|value| target.events = value)),
+                ("events", |reader, target| reader.read_count().map(|value| target.events = value)),
                 ("scope_nanos", |reader, target| {
-                    reader.float().map(|value| target.scope_nanos = value)
+                    reader.read_float().map(|value| target.scope_nanos = value)
                 }),
                 ("recording_nanos", |reader, target| {
-                    reader.count().map(|value| target.recording_nanos = value)
+                    reader.read_count().map(|value| target.recording_nanos = value)
                 }),
                 ("flushing_nanos", |reader, target| {
-                    reader.count().map(|value| target.flushing_nanos = value)
+                    reader.read_count().map(|value| target.flushing_nanos = value)
                 }),
             ],
         )?;
@@ -121,24 +121,26 @@ impl<T: Tokens> Reader<T> {
         Ok(())
     }
 
-    fn process(&mut self) -> Result<()> {
+    fn read_process(&mut self) -> Result<()> {
         let mut process = Process::default();
-        self.fields(
+        self.read_fields(
             "the process",
             &mut process,
             &[
-                ("pid", |reader, target| reader.count().map(|value| target.pid = value)),
-                ("rank", |reader, target| reader.count_or_null().map(|value| target.rank = value)),
-                ("host", |reader, target| reader.text().map(|value| target.host = value)),
-                ("argv", |reader, target| reader.texts().map(|value| target.argv = value)),
+                ("pid", |reader, target| reader.read_count().map(|value| target.pid = value)),
+                ("rank", |reader, target| {
+                    reader.read_count_or_null().map(|value| target.rank = value)
+                }),
+                ("host", |reader, target| reader.read_text().map(|value| target.host = value)),
+                ("argv", |reader, target| reader.read_texts().map(|value| target.argv = value)),
                 ("start_unix_nanos", |reader, target| {
-                    reader.count().map(|value| target.start_unix_nanos = value)
+                    reader.read_count().map(|value| target.start_unix_nanos = value)
                 }),
                 ("duration_nanos", |reader, target| {
-                    reader.count().map(|value| target.duration_nanos = value)
+                    reader.read_count().map(|value| target.duration_nanos = value)
                 }),
                 ("complete", |reader, target| {
-                    reader.boolean().map(|value| target.complete = value)
+                    reader.read_bool().map(|value| target.complete = value)
                 }),
             ],
         )?;
@@ -150,36 +152,38 @@ impl<T: Tokens> Reader<T> {
 /// The devices.
 impl<T: Tokens> Reader<T> {
     /// Reads the map of device families, after its start.
-    pub(super) fn devices(&mut self) -> Result<Vec<Device>> {
+    pub(super) fn read_devices(&mut self) -> Result<Vec<Device>> {
         let mut devices = Vec::new();
-        self.remaining_entries(|reader, family| {
-            reader.entries("the devices of a family", |reader, id| {
-                devices.push(reader.device(family, id)?);
+        self.read_remaining_entries(|reader, family| {
+            reader.read_entries("the devices of a family", |reader, id| {
+                devices.push(reader.read_device(family, id)?);
                 Ok(())
             })
         })?;
         Ok(devices)
     }
 
-    fn device(&mut self, family: &str, id: &str) -> Result<Device> {
+    fn read_device(&mut self, family: &str, id: &str) -> Result<Device> {
         let mut device =
             Device { family: family.to_owned(), id: id.to_owned(), ..Device::default() };
-        self.fields(
+        self.read_fields(
             "a device",
             &mut device,
             &[
-                ("arch", |reader, target| reader.text().map(|value| target.arch = Some(value))),
+                ("arch", |reader, target| {
+                    reader.read_text().map(|value| target.arch = Some(value))
+                }),
                 ("bus_width", |reader, target| {
-                    reader.count().map(|value| target.bus_width_bits = Some(value))
+                    reader.read_count().map(|value| target.bus_width_bits = Some(value))
                 }),
                 ("clock_rate", |reader, target| {
-                    reader.count().map(|value| target.clock_rate_khz = Some(value))
+                    reader.read_count().map(|value| target.clock_rate_khz = Some(value))
                 }),
                 ("memory_clock_rate", |reader, target| {
-                    reader.count().map(|value| target.memory_clock_rate_khz = Some(value))
+                    reader.read_count().map(|value| target.memory_clock_rate_khz = Some(value))
                 }),
                 ("num_sms", |reader, target| {
-                    reader.count().map(|value| target.num_sms = Some(value))
+                    reader.read_count().map(|value| target.num_sms = Some(value))
                 }),
             ],
         )?;

@@ -25,7 +25,7 @@ pub use marey_model::hatchet::{Format, VERSION as FORMAT_VERSION};
 use marey_model::profile::Profile;
 
 pub use error::{Cause, ParseError, Position, ReadError};
-pub use profile::profile_of;
+pub use profile::profile_from_run;
 pub(crate) use run::{export, import};
 pub use write::write;
 
@@ -34,21 +34,24 @@ pub use crate::shared::MAX_DEPTH;
 use error::Fault;
 use json::JsonTokens;
 use msgpack::MsgpackTokens;
-use source::{FileInput, Input, Source, WINDOW_BYTES, decompressed};
+use source::{ByteInput, FileInput, Source, WINDOW_BYTES, open_decompressed};
 
 /// Reads and checks the file at `path` in either format, compressed or not.
 ///
 /// Only a window of the file is in memory at a time.
 pub fn read(path: &Path) -> Result<Profile, ReadError> {
-    read_watched(path, &mut |_bytes| {})
+    read_with_progress(path, &mut |_bytes| {})
 }
 
 /// Like [`read`], and passes the number of bytes read so far to `progress` now and then.
-pub fn read_watched(path: &Path, progress: &mut dyn FnMut(u64)) -> Result<Profile, ReadError> {
+pub fn read_with_progress(
+    path: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Profile, ReadError> {
     let unreadable = |source| ReadError::Io { path: path.to_owned(), source };
-    let file = File::open(path).and_then(decompressed).map_err(unreadable)?;
+    let file = File::open(path).and_then(open_decompressed).map_err(unreadable)?;
     let mut input = FileInput { file, bytes: 0, progress, error: None };
-    let result = load(&mut input, WINDOW_BYTES);
+    let result = read_checked(&mut input, WINDOW_BYTES);
     match input.error {
         Some(error) => Err(unreadable(error)),
         None => result.map_err(|source| ReadError::Malformed { path: path.to_owned(), source }),
@@ -57,17 +60,17 @@ pub fn read_watched(path: &Path, progress: &mut dyn FnMut(u64)) -> Result<Profil
 
 /// Reads and checks the content of a file in either format.
 pub fn parse(mut bytes: &[u8]) -> Result<Profile, ParseError> {
-    load(&mut bytes, WINDOW_BYTES)
+    read_checked(&mut bytes, WINDOW_BYTES)
 }
 
-fn load(input: &mut dyn Input, window_bytes: usize) -> Result<Profile, ParseError> {
-    let profile = read_either(Source::new(input, window_bytes))?;
+fn read_checked(input: &mut dyn ByteInput, window_bytes: usize) -> Result<Profile, ParseError> {
+    let profile = read_any_format(Source::new(input, window_bytes))?;
     profile.check()?;
     Ok(profile)
 }
 
-fn read_either(mut source: Source<'_>) -> Result<Profile, Fault> {
-    if source.peek(0).is_some_and(msgpack::may_start_with) {
+fn read_any_format(mut source: Source<'_>) -> Result<Profile, Fault> {
+    if source.peek(0).is_some_and(msgpack::can_begin_profile) {
         reader::read_profile(MsgpackTokens::new(source))
     } else {
         reader::read_profile(JsonTokens::new(source)?)
@@ -79,9 +82,9 @@ mod tests {
     use super::*;
 
     /// Yields one byte at a time, like a slow pipe.
-    struct Drip<'a>(&'a [u8]);
+    struct ByteByByte<'a>(&'a [u8]);
 
-    impl Input for Drip<'_> {
+    impl ByteInput for ByteByByte<'_> {
         fn fill(&mut self, space: &mut [u8]) -> usize {
             self.0.fill(&mut space[..1])
         }
@@ -96,11 +99,11 @@ mod tests {
             b"[{\"frame\": {\"name\": \"n\"},\n\n   \"metrics\": {\"a\": nuII",
             b"[{\"frame\": {\"name\": \"\xc3\xa9\xff\"}",
         ] {
-            let int = format!("{:?}", parse(file));
+            let expected = format!("{:?}", parse(file));
             for window_bytes in 1..40 {
-                assert_eq!(format!("{:?}", load(&mut { file }, window_bytes)), int);
+                assert_eq!(format!("{:?}", read_checked(&mut { file }, window_bytes)), expected);
             }
-            assert_eq!(format!("{:?}", load(&mut Drip(file), 16)), int);
+            assert_eq!(format!("{:?}", read_checked(&mut ByteByByte(file), 16)), expected);
         }
     }
 }

@@ -5,7 +5,7 @@ use super::source::Source;
 use super::token::{Token, Tokens};
 
 /// Whether a list, with which every profile begins, can begin with this byte.
-pub(super) const fn may_start_with(byte: u8) -> bool {
+pub(super) const fn can_begin_profile(byte: u8) -> bool {
     matches!(byte, 0x90..=0x9f | 0xdc | 0xdd)
 }
 
@@ -13,7 +13,7 @@ pub(super) struct MsgpackTokens<'a> {
     source: Source<'a>,
     /// Byte offset of the last token.
     start: u64,
-    open: Vec<OpenContainer>,
+    containers: Vec<OpenContainer>,
 }
 
 /// An open list or map. The items of a map are its keys and values in turn.
@@ -25,19 +25,19 @@ struct OpenContainer {
 impl Tokens for MsgpackTokens<'_> {
     fn next(&mut self) -> Result<Token<'_>, Fault> {
         self.start = self.source.offset();
-        let Some(container) = self.open.last_mut() else { return self.value() };
+        let Some(container) = self.containers.last_mut() else { return self.read_value() };
         if container.items_left == 0 {
             let token = if container.is_map { Token::MapEnd } else { Token::ListEnd };
-            self.open.pop();
+            self.containers.pop();
             return Ok(token);
         }
         let is_key = container.is_map && container.items_left.is_multiple_of(2);
         container.items_left -= 1;
-        if is_key { self.key() } else { self.value() }
+        if is_key { self.read_key() } else { self.read_value() }
     }
 
     fn position(&self) -> Position {
-        position_of(self.start)
+        byte_position(self.start)
     }
 
     fn finish(&mut self) -> Result<(), Fault> {
@@ -51,12 +51,12 @@ impl Tokens for MsgpackTokens<'_> {
 
 impl<'a> MsgpackTokens<'a> {
     pub(super) const fn new(source: Source<'a>) -> Self {
-        Self { source, start: 0, open: Vec::new() }
+        Self { source, start: 0, containers: Vec::new() }
     }
 
-    fn key(&mut self) -> Result<Token<'_>, Fault> {
+    fn read_key(&mut self) -> Result<Token<'_>, Fault> {
         let position = self.position();
-        match self.value()? {
+        match self.read_value()? {
             Token::Text(key) => Ok(Token::Key(key)),
             other => {
                 let (expected, found) = ("a text as key", other.describe());
@@ -65,44 +65,44 @@ impl<'a> MsgpackTokens<'a> {
         }
     }
 
-    fn value(&mut self) -> Result<Token<'_>, Fault> {
-        let [tag] = self.take()?;
+    fn read_value(&mut self) -> Result<Token<'_>, Fault> {
+        let [tag] = self.read_array()?;
         Ok(match tag {
             0x00..=0x7f => Token::Int(tag.into()),
-            0x80..=0x8f => self.open(true, (tag & 0x0f).into()),
-            0x90..=0x9f => self.open(false, (tag & 0x0f).into()),
-            0xa0..=0xbf => Token::Text(self.text((tag & 0x1f).into())?),
+            0x80..=0x8f => self.open_container(true, (tag & 0x0f).into()),
+            0x90..=0x9f => self.open_container(false, (tag & 0x0f).into()),
+            0xa0..=0xbf => Token::Text(self.read_text((tag & 0x1f).into())?),
             0xc0 => Token::Null,
             0xc2 | 0xc3 => Token::Bool(tag == 0xc3),
-            0xca => Token::Float(f32::from_be_bytes(self.take()?).into()),
-            0xcb => Token::Float(f64::from_be_bytes(self.take()?)),
-            0xcc => Token::Int(u8::from_be_bytes(self.take()?).into()),
-            0xcd => Token::Int(u16::from_be_bytes(self.take()?).into()),
-            0xce => Token::Int(u32::from_be_bytes(self.take()?).into()),
-            0xcf => Token::int(u64::from_be_bytes(self.take()?)),
-            0xd0 => Token::Int(i8::from_be_bytes(self.take()?).into()),
-            0xd1 => Token::Int(i16::from_be_bytes(self.take()?).into()),
-            0xd2 => Token::Int(i32::from_be_bytes(self.take()?).into()),
-            0xd3 => Token::Int(i64::from_be_bytes(self.take()?)),
+            0xca => Token::Float(f32::from_be_bytes(self.read_array()?).into()),
+            0xcb => Token::Float(f64::from_be_bytes(self.read_array()?)),
+            0xcc => Token::Int(u8::from_be_bytes(self.read_array()?).into()),
+            0xcd => Token::Int(u16::from_be_bytes(self.read_array()?).into()),
+            0xce => Token::Int(u32::from_be_bytes(self.read_array()?).into()),
+            0xcf => Token::int(u64::from_be_bytes(self.read_array()?)),
+            0xd0 => Token::Int(i8::from_be_bytes(self.read_array()?).into()),
+            0xd1 => Token::Int(i16::from_be_bytes(self.read_array()?).into()),
+            0xd2 => Token::Int(i32::from_be_bytes(self.read_array()?).into()),
+            0xd3 => Token::Int(i64::from_be_bytes(self.read_array()?)),
             0xd9 => {
-                let length = u8::from_be_bytes(self.take()?);
-                Token::Text(self.text(length.into())?)
+                let length = u8::from_be_bytes(self.read_array()?);
+                Token::Text(self.read_text(length.into())?)
             }
             0xda => {
-                let length = u16::from_be_bytes(self.take()?);
-                Token::Text(self.text(length.into())?)
+                let length = u16::from_be_bytes(self.read_array()?);
+                Token::Text(self.read_text(length.into())?)
             }
             0xdb => {
-                let length = u32::from_be_bytes(self.take()?);
-                Token::Text(self.text(length as usize)?)
+                let length = u32::from_be_bytes(self.read_array()?);
+                Token::Text(self.read_text(length as usize)?)
             }
             0xdc | 0xde => {
-                let length = u16::from_be_bytes(self.take()?);
-                self.open(tag == 0xde, length.into())
+                let length = u16::from_be_bytes(self.read_array()?);
+                self.open_container(tag == 0xde, length.into())
             }
             0xdd | 0xdf => {
-                let length = u32::from_be_bytes(self.take()?);
-                self.open(tag == 0xdf, length)
+                let length = u32::from_be_bytes(self.read_array()?);
+                self.open_container(tag == 0xdf, length)
             }
             0xe0..=0xff => Token::Int(tag.cast_signed().into()),
             // Reserved, binary data and extensions.
@@ -113,25 +113,25 @@ impl<'a> MsgpackTokens<'a> {
         })
     }
 
-    fn open(&mut self, is_map: bool, length: u32) -> Token<'static> {
+    fn open_container(&mut self, is_map: bool, length: u32) -> Token<'static> {
         let items_left = u64::from(length) * if is_map { 2 } else { 1 };
-        self.open.push(OpenContainer { is_map, items_left });
+        self.containers.push(OpenContainer { is_map, items_left });
         if is_map { Token::MapStart } else { Token::ListStart }
     }
 
-    fn text(&mut self, length: usize) -> Result<&str, Fault> {
-        if !self.source.ensure(length) {
+    fn read_text(&mut self, length: usize) -> Result<&str, Fault> {
+        if !self.source.ensure_buffered(length) {
             return Err(self.unexpected_end());
         }
         let start = self.source.offset();
         std::str::from_utf8(self.source.take(length)).map_err(|error| Fault {
-            position: position_of(start + error.valid_up_to() as u64),
+            position: byte_position(start + error.valid_up_to() as u64),
             cause: Cause::NotUtf8,
         })
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
-        self.source.ensure(N);
+    fn read_array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        self.source.ensure_buffered(N);
         match self.source.buffered().first_chunk() {
             Some(&bytes) => {
                 self.source.consume(N);
@@ -142,10 +142,10 @@ impl<'a> MsgpackTokens<'a> {
     }
 
     fn unexpected_end(&self) -> Fault {
-        Fault { position: position_of(self.source.end_offset()), cause: Cause::UnexpectedEnd }
+        Fault { position: byte_position(self.source.end_offset()), cause: Cause::UnexpectedEnd }
     }
 }
 
-const fn position_of(byte: u64) -> Position {
+const fn byte_position(byte: u64) -> Position {
     Position { byte, line_and_column: None }
 }

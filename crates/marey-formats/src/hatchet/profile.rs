@@ -11,7 +11,7 @@ use marey_model::context::{NodeKind, ROOT_NAME};
 use marey_model::hatchet::VERSION;
 use marey_model::metric::{Aggregation, MetricValue};
 use marey_model::profile::{
-    Device, Meta, Metric as MetricOfNodes, Node, NodeId, Overhead, Process, Profile, Sketch,
+    Device, Meta, Metric as NodeMetric, Node, NodeId, Overhead, Process, Profile, Sketch,
 };
 use marey_model::sketch::{Sketch as WallSketch, quantile_nanos};
 use marey_model::wall;
@@ -22,7 +22,7 @@ use marey_store::{Assembler, Reader, StoreError};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::run::{BUCKETS, INTEGERS, SKETCH, headers};
+use super::run::{BUCKETS_ARG, INTEGERS_ARG, SKETCH_NAME, read_headers};
 
 const QUANTILES: [(&str, f64); 3] = [(wall::P50, 0.5), (wall::P90, 0.9), (wall::P99, 0.99)];
 
@@ -31,28 +31,28 @@ const QUANTILES: [(&str, f64); 3] = [(wall::P50, 0.5), (wall::P90, 0.9), (wall::
 ///
 /// # Errors
 /// The run cannot be read.
-pub fn profile_of(reader: &Reader) -> Result<Profile, StoreError> {
-    let headers = headers(reader)?;
-    let mut sums = Sums::default();
-    sums.context_node(Assembler::ROOT, reader);
+pub fn profile_from_run(reader: &Reader) -> Result<Profile, StoreError> {
+    let headers = read_headers(reader)?;
+    let mut builder = ProfileBuilder::default();
+    builder.context_node(Assembler::ROOT, reader);
     if headers.len() == reader.processes().count() {
         // In imported profiles, contexts without metrics are nodes too.
         for context in 0..reader.contexts().len() as u32 {
-            sums.context_node(context, reader);
+            builder.context_node(context, reader);
         }
     }
-    sums.add_spans(reader)?;
-    sums.add_values(reader)?;
-    sums.add_samples(reader)?;
-    sums.add_activities(reader)?;
-    sums.merge_sketches();
+    builder.add_spans(reader)?;
+    builder.add_metrics(reader)?;
+    builder.add_samples(reader)?;
+    builder.add_activities(reader)?;
+    builder.merge_sketches();
     let (devices, meta) = match &headers[..] {
         [header] if reader.processes().count() == 1 => {
             (header.devices.clone(), header.meta.clone())
         }
-        _ => (devices(reader)?, meta(reader)),
+        _ => (read_devices(reader)?, read_meta(reader)),
     };
-    let mut profile = sums.finish();
+    let mut profile = builder.finish();
     // Proton's files have no kinds.
     if !headers.is_empty() && headers.iter().all(|header| header.nodes[0].kind.is_none()) {
         profile.nodes.iter_mut().for_each(|node| node.kind = None);
@@ -64,13 +64,13 @@ pub fn profile_of(reader: &Reader) -> Result<Profile, StoreError> {
 }
 
 /// Whether the program added the value itself, as opposed to a counter in a foreign file.
-pub(super) fn is_of_program(value: &Metric) -> bool {
+pub(super) fn is_from_program(value: &Metric) -> bool {
     value.sessions != 0
 }
 
 /// The nodes in the order of their first occurrence, with their values.
 #[derive(Default)]
-struct Sums {
+struct ProfileBuilder {
     nodes: Vec<OrderedNode>,
     context_nodes: HashMap<u32, u32>,
     /// Nodes of device activities, by launching node and name.
@@ -79,7 +79,7 @@ struct Sums {
     key_ids: HashMap<Arc<str>, u32>,
     /// By node and key: the order of the first occurrence, and the sum.
     cells: HashMap<(u32, u32), (usize, MetricValue)>,
-    walls: BTreeMap<u32, WallTimes>,
+    wall_times: BTreeMap<u32, WallTimes>,
     /// By node: the number of merged sketches, and their buckets.
     sketches: BTreeMap<u32, (u32, Vec<(i64, u64)>)>,
 }
@@ -96,28 +96,28 @@ struct WallTimes {
     count: i64,
     total_nanos: i64,
     self_nanos: i64,
-    open: i64,
+    open_count: i64,
     extremes_nanos: Option<(i64, i64)>,
     sketch: WallSketch,
 }
 
-impl Sums {
+impl ProfileBuilder {
     /// Returns the node of a context.
     fn context_node(&mut self, context: u32, reader: &Reader) -> u32 {
-        let mut new = Vec::new();
+        let mut missing = Vec::new();
         let mut ancestor = context;
         let mut parent = loop {
             if let Some(&index) = self.context_nodes.get(&ancestor) {
                 break Some(index);
             }
-            new.push(ancestor);
+            missing.push(ancestor);
             // A parent's id is less than its child's, so the loop ends.
             match reader.context(ancestor).parent.filter(|&parent| parent < ancestor) {
                 Some(parent) => ancestor = parent,
                 None => break self.context_nodes.get(&Assembler::ROOT).copied(),
             }
         };
-        for context in new.into_iter().rev() {
+        for context in missing.into_iter().rev() {
             let row = reader.context(context);
             let name =
                 if context == Assembler::ROOT { ROOT_NAME } else { reader.text(row.name_id) };
@@ -134,7 +134,7 @@ impl Sums {
         self.nodes.len() as u32 - 1
     }
 
-    fn key(&mut self, key: &str) -> u32 {
+    fn key_id(&mut self, key: &str) -> u32 {
         if let Some(&id) = self.key_ids.get(key) {
             return id;
         }
@@ -144,11 +144,11 @@ impl Sums {
         id
     }
 
-    fn add(&mut self, index: u32, key: &str, value: MetricValue) {
+    fn add_value(&mut self, index: u32, key: &str, value: MetricValue) {
         let order = self.cells.len();
-        let key_id = self.key(key);
+        let key_id = self.key_id(key);
         match self.cells.get_mut(&(index, key_id)) {
-            Some((_, sum)) => combine(key, sum, &value),
+            Some((_, sum)) => add_to_sum(key, sum, &value),
             None => {
                 self.cells.insert((index, key_id), (order, value));
             }
@@ -159,27 +159,27 @@ impl Sums {
         for span in reader.rows::<Span>()? {
             let span = span?;
             let index = self.context_node(span.context_id, reader);
-            self.walls.entry(index).or_default().add(&span);
+            self.wall_times.entry(index).or_default().add(&span);
         }
-        for (index, wall) in std::mem::take(&mut self.walls) {
-            self.add_wall(index, &wall);
+        for (index, wall) in std::mem::take(&mut self.wall_times) {
+            self.add_wall_times(index, &wall);
         }
         Ok(())
     }
 
-    fn add_wall(&mut self, index: u32, wall: &WallTimes) {
-        let mut add = |key, value| self.add(index, key, MetricValue::Int(value));
+    fn add_wall_times(&mut self, index: u32, wall: &WallTimes) {
+        let mut add = |key, value| self.add_value(index, key, MetricValue::Int(value));
         add(wall::COUNT, wall.count);
         add(wall::TOTAL, wall.total_nanos);
         add(wall::SELF, wall.self_nanos);
-        if wall.open > 0 {
-            add(wall::OPEN, wall.open);
+        if wall.open_count > 0 {
+            add(wall::OPEN, wall.open_count);
         }
         let Some((min, max)) = wall.extremes_nanos else { return };
         add(wall::MIN, min);
         add(wall::MAX, max);
-        for (key, q) in QUANTILES {
-            let nanos = wall.sketch.quantile_nanos(q).unwrap_or(0);
+        for (key, quantile) in QUANTILES {
+            let nanos = wall.sketch.quantile_nanos(quantile).unwrap_or(0);
             // The middle of a bucket may lie outside of the range of its values.
             add(key, i64::try_from(nanos).unwrap_or(i64::MAX).clamp(min, max));
         }
@@ -188,17 +188,17 @@ impl Sums {
     }
 
     fn add_sketch(&mut self, index: u32, buckets: Vec<(i64, u64)>) {
-        let (count, all) = self.sketches.entry(index).or_default();
+        let (count, all_buckets) = self.sketches.entry(index).or_default();
         *count += 1;
-        all.extend(buckets);
+        all_buckets.extend(buckets);
     }
 
-    fn add_values(&mut self, reader: &Reader) -> Result<(), StoreError> {
+    fn add_metrics(&mut self, reader: &Reader) -> Result<(), StoreError> {
         for value in reader.rows::<Metric>()? {
             let value = value?;
-            if is_of_program(&value) {
+            if is_from_program(&value) {
                 let index = self.context_node(value.context_id, reader);
-                self.add(index, reader.text(value.name_id), value.value);
+                self.add_value(index, reader.text(value.name_id), value.value);
             }
         }
         Ok(())
@@ -211,13 +211,13 @@ impl Sums {
             let index = self.context_node(context_id, reader);
             let name = reader.text(name_id);
             if let Some(buckets) =
-                list(reader, &args, BUCKETS, &mut json).filter(|_| name == SKETCH)
+                list_arg(reader, &args, BUCKETS_ARG, &mut json).filter(|_| name == SKETCH_NAME)
             {
                 self.add_sketch(index, buckets);
-            } else if let Some(integers) = list(reader, &args, INTEGERS, &mut json) {
-                self.add(index, name, MetricValue::Ints(integers));
+            } else if let Some(integers) = list_arg(reader, &args, INTEGERS_ARG, &mut json) {
+                self.add_value(index, name, MetricValue::Ints(integers));
             } else {
-                self.add(index, name, value);
+                self.add_value(index, name, value);
             }
         }
         Ok(())
@@ -225,25 +225,29 @@ impl Sums {
 
     /// Adds device activities with time and count, like kernels in Proton's files.
     fn add_activities(&mut self, reader: &Reader) -> Result<(), StoreError> {
-        let families = families(reader)?;
+        let families = device_families(reader)?;
         for activity in reader.rows::<GpuActivity>()? {
             let activity = activity?;
             if matches!(activity.kind, ActivityKind::Sync | ActivityKind::Annotation) {
                 continue; // waits and annotations would count the time of kernels again
             }
             let parent = self.context_node(activity.context_id.unwrap_or(Assembler::ROOT), reader);
-            let index = self.activity(parent, activity.name_id, reader);
-            self.add(index, "time (ns)", MetricValue::Int(activity.duration_nanos));
-            self.add(index, "count", MetricValue::Int(1));
+            let index = self.activity_node(parent, activity.name_id, reader);
+            self.add_value(index, "time (ns)", MetricValue::Int(activity.duration_nanos));
+            self.add_value(index, "count", MetricValue::Int(1));
             let family = families.get(&(activity.process_id, activity.device));
             let family = family.map_or("CUDA", |family| &**family);
-            self.add(index, "device_id", MetricValue::Text(activity.device.to_string().into()));
-            self.add(index, "device_type", MetricValue::Text(family.into()));
+            self.add_value(
+                index,
+                "device_id",
+                MetricValue::Text(activity.device.to_string().into()),
+            );
+            self.add_value(index, "device_type", MetricValue::Text(family.into()));
         }
         Ok(())
     }
 
-    fn activity(&mut self, parent: u32, name_id: u32, reader: &Reader) -> u32 {
+    fn activity_node(&mut self, parent: u32, name_id: u32, reader: &Reader) -> u32 {
         if let Some(&index) = self.activities.get(&(parent, name_id)) {
             return index;
         }
@@ -274,10 +278,10 @@ impl Sums {
     fn update_quantiles(&mut self, index: u32, sketch: &[(i64, u64)]) {
         let buckets = sketch.iter().map(|&(bucket, count)| Some((bucket.try_into().ok()?, count)));
         let Some(buckets) = buckets.collect::<Option<Vec<(u32, u64)>>>() else { return };
-        for (key, q) in QUANTILES {
-            let key = self.key(key);
+        for (key, quantile) in QUANTILES {
+            let key = self.key_id(key);
             if let Some((_, value)) = self.cells.get_mut(&(index, key))
-                && let Some(nanos) = quantile_nanos(&buckets, q)
+                && let Some(nanos) = quantile_nanos(&buckets, quantile)
             {
                 *value = MetricValue::Int(nanos.try_into().unwrap_or(i64::MAX));
             }
@@ -288,7 +292,7 @@ impl Sums {
     fn finish(self) -> Profile {
         let order = pre_order(&self.nodes);
         let mut positions = vec![0; order.len()];
-        (0..).zip(&order).for_each(|(at, &index)| positions[index as usize] = at);
+        (0..).zip(&order).for_each(|(position, &index)| positions[index as usize] = position);
         let node = |&index: &u32| {
             let Node { name, kind, parent } = self.nodes[index as usize].node.clone();
             let parent = parent.map(|parent| NodeId(positions[parent.index()]));
@@ -298,11 +302,11 @@ impl Sums {
 
         let mut cells: Vec<_> = self.cells.into_iter().collect();
         cells.sort_unstable_by_key(|((index, _), (order, _))| (positions[*index as usize], *order));
-        let mut metrics: Vec<MetricOfNodes> = Vec::new();
+        let mut metrics: Vec<NodeMetric> = Vec::new();
         let mut columns = vec![None; self.keys.len()];
         for ((index, key), (_, value)) in cells {
             let column = *columns[key as usize].get_or_insert_with(|| {
-                metrics.push(MetricOfNodes::new(Arc::clone(&self.keys[key as usize])));
+                metrics.push(NodeMetric::new(Arc::clone(&self.keys[key as usize])));
                 metrics.len() - 1
             });
             metrics[column].push(NodeId(positions[index as usize]), value);
@@ -326,7 +330,7 @@ impl WallTimes {
         self.total_nanos = self.total_nanos.saturating_add(nanos);
         self.self_nanos = self.self_nanos.saturating_add(span.self_nanos());
         if span.is_open {
-            self.open += 1;
+            self.open_count += 1;
             return;
         }
         self.count += 1;
@@ -339,9 +343,9 @@ impl WallTimes {
 }
 
 /// Adds a value to a sum of the same metric. Values that do not add up leave the first.
-fn combine(key: &str, sum: &mut MetricValue, value: &MetricValue) {
+fn add_to_sum(key: &str, sum: &mut MetricValue, value: &MetricValue) {
     use MetricValue::{Float, Int, Text};
-    let both = match (&*sum, value) {
+    let floats = match (&*sum, value) {
         (Int(sum), Float(value)) => Some((*sum as f64, *value)),
         (Float(sum), Int(value)) => Some((*sum, *value as f64)),
         _ => None,
@@ -350,7 +354,7 @@ fn combine(key: &str, sum: &mut MetricValue, value: &MetricValue) {
         (wall::MIN, Int(sum), Int(value)) => *sum = (*sum).min(*value),
         (wall::MAX, Int(sum), Int(value)) => *sum = (*sum).max(*value),
         (_, Text(_), _) => {}
-        (_, sum, value) => match both {
+        (_, sum, value) => match floats {
             Some((old, new)) => *sum = Float(old + new),
             None => drop(sum.update(value, Aggregation::Inclusive, key)),
         },
@@ -358,7 +362,7 @@ fn combine(key: &str, sum: &mut MetricValue, value: &MetricValue) {
 }
 
 /// Returns an argument that is a list.
-fn list<T: for<'d> Deserialize<'d>>(
+fn list_arg<T: for<'d> Deserialize<'d>>(
     reader: &Reader,
     args: &Args,
     key: &str,
@@ -374,35 +378,35 @@ fn list<T: for<'d> Deserialize<'d>>(
 /// Returns the nodes in pre-order.
 fn pre_order(nodes: &[OrderedNode]) -> Vec<u32> {
     let mut children: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
-    let mut open = Vec::new();
+    let mut pending = Vec::new();
     for (index, OrderedNode { node, .. }) in (0..).zip(nodes) {
         match node.parent {
             Some(parent) => children[parent.index()].push(index),
-            None => open.push(index),
+            None => pending.push(index),
         }
     }
     let mut order = Vec::with_capacity(nodes.len());
-    while let Some(index) = open.pop() {
+    while let Some(index) = pending.pop() {
         order.push(index);
         let mut siblings = std::mem::take(&mut children[index as usize]);
         siblings.sort_by_key(|&index| std::cmp::Reverse(nodes[index as usize].order));
-        open.extend(siblings);
+        pending.extend(siblings);
     }
     order
 }
 
 /// Returns the family of each device, by process and device number.
-fn families(reader: &Reader) -> Result<HashMap<(u32, u32), Arc<str>>, StoreError> {
+fn device_families(reader: &Reader) -> Result<HashMap<(u32, u32), Arc<str>>, StoreError> {
     let mut families = HashMap::new();
     for row in reader.rows::<DeviceRow>()? {
         let row = row?;
-        families.insert((row.process_id, row.device), family(&row));
+        families.insert((row.process_id, row.device), device_family(&row));
     }
     Ok(families)
 }
 
 /// Returns the family of a device as Proton writes it.
-fn family(row: &DeviceRow) -> Arc<str> {
+fn device_family(row: &DeviceRow) -> Arc<str> {
     match &*row.device_type {
         "" => "CUDA".into(),
         word => word.to_uppercase().into(),
@@ -410,24 +414,24 @@ fn family(row: &DeviceRow) -> Arc<str> {
 }
 
 /// Returns the devices by family. Of devices with equal numbers the first is kept.
-fn devices(reader: &Reader) -> Result<Vec<Device>, StoreError> {
+fn read_devices(reader: &Reader) -> Result<Vec<Device>, StoreError> {
     let mut devices: BTreeMap<(Arc<str>, u32), Device> = BTreeMap::new();
     for row in reader.rows::<DeviceRow>()? {
         let row = row?;
-        let key = (family(&row), row.device);
-        devices.entry(key).or_insert_with(|| device(&row));
+        let key = (device_family(&row), row.device);
+        devices.entry(key).or_insert_with(|| convert_device(&row));
     }
     Ok(devices.into_values().collect())
 }
 
 /// Converts a device, whose properties have the keys of Proton or of `PyTorch`.
-fn device(row: &DeviceRow) -> Device {
+fn convert_device(row: &DeviceRow) -> Device {
     let properties: Value = serde_json::from_str(&row.properties).unwrap_or_default();
     let number = |key: &str| properties.get(key).and_then(Value::as_u64);
     let arch = properties.get("arch").and_then(Value::as_str).map(str::to_owned);
     let capability = || Some(format!("{}{}", number("computeMajor")?, number("computeMinor")?));
     Device {
-        family: family(row).as_ref().to_owned(),
+        family: device_family(row).as_ref().to_owned(),
         id: row.device.to_string(),
         arch: arch.or_else(capability),
         bus_width_bits: number("bus_width"),
@@ -437,8 +441,8 @@ fn device(row: &DeviceRow) -> Device {
     }
 }
 
-/// Returns the metadata of the manifest, and of its process if there is only one.
-fn meta(reader: &Reader) -> Meta {
+/// Returns the manifest's metadata, and that of the process if there is only one.
+fn read_meta(reader: &Reader) -> Meta {
     let manifest = reader.run().manifest();
     let losses = manifest.losses.iter().filter(|(_, count)| **count > 0);
     let losses = losses.map(|(cause, count)| (cause.clone(), *count)).collect();

@@ -18,13 +18,13 @@ pub(super) fn read_profile(tokens: impl Tokens) -> Result<Profile> {
         nodes: Vec::new(),
         sketches: Vec::new(),
         meta: Meta::default(),
-        nameless: "".into(),
+        placeholder_name: "".into(),
         names: Names::default(),
         columns: Columns::default(),
     };
-    reader.start()?;
-    reader.tree()?;
-    let devices = reader.devices_after_root()?;
+    reader.read_list_start()?;
+    reader.read_tree()?;
+    let devices = reader.read_devices_after_root()?;
     reader.tokens.finish()?;
     reader.nodes.shrink_to_fit();
     reader.sketches.sort_by_key(|(node, _)| *node);
@@ -43,7 +43,7 @@ pub(super) struct Reader<T> {
     pub(super) sketches: Vec<(NodeId, Sketch)>,
     pub(super) meta: Meta,
     /// The placeholder name of a node until its name is read.
-    nameless: Arc<str>,
+    placeholder_name: Arc<str>,
     names: Names,
     columns: Columns,
 }
@@ -82,7 +82,7 @@ impl NodeKey {
 
 /// The document.
 impl<T: Tokens> Reader<T> {
-    fn start(&mut self) -> Result<()> {
+    fn read_list_start(&mut self) -> Result<()> {
         let is_map = self.tokens.expect("the list [ROOT, DEVICES]", |token| match token {
             Token::ListStart => Some(false),
             Token::MapStart => Some(true),
@@ -114,34 +114,34 @@ impl<T: Tokens> Reader<T> {
         false
     }
 
-    fn tree(&mut self) -> Result<()> {
+    fn read_tree(&mut self) -> Result<()> {
         self.start_map("the root node")?;
-        let mut path = vec![Level::Node(self.add_node(None)?)];
-        while let Some(level) = path.last_mut() {
+        let mut levels = vec![Level::Node(self.add_node(None)?)];
+        while let Some(level) = levels.last_mut() {
             match level {
-                Level::Node(node) => match self.node_key(node)? {
+                Level::Node(node) => match self.next_node_key(node)? {
                     Some(NodeKey::Children) => {
                         let id = node.id;
                         self.start_list("the list of children")?;
-                        path.push(Level::Children(id));
+                        levels.push(Level::Children(id));
                     }
-                    Some(NodeKey::Frame) => self.frame(node)?,
-                    Some(NodeKey::Marey) => self.extras(node.id)?,
-                    Some(NodeKey::Metrics) => self.metrics(node.id)?,
+                    Some(NodeKey::Frame) => self.read_frame(node)?,
+                    Some(NodeKey::Marey) => self.read_extras(node.id)?,
+                    Some(NodeKey::Metrics) => self.read_metrics(node.id)?,
                     None => {
-                        path.pop();
+                        levels.pop();
                     }
                 },
                 &mut Level::Children(parent) => {
-                    if self.has_child()? {
-                        // A node and its list of children are two entries of the path, but one
-                        // level.
-                        if path.len() / 2 >= MAX_DEPTH {
+                    if self.start_next_child()? {
+                        // A node and its list of children are two elements of `levels`, but
+                        // one level of the tree.
+                        if levels.len() / 2 >= MAX_DEPTH {
                             return Err(self.tokens.fault(Cause::TooDeep { limit: MAX_DEPTH }));
                         }
-                        path.push(Level::Node(self.add_node(Some(parent))?));
+                        levels.push(Level::Node(self.add_node(Some(parent))?));
                     } else {
-                        path.pop();
+                        levels.pop();
                     }
                 }
             }
@@ -150,7 +150,7 @@ impl<T: Tokens> Reader<T> {
     }
 
     /// Reads the devices after the root, if there are any.
-    fn devices_after_root(&mut self) -> Result<Vec<Device>> {
+    fn read_devices_after_root(&mut self) -> Result<Vec<Device>> {
         let has_devices = self.tokens.expect("the map of devices", |token| match token {
             Token::MapStart => Some(true),
             Token::ListEnd => Some(false),
@@ -159,7 +159,7 @@ impl<T: Tokens> Reader<T> {
         if !has_devices {
             return Ok(Vec::new());
         }
-        let devices = self.devices()?;
+        let devices = self.read_devices()?;
         self.end_list("the end of the list [ROOT, DEVICES]")?;
         Ok(devices)
     }
@@ -168,16 +168,16 @@ impl<T: Tokens> Reader<T> {
 /// A node.
 impl<T: Tokens> Reader<T> {
     pub(super) fn add_node(&mut self, parent: Option<NodeId>) -> Result<OpenNode> {
-        let number = self.nodes.len() as u32;
-        if number == u32::MAX {
+        let index = self.nodes.len() as u32;
+        if index == u32::MAX {
             return Err(self.tokens.fault(Cause::TooManyNodes));
         }
-        self.nodes.push(Node { name: self.nameless.clone(), kind: None, parent });
-        Ok(OpenNode { id: NodeId(number), is_named: false, seen: 0 })
+        self.nodes.push(Node { name: self.placeholder_name.clone(), kind: None, parent });
+        Ok(OpenNode { id: NodeId(index), is_named: false, seen: 0 })
     }
 
     /// Reads up to the value of the next known key; `None` at the end of the node.
-    fn node_key(&mut self, node: &mut OpenNode) -> Result<Option<NodeKey>> {
+    fn next_node_key(&mut self, node: &mut OpenNode) -> Result<Option<NodeKey>> {
         while let Token::Key(key) = self.tokens.next()? {
             let Some(index) = NodeKey::ALL.iter().position(|(name, _)| *name == key) else {
                 self.skip()?;
@@ -185,7 +185,7 @@ impl<T: Tokens> Reader<T> {
             };
             let (name, key) = NodeKey::ALL[index];
             if node.seen & (1 << index) != 0 {
-                return Err(self.duplicate(name));
+                return Err(self.duplicate_key_fault(name));
             }
             node.seen |= 1 << index;
             return Ok(Some(key));
@@ -199,7 +199,7 @@ impl<T: Tokens> Reader<T> {
     }
 
     /// Starts the next child; `false` at the end of the list.
-    pub(super) fn has_child(&mut self) -> Result<bool> {
+    pub(super) fn start_next_child(&mut self) -> Result<bool> {
         self.tokens.expect("a node", |token| match token {
             Token::MapStart => Some(true),
             Token::ListEnd => Some(false),
@@ -207,11 +207,11 @@ impl<T: Tokens> Reader<T> {
         })
     }
 
-    fn frame(&mut self, node: &mut OpenNode) -> Result<()> {
-        self.fields("the frame", node, &[("name", Self::frame_name)])
+    fn read_frame(&mut self, node: &mut OpenNode) -> Result<()> {
+        self.read_fields("the frame", node, &[("name", Self::read_frame_name)])
     }
 
-    pub(super) fn frame_name(&mut self, node: &mut OpenNode) -> Result<()> {
+    pub(super) fn read_frame_name(&mut self, node: &mut OpenNode) -> Result<()> {
         let name = self.tokens.expect("a text", |token| match token {
             Token::Text(name) => Some(self.names.intern(name)),
             _ => None,
@@ -221,39 +221,39 @@ impl<T: Tokens> Reader<T> {
         Ok(())
     }
 
-    pub(super) fn metrics(&mut self, id: NodeId) -> Result<()> {
+    pub(super) fn read_metrics(&mut self, id: NodeId) -> Result<()> {
         self.start_map("the map of metrics")?;
         let mut position = 0;
         while let Token::Key(key) = self.tokens.next()? {
-            let number = self.columns.index(key);
-            if let Some(key) = self.columns.key_if_present(number, id) {
-                return Err(self.duplicate(key));
+            let column = self.columns.index(key);
+            if let Some(key) = self.columns.key_if_present(column, id) {
+                return Err(self.duplicate_key_fault(key));
             }
-            let value = self.metric_value()?;
-            self.columns.push(number, id, position, value);
+            let value = self.read_metric_value()?;
+            self.columns.push(column, id, position, value);
             position += 1;
         }
         Ok(())
     }
 
-    fn metric_value(&mut self) -> Result<MetricValue> {
+    fn read_metric_value(&mut self) -> Result<MetricValue> {
         let value = self.tokens.expect("a number, a text or a list of numbers", |token| {
             Some(match token {
                 Token::Text(value) => Some(MetricValue::Text(self.names.intern(value))),
                 Token::ListStart => None,
-                number => Some(metric_number(number)?),
+                number => Some(number_value(number)?),
             })
         })?;
-        value.map_or_else(|| self.metric_list(), Ok)
+        value.map_or_else(|| self.read_metric_list(), Ok)
     }
 
     /// Reads a list of numbers, after its start. One float makes all of them floats.
-    fn metric_list(&mut self) -> Result<MetricValue> {
+    fn read_metric_list(&mut self) -> Result<MetricValue> {
         let mut ints = Vec::new();
         let mut floats = Vec::new();
         let number_or_end = |token: Token<'_>| match token {
             Token::ListEnd => Some(None),
-            number => metric_number(number).map(Some),
+            number => number_value(number).map(Some),
         };
         while let Some(number) = self.tokens.expect("a number", number_or_end)? {
             match number {
@@ -270,8 +270,8 @@ impl<T: Tokens> Reader<T> {
     }
 }
 
-/// An integer beyond `i64` becomes the nearest float.
-fn metric_number(token: Token<'_>) -> Option<MetricValue> {
+/// Returns the value of a number token. An integer beyond `i64` becomes the nearest float.
+fn number_value(token: Token<'_>) -> Option<MetricValue> {
     match token {
         Token::Int(value) => Some(MetricValue::Int(value)),
         Token::BigInt(value) => Some(MetricValue::Float(value as f64)),

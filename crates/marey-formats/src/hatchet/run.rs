@@ -19,34 +19,34 @@ use marey_model::wall;
 use marey_store::row::{Device as DeviceRow, Metadata, Metric, Sample};
 use marey_store::{Assembler, NewProcess, Reader, Sampled, StoreError};
 
-use super::profile::{is_of_program, profile_of};
+use super::profile::{is_from_program, profile_from_run};
 use super::source::{self, WINDOW_BYTES};
-use super::{Format, ParseError, load, parse, write};
+use super::{Format, ParseError, parse, read_checked, write};
 use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
 
 /// Key of the metadata row with the file without its tree.
-const HEADER: &str = "hatchet";
+const HEADER_KEY: &str = "hatchet";
 
 /// Name of the samples with sketches. The value is the number of entries; `buckets` is an argument.
-pub(super) const SKETCH: &str = "wall_sketch";
+pub(super) const SKETCH_NAME: &str = "wall_sketch";
 /// Argument with the buckets of a sketch.
-pub(super) const BUCKETS: &str = "buckets";
+pub(super) const BUCKETS_ARG: &str = "buckets";
 /// Argument with a list of integers, which the column stores as floats.
-pub(super) const INTEGERS: &str = "integers";
+pub(super) const INTEGERS_ARG: &str = "integers";
 
 /// Keys of kernel times and counts in Proton's files.
-const KERNELS: [&str; 2] = ["time (ns)", "count"];
+const KERNEL_KEYS: [&str; 2] = ["time (ns)", "count"];
 
 /// Tables that a tree of sums cannot hold.
-const LEFT_OUT: [&Table; 6] =
+const LEFT_OUT_TABLES: [&Table; 6] =
     [&ASYNC_SPANS, &INSTANTS, &FLOWS, &COLLECTIVES, &MEMORY_EVENTS, &MEMORY_SNAPSHOTS];
 
 /// Imports a profile into a run.
 pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
-    let profile = read(input)?;
-    let process = import.process(process(&profile));
+    let profile = read_profile(input)?;
+    let process = import.add_process(new_process(&profile));
     if let Some(recorded) = &profile.meta.process {
         let start_nanos = recorded.start_unix_nanos.try_into().unwrap_or(i64::MAX);
         let duration_nanos = recorded.duration_nanos.try_into().unwrap_or(i64::MAX);
@@ -62,16 +62,16 @@ pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), Reade
     add_metrics(&profile, process, import)
 }
 
-fn read(input: &mut Input) -> Result<Profile, ReaderError> {
+fn read_profile(input: &mut Input) -> Result<Profile, ReaderError> {
     let mut input = ForeignFile { input, error: None };
-    let result = load(&mut input, WINDOW_BYTES);
+    let result = read_checked(&mut input, WINDOW_BYTES);
     match (input.error, result) {
         (Some(error), _) => Err(error.into()),
         (None, Ok(profile)) => Ok(profile),
         (None, Err(ParseError::Syntax { position, cause })) => {
-            Err(ReaderError::at(position.byte, cause))
+            Err(ReaderError::content(position.byte, cause))
         }
-        (None, Err(ParseError::Broken(broken))) => Err(ReaderError::at(0, broken)),
+        (None, Err(ParseError::Invalid(violation))) => Err(ReaderError::content(0, violation)),
     }
 }
 
@@ -81,7 +81,7 @@ struct ForeignFile<'a> {
     error: Option<io::Error>,
 }
 
-impl source::Input for ForeignFile<'_> {
+impl source::ByteInput for ForeignFile<'_> {
     fn fill(&mut self, space: &mut [u8]) -> usize {
         self.input.read(space).unwrap_or_else(|error| {
             self.error = Some(error);
@@ -90,7 +90,7 @@ impl source::Input for ForeignFile<'_> {
     }
 }
 
-fn process(profile: &Profile) -> NewProcess {
+fn new_process(profile: &Profile) -> NewProcess {
     let Some(process) = &profile.meta.process else {
         return NewProcess { pid: -1, is_complete: true, ..NewProcess::default() };
     };
@@ -121,16 +121,16 @@ fn add_header(profile: &Profile, process: u32, import: &mut Import) -> Result<()
     write(&header, Format::Json, &mut file)?;
     let file = String::from_utf8_lossy(&file);
     let value: String = file.lines().map(str::trim_start).collect();
-    let (key, value) = (HEADER.into(), value.into());
+    let (key, value) = (HEADER_KEY.into(), value.into());
     Ok(import.run.add_metadata(&Metadata { process_id: process, thread_id: None, key, value })?)
 }
 
 /// Returns the files without their trees, one for each profile in the window of a run.
-pub(super) fn headers(reader: &Reader) -> Result<Vec<Profile>, StoreError> {
+pub(super) fn read_headers(reader: &Reader) -> Result<Vec<Profile>, StoreError> {
     let mut headers = Vec::new();
     for row in reader.rows::<Metadata>()? {
         let row = row?;
-        if &*row.key == HEADER {
+        if &*row.key == HEADER_KEY {
             headers.extend(parse(row.value.as_bytes()));
         }
     }
@@ -146,7 +146,7 @@ fn add_devices(devices: &[Device], process: u32, import: &mut Import) -> Result<
             device: number,
             device_type: device.family.as_str().into(),
             name: "".into(),
-            properties: properties(device).into(),
+            properties: properties_json(device).into(),
         };
         import.run.add_device(&row)?;
     }
@@ -154,7 +154,7 @@ fn add_devices(devices: &[Device], process: u32, import: &mut Import) -> Result<
 }
 
 /// Returns the properties of a device as a JSON object, with the keys of the file.
-fn properties(device: &Device) -> String {
+fn properties_json(device: &Device) -> String {
     let mut object = serde_json::Map::new();
     if let Some(arch) = &device.arch {
         object.insert("arch".into(), arch.as_str().into());
@@ -172,17 +172,17 @@ fn properties(device: &Device) -> String {
 
 /// Adds the metrics as samples, node by node, which keeps the file's order.
 fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(), ReaderError> {
-    let contexts = contexts(profile, import);
+    let contexts = add_contexts(profile, import);
     select_shown_samples(profile, import);
-    let names: Vec<u32> =
+    let name_ids: Vec<u32> =
         profile.metrics.iter().map(|metric| import.run.text(&metric.key)).collect();
-    let sketch_name = import.run.text(SKETCH);
-    let mut next = vec![0; profile.metrics.len()];
+    let sketch_name = import.run.text(SKETCH_NAME);
+    let mut next_indices = vec![0; profile.metrics.len()];
     let mut sketches = profile.sketches.iter().peekable();
     let mut args = NewArgs::default();
     for (index, &context_id) in contexts.iter().enumerate() {
         let node = NodeId(index as u32);
-        let mut add = |name_id, value, args: &mut NewArgs| -> Result<(), ReaderError> {
+        let mut add_sample = |name_id, value, args: &mut NewArgs| -> Result<(), ReaderError> {
             let args = import.run.args(args)?;
             let (thread_id, time_nanos) = (None, None);
             let process_id = process;
@@ -196,7 +196,8 @@ fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(
                 args,
             })?)
         };
-        for ((metric, next), &name) in profile.metrics.iter().zip(&mut next).zip(&names) {
+        for ((metric, next), &name) in profile.metrics.iter().zip(&mut next_indices).zip(&name_ids)
+        {
             if metric.nodes.get(*next) != Some(&node) {
                 continue;
             }
@@ -204,30 +205,30 @@ fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(
             *next += 1;
             args.clear();
             if let MetricValue::Ints(values) = &value {
-                args.json(INTEGERS, &json(values));
+                args.json(INTEGERS_ARG, &to_json(values));
             }
-            add(name, value, &mut args)?;
+            add_sample(name, value, &mut args)?;
         }
         while let Some((_, sketch)) = sketches.next_if(|(sketched, _)| *sketched == node) {
             args.clear();
-            args.json(BUCKETS, &json(sketch));
+            args.json(BUCKETS_ARG, &to_json(sketch));
             let entries = sketch.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
             let entries = i64::try_from(entries).unwrap_or(i64::MAX);
-            add(sketch_name, MetricValue::Int(entries), &mut args)?;
+            add_sample(sketch_name, MetricValue::Int(entries), &mut args)?;
         }
     }
     Ok(())
 }
 
-fn json(values: impl serde::Serialize) -> String {
+fn to_json(values: impl serde::Serialize) -> String {
     serde_json::json!(values).to_string()
 }
 
 /// Returns the context of each node. Siblings with equal names share one.
-fn contexts(profile: &Profile, import: &mut Import) -> Vec<u32> {
+fn add_contexts(profile: &Profile, import: &mut Import) -> Vec<u32> {
     let mut contexts: Vec<u32> = Vec::with_capacity(profile.nodes.len());
-    let mut seen = HashSet::new();
-    let mut merged = 0;
+    let mut used_contexts = HashSet::new();
+    let mut merged_count = 0;
     for Node { name, kind, parent } in &profile.nodes {
         let context = match parent {
             Some(parent) => {
@@ -237,12 +238,12 @@ fn contexts(profile: &Profile, import: &mut Import) -> Vec<u32> {
             }
             None => Assembler::ROOT,
         };
-        merged += u64::from(!seen.insert(context));
+        merged_count += u64::from(!used_contexts.insert(context));
         contexts.push(context);
     }
-    if merged > 0 {
+    if merged_count > 0 {
         let cause = "siblings with the same name are merged into one node";
-        import.lose(LossCause::Unsupported, merged, 0, cause);
+        import.lose(LossCause::Unsupported, merged_count, 0, cause);
     }
     contexts
 }
@@ -250,9 +251,9 @@ fn contexts(profile: &Profile, import: &mut Import) -> Vec<u32> {
 /// Selects the samples that flame graphs show: wall times, or else kernel times.
 fn select_shown_samples(profile: &Profile, import: &mut Import) {
     let has_wall = profile.metric(wall::SELF).is_some();
-    let shown = if has_wall { [wall::SELF, wall::COUNT] } else { KERNELS };
+    let keys = if has_wall { [wall::SELF, wall::COUNT] } else { KERNEL_KEYS };
     let [nanos_name_id, count_name_id] =
-        shown.map(|key| profile.metric(key).map(|_| import.run.text(key)));
+        keys.map(|key| profile.metric(key).map(|_| import.run.text(key)));
     import.run.show_samples(Sampled { count_name_id, nanos_name_id, counts_calls: has_wall });
 }
 
@@ -263,23 +264,23 @@ pub(crate) fn export(
     mut out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let mut profile = profile_of(reader)?;
+    let mut profile = profile_from_run(reader)?;
     // An imported profile may consist of its root alone.
-    if profile.nodes.len() == 1 && profile.metrics.is_empty() && headers(reader)?.is_empty() {
+    if profile.nodes.len() == 1 && profile.metrics.is_empty() && read_headers(reader)?.is_empty() {
         let format = match format {
             Format::Json => crate::shared::format::Format::Hatchet,
             Format::Msgpack => crate::shared::format::Format::HatchetMsgpack,
         };
-        return Err(ExportError::Nothing { format, missing: "no contexts" });
+        return Err(ExportError::NoData { format, missing: "no contexts" });
     }
     if format == Format::Json {
         left_out.insert("infinite values", remove_infinite(&mut profile));
     }
     write(&profile, format, &mut out)?;
-    leave_out_tables(reader, &LEFT_OUT, left_out);
+    leave_out_tables(reader, &LEFT_OUT_TABLES, left_out);
     let mut counters = 0;
     for row in reader.rows::<Metric>()? {
-        counters += u64::from(!is_of_program(&row?));
+        counters += u64::from(!is_from_program(&row?));
     }
     left_out.insert("counter values", counters);
     Ok(())
@@ -289,7 +290,7 @@ pub(crate) fn export(
 fn remove_infinite(profile: &mut Profile) -> u64 {
     let mut count = 0;
     for metric in &mut profile.metrics {
-        let is_writable = |index: &usize| !is_infinite(&metric.values.get(*index));
+        let is_writable = |index: &usize| !has_infinity(&metric.values.get(*index));
         let writable: Vec<usize> = (0..metric.nodes.len()).filter(is_writable).collect();
         if writable.len() < metric.nodes.len() {
             count += (metric.nodes.len() - writable.len()) as u64;
@@ -307,7 +308,7 @@ fn remove_infinite(profile: &mut Profile) -> u64 {
     count
 }
 
-fn is_infinite(value: &MetricValue) -> bool {
+fn has_infinity(value: &MetricValue) -> bool {
     match value {
         MetricValue::Float(value) => value.is_infinite(),
         MetricValue::Floats(values) => values.iter().any(|value| value.is_infinite()),

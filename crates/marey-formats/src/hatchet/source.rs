@@ -5,18 +5,18 @@ use std::io::{self, Read};
 
 use flate2::read::MultiGzDecoder;
 
-use crate::shared::input::GZIP;
+use crate::shared::input::GZIP_MAGIC;
 
 /// Size of the window, unless a single token is longer.
 pub(super) const WINDOW_BYTES: usize = 256 * 1024;
 
 /// A source of bytes.
-pub(super) trait Input {
+pub(super) trait ByteInput {
     /// Fills the start of `space` and returns the number of bytes; 0 at the end.
     fn fill(&mut self, space: &mut [u8]) -> usize;
 }
 
-impl Input for &[u8] {
+impl ByteInput for &[u8] {
     fn fill(&mut self, space: &mut [u8]) -> usize {
         let (copied, remaining) = self.split_at(self.len().min(space.len()));
         space[..copied.len()].copy_from_slice(copied);
@@ -36,15 +36,15 @@ pub(super) struct FileInput<'a> {
 }
 
 /// Returns the content of a file, decompressed if necessary.
-pub(super) fn decompressed(mut file: File) -> io::Result<Box<dyn Read>> {
+pub(super) fn open_decompressed(mut file: File) -> io::Result<Box<dyn Read>> {
     let mut magic = Vec::new();
-    (&mut file).take(GZIP.len() as u64).read_to_end(&mut magic)?;
-    let is_compressed = magic == GZIP;
+    (&mut file).take(GZIP_MAGIC.len() as u64).read_to_end(&mut magic)?;
+    let is_compressed = magic == GZIP_MAGIC;
     let content = io::Cursor::new(magic).chain(file);
     Ok(if is_compressed { Box::new(MultiGzDecoder::new(content)) } else { Box::new(content) })
 }
 
-impl Input for FileInput<'_> {
+impl ByteInput for FileInput<'_> {
     fn fill(&mut self, space: &mut [u8]) -> usize {
         loop {
             match self.file.read(space) {
@@ -65,7 +65,7 @@ impl Input for FileInput<'_> {
 
 /// The buffered bytes, and the source of further bytes.
 pub(super) struct Source<'a> {
-    input: &'a mut dyn Input,
+    input: &'a mut dyn ByteInput,
     window: Vec<u8>,
     /// Index of the first byte in the window that has not been consumed.
     start: usize,
@@ -76,7 +76,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(input: &'a mut dyn Input, window_bytes: usize) -> Self {
+    pub(super) fn new(input: &'a mut dyn ByteInput, window_bytes: usize) -> Self {
         Self { input, window: vec![0; window_bytes], start: 0, end: 0, window_offset: 0 }
     }
 
@@ -102,7 +102,7 @@ impl<'a> Source<'a> {
     /// Reads more into [`buffered`](Self::buffered); `false` at the end of the file.
     ///
     /// The window grows only when it is full of unconsumed bytes, and only by bytes that were read.
-    pub(super) fn more(&mut self) -> bool {
+    pub(super) fn read_more(&mut self) -> bool {
         self.window.copy_within(self.start..self.end, 0);
         self.window_offset += self.start as u64;
         self.end -= self.start;
@@ -116,9 +116,9 @@ impl<'a> Source<'a> {
     }
 
     /// Buffers at least `count` bytes; `false` if the file ends before.
-    pub(super) fn ensure(&mut self, count: usize) -> bool {
+    pub(super) fn ensure_buffered(&mut self, count: usize) -> bool {
         while self.buffered().len() < count {
-            if !self.more() {
+            if !self.read_more() {
                 return false;
             }
         }
@@ -127,7 +127,7 @@ impl<'a> Source<'a> {
 
     /// Returns a buffered byte, reading on if necessary.
     pub(super) fn peek(&mut self, ahead: usize) -> Option<u8> {
-        self.ensure(ahead + 1);
+        self.ensure_buffered(ahead + 1);
         self.buffered().get(ahead).copied()
     }
 
@@ -139,7 +139,7 @@ impl<'a> Source<'a> {
                 Some(length) => return start + length,
                 None => start = self.buffered().len(),
             }
-            if !self.more() {
+            if !self.read_more() {
                 return start;
             }
         }
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!((source.offset(), source.window.len()), (5_000, 16));
         assert_eq!(source.peek(99), Some(5_099_u32 as u8));
         assert_eq!(source.window.len(), 128);
-        assert!(!source.ensure(5_001));
+        assert!(!source.ensure_buffered(5_001));
         assert_eq!(source.end_offset(), 10_000);
         assert_eq!(source.take(5_000), &bytes[5_000..]);
     }

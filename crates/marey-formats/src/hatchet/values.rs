@@ -13,18 +13,18 @@ pub(super) type Field<T, V> = (&'static str, fn(&mut Reader<T>, &mut V) -> Resul
 
 impl<T: Tokens> Reader<T> {
     /// Reads a map with a fixed set of keys and skips all other keys.
-    pub(super) fn fields<V>(
+    pub(super) fn read_fields<V>(
         &mut self,
         expected: &'static str,
         value: &mut V,
         fields: &[Field<T, V>],
     ) -> Result<()> {
         self.start_map(expected)?;
-        self.remaining_fields(value, fields)
+        self.read_remaining_fields(value, fields)
     }
 
-    /// Like [`fields`](Self::fields), for a map whose start has been read.
-    pub(super) fn remaining_fields<V>(
+    /// Like [`read_fields`](Self::read_fields), for a map whose start has been read.
+    pub(super) fn read_remaining_fields<V>(
         &mut self,
         value: &mut V,
         fields: &[Field<T, V>],
@@ -37,7 +37,7 @@ impl<T: Tokens> Reader<T> {
             };
             let (name, read) = fields[index];
             if seen & (1 << index) != 0 {
-                return Err(self.duplicate(name));
+                return Err(self.duplicate_key_fault(name));
             }
             seen |= 1 << index;
             read(self, value)?;
@@ -45,34 +45,34 @@ impl<T: Tokens> Reader<T> {
         Ok(())
     }
 
-    /// Reads a map with arbitrary keys. `entry` reads the value of each.
-    pub(super) fn entries(
+    /// Reads a map with arbitrary keys. `read_entry` reads the value of each.
+    pub(super) fn read_entries(
         &mut self,
         expected: &'static str,
-        entry: impl FnMut(&mut Self, &str) -> Result<()>,
+        read_entry: impl FnMut(&mut Self, &str) -> Result<()>,
     ) -> Result<()> {
         self.start_map(expected)?;
-        self.remaining_entries(entry)
+        self.read_remaining_entries(read_entry)
     }
 
-    /// Like [`entries`](Self::entries), for a map whose start has been read.
-    pub(super) fn remaining_entries(
+    /// Like [`read_entries`](Self::read_entries), for a map whose start has been read.
+    pub(super) fn read_remaining_entries(
         &mut self,
-        mut entry: impl FnMut(&mut Self, &str) -> Result<()>,
+        mut read_entry: impl FnMut(&mut Self, &str) -> Result<()>,
     ) -> Result<()> {
         let mut seen = HashSet::new();
         while let Token::Key(key) = self.tokens.next()? {
             let key: Rc<str> = key.into();
             if !seen.insert(Rc::clone(&key)) {
-                return Err(self.duplicate(&key));
+                return Err(self.duplicate_key_fault(&key));
             }
-            entry(self, &key)?;
+            read_entry(self, &key)?;
         }
         Ok(())
     }
 
     /// Returns the error for a key that its map already has.
-    pub(super) fn duplicate(&self, key: &str) -> Fault {
+    pub(super) fn duplicate_key_fault(&self, key: &str) -> Fault {
         self.tokens.fault(Cause::Duplicate { key: key.into() })
     }
 
@@ -88,25 +88,25 @@ impl<T: Tokens> Reader<T> {
         self.tokens.expect(expected, |token| matches!(token, Token::ListEnd).then_some(()))
     }
 
-    pub(super) fn int(&mut self) -> Result<i64> {
+    pub(super) fn read_int(&mut self) -> Result<i64> {
         self.tokens.expect("a whole number below 2^63", |token| match token {
             Token::Int(value) => Some(value),
             _ => None,
         })
     }
 
-    pub(super) fn count(&mut self) -> Result<u64> {
-        self.tokens.expect("a whole number from 0", count)
+    pub(super) fn read_count(&mut self) -> Result<u64> {
+        self.tokens.expect("a whole number from 0", token_count)
     }
 
-    pub(super) fn count_or_null(&mut self) -> Result<Option<u64>> {
+    pub(super) fn read_count_or_null(&mut self) -> Result<Option<u64>> {
         self.tokens.expect("a whole number from 0 or null", |token| match token {
             Token::Null => Some(None),
-            token => count(token).map(Some),
+            token => token_count(token).map(Some),
         })
     }
 
-    pub(super) fn float(&mut self) -> Result<f64> {
+    pub(super) fn read_float(&mut self) -> Result<f64> {
         self.tokens.expect("a number", |token| match token {
             Token::Int(value) => Some(value as f64),
             Token::BigInt(value) => Some(value as f64),
@@ -116,26 +116,26 @@ impl<T: Tokens> Reader<T> {
         })
     }
 
-    pub(super) fn boolean(&mut self) -> Result<bool> {
+    pub(super) fn read_bool(&mut self) -> Result<bool> {
         self.tokens.expect("true or false", |token| match token {
             Token::Bool(value) => Some(value),
             _ => None,
         })
     }
 
-    pub(super) fn text(&mut self) -> Result<String> {
-        self.text_as(str::to_owned)
+    pub(super) fn read_text(&mut self) -> Result<String> {
+        self.read_text_as(str::to_owned)
     }
 
     /// Reads a text and converts it.
-    pub(super) fn text_as<V>(&mut self, make: impl FnOnce(&str) -> V) -> Result<V> {
+    pub(super) fn read_text_as<V>(&mut self, convert: impl FnOnce(&str) -> V) -> Result<V> {
         self.tokens.expect("a text", |token| match token {
-            Token::Text(text) => Some(make(text)),
+            Token::Text(text) => Some(convert(text)),
             _ => None,
         })
     }
 
-    pub(super) fn texts(&mut self) -> Result<Vec<String>> {
+    pub(super) fn read_texts(&mut self) -> Result<Vec<String>> {
         self.start_list("a list of texts")?;
         let mut texts = Vec::new();
         let text_or_end = |token: Token<'_>| match token {
@@ -168,7 +168,7 @@ impl<T: Tokens> Reader<T> {
     }
 }
 
-fn count(token: Token<'_>) -> Option<u64> {
+fn token_count(token: Token<'_>) -> Option<u64> {
     match token {
         Token::Int(value) => u64::try_from(value).ok(),
         Token::BigInt(value) => Some(value),

@@ -77,9 +77,9 @@ pub(super) fn write(
             });
         })?;
         if let Some(correlation) = row.correlation_id
-            && launch_flows.ends(row.process_id, correlation)
+            && launch_flows.is_started(row.process_id, correlation)
         {
-            writer.end_launch_flow(&row, correlation, track, super::LAUNCH)?;
+            writer.end_launch_flow(&row, correlation, track, super::LAUNCH_FLOW)?;
         }
     }
     Ok(())

@@ -40,11 +40,11 @@ pub(super) fn describe_processes(
     writer: &mut TraceWriter,
 ) -> Result<(), ExportError> {
     let (reader, tracks) = (writer.reader, writer.tracks);
-    let has_others = other_ranks(reader) > 0;
+    let has_other_ranks = other_ranks(reader) > 0;
     for process in reader.processes() {
         let name = process_name(process);
-        let is_of_several = has_others && process.rank.is_some();
-        if name.is_some() || is_of_several || tracks.process(process.id).pid != process.pid {
+        let needs_rank = has_other_ranks && process.rank.is_some();
+        if name.is_some() || needs_rank || tracks.process(process.id).pid != process.pid {
             writer.name_process(process, &name.unwrap_or_default())?;
         }
     }

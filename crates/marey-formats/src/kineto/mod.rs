@@ -23,11 +23,11 @@ use crate::shared::format::Format;
 use crate::shared::trace_json::activity::Survey;
 use crate::shared::trace_json::{self, RunMetadata, TraceWriter, Tracks, rows};
 
-/// A quarter of a year in seconds. Kineto rounds its base down to a multiple of it.
-const BASE_SECONDS: i64 = 7_889_238;
+/// A quarter of a year in seconds. Kineto rounds its base down to a multiple of a quarter.
+const QUARTER_SECONDS: i64 = 7_889_238;
 
 /// Name of the flows from launches.
-const LAUNCH: &str = "ac2g";
+const LAUNCH_FLOW: &str = "ac2g";
 
 /// Writes a run.
 pub(crate) fn write(
@@ -36,12 +36,12 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     trace_json::check_events(reader, Format::Kineto)?;
-    let mut survey = Survey::read(reader)?;
+    let mut survey = Survey::collect(reader)?;
     let metadata = RunMetadata::read(reader, left_out)?;
     let gpu_process =
         metadata.main_process(reader).and_then(|main| survey.gpu_process(main, reader));
-    let users = survey.streams.iter().filter(|stream| Some(stream.0) == gpu_process);
-    let devices = users.map(|&(_, device, _)| device.into()).collect();
+    let gpu_streams = survey.streams.iter().filter(|stream| Some(stream.0) == gpu_process);
+    let devices = gpu_streams.map(|&(_, device, _)| device.into()).collect();
     let tracks = Tracks::new(reader, &survey, &devices, |thread| thread.os_id);
     let mut writer = TraceWriter {
         reader,
@@ -76,7 +76,7 @@ pub(crate) fn write(
 /// Returns the start of the quarter in which the run began, or 0 for a run that is longer than
 /// relative times may be.
 fn base_nanos((first_nanos, last_nanos): (i64, i64)) -> i64 {
-    const QUARTER_NANOS: i64 = BASE_SECONDS * 1_000_000_000;
+    const QUARTER_NANOS: i64 = QUARTER_SECONDS * 1_000_000_000;
     let base_nanos = first_nanos.div_euclid(QUARTER_NANOS).saturating_mul(QUARTER_NANOS);
     let is_short = last_nanos.saturating_sub(base_nanos) < trace_json::MAX_RELATIVE_NANOS;
     if is_short { base_nanos } else { 0 }
@@ -93,10 +93,10 @@ mod tests {
             let later = base + 5_000_000_000_000_000;
             assert_eq!(base_nanos((base, later)), base);
             assert_eq!(base_nanos((later, later)), base);
-            assert_eq!(base_nanos((base - 1, later)), base - BASE_SECONDS * 1_000_000_000);
+            assert_eq!(base_nanos((base - 1, later)), base - QUARTER_SECONDS * 1_000_000_000);
         }
         assert_eq!(base_nanos((0, 5)), 0);
-        assert_eq!(base_nanos((-1, 5)), -BASE_SECONDS * 1_000_000_000);
+        assert_eq!(base_nanos((-1, 5)), -QUARTER_SECONDS * 1_000_000_000);
         assert_eq!(base_nanos((-1, i64::MAX)), 0);
         assert_eq!(base_nanos((i64::MIN, i64::MAX)), 0);
     }

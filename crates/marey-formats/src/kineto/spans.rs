@@ -72,7 +72,7 @@ impl<'r> Spans<'_, 'r, '_> {
                 }
             });
         })?;
-        Ok(self.writer.start_launch_flow(span, track, super::LAUNCH, self.launch_flows)?)
+        Ok(self.writer.start_launch_flow(span, track, super::LAUNCH_FLOW, self.launch_flows)?)
     }
 
     /// Returns the name by which Kineto's readers recognise the kind of a span.

@@ -22,8 +22,8 @@ use marey_store::row::MemoryBlock;
 
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
-use crate::shared::pickle::{Pickle, Row, RowList, ValueError};
-use crate::shared::rank_in_name;
+use crate::shared::pickle::{Pickle, RowList};
+use crate::shared::rank_in_name::rank_after_word;
 
 const SEGMENTS: &str = "segments";
 const DEVICE_TRACES: &str = "device_traces";
@@ -43,9 +43,9 @@ const LISTS: &[RowList] = &[
 
 /// Reads a snapshot.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
-    let process = import.process(NewProcess {
+    let process = import.add_process(NewProcess {
         pid: -1,
-        rank: rank_in_name::after_word(&import.stem),
+        rank: rank_after_word(&import.stem),
         ..NewProcess::default()
     });
     let mut snapshot = Snapshot {
@@ -54,15 +54,15 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
         process,
         args: NewArgs::default(),
         blocks: Vec::new(),
-        words: HashSet::new(),
+        interned: HashSet::new(),
         last_nanos: 0,
-        taken_nanos: None,
-        timeless_events: 0,
+        captured_nanos: None,
+        events_without_time: 0,
     };
-    let rows = snapshot.rows();
+    let result = snapshot.read_rows();
     // A snapshot that ends early has blocks too.
     snapshot.finish()?;
-    rows
+    result
 }
 
 /// A snapshot that is being read.
@@ -74,46 +74,39 @@ struct Snapshot<'a> {
     /// The blocks so far, without their time.
     blocks: Vec<MemoryBlock>,
     /// Interned states of blocks and types of segments.
-    words: HashSet<Arc<str>>,
+    interned: HashSet<Arc<str>>,
     /// The time of the latest event in the traces.
     last_nanos: i64,
     /// The time of the latest event that is a snapshot.
-    taken_nanos: Option<i64>,
+    captured_nanos: Option<i64>,
     /// Number of events without a time.
-    timeless_events: i64,
+    events_without_time: i64,
 }
 
 impl Snapshot<'_> {
-    fn rows(&mut self) -> Result<(), ReaderError> {
+    fn read_rows(&mut self) -> Result<(), ReaderError> {
         while let Some(row) = self.pickle.next_row()? {
-            let read = match row.key {
-                DEVICE_TRACES => self.trace_entry(row, Some(row.list))?,
-                HOST_TRACES => self.trace_entry(row, None)?,
-                ANNOTATIONS => self.annotation(row)?,
+            let result = match row.key {
+                DEVICE_TRACES => self.add_trace_entry(row, Some(row.list_index)),
+                HOST_TRACES => self.add_trace_entry(row, None),
+                ANNOTATIONS => self.add_annotation(row),
                 HOST_SEGMENTS => {
                     let cause = "a segment of pinned host memory, which runs have no table for";
                     self.import.lose(LossCause::Unsupported, 1, row.offset, cause);
                     Ok(())
                 }
-                _ => self.segment(row)?,
+                _ => self.add_segment(row),
             };
-            if let Err(reason) = read {
-                self.unreadable(row, reason);
-            }
+            let key = if row.key.is_empty() { SEGMENTS } else { row.key };
+            self.import.count_unreadable(result, key, row.offset)?;
         }
         Ok(())
     }
 
-    fn unreadable(&mut self, row: Row, reason: impl std::fmt::Display) {
-        let key = if row.key.is_empty() { SEGMENTS } else { row.key };
-        let cause = format!("an element of `{key}`: {reason}");
-        self.import.lose(LossCause::Unreadable, 1, row.offset, cause);
-    }
-
     /// Adds the blocks and the remaining members of the dict.
     fn finish(self) -> Result<(), ReaderError> {
-        let Self { pickle, import, process, blocks, taken_nanos, last_nanos, .. } = self;
-        let time_nanos = taken_nanos.unwrap_or(last_nanos);
+        let Self { pickle, import, process, blocks, captured_nanos, last_nanos, .. } = self;
+        let time_nanos = captured_nanos.unwrap_or(last_nanos);
         for block in blocks {
             import.run.add_memory_block(&MemoryBlock { time_nanos, ..block })?;
         }
@@ -127,6 +120,3 @@ impl Snapshot<'_> {
         Ok(())
     }
 }
-
-/// The result of reading an element: the inner error is why part of it is lost.
-type Read = Result<Result<(), ValueError>, ReaderError>;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use marey_model::loss::LossCause;
 use marey_store::row::MemoryBlock;
 
-use super::{Read, Snapshot};
-use crate::shared::pickle::{Fields, Row, Value, ValueError, context};
+use super::Snapshot;
+use crate::shared::pickle::{ElementError, Fields, Row, Value, ValueError, stack_context};
 
 /// A segment. Its blocks are in the order of their addresses.
 struct Segment {
@@ -17,28 +17,24 @@ struct Segment {
     bytes: i64,
     kind: Arc<str>,
     /// The remaining fields, which become arguments of each block.
-    remaining: Fields,
+    other_fields: Fields,
 }
 
 impl Snapshot<'_> {
-    /// Reads a segment with its blocks.
-    pub(super) fn segment(&mut self, row: Row) -> Read {
-        let (segment, blocks) = match self.segment_fields(row) {
-            Ok(segment) => segment,
-            Err(reason) => return Ok(Err(reason)),
-        };
+    /// Adds the blocks of a segment.
+    pub(super) fn add_segment(&mut self, row: Row) -> Result<(), ElementError> {
+        let (segment, blocks) = self.read_segment(row)?;
         let mut next_address = segment.address;
         for block in blocks {
-            if let Err(reason) = self.block(&segment, block, row.offset, &mut next_address)? {
-                self.unreadable(row, format_args!("a block: {reason}"));
-            }
+            let result = self.add_block(&segment, block, row.offset, &mut next_address);
+            self.import.count_unreadable(result, "blocks", row.offset)?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    fn segment_fields(&mut self, row: Row) -> Result<(Segment, Vec<Value>), ValueError> {
+    fn read_segment(&mut self, row: Row) -> Result<(Segment, Vec<Value>), ValueError> {
         let values = &self.pickle.values;
-        let mut fields = Fields::of(values, row.value)?;
+        let mut fields = Fields::from_dict(values, row.value)?;
         let blocks = fields
             .take(values, "blocks", |list| values.items(list))
             .ok_or(ValueError::MissingField)?;
@@ -46,49 +42,45 @@ impl Snapshot<'_> {
         values.count_expansion(size_of_val(blocks))?;
         // Its stack is also that of its `segment_alloc` in the trace.
         fields.take(values, "frames", Some);
-        let kind = fields.name(values, "segment_type").unwrap_or_default();
+        let kind = fields.take_name(values, "segment_type").unwrap_or_default();
         let device = fields.take(values, "device", |value| u32::try_from(value.as_int()?).ok());
         let segment = Segment {
             device: device.unwrap_or(0),
-            stream: fields.int(values, "stream").map(|stream| stream as u64),
-            address: fields.int(values, "address").ok_or(ValueError::MissingField)? as u64,
-            bytes: fields.int(values, "total_size").ok_or(ValueError::MissingField)?,
-            kind: intern(&mut self.words, kind),
-            remaining: fields,
+            stream: fields.take_int(values, "stream").map(|stream| stream as u64),
+            address: fields.take_int(values, "address").ok_or(ValueError::MissingField)? as u64,
+            bytes: fields.take_int(values, "total_size").ok_or(ValueError::MissingField)?,
+            kind: intern(&mut self.interned, kind),
+            other_fields: fields,
         };
         Ok((segment, blocks.to_vec()))
     }
 
-    /// Reads a block. One without an address follows the previous block.
-    fn block(
+    /// Adds a block. A block without an address follows the previous block.
+    fn add_block(
         &mut self,
         segment: &Segment,
         block: Value,
         offset: u64,
         next_address: &mut u64,
-    ) -> Read {
+    ) -> Result<(), ElementError> {
         let values = &mut self.pickle.values;
-        let mut fields = match Fields::of(values, block) {
-            Ok(fields) => fields,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        let (Some(bytes), Some(state)) = (fields.int(values, "size"), fields.name(values, "state"))
-        else {
-            return Ok(Err(ValueError::MissingField));
-        };
-        let state = intern(&mut self.words, state);
-        let address = fields.int(values, "address").map_or(*next_address, |at| at as u64);
+        let mut fields = Fields::from_dict(values, block)?;
+        let bytes = fields.take_int(values, "size").ok_or(ValueError::MissingField)?;
+        let state = fields.take_name(values, "state").ok_or(ValueError::MissingField)?;
+        let state = intern(&mut self.interned, state);
+        let address =
+            fields.take_int(values, "address").map_or(*next_address, |address| address as u64);
         *next_address = address.wrapping_add_signed(bytes);
-        let mut requested_bytes = fields.int(values, "requested_size");
+        let mut requested_bytes = fields.take_int(values, "requested_size");
         let mut frames = fields.take(values, "frames", Some);
         let mut result = Ok(());
         let history = fields.take(values, "history", |list| values.items(list));
         if let Some((&latest, earlier)) = history.and_then(<[_]>::split_first) {
             // Old snapshots have stack and size in the history.
-            match Fields::of(values, latest) {
+            match Fields::from_dict(values, latest) {
                 Ok(mut fields) => {
                     frames = frames.or(fields.take(values, "frames", Some));
-                    requested_bytes = requested_bytes.or(fields.int(values, "real_size"));
+                    requested_bytes = requested_bytes.or(fields.take_int(values, "real_size"));
                 }
                 Err(reason) => result = Err(reason),
             }
@@ -98,10 +90,10 @@ impl Snapshot<'_> {
             }
         }
         let run = &mut self.import.run;
-        let (context_id, stack) = context(values, frames.unwrap_or(Value::None), run);
+        let (context_id, stack_result) = stack_context(values, frames.unwrap_or(Value::None), run);
         self.args.clear();
-        result = result.and(stack).and(fields.add_to_args(values, "", &mut self.args));
-        result = result.and(segment.remaining.add_to_args(values, "segment_", &mut self.args));
+        result = result.and(stack_result).and(fields.add_to_args(values, "", &mut self.args));
+        result = result.and(segment.other_fields.add_to_args(values, "segment_", &mut self.args));
         let args = run.args(&mut self.args)?;
         self.blocks.push(MemoryBlock {
             time_nanos: 0,
@@ -118,16 +110,16 @@ impl Snapshot<'_> {
             context_id,
             args,
         });
-        Ok(result)
+        Ok(result?)
     }
 }
 
 /// Interns a word that many rows share.
-fn intern(words: &mut HashSet<Arc<str>>, word: &str) -> Arc<str> {
-    if let Some(known) = words.get(word) {
+fn intern(interned: &mut HashSet<Arc<str>>, word: &str) -> Arc<str> {
+    if let Some(known) = interned.get(word) {
         return Arc::clone(known);
     }
     let new: Arc<str> = word.into();
-    words.insert(Arc::clone(&new));
+    interned.insert(Arc::clone(&new));
     new
 }

@@ -4,47 +4,47 @@ use std::sync::{Arc, LazyLock};
 
 use marey_store::row::{Instant, InstantScope, MemoryAction, MemoryEvent};
 
-use super::{Read, Snapshot};
-use crate::shared::pickle::{Fields, Row, Value, ValueError, context};
+use super::Snapshot;
+use crate::shared::pickle::{ElementError, Fields, Row, Value, ValueError, stack_context};
 
 static CUDA: LazyLock<Arc<str>> = LazyLock::new(|| "cuda".into());
 static CPU: LazyLock<Arc<str>> = LazyLock::new(|| "cpu".into());
 
 impl Snapshot<'_> {
-    /// Reads an entry in the trace of a device, or of pinned host memory.
-    pub(super) fn trace_entry(&mut self, row: Row, device: Option<u32>) -> Read {
+    /// Adds an entry in the trace of a device, or of pinned host memory.
+    pub(super) fn add_trace_entry(
+        &mut self,
+        row: Row,
+        device: Option<u32>,
+    ) -> Result<(), ElementError> {
         let values = &mut self.pickle.values;
-        let mut fields = match Fields::of(values, row.value) {
-            Ok(fields) => fields,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        let mut fields = Fields::from_dict(values, row.value)?;
         let frames = fields.take(values, "frames", Some).unwrap_or(Value::None);
-        let (context_id, stack) = context(values, frames, &mut self.import.run);
-        let (Some(word), Some(bytes)) = (fields.name(values, "action"), fields.int(values, "size"))
-        else {
-            return Ok(Err(ValueError::MissingField));
-        };
-        let action = match word {
+        let (context_id, stack_result) = stack_context(values, frames, &mut self.import.run);
+        let action_name = fields.take_name(values, "action").ok_or(ValueError::MissingField)?;
+        let bytes = fields.take_int(values, "size").ok_or(ValueError::MissingField)?;
+        let action = match action_name {
             "free_completed" => MemoryAction::Free,
-            word => MemoryAction::of(word),
+            name => MemoryAction::of(name),
         };
-        let address = fields.int(values, "addr").map(|address| address as u64);
-        let stream = fields.int(values, "stream").map(|stream| stream as u64);
-        let category = fields.name(values, "category");
+        let address = fields.take_int(values, "addr").map(|address| address as u64);
+        let stream = fields.take_int(values, "stream").map(|stream| stream as u64);
+        let category = fields.take_name(values, "category");
         let category_id = category.map(|category| self.import.run.text(category));
-        let micros = fields.int(values, "time_us");
+        let micros = fields.take_int(values, "time_us");
 
         let run = &mut self.import.run;
         self.args.clear();
         if action == MemoryAction::Other {
-            self.args.text("action", word);
+            self.args.text("action", action_name);
         }
-        let remaining = fields.add_to_args(values, "", &mut self.args);
-        let time_nanos = micros.map_or(self.timeless_events, |micros| micros.saturating_mul(1000));
-        self.timeless_events += i64::from(micros.is_none());
+        let args_result = fields.add_to_args(values, "", &mut self.args);
+        let time_nanos =
+            micros.map_or(self.events_without_time, |micros| micros.saturating_mul(1000));
+        self.events_without_time += i64::from(micros.is_none());
         self.last_nanos = self.last_nanos.max(time_nanos);
         if action == MemoryAction::Snapshot {
-            self.taken_nanos = self.taken_nanos.max(Some(time_nanos));
+            self.captured_nanos = self.captured_nanos.max(Some(time_nanos));
         }
         let args = run.args(&mut self.args)?;
         run.add_memory_event(&MemoryEvent {
@@ -63,24 +63,18 @@ impl Snapshot<'_> {
             category_id,
             args,
         })?;
-        Ok(stack.and(remaining))
+        Ok(stack_result.and(args_result)?)
     }
 
-    /// Reads an annotation, which `record_function` adds at the start and end of a region.
-    pub(super) fn annotation(&mut self, row: Row) -> Read {
+    /// Adds an annotation, which `record_function` writes at the start and end of a region.
+    pub(super) fn add_annotation(&mut self, row: Row) -> Result<(), ElementError> {
         let values = &self.pickle.values;
-        let mut fields = match Fields::of(values, row.value) {
-            Ok(fields) => fields,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        let (Some(name), Some(micros)) =
-            (fields.name(values, "name"), fields.int(values, "time_us"))
-        else {
-            return Ok(Err(ValueError::MissingField));
-        };
+        let mut fields = Fields::from_dict(values, row.value)?;
+        let name = fields.take_name(values, "name").ok_or(ValueError::MissingField)?;
+        let micros = fields.take_int(values, "time_us").ok_or(ValueError::MissingField)?;
         let run = &mut self.import.run;
         self.args.clear();
-        let remaining = fields.add_to_args(values, "", &mut self.args);
+        let args_result = fields.add_to_args(values, "", &mut self.args);
         let name_id = run.text(name);
         let args = run.args(&mut self.args)?;
         run.add_instant(&Instant {
@@ -92,6 +86,6 @@ impl Snapshot<'_> {
             category_id: None,
             args,
         })?;
-        Ok(remaining)
+        Ok(args_result?)
     }
 }

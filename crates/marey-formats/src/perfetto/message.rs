@@ -7,25 +7,25 @@ use prost::Message;
 pub(super) const TRACE_PACKET: u32 = 1;
 
 /// `TracePacket.sequence_flags`: earlier interned data is invalid.
-pub(super) const STATE_CLEARED: u32 = 1;
+pub(super) const FLAG_STATE_CLEARED: u32 = 1;
 /// `TracePacket.sequence_flags`: the packet refers to earlier interned data.
-pub(super) const NEEDS_STATE: u32 = 2;
+pub(super) const FLAG_NEEDS_STATE: u32 = 2;
 
 /// `BuiltinClock`: the wall clock.
-pub(super) const REALTIME: u32 = 1;
+pub(super) const CLOCK_REALTIME: u32 = 1;
 /// `BuiltinClock`: time since boot without sleep.
-pub(super) const MONOTONIC: u32 = 3;
+pub(super) const CLOCK_MONOTONIC: u32 = 3;
 /// `BuiltinClock`: time since boot, the default clock of traces.
-pub(super) const BOOTTIME: u32 = 6;
+pub(super) const CLOCK_BOOTTIME: u32 = 6;
 
 /// `TrackEvent.Type`.
-pub(super) const SLICE_BEGIN: i32 = 1;
+pub(super) const TYPE_SLICE_BEGIN: i32 = 1;
 /// `TrackEvent.Type`.
-pub(super) const SLICE_END: i32 = 2;
+pub(super) const TYPE_SLICE_END: i32 = 2;
 /// `TrackEvent.Type`.
-pub(super) const INSTANT: i32 = 3;
+pub(super) const TYPE_INSTANT: i32 = 3;
 /// `TrackEvent.Type`.
-pub(super) const COUNTER: i32 = 4;
+pub(super) const TYPE_COUNTER: i32 = 4;
 
 /// `CounterDescriptor.Unit`.
 pub(super) const UNIT_NANOS: i32 = 1;
@@ -35,9 +35,9 @@ pub(super) const UNIT_COUNT: i32 = 2;
 pub(super) const UNIT_BYTES: i32 = 3;
 
 /// `DebugAnnotation.NestedValue.NestedType`.
-pub(super) const DICT: i32 = 1;
+pub(super) const NESTED_DICT: i32 = 1;
 /// `DebugAnnotation.NestedValue.NestedType`.
-pub(super) const ARRAY: i32 = 2;
+pub(super) const NESTED_ARRAY: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TracePacket {

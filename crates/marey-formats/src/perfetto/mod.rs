@@ -1,8 +1,8 @@
 //! Perfetto traces: a sequence of protobuf packets.
 //!
 //! Columns of a run for which the format has no field are written as a dictionary of debug
-//! annotations named [`EXTRAS`] on the event; other programs show them as arguments. Files of other
-//! programs have no extras, so their tracks decide: slices of threads are spans, other slices
+//! annotations named [`EXTRAS_NAME`] on the event; other programs show them as arguments. Files of
+//! other programs have no extras, so their tracks decide: slices of threads are spans, other slices
 //! asynchronous spans.
 
 mod message;
@@ -14,33 +14,33 @@ pub(crate) use self::read::read;
 pub(crate) use self::write::write;
 
 /// Name of the annotation with the columns that the format has no field for.
-const EXTRAS: &str = "marey";
+const EXTRAS_NAME: &str = "marey";
 
 /// Description of counters that repeat data of other events in the file.
-const DERIVED: &str = "marey: follows from the events of the allocator";
+const DERIVED_DESCRIPTION: &str = "marey: follows from the events of the allocator";
 
 /// Prefix of the process label with the rank. Perfetto shows labels beside process names.
-const RANK_LABEL: &str = "rank ";
+const RANK_LABEL_PREFIX: &str = "rank ";
 /// Prefix of the process label with the host.
-const HOST_LABEL: &str = "host ";
+const HOST_LABEL_PREFIX: &str = "host ";
 /// Prefix of the process label with the id in the operating system, if the file uses another one.
-const PID_LABEL: &str = "pid ";
+const PID_LABEL_PREFIX: &str = "pid ";
 /// Prefix of a thread track's description with the id in the operating system, if the file uses
 /// another one.
-const TID_LABEL: &str = "tid ";
+const TID_DESCRIPTION_PREFIX: &str = "tid ";
 
 /// Operating system id of the thread that owns the counters of its process.
 const NO_THREAD: i64 = -1;
 
 /// Returns the id of the flow from a launch to its activities, by correlation id and the process id
 /// in the file. Flow ids are global in a trace, so the id is mixed over all 64 bits.
-fn launch_flow(pid: i32, correlation: u64) -> u64 {
-    mix(mix(u64::from(pid.cast_unsigned())) ^ correlation)
+fn launch_flow_id(pid: i32, correlation: u64) -> u64 {
+    mix_bits(mix_bits(u64::from(pid.cast_unsigned())) ^ correlation)
 }
 
 /// The output function of `SplitMix64` (Steele, Lea and Flood, 2014): a bijection without visible
 /// pattern.
-fn mix(number: u64) -> u64 {
+fn mix_bits(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use super::message::TRACE_PACKET;
-use crate::shared::protobuf::{BYTES, FIXED32, FIXED64, VARINT, wire_type};
+use crate::shared::protobuf::{FIXED32, FIXED64, LENGTH_DELIMITED, VARINT, wire_type};
 
 /// The longest packet that is read; real packets have a few MiB at most.
 const MAX_PACKET_BYTES: u64 = 64 << 20;
@@ -29,7 +29,7 @@ impl<R: Read> Packets<R> {
         Self { source, offset: 0 }
     }
 
-    /// Returns how many bytes have been read.
+    /// Returns the number of bytes read.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
@@ -38,35 +38,38 @@ impl<R: Read> Packets<R> {
     pub(super) fn next(&mut self, packet: &mut Vec<u8>) -> Result<bool, PacketError> {
         loop {
             let start = self.offset;
-            let Some(key) = self.varint(start)? else { return Ok(false) };
+            let Some(key) = self.read_varint(start)? else { return Ok(false) };
             let length = match wire_type(key) {
-                VARINT => self.varint(start)?.map(|_| 0),
+                VARINT => self.read_varint(start)?.map(|_| 0),
                 FIXED64 => Some(8),
-                BYTES => self.varint(start)?,
+                LENGTH_DELIMITED => self.read_varint(start)?,
                 FIXED32 => Some(4),
                 unknown => {
-                    return Err(fault(start, format!("wire type {unknown} where a packet begins")));
+                    return Err(content_error(
+                        start,
+                        format!("wire type {unknown} where a packet begins"),
+                    ));
                 }
             };
             let length = length.ok_or_else(|| truncated(start))?;
             if length > MAX_PACKET_BYTES {
-                return Err(fault(start, format!("a packet of {length} bytes")));
+                return Err(content_error(start, format!("a packet of {length} bytes")));
             }
             packet.clear();
-            let read = (&mut self.source).take(length).read_to_end(packet);
+            let result = (&mut self.source).take(length).read_to_end(packet);
             self.offset += packet.len() as u64;
-            read.map_err(|error| io_error(start, error))?;
+            result.map_err(|error| io_error(start, error))?;
             if (packet.len() as u64) < length {
                 return Err(truncated(start));
             }
-            if key == u64::from(TRACE_PACKET) << 3 | BYTES {
+            if key == u64::from(TRACE_PACKET) << 3 | LENGTH_DELIMITED {
                 return Ok(true);
             }
         }
     }
 
     /// Reads a varint; `None` if the source ends before its first byte.
-    fn varint(&mut self, start: u64) -> Result<Option<u64>, PacketError> {
+    fn read_varint(&mut self, start: u64) -> Result<Option<u64>, PacketError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let mut byte = [0];
@@ -82,16 +85,16 @@ impl<R: Read> Packets<R> {
                 return Ok(Some(value));
             }
         }
-        Err(fault(start, "a number of more than 64 bits".to_owned()))
+        Err(content_error(start, "a number of more than 64 bits".to_owned()))
     }
 }
 
-fn fault(offset: u64, cause: String) -> PacketError {
+fn content_error(offset: u64, cause: String) -> PacketError {
     PacketError::Content(offset, cause)
 }
 
 fn truncated(offset: u64) -> PacketError {
-    fault(offset, "the file ends in the middle of a packet".to_owned())
+    content_error(offset, "the file ends in the middle of a packet".to_owned())
 }
 
 fn io_error(offset: u64, error: io::Error) -> PacketError {

@@ -6,52 +6,54 @@ use serde::Serialize;
 use super::message::{Function, Location, Mapping};
 use super::metadata;
 use super::stacks::Stacks;
-use super::tables::find;
+use super::tables::decode_entry;
 use crate::shared::import::{Import, ReaderError};
 
 /// Adds the metadata of the file, its mappings, functions and locations, none before the entries
 /// that it refers to.
-pub(super) fn describe(
+pub(super) fn add_metadata(
     stacks: &mut Stacks,
     process_id: u32,
     import: &mut Import,
 ) -> Result<(), ReaderError> {
-    let mut describe = Describe { stacks, process_id, import };
-    let file = describe.file()?;
+    let mut writer = MetadataWriter { stacks, process_id, import };
+    let file = writer.file_metadata()?;
     if file != metadata::File::default() {
-        describe.add("pprof.file".to_owned(), &file)?;
+        writer.add("pprof.file".to_owned(), &file)?;
     }
-    let mappings = describe.stacks.tables.mappings.clone();
+    let mappings = writer.stacks.tables.mappings.clone();
     for (id, &(offset, _)) in &mappings {
-        let mapping = find(&mappings, *id).unwrap_or_default();
-        let mapping = describe.mapping(mapping, offset)?;
-        describe.add(format!("pprof.mapping.{id}"), &mapping)?;
+        let mapping = decode_entry(&mappings, *id).unwrap_or_default();
+        let mapping = writer.mapping_metadata(mapping, offset)?;
+        writer.add(format!("pprof.mapping.{id}"), &mapping)?;
     }
-    let functions = describe.stacks.tables.functions.clone();
+    let functions = writer.stacks.tables.functions.clone();
     for (id, &(offset, _)) in &functions {
-        let function = find(&functions, *id).unwrap_or_default();
-        let function = describe.function(function, offset)?;
-        describe.add(format!("pprof.function.{id}"), &function)?;
+        let function = decode_entry(&functions, *id).unwrap_or_default();
+        let function = writer.function_metadata(function, offset)?;
+        writer.add(format!("pprof.function.{id}"), &function)?;
     }
-    let locations = describe.stacks.tables.locations.clone();
+    let locations = writer.stacks.tables.locations.clone();
     for id in locations.keys() {
-        let location = location(&find(&locations, *id).unwrap_or_default());
-        describe.add(format!("pprof.location.{id}"), &location)?;
+        let location = location_metadata(&decode_entry(&locations, *id).unwrap_or_default());
+        writer.add(format!("pprof.location.{id}"), &location)?;
     }
     Ok(())
 }
 
-struct Describe<'s, 'a, 'i> {
+struct MetadataWriter<'s, 'a, 'i> {
     stacks: &'s mut Stacks<'a>,
     process_id: u32,
     import: &'i mut Import,
 }
 
-impl Describe<'_, '_, '_> {
-    fn file(&mut self) -> Result<metadata::File, ReaderError> {
+impl MetadataWriter<'_, '_, '_> {
+    fn file_metadata(&mut self) -> Result<metadata::File, ReaderError> {
         let file = self.stacks.tables.file.clone();
         let period_type = match file.period_type {
-            Some(ty) => Some((self.text(ty.kind, 0)?, self.text(ty.unit, 0)?)),
+            Some(value_type) => {
+                Some((self.text(value_type.kind, 0)?, self.text(value_type.unit, 0)?))
+            }
             None => None,
         };
         let comments = file.comment.iter().map(|&comment| self.text(comment, 0));
@@ -68,7 +70,11 @@ impl Describe<'_, '_, '_> {
         })
     }
 
-    fn mapping(&mut self, mapping: Mapping, offset: u64) -> Result<metadata::Mapping, ReaderError> {
+    fn mapping_metadata(
+        &mut self,
+        mapping: Mapping,
+        offset: u64,
+    ) -> Result<metadata::Mapping, ReaderError> {
         Ok(metadata::Mapping {
             memory_start: mapping.memory_start,
             memory_limit: mapping.memory_limit,
@@ -82,7 +88,7 @@ impl Describe<'_, '_, '_> {
         })
     }
 
-    fn function(
+    fn function_metadata(
         &mut self,
         function: Function,
         offset: u64,
@@ -95,8 +101,8 @@ impl Describe<'_, '_, '_> {
         })
     }
 
-    fn text(&mut self, position: i64, offset: u64) -> Result<String, ReaderError> {
-        Ok(self.stacks.text(position, offset, self.import)?.into_owned())
+    fn text(&mut self, text_index: i64, offset: u64) -> Result<String, ReaderError> {
+        Ok(self.stacks.text(text_index, offset, self.import)?.into_owned())
     }
 
     fn add(&mut self, key: String, metadata: &impl Serialize) -> Result<(), ReaderError> {
@@ -110,7 +116,7 @@ impl Describe<'_, '_, '_> {
     }
 }
 
-fn location(location: &Location) -> metadata::Location {
+fn location_metadata(location: &Location) -> metadata::Location {
     let lines = location.line.iter().map(|line| metadata::Line {
         function: line.function_id,
         number: line.number,

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Metadata of the whole file.
+/// Metadata of the file.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct File {

@@ -18,19 +18,19 @@ mod write;
 pub(crate) use read::read;
 pub(crate) use write::write;
 
-use crate::shared::protobuf::{BYTES, Field, Fields, VARINT};
+use crate::shared::protobuf::{Field, Fields, LENGTH_DELIMITED, VARINT};
 
 /// Whether the first three fields of a file have the numbers and wire types of a profile's fields.
 pub(crate) fn is_profile(head: &[u8]) -> bool {
-    let is_known = |field: &Field| {
+    let is_profile_field = |field: &Field| {
         matches!(
             (field.number, field.wire_type()),
-            (1..=6 | 11 | 13, BYTES) | (7..=10 | 12..=15, VARINT)
+            (1..=6 | 11 | 13, LENGTH_DELIMITED) | (7..=10 | 12..=15, VARINT)
         )
     };
-    let known = Fields::of(head).take(3).map_while(Result::ok).filter(is_known);
-    known.count() == 3
+    let matching = Fields::new(head).take(3).map_while(Result::ok).filter(is_profile_field);
+    matching.count() == 3
 }
 
 /// The argument of a sample with the ids of its locations.
-const LOCATIONS: &str = "pprof.locations";
+const LOCATIONS_ARG: &str = "pprof.locations";

@@ -11,43 +11,43 @@ use marey_store::row;
 use marey_store::{NewProcess, Sampled};
 use prost::Message;
 
-use super::LOCATIONS;
-use super::describe::describe;
+use super::LOCATIONS_ARG;
+use super::describe::add_metadata;
 use super::message::{Label, Sample, tag};
 use super::stacks::Stacks;
 use super::tables::Tables;
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
 use crate::shared::protobuf::{Field, Fields};
-use crate::shared::weights::{is_nanos, name_and_unit};
+use crate::shared::weights::{is_nanosecond_unit, split_unit};
 
 /// Maximum size of a profile, uncompressed.
-const MAX_BYTES: u64 = 4 << 30;
+const MAX_PROFILE_BYTES: u64 = 4 << 30;
 
 /// Reads a file. It is loaded completely, since samples may precede the entries that they refer to.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
-    let content = read_all(input, MAX_BYTES)?;
+    let content = read_limited(input, MAX_PROFILE_BYTES)?;
     let name = Some(import.stem.clone());
-    let process_id = import.process(NewProcess { pid: -1, name, ..NewProcess::default() });
-    let (tables, end) = Tables::of(&content, import);
+    let process_id = import.add_process(NewProcess { pid: -1, name, ..NewProcess::default() });
+    let (tables, result) = Tables::collect(&content, import);
     let mut stacks = Stacks::new(tables, content.len());
-    describe(&mut stacks, process_id, import)?;
+    add_metadata(&mut stacks, process_id, import)?;
     let mut reader =
         Reader { import, process_id, stacks, threads: HashMap::new(), synthetic_os_id: 0 };
-    let types = reader.types()?;
-    for field in Fields::of(&content).map_while(Result::ok) {
+    let name_ids = reader.value_names()?;
+    for field in Fields::new(&content).map_while(Result::ok) {
         if field.number == tag::SAMPLE {
-            reader.sample(&field, &types)?;
+            reader.add_sample(&field, &name_ids)?;
         }
     }
-    end
+    result
 }
 
-fn read_all(input: impl Read, max_bytes: u64) -> Result<Vec<u8>, ReaderError> {
+fn read_limited(input: impl Read, max_bytes: u64) -> Result<Vec<u8>, ReaderError> {
     let mut content = Vec::new();
     input.take(max_bytes.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 > max_bytes {
-        return Err(ReaderError::at(
+        return Err(ReaderError::content(
             max_bytes,
             format!("the profile has more than {max_bytes} bytes"),
         ));
@@ -59,76 +59,77 @@ struct Reader<'a, 'i> {
     import: &'i mut Import,
     process_id: u32,
     stacks: Stacks<'a>,
-    threads: HashMap<ThreadName, u32>,
-    /// The synthetic id of the last thread without one in the operating system.
+    threads: HashMap<ThreadLabels, u32>,
+    /// The synthetic id of the last thread without an id in the operating system.
     synthetic_os_id: i64,
 }
 
-/// A thread, as the labels of samples describe it.
+/// A thread, identified by the labels of samples.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-struct ThreadName {
+struct ThreadLabels {
     os_id: Option<i64>,
     name: Option<String>,
 }
 
 impl Reader<'_, '_> {
-    /// Returns the name ids of a sample's values; `None` for a duplicate name.
-    fn types(&mut self) -> Result<Vec<Option<u32>>, ReaderError> {
+    /// Returns the name ids of the values of each sample; `None` for a duplicate name.
+    fn value_names(&mut self) -> Result<Vec<Option<u32>>, ReaderError> {
         let types = std::mem::take(&mut self.stacks.tables.file.sample_type);
         let default = self.stacks.tables.file.default_sample_type;
         let default = self.stacks.text(default, 0, self.import)?;
         let mut sampled = Sampled::default();
-        let mut is_default_shown = false;
-        let mut names = Vec::new();
+        let mut is_default_selected = false;
+        let mut name_ids = Vec::new();
         let mut seen = HashSet::new();
-        for ty in &types {
-            let kind = self.stacks.text(ty.kind, 0, self.import)?;
-            let unit = self.stacks.text(ty.unit, 0, self.import)?;
+        for value_type in &types {
+            let kind = self.stacks.text(value_type.kind, 0, self.import)?;
+            let unit = self.stacks.text(value_type.unit, 0, self.import)?;
             let name_id = self.import.run.text(&name_with_unit(&kind, &unit));
             if !seen.insert(name_id) {
                 let cause = format!("two value types have the name `{kind}`");
                 self.import.lose(LossCause::Unsupported, 1, 0, cause);
-                names.push(None);
+                name_ids.push(None);
                 continue;
             }
-            names.push(Some(name_id));
+            name_ids.push(Some(name_id));
             // pprof shows the last type if the file names no default.
-            if is_nanos(&unit) && !is_default_shown {
+            if is_nanosecond_unit(&unit) && !is_default_selected {
                 sampled.nanos_name_id = Some(name_id);
-                is_default_shown = kind == default;
+                is_default_selected = kind == default;
             }
             if unit == "count" && sampled.count_name_id.is_none() {
                 sampled.count_name_id = Some(name_id);
             }
         }
         self.import.run.show_samples(sampled);
-        Ok(names)
+        Ok(name_ids)
     }
 
-    fn sample(&mut self, field: &Field, types: &[Option<u32>]) -> Result<(), ReaderError> {
+    fn add_sample(&mut self, field: &Field, name_ids: &[Option<u32>]) -> Result<(), ReaderError> {
         let offset = field.offset;
         let Ok(sample) = Sample::decode(field.value) else {
             self.import.lose(LossCause::Unreadable, 1, offset, "the sample is malformed");
             return Ok(());
         };
-        let (values, expected) = (sample.value.len(), types.len());
-        if values != expected {
-            let cause = format!("the sample has {values} values and the file {expected} types");
+        let (value_count, type_count) = (sample.value.len(), name_ids.len());
+        if value_count != type_count {
+            let cause =
+                format!("the sample has {value_count} values and the file {type_count} types");
             self.import.lose(LossCause::Unreadable, 1, offset, cause);
             return Ok(());
         }
-        let context = self.stacks.context(&sample.location_id, offset, self.import)?;
+        let context = self.stacks.stack_context(&sample.location_id, offset, self.import)?;
         let Some(context_id) = context else { return Ok(()) };
         let mut args = NewArgs::default();
         if !sample.location_id.is_empty() {
             let numbers = sample.location_id.iter().map(u64::to_string);
             let numbers: Vec<String> = numbers.collect();
-            args.json(LOCATIONS, &format!("[{}]", numbers.join(",")));
+            args.json(LOCATIONS_ARG, &format!("[{}]", numbers.join(",")));
         }
-        let thread = self.labels(&sample.label, offset, &mut args)?;
+        let thread = self.add_labels(&sample.label, offset, &mut args)?;
         let args = self.import.run.args(&mut args)?;
-        let thread_id = self.thread(thread);
-        for (name_id, value) in types.iter().zip(sample.value) {
+        let thread_id = self.thread_id(thread);
+        for (name_id, value) in name_ids.iter().zip(sample.value) {
             let Some(name_id) = *name_id else { continue };
             self.import.run.add_sample(&row::Sample {
                 process_id: self.process_id,
@@ -145,13 +146,13 @@ impl Reader<'_, '_> {
 
     /// Adds labels to arguments and returns the thread that they describe. A repeated label becomes
     /// a list.
-    fn labels(
+    fn add_labels(
         &mut self,
         labels: &[Label],
         offset: u64,
         args: &mut NewArgs,
-    ) -> Result<ThreadName, ReaderError> {
-        let (mut thread, mut other_thread) = (ThreadName::default(), ThreadName::default());
+    ) -> Result<ThreadLabels, ReaderError> {
+        let (mut thread, mut fallback_thread) = (ThreadLabels::default(), ThreadLabels::default());
         let mut by_key: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for label in labels {
             let key = self.stacks.text(label.key, offset, self.import)?;
@@ -167,20 +168,20 @@ impl Reader<'_, '_> {
                     thread.os_id = os_id;
                     continue;
                 }
-                "thread name" | "thread_name" => other_thread.name = Some(text.to_string()),
-                "thread id" | "thread_id" | "tid" => other_thread.os_id = os_id,
-                LOCATIONS => {
-                    let cause = format!("a label has the reserved name `{LOCATIONS}`");
+                "thread name" | "thread_name" => fallback_thread.name = Some(text.to_string()),
+                "thread id" | "thread_id" | "tid" => fallback_thread.os_id = os_id,
+                LOCATIONS_ARG => {
+                    let cause = format!("a label has the reserved name `{LOCATIONS_ARG}`");
                     self.import.lose(LossCause::Unsupported, 1, offset, cause);
                     continue;
                 }
                 _ => {}
             }
             let value = if label.text != 0 {
-                quoted(&text)
+                json_string(&text)
             } else if label.num_unit != 0 {
                 let unit = self.stacks.text(label.num_unit, offset, self.import)?;
-                format!("{{\"num\":{},\"unit\":{}}}", label.num, quoted(&unit))
+                format!("{{\"num\":{},\"unit\":{}}}", label.num, json_string(&unit))
             } else {
                 label.num.to_string()
             };
@@ -192,21 +193,21 @@ impl Reader<'_, '_> {
                 values => args.json(key, &format!("[{}]", values.join(","))),
             }
         }
-        thread.os_id = thread.os_id.or(other_thread.os_id);
-        thread.name = thread.name.or(other_thread.name);
+        thread.os_id = thread.os_id.or(fallback_thread.os_id);
+        thread.name = thread.name.or(fallback_thread.name);
         Ok(thread)
     }
 
-    fn thread(&mut self, thread: ThreadName) -> Option<u32> {
-        if thread == ThreadName::default() {
+    fn thread_id(&mut self, thread: ThreadLabels) -> Option<u32> {
+        if thread == ThreadLabels::default() {
             return None;
         }
-        let (run, process, next_os_id) =
+        let (run, process, synthetic_os_id) =
             (&mut self.import.run, self.process_id, &mut self.synthetic_os_id);
-        Some(*self.threads.entry(thread).or_insert_with_key(|ThreadName { os_id, name }| {
+        Some(*self.threads.entry(thread).or_insert_with_key(|ThreadLabels { os_id, name }| {
             let os_id = os_id.unwrap_or_else(|| {
-                *next_os_id -= 1;
-                *next_os_id
+                *synthetic_os_id -= 1;
+                *synthetic_os_id
             });
             run.thread(process, os_id, name.as_deref().unwrap_or_default())
         }))
@@ -216,7 +217,7 @@ impl Reader<'_, '_> {
 /// Returns a name such as `cpu (nanoseconds)`. Without a unit there are no parentheses, unless the
 /// name itself ends with some.
 fn name_with_unit(kind: &str, unit: &str) -> String {
-    let needs_unit = !unit.is_empty() || kind != name_and_unit(kind).0;
+    let needs_unit = !unit.is_empty() || kind != split_unit(kind).0;
     if needs_unit { format!("{kind} ({unit})") } else { kind.to_owned() }
 }
 
@@ -226,8 +227,8 @@ mod tests {
 
     #[test]
     fn a_profile_beyond_the_size_limit_is_refused() {
-        assert_eq!(read_all(&b"1234"[..], 4).unwrap(), b"1234");
-        let error = read_all(std::io::repeat(0), 4).unwrap_err();
+        assert_eq!(read_limited(&b"1234"[..], 4).unwrap(), b"1234");
+        let error = read_limited(std::io::repeat(0), 4).unwrap_err();
         assert_eq!(error.to_string(), "byte 4: the profile has more than 4 bytes");
     }
 }

@@ -9,14 +9,14 @@ use marey_model::loss::LossCause;
 use marey_store::Assembler;
 
 use super::message::{Function, Location, Mapping};
-use super::tables::{Tables, find};
+use super::tables::{Tables, decode_entry};
 use crate::shared::MAX_DEPTH;
 use crate::shared::import::{Import, ReaderError};
 
 /// Limit to which references may expand, for each byte of the file.
 const EXPANDED_PER_BYTE: u64 = 64;
 /// Limit to which references may expand in any file.
-const MIN_EXPANDED_BYTES: u64 = 16 << 20;
+const BASE_EXPANDED_BYTES: u64 = 16 << 20;
 
 /// Bytes that count for a frame of a stack.
 const FRAME_BYTES: u64 = 64;
@@ -25,23 +25,23 @@ const FRAME_BYTES: u64 = 64;
 pub(super) struct Stacks<'a> {
     pub(super) tables: Tables<'a>,
     /// Name ids of the frames of each location, outermost first.
-    frames: HashMap<u64, Rc<[u32]>>,
+    frame_names: HashMap<u64, Rc<[u32]>>,
     /// The context of a location below another context, and the number of frames in between.
     children: HashMap<(u32, u64), (u32, usize)>,
     /// Bytes to which references may still expand.
-    budget_bytes: u64,
+    remaining_bytes: u64,
 }
 
 impl<'a> Stacks<'a> {
     pub(super) fn new(tables: Tables<'a>, content_bytes: usize) -> Self {
-        let budget_bytes = (content_bytes as u64).saturating_mul(EXPANDED_PER_BYTE);
-        let budget_bytes = budget_bytes.saturating_add(MIN_EXPANDED_BYTES);
-        Self { tables, frames: HashMap::new(), children: HashMap::new(), budget_bytes }
+        let remaining_bytes = (content_bytes as u64).saturating_mul(EXPANDED_PER_BYTE);
+        let remaining_bytes = remaining_bytes.saturating_add(BASE_EXPANDED_BYTES);
+        Self { tables, frame_names: HashMap::new(), children: HashMap::new(), remaining_bytes }
     }
 
     /// Returns the context of locations, innermost first; `None` if a location is missing or the
     /// stack is too deep.
-    pub(super) fn context(
+    pub(super) fn stack_context(
         &mut self,
         locations: &[u64],
         offset: u64,
@@ -49,7 +49,8 @@ impl<'a> Stacks<'a> {
     ) -> Result<Option<u32>, ReaderError> {
         let (mut context, mut depth) = (Assembler::ROOT, 0);
         for &location in locations.iter().rev() {
-            let Some((child, frames)) = self.step(context, location, offset, import)? else {
+            let Some((child, frames)) = self.child_context(context, location, offset, import)?
+            else {
                 let cause = format!("location {location} is missing");
                 import.lose(LossCause::Unreadable, 1, offset, cause);
                 return Ok(None);
@@ -68,14 +69,14 @@ impl<'a> Stacks<'a> {
     /// Returns the text at an index; empty if there is none.
     pub(super) fn text(
         &mut self,
-        position: i64,
+        text_index: i64,
         offset: u64,
         import: &mut Import,
     ) -> Result<Cow<'a, str>, ReaderError> {
-        let index = usize::try_from(position).ok();
+        let index = usize::try_from(text_index).ok();
         let Some(bytes) = index.and_then(|index| self.tables.texts.get(index).copied()) else {
-            if position != 0 {
-                let cause = format!("text {position} is missing");
+            if text_index != 0 {
+                let cause = format!("text {text_index} is missing");
                 import.lose(LossCause::Unreadable, 1, offset, cause);
             }
             return Ok(Cow::Borrowed(""));
@@ -89,17 +90,17 @@ impl<'a> Stacks<'a> {
     }
 
     /// Returns the context of a location below another context, and the number of its frames.
-    fn step(
+    fn child_context(
         &mut self,
         context: u32,
         location: u64,
         offset: u64,
         import: &mut Import,
     ) -> Result<Option<(u32, usize)>, ReaderError> {
-        if let Some(&step) = self.children.get(&(context, location)) {
-            return Ok(Some(step));
+        if let Some(&child) = self.children.get(&(context, location)) {
+            return Ok(Some(child));
         }
-        let Some(frames) = self.frames(location, import)? else { return Ok(None) };
+        let Some(frames) = self.frame_names(location, import)? else { return Ok(None) };
         self.count_expansion(FRAME_BYTES.saturating_mul(frames.len() as u64), offset)?;
         let child = frames.iter().fold(context, |context, &name_id| {
             import.run.context(context, NodeKind::Frame, name_id)
@@ -110,12 +111,16 @@ impl<'a> Stacks<'a> {
 
     /// Returns the name ids of a location's frames, outermost first and at least one; `None` if the
     /// location is missing.
-    fn frames(&mut self, id: u64, import: &mut Import) -> Result<Option<Rc<[u32]>>, ReaderError> {
-        if let Some(frames) = self.frames.get(&id) {
+    fn frame_names(
+        &mut self,
+        id: u64,
+        import: &mut Import,
+    ) -> Result<Option<Rc<[u32]>>, ReaderError> {
+        if let Some(frames) = self.frame_names.get(&id) {
             return Ok(Some(Rc::clone(frames)));
         }
         let Some(&(offset, _)) = self.tables.locations.get(&id) else { return Ok(None) };
-        let location: Location = find(&self.tables.locations, id).unwrap_or_default();
+        let location: Location = decode_entry(&self.tables.locations, id).unwrap_or_default();
         let mut names = Vec::new();
         for line in location.line.iter().rev().filter(|line| line.function_id != 0) {
             if let Some(name) = self.function_name(line.function_id, offset, import)? {
@@ -123,11 +128,11 @@ impl<'a> Stacks<'a> {
             }
         }
         if names.is_empty() {
-            let name = self.address(&location, offset, import)?;
+            let name = self.address_name(&location, offset, import)?;
             names.push(import.run.text(&name));
         }
         let names: Rc<[u32]> = names.into();
-        self.frames.insert(id, Rc::clone(&names));
+        self.frame_names.insert(id, Rc::clone(&names));
         Ok(Some(names))
     }
 
@@ -138,7 +143,7 @@ impl<'a> Stacks<'a> {
         offset: u64,
         import: &mut Import,
     ) -> Result<Option<Cow<'a, str>>, ReaderError> {
-        let Some(function) = find::<Function>(&self.tables.functions, id) else {
+        let Some(function) = decode_entry::<Function>(&self.tables.functions, id) else {
             let cause = format!("function {id} is missing");
             import.lose(LossCause::Unreadable, 1, offset, cause);
             return Ok(None);
@@ -153,13 +158,13 @@ impl<'a> Stacks<'a> {
     }
 
     /// Returns the name of an address without a function: `0x4010 (libc.so.6)`.
-    fn address(
+    fn address_name(
         &mut self,
         location: &Location,
         offset: u64,
         import: &mut Import,
     ) -> Result<String, ReaderError> {
-        let mapping = find::<Mapping>(&self.tables.mappings, location.mapping_id);
+        let mapping = decode_entry::<Mapping>(&self.tables.mappings, location.mapping_id);
         let file = self.text(mapping.unwrap_or_default().filename, offset, import)?;
         let file = file.rsplit('/').next().unwrap_or_default();
         let address = location.address;
@@ -169,9 +174,9 @@ impl<'a> Stacks<'a> {
     /// Counts the bytes to which a reference expands, since a small file can expand to endless
     /// stacks and texts.
     fn count_expansion(&mut self, bytes: u64, offset: u64) -> Result<(), ReaderError> {
-        let budget = self.budget_bytes.checked_sub(bytes);
+        let remaining = self.remaining_bytes.checked_sub(bytes);
         let cause = "the references of the profile expand to far more than the profile";
-        self.budget_bytes = budget.ok_or_else(|| ReaderError::at(offset, cause))?;
+        self.remaining_bytes = remaining.ok_or_else(|| ReaderError::content(offset, cause))?;
         Ok(())
     }
 }

@@ -26,20 +26,20 @@ pub(super) struct Symbols {
     function_count: u64,
     location_count: u64,
     /// Locations of named frames, by name and whether the frame is one of Python.
-    frames: HashMap<(u32, bool), u64>,
+    frame_locations: HashMap<(u32, bool), u64>,
     /// Functions of frames, by name and file.
-    named: HashMap<(i64, i64), u64>,
+    functions_by_name: HashMap<(i64, i64), u64>,
 }
 
 impl Symbols {
     pub(super) fn new() -> Self {
         let mut symbols = Self::default();
-        symbols.text("");
+        symbols.text_index("");
         symbols
     }
 
     /// Returns the index of a text.
-    pub(super) fn text(&mut self, text: &str) -> i64 {
+    pub(super) fn text_index(&mut self, text: &str) -> i64 {
         if let Some(&position) = self.texts.get(text) {
             return position;
         }
@@ -51,61 +51,67 @@ impl Symbols {
     }
 
     pub(super) fn value_type(&mut self, kind: &str, unit: &str) -> ValueType {
-        ValueType { kind: self.text(kind), unit: self.text(unit) }
+        ValueType { kind: self.text_index(kind), unit: self.text_index(unit) }
     }
 
-    /// Adds an entry of an imported profile; `false` if the row is none.
+    /// Adds an entry of an imported profile; `false` if the row is not such an entry.
     pub(super) fn add_imported(&mut self, row: &Metadata) -> bool {
         let Some(key) = row.key.strip_prefix("pprof.") else { return false };
         let (table, id) = key.split_once('.').unwrap_or((key, ""));
-        let added = match (table, id.parse().map(|id| (row.process_id, id))) {
-            ("mapping", Ok(id)) => parsed(row).map(|mapping| self.mapping(id, &mapping)),
-            ("function", Ok(id)) => parsed(row).map(|function| self.function(id, &function)),
-            ("location", Ok(id)) => parsed(row).map(|location| self.location(id, &location)),
-            ("file", _) if self.file.is_none() => parsed(row).map(|file| self.file = Some(file)),
+        let parsed = match (table, id.parse().map(|id| (row.process_id, id))) {
+            ("mapping", Ok(id)) => parse_value(row).map(|mapping| self.add_mapping(id, &mapping)),
+            ("function", Ok(id)) => {
+                parse_value(row).map(|function| self.add_imported_function(id, &function))
+            }
+            ("location", Ok(id)) => {
+                parse_value(row).map(|location| self.add_imported_location(id, &location))
+            }
+            ("file", _) if self.file.is_none() => {
+                parse_value(row).map(|file| self.file = Some(file))
+            }
             _ => None,
         };
-        added.is_some()
+        parsed.is_some()
     }
 
     /// Returns the new id of an imported location.
-    pub(super) fn imported(&self, process: u32, location: u64) -> Option<u64> {
+    pub(super) fn imported_location(&self, process: u32, location: u64) -> Option<u64> {
         self.locations.get(&(process, location)).copied()
     }
 
     /// Returns the location of a frame.
-    pub(super) fn frame(&mut self, context: Context, reader: &Reader) -> u64 {
+    pub(super) fn frame_location(&mut self, context: Context, reader: &Reader) -> u64 {
         let is_python = context.kind == NodeKind::Frame;
-        self.named_frame(context.name_id, is_python, reader)
+        self.named_frame_location(context.name_id, is_python, reader)
     }
 
     /// Returns the location of a kernel.
-    pub(super) fn kernel(&mut self, name_id: u32, reader: &Reader) -> u64 {
-        self.named_frame(name_id, false, reader)
+    pub(super) fn kernel_location(&mut self, name_id: u32, reader: &Reader) -> u64 {
+        self.named_frame_location(name_id, false, reader)
     }
 
-    fn named_frame(&mut self, name_id: u32, is_python: bool, reader: &Reader) -> u64 {
-        if let Some(&location) = self.frames.get(&(name_id, is_python)) {
+    fn named_frame_location(&mut self, name_id: u32, is_python: bool, reader: &Reader) -> u64 {
+        if let Some(&location) = self.frame_locations.get(&(name_id, is_python)) {
             return location;
         }
         let name = reader.text(name_id);
-        let parts = if is_python { python_frame(name) } else { None };
-        let (file, number, function) = parts.unwrap_or(("", 0, name));
-        let key = (self.text(function), self.text(file));
-        let function_id = self.named.get(&key).copied();
+        let python_parts = if is_python { split_python_frame(name) } else { None };
+        let (file, number, function) = python_parts.unwrap_or(("", 0, name));
+        let key = (self.text_index(function), self.text_index(file));
+        let function_id = self.functions_by_name.get(&key).copied();
         let function_id = function_id.unwrap_or_else(|| {
             let (name, filename) = key;
             let id = self.add_function(Function { name, filename, ..Function::default() });
-            self.named.insert(key, id);
+            self.functions_by_name.insert(key, id);
             id
         });
         let line = vec![Line { function_id, number, column: 0 }];
         let id = self.add_location(Location { line, ..Location::default() });
-        self.frames.insert((name_id, is_python), id);
+        self.frame_locations.insert((name_id, is_python), id);
         id
     }
 
-    fn mapping(&mut self, id: (u32, u64), mapping: &metadata::Mapping) {
+    fn add_mapping(&mut self, id: (u32, u64), mapping: &metadata::Mapping) {
         let new_id = self.mappings.len() as u64 + 1;
         self.mappings.insert(id, new_id);
         let mapping = Mapping {
@@ -113,8 +119,8 @@ impl Symbols {
             memory_start: mapping.memory_start,
             memory_limit: mapping.memory_limit,
             file_offset: mapping.file_offset,
-            filename: self.text(&mapping.filename),
-            build_id: self.text(&mapping.build_id),
+            filename: self.text_index(&mapping.filename),
+            build_id: self.text_index(&mapping.build_id),
             has_functions: mapping.has_functions,
             has_filenames: mapping.has_filenames,
             has_line_numbers: mapping.has_line_numbers,
@@ -123,28 +129,28 @@ impl Symbols {
         self.profile.mapping.push(mapping);
     }
 
-    fn function(&mut self, id: (u32, u64), function: &metadata::Function) {
+    fn add_imported_function(&mut self, id: (u32, u64), function: &metadata::Function) {
         let function = Function {
             id: 0,
-            name: self.text(&function.name),
-            system_name: self.text(&function.system_name),
-            filename: self.text(&function.filename),
+            name: self.text_index(&function.name),
+            system_name: self.text_index(&function.system_name),
+            filename: self.text_index(&function.filename),
             start_line: function.start_line,
         };
         let new_id = self.add_function(function);
         self.functions.insert(id, new_id);
     }
 
-    fn location(&mut self, (process, id): (u32, u64), location: &metadata::Location) {
-        let new_id_of = |ids: &HashMap<_, u64>, id| ids.get(&(process, id)).copied().unwrap_or(0);
+    fn add_imported_location(&mut self, (process, id): (u32, u64), location: &metadata::Location) {
+        let new_id = |ids: &HashMap<_, u64>, id| ids.get(&(process, id)).copied().unwrap_or(0);
         let lines = location.lines.iter().map(|line| Line {
-            function_id: new_id_of(&self.functions, line.function),
+            function_id: new_id(&self.functions, line.function),
             number: line.number,
             column: line.column,
         });
         let location = Location {
             id: 0,
-            mapping_id: new_id_of(&self.mappings, location.mapping),
+            mapping_id: new_id(&self.mappings, location.mapping),
             address: location.address,
             line: lines.collect(),
             is_folded: location.is_folded,
@@ -166,12 +172,12 @@ impl Symbols {
     }
 }
 
-fn parsed<'a, T: Deserialize<'a>>(row: &'a Metadata) -> Option<T> {
+fn parse_value<'a, T: Deserialize<'a>>(row: &'a Metadata) -> Option<T> {
     serde_json::from_str(&row.value).ok()
 }
 
 /// Splits `file:line@function`.
-fn python_frame(name: &str) -> Option<(&str, i64, &str)> {
+fn split_python_frame(name: &str) -> Option<(&str, i64, &str)> {
     let (location, function) = name.rsplit_once('@')?;
     let (file, line) = location.rsplit_once(':')?;
     Some((file, line.parse().ok()?, function))

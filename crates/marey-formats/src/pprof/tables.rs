@@ -16,24 +16,27 @@ pub(super) struct Tables<'a> {
     pub(super) mappings: Entries<'a>,
     pub(super) locations: Entries<'a>,
     pub(super) functions: Entries<'a>,
-    /// The fields of the whole file; its tables are empty.
+    /// The fields beside the tables, which are empty here.
     pub(super) file: Profile,
 }
 
-/// By id: byte offset and encoded bytes, which are known to decode.
+/// The byte offset and the encoded bytes of entries by id. All of them can be decoded.
 pub(super) type Entries<'a> = BTreeMap<u64, (u64, &'a [u8])>;
 
 /// Decodes an entry.
-pub(super) fn find<M: Message + Default>(entries: &Entries, id: u64) -> Option<M> {
+pub(super) fn decode_entry<M: Message + Default>(entries: &Entries, id: u64) -> Option<M> {
     let (_, bytes) = entries.get(&id)?;
     M::decode(*bytes).ok()
 }
 
 impl<'a> Tables<'a> {
     /// Collects the tables of a profile as far as it can be read, and the error that ended it.
-    pub(super) fn of(content: &'a [u8], import: &mut Import) -> (Self, Result<(), ReaderError>) {
+    pub(super) fn collect(
+        content: &'a [u8],
+        import: &mut Import,
+    ) -> (Self, Result<(), ReaderError>) {
         let mut tables = Self::default();
-        for field in Fields::of(content) {
+        for field in Fields::new(content) {
             match field {
                 Ok(field) => tables.add(&field, import),
                 Err(fault) => return (tables, Err(fault.into())),
@@ -72,13 +75,13 @@ impl<'a> Tables<'a> {
 fn insert<'a, M: Message + Default>(
     entries: &mut Entries<'a>,
     field: &Field<'a>,
-    what: &str,
-    id: impl Fn(&M) -> u64,
+    entry_name: &str,
+    get_id: impl Fn(&M) -> u64,
     import: &mut Import,
 ) {
-    let cause = match M::decode(field.value).map(|entry| id(&entry)) {
-        Err(_malformed) => format!("the {what} is malformed"),
-        Ok(id) if entries.contains_key(&id) => format!("{what} {id} appears twice"),
+    let cause = match M::decode(field.value).map(|entry| get_id(&entry)) {
+        Err(_malformed) => format!("the {entry_name} is malformed"),
+        Ok(id) if entries.contains_key(&id) => format!("{entry_name} {id} appears twice"),
         Ok(id) => {
             entries.insert(id, (field.offset, field.value));
             return;

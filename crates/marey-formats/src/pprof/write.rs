@@ -16,22 +16,23 @@ use serde_json::Value;
 
 use super::message::{Label, Sample};
 use super::symbols::Symbols;
-use super::{LOCATIONS, metadata};
+use super::{LOCATIONS_ARG, metadata};
 use crate::shared::export::{ExportError, LeftOut, leave_out_tables, row_count};
 use crate::shared::format::Format;
 use crate::shared::json::replace_lone_surrogates;
 use crate::shared::weights::{
-    Stack, StackKey, Sum, Times, leave_out, name_and_unit, sampled_names, times,
+    Stack, StackKey, Sum, Times, leave_out_common_tables, numeric_sample_names, split_unit,
+    times_by_stack,
 };
 
-/// Maximum number of stacks in memory.
-const MAX_STACKS: usize = 1 << 16;
+/// Maximum number of sums in memory.
+const MAX_SUMS: usize = 1 << 16;
 
 /// 2⁶³, the first integer beyond `i64`.
 const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 
 /// Maximum number of value types. A sample has one value of each, even if it is zero.
-const MAX_TYPES: usize = 64;
+const MAX_VALUE_TYPES: usize = 64;
 
 /// A type of values of a run with spans.
 #[derive(Clone, Copy)]
@@ -54,23 +55,24 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     let out = GzEncoder::new(out, Compression::default());
-    let has_processes = reader.processes().nth(1).is_some();
-    let mut writer = Writer { reader, out, left_out, symbols: Symbols::new(), has_processes };
+    let has_several_processes = reader.processes().nth(1).is_some();
+    let mut writer =
+        Writer { reader, out, left_out, symbols: Symbols::new(), has_several_processes };
     for row in reader.rows::<Metadata>()? {
         if !writer.symbols.add_imported(&row?) {
             writer.leave_out("metadata entries");
         }
     }
-    let names = sampled_names(reader)?;
+    let names = numeric_sample_names(reader)?;
     if names.is_empty() {
-        writer.spans()?;
+        writer.write_spans()?;
         *writer.left_out.entry("values that are not numbers").or_default() +=
             row_count(reader, &SAMPLES);
     } else {
-        writer.samples(&names)?;
+        writer.write_sampled(&names)?;
         leave_out_tables(reader, &[&SPANS, &GPU_ACTIVITIES], writer.left_out);
     }
-    leave_out(reader, writer.left_out);
+    leave_out_common_tables(reader, writer.left_out);
     writer.out.finish()?;
     Ok(())
 }
@@ -81,29 +83,29 @@ struct Writer<'a, 'r, 'o> {
     left_out: &'a mut LeftOut,
     symbols: Symbols,
     /// Whether samples need a label with their process.
-    has_processes: bool,
+    has_several_processes: bool,
 }
 
-/// The key by which samples are summed up.
+/// The samples that are added up have the same key.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct SumKey {
     stack_key: StackKey,
     args: Args,
 }
 
 impl Writer<'_, '_, '_> {
-    fn samples(&mut self, names: &[u32]) -> Result<(), ExportError> {
-        let names = &names[..names.len().min(MAX_TYPES)];
+    fn write_sampled(&mut self, names: &[u32]) -> Result<(), ExportError> {
+        let names = &names[..names.len().min(MAX_VALUE_TYPES)];
         let columns: HashMap<u32, usize> = names.iter().copied().zip(0..).collect();
-        let types = names.iter().map(|&name_id| name_and_unit(self.reader.text(name_id)));
-        self.begin(&types.collect::<Vec<_>>(), "");
-        let mut sums: BTreeMap<Key, Vec<Sum>> = BTreeMap::new();
+        let types = names.iter().map(|&name_id| split_unit(self.reader.text(name_id)));
+        self.set_header(&types.collect::<Vec<_>>(), "");
+        let mut sums: BTreeMap<SumKey, Vec<Sum>> = BTreeMap::new();
         for sample in self.reader.rows::<row::Sample>()? {
             let sample = sample?;
             if sample.time_nanos.is_some() {
                 self.leave_out("sample times");
             }
-            let value = Sum::of(&sample.value).filter(|value| value.as_f64().is_finite());
+            let value = Sum::from_metric(&sample.value).filter(|value| value.as_f64().is_finite());
             let Some(value) = value else {
                 self.leave_out("values that are not numbers");
                 continue;
@@ -113,89 +115,91 @@ impl Writer<'_, '_, '_> {
                 continue;
             };
             let values =
-                sums.entry(key(sample)).or_insert_with(|| vec![Sum::Whole(0); names.len()]);
+                sums.entry(sum_key(sample)).or_insert_with(|| vec![Sum::Int(0); names.len()]);
             values[column].add(value);
-            if sums.len() == MAX_STACKS {
-                self.write_samples(&mut sums)?;
+            if sums.len() == MAX_SUMS {
+                self.flush_sums(&mut sums)?;
             }
         }
-        self.write_samples(&mut sums)
+        self.flush_sums(&mut sums)
     }
 
     /// Writes the times of spans and devices, as far as the run has them.
-    fn spans(&mut self) -> Result<(), ExportError> {
-        let times = times(self.reader)?;
+    fn write_spans(&mut self) -> Result<(), ExportError> {
+        let times = times_by_stack(self.reader)?;
         let mut columns = COLUMNS.to_vec();
         columns.retain(|column| times.values().any(|times| (column.value)(times) != 0));
         if columns.is_empty() {
             let missing = "no samples, no spans and no device activities";
-            return Err(ExportError::Nothing { format: Format::Pprof, missing });
+            return Err(ExportError::NoData { format: Format::Pprof, missing });
         }
         let types: Vec<_> = columns.iter().map(|column| (column.kind, column.unit)).collect();
-        self.begin(&types, "time");
+        self.set_header(&types, "time");
         let mut sums = BTreeMap::new();
         for (stack_key, times) in times {
-            let values = columns.iter().map(|column| Sum::Whole((column.value)(&times)));
+            let values = columns.iter().map(|column| Sum::Int((column.value)(&times)));
             let values = values.collect();
-            let key = Key { stack_key, args: Args::default() };
+            let key = SumKey { stack_key, args: Args::default() };
             sums.insert(key, values);
         }
-        self.write_samples(&mut sums)
+        self.flush_sums(&mut sums)
     }
 
     /// Sets the value types and the metadata of the file.
-    fn begin(&mut self, types: &[(&str, &str)], default: &str) {
-        let recorded = || {
+    fn set_header(&mut self, types: &[(&str, &str)], default_type: &str) {
+        let default_file = || {
             let start = self.reader.processes().map(|process| process.start_nanos).min();
             let end = self.reader.processes().map(|process| process.end_nanos).max();
             let (start, end) = (start.unwrap_or(0), end.unwrap_or(0));
             metadata::File {
                 time_nanos: start,
                 duration_nanos: end.saturating_sub(start),
-                default_sample_type: default.to_owned(),
+                default_sample_type: default_type.to_owned(),
                 ..metadata::File::default()
             }
         };
-        let file = self.symbols.file.take().unwrap_or_else(recorded);
+        let file = self.symbols.file.take().unwrap_or_else(default_file);
         let symbols = &mut self.symbols;
         symbols.profile.sample_type =
             types.iter().map(|(kind, unit)| symbols.value_type(kind, unit)).collect();
         let period_type = file.period_type.map(|(kind, unit)| symbols.value_type(&kind, &unit));
         symbols.profile.period_type = period_type;
-        symbols.profile.comment = file.comments.iter().map(|text| symbols.text(text)).collect();
-        symbols.profile.drop_frames = symbols.text(&file.drop_frames);
-        symbols.profile.keep_frames = symbols.text(&file.keep_frames);
-        symbols.profile.default_sample_type = symbols.text(&file.default_sample_type);
-        symbols.profile.doc_url = symbols.text(&file.doc_url);
+        symbols.profile.comment =
+            file.comments.iter().map(|text| symbols.text_index(text)).collect();
+        symbols.profile.drop_frames = symbols.text_index(&file.drop_frames);
+        symbols.profile.keep_frames = symbols.text_index(&file.keep_frames);
+        symbols.profile.default_sample_type = symbols.text_index(&file.default_sample_type);
+        symbols.profile.doc_url = symbols.text_index(&file.doc_url);
         symbols.profile.time_nanos = file.time_nanos;
         symbols.profile.duration_nanos = file.duration_nanos;
         symbols.profile.period = file.period;
     }
 
     /// Writes sums and removes them, together with the entries that they refer to.
-    fn write_samples(&mut self, sums: &mut BTreeMap<Key, Vec<Sum>>) -> Result<(), ExportError> {
+    fn flush_sums(&mut self, sums: &mut BTreeMap<SumKey, Vec<Sum>>) -> Result<(), ExportError> {
         for (key, values) in std::mem::take(sums) {
-            let sample = self.sample(&key, &values);
+            let sample = self.build_sample(&key, &values);
             self.symbols.profile.sample.push(sample);
         }
-        let part = std::mem::take(&mut self.symbols.profile);
-        self.out.write_all(&part.encode_to_vec())?;
+        let profile = std::mem::take(&mut self.symbols.profile);
+        self.out.write_all(&profile.encode_to_vec())?;
         Ok(())
     }
 
-    fn sample(&mut self, key: &Key, values: &[Sum]) -> Sample {
-        let mut args = self.args(key);
-        let locations = args.remove(LOCATIONS).and_then(|ids| self.imported(&ids, key.stack_key));
-        let location_id = locations.unwrap_or_else(|| self.locations(key.stack_key.stack));
+    fn build_sample(&mut self, key: &SumKey, values: &[Sum]) -> Sample {
+        let mut args = self.sample_args(key);
+        let locations =
+            args.remove(LOCATIONS_ARG).and_then(|ids| self.imported_locations(&ids, key.stack_key));
+        let location_id = locations.unwrap_or_else(|| self.stack_locations(key.stack_key.stack));
         let mut label = self.owner_labels(key.stack_key);
         for (name, value) in args {
-            self.arg_labels(&name, value, &mut label);
+            self.add_arg_labels(&name, value, &mut label);
         }
-        let value = values.iter().map(|&sum| self.integer(sum)).collect();
+        let value = values.iter().map(|&sum| self.round_sum(sum)).collect();
         Sample { location_id, value, label }
     }
 
-    fn args(&mut self, key: &Key) -> serde_json::Map<String, Value> {
+    fn sample_args(&mut self, key: &SumKey) -> serde_json::Map<String, Value> {
         if key.args.text_id.is_none() {
             return serde_json::Map::new();
         }
@@ -208,34 +212,34 @@ impl Writer<'_, '_, '_> {
     }
 
     /// Returns the locations that an imported sample had, if they are known.
-    fn imported(&self, ids: &Value, stack_key: StackKey) -> Option<Vec<u64>> {
+    fn imported_locations(&self, ids: &Value, stack_key: StackKey) -> Option<Vec<u64>> {
         let ids = ids.as_array()?.iter();
-        ids.map(|id| self.symbols.imported(stack_key.process_id, id.as_u64()?)).collect()
+        ids.map(|id| self.symbols.imported_location(stack_key.process_id, id.as_u64()?)).collect()
     }
 
     /// Returns the locations of a stack, innermost first.
-    fn locations(&mut self, stack: Stack) -> Vec<u64> {
+    fn stack_locations(&mut self, stack: Stack) -> Vec<u64> {
         let (reader, symbols) = (self.reader, &mut self.symbols);
-        let kernel = stack.kernel_id.map(|name_id| symbols.kernel(name_id, reader));
+        let kernel = stack.kernel_id.map(|name_id| symbols.kernel_location(name_id, reader));
         let contexts = reader.path(stack.context_id).into_iter().rev();
-        let frames = contexts.map(|id| symbols.frame(reader.context(id), reader));
+        let frames = contexts.map(|id| symbols.frame_location(reader.context(id), reader));
         kernel.into_iter().chain(frames).collect()
     }
 
     fn owner_labels(&mut self, stack_key: StackKey) -> Vec<Label> {
         let mut labels = Vec::new();
         if let Some(process) =
-            self.reader.process(stack_key.process_id).filter(|_| self.has_processes)
+            self.reader.process(stack_key.process_id).filter(|_| self.has_several_processes)
         {
-            labels.push(self.number("pid", process.pid));
-            labels.extend(process.rank.map(|rank| self.number("rank", rank)));
+            labels.push(self.number_label("pid", process.pid));
+            labels.extend(process.rank.map(|rank| self.number_label("rank", rank)));
         }
         if let Some(thread) = stack_key.thread_id.and_then(|id| self.reader.thread(id)) {
             if !thread.name.is_empty() {
-                labels.push(self.text("thread", &thread.name));
+                labels.push(self.text_label("thread", &thread.name));
             }
             if thread.os_id >= 0 {
-                labels.push(self.number("tid", thread.os_id));
+                labels.push(self.number_label("tid", thread.os_id));
             }
         }
         labels
@@ -243,40 +247,44 @@ impl Writer<'_, '_, '_> {
 
     /// Adds an argument as labels. A list becomes repeated labels; values that labels cannot hold
     /// are written as JSON.
-    fn arg_labels(&mut self, name: &str, value: Value, labels: &mut Vec<Label>) {
+    fn add_arg_labels(&mut self, name: &str, value: Value, labels: &mut Vec<Label>) {
         let values = match value {
             Value::Array(values) if values.iter().all(|value| !value.is_array()) => values,
             value => vec![value],
         };
         for value in values {
             labels.push(match &value {
-                Value::String(text) => self.text(name, text),
-                value => match number_and_unit(value) {
+                Value::String(text) => self.text_label(name, text),
+                value => match parse_number_and_unit(value) {
                     Some((num, unit)) => {
-                        let num_unit = self.symbols.text(unit);
-                        Label { num_unit, ..self.number(name, num) }
+                        let num_unit = self.symbols.text_index(unit);
+                        Label { num_unit, ..self.number_label(name, num) }
                     }
-                    None => self.text(name, &value.to_string()),
+                    None => self.text_label(name, &value.to_string()),
                 },
             });
         }
     }
 
-    fn number(&mut self, key: &str, num: i64) -> Label {
-        Label { key: self.symbols.text(key), num, ..Label::default() }
+    fn number_label(&mut self, key: &str, num: i64) -> Label {
+        Label { key: self.symbols.text_index(key), num, ..Label::default() }
     }
 
-    fn text(&mut self, key: &str, text: &str) -> Label {
+    fn text_label(&mut self, key: &str, text: &str) -> Label {
         if text.is_empty() {
             self.leave_out("empty label texts");
         }
-        Label { key: self.symbols.text(key), text: self.symbols.text(text), ..Label::default() }
+        Label {
+            key: self.symbols.text_index(key),
+            text: self.symbols.text_index(text),
+            ..Label::default()
+        }
     }
 
-    fn integer(&mut self, sum: Sum) -> i64 {
+    fn round_sum(&mut self, sum: Sum) -> i64 {
         match sum {
-            Sum::Whole(value) => value,
-            Sum::Real(value) => {
+            Sum::Int(value) => value,
+            Sum::Float(value) => {
                 if !(-TWO_TO_63..TWO_TO_63).contains(&value) {
                     self.leave_out("values beyond 64 bits");
                 } else if value.fract() != 0.0 {
@@ -292,15 +300,15 @@ impl Writer<'_, '_, '_> {
     }
 }
 
-fn key(sample: row::Sample) -> Key {
+fn sum_key(sample: row::Sample) -> SumKey {
     let stack = Stack { context_id: sample.context_id, kernel_id: None };
     let row::Sample { process_id, thread_id, args, .. } = sample;
     let stack_key = StackKey { process_id, thread_id, stack };
-    Key { stack_key, args }
+    SumKey { stack_key, args }
 }
 
 /// Returns an integer, alone or in an object with its unit.
-fn number_and_unit(value: &Value) -> Option<(i64, &str)> {
+fn parse_number_and_unit(value: &Value) -> Option<(i64, &str)> {
     if let Some(number) = value.as_i64() {
         return Some((number, ""));
     }

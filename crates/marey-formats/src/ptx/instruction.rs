@@ -14,7 +14,7 @@ pub(super) struct Instruction {
 
 /// How the memory space of an instruction is found.
 #[derive(Clone, Copy)]
-enum Spaces {
+enum SpaceRule {
     /// By a modifier, or else by the address.
     Modifier,
     /// By two modifiers, destination and source. Without them the instruction is a barrier.
@@ -25,7 +25,7 @@ enum Spaces {
 
 /// How the width of an instruction is found.
 #[derive(Clone, Copy)]
-enum Widths {
+enum WidthRule {
     /// By the modifiers for vector and type.
     Vector,
     /// By the third operand, in bytes.
@@ -38,24 +38,29 @@ enum Widths {
 struct Rule {
     name: &'static str,
     operation: Operation,
-    spaces: Spaces,
-    widths: Widths,
+    space: SpaceRule,
+    width: WidthRule,
 }
 
-const fn rule(name: &'static str, operation: Operation, spaces: Spaces, widths: Widths) -> Rule {
-    Rule { name, operation, spaces, widths }
+const fn rule(
+    name: &'static str,
+    operation: Operation,
+    space: SpaceRule,
+    width: WidthRule,
+) -> Rule {
+    Rule { name, operation, space, width }
 }
 
-const TENSOR: Spaces = Spaces::Fixed(Some(Space::Tensor), None);
-const TEXTURE: Spaces = Spaces::Fixed(Some(Space::Texture), None);
-const SURFACE: Spaces = Spaces::Fixed(Some(Space::Surface), None);
+const TENSOR: SpaceRule = SpaceRule::Fixed(Some(Space::Tensor), None);
+const TEXTURE: SpaceRule = SpaceRule::Fixed(Some(Space::Texture), None);
+const SURFACE: SpaceRule = SpaceRule::Fixed(Some(Space::Surface), None);
 
 /// The listed instructions. If several match, the longest name applies.
 #[rustfmt::skip]
 const RULES: &[Rule] = {
     use Operation::{Atomic, Copy, Load, Mma, Prefetch, Reduce, Store};
-    use Spaces::{SourceAndTarget, Fixed, Modifier};
-    use Widths::{Operand, Tile, Unknown, Vector};
+    use SpaceRule::{SourceAndTarget, Fixed, Modifier};
+    use WidthRule::{Operand, Tile, Unknown, Vector};
     &[
         rule("ld", Load, Modifier, Vector),
         rule("ldu", Load, Modifier, Vector),
@@ -104,25 +109,30 @@ const STACK_POINTERS: [&str; 2] = ["%SP", "%SPL"];
 impl Instruction {
     /// Parses a statement; `None` if it accesses no listed memory.
     pub(super) fn parse(statement: &str) -> Option<Self> {
-        let (opcode, operands) = split(statement);
-        let rule = RULES.iter().filter(|rule| rule.matches(opcode)).max_by_key(|r| r.name.len())?;
+        let (opcode, operands) = split_statement(statement);
+        let rule =
+            RULES.iter().filter(|rule| rule.matches(opcode)).max_by_key(|rule| rule.name.len())?;
         let modifiers = opcode[rule.name.len()..].split('.');
-        let mut modifier_spaces = modifiers.clone().filter_map(MaybeSpace::parse);
-        let (space, source) = match (rule.spaces, modifier_spaces.next()) {
-            (Spaces::Fixed(space, source), _) => (space, source),
-            (_, Some(MaybeSpace::Parameter)) | (Spaces::SourceAndTarget, None) => return None,
-            (Spaces::Modifier, None) => (Some(address_space(operands)), None),
-            (Spaces::Modifier, Some(MaybeSpace::Is(space))) => (Some(space), None),
-            (Spaces::SourceAndTarget, Some(MaybeSpace::Is(to))) => match modifier_spaces.next()? {
-                MaybeSpace::Is(from) => (Some(to), Some(from)),
-                MaybeSpace::Parameter => return None,
-            },
+        let mut modifier_spaces = modifiers.clone().filter_map(SpaceModifier::parse);
+        let (space, source) = match (rule.space, modifier_spaces.next()) {
+            (SpaceRule::Fixed(space, source), _) => (space, source),
+            (_, Some(SpaceModifier::Parameter)) | (SpaceRule::SourceAndTarget, None) => {
+                return None;
+            }
+            (SpaceRule::Modifier, None) => (Some(address_space(operands)), None),
+            (SpaceRule::Modifier, Some(SpaceModifier::Space(space))) => (Some(space), None),
+            (SpaceRule::SourceAndTarget, Some(SpaceModifier::Space(to))) => {
+                match modifier_spaces.next()? {
+                    SpaceModifier::Space(from) => (Some(to), Some(from)),
+                    SpaceModifier::Parameter => return None,
+                }
+            }
         };
-        let width = match rule.widths {
-            Widths::Vector => vector(modifiers),
-            Widths::Operand => operand(operands),
-            Widths::Tile => tile(modifiers),
-            Widths::Unknown => Width::Unknown,
+        let width = match rule.width {
+            WidthRule::Vector => vector_width(modifiers),
+            WidthRule::Operand => operand_width(operands),
+            WidthRule::Tile => tile_width(modifiers),
+            WidthRule::Unknown => Width::Unknown,
         };
         Some(Self { operation: rule.operation, name: rule.name, space, source, width })
     }
@@ -135,7 +145,7 @@ impl Rule {
 }
 
 /// Splits a statement, after its label and predicate, into opcode with modifiers and operands.
-fn split(mut statement: &str) -> (&str, &str) {
+fn split_statement(mut statement: &str) -> (&str, &str) {
     while let Some((label, rest)) = statement.split_once(':') {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%');
         if rest.starts_with(':') || !label.trim().chars().all(is_name) {
@@ -152,15 +162,15 @@ fn split(mut statement: &str) -> (&str, &str) {
 }
 
 /// A modifier that names a memory space.
-enum MaybeSpace {
-    Is(Space),
+enum SpaceModifier {
+    Space(Space),
     /// Parameters of kernels and calls, which are not listed.
     Parameter,
 }
 
-impl MaybeSpace {
+impl SpaceModifier {
     fn parse(modifier: &str) -> Option<Self> {
-        Some(Self::Is(match modifier {
+        Some(Self::Space(match modifier {
             "global" => Space::Global,
             "shared" | "shared::cta" => Space::Shared,
             "shared::cluster" => Space::Cluster,
@@ -179,16 +189,16 @@ fn address_space(operands: &str) -> Space {
     if STACK_POINTERS.contains(&base) { Space::Local } else { Space::Generic }
 }
 
-fn vector<'a>(modifiers: impl Iterator<Item = &'a str> + Clone) -> Width {
+fn vector_width<'a>(modifiers: impl Iterator<Item = &'a str> + Clone) -> Width {
     let lanes = modifiers.clone().find_map(|word| word.strip_prefix('v')?.parse().ok());
-    let bits = modifiers.filter_map(bits).last();
+    let bits = modifiers.filter_map(type_bits).last();
     bits.map_or(Width::Unknown, |bits| Width::Vector { lanes: lanes.unwrap_or(1), bits })
 }
 
 /// Returns the bits of a value type: `b32`, `f16x2`, `e4m3x4`.
-fn bits(word: &str) -> Option<u16> {
-    let (element, times) = match word.rsplit_once('x') {
-        Some((element, times)) => (element, times.parse().ok()?),
+fn type_bits(word: &str) -> Option<u16> {
+    let (element, count) = match word.rsplit_once('x') {
+        Some((element, count)) => (element, count.parse().ok()?),
         None => (word, 1),
     };
     let bits: u16 = match element {
@@ -202,11 +212,11 @@ fn bits(word: &str) -> Option<u16> {
             .parse()
             .ok()?,
     };
-    bits.checked_mul(times)
+    bits.checked_mul(count)
 }
 
 /// Returns the third operand, if it is a number.
-fn operand(operands: &str) -> Width {
+fn operand_width(operands: &str) -> Width {
     let size = operands.split(',').nth(2).map_or("", str::trim);
     let bytes = match size.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
@@ -215,19 +225,20 @@ fn operand(operands: &str) -> Width {
     bytes.map_or(Width::Unknown, Width::Bytes)
 }
 
-fn tile<'a>(modifiers: impl Iterator<Item = &'a str>) -> Width {
-    let words: Vec<_> = modifiers.filter(|word| is_shape(word) || bits(word).is_some()).collect();
+fn tile_width<'a>(modifiers: impl Iterator<Item = &'a str>) -> Width {
+    let words: Vec<_> =
+        modifiers.filter(|word| is_shape(word) || type_bits(word).is_some()).collect();
     if words.is_empty() { Width::Unknown } else { Width::Tile(words.join(".")) }
 }
 
 /// Whether a modifier is a shape or count: `m16n8k16`, `x4`, `2d`, `16x32bx2`, `kind::f16`.
 fn is_shape(word: &str) -> bool {
-    let begins = |letters: &[char]| {
+    let begins_with_letter = |letters: &[char]| {
         word.strip_prefix(letters)
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
-    let is_counted = word.starts_with(|c: char| c.is_ascii_digit());
-    begins(&['m', 'x']) || is_counted || word.starts_with("kind::")
+    let begins_with_digit = word.starts_with(|c: char| c.is_ascii_digit());
+    begins_with_letter(&['m', 'x']) || begins_with_digit || word.starts_with("kind::")
 }
 
 #[cfg(test)]
@@ -236,10 +247,16 @@ mod tests {
 
     /// Returns operation, memory space, source and width as text.
     fn summary(statement: &str) -> String {
-        let Some(it) = Instruction::parse(statement) else { return "-".to_owned() };
-        let space = it.space.map_or("-", Space::as_str);
-        let source = it.source.map_or(String::new(), |source| format!("<{}", source.as_str()));
-        format!("{} {} {space}{source} {}", it.name, it.operation.as_str(), it.width)
+        let Some(instruction) = Instruction::parse(statement) else { return "-".to_owned() };
+        let space = instruction.space.map_or("-", Space::as_str);
+        let source =
+            instruction.source.map_or(String::new(), |source| format!("<{}", source.as_str()));
+        format!(
+            "{} {} {space}{source} {}",
+            instruction.name,
+            instruction.operation.as_str(),
+            instruction.width
+        )
     }
 
     const MEANINGS: &[(&str, &str)] = &[

@@ -40,11 +40,11 @@ pub(super) struct Locations {
     frames: Vec<Frame>,
     ids: HashMap<Frame, FrameId>,
     /// The last frame at each position: `inlined_at` names the position of a call only.
-    latest: HashMap<Position, FrameId>,
+    latest_frames: HashMap<Position, FrameId>,
     files: HashMap<u32, Arc<str>>,
     /// Paths by file name; `None` if several files have the name.
-    by_name: HashMap<String, Option<Arc<str>>>,
-    names: Vec<Arc<str>>,
+    paths_by_name: HashMap<String, Option<Arc<str>>>,
+    file_names: Vec<Arc<str>>,
     name_ids: HashMap<Arc<str>, u32>,
 }
 
@@ -56,9 +56,9 @@ impl Locations {
         if let (Some(number), Some(path)) = (number, path) {
             let name = path.rsplit('/').next().unwrap_or(path);
             let path: Arc<str> = path.into();
-            self.by_name
+            self.paths_by_name
                 .entry(name.to_owned())
-                .and_modify(|only| *only = only.take().filter(|only| *only == path))
+                .and_modify(|known| *known = known.take().filter(|known| *known == path))
                 .or_insert_with(|| Some(Arc::clone(&path)));
             self.files.insert(number, path);
         }
@@ -72,50 +72,52 @@ impl Locations {
         let mut attributes = attributes.split(',').map(str::trim);
         let caller = attributes.find_map(|attribute| attribute.strip_prefix("inlined_at"));
         let caller = match caller {
-            Some(caller) => Some(self.call(parse_numbered(caller)?)),
-            None => self.calls(comment),
+            Some(caller) => Some(self.call_frame(parse_numbered(caller)?)),
+            None => self.add_commented_calls(comment),
         };
-        Some(self.add(position, caller))
+        Some(self.add_frame(position, caller))
     }
 
     /// Returns the call of an inlined function, which the text has listed before with its own
     /// callers.
-    fn call(&mut self, position: Position) -> FrameId {
-        self.latest.get(&position).copied().unwrap_or_else(|| self.add(position, None))
+    fn call_frame(&mut self, position: Position) -> FrameId {
+        self.latest_frames.get(&position).copied().unwrap_or_else(|| self.add_frame(position, None))
     }
 
     /// Adds the calls in a comment: `location @[ inner call @[ outer call ] ]`.
-    fn calls(&mut self, comment: &str) -> Option<FrameId> {
+    fn add_commented_calls(&mut self, comment: &str) -> Option<FrameId> {
         let mut calls: Vec<&str> =
             comment.split(INLINED_AT).skip(1).take(MAX_CALLS as usize).collect();
         calls.reverse();
         let mut caller = None;
         for call in calls {
             let position = self.parse_named(call.trim_matches([' ', ']']))?;
-            caller = Some(self.add(position, caller));
+            caller = Some(self.add_frame(position, caller));
         }
         caller
     }
 
     /// Parses `name:line:column`. LLVM omits a column that is 0.
     fn parse_named(&mut self, text: &str) -> Option<Position> {
-        let (before, last) = text.rsplit_once(':')?;
-        let last = last.parse().ok()?;
-        let (name, line, column) = match before.rsplit_once(':') {
-            Some((name, line)) if line.parse::<u32>().is_ok() => (name, line.parse().ok()?, last),
-            _ => (before, last, 0),
+        let (prefix, last_number) = text.rsplit_once(':')?;
+        let last_number = last_number.parse().ok()?;
+        let (name, line, column) = match prefix.rsplit_once(':') {
+            Some((name, line)) if line.parse::<u32>().is_ok() => {
+                (name, line.parse().ok()?, last_number)
+            }
+            _ => (prefix, last_number, 0),
         };
         let id = self.name_ids.get(name).copied().unwrap_or_else(|| {
-            let id = self.names.len() as u32;
+            let id = self.file_names.len() as u32;
             let name: Arc<str> = name.into();
-            self.names.push(Arc::clone(&name));
+            self.file_names.push(Arc::clone(&name));
             self.name_ids.insert(name, id);
             id
         });
         Some((File::Named(id), line, column))
     }
 
-    fn add(&mut self, position: Position, caller: Option<FrameId>) -> FrameId {
+    fn add_frame(&mut self, position: Position, caller: Option<FrameId>) -> FrameId {
         let depth = caller.map_or(0, |caller| self.frames[caller.0 as usize].depth + 1);
         let caller = caller.filter(|_| depth <= MAX_CALLS);
         let frame = Frame { position, caller, depth: depth.min(MAX_CALLS) };
@@ -124,7 +126,7 @@ impl Locations {
         if id == next {
             self.frames.push(frame);
         }
-        self.latest.insert(position, id);
+        self.latest_frames.insert(position, id);
         id
     }
 
@@ -147,8 +149,8 @@ impl Locations {
                 .get(&number)
                 .map_or_else(|| format!("<file {number}>").into(), Arc::clone),
             File::Named(id) => {
-                let name = &self.names[id as usize];
-                Arc::clone(self.by_name.get(&**name).and_then(Option::as_ref).unwrap_or(name))
+                let name = &self.file_names[id as usize];
+                Arc::clone(self.paths_by_name.get(&**name).and_then(Option::as_ref).unwrap_or(name))
             }
         }
     }
@@ -221,7 +223,7 @@ mod tests {
                 .add_location(&format!(".loc 1 {} 1, inlined_at 1 {index} 1", index + 1), "");
         }
         assert!(locations.resolve(id.unwrap()).len() <= MAX_CALLS as usize + 1);
-        let own = locations.add_location(".loc 1 10000 1, inlined_at 1 10000 1", "");
-        assert!(locations.resolve(own.unwrap()).len() <= MAX_CALLS as usize + 1);
+        let recursive = locations.add_location(".loc 1 10000 1, inlined_at 1 10000 1", "");
+        assert!(locations.resolve(recursive.unwrap()).len() <= MAX_CALLS as usize + 1);
     }
 }

@@ -6,19 +6,19 @@ use std::mem;
 
 use super::instruction::Instruction;
 use super::locations::{FrameId, Locations};
-use super::statements::{Piece, Statements};
+use super::statements::{Part, Statements};
 use super::{Access, Function, Module, PtxError};
 
 /// LLVM's comments around the text of an `asm`.
-const ASM_BEGINS: &str = "begin inline asm";
-const ASM_ENDS: &str = "end inline asm";
+const ASM_BEGIN_COMMENT: &str = "begin inline asm";
+const ASM_END_COMMENT: &str = "end inline asm";
 
-/// Reads a text piece by piece.
+/// Reads a text part by part.
 pub fn read(source: impl BufRead) -> Result<Module, PtxError> {
     let mut statements = Statements::new();
     let mut reader = Reader::default();
-    statements.read(source, |piece| reader.handle(&piece))?;
-    reader.finish(statements.lines)
+    statements.read(source, |part| reader.handle_part(&part))?;
+    reader.finish(statements.line_count)
 }
 
 /// State of the reader.
@@ -41,33 +41,33 @@ struct FunctionCounts {
     name: String,
     is_kernel: bool,
     /// Accesses with their counts, in the order of first instructions.
-    keys: Vec<(Key, u64)>,
-    indices: HashMap<Key, usize>,
+    counts: Vec<(AccessKey, u64)>,
+    indices: HashMap<AccessKey, usize>,
 }
 
 /// Instructions with equal keys are counted together.
-type Key = (Instruction, Option<FrameId>);
+type AccessKey = (Instruction, Option<FrameId>);
 
 impl Reader {
-    fn handle(&mut self, piece: &Piece<'_>) -> Result<(), PtxError> {
-        match piece {
-            Piece::Line { text, comment } => self.handle_line(text, comment)?,
-            Piece::Comment(text) => match text.trim() {
-                ASM_BEGINS => self.is_in_asm = true,
-                ASM_ENDS => self.is_in_asm = false,
+    fn handle_part(&mut self, part: &Part<'_>) -> Result<(), PtxError> {
+        match part {
+            Part::Line { text, comment } => self.handle_line(text, comment)?,
+            Part::Comment(text) => match text.trim() {
+                ASM_BEGIN_COMMENT => self.is_in_asm = true,
+                ASM_END_COMMENT => self.is_in_asm = false,
                 _ => {}
             },
-            Piece::Statement(text) => {
+            Part::Statement(text) => {
                 if self.is_in_function
                     && let Some(instruction) = Instruction::parse(text)
                     && let Some(function) = self.functions.last_mut()
                 {
-                    function.add((instruction, self.location));
+                    function.count_access((instruction, self.location));
                 }
             }
-            Piece::Open(before) => {
+            Part::Open(before) => {
                 if self.depth == 0
-                    && let Some(function) = FunctionCounts::begin(before)
+                    && let Some(function) = FunctionCounts::parse_head(before)
                 {
                     self.functions.push(function);
                     self.is_in_function = true;
@@ -76,7 +76,7 @@ impl Reader {
                 }
                 self.depth += 1;
             }
-            Piece::Close => {
+            Part::Close => {
                 self.depth = self.depth.saturating_sub(1);
                 self.is_in_function &= self.depth > 0;
             }
@@ -102,11 +102,11 @@ impl Reader {
         Ok(())
     }
 
-    fn finish(mut self, lines: u64) -> Result<Module, PtxError> {
+    fn finish(mut self, line_count: u64) -> Result<Module, PtxError> {
         let target = self.target.take().filter(|_| self.has_version).ok_or(PtxError::NotPtx)?;
         if self.is_in_function {
             let function = self.functions.pop().map(|function| function.name).unwrap_or_default();
-            return Err(PtxError::Truncated { function, line: lines });
+            return Err(PtxError::Truncated { function, line: line_count });
         }
         let functions = mem::take(&mut self.functions);
         let functions =
@@ -117,7 +117,7 @@ impl Reader {
 
 impl FunctionCounts {
     /// Parses the head of a function: `.visible .entry NAME(…)`, `.func (…) NAME (…)`.
-    fn begin(head: &str) -> Option<Self> {
+    fn parse_head(head: &str) -> Option<Self> {
         let (is_kernel, after) = match head.split_once(".entry") {
             Some((_, after)) => (true, after),
             None => (false, head.split_once(".func")?.1),
@@ -129,21 +129,21 @@ impl FunctionCounts {
             .map_or(after, |returned| returned.split_once(')').unwrap_or_default().1.trim_start());
         let end = after.find(|c: char| c == '(' || c.is_whitespace()).unwrap_or(after.len());
         let name = after[..end].to_owned();
-        Some(Self { name, is_kernel, keys: Vec::new(), indices: HashMap::new() })
+        Some(Self { name, is_kernel, counts: Vec::new(), indices: HashMap::new() })
     }
 
-    fn add(&mut self, key: Key) {
-        let next = self.keys.len();
+    fn count_access(&mut self, key: AccessKey) {
+        let next_index = self.counts.len();
         let index = *self.indices.entry(key).or_insert_with_key(|key| {
-            self.keys.push((key.clone(), 0));
-            next
+            self.counts.push((key.clone(), 0));
+            next_index
         });
-        self.keys[index].1 += 1;
+        self.counts[index].1 += 1;
     }
 
     fn resolve(self, locations: &Locations) -> Function {
         let mut resolved = HashMap::new();
-        let accesses = self.keys.into_iter().map(|((instruction, location), count)| Access {
+        let accesses = self.counts.into_iter().map(|((instruction, location), count)| Access {
             operation: instruction.operation,
             instruction: instruction.name,
             space: instruction.space,

@@ -19,7 +19,7 @@ const LINE_DIRECTIVES: [&[u8]; 6] =
 
 /// A part of the text.
 #[derive(Debug)]
-pub(super) enum Piece<'a> {
+pub(super) enum Part<'a> {
     /// A one-line directive, and the comment after it.
     Line { text: Cow<'a, str>, comment: Cow<'a, str> },
     /// The comment of a line without such a directive.
@@ -38,26 +38,26 @@ enum State {
     Code,
     /// After a `/`, which may begin a comment.
     Slash,
-    Text,
+    String,
     /// After a backslash in a string.
-    Escape,
+    StringEscape,
     LineComment,
     BlockComment,
     /// After a `*` in a block comment, which may end it.
     Star,
 }
 
-/// Splits a text into pieces, byte by byte.
+/// Splits a text into parts, byte by byte.
 pub(super) struct Statements {
     state: State,
     statement: Vec<u8>,
     /// Start of the current line in the statement.
     line_start: usize,
     /// Open braces among the operands.
-    braces: usize,
+    open_braces: usize,
     comment: Vec<u8>,
     /// Number of complete lines.
-    pub(super) lines: u64,
+    pub(super) line_count: u64,
 }
 
 impl Statements {
@@ -66,17 +66,17 @@ impl Statements {
             state: State::Code,
             statement: Vec::new(),
             line_start: 0,
-            braces: 0,
+            open_braces: 0,
             comment: Vec::new(),
-            lines: 0,
+            line_count: 0,
         }
     }
 
-    /// Reads to the end and passes each piece to `handle`, whose first error ends reading.
+    /// Reads to the end and passes each part to `handle`, whose first error ends reading.
     pub(super) fn read<E: From<io::Error>>(
         &mut self,
         mut source: impl BufRead,
-        mut handle: impl FnMut(Piece<'_>) -> Result<(), E>,
+        mut handle: impl FnMut(Part<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         loop {
             let bytes = match source.fill_buf() {
@@ -84,20 +84,20 @@ impl Statements {
                 bytes => bytes?,
             };
             if bytes.is_empty() {
-                return self.next(b'\n', &mut handle);
+                return self.push_byte(b'\n', &mut handle);
             }
             for &byte in bytes {
-                self.next(byte, &mut handle)?;
+                self.push_byte(byte, &mut handle)?;
             }
-            let read = bytes.len();
-            source.consume(read);
+            let byte_count = bytes.len();
+            source.consume(byte_count);
         }
     }
 
-    fn next<E>(
+    fn push_byte<E>(
         &mut self,
         byte: u8,
-        handle: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
+        handle: &mut impl FnMut(Part<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if byte == b'\n' {
             return self.end_line(handle);
@@ -107,22 +107,22 @@ impl Statements {
             (State::Slash, b'*') => self.state = State::BlockComment,
             (State::Slash, _) => {
                 self.state = State::Code;
-                self.keep(b'/');
-                return self.code(byte, handle);
+                self.append(b'/');
+                return self.push_code(byte, handle);
             }
             (State::Code, b'/') => self.state = State::Slash,
-            (State::Code, _) => return self.code(byte, handle),
-            (State::Text, _) => {
+            (State::Code, _) => return self.push_code(byte, handle),
+            (State::String, _) => {
                 self.state = match byte {
                     b'"' => State::Code,
-                    b'\\' => State::Escape,
-                    _ => State::Text,
+                    b'\\' => State::StringEscape,
+                    _ => State::String,
                 };
-                self.keep(byte);
+                self.append(byte);
             }
-            (State::Escape, _) => {
-                self.state = State::Text;
-                self.keep(byte);
+            (State::StringEscape, _) => {
+                self.state = State::String;
+                self.append(byte);
             }
             (State::LineComment, _) => {
                 if self.comment.len() < MAX_COMMENT_BYTES {
@@ -136,35 +136,35 @@ impl Statements {
         Ok(())
     }
 
-    fn code<E>(
+    fn push_code<E>(
         &mut self,
         byte: u8,
-        handle: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
+        handle: &mut impl FnMut(Part<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match byte {
             b';' => {
-                handle(Piece::Statement(text(&self.statement)))?;
-                self.clear();
+                handle(Part::Statement(text(&self.statement)))?;
+                self.clear_statement();
             }
-            b'{' if self.braces == 0 && self.is_before_block() => {
-                handle(Piece::Open(text(&self.statement)))?;
-                self.clear();
+            b'{' if self.open_braces == 0 && self.is_before_block() => {
+                handle(Part::Open(text(&self.statement)))?;
+                self.clear_statement();
             }
-            b'}' if self.braces == 0 => {
+            b'}' if self.open_braces == 0 => {
                 if !self.statement.is_empty() {
-                    handle(Piece::Statement(text(&self.statement)))?;
+                    handle(Part::Statement(text(&self.statement)))?;
                 }
-                handle(Piece::Close)?;
-                self.clear();
+                handle(Part::Close)?;
+                self.clear_statement();
             }
             _ => {
                 match byte {
-                    b'{' => self.braces += 1,
-                    b'}' => self.braces -= 1,
-                    b'"' => self.state = State::Text,
+                    b'{' => self.open_braces += 1,
+                    b'}' => self.open_braces -= 1,
+                    b'"' => self.state = State::String,
                     _ => {}
                 }
-                self.keep(byte);
+                self.append(byte);
             }
         }
         Ok(())
@@ -173,54 +173,51 @@ impl Statements {
     /// Whether a brace opens a block here. Other braces enclose operands or lists of constants.
     fn is_before_block(&self) -> bool {
         let head = &self.statement[..self.statement.len().min(MAX_HEAD_BYTES)];
-        let has = |word: &[u8]| head.windows(word.len()).any(|found| found == word);
+        let contains = |word: &[u8]| head.windows(word.len()).any(|found| found == word);
         self.statement.trim_ascii().is_empty()
             || self.statement.trim_ascii_start().starts_with(b".")
-                && (has(b".entry") || has(b".func") || has(b".section"))
+                && (contains(b".entry") || contains(b".func") || contains(b".section"))
     }
 
-    fn end_line<E>(
-        &mut self,
-        handle: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    fn end_line<E>(&mut self, handle: &mut impl FnMut(Part<'_>) -> Result<(), E>) -> Result<(), E> {
         if self.state == State::Slash {
-            self.keep(b'/');
+            self.append(b'/');
         }
         // Strings end with the line; only block comments continue.
         if !matches!(self.state, State::BlockComment | State::Star) {
             self.state = State::Code;
         }
-        self.lines += 1;
+        self.line_count += 1;
         let line = self.statement[self.line_start..].trim_ascii();
         let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
         if LINE_DIRECTIVES.contains(&word) {
-            handle(Piece::Line { text: text(line), comment: text(&self.comment) })?;
+            handle(Part::Line { text: text(line), comment: text(&self.comment) })?;
             self.statement.truncate(self.line_start);
         } else {
             if !self.comment.is_empty() {
-                handle(Piece::Comment(text(&self.comment)))?;
+                handle(Part::Comment(text(&self.comment)))?;
             }
             if line.ends_with(b":") {
                 self.statement.truncate(self.line_start); // a label
             }
-            self.keep(b'\n');
+            self.append(b'\n');
         }
         self.line_start = self.statement.len();
         self.comment.clear();
         Ok(())
     }
 
-    fn keep(&mut self, byte: u8) {
+    fn append(&mut self, byte: u8) {
         let is_blank = self.statement.is_empty() && byte.is_ascii_whitespace();
         if !is_blank && self.statement.len() < MAX_STATEMENT_BYTES {
             self.statement.push(byte);
         }
     }
 
-    fn clear(&mut self) {
+    fn clear_statement(&mut self) {
         self.statement.clear();
         self.line_start = 0;
-        self.braces = 0;
+        self.open_braces = 0;
     }
 }
 
@@ -232,31 +229,31 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    fn pieces(content: &str) -> Vec<String> {
-        let mut pieces = Vec::new();
-        let taken: io::Result<()> = Statements::new().read(content.as_bytes(), |piece| {
-            pieces.push(match piece {
-                Piece::Line { text, comment } => format!("line {text} // {comment}"),
-                Piece::Comment(text) => format!("// {text}"),
-                Piece::Statement(text) => text.into_owned(),
-                Piece::Open(text) => format!("{text} {{"),
-                Piece::Close => "}".to_owned(),
+    fn parts(content: &str) -> Vec<String> {
+        let mut parts = Vec::new();
+        let result: io::Result<()> = Statements::new().read(content.as_bytes(), |part| {
+            parts.push(match part {
+                Part::Line { text, comment } => format!("line {text} // {comment}"),
+                Part::Comment(text) => format!("// {text}"),
+                Part::Statement(text) => text.into_owned(),
+                Part::Open(text) => format!("{text} {{"),
+                Part::Close => "}".to_owned(),
             });
             Ok(())
         });
-        taken.unwrap();
-        pieces
+        result.unwrap();
+        parts
     }
 
     #[test]
     fn braces_open_blocks_or_enclose_operands() {
         assert_eq!(
-            pieces(".func f(.param .b32 a)\n.noreturn\n{ { mov {%r1, %r2}, %r3; } ret;\n}"),
+            parts(".func f(.param .b32 a)\n.noreturn\n{ { mov {%r1, %r2}, %r3; } ret;\n}"),
             [".func f(.param .b32 a)\n.noreturn {", " {", "mov {%r1, %r2}, %r3", "}", "ret", "}"]
         );
-        assert_eq!(pieces(".global .b8 x[2] = {1, 2};"), [".global .b8 x[2] = {1, 2}"]);
+        assert_eq!(parts(".global .b8 x[2] = {1, 2};"), [".global .b8 x[2] = {1, 2}"]);
         assert_eq!(
-            pieces("\t.section\t.debug_str\n\t{\nx:\n.b8 1\n\t}"),
+            parts("\t.section\t.debug_str\n\t{\nx:\n.b8 1\n\t}"),
             [".section\t.debug_str {", ".b8 1", "}"]
         );
     }
@@ -264,23 +261,23 @@ mod tests {
     #[test]
     fn one_line_directives_need_no_semicolon() {
         assert_eq!(
-            pieces("$L1:\n\t.loc 1 2 3 // a.py:2:3\nret;"),
+            parts("$L1:\n\t.loc 1 2 3 // a.py:2:3\nret;"),
             ["line .loc 1 2 3 // a.py:2:3", "ret"]
         );
-        assert_eq!(pieces("mov %r1,\n.loc 1 2 3\n%r2;"), ["line .loc 1 2 3 // ", "mov %r1,\n%r2"]);
+        assert_eq!(parts("mov %r1,\n.loc 1 2 3\n%r2;"), ["line .loc 1 2 3 // ", "mov %r1,\n%r2"]);
     }
 
     #[test]
     fn strings_and_comments_hide_their_content() {
-        assert_eq!(pieces(".file 1 \"a;{//\\\"b\" // c;"), ["line .file 1 \"a;{//\\\"b\" // c;"]);
-        assert_eq!(pieces("a /* ; {\n// } **/ b; // c\n"), ["a \n b", "// c"]);
-        assert_eq!(pieces("a / b;"), ["a / b"]);
+        assert_eq!(parts(".file 1 \"a;{//\\\"b\" // c;"), ["line .file 1 \"a;{//\\\"b\" // c;"]);
+        assert_eq!(parts("a /* ; {\n// } **/ b; // c\n"), ["a \n b", "// c"]);
+        assert_eq!(parts("a / b;"), ["a / b"]);
     }
 
     #[test]
     fn long_statements_are_truncated_and_the_next_is_read() {
         let long = format!(".global .b8 x[] = {{{}}}; ret;", "1, ".repeat(MAX_STATEMENT_BYTES));
-        let pieces = pieces(&long);
-        assert_eq!((pieces[0].len() <= MAX_STATEMENT_BYTES, pieces[1].as_str()), (true, "ret"));
+        let parts = parts(&long);
+        assert_eq!((parts[0].len() <= MAX_STATEMENT_BYTES, parts[1].as_str()), (true, "ret"));
     }
 }

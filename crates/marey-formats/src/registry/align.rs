@@ -18,7 +18,7 @@ use crate::shared::import::{CollectiveEnd, Fault, ImportWarning};
 
 /// The ends of the collectives of one rank.
 #[derive(Debug, Default)]
-pub(crate) struct Ends<'a>(HashMap<Collective<'a>, End>);
+pub(crate) struct EndsByCollective<'a>(HashMap<Collective<'a>, End>);
 
 /// A collective, identified in the same way on all of its ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,9 +37,9 @@ struct End {
     offset: u64,
 }
 
-impl<'a> Ends<'a> {
+impl<'a> EndsByCollective<'a> {
     /// Returns the ends in a file, with the process groups of its run.
-    pub(crate) fn of(ends: &[CollectiveEnd], run: &'a Assembler) -> Self {
+    pub(crate) fn new(ends: &[CollectiveEnd], run: &'a Assembler) -> Self {
         let pairs = ends.iter().map(|end| {
             let group = run.process_group(end.group_id);
             let ranks_id = end.group_ranks_id.or(group.ranks_id);
@@ -56,23 +56,23 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Removes collectives with more ends than their group has ranks: several groups share the name and
-/// cannot be told apart. Returns a warning for each rank that has any.
-pub(crate) fn remove_ambiguous(ranks: &mut [Ends]) -> Vec<Option<ImportWarning>> {
-    let mut seen: HashMap<Collective, (u32, Option<u32>)> = HashMap::new();
+/// Removes collectives with more ends than their group has ranks: they belong to several groups of
+/// one name. Returns a warning for each rank that has any.
+pub(crate) fn remove_ambiguous(ranks: &mut [EndsByCollective]) -> Vec<Option<ImportWarning>> {
+    let mut end_counts: HashMap<Collective, (u32, Option<u32>)> = HashMap::new();
     for (collective, end) in ranks.iter().flat_map(|ends| &ends.0) {
-        let (count, size) = seen.entry(*collective).or_default();
+        let (count, size) = end_counts.entry(*collective).or_default();
         *count += 1;
         *size = end.group_size.max(*size);
     }
-    seen.retain(|_, (count, size)| size.is_some_and(|size| *count > size));
-    let warning_of = |ends: &mut Ends| {
-        let ambiguous = ends.0.extract_if(|collective, _| seen.contains_key(collective));
+    end_counts.retain(|_, (count, size)| size.is_some_and(|size| *count > size));
+    let extract_ambiguous = |ends: &mut EndsByCollective| {
+        let ambiguous = ends.0.extract_if(|collective, _| end_counts.contains_key(collective));
         let mut ambiguous: Vec<_> =
             ambiguous.map(|(collective, end)| (end.offset, collective)).collect();
         ambiguous.sort_unstable_by_key(|(offset, collective)| (*offset, collective.sequence));
         let (offset, Collective { group, sequence, name, .. }) = *ambiguous.first()?;
-        let (count, size) = seen[&ambiguous[0].1];
+        let (count, size) = end_counts[&ambiguous[0].1];
         let cause = format!(
             "`{name}` {sequence} of the group `{group}` is in the files of {count} ranks, \
              but the group has {}: several groups share this name",
@@ -84,28 +84,28 @@ pub(crate) fn remove_ambiguous(ranks: &mut [Ends]) -> Vec<Option<ImportWarning>>
             first: Fault { offset, cause },
         })
     };
-    ranks.iter_mut().map(warning_of).collect()
+    ranks.iter_mut().map(extract_ambiguous).collect()
 }
 
 /// Returns the nanoseconds to add to each rank's clock so that it agrees with the clock of the
 /// first rank that it shares collectives with, directly or through other ranks: 0 for that first
 /// rank, `None` for a rank without collectives.
-pub(crate) fn shifts(ranks: &[Ends]) -> Vec<Option<i64>> {
+pub(crate) fn clock_shifts(ranks: &[EndsByCollective]) -> Vec<Option<i64>> {
     let mut shifts = vec![None; ranks.len()];
     for first in 0..ranks.len() {
         // Ranks that share no collective with earlier ones form a group with a clock of their own.
         if shifts[first].is_some() || ranks[first].0.is_empty() {
             continue;
         }
-        let mut known = VecDeque::from([first]);
+        let mut reached = VecDeque::from([first]);
         shifts[first] = Some(0);
-        while let Some(reference) = known.pop_front() {
+        while let Some(reference) = reached.pop_front() {
             for rank in 0..ranks.len() {
                 if shifts[rank].is_none()
                     && let Some(offset) = median_offset(&ranks[reference], &ranks[rank])
                 {
                     shifts[rank] = shifts[reference].map(|shift: i64| shift.saturating_add(offset));
-                    known.push_back(rank);
+                    reached.push_back(rank);
                 }
             }
         }
@@ -114,14 +114,13 @@ pub(crate) fn shifts(ranks: &[Ends]) -> Vec<Option<i64>> {
 }
 
 /// Returns the median of how much later the collectives of both ranks end on `reference`.
-fn median_offset(reference: &Ends, other: &Ends) -> Option<i64> {
-    let both = other.0.iter();
-    let both = both.filter_map(|(collective, end)| {
+fn median_offset(reference: &EndsByCollective, other: &EndsByCollective) -> Option<i64> {
+    let offsets = other.0.iter().filter_map(|(collective, end)| {
         Some(reference.0.get(collective)?.nanos.saturating_sub(end.nanos))
     });
-    let mut offset: Vec<i64> = both.collect();
-    offset.sort_unstable();
-    offset.get(offset.len() / 2).copied()
+    let mut offsets: Vec<i64> = offsets.collect();
+    offsets.sort_unstable();
+    offsets.get(offsets.len() / 2).copied()
 }
 
 #[cfg(test)]
@@ -132,39 +131,39 @@ mod tests {
     type Ended = (&'static str, i64, i64);
 
     /// Returns collectives from their groups, sequence numbers and ends.
-    fn ends(ends: &[Ended]) -> Ends<'static> {
+    fn ends(ends: &[Ended]) -> EndsByCollective<'static> {
         let pairs = ends.iter().map(|&(group, sequence, nanos)| {
             let collective = Collective { group, group_ranks: None, sequence, name: "allreduce" };
             (collective, End { nanos, group_size: None, offset: 0 })
         });
-        Ends(pairs.collect())
+        EndsByCollective(pairs.collect())
     }
 
     #[test]
-    fn outliers_and_strangers_move_no_clock() {
+    fn outliers_and_unrelated_groups_move_no_clock() {
         let ranks = [
             ends(&[("0", 1, 100), ("0", 2, 200), ("0", 3, 300)]),
             ends(&[("0", 1, 1100), ("0", 2, 1200), ("0", 3, 9999), ("0", 4, 5)]),
             ends(&[("1", 1, 7)]),
             ends(&[]),
         ];
-        assert_eq!(shifts(&ranks), [Some(0), Some(-1000), Some(0), None]);
+        assert_eq!(clock_shifts(&ranks), [Some(0), Some(-1000), Some(0), None]);
     }
 
     #[test]
     fn a_rank_is_reached_through_others() {
         let ranks =
             [ends(&[("x", 1, 10)]), ends(&[("y", 1, 1130)]), ends(&[("x", 1, 30), ("y", 1, 130)])];
-        assert_eq!(shifts(&ranks), [Some(0), Some(-1020), Some(-20)]);
+        assert_eq!(clock_shifts(&ranks), [Some(0), Some(-1020), Some(-20)]);
     }
 
     proptest! {
         #[test]
         fn any_skew_is_found(skews in prop::collection::vec(-1_000_000_000_i64..1_000_000_000, 1..6)) {
-            let of_rank = |skew| (0..5).map(|n| ("0", n, n * 1000 + skew)).collect::<Vec<_>>();
-            let ranks: Vec<_> = skews.iter().map(|skew| ends(&of_rank(skew))).collect();
+            let ends_of_rank = |skew| (0..5).map(|n| ("0", n, n * 1000 + skew)).collect::<Vec<_>>();
+            let ranks: Vec<_> = skews.iter().map(|skew| ends(&ends_of_rank(skew))).collect();
             let expected: Vec<_> = skews.iter().map(|skew| Some(skews[0] - skew)).collect();
-            prop_assert_eq!(shifts(&ranks), expected);
+            prop_assert_eq!(clock_shifts(&ranks), expected);
         }
     }
 }

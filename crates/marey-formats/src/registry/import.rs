@@ -18,7 +18,7 @@ use marey_store::{Assembler, Run, StoreError, TemporaryFiles, temp_dir};
 use tempfile::TempDir;
 use thiserror::Error;
 
-use super::align::{self, Ends};
+use super::align::{self, EndsByCollective};
 use super::recognise::recognise;
 use crate::shared::format::Format;
 use crate::shared::import::{Fault, Import, ImportWarning, ReaderError};
@@ -97,9 +97,9 @@ pub fn import(
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| Path::new("."));
     let temporary =
-        temporary_folder(".import-", folder).map_err(|source| unwritable(folder, source))?;
-    let imported = into_folder(files, temporary.path(), read_bytes)?;
-    publish(temporary, out).map_err(|source| unwritable(out, source))?;
+        temporary_folder(".import-", folder).map_err(|source| cannot_create(folder, source))?;
+    let imported = import_into_folder(files, temporary.path(), read_bytes)?;
+    publish(temporary, out).map_err(|source| cannot_create(out, source))?;
     Ok(imported)
 }
 
@@ -128,7 +128,7 @@ fn temporary_folder(prefix: &str, folder: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(prefix).tempdir_in(folder)
 }
 
-fn unwritable(path: &Path, source: io::Error) -> ImportError {
+fn cannot_create(path: &Path, source: io::Error) -> ImportError {
     StoreError::io("create", path)(source).into()
 }
 
@@ -137,8 +137,8 @@ fn publish(folder: TempDir, out: &Path) -> io::Result<()> {
     // Fails if the path exists. The rename replaces this empty folder.
     fs::create_dir(out)?;
     // Temporary folders have mode 0700. The run gets the mode of a new folder.
-    let renamed = fs::metadata(out).and_then(|made| {
-        fs::set_permissions(folder.path(), made.permissions())?;
+    let renamed = fs::metadata(out).and_then(|metadata| {
+        fs::set_permissions(folder.path(), metadata.permissions())?;
         fs::rename(folder.path(), out)
     });
     match renamed {
@@ -148,14 +148,14 @@ fn publish(folder: TempDir, out: &Path) -> io::Result<()> {
     renamed
 }
 
-/// A file that was read, before its clock is aligned.
-struct Pending {
+/// A file that was read and whose clock is not aligned yet.
+struct UnalignedFile {
     import: Import,
     path: PathBuf,
     format: Format,
 }
 
-fn into_folder(
+fn import_into_folder(
     files: &[PathBuf],
     folder: &Path,
     read_bytes: &Arc<AtomicU64>,
@@ -165,16 +165,16 @@ fn into_folder(
     }
     // There may be more files than a process may have open at once.
     let shared = TemporaryFiles::new(folder);
-    let mut pending = in_parallel(files.len(), |n| {
-        let mut pending = read(&files[n], Assembler::temporary_in(&shared), read_bytes)?;
+    let mut pending = map_in_parallel(files.len(), |index| {
+        let mut pending = read(&files[index], Assembler::temporary_in(&shared), read_bytes)?;
         pending.import.run.spill()?;
         Ok(pending)
     })?;
     let shifts = align_clocks(&mut pending);
     let pending: Vec<_> = pending.into_iter().map(|pending| Mutex::new(Some(pending))).collect();
-    let parts = in_parallel(files.len(), |n| {
-        let file = pending[n].lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok(file.expect("each number comes once").open(shifts[n])?)
+    let parts = map_in_parallel(files.len(), |index| {
+        let file = pending[index].lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(file.expect("each number comes once").open(shifts[index])?)
     })?;
     let (runs, parts): (Vec<Run>, Vec<Imported>) =
         parts.into_iter().map(|TemporaryRun { run, imported }| (run, imported)).unzip();
@@ -187,18 +187,18 @@ fn into_folder(
 
 /// Returns the nanoseconds to add to the timestamps of each file so that collectives end together.
 /// Collectives that cannot be told apart are counted as lost.
-fn align_clocks(pending: &mut [Pending]) -> Vec<Option<i64>> {
+fn align_clocks(pending: &mut [UnalignedFile]) -> Vec<Option<i64>> {
     let mut ranks = BTreeSet::new();
-    let mut ends: Vec<Ends> = pending
+    let mut ends: Vec<EndsByCollective> = pending
         .iter()
-        .map(|Pending { import, .. }| match import.run.rank() {
+        .map(|UnalignedFile { import, .. }| match import.run.rank() {
             // Two recordings of one rank took part in no collective together.
-            Some(rank) if !ranks.insert(rank) => Ends::default(),
-            _ => Ends::of(&import.collective_ends, &import.run),
+            Some(rank) if !ranks.insert(rank) => EndsByCollective::default(),
+            _ => EndsByCollective::new(&import.collective_ends, &import.run),
         })
         .collect();
     let ambiguous = align::remove_ambiguous(&mut ends);
-    let shifts = align::shifts(&ends);
+    let shifts = align::clock_shifts(&ends);
     for (pending, warning) in pending.iter_mut().zip(ambiguous) {
         if let Some(ImportWarning { loss, count, first }) = warning {
             pending.import.lose(loss, count, first.offset, first.cause);
@@ -208,7 +208,11 @@ fn align_clocks(pending: &mut [Pending]) -> Vec<Option<i64>> {
 }
 
 /// Reads a file up to its end or its first fatal error.
-fn read(path: &Path, run: Assembler, read_bytes: &Arc<AtomicU64>) -> Result<Pending, ImportError> {
+fn read(
+    path: &Path,
+    run: Assembler,
+    read_bytes: &Arc<AtomicU64>,
+) -> Result<UnalignedFile, ImportError> {
     let unreadable = |source| ImportError::Io { path: path.to_owned(), source };
     if path.is_dir() {
         return Err(unreadable(io::ErrorKind::IsADirectory.into()));
@@ -216,9 +220,9 @@ fn read(path: &Path, run: Assembler, read_bytes: &Arc<AtomicU64>) -> Result<Pend
     let mut input = Input::open(path, read_bytes).map_err(unreadable)?;
     let head = input.head().map_err(unreadable)?;
     let format = recognise(head).ok_or_else(|| ImportError::Unknown { path: path.to_owned() })?;
-    let mut import = Import::new(run, stem(path));
+    let mut import = Import::new(run, file_stem(path));
     match read_content(format, &mut input, &mut import) {
-        Ok(()) => Ok(Pending { import, path: path.to_owned(), format }),
+        Ok(()) => Ok(UnalignedFile { import, path: path.to_owned(), format }),
         Err(ReaderError::Io(source)) => Err(unreadable(source)),
         Err(ReaderError::Store(error)) => Err(error.into()),
         Err(ReaderError::Content(fault)) => {
@@ -229,15 +233,15 @@ fn read(path: &Path, run: Assembler, read_bytes: &Arc<AtomicU64>) -> Result<Pend
 
 /// Reads content. The events before an error are kept; without any, the error is returned.
 fn read_content(format: Format, input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
-    let end = super::read(format, input, import);
+    let result = super::read(format, input, import);
     let compression_fault =
         input.fault().map(|cause| Fault { offset: input.offset(), cause: cause.to_owned() });
     // A profile stores itself whether its process had ended.
     if !matches!(format, Format::Hatchet | Format::HatchetMsgpack) {
-        import.run.set_complete(end.is_ok() && compression_fault.is_none());
+        import.run.set_complete(result.is_ok() && compression_fault.is_none());
     }
-    let fault = match (end, compression_fault) {
-        (Ok(()), None) => return import.check(),
+    let fault = match (result, compression_fault) {
+        (Ok(()), None) => return import.fail_if_all_lost(),
         (Ok(()) | Err(ReaderError::Content(_)), Some(fault))
         | (Err(ReaderError::Content(fault)), None) => fault,
         (Err(error), _) => return Err(error),
@@ -249,60 +253,60 @@ fn read_content(format: Format, input: &mut Input, import: &mut Import) -> Resul
     Ok(())
 }
 
-impl Pending {
+impl UnalignedFile {
     /// Writes the tables into the run's folder.
     fn finish(self) -> Result<Imported, StoreError> {
-        let (run, file) = self.split();
+        let (run, file) = self.into_parts();
         Ok(Imported { events: run.finish(None)?.events, files: vec![file] })
     }
 
     /// Opens a temporary run with `shift_nanos` added to all timestamps.
     fn open(self, shift_nanos: Option<i64>) -> Result<TemporaryRun, StoreError> {
-        let (run, file) = self.split();
+        let (run, file) = self.into_parts();
         let (run, assembled) = run.open(shift_nanos, &file.path)?;
         let file = ImportedFile { alignment_nanos: shift_nanos, ..file };
         Ok(TemporaryRun { run, imported: Imported { events: assembled.events, files: vec![file] } })
     }
 
-    fn split(self) -> (Assembler, ImportedFile) {
+    fn into_parts(self) -> (Assembler, ImportedFile) {
         let Self { import, path, format } = self;
         let (run, warnings) = import.finish();
         (run, ImportedFile { path, format, alignment_nanos: None, warnings })
     }
 }
 
-/// Calls `each` for the numbers below `count` on as many threads as there are cores. Returns the
-/// results in order, or the first error.
-fn in_parallel<T: Send>(
+/// Maps the numbers below `count` on as many threads as there are cores. Returns the results in
+/// order, or the first error.
+fn map_in_parallel<T: Send>(
     count: usize,
-    each: impl Fn(usize) -> Result<T, ImportError> + Sync,
+    map: impl Fn(usize) -> Result<T, ImportError> + Sync,
 ) -> Result<Vec<T>, ImportError> {
     let next = AtomicUsize::new(0);
     let results: Mutex<BTreeMap<usize, Result<T, ImportError>>> = Mutex::default();
-    let work = || {
+    let worker = || {
         loop {
-            let n = next.fetch_add(1, Ordering::Relaxed);
-            if n >= count {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
                 break;
             }
-            let result = each(n);
+            let result = map(index);
             if result.is_err() {
                 next.store(count, Ordering::Relaxed);
             }
-            results.lock().unwrap_or_else(PoisonError::into_inner).insert(n, result);
+            results.lock().unwrap_or_else(PoisonError::into_inner).insert(index, result);
         }
     };
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
         for _ in 0..cores.min(count) {
-            scope.spawn(work);
+            scope.spawn(worker);
         }
     });
     results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }
 
 /// Returns the name of a file without folders and suffixes.
-fn stem(path: &Path) -> &str {
+fn file_stem(path: &Path) -> &str {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.split('.').find(|part| !part.is_empty()).unwrap_or(name)
 }

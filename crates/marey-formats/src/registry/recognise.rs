@@ -7,11 +7,13 @@ use std::sync::Arc;
 use crate::pprof;
 use crate::shared::format::Format;
 use crate::shared::input::Input;
+use crate::shared::json::end_of_string;
 
-/// Length of the start in which a control character marks the content as binary.
+/// Length of the first bytes in which a control character marks the content as binary.
 const TEXT_BYTES: usize = 256;
 
-/// Returns the format of a file, compressed or not, by its content; `None` if no reader has it.
+/// Returns the format of a file, compressed or not, by its content; `None` if there is no reader
+/// for it.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -20,7 +22,8 @@ pub fn recognise_file(path: &Path) -> io::Result<Option<Format>> {
     Ok(recognise(input.head()?))
 }
 
-/// Returns the format of uncompressed content by its first bytes; `None` if no reader has it.
+/// Returns the format of uncompressed content by its first bytes; `None` if there is no reader for
+/// it.
 pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
     if is_binary(head) {
         return match head {
@@ -29,7 +32,7 @@ pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
             [0x92, ..] => Some(Format::HatchetMsgpack),
             // The first field of the message is length-delimited.
             [0x0a, rest @ ..] => Some(protobuf_format(rest)),
-            // Go's own writer begins with the time, or with the type of the period.
+            // The writer in Go's runtime begins with the time, or with the type of the period.
             _ => pprof::is_profile(head).then_some(Format::Pprof),
         };
     }
@@ -50,14 +53,16 @@ fn is_binary(head: &[u8]) -> bool {
 }
 
 fn json_object_format(text: &[u8]) -> Format {
-    let has = |wanted: &[&str]| keys(text).any(|key| wanted.iter().any(|w| w.as_bytes() == key));
-    if has(&["schemaVersion", "deviceProperties"]) {
+    let has_any = |keys: &[&str]| {
+        outermost_keys(text).any(|key| keys.iter().any(|wanted| wanted.as_bytes() == key))
+    };
+    if has_any(&["schemaVersion", "deviceProperties"]) {
         Format::Kineto
-    } else if has(&["traceEvents"]) {
+    } else if has_any(&["traceEvents"]) {
         Format::ChromeTrace
-    } else if has(&["$schema", "shared", "profiles"]) {
+    } else if has_any(&["$schema", "shared", "profiles"]) {
         Format::Speedscope
-    } else if has(&["entries", "pg_config", "pg_status"]) {
+    } else if has_any(&["entries", "pg_config", "pg_status"]) {
         Format::FlightRecorder
     } else {
         Format::ChromeTrace
@@ -66,14 +71,15 @@ fn json_object_format(text: &[u8]) -> Format {
 
 fn json_list_format(text: &[u8]) -> Format {
     let first = text[1..].trim_ascii_start();
-    let is_node = keys(first).any(|key| matches!(key, b"frame" | b"children" | b"metrics"));
+    let is_node =
+        outermost_keys(first).any(|key| matches!(key, b"frame" | b"children" | b"metrics"));
     if is_node { Format::Hatchet } else { Format::ChromeTrace }
 }
 
 fn pickle_format(head: &[u8]) -> Format {
-    let has = |word: &[u8]| memchr::memmem::find(head, word).is_some();
-    let is_snapshot = has(b"segments") || has(b"device_traces");
-    if !is_snapshot && (has(b"entries") || has(b"pg_config") || has(b"pg_status")) {
+    let contains = |word: &[u8]| memchr::memmem::find(head, word).is_some();
+    let is_snapshot = contains(b"segments") || contains(b"device_traces");
+    if !is_snapshot && (contains(b"entries") || contains(b"pg_config") || contains(b"pg_status")) {
         Format::FlightRecorder
     } else {
         Format::MemorySnapshot
@@ -105,7 +111,7 @@ fn is_collapsed(text: &[u8]) -> bool {
 }
 
 /// Returns the keys of the outermost object, as far as the text goes.
-fn keys(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn outermost_keys(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut position, mut depth) = (0, 0_usize);
     std::iter::from_fn(move || {
         while position < text.len() {
@@ -128,16 +134,6 @@ fn keys(text: &[u8]) -> impl Iterator<Item = &[u8]> {
             position += 1;
         }
         None
-    })
-}
-
-/// Returns the position of the quote that ends a string.
-fn end_of_string(text: &[u8]) -> Option<usize> {
-    let mut is_escaped = false;
-    text.iter().position(|byte| {
-        let is_end = *byte == b'"' && !is_escaped;
-        is_escaped = *byte == b'\\' && !is_escaped;
-        is_end
     })
 }
 

@@ -3,7 +3,7 @@
 
 /// Returns a JSON number times 10 to a power, rounded to the nearest integer; `None` if it exceeds
 /// 64 bits or the text is not a number.
-pub(crate) fn scaled(number: &str, power: i32) -> Option<i64> {
+pub(crate) fn parse_scaled(number: &str, power: i32) -> Option<i64> {
     let (sign, number) = number.strip_prefix('-').map_or((1, number), |rest| (-1, rest));
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -69,15 +69,15 @@ mod tests {
             (".5", 0, None),
         ];
         for (number, power, expected) in cases {
-            assert_eq!(scaled(number, power), expected, "{number}");
+            assert_eq!(parse_scaled(number, power), expected, "{number}");
         }
     }
 
     proptest! {
         #[test]
         fn every_integer_survives_a_round_trip(value: i64, shift in 0_i32..10) {
-            prop_assert_eq!(scaled(&value.to_string(), 0), Some(value));
-            prop_assert_eq!(scaled(&format!("{value}e-{shift}"), shift), Some(value));
+            prop_assert_eq!(parse_scaled(&value.to_string(), 0), Some(value));
+            prop_assert_eq!(parse_scaled(&format!("{value}e-{shift}"), shift), Some(value));
         }
     }
 }

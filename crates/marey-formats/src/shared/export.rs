@@ -29,7 +29,7 @@ pub enum ExportError {
     ReadOnly(Format),
     /// The run has none of the data that the format holds.
     #[error("the run has {missing}, which {} consists of", format.title())]
-    Nothing {
+    NoData {
         /// The format.
         format: Format,
         /// The data that the run lacks, with `no` before it.
@@ -44,7 +44,7 @@ pub(crate) fn leave_out_tables(reader: &Reader, tables: &[&Table], left_out: &mu
     }
 }
 
-/// Returns how many rows a table of the run has.
+/// Returns the number of rows of a table of the run.
 pub(crate) fn row_count(reader: &Reader, table: &Table) -> u64 {
     reader.run().parts(table).iter().map(Part::rows).sum()
 }

@@ -6,8 +6,8 @@
 /// The ranks of a process group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupRanks {
-    /// The ranks in canonical form, whatever the list in the file: `0-3,8`.
-    pub(crate) text: String,
+    /// The ranks in ascending order, with ranges: `0-3,8`.
+    pub(crate) canonical: String,
     /// Number of ranks.
     pub(crate) count: u32,
 }
@@ -15,23 +15,23 @@ pub(crate) struct GroupRanks {
 impl GroupRanks {
     /// Parses a list with or without brackets; `None` if it is empty, invalid or abbreviated (`[0,
     /// ..., 7]`).
-    pub(crate) fn of_text(list: &str) -> Option<Self> {
+    pub(crate) fn parse(list: &str) -> Option<Self> {
         let numbers = list.trim().trim_matches(['[', ']']).split(',');
         let ranks: Result<Vec<u32>, _> = numbers.map(|number| number.trim().parse()).collect();
-        Self::of(ranks.ok()?)
+        Self::new(ranks.ok()?)
     }
 
-    /// Sorts ranks and removes duplicates; `None` if there are none.
-    pub(crate) fn of(mut ranks: Vec<u32>) -> Option<Self> {
+    /// Returns the group of these ranks, in any order; `None` if there are none.
+    pub(crate) fn new(mut ranks: Vec<u32>) -> Option<Self> {
         ranks.sort_unstable();
         ranks.dedup();
-        let runs = ranks.chunk_by(|rank, next| rank.checked_add(1) == Some(*next));
-        let runs = runs.filter_map(|run| match (run.first()?, run.last()?) {
+        let ranges = ranks.chunk_by(|rank, next| rank.checked_add(1) == Some(*next));
+        let ranges = ranges.filter_map(|range| match (range.first()?, range.last()?) {
             (first, last) if first == last => Some(first.to_string()),
             (first, last) => Some(format!("{first}-{last}")),
         });
-        let text = runs.collect::<Vec<_>>().join(",");
-        (!ranks.is_empty()).then_some(Self { text, count: ranks.len() as u32 })
+        let canonical = ranges.collect::<Vec<_>>().join(",");
+        (!ranks.is_empty()).then_some(Self { canonical, count: ranks.len() as u32 })
     }
 }
 
@@ -54,8 +54,8 @@ mod tests {
             ("", None),
         ];
         for (list, expected) in cases {
-            let ranks = GroupRanks::of_text(list);
-            let actual = ranks.as_ref().map(|ranks| (ranks.text.as_str(), ranks.count));
+            let ranks = GroupRanks::parse(list);
+            let actual = ranks.as_ref().map(|ranks| (ranks.canonical.as_str(), ranks.count));
             assert_eq!(actual, expected, "{list}");
         }
     }

@@ -14,7 +14,7 @@ use thiserror::Error;
 pub(crate) struct Import {
     /// The run that receives the events.
     pub(crate) run: Assembler,
-    /// Name of the file without folders and suffixes: the name of whatever has none in the file.
+    /// Name of the file without folders and suffixes, for parts that have no name in the file.
     pub(crate) stem: String,
     /// Ends of collectives, which align the clocks of ranks.
     pub(crate) collective_ends: Vec<CollectiveEnd>,
@@ -78,7 +78,7 @@ pub(crate) enum ReaderError {
 
 impl ReaderError {
     /// Returns a [`Content`](Self::Content) error.
-    pub(crate) fn at(offset: u64, cause: impl Display) -> Self {
+    pub(crate) fn content(offset: u64, cause: impl Display) -> Self {
         Self::Content(Fault { offset, cause: cause.to_string() })
     }
 }
@@ -96,7 +96,7 @@ impl Import {
     }
 
     /// Adds a process and returns its id.
-    pub(crate) fn process(&mut self, process: NewProcess) -> u32 {
+    pub(crate) fn add_process(&mut self, process: NewProcess) -> u32 {
         self.process_count += 1;
         self.run.process(process)
     }
@@ -127,15 +127,15 @@ impl Import {
     /// Counts events that are left out. Warnings show the first fault of each cause.
     pub(crate) fn lose(&mut self, loss: LossCause, count: u64, offset: u64, cause: impl Display) {
         if self.process_count == 0 {
-            self.process(NewProcess { pid: -1, ..NewProcess::default() });
+            self.add_process(NewProcess { pid: -1, ..NewProcess::default() });
         }
         self.run.lose(0, loss, count);
-        let first = || (Fault { offset, cause: cause.to_string() }, 0);
-        self.losses.entry(loss).or_insert_with(first).1 += count;
+        let new_entry = || (Fault { offset, cause: cause.to_string() }, 0);
+        self.losses.entry(loss).or_insert_with(new_entry).1 += count;
     }
 
     /// Returns the first fault if all events of the file were lost.
-    pub(crate) fn check(&self) -> Result<(), ReaderError> {
+    pub(crate) fn fail_if_all_lost(&self) -> Result<(), ReaderError> {
         let faults = self.losses.values().map(|(fault, _)| fault);
         match faults.min_by_key(|fault| fault.offset) {
             Some(first) if self.run.events() == 0 => Err(ReaderError::Content(first.clone())),

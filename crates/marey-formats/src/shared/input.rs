@@ -12,7 +12,7 @@ use std::thread;
 
 use flate2::read::MultiGzDecoder;
 
-/// Content of a chunk: small enough to stay in the cache.
+/// Size of a chunk: small enough to stay in the cache.
 const CHUNK_BYTES: usize = 1 << 18;
 
 /// Free bytes before the content of a chunk. The reader copies the unread tail of the previous
@@ -20,16 +20,16 @@ const CHUNK_BYTES: usize = 1 << 18;
 pub(crate) const HEADROOM_BYTES: usize = 1 << 14;
 
 /// Chunks that wait for reuse.
-pub(crate) const MAX_RECYCLED: usize = 8;
+pub(crate) const MAX_RECYCLED_CHUNKS: usize = 8;
 
 /// Chunks that wait for the reader.
-const MAX_QUEUED: usize = 1;
+const MAX_QUEUED_CHUNKS: usize = 1;
 
-/// Length of the start by which a format is recognised.
+/// Length of the first bytes by which a format is recognised.
 pub(crate) const HEAD_BYTES: usize = 1 << 16;
 
 /// The first bytes of a gzip file.
-pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
+pub(crate) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// The uncompressed content of a file.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Input {
     chunk: Vec<u8>,
     position: usize,
     /// Length of the content up to the end of the current chunk.
-    received: u64,
+    received_bytes: u64,
     fault: Option<String>,
 }
 
@@ -49,30 +49,37 @@ impl Input {
     /// Opens a file. `read_bytes` grows as the compressed file is read.
     pub(crate) fn open(path: &Path, read_bytes: &Arc<AtomicU64>) -> io::Result<Self> {
         let file = File::open(path)?;
-        Self::new(Counted { file, bytes: Arc::clone(read_bytes) })
+        Self::new(CountingFile { file, bytes: Arc::clone(read_bytes) })
     }
 
     /// Reads from any source.
     pub(crate) fn new(mut source: impl Read + Send + 'static) -> io::Result<Self> {
-        let (sender, chunks) = sync_channel(MAX_QUEUED);
-        let (recycled, empty) = sync_channel(MAX_RECYCLED);
+        let (sender, chunks) = sync_channel(MAX_QUEUED_CHUNKS);
+        let (recycled, reusable) = sync_channel(MAX_RECYCLED_CHUNKS);
         thread::Builder::new().name("marey-unpack".to_owned()).spawn(move || {
             let mut magic = Vec::new();
             match (&mut source).take(2).read_to_end(&mut magic) {
                 // Sending fails if the reader was dropped, which is no error.
                 Err(error) => drop(sender.send(Err(error))),
-                Ok(_) if magic == GZIP => {
-                    send(MultiGzDecoder::new(magic.chain(source)), &sender, &empty);
+                Ok(_) if magic == GZIP_MAGIC => {
+                    send_chunks(MultiGzDecoder::new(magic.chain(source)), &sender, &reusable);
                 }
-                Ok(_) => send(magic.chain(source), &sender, &empty),
+                Ok(_) => send_chunks(magic.chain(source), &sender, &reusable),
             }
         })?;
-        Ok(Self { chunks, recycled, chunk: Vec::new(), position: 0, received: 0, fault: None })
+        Ok(Self {
+            chunks,
+            recycled,
+            chunk: Vec::new(),
+            position: 0,
+            received_bytes: 0,
+            fault: None,
+        })
     }
 
     /// Returns the first bytes, at most [`HEAD_BYTES`], without consuming them.
     pub(crate) fn head(&mut self) -> io::Result<&[u8]> {
-        if self.received == 0 {
+        if self.received_bytes == 0 {
             self.advance()?;
         }
         let content = &self.chunk[self.position..];
@@ -90,7 +97,7 @@ impl Input {
     }
 
     /// Consumes at most `max` of the next bytes. The result is empty at the end only.
-    pub(crate) fn part(&mut self, max: usize) -> io::Result<&[u8]> {
+    pub(crate) fn consume(&mut self, max: usize) -> io::Result<&[u8]> {
         if self.position == self.chunk.len() {
             self.advance()?;
         }
@@ -100,19 +107,19 @@ impl Input {
     }
 
     /// Recycles a chunk that was read.
-    pub(crate) fn reuse(&self, chunk: Vec<u8>) {
+    pub(crate) fn recycle(&self, chunk: Vec<u8>) {
         // A chunk that grew is dropped, and so are chunks beyond the channel's capacity.
         if chunk.capacity() == HEADROOM_BYTES + CHUNK_BYTES {
             drop(self.recycled.try_send(chunk));
         }
     }
 
-    /// Returns how many bytes have been consumed.
+    /// Returns the number of bytes consumed.
     pub(crate) fn offset(&self) -> u64 {
-        self.received - (self.chunk.len() - self.position) as u64
+        self.received_bytes - (self.chunk.len() - self.position) as u64
     }
 
-    /// Returns the error in the compressed data, if that is why the content ended.
+    /// Returns the error in the compressed data, if one ended the content.
     pub(crate) fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
@@ -121,9 +128,9 @@ impl Input {
     fn advance(&mut self) -> io::Result<bool> {
         match self.chunks.recv() {
             Ok(Ok(chunk)) => {
-                self.received += (chunk.len() - HEADROOM_BYTES) as u64;
+                self.received_bytes += (chunk.len() - HEADROOM_BYTES) as u64;
                 let read = mem::replace(&mut self.chunk, chunk);
-                self.reuse(read);
+                self.recycle(read);
                 self.position = HEADROOM_BYTES;
                 Ok(true)
             }
@@ -142,7 +149,7 @@ impl Input {
 
 impl Read for Input {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let part = self.part(out.len())?;
+        let part = self.consume(out.len())?;
         out[..part.len()].copy_from_slice(part);
         Ok(part.len())
     }
@@ -164,22 +171,23 @@ impl Read for OffsetReader<'_> {
 }
 
 /// Sends the content in chunks until it ends or the receiver is dropped.
-fn send(
+fn send_chunks(
     mut source: impl Read,
     chunks: &SyncSender<io::Result<Vec<u8>>>,
-    empty: &Receiver<Vec<u8>>,
+    recycled: &Receiver<Vec<u8>>,
 ) {
     loop {
-        let mut chunk =
-            empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(HEADROOM_BYTES + CHUNK_BYTES));
+        let mut chunk = recycled
+            .try_recv()
+            .unwrap_or_else(|_| Vec::with_capacity(HEADROOM_BYTES + CHUNK_BYTES));
         chunk.resize(HEADROOM_BYTES + CHUNK_BYTES, 0);
-        let (filled, end) = fill(&mut source, &mut chunk[HEADROOM_BYTES..]);
-        chunk.truncate(HEADROOM_BYTES + filled);
-        let is_end = filled < CHUNK_BYTES;
-        if filled > 0 && chunks.send(Ok(chunk)).is_err() {
+        let (filled_bytes, result) = fill_chunk(&mut source, &mut chunk[HEADROOM_BYTES..]);
+        chunk.truncate(HEADROOM_BYTES + filled_bytes);
+        let is_end = filled_bytes < CHUNK_BYTES;
+        if filled_bytes > 0 && chunks.send(Ok(chunk)).is_err() {
             return;
         }
-        if let Err(error) = end {
+        if let Err(error) = result {
             return drop(chunks.send(Err(error)));
         }
         if is_end {
@@ -189,7 +197,7 @@ fn send(
 }
 
 /// Fills a chunk as far as the source reaches. Returns the length, and the error if reading failed.
-fn fill(source: &mut impl Read, chunk: &mut [u8]) -> (usize, io::Result<()>) {
+fn fill_chunk(source: &mut impl Read, chunk: &mut [u8]) -> (usize, io::Result<()>) {
     let mut filled = 0;
     while filled < chunk.len() {
         match source.read(&mut chunk[filled..]) {
@@ -209,12 +217,12 @@ fn is_corrupt(error: &io::Error) -> bool {
 }
 
 /// A file that counts the bytes that were read.
-struct Counted {
+struct CountingFile {
     file: File,
     bytes: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountingFile {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(out)?;
         self.bytes.fetch_add(read as u64, Ordering::Relaxed);

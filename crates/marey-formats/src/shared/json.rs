@@ -3,45 +3,90 @@
 use std::borrow::Cow;
 
 /// Length of an escape such as `\ud800`.
-const ESCAPE_BYTES: usize = r"\ud800".len();
+pub(crate) const UNICODE_ESCAPE_BYTES: usize = r"\ud800".len();
+
+/// Why an escape denotes no character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EscapeError {
+    /// JSON does not define the escape.
+    Invalid,
+    /// Half of a surrogate pair without the other half.
+    LoneSurrogate,
+}
 
 /// Replaces each escaped lone surrogate by `\ufffd`: JSON can escape half a surrogate pair, which
 /// `serde_json` refuses since no Unicode text can hold it.
 pub(crate) fn replace_lone_surrogates(json: &str) -> Cow<'_, str> {
     let mut replaced = String::new();
-    let (mut copied, mut position) = (0, 0);
-    while let Some(next) =
-        json.as_bytes().get(position..).and_then(|tail| memchr::memchr(b'\\', tail))
-    {
-        let start = position + next;
-        let bytes = json.as_bytes();
-        let (escape, following) = (&bytes[start..], bytes.get(start + ESCAPE_BYTES..));
-        let is_pair = || matches!(following.and_then(code_unit), Some(0xdc00..=0xdfff));
-        position = match code_unit(escape) {
-            None => start + r"\n".len(),
-            Some(0xd800..=0xdbff) if is_pair() => start + 2 * ESCAPE_BYTES,
-            Some(0xd800..=0xdfff) => {
-                replaced.push_str(&json[copied..start]);
+    let (mut copied_end, mut position) = (0, 0);
+    let bytes = json.as_bytes();
+    while let Some(distance) = bytes.get(position..).and_then(|tail| memchr::memchr(b'\\', tail)) {
+        let start = position + distance;
+        position = match parse_escape(&bytes[start..]) {
+            Ok((_, len)) => start + len,
+            Err(EscapeError::Invalid) => start + r"\n".len(),
+            Err(EscapeError::LoneSurrogate) => {
+                replaced.push_str(&json[copied_end..start]);
                 replaced.push_str(r"\ufffd");
-                copied = start + ESCAPE_BYTES;
-                copied
+                copied_end = start + UNICODE_ESCAPE_BYTES;
+                copied_end
             }
-            Some(_) => start + ESCAPE_BYTES,
         };
     }
-    if copied == 0 {
+    if copied_end == 0 {
         return Cow::Borrowed(json);
     }
-    replaced.push_str(&json[copied..]);
+    replaced.push_str(&json[copied_end..]);
     Cow::Owned(replaced)
 }
 
+/// Returns the character of the escape that begins with the backslash at the start, and the length
+/// of the escape in bytes.
+pub(crate) fn parse_escape(bytes: &[u8]) -> Result<(char, usize), EscapeError> {
+    let character = match bytes.get(1) {
+        Some(b'"') => '"',
+        Some(b'\\') => '\\',
+        Some(b'/') => '/',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'n') => '\n',
+        Some(b'r') => '\r',
+        Some(b't') => '\t',
+        Some(b'u') => return parse_unicode_escape(bytes),
+        _ => return Err(EscapeError::Invalid),
+    };
+    Ok((character, r"\n".len()))
+}
+
+/// Parses `\uXXXX`, or two of them that form a surrogate pair.
+fn parse_unicode_escape(bytes: &[u8]) -> Result<(char, usize), EscapeError> {
+    let first = parse_code_unit(bytes).ok_or(EscapeError::Invalid)?;
+    if let Some(character) = char::from_u32(first.into()) {
+        return Ok((character, UNICODE_ESCAPE_BYTES));
+    }
+    let second = bytes.get(UNICODE_ESCAPE_BYTES..).and_then(parse_code_unit);
+    match second.and_then(|second| char::decode_utf16([first, second]).next()?.ok()) {
+        Some(character) => Ok((character, 2 * UNICODE_ESCAPE_BYTES)),
+        None => Err(EscapeError::LoneSurrogate),
+    }
+}
+
 /// Returns the UTF-16 code unit of the escape `\uXXXX` at the start.
-pub(crate) fn code_unit(bytes: &[u8]) -> Option<u16> {
+fn parse_code_unit(bytes: &[u8]) -> Option<u16> {
     let digits = bytes.strip_prefix(b"\\u")?.first_chunk::<4>()?;
     digits.iter().try_fold(0, |number, digit| {
         let digit = char::from(*digit).to_digit(16)?;
         Some(number << 4 | digit as u16)
+    })
+}
+
+/// Returns the position of the quote that ends a string, whose content starts with `bytes`.
+pub(crate) fn end_of_string(bytes: &[u8]) -> Option<usize> {
+    let mut is_escaped = false;
+    bytes.iter().position(|byte| {
+        let is_end = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        is_end
     })
 }
 

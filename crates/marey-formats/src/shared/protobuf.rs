@@ -8,25 +8,25 @@ pub(crate) struct Field<'a> {
     pub(crate) offset: u64,
     /// Field number.
     pub(crate) number: u64,
-    /// The whole field: its key, length and value.
+    /// The field as encoded: its key, length and value.
     pub(crate) encoded: &'a [u8],
     /// The value without its length; empty for a varint.
     pub(crate) value: &'a [u8],
 }
 
 impl Field<'_> {
-    /// Returns the wire type.
+    /// Returns how the value is encoded.
     pub(crate) const fn wire_type(&self) -> u64 {
         wire_type(self.encoded[0] as u64)
     }
 }
 
-/// Wire type of a number of variable length.
+/// Wire type of an integer of variable length.
 pub(crate) const VARINT: u64 = 0;
 /// Wire type of eight bytes.
 pub(crate) const FIXED64: u64 = 1;
-/// Wire type of a length and that many bytes.
-pub(crate) const BYTES: u64 = 2;
+/// Wire type of bytes that follow their length.
+pub(crate) const LENGTH_DELIMITED: u64 = 2;
 /// Wire type of four bytes.
 pub(crate) const FIXED32: u64 = 5;
 
@@ -42,34 +42,34 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) const fn of(message: &'a [u8]) -> Self {
+    pub(crate) const fn new(message: &'a [u8]) -> Self {
         Self { message, position: 0 }
     }
 
-    fn field(&mut self) -> Result<Field<'a>, &'static str> {
+    fn read_field(&mut self) -> Result<Field<'a>, &'static str> {
         let start = self.position;
-        let key = self.varint()?;
+        let key = self.read_varint()?;
         let value = match wire_type(key) {
             VARINT => {
-                self.varint()?;
+                self.read_varint()?;
                 &[]
             }
-            FIXED64 => self.bytes(8)?,
-            BYTES => {
-                let length = self.varint()?;
-                self.bytes(length)?
+            FIXED64 => self.read_bytes(8)?,
+            LENGTH_DELIMITED => {
+                let length = self.read_varint()?;
+                self.read_bytes(length)?
             }
-            FIXED32 => self.bytes(4)?,
+            FIXED32 => self.read_bytes(4)?,
             _ => return Err("a field has a wire type that protobuf does not define"),
         };
         let encoded = &self.message[start..self.position];
         Ok(Field { offset: start as u64, number: key >> 3, encoded, value })
     }
 
-    fn varint(&mut self) -> Result<u64, &'static str> {
+    fn read_varint(&mut self) -> Result<u64, &'static str> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
-            let [byte] = *self.bytes(1)? else { unreachable!("one byte was requested") };
+            let [byte] = *self.read_bytes(1)? else { unreachable!("one byte was requested") };
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok(value);
@@ -78,7 +78,7 @@ impl<'a> Fields<'a> {
         Err("a number has more than 64 bits")
     }
 
-    fn bytes(&mut self, length: u64) -> Result<&'a [u8], &'static str> {
+    fn read_bytes(&mut self, length: u64) -> Result<&'a [u8], &'static str> {
         let remaining = &self.message[self.position..];
         let length = usize::try_from(length).ok().filter(|&length| length <= remaining.len());
         let length = length.ok_or("the content ends in the middle of a field")?;
@@ -95,7 +95,7 @@ impl<'a> Iterator for Fields<'a> {
             return None;
         }
         let offset = self.position as u64;
-        let field = self.field();
+        let field = self.read_field();
         Some(field.map_err(|cause| {
             self.position = self.message.len();
             Fault { offset, cause: cause.to_owned() }

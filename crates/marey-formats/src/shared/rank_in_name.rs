@@ -1,7 +1,7 @@
 //! The rank in the name of a file.
 
 /// Returns the number after the word "rank": 3 of `nccl_trace_rank_3` and of `rank3_snapshot`.
-pub(crate) fn after_word(stem: &str) -> Option<u32> {
+pub(crate) fn rank_after_word(stem: &str) -> Option<u32> {
     let after = stem.to_ascii_lowercase().rsplit_once("rank").map(|(_, after)| after.to_owned())?;
     let digits = after.trim_start_matches(['_', '-']);
     let end = digits.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
@@ -9,7 +9,7 @@ pub(crate) fn after_word(stem: &str) -> Option<u32> {
 }
 
 /// Returns the number at the end: PyTorch names the dumps of a job by a prefix and the rank.
-pub(crate) fn at_end(stem: &str) -> Option<u32> {
+pub(crate) fn rank_at_end(stem: &str) -> Option<u32> {
     let start = stem.trim_end_matches(|end: char| end.is_ascii_digit()).len();
     stem[start..].parse().ok()
 }
@@ -31,7 +31,7 @@ mod tests {
             ("é", None, None),
         ];
         for (stem, by_word, by_end) in cases {
-            assert_eq!((after_word(stem), at_end(stem)), (by_word, by_end), "{stem}");
+            assert_eq!((rank_after_word(stem), rank_at_end(stem)), (by_word, by_end), "{stem}");
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Weights {
     /// The exclusive weight of each stack.
     pub(crate) by_stack: BTreeMap<Stack, Sum>,
     source: Source,
-    /// Values by stack that measure something else than the weight.
+    /// Number of samples that measure something else than the weight.
     other_values: u64,
 }
 
@@ -40,7 +40,7 @@ enum Source {
 impl Weights {
     /// Counts the rows that the weights leave out.
     pub(crate) fn leave_out(&self, reader: &Reader, left_out: &mut LeftOut) {
-        leave_out(reader, left_out);
+        leave_out_common_tables(reader, left_out);
         if self.source == Source::Samples {
             leave_out_tables(reader, &[&stored::SPANS], left_out);
         }
@@ -82,31 +82,31 @@ pub(crate) struct Times {
 /// A sum that stays an integer as long as its summands are integers and it fits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Sum {
-    Whole(i64),
-    Real(f64),
+    Int(i64),
+    Float(f64),
 }
 
 impl Sum {
     /// Returns the value if it is a single number.
-    pub(crate) fn of(value: &MetricValue) -> Option<Self> {
+    pub(crate) fn from_metric(value: &MetricValue) -> Option<Self> {
         match value {
-            MetricValue::Int(value) => Some(Self::Whole(*value)),
-            MetricValue::Float(value) => Some(Self::Real(*value)),
+            MetricValue::Int(value) => Some(Self::Int(*value)),
+            MetricValue::Float(value) => Some(Self::Float(*value)),
             MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) => None,
         }
     }
 
     pub(crate) const fn as_f64(self) -> f64 {
         match self {
-            Self::Whole(value) => value as f64,
-            Self::Real(value) => value,
+            Self::Int(value) => value as f64,
+            Self::Float(value) => value,
         }
     }
 
     pub(crate) fn add(&mut self, other: Self) {
         *self = match (*self, other) {
-            (Self::Whole(a), Self::Whole(b)) if a.checked_add(b).is_some() => Self::Whole(a + b),
-            (a, b) => Self::Real(a.as_f64() + b.as_f64()),
+            (Self::Int(a), Self::Int(b)) if a.checked_add(b).is_some() => Self::Int(a + b),
+            (a, b) => Self::Float(a.as_f64() + b.as_f64()),
         };
     }
 }
@@ -114,19 +114,18 @@ impl Sum {
 impl fmt::Display for Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Whole(value) => value.fmt(f),
-            Self::Real(value) => value.fmt(f),
+            Self::Int(value) => value.fmt(f),
+            Self::Float(value) => value.fmt(f),
         }
     }
 }
 
-/// Returns the weights of the stacks of a run: of the values by stack the first in nanoseconds, or
-/// else the first.
-pub(crate) fn weights(reader: &Reader, format: Format) -> Result<Weights, ExportError> {
-    if let Some(name_id) = sample_name(reader)? {
-        return from_samples(reader, name_id);
+/// Returns the weights of the stacks of a run: its sampled values if it has any, or else times.
+pub(crate) fn stack_weights(reader: &Reader, format: Format) -> Result<Weights, ExportError> {
+    if let Some(name_id) = select_sample_name(reader)? {
+        return weights_from_samples(reader, name_id);
     }
-    let times = times(reader)?;
+    let times = times_by_stack(reader)?;
     let has_spans = times.values().any(|times| times.count > 0);
     let (source, name, nanos): (_, _, fn(&Times) -> i64) = if has_spans {
         (Source::Spans, "time", |times| times.self_nanos)
@@ -135,12 +134,12 @@ pub(crate) fn weights(reader: &Reader, format: Format) -> Result<Weights, Export
     };
     let mut by_stack = BTreeMap::new();
     for (stack_key, times) in times.iter().filter(|(_, times)| nanos(times) != 0) {
-        let sum = by_stack.entry(stack_key.stack).or_insert(Sum::Whole(0));
-        sum.add(Sum::Whole(nanos(times)));
+        let sum = by_stack.entry(stack_key.stack).or_insert(Sum::Int(0));
+        sum.add(Sum::Int(nanos(times)));
     }
     if by_stack.is_empty() {
         let missing = "no samples, no time in spans and none of devices";
-        return Err(ExportError::Nothing { format, missing });
+        return Err(ExportError::NoData { format, missing });
     }
     let other_values = row_count(reader, &stored::SAMPLES);
     let (name, unit) = (name.to_owned(), "nanoseconds".to_owned());
@@ -148,11 +147,11 @@ pub(crate) fn weights(reader: &Reader, format: Format) -> Result<Weights, Export
 }
 
 /// Returns the names of the values by stack that are numbers, in order of their first row.
-pub(crate) fn sampled_names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
+pub(crate) fn numeric_sample_names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
     let (mut names, mut seen) = (Vec::new(), HashSet::new());
     for sample in reader.rows::<Sample>()? {
         let sample = sample?;
-        if Sum::of(&sample.value).is_some() && seen.insert(sample.name_id) {
+        if Sum::from_metric(&sample.value).is_some() && seen.insert(sample.name_id) {
             names.push(sample.name_id);
         }
     }
@@ -160,21 +159,22 @@ pub(crate) fn sampled_names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
 }
 
 /// Splits a name such as `cpu (ns)` into name and unit; the unit is empty if there is none.
-pub(crate) fn name_and_unit(name: &str) -> (&str, &str) {
+pub(crate) fn split_unit(name: &str) -> (&str, &str) {
     let parts = name.strip_suffix(')').and_then(|name| name.rsplit_once(" ("));
     parts.unwrap_or((name, ""))
 }
 
 /// Whether a unit is the nanosecond.
-pub(crate) fn is_nanos(unit: &str) -> bool {
+pub(crate) fn is_nanosecond_unit(unit: &str) -> bool {
     matches!(unit, "nanoseconds" | "nanosecond" | "ns")
 }
 
-/// Returns the times of each stack: all data of a profile of spans and device activities.
-pub(crate) fn times(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> {
+/// Returns the times of each stack, from spans and device activities.
+pub(crate) fn times_by_stack(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> {
     let window = reader.window();
-    let is_all_time = (window.from_nanos, window.until_nanos) == (i64::MIN, i64::MAX);
-    let mut times = if is_all_time { from_rollup(reader)? } else { from_spans(reader)? };
+    let is_unbounded = (window.from_nanos, window.until_nanos) == (i64::MIN, i64::MAX);
+    let mut times =
+        if is_unbounded { times_from_rollup(reader)? } else { times_from_spans(reader)? };
     for activity in reader.rows::<GpuActivity>()? {
         let activity = activity?;
         // Annotations enclose kernels, and waits are no work.
@@ -186,7 +186,7 @@ pub(crate) fn times(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreE
             kernel_id: Some(activity.name_id),
         };
         let stack_key = StackKey { process_id: activity.process_id, thread_id: None, stack };
-        let nanos = nanos_inside(reader, activity.start_nanos, activity.duration_nanos);
+        let nanos = nanos_in_window(reader, activity.start_nanos, activity.duration_nanos);
         let sum = &mut times.entry(stack_key).or_default().device_nanos;
         *sum = sum.saturating_add(nanos);
     }
@@ -194,7 +194,7 @@ pub(crate) fn times(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreE
 }
 
 /// Counts the rows of the tables that stacks and weights always leave out.
-pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) {
+pub(crate) fn leave_out_common_tables(reader: &Reader, left_out: &mut LeftOut) {
     let tables = [
         &stored::ASYNC_SPANS,
         &stored::INSTANTS,
@@ -213,42 +213,44 @@ pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) {
 /// Keys of exclusive times in `.hatchet` files, which have other metrics too.
 const SELF_TIMES: [&str; 2] = ["wall_self (ns)", "time (ns)"];
 
-fn sample_name(reader: &Reader) -> Result<Option<u32>, StoreError> {
-    let names = sampled_names(reader)?;
+/// Returns the sampled name to use as the weight: a self time, or else the first name in
+/// nanoseconds, or else the first.
+fn select_sample_name(reader: &Reader) -> Result<Option<u32>, StoreError> {
+    let names = numeric_sample_names(reader)?;
     let self_time = names.iter().find(|name| SELF_TIMES.contains(&reader.text(**name)));
-    let is_time = |name: &&u32| is_nanos(name_and_unit(reader.text(**name)).1);
+    let is_time = |name: &&u32| is_nanosecond_unit(split_unit(reader.text(**name)).1);
     Ok(self_time.or_else(|| names.iter().find(is_time)).or_else(|| names.first()).copied())
 }
 
 /// Returns the weights from the samples of one name.
-fn from_samples(reader: &Reader, name_id: u32) -> Result<Weights, ExportError> {
+fn weights_from_samples(reader: &Reader, name_id: u32) -> Result<Weights, ExportError> {
     let mut by_stack = BTreeMap::new();
     let mut other_values = 0;
     for sample in reader.rows::<Sample>()? {
         let sample = sample?;
-        match Sum::of(&sample.value).filter(|_| sample.name_id == name_id) {
+        match Sum::from_metric(&sample.value).filter(|_| sample.name_id == name_id) {
             Some(value) => {
                 let stack = Stack { context_id: sample.context_id, kernel_id: None };
-                by_stack.entry(stack).or_insert(Sum::Whole(0)).add(value);
+                by_stack.entry(stack).or_insert(Sum::Int(0)).add(value);
             }
             None => other_values += 1,
         }
     }
-    let (name, unit) = name_and_unit(reader.text(name_id));
+    let (name, unit) = split_unit(reader.text(name_id));
     let (name, unit) = (name.to_owned(), unit.to_owned());
     Ok(Weights { name, unit, by_stack, source: Source::Samples, other_values })
 }
 
-/// Returns the times of the whole recording from the rollup, as in the view `flame`.
-fn from_rollup(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> {
+/// Returns the times of the entire recording from the rollup, as in the view `flame`.
+fn times_from_rollup(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> {
     let batch = reader.run().read(&stored::ROLLUPS)?;
     let columns = |name| {
-        let at = stored::ROLLUPS.position(name).expect("declared");
-        &batch.columns()[at..]
+        let index = stored::ROLLUPS.position(name).expect("declared");
+        &batch.columns()[index..]
     };
     let (buckets, threads) = (columns("bucket_nanos"), columns("thread_id"));
     let (contexts, counts) = (columns("context_id"), columns("count"));
-    let selves = columns("self_nanos");
+    let self_times = columns("self_nanos");
     let mut times: BTreeMap<StackKey, Times> = BTreeMap::new();
     for row in (0..batch.num_rows()).filter(|&row| i64::read(buckets, row) == 0) {
         if let Some(stack_key) =
@@ -256,21 +258,21 @@ fn from_rollup(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError>
         {
             let sums = times.entry(stack_key).or_default();
             sums.count = sums.count.saturating_add(i64::read(counts, row));
-            sums.self_nanos = sums.self_nanos.saturating_add(i64::read(selves, row));
+            sums.self_nanos = sums.self_nanos.saturating_add(i64::read(self_times, row));
         }
     }
     Ok(times)
 }
 
 /// Returns the times in a window: the parts of spans inside it.
-fn from_spans(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> {
+fn times_from_spans(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> {
     let mut totals: HashMap<(u32, u32), (i64, i64)> = HashMap::new();
     for span in reader.rows::<Span>()? {
         let span = span?;
         let (count, nanos) = totals.entry((span.thread_id, span.context_id)).or_default();
         *count = count.saturating_add(1);
-        let inside = nanos_inside(reader, span.start_nanos, span.duration_nanos);
-        *nanos = nanos.saturating_add(inside);
+        let nanos_inside = nanos_in_window(reader, span.start_nanos, span.duration_nanos);
+        *nanos = nanos.saturating_add(nanos_inside);
     }
     // Direct children of a span have a context directly below the span's.
     let mut children: HashMap<(u32, u32), i64> = HashMap::new();
@@ -281,8 +283,8 @@ fn from_spans(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> 
         }
     }
     let times = totals.into_iter().filter_map(|((thread, context), (count, nanos))| {
-        let inside = children.get(&(thread, context)).copied().unwrap_or(0);
-        let self_nanos = nanos.saturating_sub(inside).max(0);
+        let children_nanos = children.get(&(thread, context)).copied().unwrap_or(0);
+        let self_nanos = nanos.saturating_sub(children_nanos).max(0);
         let times = Times { count, self_nanos, device_nanos: 0 };
         Some((stack_key(reader, thread, context)?, times))
     });
@@ -292,16 +294,16 @@ fn from_spans(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> 
 /// Returns the key of a thread's context, unless the window excludes its process.
 fn stack_key(reader: &Reader, thread: u32, context: u32) -> Option<StackKey> {
     let process_id = reader.thread(thread)?.process_id;
-    let wanted = &reader.window().processes;
-    if wanted.as_ref().is_some_and(|wanted| !wanted.contains(&process_id)) {
+    let processes = &reader.window().processes;
+    if processes.as_ref().is_some_and(|processes| !processes.contains(&process_id)) {
         return None;
     }
     let stack = Stack { context_id: context, kernel_id: None };
     Some(StackKey { process_id, thread_id: Some(thread), stack })
 }
 
-/// How much of it lies in the window.
-fn nanos_inside(reader: &Reader, start_nanos: i64, duration_nanos: i64) -> i64 {
+/// Returns how many nanoseconds of an interval lie in the window.
+fn nanos_in_window(reader: &Reader, start_nanos: i64, duration_nanos: i64) -> i64 {
     let window = reader.window();
     let end_nanos = start_nanos.saturating_add(duration_nanos).min(window.until_nanos);
     end_nanos.saturating_sub(start_nanos.max(window.from_nanos)).max(0)

@@ -9,10 +9,10 @@ use marey_store::row::{Bytes, Row};
 use tempfile::SpooledTempFile;
 
 /// Size of the rows in memory at which they are spilled.
-const MEMORY_BYTES: usize = 1 << 24;
+const MAX_MEMORY_BYTES: usize = 1 << 24;
 
 /// Rows grouped by key, in order of arrival within each key.
-pub(super) struct ByKey<K, R> {
+pub(super) struct RowsByKey<K, R> {
     file: SpooledTempFile,
     file_bytes: u64,
     memory_bytes: usize,
@@ -29,7 +29,7 @@ struct KeyedRows {
     bytes: Vec<u8>,
 }
 
-impl<K: Ord, R: Row> ByKey<K, R> {
+impl<K: Ord, R: Row> RowsByKey<K, R> {
     pub(super) fn new() -> Self {
         let file = SpooledTempFile::new(0);
         let rows = BTreeMap::new();
@@ -38,10 +38,10 @@ impl<K: Ord, R: Row> ByKey<K, R> {
 
     pub(super) fn push(&mut self, key: K, row: &R) -> io::Result<()> {
         let bytes = &mut self.rows.entry(key).or_default().bytes;
-        let before = bytes.len();
+        let old_len = bytes.len();
         row.encode(bytes);
-        self.memory_bytes += bytes.len() - before;
-        if self.memory_bytes < MEMORY_BYTES { Ok(()) } else { self.spill() }
+        self.memory_bytes += bytes.len() - old_len;
+        if self.memory_bytes < MAX_MEMORY_BYTES { Ok(()) } else { self.spill() }
     }
 
     fn spill(&mut self) -> io::Result<()> {
@@ -66,7 +66,7 @@ impl<K: Ord, R: Row> ByKey<K, R> {
     ) -> Result<(), E> {
         let Self { mut file, rows, .. } = self;
         for (key, KeyedRows { blocks, bytes }) in rows {
-            let spilled = blocks.into_iter().map(|block| read(&mut file, &block));
+            let spilled = blocks.into_iter().map(|block| read_block(&mut file, &block));
             let mut blocks = spilled.chain([Ok(bytes)]);
             let (mut block, mut position) = (Vec::new(), 0);
             let next = || {
@@ -87,7 +87,7 @@ impl<K: Ord, R: Row> ByKey<K, R> {
     }
 }
 
-fn read(file: &mut SpooledTempFile, block: &Range<u64>) -> io::Result<Vec<u8>> {
+fn read_block(file: &mut SpooledTempFile, block: &Range<u64>) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(block.start))?;
     let mut bytes = Vec::new();
     file.take(block.end - block.start).read_to_end(&mut bytes)?;
@@ -115,11 +115,11 @@ mod tests {
 
     #[test]
     fn spilled_rows_are_complete_and_in_order() {
-        let mut by_key = ByKey::new();
+        let mut by_key = RowsByKey::new();
         for number in 0..500 {
             by_key.push(number % 3, &row(number)).unwrap();
         }
-        assert!(by_key.file_bytes > MEMORY_BYTES as u64 && by_key.memory_bytes > 0);
+        assert!(by_key.file_bytes > MAX_MEMORY_BYTES as u64 && by_key.memory_bytes > 0);
         let mut keys = Vec::new();
         let each = |key, rows: &mut dyn Iterator<Item = io::Result<Sample>>| {
             keys.push(key);

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Unit;
-use super::read::{Elements, File};
+use super::read::{File, ListVisitor};
 use super::sampled::SampleAdder;
 use crate::shared::MAX_DEPTH;
 use crate::shared::import::ReaderError;
@@ -21,15 +21,15 @@ use crate::shared::import::ReaderError;
 pub(super) struct Evented {
     thread: u32,
     unit: Unit,
-    open: Vec<OpenFrame>,
-    /// How often each frame is open.
+    open_frames: Vec<OpenFrame>,
+    /// Number of times that each frame is open.
     open_counts: HashMap<u32, usize>,
-    /// How many frames have been opened.
-    opened: u64,
+    /// Number of frames that have been opened.
+    opened_count: u64,
     /// The time of the last event.
     last_nanos: i64,
     /// The position of the last event, if the unit is not a time.
-    last_value: Option<f64>,
+    last_position: Option<f64>,
     /// Converts intervals to samples.
     sample_adder: Option<SampleAdder>,
 }
@@ -45,14 +45,14 @@ struct OpenFrame {
 #[derive(Deserialize)]
 struct Event<'e> {
     #[serde(rename = "type")]
-    kind: Kind,
+    kind: EventKind,
     frame: u32,
     #[serde(borrow)]
     at: &'e RawValue,
 }
 
 #[derive(Deserialize)]
-enum Kind {
+enum EventKind {
     #[serde(rename = "O")]
     Open,
     #[serde(rename = "C")]
@@ -64,17 +64,17 @@ impl Evented {
         Self {
             thread,
             unit,
-            open: Vec::new(),
+            open_frames: Vec::new(),
             open_counts: HashMap::new(),
-            opened: 0,
+            opened_count: 0,
             last_nanos: i64::MIN,
-            last_value: start.and_then(|start| start.parse().ok()),
+            last_position: start.and_then(|start| start.parse().ok()),
             sample_adder: None,
         }
     }
 
-    fn event(&mut self, file: &mut File, event: &Event) -> Result<(), ReaderError> {
-        let Some(name_id) = file.name(event.frame) else {
+    fn add_event(&mut self, file: &mut File, event: &Event) -> Result<(), ReaderError> {
+        let Some(name_id) = file.name_id(event.frame) else {
             file.lose(LossCause::Unreadable, 1, format_args!("there is no frame {}", event.frame));
             return Ok(());
         };
@@ -82,9 +82,9 @@ impl Evented {
             return Ok(());
         }
         match event.kind {
-            Kind::Open => {
-                let parent = self.context();
-                let is_too_deep = self.open.len() >= MAX_DEPTH;
+            EventKind::Open => {
+                let parent = self.open_context();
+                let is_too_deep = self.open_frames.len() >= MAX_DEPTH;
                 if is_too_deep {
                     let cause = format_args!("a frame is inside {MAX_DEPTH} other frames");
                     file.lose(LossCause::Unsupported, 1, cause);
@@ -95,8 +95,8 @@ impl Evented {
                     _ if is_too_deep => parent,
                     _ => file.import.run.context(parent, NodeKind::Frame, name_id),
                 };
-                let Self { opened: order, last_nanos: start_nanos, .. } = *self;
-                self.open.push(OpenFrame {
+                let Self { opened_count: order, last_nanos: start_nanos, .. } = *self;
+                self.open_frames.push(OpenFrame {
                     frame: event.frame,
                     name_id,
                     context,
@@ -104,25 +104,29 @@ impl Evented {
                     order,
                 });
                 *self.open_counts.entry(event.frame).or_default() += 1;
-                self.opened += 1;
+                self.opened_count += 1;
                 Ok(())
             }
-            Kind::Close => self.close(file, event.frame),
+            EventKind::Close => self.close_frame(file, event.frame),
         }
     }
 
     /// Advances to the position of an event. A position before the last event is moved to it.
     /// Returns `false` if the position cannot be read.
-    fn advance_to(&mut self, file: &mut File, at: &str) -> Result<bool, ReaderError> {
+    fn advance_to(&mut self, file: &mut File, position: &str) -> Result<bool, ReaderError> {
         let is_earlier = if let Unit::Time(power) = self.unit {
-            let Some(nanos) = file.nanos(at, power) else { return Ok(lose_position(file, at)) };
+            let Some(nanos) = file.nanos(position, power) else {
+                return Ok(lose_invalid_position(file, position));
+            };
             let is_earlier = nanos < self.last_nanos;
             self.last_nanos = self.last_nanos.max(nanos);
             is_earlier
         } else {
-            let Ok(value) = at.parse::<f64>() else { return Ok(lose_position(file, at)) };
-            let last = self.last_value.unwrap_or(value);
-            self.last_value = Some(last.max(value));
+            let Ok(value) = position.parse::<f64>() else {
+                return Ok(lose_invalid_position(file, position));
+            };
+            let last = self.last_position.unwrap_or(value);
+            self.last_position = Some(last.max(value));
             if value > last {
                 self.add_interval(file, value - last)?;
             }
@@ -136,17 +140,17 @@ impl Evented {
     }
 
     /// Closes a frame, and frames inside it that the file has left open.
-    fn close(&mut self, file: &mut File, frame: u32) -> Result<(), ReaderError> {
+    fn close_frame(&mut self, file: &mut File, frame: u32) -> Result<(), ReaderError> {
         let is_open = self.open_counts.get(&frame).is_some_and(|&count| count > 0);
         if !is_open {
             let cause = format_args!("frame {frame} is closed but is not open");
             file.lose(LossCause::UnmatchedExit, 1, cause);
             return Ok(());
         }
-        while let Some(open) = self.open.pop() {
-            let is_wanted = open.frame == frame;
+        while let Some(open) = self.open_frames.pop() {
+            let is_closed_frame = open.frame == frame;
             self.end_frame(file, &open, false)?;
-            if is_wanted {
+            if is_closed_frame {
                 return Ok(());
             }
             let cause = format_args!("frame {frame} is closed before a frame inside it");
@@ -165,7 +169,7 @@ impl Evented {
             *count -= 1;
         }
         // The enclosing frames are still open.
-        if !matches!(self.unit, Unit::Time(_)) || self.open.len() >= MAX_DEPTH {
+        if !matches!(self.unit, Unit::Time(_)) || self.open_frames.len() >= MAX_DEPTH {
             return Ok(());
         }
         let OpenFrame { name_id, start_nanos, order, .. } = *open;
@@ -188,36 +192,40 @@ impl Evented {
     /// Adds the interval since the last event as a sample.
     fn add_interval(&mut self, file: &mut File, value: f64) -> Result<(), ReaderError> {
         let Self { thread, unit, .. } = *self;
-        let context = self.context();
+        let context = self.open_context();
         let sample_adder =
             self.sample_adder.get_or_insert_with(|| SampleAdder::new(file, thread, unit));
         sample_adder.add(file, context, None, MetricValue::Float(value))
     }
 
-    fn context(&self) -> u32 {
-        self.open.last().map_or(Assembler::ROOT, |open| open.context)
+    fn open_context(&self) -> u32 {
+        self.open_frames.last().map_or(Assembler::ROOT, |open| open.context)
     }
 }
 
-impl Elements for Evented {
+impl ListVisitor for Evented {
     fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError> {
         if let Ok(event) = serde_json::from_str(element.get()) {
-            return self.event(file, &event);
+            return self.add_event(file, &event);
         }
         file.lose(LossCause::Unreadable, 1, "an event has no valid type, frame or position");
         Ok(())
     }
 
     fn end(&mut self, file: &mut File) -> Result<(), ReaderError> {
-        while let Some(open) = self.open.pop() {
+        while let Some(open) = self.open_frames.pop() {
             self.end_frame(file, &open, true)?;
         }
         Ok(())
     }
 }
 
-fn lose_position(file: &mut File, at: &str) -> bool {
-    let at: String = at.chars().take(40).collect();
-    file.lose(LossCause::Unreadable, 1, format_args!("an event has the invalid position `{at}`"));
+fn lose_invalid_position(file: &mut File, position: &str) -> bool {
+    let shown: String = position.chars().take(40).collect();
+    file.lose(
+        LossCause::Unreadable,
+        1,
+        format_args!("an event has the invalid position `{shown}`"),
+    );
     false
 }

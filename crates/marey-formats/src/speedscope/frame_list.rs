@@ -7,7 +7,7 @@ use marey_model::json::quote;
 use marey_store::row::Metadata;
 use marey_store::{Reader, StoreError};
 
-use super::FRAMES;
+use super::FRAMES_KEY;
 use super::frames::{self, Frame};
 
 /// Frames by their names in a run, with the files and lines of imported frames.
@@ -16,48 +16,53 @@ pub(super) struct FrameList<'r> {
     /// The frames as JSON.
     frames: Vec<String>,
     /// Imported frames, by process and label.
-    imported: HashMap<(u32, String), u32>,
+    imported_indices: HashMap<(u32, String), u32>,
     /// Indices by process and name.
     indices: HashMap<(u32, u32), u32>,
     /// Frames that consist of a name only.
-    name_only: HashMap<u32, u32>,
+    name_only_indices: HashMap<u32, u32>,
 }
 
 impl<'r> FrameList<'r> {
     /// Collects the frames in the metadata of a run.
     pub(super) fn new(reader: &'r Reader<'r>) -> Result<Self, StoreError> {
-        let (indices, name_only) = (HashMap::new(), HashMap::new());
-        let mut list =
-            Self { reader, frames: Vec::new(), imported: HashMap::new(), indices, name_only };
+        let (indices, name_only_indices) = (HashMap::new(), HashMap::new());
+        let mut list = Self {
+            reader,
+            frames: Vec::new(),
+            imported_indices: HashMap::new(),
+            indices,
+            name_only_indices,
+        };
         for row in reader.rows::<Metadata>()? {
             let row = row?;
-            if &*row.key == FRAMES {
+            if &*row.key == FRAMES_KEY {
                 let frames: Vec<Frame> = serde_json::from_str(&row.value).unwrap_or_default();
-                list.import(row.process_id, frames);
+                list.add_imported(row.process_id, frames);
             }
         }
         Ok(list)
     }
 
-    fn import(&mut self, process: u32, frames: Vec<Frame>) {
-        let frames: Vec<Frame> = frames.into_iter().map(frames::valid).collect();
+    fn add_imported(&mut self, process: u32, frames: Vec<Frame>) {
+        let frames: Vec<Frame> = frames.into_iter().map(frames::normalise).collect();
         for (label, frame) in frames::labels(&frames).into_iter().zip(&frames) {
             let next = self.frames.len() as u32;
-            if *self.imported.entry((process, label)).or_insert(next) == next {
+            if *self.imported_indices.entry((process, label)).or_insert(next) == next {
                 self.frames.push(serde_json::to_string(frame).expect("it was JSON before"));
             }
         }
     }
 
     /// Returns the index of the frame with a name in a process, adding it if it is new.
-    pub(super) fn number(&mut self, process: u32, name_id: u32) -> u32 {
-        let Self { reader, frames, imported, indices, name_only } = self;
+    pub(super) fn frame_index(&mut self, process: u32, name_id: u32) -> u32 {
+        let Self { reader, frames, imported_indices, indices, name_only_indices } = self;
         *indices.entry((process, name_id)).or_insert_with(|| {
             let name = reader.text(name_id);
-            if let Some(&number) = imported.get(&(process, name.to_owned())) {
-                return number;
+            if let Some(&index) = imported_indices.get(&(process, name.to_owned())) {
+                return index;
             }
-            *name_only.entry(name_id).or_insert_with(|| {
+            *name_only_indices.entry(name_id).or_insert_with(|| {
                 let mut json = String::from(r#"{"name":"#);
                 quote(name, &mut json);
                 json.push('}');

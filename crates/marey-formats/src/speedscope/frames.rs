@@ -14,7 +14,7 @@ pub(super) fn name(frame: &Frame) -> &str {
 }
 
 /// Returns a valid frame: with a name, and without location fields of the wrong type.
-pub(super) fn valid(mut frame: Frame) -> Frame {
+pub(super) fn normalise(mut frame: Frame) -> Frame {
     frame.retain(|key, value| match key.as_str() {
         "name" | "file" => value.is_string(),
         "line" | "col" => value.is_number(),
@@ -27,23 +27,23 @@ pub(super) fn valid(mut frame: Frame) -> Frame {
 /// Returns a unique label for each distinct frame: its name, followed by file, line and column if
 /// several frames have the name.
 pub(super) fn labels(frames: &[Frame]) -> Vec<String> {
-    let mut firsts = HashMap::new();
+    let mut first_by_name = HashMap::new();
     let mut ambiguous = HashSet::new();
     for frame in frames {
-        if *firsts.entry(name(frame)).or_insert(frame) != frame {
+        if *first_by_name.entry(name(frame)).or_insert(frame) != frame {
             ambiguous.insert(name(frame));
         }
     }
-    let mut taken: HashMap<String, &Frame> = HashMap::with_capacity(frames.len());
+    let mut used_labels: HashMap<String, &Frame> = HashMap::with_capacity(frames.len());
     let label = |(number, frame): (usize, _)| {
         let mut label = name(frame).to_owned();
         if ambiguous.contains(&*label) {
             add_location(frame, &mut label);
         }
-        while taken.get(&label).is_some_and(|other| *other != frame) {
+        while used_labels.get(&label).is_some_and(|other| *other != frame) {
             write!(label, " #{number}").expect("writing to a `String` cannot fail");
         }
-        taken.entry(label.clone()).or_insert(frame);
+        used_labels.entry(label.clone()).or_insert(frame);
         label
     };
     frames.iter().enumerate().map(label).collect()

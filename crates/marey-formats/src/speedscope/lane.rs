@@ -9,7 +9,7 @@ use tempfile::SpooledTempFile;
 const MAX_LANES: usize = 8;
 
 /// Size of the events in memory at which they are spilled.
-const MEMORY_BYTES: usize = 1 << 18;
+const MAX_MEMORY_BYTES: usize = 1 << 18;
 
 /// A list of JSON values that is written after data which are not known yet.
 pub(super) struct PendingList {
@@ -19,7 +19,7 @@ pub(super) struct PendingList {
 
 impl Default for PendingList {
     fn default() -> Self {
-        Self { text: BufWriter::new(SpooledTempFile::new(MEMORY_BYTES)), is_empty: true }
+        Self { text: BufWriter::new(SpooledTempFile::new(MAX_MEMORY_BYTES)), is_empty: true }
     }
 }
 
@@ -48,34 +48,34 @@ pub(super) struct Lane {
     pub(super) first_nanos: i64,
     pub(super) last_nanos: i64,
     /// The enclosing frames of the next span, with their ends.
-    open: Vec<(u32, i64)>,
+    open_frames: Vec<(u32, i64)>,
 }
 
 impl Lane {
     /// Adds a span if it nests. Spans arrive by start.
     fn try_add(&mut self, frame: u32, start_nanos: i64, end_nanos: i64) -> io::Result<bool> {
         self.close_until(start_nanos)?;
-        if self.open.last().is_some_and(|&(_, enclosing_end)| enclosing_end < end_nanos) {
+        if self.open_frames.last().is_some_and(|&(_, enclosing_end)| enclosing_end < end_nanos) {
             return Ok(false);
         }
         if self.events.is_empty {
             self.first_nanos = start_nanos;
         }
-        event(&mut self.events, 'O', frame, start_nanos)?;
-        self.open.push((frame, end_nanos));
+        write_event(&mut self.events, 'O', frame, start_nanos)?;
+        self.open_frames.push((frame, end_nanos));
         Ok(true)
     }
 
     fn close_until(&mut self, nanos: i64) -> io::Result<()> {
-        while let Some((frame, end)) = self.open.pop_if(|&mut (_, end)| end <= nanos) {
-            event(&mut self.events, 'C', frame, end)?;
+        while let Some((frame, end)) = self.open_frames.pop_if(|&mut (_, end)| end <= nanos) {
+            write_event(&mut self.events, 'C', frame, end)?;
             self.last_nanos = end;
         }
         Ok(())
     }
 }
 
-fn event(events: &mut PendingList, kind: char, frame: u32, at_nanos: i64) -> io::Result<()> {
+fn write_event(events: &mut PendingList, kind: char, frame: u32, at_nanos: i64) -> io::Result<()> {
     write!(events.next()?, r#"{{"type":"{kind}","frame":{frame},"at":{at_nanos}}}"#)
 }
 

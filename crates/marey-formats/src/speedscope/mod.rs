@@ -27,14 +27,14 @@ pub(crate) use write::write;
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
 /// Key of the metadata with the frames of a file.
-const FRAMES: &str = "speedscope.frames";
+const FRAMES_KEY: &str = "speedscope.frames";
 
 /// Keys of the metadata with start and end of a profile, in nanoseconds if its unit is a time.
-const START: &str = "startValue";
-const END: &str = "endValue";
+const START_KEY: &str = "startValue";
+const END_KEY: &str = "endValue";
 
 /// Key of the metadata with the profile that is shown first.
-const ACTIVE: &str = "activeProfileIndex";
+const ACTIVE_KEY: &str = "activeProfileIndex";
 
 /// The unit of a profile's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +46,8 @@ enum Unit {
 }
 
 impl Unit {
-    fn of(word: &str) -> Option<Self> {
-        Some(match word {
+    fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
             "none" => Self::None,
             "bytes" => Self::Bytes,
             "nanoseconds" => Self::Time(0),
@@ -59,7 +59,7 @@ impl Unit {
     }
 
     /// Returns the unit at the end of a value's name.
-    fn of_value(name: &str) -> Self {
+    fn from_value_name(name: &str) -> Self {
         let unit = name.strip_suffix(')').and_then(|name| name.rsplit_once('('));
         match unit.map_or("", |(_, unit)| unit) {
             "bytes" => Self::Bytes,

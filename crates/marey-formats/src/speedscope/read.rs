@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use super::evented::Evented;
 use super::frames::{self, Frame};
 use super::sampled::{Samples, Weights};
-use super::{ACTIVE, END, FRAMES, SCHEMA, START, Unit};
+use super::{ACTIVE_KEY, END_KEY, FRAMES_KEY, SCHEMA, START_KEY, Unit};
 use crate::shared::decimal;
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::{Input, OffsetReader};
@@ -26,20 +26,20 @@ use crate::shared::input::{Input, OffsetReader};
 /// Reads a file into a run: one process, with a thread for each profile.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     skip_byte_order_mark(input)?;
-    let process = import.process(NewProcess { pid: -1, ..NewProcess::default() });
+    let process = import.add_process(NewProcess { pid: -1, ..NewProcess::default() });
     let offset = Cell::new(0);
     let mut file = File {
         import,
         process,
         offset: &offset,
-        names: None,
+        name_ids: None,
         base_nanos: 0,
         profile_count: 0,
         error: None,
     };
     let mut json = serde_json::Deserializer::from_reader(OffsetReader { input, offset: &offset });
-    let read = json.deserialize_map(&mut file).and_then(|()| json.end());
-    file.end(read)
+    let result = json.deserialize_map(&mut file).and_then(|()| json.end());
+    file.finish(result)
 }
 
 fn skip_byte_order_mark(input: &mut Input) -> io::Result<()> {
@@ -57,18 +57,18 @@ pub(super) struct File<'a> {
     /// Number of bytes read.
     offset: &'a Cell<u64>,
     /// Name ids of the frames, once `shared` has been read.
-    names: Option<Vec<u32>>,
+    name_ids: Option<Vec<u32>>,
     /// Subtracted from all times when the file was written.
     pub(super) base_nanos: i64,
     profile_count: u32,
-    /// The error that stopped reading, unless it is one of the JSON.
+    /// The error that stopped reading, unless it is an error in the JSON.
     error: Option<ReaderError>,
 }
 
 impl File<'_> {
     /// Returns the name id of a frame, if it exists.
-    pub(super) fn name(&self, frame: u32) -> Option<u32> {
-        self.names.as_ref()?.get(frame as usize).copied()
+    pub(super) fn name_id(&self, frame: u32) -> Option<u32> {
+        self.name_ids.as_ref()?.get(frame as usize).copied()
     }
 
     pub(super) fn lose(&mut self, loss: LossCause, count: u64, cause: impl Display) {
@@ -77,16 +77,16 @@ impl File<'_> {
 
     /// Converts a time of a profile to the run's clock.
     pub(super) fn nanos(&self, number: &str, power: i32) -> Option<i64> {
-        self.base_nanos.checked_add(decimal::scaled(number, power)?)
+        self.base_nanos.checked_add(decimal::parse_scaled(number, power)?)
     }
 
     /// Adds the thread of the next profile.
-    fn thread(&mut self) -> u32 {
+    fn add_thread(&mut self) -> u32 {
         self.profile_count += 1;
         self.import.run.thread(self.process, -i64::from(self.profile_count), "")
     }
 
-    fn metadata(
+    fn add_metadata(
         &mut self,
         thread_id: Option<u32>,
         key: &str,
@@ -98,7 +98,11 @@ impl File<'_> {
     }
 
     /// Parses a value, or counts it as lost.
-    fn value<'v, V: Deserialize<'v>>(&mut self, value: &'v RawValue, name: &str) -> Option<V> {
+    fn parse_or_lose<'v, V: Deserialize<'v>>(
+        &mut self,
+        value: &'v RawValue,
+        name: &str,
+    ) -> Option<V> {
         let value = serde_json::from_str(value.get());
         if value.is_err() {
             self.lose(LossCause::Unreadable, 1, format_args!("{name} is malformed"));
@@ -106,7 +110,7 @@ impl File<'_> {
         value.ok()
     }
 
-    fn field(&mut self, key: &str, value: &RawValue) -> Result<(), ReaderError> {
+    fn read_field(&mut self, key: &str, value: &RawValue) -> Result<(), ReaderError> {
         #[derive(Deserialize)]
         struct Base {
             base_nanos: i64,
@@ -114,53 +118,54 @@ impl File<'_> {
         match key {
             "$schema" if value.get().trim_matches('"') == SCHEMA => {}
             "name" => {
-                let name = self.value(value, "the name of the file");
+                let name = self.parse_or_lose(value, "the name of the file");
                 self.import.run.process_mut(self.process).name = name;
             }
             "marey" if self.profile_count == 0 => {
-                let base: Option<Base> = self.value(value, "`marey`");
+                let base: Option<Base> = self.parse_or_lose(value, "`marey`");
                 self.base_nanos = base.map_or(0, |base| base.base_nanos);
             }
-            ACTIVE if value.get() == "null" => {}
-            _ => self.metadata(None, key, value.get())?,
+            ACTIVE_KEY if value.get() == "null" => {}
+            _ => self.add_metadata(None, key, value.get())?,
         }
         Ok(())
     }
 
-    fn shared(&mut self, value: &RawValue) -> Result<(), ReaderError> {
+    fn read_shared(&mut self, value: &RawValue) -> Result<(), ReaderError> {
         #[derive(Deserialize)]
         struct Shared<'v> {
             #[serde(borrow)]
             frames: Vec<&'v RawValue>,
         }
-        let shared: Option<Shared> = self.value(value, "`shared`");
+        let shared: Option<Shared> = self.parse_or_lose(value, "`shared`");
         let Some(Shared { frames }) = shared else {
             return Ok(());
         };
-        let mut read: Vec<Frame> = Vec::with_capacity(frames.len());
+        let mut valid_frames: Vec<Frame> = Vec::with_capacity(frames.len());
         for frame in frames {
-            let frame: Option<Frame> = self.value(frame, "a frame");
-            let valid = frames::valid(frame.clone().unwrap_or_default());
-            if frame.is_some_and(|frame| frame != valid) {
+            let frame: Option<Frame> = self.parse_or_lose(frame, "a frame");
+            let normalised = frames::normalise(frame.clone().unwrap_or_default());
+            if frame.is_some_and(|frame| frame != normalised) {
                 self.lose(
                     LossCause::Unreadable,
                     1,
                     "a frame has no name, or an invalid file, line or column",
                 );
             }
-            read.push(valid);
+            valid_frames.push(normalised);
         }
-        if read.iter().any(|frame| frame.len() > 1) {
-            let text = serde_json::to_string(&read).expect("it was JSON before");
-            self.metadata(None, FRAMES, &text)?;
+        if valid_frames.iter().any(|frame| frame.len() > 1) {
+            let text = serde_json::to_string(&valid_frames).expect("it was JSON before");
+            self.add_metadata(None, FRAMES_KEY, &text)?;
         }
         let run = &mut self.import.run;
-        self.names = Some(frames::labels(&read).iter().map(|label| run.text(label)).collect());
+        self.name_ids =
+            Some(frames::labels(&valid_frames).iter().map(|label| run.text(label)).collect());
         Ok(())
     }
 
-    fn end(mut self, read: Result<(), serde_json::Error>) -> Result<(), ReaderError> {
-        let Err(error) = read else { return Ok(()) };
+    fn finish(mut self, result: Result<(), serde_json::Error>) -> Result<(), ReaderError> {
+        let Err(error) = result else { return Ok(()) };
         if let Some(error) = self.error.take() {
             return Err(error);
         }
@@ -169,10 +174,10 @@ impl File<'_> {
         }
         let cause = error.to_string();
         let cause = cause.rsplit_once(" at line ").map_or(&*cause, |(cause, _)| cause);
-        Err(ReaderError::at(self.offset.get(), cause))
+        Err(ReaderError::content(self.offset.get(), cause))
     }
 
-    /// Stores our error while the JSON parser returns one of its own.
+    /// Stores our error and returns an error of the JSON parser in its place.
     fn stash_error<T, E: de::Error>(&mut self, result: Result<T, ReaderError>) -> Result<T, E> {
         result.map_err(|error| {
             self.error = Some(error);
@@ -193,22 +198,22 @@ impl<'de> Visitor<'de> for &mut File<'_> {
         let mut buffered: Vec<Box<RawValue>> = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
-                "profiles" if self.names.is_some() => map.next_value_seed(Profiles(self))?,
+                "profiles" if self.name_ids.is_some() => map.next_value_seed(Profiles(self))?,
                 "profiles" => buffered.push(map.next_value()?),
                 "shared" => {
                     let shared: Box<RawValue> = map.next_value()?;
-                    let shared = self.shared(&shared);
+                    let shared = self.read_shared(&shared);
                     self.stash_error(shared)?;
                 }
                 _ => {
                     let value: Box<RawValue> = map.next_value()?;
-                    let field = self.field(&key, &value);
+                    let field = self.read_field(&key, &value);
                     self.stash_error(field)?;
                 }
             }
         }
         for list in buffered {
-            Profiles(self).deserialize(&mut from_str(&list)).map_err(de::Error::custom)?;
+            Profiles(self).deserialize(&mut raw_deserializer(&list)).map_err(de::Error::custom)?;
         }
         Ok(())
     }
@@ -254,23 +259,23 @@ impl<'f, 'a> Profile<'f, 'a> {
         Self { file, thread: 0, unit: None, start: None, end: None, samples: Samples::default() }
     }
 
-    fn field(&mut self, key: &str, value: &RawValue) -> Result<(), ReaderError> {
+    fn read_field(&mut self, key: &str, value: &RawValue) -> Result<(), ReaderError> {
         match key {
             "type" if matches!(value.get(), r#""evented""# | r#""sampled""#) => {}
             "name" => {
-                let name: Option<String> = self.file.value(value, "the name of a profile");
+                let name: Option<String> = self.file.parse_or_lose(value, "the name of a profile");
                 self.file.import.run.rename_thread(self.thread, &name.unwrap_or_default());
             }
             "unit" => {
-                self.unit = Unit::of(value.get().trim_matches('"'));
+                self.unit = Unit::from_name(value.get().trim_matches('"'));
                 if self.unit.is_none() {
                     self.unit = Some(Unit::None);
-                    self.file.metadata(Some(self.thread), key, value.get())?;
+                    self.file.add_metadata(Some(self.thread), key, value.get())?;
                 }
             }
-            START => self.start = Some(value.get().to_owned()),
-            END => self.end = Some(value.get().to_owned()),
-            _ => self.file.metadata(Some(self.thread), key, value.get())?,
+            START_KEY => self.start = Some(value.get().to_owned()),
+            END_KEY => self.end = Some(value.get().to_owned()),
+            _ => self.file.add_metadata(Some(self.thread), key, value.get())?,
         }
         Ok(())
     }
@@ -279,28 +284,28 @@ impl<'f, 'a> Profile<'f, 'a> {
         self.unit.unwrap_or(Unit::None)
     }
 
-    fn events(&mut self) -> List<'_, 'a, Evented> {
+    fn events_seed(&mut self) -> ListSeed<'_, 'a, Evented> {
         let evented = Evented::new(self.thread, self.unit(), self.start.as_deref());
-        List { file: self.file, elements: evented }
+        ListSeed { file: self.file, elements: evented }
     }
 
-    fn weights(&mut self) -> List<'_, 'a, Weights> {
+    fn weights_seed(&mut self) -> ListSeed<'_, 'a, Weights> {
         let unit = self.unit();
         let samples = &mut self.samples;
         let weights = Weights::new(self.file, self.thread, unit, self.start.as_deref(), samples);
-        List { file: self.file, elements: weights }
+        ListSeed { file: self.file, elements: weights }
     }
 
     /// Keeps start and end as metadata.
-    fn extent(&mut self) -> Result<(), ReaderError> {
-        for (key, number) in [(START, self.start.take()), (END, self.end.take())] {
+    fn add_extent_metadata(&mut self) -> Result<(), ReaderError> {
+        for (key, number) in [(START_KEY, self.start.take()), (END_KEY, self.end.take())] {
             let Some(number) = number else { continue };
             let value = match self.unit() {
                 Unit::Time(power) => self.file.nanos(&number, power).map(|nanos| nanos.to_string()),
                 _ => number.parse::<f64>().is_ok().then(|| number.clone()),
             };
             if let Some(value) = value {
-                self.file.metadata(Some(self.thread), key, &value)?;
+                self.file.add_metadata(Some(self.thread), key, &value)?;
             } else {
                 let cause = format_args!("`{key}` of a profile is not a valid number of its unit");
                 self.file.lose(LossCause::Unreadable, 1, cause);
@@ -326,47 +331,51 @@ impl<'de> Visitor<'de> for Profile<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        self.thread = self.file.thread();
+        self.thread = self.file.add_thread();
         let mut events: Vec<Box<RawValue>> = Vec::new();
         let mut weights: Vec<Box<RawValue>> = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
-            let is_ready = self.unit.is_some() && self.start.is_some();
+            let has_unit_and_start = self.unit.is_some() && self.start.is_some();
             match &*key {
-                "events" if is_ready => map.next_value_seed(self.events())?,
+                "events" if has_unit_and_start => map.next_value_seed(self.events_seed())?,
                 "events" => events.push(map.next_value()?),
                 "samples" => {
                     let elements = &mut self.samples;
-                    map.next_value_seed(List { file: self.file, elements })?;
+                    map.next_value_seed(ListSeed { file: self.file, elements })?;
                 }
-                "weights" if is_ready && !self.samples.is_empty() => {
-                    map.next_value_seed(self.weights())?;
+                "weights" if has_unit_and_start && !self.samples.is_empty() => {
+                    map.next_value_seed(self.weights_seed())?;
                 }
                 "weights" => weights.push(map.next_value()?),
                 _ => {
                     let value: Box<RawValue> = map.next_value()?;
-                    let field = self.field(&key, &value);
+                    let field = self.read_field(&key, &value);
                     self.file.stash_error(field)?;
                 }
             }
         }
         for list in events {
-            self.events().deserialize(&mut from_str(&list)).map_err(de::Error::custom)?;
+            self.events_seed()
+                .deserialize(&mut raw_deserializer(&list))
+                .map_err(de::Error::custom)?;
         }
         for list in weights {
-            self.weights().deserialize(&mut from_str(&list)).map_err(de::Error::custom)?;
+            self.weights_seed()
+                .deserialize(&mut raw_deserializer(&list))
+                .map_err(de::Error::custom)?;
         }
         self.samples.lose_unweighted(self.file);
-        let extent = self.extent();
+        let extent = self.add_extent_metadata();
         self.file.stash_error(extent)
     }
 }
 
-fn from_str(text: &RawValue) -> serde_json::Deserializer<serde_json::de::StrRead<'_>> {
+fn raw_deserializer(text: &RawValue) -> serde_json::Deserializer<serde_json::de::StrRead<'_>> {
     serde_json::Deserializer::from_str(text.get())
 }
 
 /// Receives the elements of a list one by one.
-pub(super) trait Elements {
+pub(super) trait ListVisitor {
     fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError>;
 
     /// Called at the end of the list, or when it cannot be read further.
@@ -374,12 +383,12 @@ pub(super) trait Elements {
 }
 
 /// A list whose elements are processed while it is parsed.
-struct List<'f, 'a, E> {
+struct ListSeed<'f, 'a, E> {
     file: &'f mut File<'a>,
     elements: E,
 }
 
-impl<'de, E: Elements> DeserializeSeed<'de> for List<'_, '_, E> {
+impl<'de, E: ListVisitor> DeserializeSeed<'de> for ListSeed<'_, '_, E> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
@@ -387,7 +396,7 @@ impl<'de, E: Elements> DeserializeSeed<'de> for List<'_, '_, E> {
     }
 }
 
-impl<'de, E: Elements> Visitor<'de> for List<'_, '_, E> {
+impl<'de, E: ListVisitor> Visitor<'de> for ListSeed<'_, '_, E> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
@@ -395,7 +404,7 @@ impl<'de, E: Elements> Visitor<'de> for List<'_, '_, E> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
-        let all = loop {
+        let result = loop {
             match list.next_element::<Box<RawValue>>() {
                 Ok(Some(element)) => {
                     let added = self.elements.add(self.file, &element);
@@ -405,8 +414,8 @@ impl<'de, E: Elements> Visitor<'de> for List<'_, '_, E> {
                 Err(error) => break Err(error),
             }
         };
-        let ended = self.elements.end(self.file);
-        self.file.stash_error(ended)?;
-        all
+        let end_result = self.elements.end(self.file);
+        self.file.stash_error(end_result)?;
+        result
     }
 }

@@ -10,7 +10,7 @@ use marey_store::{Assembler, Sampled};
 use serde_json::value::RawValue;
 
 use super::Unit;
-use super::read::{Elements, File};
+use super::read::{File, ListVisitor};
 use crate::shared::MAX_DEPTH;
 use crate::shared::decimal;
 use crate::shared::import::ReaderError;
@@ -34,7 +34,7 @@ impl Samples {
     }
 }
 
-impl Elements for &mut Samples {
+impl ListVisitor for &mut Samples {
     fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError> {
         let stack = serde_json::from_str::<Vec<u32>>(element.get()).ok();
         if stack.as_ref().is_some_and(|stack| stack.len() > MAX_DEPTH) {
@@ -46,7 +46,7 @@ impl Elements for &mut Samples {
         let context = stack.and_then(|stack| {
             let mut frames = stack.into_iter();
             frames.try_fold(Assembler::ROOT, |context, frame| {
-                let name_id = file.name(frame)?;
+                let name_id = file.name_id(frame)?;
                 Some(file.import.run.context(context, NodeKind::Frame, name_id))
             })
         });
@@ -87,28 +87,28 @@ impl Weights {
         Self { samples, sample_adder: SampleAdder::new(file, thread, unit), unit, next_nanos }
     }
 
-    fn value(&self, weight: &str) -> Option<MetricValue> {
+    fn parse_weight(&self, weight: &str) -> Option<MetricValue> {
         if let Unit::Time(power) = self.unit {
-            return decimal::scaled(weight, power).map(MetricValue::Int);
+            return decimal::parse_scaled(weight, power).map(MetricValue::Int);
         }
         let integer = weight.parse().map(MetricValue::Int);
         integer.ok().or_else(|| weight.parse().map(MetricValue::Float).ok())
     }
 }
 
-impl Elements for Weights {
+impl ListVisitor for Weights {
     fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError> {
         let Some(context) = self.samples.next() else {
             file.lose(LossCause::Unreadable, 1, "a weight without a sample");
             return Ok(());
         };
-        let Some(value) = self.value(element.get()) else {
+        let Some(value) = self.parse_weight(element.get()) else {
             file.lose(LossCause::Unreadable, 1, "a weight is not a valid number of its unit");
             return Ok(());
         };
         let time_nanos = self.next_nanos;
-        if let (Some(at), MetricValue::Int(nanos)) = (&mut self.next_nanos, &value) {
-            *at = at.saturating_add(*nanos);
+        if let (Some(next_nanos), MetricValue::Int(nanos)) = (&mut self.next_nanos, &value) {
+            *next_nanos = next_nanos.saturating_add(*nanos);
         }
         match context {
             Some(context) => self.sample_adder.add(file, context, time_nanos, value),

@@ -2,7 +2,7 @@
 //! each thread.
 //!
 //! The frames come first, so all rows are read twice. Each profile is buffered until its start and
-//! end are known. Streams and samples are mixed in the run, so they are grouped ([`ByKey`]).
+//! end are known. Streams and samples are mixed in the run, so they are grouped ([`RowsByKey`]).
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -15,16 +15,16 @@ use marey_model::table::stored::{
 use marey_store::row::{GpuActivity, Metadata, Sample, Span};
 use marey_store::{Reader, StoreError};
 
-use super::by_key::ByKey;
+use super::by_key::RowsByKey;
 use super::frame_list::FrameList;
 use super::lane::{Lane, Lanes};
 use super::stacks::Stacks;
-use super::{ACTIVE, END, SCHEMA, START, Unit};
+use super::{ACTIVE_KEY, END_KEY, SCHEMA, START_KEY, Unit};
 use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
 use crate::shared::format::Format;
 
 /// Tables that the format cannot hold.
-const LEFT_OUT: [&Table; 8] = [
+const LEFT_OUT_TABLES: [&Table; 8] = [
     &MEMORY_SNAPSHOTS,
     &COLLECTIVES,
     &MEMORY_EVENTS,
@@ -39,10 +39,10 @@ const LEFT_OUT: [&Table; 8] = [
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// Process, device and stream.
-type Stream = (u32, u32, u32);
+type StreamKey = (u32, u32, u32);
 
 /// Process, thread and name of the value.
-type Value = (u32, Option<u32>, u32);
+type ValueKey = (u32, Option<u32>, u32);
 
 /// Writes a run.
 pub(crate) fn write(
@@ -50,11 +50,11 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    leave_out_tables(reader, &LEFT_OUT, left_out);
-    let survey = Survey::of(reader, left_out)?;
+    leave_out_tables(reader, &LEFT_OUT_TABLES, left_out);
+    let survey = Survey::collect(reader, left_out)?;
     if survey.is_empty() {
         let missing = "no spans, device activities or samples";
-        return Err(ExportError::Nothing { format: Format::Speedscope, missing });
+        return Err(ExportError::NoData { format: Format::Speedscope, missing });
     }
     let Survey { frames, .. } = &survey;
     write!(out, r#"{{"$schema":"{SCHEMA}","exporter":"marey {}""#, env!("CARGO_PKG_VERSION"))?;
@@ -62,7 +62,7 @@ pub(crate) fn write(
     if let (Some(process), None) = (processes.next(), processes.next())
         && let Some(name) = &process.name
     {
-        write!(out, r#","name":{}"#, quoted(name))?;
+        write!(out, r#","name":{}"#, json_string(name))?;
     }
     if survey.base_nanos != 0 {
         write!(out, r#","marey":{{"base_nanos":{}}}"#, survey.base_nanos)?;
@@ -70,15 +70,16 @@ pub(crate) fn write(
     write!(out, ",\n\"shared\":{{\"frames\":")?;
     frames.write(out)?;
     write!(out, "}},\n\"profiles\":[")?;
-    let mut profiles = Profiles { reader, survey, out, count: 0, by_thread: HashMap::new() };
-    profiles.spans(left_out)?;
-    profiles.streams(left_out)?;
-    profiles.samples(left_out)?;
-    profiles.empty()?;
-    let active = profiles.active();
+    let mut profiles =
+        Profiles { reader, survey, out, profile_count: 0, first_of_threads: HashMap::new() };
+    profiles.write_spans(left_out)?;
+    profiles.write_streams(left_out)?;
+    profiles.write_samples(left_out)?;
+    profiles.write_empty()?;
+    let active = profiles.active_index();
     write!(out, "\n]")?;
     if let Some(active) = active {
-        write!(out, ",\n\"{ACTIVE}\":{active}")?;
+        write!(out, ",\n\"{ACTIVE_KEY}\":{active}")?;
     }
     Ok(writeln!(out, "}}")?)
 }
@@ -89,64 +90,66 @@ struct Survey<'r> {
     /// Whether the run has rows that become profiles.
     has_rows: bool,
     /// Start and end of imported profiles as JSON, by thread.
-    extents: HashMap<u32, [Option<String>; 2]>,
+    extents_by_thread: HashMap<u32, [Option<String>; 2]>,
     /// The profile that is shown first, as JSON.
-    active: Option<String>,
+    active_index: Option<String>,
     /// Subtracted from all times.
     base_nanos: i64,
 }
 
 impl<'r> Survey<'r> {
-    fn of(reader: &'r Reader<'r>, left_out: &mut LeftOut) -> Result<Self, StoreError> {
+    fn collect(reader: &'r Reader<'r>, left_out: &mut LeftOut) -> Result<Self, StoreError> {
         let mut survey = Self {
             frames: FrameList::new(reader)?,
             has_rows: false,
-            extents: HashMap::new(),
-            active: None,
+            extents_by_thread: HashMap::new(),
+            active_index: None,
             base_nanos: base_nanos(reader),
         };
-        survey.metadata(reader)?;
-        let mut arguments = 0;
+        survey.read_metadata(reader)?;
+        let mut argument_count = 0;
         for span in reader.rows::<Span>()? {
             let span = span?;
-            survey.frames.number(process(reader, span.thread_id), span.name_id);
+            survey.frames.frame_index(process_of_thread(reader, span.thread_id), span.name_id);
             survey.has_rows = true;
-            arguments += u64::from(span.args.text_id.is_some());
+            argument_count += u64::from(span.args.text_id.is_some());
         }
         for activity in reader.rows::<GpuActivity>()? {
             let activity = activity?;
-            survey.frames.number(activity.process_id, activity.name_id);
+            survey.frames.frame_index(activity.process_id, activity.name_id);
             survey.has_rows = true;
-            arguments += u64::from(activity.args.text_id.is_some());
+            argument_count += u64::from(activity.args.text_id.is_some());
         }
         let mut stacks = BTreeSet::new();
         for sample in reader.rows::<Sample>()? {
             let sample = sample?;
             survey.has_rows = true;
             stacks.insert((sample.process_id, sample.context_id));
-            arguments += u64::from(sample.args.text_id.is_some());
+            argument_count += u64::from(sample.args.text_id.is_some());
         }
         for (process, context) in stacks {
             for context in reader.path(context) {
-                survey.frames.number(process, reader.context(context).name_id);
+                survey.frames.frame_index(process, reader.context(context).name_id);
             }
         }
-        left_out.insert("arguments", arguments);
+        left_out.insert("arguments", argument_count);
         Ok(survey)
     }
 
-    fn metadata(&mut self, reader: &Reader) -> Result<(), StoreError> {
-        let is_all_time =
+    fn read_metadata(&mut self, reader: &Reader) -> Result<(), StoreError> {
+        let is_unbounded =
             reader.window().from_nanos == i64::MIN && reader.window().until_nanos == i64::MAX;
         for row in reader.rows::<Metadata>()? {
             let Metadata { thread_id, key, value, .. } = row?;
             let is_number = value.parse::<f64>().is_ok_and(f64::is_finite);
             match (thread_id, &*key) {
-                (Some(thread), START | END) if is_all_time && is_number => {
-                    let extent = self.extents.entry(thread).or_default();
-                    extent[usize::from(&*key == END)] = Some(value.as_ref().to_owned());
+                (Some(thread), START_KEY | END_KEY) if is_unbounded && is_number => {
+                    let extent = self.extents_by_thread.entry(thread).or_default();
+                    extent[usize::from(&*key == END_KEY)] = Some(value.as_ref().to_owned());
                 }
-                (None, ACTIVE) if is_number => self.active = Some(value.as_ref().to_owned()),
+                (None, ACTIVE_KEY) if is_number => {
+                    self.active_index = Some(value.as_ref().to_owned());
+                }
                 _ => {}
             }
         }
@@ -154,12 +157,12 @@ impl<'r> Survey<'r> {
     }
 
     fn is_empty(&self) -> bool {
-        !self.has_rows && self.extents.is_empty()
+        !self.has_rows && self.extents_by_thread.is_empty()
     }
 
     /// Returns start and end of an imported profile of times.
-    fn extent_nanos(&self, thread: u32) -> [Option<i64>; 2] {
-        let [start, end] = self.extents.get(&thread).cloned().unwrap_or_default();
+    fn thread_extent_nanos(&self, thread: u32) -> [Option<i64>; 2] {
+        let [start, end] = self.extents_by_thread.get(&thread).cloned().unwrap_or_default();
         [start, end].map(|nanos| nanos?.parse().ok())
     }
 }
@@ -169,59 +172,62 @@ struct Profiles<'r, 'o> {
     reader: &'r Reader<'r>,
     survey: Survey<'r>,
     out: &'o mut dyn Write,
-    count: u32,
+    profile_count: u32,
     /// The first profile of each thread.
-    by_thread: HashMap<u32, u32>,
+    first_of_threads: HashMap<u32, u32>,
 }
 
 impl Profiles<'_, '_> {
-    fn spans(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
+    fn write_spans(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
         let mut thread = None;
         let mut lanes = Lanes::default();
         let reader = self.reader;
         reader.spans_by_thread()?.for_each(|span| -> Result<(), ExportError> {
             if thread.is_some_and(|thread| thread != span.thread_id) {
-                self.thread(thread, std::mem::take(&mut lanes))?;
+                self.write_thread(thread, std::mem::take(&mut lanes))?;
             }
             thread = Some(span.thread_id);
-            let frame = self.survey.frames.number(process(reader, span.thread_id), span.name_id);
+            let frame = self
+                .survey
+                .frames
+                .frame_index(process_of_thread(reader, span.thread_id), span.name_id);
             let Span { start_nanos, duration_nanos, .. } = *span;
-            self.add(&mut lanes, frame, (start_nanos, duration_nanos), left_out)
+            self.add_to_lanes(&mut lanes, frame, (start_nanos, duration_nanos), left_out)
         })?;
-        self.thread(thread, lanes)
+        self.write_thread(thread, lanes)
     }
 
     /// Writes the spans of a thread.
-    fn thread(&mut self, thread: Option<u32>, lanes: Lanes) -> Result<(), ExportError> {
+    fn write_thread(&mut self, thread: Option<u32>, lanes: Lanes) -> Result<(), ExportError> {
         let Some(thread) = thread else { return Ok(()) };
-        self.by_thread.entry(thread).or_insert(self.count);
-        let extent = self.survey.extent_nanos(thread);
-        self.lanes(&thread_title(self.reader, thread), lanes, extent)
+        self.first_of_threads.entry(thread).or_insert(self.profile_count);
+        let extent = self.survey.thread_extent_nanos(thread);
+        self.write_lanes(&thread_title(self.reader, thread), lanes, extent)
     }
 
-    fn streams(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
+    fn write_streams(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
         let reader = self.reader;
-        let mut by_stream = ByKey::new();
+        let mut by_stream = RowsByKey::new();
         for activity in reader.rows::<GpuActivity>()? {
             let activity = activity?;
-            by_stream.push(stream(&activity), &activity)?;
+            by_stream.push(stream_key(&activity), &activity)?;
         }
-        by_stream.for_each(|(process, device, stream): Stream, activities| {
+        by_stream.for_each(|(process, device, stream): StreamKey, activities| {
             let mut lanes = Lanes::default();
             for activity in activities {
                 let GpuActivity { start_nanos, duration_nanos, name_id, .. } = activity?;
-                let frame = self.survey.frames.number(process, name_id);
-                self.add(&mut lanes, frame, (start_nanos, duration_nanos), left_out)?;
+                let frame = self.survey.frames.frame_index(process, name_id);
+                self.add_to_lanes(&mut lanes, frame, (start_nanos, duration_nanos), left_out)?;
             }
             let title = match stream {
                 GpuActivity::NO_STREAM => format!("device {device}"),
                 _ => format!("device {device} stream {stream}"),
             };
-            self.lanes(&in_process(reader, process, title), lanes, [None; 2])
+            self.write_lanes(&with_process_title(reader, process, title), lanes, [None; 2])
         })
     }
 
-    fn add(
+    fn add_to_lanes(
         &self,
         lanes: &mut Lanes,
         frame: u32,
@@ -235,7 +241,7 @@ impl Profiles<'_, '_> {
         Ok(())
     }
 
-    fn lanes(
+    fn write_lanes(
         &mut self,
         title: &str,
         lanes: Lanes,
@@ -251,7 +257,13 @@ impl Profiles<'_, '_> {
             };
             let start = start.map_or(first_nanos, |start| start.min(first_nanos));
             let end = end.map_or(last_nanos, |end| end.max(last_nanos));
-            self.begin("evented", &name, Unit::Time(0), &start.to_string(), &end.to_string())?;
+            self.begin_profile(
+                "evented",
+                &name,
+                Unit::Time(0),
+                &start.to_string(),
+                &end.to_string(),
+            )?;
             write!(self.out, "\"events\":")?;
             events.write(self.out)?;
             write!(self.out, "}}")?;
@@ -259,32 +271,36 @@ impl Profiles<'_, '_> {
         Ok(())
     }
 
-    fn samples(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
+    fn write_samples(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
         let reader = self.reader;
-        let mut by_value = ByKey::new();
+        let mut by_value = RowsByKey::new();
         for sample in reader.rows::<Sample>()? {
             let sample = sample?;
-            by_value.push(value(&sample), &sample)?;
+            by_value.push(value_key(&sample), &sample)?;
         }
-        by_value.for_each(|value: Value, samples| {
+        by_value.for_each(|value: ValueKey, samples| {
             let mut stacks = Stacks::default();
             for sample in samples {
                 let sample: Sample = sample?;
                 let frames = reader.path(sample.context_id).into_iter().map(|context| {
                     let name_id = reader.context(context).name_id;
-                    self.survey.frames.number(sample.process_id, name_id)
+                    self.survey.frames.frame_index(sample.process_id, name_id)
                 });
                 if !stacks.add(frames, sample.time_nanos, &sample.value)? {
                     *left_out.entry("values that are not weights").or_default() += 1;
                 }
             }
-            Ok(self.stacks(value, stacks)?)
+            Ok(self.write_stacks(value, stacks)?)
         })
     }
 
-    fn stacks(&mut self, (process, thread, name_id): Value, stacks: Stacks) -> io::Result<()> {
+    fn write_stacks(
+        &mut self,
+        (process, thread, name_id): ValueKey,
+        stacks: Stacks,
+    ) -> io::Result<()> {
         let value_name = self.reader.text(name_id);
-        let unit = Unit::of_value(value_name);
+        let unit = Unit::from_value_name(value_name);
         let mut title = match thread {
             Some(thread) => thread_title(self.reader, thread),
             None => process_title(self.reader, process),
@@ -295,10 +311,12 @@ impl Profiles<'_, '_> {
         let [start, end] = match (unit, thread) {
             (Unit::Time(0), Some(thread)) => {
                 let base = self.survey.base_nanos;
-                let extent = self.survey.extent_nanos(thread);
+                let extent = self.survey.thread_extent_nanos(thread);
                 extent.map(|nanos| Some(nanos?.saturating_sub(base).to_string()))
             }
-            (_, Some(thread)) => self.survey.extents.get(&thread).cloned().unwrap_or_default(),
+            (_, Some(thread)) => {
+                self.survey.extents_by_thread.get(&thread).cloned().unwrap_or_default()
+            }
             (_, None) => [None, None],
         };
         let first = match (unit, stacks.first_nanos) {
@@ -308,9 +326,9 @@ impl Profiles<'_, '_> {
         let start = start.unwrap_or_else(|| first.to_string());
         let end = end.unwrap_or_else(|| stacks.end(first));
         if let Some(thread) = thread {
-            self.by_thread.entry(thread).or_insert(self.count);
+            self.first_of_threads.entry(thread).or_insert(self.profile_count);
         }
-        self.begin("sampled", &title, unit, &start, &end)?;
+        self.begin_profile("sampled", &title, unit, &start, &end)?;
         write!(self.out, "\"samples\":")?;
         stacks.samples.write(self.out)?;
         write!(self.out, ",\n\"weights\":")?;
@@ -319,23 +337,23 @@ impl Profiles<'_, '_> {
     }
 
     /// Writes imported profiles without content.
-    fn empty(&mut self) -> Result<(), ExportError> {
-        let mut threads: Vec<u32> = self.survey.extents.keys().copied().collect();
-        threads.retain(|thread| !self.by_thread.contains_key(thread));
+    fn write_empty(&mut self) -> Result<(), ExportError> {
+        let mut threads: Vec<u32> = self.survey.extents_by_thread.keys().copied().collect();
+        threads.retain(|thread| !self.first_of_threads.contains_key(thread));
         threads.sort_unstable();
         for thread in threads {
-            let extent = self.survey.extents.get(&thread).cloned().unwrap_or_default();
-            self.by_thread.insert(thread, self.count);
+            let extent = self.survey.extents_by_thread.get(&thread).cloned().unwrap_or_default();
+            self.first_of_threads.insert(thread, self.profile_count);
             let [start, end] = extent.map(|number| number.unwrap_or_else(|| "0".to_owned()));
             let title = thread_title(self.reader, thread);
-            self.begin("evented", &title, Unit::None, &start, &end)?;
+            self.begin_profile("evented", &title, Unit::None, &start, &end)?;
             write!(self.out, "\"events\":[]}}")?;
         }
         Ok(())
     }
 
     /// Writes the common members of a profile.
-    fn begin(
+    fn begin_profile(
         &mut self,
         kind: &str,
         name: &str,
@@ -343,22 +361,22 @@ impl Profiles<'_, '_> {
         start: &str,
         end: &str,
     ) -> io::Result<()> {
-        let separator = if self.count == 0 { "\n" } else { ",\n" };
-        self.count += 1;
-        let (name, unit) = (quoted(name), unit.as_str());
+        let separator = if self.profile_count == 0 { "\n" } else { ",\n" };
+        self.profile_count += 1;
+        let (name, unit) = (json_string(name), unit.as_str());
         write!(
             self.out,
-            r#"{separator}{{"type":"{kind}","name":{name},"unit":"{unit}","{START}":{start},"{END}":{end},"#
+            r#"{separator}{{"type":"{kind}","name":{name},"unit":"{unit}","{START_KEY}":{start},"{END_KEY}":{end},"#
         )
     }
 
     /// Returns the new index of the profile that the imported file showed first.
-    fn active(&self) -> Option<u32> {
-        let number: usize = self.survey.active.as_ref()?.parse().ok()?;
+    fn active_index(&self) -> Option<u32> {
+        let index: usize = self.survey.active_index.as_ref()?.parse().ok()?;
         let mut processes = self.reader.processes();
         let (_, None) = (processes.next()?, processes.next()) else { return None };
-        let thread = self.reader.threads().nth(number)?;
-        self.by_thread.get(&thread.id).copied()
+        let thread = self.reader.threads().nth(index)?;
+        self.first_of_threads.get(&thread.id).copied()
     }
 }
 
@@ -371,15 +389,15 @@ fn base_nanos(reader: &Reader) -> i64 {
     reader.processes().map(|process| process.start_nanos).min().unwrap_or(0)
 }
 
-fn process(reader: &Reader, thread: u32) -> u32 {
+fn process_of_thread(reader: &Reader, thread: u32) -> u32 {
     reader.thread(thread).map_or(0, |thread| thread.process_id)
 }
 
-const fn stream(activity: &GpuActivity) -> Stream {
+const fn stream_key(activity: &GpuActivity) -> StreamKey {
     (activity.process_id, activity.device, activity.stream)
 }
 
-const fn value(sample: &Sample) -> Value {
+const fn value_key(sample: &Sample) -> ValueKey {
     (sample.process_id, sample.thread_id, sample.name_id)
 }
 
@@ -390,11 +408,11 @@ fn thread_title(reader: &Reader, thread: u32) -> String {
         "" if thread.os_id >= 0 => format!("thread {}", thread.os_id),
         name => name.to_owned(),
     };
-    in_process(reader, thread.process_id, title)
+    with_process_title(reader, thread.process_id, title)
 }
 
 /// Adds the process to a title if there are several processes.
-fn in_process(reader: &Reader, process: u32, title: String) -> String {
+fn with_process_title(reader: &Reader, process: u32, title: String) -> String {
     if reader.processes().nth(1).is_none() {
         return title;
     }

@@ -6,9 +6,9 @@ use marey_store::Reader;
 
 use super::tree::{Palette, Tree};
 use crate::shared::export::{ExportError, LeftOut};
-use crate::shared::weights::{Weights, is_nanos};
+use crate::shared::weights::{Weights, is_nanosecond_unit};
 
-/// In pixels of the image, which is scaled to the window.
+/// The width in pixels of the image, which is scaled to the window.
 const WIDTH: f64 = 1200.0;
 const FRAME_HEIGHT: usize = 16;
 const HEADER_HEIGHT: usize = 28;
@@ -16,7 +16,7 @@ const HEADER_HEIGHT: usize = 28;
 /// Width of a character in a monospaced font of 11 pixels.
 const CHAR_WIDTH: f64 = 6.6;
 
-/// Narrower frames are invisible and left out.
+/// Minimum width of a frame in pixels. Narrower frames are invisible and left out.
 const MIN_WIDTH: f64 = 0.1;
 
 /// A frame with its position.
@@ -34,8 +34,8 @@ pub(super) fn draw(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     let frames = lay_out(tree);
-    let narrow = (tree.nodes.len() - frames.len()) as u64;
-    *left_out.entry("frames narrower than a tenth of a pixel").or_default() += narrow;
+    let narrow_count = (tree.nodes.len() - frames.len()) as u64;
+    *left_out.entry("frames narrower than a tenth of a pixel").or_default() += narrow_count;
     let mut out = BufWriter::new(out);
     let depth = frames.iter().map(|frames| frames.depth).max().unwrap_or(0);
     let height = HEADER_HEIGHT + (depth + 1) * FRAME_HEIGHT + 4;
@@ -50,7 +50,7 @@ pub(super) fn draw(
         <rect class=\"back\" width=\"100%\" height=\"100%\"/>\n\
         <text class=\"head\" x=\"3\" y=\"18\">{name}: {}</text>\n",
         include_str!("style.css"),
-        escape(&value(tree.nodes[0].total, &weights.unit)),
+        escape(&format_value(tree.nodes[0].total, &weights.unit)),
     )?;
     for frame in &frames {
         draw_frame(frame, tree, weights, reader, &mut out)?;
@@ -102,7 +102,7 @@ fn draw_frame(
         _ => reader.text(tree.nodes[node].name_id),
     };
     let (width, y) = (width(tree, node), HEADER_HEIGHT + depth * FRAME_HEIGHT);
-    let value = value(total, &weights.unit);
+    let value = format_value(total, &weights.unit);
     let percent = 100.0 * share(tree, node);
     writeln!(
         out,
@@ -114,13 +114,13 @@ fn draw_frame(
         palette.colour(name),
         x + 3.0,
         y + 12,
-        escape(&fit(name, width)),
+        escape(&shorten_to_width(name, width)),
     )?;
     Ok(())
 }
 
 /// Shortens a name to the width.
-fn fit(name: &str, width: f64) -> String {
+fn shorten_to_width(name: &str, width: f64) -> String {
     let count = ((width - 6.0) / CHAR_WIDTH).max(0.0) as usize;
     if name.chars().nth(count).is_none() {
         return name.to_owned();
@@ -132,8 +132,8 @@ fn fit(name: &str, width: f64) -> String {
 }
 
 /// Formats a weight with its unit; nanoseconds are scaled to a larger unit.
-fn value(weight: f64, unit: &str) -> String {
-    if !is_nanos(unit) {
+fn format_value(weight: f64, unit: &str) -> String {
+    if !is_nanosecond_unit(unit) {
         return if unit.is_empty() { weight.to_string() } else { format!("{weight} {unit}") };
     }
     let units = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];

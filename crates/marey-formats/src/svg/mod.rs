@@ -12,7 +12,7 @@ use marey_store::Reader;
 
 use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::format::Format;
-use crate::shared::weights::weights;
+use crate::shared::weights::stack_weights;
 
 /// Writes the flame graph of a run.
 pub(crate) fn write(
@@ -20,12 +20,12 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let weights = weights(reader, Format::Svg)?;
+    let weights = stack_weights(reader, Format::Svg)?;
     weights.leave_out(reader, left_out);
-    let tree = tree::Tree::of(&weights, reader, left_out);
+    let tree = tree::Tree::build(&weights, reader, left_out);
     if tree.nodes[0].total <= 0.0 {
         let missing = "no weight above zero";
-        return Err(ExportError::Nothing { format: Format::Svg, missing });
+        return Err(ExportError::NoData { format: Format::Svg, missing });
     }
     draw::draw(&tree, &weights, reader, out, left_out)
 }

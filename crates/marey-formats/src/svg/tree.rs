@@ -40,7 +40,7 @@ pub(super) enum Palette {
 
 impl Tree {
     /// Builds the tree. Values below zero or NaN have no width and are left out.
-    pub(super) fn of(weights: &Weights, reader: &Reader, left_out: &mut LeftOut) -> Self {
+    pub(super) fn build(weights: &Weights, reader: &Reader, left_out: &mut LeftOut) -> Self {
         let root = Node { name_id: 0, palette: Palette::Root, total: 0.0, children: Vec::new() };
         let mut tree = Self { nodes: vec![root] };
         let mut parents = vec![0];
@@ -51,19 +51,19 @@ impl Tree {
                 *left_out.entry("values below zero or without a number").or_default() += 1;
                 continue;
             }
-            let node = tree.node(stack, reader, &mut by_context, &mut parents);
+            let node = tree.node_of_stack(stack, reader, &mut by_context, &mut parents);
             tree.nodes[node].total += weight;
         }
         for node in (1..tree.nodes.len()).rev() {
             let total = tree.nodes[node].total;
             tree.nodes[parents[node]].total += total;
         }
-        tree.sort(reader);
+        tree.sort_siblings(reader);
         tree
     }
 
     /// Returns the frame of a stack.
-    fn node(
+    fn node_of_stack(
         &mut self,
         stack: Stack,
         reader: &Reader,
@@ -87,16 +87,16 @@ impl Tree {
         };
         for id in missing.into_iter().rev() {
             let context = reader.context(id);
-            node = self.add(node, context.name_id, Palette::of(context.kind), parents);
+            node = self.add_node(node, context.name_id, Palette::for_kind(context.kind), parents);
             by_context.insert(id, node);
         }
         match stack.kernel_id {
-            Some(name_id) => self.add(node, name_id, Palette::Kernel, parents),
+            Some(name_id) => self.add_node(node, name_id, Palette::Kernel, parents),
             None => node,
         }
     }
 
-    fn add(
+    fn add_node(
         &mut self,
         parent: usize,
         name_id: u32,
@@ -111,7 +111,7 @@ impl Tree {
     }
 
     /// Sorts siblings by name, so that two graphs can be compared.
-    fn sort(&mut self, reader: &Reader) {
+    fn sort_siblings(&mut self, reader: &Reader) {
         for node in 0..self.nodes.len() {
             let mut children = std::mem::take(&mut self.nodes[node].children);
             children.sort_by_key(|&child| reader.text(self.nodes[child].name_id));
@@ -121,7 +121,7 @@ impl Tree {
 }
 
 impl Palette {
-    const fn of(kind: NodeKind) -> Self {
+    const fn for_kind(kind: NodeKind) -> Self {
         match kind {
             NodeKind::Root => Self::Root,
             NodeKind::Scope | NodeKind::State | NodeKind::Step | NodeKind::Mark => Self::Scope,
@@ -140,7 +140,7 @@ impl Palette {
             Self::Operator => ([225, 150, 60], [30, 65, 50]),
             Self::Kernel => ([220, 100, 110], [35, 50, 45]),
         };
-        let hash = fnv(name);
+        let hash = fnv1a_32(name);
         let (red, green) = (red + hash % reds, green + hash / 0x100 % greens);
         let blue = blue + hash / 0x1_0000 % blues;
         format!("#{red:02x}{green:02x}{blue:02x}")
@@ -148,6 +148,6 @@ impl Palette {
 }
 
 /// The 32-bit FNV-1a hash, which unlike the standard library's never changes.
-fn fnv(text: &str) -> u32 {
+fn fnv1a_32(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

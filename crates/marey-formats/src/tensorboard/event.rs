@@ -12,7 +12,7 @@ use super::record;
 const VERSION: &str = "brain.Event:2";
 
 /// The number of colour channels: red, green and blue.
-const RGB: i32 = 3;
+const RGB_CHANNELS: i32 = 3;
 
 #[derive(Clone, PartialEq, Message)]
 struct Event {
@@ -86,29 +86,40 @@ impl<'o> Events<'o> {
         self.count == 1
     }
 
-    pub(super) fn scalar(
+    pub(super) fn write_scalar(
         &mut self,
         tag: String,
         step: i64,
         time_nanos: i64,
         value: f64,
     ) -> io::Result<()> {
-        self.value(tag, step, time_nanos, Content::SimpleValue(value as f32))
+        self.write_value(tag, step, time_nanos, Content::SimpleValue(value as f32))
     }
 
-    pub(super) fn image(&mut self, tag: &str, time_nanos: i64, picture: Picture) -> io::Result<()> {
+    pub(super) fn write_image(
+        &mut self,
+        tag: &str,
+        time_nanos: i64,
+        picture: Picture,
+    ) -> io::Result<()> {
         let Picture { width, height, png } = picture;
-        let image = Image { height, width, colorspace: RGB, encoded_image_string: png };
-        self.value(tag.to_owned(), 0, time_nanos, Content::Image(image))
+        let image = Image { height, width, colorspace: RGB_CHANNELS, encoded_image_string: png };
+        self.write_value(tag.to_owned(), 0, time_nanos, Content::Image(image))
     }
 
-    fn value(&mut self, tag: String, step: i64, nanos: i64, content: Content) -> io::Result<()> {
+    fn write_value(
+        &mut self,
+        tag: String,
+        step: i64,
+        time_nanos: i64,
+        content: Content,
+    ) -> io::Result<()> {
         let value = vec![Value { tag, content: Some(content) }];
-        self.write(nanos, step, Payload::Summary(Summary { value }))
+        self.write(time_nanos, step, Payload::Summary(Summary { value }))
     }
 
-    fn write(&mut self, nanos: i64, step: i64, payload: Payload) -> io::Result<()> {
-        let event = Event { wall_time: nanos as f64 / 1e9, step, payload: Some(payload) };
+    fn write(&mut self, time_nanos: i64, step: i64, payload: Payload) -> io::Result<()> {
+        let event = Event { wall_time: time_nanos as f64 / 1e9, step, payload: Some(payload) };
         self.message.clear();
         event.encode(&mut self.message).map_err(io::Error::other)?;
         self.count += 1;

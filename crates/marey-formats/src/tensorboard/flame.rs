@@ -10,13 +10,13 @@ use png::{BitDepth, ColorType, Encoder, Filter};
 
 use crate::shared::export::ExportError;
 use crate::shared::format::Format;
-use crate::shared::weights::weights;
+use crate::shared::weights::stack_weights;
 
 const WIDTH: usize = 1200;
 const ROW_HEIGHT: usize = 16;
 
-/// Deeper contexts are not drawn.
-const MAX_ROWS: usize = 64;
+/// Maximum depth of contexts that are drawn.
+const MAX_DEPTH: usize = 64;
 
 /// Red, green and blue.
 type Colour = [u8; 3];
@@ -33,8 +33,8 @@ pub(super) struct Picture {
 
 /// Draws the flame graph; `None` if no context has a weight.
 pub(super) fn draw(reader: &Reader) -> Result<Option<Picture>, ExportError> {
-    let weights = match weights(reader, Format::TensorBoard) {
-        Err(ExportError::Nothing { .. }) => return Ok(None),
+    let weights = match stack_weights(reader, Format::TensorBoard) {
+        Err(ExportError::NoData { .. }) => return Ok(None),
         weights => weights?,
     };
     let mut totals: BTreeMap<u32, f64> = BTreeMap::new();
@@ -49,21 +49,21 @@ pub(super) fn draw(reader: &Reader) -> Result<Option<Picture>, ExportError> {
             *totals.entry(parent).or_default() += total;
         }
     }
-    let all = totals.remove(&0).unwrap_or(0.0);
-    if !(all > 0.0 && all.is_finite()) {
+    let root_total = totals.remove(&0).unwrap_or(0.0);
+    if !(root_total > 0.0 && root_total.is_finite()) {
         return Ok(None);
     }
     let depths = totals.keys().map(|&context| reader.context(context).depth as usize);
-    let rows = depths.max().unwrap_or(0).clamp(1, MAX_ROWS);
+    let rows = depths.max().unwrap_or(0).clamp(1, MAX_DEPTH);
     let mut canvas = Canvas::new(rows * ROW_HEIGHT);
     // The horizontal position of the next child of each context, in pixels.
     let mut next_x: BTreeMap<u32, f64> = BTreeMap::from([(0, 0.0)]);
     for (&context, total) in &totals {
         let row = reader.context(context);
-        let free = next_x.entry(row.parent.unwrap_or(0)).or_default();
-        let start = *free;
-        *free += total / all * WIDTH as f64;
-        let end = *free;
+        let free_x = next_x.entry(row.parent.unwrap_or(0)).or_default();
+        let start = *free_x;
+        *free_x += total / root_total * WIDTH as f64;
+        let end = *free_x;
         next_x.insert(context, start);
         let depth = (row.depth as usize).saturating_sub(1);
         // One white pixel separates neighbours that are wide enough.
@@ -109,6 +109,6 @@ impl Canvas {
 fn colour(name: &str) -> Colour {
     let mut checksum = Crc::new();
     checksum.update(name.as_bytes());
-    let [a, b, c, _] = checksum.sum().to_le_bytes();
-    [205 + a % 50, 90 + b % 130, c % 90]
+    let [red, green, blue, _] = checksum.sum().to_le_bytes();
+    [205 + red % 50, 90 + green % 130, blue % 90]
 }

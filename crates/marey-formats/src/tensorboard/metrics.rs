@@ -31,17 +31,17 @@ pub(super) fn write(
             }
         };
         let process = reader.thread(thread_id).map_or(0, |thread| thread.process_id);
-        let of_process = steps.of_process(process);
-        let step = if of_process.is_empty() {
+        let process_steps = steps.process_steps(process);
+        let step = if process_steps.is_empty() {
             let count = counts.entry((process, name_id)).or_default();
             *count += 1;
             *count - 1
         } else {
-            let last_begun = steps.last_begun(process, time_nanos).unwrap_or(0);
-            of_process[last_begun].number.into()
+            let index = steps.last_begun_index(process, time_nanos).unwrap_or(0);
+            process_steps[index].number.into()
         };
         let name = format!("metric/{}", reader.text(name_id));
-        events.scalar(tag(reader, process, &name), step, time_nanos, value)?;
+        events.write_scalar(tag(reader, process, &name), step, time_nanos, value)?;
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
 use crate::shared::format::Format;
 
 /// Tables that the format cannot hold.
-const LEFT_OUT: [&Table; 6] =
+const LEFT_OUT_TABLES: [&Table; 6] =
     [&MEMORY_SNAPSHOTS, &COLLECTIVES, &MEMORY_EVENTS, &INSTANTS, &FLOWS, &ASYNC_SPANS];
 
 /// Writes a run.
@@ -41,19 +41,19 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    leave_out_tables(reader, &LEFT_OUT, left_out);
-    let steps = Steps::of(reader)?;
+    leave_out_tables(reader, &LEFT_OUT_TABLES, left_out);
+    let steps = Steps::read(reader)?;
     let flame = flame::draw(reader)?;
     let start_nanos = reader.processes().map(|process| process.start_nanos).min().unwrap_or(0);
     let mut events = Events::begin(out, start_nanos)?;
     steps::write(reader, &steps, &mut events, left_out)?;
     metrics::write(reader, &steps, &mut events, left_out)?;
     if let Some(picture) = flame {
-        events.image("marey/flame", start_nanos, picture)?;
+        events.write_image("marey/flame", start_nanos, picture)?;
     }
     if events.is_empty() {
         let missing = "no steps, metrics, spans, device activities or samples";
-        return Err(ExportError::Nothing { format: Format::TensorBoard, missing });
+        return Err(ExportError::NoData { format: Format::TensorBoard, missing });
     }
     Ok(())
 }

@@ -8,13 +8,13 @@ use crc32c::crc32c;
 pub(super) fn write(content: &[u8], out: &mut dyn Write) -> io::Result<()> {
     let length = (content.len() as u64).to_le_bytes();
     out.write_all(&length)?;
-    out.write_all(&masked(crc32c(&length)).to_le_bytes())?;
+    out.write_all(&mask_checksum(crc32c(&length)).to_le_bytes())?;
     out.write_all(content)?;
-    out.write_all(&masked(crc32c(content)).to_le_bytes())
+    out.write_all(&mask_checksum(crc32c(content)).to_le_bytes())
 }
 
 /// Masks a checksum as `TFRecord` demands, since a checksum of data with embedded checksums is
 /// weak.
-const fn masked(checksum: u32) -> u32 {
+const fn mask_checksum(checksum: u32) -> u32 {
     checksum.rotate_right(15).wrapping_add(0xa282_ead8)
 }

@@ -11,17 +11,17 @@ use super::event::Events;
 use super::tag;
 use crate::shared::export::{ExportError, LeftOut};
 
-/// Number of names whose time is written.
+/// Maximum number of names whose time is written.
 const MAX_NAMES: usize = 10;
 
-/// Number of devices of a process whose time is written.
+/// Maximum number of devices of a process whose time is written.
 const MAX_DEVICES: usize = 16;
 
 /// The steps of each process by start; they fit into memory.
 pub(super) struct Steps(HashMap<u32, Vec<Step>>);
 
 impl Steps {
-    pub(super) fn of(reader: &Reader) -> Result<Self, StoreError> {
+    pub(super) fn read(reader: &Reader) -> Result<Self, StoreError> {
         let mut steps: HashMap<u32, Vec<Step>> = HashMap::new();
         for step in reader.rows::<Step>()? {
             let step = step?;
@@ -31,24 +31,24 @@ impl Steps {
     }
 
     /// Returns the steps of a process.
-    pub(super) fn of_process(&self, process: u32) -> &[Step] {
+    pub(super) fn process_steps(&self, process: u32) -> &[Step] {
         self.0.get(&process).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the index of the last step that began at or before a time.
-    pub(super) fn last_begun(&self, process: u32, nanos: i64) -> Option<usize> {
-        let last_begun = self.of_process(process).partition_point(|step| step.start_nanos <= nanos);
-        last_begun.checked_sub(1)
+    pub(super) fn last_begun_index(&self, process: u32, nanos: i64) -> Option<usize> {
+        let index = self.process_steps(process).partition_point(|step| step.start_nanos <= nanos);
+        index.checked_sub(1)
     }
 
     /// Returns the index of the step that contains a time.
-    fn containing(&self, process: u32, nanos: i64) -> Option<usize> {
-        let last_begun = self.last_begun(process, nanos)?;
-        (nanos < end(&self.of_process(process)[last_begun])).then_some(last_begun)
+    fn index_containing(&self, process: u32, nanos: i64) -> Option<usize> {
+        let index = self.last_begun_index(process, nanos)?;
+        (nanos < end_nanos(&self.process_steps(process)[index])).then_some(index)
     }
 }
 
-fn end(step: &Step) -> i64 {
+fn end_nanos(step: &Step) -> i64 {
     step.start_nanos.saturating_add(step.duration_nanos)
 }
 
@@ -59,22 +59,23 @@ pub(super) fn write(
     events: &mut Events,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let names = names(reader)?;
-    let scopes = scopes(reader, steps, &names)?;
-    let busy = busy(reader, steps, &busiest(reader, left_out)?)?;
+    let names = longest_names(reader)?;
+    let scope_times = read_scope_times(reader, steps, &names)?;
+    let busy_times = read_busy_times(reader, steps, &busiest_devices(reader, left_out)?)?;
     for process in reader.processes() {
-        for (number, step) in steps.of_process(process.id).iter().enumerate() {
+        for (number, step) in steps.process_steps(process.id).iter().enumerate() {
             let mut scalar = |name: &str, value: f64| {
                 let tag = tag(reader, process.id, name);
-                events.scalar(tag, step.number.into(), step.start_nanos, value)
+                events.write_scalar(tag, step.number.into(), step.start_nanos, value)
             };
             scalar("step/time_ms", step.duration_nanos as f64 / 1e6)?;
-            for ((_, device), nanos) in busy.range((process.id, 0)..=(process.id, u32::MAX)) {
+            for ((_, device), nanos) in busy_times.range((process.id, 0)..=(process.id, u32::MAX)) {
                 let share = nanos[number] as f64 / step.duration_nanos.max(1) as f64;
                 scalar(&format!("gpu{device}/busy_percent"), 100.0 * share)?;
             }
-            for (&name, nanos) in
-                names.iter().zip(scopes.get(&process.id).map_or(&[][..], |of| &of[number]))
+            for (&name, nanos) in names
+                .iter()
+                .zip(scope_times.get(&process.id).map_or(&[][..], |times| &times[number]))
             {
                 scalar(&format!("scope/{}_ms", reader.text(name)), *nanos as f64 / 1e6)?;
             }
@@ -84,7 +85,7 @@ pub(super) fn write(
 }
 
 /// Returns the names of spans with the most time, steps excluded; ties are sorted by name.
-fn names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
+fn longest_names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
     let mut totals: HashMap<u32, i64> = HashMap::new();
     for span in reader.rows::<Span>()? {
         let span = span?;
@@ -100,29 +101,32 @@ fn names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
 }
 
 /// Returns the time of spans with these names by process and by the step in which they began.
-fn scopes(
+fn read_scope_times(
     reader: &Reader,
     steps: &Steps,
     names: &[u32],
 ) -> Result<HashMap<u32, Vec<[i64; MAX_NAMES]>>, StoreError> {
     let positions: HashMap<u32, usize> = names.iter().copied().zip(0..).collect();
-    let containing = containing(reader, &positions);
+    let ancestor_names = collect_ancestor_names(reader, &positions);
     let mut times: HashMap<u32, Vec<[i64; MAX_NAMES]>> = HashMap::new();
     for span in reader.rows::<Span>()? {
         let span = span?;
         let Some(&position) = positions.get(&span.name_id) else { continue };
         // The time of a span inside a span of the same name is counted already.
-        if containing.get(span.context_id as usize).is_none_or(|names| names & 1 << position != 0) {
+        if ancestor_names
+            .get(span.context_id as usize)
+            .is_none_or(|names| names & 1 << position != 0)
+        {
             continue;
         }
         let Some(process) = reader.thread(span.thread_id).map(|thread| thread.process_id) else {
             continue;
         };
-        if let Some(step) = steps.containing(process, span.start_nanos) {
-            let of_process = times
+        if let Some(step) = steps.index_containing(process, span.start_nanos) {
+            let process_times = times
                 .entry(process)
-                .or_insert_with(|| vec![[0; MAX_NAMES]; steps.of_process(process).len()]);
-            let nanos = &mut of_process[step][position];
+                .or_insert_with(|| vec![[0; MAX_NAMES]; steps.process_steps(process).len()]);
+            let nanos = &mut process_times[step][position];
             *nanos = nanos.saturating_add(span.duration_nanos);
         }
     }
@@ -130,24 +134,27 @@ fn scopes(
 }
 
 /// Returns for each context a bit set of the names among its ancestors.
-fn containing(reader: &Reader, positions: &HashMap<u32, usize>) -> Vec<u16> {
+fn collect_ancestor_names(reader: &Reader, positions: &HashMap<u32, usize>) -> Vec<u16> {
     let contexts = reader.contexts();
-    let mut containing: Vec<u16> = Vec::with_capacity(contexts.len());
+    let mut ancestor_names: Vec<u16> = Vec::with_capacity(contexts.len());
     for context in contexts {
         // Parents come before their children.
         let parent = context.parent.map(|parent| parent as usize);
         let names = parent.and_then(|parent| {
             let bit = positions.get(&contexts[parent].name_id).map_or(0, |position| 1 << position);
-            Some(containing.get(parent)? | bit)
+            Some(ancestor_names.get(parent)? | bit)
         });
-        containing.push(names.unwrap_or(0));
+        ancestor_names.push(names.unwrap_or(0));
     }
-    containing
+    ancestor_names
 }
 
 /// Returns the busiest devices of each process as pairs of process and device. The remaining ones
 /// are counted as left out.
-fn busiest(reader: &Reader, left_out: &mut LeftOut) -> Result<HashSet<(u32, u32)>, StoreError> {
+fn busiest_devices(
+    reader: &Reader,
+    left_out: &mut LeftOut,
+) -> Result<HashSet<(u32, u32)>, StoreError> {
     let mut totals: HashMap<(u32, u32), i64> = HashMap::new();
     for activity in reader.rows::<GpuActivity>()? {
         let activity = activity?;
@@ -175,36 +182,37 @@ const fn is_work(activity: &GpuActivity) -> bool {
 }
 
 /// Returns the busy time of each device in each step, by process and device.
-fn busy(
+fn read_busy_times(
     reader: &Reader,
     steps: &Steps,
     devices: &HashSet<(u32, u32)>,
 ) -> Result<BTreeMap<(u32, u32), Vec<i64>>, StoreError> {
-    let mut busy: BTreeMap<(u32, u32), Vec<i64>> = BTreeMap::new();
+    let mut busy_times: BTreeMap<(u32, u32), Vec<i64>> = BTreeMap::new();
     // The end of the busy time counted so far, by device.
-    let mut until: HashMap<(u32, u32), i64> = HashMap::new();
+    let mut counted_until: HashMap<(u32, u32), i64> = HashMap::new();
     for activity in reader.rows::<GpuActivity>()? {
         let activity = activity?;
         if !is_work(&activity) || !devices.contains(&(activity.process_id, activity.device)) {
             continue;
         }
         let GpuActivity { process_id: process, device, start_nanos, duration_nanos, .. } = activity;
-        let of_process = steps.of_process(process);
-        let until = until.entry((process, device)).or_insert(i64::MIN);
-        let (mut start, stop) =
-            (start_nanos.max(*until), start_nanos.saturating_add(duration_nanos));
-        *until = stop.max(*until);
-        let nanos = busy.entry((process, device)).or_insert_with(|| vec![0; of_process.len()]);
-        let first = steps.last_begun(process, start).unwrap_or(0);
-        for (step, nanos) in of_process.iter().zip(nanos).skip(first) {
-            if step.start_nanos >= stop || start >= stop {
+        let process_steps = steps.process_steps(process);
+        let counted_until = counted_until.entry((process, device)).or_insert(i64::MIN);
+        let (mut start, end) =
+            (start_nanos.max(*counted_until), start_nanos.saturating_add(duration_nanos));
+        *counted_until = end.max(*counted_until);
+        let nanos =
+            busy_times.entry((process, device)).or_insert_with(|| vec![0; process_steps.len()]);
+        let first = steps.last_begun_index(process, start).unwrap_or(0);
+        for (step, nanos) in process_steps.iter().zip(nanos).skip(first) {
+            if step.start_nanos >= end || start >= end {
                 break;
             }
             let from = start.max(step.start_nanos);
-            let inside = stop.min(end(step)).saturating_sub(from).max(0);
+            let inside = end.min(end_nanos(step)).saturating_sub(from).max(0);
             *nanos = nanos.saturating_add(inside);
             start = from.saturating_add(inside);
         }
     }
-    Ok(busy)
+    Ok(busy_times)
 }

@@ -2,44 +2,44 @@
 
 use std::mem;
 
-use super::event::{Event, Members, Pieces};
-use super::lexer::Stop;
+use super::event::{Event, EventRanges, Members};
+use super::lexer::LexError;
 use super::shape::Shapes;
 
 /// Bytes of a file, and the events and keys in them.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
-    /// File offset of their end.
-    pub(super) end: u64,
+    /// File offset of the end of the bytes.
+    pub(super) end_offset: u64,
     pub(super) items: Vec<Item>,
     pub(super) members: Members,
 }
 
-/// An item at a position.
+/// A part of a trace that the scanning thread has found.
 #[derive(Debug)]
 pub(super) enum Item {
     /// An event that can be parsed.
     Event(FoundEvent),
     /// A key beside the events, and its value as JSON.
-    Key(String, String),
+    Member(String, String),
     /// An event that cannot be parsed, and the cause.
-    Bad { offset: u64, cause: &'static str },
+    Malformed { offset: u64, cause: &'static str },
 }
 
-/// An event whose pieces are known.
+/// An event that has been parsed.
 #[derive(Debug)]
 pub(super) struct FoundEvent {
     pub(super) start: usize,
     pub(super) len: usize,
-    pub(super) pieces: Pieces,
+    pub(super) ranges: EventRanges,
 }
 
 impl Batch {
     /// Empties the batch and returns its bytes for reuse.
     pub(super) fn clear(&mut self) -> Vec<u8> {
         self.items.clear();
-        self.members.truncate(Members::default().lens());
+        self.members.truncate(Members::default().counts());
         mem::take(&mut self.bytes)
     }
 
@@ -50,11 +50,11 @@ impl Batch {
         bytes: &[u8],
         start: usize,
         shapes: &mut Shapes,
-    ) -> Result<usize, Stop> {
+    ) -> Result<usize, LexError> {
         // Constructed in place, since it is too large to be moved cheaply.
-        let item = Item::Event(FoundEvent { start, len: 0, pieces: Pieces::default() });
+        let item = Item::Event(FoundEvent { start, len: 0, ranges: EventRanges::default() });
         let Item::Event(found) = self.items.push_mut(item) else { unreachable!("it is an event") };
-        let end = found.pieces.find(bytes, &mut self.members, shapes);
+        let end = found.ranges.parse(bytes, &mut self.members, shapes);
         match end {
             Ok(len) => found.len = len,
             Err(_) => drop(self.items.pop()),
@@ -64,10 +64,10 @@ impl Batch {
 
     /// Returns the bytes from the first event on as text, and their start. They are validated at
     /// once rather than for each event.
-    pub(super) fn text(&self) -> (&str, usize) {
-        let is_event =
+    pub(super) fn event_text(&self) -> (&str, usize) {
+        let event_start =
             |item: &Item| if let Item::Event(found) = item { Some(found.start) } else { None };
-        let start = self.items.iter().find_map(is_event).unwrap_or(self.bytes.len());
+        let start = self.items.iter().find_map(event_start).unwrap_or(self.bytes.len());
         let bytes = &self.bytes[start..];
         // The end may cut a character, after the last event.
         let text = std::str::from_utf8(bytes)
@@ -82,11 +82,11 @@ impl Batch {
 
     /// Returns an event with its text.
     pub(super) fn event<'a>(&'a self, found: &'a FoundEvent, text: &'a str) -> Event<'a> {
-        found.pieces.event(text, &self.members, self.offset_of(found))
+        found.ranges.event(text, &self.members, self.offset_of(found))
     }
 
     /// Returns the file offset of an event.
     pub(super) fn offset_of(&self, found: &FoundEvent) -> u64 {
-        self.end - (self.bytes.len() - found.start) as u64
+        self.end_offset - (self.bytes.len() - found.start) as u64
     }
 }

@@ -30,8 +30,8 @@ pub(super) enum Category {
 impl Category {
     /// Returns the meaning of a category of Kineto, of other vendors' profilers that write its
     /// format, or of Proton.
-    pub(super) fn of(word: &str) -> Self {
-        match word {
+    pub(super) fn from_name(name: &str) -> Self {
+        match name {
             "cpu_op" => Self::Host(NodeKind::Operator),
             "cuda_runtime" | "cuda_driver" // NVIDIA, and AMD
             | "xpu_runtime" | "xpu_driver" // Intel
@@ -73,25 +73,25 @@ impl Category {
 /// than a hash table.
 #[derive(Debug, Default)]
 pub(super) struct Categories {
-    known: Vec<(Box<str>, Category, u32)>,
+    cached: Vec<(Box<str>, Category, u32)>,
 }
 
 impl Categories {
     /// Returns the meaning of a category and its id.
-    pub(super) fn of(&mut self, word: &str, import: &mut Import) -> (Category, u32) {
-        if let Some((_, category, id)) = self.known.iter().find(|(known, ..)| **known == *word) {
+    pub(super) fn resolve(&mut self, name: &str, import: &mut Import) -> (Category, u32) {
+        if let Some((_, category, id)) = self.cached.iter().find(|(cached, ..)| **cached == *name) {
             return (*category, *id);
         }
-        let (category, id) = (Category::of(word), import.run.text(word));
-        if self.known.len() < MAX_KNOWN {
-            self.known.push((word.into(), category, id));
+        let (category, id) = (Category::from_name(name), import.run.text(name));
+        if self.cached.len() < MAX_CACHED {
+            self.cached.push((name.into(), category, id));
         }
         (category, id)
     }
 }
 
 /// Size of the cache.
-const MAX_KNOWN: usize = 16;
+const MAX_CACHED: usize = 16;
 
 /// Arguments that only device activities have.
 pub(super) const DEVICE_ARGS: [&str; 4] = ["device", "stream", "correlation", "call_stack"];

@@ -7,8 +7,8 @@ use marey_store::row::Metric;
 
 use super::event::Event;
 use super::lexer::Lexer;
-use super::number::unquoted;
-use super::text::unescaped;
+use super::number::trim_quotes;
+use super::text::unescape;
 use super::threads::ThreadIds;
 use crate::shared::import::{Import, ReaderError};
 
@@ -27,11 +27,11 @@ pub(super) fn add(
         import.lose(LossCause::Unreadable, 1, event.offset, "a counter without values");
     }
     for (series, value) in event.args() {
-        let is_itself = series == "value" || series == event.name();
-        let name = if is_itself { counter.clone() } else { format!("{counter}.{series}") };
+        let is_only_series = series == "value" || series == event.name();
+        let name = if is_only_series { counter.clone() } else { format!("{counter}.{series}") };
         add_value(
             &name,
-            counter_value(event, value),
+            parse_counter_value(event, value),
             Assembler::ROOT,
             (time_nanos, owner),
             import,
@@ -44,23 +44,23 @@ pub(super) fn add(
 pub(super) fn add_metrics(
     metrics: &str,
     context_id: u32,
-    at: (i64, ThreadIds),
+    (time_nanos, owner): (i64, ThreadIds),
     import: &mut Import,
 ) -> Result<(), ReaderError> {
     let mut pairs = Vec::new();
     let mut lexer = Lexer::new(metrics.as_bytes());
-    let end = lexer.object(|lexer, key| {
-        let value = lexer.value()?;
-        pairs.push((unescaped(key.of(metrics)), value.of(metrics)));
+    let result = lexer.read_object(|lexer, key| {
+        let value = lexer.read_value()?;
+        pairs.push((unescape(key.slice(metrics)), value.slice(metrics)));
         Ok(())
     });
-    debug_assert_eq!(end, Ok(()), "it has been read as part of the event");
+    debug_assert_eq!(result, Ok(()), "the object was parsed with the event");
     for (name, value) in pairs {
         let value = match value.strip_prefix('"') {
-            Some(_) => text_value(&unescaped(unquoted(value))),
-            None => json_value(value),
+            Some(_) => parse_text_value(&unescape(trim_quotes(value))),
+            None => parse_json_value(value),
         };
-        add_value(&name, value, context_id, at, import)?;
+        add_value(&name, value, context_id, (time_nanos, owner), import)?;
     }
     Ok(())
 }
@@ -86,40 +86,41 @@ fn add_value(
 }
 
 /// Strings stay text, except for numbers that JSON cannot represent.
-fn counter_value(event: &Event, json: &str) -> MetricValue {
+fn parse_counter_value(event: &Event, json: &str) -> MetricValue {
     if json.starts_with('"') {
-        let text = event.text_of(json);
-        return infinite(&text).unwrap_or_else(|| MetricValue::Text(text.into_owned().into()));
+        let text = event.unquote(json);
+        return parse_non_finite(&text)
+            .unwrap_or_else(|| MetricValue::Text(text.into_owned().into()));
     }
-    json_value(json)
+    parse_json_value(json)
 }
 
-fn json_value(json: &str) -> MetricValue {
-    list(json).unwrap_or_else(|| text_value(json))
+fn parse_json_value(json: &str) -> MetricValue {
+    parse_list(json).unwrap_or_else(|| parse_text_value(json))
 }
 
 /// Returns the number in a text, or the text.
-fn text_value(text: &str) -> MetricValue {
+fn parse_text_value(text: &str) -> MetricValue {
     if let Ok(value) = text.parse() {
         return MetricValue::Int(value);
     }
     let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
     match text.parse() {
         Ok(value) if is_number => MetricValue::Float(value),
-        _ => {
-            infinite(text).or_else(|| list(text)).unwrap_or_else(|| MetricValue::Text(text.into()))
-        }
+        _ => parse_non_finite(text)
+            .or_else(|| parse_list(text))
+            .unwrap_or_else(|| MetricValue::Text(text.into())),
     }
 }
 
 /// Returns an infinity or NaN.
-fn infinite(text: &str) -> Option<MetricValue> {
+fn parse_non_finite(text: &str) -> Option<MetricValue> {
     let value: f64 = text.parse().ok()?;
     (!value.is_finite()).then_some(MetricValue::Float(value))
 }
 
 /// Returns a list of numbers.
-fn list(json: &str) -> Option<MetricValue> {
+fn parse_list(json: &str) -> Option<MetricValue> {
     let inside = json.strip_prefix('[')?.strip_suffix(']')?;
     let numbers = inside.split(',').map(str::trim);
     if let Some(ints) = numbers.clone().map(|number| number.parse().ok()).collect() {

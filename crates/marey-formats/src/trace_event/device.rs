@@ -7,20 +7,20 @@ use marey_store::row::{ActivityKind, Collective, CollectiveState, GpuActivity};
 
 use super::event::Event;
 use super::lexer::Lexer;
-use super::number::{integer, unquoted};
-use super::text::unescaped;
-use super::threads::{Id, Threads};
+use super::number::{parse_integer, trim_quotes};
+use super::text::unescape;
+use super::threads::{FileId, Threads};
 use super::time::Times;
 use crate::shared::group_ranks::GroupRanks;
 use crate::shared::import::CollectiveEnd;
 use crate::shared::import::{Import, ReaderError};
 
-/// Thread ids of Proton for the graphs of a stream, and for streams.
-const PROTON_GRAPHS: i64 = 100_000;
-const PROTON_STREAMS: i64 = 200_000;
+/// First thread ids of Proton for the graphs of streams, and for streams.
+const FIRST_PROTON_GRAPH_TID: i64 = 100_000;
+const FIRST_PROTON_STREAM_TID: i64 = 200_000;
 
-/// Offset of the thread ids that Kineto gives to waits for a stream.
-const KINETO_STREAM_WAITS: i64 = 1_000_000;
+/// Thread id of Kineto for waits for stream 0.
+const FIRST_KINETO_WAIT_TID: i64 = 1_000_000;
 
 /// Reusable state for device activities.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ struct Columns<'a> {
     device: Option<u32>,
     stream: Option<u32>,
     correlation_id: Option<u64>,
-    external: Option<(&'a str, u64)>,
+    external_id: Option<(&'a str, u64)>,
     graph_node_id: Option<u64>,
     grid: Option<[u32; 3]>,
     block: Option<[u32; 3]>,
@@ -60,24 +60,26 @@ impl Devices {
         times.add_malformed_duration(event, &mut self.args);
         let mut columns = Columns::default();
         for (key, value) in event.args() {
-            if !columns.set(&key, value) {
-                event.add(&key, value, &mut self.args);
+            if !columns.try_set(&key, value) {
+                event.add_arg(&key, value, &mut self.args);
             }
         }
         let (process, thread) = threads.ids(event);
         threads.add_device(process);
         let process_id = threads.device_process(import);
-        let external_id = columns.external.map(|(_, id)| id);
+        let external_id = columns.external_id.map(|(_, id)| id);
         let name = event.name();
         let activity = GpuActivity {
             start_nanos: times.start_nanos,
             duration_nanos: times.duration_nanos,
             process_id,
-            device: columns.device.unwrap_or_else(|| device_of(process)),
-            stream: columns.stream.unwrap_or_else(|| stream_of(thread, event)),
+            device: columns.device.unwrap_or_else(|| device_number(process)),
+            stream: columns.stream.unwrap_or_else(|| stream_number(thread, event)),
             kind,
             name_id: import.run.text(&name),
-            context_id: columns.call_stack.map(|stack| enclosing(&name, &names(stack), import)),
+            context_id: columns
+                .call_stack
+                .map(|stack| enclosing_context(&name, &call_stack_names(stack), import)),
             correlation_id: columns.correlation_id,
             graph_node_id: columns.graph_node_id,
             grid: columns.grid,
@@ -104,16 +106,16 @@ fn add_collective(
     activity: &GpuActivity,
     import: &mut Import,
 ) -> Result<(), ReaderError> {
-    let text_arg = |key| event.arg(key).map(|value| event.text_of(value).into_owned());
-    let number = |key| event.arg(key).and_then(integer);
-    let name = event.text_of(name).into_owned();
+    let text_arg = |key| event.arg(key).map(|value| event.unquote(value).into_owned());
+    let number = |key| event.arg(key).and_then(parse_integer);
+    let name = event.unquote(name).into_owned();
     let group = text_arg("Process Group Name").or_else(|| text_arg("Process Group ID"));
-    let ranks = text_arg("Process Group Ranks").and_then(|ranks| GroupRanks::of_text(&ranks));
+    let ranks = text_arg("Process Group Ranks").and_then(|ranks| GroupRanks::parse(&ranks));
     let sequence = number("Seq");
     let is_p2p = matches!(name.as_str(), "send" | "recv");
     let name_id = import.run.text(&name);
     let group_id = import.run.text(&group.unwrap_or_default());
-    let group_ranks_id = ranks.as_ref().map(|ranks| import.run.text(&ranks.text));
+    let group_ranks_id = ranks.as_ref().map(|ranks| import.run.text(&ranks.canonical));
     let group_size = number("Group size").and_then(|size| size.try_into().ok());
     let group_size = group_size.or(ranks.map(|ranks| ranks.count));
     let dtype_id = text_arg("dtype").map(|dtype| import.run.text(&dtype));
@@ -158,24 +160,24 @@ fn add_collective(
 impl<'a> Columns<'a> {
     /// Stores an argument that has a column and a valid value; `false` if it must be kept as an
     /// argument.
-    fn set(&mut self, key: &str, value: &'a str) -> bool {
+    fn try_set(&mut self, key: &str, value: &'a str) -> bool {
         match key {
             "Collective name" => {
                 self.collective.get_or_insert(value);
                 false // kept as an argument too
             }
-            "device" | "Device" => fill(&mut self.device, unsigned(value)),
-            "stream" => fill(&mut self.stream, stream(value)),
-            "correlation" => fill(&mut self.correlation_id, unsigned(value)),
+            "device" | "Device" => fill_column(&mut self.device, parse_unsigned(value)),
+            "stream" => fill_column(&mut self.stream, parse_stream(value)),
+            "correlation" => fill_column(&mut self.correlation_id, parse_unsigned(value)),
             "External id" | "external id" => {
-                fill(&mut self.external, unsigned(value).map(|id| (value, id)))
+                fill_column(&mut self.external_id, parse_unsigned(value).map(|id| (value, id)))
             }
-            "graph node id" => fill(&mut self.graph_node_id, unsigned(value)),
-            "grid" => fill(&mut self.grid, axes(value)),
-            "block" => fill(&mut self.block, axes(value)),
-            "registers per thread" => fill(&mut self.registers, unsigned(value)),
-            "shared memory" => fill(&mut self.shared_bytes, value.parse().ok()),
-            "bytes" => fill(&mut self.bytes, value.parse().ok()),
+            "graph node id" => fill_column(&mut self.graph_node_id, parse_unsigned(value)),
+            "grid" => fill_column(&mut self.grid, parse_axes(value)),
+            "block" => fill_column(&mut self.block, parse_axes(value)),
+            "registers per thread" => fill_column(&mut self.registers, parse_unsigned(value)),
+            "shared memory" => fill_column(&mut self.shared_bytes, value.parse().ok()),
+            "bytes" => fill_column(&mut self.bytes, value.parse().ok()),
             "call_stack" if value.starts_with('[') => {
                 self.call_stack = Some(value);
                 true
@@ -185,80 +187,81 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn fill<T>(column: &mut Option<T>, value: Option<T>) -> bool {
-    let fits = value.is_some() && column.is_none();
-    if fits {
+fn fill_column<T>(column: &mut Option<T>, value: Option<T>) -> bool {
+    let is_stored = value.is_some() && column.is_none();
+    if is_stored {
         *column = value;
     }
-    fits
+    is_stored
 }
 
-fn unsigned<T: std::str::FromStr>(json: &str) -> Option<T> {
+fn parse_unsigned<T: std::str::FromStr>(json: &str) -> Option<T> {
     json.parse().ok()
 }
 
 /// Parses a stream; -1 means none.
-fn stream(json: &str) -> Option<u32> {
-    if json == "-1" { Some(GpuActivity::NO_STREAM) } else { unsigned(json) }
+fn parse_stream(json: &str) -> Option<u32> {
+    if json == "-1" { Some(GpuActivity::NO_STREAM) } else { parse_unsigned(json) }
 }
 
 /// Parses a list of three numbers.
-fn axes(json: &str) -> Option<[u32; 3]> {
+fn parse_axes(json: &str) -> Option<[u32; 3]> {
     let mut numbers = json.strip_prefix('[')?.strip_suffix(']')?.split(',').map(str::trim);
-    let mut next = || unsigned(numbers.next()?);
+    let mut next = || parse_unsigned(numbers.next()?);
     let axes = [next()?, next()?, next()?];
     numbers.next().is_none().then_some(axes)
 }
 
-fn device_of(process: Id) -> u32 {
+fn device_number(process: FileId) -> u32 {
     match process {
-        Id::Number(number) => number.try_into().unwrap_or(0),
-        Id::Text(_) => 0,
+        FileId::Number(number) => number.try_into().unwrap_or(0),
+        FileId::Text(_) => 0,
     }
 }
 
 /// Returns the stream of a thread id, or the number at the end of a text such as `stream 7`.
-fn stream_of(thread: Id, event: &Event) -> u32 {
+fn stream_number(thread: FileId, event: &Event) -> u32 {
     let number = match thread {
-        Id::Number(number @ KINETO_STREAM_WAITS..) => number - KINETO_STREAM_WAITS,
-        Id::Number(number @ PROTON_STREAMS..) => number - PROTON_STREAMS,
-        Id::Number(number @ PROTON_GRAPHS..) => number - PROTON_GRAPHS,
-        Id::Number(number) => number,
-        Id::Text(_) => {
-            let digits = unquoted(event.thread()).rsplit(' ').next().unwrap_or_default();
-            return unsigned(digits).unwrap_or(GpuActivity::NO_STREAM);
+        FileId::Number(number @ FIRST_KINETO_WAIT_TID..) => number - FIRST_KINETO_WAIT_TID,
+        FileId::Number(number @ FIRST_PROTON_STREAM_TID..) => number - FIRST_PROTON_STREAM_TID,
+        FileId::Number(number @ FIRST_PROTON_GRAPH_TID..) => number - FIRST_PROTON_GRAPH_TID,
+        FileId::Number(number) => number,
+        FileId::Text(_) => {
+            let digits = trim_quotes(event.thread()).rsplit(' ').next().unwrap_or_default();
+            return parse_unsigned(digits).unwrap_or(GpuActivity::NO_STREAM);
         }
     };
     number.try_into().unwrap_or(GpuActivity::NO_STREAM)
 }
 
 /// Whether a thread of Proton contains the graphs of a stream.
-pub(super) fn is_graph_thread((process, thread): (Id, Id)) -> bool {
-    process == Id::Number(0) && matches!(thread, Id::Number(PROTON_GRAPHS..KINETO_STREAM_WAITS))
+pub(super) fn is_graph_thread((process, thread): (FileId, FileId)) -> bool {
+    process == FileId::Number(0)
+        && matches!(thread, FileId::Number(FIRST_PROTON_GRAPH_TID..FIRST_KINETO_WAIT_TID))
 }
 
 /// Returns the context of a call stack, without a last frame that is the event itself.
-fn enclosing(name: &str, stack: &[String], import: &mut Import) -> u32 {
+fn enclosing_context(name: &str, stack: &[String], import: &mut Import) -> u32 {
     // The name of an event with metrics includes them.
-    let is_own = |last: &str| {
+    let is_event_itself = |last: &str| {
         name.strip_prefix(last).is_some_and(|rest| rest.is_empty() || rest.starts_with(": <"))
     };
     let enclosing = match stack {
-        [enclosing @ .., last] if is_own(last) => enclosing,
-        all => all,
+        [enclosing @ .., last] if is_event_itself(last) => enclosing,
+        frames => frames,
     };
-    context(enclosing, NodeKind::Scope, import)
+    call_stack_context(enclosing, NodeKind::Scope, import)
 }
 
 /// Returns the context of a call stack of Proton, whose last frame has the given kind.
-pub(super) fn context(stack: &[String], kind: NodeKind, import: &mut Import) -> u32 {
+pub(super) fn call_stack_context(stack: &[String], kind: NodeKind, import: &mut Import) -> u32 {
     let frames = match stack {
         [root, frames @ ..] if root == ROOT_NAME => frames,
-        all => all,
+        frames => frames,
     };
     let mut context = Assembler::ROOT;
-    for (at, name) in frames.iter().enumerate() {
-        let kind = if at + 1 == frames.len() { kind } else { NodeKind::Scope };
+    for (index, name) in frames.iter().enumerate() {
+        let kind = if index + 1 == frames.len() { kind } else { NodeKind::Scope };
         let name_id = import.run.text(name);
         context = import.run.context(context, kind, name_id);
     }
@@ -266,14 +269,14 @@ pub(super) fn context(stack: &[String], kind: NodeKind, import: &mut Import) -> 
 }
 
 /// Returns the names in a call stack.
-pub(super) fn names(stack: &str) -> Vec<String> {
+pub(super) fn call_stack_names(stack: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut lexer = Lexer::new(stack.as_bytes());
-    let end = lexer.list(|lexer| {
-        let name = lexer.value()?.of(stack);
-        names.push(unescaped(unquoted(name)).into_owned());
+    let result = lexer.read_list(|lexer| {
+        let name = lexer.read_value()?.slice(stack);
+        names.push(unescape(trim_quotes(name)).into_owned());
         Ok(())
     });
-    debug_assert_eq!(end, Ok(()), "it has been read as part of the event");
+    debug_assert_eq!(result, Ok(()), "the list was parsed with the event");
     names
 }

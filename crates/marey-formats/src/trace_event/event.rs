@@ -1,21 +1,21 @@
-//! A single event as pieces of its text.
+//! A single event as ranges of its text.
 
 use std::borrow::Cow;
 
 use marey_model::args::NewArgs;
 
-use super::lexer::{Lexer, Member, Piece, Stop};
-use super::number::quoted;
+use super::lexer::{LexError, Lexer, Member, TextRange};
+use super::number::string_content;
 use super::shape::Shapes;
-use super::text::{repaired, unescaped};
+use super::text::{repair_json, unescape};
 
-/// The pieces of an event.
+/// The ranges of an event.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pieces {
+pub(super) struct EventRanges {
     /// Values of the standard members, by [`Role`].
-    standard: [Piece; Role::STANDARD.len()],
+    standard: [TextRange; Role::STANDARD.len()],
     /// Start and end of its members in [`Members`].
-    members: [Lens; 2],
+    members: [MemberCounts; 2],
     has_escapes: bool,
     is_irregular: bool,
     /// The number of the shape by which it was found.
@@ -41,7 +41,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// The roles whose values are stored in [`Pieces`].
+    /// The roles whose values are stored in [`EventRanges`].
     const STANDARD: [Self; 12] = [
         Self::Phase,
         Self::Name,
@@ -58,7 +58,7 @@ impl Role {
     ];
 
     /// Returns the role of a key.
-    fn of(key: &[u8]) -> Option<Self> {
+    fn from_key(key: &[u8]) -> Option<Self> {
         Some(match key {
             b"ph" => Self::Phase,
             b"name" => Self::Name,
@@ -80,9 +80,9 @@ impl Role {
     /// Returns the role of the key at the start of `bytes`, and the key's length: all keys but
     /// `scope` are short.
     #[inline]
-    fn at_start(bytes: [u8; 8]) -> Option<(Self, usize)> {
+    fn from_prefix(bytes: [u8; 8]) -> Option<(Self, usize)> {
         let len = bytes[..5].iter().position(|byte| *byte == b'"')?;
-        Self::of(&bytes[..len]).map(|role| (role, len))
+        Self::from_key(&bytes[..len]).map(|role| (role, len))
     }
 }
 
@@ -95,19 +95,19 @@ pub(super) struct Members {
 
 /// Numbers of arguments and extra members.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lens {
+pub(super) struct MemberCounts {
     args: u32,
     extra: u32,
 }
 
 impl Members {
-    pub(super) fn lens(&self) -> Lens {
-        Lens { args: self.args.len() as u32, extra: self.extra.len() as u32 }
+    pub(super) fn counts(&self) -> MemberCounts {
+        MemberCounts { args: self.args.len() as u32, extra: self.extra.len() as u32 }
     }
 
-    pub(super) fn truncate(&mut self, lens: Lens) {
-        self.args.truncate(lens.args as usize);
-        self.extra.truncate(lens.extra as usize);
+    pub(super) fn truncate(&mut self, counts: MemberCounts) {
+        self.args.truncate(counts.args as usize);
+        self.extra.truncate(counts.extra as usize);
     }
 }
 
@@ -115,110 +115,110 @@ impl Members {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event<'a> {
     text: &'a str,
-    pieces: &'a Pieces,
+    ranges: &'a EventRanges,
     args: &'a [Member],
     extra: &'a [Member],
     /// File offset.
     pub(super) offset: u64,
 }
 
-impl Pieces {
-    /// Finds the pieces of the event at the start of `bytes` and returns its length. Its members
+impl EventRanges {
+    /// Finds the ranges of the event at the start of `bytes` and returns its length. Its members
     /// are appended to `members`.
-    pub(super) fn find(
+    pub(super) fn parse(
         &mut self,
         bytes: &[u8],
         members: &mut Members,
         shapes: &mut Shapes,
-    ) -> Result<usize, Stop> {
-        let before = members.lens();
-        if let Some((len, shape)) = shapes.find(bytes, self, members) {
-            self.members = [before, members.lens()];
+    ) -> Result<usize, LexError> {
+        let start = members.counts();
+        if let Some((len, shape)) = shapes.match_event(bytes, self, members) {
+            self.members = [start, members.counts()];
             self.shape = Some(shape);
             return Ok(len);
         }
         let mut lexer = Lexer::new(bytes);
-        let found = self.find_all(&mut lexer, members, before);
-        if let Err(stop) = found {
-            members.truncate(before);
-            return Err(stop);
+        let result = self.parse_with_lexer(&mut lexer, members, start);
+        if let Err(error) = result {
+            members.truncate(start);
+            return Err(error);
         }
-        self.members = [before, members.lens()];
+        self.members = [start, members.counts()];
         self.has_escapes = lexer.has_escapes;
         self.is_irregular = lexer.is_irregular;
         if !self.has_escapes && !self.is_irregular {
             let Members { args, extra } = members;
-            let members = [&args[before.args as usize..], &extra[before.extra as usize..]];
+            let members = [&args[start.args as usize..], &extra[start.extra as usize..]];
             shapes.learn(&bytes[..lexer.position()], self, members);
         }
         Ok(lexer.position())
     }
 
     /// Returns the values of the standard members that are present.
-    pub(super) fn standard(&self) -> impl Iterator<Item = (Role, Piece)> {
+    pub(super) fn standard(&self) -> impl Iterator<Item = (Role, TextRange)> {
         let all = Role::STANDARD.map(|role| (role, self.standard[role as usize]));
         all.into_iter().filter(|(_, value)| !value.is_none())
     }
 
     #[inline]
-    pub(super) fn set(&mut self, role: Role, value: Piece) {
+    pub(super) fn set(&mut self, role: Role, value: TextRange) {
         self.standard[role as usize] = value;
     }
 
-    fn find_all(
+    fn parse_with_lexer(
         &mut self,
         lexer: &mut Lexer,
         members: &mut Members,
-        before: Lens,
-    ) -> Result<(), Stop> {
-        lexer.object_by(|lexer| {
-            let standard = lexer.key_at_start(Role::at_start)?;
+        start: MemberCounts,
+    ) -> Result<(), LexError> {
+        lexer.read_object_with(|lexer| {
+            let standard = lexer.try_read_key(Role::from_prefix)?;
             let (role, key) = if let Some((role, key)) = standard {
                 (Some(role), key)
             } else {
-                let key = lexer.key()?;
-                (Role::of(lexer.bytes_of(key)), key)
+                let key = lexer.read_key()?;
+                (Role::from_key(lexer.bytes_of(key)), key)
             };
             match role {
                 Some(Role::Args) if lexer.peek()? == b'{' => {
-                    members.args.truncate(before.args as usize); // the last `args` count
-                    lexer.object(|lexer, key| {
-                        let value = lexer.value()?;
+                    members.args.truncate(start.args as usize); // the last `args` count
+                    lexer.read_object(|lexer, key| {
+                        let value = lexer.read_value()?;
                         members.args.push(Member { key, value });
                         Ok(())
                     })
                 }
                 Some(Role::Args) | None => {
-                    let value = lexer.value()?;
+                    let value = lexer.read_value()?;
                     members.extra.push(Member { key, value });
                     Ok(())
                 }
                 Some(role) => {
-                    self.set(role, lexer.value()?);
+                    self.set(role, lexer.read_value()?);
                     Ok(())
                 }
             }
         })
     }
 
-    /// Returns the event with these pieces.
+    /// Returns the event with these ranges.
     pub(super) fn event<'a>(
         &'a self,
         text: &'a str,
         members: &'a Members,
         offset: u64,
     ) -> Event<'a> {
-        let [from, to] = self.members;
-        let args = &members.args[from.args as usize..to.args as usize];
-        let extra = &members.extra[from.extra as usize..to.extra as usize];
-        Event { text, pieces: self, args, extra, offset }
+        let [start, end] = self.members;
+        let args = &members.args[start.args as usize..end.args as usize];
+        let extra = &members.extra[start.extra as usize..end.extra as usize];
+        Event { text, ranges: self, args, extra, offset }
     }
 }
 
 impl<'a> Event<'a> {
     /// Returns the letter of the event's phase.
     pub(super) fn phase(&self) -> Option<u8> {
-        match self.piece(Role::Phase).of(self.text).as_bytes() {
+        match self.range(Role::Phase).slice(self.text).as_bytes() {
             [b'"', letter, b'"'] => Some(*letter),
             _ => None,
         }
@@ -234,22 +234,22 @@ impl<'a> Event<'a> {
 
     /// Returns the start time as JSON.
     pub(super) fn time(&self) -> &'a str {
-        self.piece(Role::Time).of(self.text)
+        self.range(Role::Time).slice(self.text)
     }
 
     /// Returns the duration as JSON; empty if there is none.
     pub(super) fn duration(&self) -> &'a str {
-        self.piece(Role::Duration).of(self.text)
+        self.range(Role::Duration).slice(self.text)
     }
 
     /// Returns the process as JSON; empty if there is none.
     pub(super) fn process(&self) -> &'a str {
-        self.piece(Role::Process).of(self.text)
+        self.range(Role::Process).slice(self.text)
     }
 
     /// Returns the thread as JSON; empty if there is none.
     pub(super) fn thread(&self) -> &'a str {
-        self.piece(Role::Thread).of(self.text)
+        self.range(Role::Thread).slice(self.text)
     }
 
     /// Returns the id of the flow or track.
@@ -259,8 +259,8 @@ impl<'a> Event<'a> {
 
     /// Returns `id2`, an object that states whether the id is local to the process.
     pub(super) fn id2(&self) -> Option<&'a str> {
-        let piece = self.piece(Role::Id2);
-        (!piece.is_none()).then(|| piece.of(self.text))
+        let range = self.range(Role::Id2);
+        (!range.is_none()).then(|| range.slice(self.text))
     }
 
     pub(super) fn scope(&self) -> Option<Cow<'a, str>> {
@@ -273,7 +273,7 @@ impl<'a> Event<'a> {
     }
 
     /// Whether a flow ends at the enclosing slice.
-    pub(super) fn is_enclosed(&self) -> bool {
+    pub(super) fn binds_to_enclosing_slice(&self) -> bool {
         self.text_value(Role::Binding).as_deref() == Some("e")
     }
 
@@ -286,14 +286,14 @@ impl<'a> Event<'a> {
     /// Returns the values of the arguments as JSON.
     pub(super) fn arg_values(&self) -> impl Iterator<Item = &'a str> {
         let text = self.text;
-        self.args.iter().map(move |member| member.value.of(text))
+        self.args.iter().map(move |member| member.value.slice(text))
     }
 
     /// Returns the number of the event's shape, if an earlier event had it. Events of one shape
     /// have the same category and phase, and the same keys of arguments and extra members in the
     /// same order.
     pub(super) fn shape(&self) -> Option<u32> {
-        self.pieces.shape
+        self.ranges.shape
     }
 
     /// Returns the value of an argument as JSON.
@@ -312,15 +312,15 @@ impl<'a> Event<'a> {
     pub(super) fn add_extra_members(&self, args: &mut NewArgs) {
         for member in self.extra {
             let (key, value) = self.member(member);
-            self.add(&key, value, args);
+            self.add_arg(&key, value, args);
         }
     }
 
     /// Adds a value, repaired if it is not valid JSON.
-    pub(super) fn add(&self, key: &str, value: &str, args: &mut NewArgs) {
-        if self.pieces.is_irregular {
-            args.json(key, &repaired(value));
-        } else if self.pieces.has_escapes {
+    pub(super) fn add_arg(&self, key: &str, value: &str, args: &mut NewArgs) {
+        if self.ranges.is_irregular {
+            args.json(key, &repair_json(value));
+        } else if self.ranges.has_escapes {
             args.json(key, value);
         } else {
             args.plain_json(key, value);
@@ -331,7 +331,7 @@ impl<'a> Event<'a> {
     pub(super) fn args_json(&self) -> String {
         let mut object = NewArgs::default();
         for (key, value) in self.args() {
-            self.add(&key, value, &mut object);
+            self.add_arg(&key, value, &mut object);
         }
         let mut json = String::new();
         marey_model::args::fill(&object.template(), object.numbers(), &mut json);
@@ -339,27 +339,27 @@ impl<'a> Event<'a> {
     }
 
     /// Returns the content of a JSON string; other values are returned unchanged.
-    pub(super) fn text_of(&self, json: &'a str) -> Cow<'a, str> {
-        match quoted(json) {
+    pub(super) fn unquote(&self, json: &'a str) -> Cow<'a, str> {
+        match string_content(json) {
             Some(raw) => self.unescape(raw),
             None => Cow::Borrowed(json),
         }
     }
 
-    fn piece(&self, role: Role) -> Piece {
-        self.pieces.standard[role as usize]
+    fn range(&self, role: Role) -> TextRange {
+        self.ranges.standard[role as usize]
     }
 
     fn text_value(&self, role: Role) -> Option<Cow<'a, str>> {
-        let piece = self.piece(role);
-        (!piece.is_none()).then(|| self.text_of(piece.of(self.text)))
+        let range = self.range(role);
+        (!range.is_none()).then(|| self.unquote(range.slice(self.text)))
     }
 
     fn member(&self, member: &Member) -> (Cow<'a, str>, &'a str) {
-        (self.unescape(member.key.of(self.text)), member.value.of(self.text))
+        (self.unescape(member.key.slice(self.text)), member.value.slice(self.text))
     }
 
     fn unescape(&self, raw: &'a str) -> Cow<'a, str> {
-        if self.pieces.has_escapes { unescaped(raw) } else { Cow::Borrowed(raw) }
+        if self.ranges.has_escapes { unescape(raw) } else { Cow::Borrowed(raw) }
     }
 }

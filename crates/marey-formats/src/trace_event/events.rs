@@ -7,14 +7,14 @@ use marey_store::Slice;
 use marey_store::row::{ActivityKind, AsyncSpan, Flow, FlowPoint, Instant, InstantScope};
 
 use super::category::{Categories, Category, DEVICE_ARGS};
-use super::device::{Devices, context, is_graph_thread, names};
+use super::device::{Devices, call_stack_context, call_stack_names, is_graph_thread};
 use super::event::Event;
 use super::lexer::Lexer;
-use super::meta::Meta;
-use super::number::{integer, unquoted};
+use super::meta::TraceMetadata;
+use super::number::{parse_integer, trim_quotes};
 use super::open::{AsyncTrack, OpenEvent, OpenEvents};
 use super::slice_args::SliceArgs;
-use super::text::unescaped;
+use super::text::unescape;
 use super::threads::Threads;
 use super::time::Times;
 use super::{counter, memory};
@@ -22,11 +22,11 @@ use crate::shared::import::{Import, ReaderError};
 
 /// State while events are converted.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(super) struct EventConverter {
     threads: Threads,
-    pub(super) meta: Meta,
+    pub(super) metadata: TraceMetadata,
     devices: Devices,
-    open: OpenEvents,
+    open_events: OpenEvents,
     categories: Categories,
     slice_args: SliceArgs,
     args: NewArgs,
@@ -34,7 +34,7 @@ pub(super) struct Events {
     event_count: u64,
 }
 
-impl Events {
+impl EventConverter {
     /// Adds an event.
     pub(super) fn add(&mut self, event: &Event, import: &mut Import) -> Result<(), ReaderError> {
         let Some(phase) = event.phase() else {
@@ -43,7 +43,7 @@ impl Events {
         };
         match phase {
             b'M' => {
-                self.meta.add_event(event, &mut self.threads);
+                self.metadata.add_event(event, &mut self.threads);
                 return Ok(());
             }
             b'X' | b'B' | b'E' | b'i' | b'I' | b'R' | b'C' | b's' | b't' | b'f' | b'b' | b'e'
@@ -54,10 +54,10 @@ impl Events {
                 return Ok(());
             }
         }
-        if matches!(phase, b's' | b't' | b'f') && is_launch(event) {
+        if matches!(phase, b's' | b't' | b'f') && is_launch_flow(event) {
             return Ok(());
         }
-        let Some(times) = Times::of(event) else {
+        let Some(times) = Times::from_event(event) else {
             import.lose(LossCause::Unreadable, 1, event.offset, "an event without a time");
             return Ok(());
         };
@@ -65,30 +65,30 @@ impl Events {
         self.args.clear();
         event.add_extra_members(&mut self.args);
         match phase {
-            b'X' => self.complete(event, times, import),
+            b'X' => self.add_complete(event, times, import),
             b'B' => {
-                let owner = self.threads.thread_of(event, import);
-                let open = self.open(event, times, owner.process, import);
-                self.open.begin(owner.thread, open);
+                let owner = self.threads.event_thread(event, import);
+                let open = self.begin_event(event, times, owner.process, import);
+                self.open_events.begin(owner.thread, open);
                 Ok(())
             }
-            b'E' => self.end(event, times, import),
-            b'i' | b'I' | b'R' => self.instant(event, times, import),
+            b'E' => self.end_slice(event, times, import),
+            b'i' | b'I' | b'R' => self.add_instant(event, times, import),
             b'C' => {
-                let owner = self.threads.thread_of(event, import);
+                let owner = self.threads.event_thread(event, import);
                 counter::add(event, times.start_nanos, owner, import)
             }
-            b's' | b't' | b'f' => self.flow(event, phase, times, import),
+            b's' | b't' | b'f' => self.add_flow(event, phase, times, import),
             b'b' | b'S' => {
-                let process = self.threads.process_of(event, import);
-                if let Some(track) = track(event, process, import) {
-                    let open = self.open(event, times, process, import);
-                    self.open.begin_async(track, OpenEvent { track_id: track.0, ..open });
+                let process = self.threads.event_process(event, import);
+                if let Some(track) = async_track(event, process, import) {
+                    let open = self.begin_event(event, times, process, import);
+                    self.open_events.begin_async(track, OpenEvent { track_id: track.0, ..open });
                 }
                 Ok(())
             }
             b'e' | b'F' => self.end_async(event, times, import),
-            _ => self.instant_async(event, times, import),
+            _ => self.add_async_instant(event, times, import),
         }
     }
 
@@ -99,32 +99,33 @@ impl Events {
         import: &mut Import,
     ) -> Result<(), ReaderError> {
         // Open events last until the end of their process, so that no event in them begins later.
-        for open in self.open.all() {
+        for open in self.open_events.iter() {
             import.run.extend(open.process, open.start_nanos, 0);
         }
-        let (slices, async_spans) = std::mem::take(&mut self.open).unfinished();
+        let (slices, async_spans) = std::mem::take(&mut self.open_events).into_unfinished();
         for (thread, open) in slices {
-            let end_nanos = last_nanos(open.process, import);
+            let end_nanos = process_end_nanos(open.process, import);
             let duration_nanos = end_nanos.saturating_sub(open.start_nanos).max(0);
             add_slice(open, thread, duration_nanos, true, import)?;
         }
         for open in async_spans {
-            let end_nanos = last_nanos(open.process, import);
+            let end_nanos = process_end_nanos(open.process, import);
             let duration_nanos = end_nanos.saturating_sub(open.start_nanos).max(0);
             add_async_span(open, duration_nanos, true, import)?;
         }
-        self.meta.apply(&mut self.threads, is_complete, import)
+        self.metadata.apply(&mut self.threads, is_complete, import)
     }
 
-    fn complete(
+    fn add_complete(
         &mut self,
         event: &Event,
         times: Times,
         import: &mut Import,
     ) -> Result<(), ReaderError> {
         let category_name = event.category();
-        let cached =
-            category_name.as_deref().map(|category_name| self.categories.of(category_name, import));
+        let cached = category_name
+            .as_deref()
+            .map(|category_name| self.categories.resolve(category_name, import));
         let (category, category_id) = cached.map_or_else(
             || (Category::Host(NodeKind::Scope), None),
             |(category, id)| (category, Some(id)),
@@ -144,11 +145,11 @@ impl Events {
         }
         let is_proton_scope = matches!(category_name.as_deref(), Some("scope" | "metric"));
         if is_proton_scope && let Some(stack) = call_stack(event) {
-            return self.complete_proton_scope(event, stack, (times, category_id), import);
+            return self.add_proton_scope(event, stack, (times, category_id), import);
         }
         let name = event.name();
         let (kind, step) = kind_and_step(category, &name);
-        let owner = self.threads.thread_of(event, import);
+        let owner = self.threads.event_thread(event, import);
         if matches!(kind, NodeKind::Operator | NodeKind::Runtime) {
             self.threads.set_device_process(owner.process);
         }
@@ -174,7 +175,7 @@ impl Events {
     }
 
     /// Adds a scope with its call stack, as Proton and marey's recorder write it.
-    fn complete_proton_scope(
+    fn add_proton_scope(
         &mut self,
         event: &Event,
         stack: &str,
@@ -185,8 +186,8 @@ impl Events {
             let kind = (ActivityKind::Annotation, category_id);
             return self.devices.add(event, kind, times, &mut self.threads, import);
         }
-        let stack = names(stack);
-        let owner = self.threads.thread_of(event, import);
+        let stack = call_stack_names(stack);
+        let owner = self.threads.event_thread(event, import);
         let (mut kind, mut is_open) = (NodeKind::Scope, times.is_open);
         times.add_malformed_duration(event, &mut self.args);
         let (mut metrics, mut correlation_id, mut external_id) = (None, None, None);
@@ -202,13 +203,13 @@ impl Events {
                 {
                     external_id = number.parse().ok();
                 }
-                ("kind", category_name) => match kind_of(category_name) {
-                    Some(cached) => kind = cached,
-                    None => event.add(&key, category_name, &mut self.args),
+                ("kind", name) => match parse_kind(name) {
+                    Some(parsed) => kind = parsed,
+                    None => event.add_arg(&key, name, &mut self.args),
                 },
                 ("open", "true") => is_open = true,
                 ("metrics", object) if object.starts_with('{') => metrics = Some(object),
-                _ => event.add(&key, value, &mut self.args),
+                _ => event.add_arg(&key, value, &mut self.args),
             }
         }
         // The name of an event with metrics includes them.
@@ -217,7 +218,7 @@ impl Events {
             _ => &*event.name(),
         };
         if let Some(metrics) = metrics {
-            let context_id = context(&stack, kind, import);
+            let context_id = call_stack_context(&stack, kind, import);
             counter::add_metrics(metrics, context_id, (times.start_nanos, owner), import)?;
         }
         let slice = Slice {
@@ -238,14 +239,19 @@ impl Events {
         Ok(())
     }
 
-    fn end(&mut self, event: &Event, times: Times, import: &mut Import) -> Result<(), ReaderError> {
-        let owner = self.threads.thread_of(event, import);
-        let Some(mut open) = self.open.end(owner.thread) else {
+    fn end_slice(
+        &mut self,
+        event: &Event,
+        times: Times,
+        import: &mut Import,
+    ) -> Result<(), ReaderError> {
+        let owner = self.threads.event_thread(event, import);
+        let Some(mut open) = self.open_events.end(owner.thread) else {
             let cause = "an end without a beginning";
             import.lose(LossCause::UnmatchedExit, 1, event.offset, cause);
             return Ok(());
         };
-        add_args_of_end(event, &mut open.args);
+        merge_end_args(event, &mut open.args);
         let duration_nanos = times.start_nanos.saturating_sub(open.start_nanos).max(0);
         add_slice(open, owner.thread, duration_nanos, false, import)
     }
@@ -256,20 +262,20 @@ impl Events {
         times: Times,
         import: &mut Import,
     ) -> Result<(), ReaderError> {
-        let process = self.threads.process_of(event, import);
-        let Some(track) = track(event, process, import) else { return Ok(()) };
-        let Some(mut open) = self.open.end_async(track) else {
+        let process = self.threads.event_process(event, import);
+        let Some(track) = async_track(event, process, import) else { return Ok(()) };
+        let Some(mut open) = self.open_events.end_async(track) else {
             let cause = "an asynchronous end without a beginning";
             import.lose(LossCause::UnmatchedExit, 1, event.offset, cause);
             return Ok(());
         };
-        add_args_of_end(event, &mut open.args);
+        merge_end_args(event, &mut open.args);
         let duration_nanos = times.start_nanos.saturating_sub(open.start_nanos).max(0);
         add_async_span(open, duration_nanos, false, import)
     }
 
     /// Adds an asynchronous instant.
-    fn instant_async(
+    fn add_async_instant(
         &mut self,
         event: &Event,
         times: Times,
@@ -279,20 +285,20 @@ impl Events {
             self.args.text("id", &id);
         }
         if let Some(id) = event.id2() {
-            event.add("id2", id, &mut self.args);
+            event.add_arg("id2", id, &mut self.args);
         }
-        self.instant(event, times, import)
+        self.add_instant(event, times, import)
     }
 
     /// Returns the open event that begins here, with its arguments.
-    fn open(
+    fn begin_event(
         &mut self,
         event: &Event,
         times: Times,
         process: u32,
         import: &mut Import,
     ) -> OpenEvent {
-        event.args().for_each(|(key, value)| event.add(&key, value, &mut self.args));
+        event.args().for_each(|(key, value)| event.add_arg(&key, value, &mut self.args));
         OpenEvent {
             process,
             start_nanos: times.start_nanos,
@@ -304,24 +310,24 @@ impl Events {
         }
     }
 
-    fn instant(
+    fn add_instant(
         &mut self,
         event: &Event,
         times: Times,
         import: &mut Import,
     ) -> Result<(), ReaderError> {
-        let owner = self.threads.thread_of(event, import);
+        let owner = self.threads.event_thread(event, import);
         if let Some(action) = memory::action(event) {
             return memory::add(event, action, times.start_nanos, owner, &mut self.args, import);
         }
         if let (Some(stack), Some(metrics)) = (call_stack(event), event.arg("metrics"))
             && metrics.starts_with('{')
         {
-            let context_id = context(&names(stack), NodeKind::Scope, import);
+            let context_id = call_stack_context(&call_stack_names(stack), NodeKind::Scope, import);
             return counter::add_metrics(metrics, context_id, (times.start_nanos, owner), import);
         }
         times.add_malformed_duration(event, &mut self.args);
-        event.args().for_each(|(key, value)| event.add(&key, value, &mut self.args));
+        event.args().for_each(|(key, value)| event.add_arg(&key, value, &mut self.args));
         let scope = match event.instant_scope().as_deref() {
             Some("g") => InstantScope::Global,
             Some("p") => InstantScope::Process,
@@ -340,7 +346,7 @@ impl Events {
         Ok(())
     }
 
-    fn flow(
+    fn add_flow(
         &mut self,
         event: &Event,
         phase: u8,
@@ -352,8 +358,8 @@ impl Events {
             import.lose(LossCause::Unreadable, 1, event.offset, "a flow without an id");
             return Ok(());
         };
-        let owner = self.threads.thread_of(event, import);
-        event.args().for_each(|(key, value)| event.add(&key, value, &mut self.args));
+        let owner = self.threads.event_thread(event, import);
+        event.args().for_each(|(key, value)| event.add_arg(&key, value, &mut self.args));
         let row = Flow {
             time_nanos: times.start_nanos,
             thread_id: owner.thread,
@@ -364,7 +370,7 @@ impl Events {
                 _ => FlowPoint::End,
             },
             // Only the end of a flow may bind to the next slice.
-            is_enclosing: phase != b'f' || event.is_enclosed(),
+            is_enclosing: phase != b'f' || event.binds_to_enclosing_slice(),
             name_id: import.run.text(&event.name()),
             category_id: category.map(|category| import.run.text(&category)),
             args: import.run.args(&mut self.args)?,
@@ -376,13 +382,13 @@ impl Events {
 
 /// Whether an event names a device and a stream by numbers.
 fn has_device_and_stream(event: &Event) -> bool {
-    let has = |key| event.arg(key).and_then(integer).is_some();
+    let has = |key| event.arg(key).and_then(parse_integer).is_some();
     has("stream") && has("device")
 }
 
 /// Whether a flow leads from a launch to its activity.
-fn is_launch(event: &Event) -> bool {
-    event.category().is_some_and(|category_name| match Category::of(&category_name) {
+fn is_launch_flow(event: &Event) -> bool {
+    event.category().is_some_and(|category_name| match Category::from_name(&category_name) {
         // Files of 2021 use `async` for launches; other programs use it differently.
         Category::Launch if category_name == "async" => event.name() == "launch",
         category => category == Category::Launch,
@@ -439,58 +445,59 @@ fn add_async_span(
 }
 
 /// Returns the track of an asynchronous event. An `id2` may be local to the process.
-fn track(event: &Event, of_process: u32, import: &mut Import) -> Option<AsyncTrack> {
-    let (mut id, mut process) = (event.id().unwrap_or_default(), None);
+fn async_track(event: &Event, process: u32, import: &mut Import) -> Option<AsyncTrack> {
+    let (mut id, mut owner) = (event.id().unwrap_or_default(), None);
     if let Some(id2) = event.id2() {
-        let Some((value, is_local)) = id_in(id2) else {
+        let Some((value, is_local)) = parse_id2(id2) else {
             let cause = "an `id2` without an id";
             import.lose(LossCause::Unreadable, 1, event.offset, cause);
             return None;
         };
-        process = is_local.then_some(of_process);
-        id = event.text_of(value);
+        owner = is_local.then_some(process);
+        id = event.unquote(value);
     }
     if let Some(scope) = event.scope() {
         id = format!("{scope}:{id}").into();
     }
     let category_id = event.category().map(|category| import.run.text(&category));
-    Some((import.run.text(&id), category_id, import.run.text(&event.name()), process))
+    Some((import.run.text(&id), category_id, import.run.text(&event.name()), owner))
 }
 
 /// Returns the id in an `id2` as JSON, and whether it is local to the process.
-fn id_in(id2: &str) -> Option<(&str, bool)> {
+fn parse_id2(id2: &str) -> Option<(&str, bool)> {
     let (mut local, mut global) = (None, None);
     let mut lexer = Lexer::new(id2.as_bytes());
-    let end = lexer.object(|lexer, key| {
-        let value = lexer.value()?.of(id2);
-        match key.of(id2) {
+    let result = lexer.read_object(|lexer, key| {
+        let value = lexer.read_value()?.slice(id2);
+        match key.slice(id2) {
             "local" => local = Some((value, true)),
             "global" => global = Some((value, false)),
             _ => {}
         }
         Ok(())
     });
-    local.or(global).filter(|_| end.is_ok())
+    local.or(global).filter(|_| result.is_ok())
 }
 
 /// Adds the arguments of the end event. If both events have an argument, the later value is kept.
-fn add_args_of_end(event: &Event, args: &mut NewArgs) {
+fn merge_end_args(event: &Event, args: &mut NewArgs) {
     if event.members().next().is_none() {
         return;
     }
-    let mut begun = String::new();
-    fill(&args.template(), args.numbers(), &mut begun);
+    let mut begin_args = String::new();
+    fill(&args.template(), args.numbers(), &mut begin_args);
     args.clear();
-    let mut lexer = Lexer::new(begun.as_bytes());
-    let end = lexer.object(|lexer, key| {
-        let (key, value) = (unescaped(key.of(&begun)), lexer.value()?.of(&begun));
+    let mut lexer = Lexer::new(begin_args.as_bytes());
+    let result = lexer.read_object(|lexer, key| {
+        let (key, value) =
+            (unescape(key.slice(&begin_args)), lexer.read_value()?.slice(&begin_args));
         if event.members().all(|member| member.0 != key) {
             args.json(&key, value);
         }
         Ok(())
     });
-    debug_assert_eq!(end, Ok(()), "arguments are made as JSON");
-    event.members().for_each(|(key, value)| event.add(&key, value, args));
+    debug_assert_eq!(result, Ok(()), "arguments are made as JSON");
+    event.members().for_each(|(key, value)| event.add_arg(&key, value, args));
 }
 
 /// Returns the number of a flow. Ids that are not numbers are hashed.
@@ -505,9 +512,9 @@ fn flow_id(id: &str) -> u64 {
 }
 
 /// Parses a kind. No event has the kind of the root.
-fn kind_of(json: &str) -> Option<NodeKind> {
+fn parse_kind(json: &str) -> Option<NodeKind> {
     let mut kinds = NodeKind::ALL.into_iter().filter(|kind| *kind != NodeKind::Root);
-    kinds.find(|kind| kind.as_str() == unquoted(json))
+    kinds.find(|kind| kind.as_str() == trim_quotes(json))
 }
 
 /// Returns the call stack of an event, if it is a list.
@@ -516,7 +523,7 @@ fn call_stack<'a>(event: &Event<'a>) -> Option<&'a str> {
 }
 
 /// Returns the latest time of a process.
-fn last_nanos(process: u32, import: &Import) -> i64 {
+fn process_end_nanos(process: u32, import: &Import) -> i64 {
     import.run.extent_nanos(process).map_or(i64::MIN, |(_, last)| last)
 }
 

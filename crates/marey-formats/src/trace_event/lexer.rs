@@ -1,24 +1,27 @@
 //! A JSON lexer that returns the ranges of values without parsing their content.
 //!
 //! Words such as `nan`, and strings with raw control characters or unknown escapes, are accepted
-//! and flagged: profilers write them, and [`super::text::repaired`] turns them into JSON.
+//! and flagged: profilers write them, and [`super::text::repair_json`] turns them into JSON.
 
 use wide::u8x16;
 
-use crate::shared::json::code_unit;
+use crate::shared::json::parse_escape;
+
+/// Number of bytes that are compared at once.
+const BLOCK_BYTES: usize = 16;
 
 /// Maximum nesting of values.
 const MAX_DEPTH: u32 = 128;
 
 /// Why lexing stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum LexError {
     /// The text ends before the value.
     Incomplete,
     /// The text is not JSON.
     Invalid {
         /// Position of the error.
-        at: u32,
+        position: u32,
         /// The error.
         cause: Cause,
     },
@@ -27,13 +30,13 @@ pub(super) enum Stop {
 /// An error in a text. It takes a single byte, so that all results fit into registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    NoObject,
-    NoList,
-    NoText,
-    NoValue,
-    NoColon,
-    NoMember,
-    NoElement,
+    ExpectedObject,
+    ExpectedList,
+    ExpectedString,
+    ExpectedValue,
+    ExpectedColon,
+    ExpectedMemberEnd,
+    ExpectedElementEnd,
     TooDeep,
 }
 
@@ -41,13 +44,13 @@ impl Cause {
     /// Returns the cause as a sentence without its full stop.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
-            Self::NoObject => "an object was expected",
-            Self::NoList => "a list was expected",
-            Self::NoText => "a text was expected",
-            Self::NoValue => "a value was expected",
-            Self::NoColon => "`:` was expected after a key",
-            Self::NoMember => "`,` or `}` was expected after a member",
-            Self::NoElement => "`,` or `]` was expected after an element",
+            Self::ExpectedObject => "an object was expected",
+            Self::ExpectedList => "a list was expected",
+            Self::ExpectedString => "a text was expected",
+            Self::ExpectedValue => "a value was expected",
+            Self::ExpectedColon => "`:` was expected after a key",
+            Self::ExpectedMemberEnd => "`,` or `}` was expected after a member",
+            Self::ExpectedElementEnd => "`,` or `]` was expected after an element",
             Self::TooDeep => "values are nested more than 128 deep",
         }
     }
@@ -55,20 +58,20 @@ impl Cause {
 
 /// A range of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct TextRange {
     start: u32,
     end: u32,
 }
 
-impl Piece {
-    /// The empty piece, which stands for a missing value.
+impl TextRange {
+    /// The empty range, which denotes a missing value.
     pub(super) const NONE: Self = Self { start: 0, end: 0 };
 
     pub(super) fn is_none(self) -> bool {
         self == Self::NONE
     }
 
-    pub(super) fn of(self, text: &str) -> &str {
+    pub(super) fn slice(self, text: &str) -> &str {
         &text[self.start as usize..self.end as usize]
     }
 
@@ -85,18 +88,18 @@ impl Piece {
         self.end as usize
     }
 
-    /// Moves the piece towards the start of the text; `None` if it would begin before the text.
-    pub(super) fn earlier(self, bytes: usize) -> Option<Self> {
+    /// Moves the range towards the start of the text; `None` if it would begin before the text.
+    pub(super) fn shift_back(self, bytes: usize) -> Option<Self> {
         Some(Self::new(self.start().checked_sub(bytes)?, self.end() - bytes))
     }
 
-    /// Moves the piece towards the end of the text.
+    /// Moves the range towards the end of the text.
     #[inline]
-    pub(super) fn later(self, bytes: usize) -> Self {
+    pub(super) fn shift_forward(self, bytes: usize) -> Self {
         Self::new(self.start() + bytes, self.end() + bytes)
     }
 
-    fn of_bytes(self, bytes: &[u8]) -> &[u8] {
+    fn slice_bytes(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start as usize..self.end as usize]
     }
 }
@@ -104,8 +107,8 @@ impl Piece {
 /// A member of an object: the key without quotes, and the value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
-    pub(super) key: Piece,
-    pub(super) value: Piece,
+    pub(super) key: TextRange,
+    pub(super) value: TextRange,
 }
 
 /// A lexer at a position of a text.
@@ -134,14 +137,14 @@ impl<'a> Lexer<'a> {
         self.position
     }
 
-    pub(super) fn bytes_of(&self, piece: Piece) -> &'a [u8] {
-        piece.of_bytes(self.bytes)
+    pub(super) fn bytes_of(&self, range: TextRange) -> &'a [u8] {
+        range.slice_bytes(self.bytes)
     }
 
     /// Returns the next byte that is not white space, without consuming it. All control characters
     /// count as white space, although JSON has only four.
     #[inline(always)]
-    pub(super) fn peek(&mut self) -> Result<u8, Stop> {
+    pub(super) fn peek(&mut self) -> Result<u8, LexError> {
         if self.bytes.get(self.position) == Some(&b' ') {
             self.position += 1;
         }
@@ -153,7 +156,7 @@ impl<'a> Lexer<'a> {
 
     /// The slow path of [`peek`](Self::peek), mostly at the end of a line.
     #[inline(never)]
-    fn peek_after_space(&mut self) -> Result<u8, Stop> {
+    fn peek_after_space(&mut self) -> Result<u8, LexError> {
         self.position = end_of_space(self.bytes, self.position);
         while let Some(&byte) = self.bytes.get(self.position) {
             if byte > b' ' {
@@ -162,12 +165,12 @@ impl<'a> Lexer<'a> {
             self.is_irregular = true;
             self.position = end_of_space(self.bytes, self.position + 1);
         }
-        Err(Stop::Incomplete)
+        Err(LexError::Incomplete)
     }
 
     /// Consumes an expected byte.
     #[inline(always)]
-    pub(super) fn expect(&mut self, byte: u8, cause: Cause) -> Result<(), Stop> {
+    pub(super) fn expect(&mut self, byte: u8, cause: Cause) -> Result<(), LexError> {
         if self.bytes.get(self.position) == Some(&byte) || self.peek()? == byte {
             self.position += 1;
             Ok(())
@@ -178,23 +181,23 @@ impl<'a> Lexer<'a> {
 
     /// Consumes an object. `member` gets each key and must consume its value.
     #[inline]
-    pub(super) fn object(
+    pub(super) fn read_object(
         &mut self,
-        mut member: impl FnMut(&mut Self, Piece) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
-        self.object_by(|lexer| {
-            let key = lexer.key()?;
+        mut member: impl FnMut(&mut Self, TextRange) -> Result<(), LexError>,
+    ) -> Result<(), LexError> {
+        self.read_object_with(|lexer| {
+            let key = lexer.read_key()?;
             member(lexer, key)
         })
     }
 
     /// Consumes an object. `member` must consume each key and value.
     #[inline]
-    pub(super) fn object_by(
+    pub(super) fn read_object_with(
         &mut self,
-        mut member: impl FnMut(&mut Self) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
-        self.expect(b'{', Cause::NoObject)?;
+        mut member: impl FnMut(&mut Self) -> Result<(), LexError>,
+    ) -> Result<(), LexError> {
+        self.expect(b'{', Cause::ExpectedObject)?;
         if self.peek()? == b'}' {
             self.position += 1;
             return Ok(());
@@ -207,43 +210,45 @@ impl<'a> Lexer<'a> {
                     self.position += 1;
                     return Ok(());
                 }
-                _ => return Err(self.invalid(Cause::NoMember)),
+                _ => return Err(self.invalid(Cause::ExpectedMemberEnd)),
             }
         }
     }
 
     /// Consumes a key and its colon.
     #[inline]
-    pub(super) fn key(&mut self) -> Result<Piece, Stop> {
-        let key = self.text()?;
-        self.expect(b':', Cause::NoColon)?;
+    pub(super) fn read_key(&mut self) -> Result<TextRange, LexError> {
+        let key = self.read_string()?;
+        self.expect(b':', Cause::ExpectedColon)?;
         Ok(key)
     }
 
-    /// Consumes a key if `known` recognises it by its first bytes, which is faster than a search
+    /// Consumes a key if `match_prefix` recognises its first bytes, which is faster than a search
     /// for its end.
     #[inline]
-    pub(super) fn key_at_start<T>(
+    pub(super) fn try_read_key<T>(
         &mut self,
-        known: impl Fn([u8; 8]) -> Option<(T, usize)>,
-    ) -> Result<Option<(T, Piece)>, Stop> {
+        match_prefix: impl Fn([u8; 8]) -> Option<(T, usize)>,
+    ) -> Result<Option<(T, TextRange)>, LexError> {
         if self.peek()? != b'"' {
             return Ok(None);
         }
         let start = self.position + 1;
         let first = self.bytes.get(start..).and_then(|rest| rest.first_chunk());
-        let Some((key, len)) = first.and_then(|first| known(*first)) else { return Ok(None) };
+        let Some((key, len)) = first.and_then(|first| match_prefix(*first)) else {
+            return Ok(None);
+        };
         self.position = start + len + 1;
-        self.expect(b':', Cause::NoColon)?;
-        Ok(Some((key, self.piece(start, start + len))))
+        self.expect(b':', Cause::ExpectedColon)?;
+        Ok(Some((key, self.range(start, start + len))))
     }
 
     /// Consumes a list. `element` must consume each element.
-    pub(super) fn list(
+    pub(super) fn read_list(
         &mut self,
-        mut element: impl FnMut(&mut Self) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
-        self.expect(b'[', Cause::NoList)?;
+        mut element: impl FnMut(&mut Self) -> Result<(), LexError>,
+    ) -> Result<(), LexError> {
+        self.expect(b'[', Cause::ExpectedList)?;
         if self.peek()? == b']' {
             self.position += 1;
             return Ok(());
@@ -256,97 +261,81 @@ impl<'a> Lexer<'a> {
                     self.position += 1;
                     return Ok(());
                 }
-                _ => return Err(self.invalid(Cause::NoElement)),
+                _ => return Err(self.invalid(Cause::ExpectedElementEnd)),
             }
         }
     }
 
     /// Consumes a value of any type.
     #[inline]
-    pub(super) fn value(&mut self) -> Result<Piece, Stop> {
-        self.value_at(0)
+    pub(super) fn read_value(&mut self) -> Result<TextRange, LexError> {
+        self.read_value_at_depth(0)
     }
 
     #[inline(always)]
-    fn value_at(&mut self, depth: u32) -> Result<Piece, Stop> {
+    fn read_value_at_depth(&mut self, depth: u32) -> Result<TextRange, LexError> {
         let first = self.peek()?;
         let start = self.position;
         match first {
             b'"' => {
-                self.text()?;
+                self.read_string()?;
             }
-            b'{' | b'[' => self.nested(first, depth)?,
-            _ => self.word()?,
+            b'{' | b'[' => self.read_nested(first, depth)?,
+            _ => self.read_word()?,
         }
-        Ok(self.piece(start, self.position))
+        Ok(self.range(start, self.position))
     }
 
-    fn nested(&mut self, first: u8, depth: u32) -> Result<(), Stop> {
+    fn read_nested(&mut self, first: u8, depth: u32) -> Result<(), LexError> {
         if depth == MAX_DEPTH {
             return Err(self.invalid(Cause::TooDeep));
         }
         if first == b'{' {
-            self.object(|lexer, _| lexer.value_at(depth + 1).map(drop))
+            self.read_object(|lexer, _| lexer.read_value_at_depth(depth + 1).map(drop))
         } else {
-            self.list(|lexer| lexer.value_at(depth + 1).map(drop))
+            self.read_list(|lexer| lexer.read_value_at_depth(depth + 1).map(drop))
         }
     }
 
     /// Consumes a string and returns its range without the quotes.
     #[inline]
-    pub(super) fn text(&mut self) -> Result<Piece, Stop> {
-        self.expect(b'"', Cause::NoText)?;
+    pub(super) fn read_string(&mut self) -> Result<TextRange, LexError> {
+        self.expect(b'"', Cause::ExpectedString)?;
         let start = self.position;
-        self.position = end_of_plain(self.bytes, start);
+        self.position = end_of_plain_text(self.bytes, start);
         if self.bytes.get(self.position) != Some(&b'"') {
-            self.finish_text()?;
+            self.finish_string()?;
         }
         self.position += 1;
-        Ok(self.piece(start, self.position - 1))
+        Ok(self.range(start, self.position - 1))
     }
 
     /// Finds the end of a string with escapes or control characters.
     #[cold]
-    fn finish_text(&mut self) -> Result<(), Stop> {
+    fn finish_string(&mut self) -> Result<(), LexError> {
         loop {
             match self.bytes.get(self.position) {
                 Some(b'"') => return Ok(()),
                 Some(b'\\') => {
                     self.has_escapes = true;
-                    let escaped = self.bytes.get(self.position + 1).ok_or(Stop::Incomplete)?;
-                    let escape = self.escape_bytes(*escaped);
-                    self.is_irregular |= escape.is_none();
-                    self.position += escape.unwrap_or(2);
+                    self.bytes.get(self.position + 1).ok_or(LexError::Incomplete)?;
+                    let escape = parse_escape(&self.bytes[self.position..]);
+                    self.is_irregular |= escape.is_err();
+                    self.position += escape.map_or(r"\n".len(), |(_, len)| len);
                 }
                 Some(_control) => {
                     self.is_irregular = true;
                     self.position += 1;
                 }
-                None => return Err(Stop::Incomplete),
+                None => return Err(LexError::Incomplete),
             }
-            self.position = end_of_plain(self.bytes, self.position);
-        }
-    }
-
-    /// Returns the length of the escape at the current position, if it is valid.
-    fn escape_bytes(&self, escaped: u8) -> Option<usize> {
-        match escaped {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
-            b'u' => match code_unit(&self.bytes[self.position..])? {
-                0xd800..0xdc00 => {
-                    let second = code_unit(&self.bytes[self.position + 6..])?;
-                    (0xdc00..0xe000).contains(&second).then_some(12)
-                }
-                0xdc00..0xe000 => None,
-                _ => Some(6),
-            },
-            _ => None,
+            self.position = end_of_plain_text(self.bytes, self.position);
         }
     }
 
     /// Consumes a number or a word.
     #[inline]
-    fn word(&mut self) -> Result<(), Stop> {
+    fn read_word(&mut self) -> Result<(), LexError> {
         let rest = &self.bytes[self.position..];
         if let Some(end) = plain_number(rest)
             && let Some(b',' | b'}' | b']' | b'\n') = rest.get(end)
@@ -354,15 +343,15 @@ impl<'a> Lexer<'a> {
             self.position += end;
             return Ok(());
         }
-        self.slow_word()
+        self.read_word_slow()
     }
 
     #[inline(never)]
-    fn slow_word(&mut self) -> Result<(), Stop> {
+    fn read_word_slow(&mut self) -> Result<(), LexError> {
         let rest = &self.bytes[self.position..];
-        let end = rest.iter().position(|byte| !is_word_byte(*byte)).ok_or(Stop::Incomplete)?;
+        let end = rest.iter().position(|byte| !is_word_byte(*byte)).ok_or(LexError::Incomplete)?;
         if end == 0 {
-            return Err(self.invalid(Cause::NoValue));
+            return Err(self.invalid(Cause::ExpectedValue));
         }
         self.is_irregular |= !is_json_word(&rest[..end]);
         self.position += end;
@@ -370,13 +359,13 @@ impl<'a> Lexer<'a> {
     }
 
     #[cold]
-    fn invalid(&self, cause: Cause) -> Stop {
-        Stop::Invalid { at: self.position as u32, cause }
+    fn invalid(&self, cause: Cause) -> LexError {
+        LexError::Invalid { position: self.position as u32, cause }
     }
 
-    fn piece(&self, start: usize, end: usize) -> Piece {
+    fn range(&self, start: usize, end: usize) -> TextRange {
         debug_assert!(end <= self.bytes.len());
-        Piece::new(start, end)
+        TextRange::new(start, end)
     }
 }
 
@@ -430,52 +419,50 @@ pub(super) fn is_json_word(word: &[u8]) -> bool {
 /// Returns the number of leading digits.
 #[inline]
 fn count_digits(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(next) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        let next = u8x16::new(*next);
-        let digits = next.max(u8x16::splat(b'0')).min(u8x16::splat(b'9')).simd_eq(next);
-        let others = (!digits).to_bitmask();
-        if others != 0 {
-            return at + others.trailing_zeros() as usize;
-        }
-        at += 16;
-    }
-    let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    let is_no_digit = |block: u8x16| {
+        let clamped = block.max(u8x16::splat(b'0')).min(u8x16::splat(b'9'));
+        !clamped.simd_eq(block)
+    };
+    find_byte(bytes, 0, is_no_digit, |byte| !byte.is_ascii_digit())
 }
 
 /// Returns the position of the first byte that is not JSON white space, or the end.
-fn end_of_space(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(next) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        let next = u8x16::new(*next);
-        let is = |byte| next.simd_eq(u8x16::splat(byte));
-        let others = !(is(b' ') | is(b'\n') | is(b'\r') | is(b'\t'));
-        let others = others.to_bitmask();
-        if others != 0 {
-            return at + others.trailing_zeros() as usize;
-        }
-        at += 16;
-    }
-    let is_space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
-    at + bytes.get(at..).unwrap_or_default().iter().take_while(|byte| is_space(byte)).count()
+fn end_of_space(bytes: &[u8], position: usize) -> usize {
+    let is_no_space = |block: u8x16| {
+        let equals = |byte| block.simd_eq(u8x16::splat(byte));
+        !(equals(b' ') | equals(b'\n') | equals(b'\r') | equals(b'\t'))
+    };
+    find_byte(bytes, position, is_no_space, |byte| !matches!(byte, b' ' | b'\n' | b'\r' | b'\t'))
 }
 
 /// Returns the position of the first quote, backslash or control character, or the end.
 #[inline]
-pub(super) fn end_of_plain(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(next) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        let next = u8x16::new(*next);
-        let is_control = next.min(u8x16::splat(0x1f)).simd_eq(next);
-        let is_end =
-            next.simd_eq(u8x16::splat(b'"')) | next.simd_eq(u8x16::splat(b'\\')) | is_control;
-        let ends = is_end.to_bitmask();
-        if ends != 0 {
-            return at + ends.trailing_zeros() as usize;
+pub(super) fn end_of_plain_text(bytes: &[u8], position: usize) -> usize {
+    let is_special = |block: u8x16| {
+        let is_control = block.min(u8x16::splat(0x1f)).simd_eq(block);
+        block.simd_eq(u8x16::splat(b'"')) | block.simd_eq(u8x16::splat(b'\\')) | is_control
+    };
+    find_byte(bytes, position, is_special, |byte| matches!(byte, b'"' | b'\\' | 0..0x20))
+}
+
+/// Returns the position of the first byte from `position` on that matches, or the end. Both
+/// conditions are the same: one compares the bytes of a block at once, the other the last bytes.
+#[inline(always)]
+fn find_byte(
+    bytes: &[u8],
+    mut position: usize,
+    matches_block: impl Fn(u8x16) -> u8x16,
+    matches_byte: impl Fn(u8) -> bool,
+) -> usize {
+    while let Some(block) = bytes.get(position..).and_then(|rest| rest.first_chunk()) {
+        let matches = matches_block(u8x16::new(*block)).to_bitmask();
+        if matches != 0 {
+            return position + matches.trailing_zeros() as usize;
         }
-        at += 16;
+        position += BLOCK_BYTES;
     }
-    let is_plain = |byte: &u8| !matches!(byte, b'"' | b'\\' | 0..0x20);
-    at + bytes.get(at..).unwrap_or_default().iter().take_while(|byte| is_plain(byte)).count()
+    let rest = bytes.get(position..).unwrap_or_default();
+    position + rest.iter().take_while(|byte| !matches_byte(**byte)).count()
 }
 
 #[cfg(test)]
@@ -483,10 +470,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn lex(text: &str) -> Result<(&str, bool), Stop> {
+    fn lex(text: &str) -> Result<(&str, bool), LexError> {
         let mut lexer = Lexer::new(text.as_bytes());
-        let piece = lexer.value()?;
-        Ok((piece.of(text), lexer.is_irregular))
+        let range = lexer.read_value()?;
+        Ok((range.slice(text), lexer.is_irregular))
     }
 
     #[test]
@@ -520,23 +507,25 @@ mod tests {
     #[test]
     fn invalid_values_are_reported() {
         let invalid = [
-            ("}", 0, Cause::NoValue),
-            ("[1,]", 3, Cause::NoValue),
-            ("[1 2]", 3, Cause::NoElement),
-            (r#"{"a" 1}"#, 5, Cause::NoColon),
-            (r#"{"a":1 "b"}"#, 7, Cause::NoMember),
-            ("{a:1}", 1, Cause::NoText),
+            ("}", 0, Cause::ExpectedValue),
+            ("[1,]", 3, Cause::ExpectedValue),
+            ("[1 2]", 3, Cause::ExpectedElementEnd),
+            (r#"{"a" 1}"#, 5, Cause::ExpectedColon),
+            (r#"{"a":1 "b"}"#, 7, Cause::ExpectedMemberEnd),
+            ("{a:1}", 1, Cause::ExpectedString),
         ];
-        for (text, at, cause) in invalid {
-            let Err(Stop::Invalid { at: found, cause: why }) = lex(text) else { panic!("{text}") };
-            assert_eq!((found, why), (at, cause), "{text}");
+        for (text, position, cause) in invalid {
+            let Err(LexError::Invalid { position: found, cause: found_cause }) = lex(text) else {
+                panic!("{text}")
+            };
+            assert_eq!((found, found_cause), (position, cause), "{text}");
         }
         for cut in ["", " ", "\"a", "\"a\\", "12", "[1,", "{\"a\":", "{"] {
-            assert_eq!(lex(cut), Err(Stop::Incomplete), "{cut}");
+            assert_eq!(lex(cut), Err(LexError::Incomplete), "{cut}");
         }
         let deep = "[".repeat(129);
         let cause = Cause::TooDeep;
-        assert_eq!(lex(&deep), Err(Stop::Invalid { at: 128, cause }));
+        assert_eq!(lex(&deep), Err(LexError::Invalid { position: 128, cause }));
     }
 
     proptest! {
@@ -544,7 +533,7 @@ mod tests {
         fn blocks_of_sixteen_bytes_give_the_same_result(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let is_end = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
             let expected = bytes.iter().position(is_end).unwrap_or(bytes.len());
-            prop_assert_eq!(end_of_plain(&bytes, 0), expected);
+            prop_assert_eq!(end_of_plain_text(&bytes, 0), expected);
             let digits: Vec<u8> = bytes.iter().map(|byte| b'0' + byte % 11).collect();
             let expected = digits.iter().position(|byte| *byte > b'9').unwrap_or(bytes.len());
             prop_assert_eq!(count_digits(&digits), expected);
@@ -554,7 +543,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_serde_accepts_is_one_value(text in r#"[-0-9.eE"\\,:\[\]{}a ]{0,12}"#) {
+        fn valid_json_is_lexed_as_one_value(text in r#"[-0-9.eE"\\,:\[\]{}a ]{0,12}"#) {
             // The white space after the text ends a number. Numbers of any size are values.
             if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok() {
                 let padded = format!("{text} ");

@@ -4,7 +4,7 @@ use marey_model::args::NewArgs;
 use marey_store::row::{MemoryAction, MemoryEvent};
 
 use super::event::Event;
-use super::number::integer;
+use super::number::parse_integer;
 use super::threads::ThreadIds;
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::trace_json::rows::DEVICE_TYPES;
@@ -16,7 +16,7 @@ pub(super) fn action(event: &Event) -> Option<MemoryAction> {
         "[OutOfMemory]" => MemoryAction::OutOfMemory,
         _ => return None,
     };
-    event.arg("Bytes").and_then(integer).map(|_| action)
+    event.arg("Bytes").and_then(parse_integer).map(|_| action)
 }
 
 /// Adds a memory event. A negative size is a free.
@@ -45,7 +45,7 @@ pub(super) fn add(
         args: marey_store::row::Args::default(),
     };
     for (key, value) in event.args() {
-        match (&*key, integer(value)) {
+        match (&*key, parse_integer(value)) {
             ("Bytes", Some(bytes)) => row.bytes = bytes,
             ("Device Type", Some(number)) => row.device_type = device_type(number).into(),
             ("Device Id", Some(number)) => row.device = number.try_into().ok(),
@@ -54,7 +54,7 @@ pub(super) fn add(
             ("Stream", Some(stream)) => row.stream = Some(stream.cast_unsigned()),
             ("Total Allocated", Some(bytes)) => row.allocated_bytes = Some(bytes),
             ("Total Reserved", Some(bytes)) => row.reserved_bytes = Some(bytes),
-            _ => event.add(&key, value, args),
+            _ => event.add_arg(&key, value, args),
         }
     }
     if row.bytes < 0 && action == MemoryAction::Alloc {

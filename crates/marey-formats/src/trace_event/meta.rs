@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::event::Event;
-use super::number::integer;
-use super::threads::{Id, Threads};
+use super::number::parse_integer;
+use super::threads::{FileId, Threads};
 use crate::shared::group_ranks::GroupRanks;
 use crate::shared::import::{Import, ReaderError};
 
@@ -21,7 +21,7 @@ const DEVICE_SORT_INDICES: std::ops::Range<i64> = 5_000_000..5_001_000;
 
 /// The metadata found so far.
 #[derive(Debug, Default)]
-pub(super) struct Meta {
+pub(super) struct TraceMetadata {
     labels: Vec<Label>,
     /// Keys beside the events, with their values as JSON.
     entries: Vec<(String, String)>,
@@ -32,7 +32,7 @@ pub(super) struct Meta {
 /// A metadata event of a process or thread.
 #[derive(Debug)]
 struct Label {
-    ids: (Id, Id),
+    ids: (FileId, FileId),
     key: String,
     /// The arguments as JSON.
     value: String,
@@ -48,7 +48,7 @@ struct Label {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Distributed<'a> {
+struct DistributedInfo<'a> {
     rank: Option<u32>,
     #[serde(borrow)]
     pg_config: Option<&'a RawValue>,
@@ -56,7 +56,7 @@ struct Distributed<'a> {
 
 /// A process group in `distributedInfo`.
 #[derive(Deserialize)]
-struct Group {
+struct GroupInfo {
     pg_name: String,
     pg_size: Option<u32>,
     #[serde(default)]
@@ -76,7 +76,7 @@ struct DeviceProperties {
 /// The key `marey`, which marey's recorder writes.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Recorder {
+struct RecorderInfo {
     losses: std::collections::BTreeMap<String, u64>,
     process: RecordedProcess,
 }
@@ -88,22 +88,22 @@ struct RecordedProcess {
     rank: Option<u32>,
 }
 
-impl Meta {
+impl TraceMetadata {
     /// Adds a metadata event.
     pub(super) fn add_event(&mut self, event: &Event, threads: &mut Threads) {
         let ids = threads.ids(event);
         let key = event.name().into_owned();
-        let name = event.arg("name").map(|name| event.text_of(name).into_owned());
-        let os_id = event.arg("os_id").and_then(integer);
+        let name = event.arg("name").map(|name| event.unquote(name).into_owned());
+        let os_id = event.arg("os_id").and_then(parse_integer);
         if key == "thread_name"
             && let Some(os_id) = os_id
         {
             threads.set_os_id(ids, os_id);
         }
-        let rank = event.arg("rank").and_then(integer).and_then(|rank| rank.try_into().ok());
-        let is_labelled = event.arg("labels").is_some_and(|text| text.starts_with("\"GPU"));
-        let sort_index = event.arg("sort_index").and_then(integer);
-        let is_device = is_labelled
+        let rank = event.arg("rank").and_then(parse_integer).and_then(|rank| rank.try_into().ok());
+        let has_gpu_label = event.arg("labels").is_some_and(|text| text.starts_with("\"GPU"));
+        let sort_index = event.arg("sort_index").and_then(parse_integer);
+        let is_device = has_gpu_label
             || sort_index.is_some_and(|sort_index| DEVICE_SORT_INDICES.contains(&sort_index));
         if is_device {
             threads.add_device(ids.0);
@@ -113,8 +113,8 @@ impl Meta {
     }
 
     /// Adds a key beside the events, with its value as JSON.
-    pub(super) fn add_key(&mut self, key: &str, value: &str) {
-        match integer(value) {
+    pub(super) fn add_entry(&mut self, key: &str, value: &str) {
+        match parse_integer(value) {
             Some(base_nanos) if key == "baseTimeNanoseconds" => self.base_nanos = base_nanos,
             _ => self.entries.push((key.to_owned(), value.to_owned())),
         }
@@ -131,7 +131,7 @@ impl Meta {
             apply_label(label, threads, import)?;
         }
         for (key, value) in std::mem::take(&mut self.entries) {
-            apply_key(&key, value, threads, import)?;
+            apply_entry(&key, value, threads, import)?;
         }
         for process in threads.all_processes() {
             import.run.process_mut(process).is_complete = is_complete;
@@ -163,8 +163,8 @@ fn apply_label(
     import: &mut Import,
 ) -> Result<(), ReaderError> {
     let Label { ids, key, value, name, os_id, rank, is_device } = label;
-    let is_of_thread = key.starts_with("thread_");
-    let is_known = if is_of_thread {
+    let is_thread_label = key.starts_with("thread_");
+    let is_known = if is_thread_label {
         threads.known_thread(ids).is_some()
     } else {
         threads.known_process(ids.0).is_some()
@@ -173,9 +173,9 @@ fn apply_label(
         return Ok(());
     }
     let process_id = threads.process(ids.0, import);
-    let thread_id = is_of_thread.then(|| threads.thread(ids, import).thread);
+    let thread_id = is_thread_label.then(|| threads.thread(ids, import).thread);
     // Processes and threads with a text id keep that as their name.
-    let may_rename = |id| matches!(id, Id::Number(_));
+    let may_rename = |id| matches!(id, FileId::Number(_));
     match (key.as_str(), name, thread_id) {
         ("process_name", Some(name), None) if may_rename(ids.0) => {
             let process = import.run.process_mut(process_id);
@@ -195,7 +195,7 @@ fn apply_label(
     Ok(())
 }
 
-fn apply_key(
+fn apply_entry(
     key: &str,
     value: String,
     threads: &mut Threads,
@@ -208,7 +208,8 @@ fn apply_key(
             }
         }
         "distributedInfo" => {
-            let Distributed { rank, pg_config } = serde_json::from_str(&value).unwrap_or_default();
+            let DistributedInfo { rank, pg_config } =
+                serde_json::from_str(&value).unwrap_or_default();
             set_rank(rank, threads, import);
             let groups = pg_config.and_then(|groups| serde_json::from_str(groups.get()).ok());
             set_groups(groups.unwrap_or_default(), import);
@@ -218,7 +219,7 @@ fn apply_key(
             set_host(&host, threads, import);
         }
         "marey" => {
-            let Recorder { losses, process } = serde_json::from_str(&value).unwrap_or_default();
+            let RecorderInfo { losses, process } = serde_json::from_str(&value).unwrap_or_default();
             set_rank(process.rank, threads, import);
             set_host(&process.host, threads, import);
             let host = threads.device_process(import);
@@ -238,24 +239,24 @@ fn apply_key(
 
 /// Sets the rank of processes without one.
 fn set_rank(rank: Option<u32>, threads: &Threads, import: &mut Import) {
-    for process in threads.real_processes() {
+    for process in threads.os_processes() {
         let process = import.run.process_mut(process);
         process.rank = process.rank.or(rank);
     }
 }
 
-fn set_groups(groups: Vec<Group>, import: &mut Import) {
-    for Group { pg_name, pg_size, ranks } in groups {
+fn set_groups(groups: Vec<GroupInfo>, import: &mut Import) {
+    for GroupInfo { pg_name, pg_size, ranks } in groups {
         let name_id = import.run.text(&pg_name);
-        let ranks = GroupRanks::of(ranks);
+        let ranks = GroupRanks::new(ranks);
         let size = pg_size.or(ranks.as_ref().map(|ranks| ranks.count));
-        let ranks_id = ranks.map(|ranks| import.run.text(&ranks.text));
+        let ranks_id = ranks.map(|ranks| import.run.text(&ranks.canonical));
         import.run.set_process_group(name_id, ProcessGroup { size, ranks_id });
     }
 }
 
 fn set_host(host: &str, threads: &Threads, import: &mut Import) {
-    for process in threads.real_processes() {
+    for process in threads.os_processes() {
         host.clone_into(&mut import.run.process_mut(process).host);
     }
 }

@@ -1,7 +1,7 @@
 //! Trace-event JSON, as torch.profiler, Proton and Chrome's own tracing write it.
 //!
 //! A single reader handles all dialects, by the phase and category of each event. One thread finds
-//! the events ([`scan`]): a [`window`] moves over the file, and the [`lexer`] finds the pieces of
+//! the events ([`scan`]): a [`window`] moves over the file, and the [`lexer`] finds the ranges of
 //! one event at a time without copying. The main thread converts them to rows ([`events`]).
 //! Metadata beside the events is applied at the end ([`meta`]), since files have it before or after
 //! them.
@@ -35,56 +35,56 @@ use std::thread;
 use marey_model::loss::LossCause;
 
 use self::batch::{Batch, FoundEvent, Item};
-use self::event::{Members, Pieces};
-use self::events::Events;
-use self::scan::Scan;
+use self::event::{EventRanges, Members};
+use self::events::EventConverter;
+use self::scan::Scanner;
 use self::shape::Shapes;
 use crate::shared::import::{Import, ReaderError};
-use crate::shared::input::{Input, MAX_RECYCLED};
+use crate::shared::input::{Input, MAX_RECYCLED_CHUNKS};
 
 /// Batches that wait for conversion.
-const MAX_QUEUED: usize = 2;
+const MAX_QUEUED_BATCHES: usize = 2;
 
 /// Reads a trace.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
-    let mut events = Events::default();
-    let end = thread::scope(|scope| {
-        let (found, batches) = sync_channel(MAX_QUEUED);
-        let (recycled, empty) = sync_channel(MAX_RECYCLED);
-        let scan = Scan::new(input, found, empty);
+    let mut converter = EventConverter::default();
+    let result = thread::scope(|scope| {
+        let (sender, batches) = sync_channel(MAX_QUEUED_BATCHES);
+        let (recycled, reusable) = sync_channel(MAX_RECYCLED_CHUNKS);
+        let scanner = Scanner::new(input, sender, reusable);
         let scanning = thread::Builder::new()
             .name("marey-scan".to_owned())
-            .spawn_scoped(scope, || scan.run())?;
-        add_all(batches, &recycled, &mut events, import)?;
+            .spawn_scoped(scope, || scanner.run())?;
+        convert_batches(batches, &recycled, &mut converter, import)?;
         scanning.join().unwrap_or_else(|panic| resume_unwind(panic))
     });
-    match end {
-        Ok(()) | Err(ReaderError::Content(_)) => events.finish(end.is_ok(), import)?,
+    match result {
+        Ok(()) | Err(ReaderError::Content(_)) => converter.finish(result.is_ok(), import)?,
         Err(_) => {}
     }
-    end
+    result
 }
 
 /// Converts batches to rows and recycles their memory.
-fn add_all(
+fn convert_batches(
     batches: Receiver<Batch>,
     recycled: &SyncSender<Batch>,
-    events: &mut Events,
+    converter: &mut EventConverter,
     import: &mut Import,
 ) -> Result<(), ReaderError> {
     for batch in batches {
-        let (text, start) = batch.text();
+        let (text, start) = batch.event_text();
         for item in &batch.items {
             match item {
                 Item::Event(found) => {
-                    let at = found.start - start;
-                    match text.get(at..at + found.len) {
-                        Some(text) => events.add(&batch.event(found, text), import)?,
-                        None => add_invalid_utf8(&batch, found, events, import)?,
+                    let position = found.start - start;
+                    match text.get(position..position + found.len) {
+                        Some(text) => converter.add(&batch.event(found, text), import)?,
+                        None => add_invalid_utf8(&batch, found, converter, import)?,
                     }
                 }
-                Item::Key(key, value) => events.meta.add_key(key, value),
-                Item::Bad { offset, cause } => {
+                Item::Member(key, value) => converter.metadata.add_entry(key, value),
+                Item::Malformed { offset, cause } => {
                     import.lose(LossCause::Unreadable, 1, *offset, cause);
                 }
             }
@@ -98,18 +98,18 @@ fn add_all(
 fn add_invalid_utf8(
     batch: &Batch,
     found: &FoundEvent,
-    events: &mut Events,
+    converter: &mut EventConverter,
     import: &mut Import,
 ) -> Result<(), ReaderError> {
     let bytes = batch.bytes_of(found);
     if let Ok(text) = std::str::from_utf8(bytes) {
-        return events.add(&batch.event(found, text), import);
+        return converter.add(&batch.event(found, text), import);
     }
     let (text, offset) = (String::from_utf8_lossy(bytes), batch.offset_of(found));
     let mut members = Members::default();
-    let mut pieces = Pieces::default();
-    match pieces.find(text.as_bytes(), &mut members, &mut Shapes::default()) {
-        Ok(_) => events.add(&pieces.event(&text, &members, offset), import)?,
+    let mut ranges = EventRanges::default();
+    match ranges.parse(text.as_bytes(), &mut members, &mut Shapes::default()) {
+        Ok(_) => converter.add(&ranges.event(&text, &members, offset), import)?,
         Err(_) => import.lose(LossCause::Unreadable, 1, offset, "no UTF-8"),
     }
     Ok(())
@@ -122,7 +122,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// A trace with an event of each kind.
-    const ALL: &str = r#"{"schemaVersion":1,"deviceProperties":[{"id":0,"name":"x"}],"traceEvents":[
+    const TRACE: &str = r#"{"schemaVersion":1,"deviceProperties":[{"id":0,"name":"x"}],"traceEvents":[
 {"ph":"M","name":"process_name","pid":1,"tid":0,"args":{"name":"python"}},
 {"ph":"X","cat":"cpu_op","name":"\u00e9\\","pid":1,"tid":1,"ts":1.25,"dur":9,"args":{"External id":3,"Input Dims":[[1,2],[]]}},
 {"ph":"X","cat":"cuda_runtime","name":"launch","pid":1,"tid":1,"ts":2,"dur":1,"args":{"correlation":4}},
@@ -146,10 +146,10 @@ mod tests {
 
     #[test]
     fn a_trace_may_be_truncated_anywhere() {
-        assert!(matches!(read_bytes(ALL.as_bytes()), (Ok(()), 11)));
+        assert!(matches!(read_bytes(TRACE.as_bytes()), (Ok(()), 11)));
         let mut most = 0;
-        for end in 0..ALL.len() {
-            let (end, events) = read_bytes(&ALL.as_bytes()[..end]);
+        for end in 0..TRACE.len() {
+            let (end, events) = read_bytes(&TRACE.as_bytes()[..end]);
             assert!(matches!(end, Err(ReaderError::Content(_))) && events >= most);
             most = events;
         }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_may_be_truncated() {
-        let marked = format!("\u{feff}{ALL}");
+        let marked = format!("\u{feff}{TRACE}");
         assert!(matches!(read_bytes(marked.as_bytes()), (Ok(()), 11)));
         for torn in [&b"\xef"[..], b"\xef&", b"\xef\xbb", b"\xef\xbb&", b"\xef\xbb\xbf", b" \xef["]
         {
@@ -191,9 +191,9 @@ mod tests {
     proptest! {
         #[test]
         fn damaged_bytes_never_panic(
-            flips in prop::collection::vec((0..ALL.len(), any::<u8>()), 1..4),
+            flips in prop::collection::vec((0..TRACE.len(), any::<u8>()), 1..4),
         ) {
-            let mut content = ALL.as_bytes().to_vec();
+            let mut content = TRACE.as_bytes().to_vec();
             for (at, byte) in flips {
                 content[at] = byte;
             }

@@ -1,15 +1,15 @@
 //! Exact parsing of JSON numbers: doubles would lose nanoseconds.
 
-use crate::shared::decimal::scaled;
+use crate::shared::decimal::parse_scaled;
 
 /// Converts microseconds, integer or fractional, to nanoseconds. A string with a number is
 /// accepted.
-pub(super) fn nanos(json: &str) -> Option<i64> {
-    plain_micros(json).or_else(|| scaled(unquoted(json), 3))
+pub(super) fn micros_to_nanos(json: &str) -> Option<i64> {
+    plain_micros_to_nanos(json).or_else(|| parse_scaled(trim_quotes(json), 3))
 }
 
 /// Fast path for microseconds as profilers write them: digits, with up to three after the point.
-fn plain_micros(json: &str) -> Option<i64> {
+fn plain_micros_to_nanos(json: &str) -> Option<i64> {
     /// Maximum number of digits before the point, so that the result fits into 64 bits.
     const MAX_DIGITS: usize = 16;
     let bytes = json.as_bytes();
@@ -23,34 +23,34 @@ fn plain_micros(json: &str) -> Option<i64> {
     if integer.is_empty() || integer.len() > MAX_DIGITS {
         return None;
     }
-    let mut value = digits(integer)?;
-    for at in 0..3 {
-        let digit = fraction.get(at).map_or(Some(0), |byte| digit(*byte))?;
+    let mut value = parse_digits(integer)?;
+    for index in 0..3 {
+        let digit = fraction.get(index).map_or(Some(0), |byte| parse_digit(*byte))?;
         value = value.checked_mul(10)?.checked_add(digit)?;
     }
     value.try_into().ok()
 }
 
-fn digit(byte: u8) -> Option<u64> {
+fn parse_digit(byte: u8) -> Option<u64> {
     byte.is_ascii_digit().then(|| (byte - b'0').into())
 }
 
 /// Parses at most 16 digits, eight at a time.
-fn digits(mut bytes: &[u8]) -> Option<u64> {
+fn parse_digits(mut bytes: &[u8]) -> Option<u64> {
     let mut value = 0;
     while let Some((eight, rest)) = bytes.split_first_chunk() {
-        value = value * 100_000_000 + eight_digits(u64::from_le_bytes(*eight))?;
+        value = value * 100_000_000 + parse_eight_digits(u64::from_le_bytes(*eight))?;
         bytes = rest;
     }
     for byte in bytes {
-        value = value * 10 + digit(*byte)?;
+        value = value * 10 + parse_digit(*byte)?;
     }
     Some(value)
 }
 
 /// Parses eight digits, of which the first is in the lowest byte, by combining neighbours, then
 /// pairs, then groups of four.
-fn eight_digits(digits: u64) -> Option<u64> {
+fn parse_eight_digits(digits: u64) -> Option<u64> {
     let is_digits = digits & 0xf0f0_f0f0_f0f0_f0f0 == 0x3030_3030_3030_3030
         && digits.wrapping_add(0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0
             == 0x3030_3030_3030_3030;
@@ -62,16 +62,16 @@ fn eight_digits(digits: u64) -> Option<u64> {
 }
 
 /// Parses an integer, which may have a zero fraction or be a string.
-pub(super) fn integer(json: &str) -> Option<i64> {
+pub(super) fn parse_integer(json: &str) -> Option<i64> {
     json.parse().ok().or_else(|| {
-        let number = unquoted(json);
+        let number = trim_quotes(json);
         let real: f64 = number.parse().ok()?;
-        if real.fract() == 0.0 { scaled(number, 0) } else { None }
+        if real.fract() == 0.0 { parse_scaled(number, 0) } else { None }
     })
 }
 
 /// Returns the content of a JSON string; `None` for other values.
-pub(super) fn quoted(json: &str) -> Option<&str> {
+pub(super) fn string_content(json: &str) -> Option<&str> {
     match json.as_bytes() {
         [b'"', .., b'"'] => Some(&json[1..json.len() - 1]),
         _ => None,
@@ -79,8 +79,8 @@ pub(super) fn quoted(json: &str) -> Option<&str> {
 }
 
 /// Returns a value without quotes.
-pub(super) fn unquoted(json: &str) -> &str {
-    quoted(json).unwrap_or(json)
+pub(super) fn trim_quotes(json: &str) -> &str {
+    string_content(json).unwrap_or(json)
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
             ("1.2.3", None),
         ];
         for (json, expected) in cases {
-            assert_eq!(nanos(json), expected, "{json}");
+            assert_eq!(micros_to_nanos(json), expected, "{json}");
         }
     }
 
@@ -138,7 +138,7 @@ mod tests {
             ("1e300", None),
         ];
         for (json, expected) in cases {
-            assert_eq!(integer(json), expected, "{json}");
+            assert_eq!(parse_integer(json), expected, "{json}");
         }
     }
 
@@ -149,7 +149,7 @@ mod tests {
             let size = expected.unsigned_abs();
             let micros = format!("{sign}{}.{:03}", size / 1000, size % 1000);
             // The smallest number has no positive counterpart.
-            prop_assert_eq!(nanos(&micros), Some(expected));
+            prop_assert_eq!(micros_to_nanos(&micros), Some(expected));
         }
     }
 }

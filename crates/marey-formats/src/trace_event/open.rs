@@ -45,26 +45,26 @@ impl OpenEvents {
 
     /// Ends the innermost event of a track.
     pub(super) fn end_async(&mut self, track: AsyncTrack) -> Option<OpenEvent> {
-        let open = self.by_track.get_mut(&track)?;
-        let last = open.pop();
-        if open.is_empty() {
+        let events = self.by_track.get_mut(&track)?;
+        let last = events.pop();
+        if events.is_empty() {
             self.by_track.remove(&track);
         }
         last
     }
 
     /// Returns all open events.
-    pub(super) fn all(&self) -> impl Iterator<Item = &OpenEvent> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &OpenEvent> {
         self.by_thread.values().chain(self.by_track.values()).flatten()
     }
 
     /// Returns the open events of threads, with the thread, and of tracks.
-    pub(super) fn unfinished(
+    pub(super) fn into_unfinished(
         self,
     ) -> (impl Iterator<Item = (u32, OpenEvent)>, impl Iterator<Item = OpenEvent>) {
-        let of_threads = self.by_thread.into_iter();
-        let of_threads =
-            of_threads.flat_map(|(thread, all)| all.into_iter().map(move |open| (thread, open)));
-        (of_threads, self.by_track.into_values().flatten())
+        let by_thread = self.by_thread.into_iter();
+        let by_thread = by_thread
+            .flat_map(|(thread, events)| events.into_iter().map(move |open| (thread, open)));
+        (by_thread, self.by_track.into_values().flatten())
     }
 }

@@ -5,59 +5,59 @@ use std::mem;
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use super::batch::{Batch, Item};
-use super::lexer::{Cause, Lexer, Stop};
+use super::lexer::{Cause, LexError, Lexer};
 use super::shape::Shapes;
-use super::text::{repaired, unescaped};
+use super::text::{repair_json, unescape};
 use super::window::Window;
 use crate::shared::import::ReaderError;
 use crate::shared::input::Input;
 
 /// A trace that is being scanned.
-pub(super) struct Scan<'a> {
+pub(super) struct Scanner<'a> {
     window: Window<'a>,
     /// Events found in the window.
     batch: Batch,
-    found: SyncSender<Batch>,
+    batches: SyncSender<Batch>,
     /// Batches for reuse.
-    empty: Receiver<Batch>,
+    recycled: Receiver<Batch>,
     /// Whether the list of events has been found.
-    has_events: bool,
+    has_event_list: bool,
     shapes: Shapes,
 }
 
-impl<'a> Scan<'a> {
-    /// Scans a file. Batches are sent through `found` and come back through `empty`.
+impl<'a> Scanner<'a> {
+    /// Scans a file. Batches are sent through `batches` and return through `recycled`.
     pub(super) fn new(
         input: &'a mut Input,
-        found: SyncSender<Batch>,
-        empty: Receiver<Batch>,
+        batches: SyncSender<Batch>,
+        recycled: Receiver<Batch>,
     ) -> Self {
         let (window, batch) = (Window::new(input), Batch::default());
-        Self { window, batch, found, empty, has_events: false, shapes: Shapes::default() }
+        Self { window, batch, batches, recycled, has_event_list: false, shapes: Shapes::default() }
     }
 
     /// Scans the whole file.
     pub(super) fn run(mut self) -> Result<(), ReaderError> {
-        let read = self.read();
+        let result = self.scan_document();
         let (bytes, end) = self.window.take_bytes();
-        self.send(bytes, end)?;
-        read
+        self.send_batch(bytes, end)?;
+        result
     }
 
-    fn read(&mut self) -> Result<(), ReaderError> {
+    fn scan_document(&mut self) -> Result<(), ReaderError> {
         self.skip_byte_order_mark()?;
         match self.peek()? {
             Some(b'[') => {
                 self.window.consume(1);
                 // A program that writes a bare list may stop at any event.
-                self.list(true)?;
+                self.scan_events(true)?;
             }
             Some(b'{') => {
                 self.window.consume(1);
-                self.object()?;
+                self.scan_object()?;
             }
             _ => {
-                return Err(ReaderError::at(
+                return Err(ReaderError::content(
                     self.window.offset(),
                     "it is neither a JSON object nor a list",
                 ));
@@ -66,7 +66,7 @@ impl<'a> Scan<'a> {
         match self.peek()? {
             None => Ok(()),
             Some(_) => {
-                Err(ReaderError::at(self.window.offset(), "more after the end of the trace"))
+                Err(ReaderError::content(self.window.offset(), "more after the end of the trace"))
             }
         }
     }
@@ -87,50 +87,55 @@ impl<'a> Scan<'a> {
     }
 
     /// Scans the members of the outermost object.
-    fn object(&mut self) -> Result<(), ReaderError> {
+    fn scan_object(&mut self) -> Result<(), ReaderError> {
         loop {
             match self.peek()? {
-                Some(b'}') if !self.has_events => {
-                    return Err(ReaderError::at(self.window.offset(), "it has no `traceEvents`"));
+                Some(b'}') if !self.has_event_list => {
+                    return Err(ReaderError::content(
+                        self.window.offset(),
+                        "it has no `traceEvents`",
+                    ));
                 }
                 Some(b'}') => {
                     self.window.consume(1);
                     return Ok(());
                 }
                 Some(b',') => self.window.consume(1),
-                Some(_) => self.member()?,
-                None => return Err(ReaderError::at(self.window.offset(), "the file ends early")),
+                Some(_) => self.scan_member()?,
+                None => {
+                    return Err(ReaderError::content(self.window.offset(), "the file ends early"));
+                }
             }
         }
     }
 
-    fn member(&mut self) -> Result<(), ReaderError> {
-        let (key, len) = self.lex_complete(|bytes| {
+    fn scan_member(&mut self) -> Result<(), ReaderError> {
+        let (key, len) = self.lex_when_complete(|bytes| {
             let mut lexer = Lexer::new(bytes);
-            let key = lexer.text()?;
+            let key = lexer.read_string()?;
             let key = String::from_utf8_lossy(lexer.bytes_of(key)).into_owned();
-            lexer.expect(b':', Cause::NoColon)?;
+            lexer.expect(b':', Cause::ExpectedColon)?;
             Ok((key, lexer.position()))
         })?;
         self.window.consume(len);
         if key == "traceEvents" && self.peek()? == Some(b'[') {
             self.window.consume(1);
-            self.has_events = true;
-            return self.list(false);
+            self.has_event_list = true;
+            return self.scan_events(false);
         }
-        let (value, len) = self.lex_complete(|bytes| {
+        let (value, len) = self.lex_when_complete(|bytes| {
             let mut lexer = Lexer::new(bytes);
-            let value = lexer.value()?;
+            let value = lexer.read_value()?;
             let value = String::from_utf8_lossy(lexer.bytes_of(value)).into_owned();
-            Ok((if lexer.is_irregular { repaired(&value) } else { value }, lexer.position()))
+            Ok((if lexer.is_irregular { repair_json(&value) } else { value }, lexer.position()))
         })?;
         self.window.consume(len);
-        self.batch.items.push(Item::Key(unescaped(&key).into_owned(), value));
+        self.batch.items.push(Item::Member(unescape(&key).into_owned(), value));
         Ok(())
     }
 
     /// Scans events up to the end of the list, which may be the end of the file.
-    fn list(&mut self, may_end_early: bool) -> Result<(), ReaderError> {
+    fn scan_events(&mut self, may_end_early: bool) -> Result<(), ReaderError> {
         loop {
             match self.peek()? {
                 Some(b']') => {
@@ -138,14 +143,16 @@ impl<'a> Scan<'a> {
                     return Ok(());
                 }
                 Some(b',') => self.window.consume(1),
-                Some(_) => self.event()?,
+                Some(_) => self.scan_event()?,
                 None if may_end_early => return Ok(()),
-                None => return Err(ReaderError::at(self.window.offset(), "the file ends early")),
+                None => {
+                    return Err(ReaderError::content(self.window.offset(), "the file ends early"));
+                }
             }
         }
     }
 
-    fn event(&mut self) -> Result<(), ReaderError> {
+    fn scan_event(&mut self) -> Result<(), ReaderError> {
         loop {
             let Self { window, batch, shapes, .. } = self;
             match batch.find_event(window.unread(), window.position(), shapes) {
@@ -153,48 +160,50 @@ impl<'a> Scan<'a> {
                     window.consume(len);
                     return Ok(());
                 }
-                Err(Stop::Incomplete) => self.read_more()?,
-                Err(Stop::Invalid { at, cause }) => return self.skip(at as usize, cause.as_str()),
+                Err(LexError::Incomplete) => self.read_more()?,
+                Err(LexError::Invalid { position, cause }) => {
+                    return self.skip_event(position as usize, cause.as_str());
+                }
             }
         }
     }
 
     /// Skips an event that cannot be parsed. If no further event is found, reading ends.
-    fn skip(&mut self, at: usize, cause: &'static str) -> Result<(), ReaderError> {
-        let offset = self.window.offset() + at as u64;
+    fn skip_event(&mut self, position: usize, cause: &'static str) -> Result<(), ReaderError> {
+        let offset = self.window.offset() + position as u64;
         let is_value = self.peek()? != Some(b'{');
         let next = if is_value {
-            self.lex_complete(|bytes| {
+            self.lex_when_complete(|bytes| {
                 let mut lexer = Lexer::new(bytes);
-                lexer.value().map(|_| lexer.position())
+                lexer.read_value().map(|_| lexer.position())
             })
         } else {
-            self.lex_complete(|bytes| next_event(bytes, at))
+            self.lex_when_complete(|bytes| find_next_event(bytes, position))
         };
         match next {
             Ok(len) => self.window.consume(len),
-            Err(ReaderError::Content(_)) => return Err(ReaderError::at(offset, cause)),
+            Err(ReaderError::Content(_)) => return Err(ReaderError::content(offset, cause)),
             Err(error) => return Err(error),
         }
-        self.batch.items.push(Item::Bad { offset, cause });
+        self.batch.items.push(Item::Malformed { offset, cause });
         Ok(())
     }
 
-    /// Calls `lex_complete` on the unread bytes until they are complete, reading more each time.
-    fn lex_complete<T>(
+    /// Calls `lex` on the unread bytes until they are complete, reading more each time.
+    fn lex_when_complete<T>(
         &mut self,
-        mut lex_complete: impl FnMut(&[u8]) -> Result<T, Stop>,
+        mut lex: impl FnMut(&[u8]) -> Result<T, LexError>,
     ) -> Result<T, ReaderError> {
         loop {
-            match lex_complete(self.window.unread()) {
-                Ok(seen) => return Ok(seen),
-                Err(Stop::Invalid { at, cause }) => {
-                    return Err(ReaderError::at(
-                        self.window.offset() + u64::from(at),
+            match lex(self.window.unread()) {
+                Ok(value) => return Ok(value),
+                Err(LexError::Invalid { position, cause }) => {
+                    return Err(ReaderError::content(
+                        self.window.offset() + u64::from(position),
                         cause.as_str(),
                     ));
                 }
-                Err(Stop::Incomplete) => self.read_more()?,
+                Err(LexError::Incomplete) => self.read_more()?,
             }
         }
     }
@@ -202,9 +211,9 @@ impl<'a> Scan<'a> {
     /// Returns the next byte that is not white space; `None` at the end of the file.
     fn peek(&mut self) -> Result<Option<u8>, ReaderError> {
         loop {
-            let rest = self.window.unread();
-            let space = rest.iter().take_while(|byte| **byte <= b' ').count();
-            let next = rest.get(space).copied();
+            let unread = self.window.unread();
+            let space = unread.iter().take_while(|byte| **byte <= b' ').count();
+            let next = unread.get(space).copied();
             self.window.consume(space);
             match next {
                 None if !self.window.is_at_end() => self.read_more()?,
@@ -215,25 +224,25 @@ impl<'a> Scan<'a> {
 
     /// Reads more in the middle of a value. The events before it are sent.
     fn read_more(&mut self) -> Result<(), ReaderError> {
-        let end = self.window.end();
+        let end = self.window.end_offset();
         if self.window.is_at_end() {
-            return Err(ReaderError::at(end, "the file ends early"));
+            return Err(ReaderError::content(end, "the file ends early"));
         }
         let bytes = self.window.read_more()?;
-        self.send(bytes, end)
+        self.send_batch(bytes, end)
     }
 
     /// Sends the events found in bytes that end at a file offset.
-    fn send(&mut self, bytes: Vec<u8>, end: u64) -> Result<(), ReaderError> {
+    fn send_batch(&mut self, bytes: Vec<u8>, end: u64) -> Result<(), ReaderError> {
         if self.batch.items.is_empty() {
-            self.window.reuse(bytes);
+            self.window.recycle(bytes);
             return Ok(());
         }
-        let mut empty = self.empty.try_recv().unwrap_or_default();
-        self.window.reuse(empty.clear());
+        let mut empty = self.recycled.try_recv().unwrap_or_default();
+        self.window.recycle(empty.clear());
         let mut batch = mem::replace(&mut self.batch, empty);
-        (batch.bytes, batch.end) = (bytes, end);
-        match self.found.send(batch) {
+        (batch.bytes, batch.end_offset) = (bytes, end);
+        match self.batches.send(batch) {
             Ok(()) => Ok(()),
             // The receiver has failed and returns its own error.
             Err(_) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
@@ -243,29 +252,29 @@ impl<'a> Scan<'a> {
 
 /// Returns the start of the next event after an error. Quotes may be unbalanced there, so the
 /// search is for the bytes between two events.
-fn next_event(bytes: &[u8], from: usize) -> Result<usize, Stop> {
+fn find_next_event(bytes: &[u8], from: usize) -> Result<usize, LexError> {
     for brace in memchr::memchr_iter(b'}', &bytes[from..]) {
         let mut lexer = Lexer::new(&bytes[from + brace + 1..]);
         if lexer.peek()? != b',' {
             continue;
         }
-        lexer.expect(b',', Cause::NoMember)?;
+        lexer.expect(b',', Cause::ExpectedMemberEnd)?;
         let start = from + brace + 1 + lexer.position();
-        if lexer.peek()? == b'{' && is_event(&bytes[start..])? {
+        if lexer.peek()? == b'{' && starts_event(&bytes[start..])? {
             return Ok(start);
         }
     }
-    Err(Stop::Incomplete)
+    Err(LexError::Incomplete)
 }
 
 /// Whether an object begins with a key of events.
-fn is_event(bytes: &[u8]) -> Result<bool, Stop> {
+fn starts_event(bytes: &[u8]) -> Result<bool, LexError> {
     let mut lexer = Lexer::new(bytes);
-    lexer.expect(b'{', Cause::NoObject)?;
+    lexer.expect(b'{', Cause::ExpectedObject)?;
     if lexer.peek()? != b'"' {
         return Ok(false);
     }
-    let key = lexer.text()?;
+    let key = lexer.read_string()?;
     let keys: [&[u8]; 8] = [b"ph", b"name", b"cat", b"ts", b"dur", b"pid", b"tid", b"args"];
     Ok(keys.contains(&lexer.bytes_of(key)))
 }

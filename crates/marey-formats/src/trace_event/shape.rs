@@ -1,14 +1,14 @@
 //! Shapes of events: a program writes the same keys in the same order with the same white space,
 //! again and again. The bytes between the values are then compared instead of parsed.
 
-use super::event::{Members, Pieces, Role};
-use super::lexer::{Lexer, Member, Piece, end_of_plain, plain_number};
+use super::event::{EventRanges, Members, Role};
+use super::lexer::{Lexer, Member, TextRange, end_of_plain_text, plain_number};
 
 /// Maximum number of shapes. An event that matches none is compared with all, which costs time.
 const MAX_SHAPES: usize = 32;
 
 /// Maximum size of the bytes between the values of a shape.
-const MAX_BYTES: usize = 2048;
+const MAX_SHAPE_BYTES: usize = 2048;
 
 /// When misses exceed hits by this number, comparing pauses for a number of events that doubles
 /// each time, since comparing without success is slower than parsing.
@@ -18,15 +18,15 @@ const FIRST_PAUSE: u64 = 1024;
 /// The shapes of the events so far.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
-    all: Vec<Shape>,
+    known: Vec<Shape>,
     /// The shape of the last event that matched.
-    last: usize,
+    last_index: usize,
     /// Number of shapes learned so far, including forgotten ones: the number of the next shape.
-    learned: u32,
+    learned_count: u32,
     /// Misses minus hits.
     misses: u32,
-    /// Number of events that are still parsed without comparing.
-    paused: u64,
+    /// Number of further events to parse without comparing.
+    paused_events: u64,
     /// Length of the last pause.
     last_pause: u64,
 }
@@ -48,13 +48,13 @@ struct Shape {
 struct Slot {
     /// End of the constant bytes in the text.
     end: usize,
-    kind: Kind,
+    kind: ValueKind,
     target: Target,
 }
 
 /// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     /// A value that is part of the constant bytes: their last `n` bytes.
     Constant(usize),
     /// A string, whose quotes belong to the constant bytes.
@@ -69,96 +69,101 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 enum Target {
     Standard(Role),
-    Arg(Piece),
-    Extra(Piece),
+    Arg(TextRange),
+    Extra(TextRange),
 }
 
 impl Shapes {
-    /// Finds the pieces of the event at the start of `bytes`. Returns its length and the number of
+    /// Finds the ranges of the event at the start of `bytes`. Returns its length and the number of
     /// its shape if the shape is known and the event is complete.
-    pub(super) fn find(
+    pub(super) fn match_event(
         &mut self,
         bytes: &[u8],
-        pieces: &mut Pieces,
+        ranges: &mut EventRanges,
         members: &mut Members,
     ) -> Option<(usize, u32)> {
-        if self.paused > 0 {
-            self.paused -= 1;
+        if self.paused_events > 0 {
+            self.paused_events -= 1;
             return None;
         }
-        let likely = self.all.get(self.last)?.next;
-        let others = (0..self.all.len()).filter(|shape| *shape != likely);
-        let before = members.lens();
-        for position in std::iter::once(likely).chain(others) {
-            if let Some(len) = self.all[position].find(bytes, pieces, members) {
-                self.all[self.last].next = position;
-                self.last = position;
+        let likely_index = self.known.get(self.last_index)?.next;
+        let others = (0..self.known.len()).filter(|shape| *shape != likely_index);
+        let before = members.counts();
+        for index in std::iter::once(likely_index).chain(others) {
+            if let Some(len) = self.known[index].match_event(bytes, ranges, members) {
+                self.known[self.last_index].next = index;
+                self.last_index = index;
                 self.misses = self.misses.saturating_sub(1);
-                return Some((len, self.all[position].number));
+                return Some((len, self.known[index].number));
             }
             members.truncate(before);
-            *pieces = Pieces::default();
+            *ranges = EventRanges::default();
         }
         self.misses += 1;
         if self.misses > MAX_MISSES {
             let pause = FIRST_PAUSE.max(2 * self.last_pause);
-            let learned = self.learned;
-            *self = Self { learned, paused: pause, last_pause: pause, ..Self::default() };
+            let learned_count = self.learned_count;
+            *self =
+                Self { learned_count, paused_events: pause, last_pause: pause, ..Self::default() };
         }
         None
     }
 
     /// Remembers the shape of an event without escapes and irregularities, given its arguments and
     /// extra members.
-    pub(super) fn learn(&mut self, event: &[u8], pieces: &Pieces, members: [&[Member]; 2]) {
-        if self.paused > 0 || self.all.len() == MAX_SHAPES {
+    pub(super) fn learn(&mut self, event: &[u8], ranges: &EventRanges, members: [&[Member]; 2]) {
+        if self.paused_events > 0 || self.known.len() == MAX_SHAPES {
             return;
         }
-        let Some(shape) = Shape::of(event, pieces, members) else { return };
-        if !self.all.iter_mut().any(|known| known.widen(&shape)) {
-            self.all.push(Shape { number: self.learned, ..shape });
-            self.learned += 1;
+        let Some(shape) = Shape::from_event(event, ranges, members) else { return };
+        if !self.known.iter_mut().any(|other| other.widen(&shape)) {
+            self.known.push(Shape { number: self.learned_count, ..shape });
+            self.learned_count += 1;
         }
     }
 }
 
 impl Shape {
     /// Returns the shape of an event; `None` if it is too long.
-    fn of(event: &[u8], pieces: &Pieces, [args, extra]: [&[Member]; 2]) -> Option<Self> {
-        let standard = pieces.standard().map(|(role, value)| (value, Target::Standard(role)));
+    fn from_event(
+        event: &[u8],
+        ranges: &EventRanges,
+        [args, extra]: [&[Member]; 2],
+    ) -> Option<Self> {
+        let standard = ranges.standard().map(|(role, value)| (value, Target::Standard(role)));
         let args = args.iter().map(|member| (member.value, Target::Arg(member.key)));
         let extra = extra.iter().map(|member| (member.value, Target::Extra(member.key)));
         let mut values: Vec<_> = standard.chain(args).chain(extra).collect();
         values.sort_by_key(|(value, _)| value.start());
 
         let mut shape = Self { number: 0, text: Vec::new(), slots: Vec::new(), next: 0 };
-        let mut done = 0;
+        let mut text_position = 0;
         for (value, target) in values {
             let len = value.end() - value.start();
             let kind = match event.get(value.start())? {
                 _ if matches!(target, Target::Standard(Role::Phase | Role::Category)) => {
-                    Kind::Constant(len)
+                    ValueKind::Constant(len)
                 }
-                b'"' => Kind::Text,
-                _ if plain_number(&event[value.start()..]) == Some(len) => Kind::Number,
-                _ => Kind::Other,
+                b'"' => ValueKind::Text,
+                _ if plain_number(&event[value.start()..]) == Some(len) => ValueKind::Number,
+                _ => ValueKind::Other,
             };
             let target = match target {
                 Target::Standard(role) => Target::Standard(role),
-                Target::Arg(key) => Target::Arg(key.earlier(done)?),
-                Target::Extra(key) => Target::Extra(key.earlier(done)?),
+                Target::Arg(key) => Target::Arg(key.shift_back(text_position)?),
+                Target::Extra(key) => Target::Extra(key.shift_back(text_position)?),
             };
             let (begin, end) = match kind {
-                Kind::Constant(_) => (value.end(), value.end()),
-                Kind::Text => (value.start() + 1, value.end() - 1),
-                Kind::Number | Kind::Other => (value.start(), value.end()),
+                ValueKind::Constant(_) => (value.end(), value.end()),
+                ValueKind::Text => (value.start() + 1, value.end() - 1),
+                ValueKind::Number | ValueKind::Other => (value.start(), value.end()),
             };
-            shape.text.extend_from_slice(event.get(done..begin)?);
+            shape.text.extend_from_slice(event.get(text_position..begin)?);
             shape.slots.push(Slot { end: shape.text.len(), kind, target });
-            done = end;
+            text_position = end;
         }
-        shape.text.extend_from_slice(event.get(done..)?);
-        (shape.text.len() <= MAX_BYTES).then_some(shape)
+        shape.text.extend_from_slice(event.get(text_position..)?);
+        (shape.text.len() <= MAX_SHAPE_BYTES).then_some(shape)
     }
 
     /// Merges a shape that differs only in the kinds of values; `false` if it differs otherwise.
@@ -168,34 +173,39 @@ impl Shape {
         if is_alike {
             for (slot, other) in self.slots.iter_mut().zip(&other.slots) {
                 if slot.kind != other.kind {
-                    slot.kind = Kind::Other;
+                    slot.kind = ValueKind::Other;
                 }
             }
         }
         is_alike
     }
 
-    fn find(&self, bytes: &[u8], pieces: &mut Pieces, members: &mut Members) -> Option<usize> {
-        let (mut position, mut done) = (0, 0);
+    fn match_event(
+        &self,
+        bytes: &[u8],
+        ranges: &mut EventRanges,
+        members: &mut Members,
+    ) -> Option<usize> {
+        let (mut position, mut text_position) = (0, 0);
         for Slot { end, kind, target } in &self.slots {
             let start = position;
-            position = match_text(bytes, position, &self.text[done..*end])?;
-            done = *end;
+            position = match_text(bytes, position, &self.text[text_position..*end])?;
+            text_position = *end;
             let value = match *kind {
-                Kind::Constant(len) => Piece::new(position - len, position),
-                Kind::Text => {
+                ValueKind::Constant(len) => TextRange::new(position - len, position),
+                ValueKind::Text => {
                     let begin = position;
-                    position = end_of_plain(bytes, position);
-                    Piece::new(begin - 1, position + 1)
+                    position = end_of_plain_text(bytes, position);
+                    TextRange::new(begin - 1, position + 1)
                 }
-                Kind::Number => {
+                ValueKind::Number => {
                     let begin = position;
                     position += plain_number(&bytes[position..])?;
-                    Piece::new(begin, position)
+                    TextRange::new(begin, position)
                 }
-                Kind::Other => {
+                ValueKind::Other => {
                     let mut lexer = Lexer::starting_at(bytes, position);
-                    let value = lexer.value().ok()?;
+                    let value = lexer.read_value().ok()?;
                     if lexer.has_escapes || lexer.is_irregular {
                         return None;
                     }
@@ -204,12 +214,16 @@ impl Shape {
                 }
             };
             match *target {
-                Target::Standard(role) => pieces.set(role, value),
-                Target::Arg(key) => members.args.push(Member { key: key.later(start), value }),
-                Target::Extra(key) => members.extra.push(Member { key: key.later(start), value }),
+                Target::Standard(role) => ranges.set(role, value),
+                Target::Arg(key) => {
+                    members.args.push(Member { key: key.shift_forward(start), value });
+                }
+                Target::Extra(key) => {
+                    members.extra.push(Member { key: key.shift_forward(start), value });
+                }
             }
         }
-        match_text(bytes, position, &self.text[done..])
+        match_text(bytes, position, &self.text[text_position..])
     }
 }
 
@@ -217,33 +231,33 @@ impl Shape {
 #[inline]
 fn match_text(bytes: &[u8], position: usize, text: &[u8]) -> Option<usize> {
     let end = position + text.len();
-    is_same(bytes.get(position..end)?, text).then_some(end)
+    bytes_equal(bytes.get(position..end)?, text).then_some(end)
 }
 
 /// Compares texts of equal length. Most are short, and a call to `memcmp` takes longer than
 /// comparing inline.
 #[inline]
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    if one.len() > 32 {
-        return one == other;
+fn bytes_equal(left: &[u8], right: &[u8]) -> bool {
+    if left.len() > 32 {
+        return left == right;
     }
-    let ends = both_ends::<16>(one, other)
-        .or_else(|| both_ends::<8>(one, other))
-        .or_else(|| both_ends::<4>(one, other));
-    ends.unwrap_or_else(|| one.iter().eq(other))
+    let ends = ends_equal::<16>(left, right)
+        .or_else(|| ends_equal::<8>(left, right))
+        .or_else(|| ends_equal::<4>(left, right));
+    ends.unwrap_or_else(|| left.iter().eq(right))
 }
 
 /// Compares the first and the last `N` bytes; `None` if there are fewer.
 #[inline]
-fn both_ends<const N: usize>(one: &[u8], other: &[u8]) -> Option<bool> {
-    let first = one.first_chunk::<N>()? == other.first_chunk()?;
-    Some(first & (one.last_chunk::<N>()? == other.last_chunk()?))
+fn ends_equal<const N: usize>(left: &[u8], right: &[u8]) -> Option<bool> {
+    let is_first_equal = left.first_chunk::<N>()? == right.first_chunk()?;
+    Some(is_first_equal & (left.last_chunk::<N>()? == right.last_chunk()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace_event::lexer::Stop;
+    use crate::trace_event::lexer::LexError;
     use proptest::prelude::*;
 
     /// Events of several programs; `@` and `#` are placeholders for strings and values.
@@ -269,13 +283,13 @@ mod tests {
         })
     }
 
-    /// Returns the pieces of an event as text.
-    fn found(event: &[u8], shapes: &mut Shapes) -> (Result<usize, Stop>, String) {
-        let (mut pieces, mut members) = (Pieces::default(), Members::default());
-        let end = pieces.find(event, &mut members, shapes);
-        pieces.shape = None;
+    /// Returns the ranges of an event as text.
+    fn parse_event(event: &[u8], shapes: &mut Shapes) -> (Result<usize, LexError>, String) {
+        let (mut ranges, mut members) = (EventRanges::default(), Members::default());
+        let end = ranges.parse(event, &mut members, shapes);
+        ranges.shape = None;
         let description =
-            if end.is_ok() { format!("{pieces:?} {members:?}") } else { String::new() };
+            if end.is_ok() { format!("{ranges:?} {members:?}") } else { String::new() };
         (end, description)
     }
 
@@ -294,7 +308,7 @@ mod tests {
                 }
                 let cut = &bytes[..usize::from(cut) % bytes.len()];
                 for bytes in [&*bytes, cut] {
-                    prop_assert_eq!(found(bytes, &mut shapes), found(bytes, &mut Shapes::default()));
+                    prop_assert_eq!(parse_event(bytes, &mut shapes), parse_event(bytes, &mut Shapes::default()));
                 }
             }
         }
@@ -306,11 +320,11 @@ mod tests {
         for (number, name) in [(0, "a"), (1, "bc"), (2, "")] {
             let event =
                 format!(r#"{{"ph":"X","name":"{name}","ts":1.{number},"args":{{"n":[1]}}}},"#);
-            let (mut pieces, mut members) = (Pieces::default(), Members::default());
-            let known = shapes.find(event.as_bytes(), &mut pieces, &mut members);
+            let (mut ranges, mut members) = (EventRanges::default(), Members::default());
+            let known = shapes.match_event(event.as_bytes(), &mut ranges, &mut members);
             assert_eq!(known, (number > 0).then_some((event.len() - 1, 0)));
-            let end = pieces.find(event.as_bytes(), &mut members, &mut shapes);
-            assert_eq!((end, shapes.all.len()), (Ok(event.len() - 1), 1));
+            let end = ranges.parse(event.as_bytes(), &mut members, &mut shapes);
+            assert_eq!((end, shapes.known.len()), (Ok(event.len() - 1), 1));
         }
     }
 
@@ -319,8 +333,8 @@ mod tests {
         let mut shapes = Shapes::default();
         for value in ["1", "1.5", "-2", "1e5", "null", "[1]", "{}", "1", "1e5"] {
             let event = format!(r#"{{"ph":"X","ts":{value},"args":{{"n":{value}}}}}"#);
-            assert_eq!(found(event.as_bytes(), &mut shapes).0, Ok(event.len()));
-            assert_eq!(shapes.all.len(), 1, "{value}");
+            assert_eq!(parse_event(event.as_bytes(), &mut shapes).0, Ok(event.len()));
+            assert_eq!(shapes.known.len(), 1, "{value}");
         }
         assert_eq!(shapes.misses, 0);
     }
@@ -331,18 +345,21 @@ mod tests {
         let event = |key: &str| format!(r#"{{"ph":"X","{key}":1}}"#);
         let mut compared = 0;
         for number in 0..100_000 {
-            let (end, _) = found(event(&number.to_string()).as_bytes(), &mut shapes);
-            assert!(end.is_ok() && shapes.all.len() <= MAX_SHAPES);
-            compared += usize::from(shapes.paused == 0);
+            let (end, _) = parse_event(event(&number.to_string()).as_bytes(), &mut shapes);
+            assert!(end.is_ok() && shapes.known.len() <= MAX_SHAPES);
+            compared += usize::from(shapes.paused_events == 0);
         }
         assert!(compared < 2000, "{compared}");
         // Later events may match again.
-        shapes.paused = 0;
+        shapes.paused_events = 0;
         for _ in 0..2 {
-            assert!(found(event("same").as_bytes(), &mut shapes).0.is_ok());
+            assert!(parse_event(event("same").as_bytes(), &mut shapes).0.is_ok());
         }
-        let known =
-            shapes.find(event("same").as_bytes(), &mut Pieces::default(), &mut Members::default());
+        let known = shapes.match_event(
+            event("same").as_bytes(),
+            &mut EventRanges::default(),
+            &mut Members::default(),
+        );
         // Numbers of forgotten shapes are not reused.
         assert!(known.is_some_and(|(_, number)| number >= 32));
     }

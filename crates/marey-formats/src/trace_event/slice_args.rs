@@ -10,27 +10,27 @@ use marey_store::row::Args;
 use super::event::Event;
 use crate::shared::import::{Import, ReaderError};
 
-/// How the arguments of slices are read, by shape number.
+/// How the arguments of slices are read, by shape.
 #[derive(Debug, Default)]
 pub(super) struct SliceArgs {
-    shapes: Vec<Reading>,
+    shapes: Vec<ReadMethod>,
 }
 
 /// How the arguments of a shape are read.
 #[derive(Debug, Default)]
-enum Reading {
+enum ReadMethod {
     /// No slice of the shape has been read.
     #[default]
     Unknown,
     /// By keys, as without a shape.
     ByKeys,
     /// As integers, as long as all of them are.
-    Numbers(Numbers),
+    IntegerArgs(IntegerArgs),
 }
 
 /// Arguments that are integers.
 #[derive(Debug)]
-struct Numbers {
+struct IntegerArgs {
     columns: Box<[Column]>,
     /// The text of the arguments without a column, if there are any.
     text_id: Option<u32>,
@@ -41,13 +41,13 @@ struct Numbers {
 enum Column {
     Correlation,
     External,
-    /// Not a number: whether the slice has ended.
+    /// Whether the slice has ended, which is not a number.
     Finished,
     None,
 }
 
 impl Column {
-    fn of(key: &str, kind: NodeKind) -> Self {
+    fn from_key(key: &str, kind: NodeKind) -> Self {
         match key {
             "finished" => Self::Finished,
             "correlation" if kind == NodeKind::Runtime => Self::Correlation,
@@ -78,35 +78,36 @@ impl SliceArgs {
         let Some(shape) = event.shape().filter(|_| args.is_empty()) else {
             return read_by_keys(event, kind, args, import);
         };
-        let at = shape as usize;
-        if self.shapes.len() <= at {
-            self.shapes.resize_with(at + 1, Reading::default);
+        let index = shape as usize;
+        if self.shapes.len() <= index {
+            self.shapes.resize_with(index + 1, ReadMethod::default);
         }
-        let reading = &mut self.shapes[at];
-        if let Reading::Numbers(numbers) = reading
+        let method = &mut self.shapes[index];
+        if let ReadMethod::IntegerArgs(numbers) = method
             && let Some(parsed) = numbers.read(event)
         {
             return Ok(parsed);
         }
         let parsed = read_by_keys(event, kind, args, import)?;
-        if let Reading::Unknown = reading {
-            let numbers = Numbers::of(event, kind, &parsed);
-            *reading = numbers.map_or(Reading::ByKeys, Reading::Numbers);
+        if let ReadMethod::Unknown = method {
+            let numbers = IntegerArgs::from_parsed(event, kind, &parsed);
+            *method = numbers.map_or(ReadMethod::ByKeys, ReadMethod::IntegerArgs);
         }
         Ok(parsed)
     }
 }
 
-impl Numbers {
+impl IntegerArgs {
     /// Returns the fast path for arguments like those of an event, if it applies.
-    fn of(event: &Event, kind: NodeKind, parsed: &ParsedArgs) -> Option<Self> {
-        let columns: Box<[Column]> = event.args().map(|(key, _)| Column::of(&key, kind)).collect();
-        let count = |column| columns.iter().filter(|at| **at == column).count();
-        let are_such = count(Column::Finished) == 0
+    fn from_parsed(event: &Event, kind: NodeKind, parsed: &ParsedArgs) -> Option<Self> {
+        let columns: Box<[Column]> =
+            event.args().map(|(key, _)| Column::from_key(&key, kind)).collect();
+        let count = |column| columns.iter().filter(|other| **other == column).count();
+        let is_complete = count(Column::Finished) == 0
             && count(Column::Correlation) == usize::from(parsed.correlation_id.is_some())
             && count(Column::External) == usize::from(parsed.external_id.is_some())
             && count(Column::None) == parsed.args.numbers.len();
-        are_such.then_some(Self { columns, text_id: parsed.args.text_id })
+        is_complete.then_some(Self { columns, text_id: parsed.args.text_id })
     }
 
     /// Reads the arguments; `None` if one is not an integer.
@@ -134,7 +135,7 @@ fn read_by_keys(
 ) -> Result<ParsedArgs, ReaderError> {
     let mut parsed = ParsedArgs::default();
     for (key, value) in event.args() {
-        let column = match Column::of(&key, kind) {
+        let column = match Column::from_key(&key, kind) {
             Column::Correlation => &mut parsed.correlation_id,
             Column::External => &mut parsed.external_id,
             Column::Finished if value == "\"false\"" => {
@@ -142,13 +143,13 @@ fn read_by_keys(
                 continue;
             }
             Column::Finished | Column::None => {
-                event.add(&key, value, args);
+                event.add_arg(&key, value, args);
                 continue;
             }
         };
         match value.parse() {
             Ok(number) if column.is_none() => *column = Some(number),
-            _ => event.add(&key, value, args),
+            _ => event.add_arg(&key, value, args),
         }
     }
     parsed.args = import.run.args(args)?;
@@ -158,7 +159,7 @@ fn read_by_keys(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace_event::event::{Members, Pieces};
+    use crate::trace_event::event::{EventRanges, Members};
     use crate::trace_event::shape::Shapes;
     use marey_store::Assembler;
     use proptest::prelude::*;
@@ -170,12 +171,12 @@ mod tests {
         let mut import = Import::new(Assembler::temporary(folder.path()), "file");
         let (mut shapes, mut slice_args) = (Shapes::default(), SliceArgs::default());
         let mut parsed = Vec::new();
-        for (text, has_more) in events {
-            let (mut pieces, mut members) = (Pieces::default(), Members::default());
-            pieces.find(text.as_bytes(), &mut members, &mut shapes).unwrap();
-            let event = pieces.event(text, &members, 0);
+        for (text, has_extra) in events {
+            let (mut ranges, mut members) = (EventRanges::default(), Members::default());
+            ranges.parse(text.as_bytes(), &mut members, &mut shapes).unwrap();
+            let event = ranges.event(text, &members, 0);
             let mut more = NewArgs::default();
-            if *has_more {
+            if *has_extra {
                 more.text("dur", "?");
             }
             let mut args = more.clone();
@@ -183,7 +184,7 @@ mod tests {
             let by_keys = read_by_keys(&event, kind, &mut more, &mut import).unwrap();
             parsed.push([by_shape, by_keys]);
         }
-        let are_numbers = |reading: &&Reading| matches!(reading, Reading::Numbers(_));
+        let are_numbers = |method: &&ReadMethod| matches!(method, ReadMethod::IntegerArgs(_));
         (parsed, slice_args.shapes.iter().filter(are_numbers).count())
     }
 
@@ -221,7 +222,7 @@ mod tests {
         ) {
             let events: Vec<_> = values
                 .iter()
-                .map(|(a, b, c, has_more)| (event(a, b, c).replace("Ev Idx", &key), *has_more))
+                .map(|(a, b, c, has_extra)| (event(a, b, c).replace("Ev Idx", &key), *has_extra))
                 .collect();
             let kind = if is_runtime { NodeKind::Runtime } else { NodeKind::Operator };
             for [by_shape, by_keys] in read(&events, kind).0 {

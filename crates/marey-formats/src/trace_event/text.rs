@@ -5,76 +5,50 @@ use std::borrow::Cow;
 use marey_model::json::quote;
 
 use super::lexer::is_json_word;
-use crate::shared::json::code_unit;
+use crate::shared::json::{EscapeError, UNICODE_ESCAPE_BYTES, end_of_string, parse_escape};
 
 /// Returns the content of a string without quotes. Invalid escapes are kept, and lone surrogates
 /// become U+FFFD.
-pub(super) fn unescaped(raw: &str) -> Cow<'_, str> {
+pub(super) fn unescape(raw: &str) -> Cow<'_, str> {
     let Some(first) = raw.find('\\') else { return Cow::Borrowed(raw) };
     let mut text = raw[..first].to_owned();
     let mut rest = &raw[first..];
-    while let Some(at) = rest.find('\\') {
-        text.push_str(&rest[..at]);
-        rest = escape(&rest[at..], &mut text);
+    while let Some(position) = rest.find('\\') {
+        text.push_str(&rest[..position]);
+        rest = push_escape(&rest[position..], &mut text);
     }
     text.push_str(rest);
     Cow::Owned(text)
 }
 
-/// Appends the character of the escape at the start and returns the text after it.
-fn escape<'a>(escape: &'a str, text: &mut String) -> &'a str {
-    let rest = &escape[1..];
-    let plain = match rest.as_bytes().first() {
-        Some(b'"') => '"',
-        Some(b'\\') => '\\',
-        Some(b'/') => '/',
-        Some(b'b') => '\u{8}',
-        Some(b'f') => '\u{c}',
-        Some(b'n') => '\n',
-        Some(b'r') => '\r',
-        Some(b't') => '\t',
-        Some(b'u') if code_unit(escape.as_bytes()).is_some() => return unicode(escape, text),
-        _ => {
-            text.push('\\');
-            return rest;
-        }
+/// Appends the character of the escape at the start and returns the text after the escape.
+fn push_escape<'a>(escape: &'a str, text: &mut String) -> &'a str {
+    let (character, len) = match parse_escape(escape.as_bytes()) {
+        Ok(parsed) => parsed,
+        Err(EscapeError::LoneSurrogate) => (char::REPLACEMENT_CHARACTER, UNICODE_ESCAPE_BYTES),
+        Err(EscapeError::Invalid) => ('\\', 1),
     };
-    text.push(plain);
-    &rest[1..]
-}
-
-/// Appends the character of `\uXXXX`, or of a surrogate pair.
-fn unicode<'a>(escape: &'a str, text: &mut String) -> &'a str {
-    let (first, rest) = (code_unit(escape.as_bytes()).unwrap_or_default(), &escape[6..]);
-    let pair = code_unit(rest.as_bytes()).map(|second| [first, second]);
-    if let Some(pair) = pair
-        && let Some(Ok(character)) = char::decode_utf16(pair).next()
-        && character.len_utf16() == 2
-    {
-        text.push(character);
-        return &rest[6..];
-    }
-    text.push(char::from_u32(first.into()).unwrap_or(char::REPLACEMENT_CHARACTER));
-    rest
+    text.push(character);
+    &escape[len..]
 }
 
 /// Repairs a value: words that JSON does not have become strings, and missing escapes are added.
-pub(super) fn repaired(value: &str) -> String {
+pub(super) fn repair_json(value: &str) -> String {
     let mut json = String::with_capacity(value.len() + 2);
     let mut rest = value;
     while let Some(first) = rest.bytes().next() {
         let len = match first {
-            b'"' => text_bytes(rest),
+            b'"' => string_bytes(rest),
             b',' | b':' | b'[' | b']' | b'{' | b'}' | 0..=b' ' => 1,
             _ => rest.find(is_end_of_word).unwrap_or(rest.len()),
         };
-        let piece = &rest[..len];
+        let token = &rest[..len];
         match first {
-            b'"' => repair_text(piece, &mut json),
-            b',' | b':' | b'[' | b']' | b'{' | b'}' => json.push_str(piece),
+            b'"' => repair_text(token, &mut json),
+            b',' | b':' | b'[' | b']' | b'{' | b'}' => json.push_str(token),
             0..=b' ' => json.push(' '),
-            _ if is_json_word(piece.as_bytes()) => json.push_str(piece),
-            _ => quote(piece, &mut json),
+            _ if is_json_word(token.as_bytes()) => json.push_str(token),
+            _ => quote(token, &mut json),
         }
         rest = &rest[len..];
     }
@@ -86,41 +60,29 @@ fn is_end_of_word(character: char) -> bool {
 }
 
 /// Returns the length of the string at the start, including its quotes.
-fn text_bytes(text: &str) -> usize {
-    let mut is_escaped = false;
-    let end = text.bytes().skip(1).position(|byte| {
-        let is_end = byte == b'"' && !is_escaped;
-        is_escaped = byte == b'\\' && !is_escaped;
-        is_end
-    });
-    end.map_or(text.len(), |end| end + 2)
+fn string_bytes(text: &str) -> usize {
+    end_of_string(&text.as_bytes()[1..]).map_or(text.len(), |end| end + 2)
 }
 
 /// Repairs a string. Lone surrogates, which are no characters, become U+FFFD.
 fn repair_text(text: &str, json: &mut String) {
     let raw = &text[1..text.len().max(2) - 1];
-    let is_known = |escape: &str| {
-        matches!(
-            escape.as_bytes().get(1),
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')
-        )
-    };
     json.push('"');
     let mut rest = raw;
     while let Some(character) = rest.chars().next() {
         let mut len = character.len_utf8();
         match character {
-            '\\' if is_known(rest) => {
-                len = 2;
-                json.push_str(&rest[..len]);
-            }
-            '\\' if code_unit(rest.as_bytes()).is_some() => {
-                let mut character = String::new();
-                len = rest.len() - unicode(rest, &mut character).len();
-                let is_half = character == "\u{fffd}";
-                json.push_str(if is_half { "\\ufffd" } else { &rest[..len] });
-            }
-            '\\' => json.push_str("\\\\"),
+            '\\' => match parse_escape(rest.as_bytes()) {
+                Ok((_, escape_len)) => {
+                    len = escape_len;
+                    json.push_str(&rest[..len]);
+                }
+                Err(EscapeError::LoneSurrogate) => {
+                    len = UNICODE_ESCAPE_BYTES;
+                    json.push_str("\\ufffd");
+                }
+                Err(EscapeError::Invalid) => json.push_str("\\\\"),
+            },
             '\0'..' ' => {
                 let mut quoted = String::new();
                 quote(&rest[..len], &mut quoted);
@@ -152,7 +114,7 @@ mod tests {
             ("\\é", "\\é"),
         ];
         for (raw, text) in cases {
-            assert_eq!(unescaped(raw), text, "{raw}");
+            assert_eq!(unescape(raw), text, "{raw}");
         }
     }
 
@@ -169,7 +131,7 @@ mod tests {
             ("[1\u{1}, true\0,\u{c}2]", "[1 , true , 2]"),
         ];
         for (value, json) in cases {
-            assert_eq!(repaired(value), json);
+            assert_eq!(repair_json(value), json);
         }
     }
 
@@ -178,9 +140,9 @@ mod tests {
         fn valid_json_is_unchanged(text in ".*", number in any::<f64>()) {
             let value = serde_json::json!({ &*text: [&*text, number, null, true], "o": {} });
             let json = value.to_string();
-            prop_assert_eq!(repaired(&json), json.clone());
+            prop_assert_eq!(repair_json(&json), json.clone());
             let quoted = serde_json::to_string(&text).unwrap();
-            prop_assert_eq!(unescaped(&quoted[1..quoted.len() - 1]), text);
+            prop_assert_eq!(unescape(&quoted[1..quoted.len() - 1]), text);
         }
     }
 }

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use marey_store::NewProcess;
 
 use super::event::Event;
-use super::number::{integer, unquoted};
-use super::text::unescaped;
+use super::number::{parse_integer, trim_quotes};
+use super::text::unescape;
 use crate::shared::import::Import;
 
 /// The id of a process or thread: a number, or the index of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Id {
+pub(super) enum FileId {
     Number(i64),
     Text(u32),
 }
@@ -28,14 +28,14 @@ pub(super) struct ThreadIds {
 pub(super) struct Threads {
     texts: Vec<Box<str>>,
     text_ids: BTreeMap<Box<str>, u32>,
-    processes: BTreeMap<Id, u32>,
-    by_id: BTreeMap<(Id, Id), ThreadIds>,
-    last: Option<((Id, Id), ThreadIds)>,
+    processes: BTreeMap<FileId, u32>,
+    by_id: BTreeMap<(FileId, FileId), ThreadIds>,
+    last_thread: Option<((FileId, FileId), ThreadIds)>,
     /// Process and thread of the last event, as JSON.
-    last_names: (String, String),
-    last_ids: Option<(Id, Id)>,
+    last_json: (String, String),
+    last_ids: Option<(FileId, FileId)>,
     /// Operating system ids of threads that have not occurred yet.
-    os_ids: BTreeMap<(Id, Id), i64>,
+    os_ids: BTreeMap<(FileId, FileId), i64>,
     /// The process that uses the devices.
     device_process: Option<u32>,
     /// Whether the device process is final.
@@ -43,113 +43,113 @@ pub(super) struct Threads {
     /// Whether the device process got rows before any process was known.
     has_placeholder: bool,
     /// Ids of devices that are listed among the processes.
-    devices: BTreeSet<Id>,
-    last_device: Option<Id>,
+    devices: BTreeSet<FileId>,
+    last_device: Option<FileId>,
 }
 
 impl Threads {
     /// Returns the id in a JSON value. A number may be written as a string; a missing value is 0.
-    fn id(&mut self, json: &str) -> Id {
+    fn parse_id(&mut self, json: &str) -> FileId {
         if json.is_empty() {
-            return Id::Number(0);
+            return FileId::Number(0);
         }
-        if let Some(number) = integer(json) {
-            return Id::Number(number);
+        if let Some(number) = parse_integer(json) {
+            return FileId::Number(number);
         }
-        let text = unescaped(unquoted(json));
+        let text = unescape(trim_quotes(json));
         if let Some(&known) = self.text_ids.get(&*text) {
-            return Id::Text(known);
+            return FileId::Text(known);
         }
         let id = self.texts.len() as u32;
         self.texts.push(text.as_ref().into());
         self.text_ids.insert(text.into(), id);
-        Id::Text(id)
+        FileId::Text(id)
     }
 
     /// Returns the thread with these ids, adding it if it is new.
-    pub(super) fn thread(&mut self, ids: (Id, Id), import: &mut Import) -> ThreadIds {
-        if let Some((known, owner)) = self.last
+    pub(super) fn thread(&mut self, ids: (FileId, FileId), import: &mut Import) -> ThreadIds {
+        if let Some((known, owner)) = self.last_thread
             && known == ids
         {
             return owner;
         }
         let owner = self.by_id.get(&ids).copied();
         let owner = owner.unwrap_or_else(|| self.add_thread(ids, import));
-        self.last = Some((ids, owner));
+        self.last_thread = Some((ids, owner));
         owner
     }
 
     /// Returns the ids of an event's process and thread.
-    pub(super) fn ids(&mut self, event: &Event) -> (Id, Id) {
+    pub(super) fn ids(&mut self, event: &Event) -> (FileId, FileId) {
         let (process, thread) = (event.process(), event.thread());
         if let Some(ids) = self.last_ids
-            && *self.last_names.0 == *process
-            && *self.last_names.1 == *thread
+            && *self.last_json.0 == *process
+            && *self.last_json.1 == *thread
         {
             return ids;
         }
-        process.clone_into(&mut self.last_names.0);
-        thread.clone_into(&mut self.last_names.1);
-        let ids = (self.id(process), self.id(thread));
+        process.clone_into(&mut self.last_json.0);
+        thread.clone_into(&mut self.last_json.1);
+        let ids = (self.parse_id(process), self.parse_id(thread));
         self.last_ids = Some(ids);
         ids
     }
 
     /// Returns the thread of an event.
-    pub(super) fn thread_of(&mut self, event: &Event, import: &mut Import) -> ThreadIds {
+    pub(super) fn event_thread(&mut self, event: &Event, import: &mut Import) -> ThreadIds {
         let ids = self.ids(event);
         self.thread(ids, import)
     }
 
     /// Returns the process of an event without a thread.
-    pub(super) fn process_of(&mut self, event: &Event, import: &mut Import) -> u32 {
-        let id = self.id(event.process());
+    pub(super) fn event_process(&mut self, event: &Event, import: &mut Import) -> u32 {
+        let id = self.parse_id(event.process());
         self.process(id, import)
     }
 
-    fn add_thread(&mut self, ids: (Id, Id), import: &mut Import) -> ThreadIds {
+    fn add_thread(&mut self, ids: (FileId, FileId), import: &mut Import) -> ThreadIds {
         let process = self.process(ids.0, import);
         let os_id = self.os_ids.get(&ids).copied();
-        let os_id = os_id.unwrap_or_else(|| os_id_of(ids.1));
-        let thread = import.run.thread(process, os_id, self.text(ids.1).unwrap_or_default());
+        let os_id = os_id.unwrap_or_else(|| to_os_id(ids.1));
+        let thread = import.run.thread(process, os_id, self.id_text(ids.1).unwrap_or_default());
         let owner = ThreadIds { process, thread };
         self.by_id.insert(ids, owner);
         owner
     }
 
     /// Returns the thread if it is known.
-    pub(super) fn known_thread(&self, ids: (Id, Id)) -> Option<ThreadIds> {
+    pub(super) fn known_thread(&self, ids: (FileId, FileId)) -> Option<ThreadIds> {
         self.by_id.get(&ids).copied()
     }
 
     /// Returns the process if it is known.
-    pub(super) fn known_process(&self, id: Id) -> Option<u32> {
+    pub(super) fn known_process(&self, id: FileId) -> Option<u32> {
         self.processes.get(&id).copied()
     }
 
     /// Returns the process with this id, adding it if it is new.
-    pub(super) fn process(&mut self, id: Id, import: &mut Import) -> u32 {
+    pub(super) fn process(&mut self, id: FileId, import: &mut Import) -> u32 {
         if let Some(known) = self.known_process(id) {
             return known;
         }
-        let pid = os_id_of(id);
-        let process = if self.has_placeholder && is_real(id) {
+        let pid = to_os_id(id);
+        let process = if self.has_placeholder && is_os_id(id) {
             self.has_placeholder = false;
             let device_process = self.device_process(import);
             import.run.process_mut(device_process).pid = pid;
             device_process
         } else {
-            let name = self.text(id).map(str::to_owned);
-            import.process(NewProcess { pid, name, ..NewProcess::default() })
+            let name = self.id_text(id).map(str::to_owned);
+            import.add_process(NewProcess { pid, name, ..NewProcess::default() })
         };
-        if self.device_process.is_none() && is_real(id) {
+        if self.device_process.is_none() && is_os_id(id) {
             self.device_process = Some(process);
         }
         self.processes.insert(id, process);
         process
     }
 
-    /// Notes that a process has operators or calls of a device runtime.
+    /// Records that a process has operators or calls of a device runtime.
     pub(super) fn set_device_process(&mut self, process: u32) {
         if !self.is_device_process_final {
             (self.device_process, self.is_device_process_final) = (Some(process), true);
@@ -163,56 +163,56 @@ impl Threads {
         self.is_device_process_final = true;
         *self.device_process.get_or_insert_with(|| {
             self.has_placeholder = true;
-            import.process(NewProcess { pid: -1, ..NewProcess::default() })
+            import.add_process(NewProcess { pid: -1, ..NewProcess::default() })
         })
     }
 
-    /// Notes a device that is listed among the processes.
-    pub(super) fn add_device(&mut self, id: Id) {
+    /// Records a device that is listed among the processes.
+    pub(super) fn add_device(&mut self, id: FileId) {
         if self.last_device != Some(id) {
             self.devices.insert(id);
             self.last_device = Some(id);
         }
     }
 
-    pub(super) fn is_device(&self, id: Id) -> bool {
+    pub(super) fn is_device(&self, id: FileId) -> bool {
         self.devices.contains(&id)
     }
 
     /// Sets the operating system id of a thread that has not occurred yet.
-    pub(super) fn set_os_id(&mut self, ids: (Id, Id), os_id: i64) {
+    pub(super) fn set_os_id(&mut self, ids: (FileId, FileId), os_id: i64) {
         self.os_ids.insert(ids, os_id);
     }
 
     /// Returns the processes with operating system ids.
-    pub(super) fn real_processes(&self) -> impl Iterator<Item = u32> {
-        let named = self.processes.iter().filter(|(id, _)| is_real(**id)).map(|(_, row)| *row);
-        named.chain(self.device_process.filter(|_| self.has_placeholder))
+    pub(super) fn os_processes(&self) -> impl Iterator<Item = u32> {
+        let listed = self.processes.iter().filter(|(id, _)| is_os_id(**id)).map(|(_, row)| *row);
+        listed.chain(self.device_process.filter(|_| self.has_placeholder))
     }
 
     /// Returns all processes.
     pub(super) fn all_processes(&self) -> impl Iterator<Item = u32> {
-        let named = self.processes.values().copied();
-        named.chain(self.device_process.filter(|_| self.has_placeholder))
+        let listed = self.processes.values().copied();
+        listed.chain(self.device_process.filter(|_| self.has_placeholder))
     }
 
-    fn text(&self, id: Id) -> Option<&str> {
+    fn id_text(&self, id: FileId) -> Option<&str> {
         match id {
-            Id::Number(_) => None,
-            Id::Text(text) => self.texts.get(text as usize).map(|text| &**text),
+            FileId::Number(_) => None,
+            FileId::Text(text) => self.texts.get(text as usize).map(|text| &**text),
         }
     }
 }
 
 /// Whether the id is one of the operating system.
-fn is_real(id: Id) -> bool {
-    matches!(id, Id::Number(0..))
+fn is_os_id(id: FileId) -> bool {
+    matches!(id, FileId::Number(0..))
 }
 
 /// Returns the operating system id; ids of the file only are negative.
-fn os_id_of(id: Id) -> i64 {
+fn to_os_id(id: FileId) -> i64 {
     match id {
-        Id::Number(number) => number,
-        Id::Text(text) => -2 - i64::from(text), // Kineto uses -1 for its own overhead
+        FileId::Number(number) => number,
+        FileId::Text(text) => -2 - i64::from(text), // Kineto uses -1 for its own overhead
     }
 }

@@ -3,7 +3,7 @@
 use marey_model::args::NewArgs;
 
 use super::event::Event;
-use super::number::nanos;
+use super::number::micros_to_nanos;
 
 /// The times of an event in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -19,10 +19,10 @@ pub(super) struct Times<'a> {
 
 impl<'a> Times<'a> {
     /// Reads the times; `None` if the start cannot be read.
-    pub(super) fn of(event: &Event<'a>) -> Option<Self> {
-        let start_nanos = nanos(event.time())?;
+    pub(super) fn from_event(event: &Event<'a>) -> Option<Self> {
+        let start_nanos = micros_to_nanos(event.time())?;
         let duration_json = event.duration();
-        let duration = nanos(duration_json);
+        let duration = micros_to_nanos(duration_json);
         let is_malformed =
             !duration_json.is_empty() && duration.is_none_or(|duration| duration < 0);
         Some(Self {
@@ -36,7 +36,7 @@ impl<'a> Times<'a> {
     /// Adds a malformed duration to arguments.
     pub(super) fn add_malformed_duration(&self, event: &Event, args: &mut NewArgs) {
         if let Some(duration) = self.malformed_duration {
-            event.add("dur", duration, args);
+            event.add_arg("dur", duration, args);
         }
     }
 }

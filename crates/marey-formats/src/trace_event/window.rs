@@ -15,13 +15,13 @@ pub(super) struct Window<'a> {
     /// Position of the first unread byte.
     position: usize,
     /// File offset of the end of the window.
-    end: u64,
+    end_offset: u64,
     is_at_end: bool,
 }
 
 impl<'a> Window<'a> {
     pub(super) fn new(input: &'a mut Input) -> Self {
-        Self { input, bytes: Vec::new(), position: 0, end: 0, is_at_end: false }
+        Self { input, bytes: Vec::new(), position: 0, end_offset: 0, is_at_end: false }
     }
 
     /// Returns the unread bytes.
@@ -36,12 +36,12 @@ impl<'a> Window<'a> {
 
     /// Returns the file offset of the first unread byte.
     pub(super) fn offset(&self) -> u64 {
-        self.end - self.unread().len() as u64
+        self.end_offset - self.unread().len() as u64
     }
 
     /// Returns the file offset of the end of the window.
-    pub(super) fn end(&self) -> u64 {
-        self.end
+    pub(super) fn end_offset(&self) -> u64 {
+        self.end_offset
     }
 
     /// Whether the window ends at the end of the file.
@@ -59,32 +59,32 @@ impl<'a> Window<'a> {
     /// The unread part at least doubles, so repeated attempts at a long value take linear time in
     /// total.
     pub(super) fn read_more(&mut self) -> Result<Vec<u8>, ReaderError> {
-        let left = self.unread().len();
-        if left > MAX_PIECE_BYTES {
-            return Err(ReaderError::at(self.offset(), "a piece of more than 256 MiB"));
+        let unread_len = self.unread().len();
+        if unread_len > MAX_PIECE_BYTES {
+            return Err(ReaderError::content(self.offset(), "a piece of more than 256 MiB"));
         }
         let (bytes, position) = match self.input.next_chunk()? {
-            Some((mut chunk, start)) if left <= start => {
-                self.end += (chunk.len() - start) as u64;
-                chunk[start - left..start].copy_from_slice(self.unread());
-                (chunk, start - left)
+            Some((mut chunk, start)) if unread_len <= start => {
+                self.end_offset += (chunk.len() - start) as u64;
+                chunk[start - unread_len..start].copy_from_slice(self.unread());
+                (chunk, start - unread_len)
             }
-            next => (self.grown(next)?, 0),
+            next => (self.read_doubled(next)?, 0),
         };
         self.position = position;
         Ok(mem::replace(&mut self.bytes, bytes))
     }
 
     /// Returns the unread bytes, followed by at least as many new ones if the file has them.
-    fn grown(&mut self, mut next: Option<(Vec<u8>, usize)>) -> Result<Vec<u8>, ReaderError> {
+    fn read_doubled(&mut self, mut next: Option<(Vec<u8>, usize)>) -> Result<Vec<u8>, ReaderError> {
         let mut bytes = self.unread().to_vec();
-        let wanted = 2 * bytes.len();
+        let min_len = 2 * bytes.len();
         self.is_at_end = next.is_none();
         while let Some((chunk, start)) = next {
-            self.end += (chunk.len() - start) as u64;
+            self.end_offset += (chunk.len() - start) as u64;
             bytes.extend_from_slice(&chunk[start..]);
-            self.input.reuse(chunk);
-            next = if bytes.len() < wanted { self.input.next_chunk()? } else { None };
+            self.input.recycle(chunk);
+            next = if bytes.len() < min_len { self.input.next_chunk()? } else { None };
         }
         Ok(bytes)
     }
@@ -92,11 +92,11 @@ impl<'a> Window<'a> {
     /// Returns the bytes of the window and the file offset of their end, when reading is finished.
     pub(super) fn take_bytes(&mut self) -> (Vec<u8>, u64) {
         self.position = 0;
-        (mem::take(&mut self.bytes), self.end)
+        (mem::take(&mut self.bytes), self.end_offset)
     }
 
     /// Recycles bytes of an earlier window.
-    pub(super) fn reuse(&self, bytes: Vec<u8>) {
-        self.input.reuse(bytes);
+    pub(super) fn recycle(&self, bytes: Vec<u8>) {
+        self.input.recycle(bytes);
     }
 }

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use marey_formats::{Format, LeftOut};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_store::row::{Args, Metric};
+use marey_store::row::Metric;
 use marey_store::{Assembler, NewProcess, Run, Slice};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
+use crate::build::{build_run, metric, slice};
 use crate::dump::{dump, export_bytes, import_bytes};
 use crate::kineto::{ranks, recorded, scene};
 
@@ -52,8 +53,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
     #[test]
-    fn exports_are_stable_after_one_round_trip(base in scene::bases(), happenings in scene::happenings()) {
-        let (_folder, run) = scene::run(base, &happenings);
+    fn exports_are_stable_after_one_round_trip(base in scene::bases(), rows in scene::random_rows()) {
+        let (_folder, run) = scene::run(base, &rows);
         let (text, _, left_out) = export(&run);
         prop_assert_eq!(left_out, LeftOut::new());
         let again = import_bytes(text.as_bytes()).unwrap();
@@ -61,12 +62,12 @@ proptest! {
         let tables = ["async_spans ", "flows ", "instants ", "memory_events ", "metrics ", "process "];
         let is_elsewhere = |line: &&str| tables.iter().any(|table| line.starts_with(table));
         let (first, second) = (dump(&run), dump(&again.run));
-        let gone: Vec<_> = first.lines().filter(is_elsewhere).collect();
-        let come: Vec<_> = second.lines().filter(is_elsewhere).collect();
-        for (a, b) in gone.iter().zip(&come) {
+        let lines_before: Vec<_> = first.lines().filter(is_elsewhere).collect();
+        let lines_after: Vec<_> = second.lines().filter(is_elsewhere).collect();
+        for (a, b) in lines_before.iter().zip(&lines_after) {
             prop_assert_eq!(a, b);
         }
-        prop_assert_eq!(gone.len(), come.len());
+        prop_assert_eq!(lines_before.len(), lines_after.len());
         let count = |dump: &str, table| dump.lines().filter(|line| line.starts_with(table)).count();
         for table in ["spans ", "gpu_activities "] {
             prop_assert_eq!(count(&first, table), count(&second, table));
@@ -86,59 +87,34 @@ fn recorded_runs_match_the_recorder_s_own_trace() {
 }
 
 /// Returns a run with a thread that has these scopes and values.
-fn run_of(
+fn build_thread(
     scopes: &[(NodeKind, &str, i64, i64)],
     values: &[(&[&str], i64, &str, MetricValue)],
 ) -> (TempDir, Run) {
-    let folder = TempDir::new().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let process = run.process(NewProcess { pid: 100, ..NewProcess::default() });
-    let thread_id = run.thread(process, 100, "");
-    for (&(kind, name, start_nanos, end_nanos), order) in scopes.iter().zip(0..) {
-        let slice = Slice {
-            thread_id,
-            start_nanos,
-            duration_nanos: end_nanos - start_nanos,
-            order,
-            kind,
-            name_id: run.text(name),
-            step: None,
-            is_open: false,
-            category_id: None,
-            correlation_id: None,
-            external_id: None,
-            args: Args::default(),
-        };
-        run.add_slice(&slice).unwrap();
-    }
-    for (path, time_nanos, name, value) in values {
-        let mut context_id = Assembler::ROOT;
-        for name in *path {
-            let name_id = run.text(name);
-            let kind = if *name == "state" { NodeKind::State } else { NodeKind::Scope };
-            context_id = run.context(context_id, kind, name_id);
+    build_run(|run| {
+        let process = run.process(NewProcess { pid: 100, ..NewProcess::default() });
+        let thread_id = run.thread(process, 100, "");
+        for (&(kind, name, start_nanos, end_nanos), order) in scopes.iter().zip(0..) {
+            let slice = slice(thread_id, run.text(name), start_nanos, end_nanos - start_nanos);
+            run.add_slice(&Slice { order, kind, ..slice }).unwrap();
         }
-        let (name_id, time_nanos, value) = (run.text(name), *time_nanos, value.clone());
-        run.add_metric(&Metric {
-            time_nanos,
-            thread_id,
-            context_id,
-            name_id,
-            sessions: 1,
-            phase: 0,
-            value,
-        })
-        .unwrap();
-    }
-    run.finish(None).unwrap();
-    let opened = Run::open(folder.path()).unwrap();
-    (folder, opened)
+        for (path, time_nanos, name, value) in values {
+            let mut context_id = Assembler::ROOT;
+            for name in *path {
+                let name_id = run.text(name);
+                let kind = if *name == "state" { NodeKind::State } else { NodeKind::Scope };
+                context_id = run.context(context_id, kind, name_id);
+            }
+            let row = metric(thread_id, context_id, run.text(name), *time_nanos, value.clone());
+            run.add_metric(&Metric { sessions: 1, ..row }).unwrap();
+        }
+    })
 }
 
 #[test]
 fn values_belong_to_the_scope_that_they_were_added_in() {
     let int = MetricValue::Int;
-    let (_folder, run) = run_of(
+    let (_folder, run) = build_thread(
         &[
             (NodeKind::Scope, "outer", 0, 100),
             (NodeKind::Scope, "inner", 10, 20),
@@ -161,12 +137,12 @@ fn values_belong_to_the_scope_that_they_were_added_in() {
     );
     let (_, events, left_out) = export(&run);
     assert_eq!(left_out, LeftOut::new());
-    let of = |phase: &str| -> Vec<(Json, Json)> {
+    let events_of_phase = |phase: &str| -> Vec<(Json, Json)> {
         let events = events.iter().filter(|event| event["ph"] == phase);
         events.map(|event| (event["name"].clone(), event["args"]["metrics"].clone())).collect()
     };
     assert_eq!(
-        of("X"),
+        events_of_phase("X"),
         [
             (json!("inner: <tokens, 10>"), json!({"tokens": "10"})),
             (json!("state"), Json::Null),
@@ -178,7 +154,7 @@ fn values_belong_to_the_scope_that_they_were_added_in() {
         ]
     );
     assert_eq!(
-        of("i"),
+        events_of_phase("i"),
         [
             (json!("inner: <tokens, 80>"), json!({"tokens": "80"})),
             (json!("ROOT: <tokens, 160>"), json!({"tokens": "160"})),
@@ -188,7 +164,7 @@ fn values_belong_to_the_scope_that_they_were_added_in() {
 
 #[test]
 fn values_survive_a_round_trip() {
-    let (_folder, run) = run_of(
+    let (_folder, run) = build_thread(
         &[(NodeKind::Module, "outer", 0, 100), (NodeKind::Step, "inner", 10, 20)],
         &[(&["outer", "inner"], 15, "loss", MetricValue::Float(0.1))],
     );
@@ -207,7 +183,7 @@ fn values_survive_a_round_trip() {
 fn overlapping_scopes_get_separate_lanes() {
     let scope = NodeKind::Scope;
     let (_folder, run) =
-        run_of(&[(scope, "a", 0, 20), (scope, "b", 10, 30), (scope, "c", 20, 25)], &[]);
+        build_thread(&[(scope, "a", 0, 20), (scope, "b", 10, 30), (scope, "c", 20, 25)], &[]);
     let (_, events, _) = export(&run);
     let lanes: Vec<_> = events
         .iter()
@@ -235,8 +211,8 @@ fn ranks_are_written_and_counted() {
         let args = &event["args"];
         for number in [&event["id"], &args["correlation"], &args["External id"]] {
             if !number.is_null() {
-                let at = format!("{} {} {number}", event["cat"], event["ph"]);
-                numbers.entry(at).or_default().insert(event["pid"].to_string());
+                let key = format!("{} {} {number}", event["cat"], event["ph"]);
+                numbers.entry(key).or_default().insert(event["pid"].to_string());
             }
         }
     }
@@ -251,9 +227,9 @@ fn foreign_spans_stay_open_and_gain_no_arguments() {
 {"ph":"X","cat":"mine","name":"inside","pid":1,"tid":1,"ts":2,"dur":3}]}"#;
     let before = import_bytes(foreign.as_bytes()).unwrap();
     let (text, events, _) = export(&before.run);
-    let of = |name| &events.iter().find(|event| event["name"] == name).unwrap()["args"];
-    assert_eq!(*of("open"), json!({"finished": "false"}));
-    assert_eq!(*of("inside"), Json::Null);
+    let args_of = |name| &events.iter().find(|event| event["name"] == name).unwrap()["args"];
+    assert_eq!(*args_of("open"), json!({"finished": "false"}));
+    assert_eq!(*args_of("inside"), Json::Null);
     let spans = |dump: String| {
         dump.lines()
             .filter(|line| line.starts_with("spans "))

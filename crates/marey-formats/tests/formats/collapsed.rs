@@ -4,14 +4,14 @@ use marey_formats::{Format, ImportError, LeftOut};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_store::row::{Args, Sample};
 use marey_store::{Assembler, NewProcess, Run};
 use proptest::prelude::*;
 
+use crate::build::{build_run, sample};
 use crate::dump::{dump, export_bytes, import_bytes, import_data};
 
 /// Returns a run as text.
-fn exported(run: &Run) -> (String, LeftOut) {
+fn export_text(run: &Run) -> (String, LeftOut) {
     let (bytes, left_out) = export_bytes(run, Format::Collapsed);
     (String::from_utf8(bytes).unwrap(), left_out)
 }
@@ -31,7 +31,7 @@ fn golden_files_have_the_expected_content() {
 
 #[test]
 fn stacks_are_exported_with_their_sums() {
-    let (text, left_out) = exported(&import_data("collapsed/perf.txt").run);
+    let (text, left_out) = export_text(&import_data("collapsed/perf.txt").run);
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     let expected = [
@@ -47,35 +47,23 @@ fn stacks_are_exported_with_their_sums() {
 }
 
 /// Returns a run of samples with these stacks and weights.
-fn run_of(stacks: &[(Vec<&str>, MetricValue)]) -> (tempfile::TempDir, Run) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let process_id = run.process(NewProcess::default());
-    let name_id = run.text("samples");
-    for (frames, value) in stacks {
-        let context_id = frames.iter().fold(Assembler::ROOT, |context, frame| {
-            let name_id = run.text(frame);
-            run.context(context, NodeKind::Frame, name_id)
-        });
-        run.add_sample(&Sample {
-            process_id,
-            thread_id: None,
-            context_id,
-            name_id,
-            time_nanos: None,
-            value: value.clone(),
-            args: Args::default(),
-        })
-        .unwrap();
-    }
-    run.finish(None).unwrap();
-    let run = Run::open(folder.path()).unwrap();
-    (folder, run)
+fn build_samples(stacks: &[(Vec<&str>, MetricValue)]) -> (tempfile::TempDir, Run) {
+    build_run(|run| {
+        let process_id = run.process(NewProcess::default());
+        let name_id = run.text("samples");
+        for (frames, value) in stacks {
+            let context_id = frames.iter().fold(Assembler::ROOT, |context, frame| {
+                let name_id = run.text(frame);
+                run.context(context, NodeKind::Frame, name_id)
+            });
+            run.add_sample(&sample(process_id, context_id, name_id, value.clone())).unwrap();
+        }
+    })
 }
 
 #[test]
 fn separators_in_names_are_replaced_and_counted() {
-    let (_folder, run) = run_of(&[
+    let (_folder, run) = build_samples(&[
         (vec!["#a", "b;c\r\n", "#d"], MetricValue::Int(1)),
         (vec![], MetricValue::Int(2)),
         (vec!["e"], MetricValue::Float(f64::NAN)),
@@ -84,7 +72,7 @@ fn separators_in_names_are_replaced_and_counted() {
         (vec!["g"], MetricValue::Int(i64::MAX)),
         (vec!["g"], MetricValue::Int(1)),
     ]);
-    let (text, left_out) = exported(&run);
+    let (text, left_out) = export_text(&run);
     assert_eq!(text, ":a;b:c  ;#d 1\nf 1.1\ng 9223372036854776000\n");
     let expected = [
         ("separators in names", 2),
@@ -172,8 +160,8 @@ proptest! {
             lines.push(format!("{} {value}", stack.join(";")));
         }
         lines.sort();
-        let (_folder, run) = run_of(&all);
-        let (text, left_out) = exported(&run);
+        let (_folder, run) = build_samples(&all);
+        let (text, left_out) = export_text(&run);
         prop_assert_eq!(left_out, LeftOut::new());
         let mut written: Vec<&str> = text.lines().collect();
         written.sort_unstable();
@@ -181,7 +169,7 @@ proptest! {
         // The first line decides the format.
         let again = import_bytes(format!("first 1\n{text}").as_bytes()).unwrap();
         prop_assert!(again.imported.files[0].warnings.is_empty());
-        let (again, _) = exported(&again.run);
+        let (again, _) = export_text(&again.run);
         let mut again: Vec<&str> = again.lines().filter(|line| *line != "first 1").collect();
         again.sort_unstable();
         prop_assert_eq!(again, lines);

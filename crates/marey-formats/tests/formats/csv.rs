@@ -3,108 +3,64 @@
 use marey_formats::Format;
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
-use marey_store::row::{ActivityKind, Args, AsyncSpan, GpuActivity, Instant, InstantScope};
-use marey_store::{Assembler, NewProcess, Run, Slice};
+use marey_store::row::{GpuActivity, Instant};
+use marey_store::{NewProcess, Run, Slice};
 use proptest::prelude::*;
 
+use crate::build::{async_span, build_run, instant, kernel, slice};
 use crate::dump::export_bytes;
 
-pub(crate) const NASTY: &str = "=cmd|'/c'!A1, \"q\"\r\n;é\u{0}";
+pub(crate) const SPECIAL_CHARACTERS: &str = "=cmd|'/c'!A1, \"q\"\r\n;é\u{0}";
 
 /// Returns a run with an operator in a step, the kernel that it launched, and an asynchronous span.
 pub(crate) fn run(name: &str) -> (tempfile::TempDir, Run) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let process = run.process(NewProcess {
-        pid: 7,
-        rank: Some(3),
-        host: "h".into(),
-        ..NewProcess::default()
-    });
-    let thread = run.thread(process, 70, "main, \"it\"");
-    let mut args = NewArgs::default();
-    args.int("n", 5);
-    args.text("why", name);
-    let args = run.args(&mut args).unwrap();
-    let [name_id, kernel_id, track_id] = [name, "kernel", "requests"].map(|text| run.text(text));
-    let category_id = Some(run.text("cpu_op"));
-    let slice = Slice {
-        thread_id: thread,
-        start_nanos: 100,
-        duration_nanos: 50,
-        order: 0,
-        kind: NodeKind::Step,
-        name_id: run.text("step"),
-        step: Some(9),
-        is_open: false,
-        category_id: None,
-        correlation_id: None,
-        external_id: None,
-        args: Args::default(),
-    };
-    run.add_slice(&slice.clone()).unwrap();
-    run.add_slice(&Slice {
-        start_nanos: 110,
-        duration_nanos: 20,
-        order: 1,
-        kind: NodeKind::Operator,
-        name_id,
-        step: None,
-        category_id,
-        external_id: Some(4),
-        args: args.clone(),
-        ..slice
+    build_run(|run| {
+        let process = run.process(NewProcess {
+            pid: 7,
+            rank: Some(3),
+            host: "h".into(),
+            ..NewProcess::default()
+        });
+        let thread = run.thread(process, 70, "main, \"it\"");
+        let mut args = NewArgs::default();
+        args.int("n", 5);
+        args.text("why", name);
+        let args = run.args(&mut args).unwrap();
+        let [name_id, kernel_id, track_id] =
+            [name, "kernel", "requests"].map(|text| run.text(text));
+        let category_id = Some(run.text("cpu_op"));
+        let step = slice(thread, run.text("step"), 100, 50);
+        run.add_slice(&Slice { kind: NodeKind::Step, step: Some(9), ..step }).unwrap();
+        run.add_slice(&Slice {
+            order: 1,
+            kind: NodeKind::Operator,
+            category_id,
+            external_id: Some(4),
+            args: args.clone(),
+            ..slice(thread, name_id, 110, 20)
+        })
+        .unwrap();
+        run.add_gpu_activity(&GpuActivity {
+            device: 1,
+            stream: 2,
+            correlation_id: Some(6),
+            graph_node_id: Some(9),
+            grid: Some([1, 2, 3]),
+            block: Some([8, 1, 1]),
+            registers: Some(40),
+            shared_bytes: Some(1024),
+            bytes: Some(32),
+            external_id: Some(4),
+            ..kernel(process, kernel_id, 120, 15)
+        })
+        .unwrap();
+        run.add_async_span(&async_span(process, track_id, name_id, (105, 1))).unwrap();
+        run.add_instant(&Instant { args, ..instant(process, name_id, 101) }).unwrap();
     })
-    .unwrap();
-    run.add_gpu_activity(&GpuActivity {
-        start_nanos: 120,
-        duration_nanos: 15,
-        process_id: process,
-        device: 1,
-        stream: 2,
-        kind: ActivityKind::Kernel,
-        name_id: kernel_id,
-        context_id: None,
-        correlation_id: Some(6),
-        graph_node_id: Some(9),
-        grid: Some([1, 2, 3]),
-        block: Some([8, 1, 1]),
-        registers: Some(40),
-        shared_bytes: Some(1024),
-        bytes: Some(32),
-        category_id: None,
-        external_id: Some(4),
-        args: Args::default(),
-    })
-    .unwrap();
-    run.add_async_span(&AsyncSpan {
-        start_nanos: 105,
-        duration_nanos: 1,
-        process_id: process,
-        track_id,
-        name_id,
-        is_open: false,
-        category_id: None,
-        args: Args::default(),
-    })
-    .unwrap();
-    run.add_instant(&Instant {
-        time_nanos: 101,
-        process_id: process,
-        thread_id: None,
-        scope: InstantScope::Process,
-        name_id,
-        category_id: None,
-        args,
-    })
-    .unwrap();
-    run.finish(None).unwrap();
-    let run = Run::open(folder.path()).unwrap();
-    (folder, run)
 }
 
 #[test]
-fn golden() {
+fn rows_are_written_in_order_of_their_times() {
     let (_folder, run) = run("relu");
     let (bytes, left_out) = export_bytes(&run, Format::Csv);
     assert_eq!(
@@ -133,7 +89,7 @@ fn check(name: &str) -> Result<(), TestCaseError> {
 
 #[test]
 fn names_are_exact() {
-    for name in [NASTY, "", "-1", "@SUM(1)", "\"", "\u{feff}", &"x".repeat(100_000)] {
+    for name in [SPECIAL_CHARACTERS, "", "-1", "@SUM(1)", "\"", "\u{feff}", &"x".repeat(100_000)] {
         check(name).unwrap();
     }
 }

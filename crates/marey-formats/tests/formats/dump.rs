@@ -43,8 +43,8 @@ pub(crate) fn reader(run: &Run) -> Reader<'_> {
     Reader::new(run, Window::default()).unwrap()
 }
 
-/// Everything that a run says, a line a row, names in place of ids; sorted, so that two runs that
-/// say the same are equal.
+/// Returns the content of a run: a line for each row, with names instead of ids. The lines are
+/// sorted, so that runs with the same content have the same dump.
 pub(crate) fn dump(run: &Run) -> String {
     let reader = reader(run);
     let dump = Dump { reader: &reader };
@@ -86,182 +86,182 @@ pub(crate) fn dump(run: &Run) -> String {
 
 /// A row that is written as a line.
 trait Line: Row {
-    fn line(&self, d: &Dump) -> String;
+    fn line(&self, dump: &Dump) -> String;
 }
 
 impl Line for Span {
-    fn line(&self, d: &Dump) -> String {
+    fn line(&self, dump: &Dump) -> String {
         let row = self;
         format!(
             "{}+{} children={} {} {}{}{}{}{}",
             row.start_nanos,
             row.duration_nanos,
             row.children_nanos,
-            d.thread(row.thread_id),
-            d.path(row.context_id),
+            dump.thread(row.thread_id),
+            dump.path(row.context_id),
             if row.is_open { " open" } else { "" },
-            numbers(row.correlation_id, row.external_id),
-            d.category(row.category_id),
-            d.args(&row.args)
+            id_text(row.correlation_id, row.external_id),
+            dump.category(row.category_id),
+            dump.args(&row.args)
         )
     }
 }
 
 impl Line for AsyncSpan {
-    fn line(&self, d: &Dump) -> String {
+    fn line(&self, dump: &Dump) -> String {
         let row = self;
         format!(
             "{}+{} {} track={} {:?}{}{}{}",
             row.start_nanos,
             row.duration_nanos,
-            d.process(row.process_id),
-            d.reader.text(row.track_id),
-            d.reader.text(row.name_id),
+            dump.process(row.process_id),
+            dump.reader.text(row.track_id),
+            dump.reader.text(row.name_id),
             if row.is_open { " open" } else { "" },
-            d.category(row.category_id),
-            d.args(&row.args)
+            dump.category(row.category_id),
+            dump.args(&row.args)
         )
     }
 }
 
 impl Line for Instant {
-    fn line(&self, d: &Dump) -> String {
+    fn line(&self, dump: &Dump) -> String {
         let row = self;
         format!(
             "{} {} {:?} {:?} {:?}{}{}",
             row.time_nanos,
-            d.process(row.process_id),
-            row.thread_id.map(|id| d.thread(id)),
+            dump.process(row.process_id),
+            row.thread_id.map(|id| dump.thread(id)),
             row.scope,
-            d.reader.text(row.name_id),
-            d.category(row.category_id),
-            d.args(&row.args)
+            dump.reader.text(row.name_id),
+            dump.category(row.category_id),
+            dump.args(&row.args)
         )
     }
 }
 
 impl Line for Flow {
-    fn line(&self, d: &Dump) -> String {
+    fn line(&self, dump: &Dump) -> String {
         let row = self;
         format!(
             "{} {} {:?} id={} enclosing={} {:?}{}{}",
             row.time_nanos,
-            d.thread(row.thread_id),
+            dump.thread(row.thread_id),
             row.point,
             row.flow_id,
             row.is_enclosing,
-            d.reader.text(row.name_id),
-            d.category(row.category_id),
-            d.args(&row.args)
+            dump.reader.text(row.name_id),
+            dump.category(row.category_id),
+            dump.args(&row.args)
         )
     }
 }
 
 impl Line for Metric {
-    fn line(&self, d: &Dump) -> String {
+    fn line(&self, dump: &Dump) -> String {
         let row = self;
         format!(
             "{} {} {} {:?} {}",
             row.time_nanos,
-            d.thread(row.thread_id),
-            d.path(row.context_id),
-            d.reader.text(row.name_id),
+            dump.thread(row.thread_id),
+            dump.path(row.context_id),
+            dump.reader.text(row.name_id),
             value(&row.value)
         )
     }
 }
 
 impl Line for Sample {
-    fn line(&self, d: &Dump) -> String {
+    fn line(&self, dump: &Dump) -> String {
         let row = self;
         format!(
             "{} {:?} {} {:?} {:?} {}{}",
-            d.process(row.process_id),
-            row.thread_id.map(|id| d.thread(id)),
-            d.path(row.context_id),
-            d.reader.text(row.name_id),
+            dump.process(row.process_id),
+            row.thread_id.map(|id| dump.thread(id)),
+            dump.path(row.context_id),
+            dump.reader.text(row.name_id),
             row.time_nanos,
             value(&row.value),
-            d.args(&row.args)
+            dump.args(&row.args)
         )
     }
 }
 
 impl Line for Step {
-    fn line(&self, d: &Dump) -> String {
+    fn line(&self, dump: &Dump) -> String {
         let row = self;
         format!(
             "{}+{} {} {} {}",
             row.start_nanos,
             row.duration_nanos,
-            d.thread(row.thread_id),
-            d.path(row.context_id),
+            dump.thread(row.thread_id),
+            dump.path(row.context_id),
             row.number
         )
     }
 }
 
 impl Line for GpuActivity {
-    fn line(&self, d: &Dump) -> String {
+    fn line(&self, dump: &Dump) -> String {
         let row = self;
         format!(
             "{}+{} {} device={} stream={} {:?} {:?} at={:?}{} graph_node={:?} grid={:?} block={:?} registers={:?} shared={:?} bytes={:?}{}{}",
             row.start_nanos,
             row.duration_nanos,
-            d.process(row.process_id),
+            dump.process(row.process_id),
             row.device,
             row.stream,
             row.kind,
-            d.reader.text(row.name_id),
-            row.context_id.map(|id| d.path(id)),
-            numbers(row.correlation_id, row.external_id),
+            dump.reader.text(row.name_id),
+            row.context_id.map(|id| dump.path(id)),
+            id_text(row.correlation_id, row.external_id),
             row.graph_node_id,
             row.grid,
             row.block,
             row.registers,
             row.shared_bytes,
             row.bytes,
-            d.category(row.category_id),
-            d.args(&row.args)
+            dump.category(row.category_id),
+            dump.args(&row.args)
         )
     }
 }
 
 impl Line for Collective {
-    fn line(&self, d: &Dump) -> String {
+    fn line(&self, dump: &Dump) -> String {
         let row = self;
         format!(
             "{}+{:?} created={:?} {} device={:?} stream={:?} {:?} group={:?} ranks={:?} size={:?} sequence={:?} dtype={:?} in={:?} out={:?} {:?} p2p={} at={:?}{}",
             row.start_nanos,
             row.duration_nanos,
             row.created_nanos,
-            d.process(row.process_id),
+            dump.process(row.process_id),
             row.device,
             row.stream,
-            d.reader.text(row.name_id),
-            d.reader.text(row.group_id),
-            row.group_ranks_id.map(|id| d.reader.text(id)),
+            dump.reader.text(row.name_id),
+            dump.reader.text(row.group_id),
+            row.group_ranks_id.map(|id| dump.reader.text(id)),
             row.group_size,
             row.sequence,
-            row.dtype_id.map(|id| d.reader.text(id)),
+            row.dtype_id.map(|id| dump.reader.text(id)),
             row.in_elements,
             row.out_elements,
             row.state,
             row.is_p2p,
-            row.context_id.map(|id| d.path(id)),
-            d.args(&row.args)
+            row.context_id.map(|id| dump.path(id)),
+            dump.args(&row.args)
         )
     }
 }
 
 impl Line for MemoryEvent {
-    fn line(&self, d: &Dump) -> String {
+    fn line(&self, dump: &Dump) -> String {
         let row = self;
         format!(
             "{} {} {:?} {:?} {} device={:?} stream={:?} address={:?} bytes={} allocated={:?} reserved={:?} at={:?}{}{}",
             row.time_nanos,
-            d.process(row.process_id),
-            row.thread_id.map(|id| d.thread(id)),
+            dump.process(row.process_id),
+            row.thread_id.map(|id| dump.thread(id)),
             row.action,
             row.device_type,
             row.device,
@@ -270,20 +270,20 @@ impl Line for MemoryEvent {
             row.bytes,
             row.allocated_bytes,
             row.reserved_bytes,
-            row.context_id.map(|id| d.path(id)),
-            d.category(row.category_id),
-            d.args(&row.args)
+            row.context_id.map(|id| dump.path(id)),
+            dump.category(row.category_id),
+            dump.args(&row.args)
         )
     }
 }
 
 impl Line for MemoryBlock {
-    fn line(&self, d: &Dump) -> String {
+    fn line(&self, dump: &Dump) -> String {
         let row = self;
         format!(
             "{} {} device={} stream={:?} segment={:#x}+{} {} {:#x}+{} requested={:?} {} at={:?}{}",
             row.time_nanos,
-            d.process(row.process_id),
+            dump.process(row.process_id),
             row.device,
             row.stream,
             row.segment_address,
@@ -293,25 +293,25 @@ impl Line for MemoryBlock {
             row.bytes,
             row.requested_bytes,
             row.state,
-            row.context_id.map(|id| d.path(id)),
-            d.args(&row.args)
+            row.context_id.map(|id| dump.path(id)),
+            dump.args(&row.args)
         )
     }
 }
 
 impl Line for Device {
-    fn line(&self, d: &Dump) -> String {
+    fn line(&self, dump: &Dump) -> String {
         let row = self;
         let Device { process_id, device, device_type, name, properties } = row;
-        format!("{} {device_type} {device} {name:?} {properties}", d.process(*process_id))
+        format!("{} {device_type} {device} {name:?} {properties}", dump.process(*process_id))
     }
 }
 
 impl Line for Metadata {
-    fn line(&self, d: &Dump) -> String {
+    fn line(&self, dump: &Dump) -> String {
         let row = self;
-        let thread = row.thread_id.map(|id| d.thread(id));
-        format!("{} {thread:?} {}={}", d.process(row.process_id), row.key, row.value)
+        let thread = row.thread_id.map(|id| dump.thread(id));
+        format!("{} {thread:?} {}={}", dump.process(row.process_id), row.key, row.value)
     }
 }
 
@@ -360,7 +360,7 @@ impl Dump<'_> {
     }
 }
 
-fn numbers(correlation: Option<u64>, external: Option<u64>) -> String {
+fn id_text(correlation: Option<u64>, external: Option<u64>) -> String {
     let number = |name, id: Option<u64>| id.map_or(String::new(), |id| format!(" {name}={id}"));
     number("correlation", correlation) + &number("external", external)
 }

@@ -9,16 +9,17 @@ use marey_formats::{ExportError, Format, ImportError, LeftOut, TemporaryRun, exp
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{NodeId, Profile};
-use marey_store::row::{ActivityKind, Args, Device, GpuActivity, Instant, InstantScope, Metric};
+use marey_store::row::{ActivityKind, Device, GpuActivity, Metric};
 use marey_store::{Assembler, NewProcess, Reader, Run, Slice, Window};
 use proptest::prelude::*;
 
+use crate::build::{build_run, instant, kernel, metric, slice};
 use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
 
 const TRAIN: &str = "train.hatchet";
 
 /// Exports a run as a profile.
-fn exported(run: &Run) -> Profile {
+fn export_profile(run: &Run) -> Profile {
     let (json, left_out) = export_bytes(run, Format::Hatchet);
     serde_json::from_slice::<serde::de::IgnoredAny>(&json).unwrap();
     let profile = hatchet::parse(&export_bytes(run, Format::HatchetMsgpack).0).unwrap();
@@ -59,12 +60,12 @@ fn an_empty_window_is_refused() {
     for format in [Format::Hatchet, Format::HatchetMsgpack, Format::Csv, Format::Perfetto] {
         let mut out = Vec::new();
         let exported = export(&reader, format, &mut out);
-        assert!(matches!(exported, Err(ExportError::Nothing { .. })), "{format:?}: {exported:?}");
+        assert!(matches!(exported, Err(ExportError::NoData { .. })), "{format:?}: {exported:?}");
         assert!(out.is_empty());
     }
 }
 
-fn imported(profile: &Profile) -> TemporaryRun {
+fn import_profile(profile: &Profile) -> TemporaryRun {
     let mut file = Vec::new();
     hatchet::write(profile, hatchet::Format::Json, &mut file).unwrap();
     import_bytes(&file).unwrap()
@@ -129,105 +130,66 @@ fn siblings_with_equal_names_are_merged_and_counted() {
         warning.first.to_string(),
         "byte 0: siblings with the same name are merged into one node"
     );
-    let profile = exported(&temporary.run);
+    let profile = export_profile(&temporary.run);
     assert_eq!(profile.metric("n").unwrap().get(NodeId(1)), Some(MetricValue::Int(4)));
 }
 
 /// Returns a run in which an operator launches two kernels, one of them twice.
 fn traced() -> (tempfile::TempDir, Run) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let process = run.process(NewProcess { pid: 7, is_complete: true, ..NewProcess::default() });
-    let thread = run.thread(process, 7, "main");
-    let slice = |name_id, start_nanos, duration_nanos, correlation_id, is_open| Slice {
-        thread_id: thread,
-        start_nanos,
-        duration_nanos,
-        order: start_nanos as u64,
-        kind: NodeKind::Operator,
-        name_id,
-        step: None,
-        is_open,
-        category_id: None,
-        correlation_id,
-        external_id: None,
-        args: Args::default(),
-    };
-    let [step, launch, gemm, copy] = ["step", "launch", "gemm", "copy"].map(|name| run.text(name));
-    for (start, duration) in [(0, 100), (200, 300)] {
-        run.add_slice(&slice(step, start, duration, None, false)).unwrap();
-        run.add_slice(&slice(launch, start + 10, 40, Some(start as u64), false)).unwrap();
-    }
-    run.add_slice(&slice(step, 600, 50, None, true)).unwrap();
-    let activity = |name_id, kind, correlation_id, duration_nanos| GpuActivity {
-        start_nanos: 700,
-        duration_nanos,
-        process_id: process,
-        device: 1,
-        stream: 7,
-        kind,
-        name_id,
-        context_id: None,
-        correlation_id,
-        graph_node_id: None,
-        grid: None,
-        block: None,
-        registers: None,
-        shared_bytes: None,
-        bytes: None,
-        category_id: None,
-        external_id: None,
-        args: Args::default(),
-    };
-    for row in [
-        activity(gemm, ActivityKind::Kernel, Some(0), 30),
-        activity(gemm, ActivityKind::Kernel, Some(200), 50),
-        activity(copy, ActivityKind::Memcpy, None, 5),
-        activity(copy, ActivityKind::Sync, None, 1_000),
-    ] {
-        run.add_gpu_activity(&row).unwrap();
-    }
-    run.add_device(&Device {
-        process_id: process,
-        device: 1,
-        device_type: "cuda".into(),
-        name: "H".into(),
-        properties: r#"{"computeMajor": 9, "computeMinor": 0, "numSms": 132}"#.into(),
+    build_run(|run| {
+        let process =
+            run.process(NewProcess { pid: 7, is_complete: true, ..NewProcess::default() });
+        let thread = run.thread(process, 7, "main");
+        let slice = |name_id, start_nanos, duration_nanos, correlation_id, is_open| Slice {
+            order: start_nanos as u64,
+            kind: NodeKind::Operator,
+            is_open,
+            correlation_id,
+            ..slice(thread, name_id, start_nanos, duration_nanos)
+        };
+        let [step, launch, gemm, copy] =
+            ["step", "launch", "gemm", "copy"].map(|name| run.text(name));
+        for (start, duration) in [(0, 100), (200, 300)] {
+            run.add_slice(&slice(step, start, duration, None, false)).unwrap();
+            run.add_slice(&slice(launch, start + 10, 40, Some(start as u64), false)).unwrap();
+        }
+        run.add_slice(&slice(step, 600, 50, None, true)).unwrap();
+        let activity = |name_id, kind, correlation_id, duration_nanos| GpuActivity {
+            device: 1,
+            kind,
+            correlation_id,
+            ..kernel(process, name_id, 700, duration_nanos)
+        };
+        for row in [
+            activity(gemm, ActivityKind::Kernel, Some(0), 30),
+            activity(gemm, ActivityKind::Kernel, Some(200), 50),
+            activity(copy, ActivityKind::Memcpy, None, 5),
+            activity(copy, ActivityKind::Sync, None, 1_000),
+        ] {
+            run.add_gpu_activity(&row).unwrap();
+        }
+        run.add_device(&Device {
+            process_id: process,
+            device: 1,
+            device_type: "cuda".into(),
+            name: "H".into(),
+            properties: r#"{"computeMajor": 9, "computeMinor": 0, "numSms": 132}"#.into(),
+        })
+        .unwrap();
+        run.add_instant(&instant(process, step, 5)).unwrap();
+        let counter = metric(thread, Assembler::ROOT, gemm, 5, MetricValue::Int(1));
+        run.add_metric(&counter.clone()).unwrap();
+        for value in [2, 3] {
+            let value = MetricValue::Int(value);
+            run.add_metric(&Metric { sessions: 1, value, ..counter.clone() }).unwrap();
+        }
     })
-    .unwrap();
-    run.add_instant(&Instant {
-        time_nanos: 5,
-        process_id: process,
-        thread_id: None,
-        scope: InstantScope::Global,
-        name_id: step,
-        category_id: None,
-        args: Args::default(),
-    })
-    .unwrap();
-    let counted = Metric {
-        time_nanos: 5,
-        thread_id: thread,
-        context_id: Assembler::ROOT,
-        name_id: gemm,
-        sessions: 0,
-        phase: 0,
-        value: MetricValue::Int(1),
-    };
-    run.add_metric(&counted.clone()).unwrap();
-    for value in [2, 3] {
-        let value = MetricValue::Int(value);
-        run.add_metric(&Metric { sessions: 1, value, ..counted.clone() }).unwrap();
-    }
-    run.finish(None).unwrap();
-    let run = Run::open(folder.path()).unwrap();
-    (folder, run)
 }
 
 #[test]
 fn spans_and_activities_add_up_to_a_tree() {
     let (_folder, run) = traced();
-    let profile = hatchet::profile_of(&reader(&run)).unwrap();
+    let profile = hatchet::profile_from_run(&reader(&run)).unwrap();
     assert_eq!(profile.check(), Ok(()));
     let names: Vec<&str> = profile.nodes.iter().map(|node| &*node.name).collect();
     assert_eq!(names, ["ROOT", "step", "launch", "gemm", "copy"]);
@@ -262,7 +224,7 @@ fn spans_and_activities_add_up_to_a_tree() {
     assert_eq!((h.arch.as_deref(), h.num_sms), (Some("90"), Some(132)));
     assert_eq!(profile.meta.process.as_ref().unwrap().pid, 7);
     // The same holds for the file and for the run imported from it.
-    let again = exported(&imported(&exported(&run)).run);
+    let again = export_profile(&import_profile(&export_profile(&run)).run);
     assert_eq!(format!("{again:?}"), format!("{profile:?}"));
 }
 
@@ -278,7 +240,7 @@ fn ranks_are_summed_and_quantiles_merged() {
     let (first, second) = (import_data(TRAIN), import_data(TRAIN));
     let folder = tempfile::tempdir().unwrap();
     marey_store::merge(&[first.run, second.run], folder.path()).unwrap();
-    let both = hatchet::profile_of(&reader(&Run::open(folder.path()).unwrap())).unwrap();
+    let both = hatchet::profile_from_run(&reader(&Run::open(folder.path()).unwrap())).unwrap();
     let one = hatchet::parse(include_bytes!("../data/train.hatchet")).unwrap();
     let attention = one.nodes.iter().position(|node| &*node.name == "blocks.0.attn").unwrap();
     let attention = NodeId(attention as u32);
@@ -329,19 +291,19 @@ fn every_truncation_is_an_error_or_a_run() {
 #[test]
 fn a_profile_with_only_a_root_survives_a_round_trip() {
     let temporary = import_bytes(b"[{\"frame\": {\"name\": \"ROOT\"}}]").unwrap();
-    assert_eq!(exported(&temporary.run).nodes.len(), 1);
+    assert_eq!(export_profile(&temporary.run).nodes.len(), 1);
 }
 
-/// A profile that a run can hold: no two siblings are alike, and either all nodes say what they are
-/// or none.
-fn storable(mut profile: Profile) -> Profile {
+/// Changes a profile to one that a run can hold: siblings have distinct names or kinds, and either
+/// all nodes have a kind or none has.
+fn make_storable(mut profile: Profile) -> Profile {
     let are_known = profile.nodes[0].kind.is_some();
     let mut seen = HashSet::new();
-    for (at, node) in profile.nodes.iter_mut().enumerate() {
+    for (index, node) in profile.nodes.iter_mut().enumerate() {
         let known = node.kind.unwrap_or(NodeKind::Module);
-        node.kind = are_known.then_some(if at == 0 { NodeKind::Root } else { known });
+        node.kind = are_known.then_some(if index == 0 { NodeKind::Root } else { known });
         if !seen.insert((node.parent, node.kind, node.name.clone())) {
-            node.name = format!("{} {at}", node.name).into();
+            node.name = format!("{} {index}", node.name).into();
         }
     }
     if let Some(overhead) = &mut profile.meta.overhead
@@ -356,21 +318,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn every_profile_survives_a_run(profile in profiles::profiles().prop_map(storable)) {
-        let again = exported(&imported(&profile).run);
+    fn every_profile_survives_a_run(profile in profiles::profiles().prop_map(make_storable)) {
+        let again = export_profile(&import_profile(&profile).run);
         prop_assert_eq!(format!("{:?}", again), format!("{:?}", profile));
     }
 
     #[test]
     fn damaged_files_never_panic(
-        at in any::<prop::sample::Index>(),
+        position in any::<prop::sample::Index>(),
         patch in prop::collection::vec(any::<u8>(), 0..4),
     ) {
-        let whole = include_bytes!("../data/minimal.hatchet_msgpack");
-        let at = at.index(whole.len());
-        let rest = &whole[(at + patch.len()).min(whole.len())..];
-        if let Ok(temporary) = import_bytes(&[&whole[..at], &*patch, rest].concat()) {
-            prop_assert_eq!(hatchet::profile_of(&reader(&temporary.run)).unwrap().check(), Ok(()));
+        let file = include_bytes!("../data/minimal.hatchet_msgpack");
+        let position = position.index(file.len());
+        let rest = &file[(position + patch.len()).min(file.len())..];
+        if let Ok(temporary) = import_bytes(&[&file[..position], &*patch, rest].concat()) {
+            prop_assert_eq!(hatchet::profile_from_run(&reader(&temporary.run)).unwrap().check(), Ok(()));
         }
     }
 }

@@ -3,12 +3,13 @@
 use marey_formats::{Format, LeftOut, export};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_store::row::{Args, Device, Metadata, Metric, Sample};
+use marey_store::row::{Device, Metadata};
 use marey_store::{Assembler, NewProcess, Reader, Run, Window};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::csv::NASTY;
+use super::csv::SPECIAL_CHARACTERS;
+use crate::build::{build_run, metric, sample};
 use crate::dump::{export_bytes, import_data};
 
 fn lines(run: &Run) -> Vec<Value> {
@@ -24,7 +25,7 @@ fn parse(bytes: &[u8]) -> Vec<Value> {
 }
 
 #[test]
-fn golden() {
+fn every_table_is_written() {
     let (_folder, run) = super::csv::run("relu");
     let expected = [
         json!({"table": "processes", "id": 0, "pid": 7, "rank": 3, "host": "h", "argv": [],
@@ -62,77 +63,59 @@ fn golden() {
 
 /// Returns a run with every type of value.
 fn values(name: &str, reals: &[f64], metadata: &str) -> (tempfile::TempDir, Run) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    for pid in 0..2 {
-        let process_id =
-            run.process(NewProcess { pid, name: Some(name.to_owned()), ..NewProcess::default() });
-        let thread_id = run.thread(process_id, 1, name);
-        let name_id = run.text(name);
-        let context_id = run.context(Assembler::ROOT, NodeKind::Scope, name_id);
-        let values = reals.iter().map(|&real| MetricValue::Float(real)).chain([
-            MetricValue::Int(i64::MIN),
-            MetricValue::Text(name.into()),
-            MetricValue::Floats(reals.to_vec()),
-        ]);
-        for value in values {
-            let (time_nanos, sessions, phase) = (1, 0, 0);
-            run.add_metric(&Metric {
-                time_nanos,
-                thread_id,
-                context_id,
-                name_id,
-                sessions,
-                phase,
-                value: value.clone(),
-            })
-            .unwrap();
-            let (thread_id, time_nanos, args) = (None, None, Args::default());
-            run.add_sample(&Sample {
+    build_run(|run| {
+        for pid in 0..2 {
+            let process_id = run.process(NewProcess {
+                pid,
+                name: Some(name.to_owned()),
+                ..NewProcess::default()
+            });
+            let thread_id = run.thread(process_id, 1, name);
+            let name_id = run.text(name);
+            let context_id = run.context(Assembler::ROOT, NodeKind::Scope, name_id);
+            let values = reals.iter().map(|&real| MetricValue::Float(real)).chain([
+                MetricValue::Int(i64::MIN),
+                MetricValue::Text(name.into()),
+                MetricValue::Floats(reals.to_vec()),
+            ]);
+            for value in values {
+                let row = metric(thread_id, context_id, name_id, 1, value.clone());
+                run.add_metric(&row).unwrap();
+                run.add_sample(&sample(process_id, context_id, name_id, value)).unwrap();
+            }
+            let (thread_id, key, value) = (None, name.into(), metadata.into());
+            run.add_metadata(&Metadata { process_id, thread_id, key, value }).unwrap();
+            let (device_type, properties) = (name.into(), metadata.into());
+            run.add_device(&Device {
                 process_id,
-                thread_id,
-                context_id,
-                name_id,
-                time_nanos,
-                value,
-                args,
+                device: 0,
+                device_type,
+                name: name.into(),
+                properties,
             })
             .unwrap();
         }
-        let (thread_id, key, value) = (None, name.into(), metadata.into());
-        run.add_metadata(&Metadata { process_id, thread_id, key, value }).unwrap();
-        let (device_type, properties) = (name.into(), metadata.into());
-        run.add_device(&Device {
-            process_id,
-            device: 0,
-            device_type,
-            name: name.into(),
-            properties,
-        })
-        .unwrap();
-    }
-    run.finish(None).unwrap();
-    let run = Run::open(folder.path()).unwrap();
-    (folder, run)
+    })
 }
 
 #[test]
 fn numbers_keep_their_types_and_json_has_no_nan() {
-    let (_folder, run) = values(NASTY, &[0.5, f64::NAN, f64::NEG_INFINITY], "{\"a\":\n [1,\r\n2]}");
+    let (_folder, run) =
+        values(SPECIAL_CHARACTERS, &[0.5, f64::NAN, f64::NEG_INFINITY], "{\"a\":\n [1,\r\n2]}");
     let (bytes, left_out) = export_bytes(&run, Format::Json);
     // Each list occurs twice, as numbers and as a list, in a metric and a sample of two processes.
     assert_eq!(left_out, LeftOut::from([("values that are not finite", 16)]));
     let lines = parse(&bytes);
-    let of = |table: &'static str| lines.iter().filter(move |line| line["table"] == table);
-    let metrics: Vec<_> = of("metrics").take(6).collect();
+    let rows_of = |table: &'static str| lines.iter().filter(move |line| line["table"] == table);
+    let metrics: Vec<_> = rows_of("metrics").take(6).collect();
     assert_eq!(metrics[0]["value"], json!(0.5));
     assert_eq!((&metrics[1]["value"], &metrics[2]["value"]), (&Value::Null, &Value::Null));
     assert_eq!(metrics[3]["integer"], json!(i64::MIN));
-    assert_eq!(metrics[4]["text"], NASTY);
+    assert_eq!(metrics[4]["text"], SPECIAL_CHARACTERS);
     assert_eq!(metrics[5]["vector"], json!([0.5, null, null]));
-    assert_eq!(of("metadata").next().unwrap()["value"], json!({"a": [1, 2]}));
-    assert_eq!(of("devices").next().unwrap()["properties"], json!({"a": [1, 2]}));
-    assert_eq!(of("samples").count(), 12);
+    assert_eq!(rows_of("metadata").next().unwrap()["value"], json!({"a": [1, 2]}));
+    assert_eq!(rows_of("devices").next().unwrap()["properties"], json!({"a": [1, 2]}));
+    assert_eq!(rows_of("samples").count(), 12);
 }
 
 #[test]

@@ -6,14 +6,14 @@ use marey_formats::{ExportError, Format, LeftOut};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_store::row::{
-    ActivityKind, Args, Device, Flow, FlowPoint, GpuActivity, MemoryAction, MemoryEvent, Metadata,
-    Metric,
+    Args, Device, Flow, FlowPoint, GpuActivity, MemoryAction, MemoryEvent, Metadata, Metric,
 };
 use marey_store::{Assembler, NewProcess, Reader, Run, Slice, Window};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
+use crate::build::{self, build_run, metric};
 use crate::dump::{dump, export_bytes, import_bytes, import_data};
 
 /// Start of the runs in these tests: 7 ns after the start of a quarter.
@@ -27,22 +27,22 @@ fn export(run: &Run) -> (String, Json, LeftOut) {
 }
 
 /// Removes the lines of a dump that every file of the format has.
-fn without_head(dump: &str) -> String {
-    let is_head =
+fn without_header_lines(dump: &str) -> String {
+    let is_kept =
         |line: &&str| !line.ends_with("schemaVersion=1") && !line.ends_with("Unit=\"ms\"");
-    dump.lines().filter(is_head).collect::<Vec<_>>().join("\n") + "\n"
+    dump.lines().filter(is_kept).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn every_run_survives_a_round_trip(base in scene::bases(), happenings in scene::happenings()) {
-        let (_folder, run) = scene::run(base, &happenings);
+    fn every_run_survives_a_round_trip(base in scene::bases(), rows in scene::random_rows()) {
+        let (_folder, run) = scene::run(base, &rows);
         let (text, _, left_out) = export(&run);
         prop_assert_eq!(left_out, LeftOut::new());
         let again = import_bytes(text.as_bytes()).unwrap();
-        prop_assert_eq!(without_head(&dump(&again.run)), dump(&run), "{}", text);
+        prop_assert_eq!(without_header_lines(&dump(&again.run)), dump(&run), "{}", text);
     }
 }
 
@@ -60,22 +60,28 @@ fn real_traces_survive_a_round_trip() {
         assert_eq!(left_out, LeftOut::new(), "{name}");
         let after = import_bytes(text.as_bytes()).unwrap();
         let (before, after) = (dump(&before.run), dump(&after.run));
-        for (before, after) in without_head(&before).lines().zip(without_head(&after).lines()) {
+        for (before, after) in
+            without_header_lines(&before).lines().zip(without_header_lines(&after).lines())
+        {
             assert_eq!(before, after, "{name}");
         }
-        assert_eq!(without_head(&before).len(), without_head(&after).len(), "{name}");
+        assert_eq!(
+            without_header_lines(&before).len(),
+            without_header_lines(&after).len(),
+            "{name}"
+        );
     }
 }
 
-/// Returns a run with a process, whose rows `fill` adds.
-fn run_of(process: NewProcess, fill: impl FnOnce(&mut Assembler, u32)) -> (TempDir, Run) {
-    let folder = TempDir::new().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let process = run.process(process);
-    fill(&mut run, process);
-    run.finish(None).unwrap();
-    let opened = Run::open(folder.path()).unwrap();
-    (folder, opened)
+/// Returns a run with a process, whose rows `add_rows` adds.
+fn build_process(
+    process: NewProcess,
+    add_rows: impl FnOnce(&mut Assembler, u32),
+) -> (TempDir, Run) {
+    build_run(|run| {
+        let process = run.process(process);
+        add_rows(run, process);
+    })
 }
 
 fn slice(
@@ -85,42 +91,18 @@ fn slice(
     name: &str,
     times: (i64, i64),
 ) -> Slice {
-    Slice {
-        thread_id,
-        start_nanos: START + times.0,
-        duration_nanos: times.1 - times.0,
-        order: 0,
-        kind,
-        name_id: run.text(name),
-        step: None,
-        is_open: false,
-        category_id: None,
-        correlation_id: None,
-        external_id: None,
-        args: Args::default(),
-    }
+    let slice = build::slice(thread_id, run.text(name), START + times.0, times.1 - times.0);
+    Slice { kind, ..slice }
 }
 
 fn kernel(run: &mut Assembler, process_id: u32, start: i64, correlation: u64) -> GpuActivity {
     GpuActivity {
-        start_nanos: START + start,
-        duration_nanos: 10,
-        process_id,
-        device: 0,
-        stream: 7,
-        kind: ActivityKind::Kernel,
-        name_id: run.text("gemm"),
-        context_id: None,
         correlation_id: Some(correlation),
-        graph_node_id: None,
         grid: Some([4, 1, 1]),
         block: Some([128, 1, 1]),
         registers: Some(32),
         shared_bytes: Some(0),
-        bytes: None,
-        category_id: None,
-        external_id: None,
-        args: Args::default(),
+        ..build::kernel(process_id, run.text("gemm"), START + start, 10)
     }
 }
 
@@ -133,7 +115,7 @@ pub(crate) fn recorded() -> (TempDir, Run) {
         argv: vec!["/usr/bin/python3".to_owned(), "train.py".to_owned()],
         ..NewProcess::default()
     };
-    run_of(process, |run, process| {
+    build_process(process, |run, process| {
         let thread = run.thread(process, 4321, "MainThread");
         let mut add = |kind, name, times, correlation_id, is_open| {
             let slice = slice(run, thread, kind, name, times);
@@ -158,18 +140,8 @@ pub(crate) fn recorded() -> (TempDir, Run) {
         for (value, name) in
             [(MetricValue::Float(0.5), "loss"), (MetricValue::Text("nothing".into()), "note")]
         {
-            let name_id = run.text(name);
-            let (time_nanos, thread_id) = (START + 115, thread);
-            run.add_metric(&Metric {
-                time_nanos,
-                thread_id,
-                context_id,
-                name_id,
-                sessions: 1,
-                phase: 0,
-                value,
-            })
-            .unwrap();
+            let row = metric(thread, context_id, run.text(name), START + 115, value);
+            run.add_metric(&Metric { sessions: 1, ..row }).unwrap();
         }
     })
 }
@@ -213,7 +185,7 @@ fn the_rank_is_written_where_analysers_search_for_it() {
         (Some("null"), r#""distributedInfo": {"rank": 3},"#),
     ] {
         let process = NewProcess { pid: 99, rank: Some(3), ..NewProcess::default() };
-        let (_folder, run) = run_of(process, |run, process| {
+        let (_folder, run) = build_process(process, |run, process| {
             let thread = run.thread(process, 99, "");
             let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
             run.add_slice(&slice).unwrap();
@@ -232,7 +204,7 @@ fn the_rank_is_written_where_analysers_search_for_it() {
 fn process_ids_never_equal_device_numbers() {
     for (pid, device, moved) in [(0, 0, 1_000_000), (7, 7, 1_000_007), (7, 0, 7)] {
         let process = NewProcess { pid, ..NewProcess::default() };
-        let (_folder, run) = run_of(process, |run, process| {
+        let (_folder, run) = build_process(process, |run, process| {
             let thread = run.thread(process, pid, "main");
             let slice = slice(run, thread, NodeKind::Operator, "a", (0, 1));
             run.add_slice(&slice).unwrap();
@@ -241,10 +213,12 @@ fn process_ids_never_equal_device_numbers() {
         });
         let (_, json, _) = export(&run);
         let events = json["traceEvents"].as_array().unwrap();
-        let pid_of = |category| &events.iter().find(|at| at["cat"] == category).unwrap()["pid"];
+        let pid_of =
+            |category| &events.iter().find(|event| event["cat"] == category).unwrap()["pid"];
         assert_eq!(*pid_of("cpu_op"), moved);
         assert_eq!(*pid_of("kernel"), device);
-        let named = events.iter().find(|at| at["name"] == "process_name" && at["pid"] == moved);
+        let named =
+            events.iter().find(|event| event["name"] == "process_name" && event["pid"] == moved);
         let os_id = named.map(|event| event["args"]["os_id"].clone());
         assert_eq!(os_id, (pid != moved).then(|| json!(pid)));
     }
@@ -252,49 +226,46 @@ fn process_ids_never_equal_device_numbers() {
 
 /// Returns a run of ranks whose processes, devices, launches and flows have equal ids.
 pub(crate) fn ranks(ranks: &[u32]) -> (TempDir, Run) {
-    let folder = TempDir::new().unwrap();
-    let mut run = Assembler::new(folder.path());
-    for &rank in ranks {
-        let process_id =
-            run.process(NewProcess { pid: 50, rank: Some(rank), ..NewProcess::default() });
-        let thread_id = run.thread(process_id, 50, "");
-        let operator = slice(&mut run, thread_id, NodeKind::Operator, "aten::mm", (0, 9));
-        run.add_slice(&Slice { external_id: Some(4), ..operator }).unwrap();
-        let call = slice(&mut run, thread_id, NodeKind::Runtime, "cudaLaunchKernel", (1, 3));
-        let call = Slice { correlation_id: Some(1), external_id: Some(4), order: 1, ..call };
-        run.add_slice(&call).unwrap();
-        let kernel = kernel(&mut run, process_id, 5, 1);
-        run.add_gpu_activity(&GpuActivity { external_id: Some(4), ..kernel }).unwrap();
-        let name_id = run.text("fwdbwd");
-        for (time_nanos, point) in [(START, FlowPoint::Start), (START + 2, FlowPoint::End)] {
-            run.add_flow(&Flow {
-                time_nanos,
-                thread_id,
-                flow_id: 3,
-                point,
-                is_enclosing: true,
-                name_id,
-                category_id: Some(name_id),
-                args: Args::default(),
+    build_run(|run| {
+        for &rank in ranks {
+            let process_id =
+                run.process(NewProcess { pid: 50, rank: Some(rank), ..NewProcess::default() });
+            let thread_id = run.thread(process_id, 50, "");
+            let operator = slice(run, thread_id, NodeKind::Operator, "aten::mm", (0, 9));
+            run.add_slice(&Slice { external_id: Some(4), ..operator }).unwrap();
+            let call = slice(run, thread_id, NodeKind::Runtime, "cudaLaunchKernel", (1, 3));
+            let call = Slice { correlation_id: Some(1), external_id: Some(4), order: 1, ..call };
+            run.add_slice(&call).unwrap();
+            let kernel = kernel(run, process_id, 5, 1);
+            run.add_gpu_activity(&GpuActivity { external_id: Some(4), ..kernel }).unwrap();
+            let name_id = run.text("fwdbwd");
+            for (time_nanos, point) in [(START, FlowPoint::Start), (START + 2, FlowPoint::End)] {
+                run.add_flow(&Flow {
+                    time_nanos,
+                    thread_id,
+                    flow_id: 3,
+                    point,
+                    is_enclosing: true,
+                    name_id,
+                    category_id: Some(name_id),
+                    args: Args::default(),
+                })
+                .unwrap();
+            }
+            for (key, value) in [("schemaVersion", "1"), ("of", &*rank.to_string())] {
+                let (key, value) = (key.into(), value.into());
+                run.add_metadata(&Metadata { process_id, thread_id: None, key, value }).unwrap();
+            }
+            run.add_device(&Device {
+                process_id,
+                device: 0,
+                device_type: "CUDA".into(),
+                name: format!("of {rank}").as_str().into(),
+                properties: "{}".into(),
             })
             .unwrap();
         }
-        for (key, value) in [("schemaVersion", "1"), ("of", &*rank.to_string())] {
-            let (key, value) = (key.into(), value.into());
-            run.add_metadata(&Metadata { process_id, thread_id: None, key, value }).unwrap();
-        }
-        run.add_device(&Device {
-            process_id,
-            device: 0,
-            device_type: "CUDA".into(),
-            name: format!("of {rank}").as_str().into(),
-            properties: "{}".into(),
-        })
-        .unwrap();
-    }
-    run.finish(None).unwrap();
-    let opened = Run::open(folder.path()).unwrap();
-    (folder, opened)
+    })
 }
 
 /// Returns the values of a key or argument in the events of a phase and category.
@@ -326,21 +297,25 @@ fn a_file_has_the_devices_of_one_rank() {
         ("ranks", 1),
     ];
     assert_eq!(left_out, expected.into_iter().collect());
-    let of = |event, key| values(&json, event, key);
-    assert_eq!(of(("X", "cuda_runtime"), "pid"), [50, 1_000_050, 2_000_050]);
-    assert_eq!(of(("X", "kernel"), "correlation"), [1]);
-    assert_eq!(of(("X", "kernel"), "External id"), [4]);
+    let values_of = |event, key| values(&json, event, key);
+    assert_eq!(values_of(("X", "cuda_runtime"), "pid"), [50, 1_000_050, 2_000_050]);
+    assert_eq!(values_of(("X", "kernel"), "correlation"), [1]);
+    assert_eq!(values_of(("X", "kernel"), "External id"), [4]);
     let apart = |number: u64| [number, (1 << 32) + number, (2 << 32) + number];
-    assert_eq!(of(("X", "cuda_runtime"), "correlation"), apart(1), "no launches of the kernel");
-    assert_eq!(of(("X", "cuda_runtime"), "External id"), apart(4));
-    assert_eq!(of(("X", "cpu_op"), "External id"), apart(4));
     assert_eq!(
-        (of(("s", "ac2g"), "id"), of(("f", "ac2g"), "id")),
+        values_of(("X", "cuda_runtime"), "correlation"),
+        apart(1),
+        "no launches of the kernel"
+    );
+    assert_eq!(values_of(("X", "cuda_runtime"), "External id"), apart(4));
+    assert_eq!(values_of(("X", "cpu_op"), "External id"), apart(4));
+    assert_eq!(
+        (values_of(("s", "ac2g"), "id"), values_of(("f", "ac2g"), "id")),
         (vec![json!(1)], vec![json!(1)])
     );
     // Both ends of a flow may be in different processes of a rank.
     let mut arrows: Vec<u64> =
-        of(("s", "fwdbwd"), "id").iter().map(|id| id.as_u64().unwrap()).collect();
+        values_of(("s", "fwdbwd"), "id").iter().map(|id| id.as_u64().unwrap()).collect();
     arrows.sort_unstable();
     assert_eq!(arrows, [3, 3, (1 << 32) + 3]);
     let names = json["traceEvents"].as_array().unwrap().iter();
@@ -350,20 +325,20 @@ fn a_file_has_the_devices_of_one_rank() {
 
 #[test]
 fn devices_of_other_ranks_are_left_out() {
-    let folder = TempDir::new().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let mut process = |pid, rank| {
-        let process = run.process(NewProcess { pid, rank: Some(rank), ..NewProcess::default() });
-        let thread = run.thread(process, pid, "");
-        let slice = slice(&mut run, thread, NodeKind::Operator, "a", (0, 1));
-        run.add_slice(&slice).unwrap();
-        process
-    };
-    let (_, other) = (process(10, 0), process(11, 1));
-    let kernel = kernel(&mut run, other, 5, 1);
-    run.add_gpu_activity(&kernel).unwrap();
-    run.finish(None).unwrap();
-    let (text, json, left_out) = export(&Run::open(folder.path()).unwrap());
+    let (_folder, run) = build_run(|run| {
+        let mut process = |pid, rank| {
+            let process =
+                run.process(NewProcess { pid, rank: Some(rank), ..NewProcess::default() });
+            let thread = run.thread(process, pid, "");
+            let slice = slice(run, thread, NodeKind::Operator, "a", (0, 1));
+            run.add_slice(&slice).unwrap();
+            process
+        };
+        let (_, other) = (process(10, 0), process(11, 1));
+        let kernel = kernel(run, other, 5, 1);
+        run.add_gpu_activity(&kernel).unwrap();
+    });
+    let (text, json, left_out) = export(&run);
     assert!(text.contains("\"distributedInfo\": {\"rank\": 0}"));
     assert_eq!(values(&json, ("X", "kernel"), "name"), Vec::<Json>::new());
     let expected = [("device activities of other processes", 1), ("ranks", 1)];
@@ -373,7 +348,7 @@ fn devices_of_other_ranks_are_left_out() {
 #[test]
 fn metadata_that_the_format_cannot_hold_is_counted() {
     let (_folder, run) =
-        run_of(NewProcess { pid: 9, ..NewProcess::default() }, |run, process_id| {
+        build_process(NewProcess { pid: 9, ..NewProcess::default() }, |run, process_id| {
             let thread = run.thread(process_id, 9, "");
             let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
             run.add_slice(&slice).unwrap();
@@ -417,7 +392,7 @@ fn events_have_each_argument_once() {
 #[test]
 fn memory_events_have_a_stream_and_no_call_stack() {
     let (_folder, run) =
-        run_of(NewProcess { pid: 9, ..NewProcess::default() }, |run, process_id| {
+        build_process(NewProcess { pid: 9, ..NewProcess::default() }, |run, process_id| {
             let frame = run.text("f");
             let context_id = Some(run.context(Assembler::ROOT, NodeKind::Frame, frame));
             let thread_id = Some(run.thread(process_id, 9, ""));
@@ -452,7 +427,7 @@ fn an_empty_window_is_refused() {
             let window = Window { from_nanos, ..Window::default() };
             marey_formats::export(&Reader::new(&run, window).unwrap(), format, &mut Vec::new())
         };
-        let is_nothing = matches!(export(START + 1000), Err(ExportError::Nothing { .. }));
+        let is_nothing = matches!(export(START + 1000), Err(ExportError::NoData { .. }));
         assert!(is_nothing, "{format:?}");
         assert!(export(START + 150).is_ok(), "{format:?}");
     }
@@ -460,7 +435,7 @@ fn an_empty_window_is_refused() {
 
 #[test]
 fn a_run_without_events_is_refused() {
-    let (_folder, run) = run_of(NewProcess::default(), |_, _| ());
+    let (_folder, run) = build_process(NewProcess::default(), |_, _| ());
     let reader = crate::dump::reader(&run);
     let error = marey_formats::export(&reader, Format::Kineto, &mut Vec::new()).unwrap_err();
     let expected = "the run has no events, which a trace of torch.profiler consists of";
@@ -469,13 +444,14 @@ fn a_run_without_events_is_refused() {
 
 #[test]
 fn times_of_the_longest_runs_do_not_overflow() {
-    let (_folder, run) = run_of(NewProcess { pid: 20, ..NewProcess::default() }, |run, process| {
-        let thread = run.thread(process, 20, "");
-        for (start_nanos, duration_nanos) in [(i64::MIN, 3), (-5, 10), (i64::MAX - 9, 9)] {
-            let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
-            run.add_slice(&Slice { start_nanos, duration_nanos, ..slice }).unwrap();
-        }
-    });
+    let (_folder, run) =
+        build_process(NewProcess { pid: 20, ..NewProcess::default() }, |run, process| {
+            let thread = run.thread(process, 20, "");
+            for (start_nanos, duration_nanos) in [(i64::MIN, 3), (-5, 10), (i64::MAX - 9, 9)] {
+                let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
+                run.add_slice(&Slice { start_nanos, duration_nanos, ..slice }).unwrap();
+            }
+        });
     let (text, ..) = export(&run);
     for time in ["-9223372036854775.808,\"dur\":0.003", "-0.005", "9223372036854775.798"] {
         assert!(text.contains(&format!("\"ts\":{time}")), "{text}");

@@ -15,16 +15,17 @@ use marey_formats::{ExportError, Format, LeftOut, export};
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_store::row::{ActivityKind, Args, GpuActivity, Sample};
+use marey_store::row::{GpuActivity, Sample};
 use marey_store::{Assembler, NewProcess, Run, Slice, Window};
 use prost::Message as _;
 
+use crate::build::{build_run, kernel, sample, slice};
 use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
 
 use self::message::Profile;
 
 /// Exports a run as an uncompressed profile.
-fn exported(run: &Run) -> (Profile, LeftOut) {
+fn export_profile(run: &Run) -> (Profile, LeftOut) {
     let (packed, left_out) = export_bytes(run, Format::Pprof);
     let mut bytes = Vec::new();
     GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
@@ -91,56 +92,26 @@ fn without_numbers(line: &str) -> String {
 
 #[test]
 fn spans_become_self_times_with_kernels_below_their_launches() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let process = run.process(NewProcess { pid: 7, ..NewProcess::default() });
-    let thread = run.thread(process, 8, "main");
-    let frame = run.text("train.py:12@step");
-    let matmul = run.text("aten::matmul");
-    let kernel = run.text("gemm");
-    let slice = |start_nanos, duration_nanos, order, kind, name_id| Slice {
-        thread_id: thread,
-        start_nanos,
-        duration_nanos,
-        order,
-        kind,
-        name_id,
-        step: None,
-        is_open: false,
-        category_id: None,
-        correlation_id: (kind == NodeKind::Runtime).then_some(5),
-        external_id: None,
-        args: Args::default(),
-    };
-    run.add_slice(&slice(1000, 100, 0, NodeKind::Frame, frame)).unwrap();
-    run.add_slice(&slice(1010, 30, 1, NodeKind::Operator, matmul)).unwrap();
-    let launch = run.text("cudaLaunchKernel");
-    run.add_slice(&slice(1015, 5, 2, NodeKind::Runtime, launch)).unwrap();
-    run.add_gpu_activity(&GpuActivity {
-        start_nanos: 1020,
-        duration_nanos: 200,
-        process_id: process,
-        device: 0,
-        stream: 7,
-        kind: ActivityKind::Kernel,
-        name_id: kernel,
-        context_id: None,
-        correlation_id: Some(5),
-        graph_node_id: None,
-        grid: None,
-        block: None,
-        registers: None,
-        shared_bytes: None,
-        bytes: None,
-        category_id: None,
-        external_id: None,
-        args: Args::default(),
-    })
-    .unwrap();
-    run.finish(None).unwrap();
-    let run = Run::open(folder.path()).unwrap();
+    let (_folder, run) = build_run(|run| {
+        let process = run.process(NewProcess { pid: 7, ..NewProcess::default() });
+        let thread = run.thread(process, 8, "main");
+        let frame = run.text("train.py:12@step");
+        let matmul = run.text("aten::matmul");
+        let slice = |start_nanos, duration_nanos, order, kind, name_id| Slice {
+            order,
+            kind,
+            correlation_id: (kind == NodeKind::Runtime).then_some(5),
+            ..slice(thread, name_id, start_nanos, duration_nanos)
+        };
+        run.add_slice(&slice(1000, 100, 0, NodeKind::Frame, frame)).unwrap();
+        run.add_slice(&slice(1010, 30, 1, NodeKind::Operator, matmul)).unwrap();
+        let launch = run.text("cudaLaunchKernel");
+        run.add_slice(&slice(1015, 5, 2, NodeKind::Runtime, launch)).unwrap();
+        let kernel = kernel(process, run.text("gemm"), 1020, 200);
+        run.add_gpu_activity(&GpuActivity { correlation_id: Some(5), ..kernel }).unwrap();
+    });
 
-    let (profile, left_out) = exported(&run);
+    let (profile, left_out) = export_profile(&run);
     assert_eq!(left_out, LeftOut::new());
     assert_eq!(
         profile.stacks(),
@@ -172,40 +143,29 @@ fn spans_become_self_times_with_kernels_below_their_launches() {
 
 #[test]
 fn an_empty_run_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    Assembler::new(folder.path()).finish(None).unwrap();
-    let run = Run::open(folder.path()).unwrap();
+    let (_folder, run) = build_run(|_| ());
     let error = export(&reader(&run), Format::Pprof, &mut Vec::new()).unwrap_err();
-    assert!(matches!(error, ExportError::Nothing { format: Format::Pprof, .. }), "{error}");
+    assert!(matches!(error, ExportError::NoData { format: Format::Pprof, .. }), "{error}");
 }
 
 #[test]
 fn excess_value_types_and_out_of_range_numbers_are_counted() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let process_id = run.process(NewProcess::default());
-    let frame = run.text("f");
-    let context_id = run.context(Assembler::ROOT, NodeKind::Frame, frame);
-    let add = |run: &mut Assembler, number: usize, value: f64| {
-        let name_id = run.text(&format!("type {number}"));
-        run.add_sample(&Sample {
-            process_id,
-            thread_id: None,
-            context_id,
-            name_id,
-            time_nanos: None,
-            value: MetricValue::Float(value),
-            args: Args::default(),
-        })
-        .unwrap();
-    };
-    for number in 0..70 {
-        add(&mut run, number, number as f64);
-    }
-    add(&mut run, 0, 1e300);
-    add(&mut run, 1, -1e300);
-    run.finish(None).unwrap();
-    let (profile, left_out) = exported(&Run::open(folder.path()).unwrap());
+    let (_folder, run) = build_run(|run| {
+        let process_id = run.process(NewProcess::default());
+        let frame = run.text("f");
+        let context_id = run.context(Assembler::ROOT, NodeKind::Frame, frame);
+        let add = |run: &mut Assembler, number: usize, value: f64| {
+            let name_id = run.text(&format!("type {number}"));
+            run.add_sample(&sample(process_id, context_id, name_id, MetricValue::Float(value)))
+                .unwrap();
+        };
+        for number in 0..70 {
+            add(run, number, number as f64);
+        }
+        add(run, 0, 1e300);
+        add(run, 1, -1e300);
+    });
+    let (profile, left_out) = export_profile(&run);
     assert_eq!(
         left_out,
         LeftOut::from([("values beyond 64 bits", 2), ("values of further types", 6)])
@@ -217,28 +177,19 @@ fn excess_value_types_and_out_of_range_numbers_are_counted() {
 
 #[test]
 fn lone_surrogates_are_replaced_and_invalid_arguments_counted() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let process_id = run.process(NewProcess::default());
-    let name_id = run.text("samples");
-    for json in [r#""a\ud800""#, &format!("{}{}", "[".repeat(500), "]".repeat(500))] {
-        let mut args = NewArgs::default();
-        args.int("n", 5);
-        args.json("what", json);
-        let args = run.args(&mut args).unwrap();
-        run.add_sample(&Sample {
-            process_id,
-            thread_id: None,
-            context_id: Assembler::ROOT,
-            name_id,
-            time_nanos: None,
-            value: MetricValue::Int(1),
-            args,
-        })
-        .unwrap();
-    }
-    run.finish(None).unwrap();
-    let (profile, left_out) = exported(&Run::open(folder.path()).unwrap());
+    let (_folder, run) = build_run(|run| {
+        let process_id = run.process(NewProcess::default());
+        let name_id = run.text("samples");
+        for json in [r#""a\ud800""#, &format!("{}{}", "[".repeat(500), "]".repeat(500))] {
+            let mut args = NewArgs::default();
+            args.int("n", 5);
+            args.json("what", json);
+            let args = run.args(&mut args).unwrap();
+            let sample = sample(process_id, Assembler::ROOT, name_id, MetricValue::Int(1));
+            run.add_sample(&Sample { args, ..sample }).unwrap();
+        }
+    });
+    let (profile, left_out) = export_profile(&run);
     assert_eq!(left_out, LeftOut::from([("arguments that cannot be read", 1)]));
     let mut labels: Vec<usize> = profile.sample.iter().map(|sample| sample.label.len()).collect();
     labels.sort_unstable();

@@ -2,7 +2,7 @@
 //!
 //! The kernels are those of `tests/support/mem_space_kernels.py`.
 
-mod holds;
+mod any_file;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -27,13 +27,13 @@ fn dump(module: &Module) -> String {
         let kind = if *is_kernel { "kernel" } else { "function" };
         writeln!(dump, "{kind} {name} {}", module.target).unwrap();
         for access in accesses {
-            let places: Vec<_> = access.locations.iter().map(ToString::to_string).collect();
+            let locations: Vec<_> = access.locations.iter().map(ToString::to_string).collect();
             let space = access.space.map_or("-", Space::as_str);
             let source = access.source.map_or(String::new(), |from| format!("{}>", from.as_str()));
             writeln!(
                 dump,
                 "  {} {source}{space} {} {} x{} {}",
-                places.join(" < "),
+                locations.join(" < "),
                 access.operation.as_str(),
                 access.width,
                 access.count,
@@ -148,7 +148,7 @@ fn errors_name_the_cause() {
 #[test]
 fn every_corpus_file_is_read_or_refused() {
     for file in data("../../fuzz/corpus/ptx", "") {
-        holds::holds_for(&fs::read(file).unwrap());
+        any_file::check_any_file(&fs::read(file).unwrap());
     }
 }
 
@@ -157,22 +157,22 @@ fn hostile_files_take_linear_time() {
     let deep = "{".repeat(1 << 18);
     let closed = "}".repeat(1 << 18);
     let (mut inlined, mut files, mut named) = (String::new(), String::new(), String::new());
-    for at in 0..30_000 {
-        writeln!(inlined, ".loc 1 {} 1, inlined_at 1 {at} 1\nld x;", at + 1).unwrap();
-        writeln!(files, ".file {at} \"/{at}/k.py\"").unwrap();
-        writeln!(named, ".loc 1 {at} 1 // k.py:1:1 @[ k.py:{at}:1 ]\nld x;").unwrap();
+    for line in 0..30_000 {
+        writeln!(inlined, ".loc 1 {} 1, inlined_at 1 {line} 1\nld x;", line + 1).unwrap();
+        writeln!(files, ".file {line} \"/{line}/k.py\"").unwrap();
+        writeln!(named, ".loc 1 {line} 1 // k.py:1:1 @[ k.py:{line}:1 ]\nld x;").unwrap();
     }
     let long = format!("ld.global.b32 {};", "x".repeat(1 << 20));
     let braces = format!(".x {}", "{}".repeat(1 << 18));
     for lines in [&braces, &deep, &closed, &inlined, &named, &long] {
-        holds::holds_for((kernel(lines) + &files).as_bytes());
+        any_file::check_any_file((kernel(lines) + &files).as_bytes());
     }
 }
 
 proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(content: Vec<u8>) {
-        holds::holds_for(&content);
+        any_file::check_any_file(&content);
     }
 
     #[test]
@@ -184,6 +184,6 @@ proptest! {
         ]),
         0..40,
     )) {
-        holds::holds_for(kernel(&lines.join("\n")).as_bytes());
+        any_file::check_any_file(kernel(&lines.join("\n")).as_bytes());
     }
 }

@@ -54,20 +54,23 @@ fn import_ranks(files: &[String]) -> (tempfile::TempDir, Run, Imported) {
 #[test]
 fn many_ranks_need_few_open_files() {
     let output = std::process::Command::new("sh")
-        .args(["-c", "ulimit -n 64 && exec \"$0\" --exact ranks::many_ranks --ignored"])
+        .args([
+            "-c",
+            "ulimit -n 64 && exec \"$0\" --exact ranks::two_hundred_ranks_are_merged --ignored",
+        ])
         .arg(std::env::current_exe().unwrap())
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
 }
 
 #[test]
 #[ignore = "it needs the limit that the test above sets"]
-fn many_ranks() {
-    let of_200 = |content: String| content.replace(r#"size":3"#, r#"size":200"#);
+fn two_hundred_ranks_are_merged() {
+    let with_size_200 = |content: String| content.replace(r#"size":3"#, r#"size":200"#);
     let ranks: Vec<String> =
-        (0..200).map(|number| of_200(rank(number, i64::from(number)))).collect();
+        (0..200).map(|number| with_size_200(rank(number, i64::from(number)))).collect();
     let (_folder, run, imported) = import_ranks(&ranks);
     assert_eq!(imported.files[199].alignment_nanos, Some(-199_000));
     for (table, parts) in &run.manifest().tables {

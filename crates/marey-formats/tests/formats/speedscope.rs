@@ -3,17 +3,18 @@
 use marey_formats::{ExportError, Format, ImportError, LeftOut, export};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_store::row::{ActivityKind, Args, GpuActivity, Sample};
+use marey_store::row::GpuActivity;
 use marey_store::{Assembler, NewProcess, Run, Slice};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::build::{build_run, kernel, sample, slice};
 use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
 
 const MIXED: &str = include_str!("../data/speedscope/mixed.json");
 
 #[test]
-fn golden() {
+fn every_kind_of_profile_is_read() {
     let run = import_data("speedscope/mixed.json");
     assert_eq!(dump(&run.run), include_str!("../data/speedscope/mixed.txt"));
 }
@@ -218,9 +219,9 @@ fn errors_report_their_position() {
 #[test]
 fn deep_nesting_does_not_overflow_the_stack() {
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
-    for place in [r#""$schema":"""#, r#""name":"g""#, r#""startValue":0"#, r#""at":9"#] {
-        let (key, _) = place.split_once(':').unwrap();
-        let content = one_span("none", "5", "9").replace(place, &format!("{key}:{deep}"));
+    for member in [r#""$schema":"""#, r#""name":"g""#, r#""startValue":0"#, r#""at":9"#] {
+        let (key, _) = member.split_once(':').unwrap();
+        let content = one_span("none", "5", "9").replace(member, &format!("{key}:{deep}"));
         let run = import_bytes(content.as_bytes()).unwrap();
         let (bytes, _) = export_bytes(&run.run, Format::Json);
         assert!(bytes.ends_with(b"}\n"));
@@ -248,15 +249,15 @@ fn truncated_and_damaged_files_never_panic() {
         let mut bytes = serde_json::from_str::<Value>(MIXED).unwrap().to_string().into_bytes();
         for _ in 0..3 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let at = (state >> 33) as usize % bytes.len();
-            bytes[at] ^= 1 << (state >> 60 & 7);
+            let index = (state >> 33) as usize % bytes.len();
+            bytes[index] ^= 1 << (state >> 60 & 7);
         }
         let _any = import_bytes(&bytes);
     }
 }
 
 /// Exports a run, checks the file and imports it again.
-fn again(run: &Run) -> (Value, String) {
+fn round_trip(run: &Run) -> (Value, String) {
     let (bytes, _) = export_bytes(run, Format::Speedscope);
     let file: Value = serde_json::from_slice(&bytes).unwrap();
     check(&file);
@@ -287,9 +288,9 @@ fn check(file: &Value) {
         let (mut open, mut last) = (Vec::new(), profile["startValue"].as_i64().unwrap());
         for event in profile["events"].as_array().unwrap() {
             frame(&event["frame"]);
-            let at = event["at"].as_i64().unwrap();
-            assert!(at >= last);
-            last = at;
+            let time = event["at"].as_i64().unwrap();
+            assert!(time >= last);
+            last = time;
             match event["type"].as_str().unwrap() {
                 "O" => open.push(&event["frame"]),
                 "C" => assert_eq!(open.pop(), Some(&event["frame"])),
@@ -317,7 +318,7 @@ fn unordered(dump: &str) -> String {
 #[test]
 fn every_file_survives_a_round_trip() {
     let run = import_data("speedscope/mixed.json");
-    let (file, dumped) = again(&run.run);
+    let (file, dumped) = round_trip(&run.run);
     assert_eq!(unordered(&dumped), unordered(&dump(&run.run)));
     let frames = &serde_json::from_str::<Value>(MIXED).unwrap()["shared"]["frames"];
     assert_eq!(&file["shared"]["frames"], frames);
@@ -357,31 +358,31 @@ fn profile() -> impl Strategy<Value = Value> {
     let start = prop_oneof![Just(0_i64), -5_i64..1000, Just(1_700_000_000_i64)];
     let steps = prop::collection::vec((any::<Option<prop::sample::Index>>(), 0_i64..4), 0..30);
     (any::<bool>(), unit, name, start, steps).prop_map(|(is_evented, unit, name, start, steps)| {
-        let mut at = start;
+        let mut time = start;
         let mut open: Vec<usize> = Vec::new();
         let (mut events, mut samples, mut weights) = (Vec::new(), Vec::new(), Vec::new());
         for (frame, after) in steps {
-            at += after;
+            time += after;
             samples.push(json!(open));
             weights.push(json!(after));
             match (frame, open.pop()) {
                 (Some(frame), top) => {
                     open.extend(top);
                     let frame = frame.index(8);
-                    events.push(json!({"type": "O", "frame": frame, "at": at}));
+                    events.push(json!({"type": "O", "frame": frame, "at": time}));
                     open.push(frame);
                 }
                 (None, Some(frame)) => {
-                    events.push(json!({"type": "C", "frame": frame, "at": at}));
+                    events.push(json!({"type": "C", "frame": frame, "at": time}));
                 }
                 (None, None) => {}
             }
         }
         while let Some(frame) = open.pop() {
-            events.push(json!({"type": "C", "frame": frame, "at": at}));
+            events.push(json!({"type": "C", "frame": frame, "at": time}));
         }
         let mut profile =
-            json!({"name": name, "unit": unit, "startValue": start, "endValue": at + 1});
+            json!({"name": name, "unit": unit, "startValue": start, "endValue": time + 1});
         if is_evented {
             profile["type"] = json!("evented");
             profile["events"] = json!(events);
@@ -422,11 +423,11 @@ proptest! {
         let file = json!({"$schema": schema, "shared": {"frames": frames}, "profiles": profiles});
         let first = import_bytes(file.to_string().as_bytes()).unwrap();
         prop_assert!(first.imported.files[0].warnings.is_empty());
-        let (written, dumped) = again(&first.run);
+        let (exported, dumped) = round_trip(&first.run);
         prop_assert_eq!(unordered(&dumped), unordered(&dump(&first.run)));
         // Labels of frames depend on the list only.
-        let (same, _) = again(&import_bytes(written.to_string().as_bytes()).unwrap().run);
-        prop_assert_eq!(same, written);
+        let (same, _) = round_trip(&import_bytes(exported.to_string().as_bytes()).unwrap().run);
+        prop_assert_eq!(same, exported);
     }
 
     #[test]
@@ -434,18 +435,18 @@ proptest! {
         spans in prop::collection::vec((0_u32..3, 0_i64..50, 0_i64..20), 1..40),
         offset in prop_oneof![Just(0_i64), Just(1_700_000_000_000_000_000)],
     ) {
-        let folder = tempfile::tempdir().unwrap();
-        let mut run = Assembler::new(folder.path());
-        let process = run.process(NewProcess { pid: 7, ..NewProcess::default() });
-        let threads: Vec<u32> = (0..3).map(|n| run.thread(process, n, "")).collect();
-        let name_id = run.text("span");
-        for (order, &(thread, start, duration_nanos)) in spans.iter().enumerate() {
-            let start_nanos = start + offset;
-            run.add_slice(&slice(threads[thread as usize], name_id, order as u64, start_nanos, duration_nanos)).unwrap();
-            run.add_gpu_activity(&activity(process, thread, name_id, start_nanos, duration_nanos)).unwrap();
-        }
-        run.finish(None).unwrap();
-        let run = Run::open(folder.path()).unwrap();
+        let (_folder, run) = build_run(|run| {
+            let process = run.process(NewProcess { pid: 7, ..NewProcess::default() });
+            let threads: Vec<u32> = (0..3).map(|n| run.thread(process, n, "")).collect();
+            let name_id = run.text("span");
+            for (order, &(thread, start, duration_nanos)) in spans.iter().enumerate() {
+                let start_nanos = start + offset;
+                let slice = slice(threads[thread as usize], name_id, start_nanos, duration_nanos);
+                run.add_slice(&Slice { order: order as u64, ..slice }).unwrap();
+                let kernel = kernel(process, name_id, start_nanos, duration_nanos);
+                run.add_gpu_activity(&GpuActivity { stream: thread, ..kernel }).unwrap();
+            }
+        });
         let mut out = Vec::new();
         let left_out = export(&reader(&run), Format::Speedscope, &mut out).unwrap();
         let file: Value = serde_json::from_slice(&out).unwrap();
@@ -467,91 +468,33 @@ proptest! {
     }
 }
 
-fn slice(thread_id: u32, name_id: u32, order: u64, start_nanos: i64, duration_nanos: i64) -> Slice {
-    Slice {
-        thread_id,
-        start_nanos,
-        duration_nanos,
-        order,
-        kind: NodeKind::Scope,
-        name_id,
-        step: None,
-        is_open: false,
-        category_id: None,
-        correlation_id: None,
-        external_id: None,
-        args: Args::default(),
-    }
-}
-
-fn activity(
-    process_id: u32,
-    stream: u32,
-    name_id: u32,
-    start_nanos: i64,
-    duration_nanos: i64,
-) -> GpuActivity {
-    GpuActivity {
-        start_nanos,
-        duration_nanos,
-        process_id,
-        device: 0,
-        stream,
-        kind: ActivityKind::Kernel,
-        name_id,
-        context_id: None,
-        correlation_id: None,
-        graph_node_id: None,
-        grid: None,
-        block: None,
-        registers: None,
-        shared_bytes: None,
-        bytes: None,
-        category_id: None,
-        external_id: None,
-        args: Args::default(),
-    }
-}
-
 #[test]
 fn threads_streams_and_values_are_profiles() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let (kernel, cpu) = (run.text("kernel"), run.text("cpu (ns)"));
-    for rank in 0..2 {
-        let process = run.process(NewProcess { pid: 7, rank: Some(rank), ..NewProcess::default() });
-        let thread = run.thread(process, 70, "");
-        run.add_slice(&slice(thread, kernel, 0, 10, 5)).unwrap();
-        // Two overlapping activities on one stream, and too many on another.
-        run.add_gpu_activity(&activity(process, 1, kernel, 20, 10)).unwrap();
-        run.add_gpu_activity(&activity(process, 1, kernel, 25, 10)).unwrap();
-        for start in 0..10 {
-            run.add_gpu_activity(&activity(process, 2, kernel, 100 + start, 50)).unwrap();
+    let (_folder, run) = build_run(|run| {
+        let (name_id, cpu) = (run.text("kernel"), run.text("cpu (ns)"));
+        for rank in 0..2 {
+            let process =
+                run.process(NewProcess { pid: 7, rank: Some(rank), ..NewProcess::default() });
+            let thread = run.thread(process, 70, "");
+            run.add_slice(&slice(thread, name_id, 10, 5)).unwrap();
+            // Two overlapping activities on one stream, and too many on another.
+            let starts = (0..10).map(|start| (2, 100 + start, 50));
+            for (stream, start, duration) in [(1, 20, 10), (1, 25, 10)].into_iter().chain(starts) {
+                let kernel = kernel(process, name_id, start, duration);
+                run.add_gpu_activity(&GpuActivity { stream, ..kernel }).unwrap();
+            }
+            let context_id = run.context(Assembler::ROOT, NodeKind::Frame, name_id);
+            for value in [
+                MetricValue::Int(3),
+                MetricValue::Float(0.5),
+                MetricValue::Float(f64::NAN),
+                MetricValue::Int(-1),
+                MetricValue::Text("x".into()),
+            ] {
+                run.add_sample(&sample(process, context_id, cpu, value)).unwrap();
+            }
         }
-        let context_id = run.context(Assembler::ROOT, NodeKind::Frame, kernel);
-        for value in [
-            MetricValue::Int(3),
-            MetricValue::Float(0.5),
-            MetricValue::Float(f64::NAN),
-            MetricValue::Int(-1),
-            MetricValue::Text("x".into()),
-        ] {
-            let args = Args::default();
-            let (thread_id, time_nanos) = (None, None);
-            let sample = Sample {
-                process_id: process,
-                thread_id,
-                context_id,
-                name_id: cpu,
-                time_nanos,
-                value,
-                args,
-            };
-            run.add_sample(&sample).unwrap();
-        }
-    }
-    run.finish(None).unwrap();
-    let run = Run::open(folder.path()).unwrap();
+    });
     let (bytes, left_out) = export_bytes(&run, Format::Speedscope);
     let file: Value = serde_json::from_slice(&bytes).unwrap();
     check(&file);
@@ -582,18 +525,18 @@ fn threads_streams_and_values_are_profiles() {
 
 #[test]
 fn interleaved_streams_are_complete_and_in_order() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let name_id = run.text("kernel");
-    let process = run.process(NewProcess::default());
     let (streams, per_stream) = (100_u32, 20_i64);
-    for start in 0..per_stream {
-        for stream in 0..streams {
-            run.add_gpu_activity(&activity(process, stream, name_id, start, 1)).unwrap();
+    let (_folder, run) = build_run(|run| {
+        let name_id = run.text("kernel");
+        let process = run.process(NewProcess::default());
+        for start in 0..per_stream {
+            for stream in 0..streams {
+                let kernel = kernel(process, name_id, start, 1);
+                run.add_gpu_activity(&GpuActivity { stream, ..kernel }).unwrap();
+            }
         }
-    }
-    run.finish(None).unwrap();
-    let (bytes, left_out) = export_bytes(&Run::open(folder.path()).unwrap(), Format::Speedscope);
+    });
+    let (bytes, left_out) = export_bytes(&run, Format::Speedscope);
     assert_eq!(left_out, LeftOut::new());
     let file: Value = serde_json::from_slice(&bytes).unwrap();
     let profiles = file["profiles"].as_array().unwrap();
@@ -617,13 +560,11 @@ fn activities_without_a_stream_are_titled_by_their_device() {
 
 #[test]
 fn an_empty_run_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    run.process(NewProcess::default());
-    run.finish(None).unwrap();
-    let run = Run::open(folder.path()).unwrap();
+    let (_folder, run) = build_run(|run| {
+        run.process(NewProcess::default());
+    });
     match export(&reader(&run), Format::Speedscope, &mut Vec::new()) {
-        Err(error @ ExportError::Nothing { .. }) => assert_eq!(
+        Err(error @ ExportError::NoData { .. }) => assert_eq!(
             error.to_string(),
             "the run has no spans, device activities or samples, which a speedscope profile consists of"
         ),

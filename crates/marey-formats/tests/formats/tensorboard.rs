@@ -6,10 +6,11 @@ use flate2::read::ZlibDecoder;
 use marey_formats::{ExportError, Format, LeftOut, export};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_store::row::{ActivityKind, Args, GpuActivity, Metric};
+use marey_store::row::{ActivityKind, GpuActivity};
 use marey_store::{Assembler, NewProcess, Run, Slice};
 use prost::Message;
 
+use crate::build::{build_run, kernel, metric, slice};
 use crate::dump::{export_bytes, import_data, reader};
 
 /// The fields of messages that these tests check.
@@ -90,112 +91,61 @@ fn content(run: &Run) -> (Vec<Scalar>, Option<Image>, LeftOut) {
 /// Returns a run of ranks with three steps each: 10, 20 and 30 ms long, from one second on.
 fn run(ranks: u32) -> (tempfile::TempDir, Run) {
     const MS: i64 = 1_000_000;
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let [step_id, forward, linear, loss] =
-        ["step", "forward", "linear", "loss"].map(|name| run.text(name));
-    for rank in 0..ranks {
-        let process = run.process(NewProcess { pid: 7, rank: Some(rank), ..NewProcess::default() });
-        let thread_id = run.thread(process, 70, "main");
-        let mut start = 1000 * MS;
-        for number in 0..3 {
-            let duration = (number + 1) * 10 * MS;
-            let mut slice = |kind, name_id, start_nanos, duration_nanos, step| {
-                run.add_slice(&Slice {
-                    thread_id,
-                    start_nanos,
-                    duration_nanos,
-                    order: 0,
-                    kind,
-                    name_id,
-                    step,
-                    is_open: false,
-                    category_id: None,
-                    correlation_id: None,
-                    external_id: None,
-                    args: Args::default(),
-                })
-                .unwrap();
-            };
-            slice(NodeKind::Step, step_id, start, duration, Some(5 + number as u32));
-            slice(NodeKind::Module, forward, start + MS, 4 * MS, None);
-            // A span inside another of the same name counts once.
-            slice(NodeKind::Operator, linear, start + MS, 3 * MS, None);
-            slice(NodeKind::Operator, linear, start + 2 * MS, MS, None);
-            let metric = |value| Metric {
-                time_nanos: start + 2 * MS,
-                thread_id,
-                context_id: Assembler::ROOT,
-                name_id: loss,
-                sessions: 0,
-                phase: 0,
-                value,
-            };
-            run.add_metric(&metric(MetricValue::Float(0.5 / (number + 1) as f64))).unwrap();
-            run.add_metric(&metric(MetricValue::Text("not a number".into()))).unwrap();
-            // Two overlapping activities, 5 ms together, the last of which reaches into the next
-            // step.
-            for (kind, after, length) in [
-                (ActivityKind::Kernel, 0, 3 * MS),
-                (ActivityKind::Memcpy, 2 * MS, 3 * MS),
-                (ActivityKind::Annotation, 0, duration),
-                (ActivityKind::Kernel, duration - MS, 2 * MS),
-            ] {
-                run.add_gpu_activity(&activity(process, kind, linear, start + after, length))
-                    .unwrap();
+    build_run(|run| {
+        let [step_id, forward, linear, loss] =
+            ["step", "forward", "linear", "loss"].map(|name| run.text(name));
+        for rank in 0..ranks {
+            let process =
+                run.process(NewProcess { pid: 7, rank: Some(rank), ..NewProcess::default() });
+            let thread_id = run.thread(process, 70, "main");
+            let mut start = 1000 * MS;
+            for number in 0..3 {
+                let duration = (number + 1) * 10 * MS;
+                let mut add_slice = |kind, name_id, start_nanos, duration_nanos, step| {
+                    let slice = slice(thread_id, name_id, start_nanos, duration_nanos);
+                    run.add_slice(&Slice { kind, step, ..slice }).unwrap();
+                };
+                add_slice(NodeKind::Step, step_id, start, duration, Some(5 + number as u32));
+                add_slice(NodeKind::Module, forward, start + MS, 4 * MS, None);
+                // A span inside another of the same name counts once.
+                add_slice(NodeKind::Operator, linear, start + MS, 3 * MS, None);
+                add_slice(NodeKind::Operator, linear, start + 2 * MS, MS, None);
+                let metric =
+                    |value| metric(thread_id, Assembler::ROOT, loss, start + 2 * MS, value);
+                run.add_metric(&metric(MetricValue::Float(0.5 / (number + 1) as f64))).unwrap();
+                run.add_metric(&metric(MetricValue::Text("not a number".into()))).unwrap();
+                // Two overlapping activities, 5 ms together, the last of which reaches into the
+                // next step.
+                for (kind, after, length) in [
+                    (ActivityKind::Kernel, 0, 3 * MS),
+                    (ActivityKind::Memcpy, 2 * MS, 3 * MS),
+                    (ActivityKind::Annotation, 0, duration),
+                    (ActivityKind::Kernel, duration - MS, 2 * MS),
+                ] {
+                    let activity = kernel(process, linear, start + after, length);
+                    run.add_gpu_activity(&GpuActivity { device: 1, kind, ..activity }).unwrap();
+                }
+                start += duration;
             }
-            start += duration;
         }
-    }
-    run.finish(None).unwrap();
-    let run = Run::open(folder.path()).unwrap();
-    (folder, run)
-}
-
-fn activity(
-    process_id: u32,
-    kind: ActivityKind,
-    name_id: u32,
-    start_nanos: i64,
-    duration_nanos: i64,
-) -> GpuActivity {
-    GpuActivity {
-        start_nanos,
-        duration_nanos,
-        process_id,
-        device: 1,
-        stream: 0,
-        kind,
-        name_id,
-        context_id: None,
-        correlation_id: None,
-        graph_node_id: None,
-        grid: None,
-        block: None,
-        registers: None,
-        shared_bytes: None,
-        bytes: None,
-        category_id: None,
-        external_id: None,
-        args: Args::default(),
-    }
+    })
 }
 
 #[test]
 fn steps_are_scalars() {
     let (_folder, run) = run(1);
     let (scalars, _, left_out) = content(&run);
-    let of = |wanted: &str| -> Vec<(i64, f64, f32)> {
-        let of_tag = scalars.iter().filter(|(tag, ..)| tag == wanted);
-        of_tag.map(|&(_, step, time, value)| (step, time, value)).collect()
+    let with_tag = |wanted: &str| -> Vec<(i64, f64, f32)> {
+        let scalars = scalars.iter().filter(|(tag, ..)| tag == wanted);
+        scalars.map(|&(_, step, time, value)| (step, time, value)).collect()
     };
-    assert_eq!(of("step/time_ms"), [(5, 1.0, 10.0), (6, 1.01, 20.0), (7, 1.03, 30.0)]);
-    assert_eq!(of("scope/forward_ms"), [(5, 1.0, 4.0), (6, 1.01, 4.0), (7, 1.03, 4.0)]);
-    assert_eq!(of("scope/linear_ms"), [(5, 1.0, 3.0), (6, 1.01, 3.0), (7, 1.03, 3.0)]);
+    assert_eq!(with_tag("step/time_ms"), [(5, 1.0, 10.0), (6, 1.01, 20.0), (7, 1.03, 30.0)]);
+    assert_eq!(with_tag("scope/forward_ms"), [(5, 1.0, 4.0), (6, 1.01, 4.0), (7, 1.03, 4.0)]);
+    assert_eq!(with_tag("scope/linear_ms"), [(5, 1.0, 3.0), (6, 1.01, 3.0), (7, 1.03, 3.0)]);
     // 5 ms and 1 ms at the end. The activity from the previous step overlaps the first 3 ms.
-    assert_eq!(of("gpu1/busy_percent"), [(5, 1.0, 60.0), (6, 1.01, 30.0), (7, 1.03, 20.0)]);
+    assert_eq!(with_tag("gpu1/busy_percent"), [(5, 1.0, 60.0), (6, 1.01, 30.0), (7, 1.03, 20.0)]);
     let loss: Vec<_> =
-        of("metric/loss").into_iter().map(|(step, _, value)| (step, value)).collect();
+        with_tag("metric/loss").into_iter().map(|(step, _, value)| (step, value)).collect();
     assert_eq!(loss, [(5, 0.5), (6, 0.25), (7, 0.5_f32 / 3.0)]);
     assert_eq!(scalars.len(), 15);
     assert_eq!(left_out.into_iter().collect::<Vec<_>>(), [("values that are not one number", 3)]);
@@ -211,27 +161,16 @@ fn ranks_have_separate_tags() {
 
 #[test]
 fn values_are_numbered_without_steps() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let process = run.process(NewProcess::default());
-    let thread_id = run.thread(process, 1, "");
-    let name_id = run.text("bytes");
-    for value in [3, 4, 4] {
-        let (time_nanos, context_id, sessions, phase) = (value, Assembler::ROOT, 0, 0);
-        let value = MetricValue::Int(value);
-        run.add_metric(&Metric {
-            time_nanos,
-            thread_id,
-            context_id,
-            name_id,
-            sessions,
-            phase,
-            value,
-        })
-        .unwrap();
-    }
-    run.finish(None).unwrap();
-    let (scalars, picture, _) = content(&Run::open(folder.path()).unwrap());
+    let (_folder, run) = build_run(|run| {
+        let process = run.process(NewProcess::default());
+        let thread_id = run.thread(process, 1, "");
+        let name_id = run.text("bytes");
+        for value in [3, 4, 4] {
+            let row = metric(thread_id, Assembler::ROOT, name_id, value, MetricValue::Int(value));
+            run.add_metric(&row).unwrap();
+        }
+    });
+    let (scalars, picture, _) = content(&run);
     let scalars: Vec<_> =
         scalars.iter().map(|(tag, step, _, value)| (&**tag, *step, *value)).collect();
     assert_eq!(
@@ -282,44 +221,28 @@ fn the_picture_is_the_flame_graph() {
 
 #[test]
 fn an_empty_run_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    run.process(NewProcess::default());
-    run.finish(None).unwrap();
-    let run = Run::open(folder.path()).unwrap();
+    let (_folder, run) = build_run(|run| {
+        run.process(NewProcess::default());
+    });
     let error = export(&reader(&run), Format::TensorBoard, &mut Vec::new()).unwrap_err();
-    assert!(matches!(error, ExportError::Nothing { format: Format::TensorBoard, .. }));
+    assert!(matches!(error, ExportError::NoData { format: Format::TensorBoard, .. }));
 }
 
 #[test]
 fn only_the_busiest_devices_are_scalars() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let process = run.process(NewProcess::default());
-    let thread_id = run.thread(process, 1, "");
-    let name_id = run.text("step");
-    run.add_slice(&Slice {
-        thread_id,
-        start_nanos: 0,
-        duration_nanos: 1000,
-        order: 0,
-        kind: NodeKind::Step,
-        name_id,
-        step: Some(0),
-        is_open: false,
-        category_id: None,
-        correlation_id: None,
-        external_id: None,
-        args: Args::default(),
-    })
-    .unwrap();
-    for device in 0..20 {
-        let nanos = if device == 19 { 500 } else { 100 };
-        let activity = activity(process, ActivityKind::Kernel, name_id, 0, nanos);
-        run.add_gpu_activity(&GpuActivity { device, ..activity }).unwrap();
-    }
-    run.finish(None).unwrap();
-    let (scalars, _, left_out) = content(&Run::open(folder.path()).unwrap());
+    let (_folder, run) = build_run(|run| {
+        let process = run.process(NewProcess::default());
+        let thread_id = run.thread(process, 1, "");
+        let name_id = run.text("step");
+        let step = slice(thread_id, name_id, 0, 1000);
+        run.add_slice(&Slice { kind: NodeKind::Step, step: Some(0), ..step }).unwrap();
+        for device in 0..20 {
+            let nanos = if device == 19 { 500 } else { 100 };
+            let kernel = kernel(process, name_id, 0, nanos);
+            run.add_gpu_activity(&GpuActivity { device, ..kernel }).unwrap();
+        }
+    });
+    let (scalars, _, left_out) = content(&run);
     let devices = scalars.iter().filter(|(tag, ..)| tag.ends_with("busy_percent"));
     let devices: Vec<_> = devices.map(|(tag, _, _, value)| (&**tag, *value)).collect();
     assert_eq!(devices.len(), 16);

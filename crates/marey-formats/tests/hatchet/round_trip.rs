@@ -5,7 +5,7 @@ use marey_model::profile::Profile;
 
 /// Checks that reading returns an error, or a valid profile that survives a round trip in both
 /// encodings.
-pub(crate) fn holds_for(bytes: &[u8]) {
+pub(crate) fn check_any_file(bytes: &[u8]) {
     if let Ok(profile) = hatchet::parse(bytes) {
         assert_eq!(profile.check(), Ok(()));
         assert_round_trip(&profile);

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::profiles::profiles;
 use crate::round_trip;
 
-fn written(profile: &Profile, format: Format) -> Vec<u8> {
+fn encode(profile: &Profile, format: Format) -> Vec<u8> {
     let mut file = Vec::new();
     hatchet::write(profile, format, &mut file).unwrap();
     file
@@ -30,7 +30,7 @@ fn a_file_of_proton_survives_a_round_trip_byte_for_byte() {
         (include_bytes!("../data/proton.hatchet").as_slice(), Format::Json),
         (include_bytes!("../data/proton.hatchet_msgpack"), Format::Msgpack),
     ] {
-        let again = written(&hatchet::parse(file).unwrap(), format);
+        let again = encode(&hatchet::parse(file).unwrap(), format);
         assert!(again == file, "{}", String::from_utf8_lossy(&again));
     }
 }
@@ -39,7 +39,7 @@ fn a_file_of_proton_survives_a_round_trip_byte_for_byte() {
 fn extras_of_marey_survive_a_round_trip() {
     let profile = hatchet::parse(include_bytes!("../data/train.hatchet")).unwrap();
     round_trip::assert_round_trip(&profile);
-    let file = String::from_utf8(written(&profile, Format::Json)).unwrap();
+    let file = String::from_utf8(encode(&profile, Format::Json)).unwrap();
     assert!(file.contains(
         r#"
                 "marey": {"kind": "step", "sketch": [[930, 100]]},
@@ -49,8 +49,8 @@ fn extras_of_marey_survive_a_round_trip() {
 }
 
 #[test]
-fn a_profile_without_extras_gains_none() {
-    let file = written(&with_metric("a", MetricValue::Int(1)), Format::Json);
+fn a_profile_without_extras_has_none_after_writing() {
+    let file = encode(&with_metric("a", MetricValue::Int(1)), Format::Json);
     assert!(!String::from_utf8(file).unwrap().contains("marey"));
 }
 
@@ -59,7 +59,7 @@ fn nan_and_infinities_are_written_as_in_python() {
     for (value, word) in
         [(f64::NAN, "null"), (f64::INFINITY, "Infinity"), (f64::NEG_INFINITY, "-Infinity")]
     {
-        let file = written(&with_metric("a", MetricValue::Float(value)), Format::Json);
+        let file = encode(&with_metric("a", MetricValue::Float(value)), Format::Json);
         let line = format!("\n            \"a\": {word}\n");
         assert!(String::from_utf8(file).unwrap().contains(&line), "{word}");
     }
@@ -81,7 +81,7 @@ fn the_deepest_tree_is_given_back_and_has_bounded_margins() {
     };
     let profile = Profile { nodes: (0..MAX_DEPTH).map(node).collect(), ..Profile::default() };
     round_trip::assert_round_trip(&profile);
-    assert!(written(&profile, Format::Json).len() < 300 * MAX_DEPTH);
+    assert!(encode(&profile, Format::Json).len() < 300 * MAX_DEPTH);
 }
 
 proptest! {

@@ -3,58 +3,62 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::device::Activity;
-use super::error::Broken;
+use super::error::Inconsistency;
 use super::frame::{Frame, NodeDef};
 use crate::context::NodeKind;
 
 /// The ids defined by the frames so far.
 #[derive(Debug, Default)]
-pub(super) struct Check {
-    texts: Ids,
-    shapes: Ids,
+pub(super) struct ConsistencyCheck {
+    texts: IdSet,
+    shapes: IdSet,
     /// Node ids by thread.
-    threads: HashMap<u32, Ids>,
-    ended: bool,
+    threads: HashMap<u32, IdSet>,
+    has_ended: bool,
 }
 
-impl Check {
+impl ConsistencyCheck {
     /// Checks a frame and records the ids that it defines. Returns the first violated invariant.
-    pub(super) fn frame(&mut self, frame: &Frame) -> Result<(), Broken> {
-        if self.ended {
-            return Err(Broken::AfterEnd);
+    pub(super) fn check_frame(&mut self, frame: &Frame) -> Result<(), Inconsistency> {
+        if self.has_ended {
+            return Err(Inconsistency::AfterEnd);
         }
         match frame {
             Frame::Strings { first, texts } => {
-                self.texts.define(*first, texts.len()).ok_or(Broken::DuplicateTexts(*first))
+                self.texts.define(*first, texts.len()).ok_or(Inconsistency::DuplicateTexts(*first))
             }
             Frame::Thread { thread, .. } => {
                 self.threads.entry(*thread).or_default();
                 Ok(())
             }
-            Frame::Nodes { thread, first, nodes } => self.nodes(*thread, *first, nodes),
+            Frame::Nodes { thread, first, nodes } => self.define_nodes(*thread, *first, nodes),
             Frame::Spans { thread, spans, .. } => {
-                self.uses(*thread, spans.iter().map(|span| span.node))
+                self.check_nodes(*thread, spans.iter().map(|span| span.node))
             }
             Frame::Values { thread, values, .. } => {
-                self.uses(*thread, values.iter().map(|value| value.node))?;
-                values.iter().try_for_each(|value| self.text(value.metric))
+                self.check_nodes(*thread, values.iter().map(|value| value.node))?;
+                values.iter().try_for_each(|value| self.check_text(value.metric))
             }
             Frame::Launches { thread, .. } | Frame::Autograd { thread, .. } => {
-                self.uses(*thread, std::iter::empty())
+                self.check_nodes(*thread, std::iter::empty())
             }
             Frame::Shapes { first, shapes } => {
-                self.shapes.define(*first, shapes.len()).ok_or(Broken::DuplicateShapes(*first))?;
-                shapes.iter().try_for_each(|shape| self.text(shape.name))
+                self.shapes
+                    .define(*first, shapes.len())
+                    .ok_or(Inconsistency::DuplicateShapes(*first))?;
+                shapes.iter().try_for_each(|shape| self.check_text(shape.name))
             }
             Frame::Activities { activities, .. } => {
-                activities.iter().try_for_each(|activity| self.activity(activity))
+                activities.iter().try_for_each(|activity| self.check_activity(activity))
             }
             Frame::Counters(counters) => {
-                counters.iter().try_for_each(|counter| self.text(counter.name))
+                counters.iter().try_for_each(|counter| self.check_text(counter.name))
             }
-            Frame::Open { thread, spans } => self.uses(*thread, spans.iter().map(|span| span.0)),
+            Frame::Open { thread, spans } => {
+                self.check_nodes(*thread, spans.iter().map(|span| span.0))
+            }
             Frame::End => {
-                self.ended = true;
+                self.has_ended = true;
                 Ok(())
             }
             Frame::Process(_)
@@ -67,83 +71,93 @@ impl Check {
         }
     }
 
-    fn nodes(&mut self, thread: u32, first: u32, nodes: &[NodeDef]) -> Result<(), Broken> {
-        let ids = self.threads.get_mut(&thread).ok_or(Broken::NoSuchThread(thread))?;
-        ids.define(first, nodes.len()).ok_or(Broken::DuplicateNodes { thread, first })?;
+    fn define_nodes(
+        &mut self,
+        thread: u32,
+        first: u32,
+        nodes: &[NodeDef],
+    ) -> Result<(), Inconsistency> {
+        let ids = self.threads.get_mut(&thread).ok_or(Inconsistency::NoSuchThread(thread))?;
+        ids.define(first, nodes.len()).ok_or(Inconsistency::DuplicateNodes { thread, first })?;
         let ids = &self.threads[&thread];
         for (node, id) in nodes.iter().zip(first..=u32::MAX) {
             let parent = node.parent;
             let is_valid = if node.kind == NodeKind::Root { parent == id } else { parent < id };
             if !is_valid {
-                return Err(Broken::Parent { thread, node: id, parent });
+                return Err(Inconsistency::Parent { thread, node: id, parent });
             }
-            if !ids.contain(parent) {
-                return Err(Broken::NoSuchNode { thread, node: parent });
+            if !ids.contains(parent) {
+                return Err(Inconsistency::NoSuchNode { thread, node: parent });
             }
-            self.text(node.name)?;
+            self.check_text(node.name)?;
         }
         Ok(())
     }
 
-    fn uses(&self, thread: u32, mut nodes: impl Iterator<Item = u32>) -> Result<(), Broken> {
-        let ids = self.threads.get(&thread).ok_or(Broken::NoSuchThread(thread))?;
-        match nodes.find(|&node| !ids.contain(node)) {
-            Some(node) => Err(Broken::NoSuchNode { thread, node }),
+    fn check_nodes(
+        &self,
+        thread: u32,
+        mut nodes: impl Iterator<Item = u32>,
+    ) -> Result<(), Inconsistency> {
+        let ids = self.threads.get(&thread).ok_or(Inconsistency::NoSuchThread(thread))?;
+        match nodes.find(|&node| !ids.contains(node)) {
+            Some(node) => Err(Inconsistency::NoSuchNode { thread, node }),
             None => Ok(()),
         }
     }
 
-    fn activity(&self, activity: &Activity) -> Result<(), Broken> {
-        if !self.shapes.contain(activity.shape) {
-            return Err(Broken::NoSuchShape(activity.shape));
+    fn check_activity(&self, activity: &Activity) -> Result<(), Inconsistency> {
+        if !self.shapes.contains(activity.shape) {
+            return Err(Inconsistency::NoSuchShape(activity.shape));
         }
         match activity.launch {
-            Some((thread, node)) => self.uses(thread, std::iter::once(node)),
+            Some((thread, node)) => self.check_nodes(thread, std::iter::once(node)),
             None => Ok(()),
         }
     }
 
-    fn text(&self, id: u32) -> Result<(), Broken> {
-        if self.texts.contain(id) { Ok(()) } else { Err(Broken::NoSuchText(id)) }
+    fn check_text(&self, id: u32) -> Result<(), Inconsistency> {
+        if self.texts.contains(id) { Ok(()) } else { Err(Inconsistency::NoSuchText(id)) }
     }
 }
 
 /// A set of ids, stored as ranges.
 #[derive(Debug, Default)]
-struct Ids {
+struct IdSet {
     /// All ids below this one are defined: the fast path, before a search in `ranges`.
-    dense: u64,
+    dense_end: u64,
     /// Start and end of each range. Adjacent ranges are merged.
     ranges: BTreeMap<u64, u64>,
 }
 
-impl Ids {
+impl IdSet {
     #[inline]
-    fn contain(&self, id: u32) -> bool {
+    fn contains(&self, id: u32) -> bool {
         let id = u64::from(id);
-        id < self.dense || self.ranges.range(..=id).next_back().is_some_and(|(_, &end)| id < end)
+        id < self.dense_end
+            || self.ranges.range(..=id).next_back().is_some_and(|(_, &end)| id < end)
     }
 
     /// Adds a range. Returns `None` if one of its ids is already defined or exceeds `u32::MAX`.
     fn define(&mut self, first: u32, count: usize) -> Option<()> {
         let mut start = u64::from(first);
         let mut end = start + count as u64;
-        let before = self.ranges.range(..=start).next_back().map(|(&start, &end)| (start, end));
-        let after = self.ranges.range(start..).next().map(|(&start, &end)| (start, end));
-        let overlaps = before.is_some_and(|(_, before_end)| before_end > start)
-            || after.is_some_and(|(after_start, _)| after_start < end);
+        let previous = self.ranges.range(..=start).next_back().map(|(&start, &end)| (start, end));
+        let next = self.ranges.range(start..).next().map(|(&start, &end)| (start, end));
+        let overlaps = previous.is_some_and(|(_, before_end)| before_end > start)
+            || next.is_some_and(|(after_start, _)| after_start < end);
         if overlaps || end > 1 << 32 {
             return None;
         }
         if count == 0 {
             return Some(());
         }
-        if let Some((before_start, before_end)) = before
+        if let Some((before_start, before_end)) = previous
             && before_end == start
         {
             start = before_start;
         }
-        if let Some((after_start, after_end)) = after
+        if let Some((after_start, after_end)) = next
             && after_start == end
         {
             self.ranges.remove(&after_start);
@@ -151,7 +165,7 @@ impl Ids {
         }
         self.ranges.insert(start, end);
         if start == 0 {
-            self.dense = end;
+            self.dense_end = end;
         }
         Some(())
     }
@@ -163,7 +177,7 @@ mod tests {
 
     #[test]
     fn adjacent_ranges_merge_and_overlapping_ones_are_rejected() {
-        let mut ids = Ids::default();
+        let mut ids = IdSet::default();
         for (first, count) in [(4, 2), (8, 1), (6, 2), (0, 3), (u32::MAX, 1), (3, 0)] {
             assert_eq!(ids.define(first, count), Some(()), "{first}+{count}");
         }
@@ -171,8 +185,8 @@ mod tests {
         for (first, count) in [(2, 1), (3, 2), (8, 9), (u32::MAX, 1), (10, usize::MAX >> 1)] {
             assert_eq!(ids.define(first, count), None, "{first}+{count}");
         }
-        let defined: Vec<u32> = (0..12).filter(|&id| ids.contain(id)).collect();
+        let defined: Vec<u32> = (0..12).filter(|&id| ids.contains(id)).collect();
         assert_eq!(defined, [0, 1, 2, 4, 5, 6, 7, 8]);
-        assert!(ids.contain(u32::MAX) && !ids.contain(u32::MAX - 1));
+        assert!(ids.contains(u32::MAX) && !ids.contains(u32::MAX - 1));
     }
 }

@@ -4,7 +4,7 @@
 //! common part is a [`Shape`], which is written once, so an [`Activity`] takes about ten bytes.
 
 use super::error::Malformed;
-use super::varint::{Fields, put, put_signed, put_text};
+use super::varint::{Fields, put_signed, put_text, put_varint};
 
 /// A device of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -258,7 +258,7 @@ pub struct Activity {
 }
 
 pub(super) fn put_device(out: &mut Vec<u8>, device: &Device) {
-    put(out, u64::from(device.number));
+    put_varint(out, u64::from(device.number));
     for text in [&device.device_type, &device.name, &device.properties] {
         put_text(out, text);
     }
@@ -266,59 +266,66 @@ pub(super) fn put_device(out: &mut Vec<u8>, device: &Device) {
 
 pub(super) fn read_device(fields: &mut Fields<'_>) -> Result<Device, Malformed> {
     Ok(Device {
-        number: fields.number_u32()?,
-        device_type: fields.text()?.to_owned(),
-        name: fields.text()?.to_owned(),
-        properties: fields.text()?.to_owned(),
+        number: fields.read_u32()?,
+        device_type: fields.read_text()?.to_owned(),
+        name: fields.read_text()?.to_owned(),
+        properties: fields.read_text()?.to_owned(),
     })
 }
 
 pub(super) fn put_shapes(out: &mut Vec<u8>, shapes: &[Shape]) {
-    put(out, shapes.len() as u64);
+    put_varint(out, shapes.len() as u64);
     for shape in shapes {
         out.push(shape.kind as u8);
         for id in [shape.name, shape.device, shape.stream.wrapping_add(1)] {
-            put(out, u64::from(id));
+            put_varint(out, u64::from(id));
         }
-        put(out, shape.details.len() as u64);
+        put_varint(out, shape.details.len() as u64);
         for (detail, value) in &shape.details {
             out.push(*detail as u8);
-            put(out, *value);
+            put_varint(out, *value);
         }
     }
 }
 
 pub(super) fn read_shapes(fields: &mut Fields<'_>) -> Result<Vec<Shape>, Malformed> {
-    let count = fields.count(5)?;
+    let count = fields.read_count(5)?;
     (0..count).map(|_| read_shape(fields)).collect()
 }
 
 fn read_shape(fields: &mut Fields<'_>) -> Result<Shape, Malformed> {
-    let kind = variant(&ActivityKind::ALL, "kind of activity", fields.byte()?)?;
-    let (name, device) = (fields.number_u32()?, fields.number_u32()?);
-    let stream = fields.number_u32()?.wrapping_sub(1);
-    let details = fields.count(2)?;
-    let details = (0..details).map(|_| {
-        let detail = variant(&Detail::ALL, "detail of an activity", fields.byte()?)?;
-        Ok((detail, fields.number()?))
+    let kind = variant_with_number(&ActivityKind::ALL, "kind of activity", fields.read_byte()?)?;
+    let (name, device) = (fields.read_u32()?, fields.read_u32()?);
+    let stream = fields.read_u32()?.wrapping_sub(1);
+    let detail_count = fields.read_count(2)?;
+    let details = (0..detail_count).map(|_| {
+        let detail =
+            variant_with_number(&Detail::ALL, "detail of an activity", fields.read_byte()?)?;
+        Ok((detail, fields.read_varint()?))
     });
     let details = details.collect::<Result<_, Malformed>>()?;
     Ok(Shape { kind, name, device, stream, details })
 }
 
-fn variant<T: Copy>(all: &[T], what: &'static str, number: u8) -> Result<T, Malformed> {
-    all.get(usize::from(number)).copied().ok_or(Malformed::Number { what, number: number.into() })
+fn variant_with_number<T: Copy>(
+    all: &[T],
+    field: &'static str,
+    number: u8,
+) -> Result<T, Malformed> {
+    all.get(usize::from(number))
+        .copied()
+        .ok_or(Malformed::InvalidValue { field, number: number.into() })
 }
 
 /// Flags of the byte at the start of each activity: the fields that follow.
 const HAS_BYTES: u8 = 1;
 const HAS_LAUNCH: u8 = 2;
 /// The launching thread is the same as for the activity before.
-const SAME_THREAD: u8 = 4;
+const HAS_SAME_THREAD: u8 = 4;
 
 pub(super) fn put_activities(out: &mut Vec<u8>, activities: &[Activity]) {
-    put(out, activities.len() as u64);
-    let mut last = FIRST;
+    put_varint(out, activities.len() as u64);
+    let mut last = INITIAL;
     for activity in activities {
         let mut flags = 0;
         let (thread, node) = activity.launch.unwrap_or(last.launch);
@@ -329,67 +336,71 @@ pub(super) fn put_activities(out: &mut Vec<u8>, activities: &[Activity]) {
             flags |= HAS_LAUNCH;
         }
         if thread == last.launch.0 {
-            flags |= SAME_THREAD;
+            flags |= HAS_SAME_THREAD;
         }
         out.push(flags);
         put_signed(out, i64::from(activity.shape) - i64::from(last.shape));
         put_signed(out, activity.start_nanos.wrapping_sub(last.end_nanos));
-        put(out, activity.duration_nanos);
+        put_varint(out, activity.duration_nanos);
         put_signed(out, i64::from(activity.correlation) - i64::from(last.correlation));
         if activity.bytes != 0 {
-            put(out, activity.bytes);
+            put_varint(out, activity.bytes);
         }
         if activity.launch.is_some() {
             if thread != last.launch.0 {
-                put(out, u64::from(thread));
+                put_varint(out, u64::from(thread));
             }
             put_signed(out, i64::from(node) - i64::from(last.launch.1));
         }
-        last = Last::of(activity, (thread, node));
+        last = PreviousActivity::new(activity, (thread, node));
     }
 }
 
 pub(super) fn read_activities(fields: &mut Fields<'_>) -> Result<Vec<Activity>, Malformed> {
-    let count = fields.count(5)?;
+    let count = fields.read_count(5)?;
     let mut activities = Vec::with_capacity(count);
-    let mut last = FIRST;
+    let mut last = INITIAL;
     for _ in 0..count {
-        let flags = fields.byte()?;
-        if flags & !(HAS_BYTES | HAS_LAUNCH | SAME_THREAD) != 0 {
-            return Err(Malformed::Number { what: "flag of an activity", number: flags.into() });
+        let flags = fields.read_byte()?;
+        if flags & !(HAS_BYTES | HAS_LAUNCH | HAS_SAME_THREAD) != 0 {
+            return Err(Malformed::InvalidValue {
+                field: "flag of an activity",
+                number: flags.into(),
+            });
         }
-        let shape = add_delta(last.shape, fields.signed()?)?;
-        let start_nanos = last.end_nanos.wrapping_add(fields.signed()?);
-        let duration_nanos = fields.number()?;
-        let correlation = add_delta(last.correlation, fields.signed()?)?;
-        let bytes = if flags & HAS_BYTES != 0 { fields.number()? } else { 0 };
+        let shape = add_delta(last.shape, fields.read_signed()?)?;
+        let start_nanos = last.end_nanos.wrapping_add(fields.read_signed()?);
+        let duration_nanos = fields.read_varint()?;
+        let correlation = add_delta(last.correlation, fields.read_signed()?)?;
+        let bytes = if flags & HAS_BYTES != 0 { fields.read_varint()? } else { 0 };
         let mut launch_site = last.launch;
         if flags & HAS_LAUNCH != 0 {
-            if flags & SAME_THREAD == 0 {
-                launch_site.0 = fields.number_u32()?;
+            if flags & HAS_SAME_THREAD == 0 {
+                launch_site.0 = fields.read_u32()?;
             }
-            launch_site.1 = add_delta(launch_site.1, fields.signed()?)?;
+            launch_site.1 = add_delta(launch_site.1, fields.read_signed()?)?;
         }
         let launch = (flags & HAS_LAUNCH != 0).then_some(launch_site);
         let activity = Activity { shape, start_nanos, duration_nanos, bytes, correlation, launch };
-        last = Last::of(&activity, launch_site);
+        last = PreviousActivity::new(&activity, launch_site);
         activities.push(activity);
     }
     Ok(activities)
 }
 
 /// The previous activity, against which fields are delta-encoded.
-struct Last {
+struct PreviousActivity {
     shape: u32,
     end_nanos: i64,
     correlation: u32,
     launch: (u32, u32),
 }
 
-const FIRST: Last = Last { shape: 0, end_nanos: 0, correlation: 0, launch: (0, 0) };
+const INITIAL: PreviousActivity =
+    PreviousActivity { shape: 0, end_nanos: 0, correlation: 0, launch: (0, 0) };
 
-impl Last {
-    const fn of(activity: &Activity, launch: (u32, u32)) -> Self {
+impl PreviousActivity {
+    const fn new(activity: &Activity, launch: (u32, u32)) -> Self {
         let end_nanos = activity.start_nanos.wrapping_add(activity.duration_nanos.cast_signed());
         Self { shape: activity.shape, end_nanos, correlation: activity.correlation, launch }
     }

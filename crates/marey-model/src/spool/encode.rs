@@ -1,9 +1,9 @@
 //! Encoding of frames. [`super::decode`] reads the fields of each payload in the same order.
 
 use super::device::{put_activities, put_device, put_shapes};
-use super::error::TooLong;
+use super::error::FrameTooLong;
 use super::frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
-use super::varint::{put, put_signed, put_text, zigzag};
+use super::varint::{put_signed, put_text, put_varint, zigzag};
 use super::{MAX_FRAME_BYTES, PREFIX_BYTES};
 use crate::metric::MetricValue;
 use crate::profile::{Overhead, Process};
@@ -52,7 +52,7 @@ pub(super) mod session_event {
 /// Appends an encoded frame to `out`.
 ///
 /// A frame that is too long leaves `out` unchanged. The frame is not checked against earlier ones.
-pub fn encode(frame: &Frame, out: &mut Vec<u8>) -> Result<(), TooLong> {
+pub fn encode(frame: &Frame, out: &mut Vec<u8>) -> Result<(), FrameTooLong> {
     let start = out.len();
     out.extend_from_slice(&[0; PREFIX_BYTES]);
     put_frame(out, frame);
@@ -60,7 +60,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) -> Result<(), TooLong> {
     let bytes = body.len();
     if bytes > MAX_FRAME_BYTES {
         out.truncate(start);
-        return Err(TooLong { bytes });
+        return Err(FrameTooLong { bytes });
     }
     let crc = crc32fast::hash(body);
     out[start..start + 4].copy_from_slice(&(bytes as u32).to_le_bytes());
@@ -81,36 +81,36 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
         }
         Frame::Strings { first, texts } => {
             out.push(kind::STRINGS);
-            put(out, u64::from(*first));
+            put_varint(out, u64::from(*first));
             put_texts(out, texts);
         }
         Frame::Thread { thread, os_id, name } => {
             out.push(kind::THREAD);
-            put(out, u64::from(*thread));
-            put(out, *os_id);
+            put_varint(out, u64::from(*thread));
+            put_varint(out, *os_id);
             put_text(out, name);
         }
         Frame::Nodes { thread, first, nodes } => {
             out.push(kind::NODES);
-            put(out, u64::from(*thread));
+            put_varint(out, u64::from(*thread));
             put_nodes(out, *first, nodes);
         }
         Frame::Spans { thread, sessions, spans } => {
             out.push(kind::SPANS);
-            put(out, u64::from(*thread));
-            put(out, *sessions);
+            put_varint(out, u64::from(*thread));
+            put_varint(out, *sessions);
             put_spans(out, spans);
         }
         Frame::Values { thread, sessions, values } => {
             out.push(kind::VALUES);
-            put(out, u64::from(*thread));
-            put(out, *sessions);
+            put_varint(out, u64::from(*thread));
+            put_varint(out, *sessions);
             put_values(out, values);
         }
         Frame::Open { thread, spans } => {
             out.push(kind::OPEN);
-            put(out, u64::from(*thread));
-            put_open(out, spans);
+            put_varint(out, u64::from(*thread));
+            put_open_spans(out, spans);
         }
         Frame::Counters(counters) => {
             out.push(kind::COUNTERS);
@@ -118,17 +118,17 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
         }
         Frame::Session { session, event, name, time_nanos } => {
             out.push(kind::SESSION);
-            put(out, u64::from(*session));
-            put_event(out, *event);
+            put_varint(out, u64::from(*session));
+            put_session_event(out, *event);
             put_text(out, name);
             put_signed(out, *time_nanos);
         }
         Frame::Losses(losses) => {
             out.push(kind::LOSSES);
-            put(out, losses.len() as u64);
+            put_varint(out, losses.len() as u64);
             for (cause, count) in losses {
                 out.push(*cause as u8);
-                put(out, *count);
+                put_varint(out, *count);
             }
         }
         Frame::Overhead(overhead) => {
@@ -137,12 +137,12 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
         }
         Frame::Launches { thread, launches } => {
             out.push(kind::LAUNCHES);
-            put(out, u64::from(*thread));
+            put_varint(out, u64::from(*thread));
             put_launches(out, launches);
         }
         Frame::Autograd { thread, calls } => {
             out.push(kind::AUTOGRAD);
-            put(out, u64::from(*thread));
+            put_varint(out, u64::from(*thread));
             put_autograd(out, calls);
         }
         Frame::Device(device) => {
@@ -151,12 +151,12 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
         }
         Frame::Shapes { first, shapes } => {
             out.push(kind::SHAPES);
-            put(out, u64::from(*first));
+            put_varint(out, u64::from(*first));
             put_shapes(out, shapes);
         }
         Frame::Activities { sessions, activities } => {
             out.push(kind::ACTIVITIES);
-            put(out, *sessions);
+            put_varint(out, *sessions);
             put_activities(out, activities);
         }
         Frame::Note { key, value } => {
@@ -169,28 +169,28 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
 }
 
 fn put_process(out: &mut Vec<u8>, process: &Process) {
-    put(out, process.pid);
+    put_varint(out, process.pid);
     out.push(u8::from(process.rank.is_some()));
     if let Some(rank) = process.rank {
-        put(out, rank);
+        put_varint(out, rank);
     }
     put_text(out, &process.host);
     put_texts(out, &process.argv);
-    put(out, process.start_unix_nanos);
-    put(out, process.duration_nanos);
+    put_varint(out, process.start_unix_nanos);
+    put_varint(out, process.duration_nanos);
     out.push(u8::from(process.complete));
 }
 
 fn put_texts(out: &mut Vec<u8>, texts: &[String]) {
-    put(out, texts.len() as u64);
+    put_varint(out, texts.len() as u64);
     for text in texts {
         put_text(out, text);
     }
 }
 
 fn put_nodes(out: &mut Vec<u8>, first: u32, nodes: &[NodeDef]) {
-    put(out, u64::from(first));
-    put(out, nodes.len() as u64);
+    put_varint(out, u64::from(first));
+    put_varint(out, nodes.len() as u64);
     let mut name = 0;
     for (node, id) in nodes.iter().zip(i64::from(first)..) {
         put_signed(out, id - i64::from(node.parent));
@@ -202,41 +202,41 @@ fn put_nodes(out: &mut Vec<u8>, first: u32, nodes: &[NodeDef]) {
 /// Each span is delta-encoded against the previous span's end, by whichever edge is closer: a
 /// following sibling by its start, an enclosing span by its end.
 fn put_spans(out: &mut Vec<u8>, spans: &[Span]) {
-    put(out, spans.len() as u64);
-    let (mut last_node, mut last_end) = (0, 0);
+    put_varint(out, spans.len() as u64);
+    let (mut last_node, mut last_end_nanos) = (0, 0);
     for span in spans {
-        let encloses_last = span.start_nanos < last_end;
-        let edge = if encloses_last { span.end_nanos } else { span.start_nanos };
+        let encloses_last = span.start_nanos < last_end_nanos;
+        let edge_nanos = if encloses_last { span.end_nanos } else { span.start_nanos };
         let step = i64::from(span.node) - i64::from(last_node);
-        put(out, zigzag(step) << 1 | u64::from(encloses_last));
-        put_time(out, last_end, edge);
+        put_varint(out, zigzag(step) << 1 | u64::from(encloses_last));
+        put_time(out, last_end_nanos, edge_nanos);
         put_time(out, span.start_nanos, span.end_nanos);
-        (last_node, last_end) = (span.node, span.end_nanos);
+        (last_node, last_end_nanos) = (span.node, span.end_nanos);
     }
 }
 
 fn put_launches(out: &mut Vec<u8>, launches: &[(u32, u32)]) {
-    put(out, launches.len() as u64);
-    let (mut last_at, mut last_correlation) = (0, 0);
-    for &(at, correlation) in launches {
-        put_id(out, &mut last_at, at);
+    put_varint(out, launches.len() as u64);
+    let (mut last_position, mut last_correlation) = (0, 0);
+    for &(position, correlation) in launches {
+        put_id(out, &mut last_position, position);
         put_id(out, &mut last_correlation, correlation);
     }
 }
 
 fn put_autograd(out: &mut Vec<u8>, calls: &[AutogradCall]) {
-    put(out, calls.len() as u64);
+    put_varint(out, calls.len() as u64);
     let (mut last_index, mut last_sequence) = (0, 0);
     for call in calls {
         put_id(out, &mut last_index, call.index);
         put_signed(out, call.sequence.wrapping_sub(last_sequence).cast_signed());
-        put(out, call.forward_os_id);
+        put_varint(out, call.forward_os_id);
         last_sequence = call.sequence;
     }
 }
 
 fn put_values(out: &mut Vec<u8>, values: &[Value]) {
-    put(out, values.len() as u64);
+    put_varint(out, values.len() as u64);
     let (mut node, mut time_nanos, mut metric) = (0, 0, 0);
     for value in values {
         put_id(out, &mut node, value.node);
@@ -263,14 +263,14 @@ fn put_value(out: &mut Vec<u8>, value: &MetricValue) {
         }
         MetricValue::Ints(values) => {
             out.push(value_type::INTS);
-            put(out, values.len() as u64);
+            put_varint(out, values.len() as u64);
             for value in values {
                 put_signed(out, *value);
             }
         }
         MetricValue::Floats(values) => {
             out.push(value_type::FLOATS);
-            put(out, values.len() as u64);
+            put_varint(out, values.len() as u64);
             for value in values {
                 put_float(out, *value);
             }
@@ -278,8 +278,8 @@ fn put_value(out: &mut Vec<u8>, value: &MetricValue) {
     }
 }
 
-fn put_open(out: &mut Vec<u8>, spans: &[(u32, i64)]) {
-    put(out, spans.len() as u64);
+fn put_open_spans(out: &mut Vec<u8>, spans: &[(u32, i64)]) {
+    put_varint(out, spans.len() as u64);
     let (mut node, mut start_nanos) = (0, 0);
     for &(span_node, span_start_nanos) in spans {
         put_id(out, &mut node, span_node);
@@ -290,37 +290,37 @@ fn put_open(out: &mut Vec<u8>, spans: &[(u32, i64)]) {
 
 /// Counters of one reading have the same timestamp and consecutive names.
 fn put_counters(out: &mut Vec<u8>, counters: &[Counter]) {
-    put(out, counters.len() as u64);
+    put_varint(out, counters.len() as u64);
     let (mut time_nanos, mut name) = (0, 0);
     for counter in counters {
         put_time(out, time_nanos, counter.time_nanos);
         put_id(out, &mut name, counter.name);
-        put(out, counter.device.map_or(0, |device| u64::from(device) + 1));
+        put_varint(out, counter.device.map_or(0, |device| u64::from(device) + 1));
         // Most values are small integers, whose low-order bytes are zero: swapped, they are short
         // varints.
-        put(out, counter.value.to_bits().swap_bytes());
+        put_varint(out, counter.value.to_bits().swap_bytes());
         time_nanos = counter.time_nanos;
     }
 }
 
-fn put_event(out: &mut Vec<u8>, event: SessionEvent) {
+fn put_session_event(out: &mut Vec<u8>, event: SessionEvent) {
     match event {
         SessionEvent::Started => out.push(session_event::STARTED),
         SessionEvent::Activated => out.push(session_event::ACTIVATED),
         SessionEvent::Deactivated => out.push(session_event::DEACTIVATED),
         SessionEvent::Phase(phase) => {
             out.push(session_event::PHASE);
-            put(out, u64::from(phase));
+            put_varint(out, u64::from(phase));
         }
         SessionEvent::Finalized => out.push(session_event::FINALIZED),
     }
 }
 
 fn put_overhead(out: &mut Vec<u8>, overhead: &Overhead) {
-    put(out, overhead.events);
+    put_varint(out, overhead.events);
     put_float(out, overhead.scope_nanos);
-    put(out, overhead.recording_nanos);
-    put(out, overhead.flushing_nanos);
+    put_varint(out, overhead.recording_nanos);
+    put_varint(out, overhead.flushing_nanos);
 }
 
 /// Appends an id as the difference to the previous one.
@@ -332,7 +332,7 @@ fn put_id(out: &mut Vec<u8>, last: &mut u32, id: u32) {
 /// Appends a timestamp as the difference to an earlier one. A smaller timestamp also survives the
 /// round trip, but takes 10 bytes.
 fn put_time(out: &mut Vec<u8>, earlier_nanos: i64, nanos: i64) {
-    put(out, nanos.wrapping_sub(earlier_nanos).cast_unsigned());
+    put_varint(out, nanos.wrapping_sub(earlier_nanos).cast_unsigned());
 }
 
 fn put_float(out: &mut Vec<u8>, value: f64) {

@@ -31,11 +31,11 @@ pub enum SpoolError {
     },
     /// The frame contradicts earlier ones.
     #[error("the frame at byte {offset} is inconsistent: {reason}")]
-    Broken {
+    Inconsistent {
         /// Offset of the frame in the file.
         offset: u64,
         /// Cause.
-        reason: Broken,
+        reason: Inconsistency,
     },
 }
 
@@ -44,24 +44,24 @@ pub enum SpoolError {
 pub enum Malformed {
     /// The frame kind is unknown.
     #[error("unknown frame kind {0}")]
-    Kind(u8),
+    UnknownKind(u8),
     /// The payload ends too early.
     #[error("it ends within a field")]
-    Short,
+    UnexpectedEnd,
     /// Bytes follow the last field.
     #[error("bytes follow its last field")]
-    Long,
+    TrailingBytes,
     /// A number does not fit into its field.
     #[error("a number is too large for its field")]
     TooLarge,
     /// A text is not UTF-8.
     #[error("a text is not UTF-8")]
-    Text,
+    NotUtf8,
     /// A number is not a valid value of its field.
-    #[error("invalid {what}: {number}")]
-    Number {
+    #[error("invalid {field}: {number}")]
+    InvalidValue {
         /// Name of the field.
-        what: &'static str,
+        field: &'static str,
         /// The number.
         number: u64,
     },
@@ -69,7 +69,7 @@ pub enum Malformed {
 
 /// A contradiction between a frame and earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Broken {
+pub enum Inconsistency {
     /// A text id that no frame has defined.
     #[error("text {0} is not defined")]
     NoSuchText(u32),
@@ -119,13 +119,13 @@ pub enum Broken {
 /// A frame that is too long to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a frame of {bytes} bytes is longer than {MAX_FRAME_BYTES}")]
-pub struct TooLong {
+pub struct FrameTooLong {
     /// Size of the frame.
     pub bytes: usize,
 }
 
-impl From<TooLong> for io::Error {
-    fn from(error: TooLong) -> Self {
+impl From<FrameTooLong> for io::Error {
+    fn from(error: FrameTooLong) -> Self {
         Self::new(io::ErrorKind::InvalidInput, error)
     }
 }

@@ -21,8 +21,8 @@
 //!
 //! let mut file = Vec::new();
 //! let mut writer = Writer::new(&mut file)?;
-//! writer.frame(&Frame::Clock { monotonic_nanos: 5, unix_nanos: 1_700_000_000_000_000_000 })?;
-//! writer.frame(&Frame::End)?;
+//! writer.write_frame(&Frame::Clock { monotonic_nanos: 5, unix_nanos: 1_700_000_000_000_000_000 })?;
+//! writer.write_frame(&Frame::End)?;
 //!
 //! let torn = &file[..file.len() - 1];
 //! let mut reader = Reader::new(torn)?;
@@ -38,17 +38,17 @@ mod device;
 mod encode;
 mod error;
 mod frame;
-mod numbered;
+mod id_map;
 mod read;
 pub(crate) mod varint;
 mod write;
 
 pub use device::{Activity, ActivityKind, Detail, Device, Shape};
 pub use encode::encode;
-pub use error::{Broken, Malformed, SpoolError, TooLong};
+pub use error::{FrameTooLong, Inconsistency, Malformed, SpoolError};
 pub use frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
-pub use numbered::Numbered;
-pub use read::{Reader, Torn};
+pub use id_map::IdMap;
+pub use read::{Reader, TornTail};
 pub use varint::{unzigzag, zigzag};
 pub use write::Writer;
 

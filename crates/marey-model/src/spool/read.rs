@@ -2,7 +2,7 @@
 
 use std::io::{self, BufReader, Read};
 
-use super::check::Check;
+use super::check::ConsistencyCheck;
 use super::decode::decode;
 use super::error::SpoolError;
 use super::{Frame, HEADER_BYTES, MAGIC, MAX_FRAME_BYTES, PREFIX_BYTES, VERSION, header};
@@ -20,14 +20,14 @@ pub struct Reader<R> {
     offset: u64,
     /// Kind and payload of the current frame.
     body: Vec<u8>,
-    check: Check,
-    torn: Option<Torn>,
-    done: bool,
+    check: ConsistencyCheck,
+    torn: Option<TornTail>,
+    is_done: bool,
 }
 
 /// The unreadable tail of a spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Torn {
+pub struct TornTail {
     /// Offset in the file.
     pub offset: u64,
     /// Size of the tail.
@@ -42,16 +42,16 @@ impl<R: Read> Reader<R> {
             input: BufReader::new(input),
             offset: 0,
             body: Vec::new(),
-            check: Check::default(),
+            check: ConsistencyCheck::default(),
             torn: None,
-            done: false,
+            is_done: false,
         };
-        reader.header()?;
+        reader.read_header()?;
         Ok(reader)
     }
 
     /// Returns the torn tail, which is known once the iteration has ended.
-    pub const fn torn(&self) -> Option<Torn> {
+    pub const fn torn(&self) -> Option<TornTail> {
         self.torn
     }
 
@@ -65,11 +65,11 @@ impl<R: Read> Reader<R> {
         self.offset
     }
 
-    fn header(&mut self) -> Result<(), SpoolError> {
+    fn read_header(&mut self) -> Result<(), SpoolError> {
         self.fill_body(HEADER_BYTES)?;
         let expected = header();
         if self.body.len() < HEADER_BYTES && expected.starts_with(&self.body) {
-            return Ok(self.tear(self.body.len())?);
+            return Ok(self.end_torn(self.body.len())?);
         }
         let Some(version) = self.body.strip_prefix(&MAGIC).and_then(<[u8]>::first_chunk) else {
             return Err(SpoolError::NotASpool);
@@ -83,41 +83,44 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reads the next frame. Returns `None` at the end of the readable part.
-    fn frame(&mut self) -> Result<Option<Frame>, SpoolError> {
+    fn read_frame(&mut self) -> Result<Option<Frame>, SpoolError> {
         self.fill_body(PREFIX_BYTES)?;
         if self.body.is_empty() {
             return Ok(None);
         }
-        let Some((length, crc)) = prefix(&self.body) else {
-            self.tear(self.body.len())?;
+        let Some((length, crc)) = parse_prefix(&self.body) else {
+            self.end_torn(self.body.len())?;
             return Ok(None);
         };
         self.fill_body(length)?;
         if self.body.len() < length || crc32fast::hash(&self.body) != crc {
-            self.tear(PREFIX_BYTES + self.body.len())?;
+            self.end_torn(PREFIX_BYTES + self.body.len())?;
             return Ok(None);
         }
         let offset = self.offset;
         let frame =
             decode(&self.body).map_err(|reason| SpoolError::Malformed { offset, reason })?;
-        self.check.frame(&frame).map_err(|reason| SpoolError::Broken { offset, reason })?;
+        self.check
+            .check_frame(&frame)
+            .map_err(|reason| SpoolError::Inconsistent { offset, reason })?;
         self.offset += (PREFIX_BYTES + length) as u64;
         Ok(Some(frame))
     }
 
-    /// Reads up to `bytes` bytes into `body`, which grows with the data read, not with the
+    /// Reads at most `max_bytes` bytes into `body`, which grows with the data read, not with the
     /// announced length.
-    fn fill_body(&mut self, bytes: usize) -> io::Result<()> {
+    fn fill_body(&mut self, max_bytes: usize) -> io::Result<()> {
         self.body.clear();
-        self.input.by_ref().take(bytes as u64).read_to_end(&mut self.body)?;
+        self.input.by_ref().take(max_bytes as u64).read_to_end(&mut self.body)?;
         Ok(())
     }
 
-    /// Ends the iteration with a torn tail; `seen` bytes of the frame were already read.
-    fn tear(&mut self, seen: usize) -> io::Result<()> {
-        let rest = io::copy(&mut self.input, &mut io::sink())?;
-        self.torn = Some(Torn { offset: self.offset, lost_bytes: seen as u64 + rest });
-        self.done = true;
+    /// Ends the iteration with a torn tail; `read_bytes` bytes of the frame were already read.
+    fn end_torn(&mut self, read_bytes: usize) -> io::Result<()> {
+        let unread_bytes = io::copy(&mut self.input, &mut io::sink())?;
+        self.torn =
+            Some(TornTail { offset: self.offset, lost_bytes: read_bytes as u64 + unread_bytes });
+        self.is_done = true;
         Ok(())
     }
 }
@@ -126,17 +129,17 @@ impl<R: Read> Iterator for Reader<R> {
     type Item = Result<Frame, SpoolError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.done {
+        if self.is_done {
             return None;
         }
-        let next = self.frame().transpose();
-        self.done |= matches!(next, Some(Err(_)));
+        let next = self.read_frame().transpose();
+        self.is_done |= matches!(next, Some(Err(_)));
         next
     }
 }
 
 /// Parses the length and CRC of a frame. Returns `None` if the length is out of range.
-fn prefix(bytes: &[u8]) -> Option<(usize, u32)> {
+fn parse_prefix(bytes: &[u8]) -> Option<(usize, u32)> {
     let (length, crc) = bytes.split_first_chunk()?;
     let length = u32::from_le_bytes(*length) as usize;
     let crc = u32::from_le_bytes(*crc.first_chunk()?);

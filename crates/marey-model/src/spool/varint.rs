@@ -3,20 +3,20 @@
 use super::error::Malformed;
 
 /// Maximum size of a varint.
-const MAX_BYTES: usize = 10;
+const MAX_VARINT_BYTES: usize = 10;
 
 /// Appends a varint.
 #[inline]
-pub(crate) fn put(out: &mut Vec<u8>, number: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, number: u64) {
     if number < 0x80 {
         out.push(number as u8);
         return;
     }
-    put_long(out, number);
+    put_long_varint(out, number);
 }
 
 /// Appends a varint of two bytes or more.
-fn put_long(out: &mut Vec<u8>, mut number: u64) {
+fn put_long_varint(out: &mut Vec<u8>, mut number: u64) {
     const CONTINUATION_BITS: u64 = 0x8080_8080_8080_8080;
     let len = (number.ilog2() / 7 + 1) as usize;
     if len <= size_of::<u64>() {
@@ -46,12 +46,12 @@ const fn spread(number: u64) -> u64 {
 /// Appends a signed number as a zigzag-encoded varint.
 #[inline]
 pub(crate) fn put_signed(out: &mut Vec<u8>, number: i64) {
-    put(out, zigzag(number));
+    put_varint(out, zigzag(number));
 }
 
 /// Appends a string with its length.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
-    put(out, text.len() as u64);
+    put_varint(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
 
@@ -71,68 +71,68 @@ pub const fn unzigzag(number: u64) -> i64 {
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
-        let (&first, rest) = self.0.split_first().ok_or(Malformed::Short)?;
+    pub(crate) fn read_byte(&mut self) -> Result<u8, Malformed> {
+        let (&first, rest) = self.0.split_first().ok_or(Malformed::UnexpectedEnd)?;
         self.0 = rest;
         Ok(first)
     }
 
-    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
-        let (bytes, rest) = self.0.split_at_checked(len).ok_or(Malformed::Short)?;
+    pub(crate) fn read_bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(Malformed::UnexpectedEnd)?;
         self.0 = rest;
         Ok(bytes)
     }
 
     #[inline]
-    pub(crate) fn number(&mut self) -> Result<u64, Malformed> {
+    pub(crate) fn read_varint(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
-        for (at, &byte) in self.0.iter().take(MAX_BYTES).enumerate() {
-            if at == MAX_BYTES - 1 && byte > 1 {
+        for (index, &byte) in self.0.iter().take(MAX_VARINT_BYTES).enumerate() {
+            if index == MAX_VARINT_BYTES - 1 && byte > 1 {
                 return Err(Malformed::TooLarge);
             }
-            number |= u64::from(byte & 0x7F) << (7 * at);
+            number |= u64::from(byte & 0x7F) << (7 * index);
             if byte < 0x80 {
-                self.0 = &self.0[at + 1..];
+                self.0 = &self.0[index + 1..];
                 return Ok(number);
             }
         }
-        Err(Malformed::Short)
+        Err(Malformed::UnexpectedEnd)
     }
 
     #[inline]
-    pub(crate) fn signed(&mut self) -> Result<i64, Malformed> {
-        self.number().map(unzigzag)
+    pub(crate) fn read_signed(&mut self) -> Result<i64, Malformed> {
+        self.read_varint().map(unzigzag)
     }
 
-    pub(crate) fn number_u32(&mut self) -> Result<u32, Malformed> {
-        narrow(self.number()?)
+    pub(crate) fn read_u32(&mut self) -> Result<u32, Malformed> {
+        to_u32(self.read_varint()?)
     }
 
     /// Reads the number of items that follow, and rejects it if the payload is too short for items
     /// of `min_item_bytes` each, before the caller allocates memory for them.
-    pub(crate) fn count(&mut self, min_item_bytes: usize) -> Result<usize, Malformed> {
-        let count = self.number()?;
+    pub(crate) fn read_count(&mut self, min_item_bytes: usize) -> Result<usize, Malformed> {
+        let count = self.read_varint()?;
         let max_count = self.0.len() / min_item_bytes;
         if count > max_count as u64 {
-            return Err(Malformed::Short);
+            return Err(Malformed::UnexpectedEnd);
         }
         Ok(count as usize)
     }
 
-    pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
-        let len = self.count(1)?;
-        str::from_utf8(self.bytes(len)?).or(Err(Malformed::Text))
+    pub(crate) fn read_text(&mut self) -> Result<&'a str, Malformed> {
+        let len = self.read_count(1)?;
+        str::from_utf8(self.read_bytes(len)?).or(Err(Malformed::NotUtf8))
     }
 
-    pub(crate) fn float(&mut self) -> Result<f64, Malformed> {
-        let bytes = self.0.first_chunk().ok_or(Malformed::Short)?;
+    pub(crate) fn read_float(&mut self) -> Result<f64, Malformed> {
+        let bytes = self.0.first_chunk().ok_or(Malformed::UnexpectedEnd)?;
         self.0 = &self.0[bytes.len()..];
         Ok(f64::from_bits(u64::from_le_bytes(*bytes)))
     }
 }
 
 /// Converts a number to 32 bits.
-pub(crate) fn narrow(number: u64) -> Result<u32, Malformed> {
+pub(crate) fn to_u32(number: u64) -> Result<u32, Malformed> {
     u32::try_from(number).or(Err(Malformed::TooLarge))
 }
 
@@ -145,10 +145,10 @@ mod tests {
         for bits in 0..64 {
             for number in [1 << bits, (1 << bits) - 1, u64::MAX >> bits] {
                 let mut out = Vec::new();
-                put(&mut out, number);
+                put_varint(&mut out, number);
                 assert_eq!(out.len(), (64 - number.leading_zeros()).max(1).div_ceil(7) as usize);
                 let mut fields = Fields(&out);
-                assert_eq!(fields.number(), Ok(number));
+                assert_eq!(fields.read_varint(), Ok(number));
                 assert!(fields.0.is_empty());
                 let signed = number.cast_signed();
                 assert_eq!(unzigzag(zigzag(signed)), signed);
@@ -165,9 +165,9 @@ mod tests {
 
     #[test]
     fn a_varint_beyond_64_bits_is_rejected() {
-        let number = |bytes: &[u8]| Fields(bytes).number();
-        assert_eq!(number(&[0x80; 9]), Err(Malformed::Short));
-        assert_eq!(number(&[]), Err(Malformed::Short));
+        let number = |bytes: &[u8]| Fields(bytes).read_varint();
+        assert_eq!(number(&[0x80; 9]), Err(Malformed::UnexpectedEnd));
+        assert_eq!(number(&[]), Err(Malformed::UnexpectedEnd));
         assert_eq!(number(&[0xFF; 10]), Err(Malformed::TooLarge));
         assert_eq!(
             number(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2]),

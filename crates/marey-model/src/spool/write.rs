@@ -11,27 +11,27 @@ use super::{Frame, encode, header};
 pub struct Writer<W> {
     out: W,
     buffer: Vec<u8>,
-    failed: bool,
+    has_failed: bool,
 }
 
 impl<W: io::Write> Writer<W> {
     /// Creates a writer and writes the header. `out` should be unbuffered.
     pub fn new(mut out: W) -> io::Result<Self> {
         out.write_all(&header())?;
-        Ok(Self { out, buffer: Vec::new(), failed: false })
+        Ok(Self { out, buffer: Vec::new(), has_failed: false })
     }
 
     /// Appends a frame. A frame that is too long fails with `InvalidInput` and leaves the writer
     /// usable.
-    pub fn frame(&mut self, frame: &Frame) -> io::Result<()> {
-        if self.failed {
+    pub fn write_frame(&mut self, frame: &Frame) -> io::Result<()> {
+        if self.has_failed {
             return Err(io::Error::other("an earlier frame of the spool was not written"));
         }
         self.buffer.clear();
         encode(frame, &mut self.buffer)?;
-        let written = self.out.write_all(&self.buffer);
-        self.failed = written.is_err();
-        written
+        let result = self.out.write_all(&self.buffer);
+        self.has_failed = result.is_err();
+        result
     }
 
     /// Returns the underlying writer.
@@ -46,9 +46,9 @@ mod tests {
     use super::*;
 
     /// A writer that accepts this many bytes, then none.
-    struct Full(usize);
+    struct LimitedWriter(usize);
 
-    impl io::Write for Full {
+    impl io::Write for LimitedWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let accepted = bytes.len().min(self.0);
             self.0 -= accepted;
@@ -62,10 +62,10 @@ mod tests {
 
     #[test]
     fn nothing_is_written_after_a_torn_frame() {
-        let mut writer = Writer::new(Full(15)).unwrap();
-        assert_eq!(writer.frame(&Frame::End).unwrap_err().kind(), io::ErrorKind::WriteZero);
+        let mut writer = Writer::new(LimitedWriter(15)).unwrap();
+        assert_eq!(writer.write_frame(&Frame::End).unwrap_err().kind(), io::ErrorKind::WriteZero);
         writer.out.0 = 100;
-        assert_eq!(writer.frame(&Frame::End).unwrap_err().kind(), io::ErrorKind::Other);
+        assert_eq!(writer.write_frame(&Frame::End).unwrap_err().kind(), io::ErrorKind::Other);
         assert_eq!(writer.get_ref().0, 100);
     }
 
@@ -78,9 +78,9 @@ mod tests {
         assert_eq!(out, [7]);
 
         let mut writer = Writer::new(Vec::new()).unwrap();
-        let error = writer.frame(&strings(text_bytes + 1)).unwrap_err();
+        let error = writer.write_frame(&strings(text_bytes + 1)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert_eq!(error.to_string(), "a frame of 16777217 bytes is longer than 16777216");
-        writer.frame(&strings(text_bytes)).unwrap();
+        writer.write_frame(&strings(text_bytes)).unwrap();
     }
 }

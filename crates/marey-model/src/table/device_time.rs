@@ -4,7 +4,7 @@
 
 use super::ColumnKind::{Id, Int, Nanos, Real, Text};
 use super::view::{DEVICE, PID, PROCESS_ID, RANK, THREAD, THREAD_ID};
-use super::{Table, column, maybe};
+use super::{Table, column, nullable};
 
 /// Busy and idle time of each device over the whole trace.
 pub const GPU_TIME: Table = Table {
@@ -78,18 +78,18 @@ pub const GPU_TIME: Table = Table {
             Nanos,
             "Time in the window with a copy or fill and neither computation nor communication.",
         ),
-        maybe("idle_percent", Real, "100 * `idle_nanos` / `window_nanos`; null if that is 0."),
-        maybe(
+        nullable("idle_percent", Real, "100 * `idle_nanos` / `window_nanos`; null if that is 0."),
+        nullable(
             "compute_percent",
             Real,
             "100 * `compute_nanos` / `window_nanos`; null if that is 0.",
         ),
-        maybe(
+        nullable(
             "non_compute_percent",
             Real,
             "100 * `non_compute_nanos` / `window_nanos`; null if that is 0.",
         ),
-        maybe(
+        nullable(
             "overlap_percent",
             Real,
             "Share of communication hidden by computation: 100 * `overlap_nanos` / `communication_nanos`; null without communication.",
@@ -163,18 +163,18 @@ pub const GPU_TIME_BY_STEP: Table = Table {
             Nanos,
             "Time in the step with a copy or fill and neither computation nor communication.",
         ),
-        maybe("idle_percent", Real, "100 * `idle_nanos` / `duration_nanos`; null if that is 0."),
-        maybe(
+        nullable("idle_percent", Real, "100 * `idle_nanos` / `duration_nanos`; null if that is 0."),
+        nullable(
             "compute_percent",
             Real,
             "100 * `compute_nanos` / `duration_nanos`; null if that is 0.",
         ),
-        maybe(
+        nullable(
             "non_compute_percent",
             Real,
             "100 * `non_compute_nanos` / `duration_nanos`; null if that is 0.",
         ),
-        maybe(
+        nullable(
             "overlap_percent",
             Real,
             "Share of communication hidden by computation: 100 * `overlap_nanos` / `communication_nanos`; null without communication.",
@@ -209,12 +209,12 @@ pub const KERNEL_SUMMARY: Table = Table {
         column("mean_nanos", Real, "`total_nanos` / `count`."),
         column("min_nanos", Nanos, "Shortest duration."),
         column("max_nanos", Nanos, "Longest duration."),
-        maybe(
+        nullable(
             "stddev_nanos",
             Real,
             "Sample standard deviation of the durations (divisor `count` - 1); null for a single execution.",
         ),
-        maybe(
+        nullable(
             "device_percent",
             Real,
             "`total_nanos` in percent of its sum over the device; null if that sum is 0.",
@@ -235,29 +235,29 @@ pub const GPU_COPIES: Table = Table {
         column("name", Text, "Kind of copy or fill, with the kinds of memory involved."),
         column("kind", Text, "Kind: memcpy or memset."),
         column("count", Int, "Number of operations."),
-        maybe("bytes", Int, "Total bytes copied or filled; null if no size is known."),
+        nullable("bytes", Int, "Total bytes copied or filled; null if no size is known."),
         column(
             "total_nanos",
             Nanos,
             "Sum of the durations; concurrent activities are each counted in full.",
         ),
         column("busy_nanos", Nanos, "Time with at least one of them running."),
-        maybe(
+        nullable(
             "bytes_per_second",
             Real,
             "Bandwidth: `bytes` divided by the time with at least one operation of known size running; null if that time is 0 or no size is known.",
         ),
-        maybe(
+        nullable(
             "min_bytes_per_second",
             Real,
             "Lowest bandwidth of a single operation (size / duration); operations of unknown size or duration 0 are left out.",
         ),
-        maybe(
+        nullable(
             "mean_bytes_per_second",
             Real,
             "Unweighted mean of the bandwidths of single operations; operations of unknown size or duration 0 are left out.",
         ),
-        maybe(
+        nullable(
             "max_bytes_per_second",
             Real,
             "Highest bandwidth of a single operation; operations of unknown size or duration 0 are left out.",
@@ -289,7 +289,7 @@ pub const GPU_ANNOTATIONS: Table = Table {
         column("mean_nanos", Real, "`total_nanos` / `count`."),
         column("min_nanos", Nanos, "Shortest duration."),
         column("max_nanos", Nanos, "Longest duration."),
-        maybe(
+        nullable(
             "stddev_nanos",
             Real,
             "Sample standard deviation of the durations (divisor `count` - 1); null for a single range.",

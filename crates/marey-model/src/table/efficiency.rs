@@ -4,22 +4,22 @@
 
 use super::ColumnKind::{Id, Int, Nanos, Real, Text};
 use super::view::{DEVICE, MAYBE_DEVICE, PID, PROCESS_ID, RANK};
-use super::{Column, Table, column, maybe};
+use super::{Column, Table, column, nullable};
 
-const ARITHMETIC_INTENSITY: Column = maybe("arithmetic_intensity", Real, "`flops` / `bytes`.");
+const ARITHMETIC_INTENSITY: Column = nullable("arithmetic_intensity", Real, "`flops` / `bytes`.");
 const FLOPS_PER_SECOND: Column =
-    maybe("flops_per_second", Real, "`flops` per second of `total_nanos`.");
-const BYTES_PER_SECOND: Column = maybe(
+    nullable("flops_per_second", Real, "`flops` per second of `total_nanos`.");
+const BYTES_PER_SECOND: Column = nullable(
     "bytes_per_second",
     Real,
     "`bytes` per second of `total_nanos`; a lower bound of the actual memory traffic.",
 );
-const RIDGE_POINT: Column = maybe(
+const RIDGE_POINT: Column = nullable(
     "ridge_point",
     Real,
     "Arithmetic intensity above which the device is limited by computation rather than by memory bandwidth.",
 );
-const BOUND: Column = maybe(
+const BOUND: Column = nullable(
     "bound",
     Text,
     "`compute` if `arithmetic_intensity` is at least `ridge_point`, else `memory`; null if shapes or peaks are unknown.",
@@ -33,27 +33,27 @@ pub const KERNEL_OCCUPANCY: Table = Table {
     columns: &[
         column("name", Text, "Name of the kernel."),
         column("block", Text, "Block size in threads, as `x,y,z`."),
-        maybe("registers", Id, "Registers per thread."),
-        maybe("shared_bytes", Int, "Shared memory per block, static and dynamic."),
+        nullable("registers", Id, "Registers per thread."),
+        nullable("shared_bytes", Int, "Shared memory per block, static and dynamic."),
         column("count", Int, "Number of launches with this shape."),
         column("total_nanos", Nanos, "Sum of the durations."),
-        maybe(
+        nullable(
             "achieved_percent",
             Real,
             "Estimated occupancy: resident warps of a multiprocessor in percent of its warp slots, assuming that blocks are distributed evenly. Like `theoretical_percent`, but limited to the number of blocks that the grid has per multiprocessor. Weighted by duration. Computed for every kernel, because the estimate in Kineto's traces is rounded and is 0 for kernels with more than 48 KiB of shared memory. Null without device properties.",
         ),
-        maybe(
+        nullable(
             "theoretical_percent",
             Real,
             "Theoretical occupancy, as if the grid had an unlimited number of blocks: the limit set by warps, registers, shared memory and the device's maximum number of blocks, computed like NVIDIA's occupancy calculator.",
         ),
-        maybe(
+        nullable(
             "limited_by",
             Text,
             "Limiting factor: `grid` if, for more than half of the time, the grid had too few blocks to fill the device once; else the resource that allows the fewest blocks: registers, shared memory, blocks (the device's maximum) or warps. Null if nothing limits or the limit is unknown.",
         ),
-        maybe("active_blocks", Int, "Maximum number of resident blocks per multiprocessor."),
-        maybe(
+        nullable("active_blocks", Int, "Maximum number of resident blocks per multiprocessor."),
+        nullable(
             "waves",
             Real,
             "Waves: blocks of the grid / (multiprocessors * `active_blocks`), weighted by duration. Below 1, some multiprocessors are not full. Slightly above 1, the last blocks need an additional wave.",
@@ -73,8 +73,8 @@ pub const COLLECTIVE_BANDWIDTH: Table = Table {
     columns: &[
         column("name", Text, "Operation, such as `allreduce` or `send`."),
         column("process_group", Text, "Name of the process group."),
-        maybe("group_size", Id, "Number of ranks in the group."),
-        maybe("dtype", Text, "Element type."),
+        nullable("group_size", Id, "Number of ranks in the group."),
+        nullable("dtype", Text, "Element type."),
         column(
             "bytes",
             Int,
@@ -85,18 +85,18 @@ pub const COLLECTIVE_BANDWIDTH: Table = Table {
         column("mean_nanos", Real, "`total_nanos` / `count`."),
         column("min_nanos", Nanos, "Shortest duration."),
         column("max_nanos", Nanos, "Longest duration."),
-        maybe(
+        nullable(
             "algorithm_bytes_per_second",
             Real,
             "Algorithm bandwidth (`algbw` of nccl-tests): `bytes` * `count` per second of `total_nanos`; null if that is 0.",
         ),
-        maybe(
+        nullable(
             "bus_bytes_per_second",
             Real,
             "Bus bandwidth (`busbw` of nccl-tests): algorithm bandwidth * `bus_factor`. It is the load of the slowest link, comparable with the hardware's bandwidth for any number of ranks.",
         ),
-        maybe("max_bus_bytes_per_second", Real, "Bus bandwidth of the shortest operation."),
-        maybe(
+        nullable("max_bus_bytes_per_second", Real, "Bus bandwidth of the shortest operation."),
+        nullable(
             "bus_factor",
             Real,
             "Factor from algorithm to bus bandwidth for n ranks: 2 (n − 1) / n for all-reduce; (n − 1) / n for all-gather, reduce-scatter, all-to-all, gather and scatter; 1 for broadcast, reduce, send and receive. Null for other operations, and if it depends on an unknown `group_size`.",
@@ -116,30 +116,30 @@ pub const KERNEL_ROOFLINE: Table = Table {
     columns: &[
         column("name", Text, "Name of the kernel, copy or fill."),
         column("operator", Text, "Name of the operator, or other span, that launched it."),
-        maybe(
+        nullable(
             "calls",
             Real,
             "Calls of the operator in which it launched this activity, in proportion to the activity's share of the time.",
         ),
-        maybe("known_calls", Real, "The part of `calls` with known FLOP and bytes."),
+        nullable("known_calls", Real, "The part of `calls` with known FLOP and bytes."),
         column("count", Int, "Number of executions."),
         column("total_nanos", Nanos, "Sum of the durations."),
-        maybe(
+        nullable(
             "flops",
             Real,
             "Floating-point operations, as the share of the operator's cost; computed from shapes by `op_flops()`, with a fused multiply-add counted as two.",
         ),
-        maybe(
+        nullable(
             "bytes",
             Real,
             "Minimum memory traffic, as the share of the operator's cost; computed from shapes by `op_bytes()`: inputs read once, outputs written once.",
         ),
-        maybe(
+        nullable(
             "compute_nanos",
             Real,
             "Time that `flops` take at the peak rates of the device for their types. For 32-bit types, the peak is that of TF32 if the device has it.",
         ),
-        maybe(
+        nullable(
             "memory_nanos",
             Real,
             "Time that `bytes` take at the peak memory bandwidth of the device.",
@@ -147,8 +147,8 @@ pub const KERNEL_ROOFLINE: Table = Table {
         ARITHMETIC_INTENSITY,
         FLOPS_PER_SECOND,
         BYTES_PER_SECOND,
-        maybe("peak_flops_percent", Real, "`compute_nanos` in percent of `total_nanos`."),
-        maybe(
+        nullable("peak_flops_percent", Real, "`compute_nanos` in percent of `total_nanos`."),
+        nullable(
             "peak_bandwidth_percent",
             Real,
             "`memory_nanos` in percent of `total_nanos`; above 100 if caches serve data that was just written.",
@@ -169,20 +169,20 @@ pub const ROOFLINE: Table = Table {
     doc: "Roofline model by operator: floating-point operations and memory traffic against the peaks of the device. One row per process, device and name of an operator that launched something directly. Needs a trace with shapes (`record_shapes=True`).",
     columns: &[
         column("name", Text, "Name of the operator, or other span, that launched activities."),
-        maybe("calls", Int, "Number of calls that launched something."),
-        maybe(
+        nullable("calls", Int, "Number of calls that launched something."),
+        nullable(
             "known_calls",
             Int,
             "The part of `calls` with known FLOP and bytes. All other calls count in `total_nanos` only.",
         ),
         column("count", Int, "Number of kernels, copies and fills that it launched directly."),
         column("total_nanos", Nanos, "Sum of the durations."),
-        maybe(
+        nullable(
             "flops",
             Real,
             "Floating-point operations; computed from shapes by `op_flops()`, with a fused multiply-add counted as two.",
         ),
-        maybe(
+        nullable(
             "bytes",
             Real,
             "Minimum memory traffic; computed from shapes by `op_bytes()`: inputs read once, outputs written once.",
@@ -190,12 +190,12 @@ pub const ROOFLINE: Table = Table {
         ARITHMETIC_INTENSITY,
         FLOPS_PER_SECOND,
         BYTES_PER_SECOND,
-        maybe(
+        nullable(
             "peak_flops_percent",
             Real,
             "Time that `flops` take at the peak rates of the device for their types, in percent of `total_nanos`. For 32-bit types, the peak is that of TF32 if the device has it.",
         ),
-        maybe(
+        nullable(
             "peak_bandwidth_percent",
             Real,
             "Time that `bytes` take at the peak memory bandwidth of the device, in percent of `total_nanos`; above 100 if caches serve data that was just written.",
@@ -221,27 +221,27 @@ pub const MFU: Table = Table {
             Real,
             "Time from the start of the first to the end of the last step, divided by the number of steps.",
         ),
-        maybe(
+        nullable(
             "flops_per_step",
             Real,
             "Floating-point operations per step, of operators that began in that time and launched kernels; computed from shapes by `op_flops()`. Recomputation for activation checkpointing is included.",
         ),
-        maybe(
+        nullable(
             "flops_per_second",
             Real,
             "Floating-point operations per second: `flops_per_step` / `step_nanos`.",
         ),
-        maybe(
+        nullable(
             "peak_flops_per_second",
             Real,
             "Combined peak rate of the devices that the process used, for the type of `dtype_bits`.",
         ),
-        maybe(
+        nullable(
             "mfu_percent",
             Real,
             "`flops_per_second` in percent of `peak_flops_per_second`; a lower bound, because operators without shapes are not counted.",
         ),
-        maybe("dtype_bits", Int, "Width of the type with most of the computation."),
+        nullable("dtype_bits", Int, "Width of the type with most of the computation."),
         column(
             "devices",
             Int,
@@ -249,7 +249,7 @@ pub const MFU: Table = Table {
         ),
         column("covered_nanos", Nanos, "Device time of kernels whose operators have known FLOP."),
         column("device_nanos", Nanos, "Device time of all kernels other than communication."),
-        maybe("covered_percent", Real, "`covered_nanos` in percent of `device_nanos`."),
+        nullable("covered_percent", Real, "`covered_nanos` in percent of `device_nanos`."),
         column(
             "method",
             Text,

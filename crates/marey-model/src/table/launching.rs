@@ -7,7 +7,7 @@ use super::view::{
     CONTEXT_ID, CORRELATION_ID, DEVICE, GROUP_RANKS, LAUNCH_CONTEXT_ID, LAUNCH_PATH, MAYBE_DEVICE,
     PID, PROCESS_ID, RANK, THREAD, THREAD_ID,
 };
-use super::{Table, column, maybe};
+use super::{Table, column, nullable};
 
 /// Activities by the context node that launched them.
 pub const OPERATOR_KERNELS: Table = Table {
@@ -57,7 +57,7 @@ pub const OPERATOR_KERNELS: Table = Table {
         RANK,
         PROCESS_ID,
         CONTEXT_ID,
-        maybe("parent_id", Id, "Parent (`contexts.id`); 0 is the root, which has no row here."),
+        nullable("parent_id", Id, "Parent (`contexts.id`); 0 is the root, which has no row here."),
     ],
     sorted_by: None,
 };
@@ -127,7 +127,7 @@ pub const LAUNCHES: Table = Table {
             "Number of activities of the same launch in the run; more than 1 for a CUDA graph, whose rows all have the times of one call.",
         ),
         LAUNCH_PATH,
-        maybe("graph_node_id", Bits, "Graph node that launched the activity."),
+        nullable("graph_node_id", Bits, "Graph node that launched the activity."),
         CORRELATION_ID,
         PID,
         RANK,
@@ -144,7 +144,7 @@ pub const QUEUE_LENGTH: Table = Table {
     doc: "Number of pending launches on each stream. One row per change of that number.",
     columns: &[
         column("time_nanos", Nanos, "Time of the change."),
-        maybe(
+        nullable(
             "duration_nanos",
             Nanos,
             "Time until the next row of this stream; null for the last row, after which no launch is pending.",
@@ -176,7 +176,7 @@ pub const QUEUE_SUMMARY: Table = Table {
         DEVICE,
         column("stream", Id, "Stream."),
         column("max_length", Int, "Maximum number of pending launches."),
-        maybe(
+        nullable(
             "mean_length",
             Real,
             "Mean number of pending launches, weighted by time: sum of `length` * duration, divided by `duration_nanos`.",
@@ -192,7 +192,7 @@ pub const QUEUE_SUMMARY: Table = Table {
             Nanos,
             "Time with at least 1,024 pending launches, the queue length at which CUDA calls block. The threshold is a constant of the view; for others, query `queue_length`.",
         ),
-        maybe("full_percent", Real, "`full_nanos` in percent of `duration_nanos`."),
+        nullable("full_percent", Real, "`full_nanos` in percent of `duration_nanos`."),
         PID,
         RANK,
         PROCESS_ID,
@@ -217,7 +217,7 @@ pub const GPU_GAPS: Table = Table {
             Text,
             "`host wait` if the launch of the next activity began after the start of the gap; else `kernel wait` if the gap is shorter than 30 us (a constant of the view), about the cost of starting a kernel; else `other`, such as a wait for another stream. If the launch is unknown, only the duration decides.",
         ),
-        maybe(
+        nullable(
             "host_nanos",
             Nanos,
             "Part of the gap before the launch of the next activity began; 0 if it was launched in time, null if the launch is unknown.",
@@ -231,27 +231,27 @@ pub const GPU_GAPS: Table = Table {
             Text,
             "Kind of the activity after the gap: kernel, memcpy, memset or other.",
         ),
-        maybe(
+        nullable(
             "launch_name",
             Text,
             "Name of the call that launched the next activity; null if it is not in the run, for example because it preceded the trace.",
         ),
-        maybe("launch_start_nanos", Nanos, "Start of the launching call."),
-        maybe("thread", Text, "Name of the thread of the launching call."),
+        nullable("launch_start_nanos", Nanos, "Start of the launching call."),
+        nullable("thread", Text, "Name of the thread of the launching call."),
         LAUNCH_PATH,
-        maybe(
+        nullable(
             "host_span",
             Text,
             "For `host wait`: name of the innermost span on the launching thread at the start of the gap, which delayed the launch; null if there was none, and for other causes.",
         ),
-        maybe("host_path", Text, "Path of that span, its own name included."),
+        nullable("host_path", Text, "Path of that span, its own name included."),
         CORRELATION_ID,
         PID,
         RANK,
         PROCESS_ID,
-        maybe("thread_id", Id, "Thread of the launching call (`threads.id`)."),
+        nullable("thread_id", Id, "Thread of the launching call (`threads.id`)."),
         LAUNCH_CONTEXT_ID,
-        maybe("host_context_id", Id, "Context node of `host_span` (`contexts.id`)."),
+        nullable("host_context_id", Id, "Context node of `host_span` (`contexts.id`)."),
     ],
     sorted_by: None,
 };
@@ -263,7 +263,7 @@ pub const STRAGGLERS: Table = Table {
     columns: &[
         column("process_group", Text, "Name of the process group."),
         GROUP_RANKS,
-        maybe("group_size", Id, "Number of ranks in the group."),
+        nullable("group_size", Id, "Number of ranks in the group."),
         column(
             "count",
             Int,
@@ -280,18 +280,18 @@ pub const STRAGGLERS: Table = Table {
             "Number of collectives begun by more ranks than the group has: several groups have its name and the files do not list their ranks. They are in no other column.",
         ),
         column("last_count", Int, "The part of `count` that this rank alone began last."),
-        maybe("last_percent", Real, "`last_count` in percent of `count`."),
+        nullable("last_percent", Real, "`last_count` in percent of `count`."),
         column(
             "delay_nanos",
             Nanos,
             "Delay caused by this rank alone: time from the start of the second-to-last rank to its own start, summed over the collectives in `last_count`.",
         ),
-        maybe(
+        nullable(
             "mean_late_nanos",
             Real,
             "Mean time from the start of the first rank to the start of this rank.",
         ),
-        maybe(
+        nullable(
             "max_late_nanos",
             Nanos,
             "Maximum time from the start of the first rank to the start of this rank.",

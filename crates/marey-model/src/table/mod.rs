@@ -37,7 +37,7 @@ pub struct Column {
     /// Whether a value may be null.
     pub is_nullable: bool,
     /// The table whose ids the column holds.
-    pub refers: Option<Target>,
+    pub target: Option<Target>,
     /// Description of the value, in one sentence.
     pub doc: &'static str,
 }
@@ -118,22 +118,22 @@ impl Table {
 
 /// Declares a column that is never null.
 pub const fn column(name: &'static str, kind: ColumnKind, doc: &'static str) -> Column {
-    Column { name, kind, is_nullable: false, refers: None, doc }
+    Column { name, kind, is_nullable: false, target: None, doc }
 }
 
 /// Declares a nullable column.
-pub const fn maybe(name: &'static str, kind: ColumnKind, doc: &'static str) -> Column {
-    Column { name, kind, is_nullable: true, refers: None, doc }
+pub const fn nullable(name: &'static str, kind: ColumnKind, doc: &'static str) -> Column {
+    Column { name, kind, is_nullable: true, target: None, doc }
 }
 
 /// Declares a column with ids of another table.
 pub const fn id_of(target: Target, name: &'static str, doc: &'static str) -> Column {
-    Column { name, kind: ColumnKind::Id, is_nullable: false, refers: Some(target), doc }
+    Column { name, kind: ColumnKind::Id, is_nullable: false, target: Some(target), doc }
 }
 
 /// Declares a nullable column with ids of another table.
-pub const fn maybe_id_of(target: Target, name: &'static str, doc: &'static str) -> Column {
-    Column { name, kind: ColumnKind::Id, is_nullable: true, refers: Some(target), doc }
+pub const fn nullable_id_of(target: Target, name: &'static str, doc: &'static str) -> Column {
+    Column { name, kind: ColumnKind::Id, is_nullable: true, target: Some(target), doc }
 }
 
 #[cfg(test)]

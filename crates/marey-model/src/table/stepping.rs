@@ -6,7 +6,7 @@ use super::ColumnKind::{Flag, Id, Int, Nanos, Real, Text};
 use super::view::{
     CONTEXT_ID, DEVICE, KIND, MAYBE_DEVICE, PATH, PID, PROCESS_ID, RANK, THREAD, THREAD_ID,
 };
-use super::{Table, column, maybe};
+use super::{Table, column, nullable};
 
 /// Duration statistics of the training steps of each process.
 pub const STEP_SUMMARY: Table = Table {
@@ -30,17 +30,17 @@ pub const STEP_SUMMARY: Table = Table {
             Nanos,
             "`last_nanos` - `first_nanos`, including the time between steps.",
         ),
-        maybe(
+        nullable(
             "mean_nanos",
             Real,
             "Mean duration of a step. Null without steps, like all columns up to `stddev_nanos`.",
         ),
-        maybe("p50_nanos", Real, "Exact median of the durations."),
-        maybe("p90_nanos", Real, "90th percentile of the durations, linearly interpolated."),
-        maybe("p99_nanos", Real, "99th percentile of the durations, linearly interpolated."),
-        maybe("min_nanos", Nanos, "Duration of the shortest step."),
-        maybe("max_nanos", Nanos, "Duration of the longest step."),
-        maybe(
+        nullable("p50_nanos", Real, "Exact median of the durations."),
+        nullable("p90_nanos", Real, "90th percentile of the durations, linearly interpolated."),
+        nullable("p99_nanos", Real, "99th percentile of the durations, linearly interpolated."),
+        nullable("min_nanos", Nanos, "Duration of the shortest step."),
+        nullable("max_nanos", Nanos, "Duration of the longest step."),
+        nullable(
             "stddev_nanos",
             Real,
             "Sample standard deviation of the durations; null for a single step.",
@@ -61,7 +61,7 @@ pub const STEP_TIMES: Table = Table {
         column("start_nanos", Nanos, "Start time."),
         column("end_nanos", Nanos, "End time."),
         column("duration_nanos", Nanos, "Duration."),
-        maybe(
+        nullable(
             "between_nanos",
             Nanos,
             "Time from the end of the previous step of the process to the start of this one; negative if they overlap, null for the first.",
@@ -105,12 +105,12 @@ pub const STEP_MEMORY: Table = Table {
             "Size allocated at the end of the step, from the last event before it; the maximum if several events have that timestamp.",
         ),
         column("peak_bytes", Int, "Maximum size allocated in the step, its start included."),
-        maybe(
+        nullable(
             "reserved_bytes",
             Int,
             "Size reserved by the allocator at the end of the step; null if unknown.",
         ),
-        maybe(
+        nullable(
             "change_bytes",
             Int,
             "`allocated_bytes` minus the size allocated at the start of the step; null if unknown.",

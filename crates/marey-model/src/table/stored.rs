@@ -2,7 +2,7 @@
 
 use super::ColumnKind::{Bits, Bytes, Flag, Id, Int, Ints, Nanos, Real, Reals, Text};
 use super::Target::{Args, Contexts, Processes, Strings, Threads};
-use super::{Column, Table, column, id_of, maybe, maybe_id_of};
+use super::{Column, Table, column, id_of, nullable, nullable_id_of};
 
 /// Version of the schema; a run's manifest records it.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -35,20 +35,20 @@ pub const ALL: &[&Table] = &[
 ];
 
 const CATEGORY_ID: Column =
-    maybe_id_of(Strings, "category_id", "Category in the imported trace (`strings.id`).");
-const ARGS_ID: Column = maybe_id_of(
+    nullable_id_of(Strings, "category_id", "Category in the imported trace (`strings.id`).");
+const ARGS_ID: Column = nullable_id_of(
     Args,
     "args_id",
     "Template of the event's arguments (`args.id`); `args()` returns the complete JSON object.",
 );
 const ARG_NUMBERS: Column =
-    maybe("arg_numbers", Ints, "Values of the template's `#` placeholders, in order.");
-const CORRELATION_ID: Column = maybe(
+    nullable("arg_numbers", Ints, "Values of the template's `#` placeholders, in order.");
+const CORRELATION_ID: Column = nullable(
     "correlation_id",
     Bits,
     "Correlation id: equal for a launch and the activities that it launched.",
 );
-const EXTERNAL_ID: Column = maybe(
+const EXTERNAL_ID: Column = nullable(
     "external_id",
     Bits,
     "External correlation id of the operator; its activities have the same one.",
@@ -68,7 +68,7 @@ pub const CONTEXTS: Table = Table {
     doc: "The calling-context tree: one row per path of names, shared by all threads.",
     columns: &[
         column("id", Id, "Id of the context node, larger than its parent's; the root is 0."),
-        maybe_id_of(Contexts, "parent_id", "Parent (`contexts.id`); null for the root."),
+        nullable_id_of(Contexts, "parent_id", "Parent (`contexts.id`); null for the root."),
         column("depth", Id, "Distance from the root, which has 0."),
         column("kind", Text, "Kind: root, scope, state, module, operator, frame, step or runtime."),
         id_of(Strings, "name_id", "Name (`strings.id`)."),
@@ -91,7 +91,7 @@ pub const PROCESSES: Table = Table {
     columns: &[
         column("id", Id, "Id of the process in this run."),
         column("pid", Int, "Id that the operating system assigned."),
-        maybe("rank", Int, "Rank in a distributed job."),
+        nullable("rank", Int, "Rank in a distributed job."),
         column("host", Text, "Host name."),
         column("argv", Text, "Command line as a JSON list, with secrets redacted."),
         column("start_nanos", Nanos, "Start of the recording."),
@@ -106,23 +106,23 @@ pub const PROCESSES: Table = Table {
             Nanos,
             "Drift of the recorder's clock against the wall clock at the end of the recording. All timestamps are corrected for it.",
         ),
-        maybe(
+        nullable(
             "scope_cost_nanos",
             Real,
             "Cost of entering and leaving one scope in this process, measured when a session started.",
         ),
-        maybe(
+        nullable(
             "recording_nanos",
             Nanos,
             "Estimated recording overhead, summed over all threads: half of `scope_cost_nanos` for each scope entry, scope exit and metric value.",
         ),
-        maybe(
+        nullable(
             "flushing_nanos",
             Nanos,
             "Time spent writing the spool, mostly on a background thread.",
         ),
-        maybe("name", Text, "Name in the imported trace."),
-        maybe(
+        nullable("name", Text, "Name in the imported trace."),
+        nullable(
             "alignment_nanos",
             Nanos,
             "Offset added to the timestamps of this process, so that the collectives of all ranks end at the same time.",
@@ -171,7 +171,7 @@ pub const SESSIONS: Table = Table {
         ),
         column("name", Text, "Path passed to `start`, made absolute."),
         column("start_nanos", Nanos, "Start of the session."),
-        maybe("end_nanos", Nanos, "Time of `finalize`; null if the session was not finalized."),
+        nullable("end_nanos", Nanos, "Time of `finalize`; null if the session was not finalized."),
     ],
     sorted_by: None,
 };
@@ -185,7 +185,7 @@ pub const PHASES: Table = Table {
         column("session", Id, "Session number in the process."),
         column("phase", Id, "Phase number, from 0."),
         column("start_nanos", Nanos, "Start of the phase."),
-        maybe("end_nanos", Nanos, "End of the phase; null if it was not closed."),
+        nullable("end_nanos", Nanos, "End of the phase; null if it was not closed."),
     ],
     sorted_by: None,
 };
@@ -250,7 +250,7 @@ pub const INSTANTS: Table = Table {
     columns: &[
         column("time_nanos", Nanos, "Timestamp."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
-        maybe_id_of(
+        nullable_id_of(
             Threads,
             "thread_id",
             "Thread (`threads.id`); null if the event belongs to no thread.",
@@ -301,10 +301,10 @@ pub const METRICS: Table = Table {
             Id,
             "Phase of the first of these sessions in which the value was recorded.",
         ),
-        maybe("value", Real, "Value as a floating-point number; null for texts and vectors."),
-        maybe("integer", Int, "Value as an integer; null for other types."),
-        maybe("text", Text, "Value as a text; null for other types."),
-        maybe("vector", Reals, "Elements of a vector; null for other types."),
+        nullable("value", Real, "Value as a floating-point number; null for texts and vectors."),
+        nullable("integer", Int, "Value as an integer; null for other types."),
+        nullable("text", Text, "Value as a text; null for other types."),
+        nullable("vector", Reals, "Elements of a vector; null for other types."),
     ],
     sorted_by: Some("time_nanos"),
 };
@@ -320,7 +320,7 @@ pub const COUNTERS: Table = Table {
             "Time of the reading; counters read together have the same timestamp.",
         ),
         id_of(Processes, "process_id", "Process that read the counter (`processes.id`)."),
-        maybe(
+        nullable(
             "device",
             Id,
             "CUDA device number, as in `gpu_activities`; null if the counter is not of a device.",
@@ -337,14 +337,14 @@ pub const SAMPLES: Table = Table {
     doc: "Values attributed to call stacks, from sampling profilers and aggregated profiles. Each value is exclusive: it belongs to the innermost frame alone.",
     columns: &[
         id_of(Processes, "process_id", "Process (`processes.id`)."),
-        maybe_id_of(Threads, "thread_id", "Thread (`threads.id`); null if unknown."),
+        nullable_id_of(Threads, "thread_id", "Thread (`threads.id`); null if unknown."),
         id_of(Contexts, "context_id", "Innermost frame of the stack (`contexts.id`)."),
         id_of(Strings, "name_id", "Name of the quantity, with its unit (`strings.id`)."),
-        maybe("time_nanos", Nanos, "Time of the sample; null if unknown."),
-        maybe("value", Real, "Value as a floating-point number; null for texts and vectors."),
-        maybe("integer", Int, "Value as an integer; null for other types."),
-        maybe("text", Text, "Value as a text; null for other types."),
-        maybe("vector", Reals, "Elements of a vector; null for other types."),
+        nullable("time_nanos", Nanos, "Time of the sample; null if unknown."),
+        nullable("value", Real, "Value as a floating-point number; null for texts and vectors."),
+        nullable("integer", Int, "Value as an integer; null for other types."),
+        nullable("text", Text, "Value as a text; null for other types."),
+        nullable("vector", Reals, "Elements of a vector; null for other types."),
         ARGS_ID,
         ARG_NUMBERS,
     ],
@@ -378,18 +378,18 @@ pub const GPU_ACTIVITIES: Table = Table {
         column("stream", Id, "Stream."),
         column("kind", Text, "Kind: kernel, memcpy, memset, sync, annotation or other."),
         id_of(Strings, "name_id", "Name (`strings.id`)."),
-        maybe_id_of(Contexts, "context_id", "Context node of the launch (`contexts.id`)."),
+        nullable_id_of(Contexts, "context_id", "Context node of the launch (`contexts.id`)."),
         CORRELATION_ID,
-        maybe("graph_node_id", Bits, "Graph node that launched the activity."),
-        maybe("grid_x", Id, "Grid size in blocks, x."),
-        maybe("grid_y", Id, "Grid size in blocks, y."),
-        maybe("grid_z", Id, "Grid size in blocks, z."),
-        maybe("block_x", Id, "Block size in threads, x."),
-        maybe("block_y", Id, "Block size in threads, y."),
-        maybe("block_z", Id, "Block size in threads, z."),
-        maybe("registers", Id, "Registers per thread."),
-        maybe("shared_bytes", Int, "Shared memory per block, static and dynamic."),
-        maybe("bytes", Int, "Bytes copied or filled."),
+        nullable("graph_node_id", Bits, "Graph node that launched the activity."),
+        nullable("grid_x", Id, "Grid size in blocks, x."),
+        nullable("grid_y", Id, "Grid size in blocks, y."),
+        nullable("grid_z", Id, "Grid size in blocks, z."),
+        nullable("block_x", Id, "Block size in threads, x."),
+        nullable("block_y", Id, "Block size in threads, y."),
+        nullable("block_z", Id, "Block size in threads, z."),
+        nullable("registers", Id, "Registers per thread."),
+        nullable("shared_bytes", Int, "Shared memory per block, static and dynamic."),
+        nullable("bytes", Int, "Bytes copied or filled."),
         CATEGORY_ID,
         EXTERNAL_ID,
         ARGS_ID,
@@ -408,30 +408,30 @@ pub const COLLECTIVES: Table = Table {
             Nanos,
             "Start time on this rank; the time of the call if the start is unknown.",
         ),
-        maybe("duration_nanos", Nanos, "Duration; null if it did not end."),
-        maybe("created_nanos", Nanos, "Time of the call; null if unknown."),
+        nullable("duration_nanos", Nanos, "Duration; null if it did not end."),
+        nullable("created_nanos", Nanos, "Time of the call; null if unknown."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
-        maybe("device", Id, "Device number in the process."),
-        maybe("stream", Id, "Stream."),
+        nullable("device", Id, "Device number in the process."),
+        nullable("stream", Id, "Stream."),
         id_of(Strings, "name_id", "Operation, such as `allreduce` or `send` (`strings.id`)."),
         id_of(Strings, "group_id", "Name of the process group (`strings.id`)."),
-        maybe_id_of(
+        nullable_id_of(
             Strings,
             "group_ranks_id",
             "Ranks of the group, such as `0-3,8` (`strings.id`); groups of different ranks may have the same name.",
         ),
-        maybe("group_size", Id, "Number of ranks in the group."),
-        maybe(
+        nullable("group_size", Id, "Number of ranks in the group."),
+        nullable(
             "sequence",
             Int,
             "Sequence number of the collective in its group, equal on all ranks.",
         ),
-        maybe_id_of(Strings, "dtype_id", "Element type (`strings.id`)."),
-        maybe("in_elements", Int, "Number of input elements on this rank."),
-        maybe("out_elements", Int, "Number of output elements on this rank."),
+        nullable_id_of(Strings, "dtype_id", "Element type (`strings.id`)."),
+        nullable("in_elements", Int, "Number of input elements on this rank."),
+        nullable("out_elements", Int, "Number of output elements on this rank."),
         column("state", Text, "State: scheduled, started or completed."),
         column("is_p2p", Flag, "Whether it is a point-to-point message."),
-        maybe_id_of(Contexts, "context_id", "Context node of the call (`contexts.id`)."),
+        nullable_id_of(Contexts, "context_id", "Context node of the call (`contexts.id`)."),
         ARGS_ID,
         ARG_NUMBERS,
     ],
@@ -445,20 +445,20 @@ pub const MEMORY_EVENTS: Table = Table {
     columns: &[
         column("time_nanos", Nanos, "Timestamp."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
-        maybe_id_of(Threads, "thread_id", "Thread (`threads.id`); null if unknown."),
+        nullable_id_of(Threads, "thread_id", "Thread (`threads.id`); null if unknown."),
         column(
             "action",
             Text,
             "Action: alloc, free, free_requested, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom or other.",
         ),
         column("device_type", Text, "Kind of device that owns the memory, such as cpu or cuda."),
-        maybe("device", Id, "Device number in the process."),
-        maybe("stream", Bits, "Stream, as identified by the allocator."),
-        maybe("address", Bits, "Address."),
+        nullable("device", Id, "Device number in the process."),
+        nullable("stream", Bits, "Stream, as identified by the allocator."),
+        nullable("address", Bits, "Address."),
         column("bytes", Int, "Size."),
-        maybe("allocated_bytes", Int, "Total size allocated after the event."),
-        maybe("reserved_bytes", Int, "Total size reserved by the allocator after the event."),
-        maybe_id_of(Contexts, "context_id", "Call stack (`contexts.id`)."),
+        nullable("allocated_bytes", Int, "Total size allocated after the event."),
+        nullable("reserved_bytes", Int, "Total size reserved by the allocator after the event."),
+        nullable_id_of(Contexts, "context_id", "Call stack (`contexts.id`)."),
         CATEGORY_ID,
         ARGS_ID,
         ARG_NUMBERS,
@@ -474,15 +474,15 @@ pub const MEMORY_SNAPSHOTS: Table = Table {
         column("time_nanos", Nanos, "Time of the snapshot."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         column("device", Id, "Device number in the process."),
-        maybe("stream", Bits, "Stream, as identified by the allocator."),
+        nullable("stream", Bits, "Stream, as identified by the allocator."),
         column("segment_address", Bits, "Start address of the segment that contains the block."),
         column("segment_bytes", Int, "Size of the segment."),
         column("segment_type", Text, "Pool of the segment: small or large."),
         column("address", Bits, "Start address of the block."),
         column("bytes", Int, "Size of the block."),
-        maybe("requested_bytes", Int, "Size requested by the program."),
+        nullable("requested_bytes", Int, "Size requested by the program."),
         column("state", Text, "State of the block, in the allocator's terms."),
-        maybe_id_of(Contexts, "context_id", "Call stack of the allocation (`contexts.id`)."),
+        nullable_id_of(Contexts, "context_id", "Call stack of the allocation (`contexts.id`)."),
         ARGS_ID,
         ARG_NUMBERS,
     ],
@@ -506,9 +506,9 @@ pub const ROLLUPS: Table = Table {
         column("count", Int, "Number of spans that began in the bucket."),
         column("total_nanos", Nanos, "Inclusive time of spans within the bucket."),
         column("self_nanos", Nanos, "Exclusive time of spans within the bucket."),
-        maybe("min_nanos", Nanos, "Duration of the shortest span that began in the bucket."),
-        maybe("max_nanos", Nanos, "Duration of the longest span that began in the bucket."),
-        maybe(
+        nullable("min_nanos", Nanos, "Duration of the shortest span that began in the bucket."),
+        nullable("max_nanos", Nanos, "Duration of the longest span that began in the bucket."),
+        nullable(
             "sketch",
             Bytes,
             "Quantile sketch of the durations; null unless `bucket_nanos` is 0.",
@@ -523,7 +523,7 @@ pub const METADATA: Table = Table {
     doc: "Metadata of processes and threads, from the recorder or from an imported file.",
     columns: &[
         id_of(Processes, "process_id", "Process (`processes.id`)."),
-        maybe_id_of(Threads, "thread_id", "Thread (`threads.id`); null if there is none."),
+        nullable_id_of(Threads, "thread_id", "Thread (`threads.id`); null if there is none."),
         column("key", Text, "Key."),
         column("value", Text, "Value as JSON."),
     ],

@@ -4,7 +4,7 @@
 
 use super::ColumnKind::{Id, Int, Nanos, Text};
 use super::view::{CONTEXT_ID, PATH, PID, PROCESS_ID, RANK, THREAD, THREAD_ID};
-use super::{Table, column, maybe};
+use super::{Table, column, nullable};
 
 /// Calls of autograd nodes with the forward operators that made the nodes.
 pub const AUTOGRAD_CALLS: Table = Table {
@@ -51,7 +51,7 @@ pub const MODULE_TIMES: Table = Table {
         RANK,
         PROCESS_ID,
         CONTEXT_ID,
-        maybe("parent_id", Id, "Parent context node (`contexts.id`); null for the root."),
+        nullable("parent_id", Id, "Parent context node (`contexts.id`); null for the root."),
     ],
     sorted_by: None,
 };

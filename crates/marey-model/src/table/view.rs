@@ -2,7 +2,8 @@
 
 use super::ColumnKind::{Bits, Flag, Id, Int, Nanos, Real, Reals, Text};
 use super::{
-    Column, Table, column, device_time, efficiency, launching, maybe, stepping, training, waiting,
+    Column, Table, column, device_time, efficiency, launching, nullable, stepping, training,
+    waiting,
 };
 
 /// Every view. A view that is defined by another comes after it.
@@ -57,39 +58,39 @@ pub(super) const KIND: Column =
 pub(super) const PATH: Column =
     column("path", Text, "Path of names from the root, its own included, separated by `/`.");
 pub(super) const THREAD: Column = column("thread", Text, "Thread name; may be empty.");
-const MIN_NANOS: Column = maybe("min_nanos", Nanos, "Shortest duration.");
-const MAX_NANOS: Column = maybe("max_nanos", Nanos, "Longest duration.");
+const MIN_NANOS: Column = nullable("min_nanos", Nanos, "Shortest duration.");
+const MAX_NANOS: Column = nullable("max_nanos", Nanos, "Longest duration.");
 const P50_NANOS: Column =
-    maybe("p50_nanos", Nanos, "Median duration, with a relative error of at most 1/64.");
-const P99_NANOS: Column = maybe(
+    nullable("p50_nanos", Nanos, "Median duration, with a relative error of at most 1/64.");
+const P99_NANOS: Column = nullable(
     "p99_nanos",
     Nanos,
     "99th percentile of the durations, with a relative error of at most 1/64.",
 );
 pub(super) const MAYBE_THREAD: Column =
-    maybe("thread", Text, "Thread name, which may be empty; null if there is no thread.");
+    nullable("thread", Text, "Thread name, which may be empty; null if there is no thread.");
 pub(super) const PID: Column = column("pid", Int, "Process id in the operating system.");
-pub(super) const RANK: Column = maybe("rank", Int, "Rank of the process in a distributed job.");
+pub(super) const RANK: Column = nullable("rank", Int, "Rank of the process in a distributed job.");
 pub(super) const DEVICE: Column = column("device", Id, "Device number in the process.");
 pub(super) const MAYBE_DEVICE: Column =
-    maybe("device", Id, "Device number in the process; null if no device is concerned.");
-pub(super) const GROUP_RANKS: Column = maybe(
+    nullable("device", Id, "Device number in the process; null if no device is concerned.");
+pub(super) const GROUP_RANKS: Column = nullable(
     "group_ranks",
     Text,
     "Ranks of the group, such as `0-3,8`; null if unknown. Groups of different ranks may have the same name.",
 );
 const VALUE: Column =
-    maybe("value", Real, "Value as a floating-point number; null for texts and vectors.");
-const INTEGER: Column = maybe("integer", Int, "Value as an integer; null for other types.");
-const TEXT: Column = maybe("text", Text, "Value as a text; null for other types.");
-const VECTOR: Column = maybe("vector", Reals, "Elements of a vector; null for other types.");
-const CATEGORY: Column = maybe("category", Text, "Category in the imported trace.");
-pub(super) const CORRELATION_ID: Column = maybe(
+    nullable("value", Real, "Value as a floating-point number; null for texts and vectors.");
+const INTEGER: Column = nullable("integer", Int, "Value as an integer; null for other types.");
+const TEXT: Column = nullable("text", Text, "Value as a text; null for other types.");
+const VECTOR: Column = nullable("vector", Reals, "Elements of a vector; null for other types.");
+const CATEGORY: Column = nullable("category", Text, "Category in the imported trace.");
+pub(super) const CORRELATION_ID: Column = nullable(
     "correlation_id",
     Bits,
     "Correlation id: equal for a launch and the activities that it launched.",
 );
-const EXTERNAL_ID: Column = maybe(
+const EXTERNAL_ID: Column = nullable(
     "external_id",
     Bits,
     "External correlation id of the operator; its activities have the same one.",
@@ -97,14 +98,16 @@ const EXTERNAL_ID: Column = maybe(
 pub(super) const PROCESS_ID: Column = column("process_id", Id, "Process (`processes.id`).");
 pub(super) const THREAD_ID: Column = column("thread_id", Id, "Thread (`threads.id`).");
 const MAYBE_THREAD_ID: Column =
-    maybe("thread_id", Id, "Thread (`threads.id`); null if there is none.");
+    nullable("thread_id", Id, "Thread (`threads.id`); null if there is none.");
 pub(super) const CONTEXT_ID: Column = column("context_id", Id, "Context node (`contexts.id`).");
-pub(super) const LAUNCH_PATH: Column = maybe("path", Text, "Path of the launch, separated by `/`.");
+pub(super) const LAUNCH_PATH: Column =
+    nullable("path", Text, "Path of the launch, separated by `/`.");
 pub(super) const LAUNCH_CONTEXT_ID: Column =
-    maybe("context_id", Id, "Context node of the launch (`contexts.id`).");
-const ALLOCATOR_STREAM: Column = maybe("stream", Bits, "Stream, as identified by the allocator.");
+    nullable("context_id", Id, "Context node of the launch (`contexts.id`).");
+const ALLOCATOR_STREAM: Column =
+    nullable("stream", Bits, "Stream, as identified by the allocator.");
 const ARGS: Column =
-    maybe("args", Text, "Arguments of the event as a JSON object; `arg()` extracts values.");
+    nullable("args", Text, "Arguments of the event as a JSON object; `arg()` extracts values.");
 
 /// Intervals on host threads.
 pub const SPANS: Table = Table {
@@ -157,7 +160,7 @@ pub const FLAME: Table = Table {
         P50_NANOS,
         P99_NANOS,
         column("context_id", Id, "Context node (`contexts.id`)."),
-        maybe("parent_id", Id, "Parent (`contexts.id`); null for the root."),
+        nullable("parent_id", Id, "Parent (`contexts.id`); null for the root."),
     ],
     sorted_by: None,
 };
@@ -172,7 +175,7 @@ pub const TOP: Table = Table {
         column("count", Int, "Number of spans."),
         column("total_nanos", Nanos, "Inclusive time. Recursive entries count once per level."),
         column("self_nanos", Nanos, "Exclusive time."),
-        maybe("mean_nanos", Real, "`total_nanos` / `count`."),
+        nullable("mean_nanos", Real, "`total_nanos` / `count`."),
         MIN_NANOS,
         MAX_NANOS,
         P50_NANOS,
@@ -216,12 +219,12 @@ pub const COUNTERS: Table = Table {
         INTEGER,
         TEXT,
         VECTOR,
-        maybe(
+        nullable(
             "device",
             Id,
             "CUDA device number, as in `gpu_activities`; null if the value is not of a device.",
         ),
-        maybe(
+        nullable(
             "path",
             Text,
             "Path of the context node of a metric value, separated by `/`; empty outside all scopes; null for counters.",
@@ -229,10 +232,10 @@ pub const COUNTERS: Table = Table {
         MAYBE_THREAD,
         PID,
         RANK,
-        maybe("phase", Id, "Phase in which the value was recorded; null for counters."),
+        nullable("phase", Id, "Phase in which the value was recorded; null for counters."),
         PROCESS_ID,
         MAYBE_THREAD_ID,
-        maybe("context_id", Id, "Context node (`contexts.id`); null for counters."),
+        nullable("context_id", Id, "Context node (`contexts.id`); null for counters."),
     ],
     sorted_by: None,
 };
@@ -250,12 +253,12 @@ pub const GPU_ACTIVITIES: Table = Table {
         DEVICE,
         column("stream", Id, "Stream; 4294967295 for none."),
         LAUNCH_PATH,
-        maybe("grid", Text, "Grid size in blocks, as `x,y,z`."),
-        maybe("block", Text, "Block size in threads, as `x,y,z`."),
-        maybe("registers", Id, "Registers per thread."),
-        maybe("shared_bytes", Int, "Shared memory per block, static and dynamic."),
-        maybe("bytes", Int, "Bytes copied or filled."),
-        maybe("graph_node_id", Bits, "Graph node that launched the activity."),
+        nullable("grid", Text, "Grid size in blocks, as `x,y,z`."),
+        nullable("block", Text, "Block size in threads, as `x,y,z`."),
+        nullable("registers", Id, "Registers per thread."),
+        nullable("shared_bytes", Int, "Shared memory per block, static and dynamic."),
+        nullable("bytes", Int, "Bytes copied or filled."),
+        nullable("graph_node_id", Bits, "Graph node that launched the activity."),
         CATEGORY,
         CORRELATION_ID,
         EXTERNAL_ID,
@@ -280,11 +283,11 @@ pub const KERNELS: Table = Table {
         DEVICE,
         column("stream", Id, "Stream; 4294967295 for none."),
         LAUNCH_PATH,
-        maybe("grid", Text, "Grid size in blocks, as `x,y,z`."),
-        maybe("block", Text, "Block size in threads, as `x,y,z`."),
-        maybe("registers", Id, "Registers per thread."),
-        maybe("shared_bytes", Int, "Shared memory per block, static and dynamic."),
-        maybe("graph_node_id", Bits, "Graph node that launched the activity."),
+        nullable("grid", Text, "Grid size in blocks, as `x,y,z`."),
+        nullable("block", Text, "Block size in threads, as `x,y,z`."),
+        nullable("registers", Id, "Registers per thread."),
+        nullable("shared_bytes", Int, "Shared memory per block, static and dynamic."),
+        nullable("graph_node_id", Bits, "Graph node that launched the activity."),
         CATEGORY,
         CORRELATION_ID,
         EXTERNAL_ID,
@@ -305,8 +308,8 @@ pub const COLLECTIVES: Table = Table {
         column("name", Text, "Operation, such as `allreduce` or `send`."),
         column("process_group", Text, "Name of the process group."),
         GROUP_RANKS,
-        maybe("group_size", Id, "Number of ranks in the group."),
-        maybe(
+        nullable("group_size", Id, "Number of ranks in the group."),
+        nullable(
             "sequence",
             Int,
             "Sequence number of the collective in its group, equal on all ranks.",
@@ -316,21 +319,21 @@ pub const COLLECTIVES: Table = Table {
             Nanos,
             "Start time on this rank; the time of the call if the start is unknown.",
         ),
-        maybe("end_nanos", Nanos, "End time; null if it did not end."),
-        maybe("duration_nanos", Nanos, "Duration; null if it did not end."),
-        maybe("created_nanos", Nanos, "Time of the call; null if unknown."),
+        nullable("end_nanos", Nanos, "End time; null if it did not end."),
+        nullable("duration_nanos", Nanos, "Duration; null if it did not end."),
+        nullable("created_nanos", Nanos, "Time of the call; null if unknown."),
         column("state", Text, "State: scheduled, started or completed."),
         column("is_p2p", Flag, "Whether it is a point-to-point message."),
-        maybe("dtype", Text, "Element type."),
-        maybe("in_elements", Int, "Number of input elements on this rank."),
-        maybe("out_elements", Int, "Number of output elements on this rank."),
+        nullable("dtype", Text, "Element type."),
+        nullable("in_elements", Int, "Number of input elements on this rank."),
+        nullable("out_elements", Int, "Number of output elements on this rank."),
         MAYBE_DEVICE,
-        maybe("stream", Id, "Stream."),
-        maybe("path", Text, "Path of the call, separated by `/`."),
+        nullable("stream", Id, "Stream."),
+        nullable("path", Text, "Path of the call, separated by `/`."),
         PID,
         RANK,
         PROCESS_ID,
-        maybe("context_id", Id, "Context node of the call (`contexts.id`)."),
+        nullable("context_id", Id, "Context node of the call (`contexts.id`)."),
         ARGS,
     ],
     sorted_by: None,
@@ -409,7 +412,7 @@ pub const SAMPLES: Table = Table {
     name: "samples",
     doc: "Values attributed to call stacks, from sampling profilers and aggregated profiles. Each value is exclusive: it belongs to the innermost frame alone.",
     columns: &[
-        maybe("time_nanos", Nanos, "Time of the sample; null if unknown."),
+        nullable("time_nanos", Nanos, "Time of the sample; null if unknown."),
         column("name", Text, "Name of the quantity, with its unit."),
         VALUE,
         INTEGER,
@@ -447,10 +450,10 @@ pub const MEMORY_EVENTS: Table = Table {
         column("device_type", Text, "Kind of device that owns the memory, such as cpu or cuda."),
         MAYBE_DEVICE,
         ALLOCATOR_STREAM,
-        maybe("address", Bits, "Address."),
-        maybe("allocated_bytes", Int, "Total size allocated after the event."),
-        maybe("reserved_bytes", Int, "Total size reserved by the allocator after the event."),
-        maybe(
+        nullable("address", Bits, "Address."),
+        nullable("allocated_bytes", Int, "Total size allocated after the event."),
+        nullable("reserved_bytes", Int, "Total size reserved by the allocator after the event."),
+        nullable(
             "path",
             Text,
             "Call stack from the outermost to the innermost frame, separated by `/`.",
@@ -461,7 +464,7 @@ pub const MEMORY_EVENTS: Table = Table {
         RANK,
         PROCESS_ID,
         MAYBE_THREAD_ID,
-        maybe("context_id", Id, "Call stack (`contexts.id`)."),
+        nullable("context_id", Id, "Call stack (`contexts.id`)."),
         ARGS,
     ],
     sorted_by: None,
@@ -475,14 +478,14 @@ pub const MEMORY_SNAPSHOTS: Table = Table {
         column("time_nanos", Nanos, "Time of the snapshot."),
         column("state", Text, "State of the block, in the allocator's terms."),
         column("bytes", Int, "Size of the block."),
-        maybe("requested_bytes", Int, "Size requested by the program."),
+        nullable("requested_bytes", Int, "Size requested by the program."),
         column("address", Bits, "Start address of the block."),
         DEVICE,
         ALLOCATOR_STREAM,
         column("segment_address", Bits, "Start address of the segment that contains the block."),
         column("segment_bytes", Int, "Size of the segment."),
         column("segment_type", Text, "Pool of the segment: small or large."),
-        maybe(
+        nullable(
             "path",
             Text,
             "Call stack of the allocation, from the outermost to the innermost frame, separated by `/`.",
@@ -490,7 +493,7 @@ pub const MEMORY_SNAPSHOTS: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-        maybe("context_id", Id, "Call stack of the allocation (`contexts.id`)."),
+        nullable("context_id", Id, "Call stack of the allocation (`contexts.id`)."),
         ARGS,
     ],
     sorted_by: None,

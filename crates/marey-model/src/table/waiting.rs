@@ -4,7 +4,7 @@
 
 use super::ColumnKind::{Flag, Id, Int, Nanos, Real, Text};
 use super::view::{CONTEXT_ID, DEVICE, MAYBE_DEVICE, PID, PROCESS_ID, RANK};
-use super::{Table, column, maybe};
+use super::{Table, column, nullable};
 
 /// Host activity while a device was idle.
 pub const DEVICE_IDLE: Table = Table {
@@ -17,20 +17,20 @@ pub const DEVICE_IDLE: Table = Table {
             Text,
             "Cause of the idle time, by the activity that ends the gap: host wait, kernel wait or other, as in `gpu_gaps`.",
         ),
-        maybe(
+        nullable(
             "activity",
             Text,
             "For `host wait`: category of the host activity: data loading, synchronisation, memory allocation, copying, operators or outside operators.",
         ),
         column("idle_nanos", Nanos, "Time in which no stream of the device was busy."),
         column("gap_count", Int, "Number of gaps, counted where they began."),
-        maybe(
+        nullable(
             "host_span",
             Text,
             "For `host wait`: name of the innermost span of the thread; null if there was none.",
         ),
-        maybe("host_path", Text, "Path of that span, separated by `/`."),
-        maybe(
+        nullable("host_path", Text, "Path of that span, separated by `/`."),
+        nullable(
             "thread",
             Text,
             "For `host wait`: name of the thread that launched the activity after the gap; may be empty.",
@@ -38,8 +38,8 @@ pub const DEVICE_IDLE: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-        maybe("thread_id", Id, "Id of that thread (`threads.id`)."),
-        maybe("host_context_id", Id, "Context node of that span (`contexts.id`)."),
+        nullable("thread_id", Id, "Id of that thread (`threads.id`)."),
+        nullable("host_context_id", Id, "Context node of that span (`contexts.id`)."),
     ],
     sorted_by: None,
 };
@@ -90,7 +90,7 @@ pub const CRITICAL_PATH: Table = Table {
     name: "critical_path",
     doc: "Critical path of each step: the chain of dependencies from its end back to its start, which determines its duration. One row per segment of a process's path; the segments of a step add up to its duration. Without steps, the path of the whole recording.",
     columns: &[
-        maybe("number", Id, "Step number in the process; null if the process has no steps."),
+        nullable("number", Id, "Step number in the process; null if the process has no steps."),
         column("position", Id, "Position of the segment in its step, by time, from 0."),
         column("start_nanos", Nanos, "Start of the segment."),
         column("end_nanos", Nanos, "End of the segment and start of the next one."),
@@ -100,15 +100,15 @@ pub const CRITICAL_PATH: Table = Table {
             Text,
             "Bounding resource: cpu_bound, data_loading, gpu_compute_bound, gpu_communication_bound, gpu_memory_bound (copies and fills), gpu_kernel_kernel_overhead (between the end of the preceding activity and the start of this one), gpu_kernel_launch_overhead (between the launching call and the start), synchronization (a waiting call has not returned), or unknown.",
         ),
-        maybe(
+        nullable(
             "name",
             Text,
             "Name of the innermost span on the thread, or of the activity on the device; for gpu_kernel overheads, of the activity that begins late. Null if the thread was in no span.",
         ),
-        maybe("path", Text, "Path of that span, or of the activity's launch."),
+        nullable("path", Text, "Path of that span, or of the activity's launch."),
         MAYBE_DEVICE,
-        maybe("stream", Id, "Stream; null if the segment is on the host."),
-        maybe(
+        nullable("stream", Id, "Stream; null if the segment is on the host."),
+        nullable(
             "thread",
             Text,
             "Thread name, which may be empty; null if the segment is on a device.",
@@ -116,8 +116,8 @@ pub const CRITICAL_PATH: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-        maybe("thread_id", Id, "Thread (`threads.id`); null if there is none."),
-        maybe(
+        nullable("thread_id", Id, "Thread (`threads.id`); null if there is none."),
+        nullable(
             "context_id",
             Id,
             "Context node of the span, or of the activity's launch (`contexts.id`).",

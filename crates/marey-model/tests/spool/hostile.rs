@@ -11,7 +11,7 @@ use marey_model::spool::{
 };
 use proptest::prelude::*;
 
-use crate::round_trip::{self, seal, written};
+use crate::round_trip::{self, correct_crcs, encode_file};
 use crate::training;
 
 /// Returns the error that ends a file, and checks that nothing follows it.
@@ -26,14 +26,14 @@ fn error(file: &[u8]) -> SpoolError {
 /// Returns a file with one frame of this kind and payload.
 fn file_with_frame(body: &[u8]) -> Vec<u8> {
     let length = (body.len() as u32).to_le_bytes();
-    let mut file = [&*written(&[]), &length, &[0; 4], body].concat();
-    seal(&mut file);
+    let mut file = [&*encode_file(&[]), &length, &[0; 4], body].concat();
+    correct_crcs(&mut file);
     file
 }
 
 #[test]
 fn a_malformed_payload_is_an_error_with_a_reason() {
-    let huge = &[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01];
+    let largest = &[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01];
     for (body, reason) in [
         (vec![0], "unknown frame kind 0"),
         (vec![99], "unknown frame kind 99"),
@@ -61,18 +61,18 @@ fn a_malformed_payload_is_an_error_with_a_reason() {
         (vec![16, 1, 0, 0, 0], "it ends within a field"),
         (vec![16, 1, 0, 0, 0x81, 0x80, 0x80, 0x80, 0x10, 0], "a number is too large for its field"),
         // Counts larger than the payload allows are rejected before allocating.
-        ([&[3, 0], &huge[..]].concat(), "it ends within a field"),
-        ([&[5, 0, 0], &huge[..]].concat(), "it ends within a field"),
-        ([&[6, 0, 0], &huge[..]].concat(), "it ends within a field"),
-        ([&[7, 0, 0], &huge[..]].concat(), "it ends within a field"),
-        ([&[7, 0, 0, 1, 0, 0, 0, 4], &huge[..]].concat(), "it ends within a field"),
-        ([&[8, 0], &huge[..]].concat(), "it ends within a field"),
-        ([&[10], &huge[..]].concat(), "it ends within a field"),
-        ([&[13, 0], &huge[..]].concat(), "it ends within a field"),
-        ([&[15, 0], &huge[..]].concat(), "it ends within a field"),
-        ([&[15, 0, 1, 0, 0, 0, 0], &huge[..]].concat(), "it ends within a field"),
-        ([&[17, 0], &huge[..]].concat(), "it ends within a field"),
-        ([&[16], &huge[..]].concat(), "it ends within a field"),
+        ([&[3, 0], &largest[..]].concat(), "it ends within a field"),
+        ([&[5, 0, 0], &largest[..]].concat(), "it ends within a field"),
+        ([&[6, 0, 0], &largest[..]].concat(), "it ends within a field"),
+        ([&[7, 0, 0], &largest[..]].concat(), "it ends within a field"),
+        ([&[7, 0, 0, 1, 0, 0, 0, 4], &largest[..]].concat(), "it ends within a field"),
+        ([&[8, 0], &largest[..]].concat(), "it ends within a field"),
+        ([&[10], &largest[..]].concat(), "it ends within a field"),
+        ([&[13, 0], &largest[..]].concat(), "it ends within a field"),
+        ([&[15, 0], &largest[..]].concat(), "it ends within a field"),
+        ([&[15, 0, 1, 0, 0, 0, 0], &largest[..]].concat(), "it ends within a field"),
+        ([&[17, 0], &largest[..]].concat(), "it ends within a field"),
+        ([&[16], &largest[..]].concat(), "it ends within a field"),
     ] {
         let message = error(&file_with_frame(&body)).to_string();
         assert_eq!(
@@ -93,7 +93,7 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
     let nodes =
         |thread, first, nodes: &[NodeDef]| Frame::Nodes { thread, first, nodes: nodes.to_vec() };
     let texts = |first, count| Frame::Strings { first, texts: vec![String::new(); count] };
-    let sound = [
+    let valid_frames = [
         texts(0, 2),
         Frame::Thread { thread: 7, os_id: 1, name: String::new() },
         nodes(7, 0, &[root, node(0, scope, 1)]),
@@ -108,7 +108,7 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
             }],
         },
     ];
-    let offset = written(&sound).len();
+    let offset = encode_file(&valid_frames).len();
     let span = |node| Span { node, start_nanos: 0, end_nanos: 1 };
     let spans = |thread, id| Frame::Spans { thread, sessions: 1, spans: vec![span(1), span(id)] };
     let values = |node, metric| {
@@ -161,11 +161,11 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         ),
         (Frame::Open { thread: 7, spans: vec![(2, 0)] }, "node 2 of thread 7 is not defined"),
     ] {
-        let file = written(&[&sound[..], &[frame, Frame::End]].concat());
+        let file = encode_file(&[&valid_frames[..], &[frame, Frame::End]].concat());
         let message = error(&file).to_string();
         assert_eq!(message, format!("the frame at byte {offset} is inconsistent: {reason}"));
     }
-    let message = error(&written(&[Frame::End, Frame::End])).to_string();
+    let message = error(&encode_file(&[Frame::End, Frame::End])).to_string();
     assert_eq!(message, "the frame at byte 21 is inconsistent: it follows the end frame");
 }
 
@@ -187,7 +187,8 @@ fn ids_may_be_sparse_and_come_in_any_order() {
         Frame::Thread { thread: 0, os_id: 1, name: "x".to_owned() },
         Frame::Open { thread: 0, spans: vec![(9, 0), (2, 0)] },
     ];
-    let read: Vec<Frame> = Reader::new(&*written(&frames)).unwrap().map(Result::unwrap).collect();
+    let read: Vec<Frame> =
+        Reader::new(&*encode_file(&frames)).unwrap().map(Result::unwrap).collect();
     assert_eq!(read, frames);
 }
 
@@ -199,7 +200,7 @@ fn a_read_error_is_not_a_torn_tail() {
             Err(io::Error::other("device removed"))
         }
     }
-    let file = written(&[Frame::End]);
+    let file = encode_file(&[Frame::End]);
     let mut reader = Reader::new(file.chain(Failing)).unwrap();
     assert!(matches!(reader.next(), Some(Ok(Frame::End))));
     let error = reader.next().unwrap().unwrap_err();
@@ -213,7 +214,7 @@ fn the_fuzzing_corpus_passes() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/spool");
     let mut count = 0;
     for entry in fs::read_dir(corpus).unwrap() {
-        round_trip::holds_for(&fs::read(entry.unwrap().path()).unwrap());
+        round_trip::check_any_file(&fs::read(entry.unwrap().path()).unwrap());
         count += 1;
     }
     assert!(count > 0, "the corpus is empty");
@@ -222,13 +223,13 @@ fn the_fuzzing_corpus_passes() {
 proptest! {
     #[test]
     fn a_damaged_payload_never_panics(
-        at in any::<prop::sample::Index>(), byte in any::<u8>(), more in any::<u8>(),
+        index in any::<prop::sample::Index>(), byte in any::<u8>(), more in any::<u8>(),
     ) {
-        let mut file = written(&training::frames(2));
-        let at = at.index(file.len());
-        file[at] = byte;
-        round_trip::holds_for(&file);
-        file.insert(at, more);
-        round_trip::holds_for(&file);
+        let mut file = encode_file(&training::frames(2));
+        let index = index.index(file.len());
+        file[index] = byte;
+        round_trip::check_any_file(&file);
+        file.insert(index, more);
+        round_trip::check_any_file(&file);
     }
 }

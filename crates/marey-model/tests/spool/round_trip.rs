@@ -8,16 +8,16 @@ const HEADER_BYTES: usize = 12;
 const PREFIX_BYTES: usize = 8;
 
 /// Checks the invariants for a file of these bytes, and for the file with corrected CRCs.
-pub(crate) fn holds_for(bytes: &[u8]) {
+pub(crate) fn check_any_file(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
-    holds_for_file(&bytes);
-    seal(&mut bytes);
-    holds_for_file(&bytes);
+    check_file(&bytes);
+    correct_crcs(&mut bytes);
+    check_file(&bytes);
 }
 
 /// Checks that reading returns an error, or frames that together with the torn tail account for
 /// every byte, and that the frames survive a round trip.
-fn holds_for_file(file: &[u8]) {
+fn check_file(file: &[u8]) {
     let Ok(mut reader) = Reader::new(file) else { return };
     let mut frames = Vec::new();
     let mut error: Option<SpoolError> = None;
@@ -31,21 +31,22 @@ fn holds_for_file(file: &[u8]) {
         let lost_bytes = reader.torn().map_or(0, |torn| torn.lost_bytes);
         assert_eq!(reader.offset() + lost_bytes, file.len() as u64);
     }
-    let again: Vec<Frame> = Reader::new(&*written(&frames)).unwrap().map(Result::unwrap).collect();
+    let again: Vec<Frame> =
+        Reader::new(&*encode_file(&frames)).unwrap().map(Result::unwrap).collect();
     assert_eq!(format!("{again:?}"), format!("{frames:?}"));
 }
 
 /// Returns a file with these frames.
-pub(crate) fn written(frames: &[Frame]) -> Vec<u8> {
+pub(crate) fn encode_file(frames: &[Frame]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     for frame in frames {
-        writer.frame(frame).unwrap();
+        writer.write_frame(frame).unwrap();
     }
     writer.get_ref().clone()
 }
 
 /// Corrects the CRC of each frame.
-pub(crate) fn seal(file: &mut [u8]) {
+pub(crate) fn correct_crcs(file: &mut [u8]) {
     let Some(mut rest) = file.get_mut(HEADER_BYTES..) else { return };
     while let Some((prefix, frames)) = rest.split_at_mut_checked(PREFIX_BYTES) {
         let (length, crc) = prefix.split_at_mut(4);

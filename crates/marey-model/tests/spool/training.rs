@@ -6,7 +6,7 @@ use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{Counter, Frame, NodeDef, Reader, SessionEvent, Span, Value, encode};
 
-use crate::round_trip::written;
+use crate::round_trip::encode_file;
 
 /// Maximum mean size of a scope.
 const MAX_SPAN_BYTES: f64 = 8.0;
@@ -172,7 +172,7 @@ impl Thread {
 #[test]
 fn every_frame_survives_a_round_trip() {
     let frames = frames(50);
-    let file = written(&frames);
+    let file = encode_file(&frames);
     let mut reader = Reader::new(&*file).unwrap();
     assert_eq!(reader.by_ref().map(Result::unwrap).collect::<Vec<_>>(), frames);
     assert_eq!(reader.torn(), None);

@@ -15,7 +15,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::round_trip::written;
+use crate::round_trip::encode_file;
 
 #[test]
 fn each_frame_has_the_bytes_of_version_1() {
@@ -103,9 +103,9 @@ fn each_frame_has_the_bytes_of_version_1() {
     ] {
         check_bytes(&frame, body);
     }
-    assert_eq!(written(&[]), *b"MAREYSPL\x01\0\0\0");
+    assert_eq!(encode_file(&[]), *b"MAREYSPL\x01\0\0\0");
     // CRC-32 (ISO-HDLC).
-    assert_eq!(written(&[Frame::End])[12..], [1, 0, 0, 0, 0x05, 0x36, 0xD0, 0x45, 11]);
+    assert_eq!(encode_file(&[Frame::End])[12..], [1, 0, 0, 0, 0x05, 0x36, 0xD0, 0x45, 11]);
 }
 
 #[test]
@@ -183,17 +183,18 @@ fn check_bytes(frame: &Frame, body: &[u8]) {
 
 #[test]
 fn a_duration_is_never_negative() {
-    let of = |start_nanos, end_nanos| Span { node: 0, start_nanos, end_nanos }.duration_nanos();
-    assert_eq!((of(-1, 2), of(2, 1), of(i64::MIN, i64::MAX)), (3, 0, u64::MAX));
+    let duration =
+        |start_nanos, end_nanos| Span { node: 0, start_nanos, end_nanos }.duration_nanos();
+    assert_eq!((duration(-1, 2), duration(2, 1), duration(i64::MIN, i64::MAX)), (3, 0, u64::MAX));
 }
 
 /// A reader that returns chunks of these sizes in turn.
-struct Chunks<'a> {
+struct ChunkedReader<'a> {
     rest: &'a [u8],
     sizes: std::iter::Cycle<std::slice::Iter<'a, usize>>,
 }
 
-impl Read for Chunks<'_> {
+impl Read for ChunkedReader<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let size = self.sizes.next().copied().unwrap_or(1).min(out.len());
         self.rest.read(&mut out[..size])
@@ -253,12 +254,12 @@ prop_compose! {
 
 /// Ids that a file defines: `count` texts, and as many nodes on each thread, from `first` on.
 #[derive(Clone, Copy, Debug)]
-struct Defined {
+struct DefinedIds {
     first: u32,
     count: u32,
 }
 
-impl Defined {
+impl DefinedIds {
     fn ids(self) -> impl Strategy<Value = u32> {
         self.first..self.first + self.count
     }
@@ -289,7 +290,7 @@ impl Defined {
 
 const THREADS: u32 = 3;
 
-fn frame_after(defined: Defined) -> impl Strategy<Value = Frame> {
+fn frame_after(defined: DefinedIds) -> impl Strategy<Value = Frame> {
     let thread = 0..THREADS;
     let span = (defined.ids(), times(), times()).prop_map(|(node, start_nanos, end_nanos)| Span {
         node,
@@ -351,7 +352,7 @@ fn frame_after(defined: Defined) -> impl Strategy<Value = Frame> {
     ]
 }
 
-fn activities(defined: Defined) -> impl Strategy<Value = Activity> {
+fn activities(defined: DefinedIds) -> impl Strategy<Value = Activity> {
     let launch = of((0..THREADS, defined.ids()));
     (defined.ids(), times(), numbers(), numbers(), any::<u32>(), launch).prop_map(
         |(shape, start_nanos, duration_nanos, bytes, correlation, launch)| Activity {
@@ -369,7 +370,7 @@ fn activities(defined: Defined) -> impl Strategy<Value = Activity> {
 fn files() -> impl Strategy<Value = Vec<Frame>> {
     let first = prop_oneof![0..1_000_u32, u32::MAX - 70..u32::MAX - 60];
     (first, 1..60_u32).prop_flat_map(|(first, count)| {
-        let defined = Defined { first, count };
+        let defined = DefinedIds { first, count };
         vec(frame_after(defined), 0..20).prop_map(move |frames| {
             let mut file = defined.frames(THREADS);
             file.extend(frames);
@@ -384,8 +385,8 @@ proptest! {
     fn frames_survive_any_chunking_of_the_input(
         frames in files(), sizes in vec(1..50_usize, 1..10),
     ) {
-        let file = written(&frames);
-        let chunks = Chunks { rest: &file, sizes: sizes.iter().cycle() };
+        let file = encode_file(&frames);
+        let chunks = ChunkedReader { rest: &file, sizes: sizes.iter().cycle() };
         let mut reader = Reader::new(chunks).unwrap();
         let again: Vec<Frame> = reader.by_ref().map(Result::unwrap).collect();
         prop_assert_eq!(again, frames);

@@ -10,7 +10,7 @@ use std::iter::zip;
 use std::sync::Arc;
 
 use marey_model::metric::MetricValue;
-use marey_model::profile::{EXACT, Metric, NodeId, Values};
+use marey_model::profile::{MAX_EXACT_INTEGER, Metric, NodeId, Values};
 
 use super::column::{Cells, INCLUSIVE, add};
 use super::sum::{BLOCK, LANES, sum};
@@ -91,10 +91,12 @@ impl Graph {
         }
         let pairs = || nodes.iter().map(|node| node.index());
         match values {
-            Values::Ints(wholes) if wholes.iter().all(|&whole| whole.unsigned_abs() <= EXACT) => {
+            Values::Ints(wholes)
+                if wholes.iter().all(|&whole| whole.unsigned_abs() <= MAX_EXACT_INTEGER) =>
+            {
                 let reals = wholes.iter().map(|&whole| whole as f64);
                 let (nodes, sums) = self.summed_numbers(zip(pairs(), reals), terms);
-                let values = if sums.iter().any(|sum| sum.abs() > EXACT as f64) {
+                let values = if sums.iter().any(|sum| sum.abs() > MAX_EXACT_INTEGER as f64) {
                     Values::Floats(sums)
                 } else {
                     Values::Ints(sums.iter().map(|&sum| sum as i64).collect())
@@ -155,7 +157,7 @@ impl Graph {
             sums.push((NodeId(node as u32), value));
         }
         let (nodes, values) = sums.into_iter().rev().unzip();
-        Metric { key: key.clone(), nodes, values: Values::Any(values) }
+        Metric { key: key.clone(), nodes, values: Values::Mixed(values) }
     }
 }
 
@@ -169,7 +171,7 @@ fn packed(key: Arc<str>, cells: &Cells) -> Metric {
         return metric;
     }
     let (nodes, values) = values.unzip();
-    Metric { key, nodes, values: Values::Any(values) }
+    Metric { key, nodes, values: Values::Mixed(values) }
 }
 
 /// The layout of sums: the first term of a node's sum is its own value, followed by those of its
@@ -249,7 +251,7 @@ fn is_numeric(entry: &OwnMetric) -> bool {
     match &entry.metric.values {
         Values::Ints(_) | Values::Floats(_) => true,
         Values::Texts(texts) => texts.is_empty(),
-        Values::Any(values) => {
+        Values::Mixed(values) => {
             values.iter().all(|value| matches!(value, MetricValue::Int(_) | MetricValue::Float(_)))
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use marey_model::metric::{Aggregation, MetricValue};
-use marey_model::profile::{EXACT, Metric, NodeId, Values};
+use marey_model::profile::{MAX_EXACT_INTEGER, Metric, NodeId, Values};
 
 use super::find::MetricError;
 use super::sum::sum;
@@ -175,7 +175,9 @@ impl Graph {
         let indexes = || nodes.iter().map(|node| node.index());
         let mut numbers = vec![f64::NAN; self.nodes.len()];
         match values {
-            Values::Ints(values) if values.iter().all(|value| value.unsigned_abs() <= EXACT) => {
+            Values::Ints(values)
+                if values.iter().all(|value| value.unsigned_abs() <= MAX_EXACT_INTEGER) =>
+            {
                 indexes().zip(values).for_each(|(node, &value)| numbers[node] = value as f64);
                 Cells::Numbers { values: numbers, are_whole: true }
             }
@@ -197,7 +199,8 @@ impl Graph {
             Cells::Numbers { values, are_whole } => {
                 let values = roll_up(&self.nodes, values);
                 // Larger sums of whole numbers are rounded.
-                let are_whole = are_whole && !values.iter().any(|value| value.abs() > EXACT as f64);
+                let are_whole =
+                    are_whole && !values.iter().any(|value| value.abs() > MAX_EXACT_INTEGER as f64);
                 Cells::Numbers { values, are_whole }
             }
             Cells::Values(values) => {

@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Documentation;
 use marey_model::table::ColumnKind::{Flag, Id, Text};
-use marey_model::table::{Table, column, maybe, view};
+use marey_model::table::{Table, column, nullable, view};
 
 use super::catalogue::{MAIN, declared};
 use super::table::sql_schema;
@@ -65,7 +65,7 @@ const FUNCTIONS: Table = Table {
         column("section", Text, "What it is about; `marey` for those that only marey has."),
         column("syntax", Text, "How it is called."),
         column("description", Text, "What it gives."),
-        maybe("example", Text, "A query with it."),
+        nullable("example", Text, "A query with it."),
     ],
     sorted_by: None,
 };

@@ -12,7 +12,7 @@ use crate::lock::try_lock;
 use crate::reopening_file::{ReopeningFile, is_at};
 use crate::session;
 use marey_model::env;
-use marey_model::run::{COLLECTING, MANIFEST, RECORDING, SPOOL, has_no_locks};
+use marey_model::run::{COLLECTING, MANIFEST, RECORDING, SPOOL, is_lock_unsupported};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -183,7 +183,7 @@ fn lock_options() -> OpenOptions {
 /// Takes the shared lock. An exclusive holder keeps it only for a moment.
 fn lock_shared(file: &File) -> io::Result<()> {
     match file.lock_shared() {
-        Err(error) if has_no_locks(&error) => Ok(()),
+        Err(error) if is_lock_unsupported(&error) => Ok(()),
         locked => locked,
     }
 }
@@ -209,7 +209,7 @@ fn acquired_lock(result: Result<(), TryLockError>) -> io::Result<bool> {
     match result {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) if has_no_locks(&error) => Ok(false),
+        Err(TryLockError::Error(error)) if is_lock_unsupported(&error) => Ok(false),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }

@@ -6,7 +6,7 @@ use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
 use marey_model::spool::{
     Activity, AutogradCall, Counter, Device, Frame, NodeDef, Reader, SessionEvent, Shape, Span,
-    Torn,
+    TornTail,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -30,7 +30,7 @@ pub(crate) struct Spool {
     pub(crate) losses: Vec<(LossCause, u64)>,
     pub(crate) overhead: Vec<Overhead>,
     pub(crate) has_end: bool,
-    pub(crate) torn: Option<Torn>,
+    pub(crate) torn: Option<TornTail>,
 }
 
 /// The contents of a spool about one thread.

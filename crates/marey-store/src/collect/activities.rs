@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use marey_model::args::NewArgs;
-use marey_model::spool::{Activity, ActivityKind, Detail, Numbered, Shape};
+use marey_model::spool::{Activity, ActivityKind, Detail, IdMap, Shape};
 
 use super::outline::Outline;
 use crate::row::{self, Args, GpuActivity};
@@ -11,7 +11,7 @@ use crate::row::{self, Args, GpuActivity};
 /// The shapes of a spool, which hold what its activities have in common, as rows to complete.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
-    rows: Numbered<GpuActivity>,
+    rows: IdMap<GpuActivity>,
     /// Argument texts; until they have ids, rows refer to them by position.
     texts: Vec<String>,
     numbers: HashMap<String, u32>,

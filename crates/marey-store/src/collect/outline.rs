@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::profile::{Overhead, Process};
-use marey_model::spool::{Device, Frame, NodeDef, Numbered};
+use marey_model::spool::{Device, Frame, IdMap, NodeDef};
 
 use super::sessions::Sessions;
 use crate::names::{self, Names};
@@ -22,7 +22,7 @@ pub(super) struct Outline {
     /// The nodes of all threads.
     pub(super) nodes: Vec<Node>,
     /// The run's ids of the spool's texts.
-    pub(super) texts: Numbered<u32>,
+    pub(super) texts: IdMap<u32>,
     pub(super) sessions: Sessions,
     pub(super) devices: BTreeMap<u32, Device>,
     /// Notes about the recording, as JSON.
@@ -45,7 +45,7 @@ pub(super) struct Thread {
     pub(super) os_id: u64,
     pub(super) name: String,
     /// The position of each node in [`Outline::nodes`].
-    pub(super) nodes: Numbered<u32>,
+    pub(super) nodes: IdMap<u32>,
 }
 
 /// A node of a thread.
@@ -143,7 +143,7 @@ impl Outline {
 
 impl Thread {
     fn new(position: u32) -> Self {
-        Self { position, os_id: 0, name: String::new(), nodes: Numbered::default() }
+        Self { position, os_id: 0, name: String::new(), nodes: IdMap::default() }
     }
 }
 

@@ -158,7 +158,7 @@ impl From<ExportError> for ExportFailure {
             ExportError::ReadOnly(_) => {
                 Self::Failed(Failure { message, hint: Some(format::writable()) })
             }
-            ExportError::Nothing { .. } => Self::Failed(Failure { message, hint: None }),
+            ExportError::NoData { .. } => Self::Failed(Failure { message, hint: None }),
         }
     }
 }

@@ -78,7 +78,7 @@ fn is_profile(file: &Path) -> bool {
 
 fn read(file: &Path) -> Result<(Profile, Vec<String>), Failure> {
     let mut reading = Progress::reading(file);
-    let profile = hatchet::read_watched(file, &mut |bytes| reading.set_position(bytes));
+    let profile = hatchet::read_with_progress(file, &mut |bytes| reading.set_position(bytes));
     let profile = profile.map_err(|error| Failure {
         message: printable(&error.to_string()).into_owned(),
         hint: read_hint(&error),
@@ -89,7 +89,7 @@ fn read(file: &Path) -> Result<(Profile, Vec<String>), Failure> {
 fn profile_of_run(file: &Path) -> Result<(Profile, Vec<String>), Failure> {
     let run = runs::open_quietly(file)?;
     let reader = Reader::new(&run, Window::default()).map_err(Failure::from)?;
-    let profile = hatchet::profile_of(&reader).map_err(Failure::from)?;
+    let profile = hatchet::profile_from_run(&reader).map_err(Failure::from)?;
     Ok((profile, run.warnings()))
 }
 

@@ -43,7 +43,7 @@ fn write_frames(run: &Path, frames: &[Frame]) {
     fs::create_dir_all(run.join("spool")).unwrap();
     let mut writer = Writer::new(File::create(run.join("spool/4242-0.spool")).unwrap()).unwrap();
     for frame in frames {
-        writer.frame(frame).unwrap();
+        writer.write_frame(frame).unwrap();
     }
 }
 

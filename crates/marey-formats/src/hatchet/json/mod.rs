@@ -13,7 +13,7 @@ pub(super) struct JsonTokens<'a> {
     /// Byte offset of the last token.
     start: u64,
     line: Line,
-    open: Vec<Container>,
+    containers: Vec<Container>,
     expect: Expect,
     /// The last text with escapes, unescaped.
     unescaped: String,
@@ -67,30 +67,30 @@ impl Expect {
 impl Tokens for JsonTokens<'_> {
     fn next(&mut self) -> Result<Token<'_>, Fault> {
         let byte = self.skip_separator()?;
-        let container = self.open.last().copied();
+        let container = self.containers.last().copied();
         match (self.expect, byte) {
             (Expect::Key | Expect::KeyOrEnd, b'"') => {
                 self.expect = Expect::Colon;
-                self.text().map(Token::Key)
+                self.read_text().map(Token::Key)
             }
             (Expect::Value | Expect::ItemOrEnd, b'"') => {
                 self.expect = Expect::CommaOrEnd;
-                self.text().map(Token::Text)
+                self.read_text().map(Token::Text)
             }
             (Expect::CommaOrEnd | Expect::KeyOrEnd, b'}') if container == Some(Container::Map) => {
-                Ok(self.close(Token::MapEnd))
+                Ok(self.close_container(Token::MapEnd))
             }
             (Expect::CommaOrEnd | Expect::ItemOrEnd, b']')
                 if container == Some(Container::List) =>
             {
-                Ok(self.close(Token::ListEnd))
+                Ok(self.close_container(Token::ListEnd))
             }
-            (Expect::Value | Expect::ItemOrEnd, b'{') => Ok(self.open(Container::Map)),
-            (Expect::Value | Expect::ItemOrEnd, b'[') => Ok(self.open(Container::List)),
+            (Expect::Value | Expect::ItemOrEnd, b'{') => Ok(self.open_container(Container::Map)),
+            (Expect::Value | Expect::ItemOrEnd, b'[') => Ok(self.open_container(Container::List)),
             (Expect::Value | Expect::ItemOrEnd, _) => {
                 let expected = self.expect.describe();
                 self.expect = Expect::CommaOrEnd;
-                self.scalar(byte, expected)
+                self.read_scalar(byte, expected)
             }
             (expect, _) => Err(self.unexpected_byte(expect.describe(), byte)),
         }
@@ -115,7 +115,7 @@ impl<'a> JsonTokens<'a> {
             source,
             start: 0,
             line: Line { number: 1, start: 0 },
-            open: Vec::new(),
+            containers: Vec::new(),
             expect: Expect::Value,
             unescaped: String::new(),
         };
@@ -133,7 +133,7 @@ impl<'a> JsonTokens<'a> {
             let byte = self.skip_blanks().ok_or_else(|| self.fault(Cause::UnexpectedEnd))?;
             self.expect = match (self.expect, byte) {
                 (Expect::Colon, b':') => Expect::Value,
-                (Expect::CommaOrEnd, b',') => match self.open.last() {
+                (Expect::CommaOrEnd, b',') => match self.containers.last() {
                     Some(Container::Map) => Expect::Key,
                     _ => Expect::Value,
                 },
@@ -146,42 +146,42 @@ impl<'a> JsonTokens<'a> {
     /// Consumes blanks and counts lines: no other token contains a line break.
     fn skip_blanks(&mut self) -> Option<u8> {
         loop {
-            let base = self.source.offset();
-            let rest = self.source.buffered();
+            let offset = self.source.offset();
+            let buffered = self.source.buffered();
             let mut position = 0;
-            while let Some(&byte) = rest.get(position) {
+            while let Some(&byte) = buffered.get(position) {
                 match byte {
                     b' ' => {
                         // Half of a typical file is indentation.
-                        while rest.get(position..position + 8) == Some(b"        ") {
+                        while buffered.get(position..position + 8) == Some(b"        ") {
                             position += 8;
                         }
-                        position += usize::from(rest.get(position) == Some(&b' '));
+                        position += usize::from(buffered.get(position) == Some(&b' '));
                     }
                     b'\n' => {
                         position += 1;
                         self.line =
-                            Line { number: self.line.number + 1, start: base + position as u64 };
+                            Line { number: self.line.number + 1, start: offset + position as u64 };
                     }
                     b'\r' | b'\t' => position += 1,
                     _ => {
                         self.source.consume(position);
-                        self.start = base + position as u64;
+                        self.start = offset + position as u64;
                         return Some(byte);
                     }
                 }
             }
             self.source.consume(position);
-            self.start = base + position as u64;
-            if !self.source.more() {
+            self.start = offset + position as u64;
+            if !self.source.read_more() {
                 return None;
             }
         }
     }
 
-    fn open(&mut self, container: Container) -> Token<'static> {
+    fn open_container(&mut self, container: Container) -> Token<'static> {
         self.source.consume(1);
-        self.open.push(container);
+        self.containers.push(container);
         let (token, expect) = match container {
             Container::List => (Token::ListStart, Expect::ItemOrEnd),
             Container::Map => (Token::MapStart, Expect::KeyOrEnd),
@@ -190,29 +190,29 @@ impl<'a> JsonTokens<'a> {
         token
     }
 
-    fn close(&mut self, token: Token<'static>) -> Token<'static> {
+    fn close_container(&mut self, token: Token<'static>) -> Token<'static> {
         self.source.consume(1);
-        self.open.pop();
+        self.containers.pop();
         self.expect = Expect::CommaOrEnd;
         token
     }
 
-    fn scalar(&mut self, byte: u8, expected: &'static str) -> Result<Token<'static>, Fault> {
+    fn read_scalar(&mut self, byte: u8, expected: &'static str) -> Result<Token<'static>, Fault> {
         match byte {
             b'-' if self.source.peek(1) == Some(b'I') => {
-                self.literal("`-Infinity`", Token::Float(f64::NEG_INFINITY))
+                self.read_literal("`-Infinity`", Token::Float(f64::NEG_INFINITY))
             }
-            b'-' | b'0'..=b'9' => self.number(),
-            b'n' => self.literal("`null`", Token::Null),
-            b't' => self.literal("`true`", Token::Bool(true)),
-            b'f' => self.literal("`false`", Token::Bool(false)),
-            b'N' => self.literal("`NaN`", Token::Float(f64::NAN)),
-            b'I' => self.literal("`Infinity`", Token::Float(f64::INFINITY)),
+            b'-' | b'0'..=b'9' => self.read_number(),
+            b'n' => self.read_literal("`null`", Token::Null),
+            b't' => self.read_literal("`true`", Token::Bool(true)),
+            b'f' => self.read_literal("`false`", Token::Bool(false)),
+            b'N' => self.read_literal("`NaN`", Token::Float(f64::NAN)),
+            b'I' => self.read_literal("`Infinity`", Token::Float(f64::INFINITY)),
             _ => Err(self.unexpected_byte(expected, byte)),
         }
     }
 
-    fn literal(
+    fn read_literal(
         &mut self,
         quoted: &'static str,
         token: Token<'static>,
@@ -232,13 +232,13 @@ impl<'a> JsonTokens<'a> {
         Ok(token)
     }
 
-    fn number(&mut self) -> Result<Token<'static>, Fault> {
+    fn read_number(&mut self) -> Result<Token<'static>, Fault> {
         let is_part = |byte: u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
         let length = self.source.find_end(1, is_part);
         number::parse(self.source.take(length)).map_err(|cause| self.fault(cause))
     }
 
-    fn text(&mut self) -> Result<&str, Fault> {
+    fn read_text(&mut self) -> Result<&str, Fault> {
         self.source.consume(1);
         let (length, has_escape) = self.text_length()?;
         let (line, start) = (self.line, self.start + 1);
@@ -263,7 +263,7 @@ impl<'a> JsonTokens<'a> {
                 self.source.find_end(length, |byte| byte >= b' ' && byte != b'"' && byte != b'\\');
             match self.source.buffered().get(length).copied() {
                 Some(b'"') => return Ok((length, has_escape)),
-                Some(b'\\') if self.source.ensure(length + 2) => {
+                Some(b'\\') if self.source.ensure_buffered(length + 2) => {
                     has_escape = true;
                     length += 2;
                 }

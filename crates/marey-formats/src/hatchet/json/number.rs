@@ -39,26 +39,29 @@ fn parse_real(text: &[u8], unsigned: &[u8]) -> Result<Token<'static>, Cause> {
 
 /// Whether the text is a JSON number. The standard library accepts more.
 fn is_real(unsigned: &[u8]) -> bool {
-    let fraction = |rest: &mut &[u8]| match *rest {
+    let skip_fraction = |rest: &mut &[u8]| match *rest {
         [b'.', digits @ ..] => {
             *rest = digits;
-            take_digits(rest)
+            skip_digits(rest)
         }
         _ => true,
     };
-    let exponent = |rest: &mut &[u8]| match *rest {
+    let skip_exponent = |rest: &mut &[u8]| match *rest {
         [b'e' | b'E', b'+' | b'-', digits @ ..] | [b'e' | b'E', digits @ ..] => {
             *rest = digits;
-            take_digits(rest)
+            skip_digits(rest)
         }
         _ => true,
     };
     let mut rest = unsigned;
-    take_digits(&mut rest) && fraction(&mut rest) && exponent(&mut rest) && rest.is_empty()
+    skip_digits(&mut rest)
+        && skip_fraction(&mut rest)
+        && skip_exponent(&mut rest)
+        && rest.is_empty()
 }
 
 /// Skips digits; `false` if there are none.
-fn take_digits(rest: &mut &[u8]) -> bool {
+fn skip_digits(rest: &mut &[u8]) -> bool {
     let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     *rest = &rest[count..];
     count > 0
@@ -70,7 +73,7 @@ mod tests {
 
     #[test]
     fn numbers_are_exact_or_refused() {
-        let shown = |text: &str| match parse(text.as_bytes()) {
+        let parsed = |text: &str| match parse(text.as_bytes()) {
             Ok(token) => format!("{token:?}"),
             Err(cause) => format!("{cause:?}"),
         };
@@ -100,7 +103,7 @@ mod tests {
             ("1-2", "BadNumber"),
             ("1.5.5", "BadNumber"),
         ] {
-            assert_eq!(shown(text), expected, "{text}");
+            assert_eq!(parsed(text), expected, "{text}");
         }
     }
 }

@@ -7,8 +7,10 @@ use marey_model::json::quote;
 use serde::de::IgnoredAny;
 
 use super::sequence::Sequence;
-use crate::perfetto::EXTRAS;
-use crate::perfetto::message::{ARRAY, DICT, DebugAnnotation, NestedValue, TrackEvent};
+use crate::perfetto::EXTRAS_NAME;
+use crate::perfetto::message::{
+    DebugAnnotation, NESTED_ARRAY, NESTED_DICT, NestedValue, TrackEvent,
+};
 
 /// Columns of an event in a file that marey wrote, beyond the fields of the format.
 #[derive(Debug, Default)]
@@ -16,13 +18,13 @@ pub(super) struct Extras<'e>(Vec<(&'e str, &'e DebugAnnotation)>);
 
 impl<'e> Extras<'e> {
     /// Splits the annotations of an event into the extras, which come first, and the arguments.
-    pub(super) fn of(
+    pub(super) fn split_from(
         event: &'e TrackEvent,
         sequence: &'e Sequence,
     ) -> (Self, &'e [DebugAnnotation]) {
         let annotations = event.debug_annotations.as_slice();
         match annotations.split_first() {
-            Some((first, others)) if name(first, sequence) == EXTRAS && is_dict(first) => {
+            Some((first, others)) if name(first, sequence) == EXTRAS_NAME && is_dict(first) => {
                 let entries = first.dict_entries.iter();
                 (Self(entries.map(|entry| (name(entry, sequence), entry)).collect()), others)
             }
@@ -69,7 +71,7 @@ impl<'e> Extras<'e> {
 
 /// Adds annotations to arguments. Returns `false` if one was left out because it is a protobuf
 /// message.
-pub(super) fn add(
+pub(super) fn add_to_args(
     annotations: &[DebugAnnotation],
     sequence: &Sequence,
     args: &mut NewArgs,
@@ -100,7 +102,7 @@ pub(super) fn name<'e>(annotation: &'e DebugAnnotation, sequence: &'e Sequence) 
 
 fn is_dict(annotation: &DebugAnnotation) -> bool {
     let nested_type = annotation.nested_value.as_ref().and_then(|nested| nested.nested_type);
-    !annotation.dict_entries.is_empty() || nested_type == Some(DICT)
+    !annotation.dict_entries.is_empty() || nested_type == Some(NESTED_DICT)
 }
 
 /// Appends a value as JSON. The decoder bounds the recursion.
@@ -122,14 +124,14 @@ fn write_value(annotation: &DebugAnnotation, sequence: &Sequence, json: &mut Str
         }
         DebugAnnotation { nested_value: Some(value), .. } => write_nested(value, json),
         _ if !annotation.dict_entries.is_empty() => {
-            list(json, ['{', '}'], &annotation.dict_entries, |entry, json| {
+            write_list(json, ['{', '}'], &annotation.dict_entries, |entry, json| {
                 quote(name(entry, sequence), json);
                 json.push(':');
                 write_value(entry, sequence, json);
             });
         }
         _ if !annotation.array_values.is_empty() => {
-            list(json, ['[', ']'], &annotation.array_values, |value, json| {
+            write_list(json, ['[', ']'], &annotation.array_values, |value, json| {
                 write_value(value, sequence, json);
             });
         }
@@ -140,16 +142,16 @@ fn write_value(annotation: &DebugAnnotation, sequence: &Sequence, json: &mut Str
 /// Appends a value in the older format.
 fn write_nested(value: &NestedValue, json: &mut String) {
     match value {
-        NestedValue { nested_type: Some(DICT), dict_keys, dict_values, .. } => {
+        NestedValue { nested_type: Some(NESTED_DICT), dict_keys, dict_values, .. } => {
             let entries: Vec<_> = dict_keys.iter().zip(dict_values).collect();
-            list(json, ['{', '}'], &entries, |(key, value), json| {
+            write_list(json, ['{', '}'], &entries, |(key, value), json| {
                 quote(key, json);
                 json.push(':');
                 write_nested(value, json);
             });
         }
-        NestedValue { nested_type: Some(ARRAY), array_values, .. } => {
-            list(json, ['[', ']'], array_values, write_nested);
+        NestedValue { nested_type: Some(NESTED_ARRAY), array_values, .. } => {
+            write_list(json, ['[', ']'], array_values, write_nested);
         }
         NestedValue { int_value: Some(value), .. } => write_display(value, json),
         NestedValue { double_value: Some(value), .. } => write_float(*value, json),
@@ -159,15 +161,20 @@ fn write_nested(value: &NestedValue, json: &mut String) {
     }
 }
 
-fn list<T>(json: &mut String, ends: [char; 2], items: &[T], write_value: impl Fn(&T, &mut String)) {
-    json.push(ends[0]);
+fn write_list<T>(
+    json: &mut String,
+    brackets: [char; 2],
+    items: &[T],
+    write_value: impl Fn(&T, &mut String),
+) {
+    json.push(brackets[0]);
     for (n, item) in items.iter().enumerate() {
         if n > 0 {
             json.push(',');
         }
         write_value(item, json);
     }
-    json.push(ends[1]);
+    json.push(brackets[1]);
 }
 
 fn write_display(value: impl std::fmt::Display, json: &mut String) {

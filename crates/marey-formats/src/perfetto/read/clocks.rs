@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use crate::perfetto::message::{BOOTTIME, ClockSnapshot, MONOTONIC, REALTIME};
+use crate::perfetto::message::{CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME, ClockSnapshot};
 
 /// Clock ids that are local to a sequence.
 const SEQUENCE_CLOCKS: RangeInclusive<u32> = 64..=127;
@@ -19,7 +19,7 @@ type Key = (Option<u32>, u32);
 pub(super) struct Clocks {
     clocks: HashMap<Key, Clock>,
     /// Whether timestamps have been converted, so that offsets must not change any more.
-    is_used: bool,
+    has_converted: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -28,34 +28,35 @@ struct Clock {
     offset_nanos: i128,
     unit_nanos: u64,
     /// The last timestamp, if each timestamp is relative to the previous one.
-    last: Option<u64>,
+    last_timestamp: Option<u64>,
 }
 
 impl Clocks {
     /// Adds a snapshot of a sequence.
-    pub(super) fn add(&mut self, sequence: u32, snapshot: &ClockSnapshot) {
+    pub(super) fn add_snapshot(&mut self, sequence: u32, snapshot: &ClockSnapshot) {
         let readings = snapshot.clocks.iter().map(|clock| {
             let id = clock.id.unwrap_or(0);
             let unit_nanos = clock.unit_multiplier_nanos.filter(|&unit| unit > 0).unwrap_or(1);
             let timestamp = clock.timestamp.unwrap_or(0);
-            let last = (clock.is_incremental == Some(true)).then_some(timestamp);
+            let last_timestamp = (clock.is_incremental == Some(true)).then_some(timestamp);
             let nanos = i128::from(timestamp).saturating_mul(unit_nanos.into());
-            (key(sequence, id), nanos, Clock { offset_nanos: 0, unit_nanos, last })
+            (clock_key(sequence, id), nanos, Clock { offset_nanos: 0, unit_nanos, last_timestamp })
         });
         let readings: Vec<(Key, i128, Clock)> = readings.collect();
-        let nanos_of = |id| readings.iter().find(|(key, ..)| key.1 == id).map(|reading| reading.1);
-        let known = [BOOTTIME, MONOTONIC]
-            .map(|id| Some(nanos_of(id)?.saturating_add(self.offset((None, id))?)));
-        let now_nanos = nanos_of(REALTIME)
-            .filter(|_| !self.is_used)
-            .or_else(|| known.into_iter().flatten().next())
+        let reading_nanos =
+            |id| readings.iter().find(|(key, ..)| key.1 == id).map(|reading| reading.1);
+        let on_known_clocks = [CLOCK_BOOTTIME, CLOCK_MONOTONIC]
+            .map(|id| Some(reading_nanos(id)?.saturating_add(self.offset_nanos((None, id))?)));
+        let now_nanos = reading_nanos(CLOCK_REALTIME)
+            .filter(|_| !self.has_converted)
+            .or_else(|| on_known_clocks.into_iter().flatten().next())
             .or_else(|| {
-                readings
-                    .iter()
-                    .find_map(|&(key, nanos, _)| Some(nanos.saturating_add(self.offset(key)?)))
+                readings.iter().find_map(|&(key, nanos, _)| {
+                    Some(nanos.saturating_add(self.offset_nanos(key)?))
+                })
             })
-            .or_else(|| nanos_of(REALTIME))
-            .or_else(|| nanos_of(BOOTTIME))
+            .or_else(|| reading_nanos(CLOCK_REALTIME))
+            .or_else(|| reading_nanos(CLOCK_BOOTTIME))
             .or_else(|| readings.first().map(|reading| reading.1))
             .unwrap_or(0);
         for (key, nanos, clock) in readings {
@@ -66,31 +67,34 @@ impl Clocks {
 
     /// Converts a timestamp to nanoseconds since 1970; `None` if the clock is unknown.
     pub(super) fn nanos(&mut self, sequence: u32, id: u32, timestamp: u64) -> Option<i64> {
-        let key = key(sequence, id);
+        let key = clock_key(sequence, id);
         if !self.clocks.contains_key(&key) && key.0.is_none() {
             // A machine has one boot clock, and most programs use it.
-            let offset_nanos =
-                if id == REALTIME { 0 } else { self.offset((None, BOOTTIME)).unwrap_or(0) };
-            self.clocks.insert(key, Clock { offset_nanos, unit_nanos: 1, last: None });
+            let offset_nanos = if id == CLOCK_REALTIME {
+                0
+            } else {
+                self.offset_nanos((None, CLOCK_BOOTTIME)).unwrap_or(0)
+            };
+            self.clocks.insert(key, Clock { offset_nanos, unit_nanos: 1, last_timestamp: None });
         }
-        self.is_used = true;
+        self.has_converted = true;
         let clock = self.clocks.get_mut(&key)?;
-        let mut time = timestamp;
-        if let Some(last) = &mut clock.last {
+        let mut absolute = timestamp;
+        if let Some(last) = &mut clock.last_timestamp {
             *last = last.wrapping_add(timestamp); // negative steps are large numbers
-            time = *last;
+            absolute = *last;
         }
-        let nanos = i128::from(time).saturating_mul(clock.unit_nanos.into());
+        let nanos = i128::from(absolute).saturating_mul(clock.unit_nanos.into());
         let nanos = nanos.saturating_add(clock.offset_nanos);
         Some(nanos.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
     }
 
-    fn offset(&self, key: Key) -> Option<i128> {
+    fn offset_nanos(&self, key: Key) -> Option<i128> {
         self.clocks.get(&key).map(|clock| clock.offset_nanos)
     }
 }
 
-fn key(sequence: u32, id: u32) -> Key {
+fn clock_key(sequence: u32, id: u32) -> Key {
     (SEQUENCE_CLOCKS.contains(&id).then_some(sequence), id)
 }
 
@@ -112,22 +116,32 @@ mod tests {
     #[test]
     fn the_first_wall_clock_reading_sets_the_offset() {
         let mut clocks = Clocks::default();
-        clocks.add(0, &snapshot(&[(BOOTTIME, 100, false, None), (REALTIME, 5000, false, None)]));
-        assert_eq!(clocks.nanos(0, BOOTTIME, 110), Some(5010));
-        assert_eq!(clocks.nanos(0, REALTIME, 5010), Some(5010));
+        clocks.add_snapshot(
+            0,
+            &snapshot(&[(CLOCK_BOOTTIME, 100, false, None), (CLOCK_REALTIME, 5000, false, None)]),
+        );
+        assert_eq!(clocks.nanos(0, CLOCK_BOOTTIME, 110), Some(5010));
+        assert_eq!(clocks.nanos(0, CLOCK_REALTIME, 5010), Some(5010));
         // The wall clock is set.
-        clocks.add(0, &snapshot(&[(REALTIME, 9000, false, None), (BOOTTIME, 200, false, None)]));
-        assert_eq!(clocks.nanos(0, BOOTTIME, 210), Some(5110));
-        assert_eq!(clocks.nanos(0, REALTIME, 9010), Some(5110));
+        clocks.add_snapshot(
+            0,
+            &snapshot(&[(CLOCK_REALTIME, 9000, false, None), (CLOCK_BOOTTIME, 200, false, None)]),
+        );
+        assert_eq!(clocks.nanos(0, CLOCK_BOOTTIME, 210), Some(5110));
+        assert_eq!(clocks.nanos(0, CLOCK_REALTIME, 9010), Some(5110));
     }
 
     #[test]
     fn incremental_clocks_count_from_their_last_timestamp() {
         let mut clocks = Clocks::default();
         let micros = (64, 7, true, Some(1000));
-        clocks.add(
+        clocks.add_snapshot(
             3,
-            &snapshot(&[micros, (BOOTTIME, 100, false, None), (REALTIME, 1100, false, None)]),
+            &snapshot(&[
+                micros,
+                (CLOCK_BOOTTIME, 100, false, None),
+                (CLOCK_REALTIME, 1100, false, None),
+            ]),
         );
         assert_eq!(clocks.nanos(3, 64, 2), Some(1100 + 2000));
         assert_eq!(clocks.nanos(3, 64, 1), Some(1100 + 3000));
@@ -138,11 +152,14 @@ mod tests {
     #[test]
     fn times_count_from_zero_without_a_wall_clock() {
         let mut clocks = Clocks::default();
-        assert_eq!(clocks.nanos(0, BOOTTIME, 5), Some(5));
-        clocks.add(0, &snapshot(&[(BOOTTIME, 10, false, None), (REALTIME, 7000, false, None)]));
-        assert_eq!(clocks.nanos(0, BOOTTIME, 20), Some(20));
-        assert_eq!(clocks.nanos(0, REALTIME, 7010), Some(20));
-        assert_eq!(clocks.nanos(0, BOOTTIME, u64::MAX), Some(i64::MAX));
+        assert_eq!(clocks.nanos(0, CLOCK_BOOTTIME, 5), Some(5));
+        clocks.add_snapshot(
+            0,
+            &snapshot(&[(CLOCK_BOOTTIME, 10, false, None), (CLOCK_REALTIME, 7000, false, None)]),
+        );
+        assert_eq!(clocks.nanos(0, CLOCK_BOOTTIME, 20), Some(20));
+        assert_eq!(clocks.nanos(0, CLOCK_REALTIME, 7010), Some(20));
+        assert_eq!(clocks.nanos(0, CLOCK_BOOTTIME, u64::MAX), Some(i64::MAX));
     }
 
     #[test]
@@ -150,8 +167,11 @@ mod tests {
         let mut clocks = Clocks::default();
         let largest = (64, u64::MAX, true, Some(u64::MAX));
         for _ in 0..3 {
-            clocks.add(0, &snapshot(&[largest, (BOOTTIME, u64::MAX, false, Some(u64::MAX))]));
-            clocks.add(0, &snapshot(&[(BOOTTIME, 0, false, None), largest]));
+            clocks.add_snapshot(
+                0,
+                &snapshot(&[largest, (CLOCK_BOOTTIME, u64::MAX, false, Some(u64::MAX))]),
+            );
+            clocks.add_snapshot(0, &snapshot(&[(CLOCK_BOOTTIME, 0, false, None), largest]));
             assert!(clocks.nanos(0, 64, u64::MAX).is_some());
         }
     }

@@ -12,14 +12,14 @@ use marey_store::row::{
 };
 use marey_store::{Assembler, Slice, StoreError};
 
-use super::Events;
+use super::EventConverter;
 use super::annotations::{self, Extras};
 use super::open::{OpenSlice, PartialRow, StackKey};
 use super::sequence::Sequence;
 use super::tracks::TrackOwner;
-use crate::perfetto::launch_flow;
+use crate::perfetto::launch_flow_id;
 use crate::perfetto::message::{
-    COUNTER, DebugAnnotation, INSTANT, SLICE_BEGIN, SLICE_END, TrackEvent,
+    DebugAnnotation, TYPE_COUNTER, TYPE_INSTANT, TYPE_SLICE_BEGIN, TYPE_SLICE_END, TrackEvent,
 };
 
 /// The parts of an event that do not depend on its type.
@@ -32,35 +32,45 @@ pub(super) struct EventHeader {
     pub(super) category_id: Option<u32>,
 }
 
-impl Events<'_> {
-    pub(super) fn track_event(
+impl EventConverter<'_> {
+    pub(super) fn add_track_event(
         &mut self,
         sequence: &mut Sequence,
         time_nanos: i64,
         event: &TrackEvent,
     ) -> Result<(), StoreError> {
-        self.extra_counters(sequence, time_nanos, event)?;
-        if event.r#type == Some(COUNTER) {
+        self.add_extra_counters(sequence, time_nanos, event)?;
+        if event.r#type == Some(TYPE_COUNTER) {
             let uuid = track_uuid(sequence, event).unwrap_or(0);
             return match (event.counter_value, event.double_counter_value) {
-                (Some(value), _) => {
-                    self.count(sequence, uuid, time_nanos, MetricValue::Int(value), event)
-                }
-                (None, Some(value)) => {
-                    self.count(sequence, uuid, time_nanos, MetricValue::Float(value), event)
-                }
+                (Some(value), _) => self.add_counter_value(
+                    sequence,
+                    uuid,
+                    time_nanos,
+                    MetricValue::Int(value),
+                    event,
+                ),
+                (None, Some(value)) => self.add_counter_value(
+                    sequence,
+                    uuid,
+                    time_nanos,
+                    MetricValue::Float(value),
+                    event,
+                ),
                 (None, None) => {
                     self.lose(LossCause::Unreadable, "a counter without a value");
                     Ok(())
                 }
             };
         }
-        let header = self.header(sequence, time_nanos, event);
+        let header = self.read_header(sequence, time_nanos, event);
         match (event.r#type, &event.legacy_event) {
-            (Some(SLICE_BEGIN), _) => self.begin(sequence, &header, event),
-            (Some(SLICE_END), _) => self.slice_end(sequence, &header, event),
-            (Some(INSTANT), _) => self.instant(sequence, &header, event, None),
-            (None | Some(0), Some(legacy)) => self.legacy_event(sequence, header, event, legacy),
+            (Some(TYPE_SLICE_BEGIN), _) => self.begin_slice(sequence, &header, event),
+            (Some(TYPE_SLICE_END), _) => self.end_slice(sequence, &header, event),
+            (Some(TYPE_INSTANT), _) => self.add_instant(sequence, &header, event, None),
+            (None | Some(0), Some(legacy)) => {
+                self.add_legacy_event(sequence, header, event, legacy)
+            }
             (kind, _) => {
                 let cause = format!("an event of type {}", kind.unwrap_or(0));
                 self.lose(LossCause::Unsupported, cause);
@@ -70,55 +80,61 @@ impl Events<'_> {
     }
 
     /// Returns the track and name of an event.
-    fn header(&mut self, sequence: &Sequence, time_nanos: i64, event: &TrackEvent) -> EventHeader {
-        let overridden = event.legacy_event.as_ref().and_then(|legacy| {
+    fn read_header(
+        &mut self,
+        sequence: &Sequence,
+        time_nanos: i64,
+        event: &TrackEvent,
+    ) -> EventHeader {
+        let overriding_thread = event.legacy_event.as_ref().and_then(|legacy| {
             let ids = (legacy.pid_override.filter(|&pid| pid > 0)?, legacy.tid_override?);
             self.tracks.thread(ids.0, ids.1.into(), self.import)
         });
         let uuid = track_uuid(sequence, event);
-        let thread = overridden.or_else(|| if uuid.is_none() { sequence.thread } else { None });
+        let thread =
+            overriding_thread.or_else(|| if uuid.is_none() { sequence.thread } else { None });
         let owner = match thread {
             Some(thread) => self.tracks.thread_owner(thread, self.import),
             None => self.tracks.owner(uuid.unwrap_or(0), self.import),
         };
         let stack = owner.thread.map_or(StackKey::Track(uuid.unwrap_or(0)), StackKey::Thread);
-        let name_id = self.name(sequence, event);
-        let category_id = self.category(sequence, event);
+        let name_id = self.event_name_id(sequence, event);
+        let category_id = self.event_category_id(sequence, event);
         EventHeader { time_nanos, owner, stack, name_id, category_id }
     }
 
-    fn name(&mut self, sequence: &Sequence, event: &TrackEvent) -> u32 {
+    fn event_name_id(&mut self, sequence: &Sequence, event: &TrackEvent) -> u32 {
         if let Some(name) = &event.name {
             return self.import.run.text(name);
         }
         let legacy_iid = event.legacy_event.as_ref().and_then(|legacy| legacy.name_iid);
         let iid = event.name_iid.or(legacy_iid).filter(|&iid| iid != 0);
-        let known = iid.and_then(|iid| sequence.interned().names.get(&iid).map(|name| name.1));
-        if iid.is_some() && known.is_none() {
+        let interned = iid.and_then(|iid| sequence.interned().names.get(&iid).map(|name| name.1));
+        if iid.is_some() && interned.is_none() {
             self.lose(LossCause::Unreadable, "an event whose name is not in the file");
         }
-        known.unwrap_or_else(|| self.import.run.text(""))
+        interned.unwrap_or_else(|| self.import.run.text(""))
     }
 
-    fn category(&mut self, sequence: &Sequence, event: &TrackEvent) -> Option<u32> {
+    fn event_category_id(&mut self, sequence: &Sequence, event: &TrackEvent) -> Option<u32> {
         let interned = event.category_iids.iter();
         let interned =
             interned.filter_map(|iid| sequence.interned().categories.get(iid).map(|name| &**name));
         let mut names = event.categories.iter().map(String::as_str).chain(interned);
         let first = names.next()?;
-        let all = names.fold(first.to_owned(), |all, name| format!("{all},{name}"));
-        Some(self.import.run.text(&all))
+        let joined = names.fold(first.to_owned(), |joined, name| format!("{joined},{name}"));
+        Some(self.import.run.text(&joined))
     }
 
-    pub(super) fn begin(
+    pub(super) fn begin_slice(
         &mut self,
         sequence: &Sequence,
         header: &EventHeader,
         event: &TrackEvent,
     ) -> Result<(), StoreError> {
-        self.flows(header, event)?;
+        self.add_flows(header, event)?;
         let open = self.open_slice(sequence, header, event)?;
-        self.open.entry(header.stack.clone()).or_default().push(open);
+        self.open_slices.entry(header.stack.clone()).or_default().push(open);
         Ok(())
     }
 
@@ -129,10 +145,10 @@ impl Events<'_> {
         header: &EventHeader,
         event: &TrackEvent,
     ) -> Result<OpenSlice, StoreError> {
-        let (extras, annotations) = Extras::of(event, sequence);
+        let (extras, annotations) = Extras::split_from(event, sequence);
         self.slice_count += 1;
         let EventHeader { time_nanos: start_nanos, ref owner, name_id, category_id, .. } = *header;
-        let on_thread =
+        let span_thread =
             owner.thread.or(owner.enclosing_thread.filter(|_| extras.flag("is_of_thread")));
         let row = if let Some(kind) = extras.text("activity") {
             PartialRow::Activity(Box::new(GpuActivity {
@@ -143,7 +159,7 @@ impl Events<'_> {
                 stream: extras.id("stream").unwrap_or(GpuActivity::NO_STREAM),
                 kind: ActivityKind::of(kind),
                 name_id,
-                context_id: self.stack(sequence, event),
+                context_id: self.stack_context(sequence, event),
                 correlation_id: event.correlation_id,
                 graph_node_id: extras.uint("graph_node_id"),
                 grid: extras.dimensions("grid"),
@@ -155,8 +171,8 @@ impl Events<'_> {
                 external_id: extras.uint("external_id"),
                 args: Args::default(),
             }))
-        } else if let Some(thread_id) = on_thread {
-            self.callstack(sequence, header, event)?;
+        } else if let Some(thread_id) = span_thread {
+            self.add_stack_sample(sequence, header, event)?;
             let kind = extras.text("kind");
             let kind = NodeKind::ALL.into_iter().find(|known| Some(known.as_str()) == kind);
             PartialRow::Span(Slice {
@@ -174,7 +190,7 @@ impl Events<'_> {
                 args: Args::default(),
             })
         } else {
-            self.callstack(sequence, header, event)?;
+            self.add_stack_sample(sequence, header, event)?;
             PartialRow::AsyncSpan(AsyncSpan {
                 start_nanos,
                 duration_nanos: 0,
@@ -194,41 +210,41 @@ impl Events<'_> {
         Ok(OpenSlice { row, args })
     }
 
-    pub(super) fn slice_end(
+    pub(super) fn end_slice(
         &mut self,
         sequence: &Sequence,
         header: &EventHeader,
         event: &TrackEvent,
     ) -> Result<(), StoreError> {
-        let stack = self.open.get_mut(&header.stack);
+        let stack = self.open_slices.get_mut(&header.stack);
         let Some(mut open) = stack.and_then(Vec::pop) else {
             self.lose(LossCause::UnmatchedExit, "the end of a slice that did not begin");
             return Ok(());
         };
-        self.flows(header, event)?;
+        self.add_flows(header, event)?;
         self.add_args(sequence, event, &event.debug_annotations, &mut open.args);
-        self.end(open, header.time_nanos)
+        self.finish_slice(open, header.time_nanos)
     }
 
     /// Adds an instant. `scope` is the scope in the event, if it has one.
-    pub(super) fn instant(
+    pub(super) fn add_instant(
         &mut self,
         sequence: &Sequence,
         header: &EventHeader,
         event: &TrackEvent,
         scope: Option<InstantScope>,
     ) -> Result<(), StoreError> {
-        let (extras, annotations) = Extras::of(event, sequence);
+        let (extras, annotations) = Extras::split_from(event, sequence);
         let mut args = NewArgs::default();
         self.add_args(sequence, event, annotations, &mut args);
         if let Some(value) = extras.int("sample").map(MetricValue::Int) {
-            return self.marey_sample(sequence, header, event, &extras, value, &mut args);
+            return self.add_marey_sample(sequence, header, event, &extras, value, &mut args);
         }
         if let Some(value) = extras.float("sample").map(MetricValue::Float) {
-            return self.marey_sample(sequence, header, event, &extras, value, &mut args);
+            return self.add_marey_sample(sequence, header, event, &extras, value, &mut args);
         }
         if let Some(action) = extras.text("memory") {
-            return self.memory_event(sequence, header, event, &extras, action, &mut args);
+            return self.add_memory_event(sequence, header, event, &extras, action, &mut args);
         }
         if let (Some(point), Some(thread_id)) = (extras.text("flow"), header.owner.thread) {
             let args = self.import.run.args(&mut args)?;
@@ -243,8 +259,8 @@ impl Events<'_> {
                 args,
             });
         }
-        self.flows(header, event)?;
-        self.callstack(sequence, header, event)?;
+        self.add_flows(header, event)?;
+        self.add_stack_sample(sequence, header, event)?;
         if let StackKey::Track(uuid) = header.stack
             && let Some(name) = self.tracks.name(uuid)
         {
@@ -267,7 +283,7 @@ impl Events<'_> {
         })
     }
 
-    fn memory_event(
+    fn add_memory_event(
         &mut self,
         sequence: &Sequence,
         header: &EventHeader,
@@ -277,7 +293,7 @@ impl Events<'_> {
         args: &mut NewArgs,
     ) -> Result<(), StoreError> {
         let thread = extras.uint("thread_track").map(|uuid| self.tracks.owner(uuid, self.import));
-        let context_id = self.stack(sequence, event);
+        let context_id = self.stack_context(sequence, event);
         let args = self.import.run.args(args)?;
         self.import.run.add_memory_event(&MemoryEvent {
             time_nanos: header.time_nanos,
@@ -299,28 +315,28 @@ impl Events<'_> {
 
     /// Adds the flow points of an event, except for the flow from a launch to its activities, which
     /// the correlation id implies.
-    fn flows(&mut self, header: &EventHeader, event: &TrackEvent) -> Result<(), StoreError> {
+    fn add_flows(&mut self, header: &EventHeader, event: &TrackEvent) -> Result<(), StoreError> {
         let pid = self.tracks.pid(header.owner.process);
-        let launch = event.correlation_id.zip(pid).map(|(id, pid)| launch_flow(pid, id));
-        let passing = event.flow_ids.iter().chain(&event.flow_ids_old);
+        let launch = event.correlation_id.zip(pid).map(|(id, pid)| launch_flow_id(pid, id));
+        let continuing = event.flow_ids.iter().chain(&event.flow_ids_old);
         let ending = event.terminating_flow_ids.iter().chain(&event.terminating_flow_ids_old);
-        let all = passing.map(|&id| (id, false)).chain(ending.map(|&id| (id, true)));
-        for (flow_id, is_last) in all.filter(|&(id, _)| Some(id) != launch) {
+        let flow_ids = continuing.map(|&id| (id, false)).chain(ending.map(|&id| (id, true)));
+        for (flow_id, is_last) in flow_ids.filter(|&(id, _)| Some(id) != launch) {
             let point = if is_last {
-                self.flows.remove(&flow_id);
+                self.open_flows.remove(&flow_id);
                 FlowPoint::End
-            } else if self.flows.insert(flow_id) {
+            } else if self.open_flows.insert(flow_id) {
                 FlowPoint::Start
             } else {
                 FlowPoint::Step
             };
-            self.flow(header, flow_id, point, true)?;
+            self.add_flow(header, flow_id, point, true)?;
         }
         Ok(())
     }
 
     /// Adds a point of a flow. Flow points belong to spans, which are on threads.
-    pub(super) fn flow(
+    pub(super) fn add_flow(
         &mut self,
         header: &EventHeader,
         flow_id: u64,
@@ -351,7 +367,7 @@ impl Events<'_> {
         annotations: &[DebugAnnotation],
         args: &mut NewArgs,
     ) {
-        if !annotations::add(annotations, sequence, args) {
+        if !annotations::add_to_args(annotations, sequence, args) {
             self.lose(LossCause::Unsupported, "a debug annotation that is a protobuf message");
         }
         let interned = || sequence.interned().locations.get(&event.source_location_iid?);
@@ -364,7 +380,7 @@ impl Events<'_> {
     }
 
     /// Adds counter values that an event of another type carries.
-    fn extra_counters(
+    fn add_extra_counters(
         &mut self,
         sequence: &mut Sequence,
         time_nanos: i64,
@@ -387,13 +403,13 @@ impl Events<'_> {
         let ints = int_tracks.into_iter().zip(ints.iter().copied().map(MetricValue::Int));
         let floats = float_tracks.into_iter().zip(floats.iter().copied().map(MetricValue::Float));
         for (uuid, value) in ints.chain(floats) {
-            self.count(sequence, uuid, time_nanos, value, event)?;
+            self.add_counter_value(sequence, uuid, time_nanos, value, event)?;
         }
         Ok(())
     }
 
     /// Adds a value of a counter.
-    fn count(
+    fn add_counter_value(
         &mut self,
         sequence: &mut Sequence,
         track_uuid: u64,
@@ -415,12 +431,12 @@ impl Events<'_> {
         let is_incremental = counter.is_some_and(|counter| counter.is_incremental);
         let value = match value {
             MetricValue::Int(value) if is_incremental => {
-                let sum = sequence.int_sums.entry(track_uuid).or_default();
+                let sum = sequence.int_counters.entry(track_uuid).or_default();
                 *sum = sum.saturating_add(value);
                 MetricValue::Int(sum.saturating_mul(factor))
             }
             MetricValue::Float(value) if is_incremental => {
-                let sum = sequence.float_sums.entry(track_uuid).or_default();
+                let sum = sequence.float_counters.entry(track_uuid).or_default();
                 *sum += value;
                 MetricValue::Float(*sum * factor as f64)
             }
@@ -432,7 +448,7 @@ impl Events<'_> {
             |events: &mut Self| events.tracks.counter_thread(owner.process, events.import);
         let thread_id = owner.enclosing_thread.unwrap_or_else(|| counters(self));
         let context_id = match event.r#type {
-            Some(COUNTER) => self.stack(sequence, event),
+            Some(TYPE_COUNTER) => self.stack_context(sequence, event),
             _ => None,
         };
         self.import.run.add_metric(&Metric {

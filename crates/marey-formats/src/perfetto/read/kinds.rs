@@ -9,12 +9,12 @@ use crate::shared::protobuf::{Field, Fields};
 const TRACK_EVENT: u64 = 11;
 
 /// Fields of packets that are read.
-const SUPPORTED: [u64; 16] =
+const SUPPORTED_FIELDS: [u64; 16] =
     [6, 8, 10, TRACK_EVENT, 12, 13, 41, 42, 43, 44, 50, 54, 58, 59, 60, 66];
 
 /// Fields about the recording of the trace, without events: the writer's user, process and machine,
 /// the configuration, statistics, markers, schemas of extensions.
-const TRACE_METADATA: [u64; 18] =
+const METADATA_FIELDS: [u64; 18] =
     [3, 33, 34, 35, 36, 45, 67, 69, 72, 78, 79, 87, 89, 98, 107, 124, 126, 138];
 
 /// Names of frequent packet types, by field number.
@@ -51,15 +51,17 @@ const PACKET_NAMES: [(u64, &str); 29] = [
 ];
 
 /// Returns the losses in a packet with their causes.
-pub(super) fn left_out(packet: &[u8]) -> impl Iterator<Item = (LossCause, String)> {
-    fields(packet).filter_map(|Field { number, value, .. }| {
+pub(super) fn losses(packet: &[u8]) -> impl Iterator<Item = (LossCause, String)> {
+    valid_fields(packet).filter_map(|Field { number, value, .. }| {
         let cause = match number {
             TRACK_EVENT => {
-                let unknown =
-                    fields(value).find(|field| !TrackEvent::FIELDS.contains(&field.number))?;
+                let unknown = valid_fields(value)
+                    .find(|field| !TrackEvent::FIELDS.contains(&field.number))?;
                 format!("field {} of an event", unknown.number)
             }
-            _ if SUPPORTED.contains(&number) || TRACE_METADATA.contains(&number) => return None,
+            _ if SUPPORTED_FIELDS.contains(&number) || METADATA_FIELDS.contains(&number) => {
+                return None;
+            }
             _ => match PACKET_NAMES.iter().find(|(known, _)| *known == number) {
                 Some((_, name)) => format!("a packet of {name}"),
                 None => format!("a packet of field {number}"),
@@ -69,6 +71,6 @@ pub(super) fn left_out(packet: &[u8]) -> impl Iterator<Item = (LossCause, String
     })
 }
 
-fn fields(message: &[u8]) -> impl Iterator<Item = Field<'_>> {
-    Fields::of(message).map_while(Result::ok)
+fn valid_fields(message: &[u8]) -> impl Iterator<Item = Field<'_>> {
+    Fields::new(message).map_while(Result::ok)
 }

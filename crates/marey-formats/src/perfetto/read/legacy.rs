@@ -5,15 +5,15 @@ use marey_model::metric::MetricValue;
 use marey_store::row::{FlowPoint, InstantScope, Metric};
 use marey_store::{Assembler, StoreError};
 
-use super::Events;
+use super::EventConverter;
 use super::annotations;
 use super::event::EventHeader;
 use super::open::StackKey;
 use super::sequence::Sequence;
 use crate::perfetto::message::{DebugAnnotation, LegacyEvent, TrackEvent};
 
-impl Events<'_> {
-    pub(super) fn legacy_event(
+impl EventConverter<'_> {
+    pub(super) fn add_legacy_event(
         &mut self,
         sequence: &Sequence,
         header: EventHeader,
@@ -21,10 +21,10 @@ impl Events<'_> {
         legacy: &LegacyEvent,
     ) -> Result<(), StoreError> {
         let phase = legacy.phase.and_then(|phase| u8::try_from(phase).ok()).unwrap_or(0);
-        self.bound_flow(&header, legacy)?;
+        self.add_bound_flow(&header, legacy)?;
         match phase {
-            b'B' => self.begin(sequence, &header, event),
-            b'E' => self.slice_end(sequence, &header, event),
+            b'B' => self.begin_slice(sequence, &header, event),
+            b'E' => self.end_slice(sequence, &header, event),
             b'X' => {
                 let duration_nanos = legacy.duration_us.unwrap_or(0).saturating_mul(1000);
                 let end_nanos = header.time_nanos.saturating_add(duration_nanos);
@@ -32,7 +32,7 @@ impl Events<'_> {
                 if let Some(duration_us) = legacy.thread_duration_us {
                     open.args.int("thread_duration_us", duration_us);
                 }
-                self.end(open, end_nanos)
+                self.finish_slice(open, end_nanos)
             }
             b'i' | b'I' | b'R' => {
                 let scope = match legacy.instant_event_scope {
@@ -41,23 +41,23 @@ impl Events<'_> {
                     Some(3) => Some(InstantScope::Thread),
                     _ => None,
                 };
-                self.instant(sequence, &header, event, scope)
+                self.add_instant(sequence, &header, event, scope)
             }
             b'n' | b'T' | b'p' => {
-                self.instant(sequence, &header, event, Some(InstantScope::Process))
+                self.add_instant(sequence, &header, event, Some(InstantScope::Process))
             }
-            b'b' | b'S' => self.async_begin(sequence, header, event, legacy),
+            b'b' | b'S' => self.begin_async_slice(sequence, header, event, legacy),
             b'e' | b'F' => {
-                let stack = async_stack(&header, legacy);
-                self.slice_end(sequence, &EventHeader { stack, ..header }, event)
+                let stack = async_stack_key(&header, legacy);
+                self.end_slice(sequence, &EventHeader { stack, ..header }, event)
             }
-            b's' => self.flow(&header, id(legacy), FlowPoint::Start, true),
-            b't' => self.flow(&header, id(legacy), FlowPoint::Step, true),
+            b's' => self.add_flow(&header, event_id(legacy), FlowPoint::Start, true),
+            b't' => self.add_flow(&header, event_id(legacy), FlowPoint::Step, true),
             b'f' => {
                 let is_enclosing = legacy.bind_to_enclosing == Some(true);
-                self.flow(&header, id(legacy), FlowPoint::End, is_enclosing)
+                self.add_flow(&header, event_id(legacy), FlowPoint::End, is_enclosing)
             }
-            b'C' => self.legacy_counter(sequence, &header, event),
+            b'C' => self.add_legacy_counter(sequence, &header, event),
             _ => {
                 let cause = format!("an event of phase `{}`", char::from(phase).escape_default());
                 self.lose(LossCause::Unsupported, cause);
@@ -67,37 +67,41 @@ impl Events<'_> {
     }
 
     /// Adds the flow point that an event of any phase may carry.
-    fn bound_flow(&mut self, header: &EventHeader, legacy: &LegacyEvent) -> Result<(), StoreError> {
+    fn add_bound_flow(
+        &mut self,
+        header: &EventHeader,
+        legacy: &LegacyEvent,
+    ) -> Result<(), StoreError> {
         let point = match legacy.flow_direction {
             Some(1) => FlowPoint::End,
             Some(2) => FlowPoint::Start,
             Some(3) => FlowPoint::Step,
             _ => return Ok(()),
         };
-        self.flow(header, legacy.bind_id.unwrap_or(0), point, true)
+        self.add_flow(header, legacy.bind_id.unwrap_or(0), point, true)
     }
 
-    fn async_begin(
+    fn begin_async_slice(
         &mut self,
         sequence: &Sequence,
         header: EventHeader,
         event: &TrackEvent,
         legacy: &LegacyEvent,
     ) -> Result<(), StoreError> {
-        let stack = async_stack(&header, legacy);
+        let stack = async_stack_key(&header, legacy);
         let scope = legacy.id_scope.as_deref().unwrap_or_default();
         let separator = if scope.is_empty() { "" } else { ":" };
-        let track = format!("{scope}{separator}{:#x}", id(legacy));
+        let track = format!("{scope}{separator}{:#x}", event_id(legacy));
         let mut header = header;
         header.owner.name_id = Some(self.import.run.text(&track));
         (header.owner.thread, header.owner.enclosing_thread) = (None, None);
         let open = self.open_slice(sequence, &header, event)?;
-        self.open.entry(stack).or_default().push(open);
+        self.open_slices.entry(stack).or_default().push(open);
         Ok(())
     }
 
     /// Adds a counter whose values are its arguments.
-    fn legacy_counter(
+    fn add_legacy_counter(
         &mut self,
         sequence: &Sequence,
         header: &EventHeader,
@@ -120,8 +124,8 @@ impl Events<'_> {
                 }
             };
             let key = annotations::name(annotation, sequence);
-            let is_only = key.is_empty() || key == "value";
-            let name = if is_only { name.to_owned() } else { format!("{name} {key}") };
+            let is_only_series = key.is_empty() || key == "value";
+            let name = if is_only_series { name.to_owned() } else { format!("{name} {key}") };
             let name_id = self.import.run.text(&name);
             self.import.run.add_metric(&Metric {
                 time_nanos: header.time_nanos,
@@ -138,13 +142,13 @@ impl Events<'_> {
 }
 
 /// Returns the id of an event, global or local.
-fn id(legacy: &LegacyEvent) -> u64 {
+fn event_id(legacy: &LegacyEvent) -> u64 {
     legacy.unscoped_id.or(legacy.global_id).or(legacy.local_id).unwrap_or(0)
 }
 
 /// Returns the stack of an asynchronous slice. A local id belongs to a process.
-fn async_stack(header: &EventHeader, legacy: &LegacyEvent) -> StackKey {
+fn async_stack_key(header: &EventHeader, legacy: &LegacyEvent) -> StackKey {
     let process = legacy.local_id.map(|_| header.owner.process);
     let scope = legacy.id_scope.clone().unwrap_or_default();
-    StackKey::Async(process, header.category_id, scope, id(legacy))
+    StackKey::Async(process, header.category_id, scope, event_id(legacy))
 }

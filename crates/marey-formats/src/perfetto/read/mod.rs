@@ -25,7 +25,9 @@ use self::clocks::Clocks;
 use self::open::{OpenSlice, StackKey};
 use self::sequence::Sequence;
 use self::tracks::Tracks;
-use super::message::{BOOTTIME, MONOTONIC, NEEDS_STATE, STATE_CLEARED, TracePacket};
+use super::message::{
+    CLOCK_BOOTTIME, CLOCK_MONOTONIC, FLAG_NEEDS_STATE, FLAG_STATE_CLEARED, TracePacket,
+};
 use super::packets::{PacketError, Packets};
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
@@ -35,20 +37,20 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
     let mut reader = Reader {
         sequences: HashMap::new(),
         clocks: Clocks::default(),
-        events: Events {
+        events: EventConverter {
             import,
             tracks: Tracks::default(),
-            open: BTreeMap::new(),
+            open_slices: BTreeMap::new(),
             slice_count: 0,
-            flows: HashSet::new(),
-            shows_samples: false,
+            open_flows: HashSet::new(),
+            has_selected_samples: false,
             offset: 0,
         },
-        has_read_packet: false,
+        has_packets: false,
     };
-    let end = reader.packets(input);
-    reader.events.end_all()?;
-    end
+    let result = reader.read_packets(input);
+    reader.events.finish_all_slices()?;
+    result
 }
 
 /// Reader of packets.
@@ -56,27 +58,26 @@ struct Reader<'i> {
     /// The sequences with state.
     sequences: HashMap<u32, Box<Sequence>>,
     clocks: Clocks,
-    events: Events<'i>,
-    has_read_packet: bool,
+    events: EventConverter<'i>,
+    has_packets: bool,
 }
 
 /// Converts events to rows.
-struct Events<'i> {
+struct EventConverter<'i> {
     import: &'i mut Import,
     tracks: Tracks,
-    /// Open slices.
-    open: BTreeMap<StackKey, Vec<OpenSlice>>,
+    open_slices: BTreeMap<StackKey, Vec<OpenSlice>>,
     /// Number of slices that have begun.
     slice_count: u64,
     /// Flows that have begun and not ended.
-    flows: HashSet<u64>,
-    /// Whether the samples that flame graphs show have been selected.
-    shows_samples: bool,
+    open_flows: HashSet<u64>,
+    /// Whether the samples for flame graphs have been selected.
+    has_selected_samples: bool,
     /// Byte offset of the current packet.
     offset: u64,
 }
 
-impl Events<'_> {
+impl EventConverter<'_> {
     /// Counts an event that is left out.
     fn lose(&mut self, loss: LossCause, cause: impl std::fmt::Display) {
         self.import.lose(loss, 1, self.offset, cause);
@@ -84,58 +85,58 @@ impl Events<'_> {
 }
 
 impl Reader<'_> {
-    fn packets(&mut self, input: &mut Input) -> Result<(), ReaderError> {
+    fn read_packets(&mut self, input: &mut Input) -> Result<(), ReaderError> {
         let mut packets = Packets::new(input);
         let mut bytes = Vec::new();
         loop {
             self.events.offset = packets.offset();
             match packets.next(&mut bytes) {
-                Ok(true) => self.packet(&bytes, false)?,
+                Ok(true) => self.read_packet(&bytes, false)?,
                 Ok(false) => break,
                 Err(PacketError::Io(error)) => return Err(error.into()),
                 Err(PacketError::Content(offset, cause)) => {
-                    return Err(ReaderError::at(offset, cause));
+                    return Err(ReaderError::content(offset, cause));
                 }
             }
         }
-        if self.events.offset > 0 && !self.has_read_packet {
-            return Err(ReaderError::at(0, "no packet can be read"));
+        if self.events.offset > 0 && !self.has_packets {
+            return Err(ReaderError::content(0, "no packet can be read"));
         }
         Ok(())
     }
 
-    fn packet(&mut self, bytes: &[u8], is_of_compressed: bool) -> Result<(), ReaderError> {
+    fn read_packet(&mut self, bytes: &[u8], is_compressed: bool) -> Result<(), ReaderError> {
         let Ok(mut packet) = TracePacket::decode(bytes) else {
             self.events.lose(LossCause::Unreadable, "a packet that is not a protobuf message");
             return Ok(());
         };
-        self.has_read_packet = true;
+        self.has_packets = true;
         if let Some(compressed) = packet.compressed_packets.take() {
-            if is_of_compressed {
+            if is_compressed {
                 self.events.lose(LossCause::Unreadable, "compressed packets in compressed packets");
                 return Ok(());
             }
-            return self.compressed(&compressed);
+            return self.read_compressed(&compressed);
         }
-        for (loss, cause) in kinds::left_out(bytes) {
+        for (loss, cause) in kinds::losses(bytes) {
             self.events.lose(loss, cause);
         }
         let sequence_id = packet.sequence_id.unwrap_or(0);
         let mut sequence = self.sequences.remove(&sequence_id).unwrap_or_default();
-        let read = self.content(packet, sequence_id, &mut sequence);
+        let result = self.convert_packet(packet, sequence_id, &mut sequence);
         if *sequence != Sequence::default() {
             self.sequences.insert(sequence_id, sequence);
         }
-        read
+        result
     }
 
     /// Reads a batch of compressed packets.
-    fn compressed(&mut self, compressed: &[u8]) -> Result<(), ReaderError> {
+    fn read_compressed(&mut self, compressed: &[u8]) -> Result<(), ReaderError> {
         let mut packets = Packets::new(ZlibDecoder::new(compressed));
         let mut bytes = Vec::new();
         loop {
             match packets.next(&mut bytes) {
-                Ok(true) => self.packet(&bytes, true)?,
+                Ok(true) => self.read_packet(&bytes, true)?,
                 Ok(false) => return Ok(()),
                 Err(PacketError::Content(_, cause)) => {
                     let cause = format!("in compressed packets: {cause}");
@@ -152,7 +153,7 @@ impl Reader<'_> {
         }
     }
 
-    fn content(
+    fn convert_packet(
         &mut self,
         packet: TracePacket,
         sequence_id: u32,
@@ -163,15 +164,15 @@ impl Reader<'_> {
         if packet.previous_packet_dropped.is_some_and(|dropped| dropped > 0) {
             sequence.has_state = false;
         }
-        if flags & STATE_CLEARED != 0 || packet.incremental_state_cleared == Some(true) {
+        if flags & FLAG_STATE_CLEARED != 0 || packet.incremental_state_cleared == Some(true) {
             *sequence = Sequence::with_state();
         }
-        if flags & NEEDS_STATE != 0 && !sequence.has_state {
+        if flags & FLAG_NEEDS_STATE != 0 && !sequence.has_state {
             events.lose(LossCause::Unreadable, "a packet that refers to a lost packet");
             return Ok(());
         }
         if let Some(snapshot) = &packet.clock_snapshot {
-            clocks.add(sequence_id, snapshot);
+            clocks.add_snapshot(sequence_id, snapshot);
         }
         if let Some(defaults) = packet.defaults {
             sequence.defaults = Some(Box::new(defaults));
@@ -180,22 +181,22 @@ impl Reader<'_> {
             sequence.intern(interned, &mut events.import.run);
         }
         if let Some(process) = &packet.process_descriptor {
-            events.tracks.describe_process(process, events.import);
+            events.tracks.add_process(process, events.import);
         }
         if let Some(thread) = &packet.thread_descriptor {
-            sequence.thread = events.tracks.describe_thread(thread, None, events.import);
+            sequence.thread = events.tracks.add_thread(thread, None, events.import);
             sequence.reference_us = thread.reference_timestamp_us.unwrap_or(0);
         }
         if let Some(track) = packet.track_descriptor {
-            let early = events.tracks.describe(track, events.import);
-            if early > 0 {
+            let early_events = events.tracks.add_track(track, events.import);
+            if early_events > 0 {
                 let cause = "an event on a track without a process that is described later";
-                events.import.lose(LossCause::Unsupported, early, events.offset, cause);
+                events.import.lose(LossCause::Unsupported, early_events, events.offset, cause);
             }
         }
         let clock =
             packet.timestamp_clock_id.or_else(|| sequence.defaults.as_ref()?.timestamp_clock_id);
-        let clock = clock.unwrap_or(BOOTTIME);
+        let clock = clock.unwrap_or(CLOCK_BOOTTIME);
         let time_nanos = match packet.timestamp {
             Some(timestamp) => clocks.nanos(sequence_id, clock, timestamp),
             None => None,
@@ -211,22 +212,26 @@ impl Reader<'_> {
         if let Some(event) = packet.track_event {
             let event_us = sequence.event_time_us(&event);
             let event_nanos = event_us.and_then(|us| {
-                clocks.nanos(sequence_id, MONOTONIC, u64::try_from(us.saturating_mul(1000)).ok()?)
+                clocks.nanos(
+                    sequence_id,
+                    CLOCK_MONOTONIC,
+                    u64::try_from(us.saturating_mul(1000)).ok()?,
+                )
             });
             match event_nanos.or(time_nanos) {
-                Some(nanos) => events.track_event(sequence, nanos, &event)?,
+                Some(nanos) => events.add_track_event(sequence, nanos, &event)?,
                 None => events.lose(LossCause::Unreadable, "an event without a time"),
             }
         }
         if let Some(sample) = packet.perf_sample {
-            events.perf_sample(sequence, time_nanos, &sample)?;
+            events.add_perf_sample(sequence, time_nanos, &sample)?;
         }
         if let Some(profile) = packet.streaming_profile_packet {
             let start_nanos = time_nanos.or_else(|| {
                 let micros = u64::try_from(sequence.reference_us).ok()?;
-                clocks.nanos(sequence_id, MONOTONIC, micros.saturating_mul(1000))
+                clocks.nanos(sequence_id, CLOCK_MONOTONIC, micros.saturating_mul(1000))
             });
-            events.profile(sequence, start_nanos, &profile)?;
+            events.add_profile(sequence, start_nanos, &profile)?;
         }
         Ok(())
     }

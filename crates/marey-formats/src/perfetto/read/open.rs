@@ -5,7 +5,7 @@ use marey_model::loss::LossCause;
 use marey_store::row::{AsyncSpan, GpuActivity};
 use marey_store::{Slice, StoreError};
 
-use super::Events;
+use super::EventConverter;
 
 /// The key of a stack of open slices.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,9 +43,13 @@ impl PartialRow {
     }
 }
 
-impl Events<'_> {
+impl EventConverter<'_> {
     /// Ends a slice. One that ends before it begins is left out.
-    pub(super) fn end(&mut self, open: OpenSlice, end_nanos: i64) -> Result<(), StoreError> {
+    pub(super) fn finish_slice(
+        &mut self,
+        open: OpenSlice,
+        end_nanos: i64,
+    ) -> Result<(), StoreError> {
         let Some(duration_nanos) = end_nanos.checked_sub(open.row.start_nanos()) else {
             self.lose(LossCause::Unreadable, "a slice of more than 292 years");
             return Ok(());
@@ -69,16 +73,16 @@ impl Events<'_> {
     }
 
     /// Ends the open slices at the end of their processes.
-    pub(super) fn end_all(&mut self) -> Result<(), StoreError> {
-        let all = std::mem::take(&mut self.open);
+    pub(super) fn finish_all_slices(&mut self) -> Result<(), StoreError> {
+        let open_slices = std::mem::take(&mut self.open_slices);
         // A process lasts at least until the start of its last open slice.
-        for open in all.values().flatten() {
-            if let Some(process) = self.process_of(open) {
+        for open in open_slices.values().flatten() {
+            if let Some(process) = self.process_of_slice(open) {
                 self.import.run.extend(process, open.row.start_nanos(), 0);
             }
         }
-        for mut open in all.into_values().flatten() {
-            let process = self.process_of(&open);
+        for mut open in open_slices.into_values().flatten() {
+            let process = self.process_of_slice(&open);
             match &mut open.row {
                 PartialRow::Span(row) => row.is_open = true,
                 PartialRow::AsyncSpan(row) => row.is_open = true,
@@ -86,14 +90,14 @@ impl Events<'_> {
             }
             let extent = process.and_then(|process| self.import.run.extent_nanos(process));
             let last_nanos = extent.map_or(open.row.start_nanos(), |(_, last)| last);
-            self.end(open, last_nanos)?;
+            self.finish_slice(open, last_nanos)?;
         }
         Ok(())
     }
 
-    fn process_of(&self, open: &OpenSlice) -> Option<u32> {
+    fn process_of_slice(&self, open: &OpenSlice) -> Option<u32> {
         match &open.row {
-            PartialRow::Span(row) => self.tracks.process_of(row.thread_id),
+            PartialRow::Span(row) => self.tracks.process_of_thread(row.thread_id),
             PartialRow::AsyncSpan(row) => Some(row.process_id),
             PartialRow::Activity(row) => Some(row.process_id),
         }

@@ -7,16 +7,16 @@ use marey_model::metric::MetricValue;
 use marey_store::row::{Args, Sample};
 use marey_store::{Assembler, Sampled, StoreError};
 
-use super::Events;
+use super::EventConverter;
 use super::annotations::Extras;
 use super::event::EventHeader;
 use super::sequence::Sequence;
 use crate::perfetto::message::{PerfSample, StreamingProfilePacket, TrackEvent};
 use crate::shared::MAX_DEPTH;
 
-impl Events<'_> {
+impl EventConverter<'_> {
     /// Returns the call stack of an event as a context.
-    pub(super) fn stack(&mut self, sequence: &Sequence, event: &TrackEvent) -> Option<u32> {
+    pub(super) fn stack_context(&mut self, sequence: &Sequence, event: &TrackEvent) -> Option<u32> {
         if let Some(stack) = &event.callstack {
             if stack.frames.len() > MAX_DEPTH {
                 self.lose_deep_stack();
@@ -35,10 +35,10 @@ impl Events<'_> {
             }
             return Some(context);
         }
-        self.interned_stack(sequence, event.callstack_iid?)
+        self.interned_stack_context(sequence, event.callstack_iid?)
     }
 
-    fn interned_stack(&mut self, sequence: &Sequence, iid: u64) -> Option<u32> {
+    fn interned_stack_context(&mut self, sequence: &Sequence, iid: u64) -> Option<u32> {
         let stack = sequence.interned().stacks.get(&iid).copied();
         match stack {
             Some(Some(_context)) => {}
@@ -54,13 +54,13 @@ impl Events<'_> {
     }
 
     /// Adds the call stack of an event, if it has one, as a sample.
-    pub(super) fn callstack(
+    pub(super) fn add_stack_sample(
         &mut self,
         sequence: &Sequence,
         header: &EventHeader,
         event: &TrackEvent,
     ) -> Result<(), StoreError> {
-        let Some(context_id) = self.stack(sequence, event) else { return Ok(()) };
+        let Some(context_id) = self.stack_context(sequence, event) else { return Ok(()) };
         let (name, value) = match event.callstack_weight {
             Some(weight) => ("callstack_weight", MetricValue::Float(weight)),
             None => ("callstacks", MetricValue::Int(1)),
@@ -78,7 +78,7 @@ impl Events<'_> {
     }
 
     /// Adds a sample from a file that marey wrote.
-    pub(super) fn marey_sample(
+    pub(super) fn add_marey_sample(
         &mut self,
         sequence: &Sequence,
         header: &EventHeader,
@@ -87,8 +87,8 @@ impl Events<'_> {
         value: MetricValue,
         args: &mut NewArgs,
     ) -> Result<(), StoreError> {
-        self.show_samples();
-        let context_id = self.stack(sequence, event).unwrap_or(Assembler::ROOT);
+        self.select_samples();
+        let context_id = self.stack_context(sequence, event).unwrap_or(Assembler::ROOT);
         let args = self.import.run.args(args)?;
         self.import.run.add_sample(&Sample {
             process_id: header.owner.process,
@@ -101,7 +101,7 @@ impl Events<'_> {
         })
     }
 
-    pub(super) fn perf_sample(
+    pub(super) fn add_perf_sample(
         &mut self,
         sequence: &Sequence,
         time_nanos: Option<i64>,
@@ -123,13 +123,13 @@ impl Events<'_> {
         if let Some(count) = sample.timebase_count {
             args.json("timebase_count", &count.to_string());
         }
-        let Some(context) = self.interned_stack(sequence, iid) else { return Ok(()) };
-        self.sample(thread, context, time_nanos, &mut args)
+        let Some(context) = self.interned_stack_context(sequence, iid) else { return Ok(()) };
+        self.add_sample(thread, context, time_nanos, &mut args)
     }
 
     /// Adds the samples of the thread that writes the sequence. Timestamps are relative to the
     /// previous sample.
-    pub(super) fn profile(
+    pub(super) fn add_profile(
         &mut self,
         sequence: &Sequence,
         start_nanos: Option<i64>,
@@ -144,22 +144,22 @@ impl Events<'_> {
         for (&iid, delta_us) in profile.callstack_iids.iter().zip(deltas) {
             let delta_nanos = delta_us.saturating_mul(1000);
             time_nanos = time_nanos.map(|nanos| nanos.saturating_add(delta_nanos));
-            if let Some(context) = self.interned_stack(sequence, iid) {
-                self.sample(thread, context, time_nanos, &mut NewArgs::default())?;
+            if let Some(context) = self.interned_stack_context(sequence, iid) {
+                self.add_sample(thread, context, time_nanos, &mut NewArgs::default())?;
             }
         }
         Ok(())
     }
 
     /// Adds one sample of a stack.
-    fn sample(
+    fn add_sample(
         &mut self,
         thread: u32,
         context_id: u32,
         time_nanos: Option<i64>,
         args: &mut NewArgs,
     ) -> Result<(), StoreError> {
-        self.show_samples();
+        self.select_samples();
         let process_id = self.tracks.thread_owner(thread, self.import).process;
         let name_id = self.import.run.text("samples");
         let args = self.import.run.args(args)?;
@@ -175,9 +175,9 @@ impl Events<'_> {
     }
 
     /// Selects the samples that flame graphs show, before the first one is added.
-    fn show_samples(&mut self) {
-        if !self.shows_samples {
-            self.shows_samples = true;
+    fn select_samples(&mut self) {
+        if !self.has_selected_samples {
+            self.has_selected_samples = true;
             let run = &mut self.import.run;
             let count_name_id = Some(run.text("samples"));
             let nanos_name_id = Some(run.text("cpu (ns)"));

@@ -23,8 +23,8 @@ pub(super) struct Sequence {
     /// Base of relative timestamps in microseconds.
     pub(super) reference_us: i64,
     /// The last values of incremental counters.
-    pub(super) int_sums: BTreeMap<u64, i64>,
-    pub(super) float_sums: BTreeMap<u64, f64>,
+    pub(super) int_counters: BTreeMap<u64, i64>,
+    pub(super) float_counters: BTreeMap<u64, f64>,
     interned: Option<Box<Interned>>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Interned {
     frames: BTreeMap<u64, (NodeKind, u32)>,
 }
 
-static EMPTY: Interned = Interned {
+static NO_INTERNED_DATA: Interned = Interned {
     names: BTreeMap::new(),
     categories: BTreeMap::new(),
     keys: BTreeMap::new(),
@@ -68,7 +68,7 @@ impl Sequence {
 
     /// Returns the interned data.
     pub(super) fn interned(&self) -> &Interned {
-        self.interned.as_deref().unwrap_or(&EMPTY)
+        self.interned.as_deref().unwrap_or(&NO_INTERNED_DATA)
     }
 
     /// Adds the interned data of a packet.
@@ -117,13 +117,13 @@ impl Interned {
         }
         for stack in data.callstacks {
             let is_readable = stack.frame_ids.len() <= MAX_DEPTH;
-            let context = is_readable.then(|| self.context(&stack.frame_ids, run));
+            let context = is_readable.then(|| self.stack_context(&stack.frame_ids, run));
             self.stacks.insert(stack.iid.unwrap_or(0), context);
         }
     }
 
     /// Returns the context of a call stack, outermost frame first.
-    fn context(&self, frame_ids: &[u64], run: &mut Assembler) -> u32 {
+    fn stack_context(&self, frame_ids: &[u64], run: &mut Assembler) -> u32 {
         frame_ids.iter().fold(Assembler::ROOT, |context, iid| {
             let frame = self.frames.get(iid).copied();
             let (kind, name) = frame.unwrap_or_else(|| (NodeKind::Frame, run.text("<unknown>")));

@@ -7,11 +7,14 @@ use marey_store::NewProcess;
 use crate::perfetto::message::{
     ProcessDescriptor, ThreadDescriptor, TrackDescriptor, UNIT_BYTES, UNIT_COUNT, UNIT_NANOS,
 };
-use crate::perfetto::{DERIVED, HOST_LABEL, NO_THREAD, PID_LABEL, RANK_LABEL, TID_LABEL};
+use crate::perfetto::{
+    DERIVED_DESCRIPTION, HOST_LABEL_PREFIX, NO_THREAD, PID_LABEL_PREFIX, RANK_LABEL_PREFIX,
+    TID_DESCRIPTION_PREFIX,
+};
 use crate::shared::import::Import;
 
 /// Maximum nesting of tracks. Ancestors beyond it are ignored.
-const MAX_DEPTH: usize = 32;
+const MAX_TRACK_DEPTH: usize = 32;
 
 /// The tracks of a trace. Ids of processes and threads are the run's.
 #[derive(Debug, Default)]
@@ -68,22 +71,22 @@ pub(super) struct TrackOwner {
 }
 
 impl Tracks {
-    /// Adds a track descriptor. Returns how many of the track's events came before it.
-    pub(super) fn describe(&mut self, track: TrackDescriptor, import: &mut Import) -> u64 {
+    /// Adds a track descriptor. Returns the number of the track's events that came before it.
+    pub(super) fn add_track(&mut self, track: TrackDescriptor, import: &mut Import) -> u64 {
         let uuid = track.uuid.unwrap_or(0);
         let description = track.description.as_deref().unwrap_or_default();
-        let os_id = description.strip_prefix(TID_LABEL).and_then(|id| id.parse().ok());
-        let mut described = self.by_uuid.remove(&uuid).unwrap_or_default();
+        let os_id = description.strip_prefix(TID_DESCRIPTION_PREFIX).and_then(|id| id.parse().ok());
+        let mut new_track = self.by_uuid.remove(&uuid).unwrap_or_default();
         if let Some(process) = &track.process {
-            described.process = Some(self.describe_process(process, import));
+            new_track.process = Some(self.add_process(process, import));
         }
         if let Some(thread) = &track.thread {
-            described.thread = self.describe_thread(thread, os_id, import);
+            new_track.thread = self.add_thread(thread, os_id, import);
         }
         let name = track.name.or(track.static_name).or(track.atrace_name);
-        described.name = name.map_or(described.name, Into::into);
-        described.name_id = import.run.text(&described.name);
-        described.parent = track.parent_uuid.or(described.parent);
+        new_track.name = name.map_or(new_track.name, Into::into);
+        new_track.name_id = import.run.text(&new_track.name);
+        new_track.parent = track.parent_uuid.or(new_track.parent);
         if let Some(counter) = track.counter {
             let suffix = match (counter.unit, counter.unit_name) {
                 (Some(UNIT_NANOS), _) => " (ns)".to_owned(),
@@ -91,26 +94,26 @@ impl Tracks {
                 (Some(UNIT_COUNT), _) | (_, None) => String::new(),
                 (_, Some(unit)) => format!(" ({unit})"),
             };
-            let name = &*described.name;
+            let name = &*new_track.name;
             let has_unit = name.ends_with(suffix.trim_start());
-            described.counter = Some(Counter {
+            new_track.counter = Some(Counter {
                 name: if has_unit { name.to_owned() } else { format!("{name}{suffix}") },
                 factor: counter.unit_multiplier.filter(|&factor| factor != 0).unwrap_or(1),
                 is_incremental: counter.is_incremental == Some(true),
-                is_derived: description == DERIVED,
+                is_derived: description == DERIVED_DESCRIPTION,
             });
         }
-        self.by_uuid.insert(uuid, described);
+        self.by_uuid.insert(uuid, new_track);
         self.undescribed.remove(&uuid).unwrap_or(0)
     }
 
     /// Adds a process descriptor and returns the process's id.
-    pub(super) fn describe_process(
+    pub(super) fn add_process(
         &mut self,
         descriptor: &ProcessDescriptor,
         import: &mut Import,
     ) -> u32 {
-        let id = self.process(descriptor.pid.unwrap_or(0), import);
+        let id = self.process_id(descriptor.pid.unwrap_or(0), import);
         let process = import.run.process_mut(id);
         let name = descriptor.process_name.as_ref();
         process.name = name.cloned().or(process.name.take());
@@ -118,11 +121,15 @@ impl Tracks {
             process.argv.clone_from(&descriptor.cmdline);
         }
         for label in &descriptor.process_labels {
-            if let Some(rank) = label.strip_prefix(RANK_LABEL).and_then(|rank| rank.parse().ok()) {
+            if let Some(rank) =
+                label.strip_prefix(RANK_LABEL_PREFIX).and_then(|rank| rank.parse().ok())
+            {
                 process.rank = Some(rank);
-            } else if let Some(host) = label.strip_prefix(HOST_LABEL) {
+            } else if let Some(host) = label.strip_prefix(HOST_LABEL_PREFIX) {
                 host.clone_into(&mut process.host);
-            } else if let Some(pid) = label.strip_prefix(PID_LABEL).and_then(|id| id.parse().ok()) {
+            } else if let Some(pid) =
+                label.strip_prefix(PID_LABEL_PREFIX).and_then(|id| id.parse().ok())
+            {
                 process.pid = pid;
             }
         }
@@ -131,16 +138,16 @@ impl Tracks {
 
     /// Adds a thread descriptor and returns the thread's id; `None` if the descriptor has no ids.
     /// `os_id` is the id in the operating system, if the file uses another one.
-    pub(super) fn describe_thread(
+    pub(super) fn add_thread(
         &mut self,
         descriptor: &ThreadDescriptor,
         os_id: Option<i64>,
         import: &mut Import,
     ) -> Option<u32> {
         let (pid, tid) = (descriptor.pid?, descriptor.tid?);
-        let described = self.threads.get(&(pid, tid)).copied();
-        let id = described.unwrap_or_else(|| {
-            let process = self.process(pid, import);
+        let known = self.threads.get(&(pid, tid)).copied();
+        let id = known.unwrap_or_else(|| {
+            let process = self.process_id(pid, import);
             let id = import.run.thread(process, os_id.unwrap_or(tid), "");
             self.threads.insert((pid, tid), id);
             self.processes_of_threads.insert(id, process);
@@ -156,14 +163,14 @@ impl Tracks {
     pub(super) fn thread(&mut self, pid: i32, tid: i64, import: &mut Import) -> Option<u32> {
         let ids =
             ThreadDescriptor { pid: Some(pid), tid: Some(tid), ..ThreadDescriptor::default() };
-        self.describe_thread(&ids, None, import)
+        self.add_thread(&ids, None, import)
     }
 
     /// Returns the owner of a track's events.
     pub(super) fn owner(&mut self, uuid: u64, import: &mut Import) -> TrackOwner {
         let (mut process, mut enclosing_thread) = (None, None);
         let mut next = Some(uuid);
-        for _ in 0..MAX_DEPTH {
+        for _ in 0..MAX_TRACK_DEPTH {
             let Some(ancestor) = next else { break };
             let Some(track) = self.by_uuid.get(&ancestor) else {
                 if process.or(enclosing_thread).is_none() {
@@ -177,10 +184,10 @@ impl Tracks {
         }
         let track = self.by_uuid.get(&uuid);
         let thread = track.and_then(|track| track.thread);
-        let is_own = track.is_some_and(|track| track.thread.or(track.process).is_some());
-        let name_id = track.filter(|_| !is_own).map(|track| track.name_id);
+        let has_owner = track.is_some_and(|track| track.thread.or(track.process).is_some());
+        let name_id = track.filter(|_| !has_owner).map(|track| track.name_id);
         let process =
-            process.or_else(|| enclosing_thread.and_then(|thread| self.process_of(thread)));
+            process.or_else(|| enclosing_thread.and_then(|thread| self.process_of_thread(thread)));
         TrackOwner {
             process: process.unwrap_or_else(|| self.unknown_process(import)),
             thread,
@@ -192,7 +199,7 @@ impl Tracks {
 
     /// Returns the owner of a thread's events.
     pub(super) fn thread_owner(&mut self, thread: u32, import: &mut Import) -> TrackOwner {
-        let process = self.process_of(thread);
+        let process = self.process_of_thread(thread);
         TrackOwner {
             process: process.unwrap_or_else(|| self.unknown_process(import)),
             thread: Some(thread),
@@ -216,8 +223,8 @@ impl Tracks {
 
     /// Returns the thread with the counters of a process.
     pub(super) fn counter_thread(&mut self, process: u32, import: &mut Import) -> u32 {
-        let new = || import.run.thread(process, NO_THREAD, "");
-        *self.counter_threads.entry(process).or_insert_with(new)
+        let create = || import.run.thread(process, NO_THREAD, "");
+        *self.counter_threads.entry(process).or_insert_with(create)
     }
 
     /// Returns the process id in the file.
@@ -225,24 +232,24 @@ impl Tracks {
         self.pids.get(&process).copied()
     }
 
-    fn process(&mut self, pid: i32, import: &mut Import) -> u32 {
+    fn process_id(&mut self, pid: i32, import: &mut Import) -> u32 {
         if let Some(&id) = self.processes.get(&pid) {
             return id;
         }
-        let new = NewProcess { pid: pid.into(), ..NewProcess::default() };
-        let id = import.process(new);
+        let new_process = NewProcess { pid: pid.into(), ..NewProcess::default() };
+        let id = import.add_process(new_process);
         self.processes.insert(pid, id);
         self.pids.insert(id, pid);
         id
     }
 
     /// Returns the process of a thread.
-    pub(super) fn process_of(&self, thread: u32) -> Option<u32> {
+    pub(super) fn process_of_thread(&self, thread: u32) -> Option<u32> {
         self.processes_of_threads.get(&thread).copied()
     }
 
     fn unknown_process(&mut self, import: &mut Import) -> u32 {
-        let new = || import.process(NewProcess { pid: -1, ..NewProcess::default() });
-        *self.unknown_process.get_or_insert_with(new)
+        let create = || import.add_process(NewProcess { pid: -1, ..NewProcess::default() });
+        *self.unknown_process.get_or_insert_with(create)
     }
 }

@@ -8,35 +8,38 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::perfetto::EXTRAS;
-use crate::perfetto::message::{ARRAY, DICT, DebugAnnotation, InternedName, NestedValue};
+use crate::perfetto::EXTRAS_NAME;
+use crate::perfetto::message::{
+    DebugAnnotation, InternedName, NESTED_ARRAY, NESTED_DICT, NestedValue,
+};
 use crate::shared::json::replace_lone_surrogates;
 
 use super::packets::Packets;
 
-/// Deeper values are written as JSON, since protobuf readers limit nesting to 100 messages.
+/// Maximum depth of values. Deeper values are written as JSON, since protobuf readers limit nesting
+/// to 100 messages.
 const MAX_DEPTH: usize = 32;
 
-/// Number of interned names. Further names are written in full, which bounds memory.
-const MAX_KEYS: usize = 1 << 16;
+/// Maximum number of interned names. Further names are written in full, which bounds memory.
+const MAX_INTERNED_NAMES: usize = 1 << 16;
 
 /// Interned names of annotations.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub(super) struct InternedKeys {
     iids: HashMap<Box<str>, u64>,
     new_names: Vec<InternedName>,
 }
 
-impl Keys {
+impl InternedKeys {
     /// Returns the names that no packet has interned yet.
     pub(super) fn take_new_names(&mut self) -> Vec<InternedName> {
         std::mem::take(&mut self.new_names)
     }
 
     /// Names an annotation.
-    fn name(&mut self, name: &str, mut annotation: DebugAnnotation) -> DebugAnnotation {
+    fn set_name(&mut self, name: &str, mut annotation: DebugAnnotation) -> DebugAnnotation {
         annotation.name_iid = self.iids.get(name).copied();
-        if annotation.name_iid.is_none() && self.iids.len() < MAX_KEYS {
+        if annotation.name_iid.is_none() && self.iids.len() < MAX_INTERNED_NAMES {
             let iid = self.iids.len() as u64 + 1;
             self.iids.insert(name.into(), iid);
             self.new_names.push(InternedName { iid: Some(iid), name: Some(name.to_owned()) });
@@ -91,56 +94,56 @@ impl Packets<'_> {
     pub(super) fn annotations(&mut self, extras: Extras, args: &Args) -> Vec<DebugAnnotation> {
         let mut json = String::new();
         self.reader.args(args, &mut json);
-        let object = self.keys.value(&replace_lone_surrogates(&json), 0);
+        let object = self.keys.annotate(&replace_lone_surrogates(&json), 0);
         // Runs store valid JSON. Damaged arguments are written as text.
         let mut annotations = match object {
             Ok(object) => object.dict_entries,
-            Err(_) => vec![self.keys.name("args", text(json))],
+            Err(_) => vec![self.keys.set_name("args", text(json))],
         };
         // Readers must not mistake an argument of this name for the extras, so empty extras precede
         // it.
-        let iid = self.keys.iids.get(EXTRAS).copied();
-        let is_hidden = annotations.iter().any(|annotation| {
-            annotation.name.as_deref() == Some(EXTRAS)
+        let iid = self.keys.iids.get(EXTRAS_NAME).copied();
+        let has_ambiguous_arg = annotations.iter().any(|annotation| {
+            annotation.name.as_deref() == Some(EXTRAS_NAME)
                 || (iid.is_some() && annotation.name_iid == iid)
         });
-        if is_hidden || !extras.0.is_empty() {
-            let entries = extras.0.into_iter().map(|(name, value)| self.keys.name(name, value));
+        if has_ambiguous_arg || !extras.0.is_empty() {
+            let entries = extras.0.into_iter().map(|(name, value)| self.keys.set_name(name, value));
             let extras = dict(entries.collect());
-            annotations.insert(0, self.keys.name(EXTRAS, extras));
+            annotations.insert(0, self.keys.set_name(EXTRAS_NAME, extras));
         }
         annotations
     }
 }
 
-impl Keys {
+impl InternedKeys {
     /// Converts a value to an annotation without a name.
-    fn value(&mut self, json: &str, depth: usize) -> Result<DebugAnnotation, serde_json::Error> {
+    fn annotate(&mut self, json: &str, depth: usize) -> Result<DebugAnnotation, serde_json::Error> {
         Ok(match json.as_bytes().first() {
-            Some(b'{' | b'[') if depth >= MAX_DEPTH => raw(json),
+            Some(b'{' | b'[') if depth >= MAX_DEPTH => json_text(json),
             Some(b'{') => {
                 let entries = serde_json::from_str::<Entries>(json)?.0.into_iter();
                 let entries = entries.map(|(key, value)| {
-                    let value = self.value(value.get(), depth + 1)?;
-                    Ok(self.name(&key, value))
+                    let value = self.annotate(value.get(), depth + 1)?;
+                    Ok(self.set_name(&key, value))
                 });
                 dict(entries.collect::<Result<_, serde_json::Error>>()?)
             }
             Some(b'[') => {
                 let values = serde_json::from_str::<Vec<&RawValue>>(json)?.into_iter();
-                let values = values.map(|value| self.value(value.get(), depth + 1));
+                let values = values.map(|value| self.annotate(value.get(), depth + 1));
                 array(values.collect::<Result<_, _>>()?)
             }
             Some(b'"') => text(serde_json::from_str(json)?),
             Some(b't') => flag(true),
             Some(b'f') => flag(false),
-            Some(b'n') => raw(json),
+            Some(b'n') => json_text(json),
             // `parse` is exact to the last digit; serde_json does not guarantee that.
             _ => match (json.parse(), json.parse(), json.parse()) {
                 (Ok(value), ..) => int(value),
                 (_, Ok(value), _) => uint(value),
                 (.., Ok(value)) => float(value),
-                _ => raw(json),
+                _ => json_text(json),
             },
         })
     }
@@ -151,9 +154,9 @@ struct Entries<'j>(Vec<(String, &'j RawValue)>);
 
 impl<'de> Deserialize<'de> for Entries<'de> {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        struct All;
+        struct EntriesVisitor;
 
-        impl<'de> Visitor<'de> for All {
+        impl<'de> Visitor<'de> for EntriesVisitor {
             type Value = Entries<'de>;
 
             fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
@@ -169,7 +172,7 @@ impl<'de> Deserialize<'de> for Entries<'de> {
             }
         }
 
-        json.deserialize_map(All)
+        json.deserialize_map(EntriesVisitor)
     }
 }
 
@@ -194,21 +197,21 @@ fn text(value: String) -> DebugAnnotation {
 }
 
 /// Returns a value as JSON text.
-fn raw(json: &str) -> DebugAnnotation {
+fn json_text(json: &str) -> DebugAnnotation {
     DebugAnnotation { legacy_json_value: Some(json.to_owned()), ..DebugAnnotation::default() }
 }
 
 fn dict(entries: Vec<DebugAnnotation>) -> DebugAnnotation {
-    let nested_value = entries.is_empty().then(|| empty(DICT));
+    let nested_value = entries.is_empty().then(|| empty_nested(NESTED_DICT));
     DebugAnnotation { dict_entries: entries, nested_value, ..DebugAnnotation::default() }
 }
 
 fn array(values: Vec<DebugAnnotation>) -> DebugAnnotation {
-    let nested_value = values.is_empty().then(|| empty(ARRAY));
+    let nested_value = values.is_empty().then(|| empty_nested(NESTED_ARRAY));
     DebugAnnotation { array_values: values, nested_value, ..DebugAnnotation::default() }
 }
 
-/// The nested type tells an empty list or object from a missing value.
-fn empty(nested_type: i32) -> NestedValue {
+/// Returns a nested type, which distinguishes an empty list or object from a missing value.
+fn empty_nested(nested_type: i32) -> NestedValue {
     NestedValue { nested_type: Some(nested_type), ..NestedValue::default() }
 }

@@ -45,51 +45,51 @@ pub(crate) fn write(
 ) -> Result<(), ExportError> {
     let Some(first_nanos) = first_nanos(reader)? else {
         let missing = "no events";
-        return Err(ExportError::Nothing { format: Format::Perfetto, missing });
+        return Err(ExportError::NoData { format: Format::Perfetto, missing });
     };
     let packets = Packets::begin(reader, out, first_nanos)?;
     let mut writer = Writer {
         reader,
         packets,
         tracks: Tracks::default(),
-        launches: launches(reader)?,
-        steps: steps(reader)?,
+        launches: launches_by_correlation(reader)?,
+        steps: step_numbers(reader)?,
     };
     writer.tracks.declare_all(&mut writer.packets)?;
-    reader.spans_by_thread()?.for_each(|span| writer.span(span))?;
+    reader.spans_by_thread()?.for_each(|span| writer.write_span(span))?;
     writer.tracks.end_all(&mut writer.packets)?;
     for row in reader.rows::<GpuActivity>()? {
-        writer.activity(&row?)?;
+        writer.write_activity(&row?)?;
     }
     for row in reader.rows::<AsyncSpan>()? {
-        writer.async_span(&row?)?;
+        writer.write_async_span(&row?)?;
     }
     writer.tracks.end_all(&mut writer.packets)?;
     for row in reader.rows::<Instant>()? {
-        writer.instant(&row?)?;
+        writer.write_instant(&row?)?;
     }
     for row in reader.rows::<Flow>()? {
-        writer.flow(&row?)?;
+        writer.write_flow(&row?)?;
     }
     for row in reader.rows::<Metric>()? {
         let row = row?;
         match row.value {
-            MetricValue::Int(_) | MetricValue::Float(_) => writer.metric(&row)?,
+            MetricValue::Int(_) | MetricValue::Float(_) => writer.write_metric(&row)?,
             _ => *left_out.entry("values that are not numbers").or_default() += 1,
         }
     }
     for row in reader.rows::<Counter>()? {
-        writer.counter(&row?)?;
+        writer.write_counter(&row?)?;
     }
     for row in reader.rows::<Sample>()? {
         let row = row?;
         match row.value {
-            MetricValue::Int(_) | MetricValue::Float(_) => writer.sample(&row)?,
+            MetricValue::Int(_) | MetricValue::Float(_) => writer.write_sample(&row)?,
             _ => *left_out.entry("values that are not numbers").or_default() += 1,
         }
     }
     for row in reader.rows::<MemoryEvent>()? {
-        writer.memory_event(&row?)?;
+        writer.write_memory_event(&row?)?;
     }
     leave_out_rows::<Collective>(reader, left_out)?;
     leave_out_rows::<Device>(reader, left_out)?;
@@ -112,24 +112,24 @@ struct Writer<'a> {
 /// The activities of a correlation id.
 #[derive(Debug, Default)]
 struct Launch {
-    /// Activities that have not been written.
-    activities: u64,
+    /// Number of activities that have not been written.
+    unwritten_activities: u64,
     /// Whether the start of the flow has been written.
-    has_begun: bool,
+    has_flow_start: bool,
 }
 
-fn launches(reader: &Reader) -> Result<HashMap<(u32, u64), Launch>, StoreError> {
+fn launches_by_correlation(reader: &Reader) -> Result<HashMap<(u32, u64), Launch>, StoreError> {
     let mut launches: HashMap<_, Launch> = HashMap::new();
     for row in reader.rows::<GpuActivity>()? {
         let row = row?;
         if let Some(correlation) = row.correlation_id {
-            launches.entry((row.process_id, correlation)).or_default().activities += 1;
+            launches.entry((row.process_id, correlation)).or_default().unwritten_activities += 1;
         }
     }
     Ok(launches)
 }
 
-fn steps(reader: &Reader) -> Result<HashMap<(u32, i64, u32), u32>, StoreError> {
+fn step_numbers(reader: &Reader) -> Result<HashMap<(u32, i64, u32), u32>, StoreError> {
     let number = |step: Step| ((step.thread_id, step.start_nanos, step.context_id), step.number);
     reader.rows::<Step>()?.map(|row| row.map(number)).collect()
 }
@@ -137,14 +137,14 @@ fn steps(reader: &Reader) -> Result<HashMap<(u32, i64, u32), u32>, StoreError> {
 /// Returns the first time in the run, in nanoseconds since 1970; `None` if there are no events.
 fn first_nanos(reader: &Reader) -> Result<Option<i64>, StoreError> {
     let mut first = [
-        first::<Span>(reader)?,
-        first::<GpuActivity>(reader)?,
-        first::<AsyncSpan>(reader)?,
-        first::<Instant>(reader)?,
-        first::<Flow>(reader)?,
-        first::<Metric>(reader)?,
-        first::<Counter>(reader)?,
-        first::<MemoryEvent>(reader)?,
+        first_row_nanos::<Span>(reader)?,
+        first_row_nanos::<GpuActivity>(reader)?,
+        first_row_nanos::<AsyncSpan>(reader)?,
+        first_row_nanos::<Instant>(reader)?,
+        first_row_nanos::<Flow>(reader)?,
+        first_row_nanos::<Metric>(reader)?,
+        first_row_nanos::<Counter>(reader)?,
+        first_row_nanos::<MemoryEvent>(reader)?,
         None,
     ];
     // Samples are not sorted and may have no time.
@@ -156,6 +156,6 @@ fn first_nanos(reader: &Reader) -> Result<Option<i64>, StoreError> {
     Ok(first.into_iter().flatten().min().or(has_samples.then_some(0)))
 }
 
-fn first<R: Row>(reader: &Reader) -> Result<Option<i64>, StoreError> {
+fn first_row_nanos<R: Row>(reader: &Reader) -> Result<Option<i64>, StoreError> {
     Ok(reader.rows::<R>()?.next().transpose()?.map(|row| row.start_nanos()))
 }

@@ -8,18 +8,18 @@ use marey_store::Reader;
 use prost::Message;
 use prost::encoding::{WireType, encode_key};
 
-use super::annotations::Keys;
+use super::annotations::InternedKeys;
 use crate::perfetto::message::{
-    BOOTTIME, Callstack, Clock, ClockSnapshot, Frame, InternedData, InternedName, InternedString,
-    Mapping, NEEDS_STATE, REALTIME, STATE_CLEARED, TRACE_PACKET, TracePacket, TrackDescriptor,
-    TrackEvent,
+    CLOCK_BOOTTIME, CLOCK_REALTIME, Callstack, Clock, ClockSnapshot, FLAG_NEEDS_STATE,
+    FLAG_STATE_CLEARED, Frame, InternedData, InternedName, InternedString, Mapping, TRACE_PACKET,
+    TracePacket, TrackDescriptor, TrackEvent,
 };
 
 /// The id of the sequence.
-const SEQUENCE: u32 = 1;
+const SEQUENCE_ID: u32 = 1;
 
 /// The mapping of all frames; older versions of Perfetto require one.
-const MAPPING: u64 = 1;
+const MAPPING_IID: u64 = 1;
 
 /// Writer of packets.
 pub(super) struct Packets<'a> {
@@ -27,8 +27,8 @@ pub(super) struct Packets<'a> {
     out: &'a mut dyn Write,
     packet_bytes: Vec<u8>,
     /// The time zero, in nanoseconds since 1970.
-    zero_nanos: i64,
-    pub(super) keys: Keys,
+    base_nanos: i64,
+    pub(super) keys: InternedKeys,
     /// Interned data for the next packet.
     interned: InternedData,
     names: HashSet<u32>,
@@ -39,20 +39,20 @@ pub(super) struct Packets<'a> {
 }
 
 impl<'a> Packets<'a> {
-    /// Begins a trace whose times count from `zero_nanos` since 1970.
+    /// Begins a trace whose times count from `base_nanos` since 1970.
     pub(super) fn begin(
         reader: &'a Reader<'a>,
         out: &'a mut dyn Write,
-        zero_nanos: i64,
+        base_nanos: i64,
     ) -> io::Result<Self> {
         let mut packets = Self {
             reader,
             out,
             packet_bytes: Vec::new(),
-            zero_nanos,
-            keys: Keys::default(),
+            base_nanos,
+            keys: InternedKeys::default(),
             interned: InternedData {
-                mappings: vec![Mapping { iid: Some(MAPPING), ..Mapping::default() }],
+                mappings: vec![Mapping { iid: Some(MAPPING_IID), ..Mapping::default() }],
                 ..InternedData::default()
             },
             names: HashSet::new(),
@@ -62,39 +62,39 @@ impl<'a> Packets<'a> {
             stacks: HashSet::new(),
         };
         // Clocks have no negative times.
-        let unix_nanos = u64::try_from(zero_nanos).unwrap_or(0);
-        let boot_nanos = if zero_nanos < 0 { zero_nanos.unsigned_abs() } else { 0 };
+        let unix_nanos = u64::try_from(base_nanos).unwrap_or(0);
+        let boot_nanos = if base_nanos < 0 { base_nanos.unsigned_abs() } else { 0 };
         let clock = |id, nanos| Clock { id: Some(id), timestamp: Some(nanos), ..Clock::default() };
-        let clocks = vec![clock(BOOTTIME, boot_nanos), clock(REALTIME, unix_nanos)];
+        let clocks = vec![clock(CLOCK_BOOTTIME, boot_nanos), clock(CLOCK_REALTIME, unix_nanos)];
         packets.write(TracePacket {
             clock_snapshot: Some(ClockSnapshot { clocks }),
-            sequence_flags: Some(STATE_CLEARED),
+            sequence_flags: Some(FLAG_STATE_CLEARED),
             ..TracePacket::default()
         })?;
         Ok(packets)
     }
 
     /// Declares a track.
-    pub(super) fn track(&mut self, track: TrackDescriptor) -> io::Result<()> {
+    pub(super) fn write_track(&mut self, track: TrackDescriptor) -> io::Result<()> {
         self.write(TracePacket { track_descriptor: Some(track), ..TracePacket::default() })
     }
 
     /// Writes an event at a time in nanoseconds since 1970.
-    pub(super) fn event(&mut self, time_nanos: i64, event: TrackEvent) -> io::Result<()> {
-        let nanos = i128::from(time_nanos) - i128::from(self.zero_nanos);
+    pub(super) fn write_event(&mut self, time_nanos: i64, event: TrackEvent) -> io::Result<()> {
+        let nanos = i128::from(time_nanos) - i128::from(self.base_nanos);
         let mut interned = std::mem::take(&mut self.interned);
         interned.debug_annotation_names = self.keys.take_new_names();
         self.write(TracePacket {
             timestamp: Some(u64::try_from(nanos).unwrap_or(0)),
             track_event: Some(event),
             interned_data: (interned != InternedData::default()).then_some(interned),
-            sequence_flags: Some(NEEDS_STATE),
+            sequence_flags: Some(FLAG_NEEDS_STATE),
             ..TracePacket::default()
         })
     }
 
     /// Interns the name of an event.
-    pub(super) fn name(&mut self, name_id: u32) -> u64 {
+    pub(super) fn intern_name(&mut self, name_id: u32) -> u64 {
         let iid = u64::from(name_id) + 1;
         if self.names.insert(name_id) {
             let name = self.reader.text(name_id).to_owned();
@@ -104,7 +104,7 @@ impl<'a> Packets<'a> {
     }
 
     /// Interns the category of an event.
-    pub(super) fn category(&mut self, category_id: u32) -> u64 {
+    pub(super) fn intern_category(&mut self, category_id: u32) -> u64 {
         let iid = u64::from(category_id) + 1;
         if self.categories.insert(category_id) {
             let name = self.reader.text(category_id).to_owned();
@@ -114,20 +114,20 @@ impl<'a> Packets<'a> {
     }
 
     /// Interns a call stack; `None` for the root.
-    pub(super) fn stack(&mut self, context_id: u32) -> Option<u64> {
+    pub(super) fn intern_stack(&mut self, context_id: u32) -> Option<u64> {
         let path = self.reader.path(context_id);
         if path.is_empty() {
             return None;
         }
         let iid = u64::from(context_id) + 1;
         if self.stacks.insert(context_id) {
-            let frame_ids = path.into_iter().map(|context| self.frame(context)).collect();
+            let frame_ids = path.into_iter().map(|context| self.intern_frame(context)).collect();
             self.interned.callstacks.push(Callstack { iid: Some(iid), frame_ids });
         }
         Some(iid)
     }
 
-    fn frame(&mut self, context_id: u32) -> u64 {
+    fn intern_frame(&mut self, context_id: u32) -> u64 {
         let context = self.reader.context(context_id);
         let next = self.frames.len() as u64 + 1;
         let iid = *self.frames.entry((context.name_id, context.kind)).or_insert(next);
@@ -142,7 +142,7 @@ impl<'a> Packets<'a> {
             self.interned.frames.push(Frame {
                 iid: Some(iid),
                 function_name_id: Some(function),
-                mapping_id: Some(MAPPING),
+                mapping_id: Some(MAPPING_IID),
                 kind: (!is_frame).then(|| context.kind.as_str().to_owned()),
                 ..Frame::default()
             });
@@ -151,7 +151,7 @@ impl<'a> Packets<'a> {
     }
 
     fn write(&mut self, packet: TracePacket) -> io::Result<()> {
-        let packet = TracePacket { sequence_id: Some(SEQUENCE), ..packet };
+        let packet = TracePacket { sequence_id: Some(SEQUENCE_ID), ..packet };
         self.packet_bytes.clear();
         encode_key(TRACE_PACKET, WireType::LengthDelimited, &mut self.packet_bytes);
         packet

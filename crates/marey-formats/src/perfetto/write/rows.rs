@@ -11,19 +11,19 @@ use super::Writer;
 use super::annotations::Extras;
 use super::packets::Packets;
 use super::tracks::TrackKey;
-use crate::perfetto::message::{COUNTER, INSTANT, TrackEvent};
-use crate::perfetto::{launch_flow, mix};
+use crate::perfetto::message::{TYPE_COUNTER, TYPE_INSTANT, TrackEvent};
+use crate::perfetto::{launch_flow_id, mix_bits};
 use crate::shared::export::ExportError;
 
 impl Writer<'_> {
-    pub(super) fn span(&mut self, span: &Span) -> Result<(), ExportError> {
+    pub(super) fn write_span(&mut self, span: &Span) -> Result<(), ExportError> {
         let Self { reader, packets, tracks, launches, steps } = self;
         let kind = reader.context(span.context_id).kind;
         let process = reader.thread(span.thread_id).map_or(0, |thread| thread.process_id);
         let flow = span.correlation_id.and_then(|correlation| {
             let launch = launches.get_mut(&(process, correlation))?;
-            let is_first = !std::mem::replace(&mut launch.has_begun, true);
-            is_first.then(|| launch_flow(tracks.pid(process), correlation))
+            let is_first = !std::mem::replace(&mut launch.has_flow_start, true);
+            is_first.then(|| launch_flow_id(tracks.pid(process), correlation))
         });
         let mut extras = Extras::default();
         if kind != NodeKind::Scope {
@@ -33,19 +33,24 @@ impl Writer<'_> {
         extras.uint("step", step.filter(|_| kind == NodeKind::Step).map(|&step| step.into()));
         extras.uint("external_id", span.external_id).flag("is_open", span.is_open);
         let times = (span.start_nanos, span.duration_nanos);
-        tracks.slice(&TrackKey::Thread(span.thread_id), times, packets, |packets, is_main| {
-            extras.flag("is_of_thread", !is_main);
-            TrackEvent {
-                correlation_id: span.correlation_id,
-                flow_ids: flow.into_iter().collect(),
-                debug_annotations: packets.annotations(extras, &span.args),
-                ..named(packets, span.name_id, span.category_id)
-            }
-        })?;
+        tracks.write_slice(
+            &TrackKey::Thread(span.thread_id),
+            times,
+            packets,
+            |packets, is_main| {
+                extras.flag("is_of_thread", !is_main);
+                TrackEvent {
+                    correlation_id: span.correlation_id,
+                    flow_ids: flow.into_iter().collect(),
+                    debug_annotations: packets.annotations(extras, &span.args),
+                    ..named_event(packets, span.name_id, span.category_id)
+                }
+            },
+        )?;
         Ok(())
     }
 
-    pub(super) fn activity(&mut self, row: &GpuActivity) -> Result<(), ExportError> {
+    pub(super) fn write_activity(&mut self, row: &GpuActivity) -> Result<(), ExportError> {
         let Self { packets, tracks, launches, .. } = self;
         let mut extras = Extras::default();
         extras
@@ -63,40 +68,40 @@ impl Writer<'_> {
         if let Some(correlation) = row.correlation_id
             && let Some(launch) = launches.get_mut(&(row.process_id, correlation))
         {
-            launch.activities = launch.activities.saturating_sub(1);
-            if launch.has_begun {
-                let flow = launch_flow(tracks.pid(row.process_id), correlation);
-                let is_last = launch.activities == 0;
+            launch.unwritten_activities = launch.unwritten_activities.saturating_sub(1);
+            if launch.has_flow_start {
+                let flow = launch_flow_id(tracks.pid(row.process_id), correlation);
+                let is_last = launch.unwritten_activities == 0;
                 if is_last { &mut terminating_flow_ids } else { &mut flow_ids }.push(flow);
             }
         }
         let key = TrackKey::Stream(row.process_id, row.device, row.stream);
         let times = (row.start_nanos, row.duration_nanos);
-        tracks.slice(&key, times, packets, |packets, _| TrackEvent {
+        tracks.write_slice(&key, times, packets, |packets, _| TrackEvent {
             correlation_id: row.correlation_id,
             flow_ids,
             terminating_flow_ids,
-            callstack_iid: row.context_id.and_then(|context| packets.stack(context)),
+            callstack_iid: row.context_id.and_then(|context| packets.intern_stack(context)),
             debug_annotations: packets.annotations(extras, &row.args),
-            ..named(packets, row.name_id, row.category_id)
+            ..named_event(packets, row.name_id, row.category_id)
         })?;
         Ok(())
     }
 
-    pub(super) fn async_span(&mut self, row: &AsyncSpan) -> Result<(), ExportError> {
+    pub(super) fn write_async_span(&mut self, row: &AsyncSpan) -> Result<(), ExportError> {
         let Self { packets, tracks, .. } = self;
         let mut extras = Extras::default();
         extras.flag("is_open", row.is_open);
         let key = TrackKey::Async(row.process_id, row.track_id);
         let times = (row.start_nanos, row.duration_nanos);
-        tracks.slice(&key, times, packets, |packets, _| TrackEvent {
+        tracks.write_slice(&key, times, packets, |packets, _| TrackEvent {
             debug_annotations: packets.annotations(extras, &row.args),
-            ..named(packets, row.name_id, row.category_id)
+            ..named_event(packets, row.name_id, row.category_id)
         })?;
         Ok(())
     }
 
-    pub(super) fn instant(&mut self, row: &Instant) -> Result<(), ExportError> {
+    pub(super) fn write_instant(&mut self, row: &Instant) -> Result<(), ExportError> {
         let (key, default_scope) = match row.thread_id {
             Some(thread) => (TrackKey::Thread(thread), InstantScope::Thread),
             None => (TrackKey::Process(row.process_id), InstantScope::Process),
@@ -107,18 +112,18 @@ impl Writer<'_> {
         }
         let event = TrackEvent {
             debug_annotations: self.packets.annotations(extras, &row.args),
-            ..named(&mut self.packets, row.name_id, row.category_id)
+            ..named_event(&mut self.packets, row.name_id, row.category_id)
         };
-        self.write_point(INSTANT, &key, row.time_nanos, event)
+        self.write_point(TYPE_INSTANT, &key, row.time_nanos, event)
     }
 
-    pub(super) fn flow(&mut self, row: &Flow) -> Result<(), ExportError> {
+    pub(super) fn write_flow(&mut self, row: &Flow) -> Result<(), ExportError> {
         // Flows of different ranks are unrelated.
         let thread = self.reader.thread(row.thread_id);
         let process = thread.and_then(|thread| self.reader.process(thread.process_id));
         let rank = process.and_then(|process| process.rank).unwrap_or(-1);
         let category = row.category_id.map_or(0, |category| u64::from(category) + 1);
-        let flow = mix(mix(rank.cast_unsigned() ^ (category << 32)) ^ row.flow_id);
+        let flow = mix_bits(mix_bits(rank.cast_unsigned() ^ (category << 32)) ^ row.flow_id);
         let (flow_ids, terminating_flow_ids) = match row.point {
             FlowPoint::Start | FlowPoint::Step => (vec![flow], Vec::new()),
             FlowPoint::End => (Vec::new(), vec![flow]),
@@ -130,18 +135,18 @@ impl Writer<'_> {
             flow_ids,
             terminating_flow_ids,
             debug_annotations: self.packets.annotations(extras, &row.args),
-            ..named(&mut self.packets, row.name_id, row.category_id)
+            ..named_event(&mut self.packets, row.name_id, row.category_id)
         };
-        self.write_point(INSTANT, &TrackKey::Thread(row.thread_id), row.time_nanos, event)
+        self.write_point(TYPE_INSTANT, &TrackKey::Thread(row.thread_id), row.time_nanos, event)
     }
 
     /// Writes a metric value. Values that are not a number are written without one.
-    pub(super) fn metric(&mut self, row: &Metric) -> Result<(), ExportError> {
-        let (counter_value, double_counter_value) = numbers(&row.value);
-        let stack = self.packets.stack(row.context_id);
+    pub(super) fn write_metric(&mut self, row: &Metric) -> Result<(), ExportError> {
+        let (counter_value, double_counter_value) = split_number(&row.value);
+        let stack = self.packets.intern_stack(row.context_id);
         let key = TrackKey::Counter(row.thread_id, row.name_id);
         self.write_point(
-            COUNTER,
+            TYPE_COUNTER,
             &key,
             row.time_nanos,
             TrackEvent {
@@ -154,15 +159,15 @@ impl Writer<'_> {
     }
 
     /// Writes a value of a device counter.
-    pub(super) fn counter(&mut self, row: &Counter) -> Result<(), ExportError> {
+    pub(super) fn write_counter(&mut self, row: &Counter) -> Result<(), ExportError> {
         let key = TrackKey::DeviceCounter(row.process_id, row.device, row.name_id);
         let double_counter_value = Some(row.value);
         let event = TrackEvent { double_counter_value, ..TrackEvent::default() };
-        self.write_point(COUNTER, &key, row.time_nanos, event)
+        self.write_point(TYPE_COUNTER, &key, row.time_nanos, event)
     }
 
     /// Writes a sample. Values that are not a number are skipped.
-    pub(super) fn sample(&mut self, row: &Sample) -> Result<(), ExportError> {
+    pub(super) fn write_sample(&mut self, row: &Sample) -> Result<(), ExportError> {
         let mut extras = Extras::default();
         let weight = match row.value {
             MetricValue::Int(value) => {
@@ -176,18 +181,18 @@ impl Writer<'_> {
             MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) => return Ok(()),
         };
         extras.flag("has_no_time", row.time_nanos.is_none());
-        let stack = self.packets.stack(row.context_id);
+        let stack = self.packets.intern_stack(row.context_id);
         let event = TrackEvent {
             callstack_iid: stack,
             callstack_weight: stack.map(|_| weight),
             debug_annotations: self.packets.annotations(extras, &row.args),
-            ..named(&mut self.packets, row.name_id, None)
+            ..named_event(&mut self.packets, row.name_id, None)
         };
         let key = TrackKey::Samples(row.process_id, row.thread_id);
-        self.write_point(INSTANT, &key, row.time_nanos.unwrap_or(i64::MIN), event)
+        self.write_point(TYPE_INSTANT, &key, row.time_nanos.unwrap_or(i64::MIN), event)
     }
 
-    pub(super) fn memory_event(&mut self, row: &MemoryEvent) -> Result<(), ExportError> {
+    pub(super) fn write_memory_event(&mut self, row: &MemoryEvent) -> Result<(), ExportError> {
         let device = row.device.map_or(String::new(), |device| format!(" {device}"));
         let memory = format!("memory {}{device}", row.device_type);
         let sums = [("allocated", row.allocated_bytes), ("reserved", row.reserved_bytes)];
@@ -196,7 +201,7 @@ impl Writer<'_> {
                 let name = format!("{memory} {name} (bytes)");
                 let key = TrackKey::MemoryCounter(row.process_id, name);
                 let event = TrackEvent { counter_value: bytes, ..TrackEvent::default() };
-                self.write_point(COUNTER, &key, row.time_nanos, event)?;
+                self.write_point(TYPE_COUNTER, &key, row.time_nanos, event)?;
             }
         }
         let thread =
@@ -214,12 +219,17 @@ impl Writer<'_> {
             .int("reserved_bytes", row.reserved_bytes);
         let event = TrackEvent {
             name: Some(row.action.as_str().to_owned()),
-            category_iids: categories(&mut self.packets, row.category_id),
-            callstack_iid: row.context_id.and_then(|context| self.packets.stack(context)),
+            category_iids: category_iids(&mut self.packets, row.category_id),
+            callstack_iid: row.context_id.and_then(|context| self.packets.intern_stack(context)),
             debug_annotations: self.packets.annotations(extras, &row.args),
             ..TrackEvent::default()
         };
-        self.write_point(INSTANT, &TrackKey::Memory(row.process_id, memory), row.time_nanos, event)
+        self.write_point(
+            TYPE_INSTANT,
+            &TrackKey::Memory(row.process_id, memory),
+            row.time_nanos,
+            event,
+        )
     }
 
     /// Writes an event at a point in time: an instant or a counter value.
@@ -232,25 +242,25 @@ impl Writer<'_> {
     ) -> Result<(), ExportError> {
         let track_uuid = Some(self.tracks.uuid(key, &mut self.packets)?);
         let event = TrackEvent { r#type: Some(r#type), track_uuid, ..event };
-        Ok(self.packets.event(nanos, event)?)
+        Ok(self.packets.write_event(nanos, event)?)
     }
 }
 
 /// Returns an event with its name and category.
-fn named(packets: &mut Packets, name_id: u32, category_id: Option<u32>) -> TrackEvent {
+fn named_event(packets: &mut Packets, name_id: u32, category_id: Option<u32>) -> TrackEvent {
     TrackEvent {
-        name_iid: Some(packets.name(name_id)),
-        category_iids: categories(packets, category_id),
+        name_iid: Some(packets.intern_name(name_id)),
+        category_iids: category_iids(packets, category_id),
         ..TrackEvent::default()
     }
 }
 
-fn categories(packets: &mut Packets, category_id: Option<u32>) -> Vec<u64> {
-    category_id.into_iter().map(|category| packets.category(category)).collect()
+fn category_iids(packets: &mut Packets, category_id: Option<u32>) -> Vec<u64> {
+    category_id.into_iter().map(|category| packets.intern_category(category)).collect()
 }
 
 /// Returns a value as an integer or a float.
-fn numbers(value: &MetricValue) -> (Option<i64>, Option<f64>) {
+fn split_number(value: &MetricValue) -> (Option<i64>, Option<f64>) {
     match *value {
         MetricValue::Int(value) => (Some(value), None),
         MetricValue::Float(value) => (None, Some(value)),

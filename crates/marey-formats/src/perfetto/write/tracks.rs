@@ -9,10 +9,13 @@ use marey_store::{ProcessRow, Reader, ThreadRow};
 
 use super::packets::Packets;
 use crate::perfetto::message::{
-    CounterDescriptor, ProcessDescriptor, SLICE_BEGIN, SLICE_END, ThreadDescriptor,
+    CounterDescriptor, ProcessDescriptor, TYPE_SLICE_BEGIN, TYPE_SLICE_END, ThreadDescriptor,
     TrackDescriptor, TrackEvent, UNIT_BYTES, UNIT_NANOS,
 };
-use crate::perfetto::{DERIVED, HOST_LABEL, NO_THREAD, PID_LABEL, RANK_LABEL, TID_LABEL};
+use crate::perfetto::{
+    DERIVED_DESCRIPTION, HOST_LABEL_PREFIX, NO_THREAD, PID_LABEL_PREFIX, RANK_LABEL_PREFIX,
+    TID_DESCRIPTION_PREFIX,
+};
 
 /// First id for processes and threads whose own id cannot be used: above the ids of Linux.
 const FIRST_SYNTHETIC_ID: i32 = 1 << 30;
@@ -44,13 +47,13 @@ pub(super) struct Tracks {
     uuids: HashMap<TrackKey, u64>,
     last_uuid: u64,
     pids: HashMap<u32, i32>,
-    threads: HashMap<u32, FileIds>,
+    threads: HashMap<u32, FileThreadIds>,
     lanes: BTreeMap<TrackKey, Lanes>,
 }
 
 /// The ids of a thread in the file.
 #[derive(Clone, Copy, Debug)]
-struct FileIds {
+struct FileThreadIds {
     pid: i32,
     tid: i64,
 }
@@ -68,16 +71,16 @@ impl Tracks {
     /// Assigns unique process and thread ids, and declares their tracks.
     pub(super) fn declare_all(&mut self, packets: &mut Packets) -> io::Result<()> {
         let reader = packets.reader;
-        let mut taken = HashSet::new();
+        let mut used_ids = HashSet::new();
         for process in reader.processes() {
-            let pid = usable_id(process.pid, process.id, |pid| taken.insert(pid));
+            let pid = usable_id(process.pid, process.id, |pid| used_ids.insert(pid));
             self.pids.insert(process.id, pid);
         }
-        let mut taken = HashSet::new();
+        let mut used_ids = HashSet::new();
         for thread in reader.threads() {
             let pid = self.pid(thread.process_id);
-            let tid = usable_id(thread.os_id, thread.id, |tid| taken.insert((pid, tid)));
-            self.threads.insert(thread.id, FileIds { pid, tid: tid.into() });
+            let tid = usable_id(thread.os_id, thread.id, |tid| used_ids.insert((pid, tid)));
+            self.threads.insert(thread.id, FileThreadIds { pid, tid: tid.into() });
         }
         for process in reader.processes() {
             self.uuid(&TrackKey::Process(process.id), packets)?;
@@ -105,46 +108,47 @@ impl Tracks {
 
     /// Begins a slice and schedules its end, on a track where it nests. `event` makes the slice's
     /// event, given whether it is on the main track.
-    pub(super) fn slice<'a>(
+    pub(super) fn write_slice<'a>(
         &mut self,
         key: &TrackKey,
         (start_nanos, duration_nanos): (i64, i64),
         packets: &mut Packets<'a>,
         event: impl FnOnce(&mut Packets<'a>, bool) -> TrackEvent,
     ) -> io::Result<()> {
-        let main = self.uuid(key, packets)?;
+        let main_uuid = self.uuid(key, packets)?;
         let end_nanos = start_nanos.saturating_add(duration_nanos);
         let lanes = self.lanes.entry(key.clone()).or_default();
         while let Some(&end) = lanes.open.last().filter(|&&end| end <= start_nanos) {
-            packets.event(end, end_on(main))?;
+            packets.write_event(end, slice_end_event(main_uuid))?;
             lanes.open.pop();
         }
         let is_main = lanes.open.last().is_none_or(|&end| end >= end_nanos);
         let track_uuid = if is_main {
             lanes.open.push(end_nanos);
-            main
+            main_uuid
         } else {
-            self.additional(key, start_nanos, end_nanos, packets)?
+            self.free_additional_track(key, start_nanos, end_nanos, packets)?
         };
         let event = event(packets, is_main);
-        let begin = TrackEvent { r#type: Some(SLICE_BEGIN), track_uuid: Some(track_uuid), ..event };
-        packets.event(start_nanos, begin)?;
-        if is_main { Ok(()) } else { packets.event(end_nanos, end_on(track_uuid)) }
+        let begin =
+            TrackEvent { r#type: Some(TYPE_SLICE_BEGIN), track_uuid: Some(track_uuid), ..event };
+        packets.write_event(start_nanos, begin)?;
+        if is_main { Ok(()) } else { packets.write_event(end_nanos, slice_end_event(track_uuid)) }
     }
 
     /// Ends all open slices.
     pub(super) fn end_all(&mut self, packets: &mut Packets) -> io::Result<()> {
         for (key, lanes) in std::mem::take(&mut self.lanes) {
-            let main = self.uuid(&key, packets)?;
+            let main_uuid = self.uuid(&key, packets)?;
             for end in lanes.open.into_iter().rev() {
-                packets.event(end, end_on(main))?;
+                packets.write_event(end, slice_end_event(main_uuid))?;
             }
         }
         Ok(())
     }
 
     /// Returns an additional track that is free for the slice.
-    fn additional(
+    fn free_additional_track(
         &mut self,
         key: &TrackKey,
         start_nanos: i64,
@@ -167,22 +171,29 @@ impl Tracks {
     fn declare(&mut self, key: &TrackKey, packets: &mut Packets) -> io::Result<u64> {
         let reader = packets.reader;
         let mut track = match key {
-            TrackKey::Process(id) => self.process(*id, reader),
-            TrackKey::Thread(id) if !self.uuids.contains_key(key) => self.thread(*id, reader),
-            TrackKey::Thread(id) => named(&thread(*id, reader).name),
-            &TrackKey::Stream(_, device, GpuActivity::NO_STREAM) => named(&format!("GPU {device}")),
-            TrackKey::Stream(_, device, stream) => named(&format!("GPU {device} stream {stream}")),
-            &TrackKey::Async(_, name_id) => named(reader.text(name_id)),
-            &TrackKey::Counter(_, name_id) => counter(reader.text(name_id)),
+            TrackKey::Process(id) => self.process_track(*id, reader),
+            TrackKey::Thread(id) if !self.uuids.contains_key(key) => self.thread_track(*id, reader),
+            TrackKey::Thread(id) => named_track(&thread_or_default(*id, reader).name),
+            &TrackKey::Stream(_, device, GpuActivity::NO_STREAM) => {
+                named_track(&format!("GPU {device}"))
+            }
+            TrackKey::Stream(_, device, stream) => {
+                named_track(&format!("GPU {device} stream {stream}"))
+            }
+            &TrackKey::Async(_, name_id) => named_track(reader.text(name_id)),
+            &TrackKey::Counter(_, name_id) => counter_track(reader.text(name_id)),
             &TrackKey::DeviceCounter(_, device, name_id) => {
                 let name = reader.text(name_id);
-                counter(&device.map_or(name.to_owned(), |device| format!("GPU {device} {name}")))
+                counter_track(
+                    &device.map_or(name.to_owned(), |device| format!("GPU {device} {name}")),
+                )
             }
-            TrackKey::Samples(..) => named("samples"),
-            TrackKey::Memory(_, memory) => named(memory),
-            TrackKey::MemoryCounter(_, name) => {
-                TrackDescriptor { description: Some(DERIVED.to_owned()), ..counter(name) }
-            }
+            TrackKey::Samples(..) => named_track("samples"),
+            TrackKey::Memory(_, memory) => named_track(memory),
+            TrackKey::MemoryCounter(_, name) => TrackDescriptor {
+                description: Some(DERIVED_DESCRIPTION.to_owned()),
+                ..counter_track(name)
+            },
         };
         track.parent_uuid = match key {
             TrackKey::Process(_) => None,
@@ -197,8 +208,8 @@ impl Tracks {
                 Some(self.uuid(&TrackKey::Process(*process), packets)?)
             }
             TrackKey::Counter(id, _) | TrackKey::Samples(_, Some(id)) => {
-                let thread = thread(*id, reader);
-                let parent = if is_of_process(thread) {
+                let thread = thread_or_default(*id, reader);
+                let parent = if is_counter_thread(thread) {
                     TrackKey::Process(thread.process_id)
                 } else {
                     TrackKey::Thread(*id)
@@ -208,18 +219,18 @@ impl Tracks {
         };
         self.last_uuid += 1;
         track.uuid = Some(self.last_uuid);
-        packets.track(track)?;
+        packets.write_track(track)?;
         Ok(self.last_uuid)
     }
 
-    fn process(&self, id: u32, reader: &Reader) -> TrackDescriptor {
+    fn process_track(&self, id: u32, reader: &Reader) -> TrackDescriptor {
         let Some(process) = reader.process(id) else { return TrackDescriptor::default() };
         let ProcessRow { pid, rank, host, argv, name, .. } = process;
         let file_pid = self.pid(id);
         let mut labels: Vec<String> = Vec::new();
-        labels.extend(rank.map(|rank| format!("{RANK_LABEL}{rank}")));
-        labels.extend((!host.is_empty()).then(|| format!("{HOST_LABEL}{host}")));
-        labels.extend((*pid != i64::from(file_pid)).then(|| format!("{PID_LABEL}{pid}")));
+        labels.extend(rank.map(|rank| format!("{RANK_LABEL_PREFIX}{rank}")));
+        labels.extend((!host.is_empty()).then(|| format!("{HOST_LABEL_PREFIX}{host}")));
+        labels.extend((*pid != i64::from(file_pid)).then(|| format!("{PID_LABEL_PREFIX}{pid}")));
         let process = ProcessDescriptor {
             pid: Some(file_pid),
             cmdline: serde_json::from_str(argv).unwrap_or_default(),
@@ -229,10 +240,10 @@ impl Tracks {
         TrackDescriptor { process: Some(process), ..TrackDescriptor::default() }
     }
 
-    fn thread(&self, id: u32, reader: &Reader) -> TrackDescriptor {
-        let thread = thread(id, reader);
-        let FileIds { pid, tid } =
-            self.threads.get(&id).copied().unwrap_or(FileIds { pid: 0, tid: 0 });
+    fn thread_track(&self, id: u32, reader: &Reader) -> TrackDescriptor {
+        let thread = thread_or_default(id, reader);
+        let FileThreadIds { pid, tid } =
+            self.threads.get(&id).copied().unwrap_or(FileThreadIds { pid: 0, tid: 0 });
         let is_synthetic = tid != thread.os_id;
         let descriptor = ThreadDescriptor {
             pid: Some(pid),
@@ -242,7 +253,7 @@ impl Tracks {
         };
         TrackDescriptor {
             thread: Some(descriptor),
-            description: is_synthetic.then(|| format!("{TID_LABEL}{}", thread.os_id)),
+            description: is_synthetic.then(|| format!("{TID_DESCRIPTION_PREFIX}{}", thread.os_id)),
             ..TrackDescriptor::default()
         }
     }
@@ -250,14 +261,14 @@ impl Tracks {
 
 /// Returns the operating system id if the format can hold it and it is not taken, or else a
 /// synthetic one.
-fn usable_id(os_id: i64, id: u32, mut take: impl FnMut(i32) -> bool) -> i32 {
-    let main = i32::try_from(os_id).ok().filter(|&main| 0 < main && main < FIRST_SYNTHETIC_ID);
+fn usable_id(os_id: i64, id: u32, mut reserve: impl FnMut(i32) -> bool) -> i32 {
+    let own_id = i32::try_from(os_id).ok().filter(|&id| 0 < id && id < FIRST_SYNTHETIC_ID);
     let synthetic = || FIRST_SYNTHETIC_ID.saturating_add_unsigned(id);
-    main.filter(|&main| take(main)).unwrap_or_else(synthetic)
+    own_id.filter(|&id| reserve(id)).unwrap_or_else(synthetic)
 }
 
 /// Whether a thread has only the counters of its process.
-fn is_of_process(thread: &ThreadRow) -> bool {
+fn is_counter_thread(thread: &ThreadRow) -> bool {
     thread.os_id == NO_THREAD && thread.name.is_empty()
 }
 
@@ -267,26 +278,30 @@ fn may_be_synthetic(thread: &ThreadRow) -> bool {
     matches!(thread.os_id, NO_THREAD | 0) && thread.name.is_empty()
 }
 
-fn thread<'r>(id: u32, reader: &'r Reader) -> &'r ThreadRow {
+fn thread_or_default<'r>(id: u32, reader: &'r Reader) -> &'r ThreadRow {
     static NONE: ThreadRow =
         ThreadRow { id: 0, process_id: 0, os_id: NO_THREAD, name: String::new() };
     reader.thread(id).unwrap_or(&NONE)
 }
 
-fn named(name: &str) -> TrackDescriptor {
+fn named_track(name: &str) -> TrackDescriptor {
     TrackDescriptor { name: Some(name.to_owned()), ..TrackDescriptor::default() }
 }
 
-fn counter(name: &str) -> TrackDescriptor {
+fn counter_track(name: &str) -> TrackDescriptor {
     let unit = match name {
         _ if name.ends_with("(bytes)") => Some(UNIT_BYTES),
         _ if name.ends_with("(ns)") => Some(UNIT_NANOS),
         _ => None,
     };
     let counter = CounterDescriptor { unit, ..CounterDescriptor::default() };
-    TrackDescriptor { counter: Some(counter), ..named(name) }
+    TrackDescriptor { counter: Some(counter), ..named_track(name) }
 }
 
-fn end_on(track_uuid: u64) -> TrackEvent {
-    TrackEvent { r#type: Some(SLICE_END), track_uuid: Some(track_uuid), ..TrackEvent::default() }
+fn slice_end_event(track_uuid: u64) -> TrackEvent {
+    TrackEvent {
+        r#type: Some(TYPE_SLICE_END),
+        track_uuid: Some(track_uuid),
+        ..TrackEvent::default()
+    }
 }

@@ -1,10 +1,14 @@
-//! The fields of an entry: those with columns are taken out, the rest become arguments.
+//! The fields of an entry: readers take the fields that have columns, the rest become arguments.
 
 use std::borrow::Cow;
 
 use marey_model::args::NewArgs;
+use marey_model::loss::LossCause;
+use marey_store::StoreError;
+use thiserror::Error;
 
 use super::values::{Value, ValueError, Values};
+use crate::shared::import::Import;
 
 /// The fields that have not been taken.
 #[derive(Debug)]
@@ -12,7 +16,7 @@ pub(crate) struct Fields(Vec<(Value, Value)>);
 
 impl Fields {
     /// Returns the fields of a dict.
-    pub(crate) fn of(values: &Values, dict: Value) -> Result<Self, ValueError> {
+    pub(crate) fn from_dict(values: &Values, dict: Value) -> Result<Self, ValueError> {
         let fields: Vec<_> = values.pairs(dict).ok_or(ValueError::NotADict)?.collect();
         values.count_expansion(size_of_val(fields.as_slice()))?;
         Ok(Self(fields))
@@ -30,19 +34,19 @@ impl Fields {
         key: &str,
         read: impl FnOnce(Value) -> Option<T>,
     ) -> Option<T> {
-        let at = self.0.iter().rposition(|field| values.text(field.0) == Some(key))?;
-        let value = read(self.0[at].1)?;
-        self.0.remove(at);
+        let index = self.0.iter().rposition(|field| values.text(field.0) == Some(key))?;
+        let value = read(self.0[index].1)?;
+        self.0.remove(index);
         Some(value)
     }
 
-    /// Takes an integer.
-    pub(crate) fn int(&mut self, values: &Values, key: &str) -> Option<i64> {
+    /// Takes a field with an integer.
+    pub(crate) fn take_int(&mut self, values: &Values, key: &str) -> Option<i64> {
         self.take(values, key, Value::as_int)
     }
 
-    /// Takes a short text.
-    pub(crate) fn name<'v>(&mut self, values: &'v Values, key: &str) -> Option<&'v str> {
+    /// Takes a field with a short text.
+    pub(crate) fn take_name<'v>(&mut self, values: &'v Values, key: &str) -> Option<&'v str> {
         self.take(values, key, |value| values.name(value))
     }
 
@@ -56,7 +60,7 @@ impl Fields {
     ) -> Result<(), ValueError> {
         let mut result = Ok(());
         for &(key, value) in &self.0 {
-            let added = self::key(values, key).and_then(|key| {
+            let added = key_text(values, key).and_then(|key| {
                 let prefix = if key.starts_with(prefix) { "" } else { prefix };
                 values.add_arg(&format!("{prefix}{key}"), value, args)
             });
@@ -66,8 +70,39 @@ impl Fields {
     }
 }
 
+/// Why an element of a dump could not be read completely.
+#[derive(Debug, Error)]
+pub(crate) enum ElementError {
+    /// The element, or part of it, cannot be used.
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    /// The run could not be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Import {
+    /// Counts an element of the list `key` as lost if its error is not fatal.
+    pub(crate) fn count_unreadable(
+        &mut self,
+        result: Result<(), ElementError>,
+        key: &str,
+        offset: u64,
+    ) -> Result<(), StoreError> {
+        match result {
+            Ok(()) => {}
+            Err(ElementError::Value(reason)) => {
+                let cause = format!("an element of `{key}`: {reason}");
+                self.lose(LossCause::Unreadable, 1, offset, cause);
+            }
+            Err(ElementError::Store(error)) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
 /// Returns a key as a text; a key that is not one becomes its JSON.
-fn key(values: &Values, key: Value) -> Result<Cow<'_, str>, ValueError> {
+fn key_text(values: &Values, key: Value) -> Result<Cow<'_, str>, ValueError> {
     match values.name(key) {
         Some(key) => Ok(Cow::Borrowed(key)),
         None => values.json(key).map(Cow::Owned),

@@ -12,7 +12,7 @@ use super::values::{Value, ValueError, Values};
 /// The context replaces the list in `values`, and the name replaces each frame, so each is
 /// converted once and a stack takes no more memory than a number. A stack with anything but a frame
 /// is cut there; only the first entry that refers to it gets the error.
-pub(crate) fn context(
+pub(crate) fn stack_context(
     values: &mut Values,
     frames: Value,
     run: &mut Assembler,
@@ -28,7 +28,7 @@ pub(crate) fn context(
     let mut context = Assembler::ROOT;
     let mut result = Ok(());
     for &frame in items.iter().rev() {
-        match name(values, frame, run) {
+        match intern_frame_name(values, frame, run) {
             Ok(name_id) => context = run.context(context, NodeKind::Frame, name_id),
             Err(reason) => {
                 result = Err(reason);
@@ -41,18 +41,22 @@ pub(crate) fn context(
 }
 
 /// Returns the name of a frame: `file:line@function`.
-fn name(values: &mut Values, frame: Value, run: &mut Assembler) -> Result<u32, ValueError> {
+fn intern_frame_name(
+    values: &mut Values,
+    frame: Value,
+    run: &mut Assembler,
+) -> Result<u32, ValueError> {
     if let Some(name_id) = values.converted(frame) {
         return Ok(name_id);
     }
-    let fields = Fields::of(values, frame);
-    let mut fields = fields.map_err(|unfit| match unfit {
+    let fields = Fields::from_dict(values, frame);
+    let mut fields = fields.map_err(|error| match error {
         ValueError::NotADict => ValueError::NotAFrame,
-        unfit => unfit,
+        error => error,
     })?;
     let file =
         fields.take(values, "filename", |value| values.text(value)).ok_or(ValueError::NotAFrame)?;
-    let line = fields.int(values, "line").ok_or(ValueError::NotAFrame)?;
+    let line = fields.take_int(values, "line").ok_or(ValueError::NotAFrame)?;
     let function =
         fields.take(values, "name", |value| values.text(value)).ok_or(ValueError::NotAFrame)?;
     values.count_expansion(file.len() + function.len())?;

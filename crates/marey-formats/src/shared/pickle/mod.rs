@@ -16,6 +16,7 @@
 mod fields;
 mod frames;
 mod json;
+mod opcode;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -23,27 +24,30 @@ mod values;
 
 use std::collections::VecDeque;
 
-pub(crate) use self::fields::Fields;
-pub(crate) use self::frames::context;
-use self::source::Bytes;
+pub(crate) use self::fields::{ElementError, Fields};
+pub(crate) use self::frames::stack_context;
+use self::source::ByteReader;
 pub(crate) use self::values::{Value, ValueError, Values};
 use crate::shared::import::ReaderError;
 use crate::shared::input::Input;
 
-/// Values that any pickle may have in memory.
-const MIN_VALUES: u64 = 1 << 20;
+/// Number of values that any pickle may have in memory.
+const BASE_MAX_VALUES: u64 = 1 << 20;
 
-/// Bytes of the file for each further value.
+/// Bytes of the file that allow one further value in memory.
 const BYTES_PER_VALUE: u64 = 2;
+
+/// The newest protocol that is read.
+const MAX_PROTOCOL: u8 = 5;
 
 /// Number of values below which nothing is freed, so that elements may share anything.
 const MIN_FREED_VALUES: usize = 1 << 18;
 
 /// Bytes that any file may expand to.
-const MIN_EXPANDED_BYTES: u64 = 1 << 20;
+const BASE_MAX_EXPANDED_BYTES: u64 = 1 << 20;
 
-/// Further bytes for each byte of the file. The call stacks and texts of real dumps need a tenth of
-/// it.
+/// Further bytes that each byte of the file may expand to. The call stacks and texts of real dumps
+/// need a tenth of it.
 const EXPANDED_PER_BYTE: u64 = 64;
 
 /// A list whose elements are yielded as rows.
@@ -61,7 +65,7 @@ pub(crate) struct Row {
     /// The key of the row list.
     pub(crate) key: &'static str,
     /// The index of the inner list, if the row list contains lists.
-    pub(crate) list: u32,
+    pub(crate) list_index: u32,
     pub(crate) value: Value,
     /// Byte offset of its end in the file.
     pub(crate) offset: u64,
@@ -72,20 +76,20 @@ pub(crate) struct Row {
 pub(crate) struct Pickle<'a> {
     /// The values that have been read and may still be referred to.
     pub(crate) values: Values,
-    bytes: Bytes<'a>,
-    lists: &'static [RowList],
+    bytes: ByteReader<'a>,
+    row_lists: &'static [RowList],
     stack: Vec<Value>,
     /// Stack heights at the marks.
     marks: Vec<usize>,
     memo: Vec<Value>,
     /// The open row list and the open lists inside it, outermost first.
-    open: Vec<OpenList>,
+    open_lists: Vec<OpenList>,
     /// Rows that are complete.
     rows: VecDeque<Row>,
     /// The first object of the row that was yielded last.
-    yielded: Option<u64>,
+    yielded_object: Option<u64>,
     /// The first object that belongs to no earlier row.
-    first_unowned: u64,
+    first_unowned_object: u64,
     is_complete: bool,
 }
 
@@ -94,43 +98,43 @@ struct OpenList {
     value: Value,
     rows: RowList,
     /// Its index in the enclosing list.
-    number: u32,
+    index: u32,
     /// Number of lists inside it so far.
-    lists: u32,
+    inner_count: u32,
 }
 
 impl<'a> Pickle<'a> {
-    pub(crate) fn new(input: &'a mut Input, lists: &'static [RowList]) -> Self {
+    pub(crate) fn new(input: &'a mut Input, row_lists: &'static [RowList]) -> Self {
         Self {
             values: Values::default(),
-            bytes: Bytes::new(input),
-            lists,
+            bytes: ByteReader::new(input),
+            row_lists,
             stack: Vec::new(),
             marks: Vec::new(),
             memo: Vec::new(),
-            open: Vec::new(),
+            open_lists: Vec::new(),
             rows: VecDeque::new(),
-            yielded: None,
-            first_unowned: 0,
+            yielded_object: None,
+            first_unowned_object: 0,
             is_complete: false,
         }
     }
 
     /// Returns the next row, whose values may be freed by the following call; `None` at the end.
     pub(crate) fn next_row(&mut self) -> Result<Option<Row>, ReaderError> {
-        if let Some(first) = self.yielded.take()
+        if let Some(first) = self.yielded_object.take()
             && self.values.size() > MIN_FREED_VALUES
         {
             self.values.free_from(first);
         }
         while self.rows.is_empty() && !self.is_complete {
-            self.step()?;
+            self.execute_next()?;
             self.check_size()?;
         }
         Ok(self.rows.pop_front())
     }
 
-    /// Returns how many bytes have been read.
+    /// Returns the number of bytes read.
     pub(crate) fn offset(&self) -> u64 {
         self.bytes.offset()
     }
@@ -138,74 +142,75 @@ impl<'a> Pickle<'a> {
     /// Returns the keys and values of the outermost dict, as far as they have been read.
     pub(crate) fn outer_fields(&self) -> Vec<(Value, Value)> {
         let root = self.stack.first().copied().unwrap_or(Value::None);
-        let complete = self.values.pairs(root).into_iter().flatten();
-        let rest = match self.marks.first() {
+        let stored = self.values.pairs(root).into_iter().flatten();
+        let pending = match self.marks.first() {
             Some(1) => &self.stack[1..self.marks.get(1).map_or(self.stack.len(), |&end| end)],
             _ => &[],
         };
-        complete.chain(rest.chunks_exact(2).map(|pair| (pair[0], pair[1]))).collect()
+        stored.chain(pending.chunks_exact(2).map(|pair| (pair[0], pair[1]))).collect()
     }
 
     fn check_size(&mut self) -> Result<(), ReaderError> {
         let offset = self.offset();
-        self.values.set_max_expanded(MIN_EXPANDED_BYTES + EXPANDED_PER_BYTE * offset);
+        self.values.set_max_expanded_bytes(BASE_MAX_EXPANDED_BYTES + EXPANDED_PER_BYTE * offset);
         let size = self.stack.len() + self.marks.len() + self.memo.len() + self.values.size();
         if size as u64 > max_values(offset) {
-            return Err(ReaderError::at(offset, "the values take far more memory than the file"));
+            return Err(ReaderError::content(
+                offset,
+                "the values take far more memory than the file",
+            ));
         }
         Ok(())
     }
 
-    fn fault<T>(&self, cause: impl std::fmt::Display) -> Result<T, ReaderError> {
-        Err(ReaderError::at(self.offset(), cause))
+    fn fail<T>(&self, cause: impl std::fmt::Display) -> Result<T, ReaderError> {
+        Err(ReaderError::content(self.offset(), cause))
     }
 }
 
-/// The opcodes, in groups.
+/// Execution of the opcodes, in groups. A function returns `false` for opcodes of other groups.
 impl Pickle<'_> {
-    fn step(&mut self) -> Result<(), ReaderError> {
+    fn execute_next(&mut self) -> Result<(), ReaderError> {
         let start = self.offset();
-        let [opcode] = self.bytes.array()?;
+        let [opcode] = self.bytes.read_array()?;
         if let Some(value) = self.read_scalar(opcode)? {
             self.stack.push(value);
             return Ok(());
         }
-        if self.container(opcode)? || self.memo(opcode)? {
+        if self.execute_container(opcode)? || self.execute_memo(opcode)? {
             return Ok(());
         }
         match opcode {
-            b'.' => {
+            opcode::STOP => {
                 // The outermost value stays on the stack for `outer_fields`.
                 self.is_complete = self.stack.len() == 1 && self.marks.is_empty();
                 if !self.is_complete {
-                    return self.fault("the pickle stops in the middle of a value");
+                    return self.fail("the pickle stops in the middle of a value");
                 }
             }
-            b'(' => self.marks.push(self.stack.len()),
-            b'0' if self.marks.last() == Some(&self.stack.len()) => {
+            opcode::MARK => self.marks.push(self.stack.len()),
+            opcode::POP if self.marks.last() == Some(&self.stack.len()) => {
                 self.marks.pop();
             }
-            b'0' => {
+            opcode::POP => {
                 self.pop_many(1)?;
             }
-            b'1' => {
+            opcode::POP_MARK => {
                 self.pop_to_mark()?;
             }
-            b'2' => self.stack.push(self.top()?),
-            0x80 => {
-                let [protocol] = self.bytes.array()?;
-                if protocol > 5 {
-                    return Err(ReaderError::at(
-                        start,
-                        format!("pickle protocol {protocol} is unknown"),
-                    ));
+            opcode::DUP => self.stack.push(self.top()?),
+            opcode::PROTO => {
+                let [protocol] = self.bytes.read_array()?;
+                if protocol > MAX_PROTOCOL {
+                    let cause = format!("pickle protocol {protocol} is unknown");
+                    return Err(ReaderError::content(start, cause));
                 }
             }
-            // FRAME: its length does not affect the content.
-            0x95 => {
-                self.bytes.array::<8>()?;
+            // The length of a frame does not affect the content.
+            opcode::FRAME => {
+                self.bytes.read_array::<8>()?;
             }
-            _ => return Err(ReaderError::at(start, self.refused(opcode)?)),
+            _ => return Err(ReaderError::content(start, self.refusal_cause(opcode)?)),
         }
         Ok(())
     }
@@ -213,37 +218,42 @@ impl Pickle<'_> {
     /// Reads a value without elements.
     fn read_scalar(&mut self, opcode: u8) -> Result<Option<Value>, ReaderError> {
         Ok(Some(match opcode {
-            b'N' => Value::None,
-            0x88 => Value::Bool(true),
-            0x89 => Value::Bool(false),
-            b'K' => Value::Int(self.bytes.array::<1>().map(u8::from_le_bytes)?.into()),
-            b'M' => Value::Int(self.bytes.array().map(u16::from_le_bytes)?.into()),
-            b'J' => Value::Int(self.bytes.array().map(i32::from_le_bytes)?.into()),
-            b'G' => Value::real(self.bytes.array().map(f64::from_be_bytes)?),
-            0x8a => self.long::<1>()?,
-            0x8b => self.long::<4>()?,
-            // Texts, and bytes, which are treated as texts.
-            0x8c | b'U' | b'C' => self.text::<1>()?,
-            b'X' | b'T' | b'B' => self.text::<4>()?,
-            0x8d | 0x8e | 0x96 => self.text::<8>()?,
+            opcode::NONE => Value::None,
+            opcode::NEWTRUE => Value::Bool(true),
+            opcode::NEWFALSE => Value::Bool(false),
+            opcode::BININT1 => Value::Int(self.bytes.read_array().map(u8::from_le_bytes)?.into()),
+            opcode::BININT2 => Value::Int(self.bytes.read_array().map(u16::from_le_bytes)?.into()),
+            opcode::BININT => Value::Int(self.bytes.read_array().map(i32::from_le_bytes)?.into()),
+            opcode::BINFLOAT => Value::real(self.bytes.read_array().map(f64::from_be_bytes)?),
+            opcode::LONG1 => self.read_long::<1>()?,
+            opcode::LONG4 => self.read_long::<4>()?,
+            // Bytes are treated as texts.
+            opcode::SHORT_BINUNICODE | opcode::SHORT_BINSTRING | opcode::SHORT_BINBYTES => {
+                self.read_text::<1>()?
+            }
+            opcode::BINUNICODE | opcode::BINSTRING | opcode::BINBYTES => self.read_text::<4>()?,
+            opcode::BINUNICODE8 | opcode::BINBYTES8 | opcode::BYTEARRAY8 => {
+                self.read_text::<8>()?
+            }
             _ => return Ok(None),
         }))
     }
 
-    /// Reads a length of `N` bytes.
-    fn length<const N: usize>(&mut self) -> Result<u64, ReaderError> {
+    /// Reads a number of `N` bytes.
+    fn read_unsigned<const N: usize>(&mut self) -> Result<u64, ReaderError> {
         let mut bytes = [0; 8];
-        bytes[..N].copy_from_slice(&self.bytes.array::<N>()?);
+        bytes[..N].copy_from_slice(&self.bytes.read_array::<N>()?);
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Reads an integer in two's complement. One that exceeds 64 bits becomes a text.
-    fn long<const N: usize>(&mut self) -> Result<Value, ReaderError> {
-        let length = self.length::<N>()?;
+    /// Reads an integer in two's complement after its length of `N` bytes. An integer that exceeds
+    /// 64 bits becomes a text.
+    fn read_long<const N: usize>(&mut self) -> Result<Value, ReaderError> {
+        let length = self.read_unsigned::<N>()?;
         if length > 16 {
-            return self.fault(format!("a whole number has {length} bytes"));
+            return self.fail(format!("a whole number has {length} bytes"));
         }
-        let bytes = self.bytes.vec(length)?;
+        let bytes = self.bytes.read_vec(length)?;
         let is_negative = bytes.last().is_some_and(|byte| byte & 0x80 != 0);
         let mut wide = [if is_negative { 0xff } else { 0 }; 16];
         wide[..bytes.len()].copy_from_slice(&bytes);
@@ -254,9 +264,10 @@ impl Pickle<'_> {
         })
     }
 
-    fn text<const N: usize>(&mut self) -> Result<Value, ReaderError> {
-        let length = self.length::<N>()?;
-        let bytes = self.bytes.vec(length)?;
+    /// Reads a text after its length of `N` bytes.
+    fn read_text<const N: usize>(&mut self) -> Result<Value, ReaderError> {
+        let length = self.read_unsigned::<N>()?;
+        let bytes = self.bytes.read_vec(length)?;
         // Lone surrogates are not valid UTF-8.
         let text = String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
@@ -264,99 +275,84 @@ impl Pickle<'_> {
     }
 
     /// Creates or extends a list, tuple, set or dict.
-    fn container(&mut self, opcode: u8) -> Result<bool, ReaderError> {
-        let value = match opcode {
-            b']' | 0x8f => {
-                let list = self.values.add_list(Vec::new());
-                self.open_list(list);
-                list
+    fn execute_container(&mut self, opcode: u8) -> Result<bool, ReaderError> {
+        let items = match opcode {
+            opcode::LIST
+            | opcode::FROZENSET
+            | opcode::DICT
+            | opcode::TUPLE
+            | opcode::APPENDS
+            | opcode::ADDITEMS
+            | opcode::SETITEMS => self.pop_to_mark()?,
+            opcode::TUPLE1..=opcode::TUPLE3 => {
+                self.pop_many((opcode - opcode::TUPLE1 + 1).into())?
             }
-            b'}' => self.values.add_dict(Vec::new()),
-            b')' => self.values.add_tuple(Vec::new()),
-            0x85..=0x87 => {
-                let count = usize::from(opcode - 0x84);
-                let items = self.pop_many(count)?;
-                self.values.add_tuple(items)
-            }
-            b't' => {
-                let items = self.pop_to_mark()?;
-                self.values.add_tuple(items)
-            }
-            b'l' | 0x91 => {
-                let items = self.pop_to_mark()?;
-                self.values.add_list(items)
-            }
-            b'd' => {
-                let items = self.pop_to_mark()?;
-                self.values.add_dict(items)
-            }
-            b'a' => {
-                let items = self.pop_many(1)?;
-                return self.append(&items).map(|()| true);
-            }
-            b'e' | 0x90 => {
-                let items = self.pop_to_mark()?;
-                return self.append(&items).map(|()| true);
-            }
-            b's' => {
-                let items = self.pop_many(2)?;
-                return self.set_items(&items).map(|()| true);
-            }
-            b'u' => {
-                let items = self.pop_to_mark()?;
-                return self.set_items(&items).map(|()| true);
+            opcode::APPEND => self.pop_many(1)?,
+            opcode::SETITEM => self.pop_many(2)?,
+            opcode::EMPTY_LIST | opcode::EMPTY_SET | opcode::EMPTY_DICT | opcode::EMPTY_TUPLE => {
+                Vec::new()
             }
             _ => return Ok(false),
         };
+        let value = match opcode {
+            opcode::APPEND | opcode::APPENDS | opcode::ADDITEMS => {
+                self.append(&items)?;
+                return Ok(true);
+            }
+            opcode::SETITEM | opcode::SETITEMS => {
+                self.set_items(&items)?;
+                return Ok(true);
+            }
+            opcode::EMPTY_DICT | opcode::DICT => self.values.add_dict(items),
+            opcode::EMPTY_TUPLE | opcode::TUPLE | opcode::TUPLE1..=opcode::TUPLE3 => {
+                self.values.add_tuple(items)
+            }
+            _ => self.values.add_list(items),
+        };
+        if matches!(opcode, opcode::EMPTY_LIST | opcode::EMPTY_SET) {
+            self.open_list(value);
+        }
         self.stack.push(value);
         Ok(true)
     }
 
     /// Stores a value in the memo or fetches one.
-    fn memo(&mut self, opcode: u8) -> Result<bool, ReaderError> {
-        match opcode {
-            b'q' => {
-                let number = self.length::<1>()?;
-                self.memo_put(number)?;
-            }
-            b'r' => {
-                let number = self.length::<4>()?;
-                self.memo_put(number)?;
-            }
-            0x94 => self.memo_put(self.memo.len() as u64)?,
-            b'h' => {
-                let number = self.length::<1>()?;
-                self.memo_get(number)?;
-            }
-            b'j' => {
-                let number = self.length::<4>()?;
-                self.memo_get(number)?;
-            }
+    fn execute_memo(&mut self, opcode: u8) -> Result<bool, ReaderError> {
+        let index = match opcode {
+            opcode::BINPUT | opcode::BINGET => self.read_unsigned::<1>()?,
+            opcode::LONG_BINPUT | opcode::LONG_BINGET => self.read_unsigned::<4>()?,
+            opcode::MEMOIZE => self.memo.len() as u64,
             _ => return Ok(false),
+        };
+        match opcode {
+            opcode::BINGET | opcode::LONG_BINGET => self.memo_get(index)?,
+            _ => self.memo_put(index)?,
         }
         Ok(true)
     }
 
     /// Returns why an opcode is refused.
-    fn refused(&mut self, opcode: u8) -> Result<String, ReaderError> {
-        let name_of = |module: &str, name: &str| {
+    fn refusal_cause(&mut self, opcode: u8) -> Result<String, ReaderError> {
+        let import_cause = |module: &str, name: &str| {
             format!("the pickle would import `{module}.{name}`, which is never done")
         };
         Ok(match opcode {
-            b'c' | b'i' => {
-                let (module, name) = (self.bytes.line()?, self.bytes.line()?);
-                name_of(&module, &name)
+            opcode::GLOBAL | opcode::INST => {
+                let (module, name) = (self.bytes.read_line()?, self.bytes.read_line()?);
+                import_cause(&module, &name)
             }
-            0x93 => {
+            opcode::STACK_GLOBAL => {
                 let names = self.pop_many(2)?;
-                let part = |value| self.values.name(value).unwrap_or("?");
-                name_of(part(names[0]), part(names[1]))
+                let text_or_unknown = |value| self.values.name(value).unwrap_or("?");
+                import_cause(text_or_unknown(names[0]), text_or_unknown(names[1]))
             }
-            0x82..=0x84 => name_of("copyreg", "_extension_registry"),
-            b'R' | b'b' | b'o' | 0x81 | 0x92 => {
+            opcode::EXT1..=opcode::EXT4 => import_cause("copyreg", "_extension_registry"),
+            opcode::REDUCE | opcode::BUILD | opcode::OBJ | opcode::NEWOBJ | opcode::NEWOBJ_EX => {
                 "the pickle would call or build an object, which is never done".to_owned()
             }
-            b'P' | b'Q' => "the pickle refers to an object outside of it".to_owned(),
+            opcode::PERSID | opcode::BINPERSID => {
+                "the pickle refers to an object outside of it".to_owned()
+            }
             _ => format!("the pickle has the opcode {opcode:#04x}, which is unknown"),
         })
     }
@@ -365,53 +361,53 @@ impl Pickle<'_> {
 /// The stack and the memo.
 impl Pickle<'_> {
     /// Returns the stack height below which values cannot be popped.
-    fn floor(&self) -> usize {
+    fn stack_floor(&self) -> usize {
         self.marks.last().copied().unwrap_or(0)
     }
 
     fn top(&self) -> Result<Value, ReaderError> {
-        match self.stack[self.floor()..].last() {
+        match self.stack[self.stack_floor()..].last() {
             Some(&value) => Ok(value),
-            None => self.fault("a value is missing"),
+            None => self.fail("a value is missing"),
         }
     }
 
     fn pop_many(&mut self, count: usize) -> Result<Vec<Value>, ReaderError> {
         match self.stack.len().checked_sub(count) {
-            Some(start) if start >= self.floor() => Ok(self.stack.split_off(start)),
-            _ => self.fault("a value is missing"),
+            Some(start) if start >= self.stack_floor() => Ok(self.stack.split_off(start)),
+            _ => self.fail("a value is missing"),
         }
     }
 
     fn pop_to_mark(&mut self) -> Result<Vec<Value>, ReaderError> {
         match self.marks.pop() {
             Some(mark) => Ok(self.stack.split_off(mark)),
-            None => self.fault("a mark is missing"),
+            None => self.fail("a mark is missing"),
         }
     }
 
     /// Stores the top value. Each entry takes at least one byte of the file, so neither the bytes
     /// read nor the limit of values may be below the index.
-    fn memo_put(&mut self, number: u64) -> Result<(), ReaderError> {
+    fn memo_put(&mut self, index: u64) -> Result<(), ReaderError> {
         let value = self.top()?;
-        if number > self.offset().min(max_values(self.offset())) {
-            return self.fault(format!("the memo has no entry {number} yet"));
+        if index > self.offset().min(max_values(self.offset())) {
+            return self.fail(format!("the memo has no entry {index} yet"));
         }
-        let number = number as usize;
-        if number >= self.memo.len() {
-            self.memo.resize(number + 1, Value::None);
+        let index = index as usize;
+        if index >= self.memo.len() {
+            self.memo.resize(index + 1, Value::None);
         }
-        self.memo[number] = value;
+        self.memo[index] = value;
         Ok(())
     }
 
-    fn memo_get(&mut self, number: u64) -> Result<(), ReaderError> {
-        match usize::try_from(number).ok().and_then(|number| self.memo.get(number)) {
+    fn memo_get(&mut self, index: u64) -> Result<(), ReaderError> {
+        match usize::try_from(index).ok().and_then(|index| self.memo.get(index)) {
             Some(&value) => {
                 self.stack.push(value);
                 Ok(())
             }
-            None => self.fault(format!("the memo has nothing at {number}")),
+            None => self.fail(format!("the memo has nothing at {index}")),
         }
     }
 }
@@ -420,50 +416,51 @@ impl Pickle<'_> {
 impl Pickle<'_> {
     /// Opens a row list, or a list inside one, if the empty list that is pushed next is one.
     fn open_list(&mut self, value: Value) {
-        if let Some(&rows) = self.lists.iter().find(|rows| self.is_next(rows.key)) {
-            self.open = vec![OpenList { value, rows, number: 0, lists: 0 }];
+        if let Some(&rows) = self.row_lists.iter().find(|rows| self.next_value_has_key(rows.key)) {
+            self.open_lists = vec![OpenList { value, rows, index: 0, inner_count: 0 }];
             return;
         }
-        for level in (0..self.open.len()).rev() {
-            let outer = &mut self.open[level];
-            if level + 1 < outer.rows.depth && is_inside(outer.value, &self.stack, &self.marks) {
-                let inner = OpenList { value, number: outer.lists, lists: 0, ..*outer };
-                outer.lists = outer.lists.saturating_add(1);
-                self.open.truncate(level + 1);
-                self.open.push(inner);
+        for level in (0..self.open_lists.len()).rev() {
+            let outer = &mut self.open_lists[level];
+            if level + 1 < outer.rows.depth && is_element_of(outer.value, &self.stack, &self.marks)
+            {
+                let inner = OpenList { value, index: outer.inner_count, inner_count: 0, ..*outer };
+                outer.inner_count = outer.inner_count.saturating_add(1);
+                self.open_lists.truncate(level + 1);
+                self.open_lists.push(inner);
                 return;
             }
         }
     }
 
-    /// Whether the value that is pushed next has this key in the outermost dict.
-    fn is_next(&self, key: &str) -> bool {
-        let [_root, rest @ .., last] = self.stack.as_slice() else {
+    /// Whether the value that is pushed next gets this key in the outermost dict.
+    fn next_value_has_key(&self, key: &str) -> bool {
+        let [_root, items @ .., last] = self.stack.as_slice() else {
             return self.stack.is_empty() && key.is_empty();
         };
-        let is_outermost = match self.marks.as_slice() {
-            [] => rest.is_empty(),
-            [1] => rest.len() % 2 == 0,
+        let is_outermost_key = match self.marks.as_slice() {
+            [] => items.is_empty(),
+            [1] => items.len() % 2 == 0,
             _ => false,
         };
-        is_outermost && self.values.text(*last) == Some(key)
+        is_outermost_key && self.values.text(*last) == Some(key)
     }
 
     /// Returns the open list whose elements are rows.
-    fn row_list(&self) -> Option<OpenList> {
-        self.open.last().copied().filter(|list| self.open.len() == list.rows.depth)
+    fn open_row_list(&self) -> Option<OpenList> {
+        self.open_lists.last().copied().filter(|list| self.open_lists.len() == list.rows.depth)
     }
 
     fn append(&mut self, items: &[Value]) -> Result<(), ReaderError> {
         let target = self.top()?;
-        match self.row_list().filter(|list| list.value == target) {
+        match self.open_row_list().filter(|list| list.value == target) {
             Some(list) => {
                 for &value in items.iter().filter(|&&item| item != Value::Yielded) {
                     self.push_row(list, value);
                 }
             }
             None if self.values.extend_list(target, items) => {}
-            None => return self.fault("elements are added to a value that is no list"),
+            None => return self.fail("elements are added to a value that is no list"),
         }
         Ok(())
     }
@@ -471,16 +468,16 @@ impl Pickle<'_> {
     fn set_items(&mut self, items: &[Value]) -> Result<(), ReaderError> {
         let target = self.top()?;
         if !items.len().is_multiple_of(2) || !self.values.extend_dict(target, items) {
-            return self.fault("keys and values are added to a value that is no dict");
+            return self.fail("keys and values are added to a value that is no dict");
         }
         let [below @ .., _] = self.stack.as_slice() else { return Ok(()) };
-        if let (Some(list), Value::Object(id)) = (self.row_list(), target)
-            && id >= self.first_unowned
-            && is_inside(list.value, below, &self.marks)
+        if let (Some(list), Value::Object(id)) = (self.open_row_list(), target)
+            && id >= self.first_unowned_object
+            && is_element_of(list.value, below, &self.marks)
         {
             self.push_row(list, target);
-            self.yielded = Some(id);
-            self.first_unowned = self.values.next_object();
+            self.yielded_object = Some(id);
+            self.first_unowned_object = self.values.next_object();
             self.stack.pop();
             self.stack.push(Value::Yielded);
         }
@@ -489,18 +486,18 @@ impl Pickle<'_> {
 
     fn push_row(&mut self, list: OpenList, value: Value) {
         let offset = self.offset();
-        self.rows.push_back(Row { key: list.rows.key, list: list.number, value, offset });
+        self.rows.push_back(Row { key: list.rows.key, list_index: list.index, value, offset });
     }
 }
 
 /// Returns how many values a pickle may have in memory after `offset` bytes.
 const fn max_values(offset: u64) -> u64 {
-    MIN_VALUES + offset / BYTES_PER_VALUE
+    BASE_MAX_VALUES + offset / BYTES_PER_VALUE
 }
 
 /// Whether the value on top of this stack is an element of a list, which lies directly below it or
 /// below the last mark.
-fn is_inside(list: Value, below: &[Value], marks: &[usize]) -> bool {
-    let batch_of = marks.last().and_then(|mark| mark.checked_sub(1)).and_then(|at| below.get(at));
-    below.last() == Some(&list) || batch_of == Some(&list)
+fn is_element_of(list: Value, below: &[Value], marks: &[usize]) -> bool {
+    let below_mark = marks.last().and_then(|mark| below.get(mark.checked_sub(1)?));
+    below.last() == Some(&list) || below_mark == Some(&list)
 }

@@ -8,25 +8,25 @@ const MAX_LINE_BYTES: usize = 200;
 
 /// The content of a file, and the position in it.
 #[derive(Debug)]
-pub(super) struct Bytes<'a> {
+pub(super) struct ByteReader<'a> {
     input: &'a mut Input,
 }
 
-impl<'a> Bytes<'a> {
+impl<'a> ByteReader<'a> {
     pub(super) fn new(input: &'a mut Input) -> Self {
         Self { input }
     }
 
-    /// Returns how many bytes have been read.
+    /// Returns the number of bytes read.
     pub(super) fn offset(&self) -> u64 {
         self.input.offset()
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], ReaderError> {
+    pub(super) fn read_array<const N: usize>(&mut self) -> Result<[u8; N], ReaderError> {
         let mut array = [0; N];
         let mut filled = 0;
         while filled < N {
-            let part = self.part(N - filled)?;
+            let part = self.read_part(N - filled)?;
             array[filled..filled + part.len()].copy_from_slice(part);
             filled += part.len();
         }
@@ -34,21 +34,21 @@ impl<'a> Bytes<'a> {
     }
 
     /// Reads `count` bytes. Memory grows with the bytes that arrive, not with the announced count.
-    pub(super) fn vec(&mut self, count: u64) -> Result<Vec<u8>, ReaderError> {
+    pub(super) fn read_vec(&mut self, count: u64) -> Result<Vec<u8>, ReaderError> {
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < count {
             let missing = count - bytes.len() as u64;
-            let part = self.part(usize::try_from(missing).unwrap_or(usize::MAX))?;
+            let part = self.read_part(usize::try_from(missing).unwrap_or(usize::MAX))?;
             bytes.extend_from_slice(part);
         }
         Ok(bytes)
     }
 
     /// Reads a line without its end, at most [`MAX_LINE_BYTES`].
-    pub(super) fn line(&mut self) -> Result<String, ReaderError> {
+    pub(super) fn read_line(&mut self) -> Result<String, ReaderError> {
         let mut line = Vec::new();
         while line.len() < MAX_LINE_BYTES {
-            match self.array()? {
+            match self.read_array()? {
                 [b'\n'] => break,
                 [byte] => line.push(byte),
             }
@@ -57,11 +57,11 @@ impl<'a> Bytes<'a> {
     }
 
     /// Reads at least one and at most `max` bytes.
-    fn part(&mut self, max: usize) -> Result<&[u8], ReaderError> {
+    fn read_part(&mut self, max: usize) -> Result<&[u8], ReaderError> {
         let offset = self.input.offset();
-        let part = self.input.part(max)?;
+        let part = self.input.consume(max)?;
         if part.is_empty() {
-            Err(ReaderError::at(offset, "the pickle ends early"))
+            Err(ReaderError::content(offset, "the pickle ends early"))
         } else {
             Ok(part)
         }

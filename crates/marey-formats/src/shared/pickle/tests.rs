@@ -13,7 +13,7 @@ fn read(content: &[u8]) -> Result<serde_json::Value, String> {
     let mut input = Input::new(Cursor::new(content.to_vec())).unwrap();
     let mut pickle = Pickle::new(&mut input, &[]);
     while pickle.next_row().map_err(|broken| broken.to_string())?.is_some() {}
-    let json = pickle.values.json(pickle.stack[0]).map_err(|unfit| unfit.to_string())?;
+    let json = pickle.values.json(pickle.stack[0]).map_err(|error| error.to_string())?;
     Ok(serde_json::from_str(&json).unwrap())
 }
 
@@ -26,8 +26,8 @@ fn rows(content: &[u8]) -> (Vec<String>, Result<(), String>) {
         match pickle.next_row() {
             Ok(Some(row)) => {
                 let json = pickle.values.json(row.value);
-                let json = json.unwrap_or_else(|unfit| unfit.to_string());
-                rows.push(format!("{} {} {json}", row.key, row.list));
+                let json = json.unwrap_or_else(|error| error.to_string());
+                rows.push(format!("{} {} {json}", row.key, row.list_index));
             }
             Ok(None) => return (rows, Ok(())),
             Err(broken) => return (rows, Err(broken.to_string())),
@@ -199,8 +199,8 @@ fn rows_may_share_values() {
     let filler = b"}(K\x01K\x02u".repeat(50_000);
     let (many, end) = rows(&[&head[..], &filler, &shared, b"eu."].concat());
     assert_eq!((many.len(), end), (50_006, Ok(())));
-    let gone = "rows 0 a part of it belongs to another entry".to_owned();
-    let expected = [&expected[0], &gone, &expected[2], &expected[3], &gone, &expected[5]];
+    let lost_row = "rows 0 a part of it belongs to another entry".to_owned();
+    let expected = [&expected[0], &lost_row, &expected[2], &expected[3], &lost_row, &expected[5]];
     assert_eq!(many[50_000..].iter().collect::<Vec<_>>(), expected);
 }
 
@@ -214,7 +214,7 @@ fn many_rows_take_little_memory() {
         let (mut count, mut most) = (0, 0);
         while pickle.next_row().unwrap().is_some() {
             count += 1;
-            most = most.max(pickle.values.objects());
+            most = most.max(pickle.values.object_count());
         }
         assert_eq!(count, 50_000);
         assert!(most < MIN_FREED_VALUES / 4, "{most}");
@@ -280,7 +280,7 @@ fn a_stack_is_converted_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
     let mut values = Values::default();
-    values.set_max_expanded(1 << 20);
+    values.set_max_expanded_bytes(1 << 20);
     let frame = |values: &mut Values, name: &str| {
         let fields = [("filename", "a.py"), ("name", name)];
         let mut items: Vec<_> = fields
@@ -292,21 +292,24 @@ fn a_stack_is_converted_once() {
     };
     let (inner, outer) = (frame(&mut values, "f"), frame(&mut values, "main"));
     let stack = values.add_list(vec![inner, outer]);
-    let (id, result) = context(&mut values, stack, &mut run);
+    let (id, result) = stack_context(&mut values, stack, &mut run);
     let outer_name = run.text("a.py:7@main");
     let outer_id = run.context(Assembler::ROOT, marey_model::context::NodeKind::Frame, outer_name);
     let inner_name = run.text("a.py:7@f");
     let inner_id = run.context(outer_id, marey_model::context::NodeKind::Frame, inner_name);
     assert_eq!((id, result), (Some(inner_id), Ok(())));
-    assert_eq!(context(&mut values, stack, &mut run), (Some(inner_id), Ok(())));
+    assert_eq!(stack_context(&mut values, stack, &mut run), (Some(inner_id), Ok(())));
     assert!(values.items(stack).is_none());
 
     let cut = values.add_list(vec![inner, Value::Int(1), outer]);
-    assert_eq!(context(&mut values, cut, &mut run), (Some(outer_id), Err(ValueError::NotAFrame)));
-    assert_eq!(context(&mut values, cut, &mut run), (Some(outer_id), Ok(())));
+    assert_eq!(
+        stack_context(&mut values, cut, &mut run),
+        (Some(outer_id), Err(ValueError::NotAFrame))
+    );
+    assert_eq!(stack_context(&mut values, cut, &mut run), (Some(outer_id), Ok(())));
     let empty = values.add_list(Vec::new());
-    assert_eq!(context(&mut values, empty, &mut run), (None, Ok(())));
-    assert_eq!(context(&mut values, empty, &mut run), (None, Ok(())));
+    assert_eq!(stack_context(&mut values, empty, &mut run), (None, Ok(())));
+    assert_eq!(stack_context(&mut values, empty, &mut run), (None, Ok(())));
 }
 
 /// Writes a value as a pickle, with every object in the memo.
@@ -376,9 +379,9 @@ proptest! {
     ) {
         let snapshot = include_bytes!("../../../tests/data/memory_snapshot/snapshot_protocol_4.pickle");
         let mut content = snapshot.to_vec();
-        for (at, byte) in flips {
-            let at = at.index(content.len());
-            content[at] = byte;
+        for (index, byte) in flips {
+            let index = index.index(content.len());
+            content[index] = byte;
         }
         content.truncate(1 + end.index(content.len()));
         let (_, _any_end) = rows(&content);

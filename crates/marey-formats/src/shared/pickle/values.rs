@@ -62,7 +62,7 @@ pub(crate) struct Values {
     next_object: u64,
     tuples: HashMap<Rc<[Value]>, u64>,
     /// Number of values in objects.
-    elements: usize,
+    element_count: usize,
     expanded_bytes: Cell<u64>,
     max_expanded_bytes: u64,
 }
@@ -71,11 +71,11 @@ impl Values {
     /// Returns the memory in use, in values of 16 bytes.
     pub(super) fn size(&self) -> usize {
         const PER_OBJECT: usize = 4;
-        self.texts.len() + self.elements + PER_OBJECT * self.objects.len()
+        self.texts.len() + self.element_count + PER_OBJECT * self.objects.len()
     }
 
     #[cfg(test)]
-    pub(super) fn objects(&self) -> usize {
+    pub(super) fn object_count(&self) -> usize {
         self.objects.len()
     }
 
@@ -84,8 +84,8 @@ impl Values {
         self.next_object
     }
 
-    /// Sets the bytes that [`Self::count_expansion`] allows in total.
-    pub(crate) fn set_max_expanded(&mut self, max_bytes: u64) {
+    /// Sets the total number of bytes that [`Self::count_expansion`] allows.
+    pub(crate) fn set_max_expanded_bytes(&mut self, max_bytes: u64) {
         self.max_expanded_bytes = max_bytes;
     }
 
@@ -95,13 +95,13 @@ impl Values {
     }
 
     pub(crate) fn add_list(&mut self, items: Vec<Value>) -> Value {
-        self.elements += items.len();
+        self.element_count += items.len();
         self.add(Object::List(items))
     }
 
     /// Adds a dict from alternating keys and values.
     pub(crate) fn add_dict(&mut self, items: Vec<Value>) -> Value {
-        self.elements += items.len();
+        self.element_count += items.len();
         self.add(Object::Dict(items))
     }
 
@@ -111,7 +111,7 @@ impl Values {
         if let Some(&id) = self.tuples.get(&items) {
             return Value::Object(id);
         }
-        self.elements += 2 * items.len();
+        self.element_count += 2 * items.len();
         self.tuples.insert(Rc::clone(&items), self.next_object);
         self.add(Object::Tuple(items))
     }
@@ -126,15 +126,15 @@ impl Values {
     pub(super) fn extend_list(&mut self, list: Value, items: &[Value]) -> bool {
         let Some(Object::List(list)) = self.object_mut(list) else { return false };
         list.extend_from_slice(items);
-        self.elements += items.len();
+        self.element_count += items.len();
         true
     }
 
-    /// Adds alternating keys and values to a dict; `false` if the value is none.
+    /// Adds alternating keys and values to a dict; `false` if the value is not a dict.
     pub(super) fn extend_dict(&mut self, dict: Value, items: &[Value]) -> bool {
         let Some(Object::Dict(dict)) = self.object_mut(dict) else { return false };
         dict.extend_from_slice(items);
-        self.elements += items.len();
+        self.element_count += items.len();
         true
     }
 
@@ -142,7 +142,7 @@ impl Values {
     pub(super) fn free_from(&mut self, first: u64) {
         for id in first..self.next_object {
             if let Some(Object::List(items) | Object::Dict(items)) = self.objects.get(&id) {
-                self.elements -= items.len();
+                self.element_count -= items.len();
                 self.objects.remove(&id);
             }
         }
@@ -156,9 +156,9 @@ impl Values {
     /// Replaces a list or dict by the id that a reader converted it to.
     pub(super) fn set_converted(&mut self, value: Value, id: u32) {
         let Some(object) = self.object_mut(value) else { return };
-        let before = std::mem::replace(object, Object::Converted(id));
-        if let Object::List(items) | Object::Dict(items) = before {
-            self.elements -= items.len();
+        let replaced = std::mem::replace(object, Object::Converted(id));
+        if let Object::List(items) | Object::Dict(items) = replaced {
+            self.element_count -= items.len();
         }
     }
 
@@ -199,11 +199,11 @@ impl Values {
     /// it. A limit keeps a small file, in which each entry refers to one long value, from becoming
     /// a large run.
     pub(crate) fn count_expansion(&self, bytes: usize) -> Result<(), ValueError> {
-        let unfolded = self.expanded_bytes.get() + bytes as u64;
-        if unfolded > self.max_expanded_bytes {
+        let expanded_bytes = self.expanded_bytes.get() + bytes as u64;
+        if expanded_bytes > self.max_expanded_bytes {
             return Err(ValueError::TooLarge);
         }
-        self.expanded_bytes.set(unfolded);
+        self.expanded_bytes.set(expanded_bytes);
         Ok(())
     }
 }

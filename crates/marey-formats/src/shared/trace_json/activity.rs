@@ -20,7 +20,7 @@ pub(crate) struct Survey {
 
 impl Survey {
     /// Collects the activities that the reader sees.
-    pub(crate) fn read(reader: &Reader) -> Result<Self, StoreError> {
+    pub(crate) fn collect(reader: &Reader) -> Result<Self, StoreError> {
         let mut survey = Self::default();
         for row in reader.rows::<GpuActivity>()? {
             let row = row?;
@@ -65,20 +65,20 @@ pub(crate) struct LaunchFlows {
 }
 
 impl LaunchFlows {
-    /// Whether a flow starts at this call: the first with this correlation id, if it launched an
-    /// activity.
-    pub(crate) fn start(&mut self, process: u32, correlation: u64) -> bool {
+    /// Starts a flow at a call; `false` unless the call launched an activity and is the first with
+    /// this correlation id.
+    pub(crate) fn try_start(&mut self, process: u32, correlation: u64) -> bool {
         let key = (process, correlation);
         self.without_start.remove(&key) && self.started.insert(key)
     }
 
-    /// Whether a flow ends at an activity.
-    pub(crate) fn ends(&self, process: u32, correlation: u64) -> bool {
+    /// Whether the flow that ends at an activity has started.
+    pub(crate) fn is_started(&self, process: u32, correlation: u64) -> bool {
         self.started.contains(&(process, correlation))
     }
 
-    /// Whether a flow ends at an activity. It has no further ends.
-    pub(crate) fn end(&mut self, process: u32, correlation: u64) -> bool {
+    /// Ends a flow at its first activity; `false` if none has started or it has ended.
+    pub(crate) fn try_end(&mut self, process: u32, correlation: u64) -> bool {
         self.started.remove(&(process, correlation))
     }
 }
@@ -96,7 +96,7 @@ impl TraceWriter<'_, '_> {
     ) -> io::Result<()> {
         let thread = self.reader.thread(span.thread_id);
         if let (Some(correlation), Some(thread)) = (span.correlation_id, thread)
-            && launch_flows.start(thread.process_id, correlation)
+            && launch_flows.try_start(thread.process_id, correlation)
         {
             let id = self.tracks.launch_flow_id(thread.process_id, correlation);
             let start = launch_flow_event("s", name, track, span.start_nanos);
@@ -143,8 +143,8 @@ pub(crate) fn write_span_ids(span: &Span, reader: &Reader, tracks: &Tracks, args
 
 /// Returns the category of an activity.
 pub(crate) fn category<'r>(row: &GpuActivity, reader: &'r Reader) -> &'r str {
-    let known = row.category_id.map(|id| reader.text(id));
-    known.filter(|category| !PROTON_CATEGORIES.contains(category)).unwrap_or(match row.kind {
+    let category = row.category_id.map(|id| reader.text(id));
+    category.filter(|category| !PROTON_CATEGORIES.contains(category)).unwrap_or(match row.kind {
         ActivityKind::Kernel => "kernel",
         ActivityKind::Memcpy => "gpu_memcpy",
         ActivityKind::Memset => "gpu_memset",

@@ -11,8 +11,8 @@ use marey_store::{ProcessRow, Reader, StoreError};
 use super::TraceWriter;
 use crate::shared::export::{ExportError, LeftOut};
 
-/// Keys that the writers place or compute themselves.
-const PLACED: [&str; 6] = [
+/// Keys that the writers write at fixed places or compute.
+const PLACED_KEYS: [&str; 6] = [
     "schemaVersion",
     "displayTimeUnit",
     "baseTimeNanoseconds",
@@ -30,7 +30,7 @@ pub(crate) struct RunMetadata {
     /// Labels of processes and threads, as JSON objects.
     labels: Vec<Metadata>,
     /// Processes, and threads of processes, whose labels contain a sort index.
-    sorted: HashSet<(u32, Option<u32>)>,
+    with_sort_index: HashSet<(u32, Option<u32>)>,
 }
 
 impl RunMetadata {
@@ -38,10 +38,11 @@ impl RunMetadata {
     /// threads are kept if they are objects, and counted in `left_out` otherwise.
     pub(crate) fn read(reader: &Reader, left_out: &mut LeftOut) -> Result<Self, StoreError> {
         let rows = reader.rows::<Metadata>()?.collect::<Result<Vec<_>, _>>()?;
-        let has_keys = rows.iter().find(|row| row.thread_id.is_none() && !is_object(row));
-        let real = || reader.processes().find(|process| process.pid >= 0);
-        let first = || real().or_else(|| reader.processes().next()).map(|process| process.id);
-        let main_process = has_keys.map(|row| row.process_id).or_else(first);
+        let own_entry = rows.iter().find(|row| row.thread_id.is_none() && !is_object(row));
+        let real_processes = || reader.processes().find(|process| process.pid >= 0);
+        let first_process =
+            || real_processes().or_else(|| reader.processes().next()).map(|process| process.id);
+        let main_process = own_entry.map(|row| row.process_id).or_else(first_process);
         let is_label = |row: &Metadata| {
             let is_of_main = Some(row.process_id) == main_process && row.thread_id.is_none();
             is_object(row) && (!is_of_main || row.key.starts_with("process_"))
@@ -63,9 +64,9 @@ impl RunMetadata {
         others.retain(|row| row.thread_id.is_some() || values.get(&row.key) != Some(&row.value));
         *left_out.entry("metadata entries").or_default() +=
             (entry_count - entries.len() + others.len()) as u64;
-        let sorting = labels.iter().filter(|row| row.key.ends_with("_sort_index"));
-        let sorted = sorting.map(|row| (row.process_id, row.thread_id)).collect();
-        Ok(Self { main_process, entries, labels, sorted })
+        let sort_indices = labels.iter().filter(|row| row.key.ends_with("_sort_index"));
+        let with_sort_index = sort_indices.map(|row| (row.process_id, row.thread_id)).collect();
+        Ok(Self { main_process, entries, labels, with_sort_index })
     }
 
     /// Returns the process that the file's own entries come from.
@@ -80,15 +81,15 @@ impl RunMetadata {
 
     /// Writes the entries except those that are placed elsewhere or listed in `excluded`.
     pub(crate) fn write_entries(&self, excluded: &[&str], document: &mut Document) {
-        let is_placed = |key: &str| PLACED.contains(&key) || excluded.contains(&key);
+        let is_placed = |key: &str| PLACED_KEYS.contains(&key) || excluded.contains(&key);
         for row in self.entries.iter().filter(|row| !is_placed(&row.key)) {
             document.member(&row.key, &*row.value);
         }
     }
 
     /// Whether a label contains the sort index of a process or thread.
-    pub(crate) fn is_sorted(&self, process: u32, thread: Option<u32>) -> bool {
-        self.sorted.contains(&(process, thread))
+    pub(crate) fn has_sort_index(&self, process: u32, thread: Option<u32>) -> bool {
+        self.with_sort_index.contains(&(process, thread))
     }
 
     /// Writes the labels of processes and threads.

@@ -132,10 +132,12 @@ pub(crate) const MAX_RELATIVE_NANOS: i64 = 1_000_000_000_000_000_000;
 
 /// Returns the first and last time of the processes, in nanoseconds since 1970.
 pub(crate) fn time_range_nanos(reader: &Reader) -> (i64, i64) {
-    let extents = reader.processes().map(|process| (process.start_nanos, process.end_nanos));
+    let time_ranges = reader.processes().map(|process| (process.start_nanos, process.end_nanos));
     // A process without events has no times.
-    let seen = extents.filter(|extent| *extent != (0, 0));
-    seen.reduce(|(a, b), (c, d)| (a.min(c), b.max(d))).unwrap_or_default()
+    let with_events = time_ranges.filter(|range| *range != (0, 0));
+    with_events
+        .reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
+        .unwrap_or_default()
 }
 
 /// Fails if the reader sees no rows that become events.
@@ -147,7 +149,7 @@ pub(crate) fn check_events(reader: &Reader, format: Format) -> Result<(), Export
         || has_rows::<Flow>(reader)?
         || has_rows::<Metric>(reader)?
         || has_rows::<MemoryEvent>(reader)?;
-    has_events.then_some(()).ok_or(ExportError::Nothing { format, missing: "no events" })
+    has_events.then_some(()).ok_or(ExportError::NoData { format, missing: "no events" })
 }
 
 fn has_rows<R: Row>(reader: &Reader) -> Result<bool, StoreError> {

@@ -7,7 +7,7 @@ use marey_store::{Reader, ThreadRow};
 
 use super::activity::Survey;
 
-/// Added to a process id that is taken in the file.
+/// Added to a process id that another process has in the file.
 const PID_OFFSET: i64 = 1_000_000;
 
 /// Distance between the offsets of two processes' correlation ids, or two ranks' flow ids.
@@ -50,8 +50,8 @@ struct ProcessTrack {
 }
 
 impl Tracks {
-    /// Assigns the tracks. A process whose id is `reserved` or taken by another process gets a free
-    /// one.
+    /// Assigns the tracks. A process whose id is `reserved` or used by another process gets a
+    /// free one.
     pub(crate) fn new(
         reader: &Reader,
         survey: &Survey,
@@ -59,12 +59,12 @@ impl Tracks {
         tid: impl Fn(&ThreadRow) -> i64,
     ) -> Self {
         let may_collide = survey.may_collide(reader);
-        let mut taken = reserved.clone();
+        let mut used_pids = reserved.clone();
         let mut ranks = HashMap::new();
         let mut processes: HashMap<u32, ProcessTrack> = HashMap::new();
         for (process, position) in reader.processes().zip(0_u64..) {
             let mut pid = process.pid;
-            while !taken.insert(pid) {
+            while !used_pids.insert(pid) {
                 pid = pid.wrapping_add(PID_OFFSET);
             }
             let track = Track { pid, tid: None };

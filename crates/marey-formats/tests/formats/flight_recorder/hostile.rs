@@ -102,9 +102,9 @@ proptest! {
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let mut content = if is_json { JSON } else { PICKLE }.to_vec();
-        for (at, byte) in flips {
-            let at = at.index(content.len());
-            content[at] = byte;
+        for (index, byte) in flips {
+            let index = index.index(content.len());
+            content[index] = byte;
         }
         if let Ok(imported) = import_bytes(&content) {
             dump(&imported.run);

@@ -5,11 +5,13 @@ use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_store::row::{
     ActivityKind, Args, AsyncSpan, Flow, FlowPoint, GpuActivity, Instant, InstantScope,
-    MemoryAction, MemoryEvent, Metric,
+    MemoryAction, MemoryEvent,
 };
 use marey_store::{Assembler, NewProcess, Run, Slice};
 use proptest::prelude::*;
 use tempfile::TempDir;
+
+use crate::build::{async_span, build_run, metric, slice};
 
 /// Categories that determine the kind of a span.
 const CATEGORIES: [(&str, NodeKind); 5] = [
@@ -35,8 +37,8 @@ const THREADS: [(i64, &str); 3] =
 
 /// A single event.
 #[derive(Clone, Debug)]
-pub(crate) struct Happening {
-    what: u8,
+pub(crate) struct RandomRow {
+    row_kind: u8,
     thread: usize,
     start: i64,
     duration: i64,
@@ -46,8 +48,8 @@ pub(crate) struct Happening {
     value: f64,
 }
 
-pub(crate) fn happenings() -> impl Strategy<Value = Vec<Happening>> {
-    prop::collection::vec(happening(), 1..150)
+pub(crate) fn random_rows() -> impl Strategy<Value = Vec<RandomRow>> {
+    prop::collection::vec(random_row(), 1..150)
 }
 
 /// Returns a time to which the times of a scene are relative.
@@ -56,8 +58,8 @@ pub(crate) fn bases() -> impl Strategy<Value = i64> {
 }
 
 prop_compose! {
-    fn happening()(
-        what in 0_u8..9,
+    fn random_row()(
+        row_kind in 0_u8..9,
         thread in 0_usize..THREADS.len(),
         start in 0_i64..3000,
         duration in prop::sample::select(vec![0_i64, 1, 10, 300, 1000]),
@@ -65,13 +67,13 @@ prop_compose! {
         number in prop_oneof![0_u64..6, any::<u64>().prop_map(|n| n >> 12)],
         choice in 0_usize..5,
         value in any::<f64>(),
-    ) -> Happening {
-        Happening { what, thread, start, duration, name, number, choice, value }
+    ) -> RandomRow {
+        RandomRow { row_kind, thread, start, duration, name, number, choice, value }
     }
 }
 
 fn name() -> impl Strategy<Value = String> {
-    let nasty = vec![
+    let special = vec![
         String::new(),
         "a \"quoted\" \\ name".to_owned(),
         "line\nbreak\u{0}\u{1f}\u{7f}".to_owned(),
@@ -79,67 +81,58 @@ fn name() -> impl Strategy<Value = String> {
         "#;</script>".to_owned(),
         "x".repeat(5000),
     ];
-    prop_oneof![prop::sample::select(nasty), ".*", "[a-c]"]
+    prop_oneof![prop::sample::select(special), ".*", "[a-c]"]
 }
 
 /// Returns the run of a scene.
-pub(crate) fn run(base_nanos: i64, happenings: &[Happening]) -> (TempDir, Run) {
-    let folder = TempDir::new().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let name = Some("python \"3\"".to_owned());
-    let process = run.process(NewProcess { pid: PID, name, ..NewProcess::default() });
-    let threads = THREADS.map(|(os_id, name)| run.thread(process, os_id, name));
-    for (happening, order) in happenings.iter().zip(1..) {
-        let thread = threads[happening.thread];
-        add(happening, base_nanos + happening.start, (process, thread), order, &mut run);
-    }
-    run.finish(None).unwrap();
-    let opened = Run::open(folder.path()).unwrap();
-    (folder, opened)
+pub(crate) fn run(base_nanos: i64, random_rows: &[RandomRow]) -> (TempDir, Run) {
+    build_run(|run| {
+        let name = Some("python \"3\"".to_owned());
+        let process = run.process(NewProcess { pid: PID, name, ..NewProcess::default() });
+        let threads = THREADS.map(|(os_id, name)| run.thread(process, os_id, name));
+        for (random_row, order) in random_rows.iter().zip(1..) {
+            let thread = threads[random_row.thread];
+            add(random_row, base_nanos + random_row.start, (process, thread), order, run);
+        }
+    })
 }
 
-fn args(happening: &Happening, run: &mut Assembler) -> Args {
+fn args(random_row: &RandomRow, run: &mut Assembler) -> Args {
     let mut args = NewArgs::default();
-    if happening.choice > 1 {
-        args.int("Ev Idx", happening.number.cast_signed());
-        args.text(&format!("key of {}", happening.name), &happening.name);
+    if random_row.choice > 1 {
+        args.int("Ev Idx", random_row.number.cast_signed());
+        args.text(&format!("key of {}", random_row.name), &random_row.name);
         args.json("Input Dims", "[[5,128],[],[\"}\"]]");
-        args.real("real", happening.value);
+        args.real("real", random_row.value);
     }
     run.args(&mut args).unwrap()
 }
 
 fn add(
-    happening: &Happening,
+    random_row: &RandomRow,
     time_nanos: i64,
     (process_id, thread_id): (u32, u32),
     order: u64,
     run: &mut Assembler,
 ) {
-    let Happening { what, duration, ref name, number, choice, value, .. } = *happening;
-    let (name_id, args) = (run.text(name), args(happening, run));
+    let RandomRow { row_kind, duration, ref name, number, choice, value, .. } = *random_row;
+    let (name_id, args) = (run.text(name), args(random_row, run));
     let (category, kind) = CATEGORIES[choice];
     let category_id = Some(run.text(category));
     let flow_category = run.text("fwdbwd");
     let track_id = run.text(["1", "0x2", "a \"b\""][choice % 3]);
-    let (start_nanos, duration_nanos) = (time_nanos, duration);
-    match what {
+    match row_kind {
         0..=2 => run.add_slice(&Slice {
-            thread_id,
-            start_nanos,
-            duration_nanos,
             order,
             kind,
-            name_id,
-            step: None,
-            is_open: false,
             category_id,
             correlation_id: (kind == NodeKind::Runtime).then_some(number),
             external_id: (kind == NodeKind::Operator).then_some(number),
             args,
+            ..slice(thread_id, name_id, time_nanos, duration)
         }),
         3 => {
-            let row = activity(happening, time_nanos, process_id, (name_id, args), run);
+            let row = activity(random_row, time_nanos, process_id, (name_id, args), run);
             run.add_gpu_activity(&row)
         }
         4 => run.add_instant(&Instant {
@@ -161,47 +154,36 @@ fn add(
             category_id: Some(flow_category),
             args,
         }),
-        6 => run.add_metric(&Metric {
-            time_nanos,
-            thread_id,
-            context_id: Assembler::ROOT,
-            name_id,
-            sessions: 0,
-            phase: 0,
-            value: match choice {
+        6 => {
+            let value = match choice {
                 0 => MetricValue::Int(number.cast_signed()),
                 1 => MetricValue::Float(f64::NAN),
                 2 => MetricValue::Float(f64::NEG_INFINITY),
                 _ => MetricValue::Float(value),
-            },
-        }),
+            };
+            run.add_metric(&metric(thread_id, Assembler::ROOT, name_id, time_nanos, value))
+        }
         7 => {
             let ids = (process_id, thread_id);
-            let row = memory_event(happening, time_nanos, ids, args, run);
+            let row = memory_event(random_row, time_nanos, ids, args, run);
             run.add_memory_event(&row)
         }
-        _ => run.add_async_span(&AsyncSpan {
-            start_nanos,
-            duration_nanos,
-            process_id,
-            track_id,
-            name_id,
-            is_open: false,
-            category_id,
-            args,
-        }),
+        _ => {
+            let span = async_span(process_id, track_id, name_id, (time_nanos, duration));
+            run.add_async_span(&AsyncSpan { category_id, args, ..span })
+        }
     }
     .unwrap();
 }
 
 fn activity(
-    happening: &Happening,
+    random_row: &RandomRow,
     start_nanos: i64,
     process_id: u32,
     (name_id, args): (u32, Args),
     run: &mut Assembler,
 ) -> GpuActivity {
-    let Happening { duration: duration_nanos, number, choice, .. } = *happening;
+    let RandomRow { duration: duration_nanos, number, choice, .. } = *random_row;
     let (category, kind) = ACTIVITIES[choice];
     let activity_category = run.text(category);
     let is_kernel = kind == ActivityKind::Kernel;
@@ -209,7 +191,7 @@ fn activity(
         start_nanos,
         duration_nanos,
         process_id,
-        device: [0, 1, 5][happening.thread],
+        device: [0, 1, 5][random_row.thread],
         stream: if kind == ActivityKind::Sync { u32::MAX } else { [0, 7, 20][choice % 3] },
         kind,
         name_id,
@@ -228,13 +210,13 @@ fn activity(
 }
 
 fn memory_event(
-    happening: &Happening,
+    random_row: &RandomRow,
     time_nanos: i64,
     (process_id, thread_id): (u32, u32),
     args: Args,
     run: &mut Assembler,
 ) -> MemoryEvent {
-    let Happening { number, choice, .. } = *happening;
+    let RandomRow { number, choice, .. } = *random_row;
     let memory_category = run.text("cpu_instant_event");
     MemoryEvent {
         time_nanos,

@@ -38,8 +38,9 @@ fn a_truncated_snapshot_keeps_earlier_entries() {
             }
             Err(error) => {
                 let error = error.to_string();
-                let is_told = error.ends_with("ends early") || error.ends_with("no known format");
-                assert!(is_told, "{error}");
+                let is_expected =
+                    error.ends_with("ends early") || error.ends_with("no known format");
+                assert!(is_expected, "{error}");
             }
         }
     }
@@ -98,9 +99,9 @@ fn malformed_entries_are_counted() {
         let good = [&b"\x8c\x0bhost_traces]("[..], event, b"e"].concat();
         let content = [b"\x80\x04}(", &good[..], key, b"](", element, b"eu."].concat();
         let imported = import_bytes(&content).unwrap_or_else(|error| panic!("{cause}: {error}"));
-        let told: Vec<_> =
+        let warnings: Vec<_> =
             imported.imported.files[0].warnings.iter().map(|w| &*w.first.cause).collect();
-        assert_eq!(told, [cause]);
+        assert_eq!(warnings, [cause]);
     }
 }
 
@@ -111,7 +112,7 @@ fn malformed_blocks_are_counted_individually() {
     let content = [b"\x80\x04}(\x8c\x08segments](", &segment[..], b"eu."].concat();
     let imported = import_bytes(&content).unwrap();
     let [warning] = imported.imported.files[0].warnings.as_slice() else { panic!("one") };
-    let cause = "an element of `segments`: a block: it is not a dict, or it was used before";
+    let cause = "an element of `blocks`: it is not a dict, or it was used before";
     assert_eq!((warning.count, &*warning.first.cause), (2, cause));
     assert_eq!(imported.imported.events, 1);
 }
@@ -140,9 +141,9 @@ proptest! {
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let mut content = SNAPSHOT.to_vec();
-        for (at, byte) in flips {
-            let at = at.index(content.len());
-            content[at] = byte;
+        for (index, byte) in flips {
+            let index = index.index(content.len());
+            content[index] = byte;
         }
         if let Ok(imported) = import_bytes(&content) {
             dump(&imported.run);

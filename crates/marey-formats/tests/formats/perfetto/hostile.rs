@@ -140,8 +140,9 @@ fn every_truncation_keeps_earlier_events() {
         match opened {
             Ok(opened) => {
                 let warnings = &opened.imported.files[0].warnings;
-                let is_told = warnings.iter().any(|warning| warning.loss == LossCause::Truncated);
-                assert_eq!(is_told, is_cut, "{end}");
+                let is_reported =
+                    warnings.iter().any(|warning| warning.loss == LossCause::Truncated);
+                assert_eq!(is_reported, is_cut, "{end}");
             }
             Err(ImportError::Unusable { .. }) => assert!(is_cut && end < ends[1], "{end}"),
             Err(ImportError::Unknown { .. }) => assert!(end < 8, "{end}"),
@@ -174,9 +175,9 @@ proptest! {
         flips in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..8), 1..8),
     ) {
         let mut content = if is_own { small() } else { std::fs::read(data()).unwrap() };
-        for (at, bit) in flips {
-            let at = at.index(content.len());
-            content[at] ^= 1 << bit;
+        for (index, bit) in flips {
+            let index = index.index(content.len());
+            content[index] ^= 1 << bit;
         }
         if let Ok(opened) = import_bytes(&content) {
             dump(&opened.run);

@@ -7,12 +7,14 @@ use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_store::row::{
-    ActivityKind, Args, AsyncSpan, Flow, FlowPoint, GpuActivity, Instant, InstantScope,
-    MemoryAction, MemoryEvent, Metric, Sample,
+    ActivityKind, AsyncSpan, Flow, FlowPoint, GpuActivity, Instant, InstantScope, MemoryAction,
+    MemoryEvent, Sample,
 };
 use marey_store::{Assembler, NewProcess, Run, Slice};
 use proptest::prelude::*;
+use tempfile::TempDir;
 
+use crate::build::{async_span, build_run, instant, metric, slice};
 use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
 
 /// Returns the dump of a run after a round trip.
@@ -36,9 +38,7 @@ fn a_foreign_trace_survives_a_round_trip() {
 
 #[test]
 fn an_empty_run_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    Assembler::new(folder.path()).finish(None).unwrap();
-    let run = Run::open(folder.path()).unwrap();
+    let (_folder, run) = build_run(|_| ());
     let error = export(&reader(&run), Format::Perfetto, &mut Vec::new()).unwrap_err();
     let expected = "the run has no events, which a Perfetto trace consists of";
     assert_eq!(error.to_string(), expected);
@@ -46,35 +46,25 @@ fn an_empty_run_is_refused() {
 
 #[test]
 fn arguments_with_lone_surrogates_are_kept() {
-    let (bytes, _) = made(|run| {
+    let (bytes, _) = export_run_of(|run| {
         let process = run.process(NewProcess::default());
-        let thread = run.thread(process, 1, "");
         let mut args = NewArgs::default();
         args.int("n", 5);
         args.json("half", r#"["a\ud800", {"\udc00": 1}]"#);
         let (name_id, args) = (run.text("n"), run.args(&mut args).unwrap());
-        run.add_instant(&Instant {
-            time_nanos: 1,
-            process_id: process,
-            thread_id: Some(thread),
-            scope: InstantScope::Thread,
-            name_id,
-            category_id: None,
-            args,
-        })
-        .unwrap();
+        run.add_instant(&Instant { args, ..instant(process, name_id, 1) }).unwrap();
     });
-    let dumped = dump_of(&bytes);
+    let dumped = import_and_dump(&bytes);
     assert!(dumped.contains("\"half\":[\"a\u{fffd}\",{\"\u{fffd}\":1}]"), "{dumped}");
 }
 
 #[test]
 fn rows_that_the_format_cannot_hold_are_counted() {
-    let (_, left_out) = made(|run| {
+    let (_, left_out) = export_run_of(|run| {
         let process = run.process(NewProcess::default());
         let (thread, name) = (run.thread(process, 1, ""), run.text("n"));
         for value in [MetricValue::Text("x".into()), MetricValue::Ints(vec![1])] {
-            run.add_metric(&metric(5, thread, Assembler::ROOT, name, value)).unwrap();
+            run.add_metric(&metric(thread, Assembler::ROOT, name, 5, value)).unwrap();
         }
         let metadata = marey_store::row::Metadata {
             process_id: process,
@@ -89,16 +79,16 @@ fn rows_that_the_format_cannot_hold_are_counted() {
 
 #[test]
 fn an_argument_named_like_the_extras_stays_an_argument() {
-    let (bytes, _) = made(|run| {
+    let (bytes, _) = export_run_of(|run| {
         let process = run.process(NewProcess { pid: 5, ..NewProcess::default() });
         let thread = run.thread(process, 6, "t");
         let mut args = NewArgs::default();
         args.json("marey", r#"{"kind":"frame","is_open":true}"#);
         let args = run.args(&mut args).unwrap();
         let name_id = run.text("span");
-        run.add_slice(&Slice { args, ..slice(thread, 1, 2, name_id) }).unwrap();
+        run.add_slice(&Slice { args, ..slice(thread, name_id, 1, 2) }).unwrap();
     });
-    let dumped = dump_of(&bytes);
+    let dumped = import_and_dump(&bytes);
     let expected = r#"/scope:span {"marey":{"is_open":true,"kind":"frame"}}"#;
     assert!(dumped.contains(expected), "{dumped}");
 }
@@ -106,21 +96,11 @@ fn an_argument_named_like_the_extras_stays_an_argument() {
 #[test]
 fn overlapping_slices_are_on_two_tracks_of_one_name() {
     let track_count = |times: &[(i64, i64)]| {
-        let (bytes, _) = made(|run| {
+        let (bytes, _) = export_run_of(|run| {
             let process_id = run.process(NewProcess { pid: 5, ..NewProcess::default() });
             let (track_id, name_id) = (run.text("the track"), run.text("request"));
-            for &(start_nanos, duration_nanos) in times {
-                let row = AsyncSpan {
-                    start_nanos,
-                    duration_nanos,
-                    process_id,
-                    track_id,
-                    name_id,
-                    is_open: false,
-                    category_id: None,
-                    args: Args::default(),
-                };
-                run.add_async_span(&row).unwrap();
+            for &times in times {
+                run.add_async_span(&async_span(process_id, track_id, name_id, times)).unwrap();
             }
         });
         bytes.windows(9).filter(|window| window == b"the track").count()
@@ -131,58 +111,28 @@ fn overlapping_slices_are_on_two_tracks_of_one_name() {
 }
 
 /// Returns the trace of a run, and what was left out.
-fn made(fill: impl FnOnce(&mut Assembler)) -> (Vec<u8>, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut assembler = Assembler::new(folder.path());
-    fill(&mut assembler);
-    assembler.finish(None).unwrap();
-    let (bytes, left_out) = export_bytes(&Run::open(folder.path()).unwrap(), Format::Perfetto);
+fn export_run_of(add_rows: impl FnOnce(&mut Assembler)) -> (Vec<u8>, String) {
+    let (_folder, run) = build_run(add_rows);
+    let (bytes, left_out) = export_bytes(&run, Format::Perfetto);
     let left_out = if left_out.is_empty() { String::new() } else { format!("{left_out:?}") };
     (bytes, left_out)
 }
 
-fn dump_of(bytes: &[u8]) -> String {
+fn import_and_dump(bytes: &[u8]) -> String {
     dump(&import_bytes(bytes).unwrap().run)
-}
-
-fn slice(thread_id: u32, start_nanos: i64, duration_nanos: i64, name_id: u32) -> Slice {
-    Slice {
-        thread_id,
-        start_nanos,
-        duration_nanos,
-        order: 0,
-        kind: NodeKind::Scope,
-        name_id,
-        step: None,
-        is_open: false,
-        category_id: None,
-        correlation_id: None,
-        external_id: None,
-        args: Args::default(),
-    }
-}
-
-fn metric(
-    time_nanos: i64,
-    thread_id: u32,
-    context_id: u32,
-    name_id: u32,
-    value: MetricValue,
-) -> Metric {
-    Metric { time_nanos, thread_id, context_id, name_id, sessions: 0, phase: 0, value }
 }
 
 /// Random numbers from which a row is made.
 #[derive(Clone, Debug)]
-struct Seed {
-    what: u8,
+struct RandomRow {
+    row_kind: u8,
     start_nanos: i64,
     duration_nanos: i64,
     thread: usize,
     name: String,
     category: Option<String>,
     numbers: [u64; 3],
-    maybe: Option<u64>,
+    optional: Option<u64>,
     real: f64,
     is_set: bool,
     json: serde_json::Value,
@@ -225,14 +175,14 @@ fn nanos() -> impl Strategy<Value = i64> {
     prop_oneof![9 => 0..30_i64, 1 => ends]
 }
 
-fn seed() -> impl Strategy<Value = Seed> {
+fn random_row() -> impl Strategy<Value = RandomRow> {
     let times = (nanos(), 0..20_i64);
     let texts = (text(), prop::option::of(text()), json());
     let small = prop_oneof![0..4_u64, any::<u64>()];
     let numbers = (prop::array::uniform3(small), prop::option::of(0..6_u64), any::<f64>());
     (0..8_u8, times, 0..5_usize, texts, numbers, any::<bool>()).prop_map(
-        |(what, times, thread, texts, numbers, is_set)| Seed {
-            what,
+        |(row_kind, times, thread, texts, numbers, is_set)| RandomRow {
+            row_kind,
             start_nanos: times.0,
             duration_nanos: times.1,
             thread,
@@ -240,7 +190,7 @@ fn seed() -> impl Strategy<Value = Seed> {
             category: texts.1,
             json: texts.2,
             numbers: numbers.0,
-            maybe: numbers.1,
+            optional: numbers.1,
             real: numbers.2,
             is_set,
         },
@@ -248,37 +198,36 @@ fn seed() -> impl Strategy<Value = Seed> {
 }
 
 /// Returns a run with two processes of equal ids and threads of unusual ids.
-fn run_of(seeds: &[Seed]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Assembler::new(folder.path());
-    let processes = [0, 1].map(|rank| {
-        run.process(NewProcess {
-            pid: 77,
-            rank: Some(rank),
-            host: "node;1".to_owned(),
-            argv: vec!["python".to_owned(), "a b".to_owned()],
-            name: Some("trainer".to_owned()),
-            is_complete: true,
-        })
-    });
-    let ids = [(0, 77), (0, 78), (1, 78), (1, -3), (0, 1 << 40)];
-    let threads = ids.map(|(at, os_id)| (processes[at], run.thread(processes[at], os_id, "t")));
-    for (order, seed) in seeds.iter().enumerate() {
-        add(&mut run, seed, threads[seed.thread], order as u64);
-    }
-    run.finish(None).unwrap();
-    folder
+fn build_random_run(rows: &[RandomRow]) -> (TempDir, Run) {
+    build_run(|run| {
+        let processes = [0, 1].map(|rank| {
+            run.process(NewProcess {
+                pid: 77,
+                rank: Some(rank),
+                host: "node;1".to_owned(),
+                argv: vec!["python".to_owned(), "a b".to_owned()],
+                name: Some("trainer".to_owned()),
+                is_complete: true,
+            })
+        });
+        let ids = [(0, 77), (0, 78), (1, 78), (1, -3), (0, 1 << 40)];
+        let threads =
+            ids.map(|(index, os_id)| (processes[index], run.thread(processes[index], os_id, "t")));
+        for (order, row) in rows.iter().enumerate() {
+            add(run, row, threads[row.thread], order as u64);
+        }
+    })
 }
 
 #[expect(clippy::too_many_lines, reason = "one arm for each kind of row")]
-fn add(run: &mut Assembler, seed: &Seed, (process_id, thread): (u32, u32), order: u64) {
-    let Seed { start_nanos, duration_nanos, is_set, maybe, numbers: [a, b, c], .. } = *seed;
-    let name_id = run.text(&seed.name);
-    let category_id = seed.category.as_ref().map(|category| run.text(category));
+fn add(run: &mut Assembler, row: &RandomRow, (process_id, thread): (u32, u32), order: u64) {
+    let RandomRow { start_nanos, duration_nanos, is_set, optional, numbers: [a, b, c], .. } = *row;
+    let name_id = run.text(&row.name);
+    let category_id = row.category.as_ref().map(|category| run.text(category));
     let mut new = NewArgs::default();
-    if !seed.json.is_null() {
-        new.json("arg", &seed.json.to_string());
-        new.json("marey", &seed.json.to_string());
+    if !row.json.is_null() {
+        new.json("arg", &row.json.to_string());
+        new.json("marey", &row.json.to_string());
     }
     let args = run.args(&mut new).unwrap();
     let kind = NodeKind::ALL[1 + a as usize % 7];
@@ -286,31 +235,27 @@ fn add(run: &mut Assembler, seed: &Seed, (process_id, thread): (u32, u32), order
     let outer = run.context(Assembler::ROOT, NodeKind::Frame, frame);
     let context = run.context(outer, kind, name_id);
     let number =
-        if is_set { MetricValue::Int(c.cast_signed()) } else { MetricValue::Float(seed.real) };
-    let id = maybe.map(|n| n as u32);
-    let extents = maybe.map(|n| [n as u32, a as u32, u32::MAX]);
+        if is_set { MetricValue::Int(c.cast_signed()) } else { MetricValue::Float(row.real) };
+    let id = optional.map(|n| n as u32);
+    let extents = optional.map(|n| [n as u32, a as u32, u32::MAX]);
     let time_nanos = start_nanos;
-    let done = match seed.what {
+    let added = match row.row_kind {
         0 => run.add_slice(&Slice {
             order,
             kind,
             step: (kind == NodeKind::Step).then_some(b as u32),
             is_open: is_set,
             category_id,
-            correlation_id: maybe,
+            correlation_id: optional,
             external_id: is_set.then_some(b),
             args,
-            ..slice(thread, start_nanos, duration_nanos, name_id)
+            ..slice(thread, name_id, start_nanos, duration_nanos)
         }),
         1 => run.add_async_span(&AsyncSpan {
-            start_nanos,
-            duration_nanos,
-            process_id,
-            track_id: frame,
-            name_id,
             is_open: is_set,
             category_id,
             args,
+            ..async_span(process_id, frame, name_id, (start_nanos, duration_nanos))
         }),
         2 => run.add_instant(&Instant {
             time_nanos,
@@ -331,13 +276,13 @@ fn add(run: &mut Assembler, seed: &Seed, (process_id, thread): (u32, u32), order
             category_id,
             args,
         }),
-        4 => run.add_metric(&metric(start_nanos, thread, context, name_id, number)),
+        4 => run.add_metric(&metric(thread, context, name_id, start_nanos, number)),
         5 => run.add_sample(&Sample {
             process_id,
             thread_id: is_set.then_some(thread),
             context_id: context,
             name_id,
-            time_nanos: maybe.map(|_| start_nanos),
+            time_nanos: optional.map(|_| start_nanos),
             value: number,
             args,
         }),
@@ -350,12 +295,12 @@ fn add(run: &mut Assembler, seed: &Seed, (process_id, thread): (u32, u32), order
             kind: ActivityKind::ALL[a as usize % 6],
             name_id,
             context_id: Some(context),
-            correlation_id: maybe,
+            correlation_id: optional,
             graph_node_id: is_set.then_some(b),
             grid: extents,
             block: extents.filter(|_| is_set),
             registers: id,
-            shared_bytes: maybe.map(|_| b.cast_signed()),
+            shared_bytes: optional.map(|_| b.cast_signed()),
             bytes: is_set.then_some(c.cast_signed()),
             category_id,
             external_id: is_set.then_some(a),
@@ -368,26 +313,25 @@ fn add(run: &mut Assembler, seed: &Seed, (process_id, thread): (u32, u32), order
             action: MemoryAction::ALL[a as usize % 10],
             device_type: Arc::from("cuda"),
             device: id,
-            stream: maybe,
+            stream: optional,
             address: is_set.then_some(b),
             bytes: c.cast_signed(),
-            allocated_bytes: maybe.map(|_| b.cast_signed()),
+            allocated_bytes: optional.map(|_| b.cast_signed()),
             reserved_bytes: is_set.then_some(c.cast_signed()),
             context_id: is_set.then_some(context),
             category_id,
             args,
         }),
     };
-    done.unwrap();
+    added.unwrap();
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
 
     #[test]
-    fn a_run_survives_a_round_trip(seeds in prop::collection::vec(seed(), 1..30)) {
-        let folder = run_of(&seeds);
-        let run = Run::open(folder.path()).unwrap();
+    fn a_run_survives_a_round_trip(rows in prop::collection::vec(random_row(), 1..30)) {
+        let (_folder, run) = build_random_run(&rows);
         prop_assert_eq!(through_perfetto(&run), dump(&run));
     }
 }

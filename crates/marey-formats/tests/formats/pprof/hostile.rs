@@ -97,8 +97,8 @@ fn unknown_and_malformed_fields_are_counted() {
 #[test]
 fn texts_that_are_not_utf8_are_repaired_and_counted() {
     let mut bytes = small().encode_to_vec();
-    let at = bytes.windows(5).position(|window| window == b"inner").unwrap();
-    bytes[at] = 0xff;
+    let position = bytes.windows(5).position(|window| window == b"inner").unwrap();
+    bytes[position] = 0xff;
     let imported = import_bytes(&bytes).unwrap();
     assert_eq!(imported.imported.files[0].warnings[0].first.cause, "a text is not UTF-8");
     assert!(dump(&imported.run).contains("/frame:\u{fffd}nner"));
@@ -160,12 +160,12 @@ proptest! {
     #[test]
     fn damaged_files_never_panic(flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
         let mut bytes = small().encode_to_vec();
-        for (at, byte) in flips {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
+        for (index, byte) in flips {
+            let index = index.index(bytes.len());
+            bytes[index] = byte;
         }
         // The result is a run or an error.
-        let came = import_bytes(&bytes).map(|run| dump(&run.run).len());
-        prop_assert!(came.map_or_else(|error| !error.to_string().is_empty(), |length| length > 0));
+        let result = import_bytes(&bytes).map(|run| dump(&run.run).len());
+        prop_assert!(result.map_or_else(|error| !error.to_string().is_empty(), |length| length > 0));
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use prost::Message as _;
 
 use super::message::{Function, Label, Line, Location, Profile, Sample, ValueType};
-use super::{exported, import_bytes};
+use super::{export_profile, import_bytes};
 
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -81,9 +81,9 @@ fn meaning(profile: &Profile) -> Vec<String> {
     let mut sums: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for sample in &profile.sample {
         let locations: Vec<String> =
-            sample.location_id.iter().map(|&id| place(profile, id)).collect();
+            sample.location_id.iter().map(|&id| describe_location(profile, id)).collect();
         let mut labels: Vec<String> =
-            sample.label.iter().map(|label| describe(profile, label)).collect();
+            sample.label.iter().map(|label| describe_label(profile, label)).collect();
         labels.sort();
         let values = sums.entry(format!("{locations:?} {labels:?}")).or_insert_with(|| vec![0; 2]);
         for (sum, value) in values.iter_mut().zip(&sample.value) {
@@ -97,7 +97,7 @@ fn meaning(profile: &Profile) -> Vec<String> {
     lines
 }
 
-fn place(profile: &Profile, id: u64) -> String {
+fn describe_location(profile: &Profile, id: u64) -> String {
     let location = profile.location.iter().find(|location| location.id == id).unwrap();
     let lines: Vec<_> = location
         .line
@@ -111,7 +111,7 @@ fn place(profile: &Profile, id: u64) -> String {
     format!("{:#x} {lines:?}", location.address)
 }
 
-fn describe(profile: &Profile, label: &Label) -> String {
+fn describe_label(profile: &Profile, label: &Label) -> String {
     let (key, text) = (profile.text(label.key), profile.text(label.text));
     // The number 0 and an empty text have the same encoding.
     format!("{key:?} {text:?} {} {:?}", label.num, profile.text(label.num_unit))
@@ -123,7 +123,7 @@ proptest! {
     fn profiles_survive_a_round_trip(profile in profiles()) {
         let imported = import_bytes(&profile.encode_to_vec()).unwrap();
         prop_assume!(imported.imported.files[0].warnings.is_empty());
-        let (again, _) = exported(&imported.run);
+        let (again, _) = export_profile(&imported.run);
         prop_assert_eq!(meaning(&again), meaning(&profile));
     }
 }

@@ -76,14 +76,15 @@ fn positions_are_correct_in_long_files() {
         let content = format!("[{good},{untimed},{good},{broken},{EVENT},{{\"ph\":");
         let truncated =
             |content: &str| format!("truncated_files byte {}: the file ends early", content.len());
-        let unreadable = |at: usize, cause| format!("unreadable_events byte {at}: {cause}");
-        let place = content.find(untimed).unwrap();
-        let expected = [unreadable(place, "an event without a time"), truncated(&content)];
+        let unreadable =
+            |position: usize, cause| format!("unreadable_events byte {position}: {cause}");
+        let position = content.find(untimed).unwrap();
+        let expected = [unreadable(position, "an event without a time"), truncated(&content)];
         assert_eq!(problems(&content), expected);
         let content = content.replace(untimed, EVENT);
-        let place = content.find(broken).unwrap() + r#"{"ph":"X","name":"bro"#.len() + 1;
+        let position = content.find(broken).unwrap() + r#"{"ph":"X","name":"bro"#.len() + 1;
         let cause = "`,` or `}` was expected after a member";
-        assert_eq!(problems(&content), [unreadable(place, cause), truncated(&content)]);
+        assert_eq!(problems(&content), [unreadable(position, cause), truncated(&content)]);
     }
 }
 

@@ -13,21 +13,21 @@ fn check(name: &str, expected: &str) {
 }
 
 #[test]
-fn a_trace_without_devices() {
+fn a_trace_without_devices_is_read() {
     check("cpu-only-gloo", include_str!("../../data/trace_event/cpu-only-gloo.txt"));
 }
 
 #[test]
-fn a_trace_with_waits() {
+fn a_trace_with_waits_is_read() {
     check("cuda-event-sync", include_str!("../../data/trace_event/cuda-event-sync.txt"));
 }
 
 #[test]
-fn a_trace_of_triton() {
+fn a_trace_of_triton_is_read() {
     check("triton-kernel-args", include_str!("../../data/trace_event/triton-kernel-args.txt"));
 }
 
 #[test]
-fn a_trace_of_rocm() {
+fn a_trace_of_rocm_is_read() {
     check("mi250-rocm", include_str!("../../data/trace_event/mi250-rocm.txt"));
 }

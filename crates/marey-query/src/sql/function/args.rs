@@ -10,7 +10,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
-use marey_model::args::fill_known;
+use marey_model::args::fill_with_unknown;
 
 use super::documented;
 use crate::sql::lookup::{Lookups, known_ids};
@@ -80,7 +80,7 @@ impl ScalarUDFImpl for ArgsFunction {
             let list = lists.is_valid(row).then(|| lists.value(row));
             let numbers = list.iter().flat_map(AsArray::as_primitive::<Int64Type>);
             json.clear();
-            fill_known(texts.value(text_id), numbers, &mut json);
+            fill_with_unknown(texts.value(text_id), numbers, &mut json);
             reservation.try_grow(json.len())?;
             filled.try_append_value(&json)?;
         }

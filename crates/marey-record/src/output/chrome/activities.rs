@@ -5,14 +5,14 @@ use super::thread::Thread;
 use crate::names;
 use marey_model::context::NodeKind;
 use marey_model::proton_trace::{FIRST_STREAM_TID, Metrics};
-use marey_model::spool::{Activity, ActivityKind, Numbered, Shape};
+use marey_model::spool::{Activity, ActivityKind, IdMap, Shape};
 use std::collections::BTreeMap;
 use std::io;
 
 /// The shapes of activities, and the lanes of the streams.
 #[derive(Debug, Default)]
 pub(super) struct Activities {
-    pub(super) shapes: Numbered<Shape>,
+    pub(super) shapes: IdMap<Shape>,
     /// Named lanes, by device and stream.
     lanes: BTreeMap<(u32, u32), u64>,
 }
@@ -28,7 +28,7 @@ impl Activities {
         &mut self,
         activity: &Activity,
         threads: &BTreeMap<u32, Thread>,
-        texts: &Numbered<String>,
+        texts: &IdMap<String>,
         events: &mut Events,
     ) -> io::Result<()> {
         let Some(shape) = self.shapes.get(activity.shape) else { return Ok(()) };

@@ -2,7 +2,7 @@
 
 use crate::names;
 use marey_model::proton_trace::Metrics;
-use marey_model::spool::{Numbered, Span, Value};
+use marey_model::spool::{IdMap, Span, Value};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The values of a thread whose scopes have not ended yet.
@@ -72,7 +72,7 @@ impl PendingValues {
 }
 
 /// Sums the values of each metric.
-pub(super) fn add_up(values: Vec<Value>, texts: &Numbered<String>) -> Metrics<&str> {
+pub(super) fn add_up(values: Vec<Value>, texts: &IdMap<String>) -> Metrics<&str> {
     let mut metrics = Metrics::default();
     for Value { metric, value, .. } in values {
         metrics.add(texts.get(metric).map_or(names::LOST_NAME, String::as_str), value);

@@ -26,7 +26,7 @@ use self::session_state::SessionState;
 use self::thread::Thread;
 use crate::control::bit;
 use marey_model::loss::LossCause;
-use marey_model::spool::{Frame, Numbered, Reader, SpoolError};
+use marey_model::spool::{Frame, IdMap, Reader, SpoolError};
 use std::collections::BTreeMap;
 use std::io::{self, BufReader};
 use std::ops::Range;
@@ -47,7 +47,7 @@ pub(crate) struct Playback {
     session: u32,
     spool: Reader<BufReader<GrowingFile>>,
     state: SessionState,
-    texts: Numbered<String>,
+    texts: IdMap<String>,
     threads: BTreeMap<u32, Thread>,
     activities: Activities,
     /// The launches among the next spans of each thread: index of the span and correlation id.
@@ -62,7 +62,7 @@ impl Playback {
             session,
             spool: Reader::new(tail).map_err(into_io)?,
             state: SessionState::new(session),
-            texts: Numbered::default(),
+            texts: IdMap::default(),
             threads: BTreeMap::new(),
             activities: Activities::default(),
             launches: BTreeMap::new(),

@@ -71,7 +71,7 @@ impl Spool {
     }
 
     fn add(&mut self, frame: &Frame) {
-        self.out.frame(frame).unwrap();
+        self.out.write_frame(frame).unwrap();
     }
 
     fn thread(&mut self, thread: u32, name: &str) {

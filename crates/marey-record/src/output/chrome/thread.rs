@@ -7,7 +7,7 @@ use super::session_state::SessionState;
 use crate::names;
 use marey_model::context::NodeKind;
 use marey_model::proton_trace::lane_title;
-use marey_model::spool::{NodeDef, Numbered, Span, Value};
+use marey_model::spool::{NodeDef, IdMap, Span, Value};
 use std::io;
 
 /// A thread of the trace.
@@ -16,7 +16,7 @@ pub(super) struct Thread {
     number: u32,
     os_id: u64,
     name: String,
-    pub(super) nodes: Numbered<NodeDef>,
+    pub(super) nodes: IdMap<NodeDef>,
     /// Scopes that are open according to the spool so far, outermost first.
     pub(super) open: Vec<(u32, i64)>,
     pending: PendingValues,
@@ -31,7 +31,7 @@ impl Thread {
             number,
             os_id: 0,
             name: String::new(),
-            nodes: Numbered::default(),
+            nodes: IdMap::default(),
             open: Vec::new(),
             pending: PendingValues::default(),
             lanes: Lanes::default(),
@@ -71,7 +71,7 @@ impl Thread {
         &mut self,
         span: &Span,
         is_open: bool,
-        texts: &Numbered<String>,
+        texts: &IdMap<String>,
         events: &mut Events,
     ) -> io::Result<u64> {
         if self.kind(span.node) == NodeKind::Mark {
@@ -88,7 +88,7 @@ impl Thread {
     fn write_mark(
         &mut self,
         mark: &Span,
-        texts: &Numbered<String>,
+        texts: &IdMap<String>,
         events: &mut Events,
     ) -> io::Result<u64> {
         let lane = self.lane(0, events)?;
@@ -102,7 +102,7 @@ impl Thread {
     pub(super) fn add_value(
         &mut self,
         value: Value,
-        texts: &Numbered<String>,
+        texts: &IdMap<String>,
         events: &mut Events,
     ) -> io::Result<()> {
         let scope = self.scope_of(value.node);
@@ -118,7 +118,7 @@ impl Thread {
     pub(super) fn write_open(
         &mut self,
         state: &SessionState,
-        texts: &Numbered<String>,
+        texts: &IdMap<String>,
         events: &mut Events,
     ) -> io::Result<()> {
         // Innermost first, as they would have ended.
@@ -135,7 +135,7 @@ impl Thread {
     /// Writes the values whose scopes have not ended.
     pub(super) fn write_unmatched(
         &mut self,
-        texts: &Numbered<String>,
+        texts: &IdMap<String>,
         events: &mut Events,
     ) -> io::Result<()> {
         let unmatched = self.pending.take_all();
@@ -145,7 +145,7 @@ impl Thread {
     fn write_value(
         &mut self,
         value: Value,
-        texts: &Numbered<String>,
+        texts: &IdMap<String>,
         events: &mut Events,
     ) -> io::Result<()> {
         let lane = self.lane(0, events)?;
@@ -169,7 +169,7 @@ impl Thread {
     }
 
     /// Returns the names from below the root down to the node.
-    pub(super) fn path<'t>(&self, mut node: u32, texts: &'t Numbered<String>) -> Vec<&'t str> {
+    pub(super) fn path<'t>(&self, mut node: u32, texts: &'t IdMap<String>) -> Vec<&'t str> {
         let mut path = Vec::new();
         while let Some(definition) =
             self.nodes.get(node).filter(|definition| definition.kind != NodeKind::Root)

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use marey_model::spool::{Broken, Frame, SpoolError};
+use marey_model::spool::{Frame, Inconsistency, SpoolError};
 use marey_model::table::stored::SPANS;
 use marey_store::{Progress, Run, StoreError, collect, needs_collecting, open};
 
@@ -49,8 +49,10 @@ fn frames_before_an_invalid_one_are_kept() {
     let [broken] = collected.broken.as_slice() else { panic!("{collected:?}") };
     assert_eq!(broken.name, "100-0.spool");
     assert_eq!(broken.lost_bytes, (bytes(&frames).len() - sure_bytes) as u64);
-    let is_named =
-        matches!(broken.reason, SpoolError::Broken { reason: Broken::NoSuchThread(7), .. });
+    let is_named = matches!(
+        broken.reason,
+        SpoolError::Inconsistent { reason: Inconsistency::NoSuchThread(7), .. }
+    );
     assert!(is_named, "{broken:?}");
     assert_eq!((collected.bytes, collected.torn_bytes), (sure_bytes as u64, broken.lost_bytes));
 

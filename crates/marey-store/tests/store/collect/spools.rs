@@ -64,7 +64,7 @@ impl Recorded {
 pub(crate) fn bytes(frames: &[Frame]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     for frame in frames {
-        writer.frame(frame).unwrap();
+        writer.write_frame(frame).unwrap();
     }
     writer.get_ref().clone()
 }

@@ -3,7 +3,7 @@
 use marey_formats::ptx::{Module, read};
 
 /// Reads bytes and checks that no more instructions are counted than the text can contain.
-pub(crate) fn holds_for(content: &[u8]) {
+pub(crate) fn check_any_file(content: &[u8]) {
     let Ok(Module { functions, .. }) = read(content) else { return };
     let accesses = functions.iter().flat_map(|function| &function.accesses);
     let counted: u64 = accesses.clone().map(|access| access.count).sum();

@@ -3,18 +3,18 @@
 /// Items by id, stored as ranges of consecutive ids. A spool defines most of its texts and nodes as
 /// one range, in which a lookup needs no search.
 #[derive(Clone, Debug)]
-pub struct Numbered<T> {
+pub struct IdMap<T> {
     /// First id and items of each range, ascending.
     ranges: Vec<(u32, Vec<T>)>,
 }
 
-impl<T> Default for Numbered<T> {
+impl<T> Default for IdMap<T> {
     fn default() -> Self {
         Self { ranges: Vec::new() }
     }
 }
 
-impl<T> Numbered<T> {
+impl<T> IdMap<T> {
     /// Adds items with the ids `first`, `first + 1`, and so on, which must not be defined yet.
     pub fn extend(&mut self, first: u32, items: impl IntoIterator<Item = T>) {
         let after = self.ranges.partition_point(|(id, _)| *id <= first);
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn items_are_found_in_any_order_of_insertion() {
-        let mut items = Numbered::default();
+        let mut items = IdMap::default();
         items.extend(10, ["ten"]);
         items.extend(2, ["two", "three"]);
         items.extend(11, ["eleven"]);
