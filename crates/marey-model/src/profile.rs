@@ -504,10 +504,10 @@ mod tests {
             values
         };
         let (large, half) = ((1 << 53) + 1, MetricValue::Float(0.5));
-        let mixed = Values::Any(vec![MetricValue::Int(large), half.clone()]);
+        let mixed = Values::Mixed(vec![MetricValue::Int(large), half.clone()]);
         assert_eq!(pushed(large, half), mixed);
         let text = MetricValue::Text("x".into());
-        assert_eq!(pushed(1, text.clone()), Values::Any(vec![MetricValue::Int(1), text]));
+        assert_eq!(pushed(1, text.clone()), Values::Mixed(vec![MetricValue::Int(1), text]));
     }
 
     #[test]

@@ -225,14 +225,14 @@ mod tests {
 
     #[test]
     fn only_numbers_of_tokens_are_harmless_counts() {
-        assert_eq!(redacted(&["--password", "1234"]), ["--password", REDACTED]);
-        assert_eq!(redacted(&["--stop-tokens", "abc"]), ["--stop-tokens", REDACTED]);
+        assert_eq!(redact_line(&["--password", "1234"]), ["--password", REDACTED]);
+        assert_eq!(redact_line(&["--stop-tokens", "abc"]), ["--stop-tokens", REDACTED]);
     }
 
     #[test]
     fn a_word_after_a_word_without_dash_is_unchanged() {
         for line in [["token", "abc"], ["x", "checkpoint-0123456789"], ["x", "hf_1"]] {
-            assert_eq!(redacted(&line), line);
+            assert_eq!(redact_line(&line), line);
         }
     }
 }

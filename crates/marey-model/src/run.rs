@@ -27,12 +27,12 @@ mod tests {
 
     #[test]
     fn only_errors_about_missing_support_mean_that_there_are_no_locks() {
-        assert!(has_no_locks(&io::ErrorKind::Unsupported.into()));
-        assert!(has_no_locks(&io::Error::from_raw_os_error(if cfg!(target_os = "linux") {
+        assert!(is_lock_unsupported(&io::ErrorKind::Unsupported.into()));
+        assert!(is_lock_unsupported(&io::Error::from_raw_os_error(if cfg!(target_os = "linux") {
             37
         } else {
             77
         })));
-        assert!(!has_no_locks(&io::ErrorKind::WouldBlock.into()));
+        assert!(!is_lock_unsupported(&io::ErrorKind::WouldBlock.into()));
     }
 }

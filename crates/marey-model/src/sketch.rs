@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn every_short_duration_is_in_its_page() {
         for nanos in 0..5_000 {
-            assert_eq!(page(nanos) * BUCKETS_PER_PAGE + within_page(nanos), bucket(nanos));
+            assert_eq!(page(nanos) * BUCKETS_PER_PAGE + index_in_page(nanos), bucket(nanos));
         }
     }
 

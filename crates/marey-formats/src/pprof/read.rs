@@ -178,10 +178,10 @@ impl Reader<'_, '_> {
                 _ => {}
             }
             let value = if label.text != 0 {
-                json_string(&text)
+                quoted(&text)
             } else if label.num_unit != 0 {
                 let unit = self.stacks.text(label.num_unit, offset, self.import)?;
-                format!("{{\"num\":{},\"unit\":{}}}", label.num, json_string(&unit))
+                format!("{{\"num\":{},\"unit\":{}}}", label.num, quoted(&unit))
             } else {
                 label.num.to_string()
             };

@@ -62,7 +62,7 @@ pub(crate) fn write(
     if let (Some(process), None) = (processes.next(), processes.next())
         && let Some(name) = &process.name
     {
-        write!(out, r#","name":{}"#, json_string(name))?;
+        write!(out, r#","name":{}"#, quoted(name))?;
     }
     if survey.base_nanos != 0 {
         write!(out, r#","marey":{{"base_nanos":{}}}"#, survey.base_nanos)?;
@@ -363,7 +363,7 @@ impl Profiles<'_, '_> {
     ) -> io::Result<()> {
         let separator = if self.profile_count == 0 { "\n" } else { ",\n" };
         self.profile_count += 1;
-        let (name, unit) = (json_string(name), unit.as_str());
+        let (name, unit) = (quoted(name), unit.as_str());
         write!(
             self.out,
             r#"{separator}{{"type":"{kind}","name":{name},"unit":"{unit}","{START_KEY}":{start},"{END_KEY}":{end},"#

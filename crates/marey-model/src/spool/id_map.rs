@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_range_after_a_gap_is_a_range_of_its_own() {
-        let mut items = Numbered::default();
+        let mut items = IdMap::default();
         items.extend(2, ["two"]);
         items.extend(5, ["five"]);
         assert_eq!([2, 3, 5].map(|id| items.get(id).copied()), [Some("two"), None, Some("five")]);

@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_count_of_more_items_than_fit_is_rejected() {
-        assert_eq!(Fields(&[2, 0, 0, 0, 0]).count(2), Ok(2));
-        assert_eq!(Fields(&[2, 0, 0, 0]).count(2), Err(Malformed::Short));
+        assert_eq!(Fields(&[2, 0, 0, 0, 0]).read_count(2), Ok(2));
+        assert_eq!(Fields(&[2, 0, 0, 0]).read_count(2), Err(Malformed::UnexpectedEnd));
     }
 }

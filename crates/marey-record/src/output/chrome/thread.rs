@@ -7,7 +7,7 @@ use super::session_state::SessionState;
 use crate::names;
 use marey_model::context::NodeKind;
 use marey_model::proton_trace::lane_title;
-use marey_model::spool::{NodeDef, IdMap, Span, Value};
+use marey_model::spool::{IdMap, NodeDef, Span, Value};
 use std::io;
 
 /// A thread of the trace.
