@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use marey_query::sql::{self, Held};
+use marey_query::sql::{self, DistinctBuffers};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
@@ -75,11 +75,11 @@ pub(crate) fn interruptible<T: Send>(
 /// Collects all rows, up to the memory limit.
 fn pull(mut rows: sql::Answer, limit_bytes: usize) -> PyResult<Answer> {
     let mut batches = Vec::new();
-    let (mut held, mut held_bytes) = (Held::default(), 0);
+    let (mut buffers, mut buffer_bytes) = (DistinctBuffers::default(), 0);
     for batch in &mut rows {
         let batch = batch.map_err(|error| bad_query(&error))?;
-        held_bytes += held.add(&batch);
-        if held_bytes > limit_bytes {
+        buffer_bytes += buffers.add(&batch);
+        if buffer_bytes > limit_bytes {
             return Err(answer_too_large(limit_bytes));
         }
         batches.push(batch);

@@ -115,8 +115,8 @@ fn with_hint(sentence: impl Display, hint: Option<String>) -> String {
 pub(crate) fn bad_metric(error: &MetricError) -> PyErr {
     let sentence = error.to_string();
     match error {
-        MetricError::Unknown { metric, wanted_for, nearest, available } => {
-            let needed = wanted_for.as_ref().map(|metric| format!("`{metric}` needs it; "));
+        MetricError::Unknown { metric, needed_by, nearest, available } => {
+            let needed = needed_by.as_ref().map(|metric| format!("`{metric}` needs it; "));
             let advice = advice(metric, nearest, available);
             let needed = needed.unwrap_or_default();
             UnknownMetric::new_err(format!("{sentence} ({needed}{advice})"))

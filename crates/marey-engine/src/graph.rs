@@ -248,7 +248,7 @@ impl Graph {
     ) -> PyResult<Vec<bool>> {
         let filter = filter(include, exclude, threshold);
         let graph = self.snapshot(py);
-        let is_kept = py.detach(|| graph.passing(&filter, metric));
+        let is_kept = py.detach(|| graph.passing_nodes(&filter, metric));
         is_kept.map_err(|error| bad_filter(&error))
     }
 
@@ -286,8 +286,8 @@ impl Graph {
             |name: String| left.label_of(&name).or_else(|_| right.label_of(&name)).unwrap_or(name);
         let labels = labels.map(|names| names.into_iter().map(label).collect::<Vec<_>>());
         let lacks = match &labels {
-            Some(labels) => left.lacking(&right, labels),
-            None => left.lacking(&right, &left.labels()),
+            Some(labels) => left.find_incompatible_label(&right, labels),
+            None => left.find_incompatible_label(&right, &left.labels()),
         };
         if let Some((label, side)) = lacks {
             return Err(lacking(&label, side));
@@ -298,7 +298,7 @@ impl Graph {
     /// The changes since `before`: four columns for each label.
     fn difference(&self, py: Python<'_>, before: &Self, labels: Vec<String>) -> PyResult<Self> {
         let (after, before) = (self.snapshot(py), before.snapshot(py));
-        if let Some((label, side)) = after.lacking(&before, &labels) {
+        if let Some((label, side)) = after.find_incompatible_label(&before, &labels) {
             return Err(lacking(&label, side));
         }
         Ok(py.detach(|| after.difference(&before, &labels)).into())

@@ -103,7 +103,7 @@ impl Run {
         let questions = Questions::new(self.database()?);
         let find = || {
             let found = findings(&questions, &thresholds).map_err(|error| bad_query(&error))?;
-            Ok(Answer::from_batch(table::findings(&found).batch()))
+            Ok(Answer::from_batch(table::findings(&found).to_batch()))
         };
         interruptible(py, find, || questions.cancel())
     }
@@ -113,7 +113,7 @@ impl Run {
         let questions = Questions::new(self.database()?);
         let name = self.path.to_string_lossy().into_owned();
         let measure = || {
-            let measured = marey_analysis::Measured::of(&questions, name);
+            let measured = marey_analysis::Measured::query(&questions, name);
             Ok(Measured(measured.map_err(|error| bad_query(&error))?))
         };
         interruptible(py, measure, || questions.cancel())

@@ -170,7 +170,7 @@ impl JudgedRun<'_> {
             let [before, after] = sides;
             let expression = printable(&verdict.expression);
             writeln!(out, "{}  {expression}", layout.paint.with(style, format!("{word:<12}")))?;
-            let judged = |number| show::judged(verdict, number);
+            let judged = |number| show::judged_number(verdict, number);
             let interval = show::interval(verdict.interval, judged);
             writeln!(
                 out,

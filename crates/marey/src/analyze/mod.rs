@@ -48,7 +48,7 @@ pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Sto
     let run = opened.into_run();
     let database = Database::new(Arc::new(run), limits);
     let questions = Questions::new(&database);
-    let report = with_progress(&questions, || Report::of(&questions, name, warnings, &options))?;
+    let report = with_progress(&questions, || Report::new(&questions, name, warnings, &options))?;
     if let Some(mut file) = file {
         write(&report, args, TextLayout { paint: PLAIN, max_width: None }, &mut file)?;
         file.finish()?;

@@ -104,7 +104,7 @@ pub(crate) fn measure(path: &Path, output: &mut Output) -> Result<Measured, Stop
     let run = opened.into_run();
     let database = Database::new(Arc::new(run), limits(None, None)?);
     let questions = Questions::new(&database);
-    with_progress(&questions, || Measured::of(&questions, name))
+    with_progress(&questions, || Measured::query(&questions, name))
 }
 
 impl CompareArgs {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use marey_model::quantity::Grouped;
 use marey_model::wall;
-use marey_query::graph::{Graph, INCLUSIVE, MetricError, short_word, without_unit};
+use marey_query::graph::{Graph, INCLUSIVE, MetricError, short_name, without_unit};
 
 use super::units::Unit;
 use crate::output::Failure;
@@ -56,13 +56,13 @@ pub(super) struct ChosenMetric {
 impl ChosenMetric {
     /// Creates a metric titled by the name that the user gave.
     fn named(label: String, name: &str) -> Self {
-        let title = short_word(key(&label)).unwrap_or_else(|| name.trim());
+        let title = short_name(key(&label)).unwrap_or_else(|| name.trim());
         Self { title: title.into(), unit: Unit::of_key(&label), label }
     }
 
     /// Creates a metric with its own title.
     pub(super) fn from_file(label: String) -> Self {
-        let title = short_word(key(&label)).unwrap_or_else(|| without_unit(&label));
+        let title = short_name(key(&label)).unwrap_or_else(|| without_unit(&label));
         Self { title: title.into(), unit: Unit::of_key(&label), label }
     }
 

@@ -1,7 +1,7 @@
 //! Columns of the table, with formatted values.
 
 use marey_model::metric::MetricValue;
-use marey_query::graph::{Cells, Compared, Graph, Side};
+use marey_query::graph::{Cells, DifferenceLabels, Graph, Side};
 
 use super::choose::ChosenMetric;
 use super::number;
@@ -36,7 +36,7 @@ impl Column {
 
     /// Creates the columns of a metric in a graph of differences.
     pub(super) fn compared(graph: &Graph, metric: &ChosenMetric) -> [Self; 4] {
-        let labels = Compared::of(&metric.label);
+        let labels = DifferenceLabels::new(&metric.label);
         let unit = metric.unit;
         let is_time = metric.is_time();
         let title = &metric.title;

@@ -6,7 +6,7 @@ use std::path::Path;
 use csv::{ErrorKind, Writer};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_query::graph::{Compared, Graph};
+use marey_query::graph::{DifferenceLabels, Graph};
 
 use super::choose::ChosenMetric;
 use super::columns::change;
@@ -31,7 +31,7 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let labels: Vec<String> = if is_difference {
         let changes = |metric: &ChosenMetric| {
-            let of = Compared::of(&metric.label);
+            let of = DifferenceLabels::new(&metric.label);
             [of.before, of.after, of.difference, of.ratio]
         };
         metrics.iter().flat_map(changes).collect()
@@ -73,7 +73,7 @@ fn write_part<W: Write>(
         if is_difference {
             writer.write_field(change(node.side).unwrap_or_default())?;
         }
-        let mut values = cells.of(row.node).peekable();
+        let mut values = cells.node_cells(row.node).peekable();
         for column in 0..labels.len() {
             cell.clear();
             if let Some((_, value)) = values.next_if(|(at, _)| *at == column) {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use marey_query::graph::{Compared, Filter, Graph, Operator};
+use marey_query::graph::{DifferenceLabels, Filter, Graph, Operator};
 
 use super::args::{Form, ViewArgs};
 use super::choose::{ChosenMetric, Request, check_size, default_metrics, distinct};
@@ -43,7 +43,7 @@ pub(super) fn view(args: &ViewArgs, before: &Path, output: &mut Output) -> Resul
         let mut graph = after.graph.difference(&before.graph, &labels(&after.metrics));
         let union_count = graph.nodes().len();
         if let Some(threshold) = args.threshold() {
-            let of = Compared::of(&after.metrics[0].label);
+            let of = DifferenceLabels::new(&after.metrics[0].label);
             let limit = SharedThreshold::new(threshold, &[&after, &before])?;
             graph = limit.narrow(&graph, &[of.after, of.before])?;
         }
@@ -93,7 +93,7 @@ fn agree(
         }
         return Ok(());
     }
-    let numeric = [after.graph.numeric(), before.graph.numeric()];
+    let numeric = [after.graph.numeric_labels(), before.graph.numeric_labels()];
     let is_common =
         |metric: &&ChosenMetric| numeric.iter().all(|labels| labels.contains(&metric.label));
     let common: Vec<ChosenMetric> = after.metrics.iter().filter(is_common).cloned().collect();
@@ -198,6 +198,6 @@ impl Difference<'_> {
     /// Returns the difference of the first metric, which rows are sorted by.
     fn sorted_by(&self) -> ChosenMetric {
         let metric = &self.after.metrics[0];
-        ChosenMetric { label: Compared::of(&metric.label).difference, ..metric.clone() }
+        ChosenMetric { label: DifferenceLabels::new(&metric.label).difference, ..metric.clone() }
     }
 }

@@ -184,7 +184,7 @@ fn write_table(
     // A text metric has no shares.
     let whole = first.metrics.first().and_then(|metric| {
         let values = first.graph.numbers(&metric.label).ok()?;
-        Some(first.graph.whole(&metric.label, &values))
+        Some(first.graph.total(&metric.label, &values))
     });
     let table = TableColumns { columns: &columns, first: metrics.first(), whole };
     let count = show::write_table(args, output, graph, &table)?;

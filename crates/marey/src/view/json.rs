@@ -8,7 +8,7 @@ use std::path::Path;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Device, Meta, Overhead, Process};
-use marey_query::graph::{Cells, CellsByNode, Compared, Graph};
+use marey_query::graph::{Cells, CellsByNode, DifferenceLabels, Graph};
 use serde::{Serialize, Serializer};
 
 use super::choose::ChosenMetric;
@@ -140,7 +140,7 @@ impl Document<'_> {
         let none = || Cells::Values(vec![None; self.graph.nodes().len()]);
         let cells = |label: &str| self.graph.column(label).unwrap_or_else(none);
         let changes = |label: &str| {
-            let of = Compared::of(label);
+            let of = DifferenceLabels::new(label);
             [
                 ("before", cells(&of.before)),
                 ("after", cells(&of.after)),
@@ -211,8 +211,9 @@ impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let node = self.node;
         match self.columns {
-            Columns::Values { labels, cells } => serializer
-                .collect_map(cells.of(node).map(|(column, value)| (labels[column], Value(value)))),
+            Columns::Values { labels, cells } => serializer.collect_map(
+                cells.node_cells(node).map(|(column, value)| (labels[column], Value(value))),
+            ),
             Columns::Changes(columns) => serializer
                 .collect_map(columns.iter().map(|(label, cells)| (label, Row { cells, node }))),
         }

@@ -109,8 +109,8 @@ fn read_hint(error: &ReadError) -> Option<String> {
 pub(super) fn cannot_show(file: &Path, error: &MetricError) -> Failure {
     let file = quoted(file);
     match error {
-        MetricError::Unknown { metric, wanted_for, nearest, available } => Failure {
-            message: match (printable(metric), wanted_for) {
+        MetricError::Unknown { metric, needed_by, nearest, available } => Failure {
+            message: match (printable(metric), needed_by) {
                 (metric, None) => format!("{file} has no metric `{metric}`"),
                 (metric, Some(derived)) => {
                     let derived = printable(derived);
@@ -182,7 +182,7 @@ mod tests {
             let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();
             let error = MetricError::Unknown {
                 metric: "tme".into(),
-                wanted_for: None,
+                needed_by: None,
                 nearest: owned(nearest),
                 available: owned(available),
             };
@@ -206,7 +206,7 @@ mod tests {
     fn a_missing_source_is_named_with_the_metric_that_needs_it() {
         let error = MetricError::Unknown {
             metric: "time".into(),
-            wanted_for: Some("util".into()),
+            needed_by: Some("util".into()),
             nearest: vec!["total".into()],
             available: Vec::new(),
         };

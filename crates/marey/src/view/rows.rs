@@ -38,7 +38,7 @@ impl Rows {
         let value = |row: &Row| first.map_or(f64::NAN, |cells| number::of(cells, row.node));
         let compare = |a: &Row, b: &Row| match order {
             Order::Name => a.node.cmp(&b.node),
-            Order::FirstSeen => nodes[a.node].seen.cmp(&nodes[b.node].seen),
+            Order::FirstSeen => nodes[a.node].creation_rank.cmp(&nodes[b.node].creation_rank),
             Order::Value => largest_first(value(a), value(b)).then(a.node.cmp(&b.node)),
         };
         let mut rows = Vec::new();

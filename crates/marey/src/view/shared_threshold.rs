@@ -40,7 +40,7 @@ fn totals(sides: &[&Loaded<'_>]) -> Result<Vec<f64>, Failure> {
         let Some(metric) = side.metrics.first() else { continue };
         let values = side.graph.numbers(&metric.label);
         let values = values.map_err(|error| cannot_show(side.file, &error))?;
-        totals.push(side.graph.whole(&metric.label, &values));
+        totals.push(side.graph.total(&metric.label, &values));
     }
     Ok(totals)
 }

@@ -236,7 +236,7 @@ fn invalid_queries_are_errors_with_hints() {
     --- stdout ---
     --- stderr ---
     error: marey queries read only: DELETE is refused
-    hint: SELECT, WITH, VALUES, EXPLAIN, SHOW and DESCRIBE are what there is
+    hint: use SELECT, WITH, VALUES, EXPLAIN, SHOW or DESCRIBE
     ");
     let syntax = folder.query("SELECT name,, FROM spans", "");
     assert!(syntax.contains("error: ") && syntax.starts_with("exit code: 2\n"), "{syntax}");
