@@ -165,7 +165,7 @@ impl Run {
             name: &self.path,
             format: format.transpose()?,
             out: &out,
-            replaces: true,
+            replaces_existing: true,
             span,
             ranks,
         };

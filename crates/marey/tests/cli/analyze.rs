@@ -7,13 +7,13 @@ use insta::assert_snapshot;
 use crate::{Folder, marey, stdout, transcript};
 
 /// Returns the stdout of a command line.
-fn printed(folder: &Folder, line: &str) -> String {
+fn stdout_of(folder: &Folder, line: &str) -> String {
     stdout(&transcript(&mut folder.marey(line))).to_owned()
 }
 
 /// Returns a trace of twelve steps on one device. In each step of 1,000 µs an operator takes
 /// `operator_micros` on the host, and the device works for the last 300 µs.
-fn training(operator_micros: u32, name: &str) -> String {
+fn training_trace(operator_micros: u32, name: &str) -> String {
     let mut events = String::new();
     for step in 0..12 {
         let start = step * 1_000;
@@ -36,21 +36,21 @@ fn training(operator_micros: u32, name: &str) -> String {
     format!(r#"{{"schemaVersion":1,"distributedInfo":{{"rank":0}},"traceEvents":[{events}]}}"#)
 }
 
-fn read(folder: &Folder, name: &str) -> String {
+fn read_text(folder: &Folder, name: &str) -> String {
     std::fs::read_to_string(folder.path(name)).unwrap()
 }
 
-fn folder() -> Folder {
+fn traces_folder() -> Folder {
     Folder::new(&[
-        ("before.json", training(200, "aten::mm")),
-        ("after.json", training(500, "aten::mm")),
-        ("renamed.json", training(200, "aten::matmul_v2")),
+        ("before.json", training_trace(200, "aten::mm")),
+        ("after.json", training_trace(500, "aten::mm")),
+        ("renamed.json", training_trace(200, "aten::matmul_v2")),
     ])
 }
 
 #[test]
 fn a_report_has_operations_findings_and_remedies() {
-    let shown = transcript(&mut folder().marey("analyze after.json"));
+    let shown = transcript(&mut traces_folder().marey("analyze after.json"));
     assert_snapshot!(shown, @r#"
     exit code: 0
     --- stdout ---
@@ -155,7 +155,7 @@ fn a_report_has_operations_findings_and_remedies() {
 #[test]
 fn section_excludes_findings() {
     let shown = transcript(
-        &mut folder().marey("analyze after.json --section devices --section steps --top 2"),
+        &mut traces_folder().marey("analyze after.json --section devices --section steps --top 2"),
     );
     assert_snapshot!(shown, @r"
     exit code: 0
@@ -176,7 +176,7 @@ fn section_excludes_findings() {
 
 #[test]
 fn the_suffix_implies_the_report_format() {
-    let folder = folder();
+    let folder = traces_folder();
     for (name, first) in
         [("r.md", ""), ("r.html", "<!DOCTYPE html>"), ("r.json", "{"), ("r.txt", "Device time:")]
     {
@@ -184,21 +184,21 @@ fn the_suffix_implies_the_report_format() {
             &mut folder.marey(&format!("analyze after.json --section devices -o {name}")),
         );
         assert_eq!(written, "exit code: 0\n--- stdout ---\n--- stderr ---\n");
-        assert_eq!(read(&folder, name).lines().next(), Some(first), "{name}");
+        assert_eq!(read_text(&folder, name).lines().next(), Some(first), "{name}");
     }
-    let page = read(&folder, "r.html");
+    let page = read_text(&folder, "r.html");
     for placeholder in ["{{css}}", "{{js}}", "{{json}}", "sha256}}"] {
         assert!(!page.contains(placeholder), "{placeholder}");
     }
     assert!(page.contains(r#""title":"after.json""#));
-    let json: serde_json::Value = serde_json::from_str(&read(&folder, "r.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&read_text(&folder, "r.json")).unwrap();
     assert_eq!(json["version"], 1);
     assert_eq!(json["tables"][0]["name"], "devices");
 }
 
 #[test]
 fn invalid_thresholds_are_rejected() {
-    let folder = folder();
+    let folder = traces_folder();
     let refused = |setting: &str| {
         transcript(&mut folder.marey(&format!("analyze after.json --threshold {setting}")))
     };
@@ -243,7 +243,7 @@ fn rules_are_listed_with_their_thresholds() {
 
 #[test]
 fn compare_shows_two_runs_side_by_side() {
-    assert_snapshot!(transcript(&mut folder().marey("compare before.json after.json")), @r"
+    assert_snapshot!(transcript(&mut traces_folder().marey("compare before.json after.json")), @r"
     exit code: 0
     --- stdout ---
     Profile Comparison
@@ -285,14 +285,14 @@ fn compare_shows_two_runs_side_by_side() {
 
 #[test]
 fn likely_renames_are_listed() {
-    let shown = printed(&folder(), "compare before.json renamed.json");
+    let shown = stdout_of(&traces_folder(), "compare before.json renamed.json");
     assert!(shown.contains("Renamed?\n  step/aten::mm -> step/aten::matmul_v2 ("), "{shown}");
 }
 
 #[test]
 fn comparing_a_run_with_itself_shows_no_change() {
-    let folder = folder();
-    let json = printed(&folder, "compare before.json before.json -f json");
+    let folder = traces_folder();
+    let json = stdout_of(&folder, "compare before.json before.json -f json");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let rows = |name: &str| json[name].as_array().unwrap().clone();
     assert!(rows("operations").iter().all(|row| row["category"] == "unchanged"));
@@ -302,7 +302,7 @@ fn comparing_a_run_with_itself_shows_no_change() {
 
 #[test]
 fn a_gate_passes_fails_or_is_inconclusive() {
-    let folder = folder();
+    let folder = traces_folder();
     let check = |line: &str| transcript(&mut folder.marey(&format!("check {line}")));
     assert_snapshot!(check("before.json --baseline before.json --fail-on step_time.p50>+3%"), @r"
     exit code: 0
@@ -351,7 +351,7 @@ fn a_gate_passes_fails_or_is_inconclusive() {
 
 #[test]
 fn an_invalid_gate_has_an_error_position() {
-    let folder = folder();
+    let folder = traces_folder();
     let refused = |condition: &str| {
         let line = format!("check after.json --baseline before.json --fail-on {condition}");
         let transcript = transcript(&mut folder.marey(&line));
@@ -372,19 +372,19 @@ fn an_invalid_gate_has_an_error_position() {
 
 #[test]
 fn check_also_writes_files_for_ci() {
-    let folder = folder();
+    let folder = traces_folder();
     let line = "check after.json --baseline before.json --fail-on step_time.p50>+3% --junit j.xml --markdown c.md -f json";
-    let json: serde_json::Value = serde_json::from_str(&printed(&folder, line)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&stdout_of(&folder, line)).unwrap();
     assert_eq!(json["exit_code"], 1);
     assert_eq!(json["verdicts"][0]["outcome"], "regression");
-    assert!(read(&folder, "j.xml").contains("<failure message="));
-    assert!(read(&folder, "c.md").starts_with("### marey: after.json against before.json\n"));
+    assert!(read_text(&folder, "j.xml").contains("<failure message="));
+    assert!(read_text(&folder, "c.md").starts_with("### marey: after.json against before.json\n"));
 }
 
 /// The critical path needs all host events in memory, unlike other sections.
 #[test]
 fn a_section_that_exceeds_memory_is_listed_as_missing() {
-    let mut trace = training(200, "aten::mm");
+    let mut trace = training_trace(200, "aten::mm");
     let ends = trace.rfind("]}").unwrap();
     let operation = |number| {
         let start = 20_000 + number;
@@ -394,13 +394,13 @@ fn a_section_that_exceeds_memory_is_listed_as_missing() {
     };
     trace.insert_str(ends, &(0..50_000).map(operation).collect::<String>());
     let folder = Folder::new(&[("trace.json", trace)]);
-    let shown = printed(&folder, "analyze trace.json --memory-limit 16MiB");
+    let shown = stdout_of(&folder, "analyze trace.json --memory-limit 16MiB");
     let path =
         "What steps waited for:\n  not in this report: the query needs more than 16 MiB of memory";
     assert!(shown.contains(path), "{shown}");
     assert!(shown.contains("Top Operations:"), "{shown}");
     assert!(!shown.contains("Not in this report:"), "{shown}");
-    let page = printed(&folder, "analyze trace.json --memory-limit 16MiB -f md");
+    let page = stdout_of(&folder, "analyze trace.json --memory-limit 16MiB -f md");
     assert!(page.contains("> Not in this report: the query needs more than 16 MiB"), "{page}");
     let alone = "analyze trace.json --memory-limit 16MiB --section critical_path";
     assert!(transcript(&mut folder.marey(alone)).starts_with("exit code: 2"));

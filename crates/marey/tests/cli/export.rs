@@ -213,9 +213,9 @@ fn files_are_converted_between_formats() {
     --- stderr ---
     wrote `b.hatchet_msgpack`, SIZE
     ");
-    let of_json = folder.view("-m time,count b.hatchet");
-    let of_msgpack = folder.view("-m time,count b.hatchet_msgpack");
-    assert_eq!(of_msgpack, of_json);
+    let from_json = folder.view("-m time,count b.hatchet");
+    let from_msgpack = folder.view("-m time,count b.hatchet_msgpack");
+    assert_eq!(from_msgpack, from_json);
 }
 
 #[test]

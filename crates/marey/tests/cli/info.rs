@@ -72,10 +72,11 @@ fn an_impossible_overhead_is_shown_as_unknown() {
 fn info_summarises_a_pack() {
     let folder = Folder::with_run();
     transcript(&mut folder.marey("pack train.marey"));
-    let of_run = transcript(&mut folder.marey("info train.marey"));
-    let of_pack = transcript(&mut folder.marey("info train.marey.zip"));
-    let as_run = of_pack.replace("train.marey.zip", "train.marey").replace("one file", "a folder");
-    assert_eq!(as_run, of_run);
+    let run_output = transcript(&mut folder.marey("info train.marey"));
+    let pack_output = transcript(&mut folder.marey("info train.marey.zip"));
+    let as_run =
+        pack_output.replace("train.marey.zip", "train.marey").replace("one file", "a folder");
+    assert_eq!(as_run, run_output);
 }
 
 #[test]
@@ -83,8 +84,8 @@ fn losses_are_warnings() {
     let folder = Folder::new::<&str>(&[]);
     recorded::write_torn(&folder.path("train.marey"));
     let shown = transcript(&mut folder.marey("info train.marey"));
-    let (_, said) = shown.split_once("--- stderr ---\n").unwrap();
-    assert_snapshot!(said, @r"
+    let (_, stderr) = shown.split_once("--- stderr ---\n").unwrap();
+    assert_snapshot!(stderr, @r"
     warning: 1 of 1 processes did not end properly
     warning: 7 trace buffer full: Scopes and metric values that are missing from a trace because their thread's buffer was full
     warning: could not read 5 B at the ends of spools
