@@ -46,7 +46,7 @@ pub struct Export<'a> {
 
 /// A file that was written.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenFile {
     /// The file.
     pub path: PathBuf,
     /// Its format.
@@ -63,7 +63,7 @@ impl Export<'_> {
     /// # Errors
     /// Fails if the files cannot be written or the run lacks the selected ranks or
     /// steps.
-    pub fn write(&self) -> Result<Vec<Written>, Failure> {
+    pub fn write(&self) -> Result<Vec<WrittenFile>, Failure> {
         let window = self.window()?;
         if !target::is_folder(self.out, self.format) {
             let format = self.format()?;
@@ -98,7 +98,12 @@ impl Export<'_> {
             .ok_or_else(|| format::missing_format(self.out))
     }
 
-    fn write_file(&self, path: &Path, format: Format, window: Window) -> Result<Written, Failure> {
+    fn write_file(
+        &self,
+        path: &Path,
+        format: Format,
+        window: Window,
+    ) -> Result<WrittenFile, Failure> {
         target::check_replaceable(path, self.replaces_existing)?;
         let reader = Reader::new(self.run, window).map_err(Failure::from)?;
         let mut file = OutFile::create(path)?;
@@ -116,11 +121,11 @@ impl Export<'_> {
         })?;
         let bytes = out.bytes;
         file.finish().map_err(|error| cannot_write(path, &error))?;
-        Ok(Written { path: path.to_owned(), format, bytes, left_out })
+        Ok(WrittenFile { path: path.to_owned(), format, bytes, left_out })
     }
 }
 
-impl Written {
+impl WrittenFile {
     /// Returns a sentence for each kind of data that the file lacks.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         describe_left_out(self.format, &self.left_out)
