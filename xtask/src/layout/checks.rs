@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn checks_depend_on_the_version() {
-        let has = |names: &[String], name: &str| names.iter().any(|name| name == name);
+        let has = |names: &[String], name: &str| names.iter().any(|known| known == name);
         let (old, _) = names(28, "");
         let (new, _) = names(130_001, "");
         assert!(has(&old, "the size of CUpti_ActivityKernel9"));
