@@ -22,7 +22,7 @@ pub struct Finding {
     pub title: &'static str,
     /// The operation, kernel, cause or rank that the finding is about.
     pub subject: String,
-    /// How much it matters.
+    /// Its severity, which follows from its impact.
     pub severity: Severity,
     /// The time that it costs per step, or over the recording if there are no steps.
     pub impact_nanos: f64,
@@ -35,7 +35,7 @@ pub struct Finding {
     /// The resulting speedup: the time of a step divided by that time without the gain; none beyond
     /// 10.
     pub speedup: Option<f64>,
-    /// How reliable the finding is.
+    /// The reliability of the finding.
     pub confidence: Confidence,
     /// The rank of the process, if it has one.
     pub rank: Option<i64>,
@@ -62,7 +62,7 @@ pub struct Evidence {
     pub row: Vec<Cell>,
 }
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -74,7 +74,7 @@ pub enum Severity {
     Low,
 }
 
-/// How reliable a finding is.
+/// The reliability of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {

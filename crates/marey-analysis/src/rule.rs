@@ -16,7 +16,8 @@ pub struct Rule {
     pub name: &'static str,
     /// A heading of a few words.
     pub title: &'static str,
-    /// When the rule fires, how impact and gain are computed, and where the severities begin.
+    /// The condition of the rule, the formulas of impact and gain, and the limits of the
+    /// severities.
     pub doc: &'static str,
     /// The thresholds that users can set: `{name}` in the query.
     pub thresholds: &'static [Threshold],
@@ -27,7 +28,7 @@ pub struct Rule {
     /// The template of a finding's description: `{column}` is the value of a column, and `{per}` is
     /// `per step`, or `over the recording` if the process has no steps.
     pub(crate) description: &'static str,
-    /// What to change.
+    /// The change that it suggests.
     pub hint: &'static str,
 }
 

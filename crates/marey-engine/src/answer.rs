@@ -17,7 +17,7 @@ use pyo3::types::{PyCapsule, PyList};
 use crate::error::{answer_too_large, bad_query};
 use crate::{capsule, values};
 
-/// How often a running query checks for signals, such as Ctrl-C.
+/// The interval at which a running query checks for signals, such as Ctrl-C.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The rows that answer a query, in memory.

@@ -135,7 +135,7 @@ impl Graph {
         self.snapshot(py).nodes().iter().map(|node| node.end).collect()
     }
 
-    /// Which of two combined graphs each node is from: `both`, `left` or `right`.
+    /// Returns which of two combined graphs has each node: `both`, `left` or `right`.
     fn sides(&self, py: Python<'_>) -> Vec<&'static str> {
         let word = |side| match side {
             Side::Both => "both",

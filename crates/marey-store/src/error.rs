@@ -27,7 +27,7 @@ pub enum StoreError {
     NotARun {
         /// The path.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file or folder.
         found: Found,
     },
     /// The run has spools and no tables yet.

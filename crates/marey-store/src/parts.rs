@@ -260,8 +260,8 @@ impl<R: Row> RowPart<R> {
     }
 }
 
-/// Rows of a batch, and maximum bytes of its texts and lists: Arrow arrays have 32-bit offsets. A part
-/// whose first batch has fewer rows is small.
+/// Rows of a batch, and maximum bytes of its texts and lists: Arrow arrays have 32-bit offsets. A
+/// part whose first batch has fewer rows is small.
 const BATCH_ROWS: usize = 1 << 10;
 const BATCH_BYTES: usize = 8 << 20;
 

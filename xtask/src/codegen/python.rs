@@ -54,28 +54,13 @@ fn section(comment: &str) -> String {
 }
 
 fn constants(pairs: &[(String, String)]) -> String {
-    let lines = pairs.iter().map(|(name, value)| {
-        format!(
-            "{name}: Final = {value}
-"
-        )
-    });
+    let lines = pairs.iter().map(|(name, value)| format!("{name}: Final = {value}\n"));
     lines.collect::<Vec<_>>().concat()
 }
 
 fn tuple(name: &str, items: &[String]) -> String {
-    let lines = items.iter().map(|item| {
-        format!(
-            "    {item},
-"
-        )
-    });
-    format!(
-        "{name}: Final = (
-{})
-",
-        lines.collect::<Vec<_>>().concat()
-    )
+    let lines = items.iter().map(|item| format!("    {item},\n"));
+    format!("{name}: Final = (\n{})\n", lines.collect::<Vec<_>>().concat())
 }
 
 /// Returns the name of a constant: `wall_total` under `WALL` is `WALL_TOTAL`, `MAREY_LIB` under

@@ -1,6 +1,6 @@
 //! Categories of change between two runs.
 
-/// How an operation or a kernel changed.
+/// The change of an operation or a kernel between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Category {
     /// Only the run after has it.
@@ -15,7 +15,8 @@ pub enum Category {
     Unchanged,
 }
 
-/// How much a time per step may differ and still count as unchanged: within either limit is enough.
+/// The largest difference of a time per step that counts as unchanged: within either limit is
+/// enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// In per cent of the larger time.

@@ -55,7 +55,7 @@ pub struct Bootstrap {
     before: Blocks,
     after: Blocks,
     resample_count: usize,
-    /// How many of the lowest and of the highest changes are cut off.
+    /// Number of changes that are cut off at each end, the lowest and the highest.
     cut_off_count: usize,
 }
 

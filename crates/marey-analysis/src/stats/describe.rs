@@ -34,9 +34,9 @@ impl Stat {
         }
     }
 
-    /// How many steps the interval of this statistic needs: `min_steps`, and for a percentile
-    /// enough to leave one step beyond it (10 for p90, 100 for p99). With fewer, the percentile
-    /// lies beyond the second-last step, and resampling cannot estimate its variation.
+    /// Returns the steps that the interval of this statistic needs: `min_steps`, and for a
+    /// percentile enough to leave one step beyond it (10 for p90, 100 for p99). With fewer, the
+    /// percentile lies beyond the second-last step, and resampling cannot estimate its variation.
     pub fn steps_needed(self, min_steps: usize) -> usize {
         match self {
             Self::Mean => min_steps,
@@ -102,7 +102,8 @@ impl Rank {
     }
 }
 
-/// Linear interpolation; exact at `fraction` 0 and where both ends are equal, infinite ones included.
+/// Returns the linear interpolation; exact at `fraction` 0 and where both ends are equal, infinite ones
+/// included.
 pub(super) fn interpolate(low: f64, high: f64, fraction: f64) -> f64 {
     if fraction == 0.0 || low.total_cmp(&high).is_eq() {
         low

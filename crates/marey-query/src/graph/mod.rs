@@ -58,11 +58,11 @@ pub struct Node {
     pub end: usize,
     /// Rank in the order in which the program created the nodes.
     pub creation_rank: usize,
-    /// Which of two combined graphs has the node.
+    /// The one of two combined graphs that has the node.
     pub side: Side,
 }
 
-/// Which of two combined graphs has a node.
+/// The one of two combined graphs that has a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Side {
     /// Both, or there is only one graph.

@@ -134,8 +134,8 @@ impl Graph {
         }
     }
 
-    /// The changes since `before`: each column of `labels` as the four columns of [`DifferenceLabels`].
-    /// Nodes on [`Side::Left`] were added, nodes on [`Side::Right`] removed.
+    /// Returns the changes since `before`: each column of `labels` as the four columns of
+    /// [`DifferenceLabels`]. Nodes on [`Side::Left`] were added, nodes on [`Side::Right`] removed.
     #[must_use]
     pub fn difference(&self, before: &Self, labels: &[String]) -> Self {
         let mut union = Union::new(&[self, before]);
@@ -205,14 +205,15 @@ fn distinct_labels(graphs: &[&Graph]) -> Vec<String> {
 #[derive(Default)]
 struct SameNameNodes {
     indexes: Vec<usize>,
-    /// How many of them are matched with nodes of the current graph.
+    /// The number of them that are matched with nodes of the current graph.
     matched: usize,
     /// The current graph.
     graph_index: usize,
 }
 
 impl SameNameNodes {
-    /// The next node that is not matched with a node of the graph `graph_index`; marks it as matched.
+    /// Returns the next node that is not matched with a node of the graph `graph_index`, and marks
+    /// it as matched.
     fn next_unmatched(&mut self, graph_index: usize) -> Option<usize> {
         if self.graph_index != graph_index {
             self.graph_index = graph_index;

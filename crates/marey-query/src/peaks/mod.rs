@@ -28,7 +28,7 @@ pub struct Architecture {
     pub doc: &'static str,
 }
 
-/// How floating-point operations per second follow from a device's size and clock.
+/// The rule by which floating-point operations per second follow from a device's size and clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Flops {
     /// Operations per multiprocessor and clock, for each of [`WIDTHS_BITS`].
@@ -51,7 +51,7 @@ pub enum Flops {
     PerDevice(f64),
 }
 
-/// How bytes per second follow from a device's memory bus and clock.
+/// The rule by which bytes per second follow from a device's memory bus and clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Memory {
     /// Transfers of the bus width per reported clock.

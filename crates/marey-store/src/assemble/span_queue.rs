@@ -16,7 +16,7 @@ const MAX_PENDING: usize = 1024;
 pub(super) struct SpanQueue {
     /// Spans by their start, each with whether it has ended; the front has not.
     pending: VecDeque<(Span, bool)>,
-    /// The number of the span at the front: how many began before it.
+    /// The number of the span at the front, which is the number of spans that began before it.
     first_number: u64,
     /// The batch that is sent next.
     batch: Vec<Span>,
@@ -28,7 +28,7 @@ pub(super) struct SpanQueue {
 /// A span that has not ended yet.
 #[derive(Clone, Copy)]
 pub(super) struct OpenSpan {
-    /// How many began before it.
+    /// The number of spans that began before it.
     pub(super) number: u64,
     pub(super) thread: u32,
 }

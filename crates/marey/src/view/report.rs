@@ -69,8 +69,8 @@ pub(super) fn note_hidden(
     Ok(())
 }
 
-/// Notes how many metrics are hidden by default. `file_prefix` is a prefix with the file if there are
-/// several.
+/// Notes how many metrics are hidden by default. `file_prefix` is a prefix with the file if there
+/// are several.
 pub(super) fn note_omitted_metrics(
     output: &mut Output,
     file_prefix: &str,

@@ -33,11 +33,7 @@ pub(super) fn write_lines(
     writeln!(out)?;
     write_sorted(args, out, graph, metrics.first(), columns.first())?;
     if metrics.iter().any(|metric| overflows(graph, metric)) {
-        writeln!(
-            out,
-            "{NEGATIVE_BYTES}
-"
-        )?;
+        writeln!(out, "{NEGATIVE_BYTES}\n")?;
     }
     Ok(rows.len())
 }

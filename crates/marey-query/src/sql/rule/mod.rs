@@ -13,7 +13,8 @@ use datafusion::optimizer::OptimizerRule;
 use super::function::args::ArgsFunction;
 use super::function::lookup::LookupFunction;
 
-/// The optimizer rules of marey. They run before `DataFusion`'s rules, which remove redundant columns and projections.
+/// The optimizer rules of marey. They run before `DataFusion`'s rules, which remove redundant
+/// columns and projections.
 pub(super) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     vec![Arc::new(filter::FilterByIds), Arc::new(group::GroupByIds), Arc::new(sort::SortIds)]
 }

@@ -79,8 +79,8 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn run(&mut self) {
         let mut position = self.last_position();
-        // Nearly every iteration moves back in time by a piece or an activity. The limit ends a walk
-        // whose iterations do not.
+        // Nearly every iteration moves back in time by a piece or an activity. The limit ends a
+        // walk whose iterations do not.
         let mut iterations_left = 16 + 8 * self.trace.events.len();
         while let Some(current) = position
             && self.time > self.start
