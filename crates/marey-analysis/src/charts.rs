@@ -84,7 +84,7 @@ impl Records {
         rows.sort_by_key(|row| row[depth].integer());
         let root_depth = rows.first().and_then(|row| row[depth].integer());
         let mut indexes = HashMap::new();
-        let mut kept: Vec<Vec<Cell>> = Vec::with_capacity(rows.len());
+        let mut kept_rows: Vec<Vec<Cell>> = Vec::with_capacity(rows.len());
         for mut row in rows {
             let parent_index =
                 row[parent].integer().and_then(|parent| indexes.get(&parent).copied());
@@ -94,11 +94,11 @@ impl Records {
                 None => continue,
             };
             if let Some(id) = row[id].integer() {
-                indexes.insert(id, kept.len().cast_signed() as i64);
+                indexes.insert(id, kept_rows.len().cast_signed() as i64);
             }
-            kept.push(row);
+            kept_rows.push(row);
         }
-        Self(Rows { columns, rows: kept, was_cut })
+        Self(Rows { columns, rows: kept_rows, was_cut })
     }
 }
 

@@ -137,12 +137,12 @@ impl Graph {
 
     /// Returns which of two combined graphs has each node: `both`, `left` or `right`.
     fn sides(&self, py: Python<'_>) -> Vec<&'static str> {
-        let word = |side| match side {
+        let side_name = |side| match side {
             Side::Both => "both",
             Side::Left => "left",
             Side::Right => "right",
         };
-        self.snapshot(py).nodes().iter().map(|node| word(node.side)).collect()
+        self.snapshot(py).nodes().iter().map(|node| side_name(node.side)).collect()
     }
 
     /// The labels of all columns.

@@ -270,9 +270,9 @@ fn a_share_of_a_metric_without_sums_refers_to_all_nodes() {
 fn a_derived_metric_can_be_written_and_derived_again() {
     let mut graph = graph(STEP);
     let label = graph.derive(&["time/%"]).unwrap().labels.remove(0);
-    let mut again = Graph::new(graph.to_profile());
-    again.derive(&["time/%"]).unwrap();
-    let twice = again.to_profile();
+    let mut round_trip = Graph::new(graph.to_profile());
+    round_trip.derive(&["time/%"]).unwrap();
+    let twice = round_trip.to_profile();
     twice.check().unwrap();
     assert_eq!(twice.metrics.iter().filter(|metric| *metric.key == *label).count(), 1);
 }
@@ -463,9 +463,10 @@ fn a_difference_has_both_values_their_difference_and_ratio() {
 
 #[test]
 fn side_by_side_graphs_have_a_column_per_graph() {
-    let both = side_by_side(&[("a", &graph(STEP)), ("b", &graph(LATER))], &["count (inc)".into()]);
+    let combined =
+        side_by_side(&[("a", &graph(STEP)), ("b", &graph(LATER))], &["count (inc)".into()]);
     assert_eq!(
-        show(&both, &["a: count (inc)", "b: count (inc)"]).lines().skip(4).collect::<Vec<_>>(),
+        show(&combined, &["a: count (inc)", "b: count (inc)"]).lines().skip(4).collect::<Vec<_>>(),
         ["    forward 4 4", "      add 1 - <", "      fused - 1 >", "      matmul 3 3"]
     );
 }
@@ -581,9 +582,9 @@ proptest! {
     #[test]
     fn a_union_has_the_nodes_of_both_and_a_graph_minus_itself_is_zero(a in trees(), b in trees()) {
         let (a, b) = (Graph::new(a), Graph::new(b));
-        let both = a.combine(&b, Operator::Add, None);
-        assert_is_preorder(&both);
-        let only = |side| both.nodes().iter().filter(|node| node.side == side).count();
+        let combined = a.combine(&b, Operator::Add, None);
+        assert_is_preorder(&combined);
+        let only = |side| combined.nodes().iter().filter(|node| node.side == side).count();
         prop_assert_eq!(a.nodes().len(), only(Side::Both) + only(Side::Left));
         prop_assert_eq!(b.nodes().len(), only(Side::Both) + only(Side::Right));
         let zero = a.combine(&a, Operator::Subtract, None);

@@ -175,9 +175,9 @@ impl Rollup {
                 break;
             }
             let cell = self.cell(node, bucket);
-            let taken = cell.sums.self_nanos.min(nanos).max(0);
-            cell.sums.self_nanos -= taken;
-            nanos -= taken;
+            let subtracted_nanos = cell.sums.self_nanos.min(nanos).max(0);
+            cell.sums.self_nanos -= subtracted_nanos;
+            nanos -= subtracted_nanos;
         }
     }
 

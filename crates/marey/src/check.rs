@@ -160,7 +160,7 @@ impl JudgedRun<'_> {
 
     fn write_text(&self, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
         for verdict in self.verdicts {
-            let (word, style) = match verdict.outcome {
+            let (label, style) = match verdict.outcome {
                 Outcome::Pass => ("pass", Style::Green),
                 Outcome::Regression => ("REGRESSION", Style::Red),
                 Outcome::Inconclusive => ("inconclusive", Style::Yellow),
@@ -169,7 +169,7 @@ impl JudgedRun<'_> {
             let sides = [verdict.before, verdict.after].map(|side| show::value(side, unit));
             let [before, after] = sides;
             let expression = printable(&verdict.expression);
-            writeln!(out, "{}  {expression}", layout.paint.with(style, format!("{word:<12}")))?;
+            writeln!(out, "{}  {expression}", layout.paint.with(style, format!("{label:<12}")))?;
             let judged_number = |number| show::judged_number(verdict, number);
             let interval = show::interval(verdict.interval, judged_number);
             writeln!(

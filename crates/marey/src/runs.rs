@@ -67,8 +67,8 @@ impl OpenedRun {
         };
         if self.run.uncollected_bytes() > 0 {
             let (run_name, bytes) = (quote_path(&self.name), Size(self.run.uncollected_bytes()));
-            let why = "the folder is not writable";
-            warnings.push(format!("{run_name}: {bytes} of spools are not collected: {why}"));
+            let reason = "the folder is not writable";
+            warnings.push(format!("{run_name}: {bytes} of spools are not collected: {reason}"));
         }
         warnings
     }

@@ -223,15 +223,19 @@ mod tests {
 
     #[test]
     fn few_steps_are_inconclusive() {
-        let (few, many) = (run(&steps(4, 2.0, 0.0), None), run(&steps(20, 1.0, 0.0), None));
-        assert_eq!(judge_outcome("step_time>+3%", &many, &few), Outcome::Inconclusive);
-        assert_eq!(judge_outcome("step_time>+3%", &few, &many), Outcome::Inconclusive);
-        assert_eq!(judge_outcome("step_time.p99>+3%", &many, &many), Outcome::Inconclusive);
-        assert_eq!(judge_outcome("step_time.p90>+3%", &many, &many), Outcome::Pass);
+        let (few_steps, many_steps) =
+            (run(&steps(4, 2.0, 0.0), None), run(&steps(20, 1.0, 0.0), None));
+        assert_eq!(judge_outcome("step_time>+3%", &many_steps, &few_steps), Outcome::Inconclusive);
+        assert_eq!(judge_outcome("step_time>+3%", &few_steps, &many_steps), Outcome::Inconclusive);
+        assert_eq!(
+            judge_outcome("step_time.p99>+3%", &many_steps, &many_steps),
+            Outcome::Inconclusive
+        );
+        assert_eq!(judge_outcome("step_time.p90>+3%", &many_steps, &many_steps), Outcome::Pass);
         let judge = Judge { min_steps: 4 };
         let gate = "step_time.mean>+3%".parse().unwrap();
-        assert_eq!(judge.judge(&gate, &many, &few).outcome, Outcome::Regression);
-        let why = Judge::default().judge(&gate, &many, &few).why;
+        assert_eq!(judge.judge(&gate, &many_steps, &few_steps).outcome, Outcome::Regression);
+        let why = Judge::default().judge(&gate, &many_steps, &few_steps).why;
         assert_eq!(why, "mean needs 5 steps, but the run after has 4");
     }
 

@@ -212,12 +212,13 @@ mod tests {
             let interval =
                 |a: &[f64], b: &[f64]| Bootstrap::new(a, b).resample(stat).interval(difference);
             assert_eq!(interval(&a, &a), Some(Interval { low: 0.0, high: 0.0 }));
-            let (there, back) = (interval(&a, &b).unwrap(), interval(&b, &a).unwrap());
-            assert_eq!((there.low, there.high), (-back.high, -back.low));
+            let (forward, backward) = (interval(&a, &b).unwrap(), interval(&b, &a).unwrap());
+            assert_eq!((forward.low, forward.high), (-backward.high, -backward.low));
         }
         // Another sample is resampled differently, even a proportional one.
-        let more: Vec<f64> = a.iter().map(|step| step * 1.1).collect();
-        let width = Bootstrap::new(&a, &more).resample(Stat::Mean).interval(|a, b| b / a).unwrap();
+        let longer_steps: Vec<f64> = a.iter().map(|step| step * 1.1).collect();
+        let width =
+            Bootstrap::new(&a, &longer_steps).resample(Stat::Mean).interval(|a, b| b / a).unwrap();
         assert!(width.high - width.low > 0.01);
         assert_eq!(Bootstrap::new(&a, &[]).resample(Stat::Mean).interval(difference), None);
     }

@@ -198,8 +198,8 @@ fn kernels_are_matched_by_name_and_suggested_by_function() {
             "void gemm<float, 128>(float*) -> void gemm<half, 256>(half*): SameFunction",
         ]
     );
-    let same = comparison.kernels.iter().find(|row| row.path == ["same"]).unwrap();
-    assert_eq!(same.category, Category::Unchanged);
+    let same_kernel = comparison.kernels.iter().find(|row| row.path == ["same"]).unwrap();
+    assert_eq!(same_kernel.category, Category::Unchanged);
     // Kernels have no position among siblings.
     assert!(compare_kernels(&["abc"], &["xyz"]).renamed_kernels.is_empty());
     assert!(Reason::SameFunction > Reason::SimilarName);

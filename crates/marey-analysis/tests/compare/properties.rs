@@ -121,24 +121,24 @@ proptest! {
 
     #[test]
     fn swapping_the_runs_mirrors_the_comparison(a in run(), b in run()) {
-        let (there, back) = (compare(&a, &b, Tolerance::default()), compare(&b, &a, Tolerance::default()));
-        prop_assert_eq!(there.metrics.len(), back.metrics.len());
-        for (there, back) in there.metrics.iter().zip(&back.metrics) {
-            prop_assert_eq!((there.metric, there.before, there.after), (back.metric, back.after, back.before));
-            prop_assert_eq!(there.change, back.change.map(|change| -change));
-            prop_assert_eq!(there.significance, back.significance);
-            let ends = there.interval.map(|interval| (interval.low, interval.high));
-            prop_assert_eq!(ends, back.interval.map(|interval| (-interval.high, -interval.low)));
+        let (forward, backward) = (compare(&a, &b, Tolerance::default()), compare(&b, &a, Tolerance::default()));
+        prop_assert_eq!(forward.metrics.len(), backward.metrics.len());
+        for (forward, backward) in forward.metrics.iter().zip(&backward.metrics) {
+            prop_assert_eq!((forward.metric, forward.before, forward.after), (backward.metric, backward.after, backward.before));
+            prop_assert_eq!(forward.change, backward.change.map(|change| -change));
+            prop_assert_eq!(forward.significance, backward.significance);
+            let ends = forward.interval.map(|interval| (interval.low, interval.high));
+            prop_assert_eq!(ends, backward.interval.map(|interval| (-interval.high, -interval.low)));
         }
-        for ((there, suggested), (back, suggested_back)) in differences_and_renames(&there).into_iter().zip(differences_and_renames(&back)) {
-            let mirrored: Vec<Row> = rows(back)
+        for ((forward, suggested), (backward, suggested_back)) in differences_and_renames(&forward).into_iter().zip(differences_and_renames(&backward)) {
+            let mirrored: Vec<Row> = rows(backward)
                 .into_iter()
                 .map(|(path, before, after, time, count)| (path, after, before, mirror(time), mirror(count)))
                 .collect();
-            prop_assert_eq!(rows(there), mirrored);
+            prop_assert_eq!(rows(forward), mirrored);
             let mirrored: BTreeSet<_> =
-                pairs(back, suggested_back).into_iter().map(|(before, after, why)| (after, before, why)).collect();
-            prop_assert_eq!(pairs(there, suggested), mirrored);
+                pairs(backward, suggested_back).into_iter().map(|(before, after, why)| (after, before, why)).collect();
+            prop_assert_eq!(pairs(forward, suggested), mirrored);
         }
     }
 
@@ -184,11 +184,11 @@ proptest! {
     #[test]
     fn statistics_stay_within_their_sample(sample in prop::collection::vec(-1e9..1e9, 1..50), percent in 0.0..100.0) {
         let least = sample.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = sample.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let max_value = sample.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         for value in [percentile(&sample, percent), median(&sample), Stat::Mean.compute(&sample)].into_iter().flatten() {
-            prop_assert!(least - 1.0 <= value && value <= most + 1.0);
+            prop_assert!(least - 1.0 <= value && value <= max_value + 1.0);
         }
-        prop_assert!(mad(&sample).is_some_and(|mad| 0.0 <= mad && mad <= most - least));
+        prop_assert!(mad(&sample).is_some_and(|mad| 0.0 <= mad && mad <= max_value - least));
         let line: Vec<(f64, f64)> = sample.iter().enumerate().map(|(index, _)| (index as f64, 2.0 * index as f64)).collect();
         prop_assert_eq!(theil_sen(&line), (line.len() > 1).then_some(2.0));
     }

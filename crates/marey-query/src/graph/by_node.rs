@@ -344,16 +344,16 @@ mod tests {
         #[test]
         fn sums_of_few_terms_are_grouped_like_sums_of_all(
             count in 1_usize..1000,
-            few in vec((any::<prop::sample::Index>(), -1e12..1e12), 1..40),
+            sparse_values in vec((any::<prop::sample::Index>(), -1e12..1e12), 1..40),
         ) {
             let mut terms = vec![0.0; count];
-            let few: BTreeMap<usize, f64> =
-                few.iter().map(|(index, term)| (index.index(count), *term)).collect();
-            for (&index, &term) in &few {
+            let sparse_values: BTreeMap<usize, f64> =
+                sparse_values.iter().map(|(index, term)| (index.index(count), *term)).collect();
+            for (&index, &term) in &sparse_values {
                 terms[index] = term;
             }
-            let few: Vec<(usize, f64)> = few.into_iter().collect();
-            prop_assert_eq!(sum_sparse(&few, 0, count).to_bits(), sum(&mut terms).to_bits());
+            let sparse_values: Vec<(usize, f64)> = sparse_values.into_iter().collect();
+            prop_assert_eq!(sum_sparse(&sparse_values, 0, count).to_bits(), sum(&mut terms).to_bits());
         }
     }
 

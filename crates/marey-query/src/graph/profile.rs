@@ -134,9 +134,9 @@ mod tests {
         let mut graph = Graph::new(sample());
         let label = graph.derive(&["time/ns"]).expect("there is a time").labels.remove(0);
         let written = graph.to_profile();
-        let again = Graph::new(written);
-        assert_eq!(again.numbers("time (ns) (inc)"), graph.numbers("time (ns) (inc)"));
-        let cells = again.numbers(&label).expect("the derived column");
+        let round_trip = Graph::new(written);
+        assert_eq!(round_trip.numbers("time (ns) (inc)"), graph.numbers("time (ns) (inc)"));
+        let cells = round_trip.numbers(&label).expect("the derived column");
         assert!(cells[0].is_nan());
         assert_eq!(cells[1..], graph.numbers(&label).expect("the derived column")[1..]);
     }

@@ -340,11 +340,11 @@ mod tests {
         let texts = lookups.arg_texts().unwrap().as_string_view();
         assert_eq!(texts.len(), TEXTS);
         for (number, found) in texts.iter().enumerate() {
-            let why = letters(number) + &text(number);
-            assert_eq!(found, Some(&*format!(r#"{{"why":"{why}"}}"#)));
+            let expected_text = letters(number) + &text(number);
+            assert_eq!(found, Some(&*format!(r#"{{"why":"{expected_text}"}}"#)));
         }
-        let all: usize = texts.iter().flatten().map(str::len).sum();
+        let total_bytes: usize = texts.iter().flatten().map(str::len).sum();
         let largest = texts.data_buffers().iter().map(Buffer::len).max().unwrap();
-        assert!(largest < all / 2, "{largest} of {all} bytes in one buffer");
+        assert!(largest < total_bytes / 2, "{largest} of {total_bytes} bytes in one buffer");
     }
 }

@@ -159,9 +159,9 @@ mod tests {
     fn a_path_joins_the_names_from_the_root() {
         let paths = paths(&[(0, 0), (1, 1), (2, 2), (0, 3), (4, 0)]);
         assert_eq!(texts(&paths), ["", "a", "a/b", "a/b/a/b", "", "/a"]);
-        let some = paths.build(&UInt32Array::from(vec![Some(2), None, Some(2)])).unwrap();
+        let array = paths.build(&UInt32Array::from(vec![Some(2), None, Some(2)])).unwrap();
         let expected = StringViewArray::from(vec![Some("a/b"), None, Some("a/b")]);
-        assert_eq!(some.as_string_view(), &expected);
+        assert_eq!(array.as_string_view(), &expected);
     }
 
     proptest! {
@@ -175,8 +175,8 @@ mod tests {
             let reservation = MemoryConsumer::new("test").register(&pool);
             let firsts = paths.first_ids_with_same_value(&reservation).unwrap();
             for (index, first) in firsts.into_iter().enumerate() {
-                let same = texts.iter().position(|text| *text == texts[index]).unwrap();
-                prop_assert_eq!(first as usize, same);
+                let first_equal = texts.iter().position(|text| *text == texts[index]).unwrap();
+                prop_assert_eq!(first as usize, first_equal);
             }
         }
     }

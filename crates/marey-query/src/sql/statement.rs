@@ -48,8 +48,8 @@ fn check_read_only(statement: Statement) -> Result<Query, SqlError> {
             ast::Statement::ShowTables { .. } => return parse(SHOW_TABLES),
             ast::Statement::ShowFunctions { .. } => return parse(SHOW_FUNCTIONS),
             ast::Statement::ShowColumns { show_options, .. } => {
-                let within = show_options.show_in.as_ref();
-                return match within.and_then(|within| within.parent_name.as_ref()) {
+                let scope = show_options.show_in.as_ref();
+                return match scope.and_then(|scope| scope.parent_name.as_ref()) {
                     Some(table) => describe(table),
                     None => Err(syntax("SHOW COLUMNS needs FROM and a table")),
                 };

@@ -21,8 +21,8 @@ fn unknown_ids_give_null() {
         "main | 1 | 101 | 0 | null"
     );
     assert_eq!(run.value("SELECT name(CAST(4 AS BIGINT)), name(9999999999)"), "backward | null");
-    let some = "SELECT name(value) IS NULL FROM generate_series(7, 10)";
-    assert_eq!(run.rows(some), ["false", "false", "true", "true"]);
+    let name_query = "SELECT name(value) IS NULL FROM generate_series(7, 10)";
+    assert_eq!(run.rows(name_query), ["false", "false", "true", "true"]);
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn arguments_are_assembled_and_looked_up_by_key() {
         run.value(unknown),
         r##"{"bytes":null,"why":"a \"#1\""} | {"bytes":null,"why":"a \"#1\""} | {"bytes":9,"why":"a \"#1\""}"##
     );
-    let taken = "SELECT arg(args, 'bytes'), arg(args, 'why'), arg(args, 'none'), arg(args, NULL) FROM spans WHERE args IS NOT NULL";
-    assert_eq!(run.value(taken), "64 | a \"#1\" | null | null");
+    let arg_query = "SELECT arg(args, 'bytes'), arg(args, 'why'), arg(args, 'none'), arg(args, NULL) FROM spans WHERE args IS NOT NULL";
+    assert_eq!(run.value(arg_query), "64 | a \"#1\" | null | null");
     let by_key = "SELECT sum(CAST(arg(args, 'bytes') AS BIGINT)) FROM gpu_activities WHERE arg(args, 'why') = 'pinned'";
     assert_eq!(run.value(by_key), "4096");
     assert_eq!(

@@ -10,7 +10,7 @@ fn repeat(part: &str, count: usize) -> String {
 
 /// Queries that nest as deeply as they are long.
 fn deep_queries(count: usize) -> Vec<String> {
-    let around = |open: &str, middle: &str, close: &str| {
+    let nest = |open: &str, middle: &str, close: &str| {
         format!("SELECT {}{middle}{}", repeat(open, count), repeat(close, count))
     };
     vec![
@@ -30,13 +30,13 @@ fn deep_queries(count: usize) -> Vec<String> {
         format!("SELECT a{}", repeat("[1]", count)),
         format!("SELECT a{}", repeat(":a", count)),
         format!("SELECT CAST(NULL AS INT{})", repeat("[]", count)),
-        around("(", "1", ")"),
-        around("[", "1", "]"),
-        around("(SELECT ", "1", ")"),
-        around("CASE WHEN true THEN ", "1", " END"),
-        around("abs(", "1", ")"),
-        around("CAST(", "1", " AS INT)"),
-        around("EXISTS (SELECT ", "1", ")"),
+        nest("(", "1", ")"),
+        nest("[", "1", "]"),
+        nest("(SELECT ", "1", ")"),
+        nest("CASE WHEN true THEN ", "1", " END"),
+        nest("abs(", "1", ")"),
+        nest("CAST(", "1", " AS INT)"),
+        nest("EXISTS (SELECT ", "1", ")"),
         format!("SELECT CAST(NULL AS {}INT{})", repeat("ARRAY<", count), repeat(">", count)),
         format!("SELECT CAST(NULL AS {}INT{})", repeat("STRUCT<a ", count), repeat(">", count)),
         format!("SELECT * FROM {}strings{}", repeat("(", count), repeat(")", count)),

@@ -175,12 +175,12 @@ proptest! {
     ) {
         let run = TestRun::from_spans(&spans);
         let select = format!("SELECT {group}, count(*), sum(duration_nanos), count(DISTINCT name), count(DISTINCT path)");
-        let rest = format!("WHERE ({by_name} {joined} {by_path}) AND ({by_kind} OR duration_nanos > 50) GROUP BY {group}");
+        let filter_and_group = format!("WHERE ({by_name} {joined} {by_path}) AND ({by_kind} OR duration_nanos > 50) GROUP BY {group}");
         let texts = ["name", "path", "kind", "thread"]
             .map(|text| format!("{} AS {text}", opaque(text, "duration_nanos")));
         let opaque = format!("SELECT {}, pid, duration_nanos FROM spans", texts.join(", "));
-        let with_rules = run.sorted_rows(&format!("{select} FROM spans {rest}"));
-        let without = run.sorted_rows(&format!("{select} FROM ({opaque}) {rest}"));
+        let with_rules = run.sorted_rows(&format!("{select} FROM spans {filter_and_group}"));
+        let without = run.sorted_rows(&format!("{select} FROM ({opaque}) {filter_and_group}"));
         prop_assert_eq!(with_rules, without);
     }
 }

@@ -96,15 +96,15 @@ fn write_findings(
     }
     write_heading("Bottlenecks Detected", layout, out)?;
     for finding in &report.findings {
-        let (word, style) = match finding.severity {
+        let (label, style) = match finding.severity {
             Severity::High => ("[HIGH]", Style::Red),
             Severity::Medium => ("[MEDIUM]", Style::Yellow),
             Severity::Low => ("[LOW]", Style::Green),
         };
         let rank = finding.rank.map(|rank| format!(" (rank {rank})")).unwrap_or_default();
         let description = printable(&finding.description);
-        let word = layout.paint.with(style, word);
-        writeln!(out, "  {word} {}{rank}: {description}", finding.rule)?;
+        let label = layout.paint.with(style, label);
+        writeln!(out, "  {label} {}{rank}: {description}", finding.rule)?;
         writeln!(out, "    {}", layout.paint.with(Style::Dim, describe_impact(finding)))?;
         if let Some(overlaps) = describe_overlaps(finding) {
             writeln!(out, "    {overlaps}")?;

@@ -99,8 +99,8 @@ fn write_differences(
         write_rows(&columns.map(str::to_owned), &rows, &aligns, layout, out)?;
     }
     if changed.len() > max_rows {
-        let more = format!("  … {} more: --top N", changed.len() - max_rows);
-        writeln!(out, "{}", layout.paint.with(Style::Dim, more))?;
+        let more_line = format!("  … {} more: --top N", changed.len() - max_rows);
+        writeln!(out, "{}", layout.paint.with(Style::Dim, more_line))?;
     }
     writeln!(out)
 }
@@ -144,8 +144,8 @@ fn write_renames(
         writeln!(out, "  {before} -> {after} ({})", reason(rename.reason))?;
     }
     if renames.len() > max_rows {
-        let more = format!("  … {} more: --top N", renames.len() - max_rows);
-        writeln!(out, "{}", layout.paint.with(Style::Dim, more))?;
+        let more_line = format!("  … {} more: --top N", renames.len() - max_rows);
+        writeln!(out, "{}", layout.paint.with(Style::Dim, more_line))?;
     }
     writeln!(out)
 }

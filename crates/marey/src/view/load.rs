@@ -165,11 +165,11 @@ pub(super) fn cannot_filter(file: &Path, error: &FilterError) -> Failure {
 
 fn list_names<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     let mut names = names.into_iter().map(|name| format!("`{}`", printable(name)));
-    let shown: Vec<String> = names.by_ref().take(MAX_LISTED).collect();
-    let shown = shown.join(", ");
+    let listed_names: Vec<String> = names.by_ref().take(MAX_LISTED).collect();
+    let listed_names = listed_names.join(", ");
     match names.count() {
-        0 => shown,
-        more => format!("{shown} and {} more: see --list", Grouped(more as i128)),
+        0 => listed_names,
+        more => format!("{listed_names} and {} more: see --list", Grouped(more as i128)),
     }
 }
 

@@ -21,8 +21,8 @@ fn without_size(transcript: &str) -> String {
 /// Returns the number of calls of a name in the file.
 fn calls(folder: &Folder, file: &str, name: &str) -> Option<String> {
     let profile = marey_formats::hatchet::read(&folder.path(file)).unwrap();
-    let at = profile.nodes.iter().position(|node| &*node.name == name)?;
-    Some(format!("{:?}", profile.metric("wall_count")?.get(NodeId(at as u32))?))
+    let index = profile.nodes.iter().position(|node| &*node.name == name)?;
+    Some(format!("{:?}", profile.metric("wall_count")?.get(NodeId(index as u32))?))
 }
 
 #[test]
@@ -238,8 +238,8 @@ fn ambiguous_options_are_errors() {
     --- stderr ---
     error: cannot write `no/such/x.csv`: No such file or directory (os error 2)
     ");
-    let both = transcript(&mut folder.marey("export train.marey -o x.csv --steps 1 --from 1s"));
-    assert!(both.contains("cannot be used with"), "{both}");
+    let output = transcript(&mut folder.marey("export train.marey -o x.csv --steps 1 --from 1s"));
+    assert!(output.contains("cannot be used with"), "{output}");
 }
 
 #[test]

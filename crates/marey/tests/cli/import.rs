@@ -104,9 +104,9 @@ fn clocks_of_ranks_are_aligned_with_notes() {
 
 #[test]
 fn losses_are_one_line_with_file_offset_and_cause() {
-    let whole = rank(0, 0);
-    let cut = whole.rfind("\"Seq\"").unwrap();
-    let folder = Folder::new(&[("cut.json", &whole[..cut])]);
+    let full_trace = rank(0, 0);
+    let cut_offset = full_trace.rfind("\"Seq\"").unwrap();
+    let folder = Folder::new(&[("cut.json", &full_trace[..cut_offset])]);
     assert_snapshot!(without_size(&transcript(&mut folder.marey("import cut.json"))), @r"
     exit code: 0
     --- stdout ---

@@ -202,8 +202,8 @@ fn another_file_with_a_spool_s_name_is_not_removed() {
 /// Runs the test below in a process where the variable is set.
 #[test]
 fn spools_are_kept_if_the_variable_is_set() {
-    let this = std::env::current_exe().unwrap();
-    let output = std::process::Command::new(this)
+    let test_binary = std::env::current_exe().unwrap();
+    let output = std::process::Command::new(test_binary)
         .args(["--exact", "collect::again::a_kept_spool_is_not_collected_again", "--ignored"])
         .env(marey_model::env::KEEP_SPOOL, "1")
         .output()

@@ -406,26 +406,26 @@ proptest! {
         cuts in vec(0_usize..40, 0..12),
     ) {
         let row = |&(node, start)| spans(0, 1, &[(node, start, start + 1_000)]);
-        let whole: Vec<Frame> = starts.iter().map(row).collect();
-        let mut cut = whole.clone();
-        let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(whole.len())).collect();
+        let single_phase: Vec<Frame> = starts.iter().map(row).collect();
+        let mut cut = single_phase.clone();
+        let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(single_phase.len())).collect();
         cuts.sort_unstable();
-        for (number, &at) in cuts.iter().enumerate().rev() {
+        for (number, &frame_index) in cuts.iter().enumerate().rev() {
             let phase = SessionEvent::Phase(number as u32 + 1);
-            cut.insert(at, session(0, phase, 1_000_000));
+            cut.insert(frame_index, session(0, phase, 1_000_000));
         }
-        let [whole, cut] = [whole, cut].map(|frames| {
+        let [single_phase, cut] = [single_phase, cut].map(|frames| {
             let frames: Vec<_> = first_frames(100).into_iter().chain(frames).collect();
             collect_run(&Recorded::with_spools(&[&frames]))
         });
-        let [whole, cut] = [&whole, &cut].map(|run| Tables::new(run, 100));
-        prop_assert_eq!(whole.rollups(), cut.rollups());
+        let [single_phase, cut] = [&single_phase, &cut].map(|run| Tables::new(run, 100));
+        prop_assert_eq!(single_phase.rollups(), cut.rollups());
         let mut by_phase: BTreeMap<u32, usize> = BTreeMap::new();
         let mut rows = cut.spans();
         for row in &mut rows {
             *by_phase.entry(std::mem::take(&mut row.phase)).or_default() += 1;
         }
-        prop_assert_eq!(whole.spans(), rows);
+        prop_assert_eq!(single_phase.spans(), rows);
         let bounds: Vec<_> =
             [0].into_iter().chain(cuts).chain([starts.len()]).collect();
         for (phase, window) in (0..).zip(bounds.windows(2)) {

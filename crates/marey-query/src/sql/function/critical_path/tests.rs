@@ -353,8 +353,8 @@ fn assert_covers_window(events: &[Event], start: i64, end: i64) {
         assert!(path.iter().all(|part| part.bound != Bound::Unknown));
     }
     for pair in path.windows(2) {
-        let same = |part: &Segment| (part.bound, part.lane, part.event);
-        assert_ne!(same(&pair[0]), same(&pair[1]));
+        let merge_key = |part: &Segment| (part.bound, part.lane, part.event);
+        assert_ne!(merge_key(&pair[0]), merge_key(&pair[1]));
     }
 }
 

@@ -56,8 +56,8 @@ pub(super) fn split_by_step(path: &[Segment], events: &[Event]) -> Vec<(Option<u
     for step in steps {
         let (start, end) = (events[step].start, events[step].end);
         let first = path.partition_point(|segment| segment.end <= start);
-        let inside = path[first..].iter().take_while(|segment| segment.start < end);
-        parts.extend(inside.map(|&segment| {
+        let inner_segments = path[first..].iter().take_while(|segment| segment.start < end);
+        parts.extend(inner_segments.map(|&segment| {
             let part = (segment.start.max(start), segment.end.min(end));
             (Some(step), Segment { start: part.0, end: part.1, ..segment })
         }));
@@ -112,16 +112,22 @@ impl Walk<'_> {
 
     /// Moves back to `start`, and adds the time in between as a segment.
     fn add_segment(&mut self, start: i64, bound: Bound, lane: Option<u64>, event: Option<usize>) {
-        let (from, to) = (start.max(self.start), self.time.min(self.end));
+        let (segment_start, segment_end) = (start.max(self.start), self.time.min(self.end));
         self.time = self.time.min(start);
-        if from >= to {
+        if segment_start >= segment_end {
             return;
         }
         match self.segments.last_mut() {
             Some(last) if (last.bound, last.lane, last.event) == (bound, lane, event) => {
-                last.start = from;
+                last.start = segment_start;
             }
-            _ => self.segments.push(Segment { start: from, end: to, bound, lane, event }),
+            _ => self.segments.push(Segment {
+                start: segment_start,
+                end: segment_end,
+                bound,
+                lane,
+                event,
+            }),
         }
     }
 

@@ -78,8 +78,8 @@ impl Coverage {
 
     fn merge_spans(&mut self, other: &Self) {
         if let (Some(twice), Some(other_twice)) = (&mut self.twice, &other.twice) {
-            let both = intersection(&self.once, &other.once);
-            *twice = union(&union(twice, other_twice), &both);
+            let overlap = intersection(&self.once, &other.once);
+            *twice = union(&union(twice, other_twice), &overlap);
         }
         self.once = union(&self.once, &other.once);
     }
@@ -212,10 +212,10 @@ mod tests {
         #[test]
         fn union_and_intersection_add_up_to_both_lengths(a in spans(), b in spans()) {
             let (mut a, mut b) = (coverage_of(&a), coverage_of(&b));
-            let both = intersection(a.merged_spans().0, b.merged_spans().0);
+            let overlap = intersection(a.merged_spans().0, b.merged_spans().0);
             let sum = total_length(a.merged_spans().0) + total_length(b.merged_spans().0);
             a.merge(b);
-            prop_assert_eq!(total_length(&both), sum - total_length(a.merged_spans().0));
+            prop_assert_eq!(total_length(&overlap), sum - total_length(a.merged_spans().0));
         }
     }
 

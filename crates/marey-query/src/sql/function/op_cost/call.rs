@@ -201,10 +201,10 @@ pub(super) fn broadcast(left: &[f64], right: &[f64]) -> Shape {
     let length_of = |shape: &[f64], dimension: usize| {
         (dimension + shape.len()).checked_sub(len).map_or(1.0, |dimension| shape[dimension])
     };
-    let one = 1.0_f64.to_bits();
+    let one_bits = 1.0_f64.to_bits();
     let lengths_position = (0..len).map(|dimension| {
         let (left, right) = (length_of(left, dimension), length_of(right, dimension));
-        if left.to_bits() == one { right } else { left }
+        if left.to_bits() == one_bits { right } else { left }
     });
     lengths_position.collect()
 }
