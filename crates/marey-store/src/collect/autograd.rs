@@ -82,7 +82,8 @@ impl Autograd {
         self.0.rows()
     }
 
-    /// Passes the two points of each link to `on_point`. `threads` are the ids of threads by position.
+    /// Passes the two points of each link to `on_point`. `threads` are the ids of threads by
+    /// position.
     pub(super) fn for_each_point(
         self,
         threads: &[u32],
