@@ -30,7 +30,7 @@ fn json_has_all_metrics_by_default() {
         assert_eq!(document["devices"][0]["num_sms"], 132);
     }
     assert_eq!(documents[1]["file"], "minimal.hatchet_msgpack");
-    assert!(all.ends_with("--- stderr ---\n"), "{all}");
+    assert!(output.ends_with("--- stderr ---\n"), "{output}");
 }
 
 #[test]
