@@ -40,7 +40,7 @@ pub(crate) struct Parts {
     /// Finished parts, each with the process of its rows if they may be collected again.
     pub(crate) written: Vec<(WrittenPart, Option<u32>)>,
     /// Rows of small parts to merge; `None` if each part gets a file.
-    small_parts: Option<SmallParts>,
+    small: Option<SmallParts>,
 }
 
 impl Parts {
@@ -56,8 +56,8 @@ impl Parts {
 
     /// Creates synced parts, with the small ones of a table merged.
     pub(crate) fn merging_small(run: &Path, next_number: u32) -> Self {
-        let small_parts = Some(SmallParts::default());
-        Self { small_parts, ..Self::new(run, next_number, Durability::Synced) }
+        let small = Some(SmallParts::default());
+        Self { small, ..Self::new(run, next_number, Durability::Synced) }
     }
 
     fn with_pool(
@@ -68,7 +68,7 @@ impl Parts {
     ) -> Self {
         let next_number = Arc::new(AtomicU32::new(next_number));
         let run = run.to_owned();
-        Self { run, next_number, durability, pool, written: Vec::new(), small_parts: None }
+        Self { run, next_number, durability, pool, written: Vec::new(), small: None }
     }
 
     /// Returns a writer of other parts of the same run, for another thread.
@@ -76,7 +76,7 @@ impl Parts {
         let Self { run, next_number, durability, pool, .. } = self;
         let (run, next_number, pool) = (run.clone(), Arc::clone(next_number), pool.clone());
         let durability = *durability;
-        Self { run, next_number, durability, pool, written: Vec::new(), small_parts: None }
+        Self { run, next_number, durability, pool, written: Vec::new(), small: None }
     }
 
     /// Whether the parts are temporary files.
@@ -105,7 +105,7 @@ impl Parts {
 
     /// Writes the merged small parts, one for each table.
     pub(crate) fn write_small_parts(&mut self) -> Result<(), StoreError> {
-        while let Some((table, batches)) = self.small_parts.as_mut().and_then(SmallParts::pop) {
+        while let Some((table, batches)) = self.small.as_mut().and_then(SmallParts::pop) {
             self.write_merged(table, &batches)?;
         }
         Ok(())
@@ -117,7 +117,7 @@ impl Parts {
         table: &'static Table,
         batches: Vec<RecordBatch>,
     ) -> Result<(), StoreError> {
-        let small_parts = self.small_parts.as_mut();
+        let small_parts = self.small.as_mut();
         let full_part = small_parts.and_then(|small_parts| small_parts.add(table, batches));
         full_part.map_or(Ok(()), |batches| self.write_merged(table, &batches))
     }
@@ -174,7 +174,7 @@ impl LazyPart {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        if self.writer.is_none() && parts.small_parts.is_some() {
+        if self.writer.is_none() && parts.small.is_some() {
             self.pending_bytes += batch.get_array_memory_size();
             self.pending.push(batch);
             let is_small = self.pending_bytes < small_parts::MAX_SMALL_BYTES;

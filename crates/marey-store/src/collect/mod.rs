@@ -112,7 +112,7 @@ pub fn collect(run: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Collect
     let mut collector = Collector::new(run)?;
     let Spools { uncollected, collected } = list_spools(run, &collector.manifest)?;
     collector.removable = collected;
-    let total_bytes = uncollected.iter().map(|spool| spool.spool_file.len_bytes).sum();
+    let total_bytes = uncollected.iter().map(|spool| spool.file.len_bytes).sum();
     let mut meter = Meter::new(total_bytes, progress);
     for spool in uncollected {
         collector.collect_spool(spool, &mut meter)?;
@@ -185,7 +185,7 @@ impl Collector {
 
     /// Collects a spool; its rows replace those of an earlier collection of it.
     fn collect_spool(&mut self, spool: Spool, meter: &mut Meter) -> Result<(), StoreError> {
-        let Spool { name, spool_file, process_id, is_closed, .. } = spool;
+        let Spool { name, file: spool_file, process_id, is_closed, .. } = spool;
         let next = &mut self.manifest.next;
         let process = process_id.unwrap_or(next.processes);
         next.processes = next.processes.max(process + 1);

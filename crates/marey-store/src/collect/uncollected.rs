@@ -26,7 +26,7 @@ pub(super) struct Spools {
 pub(super) struct Spool {
     /// Its file name.
     pub(super) name: String,
-    pub(super) spool_file: SpoolFile,
+    pub(super) file: SpoolFile,
     /// The id of its process and the bytes collected before, if it was collected before.
     pub(super) process_id: Option<u32>,
     collected_bytes: u64,
@@ -49,7 +49,7 @@ pub fn needs_collecting(run: &Path) -> Result<bool, StoreError> {
 /// Returns the bytes of spools that the tables of a run do not contain.
 pub(super) fn uncollected_bytes(run: &Path, manifest: &Manifest) -> Result<u64, StoreError> {
     let spools = list_spools(run, manifest)?.uncollected.into_iter();
-    Ok(spools.map(|spool| spool.spool_file.len_bytes.saturating_sub(spool.collected_bytes)).sum())
+    Ok(spools.map(|spool| spool.file.len_bytes.saturating_sub(spool.collected_bytes)).sum())
 }
 
 /// Lists the spools of a run, uncollected and collected ones.
@@ -76,7 +76,8 @@ pub(super) fn list_spools(run: &Path, manifest: &Manifest) -> Result<Spools, Sto
             earlier => {
                 let process_id = earlier.map(|earlier| earlier.process_id);
                 let collected_bytes = earlier.map_or(0, |earlier| earlier.bytes);
-                let spool = Spool { name, spool_file, process_id, collected_bytes, is_closed };
+                let spool =
+                    Spool { name, file: spool_file, process_id, collected_bytes, is_closed };
                 spools.uncollected.push(spool);
             }
         }
