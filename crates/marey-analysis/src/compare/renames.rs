@@ -100,15 +100,15 @@ pub(super) fn suggest(
             .or_default()
             .push(unmatched);
     }
-    let mut renamed: HashMap<&[String], &[String]> = HashMap::new();
+    let mut paths_after: HashMap<&[String], &[String]> = HashMap::new();
     let mut renames = Vec::new();
     for ((_, (parent, kind)), removed) in sibling_groups {
-        let new_parent = renamed.get(parent).copied();
+        let new_parent = paths_after.get(parent).copied();
         let Some(added) = added_by_siblings.get(&(new_parent.unwrap_or(parent), kind)) else {
             continue;
         };
         for (before, after, reason) in pair_siblings(removed, added.clone()) {
-            renamed.insert(&before.operation.path, &after.operation.path);
+            paths_after.insert(&before.operation.path, &after.operation.path);
             renames.push(Rename { before: before.index, after: after.index, reason });
         }
     }
