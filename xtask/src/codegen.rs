@@ -14,7 +14,7 @@ struct Generated {
     text: String,
 }
 
-fn all() -> [Generated; 7] {
+fn generated_files() -> [Generated; 7] {
     [
         Generated { path: "docs/reference/counters.md", text: reference::counters() },
         Generated { path: "docs/reference/environment.md", text: reference::environment() },
@@ -29,20 +29,26 @@ fn all() -> [Generated; 7] {
 /// Writes the generated files that are out of date.
 pub(crate) fn write(root: &Path) -> Result<String, XtaskError> {
     let mut written = 0;
-    for file in all().iter().filter(|file| !is_current(root, file)) {
+    for file in generated_files().iter().filter(|file| !is_current(root, file)) {
         let path = root.join(file.path);
         std::fs::write(&path, &file.text).map_err(|source| XtaskError::File { path, source })?;
         written += 1;
     }
-    Ok(format!("{written} generated files written, {} were current", all().len() - written))
+    Ok(format!(
+        "{written} generated files written, {} were current",
+        generated_files().len() - written
+    ))
 }
 
 /// Fails if a generated file is out of date.
 pub(crate) fn check(root: &Path) -> Result<String, XtaskError> {
-    let stale: Vec<_> =
-        all().iter().filter(|file| !is_current(root, file)).map(|file| file.path).collect();
+    let stale: Vec<_> = generated_files()
+        .iter()
+        .filter(|file| !is_current(root, file))
+        .map(|file| file.path)
+        .collect();
     if stale.is_empty() {
-        Ok(format!("{} generated files are current", all().len()))
+        Ok(format!("{} generated files are current", generated_files().len()))
     } else {
         Err(XtaskError::Stale(stale))
     }

@@ -19,22 +19,22 @@ use crate::XtaskError;
 pub(crate) enum Violation {
     #[error("`{0}` has no rule; add one to xtask/src/deps/rules.rs")]
     NoRule(String),
-    #[error("`{user}` must not depend on `{used}` (allowed: {})", joined(.allowed))]
-    Edge { user: String, used: String, allowed: &'static [&'static str] },
+    #[error("`{user}` must not depend on `{used}` (allowed: {})", join_or_nothing(.allowed))]
+    ForbiddenEdge { user: String, used: String, allowed: &'static [&'static str] },
     #[error("`{}` must not depend on `{}`: {}", .0[0], .0[.0.len() - 1], .0.join(" -> "))]
-    Reaches(Vec<String>),
+    ForbiddenPath(Vec<String>),
     #[error(
         "marey-formats: `{file}` imports `crate::{used}`; formats import only `crate::shared`, and shared parts nothing else"
     )]
-    Module { file: String, used: String },
-    #[error("`{user}` depends on `{used}`, which is reserved for {}", joined(.owners))]
-    NotOwner { user: String, used: String, owners: &'static [&'static str] },
+    ForbiddenImport { file: String, used: String },
+    #[error("`{user}` depends on `{used}`, which is reserved for {}", join_or_nothing(.owners))]
+    ReservedCrate { user: String, used: String, owners: &'static [&'static str] },
 }
 
 /// Checks the workspace in `root`.
 pub(crate) fn run(root: &Path) -> Result<String, XtaskError> {
     let graph = Graph::from_metadata(&cargo_metadata(root)?)?;
-    let mut violations = check(&graph, RULES, EXCLUSIVE);
+    let mut violations = find_violations(&graph, RULES, EXCLUSIVE);
     let (forbidden_imports, modules) = modules::check(root)?;
     violations.extend(forbidden_imports);
     if violations.is_empty() {
@@ -43,7 +43,7 @@ pub(crate) fn run(root: &Path) -> Result<String, XtaskError> {
             "{crates} crates and {modules} modules of marey-formats have only allowed dependencies"
         ))
     } else {
-        Err(XtaskError::Direction(violations))
+        Err(XtaskError::ForbiddenDependencies(violations))
     }
 }
 
@@ -63,7 +63,7 @@ fn cargo_metadata(root: &Path) -> Result<String, XtaskError> {
 }
 
 /// Returns all violations in `graph`, ordered by crate name.
-fn check(graph: &Graph, rules: &[Rule], exclusive: &[Exclusive]) -> Vec<Violation> {
+fn find_violations(graph: &Graph, rules: &[Rule], exclusive: &[Exclusive]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for member in graph.members() {
         match rules.iter().find(|rule| rule.name == member.name) {
@@ -83,7 +83,7 @@ fn forbidden_edges(graph: &Graph, id: &str, rule: &Rule) -> Vec<Violation> {
     graph
         .direct(id)
         .filter(|used| used.is_member && !rule.may_use.contains(&used.name.as_str()))
-        .map(|used| Violation::Edge {
+        .map(|used| Violation::ForbiddenEdge {
             user: rule.name.to_owned(),
             used: used.name.clone(),
             allowed: rule.may_use,
@@ -93,19 +93,19 @@ fn forbidden_edges(graph: &Graph, id: &str, rule: &Rule) -> Vec<Violation> {
 
 /// Returns the shortest path to each forbidden crate, through any number of crates.
 fn forbidden_paths(graph: &Graph, id: &str, rule: &Rule) -> Vec<Violation> {
-    let banned = |name: &str| rule.never.iter().copied().flatten().any(|p| matches(p, name));
-    graph.paths_to(id, banned).into_iter().map(Violation::Reaches).collect()
+    let is_banned = |name: &str| rule.never.iter().copied().flatten().any(|p| matches(p, name));
+    graph.paths_to(id, is_banned).into_iter().map(Violation::ForbiddenPath).collect()
 }
 
 /// Returns direct dependencies on crates that are reserved for others.
 fn reserved_uses(graph: &Graph, id: &str, exclusive: &[Exclusive]) -> Vec<Violation> {
     let user = graph.name(id);
     let violation = |used: &graph::Package| {
-        let owned = exclusive.iter().find(|owned| matches(owned.pattern, &used.name))?;
-        (!owned.owners.contains(&user)).then(|| Violation::NotOwner {
+        let reserved = exclusive.iter().find(|reserved| matches(reserved.pattern, &used.name))?;
+        (!reserved.owners.contains(&user)).then(|| Violation::ReservedCrate {
             user: user.to_owned(),
             used: used.name.clone(),
-            owners: owned.owners,
+            owners: reserved.owners,
         })
     };
     graph.direct(id).filter_map(violation).collect()
@@ -119,7 +119,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-fn joined(names: &[&str]) -> String {
+fn join_or_nothing(names: &[&str]) -> String {
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 
@@ -135,8 +135,8 @@ mod tests {
     const EXCLUSIVE: &[Exclusive] = &[Exclusive { pattern: "engine*", owners: &["outside"] }];
 
     fn violations(members: &[&str], edges: &[(&str, &str)]) -> Vec<String> {
-        let graph = Graph::fabricated(members, edges);
-        check(&graph, RULES, EXCLUSIVE).iter().map(ToString::to_string).collect()
+        let graph = Graph::from_edges(members, edges);
+        find_violations(&graph, RULES, EXCLUSIVE).iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use self::checks::{Check, checks};
+use self::checks::{Check, create_checks};
 use self::headers::Headers;
 use crate::XtaskError;
 
 /// A number that differs between the tables and the headers.
 #[derive(Debug, PartialEq, Eq, Error)]
-#[error("API {api_version}: {name} is {expected} in the tables and {} in the headers", found.map_or_else(|| "missing".to_owned(), |it| it.to_string()))]
+#[error("API {api_version}: {name} is {expected} in the tables and {} in the headers", found.map_or_else(|| "missing".to_owned(), |number| number.to_string()))]
 pub(crate) struct Mismatch {
     api_version: u32,
     name: String,
@@ -35,7 +35,7 @@ pub(crate) fn run(cache: Option<&str>) -> Result<String, XtaskError> {
 
 /// Compares with the headers in these folders; folders without CUPTI's headers provide CUDA's for
 /// all.
-pub(crate) fn run_on(folders: &[&str]) -> Result<String, XtaskError> {
+pub(crate) fn run_on_folders(folders: &[&str]) -> Result<String, XtaskError> {
     let folders: Vec<&Path> = folders.iter().map(Path::new).collect();
     compare(&headers::from_folders(&folders)?)
 }
@@ -45,10 +45,10 @@ fn compare(versions: &[Headers]) -> Result<String, XtaskError> {
     let mut notes = Vec::new();
     let mut count = 0;
     for headers in versions {
-        let (checks, unknown) = checks(headers);
+        let (checks, unknown) = create_checks(headers);
         let found = program::run(headers, &checks)?;
         count += checks.len();
-        mismatches.extend(mismatches_of(headers.api_version, &checks, &found));
+        mismatches.extend(find_mismatches(headers.api_version, &checks, &found));
         notes.extend(unknown.into_iter().map(|name| {
             format!("\nnote: API {} has {name}; add it to `abi/layout.rs`", headers.api_version)
         }));
@@ -56,12 +56,13 @@ fn compare(versions: &[Headers]) -> Result<String, XtaskError> {
     if !mismatches.is_empty() {
         return Err(XtaskError::Layout(mismatches));
     }
-    let versions: Vec<String> = versions.iter().map(|it| it.api_version.to_string()).collect();
+    let versions: Vec<String> =
+        versions.iter().map(|headers| headers.api_version.to_string()).collect();
     let notes: String = notes.concat();
     Ok(format!("{count} offsets, sizes and numbers agree, in API {}{notes}", versions.join(", ")))
 }
 
-fn mismatches_of(api_version: u32, checks: &[Check], found: &[Option<u64>]) -> Vec<Mismatch> {
+fn find_mismatches(api_version: u32, checks: &[Check], found: &[Option<u64>]) -> Vec<Mismatch> {
     checks
         .iter()
         .zip(found)
@@ -106,7 +107,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(found, [Some(16), Some(8), None, Some(0)]);
         let messages: Vec<String> =
-            mismatches_of(28, &checks, &found).iter().map(ToString::to_string).collect();
+            find_mismatches(28, &checks, &found).iter().map(ToString::to_string).collect();
         assert_eq!(
             messages,
             [

@@ -28,7 +28,7 @@ usage: cargo xtask <command>
   layout --headers FOLDER...
                      compare them with the headers in these folders, offline";
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Debug, Error)]
 enum XtaskError {
     #[error("no such command\n\n{USAGE}")]
@@ -40,7 +40,7 @@ enum XtaskError {
     #[error("cannot parse the output of `cargo metadata`: {0}")]
     MetadataFormat(#[from] serde_json::Error),
     #[error("forbidden dependencies\n{}", lines(.0))]
-    Direction(Vec<deps::Violation>),
+    ForbiddenDependencies(Vec<deps::Violation>),
     #[error("{}: no `#define CUPTI_API_VERSION` found", .0.display())]
     NoVersion(PathBuf),
     #[error("`{0}` failed: {1}")]
@@ -73,7 +73,9 @@ fn run(args: &[&str]) -> Result<String, XtaskError> {
         ["codegen", "--check"] => codegen::check(&root),
         ["layout"] => layout::run(None),
         ["layout", "--cache", folder] => layout::run(Some(folder)),
-        ["layout", "--headers", folders @ ..] if !folders.is_empty() => layout::run_on(folders),
+        ["layout", "--headers", folders @ ..] if !folders.is_empty() => {
+            layout::run_on_folders(folders)
+        }
         _ => Err(XtaskError::Usage),
     }
 }

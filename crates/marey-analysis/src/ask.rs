@@ -27,7 +27,7 @@ pub(crate) struct Question {
     pub(crate) max_rows: Option<u64>,
     /// The answer has no rows if none of these tables has rows.
     pub(crate) needs: &'static [&'static Table],
-    /// Decides if no table of `needs` has rows: the question is then asked if this query has a row.
+    /// If no table of `needs` has rows, the question is asked only if this query has a row.
     pub(crate) probe: Option<&'static str>,
 }
 
@@ -93,14 +93,14 @@ pub struct Rows {
 impl Rows {
     /// The values of a column; nulls if there is no column of this name.
     pub(crate) fn column(&self, name: &str) -> impl Iterator<Item = &Cell> {
-        let at = self.columns.iter().position(|column| column == name);
-        self.rows.iter().map(move |row| at.map_or(&Cell::Null, |at| &row[at]))
+        let index = self.columns.iter().position(|column| column == name);
+        self.rows.iter().map(move |row| index.map_or(&Cell::Null, |index| &row[index]))
     }
 
     /// The value of a column in one of the rows; null if there is no column of this name.
     pub(crate) fn cell<'a>(&self, row: &'a [Cell], name: &str) -> &'a Cell {
-        let at = self.columns.iter().position(|column| column == name);
-        at.map_or(&Cell::Null, |at| &row[at])
+        let index = self.columns.iter().position(|column| column == name);
+        index.map_or(&Cell::Null, |index| &row[index])
     }
 }
 
@@ -138,11 +138,11 @@ impl<'a> Questions<'a> {
             .map(|question| self.can_have_rows(question).then_some(question))
             .collect();
         let answered_before = self.answered();
-        let too_large = self.share(questions.iter().flatten())?;
+        let too_large = self.compute_shared_views(questions.iter().flatten())?;
         let mut answers = self.ask_at_once(&questions, |question| {
             let Some(question) = question else { return Ok(Rows::default()) };
-            let names = |view: &str| marey_query::sql::names(&question.sql, view);
-            match too_large.iter().find(|(view, _)| names(view)) {
+            let uses_view = |view: &str| marey_query::sql::mentions(&question.sql, view);
+            match too_large.iter().find(|(view, _)| uses_view(view)) {
                 Some(&(_, limit_bytes)) => Err(SqlError::Memory { limit_bytes }),
                 None => self.ask(&question.sql, question.max_rows),
             }
@@ -150,23 +150,23 @@ impl<'a> Questions<'a> {
         if self.is_cancelled() {
             return Err(SqlError::Cancelled);
         }
-        let failed = answers.iter().position(Result::is_err);
-        if let Some(failed) = failed.filter(|_| self.answered() == answered_before) {
-            return answers.swap_remove(failed).map(|_| Vec::new());
+        let first_failed = answers.iter().position(Result::is_err);
+        if let Some(first_failed) = first_failed.filter(|_| self.answered() == answered_before) {
+            return answers.swap_remove(first_failed).map(|_| Vec::new());
         }
         Ok(answers)
     }
 
-    /// Asks for each item, as many at once as is fastest. Queries that run at once share the memory, so
-    /// what fails is asked again alone.
+    /// Calls `ask` for each item, as many at once as is fastest. Queries that run at once share the
+    /// memory, so failed ones are asked again one at a time.
     fn ask_at_once<I: Sync, T: Send>(
         &self,
         items: &[I],
         ask: impl Fn(&I) -> Result<T, SqlError> + Sync,
     ) -> Vec<Result<T, SqlError>> {
-        let at_once = self.database.queries_at_once();
-        let mut answers = each(items, at_once, &ask);
-        if at_once > 1 && !self.is_cancelled() {
+        let thread_count = self.database.queries_at_once();
+        let mut answers = map_on_threads(items, thread_count, &ask);
+        if thread_count > 1 && !self.is_cancelled() {
             let failed = items.iter().zip(&mut answers).filter(|(_, answer)| answer.is_err());
             failed.for_each(|(item, answer)| *answer = ask(item));
         }
@@ -176,19 +176,19 @@ impl<'a> Questions<'a> {
     /// Computes the views that several questions use once and keeps their rows. Returns the views
     /// that exceed the memory limit, with the limit, so that no question tries again. Any other
     /// error appears again in the questions that use the view.
-    fn share<'q>(
+    fn compute_shared_views<'q>(
         &self,
         questions: impl Iterator<Item = &'q &'q Question>,
     ) -> Result<Vec<(&'static str, usize)>, SqlError> {
         let queries: Vec<&str> = questions.map(|question| &*question.sql).collect();
         let mut too_large = Vec::new();
         for wave in self.database.shared_views(&queries)? {
-            let kept = self.ask_at_once(&wave, |view| {
+            let outcomes = self.ask_at_once(&wave, |view| {
                 let rows = self.start(&format!("SELECT * FROM {view}"), None)?;
-                self.database.keep(view, rows)
+                self.database.keep_view(view, rows)
             });
-            for (view, kept) in wave.into_iter().zip(kept) {
-                if let Err(SqlError::Memory { limit_bytes }) = kept {
+            for (view, outcomes) in wave.into_iter().zip(outcomes) {
+                if let Err(SqlError::Memory { limit_bytes }) = outcomes {
                     too_large.push((view, limit_bytes));
                 }
             }
@@ -238,27 +238,32 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// Calls `ask` for each item on `at_once` threads; results are in the order of the items.
-fn each<I: Sync, T: Send>(items: &[I], at_once: usize, ask: impl Fn(&I) -> T + Sync) -> Vec<T> {
+/// Calls `ask` for each item on `thread_count` threads; results are in the order of the items.
+fn map_on_threads<I: Sync, T: Send>(
+    items: &[I],
+    thread_count: usize,
+    ask: impl Fn(&I) -> T + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let work = || {
+    let run_worker = || {
         let mut done = Vec::new();
-        while let Some((at, item)) = Some(next.fetch_add(1, Ordering::Relaxed))
-            .and_then(|at| items.get(at).map(|item| (at, item)))
+        while let Some((index, item)) = Some(next.fetch_add(1, Ordering::Relaxed))
+            .and_then(|index| items.get(index).map(|item| (index, item)))
         {
-            done.push((at, ask(item)));
+            done.push((index, ask(item)));
         }
         done
     };
     let mut done = thread::scope(|scope| {
-        let others: Vec<_> = (1..at_once.min(items.len())).map(|_| scope.spawn(work)).collect();
-        let mut done = work();
-        for other in others {
-            done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let workers: Vec<_> =
+            (1..thread_count.min(items.len())).map(|_| scope.spawn(run_worker)).collect();
+        let mut done = run_worker();
+        for worker in workers {
+            done.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
         done
     });
-    done.sort_by_key(|(at, _)| *at);
+    done.sort_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, done)| done).collect()
 }
 
@@ -274,20 +279,20 @@ fn push_rows(rows: &mut Vec<Vec<Cell>>, batch: &RecordBatch) {
 /// The values of a column as cells.
 fn cells(column: &dyn Array) -> Vec<Cell> {
     let kind = column.data_type();
-    let plain = match kind {
+    let plain_type = match kind {
         DataType::Boolean => DataType::Boolean,
         kind if kind.is_integer() => DataType::Int64,
         kind if kind.is_numeric() => DataType::Float64,
         _ => DataType::Utf8,
     };
     // A value that does not fit, such as an integer beyond 2^63, becomes null.
-    let Ok(column) = cast(column, &plain) else { return vec![Cell::Null; column.len()] };
-    let cell = |at: usize| match plain {
-        _ if column.is_null(at) => Cell::Null,
-        DataType::Boolean => Cell::Flag(column.as_boolean().value(at)),
-        DataType::Int64 => Cell::Int(column.as_primitive::<Int64Type>().value(at)),
-        DataType::Float64 => Cell::Real(column.as_primitive::<Float64Type>().value(at)),
-        _ => Cell::Text(column.as_string::<i32>().value(at).to_owned()),
+    let Ok(column) = cast(column, &plain_type) else { return vec![Cell::Null; column.len()] };
+    let cell = |index: usize| match plain_type {
+        _ if column.is_null(index) => Cell::Null,
+        DataType::Boolean => Cell::Flag(column.as_boolean().value(index)),
+        DataType::Int64 => Cell::Int(column.as_primitive::<Int64Type>().value(index)),
+        DataType::Float64 => Cell::Real(column.as_primitive::<Float64Type>().value(index)),
+        _ => Cell::Text(column.as_string::<i32>().value(index).to_owned()),
     };
     (0..column.len()).map(cell).collect()
 }

@@ -57,14 +57,15 @@ impl Charts {
         ]
     }
 
-    /// Collects the charts; `next` returns the next answer and takes the name of its chart.
-    pub(crate) fn of(mut next: impl FnMut(&'static str) -> Rows) -> Self {
-        let mut next = |name| Records(next(name));
+    /// Collects the charts. `next_rows` returns the rows of the next answer, for the chart of this
+    /// name.
+    pub(crate) fn from_answers(mut next_rows: impl FnMut(&'static str) -> Rows) -> Self {
+        let mut next_records = |name| Records(next_rows(name));
         Self {
-            steps: next("chart of steps"),
-            devices: next("chart of devices"),
-            memory: next("chart of memory"),
-            flame: next("flame graph").parents_first(),
+            steps: next_records("chart of steps"),
+            devices: next_records("chart of devices"),
+            memory: next_records("chart of memory"),
+            flame: next_records("flame graph").parents_first(),
         }
     }
 }
@@ -81,23 +82,23 @@ impl Records {
             return Self::default();
         };
         rows.sort_by_key(|row| row[depth].integer());
-        let top = rows.first().and_then(|row| row[depth].integer());
+        let root_depth = rows.first().and_then(|row| row[depth].integer());
         let mut indexes = HashMap::new();
-        let mut kept: Vec<Vec<Cell>> = Vec::with_capacity(rows.len());
+        let mut kept_rows: Vec<Vec<Cell>> = Vec::with_capacity(rows.len());
         for mut row in rows {
             let parent_index =
                 row[parent].integer().and_then(|parent| indexes.get(&parent).copied());
             row[parent] = match parent_index {
                 Some(index) => Cell::Int(index),
-                None if row[depth].integer() == top => Cell::Int(-1),
+                None if row[depth].integer() == root_depth => Cell::Int(-1),
                 None => continue,
             };
             if let Some(id) = row[id].integer() {
-                indexes.insert(id, kept.len().cast_signed() as i64);
+                indexes.insert(id, kept_rows.len().cast_signed() as i64);
             }
-            kept.push(row);
+            kept_rows.push(row);
         }
-        Self(Rows { columns, rows: kept, was_cut })
+        Self(Rows { columns, rows: kept_rows, was_cut })
     }
 }
 

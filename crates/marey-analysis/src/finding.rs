@@ -22,7 +22,7 @@ pub struct Finding {
     pub title: &'static str,
     /// The operation, kernel, cause or rank that the finding is about.
     pub subject: String,
-    /// How much it matters.
+    /// Its severity, which follows from its impact.
     pub severity: Severity,
     /// The time that it costs per step, or over the recording if there are no steps.
     pub impact_nanos: f64,
@@ -35,7 +35,7 @@ pub struct Finding {
     /// The resulting speedup: the time of a step divided by that time without the gain; none beyond
     /// 10.
     pub speedup: Option<f64>,
-    /// How reliable the finding is.
+    /// The reliability of the finding.
     pub confidence: Confidence,
     /// The rank of the process, if it has one.
     pub rank: Option<i64>,
@@ -62,7 +62,7 @@ pub struct Evidence {
     pub row: Vec<Cell>,
 }
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -74,7 +74,7 @@ pub enum Severity {
     Low,
 }
 
-/// How reliable a finding is.
+/// The reliability of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
@@ -113,26 +113,26 @@ pub fn findings(
     questions: &Questions<'_>,
     thresholds: &Thresholds,
 ) -> Result<Vec<Finding>, SqlError> {
-    let asked = Asked::of(thresholds);
-    let answers = questions.ask_all(&asked.questions)?;
-    Ok(asked.found(&answers))
+    let queries = FindingQuestions::new(thresholds);
+    let answers = questions.ask_all(&queries.questions)?;
+    Ok(queries.findings(&answers))
 }
 
 /// The queries behind findings: one for each rule, and one for the processes that have steps.
-pub(crate) struct Asked {
+pub(crate) struct FindingQuestions {
     pub(crate) questions: Vec<Question>,
 }
 
-impl Asked {
-    pub(crate) fn of(thresholds: &Thresholds) -> Self {
-        let stepped = Question {
+impl FindingQuestions {
+    pub(crate) fn new(thresholds: &Thresholds) -> Self {
+        let processes_with_steps = Question {
             sql: "SELECT DISTINCT process_id FROM raw.steps".into(),
             max_rows: None,
             needs: &[&stored::STEPS],
             probe: None,
         };
         let rules = rules::ALL.iter().map(|rule| rule.question(thresholds));
-        Self { questions: rules.chain([stepped]).collect() }
+        Self { questions: rules.chain([processes_with_steps]).collect() }
     }
 
     /// The names of the questions, in their order.
@@ -141,21 +141,24 @@ impl Asked {
     }
 
     /// The findings in the answers to these questions.
-    pub(crate) fn found(&self, answers: &[Rows]) -> Vec<Finding> {
-        let stepped = answers.last().into_iter().flat_map(|rows| rows.column("process_id"));
-        let stepped: HashSet<i64> = stepped.filter_map(Cell::integer).collect();
+    pub(crate) fn findings(&self, answers: &[Rows]) -> Vec<Finding> {
+        let processes_with_steps =
+            answers.last().into_iter().flat_map(|rows| rows.column("process_id"));
+        let processes_with_steps: HashSet<i64> =
+            processes_with_steps.filter_map(Cell::integer).collect();
         let answered = rules::ALL.iter().zip(&self.questions).zip(answers);
-        let mut found: Vec<Finding> = answered
+        let mut findings: Vec<Finding> = answered
             .flat_map(|((rule, question), rows)| {
-                let stepped = &stepped;
-                (0..rows.rows.len()).map(move |row| rule.finding(&question.sql, rows, row, stepped))
+                let processes_with_steps = &processes_with_steps;
+                (0..rows.rows.len())
+                    .map(move |row| rule.finding(&question.sql, rows, row, processes_with_steps))
             })
             .collect();
-        found.sort_by(|a, b| {
+        findings.sort_by(|a, b| {
             a.severity.cmp(&b.severity).then(b.impact_nanos.total_cmp(&a.impact_nanos))
         });
-        overlap::note(&mut found);
-        found
+        overlap::fill_in_overlaps(&mut findings);
+        findings
     }
 }
 
@@ -169,14 +172,20 @@ impl Rule {
         }
     }
 
-    fn finding(&self, sql: &str, rows: &Rows, row: usize, stepped: &HashSet<i64>) -> Finding {
+    fn finding(
+        &self,
+        sql: &str,
+        rows: &Rows,
+        row: usize,
+        processes_with_steps: &HashSet<i64>,
+    ) -> Finding {
         let cell = |name: &str| rows.column(name).nth(row).unwrap_or(&Cell::Null);
         let impact_nanos = cell("impact_nanos").number().unwrap_or(0.0);
         let impact_percent = cell("impact_percent").number();
         let gain_nanos = cell("gain_nanos").number();
         let process_id = cell("process_id").integer();
-        let is_per_step = process_id.is_some_and(|process| stepped.contains(&process));
-        let per = if is_per_step { "per step" } else { "over the recording" };
+        let is_per_step = process_id.is_some_and(|process| processes_with_steps.contains(&process));
+        let period = if is_per_step { "per step" } else { "over the recording" };
         Finding {
             rule: self.name,
             title: self.title,
@@ -200,7 +209,7 @@ impl Rule {
             },
             rank: cell("rank").integer(),
             process_id,
-            description: describe(&self.description.replace("{per}", per), &cell),
+            description: fill_template(&self.description.replace("{period}", period), &cell),
             hint: self.hint,
             overlaps: Vec::new(),
             evidence: Evidence {
@@ -223,7 +232,7 @@ fn speedup(gain_nanos: f64, step_nanos: f64) -> Option<f64> {
 }
 
 /// The template with each `{column}` replaced by the value of that column.
-fn describe<'a>(template: &str, cell: &dyn Fn(&str) -> &'a Cell) -> String {
+fn fill_template<'a>(template: &str, cell: &dyn Fn(&str) -> &'a Cell) -> String {
     let mut sentence = String::new();
     let mut remaining = template;
     while let Some((before, after)) = remaining.split_once('{') {
@@ -290,8 +299,11 @@ mod tests {
             cells.iter().find(|(column, _)| *column == name).map_or(&Cell::Null, |(_, cell)| cell)
         };
         let template = "{name}: {count} calls, {wait_nanos} ({wait_percent}), {size_bytes} {none}.";
-        assert_eq!(describe(template, &cell), "aten::item: 1,234 calls, 1.50 ms (12.3 %), - -.");
-        assert_eq!(describe("an { open brace", &cell), "an { open brace");
+        assert_eq!(
+            fill_template(template, &cell),
+            "aten::item: 1,234 calls, 1.50 ms (12.3 %), - -."
+        );
+        assert_eq!(fill_template("an { open brace", &cell), "an { open brace");
     }
 
     #[test]

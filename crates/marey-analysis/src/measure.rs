@@ -24,7 +24,7 @@ const QUERIES: [&str; 8] = [
 ];
 
 /// Quantities of devices, each with its column per step and its column for the whole recording.
-const DEVICES: [(Quantity, &str, &str); 6] = [
+const DEVICE_QUANTITIES: [(Quantity, &str, &str); 6] = [
     (Quantity::GpuBusy, "busy_nanos", "busy"),
     (Quantity::GpuIdle, "idle_nanos", "idle"),
     (Quantity::GpuCompute, "compute_nanos", "compute"),
@@ -35,7 +35,7 @@ const DEVICES: [(Quantity, &str, &str); 6] = [
 
 impl Measured {
     /// Measures the run of `questions`, under this name.
-    pub fn of(questions: &Questions<'_>, name: String) -> Result<Self, SqlError> {
+    pub fn query(questions: &Questions<'_>, name: String) -> Result<Self, SqlError> {
         let question = |sql: &&'static str| Question {
             sql: (*sql).into(),
             max_rows: None,
@@ -45,15 +45,15 @@ impl Measured {
         let answers = questions.ask_all(&QUERIES.each_ref().map(question))?;
         let [steps, devices, launches, recording, memory, contexts, operations, kernels] =
             <[Rows; 8]>::try_from(answers).unwrap_or_default();
-        let tree = Tree::of(&contexts);
-        let mut series: Vec<(Quantity, Vec<f64>)> = DEVICES
+        let tree = Tree::from_rows(&contexts);
+        let mut series: Vec<(Quantity, Vec<f64>)> = DEVICE_QUANTITIES
             .iter()
-            .map(|(quantity, column, _)| (*quantity, numbers(&devices, column)))
+            .map(|(quantity, column, _)| (*quantity, column_numbers(&devices, column)))
             .collect();
-        series.push((Quantity::KernelLaunches, numbers(&launches, "launch_count")));
+        series.push((Quantity::KernelLaunches, column_numbers(&launches, "launch_count")));
         Ok(Self {
             name,
-            step_nanos: numbers(&steps, "step_nanos"),
+            step_nanos: column_numbers(&steps, "step_nanos"),
             series,
             scalars: scalars(questions, &devices, &recording, &memory)?,
             operations: operations
@@ -72,30 +72,30 @@ fn scalars(
     recording: &Rows,
     memory: &Rows,
 ) -> Result<Vec<(Metric, Option<f64>)>, SqlError> {
-    let of_recording = |column| recording.column(column).next().and_then(Cell::number);
+    let recording_value = |column| recording.column(column).next().and_then(Cell::number);
     let metric = |quantity, summary| Metric { quantity, summary };
-    let peak_bytes = of_recording("peak_bytes");
+    let peak_bytes = recording_value("peak_bytes");
     let mut scalars = vec![
-        (metric(Quantity::TotalTime, Summary::Total), of_recording("total_nanos")),
+        (metric(Quantity::TotalTime, Summary::Total), recording_value("total_nanos")),
         (metric(Quantity::GpuMemory, Summary::Peak), peak_bytes),
-        (Quantity::Mfu.default_metric(), of_recording("mfu_percent")),
+        (Quantity::Mfu.default_metric(), recording_value("mfu_percent")),
     ];
     if peak_bytes.is_some() {
-        let held: Vec<(f64, f64)> = (0_u32..)
-            .zip(numbers(memory, "allocated_bytes"))
+        let allocated_by_step: Vec<(f64, f64)> = (0_u32..)
+            .zip(column_numbers(memory, "allocated_bytes"))
             .map(|(step, bytes)| (f64::from(step), bytes))
             .collect();
         let leaks = questions.ask_all(&[rules::MEMORY_LEAK.question(&Thresholds::default())])?;
-        let grows = leaks.iter().any(|found| !found.rows.is_empty());
-        scalars.push((metric(Quantity::GpuMemory, Summary::Growth), theil_sen(&held)));
-        scalars.push((metric(Quantity::GpuMemory, Summary::Growing), Some(f64::from(grows))));
+        let is_growing = leaks.iter().any(|rows| !rows.rows.is_empty());
+        scalars.push((metric(Quantity::GpuMemory, Summary::Growth), theil_sen(&allocated_by_step)));
+        scalars.push((metric(Quantity::GpuMemory, Summary::Growing), Some(f64::from(is_growing))));
     }
-    let steps_nanos: f64 = numbers(devices, "duration_nanos").iter().sum();
-    for (quantity, of_step, of_all) in DEVICES {
+    let steps_nanos: f64 = column_numbers(devices, "duration_nanos").iter().sum();
+    for (quantity, step_column, recording_column) in DEVICE_QUANTITIES {
         let share = if steps_nanos > 0.0 {
-            Some(numbers(devices, of_step).iter().sum::<f64>() / steps_nanos)
+            Some(column_numbers(devices, step_column).iter().sum::<f64>() / steps_nanos)
         } else {
-            of_recording(of_all)
+            recording_value(recording_column)
         };
         scalars.push((Metric::percent(quantity), share.map(|share| 100.0 * share)));
     }
@@ -107,7 +107,7 @@ fn scalars(
 struct Tree<'a>(HashMap<i64, (Option<i64>, &'a str)>);
 
 impl<'a> Tree<'a> {
-    fn of(contexts: &'a Rows) -> Self {
+    fn from_rows(contexts: &'a Rows) -> Self {
         let ids = contexts.column("id").map(|id| id.integer().unwrap_or(-1));
         let parents = contexts.column("parent_id").map(Cell::integer);
         let names = contexts.column("name").map(Cell::text);
@@ -134,25 +134,25 @@ fn operation(rows: &Rows, row: &[Cell], tree: &Tree<'_>) -> Operation {
     Operation {
         path: tree.path(rows.cell(row, "context_id").integer()),
         kind: rows.cell(row, "kind").text().to_owned(),
-        count: number(rows.cell(row, "count")),
-        total_nanos: number(rows.cell(row, "total_nanos")),
-        self_nanos: number(rows.cell(row, "self_nanos")),
+        count: number_or_nan(rows.cell(row, "count")),
+        total_nanos: number_or_nan(rows.cell(row, "total_nanos")),
+        self_nanos: number_or_nan(rows.cell(row, "self_nanos")),
     }
 }
 
 fn kernel(rows: &Rows, row: &[Cell]) -> Kernel {
     Kernel {
         name: rows.cell(row, "name").text().to_owned(),
-        count: number(rows.cell(row, "count")),
-        total_nanos: number(rows.cell(row, "total_nanos")),
+        count: number_or_nan(rows.cell(row, "count")),
+        total_nanos: number_or_nan(rows.cell(row, "total_nanos")),
     }
 }
 
-fn numbers(rows: &Rows, column: &str) -> Vec<f64> {
-    rows.column(column).map(number).collect()
+fn column_numbers(rows: &Rows, column: &str) -> Vec<f64> {
+    rows.column(column).map(number_or_nan).collect()
 }
 
-fn number(cell: &Cell) -> f64 {
+fn number_or_nan(cell: &Cell) -> f64 {
     cell.number().unwrap_or(f64::NAN)
 }
 

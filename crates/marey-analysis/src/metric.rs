@@ -61,7 +61,7 @@ pub enum Quantity {
     Mfu,
 }
 
-/// How the values of a quantity are summarised into one number.
+/// The function that summarises the values of a quantity into one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Summary {
     /// Their number.

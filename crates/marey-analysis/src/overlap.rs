@@ -25,7 +25,7 @@ pub struct Overlap {
 
 /// The kind of time that a finding counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Time<'a> {
+enum CountedTime<'a> {
     /// A device is idle because the host was busy with this activity and launched nothing.
     IdleForHost(&'a str),
     /// A device is idle although the next kernel had been launched.
@@ -52,8 +52,8 @@ enum Time<'a> {
     Exclusive,
 }
 
-impl<'a> Time<'a> {
-    fn of(finding: &'a Finding) -> Self {
+impl<'a> CountedTime<'a> {
+    fn from_finding(finding: &'a Finding) -> Self {
         let subject = finding.subject.as_str();
         match finding.rule {
             "gpu_idle" if subject == "kernel wait" => Self::IdleForKernels,
@@ -65,7 +65,7 @@ impl<'a> Time<'a> {
             "dataloader_stall" => Self::Loading,
             "cpu_gpu_sync" => Self::Synchronising,
             "hot_operation" if device(finding).is_none() => {
-                Self::Operation(evidence(finding, "kind").map_or("", Cell::text))
+                Self::Operation(evidence_cell(finding, "kind").map_or("", Cell::text))
             }
             "hot_operation" | "low_occupancy" => Self::Kernel(subject),
             "tensor_cores_missed" | "memory_bound" => Self::Kernels,
@@ -109,16 +109,16 @@ fn is_call(kind: &str) -> bool {
 }
 
 /// Fills in the overlaps of each finding.
-pub(crate) fn note(findings: &mut [Finding]) {
+pub(crate) fn fill_in_overlaps(findings: &mut [Finding]) {
     let overlaps: Vec<Vec<Overlap>> =
-        findings.iter().map(|finding| overlaps_of(finding, findings)).collect();
+        findings.iter().map(|finding| find_overlaps(finding, findings)).collect();
     for (finding, overlaps) in findings.iter_mut().zip(overlaps) {
         finding.overlaps = overlaps;
     }
 }
 
-fn overlaps_of(finding: &Finding, all: &[Finding]) -> Vec<Overlap> {
-    let overlapping = all.iter().enumerate().filter(|(_, other)| overlap(finding, other));
+fn find_overlaps(finding: &Finding, findings: &[Finding]) -> Vec<Overlap> {
+    let overlapping = findings.iter().enumerate().filter(|(_, other)| do_overlap(finding, other));
     let overlap = |(index, other): (usize, &Finding)| Overlap {
         finding: index,
         rule: other.rule,
@@ -128,8 +128,8 @@ fn overlaps_of(finding: &Finding, all: &[Finding]) -> Vec<Overlap> {
     overlapping.map(overlap).filter(|overlap| overlap.nanos > 0.0).collect()
 }
 
-fn overlap(finding: &Finding, other: &Finding) -> bool {
-    let (time, other_time) = (Time::of(finding), Time::of(other));
+fn do_overlap(finding: &Finding, other: &Finding) -> bool {
+    let (time, other_time) = (CountedTime::from_finding(finding), CountedTime::from_finding(other));
     finding.rule != other.rule
         && finding.process_id == other.process_id
         && device(finding).zip(device(other)).is_none_or(|(device, other)| device == other)
@@ -138,11 +138,11 @@ fn overlap(finding: &Finding, other: &Finding) -> bool {
 
 /// The device of a finding, if it has one.
 fn device(finding: &Finding) -> Option<i64> {
-    evidence(finding, "device").and_then(Cell::integer)
+    evidence_cell(finding, "device").and_then(Cell::integer)
 }
 
 /// The value of a column in the row of a finding.
-fn evidence<'a>(finding: &'a Finding, name: &str) -> Option<&'a Cell> {
+fn evidence_cell<'a>(finding: &'a Finding, name: &str) -> Option<&'a Cell> {
     let Evidence { columns, row, .. } = &finding.evidence;
     row.get(columns.iter().position(|column| column == name)?)
 }
@@ -180,7 +180,7 @@ mod tests {
 
     /// The index pairs of overlapping findings, the smaller index first, with the shared time.
     fn pairs(mut findings: Vec<Finding>) -> Vec<(usize, usize, f64)> {
-        note(&mut findings);
+        fill_in_overlaps(&mut findings);
         let mut pairs = Vec::new();
         for (index, finding) in findings.iter().enumerate() {
             for other in &finding.overlaps {
@@ -233,7 +233,7 @@ mod tests {
         for rule in crate::rules::ALL {
             let subject = if rule.name == "gpu_idle" { "host wait: operators" } else { "x" };
             let finding = finding(rule.name, subject, Cell::Null, 1.0);
-            let is_exclusive = Time::of(&finding) == Time::Exclusive;
+            let is_exclusive = CountedTime::from_finding(&finding) == CountedTime::Exclusive;
             assert_eq!(is_exclusive, exclusive.contains(&rule.name), "{}", rule.name);
         }
     }

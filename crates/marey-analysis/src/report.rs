@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::ask::{Cell, Question, Questions, Rows};
 use crate::charts::Charts;
-use crate::finding::{Asked, Finding, Shown};
+use crate::finding::{Finding, FindingQuestions, Shown};
 use crate::rule::Thresholds;
 use crate::section::Section;
 
@@ -133,34 +133,43 @@ const FACTS: &[(&str, &str)] = &[
 
 impl Report {
     /// Reports on a run at `path`; `warnings` are the known gaps in its data.
-    pub fn of(
+    pub fn new(
         questions: &Questions<'_>,
         path: String,
         warnings: Vec<String>,
         options: &Options,
     ) -> Result<Self, SqlError> {
-        let is_alone = options.has_sections_only;
-        let asked = (!is_alone).then(|| Asked::of(&options.thresholds));
-        let mut all = Vec::new();
-        if let Some(asked) = &asked {
-            all.extend_from_slice(&asked.questions);
-            all.push(SUMMARY);
+        let sections_only = options.has_sections_only;
+        let finding_questions =
+            (!sections_only).then(|| FindingQuestions::new(&options.thresholds));
+        let mut report_questions = Vec::new();
+        if let Some(finding_questions) = &finding_questions {
+            report_questions.extend_from_slice(&finding_questions.questions);
+            report_questions.push(SUMMARY);
         }
-        all.extend(options.sections.iter().map(|one| one.question(options.max_rows, is_alone)));
+        report_questions.extend(
+            options
+                .sections
+                .iter()
+                .map(|section| section.question(options.max_rows, sections_only)),
+        );
         if options.has_charts {
-            all.extend(Charts::questions());
+            report_questions.extend(Charts::questions());
         }
-        let mut answers =
-            Answers { rest: questions.ask_each(&all)?.into_iter(), missing: Vec::new() };
+        let mut answers = Answers {
+            remaining: questions.ask_each(&report_questions)?.into_iter(),
+            missing: Vec::new(),
+        };
         let (mut findings, mut summary) = (Vec::new(), Vec::new());
-        if let Some(asked) = asked {
-            let rows: Vec<Rows> = Asked::names().map(|name| answers.next(name)).collect();
-            findings = asked.found(&rows);
+        if let Some(finding_questions) = finding_questions {
+            let rows: Vec<Rows> =
+                FindingQuestions::names().map(|name| answers.next(name)).collect();
+            findings = finding_questions.findings(&rows);
             summary = facts(&answers.next("summary"));
         }
         let tables = options.sections.iter().map(|section| answers.section(section));
-        let tables = tables.filter(|table| is_alone || !table.is_empty()).collect();
-        let charts = options.has_charts.then(|| Charts::of(|name| answers.next(name)));
+        let tables = tables.filter(|table| sections_only || !table.is_empty()).collect();
+        let charts = options.has_charts.then(|| Charts::from_answers(|name| answers.next(name)));
         Ok(Self {
             version: VERSION,
             marey: env!("CARGO_PKG_VERSION"),
@@ -182,13 +191,13 @@ impl Report {
 
 /// Answers in the order of their questions; failed ones are collected in `missing`.
 struct Answers {
-    rest: vec::IntoIter<Result<Rows, SqlError>>,
+    remaining: vec::IntoIter<Result<Rows, SqlError>>,
     missing: Vec<Missing>,
 }
 
 impl Answers {
     fn next_answer(&mut self) -> Result<Rows, String> {
-        let answer = self.rest.next().unwrap_or_else(|| Ok(Rows::default()));
+        let answer = self.remaining.next().unwrap_or_else(|| Ok(Rows::default()));
         answer.map_err(|error| match error.hint() {
             Some(hint) => format!("{error}; {hint}"),
             None => error.to_string(),
@@ -209,7 +218,7 @@ impl Answers {
             Ok(rows) => (rows, None),
             Err(why) => (Rows::default(), Some(why)),
         };
-        SectionRows { missing, ..SectionRows::of(section, rows) }
+        SectionRows { missing, ..SectionRows::new(section, rows) }
     }
 }
 
@@ -226,7 +235,7 @@ fn facts(rows: &Rows) -> Vec<Fact> {
 
 impl SectionRows {
     /// The rows of a section with the descriptions of its columns.
-    fn of(section: &Section, rows: Rows) -> Self {
+    fn new(section: &Section, rows: Rows) -> Self {
         let column = |name: String| ColumnDoc { doc: section.column_doc(&name), name };
         Self {
             name: section.name,

@@ -16,7 +16,8 @@ pub struct Rule {
     pub name: &'static str,
     /// A heading of a few words.
     pub title: &'static str,
-    /// When the rule fires, how impact and gain are computed, and where the severities begin.
+    /// The condition of the rule, the formulas of impact and gain, and the limits of the
+    /// severities.
     pub doc: &'static str,
     /// The thresholds that users can set: `{name}` in the query.
     pub thresholds: &'static [Threshold],
@@ -27,7 +28,7 @@ pub struct Rule {
     /// The template of a finding's description: `{column}` is the value of a column, and `{per}` is
     /// `per step`, or `over the recording` if the process has no steps.
     pub(crate) description: &'static str,
-    /// What to change.
+    /// The change that it suggests.
     pub hint: &'static str,
 }
 
@@ -97,10 +98,10 @@ impl Rule {
     }
 
     /// The query with the values of its thresholds filled in.
-    pub(crate) fn query(&self, set: &Thresholds) -> String {
+    pub(crate) fn query(&self, user_values: &Thresholds) -> String {
         let mut query = self.sql.to_owned();
         for (threshold, name) in self.thresholds.iter().zip(self.threshold_names()) {
-            let value = set.0.get(&name).copied().unwrap_or(threshold.default);
+            let value = user_values.0.get(&name).copied().unwrap_or(threshold.default);
             query = query.replace(&format!("{{{}}}", threshold.name), &value.to_string());
         }
         query
@@ -125,8 +126,8 @@ mod tests {
     #[test]
     fn thresholds_are_filled_into_the_query() {
         assert_eq!(RULE.query(&Thresholds::default()), "SELECT 10 AS least");
-        let set = Thresholds([("rule.least".to_owned(), 2.5)].into());
-        assert_eq!(RULE.query(&set), "SELECT 2.5 AS least");
+        let user_values = Thresholds([("rule.least".to_owned(), 2.5)].into());
+        assert_eq!(RULE.query(&user_values), "SELECT 2.5 AS least");
     }
 
     #[test]
@@ -145,12 +146,12 @@ mod tests {
 
     #[test]
     fn only_known_thresholds_can_be_set_and_only_to_finite_numbers() {
-        let mut set = Thresholds::default();
-        let unknown = set.set("hot_operation.medium_percen", 1.0).unwrap_err();
+        let mut thresholds = Thresholds::default();
+        let unknown = thresholds.set("hot_operation.medium_percen", 1.0).unwrap_err();
         assert!(unknown.to_string().contains("`hot_operation.medium_percent`"), "{unknown}");
-        assert!(set.set("hot_operation.medium_percent", f64::NAN).is_err());
-        assert_eq!(set, Thresholds::default());
-        set.set("hot_operation.medium_percent", 20.0).unwrap();
-        assert_ne!(set, Thresholds::default());
+        assert!(thresholds.set("hot_operation.medium_percent", f64::NAN).is_err());
+        assert_eq!(thresholds, Thresholds::default());
+        thresholds.set("hot_operation.medium_percent", 20.0).unwrap();
+        assert_ne!(thresholds, Thresholds::default());
     }
 }

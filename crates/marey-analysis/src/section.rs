@@ -21,8 +21,8 @@ pub struct Section {
     view: &'static str,
 }
 
-/// A context of a data loader, if there is one: the view `critical_path` finds loaders by this
-/// path.
+/// Selects a context of a data loader, if there is one. The view `critical_path` finds data loaders
+/// by the same path.
 const DATA_LOADERS: &str =
     "SELECT id FROM raw.contexts WHERE path(id) LIKE '%enumerate(DataLoader)#%' LIMIT 1";
 

@@ -40,7 +40,7 @@ impl Serialize for Table {
 
 impl Table {
     /// The table as an Arrow batch; a value of another type than its column's becomes null.
-    pub fn batch(&self) -> RecordBatch {
+    pub fn to_batch(&self) -> RecordBatch {
         let Self { columns, rows } = self;
         let array = |(index, &(_, kind)): (usize, &(&str, Kind))| -> ArrayRef {
             let cells = rows.iter().map(|row| &row[index]);

@@ -72,15 +72,15 @@ pub fn kernels(comparison: &Comparison) -> Table {
 
 /// The pairs that may be one operation or kernel under two names.
 pub fn renames(comparison: &Comparison) -> Table {
-    let rows_of = |what, differences: &[Difference], renames: &[Rename]| -> Vec<Vec<Cell>> {
+    let rename_rows = |what, differences: &[Difference], renames: &[Rename]| -> Vec<Vec<Cell>> {
         let row = |rename: &Rename| {
             let path = |index: usize| text(&differences[index].path.join("/"));
             vec![text(what), path(rename.before), path(rename.after), text(reason(rename.reason))]
         };
         renames.iter().map(row).collect()
     };
-    let mut rows = rows_of("operation", &comparison.operations, &comparison.renamed_operations);
-    rows.extend(rows_of("kernel", &comparison.kernels, &comparison.renamed_kernels));
+    let mut rows = rename_rows("operation", &comparison.operations, &comparison.renamed_operations);
+    rows.extend(rename_rows("kernel", &comparison.kernels, &comparison.renamed_kernels));
     Table { columns: RENAMES, rows }
 }
 
@@ -90,8 +90,8 @@ pub fn verdicts(verdicts: &[Verdict]) -> Table {
 }
 
 fn metric(row: &Change) -> Vec<Cell> {
-    let [low, high] = ends(row.interval);
-    let [low_percent, high_percent] = ends(row.interval_percent);
+    let [low, high] = interval_ends(row.interval);
+    let [low_percent, high_percent] = interval_ends(row.interval_percent);
     vec![
         text(&row.metric.to_string()),
         text(&row.metric.title()),
@@ -132,7 +132,7 @@ fn difference(row: &Difference) -> Vec<Cell> {
 }
 
 fn verdict(verdict: &Verdict) -> Vec<Cell> {
-    let [low, high] = ends(verdict.interval);
+    let [low, high] = interval_ends(verdict.interval);
     vec![
         text(&verdict.expression),
         text(&verdict.outcome.to_string()),
@@ -164,7 +164,7 @@ impl Category {
 /// The reason why two names may denote the same operation, as text.
 pub const fn reason(reason: Reason) -> &'static str {
     match reason {
-        Reason::SamePlace => "same position and children",
+        Reason::SamePosition => "same position and children",
         Reason::SimilarName => "similar name",
         Reason::PartOfName => "one name is part of the other",
         Reason::SameFunction => "same function",
@@ -191,7 +191,7 @@ fn real(value: Option<f64>) -> Cell {
     value.map_or(Cell::Null, Cell::Real)
 }
 
-fn ends(interval: Option<Interval>) -> [Cell; 2] {
+fn interval_ends(interval: Option<Interval>) -> [Cell; 2] {
     [real(interval.map(|interval| interval.low)), real(interval.map(|interval| interval.high))]
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use marey_query::sql::{self, Held};
+use marey_query::sql::{self, DistinctBuffers};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
@@ -17,8 +17,8 @@ use pyo3::types::{PyCapsule, PyList};
 use crate::error::{answer_too_large, bad_query};
 use crate::{capsule, values};
 
-/// How often a running query checks for signals, such as Ctrl-C.
-const SIGNAL_CHECK: Duration = Duration::from_millis(50);
+/// The interval at which a running query checks for signals, such as Ctrl-C.
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The rows that answer a query, in memory.
 #[pyclass(module = "marey._engine", frozen)]
@@ -37,32 +37,32 @@ impl Answer {
     /// Runs a planned query to its end, or until a signal handler raises, as for Ctrl-C.
     pub(crate) fn collect(py: Python<'_>, rows: sql::Answer, limit_bytes: usize) -> PyResult<Self> {
         let canceller = rows.canceller();
-        interruptible(py, || pull(rows, limit_bytes), || canceller.cancel())
+        run_interruptibly(py, || collect_rows(rows, limit_bytes), || canceller.cancel())
     }
 }
 
 /// Runs `work` without the GIL; calls `cancel` if a signal handler raises, as for Ctrl-C.
-pub(crate) fn interruptible<T: Send>(
+pub(crate) fn run_interruptibly<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> PyResult<T> + Send,
     cancel: impl Fn() + Sync,
 ) -> PyResult<T> {
     py.detach(|| {
         thread::scope(|scope| {
-            let (running, end) = mpsc::sync_channel::<()>(1);
+            let (running, finished) = mpsc::sync_channel::<()>(1);
             let work = move || {
                 let _running = running;
                 work()
             };
             let worker = thread::Builder::new().name("marey-answer".to_owned());
             let worker = worker.spawn_scoped(scope, work)?;
-            while end.recv_timeout(SIGNAL_CHECK) == Err(RecvTimeoutError::Timeout) {
+            while finished.recv_timeout(SIGNAL_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 #[expect(
                     clippy::redundant_closure_for_method_calls,
                     reason = "a method path has one lifetime, but any is needed"
                 )]
-                let checked = Python::attach(|py| py.check_signals());
-                if let Err(raised) = checked {
+                let signals = Python::attach(|py| py.check_signals());
+                if let Err(raised) = signals {
                     cancel();
                     return Err(raised);
                 }
@@ -73,13 +73,13 @@ pub(crate) fn interruptible<T: Send>(
 }
 
 /// Collects all rows, up to the memory limit.
-fn pull(mut rows: sql::Answer, limit_bytes: usize) -> PyResult<Answer> {
+fn collect_rows(mut rows: sql::Answer, limit_bytes: usize) -> PyResult<Answer> {
     let mut batches = Vec::new();
-    let (mut held, mut held_bytes) = (Held::default(), 0);
+    let (mut buffers, mut buffer_bytes) = (DistinctBuffers::default(), 0);
     for batch in &mut rows {
         let batch = batch.map_err(|error| bad_query(&error))?;
-        held_bytes += held.add(&batch);
-        if held_bytes > limit_bytes {
+        buffer_bytes += buffers.add(&batch);
+        if buffer_bytes > limit_bytes {
             return Err(answer_too_large(limit_bytes));
         }
         batches.push(batch);
@@ -132,13 +132,13 @@ impl Answer {
     /// columns.
     #[pyo3(signature = (max_rows, room=None))]
     fn text(&self, max_rows: usize, room: Option<usize>) -> PyResult<String> {
-        let mut left = max_rows;
-        let first = self.batches.iter().map(|batch| {
-            let rows = batch.num_rows().min(left);
-            left -= rows;
+        let mut rows_left = max_rows;
+        let first_batches = self.batches.iter().map(|batch| {
+            let rows = batch.num_rows().min(rows_left);
+            rows_left -= rows;
             batch.slice(0, rows)
         });
-        Ok(marey::as_table(&self.schema, &first.collect::<Vec<_>>(), room)?)
+        Ok(marey::as_table(&self.schema, &first_batches.collect::<Vec<_>>(), room)?)
     }
 
     /// The schema as a capsule `arrow_schema`.

@@ -16,15 +16,16 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-const SCHEMA: &CStr = c"arrow_schema";
-const STREAM: &CStr = c"arrow_array_stream";
+const SCHEMA_NAME: &CStr = c"arrow_schema";
+const STREAM_NAME: &CStr = c"arrow_array_stream";
 
 pub(crate) fn from_schema<'py>(
     py: Python<'py>,
     schema: &Schema,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let schema = FFI_ArrowSchema::try_from(&plain(schema)).map_err(|error| refused(&error))?;
-    PyCapsule::new_with_value(py, schema, SCHEMA)
+    let schema =
+        FFI_ArrowSchema::try_from(&to_plain_schema(schema)).map_err(|error| value_error(&error))?;
+    PyCapsule::new_with_value(py, schema, SCHEMA_NAME)
 }
 
 /// A stream of the batches, in the requested schema if the columns can be cast to it.
@@ -35,30 +36,30 @@ pub(crate) fn from_batches<'py>(
     requested: Option<&Bound<'py, PyCapsule>>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let schema = match requested {
-        Some(requested) => converted(schema, &requested_schema(requested)?)?,
-        None => plain(schema),
+        Some(requested) => convert_schema(schema, &requested_schema(requested)?)?,
+        None => to_plain_schema(schema),
     };
-    let stream = Stream { schema: Arc::new(schema), batches, next: 0 };
-    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(stream)), STREAM)
+    let stream = BatchStream { schema: Arc::new(schema), batches, next_batch: 0 };
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(stream)), STREAM_NAME)
 }
 
-struct Stream {
+struct BatchStream {
     schema: SchemaRef,
     batches: Arc<[RecordBatch]>,
-    next: usize,
+    next_batch: usize,
 }
 
-impl Iterator for Stream {
+impl Iterator for BatchStream {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.batches.get(self.next)?;
-        self.next += 1;
+        let batch = self.batches.get(self.next_batch)?;
+        self.next_batch += 1;
         Some(with_schema(batch, &self.schema))
     }
 }
 
-impl RecordBatchReader for Stream {
+impl RecordBatchReader for BatchStream {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
@@ -77,27 +78,27 @@ fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, A
 }
 
 /// The schema with strings and binary data in the layouts that every reader of Arrow supports.
-fn plain(schema: &Schema) -> Schema {
-    Schema::new(plain_fields(schema.fields()))
+fn to_plain_schema(schema: &Schema) -> Schema {
+    Schema::new(to_plain_fields(schema.fields()))
 }
 
-fn plain_fields(fields: &Fields) -> Fields {
-    fields.iter().map(plain_field).collect()
+fn to_plain_fields(fields: &Fields) -> Fields {
+    fields.iter().map(to_plain_field).collect()
 }
 
-fn plain_field(field: &FieldRef) -> FieldRef {
+fn to_plain_field(field: &FieldRef) -> FieldRef {
     let plain = match field.data_type() {
         DataType::Utf8View => DataType::Utf8,
         DataType::BinaryView => DataType::Binary,
-        DataType::List(item) => DataType::List(plain_field(item)),
-        DataType::Struct(fields) => DataType::Struct(plain_fields(fields)),
+        DataType::List(item) => DataType::List(to_plain_field(item)),
+        DataType::Struct(fields) => DataType::Struct(to_plain_fields(fields)),
         other => other.clone(),
     };
     Arc::new(Field::clone(field).with_data_type(plain))
 }
 
 /// Our schema with the requested types.
-fn converted(ours: &Schema, requested: &Schema) -> PyResult<Schema> {
+fn convert_schema(ours: &Schema, requested: &Schema) -> PyResult<Schema> {
     let (requested, ours) = (requested.fields(), ours.fields());
     if requested.len() != ours.len() {
         let message = format!(
@@ -118,14 +119,14 @@ fn converted(ours: &Schema, requested: &Schema) -> PyResult<Schema> {
 }
 
 fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schema> {
-    let schema = capsule.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+    let schema = capsule.pointer_checked(Some(SCHEMA_NAME))?.cast::<FFI_ArrowSchema>();
     // SAFETY: by the interface a capsule with this name contains an `ArrowSchema`, which is valid
     // as long as the capsule, and the borrowed capsule outlives this function.
     #[expect(unsafe_code, reason = "the schema of another library is passed as a pointer")]
     let schema = unsafe { schema.as_ref() };
-    Schema::try_from(schema).map_err(|error| refused(&error))
+    Schema::try_from(schema).map_err(|error| value_error(&error))
 }
 
-fn refused(error: &ArrowError) -> PyErr {
+fn value_error(error: &ArrowError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }

@@ -74,19 +74,19 @@ fn value_from_python(value: &Bound<'_, PyAny>) -> PyResult<Option<MetricValue>> 
         return Ok(Some(MetricValue::Text(text.to_cow()?.into())));
     }
     if value.is_instance_of::<PyInt>() {
-        let whole = value.extract().map(MetricValue::Int);
-        return whole.or_else(|_| value.extract().map(MetricValue::Float)).map(Some);
+        let int = value.extract().map(MetricValue::Int);
+        return int.or_else(|_| value.extract().map(MetricValue::Float)).map(Some);
     }
     if value.is_instance_of::<PyFloat>() {
         let number: f64 = value.extract()?;
         return Ok((!number.is_nan()).then_some(MetricValue::Float(number)));
     }
     if let Ok(list) = value.cast::<PyList>() {
-        let wholes = list.extract().map(MetricValue::Ints);
-        return wholes.or_else(|_| list.extract().map(MetricValue::Floats)).map(Some);
+        let ints = list.extract().map(MetricValue::Ints);
+        return ints.or_else(|_| list.extract().map(MetricValue::Floats)).map(Some);
     }
-    let found = value.get_type().name()?;
+    let type_name = value.get_type().name()?;
     let message =
-        format!("a value must be a number, a text, a list of numbers or None, not {found}");
+        format!("a value must be a number, a text, a list of numbers or None, not {type_name}");
     Err(PyTypeError::new_err(message))
 }

@@ -51,7 +51,7 @@ impl Measured {
         let (before, after) = (&self.0, &after.0);
         let verdicts: Vec<_> =
             py.detach(|| gates.iter().map(|gate| judge.judge(gate, before, after)).collect());
-        Ok(Answer::from_batch(tables::verdicts(&verdicts).batch()))
+        Ok(Answer::from_batch(tables::verdicts(&verdicts).to_batch()))
     }
 }
 
@@ -63,21 +63,21 @@ pub(crate) struct Comparison(marey_analysis::Comparison);
 impl Comparison {
     /// The metrics of both runs.
     fn metrics(&self) -> Answer {
-        Answer::from_batch(tables::metrics(&self.0).batch())
+        Answer::from_batch(tables::metrics(&self.0).to_batch())
     }
 
     /// The host operations per step.
     fn operations(&self) -> Answer {
-        Answer::from_batch(tables::operations(&self.0).batch())
+        Answer::from_batch(tables::operations(&self.0).to_batch())
     }
 
     /// The device activities per step.
     fn kernels(&self) -> Answer {
-        Answer::from_batch(tables::kernels(&self.0).batch())
+        Answer::from_batch(tables::kernels(&self.0).to_batch())
     }
 
     /// The suggested renames.
     fn renames(&self) -> Answer {
-        Answer::from_batch(tables::renames(&self.0).batch())
+        Answer::from_batch(tables::renames(&self.0).to_batch())
     }
 }

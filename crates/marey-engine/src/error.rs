@@ -65,7 +65,7 @@ pub(crate) fn unreadable_run(error: StoreError) -> PyErr {
     }
 }
 
-pub(crate) fn unreadable_foreign(error: ImportError) -> PyErr {
+pub(crate) fn unreadable_import(error: ImportError) -> PyErr {
     match error {
         ImportError::Store(error) => unreadable_run(error),
         ImportError::Io { path, source } => os_error(source, &path),
@@ -75,7 +75,7 @@ pub(crate) fn unreadable_foreign(error: ImportError) -> PyErr {
     }
 }
 
-pub(crate) fn not_exported(Failure { message, hint }: Failure) -> PyErr {
+pub(crate) fn cannot_export(Failure { message, hint }: Failure) -> PyErr {
     CannotExport::new_err(with_hint(message, hint))
 }
 
@@ -115,11 +115,11 @@ fn with_hint(sentence: impl Display, hint: Option<String>) -> String {
 pub(crate) fn bad_metric(error: &MetricError) -> PyErr {
     let sentence = error.to_string();
     match error {
-        MetricError::Unknown { metric, wanted_for, nearest, available } => {
-            let needed = wanted_for.as_ref().map(|metric| format!("`{metric}` needs it; "));
-            let advice = advice(metric, nearest, available);
+        MetricError::Unknown { metric, needed_by, nearest, available } => {
+            let needed = needed_by.as_ref().map(|metric| format!("`{metric}` needs it; "));
+            let hint = metric_hint(metric, nearest, available);
             let needed = needed.unwrap_or_default();
-            UnknownMetric::new_err(format!("{sentence} ({needed}{advice})"))
+            UnknownMetric::new_err(format!("{sentence} ({needed}{hint})"))
         }
         MetricError::Unit { .. } => PyValueError::new_err(sentence),
         MetricError::NotANumber { .. } => PyTypeError::new_err(sentence),
@@ -127,21 +127,21 @@ pub(crate) fn bad_metric(error: &MetricError) -> PyErr {
 }
 
 /// A hint with other metric names; never the one that was refused.
-fn advice(metric: &str, nearest: &[String], available: &[String]) -> String {
-    let quoted = |names: &[String], separator: &str| {
+fn metric_hint(metric: &str, nearest: &[String], available: &[String]) -> String {
+    let quote_names = |names: &[String], separator: &str| {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(separator)
     };
     if available.iter().any(|name| name.eq_ignore_ascii_case(metric)) {
         return "it has no column until it is derived".into();
     }
     if !nearest.is_empty() {
-        return format!("did you mean {}?", quoted(nearest, " or "));
+        return format!("did you mean {}?", quote_names(nearest, " or "));
     }
-    let shown = &available[..available.len().min(MAX_AVAILABLE)];
-    match available.len() - shown.len() {
-        _ if shown.is_empty() => "the profile has no metrics".into(),
-        0 => format!("there are {}", quoted(shown, ", ")),
-        more => format!("there are {} and {more} more", quoted(shown, ", ")),
+    let listed = &available[..available.len().min(MAX_AVAILABLE)];
+    match available.len() - listed.len() {
+        _ if listed.is_empty() => "the profile has no metrics".into(),
+        0 => format!("there are {}", quote_names(listed, ", ")),
+        more => format!("there are {} and {more} more", quote_names(listed, ", ")),
     }
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn bad_filter(error: &FilterError) -> PyErr {
 }
 
 /// The error for combining two graphs of which one lacks a column.
-pub(crate) fn lacking(label: &str, side: Side) -> PyErr {
+pub(crate) fn missing_column(label: &str, side: Side) -> PyErr {
     PyKeyError::new_err(match side {
         Side::Both => format!("neither graph has a column '{label}'"),
         Side::Left => format!("this graph has no column '{label}': derive it here too"),

@@ -11,7 +11,7 @@ use marey_model::profile::Profile;
 use pyo3::PyResult;
 use pyo3::exceptions::PyValueError;
 
-pub(crate) fn format(name: &str) -> PyResult<Format> {
+pub(crate) fn parse_format(name: &str) -> PyResult<Format> {
     match name {
         "hatchet" => Ok(Format::Json),
         "hatchet_msgpack" => Ok(Format::Msgpack),

@@ -13,7 +13,9 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::error::{bad_filter, bad_metric, lacking, os_error, unreadable_bytes, unreadable_file};
+use crate::error::{
+    bad_filter, bad_metric, missing_column, os_error, unreadable_bytes, unreadable_file,
+};
 use crate::{cells, devices, file};
 
 /// The tree of a profile with its columns.
@@ -44,7 +46,7 @@ impl Graph {
         Arc::clone(&self.current.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn change<T: Send>(
+    fn modify<T: Send>(
         &self,
         py: Python<'_>,
         change: impl FnOnce(&mut graph::Graph) -> T + Send,
@@ -83,12 +85,12 @@ impl Graph {
 
     /// Names of the metrics that are summed into parents, unit included.
     fn inclusive(&self, py: Python<'_>) -> Vec<String> {
-        texts(self.snapshot(py).inclusive())
+        to_strings(self.snapshot(py).inclusive())
     }
 
     /// `name`, and the names of the other metrics, unit included.
     fn exclusive(&self, py: Python<'_>) -> Vec<String> {
-        texts([Arc::from("name")].into_iter().chain(self.snapshot(py).exclusive()))
+        to_strings([Arc::from("name")].into_iter().chain(self.snapshot(py).exclusive()))
     }
 
     /// The devices by family and number, as in the file; clocks are in kHz.
@@ -99,7 +101,7 @@ impl Graph {
     /// Replace the device descriptions.
     fn set_device_info(&self, py: Python<'_>, device_info: &Bound<'_, PyDict>) -> PyResult<()> {
         let devices = devices::from_python(device_info)?;
-        self.change(py, |graph| graph.set_devices(devices));
+        self.modify(py, |graph| graph.set_devices(devices));
         Ok(())
     }
 
@@ -133,19 +135,19 @@ impl Graph {
         self.snapshot(py).nodes().iter().map(|node| node.end).collect()
     }
 
-    /// Which of two combined graphs each node is from: `both`, `left` or `right`.
+    /// Returns which of two combined graphs has each node: `both`, `left` or `right`.
     fn sides(&self, py: Python<'_>) -> Vec<&'static str> {
-        let word = |side| match side {
+        let side_name = |side| match side {
             Side::Both => "both",
             Side::Left => "left",
             Side::Right => "right",
         };
-        self.snapshot(py).nodes().iter().map(|node| word(node.side)).collect()
+        self.snapshot(py).nodes().iter().map(|node| side_name(node.side)).collect()
     }
 
     /// The labels of all columns.
     fn labels(&self, py: Python<'_>) -> Vec<String> {
-        texts(self.snapshot(py).labels())
+        to_strings(self.snapshot(py).labels())
     }
 
     /// The label of the column for a name: a label, a metric as `derive` accepts it, or the name of
@@ -174,18 +176,18 @@ impl Graph {
         are_whole: bool,
     ) -> PyResult<()> {
         let cells = cells::from_python(values, are_whole, self.__len__(py))?;
-        self.change(py, |graph| graph.set_column(label, cells));
+        self.modify(py, |graph| graph.set_column(label, cells));
         Ok(())
     }
 
     /// Remove a column. For metrics that are summed into parents, both columns are removed.
     fn remove_column(&self, py: Python<'_>, label: &str) {
-        self.change(py, |graph| graph.remove_column(label));
+        self.modify(py, |graph| graph.remove_column(label));
     }
 
     /// Recompute the sums of metrics in parents, replacing sums that were set.
     fn update_sums(&self, py: Python<'_>) {
-        self.change(py, graph::Graph::update_sums);
+        self.modify(py, graph::Graph::update_sums);
     }
 
     /// Set the display name of each node.
@@ -195,7 +197,7 @@ impl Graph {
             let message = format!("got {} names for {count} nodes", names.len());
             return Err(PyValueError::new_err(message));
         }
-        self.change(py, |graph| graph.set_names(names.into_iter().map(Arc::from)));
+        self.modify(py, |graph| graph.set_names(names.into_iter().map(Arc::from)));
         Ok(())
     }
 
@@ -209,13 +211,13 @@ impl Graph {
             "file_function" => NameStyle::FileFunction,
             _ => return Err(PyValueError::new_err(format!("unknown name format {style:?}"))),
         };
-        self.change(py, |graph| graph.style_names(style));
+        self.modify(py, |graph| graph.style_names(style));
         Ok(())
     }
 
     /// Add a column for each metric; returns the labels, and notes about the figures.
     fn derive(&self, py: Python<'_>, metrics: Vec<String>) -> PyResult<(Vec<String>, Vec<String>)> {
-        let derived = self.change(py, |graph| graph.derive(&metrics));
+        let derived = self.modify(py, |graph| graph.derive(&metrics));
         let derived = derived.map_err(|error| bad_metric(&error))?;
         Ok((derived.labels, derived.notes))
     }
@@ -230,7 +232,7 @@ impl Graph {
         threshold: Option<f64>,
         metric: &str,
     ) -> PyResult<Self> {
-        let filter = filter(include, exclude, threshold);
+        let filter = new_filter(include, exclude, threshold);
         let graph = self.snapshot(py);
         let filtered = py.detach(|| graph.filter(&filter, metric));
         Ok(filtered.map_err(|error| bad_filter(&error))?.into())
@@ -246,9 +248,9 @@ impl Graph {
         threshold: Option<f64>,
         metric: &str,
     ) -> PyResult<Vec<bool>> {
-        let filter = filter(include, exclude, threshold);
+        let filter = new_filter(include, exclude, threshold);
         let graph = self.snapshot(py);
-        let is_kept = py.detach(|| graph.passing(&filter, metric));
+        let is_kept = py.detach(|| graph.passing_nodes(&filter, metric));
         is_kept.map_err(|error| bad_filter(&error))
     }
 
@@ -285,12 +287,12 @@ impl Graph {
         let label =
             |name: String| left.label_of(&name).or_else(|_| right.label_of(&name)).unwrap_or(name);
         let labels = labels.map(|names| names.into_iter().map(label).collect::<Vec<_>>());
-        let lacks = match &labels {
-            Some(labels) => left.lacking(&right, labels),
-            None => left.lacking(&right, &left.labels()),
+        let incompatible = match &labels {
+            Some(labels) => left.find_incompatible_label(&right, labels),
+            None => left.find_incompatible_label(&right, &left.labels()),
         };
-        if let Some((label, side)) = lacks {
-            return Err(lacking(&label, side));
+        if let Some((label, side)) = incompatible {
+            return Err(missing_column(&label, side));
         }
         Ok(py.detach(|| left.combine(&right, operator, labels.as_deref())).into())
     }
@@ -298,8 +300,8 @@ impl Graph {
     /// The changes since `before`: four columns for each label.
     fn difference(&self, py: Python<'_>, before: &Self, labels: Vec<String>) -> PyResult<Self> {
         let (after, before) = (self.snapshot(py), before.snapshot(py));
-        if let Some((label, side)) = after.lacking(&before, &labels) {
-            return Err(lacking(&label, side));
+        if let Some((label, side)) = after.find_incompatible_label(&before, &labels) {
+            return Err(missing_column(&label, side));
         }
         Ok(py.detach(|| after.difference(&before, &labels)).into())
     }
@@ -336,7 +338,7 @@ impl Graph {
 
     /// Write a file atomically; `format` is `hatchet` or `hatchet_msgpack`.
     fn write(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<()> {
-        let format = file::format(format)?;
+        let format = file::parse_format(format)?;
         let graph = self.snapshot(py);
         let written = py.detach(|| file::write(&graph.to_profile(), format, &path));
         written.map_err(|error| os_error(error, &path))
@@ -344,7 +346,7 @@ impl Graph {
 
     /// The content that `write` would write.
     fn to_bytes<'py>(&self, py: Python<'py>, format: &str) -> PyResult<Bound<'py, PyBytes>> {
-        let format = file::format(format)?;
+        let format = file::parse_format(format)?;
         let graph = self.snapshot(py);
         let mut content = Vec::new();
         py.detach(|| hatchet::write(&graph.to_profile(), format, &mut content))?;
@@ -352,10 +354,10 @@ impl Graph {
     }
 }
 
-fn filter(include: Option<String>, exclude: Option<String>, threshold: Option<f64>) -> Filter {
+fn new_filter(include: Option<String>, exclude: Option<String>, threshold: Option<f64>) -> Filter {
     Filter { include, exclude, threshold: threshold.map(Threshold::Value) }
 }
 
-fn texts(texts: impl IntoIterator<Item = Arc<str>>) -> Vec<String> {
+fn to_strings(texts: impl IntoIterator<Item = Arc<str>>) -> Vec<String> {
     texts.into_iter().map(|text| text.as_ref().to_owned()).collect()
 }

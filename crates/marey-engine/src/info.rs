@@ -50,7 +50,7 @@ struct Table {
 }
 
 impl<'a> Info<'a> {
-    pub(crate) fn of(run: &'a Run, path: &'a Path) -> Self {
+    pub(crate) fn new(run: &'a Run, path: &'a Path) -> Self {
         let manifest = run.manifest();
         Self {
             path: path.as_os_str(),
@@ -59,8 +59,8 @@ impl<'a> Info<'a> {
             writer: &manifest.writer,
             created_nanos: manifest.created_unix_nanos,
             world_size: manifest.world_size,
-            processes: manifest.processes.iter().map(Process::of).collect(),
-            tables: tables(manifest),
+            processes: manifest.processes.iter().map(Process::new).collect(),
+            tables: sum_tables(manifest),
             losses: &manifest.losses,
             torn_bytes: manifest.spools.iter().map(|spool| spool.torn_bytes).sum(),
         }
@@ -68,7 +68,7 @@ impl<'a> Info<'a> {
 }
 
 impl<'a> Process<'a> {
-    fn of(entry: &'a ProcessEntry) -> Self {
+    fn new(entry: &'a ProcessEntry) -> Self {
         Self {
             id: entry.id,
             pid: entry.pid,
@@ -78,19 +78,19 @@ impl<'a> Process<'a> {
             start_nanos: entry.start_unix_nanos,
             end_nanos: entry.end_unix_nanos,
             is_complete: entry.is_complete,
-            overhead: entry.overhead.map(Overhead::of),
+            overhead: entry.overhead.map(Overhead::new),
         }
     }
 }
 
 impl Overhead {
-    fn of(entry: OverheadEntry) -> Self {
+    fn new(entry: OverheadEntry) -> Self {
         let OverheadEntry { events, scope_nanos, recording_nanos, flushing_nanos } = entry;
         Self { events, scope_nanos, recording_nanos, flushing_nanos }
     }
 }
 
-fn tables(manifest: &Manifest) -> BTreeMap<&str, Table> {
+fn sum_tables(manifest: &Manifest) -> BTreeMap<&str, Table> {
     let tables = manifest.tables.iter().map(|(name, parts)| {
         let rows = parts.iter().map(|part| part.rows).sum();
         let bytes = parts.iter().map(|part| part.bytes).sum();

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
 
-use marey::{Export, Moment, Span, Written, parse_format};
+use marey::{Export, Moment, Span, WrittenFile, parse_format};
 use marey_analysis::{Questions, Thresholds, findings, section, table};
 use marey_formats::{Imported, TemporaryRun};
 use marey_query::sql::{Database, Limits, TableName};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::answer::{Answer, interruptible};
+use crate::answer::{Answer, run_interruptibly};
 use crate::comparison::Measured;
-use crate::error::{bad_query, not_exported, unreadable_foreign, unreadable_run};
+use crate::error::{bad_query, cannot_export, unreadable_import, unreadable_run};
 use crate::info::Info;
 
 /// Whether the run has spools that were not collected into its tables.
@@ -35,7 +35,7 @@ pub(crate) fn import_files(
 ) -> PyResult<Vec<String>> {
     marey_store::note_environment();
     let imported = py.detach(|| marey_formats::import(&files, &out, &Arc::default()));
-    Ok(marey::import_warnings(&imported.map_err(unreadable_foreign)?))
+    Ok(marey::import_warnings(&imported.map_err(unreadable_import)?))
 }
 
 /// A run that is open for queries: a folder, a file packed by `marey pack`, or a file of another
@@ -99,13 +99,13 @@ impl Run {
 
     /// The findings of all rules, the most severe first.
     fn findings(&self, py: Python<'_>, thresholds: Vec<(String, f64)>) -> PyResult<Answer> {
-        let thresholds = thresholds_from(&thresholds)?;
+        let thresholds = parse_thresholds(&thresholds)?;
         let questions = Questions::new(self.database()?);
         let find = || {
-            let found = findings(&questions, &thresholds).map_err(|error| bad_query(&error))?;
-            Ok(Answer::from_batch(table::findings(&found).batch()))
+            let rows = findings(&questions, &thresholds).map_err(|error| bad_query(&error))?;
+            Ok(Answer::from_batch(table::findings(&rows).to_batch()))
         };
-        interruptible(py, find, || questions.cancel())
+        run_interruptibly(py, find, || questions.cancel())
     }
 
     /// The numbers of the run for comparisons.
@@ -113,10 +113,10 @@ impl Run {
         let questions = Questions::new(self.database()?);
         let name = self.path.to_string_lossy().into_owned();
         let measure = || {
-            let measured = marey_analysis::Measured::of(&questions, name);
+            let measured = marey_analysis::Measured::query(&questions, name);
             Ok(Measured(measured.map_err(|error| bad_query(&error))?))
         };
-        interruptible(py, measure, || questions.cancel())
+        run_interruptibly(py, measure, || questions.cancel())
     }
 
     /// Names of the tables and views in the default schema.
@@ -137,7 +137,7 @@ impl Run {
 
     /// The manifest.
     fn info(&self) -> Info<'_> {
-        Info::of(self.database.run(), &self.path)
+        Info::new(self.database.run(), &self.path)
     }
 
     /// Write the run as files of another format; returns the files, and warnings about what they
@@ -158,20 +158,20 @@ impl Run {
         let format = format.map(|name| parse_format(name).ok_or_else(|| unknown(name)));
         let span = match steps {
             Some((first, last)) => Span::Steps { first, last },
-            None => Span::Times { from: moment(start)?, to: moment(end)? },
+            None => Span::Times { from: parse_moment(start)?, to: parse_moment(end)? },
         };
         let export = Export {
             run: self.database()?.run(),
             name: &self.path,
             format: format.transpose()?,
             out: &out,
-            replaces: true,
+            replaces_existing: true,
             span,
             ranks,
         };
         marey_store::note_environment();
-        let written = py.detach(|| export.write()).map_err(not_exported)?;
-        let warnings = written.iter().flat_map(Written::warnings).collect();
+        let written = py.detach(|| export.write()).map_err(cannot_export)?;
+        let warnings = written.iter().flat_map(WrittenFile::warnings).collect();
         Ok((written.into_iter().map(|written| written.path.into()).collect(), warnings))
     }
 }
@@ -182,7 +182,7 @@ pub(crate) fn sections() -> Vec<(&'static str, &'static str)> {
     section::ALL.iter().map(|section| (section.name, section.sql)).collect()
 }
 
-fn thresholds_from(settings: &[(String, f64)]) -> PyResult<Thresholds> {
+fn parse_thresholds(settings: &[(String, f64)]) -> PyResult<Thresholds> {
     let mut thresholds = Thresholds::default();
     for (name, value) in settings {
         let set = thresholds.set(name, *value);
@@ -191,9 +191,10 @@ fn thresholds_from(settings: &[(String, f64)]) -> PyResult<Thresholds> {
     Ok(thresholds)
 }
 
-fn moment(text: Option<&str>) -> PyResult<Option<Moment>> {
+fn parse_moment(text: Option<&str>) -> PyResult<Option<Moment>> {
     let parse = |text: &str| {
-        text.parse().map_err(|why| PyValueError::new_err(format!("invalid time {text:?}: {why}")))
+        text.parse()
+            .map_err(|reason| PyValueError::new_err(format!("invalid time {text:?}: {reason}")))
     };
     text.map(parse).transpose()
 }
@@ -204,7 +205,7 @@ fn open(path: &Path) -> PyResult<(marey_store::Run, Option<Imported>)> {
         return Ok((run, None));
     }
     let TemporaryRun { run, imported } =
-        marey_formats::open(path, &Arc::default()).map_err(unreadable_foreign)?;
+        marey_formats::open(path, &Arc::default()).map_err(unreadable_import)?;
     Ok((run, Some(imported)))
 }
 

@@ -25,8 +25,8 @@ pub(crate) fn to_python<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bo
             let lists = lists.map(|list| list.map(|list| to_python(py, &list)).transpose());
             PyList::new(py, lists.collect::<PyResult<Vec<_>>>()?)
         }
-        DataType::Struct(_) => dicts(py, column.as_struct()),
-        _ => texts(py, &column),
+        DataType::Struct(_) => dicts_to_python(py, column.as_struct()),
+        _ => texts_to_python(py, &column),
     }
 }
 
@@ -48,7 +48,7 @@ fn widest(kind: &DataType) -> DataType {
     }
 }
 
-fn dicts<'py>(py: Python<'py>, column: &StructArray) -> PyResult<Bound<'py, PyList>> {
+fn dicts_to_python<'py>(py: Python<'py>, column: &StructArray) -> PyResult<Bound<'py, PyList>> {
     let fields = column.columns().iter().map(|field| to_python(py, field));
     let fields = fields.collect::<PyResult<Vec<_>>>()?;
     let rows = (0..column.len()).map(|row| {
@@ -64,7 +64,7 @@ fn dicts<'py>(py: Python<'py>, column: &StructArray) -> PyResult<Bound<'py, PyLi
     PyList::new(py, rows.collect::<PyResult<Vec<_>>>()?)
 }
 
-fn texts<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bound<'py, PyList>> {
+fn texts_to_python<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bound<'py, PyList>> {
     let options = FormatOptions::default();
     let formatter = ArrayFormatter::try_new(column, &options).map_err(unreadable)?;
     let rows = (0..column.len()).map(|row| {

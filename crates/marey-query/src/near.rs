@@ -1,19 +1,19 @@
 //! Suggestions for unknown names.
 
 /// Lowest similarity of a suggestion (Jaro-Winkler, 0 to 1).
-const NEAR: f64 = 0.8;
-const MAX_NEAREST: usize = 3;
+const MIN_SIMILARITY: f64 = 0.8;
+const MAX_SUGGESTIONS: usize = 3;
 
 /// The names that are similar to an unknown one, the most similar first.
 pub fn nearest(unknown: &str, names: &[String]) -> Vec<String> {
     let unknown = unknown.to_lowercase();
-    let mut near: Vec<(f64, &String)> = names
+    let mut similar: Vec<(f64, &String)> = names
         .iter()
         .map(|name| (strsim::jaro_winkler(&unknown, &name.to_lowercase()), name))
-        .filter(|(likeness, name)| *likeness >= NEAR && **name != unknown)
+        .filter(|(similarity, name)| *similarity >= MIN_SIMILARITY && **name != unknown)
         .collect();
-    near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    near.into_iter().take(MAX_NEAREST).map(|(_, name)| name.clone()).collect()
+    similar.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    similar.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name.clone()).collect()
 }
 
 #[cfg(test)]

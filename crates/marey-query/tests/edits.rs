@@ -10,8 +10,8 @@ const SUMS: &str = "time (ns) (inc)";
 fn graph(a: i64, b: i64) -> Graph {
     let node = |name: &str, parent| Node { name: name.into(), kind: None, parent };
     let mut time = Metric::new("time (ns)".into());
-    for (at, value) in [0, a, b].into_iter().enumerate() {
-        time.push(NodeId(at as u32), MetricValue::Int(value));
+    for (index, value) in [0, a, b].into_iter().enumerate() {
+        time.push(NodeId(index as u32), MetricValue::Int(value));
     }
     let mut stalls = Metric::new("stalled_long_scoreboard".into());
     stalls.push(NodeId(1), MetricValue::Int(9));
@@ -65,10 +65,10 @@ fn passing_applies_all_conditions_without_recomputing_sums() {
         threshold: Some(Threshold::Value(limit)),
         ..Filter::default()
     };
-    assert_eq!(graph.passing(&filter("a|b", 2.0), SUMS).unwrap(), [true, false, true]);
+    assert_eq!(graph.passing_nodes(&filter("a|b", 2.0), SUMS).unwrap(), [true, false, true]);
     // With recomputed sums the root would have 1.
-    assert_eq!(graph.passing(&filter("a", 3.0), SUMS).unwrap(), [true, false, false]);
-    let empty = graph.passing(&filter("b", 4.0), SUMS);
+    assert_eq!(graph.passing_nodes(&filter("a", 3.0), SUMS).unwrap(), [true, false, false]);
+    let empty = graph.passing_nodes(&filter("b", 4.0), SUMS);
     assert!(matches!(empty, Err(FilterError::Empty { .. })));
 }
 

@@ -7,8 +7,8 @@ use std::fmt::Write;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Device, Metric, Node, NodeId, Profile};
 use marey_query::graph::{
-    Cells, Compared, Filter, FilterError, Graph, MetricError, NameStyle, Operator, Side, Threshold,
-    side_by_side,
+    Cells, DifferenceLabels, Filter, FilterError, Graph, MetricError, NameStyle, Operator, Side,
+    Threshold, side_by_side,
 };
 use proptest::prelude::*;
 
@@ -34,11 +34,11 @@ fn profile(text: &str) -> Profile {
                 .or_else(|_| value.parse().map(MetricValue::Float))
                 .unwrap_or_else(|_| MetricValue::Text(value.into()));
             let known = profile.metrics.iter().position(|metric| &*metric.key == key);
-            let at = known.unwrap_or_else(|| {
+            let index = known.unwrap_or_else(|| {
                 profile.metrics.push(Metric::new(key.into()));
                 profile.metrics.len() - 1
             });
-            profile.metrics[at].push(id, value);
+            profile.metrics[index].push(id, value);
         }
     }
     profile.check().unwrap();
@@ -53,10 +53,10 @@ fn graph(text: &str) -> Graph {
 fn show(graph: &Graph, labels: &[&str]) -> String {
     let columns: Vec<Cells> = labels.iter().map(|label| graph.column(label).unwrap()).collect();
     let mut text = String::new();
-    for (at, node) in graph.nodes().iter().enumerate() {
+    for (index, node) in graph.nodes().iter().enumerate() {
         write!(text, "{}{}", "  ".repeat(node.depth), node.name).unwrap();
         for column in &columns {
-            match column.get(at) {
+            match column.get(index) {
                 None => text.push_str(" -"),
                 Some(MetricValue::Int(value)) => write!(text, " {value}").unwrap(),
                 Some(MetricValue::Float(value)) => write!(text, " {value:?}").unwrap(),
@@ -103,8 +103,8 @@ fn siblings_are_sorted_by_name_and_metrics_on_the_root_are_summed() {
         ["time(ns)", "count"]
     );
     assert_eq!(graph.exclusive().iter().map(|key| &**key).collect::<Vec<_>>(), ["note"]);
-    let seen: Vec<usize> = graph.nodes().iter().map(|node| node.seen).collect();
-    assert_eq!(seen, [0, 1, 5, 6, 2, 4, 3]);
+    let creation_ranks: Vec<usize> = graph.nodes().iter().map(|node| node.creation_rank).collect();
+    assert_eq!(creation_ranks, [0, 1, 5, 6, 2, 4, 3]);
     assert_eq!(graph.children(Some(1)).collect::<Vec<_>>(), [2, 4]);
     assert_eq!(graph.children(None).collect::<Vec<_>>(), [0]);
 }
@@ -243,8 +243,8 @@ ROOT time(ns)=0 bytes=0
         [("tflop/s", "flops"), ("avg_time/ms", "count"), ("cpu_time/s", "cpu_time")]
     {
         match gpu.derive(&[requested]) {
-            Err(MetricError::Unknown { metric, wanted_for: Some(wanted_for), .. }) => {
-                assert_eq!((metric.as_str(), wanted_for.as_str()), (needed, requested));
+            Err(MetricError::Unknown { metric, needed_by: Some(needed_by), .. }) => {
+                assert_eq!((metric.as_str(), needed_by.as_str()), (needed, requested));
             }
             other => panic!("{other:?}"),
         }
@@ -270,9 +270,9 @@ fn a_share_of_a_metric_without_sums_refers_to_all_nodes() {
 fn a_derived_metric_can_be_written_and_derived_again() {
     let mut graph = graph(STEP);
     let label = graph.derive(&["time/%"]).unwrap().labels.remove(0);
-    let mut again = Graph::new(graph.to_profile());
-    again.derive(&["time/%"]).unwrap();
-    let twice = again.to_profile();
+    let mut round_trip = Graph::new(graph.to_profile());
+    round_trip.derive(&["time/%"]).unwrap();
+    let twice = round_trip.to_profile();
     twice.check().unwrap();
     assert_eq!(twice.metrics.iter().filter(|metric| *metric.key == *label).count(), 1);
 }
@@ -339,12 +339,12 @@ ROOT time(ns)=0 flops16=0 bytes=0
     let mut graph = Graph::new(profile);
     let derived = graph.derive(&["util"]).unwrap();
     let util = graph.numbers("util").unwrap();
-    let util_of =
+    let node_util =
         |name: &str| util[graph.nodes().iter().position(|node| &*node.name == name).unwrap()];
-    assert!((util_of("compute") - 0.5).abs() < 1e-3, "{}", util_of("compute"));
-    assert!((util_of("memory") - 0.25).abs() < 1e-3, "{}", util_of("memory"));
-    assert!(util_of("ROOT").is_nan() && util_of("unknown").is_nan());
-    assert_eq!(util_of("elsewhere").to_bits(), 0.0_f64.to_bits());
+    assert!((node_util("compute") - 0.5).abs() < 1e-3, "{}", node_util("compute"));
+    assert!((node_util("memory") - 0.25).abs() < 1e-3, "{}", node_util("memory"));
+    assert!(node_util("ROOT").is_nan() && node_util("unknown").is_nan());
+    assert_eq!(node_util("elsewhere").to_bits(), 0.0_f64.to_bits());
     assert_eq!(derived.notes.len(), 2, "{:?}", derived.notes);
     assert!(derived.notes.iter().any(|note| note.contains("77")));
 }
@@ -446,7 +446,7 @@ fn combining_marks_sides_by_hatchets_rules() {
 fn a_difference_has_both_values_their_difference_and_ratio() {
     let labels = ["time(ns) (inc)".to_owned()];
     let changed = graph(LATER).difference(&graph(STEP), &labels);
-    let Compared { before, after, difference, ratio } = Compared::of(&labels[0]);
+    let DifferenceLabels { before, after, difference, ratio } = DifferenceLabels::new(&labels[0]);
     assert_eq!(
         show(&changed, &[&before, &after, &difference, &ratio]),
         "ROOT 100.0 27.0 -73.0 0.27
@@ -463,9 +463,10 @@ fn a_difference_has_both_values_their_difference_and_ratio() {
 
 #[test]
 fn side_by_side_graphs_have_a_column_per_graph() {
-    let both = side_by_side(&[("a", &graph(STEP)), ("b", &graph(LATER))], &["count (inc)".into()]);
+    let combined =
+        side_by_side(&[("a", &graph(STEP)), ("b", &graph(LATER))], &["count (inc)".into()]);
     assert_eq!(
-        show(&both, &["a: count (inc)", "b: count (inc)"]).lines().skip(4).collect::<Vec<_>>(),
+        show(&combined, &["a: count (inc)", "b: count (inc)"]).lines().skip(4).collect::<Vec<_>>(),
         ["    forward 4 4", "      add 1 - <", "      fused - 1 >", "      matmul 3 3"]
     );
 }
@@ -509,24 +510,24 @@ fn trees() -> impl Strategy<Value = Profile> {
     proptest::collection::vec(node, 0..60).prop_map(|nodes| {
         // Children of random nodes, then sorted into pre-order.
         let mut children: Vec<Vec<usize>> = vec![Vec::new()];
-        for (at, (parent, ..)) in nodes.iter().enumerate() {
+        for (index, (parent, ..)) in nodes.iter().enumerate() {
             children.push(Vec::new());
-            children[parent % (at + 1)].push(at + 1);
+            children[parent % (index + 1)].push(index + 1);
         }
         let mut profile = Profile::default();
         let mut metric = Metric::new("n".into());
         let mut pending = vec![(0, None)];
-        while let Some((at, parent)) = pending.pop() {
+        while let Some((index, parent)) = pending.pop() {
             let id = NodeId(profile.nodes.len() as u32);
-            let (name, value) = match at {
+            let (name, value) = match index {
                 0 => ("ROOT".to_owned(), Some(0)),
-                at => (format!("f{}", nodes[at - 1].1), nodes[at - 1].2),
+                index => (format!("f{}", nodes[index - 1].1), nodes[index - 1].2),
             };
             profile.nodes.push(Node { name: name.as_str().into(), kind: None, parent });
             if let Some(value) = value {
                 metric.push(id, MetricValue::Int(value));
             }
-            pending.extend(children[at].iter().rev().map(|&child| (child, Some(id))));
+            pending.extend(children[index].iter().rev().map(|&child| (child, Some(id))));
         }
         profile.metrics.push(metric);
         profile.check().unwrap();
@@ -534,16 +535,19 @@ fn trees() -> impl Strategy<Value = Profile> {
     })
 }
 
-fn assert_sound(graph: &Graph) {
-    for (at, node) in graph.nodes().iter().enumerate() {
+fn assert_is_preorder(graph: &Graph) {
+    for (index, node) in graph.nodes().iter().enumerate() {
         assert!(
-            node.parent.is_none_or(|parent| parent < at && graph.nodes()[parent].end >= node.end)
+            node.parent
+                .is_none_or(|parent| parent < index && graph.nodes()[parent].end >= node.end)
         );
-        assert!(node.end > at && node.end <= graph.nodes().len());
+        assert!(node.end > index && node.end <= graph.nodes().len());
         let names: Vec<&str> =
-            graph.children(Some(at)).map(|child| &*graph.nodes()[child].frame).collect();
+            graph.children(Some(index)).map(|child| &*graph.nodes()[child].frame).collect();
         assert!(names.is_sorted());
-        assert!(graph.children(Some(at)).all(|child| graph.nodes()[child].parent == Some(at)));
+        assert!(
+            graph.children(Some(index)).all(|child| graph.nodes()[child].parent == Some(index))
+        );
     }
 }
 
@@ -551,7 +555,7 @@ proptest! {
     #[test]
     fn the_root_has_the_sum_of_all_values(profile in trees()) {
         let graph = Graph::new(profile.clone());
-        assert_sound(&graph);
+        assert_is_preorder(&graph);
         let total: f64 = profile.metrics[0].nodes.iter().map(|&node| match profile.metrics[0].get(node) {
             Some(MetricValue::Int(value)) => value as f64,
             other => panic!("{other:?}"),
@@ -563,14 +567,14 @@ proptest! {
     fn squashing_any_nodes_keeps_the_sum_of_the_others(profile in trees(), seed in any::<u64>()) {
         let graph = Graph::new(profile.clone());
         let is_kept: Vec<bool> =
-            (0..graph.nodes().len()).map(|at| seed.rotate_left(at as u32 * 7) & 1 == 1).collect();
+            (0..graph.nodes().len()).map(|index| seed.rotate_left(index as u32 * 7) & 1 == 1).collect();
         let squashed = graph.squash(&is_kept);
-        assert_sound(&squashed);
+        assert_is_preorder(&squashed);
         let sum = |graph: &Graph, keep: &dyn Fn(usize) -> bool| -> f64 {
             let values = graph.numbers("n").unwrap();
-            values.iter().enumerate().filter(|(at, value)| keep(*at) && !value.is_nan()).map(|(_, value)| value).sum()
+            values.iter().enumerate().filter(|(index, value)| keep(*index) && !value.is_nan()).map(|(_, value)| value).sum()
         };
-        let (kept, chosen) = (sum(&squashed, &|_| true), sum(&graph, &|at| is_kept[at]));
+        let (kept, chosen) = (sum(&squashed, &|_| true), sum(&graph, &|index| is_kept[index]));
         prop_assert!((kept - chosen).abs() < 1e-9);
         prop_assert!(squashed.nodes().len() <= is_kept.iter().filter(|is_kept| **is_kept).count());
     }
@@ -578,9 +582,9 @@ proptest! {
     #[test]
     fn a_union_has_the_nodes_of_both_and_a_graph_minus_itself_is_zero(a in trees(), b in trees()) {
         let (a, b) = (Graph::new(a), Graph::new(b));
-        let both = a.combine(&b, Operator::Add, None);
-        assert_sound(&both);
-        let only = |side| both.nodes().iter().filter(|node| node.side == side).count();
+        let combined = a.combine(&b, Operator::Add, None);
+        assert_is_preorder(&combined);
+        let only = |side| combined.nodes().iter().filter(|node| node.side == side).count();
         prop_assert_eq!(a.nodes().len(), only(Side::Both) + only(Side::Left));
         prop_assert_eq!(b.nodes().len(), only(Side::Both) + only(Side::Right));
         let zero = a.combine(&a, Operator::Subtract, None);

@@ -9,7 +9,7 @@ use marey_model::table::stored::SCHEMA_VERSION;
 use parquet::errors::ParquetError;
 use thiserror::Error;
 
-/// Why a run could not be read or written.
+/// An error while a run is read or written.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// A system call failed.
@@ -27,7 +27,7 @@ pub enum StoreError {
     NotARun {
         /// The path.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file or folder.
         found: Found,
     },
     /// The run has spools and no tables yet.
@@ -141,7 +141,7 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// What was found in place of a run.
+/// A file or folder that was found in place of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A folder with neither a manifest nor spools.

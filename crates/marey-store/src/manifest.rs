@@ -140,7 +140,7 @@ pub struct NextIds {
 }
 
 impl NextIds {
-    fn named(self) -> [(&'static str, u32); 6] {
+    fn by_name(self) -> [(&'static str, u32); 6] {
         let Self { strings, contexts, threads, processes, part, args } = self;
         [
             ("strings", strings),
@@ -183,17 +183,17 @@ impl Manifest {
 
     /// Reads a manifest; messages name it by `run`.
     pub(crate) fn from_reader(reader: impl Read, run: &Path) -> Result<Self, StoreError> {
-        let broken = |reason| StoreError::Manifest { path: run.to_owned(), reason };
+        let to_error = |reason| StoreError::Manifest { path: run.to_owned(), reason };
         let mut json = Vec::new();
         reader.take(MAX_BYTES + 1).read_to_end(&mut json).map_err(StoreError::io("read", run))?;
         if json.len() as u64 > MAX_BYTES {
-            return Err(broken(format!("it is longer than {MAX_BYTES} bytes")));
+            return Err(to_error(format!("it is longer than {MAX_BYTES} bytes")));
         }
-        let json_error = |error: serde_json::Error| broken(error.to_string());
+        let json_error = |error: serde_json::Error| to_error(error.to_string());
         let version: VersionOnly = serde_json::from_slice(&json).map_err(json_error)?;
         check_version(version.schema_version, run)?;
         let manifest: Self = serde_json::from_slice(&json).map_err(json_error)?;
-        manifest.check().map_err(broken)?;
+        manifest.check().map_err(to_error)?;
         Ok(manifest)
     }
 
@@ -209,7 +209,7 @@ impl Manifest {
                 return Err(format!("process {id} is listed twice"));
             }
         }
-        if let Some((name, id)) = self.next.named().into_iter().find(|&(_, id)| id > MAX_NEXT) {
+        if let Some((name, id)) = self.next.by_name().into_iter().find(|&(_, id)| id > MAX_NEXT) {
             return Err(format!("`next.{name}` is {id}, which leaves no free ids"));
         }
         let mut spools = HashSet::new();

@@ -3,7 +3,7 @@
 //! Equal texts, contexts and arguments are unified; processes and threads get new ids. All other
 //! tables are copied part by part, with the ids in columns that
 //! [refer](marey_model::table::Column::refers) to another table replaced. Small parts are merged
-//! ([`crate::gather`]).
+//! ([`crate::small_parts`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct Merger {
 }
 
 /// The new ids of a run's rows, by old id.
-struct Ids {
+struct NewIds {
     strings: Vec<u32>,
     contexts: Vec<u32>,
     args: Vec<u32>,
@@ -59,11 +59,11 @@ impl Merger {
 
     /// Adds the collected rows of a run.
     pub fn add(&mut self, run: &Run) -> Result<(), StoreError> {
-        let ids = self.ids(run)?;
+        let ids = self.assign_ids(run)?;
         for table in stored::ALL {
             if [&STRINGS, &CONTEXTS, &ARGS].iter().all(|unified| unified.name != table.name) {
                 for part in run.parts(table) {
-                    self.copy(run, part, table, &ids)?;
+                    self.copy_part(run, part, table, &ids)?;
                 }
             }
         }
@@ -85,17 +85,17 @@ impl Merger {
         Ok(())
     }
 
-    fn ids(&mut self, run: &Run) -> Result<Ids, StoreError> {
+    fn assign_ids(&mut self, run: &Run) -> Result<NewIds, StoreError> {
         let strings = run.read(&STRINGS)?;
         check_ids(run, &STRINGS, &strings)?;
         let texts = strings.column(1).as_string::<i32>().iter();
         let strings: Vec<u32> =
             texts.map(|text| self.names.text(text.unwrap_or_default())).collect();
-        let contexts = self.contexts(run, &strings)?;
+        let contexts = self.merge_contexts(run, &strings)?;
         let Manifest { next: new, .. } = self.manifest;
         let old = run.manifest().next;
-        Ok(Ids {
-            args: self.args(run)?,
+        Ok(NewIds {
+            args: self.merge_args(run)?,
             strings,
             contexts,
             processes: (new.processes, old.processes),
@@ -103,7 +103,7 @@ impl Merger {
         })
     }
 
-    fn contexts(&mut self, run: &Run, strings: &[u32]) -> Result<Vec<u32>, StoreError> {
+    fn merge_contexts(&mut self, run: &Run, strings: &[u32]) -> Result<Vec<u32>, StoreError> {
         let rows = run.read(&CONTEXTS)?;
         check_ids(run, &CONTEXTS, &rows)?;
         let column = |name: &str| rows.column(CONTEXTS.position(name).expect("declared"));
@@ -126,7 +126,7 @@ impl Merger {
         Ok(contexts)
     }
 
-    fn args(&mut self, run: &Run) -> Result<Vec<u32>, StoreError> {
+    fn merge_args(&mut self, run: &Run) -> Result<Vec<u32>, StoreError> {
         let mut ids = Vec::new();
         for part in run.parts(&ARGS) {
             for batch in Batches::open(run.path(), part, &ARGS)? {
@@ -143,37 +143,38 @@ impl Merger {
         Ok(ids)
     }
 
-    fn copy(
+    fn copy_part(
         &mut self,
         run: &Run,
         part: &Part,
         table: &'static Table,
-        ids: &Ids,
+        ids: &NewIds,
     ) -> Result<(), StoreError> {
-        let mut copy = LazyPart::new(table);
+        let mut new_part = LazyPart::new(table);
         for batch in Batches::open(run.path(), part, table)? {
             let batch = batch?;
             let columns = table.columns.iter().zip(batch.columns());
-            let columns = columns.map(|(column, array)| ids.replace(table, column, array));
+            let columns = columns.map(|(column, array)| ids.replace_ids(table, column, array));
             let columns: Option<Vec<_>> = columns.collect();
-            copy.write(columns.ok_or_else(|| unknown_ids(run, part.name()))?, &mut self.parts)?;
+            new_part
+                .write(columns.ok_or_else(|| unknown_ids(run, part.name()))?, &mut self.parts)?;
         }
-        copy.finish(None, &mut self.parts)
+        new_part.finish(None, &mut self.parts)
     }
 
     /// Publishes the run.
     pub fn finish(mut self) -> Result<(), StoreError> {
         let parts = &mut self.parts;
-        let next_args = self.args.next();
+        let next_args_id = self.args.next_id();
         self.args.finish(parts)?;
         self.names.write_texts(0, parts)?;
         parts::write(&CONTEXTS, self.names.context_columns(0), None, parts)?;
-        parts.write_small()?;
+        parts.write_small_parts()?;
         let next = &mut self.manifest.next;
         next.strings = self.names.text_count();
         next.contexts = self.names.context_count();
-        next.args = next_args;
-        next.part = self.parts.next();
+        next.args = next_args_id;
+        next.part = self.parts.next_number();
         for (part, process) in &self.parts.written {
             self.manifest.list(part, *process);
         }
@@ -182,9 +183,9 @@ impl Merger {
     }
 }
 
-impl Ids {
+impl NewIds {
     /// Returns a column with new ids; `None` if an old id has no row in the run.
-    fn replace(&self, table: &Table, column: &Column, array: &ArrayRef) -> Option<ArrayRef> {
+    fn replace_ids(&self, table: &Table, column: &Column, array: &ArrayRef) -> Option<ArrayRef> {
         let is_id_of = |owner: &Table| table.name == owner.name && column.name == "id";
         let target = if is_id_of(&PROCESSES) {
             Some(Target::Processes)
@@ -195,7 +196,7 @@ impl Ids {
         };
         let Some(target) = target else { return Some(Arc::clone(array)) };
         let old = array.as_primitive::<UInt32Type>();
-        let new = |id: u32| match target {
+        let new_id = |id: u32| match target {
             Target::Strings => self.strings.get(id as usize).copied(),
             Target::Contexts => self.contexts.get(id as usize).copied(),
             Target::Args => self.args.get(id as usize).copied(),
@@ -203,15 +204,15 @@ impl Ids {
             Target::Threads => offset_id(self.threads, id),
         };
         let ids = old.iter().map(|id| match id {
-            Some(id) => new(id).map(Some),
+            Some(id) => new_id(id).map(Some),
             None => Some(None),
         });
         Some(Arc::new(ids.collect::<Option<UInt32Array>>()?))
     }
 }
 
-fn offset_id((by, count): (u32, u32), id: u32) -> Option<u32> {
-    if id < count { id.checked_add(by) } else { None }
+fn offset_id((offset, count): (u32, u32), id: u32) -> Option<u32> {
+    if id < count { id.checked_add(offset) } else { None }
 }
 
 /// Checks that the ids of a table are the positions of its rows, which lookups rely on.

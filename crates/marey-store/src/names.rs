@@ -50,8 +50,10 @@ impl Names {
     /// Reads the names of a run.
     pub(crate) fn read(run: &Run) -> Result<Self, StoreError> {
         let mut names = Self::default();
-        names.read_texts(&run.read(&STRINGS)?).ok_or_else(|| broken(run, &STRINGS))?;
-        names.read_contexts(&run.read(&CONTEXTS)?).ok_or_else(|| broken(run, &CONTEXTS))?;
+        names.read_texts(&run.read(&STRINGS)?).ok_or_else(|| inconsistent_ids(run, &STRINGS))?;
+        names
+            .read_contexts(&run.read(&CONTEXTS)?)
+            .ok_or_else(|| inconsistent_ids(run, &CONTEXTS))?;
         if names.contexts.is_empty() {
             names.add_root();
         }
@@ -149,9 +151,9 @@ impl Names {
         while id < self.text_count() {
             let mut bytes = 0;
             let new = self.texts[id as usize..].iter().take_while(|text| {
-                let fits = bytes < BATCH_BYTES;
+                let has_room = bytes < BATCH_BYTES;
                 bytes += text.len();
-                fits
+                has_room
             });
             let new: Vec<&str> = new.map(|text| &**text).collect();
             let next = id + new.len() as u32;
@@ -163,18 +165,18 @@ impl Names {
 
     /// Returns the rows of contexts from the id `first` on.
     pub(crate) fn context_columns(&self, first: u32) -> Vec<ArrayRef> {
-        let new = self.contexts[first as usize..].iter();
+        let new_contexts = self.contexts[first as usize..].iter();
         vec![
             ids(first..self.context_count()),
-            maybe_ids(new.clone().map(|context| context.parent)),
-            ids(new.clone().map(|context| context.depth)),
-            texts(new.clone().map(|context| context.kind.as_str())),
-            ids(new.map(|context| context.name)),
+            maybe_ids(new_contexts.clone().map(|context| context.parent)),
+            ids(new_contexts.clone().map(|context| context.depth)),
+            texts(new_contexts.clone().map(|context| context.kind.as_str())),
+            ids(new_contexts.map(|context| context.name)),
         ]
     }
 }
 
-fn broken(run: &Run, table: &Table) -> StoreError {
+fn inconsistent_ids(run: &Run, table: &Table) -> StoreError {
     StoreError::Part {
         run: run.path().to_owned(),
         part: format!("tables/{}", table.name),

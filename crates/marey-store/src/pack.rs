@@ -44,11 +44,11 @@ pub fn pack(run: &Path, out: &Path) -> Result<u64, StoreError> {
 
     let mut zip = ZipWriter::new(BufWriter::new(file.as_file_mut()));
     let json = run.manifest().to_json(run.path())?;
-    zip.start_file(MANIFEST, options(json.len() as u64)).map_err(write_error)?;
+    zip.start_file(MANIFEST, file_options(json.len() as u64)).map_err(write_error)?;
     zip.write_all(&json).map_err(StoreError::io("write", out))?;
     for part in run.all_parts() {
-        zip.start_file(part.name(), options(part.len_bytes())).map_err(write_error)?;
-        copy(part, &mut zip).map_err(StoreError::io("write", out))?;
+        zip.start_file(part.name(), file_options(part.len_bytes())).map_err(write_error)?;
+        copy_part(part, &mut zip).map_err(StoreError::io("write", out))?;
     }
     let mut file_writer = zip.finish().map_err(write_error)?;
     file_writer.flush().map_err(StoreError::io("write", out))?;
@@ -59,7 +59,7 @@ pub fn pack(run: &Path, out: &Path) -> Result<u64, StoreError> {
     Ok(len_bytes)
 }
 
-fn options(len_bytes: u64) -> SimpleFileOptions {
+fn file_options(len_bytes: u64) -> SimpleFileOptions {
     SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)
         .last_modified_time(DateTime::default())
@@ -67,7 +67,7 @@ fn options(len_bytes: u64) -> SimpleFileOptions {
         .large_file(len_bytes >= u64::from(u32::MAX))
 }
 
-fn copy(part: &Part, out: &mut impl Write) -> io::Result<()> {
+fn copy_part(part: &Part, out: &mut impl Write) -> io::Result<()> {
     let mut start = 0;
     while start < part.len_bytes() {
         let end = part.len_bytes().min(start + COPY_BYTES);
@@ -106,17 +106,17 @@ impl Pack {
 
     /// Returns the part of a manifest entry, as a slice of the file.
     pub(crate) fn part(&self, entry: &PartEntry) -> Result<Part, StoreError> {
-        let broken = |reason: String| StoreError::Part {
+        let part_error = |reason: String| StoreError::Part {
             run: self.path.clone(),
             part: entry.file.clone(),
             reason,
         };
         let Some(range) = self.members.get(&entry.file) else {
-            return Err(broken("it is missing".to_owned()));
+            return Err(part_error("it is missing".to_owned()));
         };
         let len_bytes = range.end - range.start;
         if len_bytes != entry.bytes {
-            return Err(broken(length_mismatch(len_bytes, entry.bytes)));
+            return Err(part_error(length_mismatch(len_bytes, entry.bytes)));
         }
         let source = Source::Open(Arc::clone(&self.file), range.start);
         Ok(Part { name: entry.file.clone(), rows: entry.rows, len_bytes, source })

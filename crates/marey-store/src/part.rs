@@ -64,10 +64,10 @@ impl Part {
     }
 
     /// Fills `bytes` from an offset in the part.
-    fn fill(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+    fn fill(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         match &self.source {
-            Source::Open(file, start) => file.read_exact_at(bytes, start + at),
-            Source::Path(path) => File::open(path)?.read_exact_at(bytes, at),
+            Source::Open(file, start) => file.read_exact_at(bytes, start + offset),
+            Source::Path(path) => File::open(path)?.read_exact_at(bytes, offset),
         }
     }
 }
@@ -76,15 +76,15 @@ impl Part {
 #[derive(Debug)]
 pub struct PartBytes {
     part: Part,
-    at: u64,
+    offset: u64,
 }
 
 impl Read for PartBytes {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let left_bytes = self.part.len_bytes.saturating_sub(self.at);
-        let len = usize::try_from(left_bytes).unwrap_or(usize::MAX).min(out.len());
-        self.part.fill(&mut out[..len], self.at)?;
-        self.at += len as u64;
+        let remaining_bytes = self.part.len_bytes.saturating_sub(self.offset);
+        let len = usize::try_from(remaining_bytes).unwrap_or(usize::MAX).min(out.len());
+        self.part.fill(&mut out[..len], self.offset)?;
+        self.offset += len as u64;
         Ok(len)
     }
 }
@@ -99,7 +99,7 @@ impl ChunkReader for Part {
     type T = BufReader<PartBytes>;
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        let bytes = PartBytes { part: self.clone(), at: start };
+        let bytes = PartBytes { part: self.clone(), offset: start };
         Ok(BufReader::with_capacity(READ_BYTES, bytes))
     }
 

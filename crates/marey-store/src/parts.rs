@@ -10,13 +10,13 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use marey_model::table::Table;
 
-use crate::gather::{self, SmallParts};
+use crate::small_parts::{self, SmallParts};
 
 use crate::row::Row;
 use crate::write::TemporaryFilePool;
 use crate::{PartWriter, StoreError, WrittenPart, arrow_schema};
 
-/// What a finished part survives.
+/// The failures that a finished part survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// A power cut: fsynced, since its source is removed afterwards.
@@ -33,7 +33,7 @@ pub(crate) struct Parts {
     /// The folder of the run; for temporary parts, where their files are created.
     pub(crate) run: PathBuf,
     /// The next free number of a part.
-    next: Arc<AtomicU32>,
+    next_number: Arc<AtomicU32>,
     durability: Durability,
     /// Files for temporary parts.
     pool: TemporaryFilePool,
@@ -44,9 +44,9 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Creates parts of a run whose numbers begin at `next`.
-    pub(crate) fn new(run: &Path, next: u32, durability: Durability) -> Self {
-        Self::with_pool(run, next, durability, TemporaryFilePool::default())
+    /// Creates parts of a run whose numbers begin at `next_number`.
+    pub(crate) fn new(run: &Path, next_number: u32, durability: Durability) -> Self {
+        Self::with_pool(run, next_number, durability, TemporaryFilePool::default())
     }
 
     /// Creates temporary parts in files that other runs share.
@@ -55,23 +55,28 @@ impl Parts {
     }
 
     /// Creates synced parts, with the small ones of a table merged.
-    pub(crate) fn merging_small(run: &Path, next: u32) -> Self {
+    pub(crate) fn merging_small(run: &Path, next_number: u32) -> Self {
         let small = Some(SmallParts::default());
-        Self { small, ..Self::new(run, next, Durability::Synced) }
+        Self { small, ..Self::new(run, next_number, Durability::Synced) }
     }
 
-    fn with_pool(run: &Path, next: u32, durability: Durability, pool: TemporaryFilePool) -> Self {
-        let next = Arc::new(AtomicU32::new(next));
+    fn with_pool(
+        run: &Path,
+        next_number: u32,
+        durability: Durability,
+        pool: TemporaryFilePool,
+    ) -> Self {
+        let next_number = Arc::new(AtomicU32::new(next_number));
         let run = run.to_owned();
-        Self { run, next, durability, pool, written: Vec::new(), small: None }
+        Self { run, next_number, durability, pool, written: Vec::new(), small: None }
     }
 
     /// Returns a writer of other parts of the same run, for another thread.
     pub(crate) fn for_thread(&self) -> Self {
-        let Self { run, next, durability, pool, .. } = self;
-        let (run, next, pool) = (run.clone(), Arc::clone(next), pool.clone());
+        let Self { run, next_number, durability, pool, .. } = self;
+        let (run, next_number, pool) = (run.clone(), Arc::clone(next_number), pool.clone());
         let durability = *durability;
-        Self { run, next, durability, pool, written: Vec::new(), small: None }
+        Self { run, next_number, durability, pool, written: Vec::new(), small: None }
     }
 
     /// Whether the parts are temporary files.
@@ -80,8 +85,8 @@ impl Parts {
     }
 
     /// Begins a part; `rows` is the size of its first batch.
-    fn begin(&mut self, table: &'static Table, rows: usize) -> Result<PartWriter, StoreError> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+    fn begin_part(&mut self, table: &'static Table, rows: usize) -> Result<PartWriter, StoreError> {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         if !self.is_temporary() {
             return PartWriter::create(&self.run, table, number);
         }
@@ -89,8 +94,8 @@ impl Parts {
         PartWriter::append(temporary_file, &self.run, table, number, rows < BATCH_ROWS)
     }
 
-    fn end(&mut self, writer: PartWriter, process: Option<u32>) -> Result<(), StoreError> {
-        let part = writer.end(self.durability == Durability::Synced)?;
+    fn end_part(&mut self, writer: PartWriter, process: Option<u32>) -> Result<(), StoreError> {
+        let part = writer.finish_with(self.durability == Durability::Synced)?;
         if let Some(temporary_file) = part.remaining_file() {
             self.pool.release(temporary_file);
         }
@@ -99,7 +104,7 @@ impl Parts {
     }
 
     /// Writes the merged small parts, one for each table.
-    pub(crate) fn write_small(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn write_small_parts(&mut self) -> Result<(), StoreError> {
         while let Some((table, batches)) = self.small.as_mut().and_then(SmallParts::pop) {
             self.write_merged(table, &batches)?;
         }
@@ -107,13 +112,14 @@ impl Parts {
     }
 
     /// Adds the rows of a small part to those of others.
-    fn gather(
+    fn add_small_part(
         &mut self,
         table: &'static Table,
         batches: Vec<RecordBatch>,
     ) -> Result<(), StoreError> {
-        let full = self.small.as_mut().and_then(|small| small.add(table, batches));
-        full.map_or(Ok(()), |batches| self.write_merged(table, &batches))
+        let small_parts = self.small.as_mut();
+        let full_part = small_parts.and_then(|small_parts| small_parts.add(table, batches));
+        full_part.map_or(Ok(()), |batches| self.write_merged(table, &batches))
     }
 
     fn write_merged(
@@ -121,19 +127,17 @@ impl Parts {
         table: &'static Table,
         batches: &[RecordBatch],
     ) -> Result<(), StoreError> {
-        let rows = gather::concat_sorted(table, batches).map_err(|source| StoreError::Arrow {
-            run: self.run.clone(),
-            table: table.name,
-            source,
+        let rows = small_parts::concat_sorted(table, batches).map_err(|source| {
+            StoreError::Arrow { run: self.run.clone(), table: table.name, source }
         })?;
-        let mut writer = self.begin(table, rows.num_rows())?;
+        let mut writer = self.begin_part(table, rows.num_rows())?;
         writer.write(&rows)?;
-        self.end(writer, None)
+        self.end_part(writer, None)
     }
 
     /// Returns the next free number of a part.
-    pub(crate) fn next(&self) -> u32 {
-        self.next.load(Ordering::Relaxed)
+    pub(crate) fn next_number(&self) -> u32 {
+        self.next_number.load(Ordering::Relaxed)
     }
 }
 
@@ -143,8 +147,8 @@ pub(crate) struct LazyPart {
     table: &'static Table,
     writer: Option<PartWriter>,
     /// Rows held back while the part may be small.
-    waiting: Vec<RecordBatch>,
-    waiting_bytes: usize,
+    pending: Vec<RecordBatch>,
+    pending_bytes: usize,
 }
 
 impl fmt::Debug for LazyPart {
@@ -155,7 +159,7 @@ impl fmt::Debug for LazyPart {
 
 impl LazyPart {
     pub(crate) const fn new(table: &'static Table) -> Self {
-        Self { table, writer: None, waiting: Vec::new(), waiting_bytes: 0 }
+        Self { table, writer: None, pending: Vec::new(), pending_bytes: 0 }
     }
 
     /// Appends rows, given as the table's columns.
@@ -171,23 +175,23 @@ impl LazyPart {
             return Ok(());
         }
         if self.writer.is_none() && parts.small.is_some() {
-            self.waiting_bytes += batch.get_array_memory_size();
-            self.waiting.push(batch);
-            let is_small = self.waiting_bytes < gather::SMALL_BYTES;
-            return if is_small { Ok(()) } else { self.write_waiting(parts) };
+            self.pending_bytes += batch.get_array_memory_size();
+            self.pending.push(batch);
+            let is_small = self.pending_bytes < small_parts::MAX_SMALL_BYTES;
+            return if is_small { Ok(()) } else { self.write_pending(parts) };
         }
-        self.write_now(&batch, parts)
+        self.append_to_file(&batch, parts)
     }
 
-    fn write_waiting(&mut self, parts: &mut Parts) -> Result<(), StoreError> {
-        let waiting = mem::take(&mut self.waiting);
-        waiting.iter().try_for_each(|batch| self.write_now(batch, parts))
+    fn write_pending(&mut self, parts: &mut Parts) -> Result<(), StoreError> {
+        let pending = mem::take(&mut self.pending);
+        pending.iter().try_for_each(|batch| self.append_to_file(batch, parts))
     }
 
-    fn write_now(&mut self, batch: &RecordBatch, parts: &mut Parts) -> Result<(), StoreError> {
+    fn append_to_file(&mut self, batch: &RecordBatch, parts: &mut Parts) -> Result<(), StoreError> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
-            none => none.insert(parts.begin(self.table, batch.num_rows())?),
+            none => none.insert(parts.begin_part(self.table, batch.num_rows())?),
         };
         writer.write(batch)
     }
@@ -200,11 +204,11 @@ impl LazyPart {
         parts: &mut Parts,
     ) -> Result<(), StoreError> {
         if process.is_some() {
-            self.write_waiting(parts)?;
-        } else if !self.waiting.is_empty() {
-            return parts.gather(self.table, self.waiting);
+            self.write_pending(parts)?;
+        } else if !self.pending.is_empty() {
+            return parts.add_small_part(self.table, self.pending);
         }
-        self.writer.map_or(Ok(()), |writer| parts.end(writer, process))
+        self.writer.map_or(Ok(()), |writer| parts.end_part(writer, process))
     }
 }
 
@@ -224,8 +228,8 @@ pub(crate) fn write(
 pub(crate) struct RowPart<R: Row> {
     part: LazyPart,
     columns: R::Columns,
-    waiting: usize,
-    waiting_bytes: usize,
+    pending: usize,
+    pending_bytes: usize,
     /// Added to all timestamps.
     shift_nanos: i64,
 }
@@ -233,14 +237,14 @@ pub(crate) struct RowPart<R: Row> {
 impl<R: Row> RowPart<R> {
     pub(crate) fn new(shift_nanos: i64) -> Self {
         let part = LazyPart::new(R::TABLE);
-        Self { part, columns: R::Columns::default(), waiting: 0, waiting_bytes: 0, shift_nanos }
+        Self { part, columns: R::Columns::default(), pending: 0, pending_bytes: 0, shift_nanos }
     }
 
     pub(crate) fn push(&mut self, row: &R, parts: &mut Parts) -> Result<(), StoreError> {
         row.append(&mut self.columns);
-        self.waiting += 1;
-        self.waiting_bytes += row.heap_bytes();
-        let is_full = self.waiting == BATCH_ROWS || self.waiting_bytes >= BATCH_BYTES;
+        self.pending += 1;
+        self.pending_bytes += row.heap_bytes();
+        let is_full = self.pending == BATCH_ROWS || self.pending_bytes >= BATCH_BYTES;
         if is_full { self.write(parts) } else { Ok(()) }
     }
 
@@ -250,14 +254,14 @@ impl<R: Row> RowPart<R> {
     }
 
     fn write(&mut self, parts: &mut Parts) -> Result<(), StoreError> {
-        (self.waiting, self.waiting_bytes) = (0, 0);
+        (self.pending, self.pending_bytes) = (0, 0);
         let columns = R::finish(&mut self.columns);
         self.part.write(shift_timestamps(R::TABLE, columns, self.shift_nanos), parts)
     }
 }
 
-/// Rows of a batch, and most bytes of its texts and lists: Arrow arrays have 32-bit offsets. A part
-/// whose first batch has fewer rows is small.
+/// Rows of a batch, and maximum bytes of its texts and lists: Arrow arrays have 32-bit offsets. A
+/// part whose first batch has fewer rows is small.
 const BATCH_ROWS: usize = 1 << 10;
 const BATCH_BYTES: usize = 8 << 20;
 
@@ -266,8 +270,10 @@ fn shift_timestamps(table: &Table, mut columns: Vec<ArrayRef>, nanos: i64) -> Ve
     if nanos != 0 {
         for (column, array) in table.columns.iter().zip(&mut columns) {
             if column.is_timestamp() {
-                let moved = array.as_primitive::<Int64Type>();
-                *array = Arc::new(moved.unary::<_, Int64Type>(|at| at.saturating_add(nanos)));
+                let timestamps = array.as_primitive::<Int64Type>();
+                *array = Arc::new(
+                    timestamps.unary::<_, Int64Type>(|time_nanos| time_nanos.saturating_add(nanos)),
+                );
             }
         }
     }

@@ -34,16 +34,16 @@ impl Manifest {
             part.publish(run)?;
         }
         if is_durable {
-            folders.iter().try_for_each(|folder| sync(folder))?;
+            folders.iter().try_for_each(|folder| sync_folder(folder))?;
         }
-        self.replace(run, is_durable)?;
+        self.replace_manifest(run, is_durable)?;
         if is_durable {
-            sync(run)?;
+            sync_folder(run)?;
         }
         self.remove_unlisted(run)
     }
 
-    fn replace(&self, run: &Path, is_durable: bool) -> Result<(), StoreError> {
+    fn replace_manifest(&self, run: &Path, is_durable: bool) -> Result<(), StoreError> {
         let mut file = hidden_file(run, MANIFEST)?;
         let json = self.to_json(run)?;
         let mut written = file.write_all(&json);
@@ -61,19 +61,19 @@ impl Manifest {
     pub fn remove_unlisted(&self, run: &Path) -> Result<(), StoreError> {
         let parts = self.tables.values().flatten();
         let listed: HashSet<PathBuf> = parts.map(|part| run.join(&part.file)).collect();
-        for folder in folders(&run.join("tables"))? {
-            for path in files(&folder, &["part-", ".part-"])? {
+        for folder in list_folders(&run.join("tables"))? {
+            for path in list_files(&folder, &["part-", ".part-"])? {
                 if !listed.contains(&path) {
-                    remove(&path)?;
+                    remove_file(&path)?;
                 }
             }
         }
-        files(run, &[".manifest.json."])?.iter().try_for_each(|path| remove(path))
+        list_files(run, &[".manifest.json."])?.iter().try_for_each(|path| remove_file(path))
     }
 }
 
 /// Fsyncs a folder, so that the names in it are durable.
-fn sync(folder: &Path) -> Result<(), StoreError> {
+fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     match File::open(folder).and_then(|folder| folder.sync_all()) {
         // Some filesystems cannot fsync a folder, and need not.
         Err(error)
@@ -89,20 +89,20 @@ fn sync(folder: &Path) -> Result<(), StoreError> {
 }
 
 /// Lists the folders in a folder.
-fn folders(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    entries(folder, |entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+fn list_folders(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    list_entries(folder, |entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
 }
 
 /// Lists the entries of a folder whose names have one of these prefixes.
-fn files(folder: &Path, prefixes: &[&str]) -> Result<Vec<PathBuf>, StoreError> {
-    entries(folder, |entry| {
+fn list_files(folder: &Path, prefixes: &[&str]) -> Result<Vec<PathBuf>, StoreError> {
+    list_entries(folder, |entry| {
         let name = entry.file_name();
         prefixes.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
     })
 }
 
 /// Lists the entries of a folder that satisfy a condition; none if it does not exist.
-fn entries(
+fn list_entries(
     folder: &Path,
     is_wanted: impl Fn(&fs::DirEntry) -> bool,
 ) -> Result<Vec<PathBuf>, StoreError> {
@@ -122,6 +122,6 @@ fn entries(
     }
 }
 
-fn remove(path: &Path) -> Result<(), StoreError> {
+fn remove_file(path: &Path) -> Result<(), StoreError> {
     fs::remove_file(path).map_err(StoreError::io("remove", path))
 }

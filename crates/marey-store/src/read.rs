@@ -19,12 +19,12 @@ use crate::{Part, StoreError, arrow_schema};
 const BATCH_ROWS: usize = 4096;
 
 /// Reads all rows of a table, with its declared columns.
-pub(crate) fn table(
+pub(crate) fn read_table(
     run: &Path,
     table: &'static Table,
     parts: &[Part],
 ) -> Result<RecordBatch, StoreError> {
-    let batches = batches(run, table, parts).collect::<Result<Vec<_>, _>>()?;
+    let batches = read_batches(run, table, parts).collect::<Result<Vec<_>, _>>()?;
     concat_batches(&arrow_schema(table), &batches).map_err(|source| StoreError::Arrow {
         run: run.to_owned(),
         table: table.name,
@@ -33,7 +33,7 @@ pub(crate) fn table(
 }
 
 /// Reads the rows of a table in batches, with its declared columns.
-pub(crate) fn batches<'a>(
+pub(crate) fn read_batches<'a>(
     run: &'a Path,
     table: &'static Table,
     parts: &'a [Part],
@@ -64,11 +64,11 @@ impl<'a> Batches<'a> {
         table: &'static Table,
     ) -> Result<Self, StoreError> {
         let opened = catch_panic(|| {
-            let builder = builder(part)?;
-            let first_key = first_key(builder.metadata(), table);
+            let builder = create_builder(part)?;
+            let first_key = read_first_key(builder.metadata(), table);
             Ok((first_key, builder.with_batch_size(BATCH_ROWS).build()?))
         });
-        let (first_key, reader) = opened.map_err(|broken| broken.into_error(part, run))?;
+        let (first_key, reader) = opened.map_err(|error| error.into_error(part, run))?;
         Ok(Self { run, part, table, first_key, reader })
     }
 
@@ -87,29 +87,29 @@ impl Iterator for Batches<'_> {
             let batch = reader.next().transpose();
             let batch =
                 batch.and_then(|batch| batch.map(|batch| conform(&batch, table)).transpose());
-            batch.map_err(|error| Broken::Parquet(error.into()))
+            batch.map_err(|error| PartError::Parquet(error.into()))
         });
-        next.map_err(|broken| broken.into_error(part, run)).transpose()
+        next.map_err(|error| error.into_error(part, run)).transpose()
     }
 }
 
 /// Converts a panic to an error: the Parquet library panics on some corrupt files.
-fn catch_panic<T>(read: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
+fn catch_panic<T>(read: impl FnOnce() -> Result<T, PartError>) -> Result<T, PartError> {
     let result = catch_unwind(AssertUnwindSafe(read));
-    result.unwrap_or_else(|panic| Err(Broken::Reason(message(&*panic))))
+    result.unwrap_or_else(|panic| Err(PartError::Reason(panic_message(&*panic))))
 }
 
-fn builder(part: &Part) -> Result<ParquetRecordBatchReaderBuilder<Part>, Broken> {
+fn create_builder(part: &Part) -> Result<ParquetRecordBatchReaderBuilder<Part>, PartError> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(part.clone())?;
     let rows = builder.metadata().file_metadata().num_rows();
     if u64::try_from(rows) != Ok(part.rows()) {
         let reason = format!("it has {rows} rows instead of {}", part.rows());
-        return Err(Broken::Reason(reason));
+        return Err(PartError::Reason(reason));
     }
     Ok(builder)
 }
 
-fn first_key(metadata: &ParquetMetaData, table: &Table) -> Option<i64> {
+fn read_first_key(metadata: &ParquetMetaData, table: &Table) -> Option<i64> {
     let mut columns = metadata.row_groups().first()?.columns().iter();
     let column = columns.find(|column| Some(&*column.column_path().string()) == table.sorted_by)?;
     match column.statistics()? {
@@ -118,19 +118,19 @@ fn first_key(metadata: &ParquetMetaData, table: &Table) -> Option<i64> {
     }
 }
 
-/// Why a part cannot be read.
-enum Broken {
+/// The reason for which a part cannot be read.
+enum PartError {
     Parquet(ParquetError),
     Reason(String),
 }
 
-impl From<ParquetError> for Broken {
+impl From<ParquetError> for PartError {
     fn from(error: ParquetError) -> Self {
         Self::Parquet(error)
     }
 }
 
-impl Broken {
+impl PartError {
     fn into_error(self, part: &Part, run: &Path) -> StoreError {
         let (run, part) = (run.to_owned(), part.name().to_owned());
         match self {
@@ -140,7 +140,7 @@ impl Broken {
     }
 }
 
-fn message(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("the Parquet reader failed: {}", text.unwrap_or("unknown reason"))

@@ -112,10 +112,10 @@ impl<'r> Reader<'r> {
     pub fn new(run: &'r Run, window: Window) -> Result<Self, StoreError> {
         Ok(Self {
             texts: run.read(&STRINGS)?.column(1).as_string().clone(),
-            contexts: rows(run, &CONTEXTS, context)?,
-            args: args(run)?,
-            processes: rows(run, &PROCESSES, process)?,
-            threads: rows(run, &THREADS, thread)?,
+            contexts: read_rows(run, &CONTEXTS, read_context)?,
+            args: read_arg_texts(run)?,
+            processes: read_rows(run, &PROCESSES, read_process)?,
+            threads: read_rows(run, &THREADS, read_thread)?,
             run,
             window,
         })
@@ -133,7 +133,7 @@ impl<'r> Reader<'r> {
 
     /// Returns a text by its id.
     pub fn text(&self, id: u32) -> &str {
-        value(&self.texts, id).unwrap_or_default()
+        text_at(&self.texts, id).unwrap_or_default()
     }
 
     /// Returns all contexts; the position of each is its id.
@@ -150,11 +150,13 @@ impl<'r> Reader<'r> {
     /// Returns the ids on the path to a context, outermost first, without the root.
     pub fn path(&self, context: u32) -> Vec<u32> {
         let mut path = Vec::new();
-        let mut at = context;
+        let mut context_id = context;
         // A parent's id is lower than its child's, so this ends.
-        while let Some(parent) = self.context(at).parent.filter(|&parent| parent < at) {
-            path.push(at);
-            at = parent;
+        while let Some(parent) =
+            self.context(context_id).parent.filter(|&parent| parent < context_id)
+        {
+            path.push(context_id);
+            context_id = parent;
         }
         path.reverse();
         path
@@ -163,31 +165,32 @@ impl<'r> Reader<'r> {
     /// Appends the arguments of an event as a JSON object; `{}` if it has none.
     pub fn args(&self, args: &Args, json: &mut String) {
         let text = args.text_id.and_then(|id| {
-            let at = self.args.partition_point(|(first, _)| *first <= id).checked_sub(1)?;
-            let (first, texts) = &self.args[at];
-            value(texts, id - first)
+            let index =
+                self.args.partition_point(|(first_id, _)| *first_id <= id).checked_sub(1)?;
+            let (first_id, texts) = &self.args[index];
+            text_at(texts, id - first_id)
         });
         fill(text.unwrap_or("{}"), &args.numbers, json);
     }
 
     /// Returns the processes of the window.
     pub fn processes(&self) -> impl Iterator<Item = &ProcessRow> {
-        self.processes.iter().filter(|process| self.is_wanted(process.id))
+        self.processes.iter().filter(|process| self.is_selected(process.id))
     }
 
     /// Returns a process by its id.
     pub fn process(&self, id: u32) -> Option<&ProcessRow> {
-        find(&self.processes, id, |process| process.id)
+        find_by_id(&self.processes, id, |process| process.id)
     }
 
     /// Returns the threads of the window.
     pub fn threads(&self) -> impl Iterator<Item = &ThreadRow> {
-        self.threads.iter().filter(|thread| self.is_wanted(thread.process_id))
+        self.threads.iter().filter(|thread| self.is_selected(thread.process_id))
     }
 
     /// Returns a thread by its id.
     pub fn thread(&self, id: u32) -> Option<&ThreadRow> {
-        find(&self.threads, id, |thread| thread.id)
+        find_by_id(&self.threads, id, |thread| thread.id)
     }
 
     /// Returns the rows of a table in the window, in the table's order over all parts.
@@ -209,8 +212,8 @@ impl<'r> Reader<'r> {
         Ok(SpansByThread { sorter })
     }
 
-    fn is_wanted(&self, process: u32) -> bool {
-        self.window.processes.as_ref().is_none_or(|wanted| wanted.contains(&process))
+    fn is_selected(&self, process: u32) -> bool {
+        self.window.processes.as_ref().is_none_or(|selected| selected.contains(&process))
     }
 }
 
@@ -227,20 +230,20 @@ struct ByThreadSpan {
 }
 
 impl SpansByThread {
-    /// Passes all spans to `each`, in order.
+    /// Passes all spans to `on_span`, in order.
     pub fn for_each<E: From<StoreError>>(
         self,
-        mut each: impl FnMut(&Span) -> Result<(), E>,
+        mut on_span: impl FnMut(&Span) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut failed = Ok(());
-        let ended = self.sorter.for_each(|row| {
-            if failed.is_ok() {
-                failed = each(&row.span);
+        let mut callback_result = Ok(());
+        let sort_result = self.sorter.for_each(|row| {
+            if callback_result.is_ok() {
+                callback_result = on_span(&row.span);
             }
             Ok(())
         });
-        failed?;
-        Ok(ended?)
+        callback_result?;
+        Ok(sort_result?)
     }
 }
 
@@ -266,12 +269,12 @@ impl Sortable for ByThreadSpan {
 pub struct Rows<'r, R> {
     reader: &'r Reader<'r>,
     /// A min-heap of the parts, by their next rows.
-    heads: BinaryHeap<Reverse<Head<'r>>>,
+    cursors: BinaryHeap<Reverse<PartCursor<'r>>>,
     row_type: PhantomData<R>,
 }
 
 /// The read position in a part.
-struct Head<'r> {
+struct PartCursor<'r> {
     /// The sort key of the next row, then the number of the part.
     key: (i64, usize),
     /// The columns of the current batch; empty before the first read.
@@ -282,32 +285,32 @@ struct Head<'r> {
 
 impl<'r, R: Row> Rows<'r, R> {
     fn new(reader: &'r Reader<'r>, parts: Vec<Batches<'r>>) -> Self {
-        let mut heads = BinaryHeap::with_capacity(parts.len());
+        let mut cursors = BinaryHeap::with_capacity(parts.len());
         for (number, batches) in parts.into_iter().enumerate() {
             // A part with an unknown first key sorts first, so it is read at once and its key
             // becomes known.
             let first = if R::TABLE.sorted_by.is_some() { batches.first_key() } else { Some(0) };
             let key = (first.unwrap_or(i64::MIN), number);
-            heads.push(Reverse(Head { key, columns: Vec::new(), row: 0, batches }));
+            cursors.push(Reverse(PartCursor { key, columns: Vec::new(), row: 0, batches }));
         }
-        Self { reader, heads, row_type: PhantomData }
+        Self { reader, cursors, row_type: PhantomData }
     }
 
     fn next_row(&mut self) -> Result<Option<R>, StoreError> {
-        while let Some(mut least) = self.heads.peek_mut() {
-            let head = &mut least.0;
-            if head.columns.is_empty() {
-                if !head.load_batch(R::TABLE)? {
+        while let Some(mut least) = self.cursors.peek_mut() {
+            let cursor = &mut least.0;
+            if cursor.columns.is_empty() {
+                if !cursor.load_batch(R::TABLE)? {
                     PeekMut::pop(least);
                 }
                 continue;
             }
-            let row = is_in_window(R::TABLE, &head.columns, head.row, self.reader)
-                .then(|| R::read(&head.columns, head.row));
-            head.row += 1;
-            if head.row < head.columns[0].len() {
-                head.key.0 = key(R::TABLE, &head.columns, head.row);
-            } else if !head.load_batch(R::TABLE)? {
+            let row = is_in_window(R::TABLE, &cursor.columns, cursor.row, self.reader)
+                .then(|| R::read(&cursor.columns, cursor.row));
+            cursor.row += 1;
+            if cursor.row < cursor.columns[0].len() {
+                cursor.key.0 = sort_key(R::TABLE, &cursor.columns, cursor.row);
+            } else if !cursor.load_batch(R::TABLE)? {
                 PeekMut::pop(least);
             }
             if row.is_some() {
@@ -326,7 +329,7 @@ impl<R: Row> Iterator for Rows<'_, R> {
     }
 }
 
-impl Head<'_> {
+impl PartCursor<'_> {
     /// Loads the next batch; returns whether there is one.
     fn load_batch(&mut self, table: &'static Table) -> Result<bool, StoreError> {
         for batch in self.batches.by_ref() {
@@ -334,7 +337,7 @@ impl Head<'_> {
             if batch.num_rows() > 0 {
                 self.columns = batch.columns().to_vec();
                 self.row = 0;
-                self.key.0 = key(table, &self.columns, 0);
+                self.key.0 = sort_key(table, &self.columns, 0);
                 return Ok(true);
             }
         }
@@ -342,37 +345,37 @@ impl Head<'_> {
     }
 }
 
-impl Ord for Head<'_> {
+impl Ord for PartCursor<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key.cmp(&other.key)
     }
 }
 
-impl PartialOrd for Head<'_> {
+impl PartialOrd for PartCursor<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Head<'_> {
+impl PartialEq for PartCursor<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key
     }
 }
 
-impl Eq for Head<'_> {}
+impl Eq for PartCursor<'_> {}
 
 /// Returns the sort key of a row; 0 for all rows of an unsorted table.
-fn key(table: &Table, columns: &[ArrayRef], row: usize) -> i64 {
+fn sort_key(table: &Table, columns: &[ArrayRef], row: usize) -> i64 {
     let column = table.sorted_by.and_then(|column| table.position(column));
-    column.map_or(0, |at| i64::read(&columns[at..], row))
+    column.map_or(0, |index| i64::read(&columns[index..], row))
 }
 
 /// Whether a row is in the window.
 fn is_in_window(table: &Table, columns: &[ArrayRef], row: usize, reader: &Reader) -> bool {
     let window = &reader.window;
-    let column = |name: &str| table.position(name).map(|at| &columns[at..]);
-    if let Some(wanted) = &window.processes {
+    let column = |name: &str| table.position(name).map(|index| &columns[index..]);
+    if let Some(selected) = &window.processes {
         let process = match (column("process_id"), column("thread_id")) {
             (Some(process), _) => Some(u32::read(process, row)),
             (None, Some(thread)) => {
@@ -380,7 +383,7 @@ fn is_in_window(table: &Table, columns: &[ArrayRef], row: usize, reader: &Reader
             }
             (None, None) => None,
         };
-        if process.is_some_and(|process| !wanted.contains(&process)) {
+        if process.is_some_and(|process| !selected.contains(&process)) {
             return false;
         }
     }
@@ -396,37 +399,37 @@ fn is_in_window(table: &Table, columns: &[ArrayRef], row: usize, reader: &Reader
     start < window.until_nanos && (end > window.from_nanos || start >= window.from_nanos)
 }
 
-fn args(run: &Run) -> Result<Vec<(u32, StringArray)>, StoreError> {
-    let (mut all, mut next) = (Vec::new(), 0);
+fn read_arg_texts(run: &Run) -> Result<Vec<(u32, StringArray)>, StoreError> {
+    let (mut batches, mut next_id) = (Vec::new(), 0);
     for part in run.parts(&ARGS) {
         for batch in Batches::open(run.path(), part, &ARGS)? {
             let texts = batch?.column(1).as_string().clone();
-            let first = next;
-            next += texts.len() as u32;
-            all.push((first, texts));
+            let first_id = next_id;
+            next_id += texts.len() as u32;
+            batches.push((first_id, texts));
         }
     }
-    Ok(all)
+    Ok(batches)
 }
 
-fn value(texts: &StringArray, id: u32) -> Option<&str> {
+fn text_at(texts: &StringArray, id: u32) -> Option<&str> {
     ((id as usize) < texts.len()).then(|| texts.value(id as usize))
 }
 
 /// Finds a row by its id, which mostly is its position.
-fn find<T>(rows: &[T], id: u32, id_of: impl Fn(&T) -> u32) -> Option<&T> {
+fn find_by_id<T>(rows: &[T], id: u32, id_of: impl Fn(&T) -> u32) -> Option<&T> {
     let at_position = rows.get(id as usize).filter(|row| id_of(row) == id);
     at_position.or_else(|| rows.iter().find(|row| id_of(row) == id))
 }
 
-fn rows<T>(
+fn read_rows<T>(
     run: &Run,
     table: &'static Table,
     row: impl Fn(&Cells, usize) -> T,
 ) -> Result<Vec<T>, StoreError> {
     let batch = run.read(table)?;
     let cells = Cells { table, batch: &batch };
-    Ok((0..batch.num_rows()).map(|at| row(&cells, at)).collect())
+    Ok((0..batch.num_rows()).map(|index| row(&cells, index)).collect())
 }
 
 /// The cells of a small table, by column name.
@@ -437,8 +440,8 @@ struct Cells<'a> {
 
 impl Cells<'_> {
     fn get<F: Field>(&self, column: &str, row: usize) -> F {
-        let at = self.table.position(column).expect("declared");
-        F::read(&self.batch.columns()[at..], row)
+        let index = self.table.position(column).expect("declared");
+        F::read(&self.batch.columns()[index..], row)
     }
 
     fn text(&self, column: &str, row: usize) -> String {
@@ -446,7 +449,7 @@ impl Cells<'_> {
     }
 }
 
-fn context(cells: &Cells, row: usize) -> Context {
+fn read_context(cells: &Cells, row: usize) -> Context {
     let kind = cells.get::<Arc<str>>("kind", row);
     let kind = NodeKind::ALL.into_iter().find(|known| known.as_str() == &*kind);
     Context {
@@ -457,7 +460,7 @@ fn context(cells: &Cells, row: usize) -> Context {
     }
 }
 
-fn process(cells: &Cells, row: usize) -> ProcessRow {
+fn read_process(cells: &Cells, row: usize) -> ProcessRow {
     let name = cells.batch.column(cells.table.position("name").expect("declared"));
     ProcessRow {
         id: cells.get("id", row),
@@ -471,7 +474,7 @@ fn process(cells: &Cells, row: usize) -> ProcessRow {
     }
 }
 
-fn thread(cells: &Cells, row: usize) -> ThreadRow {
+fn read_thread(cells: &Cells, row: usize) -> ThreadRow {
     ThreadRow {
         id: cells.get("id", row),
         process_id: cells.get("process_id", row),

@@ -25,9 +25,9 @@ const MAX_ROWS: u64 = 262_144;
 /// Row limit of a level of a run with few events.
 const MIN_MAX_ROWS: u64 = 4096;
 /// Events needed for each row beyond that.
-const EVENTS_A_ROW: u64 = 16;
+const EVENTS_PER_ROW: u64 = 16;
 /// Average visits of a row by long spans at which the level is too fine for them.
-const VISITS_A_ROW: u64 = 16;
+const VISITS_PER_ROW: u64 = 16;
 
 /// The finest level of sums that fits.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Rollup {
     buckets: HashMap<Key, u32>,
     cells: Vec<Cell>,
     /// By node: the bucket and cell of the last update, as a cache.
-    recent: Vec<(i64, u32)>,
+    last_updates: Vec<(i64, u32)>,
     visits: u64,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Cell {
     pub(crate) bucket: i64,
     pub(crate) sums: Sums,
     /// Time of ended spans whose parent has not ended yet.
-    inside_nanos: i64,
+    inner_nanos: i64,
 }
 
 /// Sums of spans.
@@ -75,7 +75,7 @@ pub(crate) struct Totals {
 
 impl Totals {
     pub(crate) fn add(&mut self, duration_nanos: i64, children_nanos: i64) {
-        self.sums.count_one(duration_nanos);
+        self.sums.count_span(duration_nanos);
         self.sums.add(duration_nanos, children_nanos);
         self.sketch.add(duration_nanos.cast_unsigned());
     }
@@ -103,17 +103,17 @@ impl Rollup {
     pub(crate) fn new(nodes: usize, events: u64) -> Self {
         Self {
             level: 0,
-            max_rows: (events / EVENTS_A_ROW).clamp(MIN_MAX_ROWS, MAX_ROWS),
+            max_rows: (events / EVENTS_PER_ROW).clamp(MIN_MAX_ROWS, MAX_ROWS),
             buckets: HashMap::new(),
             cells: Vec::new(),
-            recent: vec![(i64::MIN, 0); nodes],
+            last_updates: vec![(i64::MIN, 0); nodes],
             visits: 0,
         }
     }
 
     /// Adds a node.
     pub(crate) fn add_node(&mut self) {
-        self.recent.push((i64::MIN, 0));
+        self.last_updates.push((i64::MIN, 0));
     }
 
     /// Adds a span, after its children.
@@ -121,9 +121,9 @@ impl Rollup {
         let end_nanos = span.start_nanos.saturating_add(span.duration_nanos);
         let last_nanos = end_nanos.saturating_sub(1).max(span.start_nanos);
         while let Some(&shift) = LEVELS.get(self.level) {
-            let more = (last_nanos >> shift).abs_diff(span.start_nanos >> shift);
-            self.visits += more;
-            if more < self.max_rows && self.visits < VISITS_A_ROW * self.max_rows {
+            let extra_buckets = (last_nanos >> shift).abs_diff(span.start_nanos >> shift);
+            self.visits += extra_buckets;
+            if extra_buckets < self.max_rows && self.visits < VISITS_PER_ROW * self.max_rows {
                 self.add_to_buckets(span, end_nanos, shift);
                 break;
             }
@@ -135,23 +135,23 @@ impl Rollup {
     }
 
     fn add_to_buckets(&mut self, span: &SpanTimes, end_nanos: i64, shift: u32) {
-        let first = span.start_nanos >> shift;
+        let first_bucket = span.start_nanos >> shift;
         let mut children_nanos = span.children_nanos;
-        let mut bucket = first;
+        let mut bucket = first_bucket;
         let mut from_nanos = span.start_nanos;
         loop {
-            let until_nanos = end_of(bucket, shift).min(end_nanos);
+            let until_nanos = bucket_end_nanos(bucket, shift).min(end_nanos);
             let nanos = until_nanos.saturating_sub(from_nanos).max(0);
             let cell = self.cell(span.node, bucket);
-            let inside_nanos = mem::take(&mut cell.inside_nanos).min(nanos).min(children_nanos);
-            children_nanos -= inside_nanos;
-            cell.sums.add(nanos, inside_nanos);
-            if bucket == first {
-                cell.sums.count_one(span.duration_nanos);
+            let inner_nanos = mem::take(&mut cell.inner_nanos).min(nanos).min(children_nanos);
+            children_nanos -= inner_nanos;
+            cell.sums.add(nanos, inner_nanos);
+            if bucket == first_bucket {
+                cell.sums.count_span(span.duration_nanos);
             }
             if span.parent != NO_NODE && nanos > 0 {
                 let parent_cell = self.cell(span.parent, bucket);
-                parent_cell.inside_nanos = parent_cell.inside_nanos.saturating_add(nanos);
+                parent_cell.inner_nanos = parent_cell.inner_nanos.saturating_add(nanos);
             }
             if until_nanos >= end_nanos {
                 break;
@@ -159,34 +159,39 @@ impl Rollup {
             from_nanos = until_nanos;
             bucket += 1;
         }
-        self.take_from(span.node, first..=bucket, children_nanos);
+        self.subtract_self_time(span.node, first_bucket..=bucket, children_nanos);
     }
 
     /// Subtracts time of children from the self time of buckets: those of coroutines can run at
     /// other times than their parent.
-    fn take_from(&mut self, node: u32, buckets: std::ops::RangeInclusive<i64>, mut nanos: i64) {
+    fn subtract_self_time(
+        &mut self,
+        node: u32,
+        buckets: std::ops::RangeInclusive<i64>,
+        mut nanos: i64,
+    ) {
         for bucket in buckets {
             if nanos == 0 {
                 break;
             }
             let cell = self.cell(node, bucket);
-            let taken = cell.sums.self_nanos.min(nanos).max(0);
-            cell.sums.self_nanos -= taken;
-            nanos -= taken;
+            let subtracted_nanos = cell.sums.self_nanos.min(nanos).max(0);
+            cell.sums.self_nanos -= subtracted_nanos;
+            nanos -= subtracted_nanos;
         }
     }
 
     fn cell(&mut self, node: u32, bucket: i64) -> &mut Cell {
-        let recent = &mut self.recent[node as usize];
-        if recent.0 != bucket {
+        let last_update = &mut self.last_updates[node as usize];
+        if last_update.0 != bucket {
             let next = self.cells.len() as u32;
-            let at = *self.buckets.entry((node, bucket)).or_insert(next);
-            if at == next {
-                self.cells.push(Cell { node, bucket, sums: Sums::default(), inside_nanos: 0 });
+            let index = *self.buckets.entry((node, bucket)).or_insert(next);
+            if index == next {
+                self.cells.push(Cell { node, bucket, sums: Sums::default(), inner_nanos: 0 });
             }
-            *recent = (bucket, at);
+            *last_update = (bucket, index);
         }
-        &mut self.cells[recent.1 as usize]
+        &mut self.cells[last_update.1 as usize]
     }
 
     /// Folds the level into the next coarser one.
@@ -195,13 +200,13 @@ impl Rollup {
         let Some(&shift) = LEVELS.get(self.level) else { return };
         self.level += 1;
         self.buckets.clear();
-        self.recent.fill((i64::MIN, 0));
+        self.last_updates.fill((i64::MIN, 0));
         self.visits = 0;
         if let Some(wider) = LEVELS.get(self.level) {
             for cell in fine {
                 let coarse = self.cell(cell.node, cell.bucket >> (wider - shift));
                 coarse.sums.merge(&cell.sums);
-                coarse.inside_nanos = coarse.inside_nanos.saturating_add(cell.inside_nanos);
+                coarse.inner_nanos = coarse.inner_nanos.saturating_add(cell.inner_nanos);
             }
         }
     }
@@ -210,13 +215,13 @@ impl Rollup {
     /// and the cells by time and node.
     pub(crate) fn finish<E>(
         mut self,
-        mut level: impl FnMut(u32, &[Cell]) -> Result<(), E>,
+        mut on_level: impl FnMut(u32, &[Cell]) -> Result<(), E>,
     ) -> Result<(), E> {
         while let Some(&shift) = LEVELS.get(self.level) {
             let mut rows = self.cells.clone();
             rows.retain(|cell| cell.sums.count > 0 || cell.sums.total_nanos > 0);
             rows.sort_unstable_by_key(|cell| (cell.bucket, cell.node));
-            level(shift, &rows)?;
+            on_level(shift, &rows)?;
             self.coarsen();
         }
         Ok(())
@@ -225,22 +230,22 @@ impl Rollup {
 
 impl Sums {
     /// Whether nothing was added.
-    pub(crate) const fn is_nothing(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.count == 0 && self.total_nanos == 0
     }
 
     /// Counts a span that begins in the bucket.
     #[inline]
-    pub(crate) fn count_one(&mut self, duration_nanos: i64) {
+    pub(crate) fn count_span(&mut self, duration_nanos: i64) {
         self.count = self.count.saturating_add(1);
         self.extend_to((duration_nanos, duration_nanos));
     }
 
-    /// Adds time, `inside_nanos` of it in direct children.
+    /// Adds time, `inner_nanos` of it in direct children.
     #[inline]
-    pub(crate) fn add(&mut self, nanos: i64, inside_nanos: i64) {
+    pub(crate) fn add(&mut self, nanos: i64, inner_nanos: i64) {
         self.total_nanos = self.total_nanos.saturating_add(nanos);
-        self.self_nanos = self.self_nanos.saturating_add(nanos.saturating_sub(inside_nanos));
+        self.self_nanos = self.self_nanos.saturating_add(nanos.saturating_sub(inner_nanos));
     }
 
     fn merge(&mut self, other: &Self) {
@@ -264,7 +269,7 @@ const fn is_limit(sum: i64) -> bool {
 }
 
 /// Returns the end of a bucket.
-fn end_of(bucket: i64, shift: u32) -> i64 {
+fn bucket_end_nanos(bucket: i64, shift: u32) -> i64 {
     bucket.checked_add(1).and_then(|next| next.checked_mul(1 << shift)).unwrap_or(i64::MAX)
 }
 

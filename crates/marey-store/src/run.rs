@@ -59,10 +59,10 @@ impl Run {
 
     fn open_file(path: &Path) -> Result<Self, StoreError> {
         let file = File::open(path).map_err(StoreError::io("open", path))?;
-        let mut start = Vec::new();
-        (&file).take(4096).read_to_end(&mut start).map_err(StoreError::io("read", path))?;
-        if !start.starts_with(pack::MAGIC) {
-            let found = recognise(path, &start);
+        let mut first_bytes = Vec::new();
+        (&file).take(4096).read_to_end(&mut first_bytes).map_err(StoreError::io("read", path))?;
+        if !first_bytes.starts_with(pack::MAGIC) {
+            let found = recognise(path, &first_bytes);
             return Err(StoreError::NotARun { path: path.to_owned(), found });
         }
         let pack = Pack::open(file, path)?;
@@ -126,7 +126,7 @@ impl Run {
 
     /// Reads a whole table with its declared columns; for small tables.
     pub fn read(&self, table: &'static Table) -> Result<RecordBatch, StoreError> {
-        read::table(&self.path, table, self.parts(table))
+        read::read_table(&self.path, table, self.parts(table))
     }
 
     /// Reads a table in batches with its declared columns; for tables whose texts may exceed the
@@ -135,7 +135,7 @@ impl Run {
         &self,
         table: &'static Table,
     ) -> impl Iterator<Item = Result<RecordBatch, StoreError>> {
-        read::batches(&self.path, table, self.parts(table))
+        read::read_batches(&self.path, table, self.parts(table))
     }
 }
 
@@ -170,29 +170,29 @@ fn open_parts(
 }
 
 fn folder_part(run: &Path, entry: &PartEntry, keeps_open: bool) -> Result<Part, StoreError> {
-    let broken =
+    let part_error =
         |reason: String| StoreError::Part { run: run.to_owned(), part: entry.file.clone(), reason };
     // Neither the file nor a folder on its path may be a link out of the run.
     let mut path = run.to_owned();
-    for step in entry.file.split('/') {
-        path.push(step);
+    for component in entry.file.split('/') {
+        path.push(component);
         let metadata = fs::symlink_metadata(&path).map_err(|error| {
             if error.kind() == io::ErrorKind::NotFound {
-                broken("it is missing".to_owned())
+                part_error("it is missing".to_owned())
             } else {
                 StoreError::io("open", &path)(error)
             }
         })?;
         if metadata.is_symlink() {
-            return Err(broken(format!("`{}` is a symbolic link", path.display())));
+            return Err(part_error(format!("`{}` is a symbolic link", path.display())));
         }
     }
     let metadata = fs::metadata(&path).map_err(StoreError::io("open", &path))?;
     if !metadata.is_file() {
-        return Err(broken("it is not a file".to_owned()));
+        return Err(part_error("it is not a file".to_owned()));
     }
     if metadata.len() != entry.bytes {
-        return Err(broken(length_mismatch(metadata.len(), entry.bytes)));
+        return Err(part_error(length_mismatch(metadata.len(), entry.bytes)));
     }
     let source = if keeps_open {
         let file = File::open(&path).map_err(StoreError::io("open", &path))?;
@@ -208,11 +208,11 @@ pub(crate) fn length_mismatch(found_bytes: u64, listed_bytes: u64) -> String {
 }
 
 /// Recognises a file by its first bytes, else by its name.
-fn recognise(path: &Path, start: &[u8]) -> Found {
-    let contains = |word: &[u8]| start.windows(word.len()).any(|window| window == word);
+fn recognise(path: &Path, first_bytes: &[u8]) -> Found {
+    let contains = |word: &[u8]| first_bytes.windows(word.len()).any(|window| window == word);
     let is_named_profile =
         || path.extension().is_some_and(|ending| ending.as_encoded_bytes().starts_with(b"hatchet"));
-    match start.trim_ascii_start() {
+    match first_bytes.trim_ascii_start() {
         text if text.starts_with(&marey_model::spool::MAGIC) => Found::Spool,
         text if text.starts_with(b"PAR1") => Found::Parquet,
         text if text.starts_with(b"[") && contains(b"\"frame\"") => Found::Profile,

@@ -41,12 +41,12 @@ const READ_BYTES: usize = 1 << 16;
 #[derive(Clone, Debug)]
 pub(crate) struct SpillFile {
     folder: Arc<Path>,
-    shared: Arc<Mutex<Option<Shared>>>,
+    shared: Arc<Mutex<Option<SharedFile>>>,
 }
 
 /// An open file, whose bytes before `end` are reserved.
 #[derive(Debug)]
-struct Shared {
+struct SharedFile {
     file: Arc<File>,
     end: u64,
 }
@@ -64,7 +64,7 @@ impl SpillFile {
             Some(shared) => shared,
             none => {
                 let file = Arc::new(tempfile::tempfile_in(&self.folder)?);
-                none.insert(Shared { file, end: 0 })
+                none.insert(SharedFile { file, end: 0 })
             }
         };
         let start = shared.end;
@@ -157,10 +157,10 @@ impl<R: Sortable> Sorter<R> {
 
     fn write_chunk(&mut self) -> io::Result<()> {
         self.sort();
-        let rows = self.ranges.iter().map(|range| range.bytes_of(&self.bytes));
+        let rows = self.ranges.iter().map(|range| range.slice(&self.bytes));
         let len_bytes = (self.bytes.len() + rows.len() * LEN_BYTES) as u64;
         let (file, start) = self.spill_file.reserve(len_bytes)?;
-        write_rows(rows.clone(), OffsetWriter { file: &file, at: start })?;
+        write_rows(rows.clone(), OffsetWriter { file: &file, offset: start })?;
         let chunk = Chunk { start, end: start + len_bytes, rows: rows.len() as u64 };
         let spilled = self.spilled.get_or_insert_with(|| Spilled { file, chunks: Vec::new() });
         spilled.chunks.push(chunk);
@@ -173,7 +173,7 @@ impl<R: Sortable> Sorter<R> {
     pub(crate) fn finish(
         self,
         batch_rows: usize,
-        mut each: impl FnMut(&mut [R]) -> Result<(), StoreError>,
+        mut on_rows: impl FnMut(&mut [R]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let mut rows = Vec::with_capacity(batch_rows.min(self.ranges.len()));
         self.for_each(|row| {
@@ -181,38 +181,38 @@ impl<R: Sortable> Sorter<R> {
             if rows.len() < batch_rows {
                 return Ok(());
             }
-            each(&mut rows)?;
+            on_rows(&mut rows)?;
             rows.clear();
             Ok(())
         })?;
-        if rows.is_empty() { Ok(()) } else { each(&mut rows) }
+        if rows.is_empty() { Ok(()) } else { on_rows(&mut rows) }
     }
 
     /// Passes all rows to `each`, in order.
     pub(crate) fn for_each(
         mut self,
-        mut each: impl FnMut(R) -> Result<(), StoreError>,
+        mut on_row: impl FnMut(R) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let spill_file = self.spill_file.clone();
-        let error = |source| spill_file.error(source);
+        let to_error = |source| spill_file.error(source);
         if self.spilled.is_none() {
             self.sort();
-            let mut rows = self.ranges.iter().map(|range| decode_row(range.bytes_of(&self.bytes)));
-            return rows.try_for_each(|row| each(row.map_err(error)?));
+            let mut rows = self.ranges.iter().map(|range| decode_row(range.slice(&self.bytes)));
+            return rows.try_for_each(|row| on_row(row.map_err(to_error)?));
         }
-        self.write_chunk().map_err(error)?;
+        self.write_chunk().map_err(to_error)?;
         let Self { spilled, .. } = self;
         let Some(spilled) = spilled else { return Ok(()) };
-        let mut merge = spilled.merge().map_err(error)?;
-        while let Some(row) = merge.next().map_err(error)? {
-            each(row)?;
+        let mut merge = spilled.merge().map_err(to_error)?;
+        while let Some(row) = merge.next_row().map_err(to_error)? {
+            on_row(row)?;
         }
         Ok(())
     }
 }
 
 impl<K> RowRange<K> {
-    fn bytes_of<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+    fn slice<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         &bytes[self.start as usize..][..self.len as usize]
     }
 }
@@ -233,13 +233,13 @@ fn write_rows<'a>(rows: impl Iterator<Item = &'a [u8]>, out: OffsetWriter<'_>) -
 /// Writes to a file at its own offset, since others write elsewhere in the file.
 struct OffsetWriter<'a> {
     file: &'a File,
-    at: u64,
+    offset: u64,
 }
 
 impl Write for OffsetWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write_at(bytes, self.at)?;
-        self.at += written as u64;
+        let written = self.file.write_at(bytes, self.offset)?;
+        self.offset += written as u64;
         Ok(written)
     }
 
@@ -250,25 +250,27 @@ impl Write for OffsetWriter<'_> {
 
 impl Spilled {
     fn merge<R: Sortable>(&self) -> io::Result<Merge<'_, R>> {
-        let mut heads = BinaryHeap::with_capacity(self.chunks.len());
-        for (number, &Chunk { start, end, rows }) in self.chunks.iter().enumerate() {
+        let mut cursors = BinaryHeap::with_capacity(self.chunks.len());
+        for (chunk_number, &Chunk { start, end, rows }) in self.chunks.iter().enumerate() {
             let slice = RangeReader { file: &self.file, start, end };
-            let input =
-                Rows { input: BufReader::with_capacity(READ_BYTES, slice), bytes: Vec::new() };
-            heads.extend(Head::first(number, input, rows)?.map(Reverse));
+            let input = ChunkReader {
+                input: BufReader::with_capacity(READ_BYTES, slice),
+                bytes: Vec::new(),
+            };
+            cursors.extend(ChunkCursor::open(chunk_number, input, rows)?.map(Reverse));
         }
-        Ok(Merge { heads })
+        Ok(Merge { cursors })
     }
 }
 
 /// Merges sorted chunks.
 struct Merge<'a, R> {
-    heads: BinaryHeap<Reverse<Head<'a, R>>>,
+    cursors: BinaryHeap<Reverse<ChunkCursor<'a, R>>>,
 }
 
 impl<R: Sortable> Merge<'_, R> {
-    fn next(&mut self) -> io::Result<Option<R>> {
-        let Some(mut least) = self.heads.peek_mut() else { return Ok(None) };
+    fn next_row(&mut self) -> io::Result<Option<R>> {
+        let Some(mut least) = self.cursors.peek_mut() else { return Ok(None) };
         // Chunks hardly overlap, so the least chunk mostly stays the least, and the heap unchanged.
         Ok(Some(match least.0.advance()? {
             Some(row) => row,
@@ -278,22 +280,22 @@ impl<R: Sortable> Merge<'_, R> {
 }
 
 /// A chunk with its next row.
-struct Head<'a, R> {
+struct ChunkCursor<'a, R> {
     row: R,
-    number: usize,
-    input: Rows<'a>,
-    rows_left: u64,
+    chunk_number: usize,
+    input: ChunkReader<'a>,
+    remaining_rows: u64,
 }
 
 /// Reads the rows of a chunk, each after its length.
-struct Rows<'a> {
+struct ChunkReader<'a> {
     input: BufReader<RangeReader<'a>>,
     /// The last row read, as a buffer.
     bytes: Vec<u8>,
 }
 
-impl Rows<'_> {
-    fn next<R: Sortable>(&mut self) -> io::Result<R> {
+impl ChunkReader<'_> {
+    fn next_row<R: Sortable>(&mut self) -> io::Result<R> {
         let mut len = [0; 4];
         self.input.read_exact(&mut len)?;
         self.bytes.resize(u32::from_le_bytes(len) as usize, 0);
@@ -302,44 +304,48 @@ impl Rows<'_> {
     }
 }
 
-impl<'a, R: Sortable> Head<'a, R> {
-    fn first(number: usize, mut input: Rows<'a>, rows: u64) -> io::Result<Option<Self>> {
-        let Some(rows_left) = rows.checked_sub(1) else { return Ok(None) };
-        Ok(Some(Self { row: input.next()?, number, input, rows_left }))
+impl<'a, R: Sortable> ChunkCursor<'a, R> {
+    fn open(
+        chunk_number: usize,
+        mut input: ChunkReader<'a>,
+        rows: u64,
+    ) -> io::Result<Option<Self>> {
+        let Some(remaining_rows) = rows.checked_sub(1) else { return Ok(None) };
+        Ok(Some(Self { row: input.next_row()?, chunk_number, input, remaining_rows }))
     }
 
     /// Advances to the next row and returns the current one; `None` if it is the chunk's last.
     fn advance(&mut self) -> io::Result<Option<R>> {
-        let Some(rows_left) = self.rows_left.checked_sub(1) else { return Ok(None) };
-        self.rows_left = rows_left;
-        let next = self.input.next()?;
+        let Some(remaining_rows) = self.remaining_rows.checked_sub(1) else { return Ok(None) };
+        self.remaining_rows = remaining_rows;
+        let next = self.input.next_row()?;
         Ok(Some(mem::replace(&mut self.row, next)))
     }
 
     fn key(&self) -> (R::Key, usize) {
-        (self.row.key(), self.number)
+        (self.row.key(), self.chunk_number)
     }
 }
 
-impl<R: Sortable> Ord for Head<'_, R> {
+impl<R: Sortable> Ord for ChunkCursor<'_, R> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key().cmp(&other.key())
     }
 }
 
-impl<R: Sortable> PartialOrd for Head<'_, R> {
+impl<R: Sortable> PartialOrd for ChunkCursor<'_, R> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<R: Sortable> PartialEq for Head<'_, R> {
+impl<R: Sortable> PartialEq for ChunkCursor<'_, R> {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl<R: Sortable> Eq for Head<'_, R> {}
+impl<R: Sortable> Eq for ChunkCursor<'_, R> {}
 
 /// Reads a range of a file.
 #[derive(Debug)]
@@ -351,8 +357,8 @@ struct RangeReader<'a> {
 
 impl Read for RangeReader<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.end - self.start).unwrap_or(usize::MAX).min(out.len());
-        let read = self.file.read_at(&mut out[..most], self.start)?;
+        let max_bytes = usize::try_from(self.end - self.start).unwrap_or(usize::MAX).min(out.len());
+        let read = self.file.read_at(&mut out[..max_bytes], self.start)?;
         self.start += read as u64;
         Ok(read)
     }
@@ -365,12 +371,12 @@ mod tests {
 
     /// A row with a time and the order in which it came.
     #[derive(Clone, Debug, PartialEq)]
-    struct Large(i64, u32);
+    struct TimedRow(i64, u32);
 
-    const ROWS_A_CHUNK: usize = 8;
+    const ROWS_PER_CHUNK: usize = 8;
     const ROW_BYTES: usize = 12 + size_of::<RowRange<i64>>();
 
-    impl Sortable for Large {
+    impl Sortable for TimedRow {
         type Key = i64;
 
         fn key(&self) -> i64 {
@@ -397,17 +403,17 @@ mod tests {
         ) {
             let folder = tempfile::tempdir().unwrap();
             let spill_file = SpillFile::new(folder.path());
-            let mut sorter = Sorter::with_chunk_bytes(ROWS_A_CHUNK * ROW_BYTES, &spill_file);
+            let mut sorter = Sorter::with_chunk_bytes(ROWS_PER_CHUNK * ROW_BYTES, &spill_file);
             // Another sorter shares the file.
-            let mut other = Sorter::with_chunk_bytes(ROWS_A_CHUNK * ROW_BYTES, &spill_file);
+            let mut other = Sorter::with_chunk_bytes(ROWS_PER_CHUNK * ROW_BYTES, &spill_file);
             let mut expected: Vec<_> =
-                times.into_iter().zip(0..).map(|(time, order)| Large(time, order)).collect();
+                times.into_iter().zip(0..).map(|(time, order)| TimedRow(time, order)).collect();
             for row in &expected {
                 sorter.push(row).unwrap();
-                other.push(&Large(-row.0, row.1)).unwrap();
+                other.push(&TimedRow(-row.0, row.1)).unwrap();
             }
             prop_assert_eq!(sorter.rows(), expected.len() as u64);
-            prop_assert_eq!(sorter.spilled.is_some(), expected.len() >= ROWS_A_CHUNK);
+            prop_assert_eq!(sorter.spilled.is_some(), expected.len() >= ROWS_PER_CHUNK);
             // The file has no name, so a crashed process leaves none.
             prop_assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
             expected.sort_by_key(|row| row.0);

@@ -13,7 +13,7 @@ use crate::rollup::{Rollup, Sums, Totals};
 /// Rows of a batch.
 const BATCH_ROWS: usize = 1 << 14;
 
-/// What a node is, by the run's ids.
+/// The thread, context and name of a node, by the run's ids.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeInfo {
     pub(crate) thread: u32,
@@ -33,9 +33,9 @@ pub(crate) fn write(
     parts: &mut Parts,
 ) -> Result<(), StoreError> {
     let mut part = LazyPart::new(&stored::ROLLUPS);
-    let some: Vec<u32> =
-        (0..totals.len() as u32).filter(|&node| !totals[node as usize].sums.is_nothing()).collect();
-    for nodes in some.chunks(BATCH_ROWS) {
+    let nonempty_nodes: Vec<u32> =
+        (0..totals.len() as u32).filter(|&node| !totals[node as usize].sums.is_empty()).collect();
+    for nodes in nonempty_nodes.chunks(BATCH_ROWS) {
         let sums = nodes
             .iter()
             .map(|&node| (node_info(node).start_nanos, node, totals[node as usize].sums));

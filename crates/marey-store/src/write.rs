@@ -42,9 +42,9 @@ pub(crate) fn hidden_file(folder: &Path, name: &str) -> Result<NamedTempFile, St
         .map_err(StoreError::io("create a file in", folder))
 }
 
-/// How a part is encoded.
+/// The encoding of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Packing {
+enum PartEncoding {
     /// For size: dictionaries and compression.
     Compressed,
     /// For speed: differences of whole numbers, no compression.
@@ -119,7 +119,7 @@ impl PartWriter {
             path.to_path_buf(),
             PartFile::Named(path),
             out,
-            Packing::Compressed,
+            PartEncoding::Compressed,
         )
     }
 
@@ -132,9 +132,9 @@ impl PartWriter {
         is_small: bool,
     ) -> Result<Self, StoreError> {
         let TemporaryFile { file, len_bytes: start } = temporary_file;
-        let place = PartFile::Temporary(Arc::clone(&file), start);
-        let packing = if is_small { Packing::Plain } else { Packing::Delta };
-        Self::new(table, number, folder.to_owned(), place, file, packing)
+        let part_file = PartFile::Temporary(Arc::clone(&file), start);
+        let encoding = if is_small { PartEncoding::Plain } else { PartEncoding::Delta };
+        Self::new(table, number, folder.to_owned(), part_file, file, encoding)
     }
 
     fn new(
@@ -143,11 +143,11 @@ impl PartWriter {
         path: PathBuf,
         file: PartFile,
         out: Arc<File>,
-        packing: Packing,
+        encoding: PartEncoding,
     ) -> Result<Self, StoreError> {
         // Arrow's copy of the schema is redundant, and takes two kilobytes a part.
         let options = ArrowWriterOptions::new()
-            .with_properties(properties(table, packing))
+            .with_properties(properties(table, encoding))
             .with_skip_arrow_metadata(true);
         let writer =
             ArrowWriter::try_new_with_options(BufWriter::new(out), arrow_schema(table), options)
@@ -166,11 +166,11 @@ impl PartWriter {
     /// Ends the part and fsyncs it. It gets its final name when a manifest that lists it is
     /// published.
     pub fn finish(self) -> Result<WrittenPart, StoreError> {
-        self.end(true)
+        self.finish_with(true)
     }
 
     /// Ends the part; fsyncs it only if `is_durable`.
-    pub(crate) fn end(self, is_durable: bool) -> Result<WrittenPart, StoreError> {
+    pub(crate) fn finish_with(self, is_durable: bool) -> Result<WrittenPart, StoreError> {
         let Self { table, name, rows, path, file: part_file, mut writer } = self;
         writer.finish().map_err(|error| write_error(&path, error))?;
         if is_durable {
@@ -243,31 +243,31 @@ fn write_error(path: &Path, error: ParquetError) -> StoreError {
     StoreError::io("write", path)(error.into())
 }
 
-fn properties(table: &Table, packing: Packing) -> WriterProperties {
-    let compression = match packing {
-        Packing::Compressed => {
+fn properties(table: &Table, encoding: PartEncoding) -> WriterProperties {
+    let compression = match encoding {
+        PartEncoding::Compressed => {
             Compression::ZSTD(ZstdLevel::try_new(1).expect("1 is a level of zstd"))
         }
-        Packing::Delta | Packing::Plain => Compression::UNCOMPRESSED,
+        PartEncoding::Delta | PartEncoding::Plain => Compression::UNCOMPRESSED,
     };
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("marey ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(compression)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .set_dictionary_page_size_limit(MAX_DICTIONARY_BYTES)
-        .set_dictionary_enabled(packing != Packing::Plain)
+        .set_dictionary_enabled(encoding != PartEncoding::Plain)
         .set_key_value_metadata(Some(key_values(table)));
-    if packing != Packing::Plain {
+    if encoding != PartEncoding::Plain {
         for column in table.columns {
             let is_key = table.sorted_by == Some(column.name);
-            let may_have_dictionary = packing == Packing::Compressed && !is_key;
-            properties = encode(properties, column.name, column.kind, may_have_dictionary);
+            let may_have_dictionary = encoding == PartEncoding::Compressed && !is_key;
+            properties = set_encoding(properties, column.name, column.kind, may_have_dictionary);
         }
     }
-    properties.set_sorting_columns(sorting(table)).build()
+    properties.set_sorting_columns(sorting_columns(table)).build()
 }
 
-fn sorting(table: &Table) -> Option<Vec<SortingColumn>> {
+fn sorting_columns(table: &Table) -> Option<Vec<SortingColumn>> {
     let position = table.position(table.sorted_by?)?;
     let column_idx = i32::try_from(position).expect("a table has few columns");
     Some(vec![SortingColumn { column_idx, descending: false, nulls_first: false }])
@@ -275,7 +275,7 @@ fn sorting(table: &Table) -> Option<Vec<SortingColumn>> {
 
 /// Sets the encoding of a column. Integers are delta-encoded: timestamps and sort keys, which
 /// hardly repeat, always, others without a dictionary or when it is too large.
-fn encode(
+fn set_encoding(
     properties: WriterPropertiesBuilder,
     column: &str,
     kind: ColumnKind,
@@ -307,13 +307,13 @@ fn encode(
 
 /// Returns the metadata of a part: the schema version, the table, and their descriptions.
 fn key_values(table: &Table) -> Vec<KeyValue> {
-    let pair = |key: String, value: &str| KeyValue::new(key, value.to_owned());
+    let key_value = |key: String, value: &str| KeyValue::new(key, value.to_owned());
     let mut pairs = vec![
-        pair("marey.schema_version".to_owned(), &SCHEMA_VERSION.to_string()),
-        pair("marey.table".to_owned(), table.name),
-        pair("marey.doc".to_owned(), table.doc),
+        key_value("marey.schema_version".to_owned(), &SCHEMA_VERSION.to_string()),
+        key_value("marey.table".to_owned(), table.name),
+        key_value("marey.doc".to_owned(), table.doc),
     ];
-    let docs = table.columns.iter();
-    pairs.extend(docs.map(|column| pair(format!("marey.doc.{}", column.name), column.doc)));
+    let columns = table.columns.iter();
+    pairs.extend(columns.map(|column| key_value(format!("marey.doc.{}", column.name), column.doc)));
     pairs
 }

@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 
 use crate::output::{Paint, Style};
-use crate::text::{cut, width};
+use crate::text::{truncate, width};
 
 /// Width limit of a left-aligned column that is not the last.
 const MAX_WIDTH: usize = 60;
 
 /// The line below headings.
-pub(crate) const RULE: &str = "============================================================";
+pub(crate) const HEADING_RULE: &str =
+    "============================================================";
 
 /// Colours and width of the output.
 #[derive(Clone, Copy)]
@@ -35,30 +36,30 @@ pub(crate) fn write_rows(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let last = aligns.len().saturating_sub(1);
-    let widest = |at: usize| {
-        let cells = rows.iter().map(|row| width(&row[at]));
-        cells.max().unwrap_or(0).max(width(&heading[at]))
+    let widest = |index: usize| {
+        let cells = rows.iter().map(|row| width(&row[index]));
+        cells.max().unwrap_or(0).max(width(&heading[index]))
     };
     let widths: Vec<usize> = aligns
         .iter()
         .enumerate()
-        .map(|(at, align)| match align {
-            Align::Left if at != last => widest(at).min(MAX_WIDTH),
-            Align::Left | Align::Right => widest(at),
+        .map(|(index, align)| match align {
+            Align::Left if index != last => widest(index).min(MAX_WIDTH),
+            Align::Left | Align::Right => widest(index),
         })
         .collect();
     let line = |row: &[String]| {
         let mut line = String::new();
         for ((cell, align), &columns) in row.iter().zip(aligns).zip(&widths) {
-            let cell = cut(cell, columns);
-            let gap = " ".repeat(columns - width(&cell));
+            let cell = truncate(cell, columns);
+            let padding = " ".repeat(columns - width(&cell));
             match align {
-                Align::Left => line.extend(["  ", &cell, &gap]),
-                Align::Right => line.extend(["  ", &gap, &cell]),
+                Align::Left => line.extend(["  ", &cell, &padding]),
+                Align::Right => line.extend(["  ", &padding, &cell]),
             }
         }
         let line = line.trim_end();
-        layout.max_width.map_or(line.to_owned(), |max_width| cut(line, max_width).into_owned())
+        layout.max_width.map_or(line.to_owned(), |max_width| truncate(line, max_width).into_owned())
     };
     writeln!(out, "{}", layout.paint.with(Style::Dim, line(heading)))?;
     rows.iter().try_for_each(|row| writeln!(out, "{}", line(row)))

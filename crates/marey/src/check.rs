@@ -12,7 +12,7 @@ use marey_analysis::{Comparison, tables};
 use serde_json::json;
 
 use crate::aligned::TextLayout;
-use crate::compare::{measure, numbers};
+use crate::compare::{measure, write_metrics};
 use crate::out_file::OutFile;
 use crate::output::{Failure, Output, PLAIN, Stop, Style};
 use crate::text::printable;
@@ -90,9 +90,9 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output) -> Result<(), Stop> {
         return Ok(list_metrics(output.data())?);
     };
     let format = args.format();
-    let copies =
+    let outputs =
         [(&args.output, format), (&args.junit, Format::Junit), (&args.markdown, Format::Md)];
-    let files = copies.into_iter().filter_map(|(path, format)| Some((path.as_ref()?, format)));
+    let files = outputs.into_iter().filter_map(|(path, format)| Some((path.as_ref()?, format)));
     let files: Result<Vec<_>, Failure> =
         files.map(|(path, format)| Ok((OutFile::create(path)?, format))).collect();
     let files = files?;
@@ -102,14 +102,14 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output) -> Result<(), Stop> {
     let verdicts: Vec<Verdict> =
         args.fail_on.iter().map(|gate| judge.judge(gate, &before, &after)).collect();
     let comparison = compare(&before, &after, Tolerance::default());
-    let judged = JudgedRun { comparison: &comparison, verdicts: &verdicts };
+    let judged_run = JudgedRun { comparison: &comparison, verdicts: &verdicts };
     for (mut file, format) in files {
-        judged.write(format, TextLayout { paint: PLAIN, max_width: None }, &mut file)?;
+        judged_run.write(format, TextLayout { paint: PLAIN, max_width: None }, &mut file)?;
         file.finish()?;
     }
     if args.output.is_none() {
         let layout = TextLayout { paint: output.paint, max_width: output.terminal_width() };
-        judged.write(format, layout, output.data())?;
+        judged_run.write(format, layout, output.data())?;
     }
     output.set_exit_code(exit_code(&verdicts).into());
     Ok(())
@@ -160,7 +160,7 @@ impl JudgedRun<'_> {
 
     fn write_text(&self, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
         for verdict in self.verdicts {
-            let (word, style) = match verdict.outcome {
+            let (label, style) = match verdict.outcome {
                 Outcome::Pass => ("pass", Style::Green),
                 Outcome::Regression => ("REGRESSION", Style::Red),
                 Outcome::Inconclusive => ("inconclusive", Style::Yellow),
@@ -169,18 +169,18 @@ impl JudgedRun<'_> {
             let sides = [verdict.before, verdict.after].map(|side| show::value(side, unit));
             let [before, after] = sides;
             let expression = printable(&verdict.expression);
-            writeln!(out, "{}  {expression}", layout.paint.with(style, format!("{word:<12}")))?;
-            let judged = |number| show::judged(verdict, number);
-            let interval = show::interval(verdict.interval, judged);
+            writeln!(out, "{}  {expression}", layout.paint.with(style, format!("{label:<12}")))?;
+            let judged_number = |number| show::judged_number(verdict, number);
+            let interval = show::interval(verdict.interval, judged_number);
             writeln!(
                 out,
                 "    {before} -> {after}, judged {} (95 %: {interval}): {}",
-                judged(verdict.change),
+                judged_number(verdict.change),
                 verdict.why,
             )?;
         }
         writeln!(out)?;
-        numbers(self.comparison, layout, out)
+        write_metrics(self.comparison, layout, out)
     }
 }
 

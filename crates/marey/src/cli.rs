@@ -111,9 +111,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> i32 {
             Some(file)
                 if usage.kind() == ErrorKind::InvalidSubcommand && run::is_recorded(file) =>
             {
-                finish(|_| Err(run::no_program(file).into()))
+                finish(|_| Err(run::not_a_program(file).into()))
             }
-            _ => refuse(&usage),
+            _ => print_usage_error(&usage),
         },
     }
 }
@@ -131,7 +131,7 @@ fn finish(run: impl FnOnce(&mut Output) -> Result<(), Stop>) -> i32 {
     output.finish(result)
 }
 
-fn refuse(usage: &clap::Error) -> i32 {
+fn print_usage_error(usage: &clap::Error) -> i32 {
     // If the terminal is closed, there is no way left to report that.
     drop(usage.print());
     usage.exit_code()

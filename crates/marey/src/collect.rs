@@ -8,7 +8,7 @@ use marey_store::Collected;
 
 use crate::output::{Output, Stop};
 use crate::runs;
-use crate::text::{printable, quoted};
+use crate::text::{printable, quote_path};
 
 const EXAMPLES: &str = "\
 A program collects its run when it ends, and every command collects a run that it opens. Use this
@@ -39,7 +39,7 @@ pub(crate) fn collect(args: &CollectArgs, output: &mut Output) -> Result<(), Sto
             Ok(collected) => {
                 warn(run, &collected, output)?;
                 if !args.quiet {
-                    output.note(format_args!("{}: {}", quoted(run), describe(&collected)))?;
+                    output.note(format_args!("{}: {}", quote_path(run), describe(&collected)))?;
                 }
             }
         }
@@ -49,7 +49,7 @@ pub(crate) fn collect(args: &CollectArgs, output: &mut Output) -> Result<(), Sto
 
 /// Warns of data that could not be collected.
 fn warn(run: &Path, collected: &Collected, output: &mut Output) -> Result<(), Stop> {
-    let run = quoted(run);
+    let run = quote_path(run);
     for broken in &collected.broken {
         let (name, lost) = (printable(&broken.name), Size(broken.lost_bytes));
         let reason = printable(&broken.reason.to_string()).into_owned();

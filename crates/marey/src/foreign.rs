@@ -15,13 +15,13 @@ use marey_model::quantity::Grouped;
 
 use crate::output::Failure;
 use crate::progress::Progress;
-use crate::text::{printable, quoted};
+use crate::text::{printable, quote_path};
 
 /// The file argument that means stdin.
 pub(crate) const STDIN: &str = "-";
 
 /// Refresh interval of the progress bar.
-const TICK: Duration = Duration::from_millis(100);
+const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Imports files into a new run at `out`, which must not exist.
 pub(crate) fn import(files: &[PathBuf], out: &Path) -> Result<Imported, Failure> {
@@ -44,21 +44,21 @@ fn with_progress<T: Send>(
     let total_bytes = total_bytes(files);
     let mut bar = Progress::importing(total_bytes);
     let read_bytes = Arc::new(AtomicU64::new(0));
-    let waiting = thread::current();
+    let waiting_thread = thread::current();
     let imported = thread::scope(|scope| {
-        let reading = scope.spawn(|| {
+        let reader = scope.spawn(|| {
             let imported = read(&read_bytes);
-            waiting.unpark();
+            waiting_thread.unpark();
             imported
         });
-        while !reading.is_finished() {
-            thread::park_timeout(TICK);
+        while !reader.is_finished() {
+            thread::park_timeout(REFRESH_INTERVAL);
             match read_bytes.load(Ordering::Relaxed) {
                 read if read < total_bytes || total_bytes == 0 => bar.set_position(read),
                 _ => bar.set_last_phase("sorting and writing"),
             }
         }
-        reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     imported.map_err(Failure::from)
 }
@@ -77,7 +77,7 @@ fn check_pipes(files: &[PathBuf]) -> Result<(), Failure> {
         let Ok(metadata) = fs::metadata(input_path(file)) else { continue };
         let is_pipe = !metadata.is_file() && !metadata.is_dir();
         if is_pipe && !pipes.insert((metadata.dev(), metadata.ino())) {
-            let message = format!("{} is given twice but can be read only once", quoted(file));
+            let message = format!("{} is given twice but can be read only once", quote_path(file));
             return Err(Failure { message, hint: None });
         }
     }
@@ -97,7 +97,7 @@ pub fn warnings(imported: &Imported) -> Vec<String> {
     }
     if let ([file], 0) = (&imported.files[..], imported.events) {
         let title = file.format.title();
-        warnings.push(format!("{}: no events found ({title})", quoted(&file.path)));
+        warnings.push(format!("{}: no events found ({title})", quote_path(&file.path)));
     }
     warnings
 }
@@ -108,11 +108,11 @@ fn describe(file: &Path, warning: &ImportWarning) -> String {
         (_, 1) => "1 event skipped".to_owned(),
         (_, count) => format!("{} events skipped", Grouped(count.into())),
     };
-    format!("{}: {} ({lost})", quoted(file), printable(&warning.first.to_string()))
+    format!("{}: {} ({lost})", quote_path(file), printable(&warning.first.to_string()))
 }
 
 /// Returns a sentence with the formats that can be read.
-pub(crate) fn readable() -> String {
+pub(crate) fn describe_readable() -> String {
     let formats = Format::ALL.iter().filter(|format| format.is_readable());
     let names: Vec<&str> = formats.map(|format| format.as_str()).collect();
     format!("marey reads its own runs and packs, and {}", names.join(", "))
@@ -125,7 +125,9 @@ impl From<ImportError> for Failure {
             ImportError::Store(error) => return error.into(),
             // Every JSON object is recognised as a trace.
             ImportError::Unknown { .. }
-            | ImportError::Unusable { format: Format::ChromeTrace, .. } => Some(readable()),
+            | ImportError::Unusable { format: Format::ChromeTrace, .. } => {
+                Some(describe_readable())
+            }
             ImportError::Unusable { .. } | ImportError::Io { .. } => None,
         };
         Self { message, hint }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::foreign;
 use crate::new_run::{NewRun, Published};
 use crate::output::{Output, Stop};
-use crate::text::quoted;
+use crate::text::quote_path;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,7 +57,7 @@ pub(crate) fn import(args: &ImportArgs, output: &mut Output) -> Result<(), Stop>
     report_import(&imported, output)?;
     output.note(published.describe())?;
     if args.json {
-        let report = Report::of(&imported, &published);
+        let report = Report::new(&imported, &published);
         serde_json::to_writer_pretty(output.data(), &report).map_err(io::Error::from)?;
         writeln!(output.data())?;
     }
@@ -67,11 +67,11 @@ pub(crate) fn import(args: &ImportArgs, output: &mut Output) -> Result<(), Stop>
 /// Reports losses, and how the clocks of several files were aligned.
 pub(crate) fn report_import(imported: &Imported, output: &mut Output) -> io::Result<()> {
     for file in imported.files.iter().filter(|_| imported.files.len() > 1) {
-        let name = quoted(&file.path);
+        let name = quote_path(&file.path);
         match file.alignment_nanos {
             Some(nanos) => {
-                let moved = Nanos(nanos as f64);
-                output.note(format_args!("{name}: clock shifted by {moved}"))?;
+                let shift = Nanos(nanos as f64);
+                output.note(format_args!("{name}: clock shifted by {shift}"))?;
             }
             None => output.note(format_args!(
                 "{name}: clock not aligned: no collectives in common with the other files"
@@ -119,27 +119,27 @@ struct WarningReport<'a> {
 }
 
 impl<'a> Report<'a> {
-    fn of(imported: &'a Imported, published: &Published) -> Self {
+    fn new(imported: &'a Imported, published: &Published) -> Self {
         let Published { path, events, bytes } = published;
         let run = path.to_string_lossy().into_owned();
-        let files = imported.files.iter().map(FileReport::of).collect();
+        let files = imported.files.iter().map(FileReport::new).collect();
         Self { run, events: *events, bytes: *bytes, files }
     }
 }
 
 impl<'a> FileReport<'a> {
-    fn of(file: &'a ImportedFile) -> Self {
+    fn new(file: &'a ImportedFile) -> Self {
         Self {
             path: file.path.to_string_lossy().into_owned(),
             format: file.format.as_str(),
             alignment_nanos: file.alignment_nanos,
-            warnings: file.warnings.iter().map(WarningReport::of).collect(),
+            warnings: file.warnings.iter().map(WarningReport::new).collect(),
         }
     }
 }
 
 impl<'a> WarningReport<'a> {
-    fn of(warning: &'a ImportWarning) -> Self {
+    fn new(warning: &'a ImportWarning) -> Self {
         Self {
             loss: warning.loss.as_str(),
             count: warning.count,

@@ -13,8 +13,8 @@ use marey_store::{OverheadEntry, ProcessEntry, Run};
 use serde::Serialize;
 
 use crate::output::{Failure, Output, Paint, Stop, Style};
-use crate::runs::{self, Opened};
-use crate::text::{cut, printable};
+use crate::runs::{self, OpenedRun};
+use crate::text::{printable, truncate};
 use crate::view::describe_loss;
 
 const EXAMPLES: &str = "\
@@ -26,7 +26,7 @@ Examples:
 const LABEL_WIDTH: usize = 10;
 
 /// Width limit of the command line.
-const MAX_COMMAND: usize = 80;
+const MAX_COMMAND_CHARS: usize = 80;
 
 /// Arguments of `marey info`.
 #[derive(Args)]
@@ -44,7 +44,7 @@ pub(crate) struct InfoArgs {
 /// Runs `marey info`.
 pub(crate) fn info(args: &InfoArgs, output: &mut Output) -> Result<(), Stop> {
     let run = runs::open(&args.run, output)?;
-    let info = Info::of(&run);
+    let info = Info::new(&run);
     if args.json {
         serde_json::to_writer_pretty(output.data(), &info).map_err(io::Error::from)?;
         return Ok(writeln!(output.data())?);
@@ -63,7 +63,7 @@ struct Info<'a> {
     format: Option<&'static str>,
     /// The kind of run, for people.
     #[serde(skip)]
-    form: &'static str,
+    storage: &'static str,
     writer: &'a str,
     schema_version: u32,
     /// `None` if no process was recorded.
@@ -89,15 +89,15 @@ struct TableInfo {
 }
 
 impl<'a> Info<'a> {
-    fn of(run: &'a Opened) -> Self {
+    fn new(run: &'a OpenedRun) -> Self {
         let manifest = run.manifest();
-        let tables: Vec<_> = stored::ALL.iter().map(|table| TableInfo::of(run, table)).collect();
+        let tables: Vec<_> = stored::ALL.iter().map(|table| TableInfo::new(run, table)).collect();
         let processes = manifest.processes.iter();
         Self {
             path: run.name().to_string_lossy().into_owned(),
             is_pack: run.is_pack(),
             format: run.format().map(Format::as_str),
-            form: match run.format() {
+            storage: match run.format() {
                 Some(format) => format.title(),
                 None if run.is_pack() => "one file",
                 None => "a folder",
@@ -108,8 +108,8 @@ impl<'a> Info<'a> {
             end_unix_nanos: processes.map(|process| process.end_unix_nanos).max(),
             world_size: manifest.world_size,
             processes: &manifest.processes,
-            threads: runs::rows(run, &stored::THREADS),
-            events: runs::events(run),
+            threads: runs::row_count(run, &stored::THREADS),
+            events: runs::event_count(run),
             bytes: tables.iter().map(|table| table.bytes).sum(),
             losses: &manifest.losses,
             torn_bytes: manifest.spools.iter().map(|spool| spool.torn_bytes).sum(),
@@ -119,7 +119,11 @@ impl<'a> Info<'a> {
 
     fn write(&self, out: &mut impl Write, paint: Paint) -> io::Result<()> {
         let heading = paint.with(Style::Bold, printable(&self.path));
-        writeln!(out, "{heading}: a run, {}, schema version {}", self.form, self.schema_version)?;
+        writeln!(
+            out,
+            "{heading}: a run, {}, schema version {}",
+            self.storage, self.schema_version
+        )?;
         let mut line = |label: &str, text: &str| {
             if text.is_empty() {
                 return Ok(());
@@ -128,8 +132,8 @@ impl<'a> Info<'a> {
             writeln!(out, "  {label} {}", printable(text))
         };
         line("command", &self.commands())?;
-        line("recorded", &self.when())?;
-        line("hosts", &in_words(self.processes.iter().map(|process| &*process.host)))?;
+        line("recorded", &self.recording_time())?;
+        line("hosts", &join_names(self.processes.iter().map(|process| &*process.host)))?;
         line("processes", &self.describe_processes())?;
         line("threads", &Grouped(self.threads.into()).to_string())?;
         line("events", &Grouped(self.events.into()).to_string())?;
@@ -143,14 +147,17 @@ impl<'a> Info<'a> {
     fn commands(&self) -> String {
         let commands: BTreeSet<&[String]> =
             self.processes.iter().map(|process| &*process.argv).collect();
-        let first = self.processes.first().map_or_else(String::new, |one| one.argv.join(" "));
+        let first =
+            self.processes.first().map_or_else(String::new, |process| process.argv.join(" "));
         match commands.len() {
-            0 | 1 => cut(&first, MAX_COMMAND).into_owned(),
-            several => format!("{}, and {} others", cut(&first, MAX_COMMAND), several - 1),
+            0 | 1 => truncate(&first, MAX_COMMAND_CHARS).into_owned(),
+            several => {
+                format!("{}, and {} others", truncate(&first, MAX_COMMAND_CHARS), several - 1)
+            }
         }
     }
 
-    fn when(&self) -> String {
+    fn recording_time(&self) -> String {
         let (Some(start), Some(end)) = (self.start_unix_nanos, self.end_unix_nanos) else {
             return "nothing".into();
         };
@@ -158,9 +165,10 @@ impl<'a> Info<'a> {
             return String::new(); // a file without times
         }
         let whole_secs = start - start.rem_euclid(1_000_000_000);
-        let when = timestamp_ns_to_datetime(whole_secs);
-        let when = when.map_or_else(|| format!("{start} ns"), |when| format!("{when} UTC"));
-        format!("{when}, for {}", Nanos(end.saturating_sub(start) as f64))
+        let start_time = timestamp_ns_to_datetime(whole_secs);
+        let start_time = start_time
+            .map_or_else(|| format!("{start} ns"), |start_time| format!("{start_time} UTC"));
+        format!("{start_time}, for {}", Nanos(end.saturating_sub(start) as f64))
     }
 
     fn describe_processes(&self) -> String {
@@ -180,25 +188,25 @@ impl<'a> Info<'a> {
 
     /// Describes the overhead of all processes that have it, as a share of their recorded time.
     fn overhead(&self) -> String {
-        let costs = self.processes.iter().filter_map(|process| {
+        let overheads = self.processes.iter().filter_map(|process| {
             let recorded_nanos = process.end_unix_nanos.saturating_sub(process.start_unix_nanos);
-            process.overhead.map(|cost| (cost, recorded_nanos))
+            process.overhead.map(|overhead| (overhead, recorded_nanos))
         });
         let sum = |nanos: fn(&(OverheadEntry, i64)) -> f64| {
-            costs.clone().map(|cost| nanos(&cost)).sum::<f64>()
+            overheads.clone().map(|overhead| nanos(&overhead)).sum::<f64>()
         };
-        let processes = costs.clone().count();
+        let processes = overheads.clone().count();
         if processes == 0 {
             return String::new();
         }
-        let recording_nanos = sum(|(cost, _)| cost.recording_nanos as f64);
+        let recording_nanos = sum(|(overhead, _)| overhead.recording_nanos as f64);
         let recorded_nanos = sum(|(_, nanos)| *nanos as f64);
-        let longest_nanos = costs.clone().map(|(_, nanos)| nanos).max().unwrap_or(0) as f64;
-        let most_nanos = self.threads.max(1) as f64 * longest_nanos;
-        let scope_nanos = sum(|(cost, _)| cost.scope_nanos) / processes as f64;
+        let longest_nanos = overheads.clone().map(|(_, nanos)| nanos).max().unwrap_or(0) as f64;
+        let max_nanos = self.threads.max(1) as f64 * longest_nanos;
+        let scope_nanos = sum(|(overhead, _)| overhead.scope_nanos) / processes as f64;
         let estimate = format!("{} a scope, {} in all", Nanos(scope_nanos), Nanos(recording_nanos));
         let estimate = match 100.0 * recording_nanos / recorded_nanos {
-            _ if 0.0 < most_nanos && most_nanos < recording_nanos => {
+            _ if 0.0 < max_nanos && max_nanos < recording_nanos => {
                 format!("unknown (the estimate, {estimate}, exceeds the time of all threads)")
             }
             percent if percent.is_finite() => {
@@ -206,7 +214,10 @@ impl<'a> Info<'a> {
             }
             _ => estimate,
         };
-        format!("{estimate}, {} writing", Nanos(sum(|(cost, _)| cost.flushing_nanos as f64)))
+        format!(
+            "{estimate}, {} writing",
+            Nanos(sum(|(overhead, _)| overhead.flushing_nanos as f64))
+        )
     }
 
     fn size(&self) -> String {
@@ -230,10 +241,10 @@ impl<'a> Info<'a> {
 }
 
 impl TableInfo {
-    fn of(run: &Run, table: &'static Table) -> Self {
+    fn new(run: &Run, table: &'static Table) -> Self {
         let parts = run.parts(table);
         let bytes = parts.iter().map(marey_store::Part::len_bytes).sum();
-        Self { name: table.name, rows: runs::rows(run, table), bytes, parts: parts.len() }
+        Self { name: table.name, rows: runs::row_count(run, table), bytes, parts: parts.len() }
     }
 }
 
@@ -242,10 +253,11 @@ fn warn(info: &Info<'_>, run: &Run, output: &mut Output) -> Result<(), Stop> {
     if !info.is_pack && marey_store::is_recording(run.path()).map_err(Failure::from)? {
         output.note("the run is still being recorded; later events are not included")?;
     } else {
-        let open = info.processes.iter().filter(|process| !process.is_complete).count();
-        if open > 0 {
-            let of = Grouped(info.processes.len() as i128);
-            output.warning(format_args!("{open} of {of} processes did not end properly"))?;
+        let incomplete = info.processes.iter().filter(|process| !process.is_complete).count();
+        if incomplete > 0 {
+            let total = Grouped(info.processes.len() as i128);
+            output
+                .warning(format_args!("{incomplete} of {total} processes did not end properly"))?;
         }
     }
     for (cause, count) in info.losses.iter().filter(|(_, count)| **count > 0) {
@@ -259,7 +271,7 @@ fn warn(info: &Info<'_>, run: &Run, output: &mut Output) -> Result<(), Stop> {
 }
 
 /// Joins the distinct names, or the first few of them.
-fn in_words<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const MAX_LISTED: usize = 3;
     let names: BTreeSet<&str> = names.collect();
     let listed: Vec<_> = names.iter().take(MAX_LISTED).copied().collect();

@@ -51,9 +51,9 @@ pub(crate) fn cancel_on_interrupt(query: Canceller) -> io::Result<()> {
 }
 
 /// A path to remove if a signal ends the program. In all other cases the creator removes it.
-pub(crate) struct Unfinished(PathBuf);
+pub(crate) struct UnfinishedPath(PathBuf);
 
-impl Unfinished {
+impl UnfinishedPath {
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         state().unfinished.push(path.to_owned());
         let unfinished = Self(path.to_owned());
@@ -62,7 +62,7 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedPath {
     fn drop(&mut self) {
         state().unfinished.retain(|path| *path != self.0);
     }
@@ -104,7 +104,7 @@ fn handle_signal(signal: i32) {
         return;
     }
     for path in &state.unfinished {
-        for _try in 0..MAX_ATTEMPTS {
+        for _attempt in 0..MAX_ATTEMPTS {
             let removed =
                 if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
             if removed.is_ok() || !path.exists() {

@@ -10,23 +10,23 @@ pub fn limits(memory_bytes: Option<usize>, threads: Option<usize>) -> Result<Lim
     let default = Limits::default();
     let memory_bytes = match memory_bytes {
         Some(bytes) => bytes,
-        None => from_environment()?.unwrap_or(default.memory_bytes),
+        None => memory_limit_from_environment()?.unwrap_or(default.memory_bytes),
     };
     Ok(Limits { memory_bytes, threads: threads.unwrap_or(default.threads) })
 }
 
 #[expect(clippy::disallowed_methods, reason = "the process is our own, or Python holds the GIL")]
-fn from_environment() -> Result<Option<usize>, Failure> {
+fn memory_limit_from_environment() -> Result<Option<usize>, Failure> {
     let text = std::env::var(env::MEMORY_LIMIT).ok().filter(|text| !text.is_empty());
-    let bytes = text.map(|text| size(&text)).transpose();
-    bytes.map_err(|why| Failure {
-        message: format!("invalid value of {}: {why}", env::MEMORY_LIMIT),
+    let bytes = text.map(|text| parse_size(&text)).transpose();
+    bytes.map_err(|reason| Failure {
+        message: format!("invalid value of {}: {reason}", env::MEMORY_LIMIT),
         hint: None,
     })
 }
 
 /// Parses a number of bytes, with or without a unit.
-pub(crate) fn size(text: &str) -> Result<usize, String> {
+pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     const UNITS: [(&str, u32); 5] = [("", 0), ("B", 0), ("KiB", 10), ("MiB", 20), ("GiB", 30)];
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = &text[digits.len()..];
@@ -48,10 +48,10 @@ mod tests {
         for (text, bytes) in
             [("1", 1), ("10B", 10), ("3KiB", 3072), ("512mib", 512 << 20), ("2GiB", 2 << 30)]
         {
-            assert_eq!(size(text), Ok(bytes), "{text}");
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
         for text in ["", "GiB", "0", "-1", "1.5GiB", "2GB", "2 GiB", "99999999999GiB", "é"] {
-            assert!(size(text).is_err(), "{text}");
+            assert!(parse_size(text).is_err(), "{text}");
         }
     }
 }

@@ -8,7 +8,7 @@ use marey_store::{Merger, Run, StoreError};
 use crate::import;
 use crate::new_run::NewRun;
 use crate::output::{Failure, Output, Stop};
-use crate::runs::{self, Opened};
+use crate::runs::{self, OpenedRun};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,5 +60,5 @@ pub(crate) fn merge(args: &MergeArgs, output: &mut Output) -> Result<(), Stop> {
 }
 
 fn open(path: &Path, output: &mut Output) -> Result<Run, Stop> {
-    runs::open(path, output).map(Opened::into_run)
+    runs::open(path, output).map(OpenedRun::into_run)
 }

@@ -8,10 +8,10 @@ use marey_model::quantity::{Grouped, Size};
 use marey_store::{Run, StoreError};
 use tempfile::TempDir;
 
-use crate::interrupt::{self, Unfinished};
+use crate::interrupt::{self, UnfinishedPath};
 use crate::output::Failure;
 use crate::runs;
-use crate::text::quoted;
+use crate::text::quote_path;
 
 /// A run that is written to a hidden folder next to its path. The folder is removed when it is
 /// dropped.
@@ -19,7 +19,7 @@ pub(crate) struct NewRun {
     hidden_folder: TempDir,
     path: PathBuf,
     replaces: bool,
-    unfinished: Unfinished,
+    unfinished: UnfinishedPath,
 }
 
 impl NewRun {
@@ -35,7 +35,7 @@ impl NewRun {
         fs::metadata(folder).map_err(cannot_write)?;
         let hidden_folder = tempfile::Builder::new().prefix(".marey-").tempdir_in(folder);
         let hidden_folder = hidden_folder.map_err(cannot_write)?;
-        let unfinished = Unfinished::new(hidden_folder.path()).map_err(cannot_write)?;
+        let unfinished = UnfinishedPath::new(hidden_folder.path()).map_err(cannot_write)?;
         Ok(Self { hidden_folder, path: path.to_owned(), replaces, unfinished })
     }
 
@@ -46,37 +46,42 @@ impl NewRun {
 
     /// Renames the run to its path. On failure, a run that was there is restored.
     pub(crate) fn publish(self) -> Result<Published, Failure> {
-        let (path, new) = (&self.path, self.folder());
-        let old = self.hidden_folder.path().join("replaced");
-        let moved = interrupt::without_signals(|| {
+        let (path, new_path) = (&self.path, self.folder());
+        let old_path = self.hidden_folder.path().join("replaced");
+        let renamed = interrupt::without_signals(|| {
             if self.replaces {
-                return replace(path, &new, &old);
+                return replace(path, &new_path, &old_path);
             }
             if path.symlink_metadata().is_ok() {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
-            fs::rename(&new, path)
+            fs::rename(&new_path, path)
         });
-        if let Err(error) = moved {
+        if let Err(error) = renamed {
             let mut failure = cannot_create(path, &error);
-            if old.symlink_metadata().is_ok() {
-                failure.hint = Some(format!("the previous run is now at {}", quoted(&old)));
+            if old_path.symlink_metadata().is_ok() {
+                failure.hint =
+                    Some(format!("the previous run is now at {}", quote_path(&old_path)));
                 drop(self.unfinished);
                 drop(self.hidden_folder.keep());
             }
             return Err(failure);
         }
         let run = Run::open(path).map_err(Failure::from)?;
-        Ok(Published { path: self.path, events: runs::events(&run), bytes: runs::bytes(&run) })
+        Ok(Published {
+            path: self.path,
+            events: runs::event_count(&run),
+            bytes: runs::size_bytes(&run),
+        })
     }
 }
 
 /// Renames a run to the path of another, which is moved to `old`.
-fn replace(path: &Path, new: &Path, old: &Path) -> io::Result<()> {
-    fs::rename(path, old)?;
-    fs::rename(new, path).inspect_err(|_| {
-        // If it cannot be restored, it stays at `old`.
-        let _there = fs::rename(old, path);
+fn replace(path: &Path, new_path: &Path, old_path: &Path) -> io::Result<()> {
+    fs::rename(path, old_path)?;
+    fs::rename(new_path, path).inspect_err(|_| {
+        // If it cannot be restored, it stays at `old_path`.
+        let _restored = fs::rename(old_path, path);
     })
 }
 
@@ -95,32 +100,32 @@ impl Published {
             1 => "1 event".to_owned(),
             events => format!("{} events", Grouped(events.into())),
         };
-        format!("wrote {}, {events}, {}", quoted(&self.path), Size(self.bytes))
+        format!("wrote {}, {events}, {}", quote_path(&self.path), Size(self.bytes))
     }
 }
 
 fn check_replaceable(path: &Path, is_forced: bool) -> Result<(), Failure> {
-    let refused = |message, hint| Err(Failure { message, hint: Some(hint) });
-    let name = quoted(path);
+    let refuse = |message, hint| Err(Failure { message, hint: Some(hint) });
+    let name = quote_path(path);
     if !is_forced {
         let hint = "replace it with --force, or choose another path with -o".into();
-        return refused(format!("{name} already exists"), hint);
+        return refuse(format!("{name} already exists"), hint);
     }
     match Run::open(path) {
         Ok(_) | Err(StoreError::Uncollected { .. }) => {}
         Err(_) => {
-            return refused(format!("{name} is not a run"), "--force replaces only runs".into());
+            return refuse(format!("{name} is not a run"), "--force replaces only runs".into());
         }
     }
     if path.is_dir() && marey_store::is_recording(path).map_err(Failure::from)? {
         let hint = "choose another path with -o".into();
-        return refused(format!("{name} is being recorded"), hint);
+        return refuse(format!("{name} is being recorded"), hint);
     }
     Ok(())
 }
 
 fn cannot_create(path: &Path, error: &io::Error) -> Failure {
-    Failure { message: format!("cannot create {}: {error}", quoted(path)), hint: None }
+    Failure { message: format!("cannot create {}: {error}", quote_path(path)), hint: None }
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::interrupt::Unfinished;
+use crate::interrupt::UnfinishedPath;
 use crate::output::Failure;
-use crate::text::quoted;
+use crate::text::quote_path;
 
 /// Permissions before the umask.
 const PERMISSIONS: u32 = 0o666;
@@ -17,7 +17,7 @@ const PERMISSIONS: u32 = 0o666;
 /// An output file.
 pub(crate) enum OutFile {
     /// A file with a temporary name, removed unless it is finished.
-    New { file: BufWriter<NamedTempFile>, path: PathBuf, unfinished: Unfinished },
+    New { file: BufWriter<NamedTempFile>, path: PathBuf, unfinished: UnfinishedPath },
     /// A device or a pipe, which must not be replaced.
     Special(BufWriter<File>),
 }
@@ -30,7 +30,7 @@ impl OutFile {
     fn open(path: &Path) -> io::Result<Self> {
         // Resolves links, so that the target is replaced and not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_absent| path.to_owned());
-        if fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        if fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
             return Ok(Self::Special(BufWriter::new(File::options().write(true).open(path)?)));
         }
         if path.is_dir() {
@@ -44,7 +44,7 @@ impl OutFile {
             .prefix(".marey-")
             .permissions(Permissions::from_mode(PERMISSIONS))
             .tempfile_in(folder)?;
-        let unfinished = Unfinished::new(file.path())?;
+        let unfinished = UnfinishedPath::new(file.path())?;
         Ok(Self::New { file: BufWriter::new(file), path, unfinished })
     }
 
@@ -80,5 +80,5 @@ impl Write for OutFile {
 
 /// Returns the failure for an output file.
 pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure { message: format!("cannot write {}: {error}", quoted(path)), hint: None }
+    Failure { message: format!("cannot write {}: {error}", quote_path(path)), hint: None }
 }

@@ -60,8 +60,8 @@ impl Output {
 
     /// Prints a warning to stderr.
     pub(crate) fn warning(&mut self, text: impl Display) -> io::Result<()> {
-        let word = self.stderr_paint.with(Style::Yellow, "warning:");
-        self.note(format_args!("{word} {text}"))
+        let label = self.stderr_paint.with(Style::Yellow, "warning:");
+        self.note(format_args!("{label} {text}"))
     }
 
     /// Prints an error and sets the exit code to 2.
@@ -72,11 +72,11 @@ impl Output {
 
     /// Prints an error without changing the exit code.
     pub(crate) fn print_error(&mut self, failure: &Failure) -> io::Result<()> {
-        let word = self.stderr_paint.with(Style::Red, "error:");
-        self.note(format_args!("{word} {}", failure.message))?;
+        let label = self.stderr_paint.with(Style::Red, "error:");
+        self.note(format_args!("{label} {}", failure.message))?;
         if let Some(hint) = &failure.hint {
-            let word = self.stderr_paint.with(Style::Cyan, "hint:");
-            self.note(format_args!("{word} {hint}"))?;
+            let label = self.stderr_paint.with(Style::Cyan, "hint:");
+            self.note(format_args!("{label} {hint}"))?;
         }
         Ok(())
     }
@@ -111,7 +111,7 @@ impl Output {
     }
 }
 
-/// Why a subcommand stops early.
+/// The reason why a subcommand stops early.
 pub(crate) enum Stop {
     /// It failed.
     Failed(Failure),

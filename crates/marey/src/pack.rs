@@ -10,7 +10,7 @@ use crate::foreign;
 use crate::import;
 use crate::output::{Failure, Output, Stop};
 use crate::runs;
-use crate::text::quoted;
+use crate::text::quote_path;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,7 +44,7 @@ pub(crate) fn pack(args: &PackArgs, output: &mut Output) -> Result<(), Stop> {
     let out = args.output.clone().unwrap_or_else(|| default_path(&args.run));
     if !args.force && out.symlink_metadata().is_ok() {
         return Err(Stop::Failed(Failure {
-            message: format!("{} already exists", quoted(&out)),
+            message: format!("{} already exists", quote_path(&out)),
             hint: Some("replace it with --force, or choose another path with -o".into()),
         }));
     }
@@ -56,13 +56,13 @@ pub(crate) fn pack(args: &PackArgs, output: &mut Output) -> Result<(), Stop> {
     } else {
         let run = runs::open(&args.run, output)?;
         if run.is_pack() {
-            let message = format!("{} is already packed", quoted(&args.run));
+            let message = format!("{} is already packed", quote_path(&args.run));
             return Err(Stop::Failed(Failure { message, hint: None }));
         }
         marey_store::pack(run.path(), &out)
     };
     let bytes = bytes.map_err(Failure::from)?;
-    Ok(output.note(format_args!("wrote {}, {}", quoted(&out), Size(bytes)))?)
+    Ok(output.note(format_args!("wrote {}, {}", quote_path(&out), Size(bytes)))?)
 }
 
 /// Returns the run's name with the suffix, ignoring a trailing slash.

@@ -13,9 +13,9 @@ const DELAY: Duration = Duration::from_secs(1);
 /// A progress bar on stderr, removed when it is dropped.
 pub(crate) struct Progress {
     task: &'static str,
-    since: Instant,
+    start: Instant,
     total_bytes: u64,
-    is_wanted: bool,
+    is_terminal: bool,
     bar: Option<ProgressBar>,
 }
 
@@ -38,8 +38,8 @@ impl Progress {
     }
 
     fn new(task: &'static str, total_bytes: u64) -> Self {
-        let is_wanted = io::stderr().is_terminal();
-        Self { task, since: Instant::now(), total_bytes, is_wanted, bar: None }
+        let is_terminal = io::stderr().is_terminal();
+        Self { task, start: Instant::now(), total_bytes, is_terminal, bar: None }
     }
 
     pub(crate) fn set_position(&mut self, bytes: u64) {
@@ -68,8 +68,8 @@ impl Progress {
 
     /// Returns the bar, once the task has taken long enough.
     fn bar(&mut self) -> Option<&ProgressBar> {
-        let elapsed = self.since.elapsed();
-        if self.bar.is_none() && self.is_wanted && elapsed > DELAY {
+        let elapsed = self.start.elapsed();
+        if self.bar.is_none() && self.is_terminal && elapsed > DELAY {
             // The length of a pipe is unknown.
             let template = match self.total_bytes {
                 0 => "{msg} {bytes}",

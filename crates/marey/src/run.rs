@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::output::Failure;
-use crate::run_args::asks_for_help;
+use crate::run_args::requests_help;
 use crate::text::printable;
 
 const PYTHON: &str = "python3";
@@ -28,7 +28,7 @@ pub(crate) fn normalize_args(mut args: Vec<OsString>) -> Vec<OsString> {
         return args;
     };
     if verb == "run" || verb == "doctor" {
-        if asks_for_help(&args[2..]) {
+        if requests_help(&args[2..]) {
             args.truncate(2);
             args.push("--help".into());
         } else {
@@ -41,12 +41,12 @@ pub(crate) fn normalize_args(mut args: Vec<OsString>) -> Vec<OsString> {
 /// Whether the first argument is an option or target of `run`. No subcommand contains a dot or a
 /// slash.
 fn is_bare_run(first: &str) -> bool {
-    let is_ours = matches!(first, "-h" | "--help" | "-V" | "--version");
+    let is_own_option = matches!(first, "-h" | "--help" | "-V" | "--version");
     let ends_with = |ends: &[&str]| ends.iter().any(|end| first.ends_with(end));
     let is_path = first.contains('/') || ends_with(&[".py", ".pyc", ".pyz", ".zip"]);
     let is_target = first.starts_with('-') || first == "pytest" || is_path;
     let is_profile = ends_with(&[".hatchet", ".hatchet_msgpack"]);
-    !is_ours && is_target && !is_profile && !is_run(first)
+    !is_own_option && is_target && !is_profile && !is_run(first)
 }
 
 /// Whether a path has the name of a run, folder or pack.
@@ -61,7 +61,7 @@ pub(crate) fn is_recorded(word: &Path) -> bool {
 }
 
 /// Suggests `marey view` for a file and `marey query` for a run.
-pub(crate) fn no_program(file: &Path) -> Failure {
+pub(crate) fn not_a_program(file: &Path) -> Failure {
     let file = file.to_string_lossy();
     let verb = if is_run(&file) { "query" } else { "view" };
     let file = printable(&file);
@@ -72,7 +72,7 @@ pub(crate) fn no_program(file: &Path) -> Failure {
 }
 
 /// Replaces this process by `python3 -m marey VERB …`; returns only on failure.
-pub(crate) fn exec_python(verb: &str, line: &[OsString]) -> Failure {
+pub(crate) fn exec_python(verb: &str, words: &[OsString]) -> Failure {
     let probe = Command::new(PYTHON)
         .args(["-c", HAS_PACKAGE])
         .stdin(Stdio::null())
@@ -81,7 +81,7 @@ pub(crate) fn exec_python(verb: &str, line: &[OsString]) -> Failure {
     match probe {
         Ok(status) if status.success() => {
             let command = ["-m", "marey", verb];
-            no_python(verb, &Command::new(PYTHON).args(command).args(line).exec())
+            python_failure(verb, &Command::new(PYTHON).args(command).args(words).exec())
         }
         Ok(_) => Failure {
             message: format!("{PYTHON} has no module `marey`"),
@@ -89,11 +89,11 @@ pub(crate) fn exec_python(verb: &str, line: &[OsString]) -> Failure {
                 "run `{PYTHON} -m pip install marey`, or activate the environment where it is installed"
             )),
         },
-        Err(error) => no_python(verb, &error),
+        Err(error) => python_failure(verb, &error),
     }
 }
 
-fn no_python(verb: &str, error: &io::Error) -> Failure {
+fn python_failure(verb: &str, error: &io::Error) -> Failure {
     Failure {
         message: format!("cannot start {PYTHON}: {error}"),
         hint: Some(format!("install Python 3.10 or later, which `marey {verb}` needs on PATH")),

@@ -120,7 +120,7 @@ pub(crate) struct DoctorArgs {
 }
 
 /// Whether the words after `run` or `doctor` ask for marey's help, not for the target's.
-pub(crate) fn asks_for_help(words: &[OsString]) -> bool {
+pub(crate) fn requests_help(words: &[OsString]) -> bool {
     let options = RunArgs::augment_args(Command::new("run"));
     let mut words = words.iter().map(|word| word.to_string_lossy());
     while let Some(word) = words.next() {
@@ -140,12 +140,12 @@ pub(crate) fn asks_for_help(words: &[OsString]) -> bool {
 
 /// Whether the word after an option of `run` is the option's value.
 fn takes_next_word(options: &Command, word: &str) -> bool {
-    let is_meant = |option: &clap::Arg| {
+    let matches_word = |option: &clap::Arg| {
         let is_long = word.strip_prefix("--").is_some_and(|name| option.get_long() == Some(name));
         let short = option.get_short().map(|letter| format!("-{letter}"));
         is_long || short.is_some_and(|short| short == word)
     };
-    options.get_arguments().any(|option| is_meant(option) && option.get_action().takes_values())
+    options.get_arguments().any(|option| matches_word(option) && option.get_action().takes_values())
 }
 
 #[cfg(test)]
@@ -168,7 +168,7 @@ mod tests {
             ("", false),
         ] {
             let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-            assert_eq!(asks_for_help(&words), expected, "{line}");
+            assert_eq!(requests_help(&words), expected, "{line}");
         }
     }
 }

@@ -10,13 +10,13 @@ use marey_store::{Collected, Found, Run, StoreError};
 use tempfile::TempDir;
 
 use crate::foreign;
-use crate::interrupt::Unfinished;
+use crate::interrupt::UnfinishedPath;
 use crate::output::{Failure, Output, Stop};
 use crate::progress::Progress;
-use crate::text::{printable, quoted};
+use crate::text::{printable, quote_path};
 
 /// The tables whose rows are events.
-const EVENTS: [&Table; 10] = [
+const EVENT_TABLES: [&Table; 10] = [
     &stored::SPANS,
     &stored::ASYNC_SPANS,
     &stored::INSTANTS,
@@ -30,7 +30,7 @@ const EVENTS: [&Table; 10] = [
 ];
 
 /// An opened run, possibly imported from a file of another format.
-pub(crate) struct Opened {
+pub(crate) struct OpenedRun {
     run: Run,
     /// The path that the user gave.
     name: PathBuf,
@@ -40,10 +40,10 @@ pub(crate) struct Opened {
 /// The folder of a temporary run.
 pub(crate) struct TemporaryFolder {
     _folder: TempDir,
-    _unfinished: Unfinished,
+    _unfinished: UnfinishedPath,
 }
 
-impl Opened {
+impl OpenedRun {
     /// Returns the path that the user gave.
     pub(crate) fn name(&self) -> &Path {
         &self.name
@@ -66,15 +66,15 @@ impl Opened {
             None => Vec::new(),
         };
         if self.run.uncollected_bytes() > 0 {
-            let (run_name, bytes) = (quoted(&self.name), Size(self.run.uncollected_bytes()));
-            let why = "the folder is not writable";
-            warnings.push(format!("{run_name}: {bytes} of spools are not collected: {why}"));
+            let (run_name, bytes) = (quote_path(&self.name), Size(self.run.uncollected_bytes()));
+            let reason = "the folder is not writable";
+            warnings.push(format!("{run_name}: {bytes} of spools are not collected: {reason}"));
         }
         warnings
     }
 }
 
-impl Deref for Opened {
+impl Deref for OpenedRun {
     type Target = Run;
 
     fn deref(&self) -> &Run {
@@ -83,7 +83,7 @@ impl Deref for Opened {
 }
 
 /// Opens a run and prints its warnings.
-pub(crate) fn open(path: &Path, output: &mut Output) -> Result<Opened, Stop> {
+pub(crate) fn open(path: &Path, output: &mut Output) -> Result<OpenedRun, Stop> {
     let opened = open_quietly(path)?;
     opened.warnings().into_iter().try_for_each(|warning| output.warning(warning))?;
     Ok(opened)
@@ -91,13 +91,13 @@ pub(crate) fn open(path: &Path, output: &mut Output) -> Result<Opened, Stop> {
 
 /// Opens a run, folder or pack, after collecting what was recorded since; or imports a file of
 /// another format.
-pub(crate) fn open_quietly(path: &Path) -> Result<Opened, Failure> {
+pub(crate) fn open_quietly(path: &Path) -> Result<OpenedRun, Failure> {
     if is_foreign(path) {
         let TemporaryRun { run, imported } = foreign::open(path)?;
-        return Ok(Opened { run, name: path.to_owned(), imported: Some(imported) });
+        return Ok(OpenedRun { run, name: path.to_owned(), imported: Some(imported) });
     }
     let run = open_run(path).map_err(Failure::from)?;
-    Ok(Opened { run, name: path.to_owned(), imported: None })
+    Ok(OpenedRun { run, name: path.to_owned(), imported: None })
 }
 
 /// Whether a path has to be imported. A file of marey that is not a run need not, and fails to
@@ -137,7 +137,7 @@ pub(crate) fn import(files: &[PathBuf]) -> Result<(Run, Imported, TemporaryFolde
     let cannot_write = |error| Failure::from(StoreError::io("create a folder in", &parent)(error));
     let folder =
         tempfile::Builder::new().prefix("marey-").tempdir_in(&parent).map_err(cannot_write)?;
-    let unfinished = Unfinished::new(folder.path()).map_err(cannot_write)?;
+    let unfinished = UnfinishedPath::new(folder.path()).map_err(cannot_write)?;
     let path = folder.path().join("run");
     let imported = foreign::import(files, &path)?;
     let run = Run::open(&path).map_err(Failure::from)?;
@@ -145,17 +145,17 @@ pub(crate) fn import(files: &[PathBuf]) -> Result<(Run, Imported, TemporaryFolde
 }
 
 /// Returns the number of rows of a table.
-pub(crate) fn rows(run: &Run, table: &Table) -> u64 {
+pub(crate) fn row_count(run: &Run, table: &Table) -> u64 {
     run.parts(table).iter().map(marey_store::Part::rows).sum()
 }
 
 /// Returns the number of events.
-pub(crate) fn events(run: &Run) -> u64 {
-    EVENTS.iter().map(|table| rows(run, table)).sum()
+pub(crate) fn event_count(run: &Run) -> u64 {
+    EVENT_TABLES.iter().map(|table| row_count(run, table)).sum()
 }
 
 /// Returns the size of all tables in bytes.
-pub(crate) fn bytes(run: &Run) -> u64 {
+pub(crate) fn size_bytes(run: &Run) -> u64 {
     let parts = stored::ALL.iter().flat_map(|table| run.parts(table));
     parts.map(marey_store::Part::len_bytes).sum()
 }

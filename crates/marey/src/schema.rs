@@ -45,51 +45,52 @@ pub(crate) struct SchemaTable {
 
 /// Runs `marey schema`.
 pub(crate) fn schema(args: &SchemaArgs, output: &mut Output) -> Result<(), Stop> {
-    let one = args.table.as_deref().map(find).transpose()?;
+    let selected = args.table.as_deref().map(find_table).transpose()?;
     let paint = output.paint;
-    match (one, args.json) {
+    match (selected, args.json) {
         (Some(table), true) => write_json(output.data(), &[table])?,
         (Some(table), false) => write_table(output.data(), &table, paint)?,
-        (None, true) => write_json(output.data(), &all())?,
+        (None, true) => write_json(output.data(), &all_tables())?,
         (None, false) => write_list(output.data(), paint)?,
     }
     Ok(())
 }
 
 /// Returns the table with this name.
-pub(crate) fn find(name: &str) -> Result<SchemaTable, Failure> {
-    let (schema, short) = name.split_once('.').unwrap_or((MAIN, name));
+pub(crate) fn find_table(name: &str) -> Result<SchemaTable, Failure> {
+    let (schema, table_name) = name.split_once('.').unwrap_or((MAIN, name));
     let has_name = |entry: &SchemaTable| {
-        entry.schema.eq_ignore_ascii_case(schema) && entry.table.name.eq_ignore_ascii_case(short)
+        entry.schema.eq_ignore_ascii_case(schema)
+            && entry.table.name.eq_ignore_ascii_case(table_name)
     };
-    all().into_iter().find(has_name).ok_or_else(|| {
+    all_tables().into_iter().find(has_name).ok_or_else(|| {
         let is_raw = schema.eq_ignore_ascii_case(RAW);
-        let known = all().into_iter().filter(|entry| (entry.schema == RAW) == is_raw);
+        let known = all_tables().into_iter().filter(|entry| (entry.schema == RAW) == is_raw);
         let known = known.map(|entry| entry.name()).collect();
         let error = SqlError::unknown_table(name.to_owned(), known);
         Failure { message: printable(&error.to_string()).into_owned(), hint: error.hint() }
     })
 }
 
-fn all() -> Vec<SchemaTable> {
-    main().chain(raw()).collect()
+fn all_tables() -> Vec<SchemaTable> {
+    main_tables().chain(raw_tables()).collect()
 }
 
 /// Returns the views, and the stored tables without a view of the same name.
-fn main() -> impl Iterator<Item = SchemaTable> {
+fn main_tables() -> impl Iterator<Item = SchemaTable> {
     let views = view::ALL.iter().map(|table| SchemaTable { schema: MAIN, table, is_view: true });
     let is_hidden = |table: &Table| view::ALL.iter().any(|view| view.name == table.name);
     let stored = stored::ALL.iter().filter(move |table| !is_hidden(table));
     views.chain(stored.map(|table| SchemaTable { schema: MAIN, table, is_view: false }))
 }
 
-fn raw() -> impl Iterator<Item = SchemaTable> {
+fn raw_tables() -> impl Iterator<Item = SchemaTable> {
     stored::ALL.iter().map(|table| SchemaTable { schema: RAW, table, is_view: false })
 }
 
 /// Writes a line for each table.
 pub(crate) fn write_list(out: &mut impl Write, paint: Paint) -> io::Result<()> {
-    let names = main().chain(raw()).map(|entry| entry.name());
+    let names = main_tables().chain(raw_tables()).map(|entry| entry.name());
     let width = names.map(|name| name.len()).max().unwrap_or(0);
     let mut write = |heading: &str, tables: &mut dyn Iterator<Item = SchemaTable>| {
         writeln!(out, "{}", paint.with(Style::Bold, heading))?;
@@ -98,9 +99,9 @@ pub(crate) fn write_list(out: &mut impl Write, paint: Paint) -> io::Result<()> {
         }
         io::Result::Ok(())
     };
-    write("Views, with names in place of ids", &mut main().filter(|entry| entry.is_view))?;
-    write("Tables", &mut main().filter(|entry| !entry.is_view))?;
-    write("Stored tables", &mut raw())
+    write("Views, with names in place of ids", &mut main_tables().filter(|entry| entry.is_view))?;
+    write("Tables", &mut main_tables().filter(|entry| !entry.is_view))?;
+    write("Stored tables", &mut raw_tables())
 }
 
 /// Writes the description of a table, and a line for each column.
@@ -127,7 +128,7 @@ fn type_name(column: &Column) -> String {
 }
 
 fn write_json(out: &mut impl Write, tables: &[SchemaTable]) -> io::Result<()> {
-    let tables: Vec<_> = tables.iter().map(TableJson::of).collect();
+    let tables: Vec<_> = tables.iter().map(TableJson::new).collect();
     serde_json::to_writer_pretty(&mut *out, &tables)?;
     writeln!(out)
 }
@@ -150,7 +151,7 @@ struct ColumnJson {
 }
 
 impl TableJson {
-    fn of(entry: &SchemaTable) -> Self {
+    fn new(entry: &SchemaTable) -> Self {
         let column = |column: &Column| ColumnJson {
             name: column.name,
             r#type: column.kind.as_str(),

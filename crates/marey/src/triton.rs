@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::aligned::{Align, TextLayout, write_rows};
 use crate::output::{Failure, Output, Stop};
-use crate::text::{printable, quoted};
+use crate::text::{printable, quote_path};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -67,11 +67,11 @@ pub(crate) fn triton(args: &TritonArgs, output: &mut Output) -> Result<(), Stop>
 fn mem_spaces(args: &MemSpacesArgs, output: &mut Output) -> Result<(), Stop> {
     let mut modules = Vec::new();
     for path in &args.files {
-        match files(path) {
+        match find_ptx_files(path) {
             Err(failure) => output.error(&failure)?,
             Ok(files) => {
                 for file in files {
-                    match read(&file) {
+                    match read_module(&file) {
                         Ok(module) => modules.push((file, module)),
                         Err(error) => output.error(&unreadable(&file, &error))?,
                     }
@@ -88,24 +88,24 @@ fn mem_spaces(args: &MemSpacesArgs, output: &mut Output) -> Result<(), Stop> {
 }
 
 /// Returns the files of an argument; those of a folder are sorted by modification time.
-fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+fn find_ptx_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if path == Path::new(STDIN) || !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     let mut contents = FolderContents::default();
     contents.walk(path).map_err(|error| Failure {
-        message: format!("cannot read {}: {error}", quoted(path)),
+        message: format!("cannot read {}: {error}", quote_path(path)),
         hint: None,
     })?;
     if contents.ptx.is_empty() {
-        let (what, hint) = if contents.has_amd {
+        let (problem, hint) = if contents.has_amd {
             ("contains no .ptx files, only AMD assembly (.amdgcn), which is not supported", None)
         } else {
             let hint = "Triton writes them to ~/.triton/cache or TRITON_CACHE_DIR, unless \
                         TRITON_STORE_BINARY_ONLY is set";
             ("contains no .ptx files", Some(hint.to_owned()))
         };
-        return Err(Failure { message: format!("{} {what}", quoted(path)), hint });
+        return Err(Failure { message: format!("{} {problem}", quote_path(path)), hint });
     }
     contents.ptx.sort_unstable();
     Ok(contents.ptx.into_iter().map(|(_, path)| path).collect())
@@ -138,7 +138,7 @@ impl FolderContents {
     }
 }
 
-fn read(file: &Path) -> Result<Module, PtxError> {
+fn read_module(file: &Path) -> Result<Module, PtxError> {
     if file == Path::new(STDIN) {
         return ptx::read(io::stdin().lock());
     }
@@ -146,13 +146,16 @@ fn read(file: &Path) -> Result<Module, PtxError> {
 }
 
 fn unreadable(file: &Path, error: &PtxError) -> Failure {
-    Failure { message: printable(&format!("{}: {error}", quoted(file))).into_owned(), hint: None }
+    Failure {
+        message: printable(&format!("{}: {error}", quote_path(file))).into_owned(),
+        hint: None,
+    }
 }
 
 fn write_table(modules: &[(PathBuf, Module)], output: &mut Output) -> io::Result<()> {
     use Align::{Left, Right};
     let functions = modules.iter().flat_map(|(_, module)| &module.functions);
-    let rows: Vec<_> = functions.clone().flat_map(rows).collect();
+    let rows: Vec<_> = functions.clone().flat_map(function_rows).collect();
     let aligns = [Right, Left, Left, Left, Left, Right, Right, Left, Left];
     let layout = TextLayout { paint: output.paint, max_width: output.terminal_width() };
     write_rows(&HEADING.map(str::to_owned), &rows, &aligns, layout, output.data())?;
@@ -163,15 +166,17 @@ fn write_table(modules: &[(PathBuf, Module)], output: &mut Output) -> io::Result
 }
 
 /// Returns the rows of a function, numbered from 0.
-fn rows(function: &Function) -> impl Iterator<Item = Vec<String>> {
+fn function_rows(function: &Function) -> impl Iterator<Item = Vec<String>> {
     function.accesses.iter().enumerate().map(|(number, access)| {
-        let places: Vec<_> = access.locations.iter().map(short_location).collect();
-        let (place, calls) = places.split_first().map_or(("-", &[][..]), |(p, c)| (p.as_str(), c));
+        let locations: Vec<_> = access.locations.iter().map(short_location).collect();
+        let (location, calls) = locations
+            .split_first()
+            .map_or(("-", &[][..]), |(location, calls)| (location.as_str(), calls));
         vec![
             number.to_string(),
             printable(&function.name).into_owned(),
-            place.to_owned(),
-            spaces(access),
+            location.to_owned(),
+            format_spaces(access),
             access.operation.as_str().to_owned(),
             access.width.to_string(),
             access.count.to_string(),
@@ -182,20 +187,20 @@ fn rows(function: &Function) -> impl Iterator<Item = Vec<String>> {
 }
 
 /// Formats a source location without the folder.
-fn short_location(place: &SourceLocation) -> String {
-    let name = place.file.rsplit('/').next().unwrap_or(&place.file);
-    format!("{}:{}:{}", printable(name), place.line, place.column)
+fn short_location(location: &SourceLocation) -> String {
+    let name = location.file.rsplit('/').next().unwrap_or(&location.file);
+    format!("{}:{}:{}", printable(name), location.line, location.column)
 }
 
 /// Formats the memory space, or source and destination of a copy.
-fn spaces(access: &Access) -> String {
+fn format_spaces(access: &Access) -> String {
     let space = access.space.map_or("-", Space::as_str);
     access.source.map_or(space.to_owned(), |source| format!("{}>{space}", source.as_str()))
 }
 
 fn write_json(out: &mut impl Write, modules: &[(PathBuf, Module)]) -> io::Result<()> {
     let modules: Vec<_> =
-        modules.iter().map(|(file, module)| ModuleJson::of(file, module)).collect();
+        modules.iter().map(|(file, module)| ModuleJson::new(file, module)).collect();
     serde_json::to_writer_pretty(&mut *out, &modules)?;
     writeln!(out)
 }
@@ -234,11 +239,11 @@ struct PlaceJson<'a> {
 }
 
 impl<'a> ModuleJson<'a> {
-    fn of(file: &Path, module: &'a Module) -> Self {
+    fn new(file: &Path, module: &'a Module) -> Self {
         let functions = module.functions.iter().map(|function| FunctionJson {
             name: &function.name,
             is_kernel: function.is_kernel,
-            accesses: function.accesses.iter().map(AccessJson::of).collect(),
+            accesses: function.accesses.iter().map(AccessJson::new).collect(),
         });
         Self {
             file: file.to_string_lossy().into_owned(),
@@ -249,11 +254,11 @@ impl<'a> ModuleJson<'a> {
 }
 
 impl<'a> AccessJson<'a> {
-    fn of(access: &'a Access) -> Self {
-        let place = |place: &'a SourceLocation| PlaceJson {
-            file: &place.file,
-            line: place.line,
-            column: place.column,
+    fn new(access: &'a Access) -> Self {
+        let location = |location: &'a SourceLocation| PlaceJson {
+            file: &location.file,
+            line: location.line,
+            column: location.column,
         };
         Self {
             operation: Operation::as_str(access.operation),
@@ -263,7 +268,7 @@ impl<'a> AccessJson<'a> {
             width: access.width.to_string(),
             thread_bits: access.width.thread_bits(),
             count: access.count,
-            places: access.locations.iter().map(place).collect(),
+            places: access.locations.iter().map(location).collect(),
         }
     }
 }

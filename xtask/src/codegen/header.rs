@@ -5,12 +5,7 @@ use marey_model::context::NodeKind;
 /// Returns the content of `include/marey_enums.h`.
 pub(super) fn enums() -> String {
     let kinds = NodeKind::ALL.map(|kind| {
-        format!(
-            "    MAREY_KIND_{} = {},
-",
-            kind.as_str().to_ascii_uppercase(),
-            kind as u8
-        )
+        format!("    MAREY_KIND_{} = {},\n", kind.as_str().to_ascii_uppercase(), kind as u8)
     });
     let kinds = kinds.concat();
     format!(

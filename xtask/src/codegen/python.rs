@@ -21,18 +21,19 @@ pub(super) fn names() -> String {
         ("STEP_NAME", STEP_NAME),
     ];
     let kinds =
-        NodeKind::ALL.map(|kind| (constant("KIND", kind.as_str()), (kind as u8).to_string()));
-    let kind_names = NodeKind::ALL.map(|kind| literal(kind.as_str()));
-    let walls =
-        wall::ALL.map(|metric| (constant("WALL", without_unit(metric.key)), literal(metric.key)));
-    let losses =
-        LossCause::ALL.map(|cause| (constant("LOSS", cause.as_str()), literal(cause.as_str())));
-    let variables =
-        env::ALL.map(|variable| (constant("ENV", variable.name), literal(variable.name)));
+        NodeKind::ALL.map(|kind| (constant_name("KIND", kind.as_str()), (kind as u8).to_string()));
+    let kind_names = NodeKind::ALL.map(|kind| string_literal(kind.as_str()));
+    let walls = wall::ALL.map(|metric| {
+        (constant_name("WALL", without_unit(metric.key)), string_literal(metric.key))
+    });
+    let losses = LossCause::ALL
+        .map(|cause| (constant_name("LOSS", cause.as_str()), string_literal(cause.as_str())));
+    let variables = env::ALL
+        .map(|variable| (constant_name("ENV", variable.name), string_literal(variable.name)));
 
     let mut page = HEAD.to_owned();
     page += &section("Names of context nodes with a special meaning.");
-    page += &constants(&names.map(|(name, value)| (name.to_owned(), literal(value))));
+    page += &constants(&names.map(|(name, value)| (name.to_owned(), string_literal(value))));
     page += &section("Kinds of context node, by number; the tuple holds their names.");
     page += &constants(&kinds);
     page += &tuple("KIND_NAMES", &kind_names);
@@ -44,7 +45,7 @@ pub(super) fn names() -> String {
     page += &tuple("LOSS_CAUSES", &losses.map(|(name, _)| name));
     page += &section("Environment variables: docs/reference/environment.md.");
     page += &constants(&variables);
-    page += &tuple("RANK_VARS", &rank::RANK_VARS.map(literal));
+    page += &tuple("RANK_VARS", &rank::RANK_VARS.map(string_literal));
     page
 }
 
@@ -53,33 +54,18 @@ fn section(comment: &str) -> String {
 }
 
 fn constants(pairs: &[(String, String)]) -> String {
-    let lines = pairs.iter().map(|(name, value)| {
-        format!(
-            "{name}: Final = {value}
-"
-        )
-    });
+    let lines = pairs.iter().map(|(name, value)| format!("{name}: Final = {value}\n"));
     lines.collect::<Vec<_>>().concat()
 }
 
 fn tuple(name: &str, items: &[String]) -> String {
-    let lines = items.iter().map(|item| {
-        format!(
-            "    {item},
-"
-        )
-    });
-    format!(
-        "{name}: Final = (
-{})
-",
-        lines.collect::<Vec<_>>().concat()
-    )
+    let lines = items.iter().map(|item| format!("    {item},\n"));
+    format!("{name}: Final = (\n{})\n", lines.collect::<Vec<_>>().concat())
 }
 
 /// Returns the name of a constant: `wall_total` under `WALL` is `WALL_TOTAL`, `MAREY_LIB` under
 /// `ENV` is `ENV_LIB`.
-fn constant(prefix: &str, word: &str) -> String {
+fn constant_name(prefix: &str, word: &str) -> String {
     let upper = word.to_ascii_uppercase();
     let stripped = ["MAREY_", "WALL_"].iter().find_map(|known| upper.strip_prefix(known));
     format!("{prefix}_{}", stripped.unwrap_or(&upper))
@@ -92,7 +78,7 @@ fn without_unit(key: &str) -> &str {
 
 /// Returns a Python string literal; all words are plain ASCII, for which Rust's quoting is
 /// Python's.
-fn literal(word: &str) -> String {
+fn string_literal(word: &str) -> String {
     format!("{word:?}")
 }
 
@@ -102,9 +88,9 @@ mod tests {
 
     #[test]
     fn constants_do_not_repeat_the_prefix_of_the_word() {
-        assert_eq!(constant("WALL", without_unit("wall_total (ns)")), "WALL_TOTAL");
-        assert_eq!(constant("ENV", "MAREY_MAX_NODES"), "ENV_MAX_NODES");
-        assert_eq!(constant("LOSS", "unclosed_scopes"), "LOSS_UNCLOSED_SCOPES");
+        assert_eq!(constant_name("WALL", without_unit("wall_total (ns)")), "WALL_TOTAL");
+        assert_eq!(constant_name("ENV", "MAREY_MAX_NODES"), "ENV_MAX_NODES");
+        assert_eq!(constant_name("LOSS", "unclosed_scopes"), "LOSS_UNCLOSED_SCOPES");
     }
 
     #[test]

@@ -53,35 +53,39 @@ impl Graph {
         &self.0[id].name
     }
 
-    /// Returns, for each crate reachable from `from` whose name is `wanted`, the names on a
+    /// Returns, for each crate reachable from `from` whose name is `is_wanted`, the names on a
     /// shortest path to it.
-    pub(crate) fn paths_to(&self, from: &str, wanted: impl Fn(&str) -> bool) -> Vec<Vec<String>> {
-        let mut found = Vec::new();
+    pub(crate) fn paths_to(
+        &self,
+        from: &str,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Vec<Vec<String>> {
+        let mut paths = Vec::new();
         let mut seen = BTreeSet::from([from]);
         let mut queue = VecDeque::from([(from, vec![self.name(from).to_owned()])]);
         while let Some((id, path)) = queue.pop_front() {
             for used in self.direct(id).filter(|used| seen.insert(&used.id)) {
-                let longer = [path.as_slice(), std::slice::from_ref(&used.name)].concat();
-                if wanted(&used.name) {
-                    found.push(longer);
+                let longer_path = [path.as_slice(), std::slice::from_ref(&used.name)].concat();
+                if is_wanted(&used.name) {
+                    paths.push(longer_path);
                 } else {
-                    queue.push_back((&used.id, longer));
+                    queue.push_back((&used.id, longer_path));
                 }
             }
         }
-        found
+        paths
     }
 }
 
 #[derive(Deserialize)]
 struct Metadata {
-    packages: Vec<Listed>,
+    packages: Vec<ListedPackage>,
     workspace_members: BTreeSet<String>,
     resolve: Resolve,
 }
 
 #[derive(Deserialize)]
-struct Listed {
+struct ListedPackage {
     id: String,
     name: String,
 }
@@ -121,7 +125,7 @@ mod tests {
 
     impl Graph {
         /// Builds a graph from `edges` between names; `members` are workspace members.
-        pub(crate) fn fabricated(members: &[&str], edges: &[(&str, &str)]) -> Self {
+        pub(crate) fn from_edges(members: &[&str], edges: &[(&str, &str)]) -> Self {
             let ends = edges.iter().flat_map(|(user, used)| [*user, *used]);
             let names: BTreeSet<&str> = members.iter().copied().chain(ends).collect();
             let package = |name: &str| Package {

@@ -18,7 +18,7 @@ const SHARED: &str = "shared";
 pub(super) fn check(root: &Path) -> Result<(Vec<Violation>, usize), XtaskError> {
     let source = root.join(SOURCE);
     let mut files = Vec::new();
-    collect(&source, &mut files)?;
+    collect_files(&source, &mut files)?;
     files.sort();
     let mut violations = Vec::new();
     let mut modules = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn check(root: &Path) -> Result<(Vec<Violation>, usize), XtaskError> 
         for used in imports(&text) {
             if !is_allowed(&module, used) {
                 let file = relative.display().to_string();
-                violations.push(Violation::Module { file, used: used.to_owned() });
+                violations.push(Violation::ForbiddenImport { file, used: used.to_owned() });
             }
         }
         modules.push(module);
@@ -39,12 +39,12 @@ pub(super) fn check(root: &Path) -> Result<(Vec<Violation>, usize), XtaskError> 
     Ok((violations, modules.len()))
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), XtaskError> {
-    let failed = |source| XtaskError::File { path: folder.to_owned(), source };
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
+fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), XtaskError> {
+    let to_error = |source| XtaskError::File { path: folder.to_owned(), source };
+    for entry in fs::read_dir(folder).map_err(to_error)? {
+        let path = entry.map_err(to_error)?.path();
         if path.is_dir() {
-            collect(&path, files)?;
+            collect_files(&path, files)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             files.push(path);
         }

@@ -25,7 +25,7 @@ const ASYNC: &[&str] = &["tokio*", "async-std", "smol", "futures-executor"];
 const HTTP: &[&str] = &["hyper*", "axum*", "reqwest*", "tonic*"];
 const FILES_AND_SOCKETS: &[&str] = &["memmap2", "tempfile", "mio", "socket2"];
 const PYTHON: &[&str] = &["pyo3*"];
-const INSIDE: &[&str] = &["marey-record", "marey-gpu", "marey-torch", "marey-capi", "marey-py"];
+const IN_PROCESS: &[&str] = &["marey-record", "marey-gpu", "marey-torch", "marey-capi", "marey-py"];
 
 /// One rule for each planned or existing crate.
 pub(crate) const RULES: &[Rule] = &[
@@ -52,27 +52,27 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         name: "marey-attach",
         may_use: &["marey-model"],
-        never: &[ARROW, DATAFUSION, INSIDE, PYTHON],
+        never: &[ARROW, DATAFUSION, IN_PROCESS, PYTHON],
     },
     Rule {
         name: "marey-store",
         may_use: &["marey-model"],
-        never: &[DATAFUSION, HTTP, INSIDE, PYTHON],
+        never: &[DATAFUSION, HTTP, IN_PROCESS, PYTHON],
     },
     Rule {
         name: "marey-formats",
         may_use: &["marey-model", "marey-store"],
-        never: &[DATAFUSION, INSIDE, PYTHON],
+        never: &[DATAFUSION, IN_PROCESS, PYTHON],
     },
     Rule {
         name: "marey-query",
         may_use: &["marey-model", "marey-store"],
-        never: &[HTTP, INSIDE, PYTHON, &["clap"]],
+        never: &[HTTP, IN_PROCESS, PYTHON, &["clap"]],
     },
     Rule {
         name: "marey-analysis",
         may_use: &["marey-model", "marey-store", "marey-query"],
-        never: &[HTTP, INSIDE, PYTHON, &["clap"]],
+        never: &[HTTP, IN_PROCESS, PYTHON, &["clap"]],
     },
     Rule {
         name: "marey",
@@ -84,7 +84,7 @@ pub(crate) const RULES: &[Rule] = &[
             "marey-query",
             "marey-analysis",
         ],
-        never: &[INSIDE, PYTHON],
+        never: &[IN_PROCESS, PYTHON],
     },
     Rule {
         name: "marey-capi",
@@ -106,7 +106,7 @@ pub(crate) const RULES: &[Rule] = &[
             "marey-formats",
             "marey-store",
         ],
-        never: &[INSIDE],
+        never: &[IN_PROCESS],
     },
     // For tests only. Doubles of a vendor's library must not depend on their client.
     Rule { name: "marey-replay", may_use: &[], never: &[ASYNC, ARROW, DATAFUSION, HTTP, PYTHON] },
@@ -131,12 +131,16 @@ mod tests {
 
     #[test]
     fn rules_have_no_unknown_names_and_no_cycles() {
-        for (at, rule) in RULES.iter().enumerate() {
+        for (index, rule) in RULES.iter().enumerate() {
             for used in rule.may_use {
                 assert!(RULES.iter().any(|other| other.name == *used), "{used} has no rule");
                 assert!(!reaches(used, rule.name), "{} and {used} use each other", rule.name);
             }
-            assert!(RULES[..at].iter().all(|other| other.name != rule.name), "{} twice", rule.name);
+            assert!(
+                RULES[..index].iter().all(|other| other.name != rule.name),
+                "{} twice",
+                rule.name
+            );
         }
     }
 

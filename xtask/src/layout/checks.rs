@@ -21,24 +21,27 @@ pub(super) struct Check {
 }
 
 /// Returns all checks for these headers, and the records in them that are newer than the tables.
-pub(super) fn checks(headers: &Headers) -> (Vec<Check>, Vec<String>) {
-    let mut all = Vec::new();
+pub(super) fn create_checks(headers: &Headers) -> (Vec<Check>, Vec<String>) {
+    let mut checks = Vec::new();
     let mut unknown = Vec::new();
     for layout in layout::ALL {
         if layout.structs[0].since <= headers.api_version {
-            record_checks(layout, headers, &mut all, &mut unknown);
+            record_checks(layout, headers, &mut checks, &mut unknown);
         }
     }
     let constants = constants::ALL.iter().copied().flatten().chain(result::ALL);
-    let is_known = |one: &&Constant| one.since <= headers.api_version;
-    all.extend(constants.filter(is_known).map(|one| constant(one.c_name, one.value)));
+    let is_known = |constant: &&Constant| constant.since <= headers.api_version;
+    checks.extend(
+        constants.filter(is_known).map(|constant| constant_check(constant.c_name, constant.value)),
+    );
     for calls in driver::ALL.iter().chain(runtime::ALL) {
         let known = calls.known_to(headers.api_version);
-        all.extend(known.map(|call| constant(&[calls.prefix, call.name].concat(), call.id)));
+        checks
+            .extend(known.map(|call| constant_check(&[calls.prefix, call.name].concat(), call.id)));
     }
-    all.extend(driver_error::all().map(|(code, name)| constant(name, code)));
-    all.extend(DEVICE_ATTRIBUTES.map(|(name, value)| constant(name, value)));
-    (all, unknown)
+    checks.extend(driver_error::all().map(|(code, name)| constant_check(name, code)));
+    checks.extend(DEVICE_ATTRIBUTES.map(|(name, value)| constant_check(name, value)));
+    (checks, unknown)
 }
 
 const DEVICE_ATTRIBUTES: [(&str, u32); 6] = [
@@ -55,28 +58,30 @@ const DEVICE_ATTRIBUTES: [(&str, u32); 6] = [
 fn record_checks(
     layout: &Layout,
     headers: &Headers,
-    all: &mut Vec<Check>,
+    checks: &mut Vec<Check>,
     unknown: &mut Vec<String>,
 ) {
-    let known = layout.written_by(headers.api_version);
-    let newest = headers.newest_version(known.c_name);
-    if newest == known.c_name {
-        all.push(Check {
+    let record = layout.written_by(headers.api_version);
+    let newest = headers.newest_version(record.c_name);
+    if newest == record.c_name {
+        checks.push(Check {
             name: format!("the size of {newest}"),
             expression: format!("sizeof({newest})"),
-            expected: known.bytes as u64,
+            expected: record.bytes as u64,
         });
     } else {
         unknown.push(newest.clone());
     }
-    for named in layout.fields.iter().filter(|named| named.field.since <= headers.api_version) {
-        let (name, field) = (named.c_name, named.field);
-        all.push(Check {
+    for field_layout in
+        layout.fields.iter().filter(|field_layout| field_layout.field.since <= headers.api_version)
+    {
+        let (name, field) = (field_layout.c_name, field_layout.field);
+        checks.push(Check {
             name: format!("the offset of {newest}.{name}"),
             expression: format!("offsetof({newest}, {name})"),
             expected: field.offset as u64,
         });
-        all.push(Check {
+        checks.push(Check {
             name: format!("the size of {newest}.{name}"),
             expression: format!("sizeof((({newest} *)0)->{name})"),
             expected: field.size as u64,
@@ -84,7 +89,7 @@ fn record_checks(
     }
 }
 
-fn constant(name: &str, expected: u32) -> Check {
+fn constant_check(name: &str, expected: u32) -> Check {
     Check { name: name.to_owned(), expression: name.to_owned(), expected: u64::from(expected) }
 }
 
@@ -94,22 +99,22 @@ mod tests {
 
     fn names(api_version: u32, text: &str) -> (Vec<String>, Vec<String>) {
         let headers = Headers { api_version, text: text.to_owned(), include: Vec::new() };
-        let (checks, unknown) = checks(&headers);
+        let (checks, unknown) = create_checks(&headers);
         (checks.into_iter().map(|check| check.name).collect(), unknown)
     }
 
     #[test]
     fn checks_depend_on_the_version() {
-        let has = |names: &[String], name: &str| names.iter().any(|it| it == name);
+        let has = |names: &[String], name: &str| names.iter().any(|known| known == name);
         let (old, _) = names(28, "");
         let (new, _) = names(130_001, "");
         assert!(has(&old, "the size of CUpti_ActivityKernel9"));
         assert!(has(&new, "the size of CUpti_ActivityKernel10"));
         let device_launched = "the offset of CUpti_ActivityKernel10.isDeviceLaunched";
         assert!(
-            has(&new, device_launched) && !old.iter().any(|it| it.contains("isDeviceLaunched"))
+            has(&new, device_launched) && !old.iter().any(|name| name.contains("isDeviceLaunched"))
         );
-        assert!(!old.iter().any(|it| it.contains("CUpti_SubscriberParams")));
+        assert!(!old.iter().any(|name| name.contains("CUpti_SubscriberParams")));
         assert!(!has(&old, "CUPTI_ERROR_INVALID_CHIP_NAME"));
     }
 

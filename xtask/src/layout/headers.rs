@@ -43,7 +43,7 @@ pub(super) fn from_wheels(folder: &Path) -> Result<Vec<Headers>, XtaskError> {
     for (package, version) in WHEELS {
         let unpacked = folder.join(format!("{package}-{version}"));
         if *version == NEWEST || !unpacked.is_dir() {
-            fetch(package, version, folder, &unpacked)?;
+            download_headers(package, version, folder, &unpacked)?;
         }
         includes.extend(include_folders(&unpacked));
     }
@@ -54,7 +54,7 @@ pub(super) fn from_wheels(folder: &Path) -> Result<Vec<Headers>, XtaskError> {
 /// paths.
 pub(super) fn from_folders(folders: &[&Path]) -> Result<Vec<Headers>, XtaskError> {
     let (cupti, cuda): (Vec<&Path>, Vec<&Path>) =
-        folders.iter().partition(|folder| folder.join(VERSION).is_file());
+        folders.iter().partition(|folder| folder.join(VERSION_HEADER).is_file());
     let read = |folder: &Path, name: &str| {
         let path = folder.join(name);
         fs::read_to_string(&path).map_err(|source| XtaskError::File { path, source })
@@ -62,11 +62,11 @@ pub(super) fn from_folders(folders: &[&Path]) -> Result<Vec<Headers>, XtaskError
     cupti
         .into_iter()
         .map(|folder| {
-            let version = read(folder, VERSION)?;
-            let api_version = defined_version(&version)
-                .ok_or_else(|| XtaskError::NoVersion(folder.join(VERSION)))?;
+            let version = read(folder, VERSION_HEADER)?;
+            let api_version = parse_api_version(&version)
+                .ok_or_else(|| XtaskError::NoVersion(folder.join(VERSION_HEADER)))?;
             let text = read(folder, "cupti_activity.h")? + &read(folder, "cupti_callbacks.h")?;
-            let include = [folder].iter().chain(&cuda).map(|it| it.to_path_buf()).collect();
+            let include = [folder].iter().chain(&cuda).map(|folder| folder.to_path_buf()).collect();
             Ok(Headers { api_version, text, include })
         })
         .collect()
@@ -75,8 +75,8 @@ pub(super) fn from_folders(folders: &[&Path]) -> Result<Vec<Headers>, XtaskError
 impl Headers {
     /// Returns the newest structure with this name up to the number at the end.
     pub(super) fn newest_version(&self, c_name: &str) -> String {
-        let stem = c_name.trim_end_matches(|it: char| it.is_ascii_digit());
-        let number_of = |name: &str| match name.strip_prefix(stem)? {
+        let stem = c_name.trim_end_matches(|character: char| character.is_ascii_digit());
+        let version_number = |name: &str| match name.strip_prefix(stem)? {
             "" => Some(1),
             digits => digits.parse::<u32>().ok(),
         };
@@ -84,42 +84,47 @@ impl Headers {
             .split('}')
             .filter_map(|after| after.split_once(';'))
             .map(|(name, _)| name.trim())
-            .filter_map(|name| Some((number_of(name)?, name)))
+            .filter_map(|name| Some((version_number(name)?, name)))
             .max()
-            .filter(|(number, _)| Some(*number) > number_of(c_name))
+            .filter(|(number, _)| Some(*number) > version_number(c_name))
             .map_or(c_name, |(_, name)| name)
             .to_owned()
     }
 }
 
-const VERSION: &str = "cupti_version.h";
+const VERSION_HEADER: &str = "cupti_version.h";
 
-fn defined_version(text: &str) -> Option<u32> {
+fn parse_api_version(text: &str) -> Option<u32> {
     let (_, after) = text.split_once("#define CUPTI_API_VERSION")?;
     after.split_whitespace().next()?.parse().ok()
 }
 
 /// Downloads a wheel and extracts its headers.
-fn fetch(package: &str, version: &str, folder: &Path, unpacked: &Path) -> Result<(), XtaskError> {
+fn download_headers(
+    package: &str,
+    version: &str,
+    folder: &Path,
+    unpacked: &Path,
+) -> Result<(), XtaskError> {
     let wheels = folder.join("wheel");
-    let file = |path: &Path| {
+    let file_error = |path: &Path| {
         let path = path.to_path_buf();
         |source| XtaskError::File { path, source }
     };
     for old in [wheels.as_path(), unpacked] {
         if old.is_dir() {
-            fs::remove_dir_all(old).map_err(file(old))?;
+            fs::remove_dir_all(old).map_err(file_error(old))?;
         }
     }
-    fs::create_dir_all(&wheels).map_err(file(&wheels))?;
+    fs::create_dir_all(&wheels).map_err(file_error(&wheels))?;
     let requirement = match version {
         NEWEST => package.to_owned(),
         version => format!("{package}=={version}"),
     };
     let pip = ["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"];
-    command("python3", |it| it.args(pip).arg(&wheels).arg(requirement))?;
-    command("python3", |it| it.args(["-c", UNPACK]).args([&wheels, unpacked]))?;
-    fs::remove_dir_all(&wheels).map_err(file(&wheels))
+    command("python3", |command| command.args(pip).arg(&wheels).arg(requirement))?;
+    command("python3", |command| command.args(["-c", UNPACK]).args([&wheels, unpacked]))?;
+    fs::remove_dir_all(&wheels).map_err(file_error(&wheels))
 }
 
 /// Python program that extracts the headers of the wheels in a folder.
@@ -135,7 +140,7 @@ for path in pathlib.Path(sys.argv[1]).glob('*.whl'):
 /// `nvidia/cu13/include`.
 fn include_folders(unpacked: &Path) -> Vec<PathBuf> {
     let packages = fs::read_dir(unpacked.join("nvidia")).into_iter().flatten().flatten();
-    packages.map(|it| it.path().join("include")).filter(|it| it.is_dir()).collect()
+    packages.map(|entry| entry.path().join("include")).filter(|folder| folder.is_dir()).collect()
 }
 
 #[cfg(test)]
@@ -155,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_version_is_parsed() {
-        assert_eq!(defined_version("/* x */\n#define CUPTI_API_VERSION 130500\n"), Some(130_500));
-        assert_eq!(defined_version("#define CUPTI_API_VERSION_OLD"), None);
+        assert_eq!(parse_api_version("/* x */\n#define CUPTI_API_VERSION 130500\n"), Some(130_500));
+        assert_eq!(parse_api_version("#define CUPTI_API_VERSION_OLD"), None);
     }
 }

@@ -8,12 +8,12 @@ use super::checks::Check;
 use super::headers::Headers;
 use crate::XtaskError;
 
-const HEADERS: &[&str] =
+const HEADER_NAMES: &[&str] =
     &["cupti_activity.h", "cupti_callbacks.h", "cupti_driver_cbid.h", "cupti_runtime_cbid.h"];
 
 /// Returns the actual value of each check; `None` if it does not compile with these headers.
 pub(super) fn run(headers: &Headers, checks: &[Check]) -> Result<Vec<Option<u64>>, XtaskError> {
-    run_with(headers, HEADERS, checks)
+    run_with(headers, HEADER_NAMES, checks)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the process is our own")]
@@ -28,45 +28,45 @@ pub(super) fn run_with(
         std::process::id(),
         headers.api_version
     ));
-    let file = |source| XtaskError::File { path: folder.clone(), source };
-    std::fs::create_dir_all(&folder).map_err(file)?;
+    let file_error = |source| XtaskError::File { path: folder.clone(), source };
+    std::fs::create_dir_all(&folder).map_err(file_error)?;
     let (source, binary) = (folder.join("program.c"), folder.join("program"));
     let compile = |missing: &BTreeSet<usize>| {
-        std::fs::write(&source, program(includes, checks, missing)).map_err(file)?;
+        std::fs::write(&source, program(includes, checks, missing)).map_err(file_error)?;
         let mut cc = Command::new("cc");
         cc.args(["-w", "-fmax-errors=0", "-o"]).arg(&binary).arg(&source);
         cc.args(headers.include.iter().flat_map(|path| ["-I".as_ref(), path.as_os_str()]));
-        output("cc", &mut cc)
+        run_command("cc", &mut cc)
     };
     let mut compiled = compile(&missing)?;
     if !compiled.status.success() {
-        missing = rejected(&String::from_utf8_lossy(&compiled.stderr));
+        missing = parse_rejected(&String::from_utf8_lossy(&compiled.stderr));
         compiled = compile(&missing)?;
     }
-    succeeded("cc", &compiled)?;
-    let printed = output("the program", &mut Command::new(&binary))?;
-    std::fs::remove_dir_all(&folder).map_err(file)?;
+    check_success("cc", &compiled)?;
+    let printed = run_command("the program", &mut Command::new(&binary))?;
+    std::fs::remove_dir_all(&folder).map_err(file_error)?;
     let text = String::from_utf8_lossy(&printed.stdout).into_owned();
     let mut numbers = text.lines().map(|line| line.parse().ok());
     Ok((0..checks.len())
-        .map(|at| if missing.contains(&at) { None } else { numbers.next().flatten() })
+        .map(|index| if missing.contains(&index) { None } else { numbers.next().flatten() })
         .collect())
 }
 
 /// Runs a command and waits for it.
 pub(super) fn command(
     name: &str,
-    with: impl FnOnce(&mut Command) -> &mut Command,
+    add_args: impl FnOnce(&mut Command) -> &mut Command,
 ) -> Result<(), XtaskError> {
-    succeeded(name, &output(name, with(&mut Command::new(name)))?)
+    check_success(name, &run_command(name, add_args(&mut Command::new(name)))?)
 }
 
-fn output(name: &str, command: &mut Command) -> Result<Output, XtaskError> {
-    let failed = |error: std::io::Error| XtaskError::Command(name.to_owned(), error.to_string());
-    command.env("LC_ALL", "C").output().map_err(failed)
+fn run_command(name: &str, command: &mut Command) -> Result<Output, XtaskError> {
+    let to_error = |error: std::io::Error| XtaskError::Command(name.to_owned(), error.to_string());
+    command.env("LC_ALL", "C").output().map_err(to_error)
 }
 
-fn succeeded(name: &str, output: &Output) -> Result<(), XtaskError> {
+fn check_success(name: &str, output: &Output) -> Result<(), XtaskError> {
     if output.status.success() {
         return Ok(());
     }
@@ -82,12 +82,12 @@ fn program(includes: &[&str], checks: &[Check], missing: &BTreeSet<usize>) -> St
         writeln!(text, "#include \"{header}\"").unwrap_or_default();
     }
     text.push_str("int main(void) {\n");
-    for (at, check) in checks.iter().enumerate().filter(|(at, _)| !missing.contains(at)) {
+    for (index, check) in checks.iter().enumerate().filter(|(index, _)| !missing.contains(index)) {
         let Check { expression, .. } = check;
         writeln!(
             text,
-            "#line {} \"{CHECK}\"\nprintf(\"%llu\\n\", (unsigned long long)({expression}));",
-            at + 1
+            "#line {} \"{CHECK_FILE_NAME}\"\nprintf(\"%llu\\n\", (unsigned long long)({expression}));",
+            index + 1
         )
         .unwrap_or_default();
     }
@@ -95,13 +95,14 @@ fn program(includes: &[&str], checks: &[Check], missing: &BTreeSet<usize>) -> St
     text
 }
 
-const CHECK: &str = "check";
+const CHECK_FILE_NAME: &str = "check";
 
 /// Returns the checks that the compiler rejected.
-fn rejected(errors: &str) -> BTreeSet<usize> {
+fn parse_rejected(errors: &str) -> BTreeSet<usize> {
     let number = |line: &str| {
-        let (number, rest) = line.strip_prefix(CHECK)?.strip_prefix(':')?.split_once(':')?;
-        let line: usize = rest.contains("error:").then(|| number.parse().ok())??;
+        let (number, after_number) =
+            line.strip_prefix(CHECK_FILE_NAME)?.strip_prefix(':')?.split_once(':')?;
+        let line: usize = after_number.contains("error:").then(|| number.parse().ok())??;
         line.checked_sub(1)
     };
     errors.lines().filter_map(number).collect()
@@ -114,6 +115,6 @@ mod tests {
     #[test]
     fn rejected_checks_are_parsed_from_compiler_errors() {
         let errors = "check: In function 'main':\ncheck:7:45: error: 'A' undeclared\ncheck:9:1: note: so\nother.h:3:1: error: no\n";
-        assert_eq!(rejected(errors), BTreeSet::from([6]));
+        assert_eq!(parse_rejected(errors), BTreeSet::from([6]));
     }
 }

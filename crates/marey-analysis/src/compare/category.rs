@@ -1,6 +1,6 @@
 //! Categories of change between two runs.
 
-/// How an operation or a kernel changed.
+/// The change of an operation or a kernel between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Category {
     /// Only the run after has it.
@@ -15,7 +15,8 @@ pub enum Category {
     Unchanged,
 }
 
-/// How much a time per step may differ and still count as unchanged: within either limit is enough.
+/// The largest difference of a time per step that counts as unchanged: within either limit is
+/// enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// In per cent of the larger time.
@@ -40,7 +41,11 @@ impl Tolerance {
 impl Category {
     /// The category of a change; `None` stands for a side on which it does not exist. Symmetric:
     /// swapped sides give the opposite category.
-    pub(super) fn of(before: Option<f64>, after: Option<f64>, tolerance: Tolerance) -> Self {
+    pub(super) fn from_change(
+        before: Option<f64>,
+        after: Option<f64>,
+        tolerance: Tolerance,
+    ) -> Self {
         let (before, after) = match (before, after) {
             (Some(before), Some(after)) => (before, after),
             (None, Some(_)) => return Self::Added,
@@ -66,14 +71,15 @@ mod tests {
     #[test]
     fn changes_within_either_tolerance_are_none() {
         let tolerance = Tolerance { percent: 10.0, nanos: 50.0 };
-        let category = |before: f64, after: f64| Category::of(Some(before), Some(after), tolerance);
+        let category =
+            |before: f64, after: f64| Category::from_change(Some(before), Some(after), tolerance);
         assert_eq!(category(1_000.0, 1_100.0), Category::Unchanged);
         assert_eq!(category(1_000.0, 1_111.0), Category::Unchanged);
         assert_eq!(category(1_000.0, 1_112.0), Category::Increased);
         assert_eq!(category(1_112.0, 1_000.0), Category::Decreased);
         assert_eq!(category(10.0, 60.0), Category::Unchanged);
         assert_eq!(category(10.0, 61.0), Category::Increased);
-        assert_eq!(Category::of(None, Some(0.0), tolerance), Category::Added);
-        assert_eq!(Category::of(Some(0.0), None, tolerance), Category::Removed);
+        assert_eq!(Category::from_change(None, Some(0.0), tolerance), Category::Added);
+        assert_eq!(Category::from_change(Some(0.0), None, tolerance), Category::Removed);
     }
 }

@@ -4,7 +4,7 @@
 /// suffixes. Mangled names are demangled up to their template arguments. A name of which nothing
 /// would remain is returned unchanged.
 pub(super) fn function_name(name: &str) -> String {
-    let plain = demangled(name).unwrap_or_else(|| name.replace("(anonymous namespace)::", ""));
+    let plain = demangle(name).unwrap_or_else(|| name.replace("(anonymous namespace)::", ""));
     let end = plain.find(['<', '(']).unwrap_or(plain.len());
     let head = plain[..end].trim_end();
     let head = match head.rsplit_once(' ') {
@@ -24,20 +24,20 @@ pub(super) fn function_name(name: &str) -> String {
 
 /// The components of a mangled name up to its template arguments: `_ZN2at6nativeI…` is
 /// `at::native`.
-fn demangled(name: &str) -> Option<String> {
+fn demangle(name: &str) -> Option<String> {
     let mut rest = name.strip_prefix("_Z")?;
     rest = rest.strip_prefix('N').unwrap_or(rest);
     let mut names: Vec<&str> = Vec::new();
     while rest.starts_with(|first: char| first.is_ascii_digit()) {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (count, after) = rest.split_at(digits);
+        let (count, after_digits) = rest.split_at(digits);
         let count = count.parse().ok()?;
-        let part = after.get(..count)?;
+        let part = after_digits.get(..count)?;
         // The anonymous namespace.
         if !part.starts_with("_GLOBAL__N_") {
             names.push(part);
         }
-        rest = &after[count..];
+        rest = &after_digits[count..];
     }
     (!names.is_empty()).then(|| names.join("::"))
 }

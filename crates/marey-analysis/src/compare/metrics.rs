@@ -41,7 +41,7 @@ pub enum Significance {
 
 /// Metrics that are listed even if not known: those of PRISM's comparison, with statistics over
 /// steps.
-const ALWAYS: [Metric; 7] = [
+const ALWAYS_LISTED: [Metric; 7] = [
     Metric { quantity: Quantity::Steps, summary: Summary::Count },
     Metric { quantity: Quantity::TotalTime, summary: Summary::Total },
     Metric::mean(Quantity::StepTime),
@@ -51,22 +51,23 @@ const ALWAYS: [Metric; 7] = [
     Metric { quantity: Quantity::GpuMemory, summary: Summary::Growing },
 ];
 
-pub(super) fn changes(before: &Measured, after: &Measured) -> Vec<Change> {
-    let mut metrics = ALWAYS.to_vec();
+pub(super) fn metric_changes(before: &Measured, after: &Measured) -> Vec<Change> {
+    let mut metrics = ALWAYS_LISTED.to_vec();
     for side in [before, after] {
-        let of_steps = side.series.iter().filter(|(_, steps)| !steps.is_empty());
-        let means = of_steps.map(|&(quantity, _)| Metric::mean(quantity));
+        let with_steps = side.series.iter().filter(|(_, steps)| !steps.is_empty());
+        let means = with_steps.map(|&(quantity, _)| Metric::mean(quantity));
         let scalars = side.scalars.iter().filter(|(_, value)| value.is_some());
         metrics.extend(scalars.map(|&(metric, _)| metric).chain(means));
     }
     // After the fixed ones, the order must not depend on which side has which metric.
-    metrics[ALWAYS.len()..].sort_by_key(|metric| (metric.quantity as usize, metric.to_string()));
+    metrics[ALWAYS_LISTED.len()..]
+        .sort_by_key(|metric| (metric.quantity as usize, metric.to_string()));
     let mut seen = std::collections::HashSet::new();
     metrics.retain(|metric| seen.insert(*metric));
-    metrics.into_iter().map(|metric| change(metric, before, after)).collect()
+    metrics.into_iter().map(|metric| metric_change(metric, before, after)).collect()
 }
 
-fn change(metric: Metric, before: &Measured, after: &Measured) -> Change {
+fn metric_change(metric: Metric, before: &Measured, after: &Measured) -> Change {
     let (before, after) = (before.measurement(metric), after.measurement(metric));
     let (mut interval, mut interval_percent) = (None, None);
     if let (
@@ -75,18 +76,19 @@ fn change(metric: Metric, before: &Measured, after: &Measured) -> Change {
     ) = (&before, &after)
         && before.len().min(after.len()) >= stat.steps_needed(MIN_STEPS)
     {
-        let resampled = Bootstrap::new(before, after).resampled(*stat);
-        interval = resampled.interval(|before, after| after - before);
-        interval_percent = resampled.interval(relative_percent);
+        let resamples = Bootstrap::new(before, after).resample(*stat);
+        interval = resamples.interval(|before, after| after - before);
+        interval_percent = resamples.interval(relative_percent);
     }
-    let (before, after) = (before.map(|known| known.value), after.map(|known| known.value));
-    let both = before.zip(after);
+    let (before, after) =
+        (before.map(|measurement| measurement.value), after.map(|measurement| measurement.value));
+    let values = before.zip(after);
     Change {
         metric,
         before,
         after,
-        change: both.map(|(before, after)| after - before),
-        change_percent: both.map(|(before, after)| relative_percent(before, after)),
+        change: values.map(|(before, after)| after - before),
+        change_percent: values.map(|(before, after)| relative_percent(before, after)),
         interval,
         interval_percent,
         significance: match interval {

@@ -39,14 +39,15 @@ pub struct Comparison {
 /// Compares two runs. Changes within the tolerance count as unchanged.
 pub fn compare(before: &Measured, after: &Measured, tolerance: Tolerance) -> Comparison {
     let operations = operations::differences(&before.operations, &after.operations, tolerance);
-    let renamed_operations = renames::suggested(&operations, &before.operations, &after.operations);
-    let (kernels_before, kernels_after) = (as_tree(&before.kernels), as_tree(&after.kernels));
+    let renamed_operations = renames::suggest(&operations, &before.operations, &after.operations);
+    let (kernels_before, kernels_after) =
+        (kernels_as_operations(&before.kernels), kernels_as_operations(&after.kernels));
     let kernels = operations::differences(&kernels_before, &kernels_after, tolerance);
-    let renamed_kernels = renames::suggested(&kernels, &kernels_before, &kernels_after);
+    let renamed_kernels = renames::suggest(&kernels, &kernels_before, &kernels_after);
     Comparison {
         before: before.name.clone(),
         after: after.name.clone(),
-        metrics: metrics::changes(before, after),
+        metrics: metrics::metric_changes(before, after),
         operations,
         renamed_operations,
         kernels,
@@ -55,7 +56,7 @@ pub fn compare(before: &Measured, after: &Measured, tolerance: Tolerance) -> Com
 }
 
 /// Kernels as a flat tree of operations, the longest first.
-fn as_tree(kernels: &[Kernel]) -> Vec<Operation> {
+fn kernels_as_operations(kernels: &[Kernel]) -> Vec<Operation> {
     let mut sorted: Vec<&Kernel> = kernels.iter().collect();
     sorted
         .sort_by(|a, b| b.total_nanos.total_cmp(&a.total_nanos).then_with(|| a.name.cmp(&b.name)));

@@ -58,8 +58,12 @@ pub(super) fn differences(
     }
     let difference =
         |((path, kind), [before, after]): ((&[String], &str), [Option<Operation>; 2])| {
-            let category = |part: fn(&Operation) -> f64, tolerance| {
-                Category::of(before.as_ref().map(part), after.as_ref().map(part), tolerance)
+            let category = |value_of: fn(&Operation) -> f64, tolerance| {
+                Category::from_change(
+                    before.as_ref().map(value_of),
+                    after.as_ref().map(value_of),
+                    tolerance,
+                )
             };
             Difference {
                 path: path.to_vec(),

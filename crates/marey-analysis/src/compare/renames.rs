@@ -13,11 +13,12 @@ use super::function_name::function_name;
 use super::operations::Difference;
 
 /// Lowest similarity of two names that are alike (Jaro-Winkler, 0 to 1).
-const NEAR: f64 = 0.8;
-/// Lowest length of a name within another, in bytes; it must also be at least half of the other.
-const MIN_PART: usize = 4;
+const MIN_SIMILARITY: f64 = 0.8;
+/// Lowest length of a name that is part of another name; it must also have at least half of the
+/// other name's length.
+const MIN_PART_BYTES: usize = 4;
 /// Highest ratio of the counts of a pair.
-const MAX_RATIO: f64 = 2.0;
+const MAX_COUNT_RATIO: f64 = 2.0;
 /// Number of siblings on a side that are compared with each other.
 const MAX_SIBLINGS: usize = 64;
 
@@ -37,7 +38,7 @@ pub struct Rename {
 pub enum Reason {
     /// They have the same position among their siblings and the same count, and have the same
     /// children or, without children, take about as long.
-    SamePlace,
+    SamePosition,
     /// Their names are alike, and their counts are close.
     SimilarName,
     /// One name is part of the other, and their counts are close.
@@ -49,17 +50,17 @@ pub enum Reason {
 }
 
 /// An operation that the other run does not have.
-struct Orphan<'a> {
+struct Unmatched<'a> {
     /// Index in the list of differences.
     index: usize,
     operation: &'a Operation,
     function: String,
-    place: TreePlace<'a>,
+    surroundings: Surroundings<'a>,
 }
 
 /// The surroundings of an operation in its tree.
 #[derive(Clone, Default)]
-struct TreePlace<'a> {
+struct Surroundings<'a> {
     /// Position among the siblings.
     position: usize,
     /// The names of the children, sorted.
@@ -69,78 +70,93 @@ struct TreePlace<'a> {
 /// A path and a kind.
 type Key<'a> = (&'a [String], &'a str);
 
-pub(super) fn suggested(
+pub(super) fn suggest(
     differences: &[Difference],
     before: &[Operation],
     after: &[Operation],
 ) -> Vec<Rename> {
-    let removed =
-        orphans(differences, before, |difference| match (&difference.before, &difference.after) {
+    let removed = unmatched_operations(differences, before, |difference| {
+        match (&difference.before, &difference.after) {
             (Some(before), None) => Some(before),
             _ => None,
-        });
-    let added =
-        orphans(differences, after, |difference| match (&difference.before, &difference.after) {
+        }
+    });
+    let added = unmatched_operations(differences, after, |difference| {
+        match (&difference.before, &difference.after) {
             (None, Some(after)) => Some(after),
             _ => None,
-        });
-    let mut by_parent: HashMap<Key, Vec<&Orphan>> = HashMap::new();
-    for orphan in &added {
-        by_parent.entry(family(orphan.operation)).or_default().push(orphan);
+        }
+    });
+    let mut added_by_siblings: HashMap<Key, Vec<&Unmatched>> = HashMap::new();
+    for unmatched in &added {
+        added_by_siblings.entry(sibling_key(unmatched.operation)).or_default().push(unmatched);
     }
     // Outermost first, so that parents are paired before their children.
-    let mut families: BTreeMap<(usize, Key), Vec<&Orphan>> = BTreeMap::new();
-    for orphan in &removed {
-        let depth = orphan.operation.path.len();
-        families.entry((depth, family(orphan.operation))).or_default().push(orphan);
+    let mut sibling_groups: BTreeMap<(usize, Key), Vec<&Unmatched>> = BTreeMap::new();
+    for unmatched in &removed {
+        let depth = unmatched.operation.path.len();
+        sibling_groups
+            .entry((depth, sibling_key(unmatched.operation)))
+            .or_default()
+            .push(unmatched);
     }
-    let mut renamed: HashMap<&[String], &[String]> = HashMap::new();
-    let mut found = Vec::new();
-    for ((_, (parent, kind)), removed) in families {
-        let new_parent = renamed.get(parent).copied();
-        let Some(added) = by_parent.get(&(new_parent.unwrap_or(parent), kind)) else { continue };
-        for (before, after, reason) in pairs(removed, added.clone()) {
-            renamed.insert(&before.operation.path, &after.operation.path);
-            found.push(Rename { before: before.index, after: after.index, reason });
+    let mut paths_after: HashMap<&[String], &[String]> = HashMap::new();
+    let mut renames = Vec::new();
+    for ((_, (parent, kind)), removed) in sibling_groups {
+        let new_parent = paths_after.get(parent).copied();
+        let Some(added) = added_by_siblings.get(&(new_parent.unwrap_or(parent), kind)) else {
+            continue;
+        };
+        for (before, after, reason) in pair_siblings(removed, added.clone()) {
+            paths_after.insert(&before.operation.path, &after.operation.path);
+            renames.push(Rename { before: before.index, after: after.index, reason });
         }
     }
-    found
+    renames
 }
 
-fn orphans<'a>(
+fn unmatched_operations<'a>(
     differences: &'a [Difference],
     operations: &'a [Operation],
     select: impl Fn(&'a Difference) -> Option<&'a Operation>,
-) -> Vec<Orphan<'a>> {
-    let places = tree_places(operations);
-    let orphan = |(index, difference)| {
+) -> Vec<Unmatched<'a>> {
+    let surroundings_by_key = surroundings_by_key(operations);
+    let unmatched = |(index, difference)| {
         let operation = select(difference)?;
-        let place = places.get(&(&*operation.path, &*operation.kind)).cloned().unwrap_or_default();
-        Some(Orphan { index, operation, function: function_name(operation.name()), place })
+        let surroundings = surroundings_by_key
+            .get(&(&*operation.path, &*operation.kind))
+            .cloned()
+            .unwrap_or_default();
+        Some(Unmatched {
+            index,
+            operation,
+            function: function_name(operation.name()),
+            surroundings,
+        })
     };
-    differences.iter().enumerate().filter_map(orphan).collect()
+    differences.iter().enumerate().filter_map(unmatched).collect()
 }
 
-fn tree_places(operations: &[Operation]) -> HashMap<Key<'_>, TreePlace<'_>> {
+fn surroundings_by_key(operations: &[Operation]) -> HashMap<Key<'_>, Surroundings<'_>> {
     let mut siblings: HashMap<&[String], usize> = HashMap::new();
     let mut children: HashMap<&[String], Vec<&str>> = HashMap::new();
-    let mut places: HashMap<Key, TreePlace> = HashMap::new();
+    let mut surroundings_by_key: HashMap<Key, Surroundings> = HashMap::new();
     for operation in operations {
         let key: Key = (&operation.path, &operation.kind);
-        if places.contains_key(&key) {
+        if surroundings_by_key.contains_key(&key) {
             continue;
         }
         let parent = parent(operation);
         let position = siblings.entry(parent).or_default();
-        places.insert(key, TreePlace { position: *position, children: Vec::new() });
+        surroundings_by_key.insert(key, Surroundings { position: *position, children: Vec::new() });
         *position += 1;
         children.entry(parent).or_default().push(operation.name());
     }
-    for ((path, _), place) in &mut places {
-        place.children.extend(children.get(path).into_iter().flatten());
-        place.children.sort_unstable();
+    for ((path, _), surroundings) in &mut surroundings_by_key {
+        surroundings.children.extend(children.get(path).into_iter().flatten());
+        surroundings.children.sort_unstable();
     }
-    places
+    surroundings_by_key
 }
 
 fn parent(operation: &Operation) -> &[String] {
@@ -148,36 +164,42 @@ fn parent(operation: &Operation) -> &[String] {
 }
 
 /// The key of the siblings of an operation: the path of its parent, and its kind.
-fn family(operation: &Operation) -> Key<'_> {
+fn sibling_key(operation: &Operation) -> Key<'_> {
     (parent(operation), &operation.kind)
 }
 
-type Pair<'a> = (&'a Orphan<'a>, &'a Orphan<'a>, Reason);
+type Pair<'a> = (&'a Unmatched<'a>, &'a Unmatched<'a>, Reason);
 
 /// Pairs among siblings: those of the same name first, then those of the same function, then all
 /// that remain.
-fn pairs<'a>(mut removed: Vec<&'a Orphan<'a>>, mut added: Vec<&'a Orphan<'a>>) -> Vec<Pair<'a>> {
-    let keys: [fn(&'a Orphan<'a>) -> &'a str; 3] =
-        [|orphan| orphan.operation.name(), |orphan| &orphan.function, |_| ""];
+fn pair_siblings<'a>(
+    mut removed: Vec<&'a Unmatched<'a>>,
+    mut added: Vec<&'a Unmatched<'a>>,
+) -> Vec<Pair<'a>> {
+    let keys: [fn(&'a Unmatched<'a>) -> &'a str; 3] =
+        [|unmatched| unmatched.operation.name(), |unmatched| &unmatched.function, |_| ""];
     let mut paired: Vec<Pair> = Vec::new();
     for key in keys {
-        let mut groups: BTreeMap<&str, [Vec<&Orphan>; 2]> = BTreeMap::new();
-        for (side, orphans) in [&removed, &added].into_iter().enumerate() {
-            for &orphan in orphans {
-                groups.entry(key(orphan)).or_default()[side].push(orphan);
+        let mut groups: BTreeMap<&str, [Vec<&Unmatched>; 2]> = BTreeMap::new();
+        for (side, unmatched_operations) in [&removed, &added].into_iter().enumerate() {
+            for &unmatched in unmatched_operations {
+                groups.entry(key(unmatched)).or_default()[side].push(unmatched);
             }
         }
-        paired.extend(groups.into_values().flat_map(|[removed, added]| best(removed, added)));
+        paired.extend(groups.into_values().flat_map(|[removed, added]| best_pairs(removed, added)));
         let paired_indexes: HashSet<usize> =
             paired.iter().flat_map(|(before, after, _)| [before.index, after.index]).collect();
-        removed.retain(|orphan| !paired_indexes.contains(&orphan.index));
-        added.retain(|orphan| !paired_indexes.contains(&orphan.index));
+        removed.retain(|unmatched| !paired_indexes.contains(&unmatched.index));
+        added.retain(|unmatched| !paired_indexes.contains(&unmatched.index));
     }
     paired
 }
 
 /// The most likely pairs of a group.
-fn best<'a>(mut removed: Vec<&'a Orphan<'a>>, mut added: Vec<&'a Orphan<'a>>) -> Vec<Pair<'a>> {
+fn best_pairs<'a>(
+    mut removed: Vec<&'a Unmatched<'a>>,
+    mut added: Vec<&'a Unmatched<'a>>,
+) -> Vec<Pair<'a>> {
     for side in [&mut removed, &mut added] {
         side.sort_by(|a, b| {
             let by_time = b.operation.total_nanos.total_cmp(&a.operation.total_nanos);
@@ -188,17 +210,17 @@ fn best<'a>(mut removed: Vec<&'a Orphan<'a>>, mut added: Vec<&'a Orphan<'a>>) ->
     let mut candidates = Vec::new();
     for &before in &removed {
         for &after in &added {
-            if let Some((reason, likeness)) = reason(before, after) {
-                candidates.push((reason, likeness, before, after));
+            if let Some((reason, similarity)) = rename_reason(before, after) {
+                candidates.push((reason, similarity, before, after));
             }
         }
     }
     candidates.sort_by(|a, b| {
-        let by_likeness = b.0.cmp(&a.0).then_with(|| b.1.total_cmp(&a.1));
-        by_likeness.then_with(|| names(a.2, a.3).cmp(&names(b.2, b.3)))
+        let by_similarity = b.0.cmp(&a.0).then_with(|| b.1.total_cmp(&a.1));
+        by_similarity.then_with(|| ordered_names(a.2, a.3).cmp(&ordered_names(b.2, b.3)))
     });
     let mut paired = HashSet::new();
-    let is_unpaired = |(_, _, before, after): &(Reason, f64, &Orphan, &Orphan)| {
+    let is_unpaired = |(_, _, before, after): &(Reason, f64, &Unmatched, &Unmatched)| {
         let is_unpaired = !paired.contains(&before.index) && !paired.contains(&after.index);
         if is_unpaired {
             paired.extend([before.index, after.index]);
@@ -210,53 +232,53 @@ fn best<'a>(mut removed: Vec<&'a Orphan<'a>>, mut added: Vec<&'a Orphan<'a>>) ->
 }
 
 /// Both names, in an order that does not depend on the sides.
-fn names<'a>(a: &Orphan<'a>, b: &Orphan<'a>) -> (&'a str, &'a str) {
+fn ordered_names<'a>(a: &Unmatched<'a>, b: &Unmatched<'a>) -> (&'a str, &'a str) {
     let (a, b) = (a.operation.name(), b.operation.name());
     (a.min(b), a.max(b))
 }
 
 /// The reason to pair two operations, if there is one, and the similarity of their names.
-fn reason(before: &Orphan, after: &Orphan) -> Option<(Reason, f64)> {
-    let (a, b) = names(before, after);
-    let likeness = likeness(a, b);
+fn rename_reason(before: &Unmatched, after: &Unmatched) -> Option<(Reason, f64)> {
+    let (a, b) = ordered_names(before, after);
+    let similarity = similarity(a, b);
     if a == b {
-        return Some((Reason::SameNameInside, likeness));
+        return Some((Reason::SameNameInside, similarity));
     }
-    if is_about(before.operation.count, after.operation.count) {
+    if is_within_ratio(before.operation.count, after.operation.count) {
         if before.function == after.function {
-            return Some((Reason::SameFunction, likeness));
+            return Some((Reason::SameFunction, similarity));
         }
         if is_part(a, b) || is_part(b, a) {
-            return Some((Reason::PartOfName, likeness));
+            return Some((Reason::PartOfName, similarity));
         }
-        if likeness >= NEAR {
-            return Some((Reason::SimilarName, likeness));
+        if similarity >= MIN_SIMILARITY {
+            return Some((Reason::SimilarName, similarity));
         }
     }
-    is_same_place(before, after).then_some((Reason::SamePlace, likeness))
+    has_same_position(before, after).then_some((Reason::SamePosition, similarity))
 }
 
-fn is_same_place(before: &Orphan, after: &Orphan) -> bool {
-    let inside = &before.place.children;
+fn has_same_position(before: &Unmatched, after: &Unmatched) -> bool {
+    let children = &before.surroundings.children;
     let (a, b) = (before.operation, after.operation);
     // Kernels have no tree position: their order is that of their times.
     a.kind != "kernel"
-        && before.place.position == after.place.position
+        && before.surroundings.position == after.surroundings.position
         && (a.count - b.count).abs() <= 1e-9 * a.count.abs()
-        && *inside == after.place.children
-        && (!inside.is_empty() || is_about(a.total_nanos, b.total_nanos))
+        && *children == after.surroundings.children
+        && (!children.is_empty() || is_within_ratio(a.total_nanos, b.total_nanos))
 }
 
-fn is_about(a: f64, b: f64) -> bool {
-    a.max(b) <= MAX_RATIO * a.min(b)
+fn is_within_ratio(a: f64, b: f64) -> bool {
+    a.max(b) <= MAX_COUNT_RATIO * a.min(b)
 }
 
 fn is_part(part: &str, whole: &str) -> bool {
-    part.len() >= MIN_PART && 2 * part.len() >= whole.len() && whole.contains(part)
+    part.len() >= MIN_PART_BYTES && 2 * part.len() >= whole.len() && whole.contains(part)
 }
 
 /// The similarity of two names without a common namespace; symmetric.
-fn likeness(a: &str, b: &str) -> f64 {
+fn similarity(a: &str, b: &str) -> f64 {
     let (a, b) = match (a.rsplit_once("::"), b.rsplit_once("::")) {
         (Some((a_namespace, a)), Some((b_namespace, b))) if a_namespace == b_namespace => (a, b),
         _ => (a, b),

@@ -39,10 +39,10 @@ impl Default for Judge {
 /// The exit code of `check`: 0 if all conditions pass, 1 if any is a regression, 3 if there is no
 /// regression but something inconclusive. 2 is for usage errors.
 pub fn exit_code(verdicts: &[Verdict]) -> u8 {
-    let any = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
-    if any(Outcome::Regression) {
+    let has_any = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
+    if has_any(Outcome::Regression) {
         1
-    } else if any(Outcome::Inconclusive) {
+    } else if has_any(Outcome::Inconclusive) {
         3
     } else {
         0
@@ -64,39 +64,39 @@ impl Judge {
             outcome: Outcome::Inconclusive,
             why: String::new(),
         };
-        match self.measure(gate, before.as_ref(), after.as_ref()) {
+        match self.number_to_judge(gate, before.as_ref(), after.as_ref()) {
             Ok(number) => {
                 verdict.change = Some(number.value);
                 verdict.interval = number.interval;
-                (verdict.outcome, verdict.why) = outcome(gate, &number);
+                (verdict.outcome, verdict.why) = judge_number(gate, &number);
             }
             Err(why) => verdict.why = why,
         }
         verdict
     }
 
-    fn measure(
+    fn number_to_judge(
         self,
         gate: &Gate,
         before: Option<&Measurement>,
         after: Option<&Measurement>,
-    ) -> Result<Number, String> {
+    ) -> Result<JudgedNumber, String> {
         let after =
             after.ok_or_else(|| format!("the run after has no data for {}", gate.metric))?;
         self.check_step_count(after, "after")?;
-        let measured = |change: fn(f64, f64) -> f64, before: &Measurement| {
+        let changed = |change: fn(f64, f64) -> f64, before: &Measurement| {
             let value = change(before.value, after.value);
-            Number { value, interval: interval(before, after, change) }
+            JudgedNumber { value, interval: change_interval(before, after, change) }
         };
         if let Threshold::Value(_) = gate.threshold {
-            return Ok(measured(|_before, after| after, after));
+            return Ok(changed(|_before, after| after, after));
         }
         let before =
             before.ok_or_else(|| format!("the run before has no data for {}", gate.metric))?;
         self.check_step_count(before, "before")?;
         Ok(match gate.threshold {
-            Threshold::Percent(_) => measured(relative_percent, before),
-            _ => measured(|before, after| after - before, before),
+            Threshold::Percent(_) => changed(relative_percent, before),
+            _ => changed(|before, after| after - before, before),
         })
     }
 
@@ -109,41 +109,41 @@ impl Judge {
 }
 
 /// The number that is compared with a threshold.
-struct Number {
+struct JudgedNumber {
     value: f64,
     interval: Option<Interval>,
 }
 
-fn interval(
+fn change_interval(
     before: &Measurement,
     after: &Measurement,
     change: fn(f64, f64) -> f64,
 ) -> Option<Interval> {
     let ((stat, before), (_, after)): (&(Stat, Vec<f64>), _) =
         (before.steps.as_ref()?, after.steps.as_ref()?);
-    Bootstrap::new(before, after).resampled(*stat).interval(change)
+    Bootstrap::new(before, after).resample(*stat).interval(change)
 }
 
-fn outcome(gate: &Gate, number: &Number) -> (Outcome, String) {
+fn judge_number(gate: &Gate, number: &JudgedNumber) -> (Outcome, String) {
     let threshold = gate.threshold.number();
     let is_beyond = |value: f64| match gate.direction {
         Direction::Above => value > threshold,
         Direction::Below => value < threshold,
     };
-    let word = match gate.direction {
+    let side = match gate.direction {
         Direction::Above => "above",
         Direction::Below => "below",
     };
     if !is_beyond(number.value) {
-        return (Outcome::Pass, format!("not {word} the threshold"));
+        return (Outcome::Pass, format!("not {side} the threshold"));
     }
     match number.interval {
-        None => (Outcome::Regression, format!("{word} the threshold")),
+        None => (Outcome::Regression, format!("{side} the threshold")),
         Some(Interval { low, high }) if is_beyond(low) && is_beyond(high) => {
-            (Outcome::Regression, format!("{word} the threshold, and so is its whole interval"))
+            (Outcome::Regression, format!("{side} the threshold, and so is its whole interval"))
         }
         Some(_) => {
-            let why = format!("{word} the threshold, but its interval is not: may be chance");
+            let why = format!("{side} the threshold, but its interval is not: may be chance");
             (Outcome::Inconclusive, why)
         }
     }
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    fn outcome_of(gate: &str, before: &Measured, after: &Measured) -> Outcome {
+    fn judge_outcome(gate: &str, before: &Measured, after: &Measured) -> Outcome {
         Judge::default().judge(&gate.parse().unwrap(), before, after).outcome
     }
 
@@ -176,59 +176,66 @@ mod tests {
     fn a_condition_fails_only_if_its_whole_interval_is_beyond() {
         let before = run(&steps(22, 1.0, 0.01), Some(20.0));
         let slower = run(&steps(22, 1.1, 0.01), Some(31.0));
-        assert_eq!(outcome_of("step_time.p50>+3%", &before, &slower), Outcome::Regression);
-        assert_eq!(outcome_of("step_time.p50>+50us", &before, &slower), Outcome::Regression);
-        assert_eq!(outcome_of("step_time.mean>+10.1%", &before, &slower), Outcome::Pass);
-        assert_eq!(outcome_of("step_time.mean>+9.99%", &before, &slower), Outcome::Inconclusive);
-        assert_eq!(outcome_of("step_time.p50>+3%", &slower, &before), Outcome::Pass);
-        assert_eq!(outcome_of("step_time.p50<-3%", &slower, &before), Outcome::Regression);
-        assert_eq!(outcome_of("step_time.mean>1.05ms", &before, &slower), Outcome::Regression);
-        assert_eq!(outcome_of("step_time.mean>1.099ms", &before, &slower), Outcome::Inconclusive);
+        assert_eq!(judge_outcome("step_time.p50>+3%", &before, &slower), Outcome::Regression);
+        assert_eq!(judge_outcome("step_time.p50>+50us", &before, &slower), Outcome::Regression);
+        assert_eq!(judge_outcome("step_time.mean>+10.1%", &before, &slower), Outcome::Pass);
+        assert_eq!(judge_outcome("step_time.mean>+9.99%", &before, &slower), Outcome::Inconclusive);
+        assert_eq!(judge_outcome("step_time.p50>+3%", &slower, &before), Outcome::Pass);
+        assert_eq!(judge_outcome("step_time.p50<-3%", &slower, &before), Outcome::Regression);
+        assert_eq!(judge_outcome("step_time.mean>1.05ms", &before, &slower), Outcome::Regression);
+        assert_eq!(
+            judge_outcome("step_time.mean>1.099ms", &before, &slower),
+            Outcome::Inconclusive
+        );
         let scattered = run(&steps(22, 1.1, 0.9), None);
-        assert_eq!(outcome_of("step_time.mean>+3%", &before, &scattered), Outcome::Inconclusive);
+        assert_eq!(judge_outcome("step_time.mean>+3%", &before, &scattered), Outcome::Inconclusive);
     }
 
     #[test]
     fn numbers_of_the_recording_are_compared_without_an_interval() {
         let (before, after) = (run(&[], Some(20.0)), run(&[], Some(31.0)));
-        assert_eq!(outcome_of("gpu_idle.percent>30", &before, &after), Outcome::Regression);
-        assert_eq!(outcome_of("gpu_idle.percent>31", &before, &after), Outcome::Pass);
-        assert_eq!(outcome_of("gpu_idle.percent>+10pp", &before, &after), Outcome::Regression);
-        assert_eq!(outcome_of("gpu_idle.percent>+60%", &before, &after), Outcome::Pass);
+        assert_eq!(judge_outcome("gpu_idle.percent>30", &before, &after), Outcome::Regression);
+        assert_eq!(judge_outcome("gpu_idle.percent>31", &before, &after), Outcome::Pass);
+        assert_eq!(judge_outcome("gpu_idle.percent>+10pp", &before, &after), Outcome::Regression);
+        assert_eq!(judge_outcome("gpu_idle.percent>+60%", &before, &after), Outcome::Pass);
         // A rise from 0 exceeds any percentage.
-        let none = run(&[], Some(0.0));
-        assert_eq!(outcome_of("gpu_idle.percent>+60%", &none, &after), Outcome::Regression);
-        assert_eq!(outcome_of("gpu_idle.percent>+0%", &none, &none), Outcome::Pass);
+        let zero = run(&[], Some(0.0));
+        assert_eq!(judge_outcome("gpu_idle.percent>+60%", &zero, &after), Outcome::Regression);
+        assert_eq!(judge_outcome("gpu_idle.percent>+0%", &zero, &zero), Outcome::Pass);
     }
 
     #[test]
     fn missing_or_infinite_numbers_are_inconclusive() {
-        let (some, none) = (run(&[], Some(31.0)), run(&[], None));
+        let (known, unknown) = (run(&[], Some(31.0)), run(&[], None));
         for (gate, before, after, expected) in [
-            ("gpu_idle.percent>+1pp", &some, &none, Outcome::Inconclusive),
-            ("gpu_idle.percent>+1pp", &none, &some, Outcome::Inconclusive),
+            ("gpu_idle.percent>+1pp", &known, &unknown, Outcome::Inconclusive),
+            ("gpu_idle.percent>+1pp", &unknown, &known, Outcome::Inconclusive),
             // An absolute threshold needs no number from the run before.
-            ("gpu_idle.percent>30", &none, &some, Outcome::Regression),
-            ("mfu<40", &none, &none, Outcome::Inconclusive),
+            ("gpu_idle.percent>30", &unknown, &known, Outcome::Regression),
+            ("mfu<40", &unknown, &unknown, Outcome::Inconclusive),
         ] {
-            assert_eq!(outcome_of(gate, before, after), expected, "{gate}");
+            assert_eq!(judge_outcome(gate, before, after), expected, "{gate}");
         }
         let broken = run(&[f64::NAN; 9], Some(f64::INFINITY));
-        assert_eq!(outcome_of("step_time>+1%", &broken, &broken), Outcome::Inconclusive);
-        assert_eq!(outcome_of("gpu_idle.percent>30", &broken, &broken), Outcome::Inconclusive);
+        assert_eq!(judge_outcome("step_time>+1%", &broken, &broken), Outcome::Inconclusive);
+        assert_eq!(judge_outcome("gpu_idle.percent>30", &broken, &broken), Outcome::Inconclusive);
     }
 
     #[test]
     fn few_steps_are_inconclusive() {
-        let (few, many) = (run(&steps(4, 2.0, 0.0), None), run(&steps(20, 1.0, 0.0), None));
-        assert_eq!(outcome_of("step_time>+3%", &many, &few), Outcome::Inconclusive);
-        assert_eq!(outcome_of("step_time>+3%", &few, &many), Outcome::Inconclusive);
-        assert_eq!(outcome_of("step_time.p99>+3%", &many, &many), Outcome::Inconclusive);
-        assert_eq!(outcome_of("step_time.p90>+3%", &many, &many), Outcome::Pass);
+        let (few_steps, many_steps) =
+            (run(&steps(4, 2.0, 0.0), None), run(&steps(20, 1.0, 0.0), None));
+        assert_eq!(judge_outcome("step_time>+3%", &many_steps, &few_steps), Outcome::Inconclusive);
+        assert_eq!(judge_outcome("step_time>+3%", &few_steps, &many_steps), Outcome::Inconclusive);
+        assert_eq!(
+            judge_outcome("step_time.p99>+3%", &many_steps, &many_steps),
+            Outcome::Inconclusive
+        );
+        assert_eq!(judge_outcome("step_time.p90>+3%", &many_steps, &many_steps), Outcome::Pass);
         let judge = Judge { min_steps: 4 };
         let gate = "step_time.mean>+3%".parse().unwrap();
-        assert_eq!(judge.judge(&gate, &many, &few).outcome, Outcome::Regression);
-        let why = Judge::default().judge(&gate, &many, &few).why;
+        assert_eq!(judge.judge(&gate, &many_steps, &few_steps).outcome, Outcome::Regression);
+        let why = Judge::default().judge(&gate, &many_steps, &few_steps).why;
         assert_eq!(why, "mean needs 5 steps, but the run after has 4");
     }
 
@@ -239,11 +246,11 @@ mod tests {
             let empty = Measured::default();
             Verdict { outcome, ..Judge::default().judge(&gate, &empty, &empty) }
         };
-        let [pass, fail, open] =
+        let [pass, regression, inconclusive] =
             [Outcome::Pass, Outcome::Regression, Outcome::Inconclusive].map(verdict);
         assert_eq!(exit_code(&[]), 0);
         assert_eq!(exit_code(std::slice::from_ref(&pass)), 0);
-        assert_eq!(exit_code(&[pass.clone(), open.clone()]), 3);
-        assert_eq!(exit_code(&[open, fail, pass]), 1);
+        assert_eq!(exit_code(&[pass.clone(), inconclusive.clone()]), 3);
+        assert_eq!(exit_code(&[inconclusive, regression, pass]), 1);
     }
 }

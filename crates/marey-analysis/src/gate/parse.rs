@@ -29,13 +29,13 @@ pub enum Problem {
     /// The comparison is missing.
     NoComparison,
     /// The comparison is not supported, such as `>=`.
-    Comparison,
+    UnsupportedComparison,
     /// No metric has this name.
     UnknownMetric {
         /// The name.
         name: String,
         /// Similar names.
-        near: Vec<String>,
+        similar: Vec<String>,
     },
     /// The metric has no such statistic.
     UnknownStatistic {
@@ -44,14 +44,14 @@ pub enum Problem {
         /// The statistic.
         name: String,
         /// Similar names.
-        near: Vec<String>,
+        similar: Vec<String>,
         /// The statistics of the metric.
         known: Vec<String>,
     },
     /// A number is missing.
     NoNumber,
     /// The metric does not have this unit.
-    Unit {
+    UnknownUnit {
         /// The metric.
         metric: String,
         /// The unit as written.
@@ -60,11 +60,11 @@ pub enum Problem {
         known: Vec<&'static str>,
     },
     /// An unsigned percentage for a metric that is not a percentage.
-    PercentOfNothing {
+    UnsignedPercent {
         /// The metric.
         metric: String,
         /// The threshold that was probably meant.
-        meant: String,
+        suggestion: String,
     },
 }
 
@@ -74,19 +74,19 @@ impl fmt::Display for Problem {
             Self::NoComparison => {
                 f.write_str("`>` or `<` is missing; write METRIC>THRESHOLD in quotes, as in 'step_time.p50>+3%'")
             }
-            Self::Comparison => f.write_str("only `>` and `<` compare"),
-            Self::UnknownMetric { name, near } => {
-                write!(f, "no metric `{name}`{}; the metrics are ", DidYouMean(near))?;
+            Self::UnsupportedComparison => f.write_str("only `>` and `<` compare"),
+            Self::UnknownMetric { name, similar } => {
+                write!(f, "no metric `{name}`{}; the metrics are ", DidYouMean(similar))?;
                 f.write_str(&Quantity::names().collect::<Vec<_>>().join(", "))
             }
-            Self::UnknownStatistic { metric, name, near, known } => {
-                write!(f, "`{metric}` has no statistic `{name}`{}; ", DidYouMean(near))?;
+            Self::UnknownStatistic { metric, name, similar, known } => {
+                write!(f, "`{metric}` has no statistic `{name}`{}; ", DidYouMean(similar))?;
                 write!(f, "it has {}", known.join(", "))?;
-                let of_steps = known.iter().any(|name| name == "p90");
-                f.write_str(if of_steps { ", and all other percentiles p1 to p99" } else { "" })
+                let has_percentiles = known.iter().any(|name| name == "p90");
+                f.write_str(if has_percentiles { ", and all other percentiles p1 to p99" } else { "" })
             }
             Self::NoNumber => f.write_str("expected a number, as in +3%, +2ms or 30"),
-            Self::Unit { metric, unit, known } => {
+            Self::UnknownUnit { metric, unit, known } => {
                 let known: Vec<_> = known.iter().filter(|unit| !unit.is_empty()).copied().collect();
                 match (unit.as_str(), known.is_empty()) {
                     ("", _) => write!(f, "`{metric}` needs a unit: {}", known.join(", ")),
@@ -94,8 +94,8 @@ impl fmt::Display for Problem {
                     _ => write!(f, "`{metric}` has no unit `{unit}`; use {}", known.join(", ")),
                 }
             }
-            Self::PercentOfNothing { metric, meant } => {
-                write!(f, "`{metric}` is not a percentage; for a relative change write `{meant}`")
+            Self::UnsignedPercent { metric, suggestion } => {
+                write!(f, "`{metric}` is not a percentage; for a relative change write `{suggestion}`")
             }
         }
     }
@@ -116,37 +116,37 @@ impl FromStr for Gate {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        parse(text).map_err(|(at, problem)| ParseError {
+        parse_gate(text).map_err(|(offset, problem)| ParseError {
             expression: text.to_owned(),
-            column: text.get(..at).unwrap_or(text).chars().count() + 1,
+            column: text.get(..offset).unwrap_or(text).chars().count() + 1,
             problem,
         })
     }
 }
 
 /// A problem and the byte offset at which it begins.
-type Misplaced = (usize, Problem);
+type ProblemAtOffset = (usize, Problem);
 
-fn parse(text: &str) -> Result<Gate, Misplaced> {
+fn parse_gate(text: &str) -> Result<Gate, ProblemAtOffset> {
     let operator =
         text.find(['>', '<', '=']).ok_or((text.trim_end().len(), Problem::NoComparison))?;
     let direction = match &text[operator..=operator] {
         ">" => Direction::Above,
         "<" => Direction::Below,
-        _ => return Err((operator, Problem::Comparison)),
+        _ => return Err((operator, Problem::UnsupportedComparison)),
     };
-    let metric = metric(text, operator)?;
-    let rest = &text[operator + 1..];
-    let start = text.len() - rest.trim_start().len();
-    if rest.starts_with(['=', '>', '<']) {
-        return Err((operator + 1, Problem::Comparison));
+    let metric = parse_metric(text, operator)?;
+    let after_operator = &text[operator + 1..];
+    let start = text.len() - after_operator.trim_start().len();
+    if after_operator.starts_with(['=', '>', '<']) {
+        return Err((operator + 1, Problem::UnsupportedComparison));
     }
-    let threshold = threshold(text[start..].trim_end(), metric)
-        .map_err(|(at, problem)| (start + at, problem))?;
+    let threshold = parse_threshold(text[start..].trim_end(), metric)
+        .map_err(|(offset, problem)| (start + offset, problem))?;
     Ok(Gate { expression: text.trim().to_owned(), metric, direction, threshold })
 }
 
-fn metric(text: &str, end: usize) -> Result<Metric, Misplaced> {
+fn parse_metric(text: &str, end: usize) -> Result<Metric, ProblemAtOffset> {
     let name = text[..end].trim();
     let start = text.len() - text.trim_start().len();
     let (name, summary) = match name.split_once('.') {
@@ -155,24 +155,25 @@ fn metric(text: &str, end: usize) -> Result<Metric, Misplaced> {
     };
     let quantity = Quantity::parse(name).ok_or_else(|| {
         let names: Vec<String> = Quantity::names().map(str::to_owned).collect();
-        let near = nearest(name, &names);
-        (start.min(end), Problem::UnknownMetric { name: name.to_owned(), near })
+        let similar = nearest(name, &names);
+        (start.min(end), Problem::UnknownMetric { name: name.to_owned(), similar })
     })?;
-    let Some((at, summary)) = summary else { return Ok(quantity.default_metric()) };
+    let Some((offset, summary)) = summary else { return Ok(quantity.default_metric()) };
     Metric::with_summary(quantity, summary).ok_or_else(|| {
         let known: Vec<String> = quantity.summaries().collect();
-        let near = nearest(summary, &known);
+        let similar = nearest(summary, &known);
         let (metric, name) = (quantity.name(), summary.to_owned());
-        (start + at, Problem::UnknownStatistic { metric, name, near, known })
+        (start + offset, Problem::UnknownStatistic { metric, name, similar, known })
     })
 }
 
-fn threshold(text: &str, metric: Metric) -> Result<Threshold, Misplaced> {
+fn parse_threshold(text: &str, metric: Metric) -> Result<Threshold, ProblemAtOffset> {
     let is_change = text.starts_with(['+', '-']);
     let sign = usize::from(is_change);
-    let is_of_number = |letter: char| letter.is_ascii_digit() || letter == '.';
-    let digits = text[sign..].find(|letter| !is_of_number(letter)).unwrap_or(text.len() - sign);
-    let (number, unit) = text.split_at(sign + digits);
+    let is_digit_or_point = |letter: char| letter.is_ascii_digit() || letter == '.';
+    let digit_count =
+        text[sign..].find(|letter| !is_digit_or_point(letter)).unwrap_or(text.len() - sign);
+    let (number, unit) = text.split_at(sign + digit_count);
     let number: f64 = number.parse().map_err(|_not_a_number| (0, Problem::NoNumber))?;
     if !number.is_finite() {
         return Err((0, Problem::NoNumber));
@@ -186,14 +187,14 @@ fn threshold(text: &str, metric: Metric) -> Result<Threshold, Misplaced> {
     let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
         let metric = metric.to_string();
         if unit == "%" {
-            let meant = format!("+{text}");
-            return Err((unit_offset, Problem::PercentOfNothing { metric, meant }));
+            let suggestion = format!("+{text}");
+            return Err((unit_offset, Problem::UnsignedPercent { metric, suggestion }));
         }
         let mut known: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
         if is_change {
             known.insert(0, "%");
         }
-        return Err((unit_offset, Problem::Unit { metric, unit: unit.to_owned(), known }));
+        return Err((unit_offset, Problem::UnknownUnit { metric, unit: unit.to_owned(), known }));
     };
     let number = number * scale;
     Ok(if is_change { Threshold::Change(number) } else { Threshold::Value(number) })
@@ -203,7 +204,7 @@ fn threshold(text: &str, metric: Metric) -> Result<Threshold, Misplaced> {
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> (String, Direction, Threshold) {
+    fn parse(text: &str) -> (String, Direction, Threshold) {
         let gate: Gate = text.parse().unwrap();
         (gate.metric.to_string(), gate.direction, gate.threshold)
     }
@@ -229,7 +230,7 @@ mod tests {
             ("steps<10", "steps.count", Below, Value(10.0)),
             ("step_time.median>+.5%", "step_time.p50", Above, Percent(0.5)),
         ] {
-            assert_eq!(parsed(text), (metric.to_owned(), direction, threshold), "{text}");
+            assert_eq!(parse(text), (metric.to_owned(), direction, threshold), "{text}");
         }
     }
 

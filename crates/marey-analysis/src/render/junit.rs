@@ -20,35 +20,35 @@ pub fn junit(before: &str, after: &str, verdicts: &[Verdict]) -> String {
     );
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     push(&mut out, format_args!("  <testsuite name=\"marey check\" {counts} time=\"0\">\n"));
-    properties(&mut out, "    ", &[("before", before.into()), ("after", after.into())]);
+    push_properties(&mut out, "    ", &[("before", before.into()), ("after", after.into())]);
     for verdict in verdicts {
-        case(&mut out, verdict);
+        push_case(&mut out, verdict);
     }
     out.push_str("  </testsuite>\n</testsuites>\n");
     out
 }
 
-fn case(out: &mut String, verdict: &Verdict) {
-    let name = escaped(&verdict.expression);
+fn push_case(out: &mut String, verdict: &Verdict) {
+    let name = escape(&verdict.expression);
     push(
         out,
         format_args!("    <testcase classname=\"marey.check\" name=\"{name}\" time=\"0\">\n"),
     );
     let unit = verdict.metric.unit();
-    let judged = |number| show::judged(verdict, number);
+    let judged_number = |number| show::judged_number(verdict, number);
     let numbers = [
         ("metric", verdict.metric.to_string()),
         ("before", show::value(verdict.before, unit)),
         ("after", show::value(verdict.after, unit)),
-        ("judged", judged(verdict.change)),
-        ("interval", show::interval(verdict.interval, judged)),
+        ("judged", judged_number(verdict.change)),
+        ("interval", show::interval(verdict.interval, judged_number)),
         ("outcome", verdict.outcome.to_string()),
     ];
-    properties(out, "      ", &numbers);
+    push_properties(out, "      ", &numbers);
     let [.., (_, before), (_, after), (_, value), (_, interval), _] = &numbers;
     let why = &verdict.why;
     let text = format!("before {before}, after {after}; judged {value}, 95 % interval {interval}");
-    let (why, text) = (escaped(why), escaped(&text));
+    let (why, text) = (escape(why), escape(&text));
     match verdict.outcome {
         Outcome::Pass => {}
         Outcome::Regression => push(
@@ -62,10 +62,10 @@ fn case(out: &mut String, verdict: &Verdict) {
     out.push_str("    </testcase>\n");
 }
 
-fn properties(out: &mut String, indent: &str, properties: &[(&str, String)]) {
+fn push_properties(out: &mut String, indent: &str, properties: &[(&str, String)]) {
     push(out, format_args!("{indent}<properties>\n"));
     for (name, value) in properties {
-        let value = escaped(value);
+        let value = escape(value);
         push(out, format_args!("{indent}  <property name=\"{name}\" value=\"{value}\"/>\n"));
     }
     push(out, format_args!("{indent}</properties>\n"));
@@ -78,7 +78,7 @@ fn push(out: &mut String, text: std::fmt::Arguments) {
 
 /// Text escaped for attribute values and content. Characters that XML 1.0 does not allow are
 /// dropped.
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -99,14 +99,14 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::escaped;
+    use super::escape;
 
     #[test]
     fn characters_with_a_meaning_in_xml_are_escaped() {
         assert_eq!(
-            escaped("a<b> & 'c' \"d\"\n"),
+            escape("a<b> & 'c' \"d\"\n"),
             "a&lt;b&gt; &amp; &apos;c&apos; &quot;d&quot;&#10;"
         );
-        assert_eq!(escaped("\u{0}\u{1b}[31m\u{85}x\u{ffff}"), "[31mx");
+        assert_eq!(escape("\u{0}\u{1b}[31m\u{85}x\u{ffff}"), "[31mx");
     }
 }

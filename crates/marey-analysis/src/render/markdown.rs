@@ -14,34 +14,34 @@ use super::show;
 /// A comparison as Markdown: the verdicts if there are any, the metrics, and the operations and
 /// kernels whose time changed most, at most `max_changes` each.
 pub fn markdown(comparison: &Comparison, verdicts: &[Verdict], max_changes: usize) -> String {
-    let (before, after) = (escaped(&comparison.before), escaped(&comparison.after));
+    let (before, after) = (escape(&comparison.before), escape(&comparison.after));
     let mut out = format!("### marey: {after} against {before}\n\n");
     if !verdicts.is_empty() {
-        let rows = verdicts.iter().map(judged);
-        let heads = ["verdict", "condition", "before", "after", "judged", "95 % interval", "why"];
-        table(&mut out, &heads, rows);
+        let rows = verdicts.iter().map(verdict_row);
+        let headers = ["verdict", "condition", "before", "after", "judged", "95 % interval", "why"];
+        push_table(&mut out, &headers, rows);
         out.push('\n');
     }
-    let heads = ["metric", "before", "after", "change", "%", "95 % interval", "significant"];
-    table(&mut out, &heads, comparison.metrics.iter().map(compared));
+    let headers = ["metric", "before", "after", "change", "%", "95 % interval", "significant"];
+    push_table(&mut out, &headers, comparison.metrics.iter().map(metric_row));
     let tables = [("Operations", &comparison.operations), ("Kernels", &comparison.kernels)];
     for (title, differences) in tables {
         let changed = differences.iter().filter(|row| row.category != Category::Unchanged);
-        let rows: Vec<_> = changed.take(max_changes).map(changed_row).collect();
+        let rows: Vec<_> = changed.take(max_changes).map(difference_row).collect();
         if !rows.is_empty() {
             out.extend(["\n#### ", title, ", per step\n\n"]);
-            let heads = ["where", "before", "after", "change", "%", ""];
-            table(&mut out, &heads, rows.into_iter());
+            let headers = ["where", "before", "after", "change", "%", ""];
+            push_table(&mut out, &headers, rows.into_iter());
         }
     }
     out
 }
 
-fn changed_row(row: &Difference) -> [String; 6] {
+fn difference_row(row: &Difference) -> [String; 6] {
     let side =
         |side: Option<&Operation>| show::value(side.map(|side| side.total_nanos), Unit::Nanos);
     [
-        escaped(&row.path.join("/")),
+        escape(&row.path.join("/")),
         side(row.before.as_ref()),
         side(row.after.as_ref()),
         show::change(Some(row.change_nanos()), Unit::Nanos),
@@ -50,26 +50,26 @@ fn changed_row(row: &Difference) -> [String; 6] {
     ]
 }
 
-fn judged(verdict: &Verdict) -> [String; 7] {
+fn verdict_row(verdict: &Verdict) -> [String; 7] {
     let sign = match verdict.outcome {
         Outcome::Pass => "✅",
         Outcome::Regression => "❌",
         Outcome::Inconclusive => "❔",
     };
     let unit = verdict.metric.unit();
-    let show = |number| show::judged(verdict, number);
+    let judged_number = |number| show::judged_number(verdict, number);
     [
         format!("{sign} {}", verdict.outcome),
-        escaped(&verdict.expression),
+        escape(&verdict.expression),
         show::value(verdict.before, unit),
         show::value(verdict.after, unit),
-        show(verdict.change),
-        show::interval(verdict.interval, show),
-        escaped(&verdict.why),
+        judged_number(verdict.change),
+        show::interval(verdict.interval, judged_number),
+        escape(&verdict.why),
     ]
 }
 
-fn compared(row: &Change) -> [String; 7] {
+fn metric_row(row: &Change) -> [String; 7] {
     let unit = row.metric.unit();
     let worsening = row.change.map_or(0.0, |change| match row.metric.better() {
         Better::Lower => change,
@@ -84,7 +84,7 @@ fn compared(row: &Change) -> [String; 7] {
         Significance::Unknown => "unknown",
     };
     [
-        escaped(&row.metric.title()),
+        escape(&row.metric.title()),
         show::value(row.before, unit),
         show::value(row.after, unit),
         show::change(row.change, unit),
@@ -95,19 +95,19 @@ fn compared(row: &Change) -> [String; 7] {
 }
 
 #[expect(clippy::let_underscore_must_use, reason = "writing to a String cannot fail")]
-fn table<const N: usize>(
+fn push_table<const N: usize>(
     out: &mut String,
-    heads: &[&str; N],
+    headers: &[&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) {
-    let _ = writeln!(out, "| {} |\n|{}", heads.join(" | "), " --- |".repeat(N));
+    let _ = writeln!(out, "| {} |\n|{}", headers.join(" | "), " --- |".repeat(N));
     for row in rows {
         let _ = writeln!(out, "| {} |", row.join(" | "));
     }
 }
 
 /// Text with all Markdown escaped, also inside a table cell. Newlines become spaces.
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let text = printable(&text.replace(['\n', '\r', '\t'], " ")).into_owned();
     for letter in text.chars() {
@@ -126,11 +126,11 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::escaped;
+    use super::escape;
 
     #[test]
     fn text_cannot_break_out_of_its_table_cell() {
-        assert_eq!(escaped("a|b`c`\n<b>*x*"), "a\\|b\\`c\\` &lt;b&gt;\\*x\\*");
-        assert_eq!(escaped("\\|"), "\\\\\\|");
+        assert_eq!(escape("a|b`c`\n<b>*x*"), "a\\|b\\`c\\` &lt;b&gt;\\*x\\*");
+        assert_eq!(escape("\\|"), "\\\\\\|");
     }
 }

@@ -54,7 +54,7 @@ pub fn interval(interval: Option<Interval>, end: impl Fn(Option<f64>) -> String)
 }
 
 /// The number that was compared with a verdict's threshold, or an end of its interval.
-pub fn judged(verdict: &Verdict, number: Option<f64>) -> String {
+pub fn judged_number(verdict: &Verdict, number: Option<f64>) -> String {
     match verdict.threshold {
         Threshold::Value(_) => value(number, verdict.metric.unit()),
         Threshold::Change(_) => change(number, verdict.metric.unit()),

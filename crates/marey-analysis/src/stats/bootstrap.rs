@@ -54,41 +54,44 @@ impl Interval {
 pub struct Bootstrap {
     before: Blocks,
     after: Blocks,
-    resamples: usize,
-    /// How many of the lowest and of the highest changes are cut off.
-    outside: usize,
+    resample_count: usize,
+    /// Number of changes that are cut off at each end, the lowest and the highest.
+    cut_off_count: usize,
 }
 
 impl Bootstrap {
     /// Prepares two samples, each in the order of measurement.
     pub fn new(before: &[f64], after: &[f64]) -> Self {
         let longest = before.len().max(after.len()).max(1);
-        let resamples = (MAX_DRAWS / longest).clamp(MIN_RESAMPLES, RESAMPLES);
-        let blocks = blocks_of(before.len()).min(blocks_of(after.len()));
+        let resample_count = (MAX_DRAWS / longest).clamp(MIN_RESAMPLES, RESAMPLES);
+        let blocks = block_count(before.len()).min(block_count(after.len()));
         Self {
             before: Blocks::new(before, block_length(before.len())),
             after: Blocks::new(after, block_length(after.len())),
-            resamples,
-            outside: (tail(blocks) * resamples as f64) as usize,
+            resample_count,
+            cut_off_count: (cut_off_share(blocks) * resample_count as f64) as usize,
         }
     }
 
     /// The statistic of both samples, for each resample.
-    pub fn resampled(&self, stat: Stat) -> Resampled {
-        let before = self.before.resampled(stat, self.resamples);
-        let after = self.after.resampled(stat, self.resamples);
-        Resampled { pairs: before.into_iter().zip(after).collect(), outside: self.outside }
+    pub fn resample(&self, stat: Stat) -> Resamples {
+        let before = self.before.resample(stat, self.resample_count);
+        let after = self.after.resample(stat, self.resample_count);
+        Resamples {
+            pairs: before.into_iter().zip(after).collect(),
+            cut_off_count: self.cut_off_count,
+        }
     }
 }
 
 /// A statistic of two samples for many resamples.
-pub struct Resampled {
+pub struct Resamples {
     /// The statistic before and after.
     pairs: Vec<(f64, f64)>,
-    outside: usize,
+    cut_off_count: usize,
 }
 
-impl Resampled {
+impl Resamples {
     /// The range that contains `change(before, after)` in 95 of 100 cases. `None` if a sample is
     /// empty or a change is not a number.
     pub fn interval(&self, change: impl Fn(f64, f64) -> f64) -> Option<Interval> {
@@ -101,7 +104,10 @@ impl Resampled {
         // them.
         changes.sort_unstable_by(f64::total_cmp);
         let last = changes.len() - 1;
-        Some(Interval { low: changes[self.outside], high: changes[last - self.outside] })
+        Some(Interval {
+            low: changes[self.cut_off_count],
+            high: changes[last - self.cut_off_count],
+        })
     }
 }
 
@@ -109,33 +115,34 @@ fn block_length(steps: usize) -> usize {
     (steps as f64).cbrt().round().max(1.0) as usize
 }
 
-fn blocks_of(steps: usize) -> usize {
+fn block_count(steps: usize) -> usize {
     steps.div_ceil(block_length(steps))
 }
 
 /// The share of resamples to cut off at each end: 2.5 %, less for few blocks.
-fn tail(blocks: usize) -> f64 {
+fn cut_off_share(blocks: usize) -> f64 {
     if blocks < 2 {
         return 0.0;
     }
     let blocks = blocks as f64;
-    normal_below(-(blocks / (blocks - 1.0)).sqrt() * student(blocks - 1.0))
+    normal_cdf(-(blocks / (blocks - 1.0)).sqrt() * student_t(blocks - 1.0))
 }
 
 /// The 97.5th percentile of Student's t: Abramowitz and Stegun 26.7.5. For three blocks it is 3 %
 /// too low, but there no resample is cut off anyway.
-fn student(freedom: f64) -> f64 {
+fn student_t(degrees_of_freedom: f64) -> f64 {
     let normal = 1.959_963_985_f64;
     let square = normal * normal;
     let first = normal * (square + 1.0) / 4.0;
     let second = normal * ((5.0 * square + 16.0) * square + 3.0) / 96.0;
     let third = normal * (((3.0 * square + 19.0) * square + 17.0) * square - 15.0) / 384.0;
-    normal + (first + (second + third / freedom) / freedom) / freedom
+    normal
+        + (first + (second + third / degrees_of_freedom) / degrees_of_freedom) / degrees_of_freedom
 }
 
 /// The cumulative normal distribution for a value of at most 0: Abramowitz and Stegun 7.1.26,
 /// accurate to 1.5e-7.
-fn normal_below(value: f64) -> f64 {
+fn normal_cdf(value: f64) -> f64 {
     let size = -value / std::f64::consts::SQRT_2;
     let near = 1.0 / (1.0 + 0.327_591_1 * size);
     let terms = [1.061_405_429, -1.453_152_027, 1.421_413_741, -0.284_496_736, 0.254_829_592];
@@ -148,80 +155,82 @@ mod tests {
     use super::super::split_mix::SplitMix64;
     use super::*;
 
-    /// Normally distributed steps of 100 ± 5, each correlated with the one before by `like_before`.
-    fn steps(numbers: &mut SplitMix64, count: usize, like_before: f64) -> Vec<f64> {
-        let mut uniform = || (numbers.next() >> 11) as f64 / (1_u64 << 53) as f64;
+    /// Normally distributed steps of 100 ± 5, each correlated with the one before by `correlation`.
+    fn steps(random: &mut SplitMix64, count: usize, correlation: f64) -> Vec<f64> {
+        let mut uniform = || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
         let mut normal =
             || (-2.0 * (1.0 - uniform()).ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
-        let mut off = normal();
-        let fresh = (1.0 - like_before * like_before).sqrt();
+        let mut deviation = normal();
+        let fresh = (1.0 - correlation * correlation).sqrt();
         let step = |_| {
-            off = like_before * off + fresh * normal();
-            100.0 + 5.0 * off
+            deviation = correlation * deviation + fresh * normal();
+            100.0 + 5.0 * deviation
         };
         (0..count).map(step).collect()
     }
 
     #[test]
     fn the_interval_contains_the_true_change_in_95_of_100_cases() {
-        let mut numbers = SplitMix64::new(7);
+        let mut random = SplitMix64::new(7);
         // The true change is -5 %: the same steps times 0.95.
-        for (like_before, least) in [(0.0, 0.92), (0.5, 0.86)] {
+        for (correlation, min_share) in [(0.0, 0.92), (0.5, 0.86)] {
             for (count, stat) in [(10, Stat::Mean), (20, Stat::Percentile(50)), (60, Stat::Mean)] {
                 let trials = 200;
-                let has_truth = |_: &usize| {
-                    let before = steps(&mut numbers, count, like_before);
-                    let after = steps(&mut numbers, count, like_before);
+                let contains_the_true_change = |_: &usize| {
+                    let before = steps(&mut random, count, correlation);
+                    let after = steps(&mut random, count, correlation);
                     let after: Vec<f64> = after.iter().map(|step| step * 0.95).collect();
                     let bootstrap = Bootstrap::new(&before, &after);
                     let interval =
-                        bootstrap.resampled(stat).interval(|before, after| after / before - 1.0);
+                        bootstrap.resample(stat).interval(|before, after| after / before - 1.0);
                     interval.unwrap().contains(-0.05)
                 };
-                let share = (0..trials).filter(has_truth).count() as f64 / trials as f64;
-                assert!(share >= least, "{count} {stat} {like_before}: {share}");
-                assert!(like_before > 0.0 || share < 1.0, "{count} {stat}: intervals too wide");
+                let share =
+                    (0..trials).filter(contains_the_true_change).count() as f64 / trials as f64;
+                assert!(share >= min_share, "{count} {stat} {correlation}: {share}");
+                assert!(correlation > 0.0 || share < 1.0, "{count} {stat}: intervals too wide");
             }
         }
     }
 
     #[test]
-    fn tails_match_students_t() {
+    fn cut_off_shares_match_students_t() {
         // scipy.stats: norm.cdf(-sqrt(n / (n - 1)) * t.ppf(0.975, n - 1))
         for (blocks, expected) in [(5, 0.000_954_1), (10, 0.008_551), (50, 0.021_179)] {
-            let found = tail(blocks);
+            let found = cut_off_share(blocks);
             assert!((found / expected - 1.0).abs() < 0.03, "{blocks}: {found}");
         }
-        assert_eq!(tail(1), 0.0);
+        assert_eq!(cut_off_share(1), 0.0);
     }
 
     #[test]
     fn equal_samples_are_resampled_equally() {
-        let mut numbers = SplitMix64::new(1);
-        let (a, b) = (steps(&mut numbers, 30, 0.0), steps(&mut numbers, 40, 0.0));
+        let mut random = SplitMix64::new(1);
+        let (a, b) = (steps(&mut random, 30, 0.0), steps(&mut random, 40, 0.0));
         let difference = |before: f64, after: f64| after - before;
         for stat in [Stat::Mean, Stat::Percentile(50), Stat::Percentile(90)] {
             let interval =
-                |a: &[f64], b: &[f64]| Bootstrap::new(a, b).resampled(stat).interval(difference);
+                |a: &[f64], b: &[f64]| Bootstrap::new(a, b).resample(stat).interval(difference);
             assert_eq!(interval(&a, &a), Some(Interval { low: 0.0, high: 0.0 }));
-            let (there, back) = (interval(&a, &b).unwrap(), interval(&b, &a).unwrap());
-            assert_eq!((there.low, there.high), (-back.high, -back.low));
+            let (forward, backward) = (interval(&a, &b).unwrap(), interval(&b, &a).unwrap());
+            assert_eq!((forward.low, forward.high), (-backward.high, -backward.low));
         }
         // Another sample is resampled differently, even a proportional one.
-        let more: Vec<f64> = a.iter().map(|step| step * 1.1).collect();
-        let width = Bootstrap::new(&a, &more).resampled(Stat::Mean).interval(|a, b| b / a).unwrap();
+        let longer_steps: Vec<f64> = a.iter().map(|step| step * 1.1).collect();
+        let width =
+            Bootstrap::new(&a, &longer_steps).resample(Stat::Mean).interval(|a, b| b / a).unwrap();
         assert!(width.high - width.low > 0.01);
-        assert_eq!(Bootstrap::new(&a, &[]).resampled(Stat::Mean).interval(difference), None);
+        assert_eq!(Bootstrap::new(&a, &[]).resample(Stat::Mean).interval(difference), None);
     }
 
     #[test]
     fn ten_thousand_steps_take_a_moment() {
-        let mut numbers = SplitMix64::new(3);
-        let (a, b) = (steps(&mut numbers, 10_000, 0.5), steps(&mut numbers, 10_000, 0.5));
+        let mut random = SplitMix64::new(3);
+        let (a, b) = (steps(&mut random, 10_000, 0.5), steps(&mut random, 10_000, 0.5));
         let start = std::time::Instant::now();
         let bootstrap = Bootstrap::new(&a, &b);
         for stat in [Stat::Mean, Stat::Percentile(50), Stat::Percentile(90)] {
-            assert!(bootstrap.resampled(stat).interval(|a, b| b / a).is_some());
+            assert!(bootstrap.resample(stat).interval(|a, b| b / a).is_some());
         }
         println!("three statistics of 10,000 steps: {:?}", start.elapsed());
     }

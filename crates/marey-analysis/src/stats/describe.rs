@@ -34,9 +34,9 @@ impl Stat {
         }
     }
 
-    /// How many steps the interval of this statistic needs: `min_steps`, and for a percentile
-    /// enough to leave one step beyond it (10 for p90, 100 for p99). With fewer, the percentile
-    /// lies beyond the second-last step, and resampling cannot estimate its variation.
+    /// Returns the steps that the interval of this statistic needs: `min_steps`, and for a
+    /// percentile enough to leave one step beyond it (10 for p90, 100 for p99). With fewer, the
+    /// percentile lies beyond the second-last step, and resampling cannot estimate its variation.
     pub fn steps_needed(self, min_steps: usize) -> usize {
         match self {
             Self::Mean => min_steps,
@@ -68,10 +68,10 @@ pub fn mean(sample: &[f64]) -> Option<f64> {
 /// empty sample.
 pub fn percentile(sample: &[f64], percent: f64) -> Option<f64> {
     let mut values = sample.to_vec();
-    let Rank { low, part } = Rank::of(percent, values.len())?;
+    let Rank { low, fraction } = Rank::from_percent(percent, values.len())?;
     let (_, &mut value, above) = values.select_nth_unstable_by(low, f64::total_cmp);
     let next = above.iter().copied().min_by(f64::total_cmp).unwrap_or(value);
-    Some(between(value, next, part))
+    Some(interpolate(value, next, fraction))
 }
 
 /// The 50th percentile; `None` for an empty sample.
@@ -82,8 +82,8 @@ pub fn median(sample: &[f64]) -> Option<f64> {
 /// The median absolute deviation from the median, unscaled: times 1.4826 it estimates the standard
 /// deviation of a normal distribution. `None` for an empty sample.
 pub fn mad(sample: &[f64]) -> Option<f64> {
-    let middle = median(sample)?;
-    median(&sample.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())
+    let median_value = median(sample)?;
+    median(&sample.iter().map(|value| (value - median_value).abs()).collect::<Vec<_>>())
 }
 
 /// The position of a percentile among sorted values.
@@ -92,19 +92,24 @@ pub(super) struct Rank {
     /// The index of the value at or below the percentile.
     pub(super) low: usize,
     /// The fraction of the way from that value to the next, 0 to 1.
-    pub(super) part: f64,
+    pub(super) fraction: f64,
 }
 
 impl Rank {
-    pub(super) fn of(percent: f64, count: usize) -> Option<Self> {
+    pub(super) fn from_percent(percent: f64, count: usize) -> Option<Self> {
         let position = count.checked_sub(1)? as f64 * (percent.clamp(0.0, 100.0) / 100.0);
-        Some(Self { low: position as usize, part: position.fract() })
+        Some(Self { low: position as usize, fraction: position.fract() })
     }
 }
 
-/// Linear interpolation; exact at `part` 0 and where both ends are equal, infinite ones included.
-pub(super) fn between(low: f64, high: f64, part: f64) -> f64 {
-    if part == 0.0 || low.total_cmp(&high).is_eq() { low } else { low + (high - low) * part }
+/// Returns the linear interpolation; exact at `fraction` 0 and where both ends are equal, infinite ones
+/// included.
+pub(super) fn interpolate(low: f64, high: f64, fraction: f64) -> f64 {
+    if fraction == 0.0 || low.total_cmp(&high).is_eq() {
+        low
+    } else {
+        low + (high - low) * fraction
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,6 @@ mod describe;
 mod slope;
 mod split_mix;
 
-pub use bootstrap::{Bootstrap, Interval, RESAMPLES, Resampled};
+pub use bootstrap::{Bootstrap, Interval, RESAMPLES, Resamples};
 pub use describe::{Stat, mad, mean, median, percentile};
 pub use slope::theil_sen;

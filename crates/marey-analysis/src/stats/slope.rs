@@ -3,7 +3,7 @@
 use super::describe::median;
 
 /// Up to this many points, all pairs are compared: 499,500 slopes.
-const MAX_EXACT: usize = 1_000;
+const MAX_POINTS: usize = 1_000;
 
 /// The Theil-Sen slope of (x, y) points: the median of the slopes of all pairs (Theil 1950, Sen,
 /// "Estimates of the Regression Coefficient Based on Kendall's Tau", 1968). It tolerates up to 29 %
@@ -13,8 +13,8 @@ const MAX_EXACT: usize = 1_000;
 /// represented by the medians of its points, so that the time is `n log n`.
 pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
     let binned;
-    let points = if points.len() > MAX_EXACT {
-        binned = bins(points);
+    let points = if points.len() > MAX_POINTS {
+        binned = bin_points(points);
         &binned
     } else {
         points
@@ -27,16 +27,18 @@ pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
     median(&slopes)
 }
 
-fn bins(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+fn bin_points(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut sorted = points.to_vec();
     sorted.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
-    let edge = |bin: usize| bin * sorted.len() / MAX_EXACT;
-    let bins = (0..MAX_EXACT).map(|bin| &sorted[edge(bin)..edge(bin + 1)]);
-    let middle = |bin: &[(f64, f64)], part: fn(&(f64, f64)) -> f64| {
-        median(&bin.iter().map(part).collect::<Vec<_>>())
+    let edge = |bin: usize| bin * sorted.len() / MAX_POINTS;
+    let bins = (0..MAX_POINTS).map(|bin| &sorted[edge(bin)..edge(bin + 1)]);
+    let median_coordinate = |bin: &[(f64, f64)], coordinate: fn(&(f64, f64)) -> f64| {
+        median(&bin.iter().map(coordinate).collect::<Vec<_>>())
     };
-    bins.filter_map(|bin| Some((middle(bin, |point| point.0)?, middle(bin, |point| point.1)?)))
-        .collect()
+    bins.filter_map(|bin| {
+        Some((median_coordinate(bin, |point| point.0)?, median_coordinate(bin, |point| point.1)?))
+    })
+    .collect()
 }
 
 #[cfg(test)]

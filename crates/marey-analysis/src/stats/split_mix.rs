@@ -11,7 +11,7 @@ impl SplitMix64 {
 
     pub(super) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.0)
+        mix(self.0)
     }
 
     /// A number below `end`: Lemire's multiplication (2019) without its rejection step, biased by
@@ -21,7 +21,7 @@ impl SplitMix64 {
     }
 }
 
-pub(super) const fn mixed(word: u64) -> u64 {
+pub(super) const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
@@ -33,12 +33,12 @@ mod tests {
 
     #[test]
     fn numbers_match_the_reference_implementation() {
-        let mut numbers = SplitMix64::new(1_234_567);
-        let first: Vec<u64> = (0..3).map(|_| numbers.next()).collect();
+        let mut random = SplitMix64::new(1_234_567);
+        let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
         assert_eq!(
             first,
             [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
         );
-        assert!((0..1_000).all(|_| numbers.below(7) < 7));
+        assert!((0..1_000).all(|_| random.below(7) < 7));
     }
 }

@@ -39,8 +39,8 @@ fn compare_kernels(before: &[&str], after: &[&str]) -> Comparison {
 }
 
 /// `before -> after: reason` for each suggested rename, sorted.
-fn renamed(comparison: &Comparison) -> Vec<String> {
-    let lines_of = |differences: &[marey_analysis::compare::Difference], renames: &[Rename]| {
+fn suggested_renames(comparison: &Comparison) -> Vec<String> {
+    let rename_lines = |differences: &[marey_analysis::compare::Difference], renames: &[Rename]| {
         let line = |rename: &Rename| {
             let (before, after) = (
                 differences[rename.before].path.join("/"),
@@ -50,8 +50,8 @@ fn renamed(comparison: &Comparison) -> Vec<String> {
         };
         renames.iter().map(line).collect::<Vec<_>>()
     };
-    let mut lines = lines_of(&comparison.operations, &comparison.renamed_operations);
-    lines.extend(lines_of(&comparison.kernels, &comparison.renamed_kernels));
+    let mut lines = rename_lines(&comparison.operations, &comparison.renamed_operations);
+    lines.extend(rename_lines(&comparison.kernels, &comparison.renamed_kernels));
     lines.sort();
     lines
 }
@@ -60,7 +60,7 @@ fn renamed(comparison: &Comparison) -> Vec<String> {
 fn metrics_include_those_of_prism_with_their_significance() {
     let run = |name: &str, factor: f64, peak| Measured {
         name: name.into(),
-        step_nanos: (0..20).map(|at| factor * (1e6 + f64::from(at % 3) * 1e3)).collect(),
+        step_nanos: (0..20).map(|index| factor * (1e6 + f64::from(index % 3) * 1e3)).collect(),
         scalars: vec![
             (Metric { quantity: Quantity::TotalTime, summary: Summary::Total }, Some(factor * 2e7)),
             (Quantity::GpuMemory.default_metric(), peak),
@@ -107,7 +107,7 @@ fn significance_is_unknown_with_few_steps() {
     let run = |steps: usize| Measured { step_nanos: vec![1.0; steps], ..Measured::default() };
     let significance = |before, after| {
         let comparison = compare(&run(before), &run(after), Tolerance::default());
-        [2, 4].map(|at| comparison.metrics[at].significance)
+        [2, 4].map(|index| comparison.metrics[index].significance)
     };
     assert_eq!(significance(4, 20), [Significance::Unknown; 2]);
     assert_eq!(significance(5, 20), [Significance::No, Significance::Unknown]);
@@ -142,7 +142,7 @@ fn operations_are_matched_by_path() {
 
 #[test]
 fn possible_renames_are_suggested_with_a_reason() {
-    let lines = |before, after| renamed(&compare_operations(before, after));
+    let lines = |before, after| suggested_renames(&compare_operations(before, after));
     assert_eq!(
         lines("m 1 9\nm/linear 2 50\nm/rest 1 5", "m 1 9\nm/linear_fp8 2 30\nm/rest 1 5"),
         ["m/linear -> m/linear_fp8: PartOfName"]
@@ -191,15 +191,15 @@ fn kernels_are_matched_by_name_and_suggested_by_function() {
         ],
     );
     assert_eq!(
-        renamed(&comparison),
+        suggested_renames(&comparison),
         [
             "_ZN2at4fillIfEEvi -> void at::fill<double>(int): SameFunction",
             "triton_poi_fused_add_0 -> triton_poi_fused_add_7: SameFunction",
             "void gemm<float, 128>(float*) -> void gemm<half, 256>(half*): SameFunction",
         ]
     );
-    let same = comparison.kernels.iter().find(|row| row.path == ["same"]).unwrap();
-    assert_eq!(same.category, Category::Unchanged);
+    let same_kernel = comparison.kernels.iter().find(|row| row.path == ["same"]).unwrap();
+    assert_eq!(same_kernel.category, Category::Unchanged);
     // Kernels have no position among siblings.
     assert!(compare_kernels(&["abc"], &["xyz"]).renamed_kernels.is_empty());
     assert!(Reason::SameFunction > Reason::SimilarName);
@@ -208,7 +208,7 @@ fn kernels_are_matched_by_name_and_suggested_by_function() {
 #[test]
 fn ten_thousand_new_names_are_compared_quickly() {
     let names = |prefix: &str| -> String {
-        let lines = (0..10_000).map(|at| format!("{prefix}{at:05}x 1 {at}"));
+        let lines = (0..10_000).map(|index| format!("{prefix}{index:05}x 1 {index}"));
         lines.collect::<Vec<_>>().join("\n")
     };
     let start = std::time::Instant::now();

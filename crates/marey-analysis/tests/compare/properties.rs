@@ -61,7 +61,7 @@ fn run() -> impl Strategy<Value = Measured> {
 }
 
 /// The category with both sides swapped.
-fn mirrored(category: Category) -> Category {
+fn mirror(category: Category) -> Category {
     match category {
         Category::Added => Category::Removed,
         Category::Removed => Category::Added,
@@ -87,13 +87,13 @@ fn pairs<'a>(
     renames: &[Rename],
 ) -> BTreeSet<(&'a [String], &'a [String], String)> {
     let pair = |rename: &Rename| {
-        let path = |at: usize| &*differences[at].path;
+        let path = |index: usize| &*differences[index].path;
         (path(rename.before), path(rename.after), format!("{:?}", rename.reason))
     };
     renames.iter().map(pair).collect()
 }
 
-fn lists(comparison: &Comparison) -> [(&[Difference], &[Rename]); 2] {
+fn differences_and_renames(comparison: &Comparison) -> [(&[Difference], &[Rename]); 2] {
     [
         (&comparison.operations, &comparison.renamed_operations),
         (&comparison.kernels, &comparison.renamed_kernels),
@@ -108,10 +108,10 @@ proptest! {
         let comparison = compare(&run, &run, Tolerance { percent: 0.0, nanos: 0.0 });
         for row in &comparison.metrics {
             prop_assert!(row.change.is_none_or(|change| change == 0.0), "{row:?}");
-            let none = |interval: marey_analysis::stats::Interval| interval.low == 0.0 && interval.high == 0.0;
-            prop_assert!(row.interval.is_none_or(none) && row.interval_percent.is_none_or(none), "{row:?}");
+            let is_zero = |interval: marey_analysis::stats::Interval| interval.low == 0.0 && interval.high == 0.0;
+            prop_assert!(row.interval.is_none_or(is_zero) && row.interval_percent.is_none_or(is_zero), "{row:?}");
         }
-        for (differences, renames) in lists(&comparison) {
+        for (differences, renames) in differences_and_renames(&comparison) {
             prop_assert!(renames.is_empty());
             for row in differences {
                 prop_assert_eq!((row.category, row.count_category), (Category::Unchanged, Category::Unchanged));
@@ -121,30 +121,30 @@ proptest! {
 
     #[test]
     fn swapping_the_runs_mirrors_the_comparison(a in run(), b in run()) {
-        let (there, back) = (compare(&a, &b, Tolerance::default()), compare(&b, &a, Tolerance::default()));
-        prop_assert_eq!(there.metrics.len(), back.metrics.len());
-        for (there, back) in there.metrics.iter().zip(&back.metrics) {
-            prop_assert_eq!((there.metric, there.before, there.after), (back.metric, back.after, back.before));
-            prop_assert_eq!(there.change, back.change.map(|change| -change));
-            prop_assert_eq!(there.significance, back.significance);
-            let ends = there.interval.map(|interval| (interval.low, interval.high));
-            prop_assert_eq!(ends, back.interval.map(|interval| (-interval.high, -interval.low)));
+        let (forward, backward) = (compare(&a, &b, Tolerance::default()), compare(&b, &a, Tolerance::default()));
+        prop_assert_eq!(forward.metrics.len(), backward.metrics.len());
+        for (forward, backward) in forward.metrics.iter().zip(&backward.metrics) {
+            prop_assert_eq!((forward.metric, forward.before, forward.after), (backward.metric, backward.after, backward.before));
+            prop_assert_eq!(forward.change, backward.change.map(|change| -change));
+            prop_assert_eq!(forward.significance, backward.significance);
+            let ends = forward.interval.map(|interval| (interval.low, interval.high));
+            prop_assert_eq!(ends, backward.interval.map(|interval| (-interval.high, -interval.low)));
         }
-        for ((there, renamed), (back, renamed_back)) in lists(&there).into_iter().zip(lists(&back)) {
-            let turned: Vec<Row> = rows(back)
+        for ((forward, suggested), (backward, suggested_back)) in differences_and_renames(&forward).into_iter().zip(differences_and_renames(&backward)) {
+            let mirrored: Vec<Row> = rows(backward)
                 .into_iter()
-                .map(|(path, before, after, time, count)| (path, after, before, mirrored(time), mirrored(count)))
+                .map(|(path, before, after, time, count)| (path, after, before, mirror(time), mirror(count)))
                 .collect();
-            prop_assert_eq!(rows(there), turned);
-            let turned: BTreeSet<_> =
-                pairs(back, renamed_back).into_iter().map(|(before, after, why)| (after, before, why)).collect();
-            prop_assert_eq!(pairs(there, renamed), turned);
+            prop_assert_eq!(rows(forward), mirrored);
+            let mirrored: BTreeSet<_> =
+                pairs(backward, suggested_back).into_iter().map(|(before, after, why)| (after, before, why)).collect();
+            prop_assert_eq!(pairs(forward, suggested), mirrored);
         }
     }
 
     #[test]
     fn renames_pair_each_added_and_removed_operation_at_most_once(a in run(), b in run()) {
-        for (differences, renames) in lists(&compare(&a, &b, Tolerance::default())) {
+        for (differences, renames) in differences_and_renames(&compare(&a, &b, Tolerance::default())) {
             let mut seen = BTreeSet::new();
             for Rename { before, after, .. } in renames {
                 prop_assert_eq!(differences[*before].category, Category::Removed);
@@ -168,7 +168,7 @@ proptest! {
 
     #[test]
     fn any_text_is_a_condition_or_an_error(text in ".*") {
-        let _read: Result<Gate, _> = text.parse();
+        let _result: Result<Gate, _> = text.parse();
     }
 
     #[test]
@@ -184,12 +184,12 @@ proptest! {
     #[test]
     fn statistics_stay_within_their_sample(sample in prop::collection::vec(-1e9..1e9, 1..50), percent in 0.0..100.0) {
         let least = sample.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = sample.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let max_value = sample.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         for value in [percentile(&sample, percent), median(&sample), Stat::Mean.compute(&sample)].into_iter().flatten() {
-            prop_assert!(least - 1.0 <= value && value <= most + 1.0);
+            prop_assert!(least - 1.0 <= value && value <= max_value + 1.0);
         }
-        prop_assert!(mad(&sample).is_some_and(|mad| 0.0 <= mad && mad <= most - least));
-        let line: Vec<(f64, f64)> = sample.iter().enumerate().map(|(at, _)| (at as f64, 2.0 * at as f64)).collect();
+        prop_assert!(mad(&sample).is_some_and(|mad| 0.0 <= mad && mad <= max_value - least));
+        let line: Vec<(f64, f64)> = sample.iter().enumerate().map(|(index, _)| (index as f64, 2.0 * index as f64)).collect();
         prop_assert_eq!(theil_sen(&line), (line.len() > 1).then_some(2.0));
     }
 }

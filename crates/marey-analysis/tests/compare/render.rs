@@ -11,7 +11,7 @@ use marey_analysis::render::{junit, markdown};
 fn runs() -> (Measured, Measured) {
     let run = |name: &str, factor: f64, idle| Measured {
         name: name.into(),
-        step_nanos: (0..20).map(|at| factor * (1e6 + f64::from(at % 3) * 1e3)).collect(),
+        step_nanos: (0..20).map(|index| factor * (1e6 + f64::from(index % 3) * 1e3)).collect(),
         scalars: vec![(Metric::percent(Quantity::GpuIdle), Some(idle))],
         ..Measured::default()
     };

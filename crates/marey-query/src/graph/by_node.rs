@@ -17,7 +17,7 @@ use super::sum::{BLOCK, LANES, sum};
 use super::{Graph, OwnMetric};
 
 /// A metric that at least one node in this many has is summed as a whole column.
-const MANY: usize = 16;
+const DENSE_NODES_PER_VALUE: usize = 16;
 
 /// The values of several columns, node by node.
 pub struct CellsByNode<'a> {
@@ -38,7 +38,7 @@ struct CellIndex {
 
 impl CellsByNode<'_> {
     /// The values of a node, each with the index of its column among the requested labels.
-    pub fn of(&self, node: usize) -> impl Iterator<Item = (usize, MetricValue)> {
+    pub fn node_cells(&self, node: usize) -> impl Iterator<Item = (usize, MetricValue)> {
         self.cells[self.starts[node]..self.starts[node + 1]].iter().map(|cell| {
             let column = cell.column as usize;
             (column, self.columns[column].values.get(cell.rank as usize))
@@ -50,27 +50,28 @@ impl Graph {
     /// The columns with these labels, with the values of [`Graph::column`]; a column that does not
     /// exist is empty.
     pub fn cells_by_node<'a>(&'a self, labels: &[&str]) -> CellsByNode<'a> {
-        let known: HashMap<&str, &OwnMetric> =
+        let metrics_by_key: HashMap<&str, &OwnMetric> =
             self.metrics.iter().map(|entry| (&*entry.metric.key, entry)).collect();
-        let terms = LazyCell::new(|| Terms::of(self));
+        let terms = LazyCell::new(|| Terms::from_graph(self));
         let columns = labels.iter().map(|label| {
-            if let Some(set) = self.columns.iter().find(|column| &*column.label == *label) {
-                return Cow::Owned(packed(set.label.clone(), &set.cells));
+            if let Some(column) = self.columns.iter().find(|column| &*column.label == *label) {
+                return Cow::Owned(pack_cells(column.label.clone(), &column.cells));
             }
-            let summed = label.strip_suffix(INCLUSIVE).and_then(|key| known.get(key));
-            match summed.filter(|entry| entry.is_inclusive) {
-                Some(entry) => Cow::Owned(self.sums(entry, &terms)),
-                None => known.get(label).map_or_else(
+            let metric_of_sums =
+                label.strip_suffix(INCLUSIVE).and_then(|key| metrics_by_key.get(key));
+            match metric_of_sums.filter(|entry| entry.is_inclusive) {
+                Some(entry) => Cow::Owned(self.sum_metric(entry, &terms)),
+                None => metrics_by_key.get(label).map_or_else(
                     || Cow::Owned(Metric::new(Arc::from(*label))),
                     |entry| Cow::Borrowed(&entry.metric),
                 ),
             }
         });
-        by_node(columns.collect(), self.nodes.len())
+        index_by_node(columns.collect(), self.nodes.len())
     }
 
     /// The labels of the metrics, and of their sums, whose values are all numbers.
-    pub fn numeric(&self) -> HashSet<String> {
+    pub fn numeric_labels(&self) -> HashSet<String> {
         let mut labels = HashSet::new();
         for OwnMetric { metric, is_inclusive } in
             self.metrics.iter().filter(|entry| is_numeric(entry))
@@ -84,18 +85,18 @@ impl Graph {
     }
 
     /// The sums of a metric over subtrees, for the nodes that have one.
-    fn sums(&self, entry: &OwnMetric, terms: &Terms) -> Metric {
+    fn sum_metric(&self, entry: &OwnMetric, terms: &Terms) -> Metric {
         let Metric { key, nodes, values } = &entry.metric;
-        if nodes.len() * MANY >= self.nodes.len() {
-            return packed(key.clone(), &self.summed_cells(entry));
+        if nodes.len() * DENSE_NODES_PER_VALUE >= self.nodes.len() {
+            return pack_cells(key.clone(), &self.sum_cells(entry));
         }
         let pairs = || nodes.iter().map(|node| node.index());
         match values {
-            Values::Ints(wholes)
-                if wholes.iter().all(|&whole| whole.unsigned_abs() <= MAX_EXACT_INTEGER) =>
+            Values::Ints(ints)
+                if ints.iter().all(|&int| int.unsigned_abs() <= MAX_EXACT_INTEGER) =>
             {
-                let reals = wholes.iter().map(|&whole| whole as f64);
-                let (nodes, sums) = self.summed_numbers(zip(pairs(), reals), terms);
+                let floats = ints.iter().map(|&int| int as f64);
+                let (nodes, sums) = self.sum_numbers(zip(pairs(), floats), terms);
                 let values = if sums.iter().any(|sum| sum.abs() > MAX_EXACT_INTEGER as f64) {
                     Values::Floats(sums)
                 } else {
@@ -103,55 +104,55 @@ impl Graph {
                 };
                 Metric { key: key.clone(), nodes, values }
             }
-            Values::Floats(reals) => {
-                let (nodes, sums) = self.summed_numbers(zip(pairs(), reals.iter().copied()), terms);
+            Values::Floats(floats) => {
+                let (nodes, sums) = self.sum_numbers(zip(pairs(), floats.iter().copied()), terms);
                 Metric { key: key.clone(), nodes, values: Values::Floats(sums) }
             }
             other => {
                 let values = pairs().enumerate().map(|(rank, node)| (node, other.get(rank)));
-                self.summed_values(key, values)
+                self.sum_values(key, values)
             }
         }
     }
 
-    fn summed_numbers(
+    fn sum_numbers(
         &self,
         values: impl Iterator<Item = (usize, f64)>,
         terms: &Terms,
     ) -> (Vec<NodeId>, Vec<f64>) {
-        let mut open: BTreeMap<usize, Vec<(usize, f64)>> = BTreeMap::new();
+        let mut pending: BTreeMap<usize, Vec<(usize, f64)>> = BTreeMap::new();
         for (node, value) in values.filter(|(_, value)| !value.is_nan()) {
-            open.insert(node, vec![(0, value)]);
+            pending.insert(node, vec![(0, value)]);
         }
         let mut sums = Vec::new();
         // Descendants have higher numbers than their ancestors.
-        while let Some((node, mut parts)) = open.pop_last() {
-            parts.sort_unstable_by_key(|&(position, _)| position);
-            let sum = sum_of_few(&parts, 0, terms.counts[node]);
+        while let Some((node, mut addends)) = pending.pop_last() {
+            addends.sort_unstable_by_key(|&(position, _)| position);
+            let sum = sum_sparse(&addends, 0, terms.counts[node]);
             if sum.is_nan() {
                 continue;
             }
             sums.push((NodeId(node as u32), sum));
             if let Some(parent) = self.nodes[node].parent {
-                open.entry(parent).or_default().push((terms.positions[node], sum));
+                pending.entry(parent).or_default().push((terms.positions[node], sum));
             }
         }
         sums.into_iter().rev().unzip()
     }
 
-    /// The same for values that are not all real numbers.
-    fn summed_values(
+    /// Like [`Self::sum_numbers`], for values that are not all real numbers.
+    fn sum_values(
         &self,
         key: &Arc<str>,
         values: impl Iterator<Item = (usize, MetricValue)>,
     ) -> Metric {
-        let mut open: BTreeMap<usize, Option<MetricValue>> =
+        let mut pending: BTreeMap<usize, Option<MetricValue>> =
             values.map(|(node, value)| (node, Some(value))).collect();
         let mut sums = Vec::new();
-        while let Some((node, sum)) = open.pop_last() {
+        while let Some((node, sum)) = pending.pop_last() {
             let Some(value) = sum else { continue };
             if let Some(parent) = self.nodes[node].parent {
-                let parent_sum = open.entry(parent).or_default();
+                let parent_sum = pending.entry(parent).or_default();
                 *parent_sum = add(parent_sum.take(), value.clone(), key);
             }
             sums.push((NodeId(node as u32), value));
@@ -163,7 +164,7 @@ impl Graph {
 
 /// The cells that have a value. Unlike in a metric that is written to a file, values keep their
 /// types.
-fn packed(key: Arc<str>, cells: &Cells) -> Metric {
+fn pack_cells(key: Arc<str>, cells: &Cells) -> Metric {
     let values = (0..cells.len()).filter_map(|node| Some((NodeId(node as u32), cells.get(node)?)));
     if let Cells::Numbers { .. } = cells {
         let mut metric = Metric::new(key);
@@ -184,9 +185,9 @@ struct Terms {
 }
 
 impl Terms {
-    fn of(graph: &Graph) -> Self {
+    fn from_graph(graph: &Graph) -> Self {
         let mut first_seen: Vec<usize> = (0..graph.nodes.len()).collect();
-        first_seen.sort_unstable_by_key(|&node| graph.nodes[node].seen);
+        first_seen.sort_unstable_by_key(|&node| graph.nodes[node].creation_rank);
         let mut terms =
             Self { positions: vec![0; graph.nodes.len()], counts: vec![1; graph.nodes.len()] };
         for node in first_seen {
@@ -201,7 +202,7 @@ impl Terms {
 
 /// The result of [`sum`] for `count` terms that are 0 except for these, each with its position;
 /// positions begin at `start`.
-fn sum_of_few(terms: &[(usize, f64)], start: usize, count: usize) -> f64 {
+fn sum_sparse(terms: &[(usize, f64)], start: usize, count: usize) -> f64 {
     if terms.is_empty() {
         return 0.0;
     }
@@ -217,12 +218,12 @@ fn sum_of_few(terms: &[(usize, f64)], start: usize, count: usize) -> f64 {
     let middle = start + half;
     let split = terms.partition_point(|&(position, _)| position < middle);
     let (left, right) = terms.split_at(split);
-    sum_of_few(left, start, half) + sum_of_few(right, middle, count - half)
+    sum_sparse(left, start, half) + sum_sparse(right, middle, count - half)
 }
 
-fn by_node(columns: Vec<Cow<'_, Metric>>, node_count: usize) -> CellsByNode<'_> {
+fn index_by_node(columns: Vec<Cow<'_, Metric>>, node_count: usize) -> CellsByNode<'_> {
     let mut starts = vec![0; node_count + 1];
-    for (node, _) in columns.iter().flat_map(|column| values_of(column)) {
+    for (node, _) in columns.iter().flat_map(|column| values_with_ranks(column)) {
         starts[node + 1] += 1;
     }
     for node in 0..node_count {
@@ -231,7 +232,7 @@ fn by_node(columns: Vec<Cow<'_, Metric>>, node_count: usize) -> CellsByNode<'_> 
     let mut next = starts.clone();
     let mut cells = vec![CellIndex::default(); starts[node_count]];
     for (column, metric) in columns.iter().enumerate() {
-        for (node, rank) in values_of(metric) {
+        for (node, rank) in values_with_ranks(metric) {
             cells[next[node]] = CellIndex { column: column as u32, rank: rank as u32 };
             next[node] += 1;
         }
@@ -240,9 +241,9 @@ fn by_node(columns: Vec<Cow<'_, Metric>>, node_count: usize) -> CellsByNode<'_> 
 }
 
 /// Each node with a value, and the rank of the value. NaN among real numbers is a missing value.
-fn values_of(metric: &Metric) -> impl Iterator<Item = (usize, usize)> {
+fn values_with_ranks(metric: &Metric) -> impl Iterator<Item = (usize, usize)> {
     let has_value =
-        |rank: usize| !matches!(&metric.values, Values::Floats(reals) if reals[rank].is_nan());
+        |rank: usize| !matches!(&metric.values, Values::Floats(floats) if floats[rank].is_nan());
     let pairs = metric.nodes.iter().enumerate().map(|(rank, node)| (node.index(), rank));
     pairs.filter(move |&(_, rank)| has_value(rank))
 }
@@ -268,20 +269,20 @@ mod tests {
     /// A profile whose nodes are attached to earlier nodes; `values` are dealt out to the metrics
     /// in turn.
     fn graph(parents: &[u32], values: Vec<(u32, MetricValue)>, metric_count: usize) -> Graph {
-        let name = |at: usize| Arc::from(format!("{}", at * 7 % 11));
+        let name = |index: usize| Arc::from(format!("{}", index * 7 % 11));
         let mut nodes = vec![Node { name: name(0), kind: None, parent: None }];
         // In pre-order, the parent of a node is the previous node or one of its ancestors.
         let mut path = vec![0];
-        for (at, &up) in parents.iter().enumerate() {
-            path.truncate((path.len() - up as usize % path.len()).max(1));
+        for (index, &levels_up) in parents.iter().enumerate() {
+            path.truncate((path.len() - levels_up as usize % path.len()).max(1));
             let parent = path.last().copied().map(NodeId);
-            path.push(at as u32 + 1);
-            nodes.push(Node { name: name(at + 1), kind: None, parent });
+            path.push(index as u32 + 1);
+            nodes.push(Node { name: name(index + 1), kind: None, parent });
         }
         let mut metrics: Vec<Metric> =
-            (0..metric_count).map(|at| Metric::new(Arc::from(format!("m{at}")))).collect();
-        for (at, (node, value)) in values.into_iter().enumerate() {
-            let metric = &mut metrics[at % metric_count];
+            (0..metric_count).map(|index| Metric::new(Arc::from(format!("m{index}")))).collect();
+        for (index, (node, value)) in values.into_iter().enumerate() {
+            let metric = &mut metrics[index % metric_count];
             let node = NodeId(node % nodes.len() as u32);
             if !metric.nodes.contains(&node) {
                 metric.push(node, value);
@@ -295,7 +296,7 @@ mod tests {
         metrics.retain(|metric| !metric.nodes.is_empty());
         // Nodes without metrics would be dropped.
         let mut presence = Metric::new("there".into());
-        (1..nodes.len()).for_each(|at| presence.push(NodeId(at as u32), MetricValue::Int(1)));
+        (1..nodes.len()).for_each(|index| presence.push(NodeId(index as u32), MetricValue::Int(1)));
         metrics.push(presence);
         Graph::new(Profile { nodes, metrics, ..Profile::default() })
     }
@@ -304,7 +305,7 @@ mod tests {
         graph.labels().iter().map(ToString::to_string).collect()
     }
 
-    fn check(graph: &Graph) {
+    fn assert_nodes_match_columns(graph: &Graph) {
         let labels = labels(graph);
         let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
         let cells = graph.cells_by_node(&labels);
@@ -315,7 +316,7 @@ mod tests {
             let expected: Vec<_> =
                 columns.filter_map(|(index, cells)| Some((index, cells.get(node)?))).collect();
             // As text, since NaN in a mixed metric differs from itself.
-            let found: Vec<_> = cells.of(node).collect();
+            let found: Vec<_> = cells.node_cells(node).collect();
             assert_eq!(format!("{found:?}"), format!("{expected:?}"), "node {node}");
         }
     }
@@ -339,46 +340,46 @@ mod tests {
             values in vec((any::<u32>(), value()), 0..90),
             metric_count in 1_usize..9,
         ) {
-            check(&graph(&parents, values, metric_count));
+            assert_nodes_match_columns(&graph(&parents, values, metric_count));
         }
 
         #[test]
         fn sums_of_few_terms_are_grouped_like_sums_of_all(
             count in 1_usize..1000,
-            few in vec((any::<prop::sample::Index>(), -1e12..1e12), 1..40),
+            sparse_values in vec((any::<prop::sample::Index>(), -1e12..1e12), 1..40),
         ) {
             let mut terms = vec![0.0; count];
-            let few: BTreeMap<usize, f64> =
-                few.iter().map(|(at, term)| (at.index(count), *term)).collect();
-            for (&at, &term) in &few {
-                terms[at] = term;
+            let sparse_values: BTreeMap<usize, f64> =
+                sparse_values.iter().map(|(index, term)| (index.index(count), *term)).collect();
+            for (&index, &term) in &sparse_values {
+                terms[index] = term;
             }
-            let few: Vec<(usize, f64)> = few.into_iter().collect();
-            prop_assert_eq!(sum_of_few(&few, 0, count).to_bits(), sum(&mut terms).to_bits());
+            let sparse_values: Vec<(usize, f64)> = sparse_values.into_iter().collect();
+            prop_assert_eq!(sum_sparse(&sparse_values, 0, count).to_bits(), sum(&mut terms).to_bits());
         }
     }
 
     #[test]
     fn sums_over_many_children_are_exact_to_the_last_bit() {
         let parents: Vec<u32> = (0..3000).map(|_| 1).collect();
-        let real = |at: u32| MetricValue::Float(0.1 + f64::from(at) * 1e9);
-        let values = (0..120).map(|at| (at * 25 + 1, real(at))).collect();
-        check(&graph(&parents, values, 2));
+        let real = |index: u32| MetricValue::Float(0.1 + f64::from(index) * 1e9);
+        let values = (0..120).map(|index| (index * 25 + 1, real(index))).collect();
+        assert_nodes_match_columns(&graph(&parents, values, 2));
     }
 
     #[test]
     fn a_sum_that_exceeds_exact_integers_becomes_a_float() {
         let half = MetricValue::Int(1 << 53);
-        check(&graph(&[1; 100], vec![(3, half.clone()), (4, half)], 1));
+        assert_nodes_match_columns(&graph(&[1; 100], vec![(3, half.clone()), (4, half)], 1));
     }
 
     #[test]
     fn a_column_that_was_set_hides_the_sums_of_a_metric() {
         let mut graph = graph(&[1; 40], vec![(3, MetricValue::Int(5))], 1);
-        let cells = Cells::real(vec![1.5; graph.nodes().len()]);
+        let cells = Cells::from_floats(vec![1.5; graph.nodes().len()]);
         graph.set_column("m0 (inc)", cells);
-        check(&graph);
-        assert_eq!(graph.cells_by_node(&["absent"]).of(0).count(), 0);
+        assert_nodes_match_columns(&graph);
+        assert_eq!(graph.cells_by_node(&["absent"]).node_cells(0).count(), 0);
     }
 
     #[test]
@@ -386,7 +387,7 @@ mod tests {
         let text = MetricValue::Text("x".into());
         let values = [MetricValue::Int(1), text, MetricValue::Float(0.5), MetricValue::Int(2)];
         let graph = graph(&[1; 40], values.into_iter().map(|value| (3, value)).collect(), 4);
-        let mut numeric: Vec<_> = graph.numeric().into_iter().collect();
+        let mut numeric: Vec<_> = graph.numeric_labels().into_iter().collect();
         numeric.sort();
         assert_eq!(numeric, ["m0", "m0 (inc)", "m2", "m2 (inc)", "m3", "there"]);
     }

@@ -59,7 +59,7 @@ impl Cells {
         }
     }
 
-    pub(super) fn real(values: Vec<f64>) -> Self {
+    pub(super) fn from_floats(values: Vec<f64>) -> Self {
         Self::Numbers { values, are_whole: false }
     }
 }
@@ -83,12 +83,12 @@ impl Graph {
             return Some(column.cells.clone());
         }
         // The name of a metric may be the label of another metric's sums; the sums take precedence.
-        let named = |key: &str| self.metrics.iter().find(|entry| &*entry.metric.key == key);
-        let summed =
-            label.strip_suffix(INCLUSIVE).and_then(named).filter(|entry| entry.is_inclusive);
-        match summed {
-            Some(entry) => Some(self.summed_cells(entry)),
-            None => named(label).map(|entry| self.own_cells(entry)),
+        let find_metric = |key: &str| self.metrics.iter().find(|entry| &*entry.metric.key == key);
+        let metric_of_sums =
+            label.strip_suffix(INCLUSIVE).and_then(find_metric).filter(|entry| entry.is_inclusive);
+        match metric_of_sums {
+            Some(entry) => Some(self.sum_cells(entry)),
+            None => find_metric(label).map(|entry| self.own_cells(entry)),
         }
     }
 
@@ -98,11 +98,11 @@ impl Graph {
     /// [`MetricError::NotANumber`] if a node has a text or a list there, [`MetricError::Unknown`]
     /// if there is no such column.
     pub fn numbers(&self, label: &str) -> Result<Vec<f64>, MetricError> {
-        self.numbers_if_there(label)?.ok_or_else(|| self.unknown(label))
+        self.numbers_if_present(label)?.ok_or_else(|| self.unknown_metric(label))
     }
 
     /// Like [`Graph::numbers`]; `None` if there is no such column.
-    pub(super) fn numbers_if_there(&self, label: &str) -> Result<Option<Vec<f64>>, MetricError> {
+    pub(super) fn numbers_if_present(&self, label: &str) -> Result<Option<Vec<f64>>, MetricError> {
         let values = match self.column(label) {
             None => return Ok(None),
             Some(Cells::Numbers { values, .. }) => return Ok(Some(values)),
@@ -126,7 +126,7 @@ impl Graph {
     pub fn set_column(&mut self, label: &str, cells: Cells) {
         assert_eq!(cells.len(), self.nodes.len(), "one cell per node");
         if let Some(entry) = self.metrics.iter_mut().find(|entry| &*entry.metric.key == label) {
-            entry.metric = sparse(entry.metric.key.clone(), &cells);
+            entry.metric = to_sparse_metric(entry.metric.key.clone(), &cells);
         } else {
             self.set_extra_column(label.into(), cells);
         }
@@ -140,7 +140,7 @@ impl Graph {
             let entry = self.metrics.remove(index);
             let label = inclusive_label(&entry);
             if entry.is_inclusive && !self.columns.iter().any(|column| column.label == label) {
-                let cells = self.summed_cells(&entry);
+                let cells = self.sum_cells(&entry);
                 self.set_extra_column(label, cells);
             }
         } else if let Some(entry) =
@@ -183,7 +183,7 @@ impl Graph {
             }
             Values::Floats(values) => {
                 indexes().zip(values).for_each(|(node, &value)| numbers[node] = value);
-                Cells::real(numbers)
+                Cells::from_floats(numbers)
             }
             _ => {
                 let mut cells = vec![None; self.nodes.len()];
@@ -194,7 +194,7 @@ impl Graph {
     }
 
     /// The sums of a metric over subtrees.
-    pub(super) fn summed_cells(&self, entry: &OwnMetric) -> Cells {
+    pub(super) fn sum_cells(&self, entry: &OwnMetric) -> Cells {
         match self.own_cells(entry) {
             Cells::Numbers { values, are_whole } => {
                 let values = roll_up(&self.nodes, values);
@@ -218,35 +218,35 @@ pub(super) fn inclusive_label(entry: &OwnMetric) -> Arc<str> {
 fn roll_up(nodes: &[Node], mut sums: Vec<f64>) -> Vec<f64> {
     let mut children = Vec::new();
     let mut terms = Vec::new();
-    for at in (0..nodes.len()).rev() {
-        if nodes[at].end == at + 1 {
+    for node in (0..nodes.len()).rev() {
+        if nodes[node].end == node + 1 {
             continue;
         }
         children.clear();
-        let mut child = at + 1;
-        while child < nodes[at].end {
+        let mut child = node + 1;
+        while child < nodes[node].end {
             children.push(child);
             child = nodes[child].end;
         }
         // The order determines the rounding, and hatchet adds children in the order of the file.
-        children.sort_unstable_by_key(|&child| nodes[child].seen);
+        children.sort_unstable_by_key(|&child| nodes[child].creation_rank);
         terms.clear();
-        terms.push(sums[at]);
+        terms.push(sums[node]);
         terms.extend(children.iter().map(|&child| sums[child]));
-        sums[at] = sum(&mut terms);
+        sums[node] = sum(&mut terms);
     }
     sums
 }
 
-/// The same for values that are not all real numbers.
+/// Like [`roll_up`], for values that are not all real numbers.
 fn roll_up_values(
     nodes: &[Node],
     mut sums: Vec<Option<MetricValue>>,
     key: &str,
 ) -> Vec<Option<MetricValue>> {
-    for at in (0..nodes.len()).rev() {
-        if let Some(parent) = nodes[at].parent
-            && let Some(value) = sums[at].clone()
+    for node in (0..nodes.len()).rev() {
+        if let Some(parent) = nodes[node].parent
+            && let Some(value) = sums[node].clone()
         {
             sums[parent] = add(sums[parent].take(), value, key);
         }
@@ -274,7 +274,10 @@ pub(super) fn add(sum: Option<MetricValue>, value: MetricValue, key: &str) -> Op
 
 /// The metric with its nodes renumbered. Values of nodes without a new number are dropped; of
 /// several nodes with the same new number, the first keeps its value.
-pub(super) fn moved(metric: &Metric, new_number: impl Fn(usize) -> Option<usize>) -> Metric {
+pub(super) fn renumber_nodes(
+    metric: &Metric,
+    new_number: impl Fn(usize) -> Option<usize>,
+) -> Metric {
     let mut moves: Vec<(NodeId, usize)> = metric
         .nodes
         .iter()
@@ -292,7 +295,7 @@ pub(super) fn moved(metric: &Metric, new_number: impl Fn(usize) -> Option<usize>
 }
 
 /// The cells that have a value, as a metric.
-pub(super) fn sparse(key: Arc<str>, cells: &Cells) -> Metric {
+pub(super) fn to_sparse_metric(key: Arc<str>, cells: &Cells) -> Metric {
     let mut metric = Metric::new(key);
     for node in 0..cells.len() {
         if let Some(value) = cells.get(node) {

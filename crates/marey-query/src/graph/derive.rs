@@ -7,18 +7,18 @@ use marey_model::profile::Device;
 
 use super::Graph;
 use super::column::{Cells, INCLUSIVE};
-use super::find::{Found, MetricError};
+use super::find::{FoundMetric, MetricError};
 use super::sum::sum;
 use crate::peaks;
 
 /// Time units with their length in seconds.
-const SECONDS: [(&str, f64); 4] = [("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)];
+const TIME_UNITS_SECS: [(&str, f64); 4] = [("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)];
 
 /// Prefixes of rates.
-const SCALES: [(&str, f64); 3] = [("", 1.0), ("g", 1e9), ("t", 1e12)];
+const RATE_PREFIXES: [(&str, f64); 3] = [("", 1.0), ("g", 1e9), ("t", 1e12)];
 
 /// Widths of floating-point operations in bits.
-const WIDTHS: [u32; 4] = [8, 16, 32, 64];
+const WIDTHS_BITS: [u32; 4] = [8, 16, 32, 64];
 
 const DEVICE_ID: &str = "device_id";
 const DEVICE_TYPE: &str = "device_type";
@@ -35,7 +35,7 @@ pub struct Derived {
 
 /// The device that executed a node's work.
 #[derive(Clone, Copy, PartialEq)]
-enum RanOn {
+enum NodeDevice {
     /// No device.
     Nothing,
     /// A device that the profile does not describe.
@@ -58,18 +58,18 @@ enum Request<'a> {
 
 impl<'a> Request<'a> {
     fn parse(request: &'a str) -> Self {
-        let lower = request.to_lowercase();
-        if lower == UTIL {
+        let lowercase = request.to_lowercase();
+        if lowercase == UTIL {
             return Self::Util;
         }
-        let split = request.rsplit_once('/');
+        let metric_and_unit = request.rsplit_once('/');
         let plain = Self::Plain {
-            metric: split.map_or(request, |(metric, _)| metric),
-            unit: split.map(|(_, unit)| unit),
+            metric: metric_and_unit.map_or(request, |(metric, _)| metric),
+            unit: metric_and_unit.map(|(_, unit)| unit),
         };
-        let Some((name, unit)) = lower.rsplit_once('/') else { return plain };
+        let Some((name, unit)) = lowercase.rsplit_once('/') else { return plain };
         if unit == "s"
-            && let Some((amount, scale)) = rate(name)
+            && let Some((amount, scale)) = parse_rate(name)
         {
             return Self::Rate { amount, scale };
         }
@@ -80,7 +80,7 @@ impl<'a> Request<'a> {
             "cpu_time" => "cpu_time",
             _ => return plain,
         };
-        match seconds(unit) {
+        match parse_time_unit_secs(unit) {
             Some(unit_secs) => Self::Time { metric, unit_secs, is_average },
             None => plain,
         }
@@ -88,28 +88,32 @@ impl<'a> Request<'a> {
 }
 
 /// The amount and the scale of a rate such as `tflop16`.
-fn rate(name: &str) -> Option<(String, f64)> {
+fn parse_rate(name: &str) -> Option<(String, f64)> {
     let amount = |name: &str| match name {
         "byte" => Some("bytes".to_owned()),
         "flop" => Some("flops".to_owned()),
-        _ => WIDTHS.iter().find(|w| name == format!("flop{w}")).map(|w| format!("flops{w}")),
+        _ => WIDTHS_BITS.iter().find(|w| name == format!("flop{w}")).map(|w| format!("flops{w}")),
     };
-    SCALES.iter().find_map(|(prefix, scale)| Some((amount(name.strip_prefix(prefix)?)?, *scale)))
+    RATE_PREFIXES
+        .iter()
+        .find_map(|(prefix, scale)| Some((amount(name.strip_prefix(prefix)?)?, *scale)))
 }
 
-fn seconds(unit: &str) -> Option<f64> {
+fn parse_time_unit_secs(unit: &str) -> Option<f64> {
     let unit = if unit == "µs" { "us" } else { unit };
-    SECONDS.iter().find(|(name, _)| *name == unit).map(|&(_, secs)| secs)
+    TIME_UNITS_SECS.iter().find(|(name, _)| *name == unit).map(|&(_, secs)| secs)
 }
 
 /// The names of all derived metrics that Proton's viewer documents.
-pub(super) fn names() -> impl Iterator<Item = String> {
+pub(super) fn documented_names() -> impl Iterator<Item = String> {
     let times = ["time", "avg_time", "cpu_time", "avg_cpu_time"];
-    let times =
-        times.into_iter().flat_map(|name| SECONDS.map(|(unit, _)| format!("{name}/{unit}")));
+    let times = times
+        .into_iter()
+        .flat_map(|name| TIME_UNITS_SECS.map(|(unit, _)| format!("{name}/{unit}")));
     let amounts = ["flop", "flop8", "flop16", "flop32", "flop64", "byte"];
-    let rates =
-        amounts.into_iter().flat_map(|name| SCALES.map(|(scale, _)| format!("{scale}{name}/s")));
+    let rates = amounts
+        .into_iter()
+        .flat_map(|name| RATE_PREFIXES.map(|(scale, _)| format!("{scale}{name}/s")));
     times.chain(rates).chain([UTIL.to_owned(), "time/%".to_owned()])
 }
 
@@ -126,8 +130,8 @@ impl Graph {
                 // A metric of the file whose name cannot be derived.
                 Some(found) if !self.can_derive(request) => found.label,
                 _ => self
-                    .derive_one(request, &mut derived.notes)
-                    .map_err(|error| wanted_for(request, error))?,
+                    .derive_metric(request, &mut derived.notes)
+                    .map_err(|error| add_needed_by(request, error))?,
             };
             derived.labels.push(label);
         }
@@ -146,7 +150,7 @@ impl Graph {
         }
     }
 
-    fn derive_one(
+    fn derive_metric(
         &mut self,
         request: &str,
         notes: &mut Vec<String>,
@@ -174,52 +178,52 @@ impl Graph {
                 if let Some(found) = self.find(request) {
                     return Ok(found.label);
                 }
-                let found = self.required(metric)?;
+                let found = self.find_required(metric)?;
                 let suffix = if found.is_inclusive { INCLUSIVE } else { "" };
-                (format!("{request}{suffix}"), self.in_unit(&found, unit.unwrap_or_default())?)
+                (format!("{request}{suffix}"), self.convert_unit(&found, unit.unwrap_or_default())?)
             }
         };
-        self.set_extra_column(label.as_str().into(), Cells::real(values));
+        self.set_extra_column(label.as_str().into(), Cells::from_floats(values));
         Ok(label)
     }
 
-    fn required(&self, metric: &str) -> Result<Found, MetricError> {
-        self.find(metric).ok_or_else(|| self.unknown(metric))
+    fn find_required(&self, metric: &str) -> Result<FoundMetric, MetricError> {
+        self.find(metric).ok_or_else(|| self.unknown_metric(metric))
     }
 
     fn required_numbers(&self, metric: &str) -> Result<Vec<f64>, MetricError> {
-        self.numbers(&self.required(metric)?.label)
+        self.numbers(&self.find_required(metric)?.label)
     }
 
     /// A time metric in seconds.
     fn time_secs(&self, metric: &str) -> Result<Vec<f64>, MetricError> {
-        let found = self.required(metric)?;
+        let found = self.find_required(metric)?;
         let factor = unit_secs(&found.key)
             .ok_or_else(|| MetricError::Unit { metric: found.key.clone(), unit: "none".into() })?;
         Ok(self.numbers(&found.label)?.iter().map(|time| time * factor).collect())
     }
 
-    /// A metric in per cent of its whole, or a time in another unit.
-    fn in_unit(&self, found: &Found, unit: &str) -> Result<Vec<f64>, MetricError> {
+    /// A metric in per cent of its total, or a time in another unit.
+    fn convert_unit(&self, found: &FoundMetric, unit: &str) -> Result<Vec<f64>, MetricError> {
         let values = self.numbers(&found.label)?;
         if unit == "%" {
-            let whole = if found.is_word {
-                self.whole(&found.label, &values)
+            let total = if found.is_short_name {
+                self.total(&found.label, &values)
             } else {
-                whole(found, &values)
+                proton_total(found, &values)
             };
-            return Ok(values.iter().map(|value| value / whole * 100.0).collect());
+            return Ok(values.iter().map(|value| value / total * 100.0).collect());
         }
-        match (unit_secs(&found.key), seconds(&unit.to_lowercase())) {
+        match (unit_secs(&found.key), parse_time_unit_secs(&unit.to_lowercase())) {
             (Some(from), Some(to)) => Ok(values.iter().map(|value| value * from / to).collect()),
             _ => Err(MetricError::Unit { metric: found.key.clone(), unit: unit.into() }),
         }
     }
 }
 
-/// The whole as Proton's viewer defines it: the first root's sum, or the sum over all nodes for a
+/// The total as Proton's viewer defines it: the first root's sum, or the sum over all nodes for a
 /// metric that is not summed into parents.
-fn whole(found: &Found, values: &[f64]) -> f64 {
+fn proton_total(found: &FoundMetric, values: &[f64]) -> f64 {
     if found.is_inclusive {
         return values.first().copied().unwrap_or(f64::NAN);
     }
@@ -227,11 +231,11 @@ fn whole(found: &Found, values: &[f64]) -> f64 {
 }
 
 /// Adds to an error about an unknown metric which requested metric needs it.
-fn wanted_for(request: &str, error: MetricError) -> MetricError {
+fn add_needed_by(request: &str, error: MetricError) -> MetricError {
     match error {
         MetricError::Unknown { metric, nearest, available, .. } => {
-            let wanted_for = Some(request.to_owned()).filter(|request| *request != metric);
-            MetricError::Unknown { metric, wanted_for, nearest, available }
+            let needed_by = Some(request.to_owned()).filter(|request| *request != metric);
+            MetricError::Unknown { metric, needed_by, nearest, available }
         }
         other => other,
     }
@@ -239,8 +243,8 @@ fn wanted_for(request: &str, error: MetricError) -> MetricError {
 
 /// The time unit in parentheses after a metric's name, in seconds.
 pub fn unit_secs(key: &str) -> Option<f64> {
-    let (_, rest) = key.split_once('(')?;
-    seconds(rest.split(')').next()?.trim())
+    let (_, after_parenthesis) = key.split_once('(')?;
+    parse_time_unit_secs(after_parenthesis.split(')').next()?.trim())
 }
 
 /// Utilization of devices.
@@ -251,33 +255,33 @@ impl Graph {
     /// NaN for nodes that ran on no device.
     fn util(&self, notes: &mut Vec<String>) -> Result<Vec<f64>, MetricError> {
         let time_secs = self.time_secs("time")?;
-        let ran_on = self.devices_of_nodes()?;
-        let compute_secs = self.least_compute_secs(&ran_on, notes)?;
-        let memory_secs = self.least_memory_secs(&ran_on, notes)?;
+        let node_devices = self.devices_of_nodes()?;
+        let compute_secs = self.min_compute_secs(&node_devices, notes)?;
+        let memory_secs = self.min_memory_secs(&node_devices, notes)?;
         let share = |node: usize| {
-            if ran_on[node] == RanOn::Nothing {
+            if node_devices[node] == NodeDevice::Nothing {
                 return f64::NAN;
             }
             let (compute, memory) = (compute_secs[node], memory_secs[node]);
             // An unknown peak makes the share unknown.
-            let least = if memory > compute || memory.is_nan() { memory } else { compute };
-            least / time_secs[node]
+            let min_secs = if memory > compute || memory.is_nan() { memory } else { compute };
+            min_secs / time_secs[node]
         };
-        if ran_on.contains(&RanOn::Unlisted) {
+        if node_devices.contains(&NodeDevice::Unlisted) {
             notes.push("util of devices that the profile does not describe is shown as 0".into());
         }
         Ok((0..self.nodes.len()).map(share).collect())
     }
 
-    fn devices_of_nodes(&self) -> Result<Vec<RanOn>, MetricError> {
-        let ids = self.column(DEVICE_ID).ok_or_else(|| self.unknown(DEVICE_ID))?;
+    fn devices_of_nodes(&self) -> Result<Vec<NodeDevice>, MetricError> {
+        let ids = self.column(DEVICE_ID).ok_or_else(|| self.unknown_metric(DEVICE_ID))?;
         let families = self.column(DEVICE_TYPE);
         let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
         for (position, device) in self.devices.iter().enumerate() {
             by_id.entry(&device.id).or_default().push(position);
         }
         let device = |node: usize| {
-            let Some(id) = ids.get(node) else { return RanOn::Nothing };
+            let Some(id) = ids.get(node) else { return NodeDevice::Nothing };
             let id = as_text(&id);
             let family = families.as_ref().and_then(|families| families.get(node));
             let family = family.map(|family| as_text(&family));
@@ -286,58 +290,64 @@ impl Graph {
             let has_family =
                 |index: &&usize| Some(&self.devices[**index].family) == family.as_ref();
             let found = candidates.iter().find(has_family).or(candidates.first());
-            found.map_or(RanOn::Unlisted, |&position| RanOn::Listed(position))
+            found.map_or(NodeDevice::Unlisted, |&position| NodeDevice::Listed(position))
         };
         Ok((0..self.nodes.len()).map(device).collect())
     }
 
     /// The least time that each node's floating-point operations take at the peak rates, in
     /// seconds.
-    fn least_compute_secs(
+    fn min_compute_secs(
         &self,
-        ran_on: &[RanOn],
+        node_devices: &[NodeDevice],
         notes: &mut Vec<String>,
     ) -> Result<Vec<f64>, MetricError> {
-        let mut least_secs = vec![0.0; self.nodes.len()];
-        for width in WIDTHS {
-            self.add_secs(&mut least_secs, &format!("flops{width}"), ran_on, notes, |device| {
-                let num_sms = device.num_sms.unwrap_or_default() as f64;
-                let clock_khz = device.clock_rate_khz.unwrap_or_default() as f64;
-                peaks::max_flops(&device.family, arch(device), width, num_sms, clock_khz)
-            })?;
+        let mut min_secs = vec![0.0; self.nodes.len()];
+        for width in WIDTHS_BITS {
+            self.add_secs(
+                &mut min_secs,
+                &format!("flops{width}"),
+                node_devices,
+                notes,
+                |device| {
+                    let num_sms = device.num_sms.unwrap_or_default() as f64;
+                    let clock_khz = device.clock_rate_khz.unwrap_or_default() as f64;
+                    peaks::max_flops(&device.family, arch(device), width, num_sms, clock_khz)
+                },
+            )?;
         }
-        Ok(least_secs)
+        Ok(min_secs)
     }
 
     /// The least time that each node's memory traffic takes at the peak rate, in seconds.
-    fn least_memory_secs(
+    fn min_memory_secs(
         &self,
-        ran_on: &[RanOn],
+        node_devices: &[NodeDevice],
         notes: &mut Vec<String>,
     ) -> Result<Vec<f64>, MetricError> {
-        let mut least_secs = vec![0.0; self.nodes.len()];
-        self.add_secs(&mut least_secs, "bytes", ran_on, notes, |device| {
+        let mut min_secs = vec![0.0; self.nodes.len()];
+        self.add_secs(&mut min_secs, "bytes", node_devices, notes, |device| {
             let bus_bits = device.bus_width_bits.unwrap_or_default() as f64;
             let clock_khz = device.memory_clock_rate_khz.unwrap_or_default() as f64;
             peaks::max_bps(&device.family, arch(device), bus_bits, clock_khz)
         })?;
-        Ok(least_secs)
+        Ok(min_secs)
     }
 
     /// Adds the time that each node's own amount of a metric takes at its device's peak rate. Nodes
     /// without an amount take no time, even if the peak is unknown.
     fn add_secs(
         &self,
-        least_secs: &mut [f64],
+        min_secs: &mut [f64],
         metric: &str,
-        ran_on: &[RanOn],
+        node_devices: &[NodeDevice],
         notes: &mut Vec<String>,
         peak: impl Fn(&Device) -> Result<f64, peaks::NoPeak>,
     ) -> Result<(), MetricError> {
-        let Some(amounts) = self.numbers_if_there(metric)? else { return Ok(()) };
+        let Some(amounts) = self.numbers_if_present(metric)? else { return Ok(()) };
         let rates = self.peaks(notes, peak);
-        for (node, secs) in least_secs.iter_mut().enumerate() {
-            if let RanOn::Listed(device) = ran_on[node]
+        for (node, secs) in min_secs.iter_mut().enumerate() {
+            if let NodeDevice::Listed(device) = node_devices[node]
                 && !amounts[node].is_nan()
                 && amounts[node] != 0.0
             {
@@ -355,8 +365,8 @@ impl Graph {
     ) -> Vec<f64> {
         let rate = |device: &Device| match peak(device) {
             Ok(rate) => rate,
-            Err(unknown) => {
-                let note = format!("util of device {} is unknown: {unknown}", device.id);
+            Err(no_peak) => {
+                let note = format!("util of device {} is unknown: {no_peak}", device.id);
                 if !notes.contains(&note) {
                     notes.push(note);
                 }

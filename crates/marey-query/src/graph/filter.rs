@@ -26,7 +26,7 @@ pub struct Filter {
 pub enum Threshold {
     /// In the metric's unit.
     Value(f64),
-    /// In per cent of the metric's whole, which is the root's sum if there is one.
+    /// In per cent of the metric's total, which is the root's sum if there is one.
     Percent(f64),
 }
 
@@ -53,47 +53,47 @@ pub enum FilterError {
 }
 
 impl Graph {
-    /// The graph after a filter; the threshold applies to the column `metric`.
+    /// The filtered graph; the threshold applies to the column `metric`.
     ///
     /// Metrics of the profile are summed again over the remaining nodes. Derived metrics keep their
     /// values from the whole graph.
     pub fn filter(&self, filter: &Filter, metric: &str) -> Result<Self, FilterError> {
         let mut graph = None;
         if let Some(pattern) = &filter.include {
-            graph = Some(self.squash(&self.including(pattern)?));
+            graph = Some(self.squash(&self.select_included(pattern)?));
         }
         if let Some(pattern) = &filter.exclude {
             let graph_so_far = graph.as_ref().unwrap_or(self);
-            graph = Some(graph_so_far.squash(&graph_so_far.excluding(pattern)?));
+            graph = Some(graph_so_far.squash(&graph_so_far.select_not_excluded(pattern)?));
         }
         if let Some(threshold) = filter.threshold {
             let graph_so_far = graph.as_ref().unwrap_or(self);
-            graph = Some(graph_so_far.squash(&graph_so_far.reaching(metric, threshold)?));
+            graph = Some(graph_so_far.squash(&graph_so_far.select_reaching(metric, threshold)?));
         }
         Ok(graph.unwrap_or_else(|| self.clone()))
     }
 
     /// Whether each node passes all conditions of the filter. Unlike in [`Graph::filter`], metrics
     /// are not summed again between the conditions.
-    pub fn passing(&self, filter: &Filter, metric: &str) -> Result<Vec<bool>, FilterError> {
+    pub fn passing_nodes(&self, filter: &Filter, metric: &str) -> Result<Vec<bool>, FilterError> {
         let mut is_kept = vec![true; self.nodes.len()];
-        let mut narrow = |part: Vec<bool>| {
-            is_kept.iter_mut().zip(part).for_each(|(is_kept, part)| *is_kept &= part);
+        let mut narrow = |passes: Vec<bool>| {
+            is_kept.iter_mut().zip(passes).for_each(|(is_kept, passes)| *is_kept &= passes);
         };
         if let Some(pattern) = &filter.include {
-            narrow(self.including(pattern)?);
+            narrow(self.select_included(pattern)?);
         }
         if let Some(pattern) = &filter.exclude {
-            narrow(self.excluding(pattern)?);
+            narrow(self.select_not_excluded(pattern)?);
         }
         if let Some(threshold) = filter.threshold {
-            narrow(self.reaching(metric, threshold)?);
+            narrow(self.select_reaching(metric, threshold)?);
         }
-        not_empty(is_kept, || "no node meets every condition".into())
+        require_any(is_kept, || "no node meets every condition".into())
     }
 
-    fn including(&self, pattern: &str) -> Result<Vec<bool>, FilterError> {
-        let is_match = self.matches(pattern)?;
+    fn select_included(&self, pattern: &str) -> Result<Vec<bool>, FilterError> {
+        let is_match = self.matching_nodes(pattern)?;
         let mut is_descendant = is_match.clone();
         for node in 0..self.nodes.len() {
             let parent = self.nodes[node].parent;
@@ -102,33 +102,37 @@ impl Graph {
         let is_ancestor = self.with_ancestors(is_match);
         let pairs = is_descendant.iter().zip(is_ancestor);
         let is_kept = pairs.map(|(descendant, ancestor)| *descendant || ancestor).collect();
-        not_empty(is_kept, || format!("no name matches `{pattern}`"))
+        require_any(is_kept, || format!("no name matches `{pattern}`"))
     }
 
-    fn excluding(&self, pattern: &str) -> Result<Vec<bool>, FilterError> {
-        let mut is_excluded = self.matches(pattern)?;
+    fn select_not_excluded(&self, pattern: &str) -> Result<Vec<bool>, FilterError> {
+        let mut is_excluded = self.matching_nodes(pattern)?;
         for node in 0..self.nodes.len() {
             let parent = self.nodes[node].parent;
             is_excluded[node] |= parent.is_some_and(|parent| is_excluded[parent]);
         }
         let is_kept = is_excluded.iter().map(|is_excluded| !is_excluded).collect();
-        not_empty(is_kept, || format!("`{pattern}` matches every root"))
+        require_any(is_kept, || format!("`{pattern}` matches every root"))
     }
 
-    fn reaching(&self, metric: &str, threshold: Threshold) -> Result<Vec<bool>, FilterError> {
+    fn select_reaching(
+        &self,
+        metric: &str,
+        threshold: Threshold,
+    ) -> Result<Vec<bool>, FilterError> {
         let values = self.numbers(metric)?;
         let limit = match threshold {
             Threshold::Value(limit) => limit,
-            Threshold::Percent(percent) => self.whole(metric, &values) * percent / 100.0,
+            Threshold::Percent(percent) => self.total(metric, &values) * percent / 100.0,
         };
         let is_kept = self.with_ancestors(values.iter().map(|value| *value >= limit).collect());
-        not_empty(is_kept, || format!("no {metric} reaches {limit}"))
+        require_any(is_kept, || format!("no {metric} reaches {limit}"))
     }
 
-    /// The whole that bars and percentage thresholds of a column refer to: for a metric that is
+    /// The total that bars and percentage thresholds of a column refer to: for a metric that is
     /// summed into parents, the root's sum; for wall totals, in which each node includes its
     /// descendants, the top level; for anything else, the sum over all nodes.
-    pub fn whole(&self, label: &str, values: &[f64]) -> f64 {
+    pub fn total(&self, label: &str, values: &[f64]) -> f64 {
         // Derived times have the label of sums even if the file's metric is not summed.
         if let Some(&root) = values.first()
             && label.ends_with(INCLUSIVE)
@@ -137,10 +141,10 @@ impl Graph {
             return root;
         }
         let includes_descendants = self.includes_descendants(label);
-        let counts = |node: &usize| !includes_descendants || self.nodes[*node].depth <= 1;
-        let mut parts: Vec<f64> =
-            (0..self.nodes.len()).filter(counts).map(|node| values[node]).collect();
-        sum(&mut parts)
+        let is_counted = |node: &usize| !includes_descendants || self.nodes[*node].depth <= 1;
+        let mut counted_values: Vec<f64> =
+            (0..self.nodes.len()).filter(is_counted).map(|node| values[node]).collect();
+        sum(&mut counted_values)
     }
 
     /// Whether the values of a column, or of one derived from it, include those of descendants.
@@ -152,15 +156,15 @@ impl Graph {
         ["total", without_unit(wall::TOTAL)].contains(&without_unit(&key))
     }
 
-    fn matches(&self, pattern: &str) -> Result<Vec<bool>, FilterError> {
-        let bad = |error: fancy_regex::Error| FilterError::Pattern {
+    fn matching_nodes(&self, pattern: &str) -> Result<Vec<bool>, FilterError> {
+        let pattern_error = |error: fancy_regex::Error| FilterError::Pattern {
             pattern: pattern.into(),
             reason: error.to_string(),
         };
         // The pattern is not wrapped in an anchor, which could change its meaning.
-        let regex = Regex::new(&as_rust(pattern)).map_err(bad)?;
+        let regex = Regex::new(&to_rust_pattern(pattern)).map_err(pattern_error)?;
         let is_match = |node: &Node| {
-            let found = regex.find(&node.name).map_err(bad)?;
+            let found = regex.find(&node.name).map_err(pattern_error)?;
             Ok(found.is_some_and(|found| found.start() == 0))
         };
         self.nodes.iter().map(is_match).collect()
@@ -180,39 +184,39 @@ impl Graph {
 
 /// A Python pattern in Rust's syntax: `\Z` becomes `\z`, `\<` and `\>` are literal characters, and
 /// so are `[`, `&` and `~` inside a class.
-fn as_rust(pattern: &str) -> String {
-    let mut spelled = String::with_capacity(pattern.len());
+fn to_rust_pattern(pattern: &str) -> String {
+    let mut rust_pattern = String::with_capacity(pattern.len());
     let mut characters = pattern.chars().peekable();
     let mut is_in_class = false;
     while let Some(character) = characters.next() {
         match character {
             '\\' => match characters.next() {
-                Some('Z') if !is_in_class => spelled.push_str(r"\z"),
-                Some(plain @ ('<' | '>')) => spelled.push(plain),
-                Some(escaped) => spelled.extend(['\\', escaped]),
-                None => spelled.push('\\'),
+                Some('Z') if !is_in_class => rust_pattern.push_str(r"\z"),
+                Some(plain @ ('<' | '>')) => rust_pattern.push(plain),
+                Some(escaped) => rust_pattern.extend(['\\', escaped]),
+                None => rust_pattern.push('\\'),
             },
             '[' if !is_in_class => {
                 is_in_class = true;
-                spelled.push('[');
-                spelled.extend(characters.next_if_eq(&'^'));
+                rust_pattern.push('[');
+                rust_pattern.extend(characters.next_if_eq(&'^'));
                 // A `]` at the start of a class is literal.
                 if characters.next_if_eq(&']').is_some() {
-                    spelled.push_str(r"\]");
+                    rust_pattern.push_str(r"\]");
                 }
             }
             ']' => {
                 is_in_class = false;
-                spelled.push(']');
+                rust_pattern.push(']');
             }
-            '[' | '&' | '~' if is_in_class => spelled.extend(['\\', character]),
-            other => spelled.push(other),
+            '[' | '&' | '~' if is_in_class => rust_pattern.extend(['\\', character]),
+            other => rust_pattern.push(other),
         }
     }
-    spelled
+    rust_pattern
 }
 
-pub(super) fn not_empty(
+pub(super) fn require_any(
     is_kept: Vec<bool>,
     condition: impl FnOnce() -> String,
 ) -> Result<Vec<bool>, FilterError> {
@@ -229,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_end_anchor_of_python_becomes_that_of_rust() {
-        assert_eq!(as_rust(r"\S+\Z"), r"\S+\z");
-        assert_eq!(as_rust(r"Z\\Z"), r"Z\\Z");
+        assert_eq!(to_rust_pattern(r"\S+\Z"), r"\S+\z");
+        assert_eq!(to_rust_pattern(r"Z\\Z"), r"Z\\Z");
     }
 }

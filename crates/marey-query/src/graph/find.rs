@@ -15,8 +15,9 @@ pub enum MetricError {
     Unknown {
         /// The metric.
         metric: String,
-        /// The requested metric that would be derived from it, if it was not requested itself.
-        wanted_for: Option<String>,
+        /// The requested metric that would be derived from this one, unless the user requested this
+        /// one.
+        needed_by: Option<String>,
         /// Similar names.
         nearest: Vec<String>,
         /// All names.
@@ -39,47 +40,50 @@ pub enum MetricError {
 }
 
 /// Short names for marey's metrics, and for the closest metrics of Proton's files.
-const WORDS: [Word; 11] = [
-    Word { name: "total", meanings: &[wall::TOTAL, "time"], is_own: false },
-    Word { name: "self", meanings: &[wall::SELF, "time"], is_own: true },
-    Word { name: "calls", meanings: &[wall::COUNT, "count"], is_own: false },
-    Word { name: "count", meanings: &[wall::COUNT], is_own: false },
-    Word { name: "min", meanings: &[wall::MIN], is_own: false },
-    Word { name: "max", meanings: &[wall::MAX], is_own: false },
-    Word { name: "p50", meanings: &[wall::P50], is_own: false },
-    Word { name: "median", meanings: &[wall::P50], is_own: false },
-    Word { name: "p90", meanings: &[wall::P90], is_own: false },
-    Word { name: "p99", meanings: &[wall::P99], is_own: false },
-    Word { name: "open", meanings: &[wall::OPEN], is_own: false },
+const SHORT_NAMES: [ShortName; 11] = [
+    ShortName { name: "total", keys: &[wall::TOTAL, "time"], is_exclusive: false },
+    ShortName { name: "self", keys: &[wall::SELF, "time"], is_exclusive: true },
+    ShortName { name: "calls", keys: &[wall::COUNT, "count"], is_exclusive: false },
+    ShortName { name: "count", keys: &[wall::COUNT], is_exclusive: false },
+    ShortName { name: "min", keys: &[wall::MIN], is_exclusive: false },
+    ShortName { name: "max", keys: &[wall::MAX], is_exclusive: false },
+    ShortName { name: "p50", keys: &[wall::P50], is_exclusive: false },
+    ShortName { name: "median", keys: &[wall::P50], is_exclusive: false },
+    ShortName { name: "p90", keys: &[wall::P90], is_exclusive: false },
+    ShortName { name: "p99", keys: &[wall::P99], is_exclusive: false },
+    ShortName { name: "open", keys: &[wall::OPEN], is_exclusive: false },
 ];
 
-struct Word {
+struct ShortName {
     name: &'static str,
-    meanings: &'static [&'static str],
-    /// Whether the word means a node's own value even of a metric that is summed into parents.
-    is_own: bool,
+    keys: &'static [&'static str],
+    /// Whether the name selects a node's own value even of a metric that is summed into parents.
+    is_exclusive: bool,
 }
 
 /// Names in Proton's documentation, with the names in its files.
-const DOCUMENTED: [(&str, &str); 1] = [("stalled_memory_dependency", "stalled_long_scoreboard")];
+const DOCUMENTED_NAMES: [(&str, &str); 1] =
+    [("stalled_memory_dependency", "stalled_long_scoreboard")];
 
 /// A metric of the profile.
-pub(super) struct Found {
+pub(super) struct FoundMetric {
     /// The label of its column.
     pub(super) label: String,
     /// Its name in the profile.
     pub(super) key: String,
     /// Whether the column contains sums over subtrees.
     pub(super) is_inclusive: bool,
-    /// Whether it was found by one of marey's short names rather than by its own name.
-    pub(super) is_word: bool,
+    /// Whether the user wrote one of marey's short names rather than the metric's own name.
+    pub(super) is_short_name: bool,
 }
 
 impl Graph {
     /// The metric with this name. Case is ignored and the unit may be omitted; metrics that are
     /// summed into parents take precedence. `StalledWait` is another spelling of `stalled_wait`.
-    pub(super) fn find(&self, name: &str) -> Option<Found> {
-        self.find_exact(name).or_else(|| self.find_word(name)).or_else(|| self.find_squeezed(name))
+    pub(super) fn find(&self, name: &str) -> Option<FoundMetric> {
+        self.find_exact(name)
+            .or_else(|| self.find_by_short_name(name))
+            .or_else(|| self.find_ignoring_underscores(name))
     }
 
     /// The label of the column for a name: a column with this label, else the metric that
@@ -95,10 +99,10 @@ impl Graph {
             return Ok(name.to_owned());
         }
         let found = self.find(name).map(|found| found.label).filter(|label| has(label));
-        found.or_else(derived).ok_or_else(|| self.unknown(name))
+        found.or_else(derived).ok_or_else(|| self.unknown_metric(name))
     }
 
-    pub(super) fn find_exact(&self, name: &str) -> Option<Found> {
+    pub(super) fn find_exact(&self, name: &str) -> Option<FoundMetric> {
         let name = name.to_lowercase();
         self.find_key(|key| {
             let key = key.to_lowercase();
@@ -106,60 +110,63 @@ impl Graph {
         })
     }
 
-    fn find_word(&self, name: &str) -> Option<Found> {
-        let word = WORDS.iter().find(|known| known.name == name.to_lowercase())?;
-        let found = word.meanings.iter().find_map(|meaning| self.find_exact(meaning))?;
-        if word.is_own && found.is_inclusive {
+    fn find_by_short_name(&self, name: &str) -> Option<FoundMetric> {
+        let short_name = SHORT_NAMES.iter().find(|known| known.name == name.to_lowercase())?;
+        let found = short_name.keys.iter().find_map(|meaning| self.find_exact(meaning))?;
+        if short_name.is_exclusive && found.is_inclusive {
             let label = found.key.clone();
-            return Some(Found { label, is_inclusive: false, is_word: true, ..found });
+            return Some(FoundMetric { label, is_inclusive: false, is_short_name: true, ..found });
         }
-        Some(Found { is_word: true, ..found })
+        Some(FoundMetric { is_short_name: true, ..found })
     }
 
-    fn find_squeezed(&self, name: &str) -> Option<Found> {
-        let target = squeezed(name);
-        let documented = DOCUMENTED.iter().find(|(documented, _)| squeezed(documented) == target);
-        let target = documented.map_or(target, |(_, in_files)| squeezed(in_files));
-        self.find_key(|key| squeezed(without_unit(key)) == target)
+    fn find_ignoring_underscores(&self, name: &str) -> Option<FoundMetric> {
+        let target = without_underscores(name);
+        let documented = DOCUMENTED_NAMES
+            .iter()
+            .find(|(documented, _)| without_underscores(documented) == target);
+        let target = documented.map_or(target, |(_, in_files)| without_underscores(in_files));
+        self.find_key(|key| without_underscores(without_unit(key)) == target)
     }
 
-    fn find_key(&self, is_named: impl Fn(&str) -> bool) -> Option<Found> {
-        let by_rank = |wants_inclusive| {
+    fn find_key(&self, is_named: impl Fn(&str) -> bool) -> Option<FoundMetric> {
+        let find_metric = |wants_inclusive| {
             self.metrics
                 .iter()
                 .find(|entry| entry.is_inclusive == wants_inclusive && is_named(&entry.metric.key))
         };
-        let entry = by_rank(true).or_else(|| by_rank(false))?;
+        let entry = find_metric(true).or_else(|| find_metric(false))?;
         let key = entry.metric.key.to_string();
         let label =
             if entry.is_inclusive { inclusive_label(entry).to_string() } else { key.clone() };
-        Some(Found { label, key, is_inclusive: entry.is_inclusive, is_word: false })
+        Some(FoundMetric { label, key, is_inclusive: entry.is_inclusive, is_short_name: false })
     }
 
-    pub(super) fn unknown(&self, metric: &str) -> MetricError {
-        let available = self.available();
+    pub(super) fn unknown_metric(&self, metric: &str) -> MetricError {
+        let available = self.available_metrics();
         if metric == "time" && self.find_exact(wall::TOTAL).is_some() {
             // A profile of the host has no kernel times; suggest its wall times.
             let nearest = vec!["total".into(), "self".into()];
             return MetricError::Unknown {
                 metric: metric.into(),
-                wanted_for: None,
+                needed_by: None,
                 nearest,
                 available,
             };
         }
         let nearest = near::nearest(metric, &available);
-        MetricError::Unknown { metric: metric.into(), wanted_for: None, nearest, available }
+        MetricError::Unknown { metric: metric.into(), needed_by: None, nearest, available }
     }
 
     /// The names that can be requested: metrics without their units, short names, and derived
     /// metrics.
-    pub fn available(&self) -> Vec<String> {
+    pub fn available_metrics(&self) -> Vec<String> {
         let keys = self.metrics.iter().map(|entry| without_unit(&entry.metric.key).to_lowercase());
-        let words = WORDS.iter().filter(|word| self.find(word.name).is_some());
-        let derived = derive::names().filter(|name| self.can_derive(name));
+        let short_names =
+            SHORT_NAMES.iter().filter(|short_name| self.find(short_name.name).is_some());
+        let derived = derive::documented_names().filter(|name| self.can_derive(name));
         let mut seen = std::collections::HashSet::new();
-        keys.chain(words.map(|word| word.name.to_owned()))
+        keys.chain(short_names.map(|short_name| short_name.name.to_owned()))
             .chain(derived)
             .filter(|name| seen.insert(name.clone()))
             .collect()
@@ -167,12 +174,15 @@ impl Graph {
 }
 
 /// The short name of one of marey's metrics.
-pub fn short_word(key: &str) -> Option<&'static str> {
-    WORDS.iter().find(|word| word.meanings[0] == key).map(|word| word.name)
+pub fn short_name(key: &str) -> Option<&'static str> {
+    SHORT_NAMES
+        .iter()
+        .find(|short_name| short_name.keys[0] == key)
+        .map(|short_name| short_name.name)
 }
 
 /// A name in lower case without underscores.
-fn squeezed(name: &str) -> String {
+fn without_underscores(name: &str) -> String {
     name.chars().filter(|&letter| letter != '_').flat_map(char::to_lowercase).collect()
 }
 

@@ -50,16 +50,16 @@ fn viewer_order(nodes: &[Node]) -> Vec<usize> {
         *slot += 1;
     }
     // Siblings in descending order, because the walk pops from the end.
-    let family = |group: usize| starts[group]..starts[group + 1];
-    let rank = |node: usize| (&*nodes[node].frame, nodes[node].seen);
+    let children_range = |group: usize| starts[group]..starts[group + 1];
+    let sort_key = |node: usize| (&*nodes[node].frame, nodes[node].creation_rank);
     for group in 0..=nodes.len() {
-        siblings[family(group)].sort_unstable_by(|&a, &b| rank(b).cmp(&rank(a)));
+        siblings[children_range(group)].sort_unstable_by(|&a, &b| sort_key(b).cmp(&sort_key(a)));
     }
     let mut order = Vec::with_capacity(nodes.len());
-    let mut pending = siblings[family(0)].to_vec();
+    let mut pending = siblings[children_range(0)].to_vec();
     while let Some(node) = pending.pop() {
         order.push(node);
-        pending.extend_from_slice(&siblings[family(node + 1)]);
+        pending.extend_from_slice(&siblings[children_range(node + 1)]);
     }
     order
 }

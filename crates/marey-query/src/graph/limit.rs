@@ -1,14 +1,14 @@
 //! Thresholds over several columns: a node is kept if it reaches the limit in one of them.
 
-use super::filter::not_empty;
+use super::filter::require_any;
 use super::{FilterError, Graph, Threshold};
 
 impl Threshold {
-    /// The value to reach; a percentage refers to the largest of `wholes`.
-    pub fn limit(self, wholes: impl IntoIterator<Item = f64>) -> f64 {
+    /// The value to reach; a percentage refers to the largest of `totals`.
+    pub fn limit(self, totals: impl IntoIterator<Item = f64>) -> f64 {
         match self {
             Self::Value(limit) => limit,
-            Self::Percent(percent) => wholes.into_iter().fold(f64::NAN, f64::max) * percent / 100.0,
+            Self::Percent(percent) => totals.into_iter().fold(f64::NAN, f64::max) * percent / 100.0,
         }
     }
 }
@@ -32,7 +32,7 @@ impl Graph {
             }
         }
         let is_kept = self.with_ancestors(is_kept);
-        let is_kept = not_empty(is_kept, || format!("no {name} reaches {limit}"))?;
+        let is_kept = require_any(is_kept, || format!("no {name} reaches {limit}"))?;
         Ok(self.squash(&is_kept))
     }
 }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentage_refers_to_the_largest_whole() {
+    fn a_percentage_refers_to_the_largest_total() {
         assert_eq!(Threshold::Value(3.0).limit([5.0]).to_bits(), 3.0_f64.to_bits());
         let limit = Threshold::Percent(5.0).limit([f64::NAN, 200.0, 100.0]);
         assert_eq!(limit.to_bits(), 10.0_f64.to_bits());

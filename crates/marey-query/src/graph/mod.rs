@@ -27,9 +27,9 @@ pub use by_node::CellsByNode;
 pub use column::{Cells, Column, INCLUSIVE};
 pub use derive::{Derived, unit_secs};
 pub use filter::{Filter, FilterError, Threshold};
-pub use find::{MetricError, short_word, without_unit};
+pub use find::{MetricError, short_name, without_unit};
 pub use names::NameStyle;
-pub use union::{Compared, Operator, side_by_side};
+pub use union::{DifferenceLabels, Operator, side_by_side};
 
 /// A tree (after some filters, several trees) with a table of columns over its nodes.
 #[derive(Clone, Debug)]
@@ -57,12 +57,12 @@ pub struct Node {
     /// Index after the last node of the subtree.
     pub end: usize,
     /// Rank in the order in which the program created the nodes.
-    pub seen: usize,
-    /// Which of two combined graphs has the node.
+    pub creation_rank: usize,
+    /// The one of two combined graphs that has the node.
     pub side: Side,
 }
 
-/// Which of two combined graphs has a node.
+/// The one of two combined graphs that has a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Side {
     /// Both, or there is only one graph.
@@ -100,19 +100,19 @@ impl Graph {
                 parent: node.parent.map(|NodeId(parent)| new_from_old[parent as usize]),
                 depth: 0,
                 end: 0,
-                seen: old,
+                creation_rank: old,
                 side: Side::Both,
             });
         }
         // The metrics of the remaining nodes, in the order in which a walk over these meets them.
-        let first =
+        let first_node =
             |metric: &Metric| metric.nodes.iter().copied().find(|node| is_kept[node.index()]);
         let mut metrics: Vec<_> = profile
             .metrics
             .into_iter()
-            .filter_map(|metric| Some((first(&metric)?, metric)))
+            .filter_map(|metric| Some((first_node(&metric)?, metric)))
             .collect();
-        metrics.sort_by_key(|&(first, _)| first);
+        metrics.sort_by_key(|&(first_node, _)| first_node);
         let mut graph = Self {
             nodes: Vec::new(),
             metrics: Vec::new(),
@@ -122,9 +122,9 @@ impl Graph {
         };
         let arranged_from_new = graph.arrange(nodes);
         let new_number = |old: usize| arranged_from_new.get(new_from_old[old]).copied();
-        let metrics = metrics.into_iter().map(|(first, metric)| OwnMetric {
-            metric: column::moved(&metric, new_number),
-            is_inclusive: first == NodeId::ROOT,
+        let metrics = metrics.into_iter().map(|(first_node, metric)| OwnMetric {
+            metric: column::renumber_nodes(&metric, new_number),
+            is_inclusive: first_node == NodeId::ROOT,
         });
         graph.metrics = metrics.collect();
         graph

@@ -35,11 +35,13 @@ impl Graph {
         let is_replaced =
             |entry: &&OwnMetric| self.columns.iter().any(|column| column.label == entry.metric.key);
         let metrics = self.metrics.iter().filter(|entry| !is_replaced(entry));
-        let metrics = metrics.map(|entry| renumbered(entry, &new_numbers));
+        let metrics = metrics.map(|entry| renumber_metric(entry, &new_numbers));
         let extra_columns = self.columns.iter().filter(|column| !self.is_sum(&column.label));
         let extra_columns = extra_columns.map(|column| {
-            let metric = column::sparse(column.label.clone(), &column.cells);
-            column::moved(&metric, |node| Some(new_numbers[node]).filter(|&number| number != 0))
+            let metric = column::to_sparse_metric(column.label.clone(), &column.cells);
+            column::renumber_nodes(&metric, |node| {
+                Some(new_numbers[node]).filter(|&number| number != 0)
+            })
         });
         let mut metrics: Vec<Metric> =
             metrics.chain(extra_columns).filter(|metric| !metric.nodes.is_empty()).collect();
@@ -62,7 +64,8 @@ impl Graph {
     fn first_seen_order(&self) -> Vec<usize> {
         let last_seen_first = |node| {
             let mut children: Vec<usize> = self.children(node).collect();
-            children.sort_unstable_by_key(|&child| std::cmp::Reverse(self.nodes[child].seen));
+            children
+                .sort_unstable_by_key(|&child| std::cmp::Reverse(self.nodes[child].creation_rank));
             children
         };
         let mut order = Vec::with_capacity(self.nodes.len());
@@ -76,8 +79,8 @@ impl Graph {
 }
 
 /// The metric with new node numbers, and a value on the root if it is summed into parents.
-fn renumbered(entry: &OwnMetric, new_numbers: &[usize]) -> Metric {
-    let moved = column::moved(&entry.metric, |node| Some(new_numbers[node]));
+fn renumber_metric(entry: &OwnMetric, new_numbers: &[usize]) -> Metric {
+    let moved = column::renumber_nodes(&entry.metric, |node| Some(new_numbers[node]));
     if !entry.is_inclusive || moved.nodes.first() == Some(&NodeId::ROOT) {
         return moved;
     }
@@ -131,9 +134,9 @@ mod tests {
         let mut graph = Graph::new(sample());
         let label = graph.derive(&["time/ns"]).expect("there is a time").labels.remove(0);
         let written = graph.to_profile();
-        let again = Graph::new(written);
-        assert_eq!(again.numbers("time (ns) (inc)"), graph.numbers("time (ns) (inc)"));
-        let cells = again.numbers(&label).expect("the derived column");
+        let round_trip = Graph::new(written);
+        assert_eq!(round_trip.numbers("time (ns) (inc)"), graph.numbers("time (ns) (inc)"));
+        let cells = round_trip.numbers(&label).expect("the derived column");
         assert!(cells[0].is_nan());
         assert_eq!(cells[1..], graph.numbers(&label).expect("the derived column")[1..]);
     }
@@ -154,7 +157,7 @@ mod tests {
     #[test]
     fn a_sum_that_was_set_is_not_written() {
         let mut graph = Graph::new(sample());
-        graph.set_column("time (ns) (inc)", Cells::real(vec![1.0; 4]));
+        graph.set_column("time (ns) (inc)", Cells::from_floats(vec![1.0; 4]));
         assert_eq!(graph.to_profile(), sample());
     }
 }

@@ -20,13 +20,13 @@ impl Graph {
     pub fn squash(&self, is_kept: &[bool]) -> Self {
         assert_eq!(is_kept.len(), self.nodes.len(), "one flag per node");
         let mut nodes: Vec<Node> = Vec::new();
-        let mut known = HashMap::new();
-        // For each node the new index; for a removed node, that of its nearest kept ancestor.
+        let mut new_by_name = HashMap::new();
+        // The new index of each node; for a removed node, the index of its nearest kept ancestor.
         let mut new_indexes: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
         for (index, node) in self.nodes.iter().enumerate() {
             let parent = node.parent.and_then(|parent| new_indexes[parent]);
             new_indexes.push(if is_kept[index] {
-                Some(*known.entry((parent, node.frame.clone())).or_insert_with(|| {
+                Some(*new_by_name.entry((parent, node.frame.clone())).or_insert_with(|| {
                     nodes.push(Node { parent, ..node.clone() });
                     nodes.len() - 1
                 }))
@@ -42,30 +42,33 @@ impl Graph {
             meta: self.meta.clone(),
         };
         let has_merged = nodes.len() < is_kept.iter().filter(|is_kept| **is_kept).count();
-        let arranged = graph.arrange(nodes);
+        let arranged_from_new = graph.arrange(nodes);
         let new_number = |node: usize| {
-            is_kept[node].then_some(new_indexes[node]).flatten().map(|index| arranged[index])
+            is_kept[node]
+                .then_some(new_indexes[node])
+                .flatten()
+                .map(|index| arranged_from_new[index])
         };
         let move_metric = |metric: &Metric| {
             if has_merged {
-                merged_metric(metric, new_number)
+                merge_metric(metric, new_number)
             } else {
-                column::moved(metric, new_number)
+                column::renumber_nodes(metric, new_number)
             }
         };
         let metrics = self.metrics.iter();
         graph.metrics = metrics
             .map(|entry| OwnMetric { metric: move_metric(&entry.metric), ..*entry })
             .collect();
-        let count = graph.nodes.len();
+        let node_count = graph.nodes.len();
         let columns = self.columns.iter().filter(|column| !self.is_sum(&column.label));
-        graph.columns = columns.map(|column| moved_column(column, count, new_number)).collect();
+        graph.columns = columns.map(|column| move_column(column, node_count, new_number)).collect();
         graph
     }
 }
 
 /// The metric with new node numbers, and the numbers of merged nodes added.
-fn merged_metric(metric: &Metric, new_number: impl Fn(usize) -> Option<usize>) -> Metric {
+fn merge_metric(metric: &Metric, new_number: impl Fn(usize) -> Option<usize>) -> Metric {
     let mut moves: Vec<(usize, MetricValue)> = metric
         .nodes
         .iter()
@@ -90,14 +93,14 @@ fn merged_metric(metric: &Metric, new_number: impl Fn(usize) -> Option<usize>) -
     merged
 }
 
-fn moved_column(
+fn move_column(
     column: &Column,
-    count: usize,
+    node_count: usize,
     new_number: impl Fn(usize) -> Option<usize>,
 ) -> Column {
     let cells = match &column.cells {
         Cells::Numbers { values, are_whole } => {
-            let mut moved = vec![f64::NAN; count];
+            let mut moved = vec![f64::NAN; node_count];
             for (node, &value) in values.iter().enumerate() {
                 if let Some(new) = new_number(node) {
                     moved[new] = sum(&mut [moved[new], value]);
@@ -106,7 +109,7 @@ fn moved_column(
             Cells::Numbers { values: moved, are_whole: *are_whole }
         }
         Cells::Values(values) => {
-            let mut moved = vec![None; count];
+            let mut moved = vec![None; node_count];
             for (node, value) in values.iter().enumerate() {
                 if let Some(new) = new_number(node)
                     && moved[new].is_none()

@@ -39,8 +39,8 @@ fn pairwise(terms: &[f64]) -> f64 {
             }
         }
         let quarter = |lane: usize| lanes[lane] + lanes[lane + 1];
-        let whole = (quarter(0) + quarter(2)) + (quarter(4) + quarter(6));
-        return chunks.remainder().iter().fold(whole, |sum, term| sum + term);
+        let expected_sum = (quarter(0) + quarter(2)) + (quarter(4) + quarter(6));
+        return chunks.remainder().iter().fold(expected_sum, |sum, term| sum + term);
     }
     let half = terms.len() / 2;
     let (left, right) = terms.split_at(half - half % LANES);

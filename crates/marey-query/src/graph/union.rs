@@ -34,7 +34,7 @@ impl Operator {
 
 /// Labels of the four columns that [`Graph::difference`] makes from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compared {
+pub struct DifferenceLabels {
     /// The value before.
     pub before: String,
     /// The value after.
@@ -45,9 +45,9 @@ pub struct Compared {
     pub ratio: String,
 }
 
-impl Compared {
+impl DifferenceLabels {
     /// The labels for the column `label`.
-    pub fn of(label: &str) -> Self {
+    pub fn new(label: &str) -> Self {
         Self {
             before: format!("{label} before"),
             after: format!("{label} after"),
@@ -58,12 +58,16 @@ impl Compared {
 }
 
 impl Graph {
-    /// The first of `labels` for which the two graphs cannot be combined, and the side that lacks
-    /// it: both sides, or one if the other derived or set the column rather than having it in its
-    /// profile.
-    pub fn lacking<L: AsRef<str>>(&self, right: &Self, labels: &[L]) -> Option<(String, Side)> {
-        let all = [self.labels(), right.labels()];
-        let [left_has, right_has] = all
+    /// The first of `labels` for which the two graphs cannot be combined, and the side without
+    /// that column: both sides, or one side if the column of the other side was derived or set
+    /// rather than read from its profile.
+    pub fn find_incompatible_label<L: AsRef<str>>(
+        &self,
+        right: &Self,
+        labels: &[L],
+    ) -> Option<(String, Side)> {
+        let graph_labels = [self.labels(), right.labels()];
+        let [left_has, right_has] = graph_labels
             .each_ref()
             .map(|labels| labels.iter().map(|label| &**label).collect::<HashSet<_>>());
         let is_added = |graph: &Self, label: &str| {
@@ -90,17 +94,17 @@ impl Graph {
     /// are not numeric, the left one is kept.
     #[must_use]
     pub fn combine(&self, right: &Self, operator: Operator, labels: Option<&[String]>) -> Self {
-        let mut union = Union::of(&[self, right]);
-        let all = || union_of_labels(&[self, right]);
-        for label in labels.map_or_else(all, <[String]>::to_vec) {
-            let cells = self.combined(right, operator, &label, &union);
+        let mut union = Union::new(&[self, right]);
+        let all_labels = || distinct_labels(&[self, right]);
+        for label in labels.map_or_else(all_labels, <[String]>::to_vec) {
+            let cells = self.combine_column(right, operator, &label, &union);
             let label: Arc<str> = label.into();
             let is_metric =
                 |graph: &Self| graph.metrics.iter().any(|entry| entry.metric.key == label);
             if labels.is_none() && (is_metric(self) || is_metric(right)) {
                 let is_sum = |graph: &Self| graph.is_sum(&format!("{label}{INCLUSIVE}"));
                 let is_inclusive = is_sum(self) || is_sum(right);
-                let metric = column::sparse(label, &cells);
+                let metric = column::to_sparse_metric(label, &cells);
                 union.graph.metrics.push(OwnMetric { metric, is_inclusive });
             } else {
                 union.graph.columns.push(Column { label, cells });
@@ -109,33 +113,40 @@ impl Graph {
         union.graph
     }
 
-    fn combined(&self, right: &Self, operator: Operator, label: &str, union: &Union) -> Cells {
+    fn combine_column(
+        &self,
+        right: &Self,
+        operator: Operator,
+        label: &str,
+        union: &Union,
+    ) -> Cells {
         match (self.numbers(label).ok(), right.numbers(label).ok()) {
-            (None, None) => union.texts([self.column(label), right.column(label)]),
+            (None, None) => union.first_cells([self.column(label), right.column(label)]),
             (left, right) => {
-                let left = union.numbers(0, left);
-                let right = union.numbers(1, right);
+                let left = union.move_numbers(0, left);
+                let right = union.move_numbers(1, right);
                 let apply = |(&left, right): (&f64, f64)| {
                     let result = operator.apply(left, right);
                     if result.is_nan() { left } else { result }
                 };
-                Cells::real(left.iter().zip(right).map(apply).collect())
+                Cells::from_floats(left.iter().zip(right).map(apply).collect())
             }
         }
     }
 
-    /// The changes since `before`: each column of `labels` as the four columns of [`Compared`].
-    /// Nodes on [`Side::Left`] were added, nodes on [`Side::Right`] removed.
+    /// Returns the changes since `before`: each column of `labels` as the four columns of
+    /// [`DifferenceLabels`]. Nodes on [`Side::Left`] were added, nodes on [`Side::Right`] removed.
     #[must_use]
     pub fn difference(&self, before: &Self, labels: &[String]) -> Self {
-        let mut union = Union::of(&[self, before]);
+        let mut union = Union::new(&[self, before]);
         for label in labels {
-            let after = union.numbers(0, self.numbers(label).ok());
-            let before = union.numbers(1, before.numbers(label).ok());
+            let after = union.move_numbers(0, self.numbers(label).ok());
+            let before = union.move_numbers(1, before.numbers(label).ok());
             let pairs = || after.iter().copied().zip(before.iter().copied());
-            let difference = pairs().map(|(after, before)| difference(after, before)).collect();
+            let difference =
+                pairs().map(|(after, before)| subtract_or_zero(after, before)).collect();
             let ratio = pairs().map(|(after, before)| after / before).collect();
-            let names = Compared::of(label);
+            let names = DifferenceLabels::new(label);
             for (label, values) in [
                 (names.before, before),
                 (names.after, after),
@@ -145,14 +156,14 @@ impl Graph {
                 union
                     .graph
                     .columns
-                    .push(Column { label: label.into(), cells: Cells::real(values) });
+                    .push(Column { label: label.into(), cells: Cells::from_floats(values) });
             }
         }
         union.graph
     }
 }
 
-fn difference(after: f64, before: f64) -> f64 {
+fn subtract_or_zero(after: f64, before: f64) -> f64 {
     match (after.is_nan(), before.is_nan()) {
         (false, true) => after,
         (true, false) => -before,
@@ -162,15 +173,16 @@ fn difference(after: f64, before: f64) -> f64 {
 
 /// The nodes of all graphs, with each column of `labels` once per graph, named `name: label`.
 pub fn side_by_side(graphs: &[(&str, &Graph)], labels: &[String]) -> Graph {
-    let each: Vec<&Graph> = graphs.iter().map(|(_, graph)| *graph).collect();
-    let mut union = Union::of(&each);
+    let unnamed: Vec<&Graph> = graphs.iter().map(|(_, graph)| *graph).collect();
+    let mut union = Union::new(&unnamed);
     for label in labels {
-        for (which, (name, graph)) in graphs.iter().enumerate() {
+        for (graph_index, (name, graph)) in graphs.iter().enumerate() {
             let cells = match graph.column(label) {
-                Some(Cells::Numbers { values, are_whole }) => {
-                    Cells::Numbers { values: union.numbers(which, Some(values)), are_whole }
-                }
-                other => Cells::Values(union.moved(which, other)),
+                Some(Cells::Numbers { values, are_whole }) => Cells::Numbers {
+                    values: union.move_numbers(graph_index, Some(values)),
+                    are_whole,
+                },
+                other => Cells::Values(union.move_cells(graph_index, other)),
             };
             union.graph.columns.push(Column { label: format!("{name}: {label}").into(), cells });
         }
@@ -178,7 +190,7 @@ pub fn side_by_side(graphs: &[(&str, &Graph)], labels: &[String]) -> Graph {
     union.graph
 }
 
-fn union_of_labels(graphs: &[&Graph]) -> Vec<String> {
+fn distinct_labels(graphs: &[&Graph]) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
     let mut seen = HashSet::new();
     for label in graphs.iter().flat_map(|graph| graph.labels()) {
@@ -191,19 +203,20 @@ fn union_of_labels(graphs: &[&Graph]) -> Vec<String> {
 
 /// The nodes with one parent and one name; several only if one graph has several.
 #[derive(Default)]
-struct Namesakes {
+struct SameNameNodes {
     indexes: Vec<usize>,
-    /// How many of them are matched with nodes of the current graph.
+    /// The number of them that are matched with nodes of the current graph.
     matched: usize,
     /// The current graph.
-    which: usize,
+    graph_index: usize,
 }
 
-impl Namesakes {
-    /// The next node that is not matched with a node of the graph `which`; marks it as matched.
-    fn next_of(&mut self, which: usize) -> Option<usize> {
-        if self.which != which {
-            self.which = which;
+impl SameNameNodes {
+    /// Returns the next node that is not matched with a node of the graph `graph_index`, and marks
+    /// it as matched.
+    fn next_unmatched(&mut self, graph_index: usize) -> Option<usize> {
+        if self.graph_index != graph_index {
+            self.graph_index = graph_index;
             self.matched = 0;
         }
         let index = self.indexes.get(self.matched).copied()?;
@@ -227,23 +240,26 @@ struct Union {
 }
 
 impl Union {
-    fn of(graphs: &[&Graph]) -> Self {
+    fn new(graphs: &[&Graph]) -> Self {
         let mut nodes: Vec<Node> = Vec::new();
-        let mut known: HashMap<(Option<usize>, Arc<str>), Namesakes> = HashMap::new();
+        let mut nodes_by_name: HashMap<(Option<usize>, Arc<str>), SameNameNodes> = HashMap::new();
         let mut indexes = Vec::new();
-        for (which, graph) in graphs.iter().enumerate() {
+        for (graph_index, graph) in graphs.iter().enumerate() {
             let mut new_index = vec![0; graph.nodes.len()];
-            for old_index in by_first_seen(graph) {
+            for old_index in nodes_in_creation_order(graph) {
                 let node = &graph.nodes[old_index];
                 let parent = node.parent.map(|parent| new_index[parent]);
-                let namesakes = known.entry((parent, node.frame.clone())).or_default();
-                new_index[old_index] = if let Some(index) = namesakes.next_of(which) {
+                let same_name_nodes =
+                    nodes_by_name.entry((parent, node.frame.clone())).or_default();
+                new_index[old_index] = if let Some(index) =
+                    same_name_nodes.next_unmatched(graph_index)
+                {
                     nodes[index].side = Side::Both;
                     index
                 } else {
-                    let side = if which == 0 { Side::Left } else { Side::Right };
-                    nodes.push(Node { parent, seen: nodes.len(), side, ..node.clone() });
-                    namesakes.add(nodes.len() - 1)
+                    let side = if graph_index == 0 { Side::Left } else { Side::Right };
+                    nodes.push(Node { parent, creation_rank: nodes.len(), side, ..node.clone() });
+                    same_name_nodes.add(nodes.len() - 1)
                 };
             }
             indexes.push(new_index);
@@ -255,27 +271,27 @@ impl Union {
             devices: graphs.first().map_or_else(Vec::new, |graph| graph.devices.clone()),
             meta: graphs.first().map_or_else(Default::default, |graph| graph.meta.clone()),
         };
-        let arranged = graph.arrange(nodes);
+        let arranged_from_new = graph.arrange(nodes);
         for index in indexes.iter_mut().flatten() {
-            *index = arranged[*index];
+            *index = arranged_from_new[*index];
         }
         Self { graph, indexes }
     }
 
     /// The values of one graph at their new indexes, NaN elsewhere.
-    fn numbers(&self, which: usize, values: Option<Vec<f64>>) -> Vec<f64> {
+    fn move_numbers(&self, graph_index: usize, values: Option<Vec<f64>>) -> Vec<f64> {
         let mut moved = vec![f64::NAN; self.graph.nodes.len()];
-        for (&index, value) in self.indexes[which].iter().zip(values.unwrap_or_default()) {
+        for (&index, value) in self.indexes[graph_index].iter().zip(values.unwrap_or_default()) {
             moved[index] = value;
         }
         moved
     }
 
     /// The cells of one graph at their new indexes.
-    fn moved(&self, which: usize, cells: Option<Cells>) -> Vec<Option<MetricValue>> {
+    fn move_cells(&self, graph_index: usize, cells: Option<Cells>) -> Vec<Option<MetricValue>> {
         let mut moved = vec![None; self.graph.nodes.len()];
         if let Some(cells) = cells {
-            for (old_index, &index) in self.indexes[which].iter().enumerate() {
+            for (old_index, &index) in self.indexes[graph_index].iter().enumerate() {
                 moved[index] = cells.get(old_index);
             }
         }
@@ -283,17 +299,17 @@ impl Union {
     }
 
     /// For each node, the cell of the first graph that has one.
-    fn texts(&self, columns: [Option<Cells>; 2]) -> Cells {
+    fn first_cells(&self, columns: [Option<Cells>; 2]) -> Cells {
         let [left, right] = columns;
-        let left = self.moved(0, left);
-        let right = self.moved(1, right);
+        let left = self.move_cells(0, left);
+        let right = self.move_cells(1, right);
         Cells::Values(left.into_iter().zip(right).map(|(left, right)| left.or(right)).collect())
     }
 }
 
 /// The nodes in the order in which the program created them, so each after its parent.
-fn by_first_seen(graph: &Graph) -> Vec<usize> {
+fn nodes_in_creation_order(graph: &Graph) -> Vec<usize> {
     let mut indexes: Vec<usize> = (0..graph.nodes.len()).collect();
-    indexes.sort_by_key(|&index| graph.nodes[index].seen);
+    indexes.sort_by_key(|&index| graph.nodes[index].creation_rank);
     indexes
 }

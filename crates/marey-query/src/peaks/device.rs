@@ -17,7 +17,7 @@ pub struct DevicePeaks {
 impl DevicePeaks {
     /// Floating-point operations per second for operands of `bits` bits.
     pub fn flops(self, bits: u32) -> Option<f64> {
-        let index = super::WIDTHS.iter().position(|width| *width == bits)?;
+        let index = super::WIDTHS_BITS.iter().position(|width| *width == bits)?;
         Some(1e12 * self.tera_flops[index]).filter(|flops| *flops > 0.0)
     }
 

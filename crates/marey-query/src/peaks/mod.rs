@@ -11,7 +11,7 @@ mod table;
 pub use device::{DevicePeaks, device_peaks};
 
 /// Operand widths that have a peak, in bits.
-pub const WIDTHS: [u32; 4] = [8, 16, 32, 64];
+pub const WIDTHS_BITS: [u32; 4] = [8, 16, 32, 64];
 
 /// The peak rates of an architecture.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,10 +28,10 @@ pub struct Architecture {
     pub doc: &'static str,
 }
 
-/// How floating-point operations per second follow from a device's size and clock.
+/// The rule by which floating-point operations per second follow from a device's size and clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Flops {
-    /// Operations per multiprocessor and clock, for each of [`WIDTHS`].
+    /// Operations per multiprocessor and clock, for each of [`WIDTHS_BITS`].
     PerClock([f64; 4]),
     /// Operations per multiprocessor and clock at 8 bits, halved with each doubling of the width.
     /// Triton converts to MHz here, which rounds differently.
@@ -51,7 +51,7 @@ pub enum Flops {
     PerDevice(f64),
 }
 
-/// How bytes per second follow from a device's memory bus and clock.
+/// The rule by which bytes per second follow from a device's memory bus and clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Memory {
     /// Transfers of the bus width per reported clock.
@@ -81,7 +81,7 @@ pub enum NoPeak {
         /// The names in the tables.
         known: String,
     },
-    /// The width is not one of [`WIDTHS`].
+    /// The width is not one of [`WIDTHS_BITS`].
     #[error("the peak tables know operands of 8, 16, 32 and 64 bits, not of {width_bits}")]
     UnknownWidth {
         /// The width as given.
@@ -116,13 +116,13 @@ pub fn max_flops(
     num_sms: f64,
     clock: f64,
 ) -> Result<f64, NoPeak> {
-    let architecture = find(known_family(family)?, arch)?;
-    let width = WIDTHS
+    let architecture = find_architecture(parse_family(family)?, arch)?;
+    let width = WIDTHS_BITS
         .iter()
         .position(|&known| known == width_bits)
         .ok_or(NoPeak::UnknownWidth { width_bits })?;
     let bytes_wide = f64::from(width_bits) / 8.0;
-    let num_sms = || positive("the number of multiprocessors", num_sms);
+    let num_sms = || require_positive("the number of multiprocessors", num_sms);
     // Factors in Triton's order: any other order rounds differently.
     Ok(match architecture.flops {
         Flops::PerClock(flops) => flops[width] * num_sms()? * clock_khz(clock)? * 1e3,
@@ -148,9 +148,9 @@ pub fn max_bps(
     bus_width_bits: f64,
     memory_clock: f64,
 ) -> Result<f64, NoPeak> {
-    let memory = match known_family(family)? {
+    let memory = match parse_family(family)? {
         "CUDA" => table::CUDA_MEMORY,
-        family => find(family, arch)?.memory,
+        family => find_architecture(family, arch)?.memory,
     };
     let transfers_per_clock = match memory {
         Memory::PerDevice(bytes_per_sec) => return Ok(bytes_per_sec),
@@ -158,7 +158,7 @@ pub fn max_bps(
         Memory::System if clock_khz(memory_clock)? < table::SLOWEST_DDR5_KHZ => 8.0,
         Memory::System => 2.0,
     };
-    let bus_width_bits = positive("the width of the memory bus", bus_width_bits)?;
+    let bus_width_bits = require_positive("the width of the memory bus", bus_width_bits)?;
     Ok(transfers_per_clock * bus_width_bits * clock_khz(memory_clock)? * 1e3 / 8.0)
 }
 
@@ -167,28 +167,29 @@ pub fn architectures() -> impl Iterator<Item = &'static Architecture> {
     table::ARCHITECTURES.iter()
 }
 
-fn known_family(family: &str) -> Result<&'static str, NoPeak> {
+fn parse_family(family: &str) -> Result<&'static str, NoPeak> {
     ["CUDA", "HIP"]
         .into_iter()
         .find(|known| known.eq_ignore_ascii_case(family))
         .ok_or_else(|| NoPeak::UnknownFamily { family: family.to_owned() })
 }
 
-fn find(family: &'static str, arch: &str) -> Result<&'static Architecture, NoPeak> {
+fn find_architecture(family: &'static str, arch: &str) -> Result<&'static Architecture, NoPeak> {
     let name = match family {
         "CUDA" => cuda_name(arch),
         _ => hip_name(arch),
     };
-    let of_family = || architectures().filter(|known| known.family == family);
+    let family_architectures = || architectures().filter(|known| known.family == family);
     // Proton's files cut HIP names to six characters, which still determine the figures.
-    let is_cut = |known: &&Architecture| name.len() == 6 && known.name.starts_with(&name);
-    of_family().find(|known| known.name == name).or_else(|| of_family().find(is_cut)).ok_or_else(
-        || NoPeak::UnknownArchitecture {
+    let is_truncated = |known: &&Architecture| name.len() == 6 && known.name.starts_with(&name);
+    family_architectures()
+        .find(|known| known.name == name)
+        .or_else(|| family_architectures().find(is_truncated))
+        .ok_or_else(|| NoPeak::UnknownArchitecture {
             family,
             arch: arch.to_owned(),
-            known: of_family().map(|known| known.name).collect::<Vec<_>>().join(", "),
-        },
-    )
+            known: family_architectures().map(|known| known.name).collect::<Vec<_>>().join(", "),
+        })
 }
 
 /// The name without prefix and suffix: `"90"` for `"sm_90a"`.
@@ -217,7 +218,7 @@ fn clock_khz(clock: f64) -> Result<f64, NoPeak> {
     }
 }
 
-fn positive(what: &'static str, value: f64) -> Result<f64, NoPeak> {
+fn require_positive(what: &'static str, value: f64) -> Result<f64, NoPeak> {
     if value.is_finite() && value > 0.0 { Ok(value) } else { Err(NoPeak::BadSize { what, value }) }
 }
 

@@ -17,10 +17,10 @@ use super::SqlError;
 use super::engine::Engine;
 
 /// Number of batches that are computed ahead of the reader.
-const WAITING_BATCHES: usize = 4;
+const BATCHES_AHEAD: usize = 4;
 
 /// The rows of an answer. Nothing is computed before the first batch is requested, and at most
-/// [`WAITING_BATCHES`] ahead of the reader. Dropping the answer stops the query.
+/// [`BATCHES_AHEAD`] ahead of the reader. Dropping the answer stops the query.
 pub struct Answer {
     schema: SchemaRef,
     engine: Arc<Engine>,
@@ -33,7 +33,7 @@ pub struct Answer {
 enum State {
     Planned(Arc<dyn ExecutionPlan>),
     Running(mpsc::Receiver<Result<RecordBatch, SqlError>>),
-    Over,
+    Finished,
 }
 
 /// A handle that cancels a query from any thread.
@@ -56,7 +56,7 @@ impl Canceller {
     }
 
     /// Whether both cancel the same query.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
+    pub(super) fn is_same_query(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -122,18 +122,18 @@ impl Answer {
     /// Runs the plan in its own task, so that it continues while the reader is busy, and a panic
     /// ends only the task.
     fn start(&self, plan: Arc<dyn ExecutionPlan>) -> mpsc::Receiver<Result<RecordBatch, SqlError>> {
-        let (sender, receiver) = mpsc::channel(WAITING_BATCHES);
-        let (context, released) = self.engine.task_context();
-        let explain = self.engine.explainer();
+        let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
+        let (context, memory_released) = self.engine.task_context();
+        let translate_error = self.engine.error_translator();
         let canceller = self.canceller.clone();
         let schema = self.schema();
-        let rows = {
+        let send_rows = {
             let sender = sender.clone();
             async move {
                 if let Err(error) = send_all(plan, context, schema, &sender).await {
                     // The query's memory is released before the reader learns of the error.
-                    drop(released.await);
-                    drop(sender.send(Err(explain(error))).await);
+                    drop(memory_released.await);
+                    drop(sender.send(Err(translate_error(error))).await);
                 }
             }
         };
@@ -141,7 +141,7 @@ impl Answer {
             tokio::select! {
                 biased;
                 () = canceller.cancelled() => {}
-                outcome = std::panic::AssertUnwindSafe(rows).catch_unwind() => {
+                outcome = std::panic::AssertUnwindSafe(send_rows).catch_unwind() => {
                     if let Err(panic) = outcome {
                         drop(sender.send(Err(SqlError::panicked(&*panic))).await);
                     }
@@ -176,24 +176,24 @@ impl Iterator for Answer {
             let batch = match self.receive() {
                 Some(Ok(batch)) => batch,
                 end => {
-                    self.state = State::Over;
+                    self.state = State::Finished;
                     return end;
                 }
             };
             if batch.num_rows() == 0 {
                 continue;
             }
-            let Some(left) = &mut self.rows_left else { return Some(Ok(batch)) };
-            let rows = batch.num_rows() as u64;
-            if rows <= *left {
-                *left -= rows;
+            let Some(rows_left) = &mut self.rows_left else { return Some(Ok(batch)) };
+            let batch_rows = batch.num_rows() as u64;
+            if batch_rows <= *rows_left {
+                *rows_left -= batch_rows;
                 return Some(Ok(batch));
             }
-            let kept = batch.slice(0, *left as usize);
+            let first_rows = batch.slice(0, *rows_left as usize);
             self.was_cut = true;
-            self.state = State::Over;
+            self.state = State::Finished;
             self.canceller.cancel();
-            return (kept.num_rows() > 0).then_some(Ok(kept));
+            return (first_rows.num_rows() > 0).then_some(Ok(first_rows));
         }
     }
 }
@@ -241,21 +241,21 @@ fn with_nulls(schema: &SchemaRef, nullable: &[bool]) -> SchemaRef {
 /// The schema with `_1`, `_2` and so on appended to repeated names: readers of JSON, Parquet and
 /// data frames require unique column names.
 fn with_distinct_names(schema: &SchemaRef) -> SchemaRef {
-    let mut taken: HashSet<String> =
+    let mut used_names: HashSet<String> =
         schema.fields().iter().map(|field| field.name().clone()).collect();
-    if taken.len() == schema.fields().len() {
+    if used_names.len() == schema.fields().len() {
         return Arc::clone(schema);
     }
     let mut seen = HashSet::new();
-    let mut distinct = |name: &String| {
+    let mut unique_name = |name: &String| {
         if seen.insert(name.clone()) {
             return name.clone();
         }
         let mut numbered = (1_u32..).map(|number| format!("{name}_{number}"));
-        let free = numbered.find(|name| taken.insert(name.clone()));
+        let free = numbered.find(|name| used_names.insert(name.clone()));
         free.unwrap_or_else(|| name.clone())
     };
-    let rename = |field: &FieldRef| Field::clone(field).with_name(distinct(field.name()));
+    let rename = |field: &FieldRef| Field::clone(field).with_name(unique_name(field.name()));
     Arc::new(Schema::new(schema.fields().iter().map(rename).collect::<Vec<_>>()))
 }
 
@@ -272,8 +272,8 @@ fn compact_column(column: &ArrayRef) -> ArrayRef {
         return Arc::clone(column);
     }
     let views = column.as_string_view();
-    let held_bytes: usize = views.data_buffers().iter().map(Buffer::len).sum();
-    if held_bytes <= 2 * views.total_buffer_bytes_used() {
+    let buffer_bytes: usize = views.data_buffers().iter().map(Buffer::len).sum();
+    if buffer_bytes <= 2 * views.total_buffer_bytes_used() {
         return Arc::clone(column);
     }
     Arc::new(views.gc())

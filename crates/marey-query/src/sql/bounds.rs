@@ -23,10 +23,10 @@ const MAX_KEYWORD_DEPTH: usize = 10;
 /// Weight that is planned in about a second. A CTE is planned again wherever it is named.
 const MAX_WEIGHT: usize = 150_000;
 
-const WEIGHT_OF_LITERAL: usize = 1;
-const WEIGHT_OF_EXPRESSION: usize = 10;
+const LITERAL_WEIGHT: usize = 1;
+const EXPRESSION_WEIGHT: usize = 10;
 /// A table or view contributes columns, and is joined to others.
-const WEIGHT_OF_TABLE: usize = 1_000;
+const TABLE_WEIGHT: usize = 1_000;
 
 /// Rejects a query that may nest too deeply, from its tokens alone.
 pub(super) fn check_depth(tokens: &[Token]) -> Result<(), SqlError> {
@@ -95,7 +95,7 @@ fn may_nest(token: &Token) -> bool {
 pub(super) fn check_size(statement: &Statement) -> Result<(), SqlError> {
     match statement {
         Statement::Explain(explain) => check_size(&explain.statement),
-        Statement::Statement(inner) => match inner.visit(&mut Size::default()) {
+        Statement::Statement(inner) => match inner.visit(&mut QueryWeight::default()) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(TooLarge) => Err(SqlError::Plan {
                 message: "the query is too large, with those in WITH wherever they are named"
@@ -110,53 +110,59 @@ struct TooLarge;
 
 /// The weight of a statement, counting everything as often as it is planned.
 #[derive(Default)]
-struct Size {
+struct QueryWeight {
     /// The weights of the queries being visited, outermost first.
-    open: Vec<usize>,
+    open_weights: Vec<usize>,
     /// The names of the CTEs yet to be visited, by the address of their query.
-    names: HashMap<*const Query, String>,
+    cte_names: HashMap<*const Query, String>,
     /// The weights of the CTEs by name; of several with one name, the largest.
-    named: HashMap<String, usize>,
+    cte_weights: HashMap<String, usize>,
 }
 
-impl Size {
+impl QueryWeight {
     fn add(&mut self, weight: usize) -> ControlFlow<TooLarge> {
-        let Some(open) = self.open.last_mut() else { return ControlFlow::Continue(()) };
-        *open += weight;
-        if *open > MAX_WEIGHT { ControlFlow::Break(TooLarge) } else { ControlFlow::Continue(()) }
+        let Some(weight_of_query) = self.open_weights.last_mut() else {
+            return ControlFlow::Continue(());
+        };
+        *weight_of_query += weight;
+        if *weight_of_query > MAX_WEIGHT {
+            ControlFlow::Break(TooLarge)
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }
 
-impl Visitor for Size {
+impl Visitor for QueryWeight {
     type Break = TooLarge;
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<TooLarge> {
         for table in query.with.iter().flat_map(|with| &with.cte_tables) {
-            self.names.insert(&raw const *table.query, table.alias.name.value.to_lowercase());
+            self.cte_names.insert(&raw const *table.query, table.alias.name.value.to_lowercase());
         }
-        self.open.push(WEIGHT_OF_EXPRESSION);
+        self.open_weights.push(EXPRESSION_WEIGHT);
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, query: &Query) -> ControlFlow<TooLarge> {
-        let weight = self.open.pop().unwrap_or_default();
-        if let Some(name) = self.names.remove(&std::ptr::from_ref(query)) {
-            let named = self.named.entry(name).or_default();
-            *named = weight.max(*named);
+        let weight = self.open_weights.pop().unwrap_or_default();
+        if let Some(name) = self.cte_names.remove(&std::ptr::from_ref(query)) {
+            let cte_weight = self.cte_weights.entry(name).or_default();
+            *cte_weight = weight.max(*cte_weight);
         }
         self.add(weight)
     }
 
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<TooLarge> {
         self.add(match expression {
-            Expr::Value(_) => WEIGHT_OF_LITERAL,
-            _ => WEIGHT_OF_EXPRESSION,
+            Expr::Value(_) => LITERAL_WEIGHT,
+            _ => EXPRESSION_WEIGHT,
         })
     }
 
     fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<TooLarge> {
         let name = name.0.last().map(|part| part.to_string().trim_matches('"').to_lowercase());
-        let named = name.and_then(|name| self.named.get(&name).copied());
-        self.add(named.unwrap_or_default() + WEIGHT_OF_TABLE)
+        let cte_weight = name.and_then(|name| self.cte_weights.get(&name).copied());
+        self.add(cte_weight.unwrap_or_default() + TABLE_WEIGHT)
     }
 }

@@ -21,7 +21,7 @@ pub(super) const INFORMATION: &str = "information_schema";
 
 /// All tables and views with their schema. `main` has the views, and those stored tables whose
 /// names no view has.
-pub(super) fn declared() -> impl Iterator<Item = (&'static str, &'static Table)> {
+pub(super) fn declared_tables() -> impl Iterator<Item = (&'static str, &'static Table)> {
     let views = view::ALL.iter().map(|&table| (MAIN, table));
     let not_viewed =
         stored::ALL.iter().filter(|table| !is_view(table.name)).map(|&table| (MAIN, table));
@@ -35,15 +35,18 @@ fn is_view(name: &str) -> bool {
 }
 
 /// The session that owns the catalogue, for planning views.
-pub(super) type Session = Arc<dyn Fn() -> Option<SessionState> + Send + Sync>;
+pub(super) type SessionAccess = Arc<dyn Fn() -> Option<SessionState> + Send + Sync>;
 
 /// The catalogue of a run. Tables and views are created when a query first names them: planning all
 /// views costs more than most queries do.
-pub(super) fn of_run(run: &Arc<Run>, session: &Session) -> Result<MemoryCatalogProvider> {
+pub(super) fn create_catalogue(
+    run: &Arc<Run>,
+    session: &SessionAccess,
+) -> Result<MemoryCatalogProvider> {
     let catalogue = MemoryCatalogProvider::new();
     for name in [MAIN, RAW, INFORMATION] {
-        let (run, session, made) = (Arc::clone(run), Arc::clone(session), Mutex::default());
-        catalogue.register_schema(name, Arc::new(Schema { name, run, session, made }))?;
+        let (run, session, created) = (Arc::clone(run), Arc::clone(session), Mutex::default());
+        catalogue.register_schema(name, Arc::new(Schema { name, run, session, created }))?;
     }
     Ok(catalogue)
 }
@@ -52,23 +55,24 @@ pub(super) fn of_run(run: &Arc<Run>, session: &Session) -> Result<MemoryCatalogP
 struct Schema {
     name: &'static str,
     run: Arc<Run>,
-    session: Session,
-    made: Mutex<HashMap<&'static str, Arc<dyn TableProvider>>>,
+    session: SessionAccess,
+    created: Mutex<HashMap<&'static str, Arc<dyn TableProvider>>>,
 }
 
 impl Schema {
     fn tables(&self) -> impl Iterator<Item = &'static Table> {
-        declared().filter(|(schema, _)| *schema == self.name).map(|(_, table)| table)
+        declared_tables().filter(|(schema, _)| *schema == self.name).map(|(_, table)| table)
     }
 
-    fn made(&self) -> MutexGuard<'_, HashMap<&'static str, Arc<dyn TableProvider>>> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    fn created(&self) -> MutexGuard<'_, HashMap<&'static str, Arc<dyn TableProvider>>> {
+        self.created.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn make(&self, table: &'static Table) -> Result<Arc<dyn TableProvider>> {
+    async fn create_table(&self, table: &'static Table) -> Result<Arc<dyn TableProvider>> {
         let state = || {
-            let gone = || DataFusionError::Internal("the session of the schema is gone".to_owned());
-            (self.session)().ok_or_else(gone)
+            let session_dropped =
+                || DataFusionError::Internal("the session of the schema is gone".to_owned());
+            (self.session)().ok_or_else(session_dropped)
         };
         match self.name {
             INFORMATION => information::table(&state()?, table),
@@ -86,11 +90,11 @@ impl SchemaProvider for Schema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let Some(table) = self.tables().find(|table| table.name == name) else { return Ok(None) };
-        if let Some(made) = self.made().get(name) {
-            return Ok(Some(Arc::clone(made)));
+        if let Some(created) = self.created().get(name) {
+            return Ok(Some(Arc::clone(created)));
         }
-        let made = self.make(table).await?;
-        Ok(Some(Arc::clone(self.made().entry(table.name).or_insert(made))))
+        let created = self.create_table(table).await?;
+        Ok(Some(Arc::clone(self.created().entry(table.name).or_insert(created))))
     }
 
     /// Replaces a view by a table.
@@ -99,10 +103,10 @@ impl SchemaProvider for Schema {
         name: String,
         table: Arc<dyn TableProvider>,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
-        let Some(declared) = self.tables().find(|table| table.name == name) else {
+        let Some(declaration) = self.tables().find(|table| table.name == name) else {
             return exec_err!("`{name}` is not declared");
         };
-        Ok(self.made().insert(declared.name, table))
+        Ok(self.created().insert(declaration.name, table))
     }
 
     fn table_exist(&self, name: &str) -> bool {

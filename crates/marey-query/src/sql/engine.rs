@@ -20,13 +20,13 @@ use tokio::sync::oneshot;
 
 use super::answer::Answer;
 use super::catalogue::{self, CATALOGUE, MAIN};
-use super::held::Held;
+use super::distinct_buffers::DistinctBuffers;
 use super::lookup::Lookups;
 use super::memory::QueryMemory;
 use super::names::Names;
 use super::spill::SpillFiles;
 use super::store::RunStore;
-use super::table::no_rows;
+use super::table::empty_plan;
 use super::{Limits, SqlError, function, rule};
 
 /// Stack size of the threads: plans are walked recursively, and the longest permitted query fits
@@ -38,7 +38,7 @@ pub(super) struct Engine {
     pub(super) limits: Limits,
     pub(super) names: Arc<Names>,
     /// The views whose rows are kept, with the reservation of their memory.
-    kept: Mutex<HashMap<&'static str, MemoryReservation>>,
+    kept_views: Mutex<HashMap<&'static str, MemoryReservation>>,
     /// `Some` until the engine is dropped.
     runtime: Option<Runtime>,
 }
@@ -46,8 +46,8 @@ pub(super) struct Engine {
 impl Engine {
     pub(super) fn open(run: &Arc<Run>, limits: Limits) -> std::result::Result<Self, SqlError> {
         let limits = Limits { threads: limits.threads.max(1), ..limits };
-        let refused = |error| SqlError::of(&error, limits.memory_bytes, &[]);
-        let threads = Builder::new_multi_thread()
+        let translate_error = |error| SqlError::from_engine(&error, limits.memory_bytes, &[]);
+        let runtime = Builder::new_multi_thread()
             .worker_threads(limits.threads)
             .max_blocking_threads(limits.threads)
             .thread_name("marey-sql")
@@ -55,45 +55,45 @@ impl Engine {
             .enable_time()
             .build()
             .map_err(|error| SqlError::Internal { message: format!("no threads: {error}") })?;
-        let session = session(run, limits).map_err(refused)?;
+        let session = create_session(run, limits).map_err(translate_error)?;
         let state = session.state();
         let names = Arc::new(Names::new(function_names(&state)));
-        Ok(Self { session, limits, names, kept: Mutex::default(), runtime: Some(threads) })
+        Ok(Self { session, limits, names, kept_views: Mutex::default(), runtime: Some(runtime) })
     }
 
     /// Whether the rows of a view are kept.
-    pub(super) fn keeps(&self, view: &str) -> bool {
-        self.kept().contains_key(view)
+    pub(super) fn has_kept_view(&self, view: &str) -> bool {
+        self.kept_views().contains_key(view)
     }
 
     /// Keeps the rows of a view: later queries read them instead of computing the view again.
-    pub(super) fn keep(
+    pub(super) fn keep_view(
         &self,
         view: &'static str,
         rows: Answer,
     ) -> std::result::Result<(), SqlError> {
-        let explain = self.explainer();
+        let translate_error = self.error_translator();
         let schema = rows.schema();
         let pool = &self.session.runtime_env().memory_pool;
         let reservation = MemoryConsumer::new(view).register(pool);
-        let (mut held, mut batches) = (Held::default(), Vec::new());
+        let (mut buffers, mut batches) = (DistinctBuffers::default(), Vec::new());
         for batch in rows {
             let batch = batch?;
-            reservation.try_grow(held.add(&batch)).map_err(&explain)?;
+            reservation.try_grow(buffers.add(&batch)).map_err(&translate_error)?;
             batches.push(batch);
         }
         let table: Arc<dyn TableProvider> = if batches.is_empty() {
-            Arc::new(ViewTable::new(no_rows(&schema).map_err(&explain)?, None))
+            Arc::new(ViewTable::new(empty_plan(&schema).map_err(&translate_error)?, None))
         } else {
-            Arc::new(MemTable::try_new(schema, vec![batches]).map_err(&explain)?)
+            Arc::new(MemTable::try_new(schema, vec![batches]).map_err(&translate_error)?)
         };
-        self.session.register_table(view, table).map_err(&explain)?;
-        self.kept().insert(view, reservation);
+        self.session.register_table(view, table).map_err(&translate_error)?;
+        self.kept_views().insert(view, reservation);
         Ok(())
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<&'static str, MemoryReservation>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept_views(&self) -> MutexGuard<'_, HashMap<&'static str, MemoryReservation>> {
+        self.kept_views.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn block_on<F: Future>(&self, future: F) -> F::Output {
@@ -109,19 +109,21 @@ impl Engine {
 
     /// The context that a query runs in, and a receiver that resolves once its memory is released.
     pub(super) fn task_context(&self) -> (Arc<TaskContext>, oneshot::Receiver<()>) {
-        let shared = self.session.runtime_env();
-        let (memory, released) = QueryMemory::new(Arc::clone(&shared.memory_pool));
-        let own = RuntimeEnv { memory_pool: Arc::new(memory), ..RuntimeEnv::clone(&shared) };
-        let context = TaskContext::from(&self.session).with_runtime(Arc::new(own));
-        (Arc::new(context), released)
+        let shared_environment = self.session.runtime_env();
+        let (memory, memory_released) =
+            QueryMemory::new(Arc::clone(&shared_environment.memory_pool));
+        let query_environment =
+            RuntimeEnv { memory_pool: Arc::new(memory), ..RuntimeEnv::clone(&shared_environment) };
+        let context = TaskContext::from(&self.session).with_runtime(Arc::new(query_environment));
+        (Arc::new(context), memory_released)
     }
 
     /// A function that translates the engine's errors.
-    pub(super) fn explainer(
+    pub(super) fn error_translator(
         &self,
     ) -> impl Fn(DataFusionError) -> SqlError + Send + Sync + Clone + use<> {
         let (limit_bytes, names) = (self.limits.memory_bytes, Arc::clone(&self.names));
-        move |error| SqlError::of(&error, limit_bytes, &names.functions)
+        move |error| SqlError::from_engine(&error, limit_bytes, &names.functions)
     }
 
     fn runtime(&self) -> &Runtime {
@@ -138,40 +140,40 @@ impl Drop for Engine {
     }
 }
 
-fn session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
-    let mut rules = rule::all();
+fn create_session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
+    let mut rules = rule::optimizer_rules();
     rules.extend(Optimizer::new().rules);
     let state = SessionStateBuilder::new()
         .with_default_features()
         .with_optimizer_rules(rules)
-        .with_config(config(run, limits))
-        .with_runtime_env(environment(run, limits)?)
+        .with_config(session_config(run, limits))
+        .with_runtime_env(runtime_environment(run, limits)?)
         .build();
     let session = SessionContext::new_with_state(state);
     let pool = Arc::clone(&session.runtime_env().memory_pool);
     function::register(&session, &Arc::new(Lookups::new(Arc::clone(run), pool)));
     // The session owns the catalogue, so the catalogue must only refer to it weakly.
     let state = session.state_weak_ref();
-    let state: catalogue::Session = Arc::new(move || Some(state.upgrade()?.read().clone()));
-    session.register_catalog(CATALOGUE, Arc::new(catalogue::of_run(run, &state)?));
+    let state: catalogue::SessionAccess = Arc::new(move || Some(state.upgrade()?.read().clone()));
+    session.register_catalog(CATALOGUE, Arc::new(catalogue::create_catalogue(run, &state)?));
     Ok(session)
 }
 
 /// Below this number of rows, one thread scans a run faster than several that exchange rows.
-const SMALL_ROWS: u64 = 500_000;
+const SMALL_RUN_ROWS: u64 = 500_000;
 
 /// Whether several concurrent queries with one thread each are faster than one at a time with all.
-pub(super) fn is_small(run: &Run) -> bool {
+pub(super) fn is_small_run(run: &Run) -> bool {
     let parts = stored::ALL.iter().flat_map(|table| run.parts(table));
-    parts.map(Part::rows).sum::<u64>() < SMALL_ROWS
+    parts.map(Part::rows).sum::<u64>() < SMALL_RUN_ROWS
 }
 
-fn config(run: &Run, limits: Limits) -> SessionConfig {
+fn session_config(run: &Run, limits: Limits) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOGUE, MAIN)
         .with_create_default_catalog_and_schema(false)
         .with_information_schema(false) // replaced by one that has descriptions
-        .with_target_partitions(if is_small(run) { 1 } else { limits.threads });
+        .with_target_partitions(if is_small_run(run) { 1 } else { limits.threads });
     let options = config.options_mut();
     options.sql_parser.collect_spans = false;
     // Round-robin repartitioning would spread sorted rows over threads to compute columns above the
@@ -187,14 +189,14 @@ fn config(run: &Run, limits: Limits) -> SessionConfig {
     // A third pass changed no plan of a report and took a tenth of the planning time.
     options.optimizer.max_passes = 2;
     // A sort reserves memory to merge its spills, which must fit into the limit as well.
-    let for_merge_bytes = &mut options.execution.sort_spill_reservation_bytes;
-    *for_merge_bytes = (*for_merge_bytes).min(limits.memory_bytes / 16);
+    let merge_reservation_bytes = &mut options.execution.sort_spill_reservation_bytes;
+    *merge_reservation_bytes = (*merge_reservation_bytes).min(limits.memory_bytes / 16);
     config
 }
 
 /// The runtime: limited memory, temporary files for spills, and no other files than those of the
 /// run.
-fn environment(run: &Arc<Run>, limits: Limits) -> Result<Arc<RuntimeEnv>> {
+fn runtime_environment(run: &Arc<Run>, limits: Limits) -> Result<Arc<RuntimeEnv>> {
     let environment = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(FairSpillPool::new(limits.memory_bytes)))
         .with_disk_manager_builder(

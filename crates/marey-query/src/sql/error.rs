@@ -13,7 +13,7 @@ use crate::near;
 #[derive(Debug, thiserror::Error)]
 pub enum SqlError {
     /// The text is not valid SQL.
-    #[error("{message}{}", at(*.line, *.column))]
+    #[error("{message}{}", position_suffix(*.line, *.column))]
     Syntax {
         /// The parser's message.
         message: String,
@@ -88,7 +88,7 @@ pub enum SqlError {
         message: String,
     },
     /// The query exceeds its memory limit.
-    #[error("the query needs more than {} of memory", size(*.limit_bytes))]
+    #[error("the query needs more than {} of memory", format_bytes(*.limit_bytes))]
     Memory {
         /// The limit.
         limit_bytes: usize,
@@ -119,19 +119,19 @@ impl SqlError {
         match self {
             Self::TooDeep { .. } => Some("`x IN (…)` takes any number of values".into()),
             Self::ReadOnly { .. } => {
-                Some("SELECT, WITH, VALUES, EXPLAIN, SHOW and DESCRIBE are what there is".into())
+                Some("use SELECT, WITH, VALUES, EXPLAIN, SHOW or DESCRIBE".into())
             }
-            Self::ManyStatements { .. } => Some("ask one after the other".into()),
+            Self::ManyStatements { .. } => Some("run one statement at a time".into()),
             Self::UnknownTable { nearest, known, .. } => {
-                Some(one_of("the tables are", nearest, known))
+                Some(suggestion("the tables are", nearest, known))
             }
             Self::UnknownColumn { nearest, known, .. } => {
-                Some(one_of("the columns are", nearest, known))
+                Some(suggestion("the columns are", nearest, known))
             }
             Self::UnknownFunction { nearest, .. } if nearest.is_empty() => {
                 Some("SELECT name, description FROM information_schema.functions lists them".into())
             }
-            Self::UnknownFunction { nearest, .. } => Some(one_of("", nearest, &[])),
+            Self::UnknownFunction { nearest, .. } => Some(suggestion("", nearest, &[])),
             Self::Memory { .. } => Some(
                 "raise it with `--memory-limit` (in Python `marey.open(..., memory_limit=...)`), or ask for fewer rows"
                     .into(),
@@ -159,27 +159,31 @@ impl SqlError {
     }
 
     /// Translates an error of the engine.
-    pub(super) fn of(error: &DataFusionError, limit_bytes: usize, functions: &[String]) -> Self {
-        Known { limit_bytes, functions }.error(error)
+    pub(super) fn from_engine(
+        error: &DataFusionError,
+        limit_bytes: usize,
+        functions: &[String],
+    ) -> Self {
+        ErrorTranslator { limit_bytes, functions }.translate(error)
     }
 }
 
 /// The context that errors are translated in.
-struct Known<'a> {
+struct ErrorTranslator<'a> {
     limit_bytes: usize,
     functions: &'a [String],
 }
 
-impl Known<'_> {
-    fn error(&self, error: &DataFusionError) -> SqlError {
+impl ErrorTranslator<'_> {
+    fn translate(&self, error: &DataFusionError) -> SqlError {
         let message = || one_line(&error.strip_backtrace());
         match error {
             DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
-                self.error(inner)
+                self.translate(inner)
             }
-            DataFusionError::Shared(inner) => self.error(inner),
-            DataFusionError::Collection(all) => match all.first() {
-                Some(first) => self.error(first),
+            DataFusionError::Shared(inner) => self.translate(inner),
+            DataFusionError::Collection(errors) => match errors.first() {
+                Some(first) => self.translate(first),
                 None => SqlError::Internal { message: message() },
             },
             DataFusionError::SQL(parser, _) => syntax(&parser.to_string()),
@@ -216,7 +220,7 @@ impl Known<'_> {
     fn arrow(&self, error: &ArrowError) -> SqlError {
         match error {
             ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {
-                Some(inner) => self.error(inner),
+                Some(inner) => self.translate(inner),
                 None => SqlError::Execution { message: one_line(&inner.to_string()) },
             },
             ArrowError::DivideByZero => {
@@ -233,10 +237,12 @@ impl Known<'_> {
     }
 
     fn plan(&self, text: &str) -> SqlError {
-        let name = text.strip_prefix("Invalid function '").and_then(|rest| rest.split('\'').next());
+        let name = text
+            .strip_prefix("Invalid function '")
+            .and_then(|after_prefix| after_prefix.split('\'').next());
         match name {
             Some(name) => SqlError::unknown_function(name.to_owned(), self.functions),
-            None => SqlError::Plan { message: own_words(&one_line(text)).to_owned() },
+            None => SqlError::Plan { message: strip_engine_text(&one_line(text)).to_owned() },
         }
     }
 
@@ -254,7 +260,7 @@ impl Known<'_> {
             }
             SchemaError::AmbiguousReference { field } => {
                 let message = format!(
-                    "the column `{}` stands in several tables: say which",
+                    "the column `{}` is in several tables: write TABLE.COLUMN",
                     field.flat_name()
                 );
                 SqlError::Plan { message }
@@ -270,11 +276,11 @@ impl Known<'_> {
 /// The error for a parser's message, with the position moved out of the text.
 pub(super) fn syntax(text: &str) -> SqlError {
     let text = text.trim_start_matches("sql parser error: ");
-    let place = text.rfind(" at Line: ").and_then(|start| {
+    let position = text.rfind(" at Line: ").and_then(|start| {
         let (line, column) = text[start + " at Line: ".len()..].split_once(", Column: ")?;
         Some((start, line.trim().parse().ok()?, column.trim().parse().ok()?))
     });
-    match place {
+    match position {
         Some((start, line, column)) => SqlError::Syntax {
             message: one_line(&text[..start]),
             line: Some(line),
@@ -285,13 +291,13 @@ pub(super) fn syntax(text: &str) -> SqlError {
 }
 
 /// The complaint of a function about its arguments, without the engine's text around it.
-fn own_words(text: &str) -> &str {
-    let Some((_, own)) = text.split_once("coercion failed with: ") else { return text };
-    let own = own.split(" No function matches").next().unwrap_or(own);
-    own.trim_start_matches("Error during planning: ").trim_end_matches('.')
+fn strip_engine_text(text: &str) -> &str {
+    let Some((_, complaint)) = text.split_once("coercion failed with: ") else { return text };
+    let complaint = complaint.split(" No function matches").next().unwrap_or(complaint);
+    complaint.trim_start_matches("Error during planning: ").trim_end_matches('.')
 }
 
-fn at(line: Option<u64>, column: Option<u64>) -> String {
+fn position_suffix(line: Option<u64>, column: Option<u64>) -> String {
     match (line, column) {
         (Some(line), Some(column)) => format!(", at line {line}, column {column}"),
         _ => String::new(),
@@ -299,7 +305,7 @@ fn at(line: Option<u64>, column: Option<u64>) -> String {
 }
 
 /// A number of bytes in the largest unit of which there is at least one; truncated, not rounded.
-fn size(bytes: usize) -> String {
+fn format_bytes(bytes: usize) -> String {
     match (bytes >> 20, bytes >> 10) {
         (0, 0) => format!("{bytes} bytes"),
         (0, kibibytes) => format!("{kibibytes} KiB"),
@@ -322,20 +328,21 @@ fn one_line(text: &str) -> String {
         "This feature is not implemented: ",
     ];
     let mut text = text.split("\nThis issue was likely caused").next().unwrap_or_default().trim();
-    while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
-        text = rest;
+    while let Some(after_prefix) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+        text = after_prefix;
     }
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let said = words.split(" You might need to add explicit type casts").next().unwrap_or(&words);
-    match said.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}…", &said[..end]),
-        None => said.trim_end_matches('.').to_owned(),
+    let message =
+        words.split(" You might need to add explicit type casts").next().unwrap_or(&words);
+    match message.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message.trim_end_matches('.').to_owned(),
     }
 }
 
-fn one_of(all: &str, nearest: &[String], known: &[String]) -> String {
+fn suggestion(list_heading: &str, nearest: &[String], known: &[String]) -> String {
     match nearest {
-        [] => format!("{all} {}", known.join(", ")),
+        [] => format!("{list_heading} {}", known.join(", ")),
         [only] => format!("did you mean `{only}`?"),
         several => format!("did you mean one of {}?", several.join(", ")),
     }

@@ -11,7 +11,7 @@ use datafusion::logical_expr::Documentation;
 use marey_model::table::ColumnKind::{Flag, Id, Text};
 use marey_model::table::{Table, column, nullable, view};
 
-use super::catalogue::{MAIN, declared};
+use super::catalogue::{MAIN, declared_tables};
 use super::table::sql_schema;
 use super::views;
 
@@ -22,10 +22,10 @@ const TABLES: Table = Table {
     name: "tables",
     doc: "Tables and views.",
     columns: &[
-        column("table_schema", Text, "Its schema; `main` need not be said."),
-        column("table_name", Text, "Its name."),
+        column("table_schema", Text, "The schema; `main` is the default."),
+        column("table_name", Text, "The name."),
         column("table_type", Text, "BASE TABLE or VIEW."),
-        column("description", Text, "What a row is."),
+        column("description", Text, "The meaning of a row."),
     ],
     sorted_by: None,
 };
@@ -34,13 +34,13 @@ const COLUMNS: Table = Table {
     name: "columns",
     doc: "The columns of tables and views.",
     columns: &[
-        column("table_schema", Text, "Schema of its table."),
-        column("table_name", Text, "Its table."),
-        column("column_name", Text, "Its name; one that is a quantity ends in its unit."),
-        column("ordinal_position", Id, "Its place in the table; the first is 1."),
-        column("data_type", Text, "What it holds."),
-        column("is_nullable", Flag, "Whether a row may have no value here."),
-        column("description", Text, "What the value means."),
+        column("table_schema", Text, "The schema of the table."),
+        column("table_name", Text, "The table."),
+        column("column_name", Text, "The name; the name of a quantity ends in its unit."),
+        column("ordinal_position", Id, "The position in the table, from 1."),
+        column("data_type", Text, "The type of the values."),
+        column("is_nullable", Flag, "Whether the value may be null."),
+        column("description", Text, "The meaning of the values."),
     ],
     sorted_by: None,
 };
@@ -49,9 +49,9 @@ const VIEWS: Table = Table {
     name: "views",
     doc: "The views, with their SQL.",
     columns: &[
-        column("table_schema", Text, "Its schema."),
-        column("table_name", Text, "Its name."),
-        column("view_definition", Text, "The query that it stands for."),
+        column("table_schema", Text, "The schema."),
+        column("table_name", Text, "The name."),
+        column("view_definition", Text, "The query behind the view."),
     ],
     sorted_by: None,
 };
@@ -60,12 +60,12 @@ const FUNCTIONS: Table = Table {
     name: "functions",
     doc: "The functions.",
     columns: &[
-        column("name", Text, "Its name."),
+        column("name", Text, "The name."),
         column("kind", Text, "scalar, aggregate, window or table."),
-        column("section", Text, "What it is about; `marey` for those that only marey has."),
-        column("syntax", Text, "How it is called."),
-        column("description", Text, "What it gives."),
-        nullable("example", Text, "A query with it."),
+        column("section", Text, "The subject; `marey` for functions that only marey has."),
+        column("syntax", Text, "The call with its arguments."),
+        column("description", Text, "The result."),
+        nullable("example", Text, "A query that uses the function."),
     ],
     sorted_by: None,
 };
@@ -73,90 +73,97 @@ const FUNCTIONS: Table = Table {
 /// A table of the schema, with its rows in memory.
 pub(super) fn table(state: &SessionState, table: &Table) -> Result<Arc<dyn TableProvider>> {
     let columns = match table.name {
-        "tables" => tables(),
-        "columns" => columns(),
-        "views" => view_texts(),
-        "functions" => functions(state),
+        "tables" => table_rows(),
+        "columns" => column_rows(),
+        "views" => view_rows(),
+        "functions" => function_rows(state),
         other => unreachable!("the table `{other}` is declared, but has no rows"),
     };
     let batch = RecordBatch::try_new(sql_schema(table), columns)?;
     Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
 }
 
-fn tables() -> Vec<ArrayRef> {
+fn table_rows() -> Vec<ArrayRef> {
     let is_view = |schema, table: &Table| {
         schema == MAIN && view::ALL.iter().any(|view| view.name == table.name)
     };
     vec![
-        texts(declared().map(|(schema, _)| schema)),
-        texts(declared().map(|(_, table)| table.name)),
-        texts(
-            declared()
+        text_array(declared_tables().map(|(schema, _)| schema)),
+        text_array(declared_tables().map(|(_, table)| table.name)),
+        text_array(
+            declared_tables()
                 .map(|(schema, table)| if is_view(schema, table) { "VIEW" } else { "BASE TABLE" }),
         ),
-        texts(declared().map(|(_, table)| table.doc)),
+        text_array(declared_tables().map(|(_, table)| table.doc)),
     ]
 }
 
-fn columns() -> Vec<ArrayRef> {
-    let all: Vec<_> = declared()
+fn column_rows() -> Vec<ArrayRef> {
+    let declared_columns: Vec<_> = declared_tables()
         .flat_map(|(schema, table)| {
-            (1..).zip(table.columns).map(move |(at, column)| (schema, table, at, column))
+            (1..)
+                .zip(table.columns)
+                .map(move |(position, column)| (schema, table, position, column))
         })
         .collect();
     vec![
-        texts(all.iter().map(|(schema, ..)| *schema)),
-        texts(all.iter().map(|(_, table, ..)| table.name)),
-        texts(all.iter().map(|(.., column)| column.name)),
-        Arc::new(UInt32Array::from_iter_values(all.iter().map(|&(_, _, at, _)| at))),
-        texts(all.iter().map(|(.., column)| column.kind.as_str())),
-        Arc::new(BooleanArray::from(
-            all.iter().map(|(.., column)| column.is_nullable).collect::<Vec<_>>(),
+        text_array(declared_columns.iter().map(|(schema, ..)| *schema)),
+        text_array(declared_columns.iter().map(|(_, table, ..)| table.name)),
+        text_array(declared_columns.iter().map(|(.., column)| column.name)),
+        Arc::new(UInt32Array::from_iter_values(
+            declared_columns.iter().map(|&(_, _, position, _)| position),
         )),
-        texts(all.iter().map(|(.., column)| column.doc)),
+        text_array(declared_columns.iter().map(|(.., column)| column.kind.as_str())),
+        Arc::new(BooleanArray::from(
+            declared_columns.iter().map(|(.., column)| column.is_nullable).collect::<Vec<_>>(),
+        )),
+        text_array(declared_columns.iter().map(|(.., column)| column.doc)),
     ]
 }
 
-fn view_texts() -> Vec<ArrayRef> {
+fn view_rows() -> Vec<ArrayRef> {
     vec![
-        texts(view::ALL.iter().map(|_| MAIN)),
-        texts(view::ALL.iter().map(|view| view.name)),
-        texts(view::ALL.iter().map(|view| views::definition(view.name).trim_end())),
+        text_array(view::ALL.iter().map(|_| MAIN)),
+        text_array(view::ALL.iter().map(|view| view.name)),
+        text_array(view::ALL.iter().map(|view| views::definition(view.name).trim_end())),
     ]
 }
 
 /// All functions with their aliases, in alphabetical order.
-fn functions(state: &SessionState) -> Vec<ArrayRef> {
-    let mut all: BTreeMap<(&str, &str), Option<&Documentation>> = BTreeMap::new();
+fn function_rows(state: &SessionState) -> Vec<ArrayRef> {
+    let mut functions_by_name: BTreeMap<(&str, &str), Option<&Documentation>> = BTreeMap::new();
     let scalar = state.scalar_functions().iter();
-    all.extend(
+    functions_by_name.extend(
         scalar.map(|(name, function)| ((name.as_str(), "scalar"), function.documentation())),
     );
     let aggregate = state.aggregate_functions().iter();
-    all.extend(
+    functions_by_name.extend(
         aggregate.map(|(name, function)| ((name.as_str(), "aggregate"), function.documentation())),
     );
     let window = state.window_functions().iter();
-    all.extend(
+    functions_by_name.extend(
         window.map(|(name, function)| ((name.as_str(), "window"), function.documentation())),
     );
-    all.extend(state.table_functions().keys().map(|name| ((name.as_str(), "table"), None)));
-    let text =
-        |get: fn(&Documentation) -> &str| texts(all.values().map(move |doc| doc.map_or("", get)));
+    functions_by_name
+        .extend(state.table_functions().keys().map(|name| ((name.as_str(), "table"), None)));
+    let text = |get: fn(&Documentation) -> &str| {
+        text_array(functions_by_name.values().map(move |doc| doc.map_or("", get)))
+    };
     vec![
-        texts(all.keys().map(|(name, _)| *name)),
-        texts(all.keys().map(|(_, kind)| *kind)),
+        text_array(functions_by_name.keys().map(|(name, _)| *name)),
+        text_array(functions_by_name.keys().map(|(_, kind)| *kind)),
         text(|doc| doc.doc_section.label),
         text(|doc| &doc.syntax_example),
         text(|doc| &doc.description),
         Arc::new(
-            all.values()
+            functions_by_name
+                .values()
                 .map(|doc| doc.and_then(|doc| doc.sql_example.as_deref()))
                 .collect::<StringViewArray>(),
         ),
     ]
 }
 
-fn texts<'a>(texts: impl Iterator<Item = &'a str>) -> ArrayRef {
+fn text_array<'a>(texts: impl Iterator<Item = &'a str>) -> ArrayRef {
     Arc::new(StringViewArray::from_iter_values(texts))
 }

@@ -52,20 +52,20 @@ impl Lookup {
 pub(super) struct Lookups {
     run: Arc<Run>,
     pool: Arc<dyn MemoryPool>,
-    columns: [Kept<Column>; Lookup::ALL.len()],
-    firsts: [Kept<Column>; Lookup::ALL.len()],
-    arg_texts: Kept<Column>,
-    paths: Kept<Paths>,
+    columns: [Lazy<Column>; Lookup::ALL.len()],
+    first_ids: [Lazy<Column>; Lookup::ALL.len()],
+    arg_texts: Lazy<Column>,
+    paths: Lazy<Paths>,
 }
 
-/// A value that the first thread to need it creates, while other threads wait: creating it several
-/// times at once would multiply the memory.
-struct Kept<T> {
-    made: OnceLock<Made<T>>,
-    making: Mutex<()>,
+/// A value that is created on first use, by one thread while other threads wait: creating it
+/// several times at once would multiply the memory.
+struct Lazy<T> {
+    initialized: OnceLock<Reserved<T>>,
+    init_lock: Mutex<()>,
 }
 
-struct Made<T> {
+struct Reserved<T> {
     value: T,
     /// Accounts for the memory of the value as long as it lives.
     _reservation: MemoryReservation,
@@ -74,28 +74,28 @@ struct Made<T> {
 /// The value of each id.
 type Column = ArrayRef;
 
-impl<T> Default for Kept<T> {
+impl<T> Default for Lazy<T> {
     fn default() -> Self {
-        Self { made: OnceLock::new(), making: Mutex::new(()) }
+        Self { initialized: OnceLock::new(), init_lock: Mutex::new(()) }
     }
 }
 
-impl<T> Kept<T> {
+impl<T> Lazy<T> {
     /// The value, created on first use; `reservation` accounts for its memory.
     fn get(
         &self,
         reservation: MemoryReservation,
-        make: impl FnOnce(&MemoryReservation) -> Result<T>,
+        create: impl FnOnce(&MemoryReservation) -> Result<T>,
     ) -> Result<&T> {
-        if let Some(made) = self.made.get() {
-            return Ok(&made.value);
+        if let Some(initialized) = self.initialized.get() {
+            return Ok(&initialized.value);
         }
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = self.made.get() {
-            return Ok(&made.value);
+        let _init_guard = self.init_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(initialized) = self.initialized.get() {
+            return Ok(&initialized.value);
         }
-        let value = make(&reservation)?;
-        Ok(&self.made.get_or_init(|| Made { value, _reservation: reservation }).value)
+        let value = create(&reservation)?;
+        Ok(&self.initialized.get_or_init(|| Reserved { value, _reservation: reservation }).value)
     }
 }
 
@@ -105,9 +105,9 @@ impl Lookups {
             run,
             pool,
             columns: Default::default(),
-            firsts: Default::default(),
-            arg_texts: Kept::default(),
-            paths: Kept::default(),
+            first_ids: Default::default(),
+            arg_texts: Lazy::default(),
+            paths: Lazy::default(),
         }
     }
 
@@ -124,38 +124,42 @@ impl Lookups {
         match lookup {
             Lookup::Path => {
                 let paths = self.paths()?;
-                paths.of(&known_ids(ids, paths.count())?)
+                paths.build(&ids_or_null(ids, paths.count())?)
             }
-            _ => taken(self.column(lookup)?, ids),
+            _ => take_by_id(self.column(lookup)?, ids),
         }
     }
 
     /// For each id the first id with the same text, to group by instead of the text.
-    pub(super) fn first_with_same(&self, lookup: Lookup, ids: &ArrayRef) -> Result<ArrayRef> {
-        let firsts =
-            self.firsts[lookup as usize].get(self.reservation("names"), |reservation| {
-                let firsts: UInt32Array = if lookup == Lookup::Path {
-                    self.paths()?.first_with_same(reservation)?.into()
+    pub(super) fn first_ids_with_same_value(
+        &self,
+        lookup: Lookup,
+        ids: &ArrayRef,
+    ) -> Result<ArrayRef> {
+        let first_ids =
+            self.first_ids[lookup as usize].get(self.reserve("names"), |reservation| {
+                let first_ids: UInt32Array = if lookup == Lookup::Path {
+                    self.paths()?.first_ids_with_same_value(reservation)?.into()
                 } else {
-                    let mut firsts = HashMap::new();
+                    let mut first_ids = HashMap::new();
                     let texts = (0..).zip(self.column(lookup)?.as_string_view());
-                    texts.map(|(id, text)| Some(*firsts.entry(text?).or_insert(id))).collect()
+                    texts.map(|(id, text)| Some(*first_ids.entry(text?).or_insert(id))).collect()
                 };
-                reservation.try_resize(firsts.get_array_memory_size())?;
-                Ok(Arc::new(firsts) as ArrayRef)
+                reservation.try_resize(first_ids.get_array_memory_size())?;
+                Ok(Arc::new(first_ids) as ArrayRef)
             })?;
-        taken(firsts, ids)
+        take_by_id(first_ids, ids)
     }
 
     /// The argument text of each id, with placeholders for its numbers.
     pub(super) fn arg_texts(&self) -> Result<&ArrayRef> {
-        let read = |reservation: &_| self.by_id(&stored::ARGS, "text", reservation);
-        self.arg_texts.get(self.reservation("args"), read)
+        let read = |reservation: &_| self.read_by_id(&stored::ARGS, "text", reservation);
+        self.arg_texts.get(self.reserve("args"), read)
     }
 
     /// A reservation for memory of the columns.
-    pub(super) fn reservation(&self, made: &'static str) -> MemoryReservation {
-        MemoryConsumer::new(made).register(&self.pool)
+    pub(super) fn reserve(&self, consumer: &'static str) -> MemoryReservation {
+        MemoryConsumer::new(consumer).register(&self.pool)
     }
 
     /// The value of each id, from 0; null for ids that do not occur.
@@ -168,15 +172,15 @@ impl Lookups {
             Lookup::ProcessOf => (&stored::THREADS, "process_id"),
             Lookup::Pid => (&stored::PROCESSES, "pid"),
             Lookup::Rank => (&stored::PROCESSES, "rank"),
-            Lookup::Path => return internal_err!("paths are put together when they are asked for"),
+            Lookup::Path => return internal_err!("paths are built on demand"),
         };
-        let read = |reservation: &_| self.by_id(table, column, reservation);
-        self.columns[lookup as usize].get(self.reservation("names"), read)
+        let read = |reservation: &_| self.read_by_id(table, column, reservation);
+        self.columns[lookup as usize].get(self.reserve("names"), read)
     }
 
     fn paths(&self) -> Result<&Paths> {
-        self.paths.get(self.reservation("paths"), |reservation| {
-            let read = |column| self.by_id(&stored::CONTEXTS, column, reservation);
+        self.paths.get(self.reserve("paths"), |reservation| {
+            let read = |column| self.read_by_id(&stored::CONTEXTS, column, reservation);
             let (name_ids, parents) = (read("name_id")?, read("parent_id")?);
             Paths::new(Arc::clone(self.column(Lookup::Name)?), &name_ids, &parents)
         })
@@ -184,7 +188,7 @@ impl Lookups {
 
     /// A column of a table in the order of its ids. Strings stay in the buffers that they were read
     /// into, some thousand in each: a single buffer is limited to 2 GiB.
-    fn by_id(
+    fn read_by_id(
         &self,
         table: &'static Table,
         column: &str,
@@ -195,12 +199,12 @@ impl Lookups {
             let batch =
                 batch.map_err(|error| DataFusionError::External(Box::new(Arc::new(error))))?;
             let declared = |column| batch.column_by_name(column).expect("declared");
-            let of_batch = match declared(column).data_type() {
+            let values_of_batch = match declared(column).data_type() {
                 DataType::Utf8 => cast(declared(column), &DataType::Utf8View)?,
                 _ => Arc::clone(declared(column)),
             };
-            reservation.try_grow(of_batch.get_array_memory_size())?;
-            values.push(of_batch);
+            reservation.try_grow(values_of_batch.get_array_memory_size())?;
+            values.push(values_of_batch);
             ids.extend_from_slice(declared("id").as_primitive::<UInt32Type>().values());
         }
         let values = match &values[..] {
@@ -211,7 +215,7 @@ impl Lookups {
             return Ok(values);
         }
         let len = ids.iter().max().map_or(0, |&max| max as usize + 1);
-        if len > MAX_GAPS + 4 * ids.len() {
+        if len > MAX_UNUSED_IDS + 4 * ids.len() {
             let message =
                 format!("the ids of `{}` go up to {len}, with {} rows", table.name, ids.len());
             return Err(DataFusionError::Execution(message));
@@ -234,14 +238,14 @@ fn column_type(table: &Table, column: &str) -> DataType {
 }
 
 /// The values of ids; null for unknown ids.
-fn taken(values: &ArrayRef, ids: &ArrayRef) -> Result<ArrayRef> {
-    Ok(take(values, &known_ids(ids, values.len())?, None)?)
+fn take_by_id(values: &ArrayRef, ids: &ArrayRef) -> Result<ArrayRef> {
+    Ok(take(values, &ids_or_null(ids, values.len())?, None)?)
 }
 
 /// The ids as row numbers; null for unknown ids.
-pub(super) fn known_ids(ids: &ArrayRef, len: usize) -> Result<UInt32Array> {
-    let safe = CastOptions { safe: true, ..CastOptions::default() };
-    let ids = cast_with_options(ids, &DataType::UInt32, &safe)?;
+pub(super) fn ids_or_null(ids: &ArrayRef, len: usize) -> Result<UInt32Array> {
+    let null_on_overflow = CastOptions { safe: true, ..CastOptions::default() };
+    let ids = cast_with_options(ids, &DataType::UInt32, &null_on_overflow)?;
     let ids = ids.as_primitive::<UInt32Type>();
     if ids.values().iter().all(|&id| (id as usize) < len) {
         return Ok(ids.clone());
@@ -250,7 +254,7 @@ pub(super) fn known_ids(ids: &ArrayRef, len: usize) -> Result<UInt32Array> {
 }
 
 /// Number of ids that may be unused in a small table.
-const MAX_GAPS: usize = 1 << 16;
+const MAX_UNUSED_IDS: usize = 1 << 16;
 
 /// Two functions are equal if they look up in the same run.
 impl PartialEq for Lookups {
@@ -300,28 +304,29 @@ mod tests {
     }
 
     #[test]
-    fn what_all_threads_need_at_once_is_made_once() {
+    fn a_value_that_all_threads_need_is_created_once() {
         const THREADS: usize = 8;
-        let (kept, times, all) = (Kept::default(), AtomicUsize::new(0), Barrier::new(THREADS));
+        let (lazy, create_count, barrier) =
+            (Lazy::default(), AtomicUsize::new(0), Barrier::new(THREADS));
         let lookups = lookups([].into_iter());
         thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
-                    all.wait();
-                    let make = |_: &MemoryReservation| {
-                        times.fetch_add(1, Ordering::Relaxed);
+                    barrier.wait();
+                    let create = |_: &MemoryReservation| {
+                        create_count.fetch_add(1, Ordering::Relaxed);
                         (0..1_000).for_each(|_| thread::yield_now());
                         Ok(7)
                     };
-                    assert_eq!(*kept.get(lookups.reservation("test"), make).unwrap(), 7);
+                    assert_eq!(*lazy.get(lookups.reserve("test"), create).unwrap(), 7);
                 });
             }
         });
-        assert_eq!(times.into_inner(), 1);
+        assert_eq!(create_count.into_inner(), 1);
     }
 
     #[test]
-    fn texts_stay_in_the_pieces_that_they_were_read_in() {
+    fn texts_keep_the_buffers_that_they_were_read_into() {
         const TEXTS: usize = 10_000;
         let text = |number: usize| format!("of {}", "abcdefghij".repeat(number % 7 + 1));
         let letters = |number: usize| {
@@ -335,11 +340,11 @@ mod tests {
         let texts = lookups.arg_texts().unwrap().as_string_view();
         assert_eq!(texts.len(), TEXTS);
         for (number, found) in texts.iter().enumerate() {
-            let why = letters(number) + &text(number);
-            assert_eq!(found, Some(&*format!(r#"{{"why":"{why}"}}"#)));
+            let expected_text = letters(number) + &text(number);
+            assert_eq!(found, Some(&*format!(r#"{{"why":"{expected_text}"}}"#)));
         }
-        let all: usize = texts.iter().flatten().map(str::len).sum();
+        let total_bytes: usize = texts.iter().flatten().map(str::len).sum();
         let largest = texts.data_buffers().iter().map(Buffer::len).max().unwrap();
-        assert!(largest < all / 2, "{largest} of {all} bytes in one buffer");
+        assert!(largest < total_bytes / 2, "{largest} of {total_bytes} bytes in one buffer");
     }
 }

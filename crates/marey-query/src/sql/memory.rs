@@ -14,15 +14,15 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub(super) struct QueryMemory {
     shared: Arc<dyn MemoryPool>,
-    _held: oneshot::Sender<()>,
+    _release_signal: oneshot::Sender<()>,
 }
 
 impl QueryMemory {
     /// The pool of a new query, and a receiver that resolves (to an error) once the pool is
     /// dropped.
     pub(super) fn new(shared: Arc<dyn MemoryPool>) -> (Self, oneshot::Receiver<()>) {
-        let (held, released) = oneshot::channel();
-        (Self { shared, _held: held }, released)
+        let (release_signal, memory_released) = oneshot::channel();
+        (Self { shared, _release_signal: release_signal }, memory_released)
     }
 }
 

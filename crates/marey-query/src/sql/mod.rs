@@ -7,10 +7,10 @@
 mod answer;
 mod bounds;
 mod catalogue;
+mod distinct_buffers;
 mod engine;
 mod error;
 mod function;
-mod held;
 mod information;
 mod lookup;
 mod memory;
@@ -34,10 +34,10 @@ use futures::FutureExt;
 use marey_store::Run;
 
 pub use answer::{Answer, AnswerReader, Canceller};
+pub use distinct_buffers::DistinctBuffers;
 pub use error::SqlError;
-pub use held::Held;
 pub use names::{Names, TableName};
-pub use shared::names;
+pub use shared::mentions;
 
 use engine::Engine;
 
@@ -103,7 +103,7 @@ impl Database {
     /// The number of concurrent queries that is fastest: for a small run one per thread, otherwise
     /// one at a time with all threads and all memory.
     pub fn queries_at_once(&self) -> usize {
-        if engine::is_small(&self.run) { self.limits.threads.max(1) } else { 1 }
+        if engine::is_small_run(&self.run) { self.limits.threads.max(1) } else { 1 }
     }
 
     /// Returns the views that several of these queries use and whose rows are worth keeping, in waves:
@@ -112,15 +112,15 @@ impl Database {
         let engine = self.engine()?;
         let mut waves = shared::waves(&self.run, queries);
         for wave in &mut waves {
-            wave.retain(|view| !engine.keeps(view));
+            wave.retain(|view| !engine.has_kept_view(view));
         }
         Ok(waves)
     }
 
     /// Keeps the rows of a view, given as the answer to a query for all of them. Later queries read
     /// the kept rows instead of computing the view again.
-    pub fn keep(&self, view: &'static str, rows: Answer) -> Result<(), SqlError> {
-        self.engine()?.keep(view, rows)
+    pub fn keep_view(&self, view: &'static str, rows: Answer) -> Result<(), SqlError> {
+        self.engine()?.keep_view(view, rows)
     }
 
     fn engine(&self) -> Result<Arc<Engine>, SqlError> {
@@ -128,8 +128,8 @@ impl Database {
         if let Some(engine) = &*engine {
             return Ok(Arc::clone(engine));
         }
-        let made = Arc::new(Engine::open(&self.run, self.limits)?);
-        Ok(Arc::clone(engine.insert(made)))
+        let opened = Arc::new(Engine::open(&self.run, self.limits)?);
+        Ok(Arc::clone(engine.insert(opened)))
     }
 }
 
@@ -141,24 +141,24 @@ async fn plan(
     canceller: Canceller,
     max_rows: Option<u64>,
 ) -> Result<(Arc<dyn ExecutionPlan>, Vec<bool>), SqlError> {
-    let explain = engine.explainer();
+    let translate_error = engine.error_translator();
     let state = engine.session.state();
     let query = statement::parse(&sql)?;
-    let mut plan = statement::plan(&state, query, &explain).await?;
-    if let Some(max_rows) = max_rows.filter(|_| !is_explained(&plan)) {
+    let mut plan = statement::plan(&state, query, &translate_error).await?;
+    if let Some(max_rows) = max_rows.filter(|_| !is_explain(&plan)) {
         // One more row, to detect that rows are cut off.
         let rows = usize::try_from(max_rows).unwrap_or(usize::MAX).saturating_add(1);
         plan = LogicalPlanBuilder::from(plan)
             .limit(0, Some(rows))
             .and_then(LogicalPlanBuilder::build)
-            .map_err(&explain)?;
+            .map_err(&translate_error)?;
     }
     let nullable = plan.schema().fields().iter().map(|field| field.is_nullable()).collect();
-    let plan = state.create_physical_plan(&plan).await.map_err(&explain)?;
-    let plan = window::accounted(plan).map_err(&explain)?;
-    Ok((stop::stoppable(plan, &canceller).map_err(&explain)?, nullable))
+    let plan = state.create_physical_plan(&plan).await.map_err(&translate_error)?;
+    let plan = window::limit_memory(plan).map_err(&translate_error)?;
+    Ok((stop::make_cancellable(plan, &canceller).map_err(&translate_error)?, nullable))
 }
 
-fn is_explained(plan: &LogicalPlan) -> bool {
+fn is_explain(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_))
 }

@@ -33,7 +33,7 @@ impl Names {
 impl TableName {
     /// All tables and views, those of the schema `main` first.
     pub fn all() -> impl Iterator<Item = Self> {
-        super::catalogue::declared().map(|(schema, table)| Self {
+        super::catalogue::declared_tables().map(|(schema, table)| Self {
             schema,
             name: table.name,
             columns: table.columns.iter().map(|column| column.name).collect(),

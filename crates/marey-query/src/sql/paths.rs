@@ -44,14 +44,14 @@ impl Paths {
     }
 
     /// The paths of ids; null for null.
-    pub(super) fn of(&self, ids: &UInt32Array) -> Result<ArrayRef> {
+    pub(super) fn build(&self, ids: &UInt32Array) -> Result<ArrayRef> {
         let mut paths = StringViewBuilder::new().with_fixed_block_size(BLOCK_BYTES);
         let mut rows = HashMap::new();
         let mut path = String::new();
         let mut row = |id: u32| {
             *rows.entry(id).or_insert_with(|| {
                 path.clear();
-                self.write(id as usize, &mut path);
+                self.append_path(id as usize, &mut path);
                 paths.append_value(&path);
                 paths.len() as u32 - 1
             })
@@ -61,9 +61,9 @@ impl Paths {
     }
 
     /// Appends the path of a context.
-    fn write(&self, context: usize, path: &mut String) {
+    fn append_path(&self, context: usize, path: &mut String) {
         let mut names: Vec<&str> =
-            self.upwards(context).map(|context| self.name(context)).collect();
+            self.self_and_ancestors(context).map(|context| self.name(context)).collect();
         names.reverse();
         for (level, name) in names.into_iter().enumerate() {
             if level > 0 {
@@ -74,7 +74,7 @@ impl Paths {
     }
 
     /// A context and its ancestors, innermost first, without the root.
-    fn upwards(&self, context: usize) -> impl Iterator<Item = usize> {
+    fn self_and_ancestors(&self, context: usize) -> impl Iterator<Item = usize> {
         let mut next = Some(context);
         std::iter::from_fn(move || {
             let context = next.filter(|&context| self.parents.is_valid(context))?;
@@ -89,30 +89,33 @@ impl Paths {
 
     /// For each context the first one with the same path. Contexts of different kinds may share a
     /// path, and so may contexts whose names contain a `/`.
-    pub(super) fn first_with_same(&self, reservation: &MemoryReservation) -> Result<Vec<u32>> {
-        const BYTES_OF_CONTEXT: usize = 64; // in the trie, and in the three lists
-        reservation.try_grow(self.count() * BYTES_OF_CONTEXT)?;
+    pub(super) fn first_ids_with_same_value(
+        &self,
+        reservation: &MemoryReservation,
+    ) -> Result<Vec<u32>> {
+        const BYTES_PER_CONTEXT: usize = 64; // in the trie, and in the three lists
+        reservation.try_grow(self.count() * BYTES_PER_CONTEXT)?;
         // A trie whose edges are the parts of paths between `/`: equal paths lead to the same node.
-        let mut ways: HashMap<(u32, &str), u32> = HashMap::new();
+        let mut edges: HashMap<(u32, &str), u32> = HashMap::new();
         let mut nodes: Vec<u32> = Vec::with_capacity(self.count());
         let mut firsts: HashMap<u32, u32> = HashMap::new();
-        let mut first = Vec::with_capacity(self.count());
+        let mut first_contexts = Vec::with_capacity(self.count());
         for context in 0..self.count() {
             let mut node = ROOT;
             if self.parents.is_valid(context) {
                 node = nodes[self.parents.value(context) as usize];
                 for piece in self.name(context).split('/') {
-                    let next = ways.len() as u32 + 1;
-                    node = *ways.entry((node, piece)).or_insert(next);
+                    let next = edges.len() as u32 + 1;
+                    node = *edges.entry((node, piece)).or_insert(next);
                 }
             }
             nodes.push(node);
             // A context with an empty name below the root has the same path as the root.
-            let has_no_letter = ways.get(&(ROOT, "")) == Some(&node);
-            let text = if has_no_letter { ROOT } else { node };
-            first.push(*firsts.entry(text).or_insert(context as u32));
+            let is_empty_path = edges.get(&(ROOT, "")) == Some(&node);
+            let key = if is_empty_path { ROOT } else { node };
+            first_contexts.push(*firsts.entry(key).or_insert(context as u32));
         }
-        Ok(first)
+        Ok(first_contexts)
     }
 }
 
@@ -134,8 +137,10 @@ mod tests {
     /// Contexts, each with a name and a parent before it.
     fn paths(contexts: &[(usize, usize)]) -> Paths {
         let names: ArrayRef = Arc::new(StringViewArray::from_iter_values(NAMES));
-        let parents =
-            contexts.iter().enumerate().map(|(at, (parent, _))| Some((parent % (at + 1)) as u32));
+        let parents = contexts
+            .iter()
+            .enumerate()
+            .map(|(index, (parent, _))| Some((parent % (index + 1)) as u32));
         let parents: ArrayRef =
             Arc::new([None].into_iter().chain(parents).collect::<UInt32Array>());
         let name_ids = contexts.iter().map(|(_, name)| (name % NAMES.len()) as u32);
@@ -146,17 +151,17 @@ mod tests {
 
     fn texts(paths: &Paths) -> Vec<String> {
         let ids = (0..paths.count() as u32).map(Some).collect();
-        let texts = paths.of(&ids).unwrap();
+        let texts = paths.build(&ids).unwrap();
         texts.as_string_view().iter().map(|text| text.unwrap().to_owned()).collect()
     }
 
     #[test]
-    fn a_path_has_the_names_on_its_way() {
+    fn a_path_joins_the_names_from_the_root() {
         let paths = paths(&[(0, 0), (1, 1), (2, 2), (0, 3), (4, 0)]);
         assert_eq!(texts(&paths), ["", "a", "a/b", "a/b/a/b", "", "/a"]);
-        let some = paths.of(&UInt32Array::from(vec![Some(2), None, Some(2)])).unwrap();
+        let array = paths.build(&UInt32Array::from(vec![Some(2), None, Some(2)])).unwrap();
         let expected = StringViewArray::from(vec![Some("a/b"), None, Some("a/b")]);
-        assert_eq!(some.as_string_view(), &expected);
+        assert_eq!(array.as_string_view(), &expected);
     }
 
     proptest! {
@@ -168,10 +173,10 @@ mod tests {
             let texts = texts(&paths);
             let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
             let reservation = MemoryConsumer::new("test").register(&pool);
-            let firsts = paths.first_with_same(&reservation).unwrap();
-            for (at, first) in firsts.into_iter().enumerate() {
-                let same = texts.iter().position(|text| *text == texts[at]).unwrap();
-                prop_assert_eq!(first as usize, same);
+            let firsts = paths.first_ids_with_same_value(&reservation).unwrap();
+            for (index, first) in firsts.into_iter().enumerate() {
+                let first_equal = texts.iter().position(|text| *text == texts[index]).unwrap();
+                prop_assert_eq!(first as usize, first_equal);
             }
         }
     }

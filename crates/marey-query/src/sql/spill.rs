@@ -20,34 +20,34 @@ pub(super) struct SpillFiles;
 
 impl TempFileFactory for SpillFiles {
     fn create_temp_file(&self, _: &str) -> Result<Arc<dyn SpillFile>> {
-        let file = marey_store::temp_file().map_err(|error| no_file(&error))?;
-        Ok(Arc::new(Spilled(Arc::new(file))))
+        let file = marey_store::temp_file().map_err(|error| temp_file_error(&error))?;
+        Ok(Arc::new(UnnamedSpillFile(Arc::new(file))))
     }
 }
 
-fn no_file(error: &io::Error) -> DataFusionError {
+fn temp_file_error(error: &io::Error) -> DataFusionError {
     let folder = marey_store::temp_dir();
     DataFusionError::Execution(format!(
-        "the query needs more than its memory, and no file for the rest can be made in `{}`: {error}",
+        "the query exceeds its memory limit, and no temporary file can be created in `{}`: {error}",
         folder.display()
     ))
 }
 
-struct Spilled(Arc<File>);
+struct UnnamedSpillFile(Arc<File>);
 
-impl SpillFile for Spilled {
+impl SpillFile for UnnamedSpillFile {
     fn size(&self) -> Option<u64> {
         Some(self.0.metadata().ok()?.len())
     }
 
     fn read_stream(&self) -> Result<Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>> {
-        let pieces = stream::try_unfold((Arc::clone(&self.0), 0), |(file, at)| async move {
+        let chunks = stream::try_unfold((Arc::clone(&self.0), 0), |(file, offset)| async move {
             let mut bytes = vec![0; READ_BYTES];
-            let len = file.read_at(&mut bytes, at)?;
+            let len = file.read_at(&mut bytes, offset)?;
             bytes.truncate(len);
-            Ok((len > 0).then(|| (Bytes::from(bytes), (file, at + len as u64))))
+            Ok((len > 0).then(|| (Bytes::from(bytes), (file, offset + len as u64))))
         });
-        Ok(pieces.boxed())
+        Ok(chunks.boxed())
     }
 
     fn open_writer(&self) -> Result<Box<dyn SpillWriter>> {

@@ -29,35 +29,35 @@ pub(super) fn parse(sql: &str) -> Result<Query, SqlError> {
         .with_dialect(&GenericDialect {})
         .build()
         .and_then(|mut parser| parser.parse_statements());
-    let mut statements = parsed.map_err(|error| SqlError::of(&error, 0, &[]))?;
+    let mut statements = parsed.map_err(|error| SqlError::from_engine(&error, 0, &[]))?;
     match statements.len() {
         0 => Err(SqlError::Empty),
-        1 => read_only(statements.remove(0).expect("there is one")),
+        1 => check_read_only(statements.remove(0).expect("there is one")),
         count => Err(SqlError::ManyStatements { count }),
     }
 }
 
 /// Rejects statements that modify something, and turns SHOW and DESCRIBE into queries.
-fn read_only(statement: Statement) -> Result<Query, SqlError> {
+fn check_read_only(statement: Statement) -> Result<Query, SqlError> {
     match &statement {
-        Statement::Explain(explain) => {
-            read_only(Statement::clone(&explain.statement))?;
+        Statement::Explain(translate_error) => {
+            check_read_only(Statement::clone(&translate_error.statement))?;
         }
         Statement::Statement(inner) => match &**inner {
             ast::Statement::Query(_) => {}
             ast::Statement::ShowTables { .. } => return parse(SHOW_TABLES),
             ast::Statement::ShowFunctions { .. } => return parse(SHOW_FUNCTIONS),
             ast::Statement::ShowColumns { show_options, .. } => {
-                let within = show_options.show_in.as_ref();
-                return match within.and_then(|within| within.parent_name.as_ref()) {
+                let scope = show_options.show_in.as_ref();
+                return match scope.and_then(|scope| scope.parent_name.as_ref()) {
                     Some(table) => describe(table),
                     None => Err(syntax("SHOW COLUMNS needs FROM and a table")),
                 };
             }
             ast::Statement::ExplainTable { table_name, .. } => return describe(table_name),
-            _ => return Err(refused(&statement)),
+            _ => return Err(read_only_error(&statement)),
         },
-        _ => return Err(refused(&statement)),
+        _ => return Err(read_only_error(&statement)),
     }
     Ok(Query { statement, described: None })
 }
@@ -69,17 +69,17 @@ const SHOW_FUNCTIONS: &str = "SELECT * FROM information_schema.functions";
 
 fn describe(table: &ast::ObjectName) -> Result<Query, SqlError> {
     let table = TableReference::parse_str(&table.to_string());
-    let quoted = |text: &str| text.replace('\'', "''");
+    let escape = |text: &str| text.replace('\'', "''");
     let columns = parse(&format!(
         "SELECT column_name, data_type, is_nullable, description FROM information_schema.columns \
          WHERE table_schema = '{}' AND table_name = '{}' ORDER BY ordinal_position",
-        quoted(table.schema().unwrap_or(MAIN)),
-        quoted(table.table())
+        escape(table.schema().unwrap_or(MAIN)),
+        escape(table.table())
     ))?;
     Ok(Query { described: Some(table), ..columns })
 }
 
-fn refused(statement: &Statement) -> SqlError {
+fn read_only_error(statement: &Statement) -> SqlError {
     let text = statement.to_string();
     let word = text.split_whitespace().next().unwrap_or_default().to_uppercase();
     SqlError::ReadOnly { statement: word }
@@ -89,43 +89,43 @@ fn refused(statement: &Statement) -> SqlError {
 pub(super) async fn plan(
     state: &SessionState,
     query: Query,
-    explain: impl Fn(DataFusionError) -> SqlError,
+    translate_error: impl Fn(DataFusionError) -> SqlError,
 ) -> Result<LogicalPlan, SqlError> {
     let Query { statement, described } = query;
     bounds::check_size(&statement)?;
     if let Some(table) = described {
-        find(state, &table)?;
+        check_table_exists(state, &table)?;
     }
-    for table in state.resolve_table_references(&statement).map_err(&explain)? {
+    for table in state.resolve_table_references(&statement).map_err(&translate_error)? {
         let is_function =
             table.schema().is_none() && state.table_functions().contains_key(table.table());
         if !is_function {
-            find(state, &table)?;
+            check_table_exists(state, &table)?;
         }
     }
-    let plan = state.statement_to_plan(statement).await.map_err(&explain)?;
-    let reading =
+    let plan = state.statement_to_plan(statement).await.map_err(&translate_error)?;
+    let read_only_options =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    match reading.verify_plan(&plan) {
+    match read_only_options.verify_plan(&plan) {
         Ok(()) => Ok(plan),
         Err(_) => Err(SqlError::ReadOnly { statement: plan.display().to_string() }),
     }
 }
 
-fn find(state: &SessionState, table: &TableReference) -> Result<(), SqlError> {
+fn check_table_exists(state: &SessionState, table: &TableReference) -> Result<(), SqlError> {
     let schema_name = table.schema().unwrap_or(MAIN);
-    let is_there = table.catalog().is_none_or(|name| name == CATALOGUE)
+    let exists = table.catalog().is_none_or(|name| name == CATALOGUE)
         && state
             .schema_for_ref(table.clone())
             .is_ok_and(|schema| schema.table_exist(table.table()));
-    if is_there {
+    if exists {
         return Ok(());
     }
     let catalogue = state.catalog_list().catalog(CATALOGUE);
     let names = |schema: &str| -> Vec<String> {
         catalogue
             .iter()
-            .filter_map(|all| all.schema(schema))
+            .filter_map(|catalogue| catalogue.schema(schema))
             .flat_map(|schema| schema.table_names())
             .collect()
     };

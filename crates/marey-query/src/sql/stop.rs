@@ -23,19 +23,19 @@ use datafusion::physical_plan::joins::{
 use super::answer::Canceller;
 
 /// The plan, changed so that it stops within a batch or two.
-pub(super) fn stoppable(
+pub(super) fn make_cancellable(
     plan: Arc<dyn ExecutionPlan>,
     canceller: &Canceller,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let stopped = |plan: Arc<dyn ExecutionPlan>| {
-        let plan = guarded(plan, canceller)?;
+    let make_cooperative = |plan: Arc<dyn ExecutionPlan>| {
+        let plan = guard_join(plan, canceller)?;
         Ok(if may_multiply(&*plan) {
             Transformed::yes(Arc::new(CooperativeExec::new(plan)) as _)
         } else {
             Transformed::yes(plan)
         })
     };
-    plan.transform_up(stopped).map(|plan| plan.data)
+    plan.transform_up(make_cooperative).map(|plan| plan.data)
 }
 
 /// Whether an operator may produce many batches from one input batch without yielding.
@@ -47,12 +47,15 @@ fn may_multiply(plan: &dyn ExecutionPlan) -> bool {
 
 /// The plan with a join condition that fails once the query is cancelled: as long as no rows match,
 /// a join iterates over all pairs of two batches without yielding.
-fn guarded(plan: Arc<dyn ExecutionPlan>, canceller: &Canceller) -> Result<Arc<dyn ExecutionPlan>> {
+fn guard_join(
+    plan: Arc<dyn ExecutionPlan>,
+    canceller: &Canceller,
+) -> Result<Arc<dyn ExecutionPlan>> {
     let guard = |filter: &JoinFilter| {
-        let going_on = Arc::new(GoingOn(canceller.clone()));
+        let not_cancelled = Arc::new(NotCancelled(canceller.clone()));
         let condition = Arc::clone(filter.expression());
         JoinFilter::new(
-            Arc::new(BinaryExpr::new(going_on, Operator::And, condition)),
+            Arc::new(BinaryExpr::new(not_cancelled, Operator::And, condition)),
             filter.column_indices().to_vec(),
             Arc::clone(filter.schema()),
         )
@@ -71,9 +74,9 @@ fn guarded(plan: Arc<dyn ExecutionPlan>, canceller: &Canceller) -> Result<Arc<dy
 
 /// An expression that is true, and an error once the query is cancelled.
 #[derive(Debug)]
-struct GoingOn(Canceller);
+struct NotCancelled(Canceller);
 
-impl PhysicalExpr for GoingOn {
+impl PhysicalExpr for NotCancelled {
     fn data_type(&self, _: &Schema) -> Result<DataType> {
         Ok(DataType::Boolean)
     }
@@ -109,21 +112,21 @@ impl PhysicalExpr for GoingOn {
     }
 }
 
-impl fmt::Display for GoingOn {
+impl fmt::Display for NotCancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("true")
     }
 }
 
 /// Two expressions are equal if they belong to the same query.
-impl PartialEq for GoingOn {
+impl PartialEq for NotCancelled {
     fn eq(&self, other: &Self) -> bool {
-        self.0.is_same(&other.0)
+        self.0.is_same_query(&other.0)
     }
 }
 
-impl Eq for GoingOn {}
+impl Eq for NotCancelled {}
 
-impl Hash for GoingOn {
+impl Hash for NotCancelled {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }

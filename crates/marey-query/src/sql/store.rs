@@ -67,8 +67,8 @@ impl RunStore {
     }
 
     fn read(&self, location: &Path, range: Range<u64>) -> object_store::Result<Bytes> {
-        let failed = |error| Error::Generic { store: "run", source: Box::new(error) };
-        self.part(location)?.read_at(range).map_err(failed)
+        let to_store_error = |error| Error::Generic { store: "run", source: Box::new(error) };
+        self.part(location)?.read_at(range).map_err(to_store_error)
     }
 }
 
@@ -102,11 +102,11 @@ impl ObjectStore for RunStore {
 
     // Scans name the parts of a table, so the store is never listed.
     fn list(&self, _: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
-        stream::once(async { refused("list") }).boxed()
+        stream::once(async { unsupported("list") }).boxed()
     }
 
     async fn list_with_delimiter(&self, _: Option<&Path>) -> object_store::Result<ListResult> {
-        refused("list")
+        unsupported("list")
     }
 
     async fn put_opts(
@@ -115,7 +115,7 @@ impl ObjectStore for RunStore {
         _: PutPayload,
         _: PutOptions,
     ) -> object_store::Result<PutResult> {
-        refused("write")
+        unsupported("write")
     }
 
     async fn put_multipart_opts(
@@ -123,22 +123,22 @@ impl ObjectStore for RunStore {
         _: &Path,
         _: PutMultipartOptions,
     ) -> object_store::Result<Box<dyn MultipartUpload>> {
-        refused("write")
+        unsupported("write")
     }
 
     fn delete_stream(
         &self,
         _: BoxStream<'static, object_store::Result<Path>>,
     ) -> BoxStream<'static, object_store::Result<Path>> {
-        stream::once(async { refused("delete") }).boxed()
+        stream::once(async { unsupported("delete") }).boxed()
     }
 
     async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> object_store::Result<()> {
-        refused("copy")
+        unsupported("copy")
     }
 }
 
-fn refused<T>(operation: &str) -> object_store::Result<T> {
+fn unsupported<T>(operation: &str) -> object_store::Result<T> {
     Err(Error::NotImplemented { operation: operation.into(), implementer: "RunStore".into() })
 }
 

@@ -34,13 +34,13 @@ impl PartsTable {
     pub(super) fn new(run: Arc<Run>, table: &'static Table) -> Result<Self> {
         let schema = sql_schema(table);
         let is_empty = run.parts(table).iter().all(|part| part.rows() == 0);
-        let empty = is_empty.then(|| no_rows(&schema)).transpose()?;
+        let empty = is_empty.then(|| empty_plan(&schema)).transpose()?;
         Ok(Self { run, table, schema, empty })
     }
 }
 
 /// Returns the plan of a table without rows: the optimizer then removes joins with it.
-pub(super) fn no_rows(schema: &SchemaRef) -> Result<LogicalPlan> {
+pub(super) fn empty_plan(schema: &SchemaRef) -> Result<LogicalPlan> {
     let schema = Arc::new(DFSchema::try_from(Arc::clone(schema))?);
     Ok(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema }))
 }

@@ -10,7 +10,7 @@ use datafusion::execution::SessionState;
 use marey_model::table::{Table, stepping, stored};
 use marey_store::Run;
 
-use super::table::{no_rows, sql_schema};
+use super::table::{empty_plan, sql_schema};
 
 macro_rules! definitions {
     ($($view:literal)+) => {
@@ -34,16 +34,16 @@ definitions! {
     "roofline" "mfu" "critical_path" "autograd_calls" "module_times"
 }
 
-/// Plans a view of a run. A view that compares ranks has no rows where there are none to compare, and
-/// planning it costs more than all other questions of a small run.
+/// Plans a view of a run. The view that compares ranks has no rows for fewer than two ranks, where
+/// planning it would take longer than all other queries of a small run's report.
 pub(super) async fn plan(
     state: &SessionState,
     run: &Run,
     view: &Table,
 ) -> Result<Arc<dyn TableProvider>> {
     let sql = definition(view.name);
-    let plan = if view.name == stepping::RANK_ARRIVALS.name && ranked_processes(run)? < 2 {
-        no_rows(&sql_schema(view))?
+    let plan = if view.name == stepping::RANK_ARRIVALS.name && count_ranked_processes(run)? < 2 {
+        empty_plan(&sql_schema(view))?
     } else {
         state.create_logical_plan(sql).await?
     };
@@ -51,7 +51,7 @@ pub(super) async fn plan(
 }
 
 /// Returns how many processes of a run have a rank.
-fn ranked_processes(run: &Run) -> Result<usize> {
+fn count_ranked_processes(run: &Run) -> Result<usize> {
     let processes = run
         .read(&stored::PROCESSES)
         .map_err(|error| DataFusionError::External(Box::new(Arc::new(error))))?;

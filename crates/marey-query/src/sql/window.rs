@@ -15,36 +15,36 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 
-use super::held::Held;
+use super::distinct_buffers::DistinctBuffers;
 
 /// Bytes per row that a function over whole partitions computes, at most: `self_nanos`.
-const COMPUTED_BYTES_OF_ROW: usize = 64;
+const COMPUTED_BYTES_PER_ROW: usize = 64;
 
 /// The plan with window operators that respect the memory limit.
-pub(super) fn accounted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let counted = |plan: Arc<dyn ExecutionPlan>| {
-        let of_whole_partitions = plan.downcast_ref::<WindowAggExec>().is_some();
-        if !of_whole_partitions && plan.downcast_ref::<BoundedWindowAggExec>().is_none() {
+pub(super) fn limit_memory(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let count_input = |plan: Arc<dyn ExecutionPlan>| {
+        let needs_whole_partitions = plan.downcast_ref::<WindowAggExec>().is_some();
+        if !needs_whole_partitions && plan.downcast_ref::<BoundedWindowAggExec>().is_none() {
             return Ok(Transformed::no(plan));
         }
         let input = Arc::clone(plan.children()[0]);
-        let input = Arc::new(Counted { input, of_whole_partitions });
+        let input = Arc::new(CountedInput { input, needs_whole_partitions });
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         plan.replace_children(vec![input], options).map(Transformed::yes)
     };
-    plan.transform_up(counted).map(|plan| plan.data)
+    plan.transform_up(count_input).map(|plan| plan.data)
 }
 
 /// Passes on the rows of its input, and accounts for each of them until the window operator above
 /// ends: nothing indicates that rows were released earlier.
 #[derive(Debug)]
-struct Counted {
+struct CountedInput {
     input: Arc<dyn ExecutionPlan>,
     /// Such windows copy the rows of a partition together and compute their results at once.
-    of_whole_partitions: bool,
+    needs_whole_partitions: bool,
 }
 
-impl ExecutionPlan for Counted {
+impl ExecutionPlan for CountedInput {
     fn name(&self) -> &'static str {
         "CountedMemory"
     }
@@ -75,7 +75,7 @@ impl ExecutionPlan for Counted {
         let Some(input) = children.pop().filter(|_| children.is_empty()) else {
             return internal_err!("it has one input");
         };
-        Ok(Arc::new(Self { input, of_whole_partitions: self.of_whole_partitions }))
+        Ok(Arc::new(Self { input, needs_whole_partitions: self.needs_whole_partitions }))
     }
 
     fn execute(
@@ -83,39 +83,39 @@ impl ExecutionPlan for Counted {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let mut rows = Rows {
-            of_whole_partitions: self.of_whole_partitions,
-            held: Held::default(),
+        let mut memory = WindowMemory {
+            needs_whole_partitions: self.needs_whole_partitions,
+            buffers: DistinctBuffers::default(),
             reservation: MemoryConsumer::new("window").register(context.memory_pool()),
         };
         let batches = self.input.execute(partition, context)?;
         let counted = batches.map(move |batch| {
             let batch = batch?;
-            rows.count(&batch)?;
+            memory.count(&batch)?;
             Ok(batch)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), counted)))
     }
 }
 
-impl DisplayAs for Counted {
+impl DisplayAs for CountedInput {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
 /// The rows that a window operator may keep in memory.
-struct Rows {
-    of_whole_partitions: bool,
-    held: Held,
+struct WindowMemory {
+    needs_whole_partitions: bool,
+    buffers: DistinctBuffers,
     reservation: MemoryReservation,
 }
 
-impl Rows {
+impl WindowMemory {
     fn count(&mut self, batch: &RecordBatch) -> Result<()> {
-        let new_bytes = self.held.add(batch);
-        self.reservation.try_grow(if self.of_whole_partitions {
-            2 * new_bytes + batch.num_rows() * COMPUTED_BYTES_OF_ROW
+        let new_bytes = self.buffers.add(batch);
+        self.reservation.try_grow(if self.needs_whole_partitions {
+            2 * new_bytes + batch.num_rows() * COMPUTED_BYTES_PER_ROW
         } else {
             new_bytes
         })

@@ -59,7 +59,7 @@ const ENDLESS: [&str; 4] = [
 ];
 
 /// CPU time after which a query is certainly in the middle of its operator.
-const WELL_BEGUN: Duration = Duration::from_millis(700);
+const BUSY_CPU_TIME: Duration = Duration::from_millis(700);
 
 /// The CPU time of this process, over all its threads.
 fn cpu_time() -> Duration {
@@ -72,7 +72,7 @@ fn cpu_time() -> Duration {
 /// Waits until the process has used CPU time for a while, during which nothing may be received.
 fn wait_until_begun<T: std::fmt::Debug>(receiver: &mpsc::Receiver<T>) {
     let begin = cpu_time();
-    while cpu_time() < begin + WELL_BEGUN {
+    while cpu_time() < begin + BUSY_CPU_TIME {
         let early = receiver.recv_timeout(Duration::from_millis(10));
         assert!(
             matches!(early, Err(mpsc::RecvTimeoutError::Timeout)),

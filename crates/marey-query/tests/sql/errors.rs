@@ -275,23 +275,23 @@ fn an_unreadable_part_is_an_error_with_its_name() {
     let part = run.parts(&marey_model::table::stored::STEPS)[0].name().to_owned();
     let path = folder.0.join(&part);
     let sound = std::fs::read(&path).unwrap();
-    let ask = |bytes: &[u8]| {
+    let query_with_part = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
         let run = Arc::new(marey_store::Run::open(&folder.0).unwrap());
         let database = Database::new(run, Limits::default());
         rows(&database, "SELECT * FROM raw.steps")
     };
-    assert_eq!(ask(&sound).unwrap().len(), 2);
+    assert_eq!(query_with_part(&sound).unwrap().len(), 2);
     for byte in [0, 0xFF, b'P'] {
-        let error = ask(&vec![byte; sound.len()]).unwrap_err();
+        let error = query_with_part(&vec![byte; sound.len()]).unwrap_err();
         assert!(matches!(error, SqlError::Unreadable { .. }), "{error:?}");
         assert!(error.to_string().contains(&part), "{error}");
     }
-    let damaged = (0..sound.len()).step_by(8).map(|at| {
+    let damaged = (0..sound.len()).step_by(8).map(|offset| {
         let mut damaged = sound.clone();
-        damaged[at] ^= 0x55;
+        damaged[offset] ^= 0x55;
         damaged
     });
-    let refused = damaged.filter(|bytes| ask(bytes).is_err()).count();
+    let refused = damaged.filter(|bytes| query_with_part(bytes).is_err()).count();
     assert!(refused > 0);
 }

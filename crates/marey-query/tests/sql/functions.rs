@@ -21,17 +21,17 @@ fn unknown_ids_give_null() {
         "main | 1 | 101 | 0 | null"
     );
     assert_eq!(run.value("SELECT name(CAST(4 AS BIGINT)), name(9999999999)"), "backward | null");
-    let some = "SELECT name(value) IS NULL FROM generate_series(7, 10)";
-    assert_eq!(run.rows(some), ["false", "false", "true", "true"]);
+    let name_query = "SELECT name(value) IS NULL FROM generate_series(7, 10)";
+    assert_eq!(run.rows(name_query), ["false", "false", "true", "true"]);
 }
 
 #[test]
 fn arguments_are_assembled_and_looked_up_by_key() {
     let run = imported();
-    let put =
+    let assembled =
         "SELECT args(0, make_array(8)), args(0, NULL), args(NULL, make_array(8)), args(99, NULL)";
     assert_eq!(
-        run.value(put),
+        run.value(assembled),
         r##"{"bytes":8,"why":"a \"#1\""} | {"bytes":null,"why":"a \"#1\""} | null | null"##
     );
     let unknown = "SELECT args(0, [NULL]), args(0, make_array(NULL, 8)), args(0, [9, NULL])";
@@ -39,8 +39,8 @@ fn arguments_are_assembled_and_looked_up_by_key() {
         run.value(unknown),
         r##"{"bytes":null,"why":"a \"#1\""} | {"bytes":null,"why":"a \"#1\""} | {"bytes":9,"why":"a \"#1\""}"##
     );
-    let taken = "SELECT arg(args, 'bytes'), arg(args, 'why'), arg(args, 'none'), arg(args, NULL) FROM spans WHERE args IS NOT NULL";
-    assert_eq!(run.value(taken), "64 | a \"#1\" | null | null");
+    let arg_query = "SELECT arg(args, 'bytes'), arg(args, 'why'), arg(args, 'none'), arg(args, NULL) FROM spans WHERE args IS NOT NULL";
+    assert_eq!(run.value(arg_query), "64 | a \"#1\" | null | null");
     let by_key = "SELECT sum(CAST(arg(args, 'bytes') AS BIGINT)) FROM gpu_activities WHERE arg(args, 'why') = 'pinned'";
     assert_eq!(run.value(by_key), "4096");
     assert_eq!(
@@ -113,7 +113,7 @@ proptest! {
         spans in prop::collection::vec((0_i64..300, 0_i64..60, 0_u32..3), 1..80),
     ) {
         let spans: Vec<Span> = spans.iter().map(|&(start, length, thread)| (start, length, 0, thread, 1)).collect();
-        let run = TestRun::of(&spans);
+        let run = TestRun::from_spans(&spans);
         let covers = |moment: i64| spans.iter().filter(move |span| span.0 <= moment && moment < span.0 + span.1);
         let count = |least: usize| (0..400).filter(|&moment| covers(moment).count() >= least).count();
         let threads: std::collections::BTreeSet<u32> = spans.iter().map(|span| span.3).collect();

@@ -22,7 +22,7 @@ pub(crate) fn imported() -> TestRun {
         add_events(run, process_id, thread_id);
         add_samples(run, process_id, thread_id);
         add_memory(run, process_id);
-        add_about(run, process_id, thread_id);
+        add_device_and_metadata(run, process_id, thread_id);
     })
 }
 
@@ -121,7 +121,7 @@ fn add_events(run: &mut Assembler, process_id: u32, thread_id: u32) {
         args: args(run, 1, "r"),
     };
     run.add_async_span(&request).unwrap();
-    let of_thread = Instant {
+    let thread_instant = Instant {
         time_nanos: 1020,
         process_id,
         thread_id: Some(thread_id),
@@ -130,15 +130,15 @@ fn add_events(run: &mut Assembler, process_id: u32, thread_id: u32) {
         category_id: None,
         args: args(run, 2, "m"),
     };
-    let of_all = Instant {
+    let global_instant = Instant {
         time_nanos: 1030,
         thread_id: None,
         scope: InstantScope::Global,
         args: Args::default(),
-        ..of_thread.clone()
+        ..thread_instant.clone()
     };
-    run.add_instant(&of_thread).unwrap();
-    run.add_instant(&of_all).unwrap();
+    run.add_instant(&thread_instant).unwrap();
+    run.add_instant(&global_instant).unwrap();
     let flow = Flow {
         time_nanos: 1015,
         thread_id,
@@ -206,7 +206,7 @@ fn add_samples(run: &mut Assembler, process_id: u32, thread_id: u32) {
         value: MetricValue::Int(250),
         args: args(run, 5, "s"),
     };
-    let whole = Sample {
+    let process_sample = Sample {
         thread_id: None,
         context_id: outer,
         name_id: run.text("load"),
@@ -216,7 +216,7 @@ fn add_samples(run: &mut Assembler, process_id: u32, thread_id: u32) {
         ..sample.clone()
     };
     run.add_sample(&sample).unwrap();
-    run.add_sample(&whole).unwrap();
+    run.add_sample(&process_sample).unwrap();
 }
 
 fn add_memory(run: &mut Assembler, process_id: u32) {
@@ -255,7 +255,7 @@ fn add_memory(run: &mut Assembler, process_id: u32) {
     run.add_memory_block(&block).unwrap();
 }
 
-fn add_about(run: &mut Assembler, process_id: u32, thread_id: u32) {
+fn add_device_and_metadata(run: &mut Assembler, process_id: u32, thread_id: u32) {
     let device = Device {
         process_id,
         device: 0,
@@ -264,14 +264,14 @@ fn add_about(run: &mut Assembler, process_id: u32, thread_id: u32) {
         properties: r#"{"numSms":132}"#.into(),
     };
     run.add_device(&device).unwrap();
-    let of_file =
+    let file_metadata =
         Metadata { process_id, thread_id: None, key: "schemaVersion".into(), value: "1".into() };
-    let of_thread = Metadata {
+    let thread_metadata = Metadata {
         thread_id: Some(thread_id),
         key: "thread_sort_index".into(),
         value: r#"{"sort_index":2}"#.into(),
-        ..of_file.clone()
+        ..file_metadata.clone()
     };
-    run.add_metadata(&of_file).unwrap();
-    run.add_metadata(&of_thread).unwrap();
+    run.add_metadata(&file_metadata).unwrap();
+    run.add_metadata(&thread_metadata).unwrap();
 }

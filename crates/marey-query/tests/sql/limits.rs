@@ -4,56 +4,56 @@ use marey_query::sql::SqlError;
 
 use crate::run::{TestRun, rows};
 
-fn times(part: &str, count: usize) -> String {
+fn repeat(part: &str, count: usize) -> String {
     part.repeat(count)
 }
 
 /// Queries that nest as deeply as they are long.
-fn chains(count: usize) -> Vec<String> {
-    let around = |open: &str, middle: &str, close: &str| {
-        format!("SELECT {}{middle}{}", times(open, count), times(close, count))
+fn deep_queries(count: usize) -> Vec<String> {
+    let nest = |open: &str, middle: &str, close: &str| {
+        format!("SELECT {}{middle}{}", repeat(open, count), repeat(close, count))
     };
     vec![
-        format!("SELECT 1{}", times(" IN (1)", count)),
-        format!("SELECT now(){}", times(" AT TIME ZONE 'UTC'", count)),
-        format!("SELECT {}'1 day'", times("INTERVAL ", count)),
-        format!("{}SELECT 1", times("EXPLAIN ", count)),
-        format!("SELECT {}1", times("- ", count)),
-        format!("SELECT {}true", times("NOT ", count)),
-        format!("SELECT 1{}", times(" + 1", count)),
-        format!("SELECT 1{}", times("::INT", count)),
-        format!("SELECT 'a'{}", times(" || 'a'", count)),
-        format!("SELECT 'a'{}", times(" COLLATE x", count)),
-        format!("SELECT 1{}", times(" IS NULL", count)),
-        format!("SELECT a{}", times(".a", count)),
-        format!("SELECT (SELECT 1){}", times(".a", count)),
-        format!("SELECT a{}", times("[1]", count)),
-        format!("SELECT a{}", times(":a", count)),
-        format!("SELECT CAST(NULL AS INT{})", times("[]", count)),
-        around("(", "1", ")"),
-        around("[", "1", "]"),
-        around("(SELECT ", "1", ")"),
-        around("CASE WHEN true THEN ", "1", " END"),
-        around("abs(", "1", ")"),
-        around("CAST(", "1", " AS INT)"),
-        around("EXISTS (SELECT ", "1", ")"),
-        format!("SELECT CAST(NULL AS {}INT{})", times("ARRAY<", count), times(">", count)),
-        format!("SELECT CAST(NULL AS {}INT{})", times("STRUCT<a ", count), times(">", count)),
-        format!("SELECT * FROM {}strings{}", times("(", count), times(")", count)),
-        format!("SELECT * FROM {}strings{}", times("(SELECT * FROM ", count), times(")", count)),
-        format!("{}SELECT 1{}", times("(", count), times(")", count)),
-        format!("{}SELECT 1", times("SELECT 1 UNION ALL ", count)),
-        format!("{}SELECT 1", times("SELECT 1 EXCEPT ", count)),
-        format!("{}SELECT 1{}", times("WITH a AS (", count), times(") SELECT * FROM a", count)),
-        format!("SELECT 1 FROM strings{}", times(", strings", count)),
-        format!("SELECT 1 FROM strings{}", times(" NATURAL JOIN strings", count)),
-        format!("SELECT 1 FROM strings GROUP BY {}1{}", times("(", count), times(")", count)),
-        format!("SELECT 1 FROM strings GROUP BY CUBE (id{})", times(", id", count)),
-        format!("SELECT {}a", times("a -> ", count)),
-        format!("SELECT {}'a'", times("DATE ", count)),
-        format!("SELECT 1{}", times(" BETWEEN 1 AND 1", count)),
-        format!("SELECT 'a'{}", times(" 'a'", count)),
-        format!("VALUES {}1{}", times("(", count), times(")", count)),
+        format!("SELECT 1{}", repeat(" IN (1)", count)),
+        format!("SELECT now(){}", repeat(" AT TIME ZONE 'UTC'", count)),
+        format!("SELECT {}'1 day'", repeat("INTERVAL ", count)),
+        format!("{}SELECT 1", repeat("EXPLAIN ", count)),
+        format!("SELECT {}1", repeat("- ", count)),
+        format!("SELECT {}true", repeat("NOT ", count)),
+        format!("SELECT 1{}", repeat(" + 1", count)),
+        format!("SELECT 1{}", repeat("::INT", count)),
+        format!("SELECT 'a'{}", repeat(" || 'a'", count)),
+        format!("SELECT 'a'{}", repeat(" COLLATE x", count)),
+        format!("SELECT 1{}", repeat(" IS NULL", count)),
+        format!("SELECT a{}", repeat(".a", count)),
+        format!("SELECT (SELECT 1){}", repeat(".a", count)),
+        format!("SELECT a{}", repeat("[1]", count)),
+        format!("SELECT a{}", repeat(":a", count)),
+        format!("SELECT CAST(NULL AS INT{})", repeat("[]", count)),
+        nest("(", "1", ")"),
+        nest("[", "1", "]"),
+        nest("(SELECT ", "1", ")"),
+        nest("CASE WHEN true THEN ", "1", " END"),
+        nest("abs(", "1", ")"),
+        nest("CAST(", "1", " AS INT)"),
+        nest("EXISTS (SELECT ", "1", ")"),
+        format!("SELECT CAST(NULL AS {}INT{})", repeat("ARRAY<", count), repeat(">", count)),
+        format!("SELECT CAST(NULL AS {}INT{})", repeat("STRUCT<a ", count), repeat(">", count)),
+        format!("SELECT * FROM {}strings{}", repeat("(", count), repeat(")", count)),
+        format!("SELECT * FROM {}strings{}", repeat("(SELECT * FROM ", count), repeat(")", count)),
+        format!("{}SELECT 1{}", repeat("(", count), repeat(")", count)),
+        format!("{}SELECT 1", repeat("SELECT 1 UNION ALL ", count)),
+        format!("{}SELECT 1", repeat("SELECT 1 EXCEPT ", count)),
+        format!("{}SELECT 1{}", repeat("WITH a AS (", count), repeat(") SELECT * FROM a", count)),
+        format!("SELECT 1 FROM strings{}", repeat(", strings", count)),
+        format!("SELECT 1 FROM strings{}", repeat(" NATURAL JOIN strings", count)),
+        format!("SELECT 1 FROM strings GROUP BY {}1{}", repeat("(", count), repeat(")", count)),
+        format!("SELECT 1 FROM strings GROUP BY CUBE (id{})", repeat(", id", count)),
+        format!("SELECT {}a", repeat("a -> ", count)),
+        format!("SELECT {}'a'", repeat("DATE ", count)),
+        format!("SELECT 1{}", repeat(" BETWEEN 1 AND 1", count)),
+        format!("SELECT 'a'{}", repeat(" 'a'", count)),
+        format!("VALUES {}1{}", repeat("(", count), repeat(")", count)),
     ]
 }
 
@@ -61,7 +61,7 @@ fn chains(count: usize) -> Vec<String> {
 fn deep_nesting_does_not_overflow_the_stack() {
     let run = TestRun::new();
     for count in [30, 100, 640, 2_000, 100_000] {
-        for sql in chains(count) {
+        for sql in deep_queries(count) {
             let answer = rows(&run.database, &sql);
             assert!(count < 2_000 || answer.is_err(), "{}…", &sql[..40]);
         }
@@ -73,7 +73,7 @@ fn backtracking_of_the_parser_is_bounded() {
     let run = TestRun::new();
     for open in ["CAST(", "EXTRACT(", "POSITION(", "TRIM(", "EXISTS (", "name(", "x IN ("] {
         for count in [10, 11, 100] {
-            run.error(&format!("SELECT {}SELECT !", times(open, count)));
+            run.error(&format!("SELECT {}SELECT !", repeat(open, count)));
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::imported::imported;
 use crate::run::{CONTEXTS, Folder, Span, TEXTS, TestRun, rows, write_run};
 
 /// The physical plan.
-fn plan(run: &TestRun, sql: &str) -> String {
+fn physical_plan(run: &TestRun, sql: &str) -> String {
     let plans = run.rows(&format!("EXPLAIN {sql}")).join("\n");
     plans[plans.find("physical_plan").unwrap()..].to_owned()
 }
@@ -24,11 +24,11 @@ fn opaque(text: &str, other: &str) -> String {
 #[test]
 fn groups_by_name_become_groups_by_id() {
     let run = TestRun::new();
-    let plan = plan(&run, "SELECT name, sum(duration_nanos) FROM spans GROUP BY name");
+    let plan = physical_plan(&run, "SELECT name, sum(duration_nanos) FROM spans GROUP BY name");
     assert!(plan.contains("gby=[__id_of_name@"), "{plan}");
-    let by_path = self::plan(&run, "SELECT path, count(*) FROM spans GROUP BY path");
+    let by_path = physical_plan(&run, "SELECT path, count(*) FROM spans GROUP BY path");
     assert!(by_path.contains("gby=[first_id_with_same_text("), "{by_path}");
-    let distinct = self::plan(&run, "SELECT count(DISTINCT name) FROM spans");
+    let distinct = physical_plan(&run, "SELECT count(DISTINCT name) FROM spans");
     assert!(!distinct.contains("name(name_id@"), "{distinct}");
     assert_eq!(
         run.sorted_rows("SELECT path, count(*) FROM spans GROUP BY path HAVING count(*) > 2"),
@@ -55,10 +55,12 @@ fn text_columns_of_every_view_are_grouped_and_filtered_by_id() {
         ("metadata", "thread"),
     ];
     for (view, text) in texts {
-        let grouped = plan(&run, &format!("SELECT {text}, count(*) FROM {view} GROUP BY {text}"));
-        let is_by_id = ["gby=[__id_of_", "gby=[first_id_with_same_text("];
-        assert!(is_by_id.iter().any(|by| grouped.contains(by)), "{view}: {grouped}");
-        let filtered = plan(&run, &format!("SELECT count(*) FROM {view} WHERE {text} LIKE '%a%'"));
+        let grouped =
+            physical_plan(&run, &format!("SELECT {text}, count(*) FROM {view} GROUP BY {text}"));
+        let group_keys = ["gby=[__id_of_", "gby=[first_id_with_same_text("];
+        assert!(group_keys.iter().any(|by| grouped.contains(by)), "{view}: {grouped}");
+        let filtered =
+            physical_plan(&run, &format!("SELECT count(*) FROM {view} WHERE {text} LIKE '%a%'"));
         assert!(!filtered.contains("LIKE"), "{view}: {filtered}");
     }
     assert_eq!(
@@ -70,15 +72,17 @@ fn text_columns_of_every_view_are_grouped_and_filtered_by_id() {
 #[test]
 fn filters_on_names_become_filters_on_ids() {
     let run = TestRun::new();
-    let equal = plan(&run, "SELECT start_nanos FROM spans WHERE name = 'forward'");
+    let equal = physical_plan(&run, "SELECT start_nanos FROM spans WHERE name = 'forward'");
     assert!(equal.contains("name_id@") && equal.contains("= 2"), "{equal}");
     assert!(equal.contains("pruning_predicate"), "{equal}");
-    let like =
-        plan(&run, "SELECT start_nanos FROM spans WHERE name LIKE '%ward' AND path LIKE 'step%'");
+    let like = physical_plan(
+        &run,
+        "SELECT start_nanos FROM spans WHERE name LIKE '%ward' AND path LIKE 'step%'",
+    );
     assert!(!like.contains("LIKE"), "{like}");
-    let rank = plan(&run, "SELECT start_nanos FROM spans WHERE rank = 0");
+    let rank = physical_plan(&run, "SELECT start_nanos FROM spans WHERE rank = 0");
     assert!(!rank.contains("rank("), "{rank}");
-    let nothing = plan(&run, "SELECT start_nanos FROM spans WHERE name = 'nothing'");
+    let nothing = physical_plan(&run, "SELECT start_nanos FROM spans WHERE name = 'nothing'");
     assert!(nothing.contains("EmptyExec") || nothing.contains("EmptyRelation"), "{nothing}");
 }
 
@@ -127,7 +131,7 @@ fn names_of_joined_rows_are_grouped_by_id() {
         opaque("b.path", "a.duration_nanos"),
     );
     assert_eq!(run.sorted_rows(sql), run.sorted_rows(&plain));
-    assert!(!plan(&run, sql).contains("gby=[name("));
+    assert!(!physical_plan(&run, sql).contains("gby=[name("));
 }
 
 /// A condition on a text column.
@@ -169,14 +173,14 @@ proptest! {
         joined in prop::sample::select(vec!["AND", "OR"]),
         group in prop::sample::select(vec!["name", "path", "kind", "name, path", "thread, kind", "path, pid"]),
     ) {
-        let run = TestRun::of(&spans);
+        let run = TestRun::from_spans(&spans);
         let select = format!("SELECT {group}, count(*), sum(duration_nanos), count(DISTINCT name), count(DISTINCT path)");
-        let rest = format!("WHERE ({by_name} {joined} {by_path}) AND ({by_kind} OR duration_nanos > 50) GROUP BY {group}");
+        let filter_and_group = format!("WHERE ({by_name} {joined} {by_path}) AND ({by_kind} OR duration_nanos > 50) GROUP BY {group}");
         let texts = ["name", "path", "kind", "thread"]
             .map(|text| format!("{} AS {text}", opaque(text, "duration_nanos")));
         let opaque = format!("SELECT {}, pid, duration_nanos FROM spans", texts.join(", "));
-        let with_rules = run.sorted_rows(&format!("{select} FROM spans {rest}"));
-        let without = run.sorted_rows(&format!("{select} FROM ({opaque}) {rest}"));
+        let with_rules = run.sorted_rows(&format!("{select} FROM spans {filter_and_group}"));
+        let without = run.sorted_rows(&format!("{select} FROM ({opaque}) {filter_and_group}"));
         prop_assert_eq!(with_rules, without);
     }
 }
@@ -186,10 +190,10 @@ fn rows_are_sorted_before_names_are_looked_up() {
     let run = TestRun::new();
     let sql = "SELECT name, path, duration_nanos FROM spans ORDER BY duration_nanos DESC, start_nanos LIMIT 2";
     assert_eq!(run.rows(sql), ["step | step | 600", "step | step | 500"]);
-    let plan = plan(&run, sql);
+    let plan = physical_plan(&run, sql);
     assert!(plan.find("name(name_id@").unwrap() < plan.find("SortExec: TopK").unwrap(), "{plan}");
     let args = "SELECT args FROM gpu_activities ORDER BY duration_nanos LIMIT 1";
-    let with_args = self::plan(&run, args);
+    let with_args = physical_plan(&run, args);
     assert!(
         with_args.find("args(").unwrap() < with_args.find("SortExec: TopK").unwrap(),
         "{with_args}"

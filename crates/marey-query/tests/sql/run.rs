@@ -65,10 +65,10 @@ pub(crate) struct TestRun {
 
 impl TestRun {
     pub(crate) fn new() -> Self {
-        Self::of(&SPANS)
+        Self::from_spans(&SPANS)
     }
 
-    pub(crate) fn of(spans: &[Span]) -> Self {
+    pub(crate) fn from_spans(spans: &[Span]) -> Self {
         Self::limited(spans, Limits::default().memory_bytes)
     }
 
@@ -125,12 +125,12 @@ impl TestRun {
 pub(crate) fn rows(database: &Database, sql: &str) -> Result<Vec<String>, SqlError> {
     let mut rows = Vec::new();
     for batch in database.query(sql, None)? {
-        rows.extend(shown(&batch?));
+        rows.extend(format_rows(&batch?));
     }
     Ok(rows)
 }
 
-pub(crate) fn shown(batch: &RecordBatch) -> Vec<String> {
+pub(crate) fn format_rows(batch: &RecordBatch) -> Vec<String> {
     let options = FormatOptions::new().with_null("null");
     let columns: Vec<_> = batch
         .columns()

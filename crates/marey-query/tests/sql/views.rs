@@ -30,7 +30,7 @@ fn sql_type(kind: ColumnKind) -> DataType {
 fn every_view_has_its_declared_columns() {
     for run in [TestRun::new(), imported()] {
         for view in view::ALL {
-            has_declared_columns(&run.database, view);
+            assert_declared_columns(&run.database, view);
         }
     }
 }
@@ -42,7 +42,7 @@ fn old_runs_have_every_view() {
     let run = Arc::new(Run::open(&path).unwrap());
     let database = Database::new(run, Limits::default());
     for view in view::ALL {
-        has_declared_columns(&database, view);
+        assert_declared_columns(&database, view);
     }
     let counted =
         "SELECT count(*) > 0, count(category), count(correlation_id), count(args) FROM spans";
@@ -51,7 +51,7 @@ fn old_runs_have_every_view() {
 }
 
 /// Checks `*`, and each column by its name without quotes.
-fn has_declared_columns(database: &Database, view: &Table) {
+fn assert_declared_columns(database: &Database, view: &Table) {
     let names: Vec<_> = view.columns.iter().map(|column| column.name).collect();
     for columns in ["*", &names.join(", ")] {
         let answer = database.query(&format!("SELECT {columns} FROM {}", view.name), None).unwrap();
@@ -288,15 +288,15 @@ fn steps_counters_and_kernels_have_paths() {
 
 #[test]
 fn a_table_without_parts_has_no_rows() {
-    let run = TestRun::of(&[]);
+    let run = TestRun::from_spans(&[]);
     assert!(run.rows("SELECT name, start_nanos FROM spans WHERE duration_nanos > 3").is_empty());
     assert_eq!(run.value("SELECT count(*), sum(duration_nanos) FROM spans"), "0 | null");
     assert_eq!(run.value("SELECT count(*) FROM raw.losses"), "0");
 }
 
-/// Each wave may be computed at once: what a view of it names is kept already.
+/// A view uses only views of earlier waves, which are kept already.
 #[test]
-fn views_that_are_kept_have_the_rows_that_they_have_otherwise() {
+fn keeping_a_view_does_not_change_its_rows() {
     const QUERIES: [&str; 4] = [
         "SELECT * FROM rank_arrivals",
         "SELECT * FROM device_idle, gpu_time, step_times",
@@ -310,7 +310,7 @@ fn views_that_are_kept_have_the_rows_that_they_have_otherwise() {
         let select = |view: &str| format!("SELECT * FROM {view}");
         let before: Vec<_> = views.iter().map(|view| run.sorted_rows(&select(view))).collect();
         for view in &views {
-            run.database.keep(view, run.database.query(&select(view), None).unwrap()).unwrap();
+            run.database.keep_view(view, run.database.query(&select(view), None).unwrap()).unwrap();
         }
         let after: Vec<_> = views.iter().map(|view| run.sorted_rows(&select(view))).collect();
         assert_eq!(before, after, "{views:?}");

@@ -125,11 +125,11 @@ impl Launches {
 }
 
 fn contexts_of(contexts: &mut Vec<Contexts>, process: u32) -> &mut Contexts {
-    let at = process as usize;
-    if contexts.len() <= at {
-        contexts.resize(at + 1, Vec::new());
+    let index = process as usize;
+    if contexts.len() <= index {
+        contexts.resize(index + 1, Vec::new());
     }
-    &mut contexts[at]
+    &mut contexts[index]
 }
 
 #[cfg(test)]

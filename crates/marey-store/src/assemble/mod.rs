@@ -35,7 +35,7 @@ pub use self::nest::Slice;
 use self::plain_rows::PlainRows;
 pub use self::plain_rows::ProcessGroup;
 pub use self::processes::NewProcess;
-use self::processes::{NewThread, loss_columns, process_columns, shifted, thread_columns};
+use self::processes::{NewThread, loss_columns, process_columns, shift_extents, thread_columns};
 use crate::arg_texts::ArgTexts;
 use crate::names::{self, Names};
 use crate::parts::{self, Durability, Parts, RowPart};
@@ -77,7 +77,7 @@ pub struct Assembler {
     plain_rows: PlainRows,
 }
 
-/// Which samples the flame graph shows, given by the text ids of value names.
+/// The samples that the flame graph shows, given by the text ids of value names.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sampled {
     /// Name of the value that counts occurrences of a stack; without one, each timed row counts as
@@ -330,8 +330,8 @@ impl Assembler {
     /// Spills all rows to temporary files, for the time until [`Self::finish`]. Names, contexts,
     /// threads and launches stay in memory.
     pub fn spill(&mut self) -> Result<(), StoreError> {
-        let next_args = ArgTexts::starting_at(self.args.next());
-        mem::replace(&mut self.args, next_args).finish(&mut self.parts)?;
+        let next_arg_texts = ArgTexts::with_first_id(self.args.next_id());
+        mem::replace(&mut self.args, next_arg_texts).finish(&mut self.parts)?;
         self.slices.spill()?;
         self.gpu_activities.spill()?;
         self.plain_rows.spill()
@@ -356,7 +356,7 @@ impl Assembler {
     /// If the run is a temporary one ([`Self::temporary`]), which has no folder.
     pub fn finish(mut self, shift_nanos: Option<i64>) -> Result<Assembled, StoreError> {
         assert!(!self.parts.is_temporary(), "a temporary run is opened, not finished");
-        let (assembled, manifest) = self.write(shift_nanos)?;
+        let (assembled, manifest) = self.write_tables(shift_nanos)?;
         let written = self.parts.written.into_iter().map(|(part, _)| part).collect();
         manifest.publish_with(&self.parts.run, written, false)?;
         Ok(assembled)
@@ -368,21 +368,24 @@ impl Assembler {
         shift_nanos: Option<i64>,
         path: &Path,
     ) -> Result<(Run, Assembled), StoreError> {
-        let (assembled, manifest) = self.write(shift_nanos)?;
+        let (assembled, manifest) = self.write_tables(shift_nanos)?;
         let parts = self.parts.written.iter().map(|(part, _)| part);
         Ok((Run::from_parts(path, manifest, parts)?, assembled))
     }
 
     /// Writes all tables; returns the manifest that lists them.
-    fn write(&mut self, shift_nanos: Option<i64>) -> Result<(Assembled, Manifest), StoreError> {
-        let shift = self.base_nanos.saturating_add(shift_nanos.unwrap_or(0));
+    fn write_tables(
+        &mut self,
+        shift_nanos: Option<i64>,
+    ) -> Result<(Assembled, Manifest), StoreError> {
+        let total_shift_nanos = self.base_nanos.saturating_add(shift_nanos.unwrap_or(0));
         let events = self.events();
-        let next_args = self.args.next();
-        self.write_events(shift)?;
+        let next_args_id = self.args.next_id();
+        self.write_events(total_shift_nanos)?;
         let parts = &mut self.parts;
         let threads = thread_columns(&self.threads);
         parts::write(&stored::THREADS, threads, None, parts)?;
-        let extents = shifted(&self.extents, shift);
+        let extents = shift_extents(&self.extents, total_shift_nanos);
         let columns = process_columns(&self.processes, &extents, shift_nanos);
         parts::write(&stored::PROCESSES, columns, None, parts)?;
         parts::write(&stored::LOSSES, loss_columns(&self.losses), None, parts)?;
@@ -397,8 +400,8 @@ impl Assembler {
         manifest.next.contexts = self.names.context_count();
         manifest.next.threads = self.threads.len() as u32;
         manifest.next.processes = self.processes.len() as u32;
-        manifest.next.args = next_args;
-        manifest.next.part = self.parts.next();
+        manifest.next.args = next_args_id;
+        manifest.next.part = self.parts.next_number();
         let processes = self.processes.iter().zip(&extents).zip(0..);
         manifest.processes =
             processes.map(|((process, &extent), id)| process.entry(id, extent)).collect();
@@ -412,29 +415,30 @@ impl Assembler {
 
     /// Nests the slices while a second thread writes their spans, then writes the rest on both
     /// threads.
-    fn write_events(&mut self, shift: i64) -> Result<(), StoreError> {
+    fn write_events(&mut self, shift_nanos: i64) -> Result<(), StoreError> {
         let spill_file = self.files.spill_file.clone();
         let plain_rows = mem::replace(&mut self.plain_rows, PlainRows::new(&spill_file));
         let activities = mem::replace(&mut self.gpu_activities, Sorter::new(&spill_file));
         let mut parts = self.parts.for_thread();
         let thread_parts = &mut parts;
         let unmatched = thread::scope(|scope| {
-            let (left, batches) = sync_channel(MAX_WAITING_BATCHES);
-            let (nested, launches) = sync_channel(1);
-            let writing = scope.spawn(move || {
+            let (span_sender, batches) = sync_channel(MAX_WAITING_BATCHES);
+            let (launches_sender, launches) = sync_channel(1);
+            let writer_thread = scope.spawn(move || {
                 write_spans(batches, thread_parts)?;
                 // If there are none, nesting has failed, and reports that itself.
                 let launches = launches.recv().unwrap_or_default();
-                write_gpu_activities(activities, &launches, shift, thread_parts)
+                write_gpu_activities(activities, &launches, shift_nanos, thread_parts)
             });
-            let Nested { late, steps, node_sums, launches } = self.nest(shift, left)?;
-            drop(nested.send(launches)); // the receiver hangs up only if it failed
-            write(late, 0, &mut self.parts)?;
-            write(steps, 0, &mut self.parts)?;
+            let Nested { late_spans, steps, node_sums, launches } =
+                self.nest(shift_nanos, span_sender)?;
+            drop(launches_sender.send(launches)); // the receiver hangs up only if it failed
+            write_sorted(late_spans, 0, &mut self.parts)?;
+            write_sorted(steps, 0, &mut self.parts)?;
             self.write_texts()?;
-            self.write_sums(node_sums, shift)?;
-            plain_rows.write(shift, &mut self.parts)?;
-            writing.join().unwrap_or_else(|panic| resume_unwind(panic))
+            self.write_sums(node_sums, shift_nanos)?;
+            plain_rows.write(shift_nanos, &mut self.parts)?;
+            writer_thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         })?;
         for (process, count) in unmatched {
             self.lose(process, LossCause::UnmatchedActivity, count);
@@ -506,10 +510,10 @@ fn write_spans(batches: Receiver<Vec<Span>>, parts: &mut Parts) -> Result<(), St
 fn write_gpu_activities(
     activities: Sorter<GpuActivity>,
     launches: &Launches,
-    shift: i64,
+    shift_nanos: i64,
     parts: &mut Parts,
 ) -> Result<BTreeMap<u32, u64>, StoreError> {
-    let mut part = RowPart::new(shift);
+    let mut part = RowPart::new(shift_nanos);
     let mut unmatched = BTreeMap::new();
     activities.for_each(|mut row| {
         row.context_id = row.context_id.or_else(|| launches.context(&row));
@@ -523,8 +527,12 @@ fn write_gpu_activities(
 }
 
 /// Writes rows in sorted order.
-fn write<R: Row>(rows: Sorter<R>, shift: i64, parts: &mut Parts) -> Result<(), StoreError> {
-    let mut part = RowPart::new(shift);
+fn write_sorted<R: Row>(
+    rows: Sorter<R>,
+    shift_nanos: i64,
+    parts: &mut Parts,
+) -> Result<(), StoreError> {
+    let mut part = RowPart::new(shift_nanos);
     rows.for_each(|row| part.push(&row, parts))?;
     part.finish(parts)
 }

@@ -107,7 +107,7 @@ impl Sortable for Slice {
 }
 
 /// A slice that may still get children.
-struct Open {
+struct OpenSlice {
     /// Its number in the [`SpanQueue`].
     number: u64,
     kind: NodeKind,
@@ -121,14 +121,14 @@ struct Open {
     span: Option<Box<Span>>,
 }
 
-impl Open {
+impl OpenSlice {
     fn end_nanos(&self) -> i64 {
         self.start_nanos.saturating_add(self.duration_nanos)
     }
 
     /// Whether a later slice of its thread lies within it. A slice that begins where this one ends
     /// is its sibling.
-    fn is_around(&self, slice: &Slice) -> bool {
+    fn encloses(&self, slice: &Slice) -> bool {
         self.end_nanos() >= slice.end_nanos() && self.end_nanos() > slice.start_nanos
     }
 }
@@ -138,7 +138,7 @@ struct Nest<'a> {
     names: &'a mut Names,
     threads: &'a [NewThread],
     /// Open slices by thread, outermost first.
-    open: Vec<Vec<Open>>,
+    open: Vec<Vec<OpenSlice>>,
     spans: SpanQueue,
     steps: Sorter<Step>,
     /// By process, the number of its next step if the file has none.
@@ -152,7 +152,7 @@ struct Nest<'a> {
 impl Nest<'_> {
     fn add(&mut self, slice: Slice) -> Result<(), StoreError> {
         let thread = slice.thread_id as usize;
-        while self.open[thread].last().is_some_and(|open| !open.is_around(&slice)) {
+        while self.open[thread].last().is_some_and(|open| !open.encloses(&slice)) {
             self.close_innermost(thread)?;
         }
         if self.open[thread].len() == MAX_DEPTH {
@@ -167,13 +167,13 @@ impl Nest<'_> {
         } else if let Some(external) = slice.external_id {
             self.launches.add_operator(process, external, context);
         }
-        let node = self.node_sums.id(slice.thread_id, context, slice.name_id);
-        if let Some(first) = self.spans.blocking_span() {
-            self.release_blocking(first, slice.start_nanos)?;
+        let node = self.node_sums.get_or_add_node(slice.thread_id, context, slice.name_id);
+        if let Some(blocking_span) = self.spans.blocking_span() {
+            self.release_blocking(blocking_span, slice.start_nanos)?;
         }
         let Slice { kind, step, start_nanos, duration_nanos, .. } = slice;
-        let number = self.spans.begin(span(slice, context));
-        self.open[thread].push(Open {
+        let number = self.spans.begin(slice_to_span(slice, context));
+        self.open[thread].push(OpenSlice {
             number,
             kind,
             step,
@@ -189,23 +189,27 @@ impl Nest<'_> {
 
     /// Lets others pass the span at the front of the queue: ends it if it cannot get children any
     /// more at `now_nanos`, else takes it out.
-    fn release_blocking(&mut self, first: OpenSpan, now_nanos: i64) -> Result<(), StoreError> {
-        let thread = first.thread as usize;
-        let at = self.open[thread].partition_point(|open| open.number < first.number);
-        if self.open[thread][at].end_nanos() <= now_nanos {
-            while self.open[thread].len() > at {
+    fn release_blocking(
+        &mut self,
+        blocking_span: OpenSpan,
+        now_nanos: i64,
+    ) -> Result<(), StoreError> {
+        let thread = blocking_span.thread as usize;
+        let index = self.open[thread].partition_point(|open| open.number < blocking_span.number);
+        if self.open[thread][index].end_nanos() <= now_nanos {
+            while self.open[thread].len() > index {
                 self.close_innermost(thread)?; // children end first
             }
             self.open[thread].shrink_to_fit(); // there may be many threads with one slice each
         } else {
-            self.open[thread][at].span = self.spans.release_first().map(Box::new);
+            self.open[thread][index].span = self.spans.release_first().map(Box::new);
         }
         Ok(())
     }
 
     fn close_innermost(&mut self, thread: usize) -> Result<(), StoreError> {
         let Some(open) = self.open[thread].pop() else { return Ok(()) };
-        let Open { node, start_nanos, duration_nanos, .. } = open;
+        let OpenSlice { node, start_nanos, duration_nanos, .. } = open;
         let children_nanos = open.children_nanos.min(duration_nanos);
         let mut parent = NO_NODE;
         if let Some(parent_slice) = self.open[thread].last_mut() {
@@ -216,7 +220,7 @@ impl Nest<'_> {
         let ended = SpanTimes { node, parent, start_nanos, duration_nanos, children_nanos };
         self.node_sums.add(&ended);
         if open.kind == NodeKind::Step {
-            let step = self.step(&open, thread);
+            let step = self.create_step(&open, thread);
             self.steps.push(&step)?;
         }
         match open.span {
@@ -227,19 +231,19 @@ impl Nest<'_> {
     }
 
     /// Returns a step; without a number in the file it follows the last step of its process.
-    fn step(&mut self, open: &Open, thread: usize) -> Step {
+    fn create_step(&mut self, open: &OpenSlice, thread: usize) -> Step {
         let process_id = self.threads[thread].process;
-        let next = self.next_steps.entry(process_id).or_default();
-        let number = open.step.unwrap_or(*next);
-        *next = number.saturating_add(1);
-        let Open { start_nanos, duration_nanos, context: context_id, .. } = *open;
+        let next_number = self.next_steps.entry(process_id).or_default();
+        let number = open.step.unwrap_or(*next_number);
+        *next_number = number.saturating_add(1);
+        let OpenSlice { start_nanos, duration_nanos, context: context_id, .. } = *open;
         let thread_id = thread as u32;
         Step { start_nanos, duration_nanos, process_id, thread_id, context_id, number }
     }
 }
 
 /// Returns the span of a slice that begins, without its children's time.
-fn span(slice: Slice, context_id: u32) -> Span {
+fn slice_to_span(slice: Slice, context_id: u32) -> Span {
     Span {
         start_nanos: slice.start_nanos,
         duration_nanos: slice.duration_nanos,
@@ -260,7 +264,7 @@ fn span(slice: Slice, context_id: u32) -> Span {
 /// The result of nesting.
 pub(super) struct Nested {
     /// Spans that the queue released early.
-    pub(super) late: Sorter<Span>,
+    pub(super) late_spans: Sorter<Span>,
     pub(super) steps: Sorter<Step>,
     pub(super) node_sums: NodeSums,
     pub(super) launches: Launches,
@@ -270,8 +274,8 @@ impl Assembler {
     /// Nests the slices and sends their spans to the writing thread.
     pub(super) fn nest(
         &mut self,
-        shift: i64,
-        left: SyncSender<Vec<Span>>,
+        shift_nanos: i64,
+        span_sender: SyncSender<Vec<Span>>,
     ) -> Result<Nested, StoreError> {
         let spill_file = self.files.spill_file.clone();
         let slices = mem::replace(&mut self.slices, Sorter::new(&spill_file));
@@ -279,7 +283,7 @@ impl Assembler {
             names: &mut self.names,
             threads: &self.threads,
             open: self.threads.iter().map(|_| Vec::new()).collect(),
-            spans: SpanQueue::new(left, &spill_file),
+            spans: SpanQueue::new(span_sender, &spill_file),
             steps: Sorter::new(&spill_file),
             next_steps: HashMap::new(),
             node_sums: NodeSums::new(slices.rows()),
@@ -287,7 +291,7 @@ impl Assembler {
             too_deep: BTreeMap::new(),
         };
         slices.for_each(|mut slice| {
-            slice.start_nanos = slice.start_nanos.saturating_add(shift);
+            slice.start_nanos = slice.start_nanos.saturating_add(shift_nanos);
             nest.add(slice)
         })?;
         for thread in 0..nest.open.len() {
@@ -297,10 +301,10 @@ impl Assembler {
         }
         nest.launches.sort();
         let Nest { steps, node_sums, launches, too_deep, spans, .. } = nest;
-        let late = spans.finish();
+        let late_spans = spans.finish();
         for (process, count) in too_deep {
             self.lose(process, LossCause::Unsupported, count);
         }
-        Ok(Nested { late, steps, node_sums, launches })
+        Ok(Nested { late_spans, steps, node_sums, launches })
     }
 }

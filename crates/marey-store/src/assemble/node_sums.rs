@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use marey_model::loss::LossCause;
 
 use super::Assembler;
-use super::processes::shifted;
+use super::processes::shift_extents;
 use crate::StoreError;
 use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
 use crate::sums::{self, NodeInfo};
@@ -20,11 +20,11 @@ const MAX_SAMPLED_NODES: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct NodeSums {
     /// The node of each context on the first thread that has it, or [`NO_NODE`].
-    first: Vec<u32>,
+    first_nodes: Vec<u32>,
     /// Nodes on other threads, by thread and context.
     on_other_threads: HashMap<(u32, u32), u32>,
     /// Thread, context and name of each node.
-    all: Vec<[u32; 3]>,
+    nodes: Vec<[u32; 3]>,
     totals: Vec<Totals>,
     rollup: Rollup,
 }
@@ -32,28 +32,29 @@ pub(super) struct NodeSums {
 impl NodeSums {
     /// Creates an empty set for a run of `spans` spans, which decides how fine its rollups are.
     pub(super) fn new(spans: u64) -> Self {
-        let (first, on_other_threads, all, totals) =
+        let (first_nodes, on_other_threads, nodes, totals) =
             (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
-        Self { first, on_other_threads, all, totals, rollup: Rollup::new(0, spans) }
+        Self { first_nodes, on_other_threads, nodes, totals, rollup: Rollup::new(0, spans) }
     }
 
-    /// Returns the node of a context on a thread; `name` is that of the context.
-    pub(super) fn id(&mut self, thread: u32, context: u32, name: u32) -> u32 {
-        let next = self.all.len() as u32;
-        let at = context as usize;
-        if self.first.len() <= at {
-            self.first.resize(at + 1, NO_NODE);
+    /// Returns the node of a context on a thread, which is added if it is new; `name` is that of
+    /// the context.
+    pub(super) fn get_or_add_node(&mut self, thread: u32, context: u32, name: u32) -> u32 {
+        let next_node = self.nodes.len() as u32;
+        let index = context as usize;
+        if self.first_nodes.len() <= index {
+            self.first_nodes.resize(index + 1, NO_NODE);
         }
-        let node = match self.first[at] {
+        let node = match self.first_nodes[index] {
             NO_NODE => {
-                self.first[at] = next;
-                next
+                self.first_nodes[index] = next_node;
+                next_node
             }
-            first if self.all[first as usize][0] == thread => first,
-            _ => *self.on_other_threads.entry((thread, context)).or_insert(next),
+            first_node if self.nodes[first_node as usize][0] == thread => first_node,
+            _ => *self.on_other_threads.entry((thread, context)).or_insert(next_node),
         };
-        if node == next {
-            self.all.push([thread, context, name]);
+        if node == next_node {
+            self.nodes.push([thread, context, name]);
             self.totals.push(Totals::default());
             self.rollup.add_node();
         }
@@ -72,18 +73,18 @@ impl Assembler {
     pub(super) fn write_sums(
         &mut self,
         mut node_sums: NodeSums,
-        shift: i64,
+        shift_nanos: i64,
     ) -> Result<(), StoreError> {
         self.add_samples(&mut node_sums);
-        let NodeSums { all, totals, rollup, .. } = node_sums;
+        let NodeSums { nodes, totals, rollup, .. } = node_sums;
         for (&[thread, ..], _) in
-            all.iter().zip(&totals).filter(|(_, node_totals)| node_totals.is_saturated())
+            nodes.iter().zip(&totals).filter(|(_, node_totals)| node_totals.is_saturated())
         {
             self.lose(self.threads[thread as usize].process, LossCause::Unsupported, 1);
         }
-        let starts = shifted(&self.extents, shift);
+        let starts = shift_extents(&self.extents, shift_nanos);
         let node_info = |node: u32| {
-            let [thread, context, name] = all[node as usize];
+            let [thread, context, name] = nodes[node as usize];
             let (start_nanos, _) = starts[self.threads[thread as usize].process as usize];
             NodeInfo { thread, context, name, start_nanos }
         };
@@ -93,23 +94,23 @@ impl Assembler {
     /// Adds samples, each to all contexts around it too, except for call counts.
     fn add_samples(&mut self, node_sums: &mut NodeSums) {
         // Parents have lower ids than their children, so each sum is complete when it is taken.
-        let mut waiting = BTreeMap::new();
+        let mut pending = BTreeMap::new();
         for ((thread, context), (count, nanos)) in mem::take(&mut self.sampled_sums) {
-            waiting.insert((context, thread), [count, nanos, nanos]);
+            pending.insert((context, thread), [count, nanos, nanos]);
         }
-        while let Some(((context, thread), [count, nanos, self_nanos])) = waiting.pop_last() {
+        while let Some(((context, thread), [count, nanos, self_nanos])) = pending.pop_last() {
             let Some(parent) = self.names.parent(context) else { continue };
-            if node_sums.all.len() >= MAX_SAMPLED_NODES {
+            if node_sums.nodes.len() >= MAX_SAMPLED_NODES {
                 let process = self.threads[thread as usize].process;
                 self.lose(process, LossCause::Unsupported, 1);
                 continue;
             }
-            let node = node_sums.id(thread, context, self.names.name(context));
+            let node = node_sums.get_or_add_node(thread, context, self.names.name(context));
             let sums = &mut node_sums.totals[node as usize].sums;
             sums.count = sums.count.saturating_add(count.round() as i64);
             sums.total_nanos = sums.total_nanos.saturating_add(nanos.round() as i64);
             sums.self_nanos = sums.self_nanos.saturating_add(self_nanos.round() as i64);
-            let parent_sums = waiting.entry((parent, thread)).or_insert([0.0; 3]);
+            let parent_sums = pending.entry((parent, thread)).or_insert([0.0; 3]);
             parent_sums[0] += if self.sampled.counts_calls { 0.0 } else { count };
             parent_sums[1] += nanos;
         }

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::write;
+use super::write_sorted;
 use crate::StoreError;
 use crate::parts::{Parts, RowPart};
 use crate::row::{
@@ -79,17 +79,17 @@ impl PlainRows {
         self.metadata.spill()
     }
 
-    pub(super) fn write(self, shift: i64, parts: &mut Parts) -> Result<(), StoreError> {
-        write(self.async_spans, shift, parts)?;
-        write(self.instants, shift, parts)?;
-        write(self.flows, shift, parts)?;
-        write(self.metrics, shift, parts)?;
-        write(self.samples, shift, parts)?;
-        write_collectives(self.collectives, &self.groups, shift, parts)?;
-        write(self.memory_events, shift, parts)?;
-        write(self.memory_blocks, shift, parts)?;
-        write(self.devices, shift, parts)?;
-        write(self.metadata, shift, parts)
+    pub(super) fn write(self, shift_nanos: i64, parts: &mut Parts) -> Result<(), StoreError> {
+        write_sorted(self.async_spans, shift_nanos, parts)?;
+        write_sorted(self.instants, shift_nanos, parts)?;
+        write_sorted(self.flows, shift_nanos, parts)?;
+        write_sorted(self.metrics, shift_nanos, parts)?;
+        write_sorted(self.samples, shift_nanos, parts)?;
+        write_collectives(self.collectives, &self.groups, shift_nanos, parts)?;
+        write_sorted(self.memory_events, shift_nanos, parts)?;
+        write_sorted(self.memory_blocks, shift_nanos, parts)?;
+        write_sorted(self.devices, shift_nanos, parts)?;
+        write_sorted(self.metadata, shift_nanos, parts)
     }
 }
 
@@ -97,10 +97,10 @@ impl PlainRows {
 fn write_collectives(
     collectives: Sorter<Collective>,
     groups: &HashMap<u32, ProcessGroup>,
-    shift: i64,
+    shift_nanos: i64,
     parts: &mut Parts,
 ) -> Result<(), StoreError> {
-    let mut part = RowPart::new(shift);
+    let mut part = RowPart::new(shift_nanos);
     collectives.for_each(|row| {
         let group = groups.get(&row.group_id).copied().unwrap_or_default();
         let row = Collective {

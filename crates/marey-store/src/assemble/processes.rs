@@ -34,14 +34,18 @@ pub(super) struct NewThread {
 }
 
 /// Returns shifted extents. A process without events gets the extent of all others together.
-pub(super) fn shifted(extents_nanos: &[Option<(i64, i64)>], shift_nanos: i64) -> Vec<(i64, i64)> {
-    let shift = |(first, last): (i64, i64)| {
+pub(super) fn shift_extents(
+    extents_nanos: &[Option<(i64, i64)>],
+    shift_nanos: i64,
+) -> Vec<(i64, i64)> {
+    let shift_extent = |(first, last): (i64, i64)| {
         (first.saturating_add(shift_nanos), last.saturating_add(shift_nanos))
     };
-    let known = extents_nanos.iter().flatten().copied().map(shift);
-    let all = known.reduce(|all, extent| (all.0.min(extent.0), all.1.max(extent.1)));
-    let extents = extents_nanos.iter().map(|extent| extent.map(shift).or(all));
-    extents.map(Option::unwrap_or_default).collect()
+    let known_extents = extents_nanos.iter().flatten().copied().map(shift_extent);
+    let whole_extent =
+        known_extents.reduce(|whole, extent| (whole.0.min(extent.0), whole.1.max(extent.1)));
+    let shifted = extents_nanos.iter().map(|extent| extent.map(shift_extent).or(whole_extent));
+    shifted.map(Option::unwrap_or_default).collect()
 }
 
 impl NewProcess {

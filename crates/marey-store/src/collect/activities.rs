@@ -14,26 +14,27 @@ pub(super) struct Shapes {
     rows: IdMap<GpuActivity>,
     /// Argument texts; until they have ids, rows refer to them by position.
     texts: Vec<String>,
-    numbers: HashMap<String, u32>,
+    /// The position of each text in `texts`.
+    text_positions: HashMap<String, u32>,
 }
 
 impl Shapes {
-    /// Adds shapes of a process.
+    /// Adds shapes of a process; the first one has the number `first_number`.
     pub(super) fn extend(
         &mut self,
-        first: u32,
+        first_number: u32,
         shapes: &[Shape],
         outline: &Outline,
         process_id: u32,
     ) {
         let rows: Vec<_> =
             shapes.iter().map(|shape| self.shape_row(shape, outline, process_id)).collect();
-        self.rows.extend(first, rows);
+        self.rows.extend(first_number, rows);
     }
 
     /// Returns the row of an activity, without its times and context.
     pub(super) fn row_of(&self, activity: &Activity) -> Option<GpuActivity> {
-        let bytes = (activity.bytes > 0).then(|| int(activity.bytes));
+        let bytes = (activity.bytes > 0).then(|| saturating_i64(activity.bytes));
         let correlation_id = (activity.correlation > 0).then_some(activity.correlation.into());
         let row = self.rows.get(activity.shape)?.clone();
         Some(GpuActivity { correlation_id, bytes, ..row })
@@ -50,7 +51,7 @@ impl Shapes {
             found.map(|&(_, value)| value)
         };
         let id = |wanted| detail(wanted).map(|value| value as u32);
-        let three = |x, y, z| Some([id(x)?, id(y)?, id(z)?]);
+        let axes = |x, y, z| Some([id(x)?, id(y)?, id(z)?]);
         let is_kernel = shape.kind == ActivityKind::Kernel;
         let shared = [Detail::StaticSharedBytes, Detail::DynamicSharedBytes].map(detail);
         let shared_bytes = shared.into_iter().flatten().fold(0, u64::saturating_add);
@@ -60,43 +61,44 @@ impl Shapes {
             process_id,
             device: shape.device,
             stream: shape.stream,
-            kind: kind(shape.kind),
+            kind: row_kind(shape.kind),
             name_id: outline.texts.get(shape.name).copied().unwrap_or_default(),
             context_id: None,
             correlation_id: None,
             graph_node_id: detail(Detail::GraphNode),
-            grid: three(Detail::GridX, Detail::GridY, Detail::GridZ),
-            block: three(Detail::BlockX, Detail::BlockY, Detail::BlockZ),
+            grid: axes(Detail::GridX, Detail::GridY, Detail::GridZ),
+            block: axes(Detail::BlockX, Detail::BlockY, Detail::BlockZ),
             registers: id(Detail::Registers),
-            shared_bytes: is_kernel.then(|| int(shared_bytes)),
+            shared_bytes: is_kernel.then(|| saturating_i64(shared_bytes)),
             bytes: None,
             category_id: None,
             external_id: detail(Detail::ExternalId),
-            args: self.args(shape),
+            args: self.detail_args(shape),
         }
     }
 
     /// Returns as arguments the details that have no column.
-    fn args(&mut self, shape: &Shape) -> Args {
+    fn detail_args(&mut self, shape: &Shape) -> Args {
         let mut args = NewArgs::default();
         for &(detail, value) in &shape.details {
             if let Some(key) = detail.key() {
-                args.int(key, if detail.is_signed() { value.cast_signed() } else { int(value) });
+                let is_signed = detail.is_signed();
+                args.int(key, if is_signed { value.cast_signed() } else { saturating_i64(value) });
             }
         }
         if args.is_empty() {
             return Args::default();
         }
         let text = args.template();
-        let number = *self.numbers.entry(text).or_insert_with_key(|text| {
+        let position = *self.text_positions.entry(text).or_insert_with_key(|text| {
             self.texts.push(text.clone());
             self.texts.len() as u32 - 1
         });
-        Args { text_id: Some(number), numbers: args.numbers().iter().copied().collect() }
+        Args { text_id: Some(position), numbers: args.numbers().iter().copied().collect() }
     }
 }
 
-fn kind(kind: ActivityKind) -> row::ActivityKind {
+fn row_kind(kind: ActivityKind) -> row::ActivityKind {
     match kind {
         ActivityKind::Kernel => row::ActivityKind::Kernel,
         ActivityKind::Memcpy => row::ActivityKind::Memcpy,
@@ -107,6 +109,6 @@ fn kind(kind: ActivityKind) -> row::ActivityKind {
 }
 
 /// Converts a number to the type of its column.
-fn int(value: u64) -> i64 {
+fn saturating_i64(value: u64) -> i64 {
     value.try_into().unwrap_or(i64::MAX)
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use marey_model::spool::AutogradCall;
 
 use super::outline::Thread;
-use super::rows::{decode_words, encode_words, pair};
+use super::rows::{decode_words, encode_words, pack_ids};
 use crate::StoreError;
 use crate::row::{Args, Bytes, Damaged, Flow, FlowPoint};
 use crate::sort::{Sortable, Sorter, SpillFile};
@@ -34,7 +34,7 @@ impl Sortable for Operator {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        let threads = pair(self.forward_thread, self.thread);
+        let threads = pack_ids(self.forward_thread, self.thread);
         let start = self.start_nanos.cast_unsigned();
         encode_words([threads, self.sequence, start, self.is_backward.into()], out);
     }
@@ -82,13 +82,14 @@ impl Autograd {
         self.0.rows()
     }
 
-    /// Passes the two points of each link to `each`. `threads` are the ids of threads by position.
-    pub(super) fn links(
+    /// Passes the two points of each link to `on_point`. `threads` are the ids of threads by
+    /// position.
+    pub(super) fn for_each_point(
         self,
         threads: &[u32],
         name_id: u32,
         first_flow_id: u64,
-        mut each: impl FnMut(&Flow) -> Result<(), StoreError>,
+        mut on_point: impl FnMut(&Flow) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let mut forward: Option<Operator> = None;
         let mut flow_id = first_flow_id;
@@ -113,8 +114,8 @@ impl Autograd {
                 category_id: Some(name_id),
                 args: Args::default(),
             };
-            each(&point(forward, FlowPoint::Start))?;
-            each(&point(operator, FlowPoint::End))?;
+            on_point(&point(forward, FlowPoint::Start))?;
+            on_point(&point(operator, FlowPoint::End))?;
             flow_id += 1;
             Ok(())
         })

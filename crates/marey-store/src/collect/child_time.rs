@@ -42,15 +42,15 @@ impl ChildTime {
     }
 
     /// Returns the time inside a span that began at `start_nanos`.
-    pub(super) fn since(&self, start_nanos: i64) -> i64 {
-        let inside = self.groups.iter().filter(|group| group.last_start_nanos >= start_nanos);
-        inside.fold(0, |sum, group| sum.saturating_add(group.nanos))
+    pub(super) fn nanos_since(&self, start_nanos: i64) -> i64 {
+        let inner_groups = self.groups.iter().filter(|group| group.last_start_nanos >= start_nanos);
+        inner_groups.fold(0, |sum, group| sum.saturating_add(group.nanos))
     }
 
-    /// Returns the time inside a span that has ended, and forgets all others.
+    /// Returns the time inside a span that has ended, and removes all others.
     #[inline]
-    pub(super) fn take(&mut self, start_nanos: i64) -> i64 {
-        let nanos = self.since(start_nanos);
+    pub(super) fn take_nanos_since(&mut self, start_nanos: i64) -> i64 {
+        let nanos = self.nanos_since(start_nanos);
         self.groups.clear();
         nanos
     }

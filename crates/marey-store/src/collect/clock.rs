@@ -1,7 +1,8 @@
 //! Converts the recorder's monotonic clock to nanoseconds since 1970.
 
-/// Pairs closer than this to the previous one measure the read latency, not the clock's rate.
-const MIN_APART_NANOS: i128 = 100_000_000;
+/// Minimum distance of a pair to the previous one: closer ones measure the read latency, not the
+/// clock's rate.
+const MIN_PAIR_DISTANCE_NANOS: i128 = 100_000_000;
 
 /// A wall clock that deviates by more than this since the last pair was stepped, not slewed: this
 /// many millionths of the elapsed time, plus a millisecond. 500 ppm is the kernel's limit of
@@ -38,11 +39,11 @@ impl Clock {
     /// Creates the map from pairs `(monotonic, since 1970)` in the order of reading. Without pairs
     /// the monotonic clock is used as the wall clock.
     pub(super) fn new(pairs: &[(i64, i64)]) -> Self {
-        let Some(&first) = pairs.first() else { return Self::starting((0, 0)) };
-        let mut clock = Self::starting(first);
+        let Some(&first) = pairs.first() else { return Self::from_first_pair((0, 0)) };
+        let mut clock = Self::from_first_pair(first);
         let mut last = first;
         for &pair in &pairs[1..] {
-            if i128::from(pair.0) - i128::from(last.0) >= MIN_APART_NANOS {
+            if i128::from(pair.0) - i128::from(last.0) >= MIN_PAIR_DISTANCE_NANOS {
                 clock.advance(last, pair);
                 last = pair;
             }
@@ -50,22 +51,23 @@ impl Clock {
         clock
     }
 
-    fn starting((monotonic_nanos, unix_nanos): (i64, i64)) -> Self {
+    fn from_first_pair((monotonic_nanos, unix_nanos): (i64, i64)) -> Self {
         Self { lines: vec![Line { monotonic_nanos, unix_nanos, rate: 0 }], drift_nanos: 0 }
     }
 
     /// Adds the next pair.
     fn advance(&mut self, last: (i64, i64), (monotonic_nanos, unix_nanos): (i64, i64)) {
         let Some(line) = self.lines.last_mut() else { return };
-        let elapsed = i128::from(monotonic_nanos) - i128::from(last.0);
-        let ahead = i128::from(unix_nanos) - i128::from(last.1) - elapsed;
-        let was_set = ahead.abs() > elapsed * MAX_SLEW_MILLIONTHS / 1_000_000 + MAX_JITTER_NANOS;
-        let unix_nanos = if was_set {
+        let elapsed_nanos = i128::from(monotonic_nanos) - i128::from(last.0);
+        let gain_nanos = i128::from(unix_nanos) - i128::from(last.1) - elapsed_nanos;
+        let was_stepped =
+            gain_nanos.abs() > elapsed_nanos * MAX_SLEW_MILLIONTHS / 1_000_000 + MAX_JITTER_NANOS;
+        let unix_nanos = if was_stepped {
             line.unix_nanos_at(monotonic_nanos)
         } else {
-            line.rate = (ahead << RATE_BITS).div_euclid(elapsed) as i64;
-            self.drift_nanos = self.drift_nanos.saturating_add(ahead as i64);
-            clamp(i128::from(line.unix_nanos) + elapsed + ahead)
+            line.rate = (gain_nanos << RATE_BITS).div_euclid(elapsed_nanos) as i64;
+            self.drift_nanos = self.drift_nanos.saturating_add(gain_nanos as i64);
+            clamp(i128::from(line.unix_nanos) + elapsed_nanos + gain_nanos)
         };
         let rate = line.rate;
         self.lines.push(Line { monotonic_nanos, unix_nanos, rate });
@@ -75,7 +77,7 @@ impl Clock {
     /// the search for close timestamps.
     #[inline]
     pub(super) fn unix_nanos(&self, monotonic_nanos: i64, line: &mut usize) -> i64 {
-        if !self.holds(*line, monotonic_nanos) {
+        if !self.line_contains(*line, monotonic_nanos) {
             let after = self.lines.partition_point(|line| line.monotonic_nanos <= monotonic_nanos);
             *line = after.saturating_sub(1);
         }
@@ -83,7 +85,7 @@ impl Clock {
     }
 
     #[inline]
-    fn holds(&self, line: usize, monotonic_nanos: i64) -> bool {
+    fn line_contains(&self, line: usize, monotonic_nanos: i64) -> bool {
         let begins = line == 0 || self.lines[line].monotonic_nanos <= monotonic_nanos;
         begins && self.lines.get(line + 1).is_none_or(|next| monotonic_nanos < next.monotonic_nanos)
     }
@@ -97,10 +99,10 @@ impl Clock {
 impl Line {
     #[inline]
     fn unix_nanos_at(&self, monotonic_nanos: i64) -> i64 {
-        let elapsed = i128::from(monotonic_nanos) - i128::from(self.monotonic_nanos);
+        let elapsed_nanos = i128::from(monotonic_nanos) - i128::from(self.monotonic_nanos);
         // Rounded down, as the rate is: the next line starts no lower.
-        let ahead = (elapsed * i128::from(self.rate)) >> RATE_BITS;
-        clamp(i128::from(self.unix_nanos) + elapsed + ahead)
+        let gain_nanos = (elapsed_nanos * i128::from(self.rate)) >> RATE_BITS;
+        clamp(i128::from(self.unix_nanos) + elapsed_nanos + gain_nanos)
     }
 }
 
@@ -117,7 +119,7 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
     const UNIX: i64 = 1_700_000_000 * SECOND;
 
-    fn at(clock: &Clock, monotonic_nanos: i64) -> i64 {
+    fn unix_offset(clock: &Clock, monotonic_nanos: i64) -> i64 {
         clock.unix_nanos(monotonic_nanos, &mut 0) - UNIX
     }
 
@@ -133,7 +135,7 @@ mod tests {
             (100 * SECOND, 100 * SECOND + 3_000_000),
             (0, 0),
         ] {
-            assert!(at(&clock, moment).abs_diff(expected) <= 1, "{moment}");
+            assert!(unix_offset(&clock, moment).abs_diff(expected) <= 1, "{moment}");
         }
         assert_eq!(clock.drift_nanos(), 90_000);
     }
@@ -150,7 +152,7 @@ mod tests {
         let clock = Clock::new(&pairs);
         for seconds in 0..=40 {
             let expected = seconds * (SECOND + 10_000);
-            assert!(at(&clock, seconds * SECOND).abs_diff(expected) <= 3, "{seconds}");
+            assert!(unix_offset(&clock, seconds * SECOND).abs_diff(expected) <= 3, "{seconds}");
         }
         assert_eq!(clock.drift_nanos(), 20_000);
     }
@@ -158,8 +160,8 @@ mod tests {
     #[test]
     fn close_pairs_do_not_change_the_rate() {
         let clock = Clock::new(&[(0, UNIX), (10_000, UNIX + 13_000), (20_000, UNIX + 9_000)]);
-        assert_eq!(at(&clock, 5), 5);
-        assert_eq!(at(&clock, 3_600 * SECOND), 3_600 * SECOND);
+        assert_eq!(unix_offset(&clock, 5), 5);
+        assert_eq!(unix_offset(&clock, 3_600 * SECOND), 3_600 * SECOND);
         assert_eq!(Clock::new(&[]).unix_nanos(-7, &mut 0), -7);
     }
 
@@ -173,8 +175,8 @@ mod tests {
             hostile in any::<bool>(),
         ) {
             let mut now = (0, UNIX);
-            let plausible = steps.into_iter().map(|(step, off)| {
-                now = (now.0 + step, now.1 + step + off);
+            let plausible = steps.into_iter().map(|(step, deviation)| {
+                now = (now.0 + step, now.1 + step + deviation);
                 now
             });
             let pairs = if hostile { pairs } else { plausible.collect() };
@@ -183,9 +185,9 @@ mod tests {
             let neighbours = |nanos: i64| [nanos.saturating_sub(1), nanos, nanos.saturating_add(1)];
             moments.extend(pairs.iter().flat_map(|pair| neighbours(pair.0)));
             let unix: Vec<_> = moments.iter().map(|&now| clock.unix_nanos(now, &mut 0)).collect();
-            let mut hint = 0;
+            let mut cached_line = 0;
             for (&moment, &expected) in moments.iter().zip(&unix) {
-                prop_assert_eq!(clock.unix_nanos(moment, &mut hint), expected);
+                prop_assert_eq!(clock.unix_nanos(moment, &mut cached_line), expected);
             }
             let mut order: Vec<_> = moments.iter().zip(&unix).collect();
             order.sort();

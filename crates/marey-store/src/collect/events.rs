@@ -24,11 +24,11 @@ pub(super) struct Events<'a> {
     clock: &'a Clock,
     process: u32,
     /// The clock's line of the last timestamp, as a cache.
-    line: usize,
+    clock_line: usize,
     sessions: Sessions,
     stamps: Stamps,
     /// Scopes that are open on each thread as of the last frame, outermost first: node and start.
-    open: BTreeMap<u32, Vec<(u32, i64)>>,
+    open_scopes: BTreeMap<u32, Vec<(u32, i64)>>,
     /// By node: time of ended spans whose parent has not ended yet.
     child_time: Vec<ChildTime>,
     /// Counts the frames at which spans may have been lost: session events and losses.
@@ -77,15 +77,16 @@ pub(super) struct Stamp {
 
 #[derive(Debug, Default)]
 struct Stamps {
-    all: Vec<Stamp>,
-    numbers: HashMap<Stamp, u32>,
+    stamps: Vec<Stamp>,
+    /// The position of each stamp in `stamps`.
+    positions: HashMap<Stamp, u32>,
 }
 
 impl Stamps {
-    fn number(&mut self, stamp: Stamp) -> u32 {
-        *self.numbers.entry(stamp).or_insert_with(|| {
-            self.all.push(stamp);
-            self.all.len() as u32 - 1
+    fn position(&mut self, stamp: Stamp) -> u32 {
+        *self.positions.entry(stamp).or_insert_with(|| {
+            self.stamps.push(stamp);
+            self.stamps.len() as u32 - 1
         })
     }
 }
@@ -103,10 +104,10 @@ impl<'a> Events<'a> {
             outline,
             clock,
             process,
-            line: 0,
+            clock_line: 0,
             sessions: Sessions::default(),
             stamps: Stamps::default(),
-            open: BTreeMap::new(),
+            open_scopes: BTreeMap::new(),
             child_time: vec![ChildTime::default(); nodes],
             epoch: 0,
             totals: vec![Totals::default(); nodes],
@@ -143,7 +144,7 @@ impl<'a> Events<'a> {
             }
             Frame::Activities { activities, .. } => self.add_activities(&activities),
             Frame::Open { thread, spans } => {
-                self.open.insert(thread, spans);
+                self.open_scopes.insert(thread, spans);
                 Ok(())
             }
             Frame::Session { session, event, name, time_nanos } => {
@@ -177,7 +178,7 @@ impl<'a> Events<'a> {
             self.add_open(u64::MAX, last_nanos)?;
         }
         let Self { stamps, totals, rollup, spans, marks, values, counters, .. } = self;
-        let (stamps, activities) = (stamps.all, self.activities);
+        let (stamps, activities) = (stamps.stamps, self.activities);
         let (autograd, arg_texts) = (self.autograd, self.shapes.into_texts());
         Ok(SpoolRows {
             stamps,
@@ -198,19 +199,20 @@ impl<'a> Events<'a> {
             return Ok(());
         };
         let stamp = self.stamp(sessions, false);
-        if let Some(open) = self.open.get_mut(&thread) {
+        if let Some(scopes) = self.open_scopes.get_mut(&thread) {
             for span in spans {
-                forget_open(open, span);
+                remove_scope(scopes, span);
             }
         }
         self.add_autograd(thread, spans)?;
         let launches = self.launches.remove(&thread).unwrap_or_default();
         let mut launches = launches.into_iter().peekable();
-        for (at, span) in (0..).zip(spans) {
-            let launch = launches.next_if(|&(launch, _)| launch == at);
+        for (position, span) in (0..).zip(spans) {
+            let launch = launches.next_if(|&(launch, _)| launch == position);
             let correlation = launch.map_or(0, |(_, correlation)| correlation);
             let Some(&node) = nodes.get(span.node) else { continue };
-            let (start_nanos, duration_nanos) = self.extent(span.start_nanos, span.end_nanos);
+            let (start_nanos, duration_nanos) =
+                self.convert_extent(span.start_nanos, span.end_nanos);
             if self.outline.nodes[node as usize].kind == NodeKind::Mark {
                 let (duration_nanos, children_nanos) = (0, 0);
                 let row = SpanRow {
@@ -224,15 +226,15 @@ impl<'a> Events<'a> {
                 self.marks.push(&row)?;
                 continue;
             }
-            let inside_nanos = self.child_time[node as usize].take(start_nanos);
-            let children_nanos = inside_nanos.min(duration_nanos);
+            let inner_nanos = self.child_time[node as usize].take_nanos_since(start_nanos);
+            let children_nanos = inner_nanos.min(duration_nanos);
             let parent = self.outline.nodes[node as usize].parent;
             if parent != NO_NODE {
                 self.child_time[parent as usize].add(self.epoch, start_nanos, duration_nanos);
             }
             let row =
                 SpanRow { start_nanos, duration_nanos, children_nanos, node, stamp, correlation };
-            self.sum_up(&row);
+            self.add_to_sums(&row);
             self.spans.push(&row)?;
         }
         Ok(())
@@ -253,7 +255,7 @@ impl<'a> Events<'a> {
             else {
                 continue;
             };
-            let start_nanos = self.clock.unix_nanos(span.start_nanos, &mut self.line);
+            let start_nanos = self.clock.unix_nanos(span.start_nanos, &mut self.clock_line);
             self.autograd.add(call, start_nanos, thread, forward_thread)?;
         }
         Ok(())
@@ -266,7 +268,7 @@ impl<'a> Events<'a> {
                 let node = *self.outline.threads.get(&thread)?.nodes.get(node)?;
                 Some(self.outline.nodes[node as usize].context)
             });
-            let start_nanos = self.clock.unix_nanos(activity.start_nanos, &mut self.line);
+            let start_nanos = self.clock.unix_nanos(activity.start_nanos, &mut self.clock_line);
             // Measured by the device's clock, so the recorder's drift does not apply.
             let duration_nanos = i64::try_from(activity.duration_nanos).unwrap_or(i64::MAX);
             let row = GpuActivity { start_nanos, duration_nanos, context_id, ..row };
@@ -279,20 +281,22 @@ impl<'a> Events<'a> {
     /// span, it counts neither for the sums nor as time of its parent's children, except of a
     /// parent that is open too; it will with the last of them.
     fn add_open(&mut self, sessions: u64, until_nanos: i64) -> Result<(), StoreError> {
-        for (thread, scopes) in self.open.clone() {
+        for (thread, scopes) in self.open_scopes.clone() {
             let Some(thread) = self.outline.threads.get(&thread) else { continue };
             let mut inner = (NO_NODE, 0);
             for (node, start_nanos) in scopes.into_iter().rev() {
-                let seen = self.sessions.recording_at(sessions, start_nanos);
-                let Some(&node) = thread.nodes.get(node).filter(|_| seen != 0) else { continue };
+                let recording_sessions = self.sessions.recording_at(sessions, start_nanos);
+                let Some(&node) = thread.nodes.get(node).filter(|_| recording_sessions != 0) else {
+                    continue;
+                };
                 let is_last = self.sessions.recording_at(!sessions, start_nanos) == 0;
-                let (start_nanos, duration_nanos) = self.extent(start_nanos, until_nanos);
-                let open_inside_nanos = if inner.0 == node { inner.1 } else { 0 };
-                let inside_nanos = self.child_time[node as usize]
-                    .since(start_nanos)
-                    .saturating_add(open_inside_nanos);
-                let children_nanos = inside_nanos.min(duration_nanos);
-                let stamp = self.stamp(seen, true);
+                let (start_nanos, duration_nanos) = self.convert_extent(start_nanos, until_nanos);
+                let open_inner_nanos = if inner.0 == node { inner.1 } else { 0 };
+                let inner_nanos = self.child_time[node as usize]
+                    .nanos_since(start_nanos)
+                    .saturating_add(open_inner_nanos);
+                let children_nanos = inner_nanos.min(duration_nanos);
+                let stamp = self.stamp(recording_sessions, true);
                 let row = SpanRow {
                     start_nanos,
                     duration_nanos,
@@ -302,7 +306,7 @@ impl<'a> Events<'a> {
                     correlation: 0,
                 };
                 if is_last {
-                    self.sum_up(&row);
+                    self.add_to_sums(&row);
                 }
                 self.spans.push(&row)?;
                 inner = (self.outline.nodes[node as usize].parent, duration_nanos);
@@ -311,7 +315,7 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    fn sum_up(&mut self, row: &SpanRow) {
+    fn add_to_sums(&mut self, row: &SpanRow) {
         let SpanRow { start_nanos, duration_nanos, children_nanos, node, .. } = *row;
         let parent = self.outline.nodes[node as usize].parent;
         self.totals[node as usize].add(duration_nanos, children_nanos);
@@ -333,7 +337,7 @@ impl<'a> Events<'a> {
             else {
                 continue;
             };
-            let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.line);
+            let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.clock_line);
             self.values.push(&ValueRow { time_nanos, node, stamp, name, value })?;
         }
         Ok(())
@@ -342,7 +346,7 @@ impl<'a> Events<'a> {
     fn add_counters(&mut self, counters: &[spool::Counter]) -> Result<(), StoreError> {
         for &spool::Counter { time_nanos, name, device, value } in counters {
             let Some(&name_id) = self.outline.texts.get(name) else { continue };
-            let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.line);
+            let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.clock_line);
             let process_id = self.process;
             self.counters.push(&row::Counter { time_nanos, process_id, device, name_id, value })?;
         }
@@ -351,21 +355,21 @@ impl<'a> Events<'a> {
 
     fn stamp(&mut self, sessions: u64, is_open: bool) -> u32 {
         let phase = self.sessions.phase(sessions);
-        self.stamps.number(Stamp { sessions, phase, is_open })
+        self.stamps.position(Stamp { sessions, phase, is_open })
     }
 
     /// Returns start and duration on the clock of the tables.
-    fn extent(&mut self, start_nanos: i64, end_nanos: i64) -> (i64, i64) {
-        let start_nanos = self.clock.unix_nanos(start_nanos, &mut self.line);
-        let end_nanos = self.clock.unix_nanos(end_nanos, &mut self.line);
+    fn convert_extent(&mut self, start_nanos: i64, end_nanos: i64) -> (i64, i64) {
+        let start_nanos = self.clock.unix_nanos(start_nanos, &mut self.clock_line);
+        let end_nanos = self.clock.unix_nanos(end_nanos, &mut self.clock_line);
         (start_nanos, end_nanos.saturating_sub(start_nanos).max(0))
     }
 }
 
 /// Removes an ended span from the open scopes.
-fn forget_open(open: &mut Vec<(u32, i64)>, span: &Span) {
+fn remove_scope(scopes: &mut Vec<(u32, i64)>, span: &Span) {
     // Scopes on a stack are ordered by start, so most spans need no search.
-    if open.last().is_some_and(|&(_, start_nanos)| start_nanos >= span.start_nanos) {
-        open.retain(|&scope| scope != (span.node, span.start_nanos));
+    if scopes.last().is_some_and(|&(_, start_nanos)| start_nanos >= span.start_nanos) {
+        scopes.retain(|&scope| scope != (span.node, span.start_nanos));
     }
 }

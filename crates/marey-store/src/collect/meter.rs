@@ -51,8 +51,8 @@ impl<'a> Meter<'a> {
     }
 
     /// Adds bytes read in either pass.
-    pub(super) fn read(&mut self, bytes: u64) {
-        self.pass(self.passed_bytes + bytes);
+    pub(super) fn add_read(&mut self, bytes: u64) {
+        self.advance_to(self.passed_bytes + bytes);
     }
 
     /// Begins the writing of a spool with this many events.
@@ -61,13 +61,13 @@ impl<'a> Meter<'a> {
     }
 
     /// Adds events written.
-    pub(super) fn wrote(&mut self, events: u64) {
+    pub(super) fn add_written(&mut self, events: u64) {
         self.progress.events += events;
         let Spool { bytes, before_bytes, .. } = self.spool;
         self.spool.written_events += events;
         let share = self.spool.written_events as f64 / self.spool.events.max(1) as f64;
         let written_bytes = (bytes as f64 * share.min(1.0)) as u64;
-        self.pass(before_bytes + (PASSES - 1) * bytes + written_bytes);
+        self.advance_to(before_bytes + (PASSES - 1) * bytes + written_bytes);
     }
 
     pub(super) fn end_spool(&mut self) {
@@ -75,7 +75,7 @@ impl<'a> Meter<'a> {
         self.report();
     }
 
-    fn pass(&mut self, passed_bytes: u64) {
+    fn advance_to(&mut self, passed_bytes: u64) {
         self.passed_bytes = passed_bytes;
         if passed_bytes >= self.reported_bytes + STEP_BYTES {
             self.report();

@@ -4,7 +4,7 @@
 //! for its events ([`events`]), which are sorted by time and spilled to a temporary file if they
 //! are many ([`crate::sort`]). So memory does not grow with the length of a recording. The parts
 //! are published atomically, and then the spool is removed. Small complete spools share parts
-//! ([`crate::gather`]), which are final; a spool that may grow has parts of its own, to be
+//! ([`crate::small_parts`]), which are final; a spool that may grow has parts of its own, to be
 //! replaced.
 
 mod activities;
@@ -34,8 +34,8 @@ use marey_model::spool::SpoolError;
 use marey_model::table::stored;
 
 use self::meter::Meter;
-use self::spool::{Ids, Source, SpoolResult};
-use self::uncollected::{Spool, Spools, spools};
+use self::spool::{SpoolFile, SpoolIds, SpoolResult};
+use self::uncollected::{Spool, Spools, list_spools};
 use crate::arg_texts::ArgTexts;
 use crate::environment::keeps_spools;
 use crate::names::Names;
@@ -69,7 +69,7 @@ pub struct BrokenSpool {
     pub name: String,
     /// Bytes that could not be read.
     pub lost_bytes: u64,
-    /// Why reading stopped.
+    /// The reason for which reading stopped.
     pub reason: SpoolError,
 }
 
@@ -78,20 +78,20 @@ pub struct BrokenSpool {
 pub fn open(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Run, StoreError> {
     if needs_collecting(path)? {
         match collect(path, progress) {
-            Err(error @ StoreError::ReadOnly { .. }) => return open_as_it_is(path, error),
+            Err(error @ StoreError::ReadOnly { .. }) => return open_uncollected(path, error),
             collected => collected?,
         };
     }
     Run::open(path)
 }
 
-/// Opens a run that cannot be collected; fails with `reason` if it never was.
-fn open_as_it_is(path: &Path, reason: StoreError) -> Result<Run, StoreError> {
+/// Opens a run that cannot be collected as it is; fails with `reason` if it never was collected.
+fn open_uncollected(path: &Path, reason: StoreError) -> Result<Run, StoreError> {
     match Run::open(path) {
         Err(StoreError::Uncollected { .. }) => Err(reason),
         run => {
             let mut run = run?;
-            run.uncollected_bytes = uncollected::bytes(path, run.manifest())?;
+            run.uncollected_bytes = uncollected::uncollected_bytes(path, run.manifest())?;
             Ok(run)
         }
     }
@@ -110,13 +110,13 @@ pub fn collect(run: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Collect
     file_id::reject_links(run)?;
     let _lock = Lock::collecting(run)?;
     let mut collector = Collector::new(run)?;
-    let Spools { uncollected, done } = spools(run, &collector.manifest)?;
-    collector.removable = done;
-    let total_bytes = uncollected.iter().map(|spool| spool.source.len_bytes).sum();
+    let Spools { uncollected, collected } = list_spools(run, &collector.manifest)?;
+    collector.removable = collected;
+    let total_bytes = uncollected.iter().map(|spool| spool.file.len_bytes).sum();
     let mut meter = Meter::new(total_bytes, progress);
     for spool in uncollected {
         collector.collect_spool(spool, &mut meter)?;
-        if collector.waiting_bytes >= PUBLISH_BYTES {
+        if collector.unpublished_bytes >= PUBLISH_BYTES {
             collector.publish()?;
         }
     }
@@ -136,9 +136,9 @@ struct Collector {
     parts: Parts,
     collected: Collected,
     /// Bytes of spools that are collected and not published.
-    waiting_bytes: u64,
+    unpublished_bytes: u64,
     /// Spools to remove after the next publish.
-    removable: Vec<Source>,
+    removable: Vec<SpoolFile>,
 }
 
 impl Collector {
@@ -148,13 +148,13 @@ impl Collector {
         let manifest = manifest.unwrap_or_else(Manifest::new);
         let mut collector = Self {
             parts: Parts::merging_small(path, manifest.next.part),
-            args: ArgTexts::starting_at(manifest.next.args),
+            args: ArgTexts::with_first_id(manifest.next.args),
             manifest,
             names: Names::new(),
             losses: BTreeMap::new(),
             threads: BTreeMap::new(),
             collected: Collected::default(),
-            waiting_bytes: 0,
+            unpublished_bytes: 0,
             removable: Vec::new(),
         };
         if !is_first {
@@ -185,21 +185,21 @@ impl Collector {
 
     /// Collects a spool; its rows replace those of an earlier collection of it.
     fn collect_spool(&mut self, spool: Spool, meter: &mut Meter) -> Result<(), StoreError> {
-        let Spool { name, source, process_id, is_over, .. } = spool;
+        let Spool { name, file: spool_file, process_id, is_closed, .. } = spool;
         let next = &mut self.manifest.next;
         let process = process_id.unwrap_or(next.processes);
         next.processes = next.processes.max(process + 1);
         let threads = self.threads.remove(&process).unwrap_or_default();
-        let mut ids = Ids { process, threads, next_thread: next.threads };
+        let mut ids = SpoolIds { process, threads, next_thread: next.threads };
         let Self { names, args, parts, .. } = self;
-        let result = spool::collect(&source, is_over, &mut ids, names, args, parts, meter)?;
+        let result = spool::collect(&spool_file, is_closed, &mut ids, names, args, parts, meter)?;
         self.manifest.next.threads = ids.next_thread;
 
         let is_whole = result.is_whole;
-        self.waiting_bytes += source.len_bytes;
-        let torn_bytes = source.len_bytes - result.read_bytes;
+        self.unpublished_bytes += spool_file.len_bytes;
+        let torn_bytes = spool_file.len_bytes - result.read_bytes;
         if is_whole && result.broken.is_none() {
-            self.removable.push(source);
+            self.removable.push(spool_file);
         }
         self.update_manifest(&name, &result, torn_bytes, is_whole);
         self.update_counts(name, result, torn_bytes);
@@ -249,16 +249,16 @@ impl Collector {
         self.names.write_texts(next.strings, &mut self.parts)?;
         let contexts = self.names.context_columns(next.contexts);
         parts::write(&stored::CONTEXTS, contexts, None, &mut self.parts)?;
-        let next_args = self.args.next();
-        let args = std::mem::replace(&mut self.args, ArgTexts::starting_at(next_args));
+        let next_args_id = self.args.next_id();
+        let args = std::mem::replace(&mut self.args, ArgTexts::with_first_id(next_args_id));
         args.finish(&mut self.parts)?;
-        self.parts.write_small()?;
+        self.parts.write_small_parts()?;
 
         let manifest = &mut self.manifest;
         manifest.next.strings = self.names.text_count();
         manifest.next.contexts = self.names.context_count();
-        manifest.next.args = next_args;
-        manifest.next.part = self.parts.next();
+        manifest.next.args = next_args_id;
+        manifest.next.part = self.parts.next_number();
         manifest.losses.clear();
         for (cause, count) in self.losses.values().flatten() {
             let sum = manifest.losses.entry(cause.clone()).or_default();
@@ -270,10 +270,10 @@ impl Collector {
         }
         manifest.publish(&run, written.into_iter().map(|(part, _)| part).collect())?;
 
-        self.waiting_bytes = 0;
+        self.unpublished_bytes = 0;
         let removable = std::mem::take(&mut self.removable);
         if !keeps_spools() {
-            removable.iter().try_for_each(uncollected::remove)?;
+            removable.iter().try_for_each(uncollected::remove_spool)?;
         }
         Ok(())
     }

@@ -23,13 +23,13 @@ pub(super) fn process_entry(
     pid: Option<u64>,
     id: u32,
 ) -> ProcessEntry {
-    let nameless = || Process { pid: pid.unwrap_or_default(), ..Process::default() };
-    let process = outline.process.clone().unwrap_or_else(nameless);
+    let unknown_process = || Process { pid: pid.unwrap_or_default(), ..Process::default() };
+    let process = outline.process.clone().unwrap_or_else(unknown_process);
     let start_unix_nanos = process.start_unix_nanos.try_into().unwrap_or(i64::MAX);
     let last_unix_nanos = outline.last_nanos.map(|nanos| clock.unix_nanos(nanos, &mut 0));
     // JSON has no other numbers.
     let overhead = outline.overhead.filter(|overhead| overhead.scope_nanos.is_finite());
-    let ends = outline.clocks.first().into_iter().chain(outline.clocks.last());
+    let first_and_last_clock = outline.clocks.first().into_iter().chain(outline.clocks.last());
     ProcessEntry {
         id,
         pid: process.pid.try_into().unwrap_or(u32::MAX),
@@ -38,7 +38,9 @@ pub(super) fn process_entry(
         argv: process.argv,
         start_unix_nanos,
         end_unix_nanos: last_unix_nanos.unwrap_or(start_unix_nanos),
-        clocks: ends.map(|&(monotonic_nanos, unix_nanos)| [monotonic_nanos, unix_nanos]).collect(),
+        clocks: first_and_last_clock
+            .map(|&(monotonic_nanos, unix_nanos)| [monotonic_nanos, unix_nanos])
+            .collect(),
         is_complete: outline.is_complete,
         overhead: overhead.map(Into::into),
     }
@@ -46,8 +48,8 @@ pub(super) fn process_entry(
 
 /// Returns the losses of a process, by cause.
 pub(super) fn losses(outline: &Outline) -> impl Iterator<Item = (&'static str, u64)> + Clone {
-    let some = outline.losses.iter().filter(|loss| loss.1 > 0);
-    some.map(|&(cause, count)| (cause.as_str(), count))
+    let nonzero = outline.losses.iter().filter(|loss| loss.1 > 0);
+    nonzero.map(|&(cause, count)| (cause.as_str(), count))
 }
 
 /// Writes the tables. `owner` is the process if its rows may be replaced by another collection;
@@ -105,8 +107,8 @@ fn process_columns(process: &ProcessEntry, clock: &Clock) -> Vec<ArrayRef> {
         flags([process.is_complete].into_iter()),
         ints([clock.drift_nanos()].into_iter()),
         maybe_reals([overhead.map(|cost| cost.scope_nanos)].into_iter()),
-        maybe_ints([overhead.map(|cost| int(cost.recording_nanos))].into_iter()),
-        maybe_ints([overhead.map(|cost| int(cost.flushing_nanos))].into_iter()),
+        maybe_ints([overhead.map(|cost| saturating_i64(cost.recording_nanos))].into_iter()),
+        maybe_ints([overhead.map(|cost| saturating_i64(cost.flushing_nanos))].into_iter()),
         Arc::new(StringArray::new_null(1)),
         maybe_ints([None].into_iter()),
     ]
@@ -119,20 +121,20 @@ fn thread_columns(outline: &Outline, ids_by_position: &[u32], process: u32) -> V
     vec![
         ids(rows.clone().map(|thread| ids_by_position[thread.position as usize])),
         ids(rows.clone().map(|_| process)),
-        ints(rows.clone().map(|thread| int(thread.os_id))),
+        ints(rows.clone().map(|thread| saturating_i64(thread.os_id))),
         texts(rows.map(|thread| thread.name.as_str())),
     ]
 }
 
 fn session_columns(outline: &Outline, clock: &Clock, process: u32) -> Vec<ArrayRef> {
     let sessions = outline.sessions.all().iter();
-    let at = |nanos| clock.unix_nanos(nanos, &mut 0);
+    let unix_nanos = |nanos| clock.unix_nanos(nanos, &mut 0);
     vec![
         ids(sessions.clone().map(|_| process)),
         ids(sessions.clone().map(|session| session.number)),
         texts(sessions.clone().map(|session| session.name.as_str())),
-        ints(sessions.clone().map(|session| at(session.start_nanos))),
-        maybe_ints(sessions.map(|session| session.end_nanos.map(at))),
+        ints(sessions.clone().map(|session| unix_nanos(session.start_nanos))),
+        maybe_ints(sessions.map(|session| session.end_nanos.map(unix_nanos))),
     ]
 }
 
@@ -143,14 +145,14 @@ fn phase_columns(outline: &Outline, clock: &Clock, process: u32) -> Vec<ArrayRef
         session.phases.iter().zip(ends).map(move |(phase, end)| (session, *phase, end))
     });
     let phases: Vec<(&Session, (u32, i64), Option<i64>)> = phases.collect();
-    let rows = phases.iter();
-    let at = |nanos| clock.unix_nanos(nanos, &mut 0);
+    let phase_rows = phases.iter();
+    let unix_nanos = |nanos| clock.unix_nanos(nanos, &mut 0);
     vec![
-        ids(rows.clone().map(|_| process)),
-        ids(rows.clone().map(|row| row.0.number)),
-        ids(rows.clone().map(|row| row.1.0)),
-        ints(rows.clone().map(|row| at(row.1.1))),
-        maybe_ints(rows.map(|row| row.2.map(at))),
+        ids(phase_rows.clone().map(|_| process)),
+        ids(phase_rows.clone().map(|row| row.0.number)),
+        ids(phase_rows.clone().map(|row| row.1.0)),
+        ints(phase_rows.clone().map(|row| unix_nanos(row.1.1))),
+        maybe_ints(phase_rows.map(|row| row.2.map(unix_nanos))),
     ]
 }
 
@@ -159,11 +161,11 @@ fn loss_columns(outline: &Outline, process: u32) -> Vec<ArrayRef> {
     vec![
         ids(losses.clone().map(|_| process)),
         texts(losses.clone().map(|(cause, _)| cause)),
-        ints(losses.map(|(_, count)| int(count))),
+        ints(losses.map(|(_, count)| saturating_i64(count))),
     ]
 }
 
 /// Converts a count to the type of its column.
-fn int(count: u64) -> i64 {
+fn saturating_i64(count: u64) -> i64 {
     count.try_into().unwrap_or(i64::MAX)
 }

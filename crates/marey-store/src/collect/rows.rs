@@ -40,7 +40,7 @@ impl Sortable for SpanRow {
     fn encode(&self, out: &mut Vec<u8>) {
         let times = [self.start_nanos, self.duration_nanos, self.children_nanos];
         let [start, duration, children] = times.map(i64::cast_unsigned);
-        let ids = pair(self.node, self.stamp);
+        let ids = pack_ids(self.node, self.stamp);
         encode_words([start, duration, children, ids, self.correlation.into()], out);
     }
 
@@ -65,7 +65,7 @@ impl Sortable for ValueRow {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        let ids = [pair(self.node, self.stamp), u64::from(self.name)];
+        let ids = [pack_ids(self.node, self.stamp), u64::from(self.name)];
         encode_words([self.time_nanos.cast_unsigned(), ids[0], ids[1]], out);
         self.value.encode(out);
     }
@@ -83,7 +83,7 @@ impl Sortable for ValueRow {
 }
 
 /// Packs two ids into one word.
-pub(super) fn pair(low: u32, high: u32) -> u64 {
+pub(super) fn pack_ids(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 

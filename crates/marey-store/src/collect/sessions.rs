@@ -7,9 +7,9 @@ use marey_model::spool::SessionEvent;
 /// The sessions of a process, as of a frame.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    all: Vec<Session>,
+    sessions: Vec<Session>,
     /// The position of each session that has not ended, by its number.
-    alive: HashMap<u32, usize>,
+    active: HashMap<u32, usize>,
 }
 
 /// A session. Times are on the recorder's clock.
@@ -30,8 +30,8 @@ impl Sessions {
     /// ignored.
     pub(super) fn apply(&mut self, number: u32, event: SessionEvent, name: &str, time_nanos: i64) {
         if event == SessionEvent::Started {
-            self.alive.insert(number, self.all.len());
-            self.all.push(Session {
+            self.active.insert(number, self.sessions.len());
+            self.sessions.push(Session {
                 number,
                 name: name.to_owned(),
                 start_nanos: time_nanos,
@@ -41,8 +41,8 @@ impl Sessions {
             });
             return;
         }
-        let Some(&at) = self.alive.get(&number) else { return };
-        let session = &mut self.all[at];
+        let Some(&index) = self.active.get(&number) else { return };
+        let session = &mut self.sessions[index];
         match event {
             SessionEvent::Started => {}
             SessionEvent::Activated => {
@@ -53,28 +53,28 @@ impl Sessions {
             SessionEvent::Phase(phase) => session.phases.push((phase, time_nanos)),
             SessionEvent::Finalized => {
                 session.end_nanos = Some(time_nanos);
-                self.alive.remove(&number);
+                self.active.remove(&number);
             }
         }
     }
 
     /// Returns every session so far, by start.
     pub(super) fn all(&self) -> &[Session] {
-        &self.all
+        &self.sessions
     }
 
     /// Returns the phase of the first session in a mask.
     pub(super) fn phase(&self, sessions: u64) -> u32 {
-        let first = self.alive.get(&sessions.trailing_zeros());
-        first.and_then(|&at| self.all[at].phases.last()).map_or(0, |&(phase, _)| phase)
+        let first = self.active.get(&sessions.trailing_zeros());
+        first.and_then(|&index| self.sessions[index].phases.last()).map_or(0, |&(phase, _)| phase)
     }
 
     /// Returns those sessions of a mask that have not ended and were recording at a time.
     pub(super) fn recording_at(&self, sessions: u64, time_nanos: i64) -> u64 {
-        let alive = self.alive.iter().filter(|&(&number, &at)| {
-            session_bit(number) & sessions != 0 && self.all[at].was_recording(time_nanos)
+        let recording = self.active.iter().filter(|&(&number, &index)| {
+            session_bit(number) & sessions != 0 && self.sessions[index].was_recording(time_nanos)
         });
-        alive.fold(0, |mask, (&number, _)| mask | session_bit(number))
+        recording.fold(0, |mask, (&number, _)| mask | session_bit(number))
     }
 }
 

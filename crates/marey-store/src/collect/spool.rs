@@ -13,7 +13,7 @@ use super::events::Events;
 use super::meter::Meter;
 use super::outline::Outline;
 use super::process;
-use super::write::{self, Refs};
+use super::write::{self, References};
 use crate::arg_texts::ArgTexts;
 use crate::file_id::FileId;
 use crate::names::Names;
@@ -26,7 +26,7 @@ const AUTOGRAD_FLOW: &str = "fwdbwd";
 
 /// A spool's file, up to the length that it had when the collection began.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
+pub(super) struct SpoolFile {
     pub(super) path: PathBuf,
     pub(super) len_bytes: u64,
     pub(super) id: FileId,
@@ -34,7 +34,7 @@ pub(super) struct Source {
 
 /// The ids of a spool's process and threads.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub(super) struct SpoolIds {
     pub(super) process: u32,
     /// Ids of its threads, by position; before the collection, those of an earlier one.
     pub(super) threads: Vec<u32>,
@@ -51,61 +51,61 @@ pub(super) struct SpoolResult {
     pub(super) read_bytes: u64,
     /// Whether the spool will not grow.
     pub(super) is_whole: bool,
-    /// Why reading stopped before the end, unless the end is just torn.
+    /// The reason if reading stopped before the end, unless the end is just torn.
     pub(super) broken: Option<SpoolError>,
 }
 
-/// Writes the parts of a spool. `is_over` means that no process will append to it.
+/// Writes the parts of a spool. `is_closed` means that no process will append to it.
 pub(super) fn collect(
-    source: &Source,
-    is_over: bool,
-    ids: &mut Ids,
+    spool_file: &SpoolFile,
+    is_closed: bool,
+    ids: &mut SpoolIds,
     names: &mut Names,
     args: &mut ArgTexts,
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<SpoolResult, StoreError> {
-    meter.begin_spool(source.len_bytes);
+    meter.begin_spool(spool_file.len_bytes);
     // One descriptor for both passes: by the second, the name may belong to another file.
-    let file = File::open(&source.path).map_err(StoreError::io("open", &source.path))?;
+    let file = File::open(&spool_file.path).map_err(StoreError::io("open", &spool_file.path))?;
     let mut outline = Outline::default();
-    let end = source.pass(&file, meter, |frame| {
+    let read_end = spool_file.read_frames(&file, meter, |frame| {
         outline.add(&frame, names);
         Ok(())
     })?;
     let clock = Clock::new(&outline.clocks);
-    let process = process::process_entry(&outline, &clock, source.pid(), ids.process);
+    let process = process::process_entry(&outline, &clock, spool_file.pid(), ids.process);
     ids.assign_threads(outline.threads.len());
 
     let mut events = Events::new(&outline, &clock, process.id, &SpillFile::new(&parts.run));
-    source.pass(&file, meter, |frame| events.add(frame))?;
-    let gathered = events.finish()?;
-    let saturated = gathered.totals.iter().filter(|node_totals| node_totals.is_saturated()).count();
+    spool_file.read_frames(&file, meter, |frame| events.add(frame))?;
+    let rows = events.finish()?;
+    let saturated = rows.totals.iter().filter(|node_totals| node_totals.is_saturated()).count();
     outline.losses.push((LossCause::Unsupported, saturated as u64));
-    let is_whole = is_over || process.is_complete;
+    let is_whole = is_closed || process.is_complete;
     let owner = (!is_whole).then_some(process.id);
     process::write(&outline, &clock, (&process, owner), &ids.threads, parts)?;
-    let refs = Refs {
+    let references = References {
         process: process.id,
         owner,
         start_nanos: process.start_unix_nanos,
         threads: &ids.threads,
         nodes: &outline.nodes,
-        autograd_name: if gathered.autograd.rows() == 0 { 0 } else { names.text(AUTOGRAD_FLOW) },
+        autograd_name: if rows.autograd.rows() == 0 { 0 } else { names.text(AUTOGRAD_FLOW) },
     };
-    write::write(gathered, refs, args, parts, meter)?;
+    write::write(rows, references, args, parts, meter)?;
     meter.end_spool();
     Ok(SpoolResult {
         process,
         losses: process::losses(&outline).collect(),
         events: outline.events,
-        read_bytes: end.read_bytes,
+        read_bytes: read_end.read_bytes,
         is_whole,
-        broken: end.broken,
+        broken: read_end.broken,
     })
 }
 
-impl Ids {
+impl SpoolIds {
     /// Assigns ids to threads until there are `count`.
     fn assign_threads(&mut self, count: usize) {
         while self.threads.len() < count {
@@ -115,40 +115,39 @@ impl Ids {
     }
 }
 
-/// Where and why a pass ended.
-struct PassEnd {
+/// The end of a read: its position, and the reason if a frame contradicts an earlier one.
+struct ReadEnd {
     read_bytes: u64,
     broken: Option<SpoolError>,
 }
 
-impl Source {
-    /// Passes every frame to `each`, up to the file's length at the start or the first unreadable
-    /// frame.
-    fn pass(
+impl SpoolFile {
+    /// Passes every frame to `on_frame`, up to the file's length at the start or the first
+    /// unreadable frame.
+    fn read_frames(
         &self,
         file: &File,
         meter: &mut Meter,
-        mut each: impl FnMut(Frame) -> Result<(), StoreError>,
-    ) -> Result<PassEnd, StoreError> {
-        let error = |source| StoreError::io("read", &self.path)(source);
-        let broken = |read_bytes, found| match found {
-            SpoolError::Io(source) => Err(error(source)),
-            found => Ok(PassEnd { read_bytes, broken: Some(found) }),
+        mut on_frame: impl FnMut(Frame) -> Result<(), StoreError>,
+    ) -> Result<ReadEnd, StoreError> {
+        let end_with = |read_bytes, error| match error {
+            SpoolError::Io(source) => Err(StoreError::io("read", &self.path)(source)),
+            error => Ok(ReadEnd { read_bytes, broken: Some(error) }),
         };
         let mut frames = match self.frames(file) {
             Ok(frames) => frames,
-            Err(found) => return broken(0, found),
+            Err(error) => return end_with(0, error),
         };
         let mut counted_bytes = 0;
         while let Some(frame) = frames.next() {
             match frame {
-                Ok(frame) => each(frame)?,
-                Err(found) => return broken(frames.offset(), found),
+                Ok(frame) => on_frame(frame)?,
+                Err(error) => return end_with(frames.offset(), error),
             }
-            meter.read(frames.offset() - counted_bytes);
+            meter.add_read(frames.offset() - counted_bytes);
             counted_bytes = frames.offset();
         }
-        Ok(PassEnd { read_bytes: frames.offset(), broken: None })
+        Ok(ReadEnd { read_bytes: frames.offset(), broken: None })
     }
 
     fn frames<'a>(

@@ -8,7 +8,7 @@ use std::path::Path;
 use marey_model::profile::Process;
 use marey_model::run::SPOOL;
 
-use super::spool::Source;
+use super::spool::SpoolFile;
 use crate::file_id::{self, FileId};
 use crate::{CollectedSpool, Manifest, ProcessEntry, StoreError, is_recording};
 
@@ -18,7 +18,7 @@ pub(super) struct Spools {
     /// Spools to collect, by name.
     pub(super) uncollected: Vec<Spool>,
     /// Spools that are collected completely: kept on purpose, or left by a collector that died.
-    pub(super) done: Vec<Source>,
+    pub(super) collected: Vec<SpoolFile>,
 }
 
 /// A spool to collect.
@@ -26,12 +26,12 @@ pub(super) struct Spools {
 pub(super) struct Spool {
     /// Its file name.
     pub(super) name: String,
-    pub(super) source: Source,
+    pub(super) file: SpoolFile,
     /// The id of its process and the bytes collected before, if it was collected before.
     pub(super) process_id: Option<u32>,
     collected_bytes: u64,
     /// Whether no process will append to it.
-    pub(super) is_over: bool,
+    pub(super) is_closed: bool,
 }
 
 /// Whether a run has spools that its tables do not contain completely; false if it is not a run.
@@ -41,23 +41,23 @@ pub fn needs_collecting(run: &Path) -> Result<bool, StoreError> {
     }
     file_id::reject_links(run)?;
     match Manifest::read(run)? {
-        Some(manifest) => Ok(!spools(run, &manifest)?.uncollected.is_empty()),
+        Some(manifest) => Ok(!list_spools(run, &manifest)?.uncollected.is_empty()),
         None => Ok(true),
     }
 }
 
 /// Returns the bytes of spools that the tables of a run do not contain.
-pub(super) fn bytes(run: &Path, manifest: &Manifest) -> Result<u64, StoreError> {
-    let spools = spools(run, manifest)?.uncollected.into_iter();
-    Ok(spools.map(|spool| spool.source.len_bytes.saturating_sub(spool.collected_bytes)).sum())
+pub(super) fn uncollected_bytes(run: &Path, manifest: &Manifest) -> Result<u64, StoreError> {
+    let spools = list_spools(run, manifest)?.uncollected.into_iter();
+    Ok(spools.map(|spool| spool.file.len_bytes.saturating_sub(spool.collected_bytes)).sum())
 }
 
-/// Lists the spools of a run.
-pub(super) fn spools(run: &Path, manifest: &Manifest) -> Result<Spools, StoreError> {
-    let mut names = spool_names(run)?;
+/// Lists the spools of a run, uncollected and collected ones.
+pub(super) fn list_spools(run: &Path, manifest: &Manifest) -> Result<Spools, StoreError> {
+    let mut names = list_spool_names(run)?;
     names.sort_unstable();
     // Checked after listing: if no process records now, the listed spools do not grow any more.
-    let is_over = !is_recording(run)?;
+    let is_closed = !is_recording(run)?;
     let mut spools = Spools::default();
     for name in names {
         let path = run.join(SPOOL).join(&name);
@@ -65,18 +65,19 @@ pub(super) fn spools(run: &Path, manifest: &Manifest) -> Result<Spools, StoreErr
         if !metadata.is_file() {
             continue;
         }
-        let source =
-            Source { path, len_bytes: metadata.len(), id: FileId::from_metadata(&metadata) };
-        match earlier(&name, &source, manifest) {
-            Some(earlier) if is_collected(earlier, &source, is_over) => {
-                if earlier.is_whole && earlier.bytes == source.len_bytes {
-                    spools.done.push(source);
+        let spool_file =
+            SpoolFile { path, len_bytes: metadata.len(), id: FileId::from_metadata(&metadata) };
+        match find_earlier_collection(&name, &spool_file, manifest) {
+            Some(earlier) if is_collected(earlier, &spool_file, is_closed) => {
+                if earlier.is_whole && earlier.bytes == spool_file.len_bytes {
+                    spools.collected.push(spool_file);
                 }
             }
             earlier => {
                 let process_id = earlier.map(|earlier| earlier.process_id);
                 let collected_bytes = earlier.map_or(0, |earlier| earlier.bytes);
-                let spool = Spool { name, source, process_id, collected_bytes, is_over };
+                let spool =
+                    Spool { name, file: spool_file, process_id, collected_bytes, is_closed };
                 spools.uncollected.push(spool);
             }
         }
@@ -85,8 +86,8 @@ pub(super) fn spools(run: &Path, manifest: &Manifest) -> Result<Spools, StoreErr
 }
 
 /// Removes a spool if it still exists, but not another file with the same name.
-pub(super) fn remove(spool: &Source) -> Result<(), StoreError> {
-    let Source { path, id, .. } = spool;
+pub(super) fn remove_spool(spool: &SpoolFile) -> Result<(), StoreError> {
+    let SpoolFile { path, id, .. } = spool;
     if FileId::from_path(path).map_err(StoreError::io("remove", path))? != Some(*id) {
         return Ok(());
     }
@@ -98,7 +99,7 @@ pub(super) fn remove(spool: &Source) -> Result<(), StoreError> {
     }
 }
 
-fn spool_names(run: &Path) -> Result<Vec<String>, StoreError> {
+fn list_spool_names(run: &Path) -> Result<Vec<String>, StoreError> {
     let folder = run.join(SPOOL);
     let error = |source| StoreError::io("list", &folder)(source);
     let mut names = Vec::new();
@@ -113,22 +114,26 @@ fn spool_names(run: &Path) -> Result<Vec<String>, StoreError> {
 
 /// Returns the earlier collection of this spool. A name alone does not identify a complete spool:
 /// it may have been removed and its process id reused.
-fn earlier<'a>(name: &str, source: &Source, manifest: &'a Manifest) -> Option<&'a CollectedSpool> {
+fn find_earlier_collection<'a>(
+    name: &str,
+    spool_file: &SpoolFile,
+    manifest: &'a Manifest,
+) -> Option<&'a CollectedSpool> {
     let spool = manifest.spools.iter().find(|spool| spool.name == name)?;
     let process = manifest.processes.iter().find(|process| process.id == spool.process_id)?;
-    let is_same =
-        !spool.is_whole || source.process().is_none_or(|found| is_same_process(&found, process));
+    let is_same = !spool.is_whole
+        || spool_file.process().is_none_or(|recorded| is_same_process(&recorded, process));
     is_same.then_some(spool)
 }
 
-fn is_same_process(found: &Process, process: &ProcessEntry) -> bool {
-    u64::from(process.pid) == found.pid
-        && process.start_unix_nanos == i64::try_from(found.start_unix_nanos).unwrap_or(i64::MAX)
+fn is_same_process(recorded: &Process, process: &ProcessEntry) -> bool {
+    u64::from(process.pid) == recorded.pid
+        && process.start_unix_nanos == i64::try_from(recorded.start_unix_nanos).unwrap_or(i64::MAX)
 }
 
 /// Whether the tables contain a spool completely. A complete spool is never collected again, since
 /// its rows may share parts with others and cannot be replaced.
-fn is_collected(earlier: &CollectedSpool, source: &Source, is_over: bool) -> bool {
+fn is_collected(earlier: &CollectedSpool, spool_file: &SpoolFile, is_closed: bool) -> bool {
     let known_bytes = earlier.bytes.saturating_add(earlier.torn_bytes);
-    earlier.is_whole || (known_bytes == source.len_bytes && !is_over)
+    earlier.is_whole || (known_bytes == spool_file.len_bytes && !is_closed)
 }

@@ -25,9 +25,9 @@ const FLOW_ID_BITS: u32 = 40;
 /// Rows of a batch.
 const BATCH_ROWS: usize = 1 << 14;
 
-/// What rows of a spool refer to.
+/// Everything that the rows of a spool refer to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refs<'a> {
+pub(super) struct References<'a> {
     pub(super) process: u32,
     /// The process, if its rows may be replaced by another collection.
     pub(super) owner: Option<u32>,
@@ -42,8 +42,8 @@ pub(super) struct Refs<'a> {
 
 /// Writes all events of a spool.
 pub(super) fn write(
-    gathered: SpoolRows,
-    refs: Refs,
+    rows: SpoolRows,
+    references: References,
     args: &mut ArgTexts,
     parts: &mut Parts,
     meter: &mut Meter,
@@ -59,7 +59,7 @@ pub(super) fn write(
         autograd,
         arg_texts,
         counters,
-    } = gathered;
+    } = rows;
     let rows = [
         spans.rows(),
         marks.rows(),
@@ -69,54 +69,54 @@ pub(super) fn write(
         counters.rows(),
     ];
     meter.begin_writing(rows.into_iter().sum());
-    let start_nanos = refs.start_nanos;
+    let start_nanos = references.start_nanos;
     let node_info = |node| {
-        let Node { context, name, .. } = refs.node(node);
-        NodeInfo { thread: refs.thread(node), context, name, start_nanos }
+        let Node { context, name, .. } = references.node(node);
+        NodeInfo { thread: references.thread(node), context, name, start_nanos }
     };
-    sums::write(&totals, rollup, node_info, refs.owner, parts)?;
+    sums::write(&totals, rollup, node_info, references.owner, parts)?;
     drop(totals);
-    write_spans(spans, &stamps, refs, parts, meter)?;
-    write_instants(marks, refs, parts, meter)?;
-    write_metrics(values, &stamps, refs, parts, meter)?;
-    let arg_ids: Vec<u32> =
+    write_spans(spans, &stamps, references, parts, meter)?;
+    write_instants(marks, references, parts, meter)?;
+    write_metrics(values, &stamps, references, parts, meter)?;
+    let arg_text_ids: Vec<u32> =
         arg_texts.iter().map(|text| args.id(text, parts)).collect::<Result<_, _>>()?;
-    write_activities(activities, &arg_ids, refs, parts, meter)?;
-    write_flows(autograd, refs, parts, meter)?;
-    write_counters(counters, refs, parts, meter)
+    write_activities(activities, &arg_text_ids, references, parts, meter)?;
+    write_flows(autograd, references, parts, meter)?;
+    write_counters(counters, references, parts, meter)
 }
 
 /// Writes spans by start, and the training steps among them.
 fn write_spans(
     spans: Sorter<SpanRow>,
     stamps: &[Stamp],
-    refs: Refs,
+    references: References,
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
     let (mut part, mut steps) = (LazyPart::new(&stored::SPANS), LazyPart::new(&stored::STEPS));
     let mut step_count = 0;
     spans.finish(BATCH_ROWS, |rows| {
-        part.write(span_columns(rows, stamps, refs), parts)?;
-        let is_step = |row: &&SpanRow| refs.node(row.node).kind == NodeKind::Step;
+        part.write(span_columns(rows, stamps, references), parts)?;
+        let is_step = |row: &&SpanRow| references.node(row.node).kind == NodeKind::Step;
         let new_steps: Vec<SpanRow> = rows.iter().filter(is_step).copied().collect();
-        steps.write(step_columns(&new_steps, step_count, refs), parts)?;
+        steps.write(step_columns(&new_steps, step_count, references), parts)?;
         step_count += new_steps.len() as u32;
-        meter.wrote(rows.len() as u64);
+        meter.add_written(rows.len() as u64);
         Ok(())
     })?;
-    part.finish(refs.owner, parts)?;
-    steps.finish(refs.owner, parts)
+    part.finish(references.owner, parts)?;
+    steps.finish(references.owner, parts)
 }
 
-fn span_columns(rows: &[SpanRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayRef> {
-    let nodes = rows.iter().map(|row| refs.node(row.node));
+fn span_columns(rows: &[SpanRow], stamps: &[Stamp], references: References) -> Vec<ArrayRef> {
+    let nodes = rows.iter().map(|row| references.node(row.node));
     let stamps = rows.iter().map(|row| stamps[row.stamp as usize]);
     vec![
         ints(rows.iter().map(|row| row.start_nanos)),
         ints(rows.iter().map(|row| row.duration_nanos)),
         ints(rows.iter().map(|row| row.children_nanos)),
-        ids(rows.iter().map(|row| refs.thread(row.node))),
+        ids(rows.iter().map(|row| references.thread(row.node))),
         ids(nodes.clone().map(|node| node.context)),
         ids(nodes.map(|node| node.name)),
         bits(stamps.clone().map(|stamp| stamp.sessions)),
@@ -135,41 +135,41 @@ fn nulls(rows: usize, data_type: &DataType) -> ArrayRef {
     new_null_array(data_type, rows)
 }
 
-/// Returns the columns of steps, numbered from `earlier` on.
-fn step_columns(rows: &[SpanRow], earlier: u32, refs: Refs) -> Vec<ArrayRef> {
+/// Returns the columns of steps, numbered from `first_number` on.
+fn step_columns(rows: &[SpanRow], first_number: u32, references: References) -> Vec<ArrayRef> {
     vec![
         ints(rows.iter().map(|row| row.start_nanos)),
         ints(rows.iter().map(|row| row.duration_nanos)),
-        ids(rows.iter().map(|_| refs.process)),
-        ids(rows.iter().map(|row| refs.thread(row.node))),
-        ids(rows.iter().map(|row| refs.node(row.node).context)),
-        ids((earlier..).take(rows.len())),
+        ids(rows.iter().map(|_| references.process)),
+        ids(rows.iter().map(|row| references.thread(row.node))),
+        ids(rows.iter().map(|row| references.node(row.node).context)),
+        ids((first_number..).take(rows.len())),
     ]
 }
 
 /// Writes marks by time.
 fn write_instants(
     marks: Sorter<SpanRow>,
-    refs: Refs,
+    references: References,
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
     let mut part = LazyPart::new(&stored::INSTANTS);
     marks.finish(BATCH_ROWS, |rows| {
-        part.write(instant_columns(rows, refs), parts)?;
-        meter.wrote(rows.len() as u64);
+        part.write(instant_columns(rows, references), parts)?;
+        meter.add_written(rows.len() as u64);
         Ok(())
     })?;
-    part.finish(refs.owner, parts)
+    part.finish(references.owner, parts)
 }
 
-fn instant_columns(rows: &[SpanRow], refs: Refs) -> Vec<ArrayRef> {
+fn instant_columns(rows: &[SpanRow], references: References) -> Vec<ArrayRef> {
     vec![
         ints(rows.iter().map(|row| row.start_nanos)),
-        ids(rows.iter().map(|_| refs.process)),
-        ids(rows.iter().map(|row| refs.thread(row.node))),
+        ids(rows.iter().map(|_| references.process)),
+        ids(rows.iter().map(|row| references.thread(row.node))),
         texts(rows.iter().map(|_| "thread")),
-        ids(rows.iter().map(|row| refs.node(row.node).name)),
+        ids(rows.iter().map(|row| references.node(row.node).name)),
         nulls(rows.len(), &DataType::UInt32),
         nulls(rows.len(), &DataType::UInt32),
         nulls(rows.len(), &DataType::new_list(DataType::Int64, true)),
@@ -180,20 +180,20 @@ fn instant_columns(rows: &[SpanRow], refs: Refs) -> Vec<ArrayRef> {
 fn write_metrics(
     values: Sorter<ValueRow>,
     stamps: &[Stamp],
-    refs: Refs,
+    references: References,
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
     let mut part = LazyPart::new(&stored::METRICS);
     values.finish(BATCH_ROWS, |rows| {
-        part.write(metric_columns(rows, stamps, refs), parts)?;
-        meter.wrote(rows.len() as u64);
+        part.write(metric_columns(rows, stamps, references), parts)?;
+        meter.add_written(rows.len() as u64);
         Ok(())
     })?;
-    part.finish(refs.owner, parts)
+    part.finish(references.owner, parts)
 }
 
-fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayRef> {
+fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], references: References) -> Vec<ArrayRef> {
     let stamps = rows.iter().map(|row| stamps[row.stamp as usize]);
     let mut values = <MetricValue as Field>::Columns::default();
     for row in rows {
@@ -201,8 +201,8 @@ fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayR
     }
     let mut columns = vec![
         ints(rows.iter().map(|row| row.time_nanos)),
-        ids(rows.iter().map(|row| refs.thread(row.node))),
-        ids(rows.iter().map(|row| refs.node(row.node).context)),
+        ids(rows.iter().map(|row| references.thread(row.node))),
+        ids(rows.iter().map(|row| references.node(row.node).context)),
         ids(rows.iter().map(|row| row.name)),
         bits(stamps.clone().map(|stamp| stamp.sessions)),
         ids(stamps.map(|stamp| stamp.phase)),
@@ -214,8 +214,8 @@ fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayR
 /// Writes activities by start.
 fn write_activities(
     activities: Sorter<GpuActivity>,
-    arg_ids: &[u32],
-    refs: Refs,
+    arg_text_ids: &[u32],
+    references: References,
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
@@ -223,28 +223,34 @@ fn write_activities(
     let mut columns = <GpuActivity as Row>::Columns::default();
     activities.finish(BATCH_ROWS, |rows| {
         for row in rows.iter_mut() {
-            let number = row.args.text_id;
-            row.args.text_id = number.and_then(|number| arg_ids.get(number as usize).copied());
+            let position = row.args.text_id;
+            row.args.text_id =
+                position.and_then(|position| arg_text_ids.get(position as usize).copied());
             row.append(&mut columns);
         }
         part.write(GpuActivity::finish(&mut columns), parts)?;
-        meter.wrote(rows.len() as u64);
+        meter.add_written(rows.len() as u64);
         Ok(())
     })?;
-    part.finish(refs.owner, parts)
+    part.finish(references.owner, parts)
 }
 
 /// Writes the links of autograd by time.
 fn write_flows(
     autograd: Autograd,
-    refs: Refs,
+    references: References,
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
-    meter.wrote(autograd.rows());
+    meter.add_written(autograd.rows());
     let mut points = Sorter::new(&SpillFile::new(&parts.run));
-    let first_flow_id = u64::from(refs.process) << FLOW_ID_BITS;
-    autograd.links(refs.threads, refs.autograd_name, first_flow_id, |point| points.push(point))?;
+    let first_flow_id = u64::from(references.process) << FLOW_ID_BITS;
+    autograd.for_each_point(
+        references.threads,
+        references.autograd_name,
+        first_flow_id,
+        |point| points.push(point),
+    )?;
     let mut part = LazyPart::new(&stored::FLOWS);
     let mut columns = <Flow as Row>::Columns::default();
     points.finish(BATCH_ROWS, |rows| {
@@ -253,13 +259,13 @@ fn write_flows(
         }
         part.write(Flow::finish(&mut columns), parts)
     })?;
-    part.finish(refs.owner, parts)
+    part.finish(references.owner, parts)
 }
 
 /// Writes counters by time.
 fn write_counters(
     counters: Sorter<row::Counter>,
-    refs: Refs,
+    references: References,
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
@@ -270,13 +276,13 @@ fn write_counters(
             row.append(&mut columns);
         }
         part.write(row::Counter::finish(&mut columns), parts)?;
-        meter.wrote(rows.len() as u64);
+        meter.add_written(rows.len() as u64);
         Ok(())
     })?;
-    part.finish(refs.owner, parts)
+    part.finish(references.owner, parts)
 }
 
-impl Refs<'_> {
+impl References<'_> {
     fn node(&self, node: u32) -> Node {
         self.nodes[node as usize]
     }

@@ -1,7 +1,7 @@
 //! The byte encoding of rows that are being sorted; it is private to a process.
 //!
-//! A number below [`SMALL`] is one byte. A larger one is a byte with the count of the bytes that
-//! follow, lowest first. Most numbers are small, and neither form needs a loop.
+//! A number below [`MIN_MULTIBYTE`] is one byte. A larger one is a byte with the count of the bytes
+//! that follow, lowest first. Most numbers are small, and neither form needs a loop.
 
 use std::io;
 
@@ -22,20 +22,20 @@ impl From<Damaged> for io::Error {
 }
 
 /// The smallest number that takes more than one byte.
-const SMALL: u64 = 0xff - MAX_BYTES + 1;
+const MIN_MULTIBYTE: u64 = 0xff - MAX_TAIL_BYTES + 1;
 
 /// Maximum number of bytes after the first.
-const MAX_BYTES: u64 = size_of::<u64>() as u64;
+const MAX_TAIL_BYTES: u64 = size_of::<u64>() as u64;
 
 /// Appends a number.
 #[inline]
 pub(super) fn encode_number(out: &mut Vec<u8>, number: u64) {
-    if number < SMALL {
+    if number < MIN_MULTIBYTE {
         out.push(number as u8);
         return;
     }
-    let len = MAX_BYTES - u64::from(number.leading_zeros() / u8::BITS);
-    out.push((SMALL + len - 1) as u8);
+    let len = MAX_TAIL_BYTES - u64::from(number.leading_zeros() / u8::BITS);
+    out.push((MIN_MULTIBYTE + len - 1) as u8);
     // Appends all eight, since a copy of constant length compiles to a store.
     let end = out.len() + len as usize;
     out.extend_from_slice(&number.to_le_bytes());
@@ -68,17 +68,17 @@ impl<'a> Bytes<'a> {
     #[inline]
     pub(super) fn number(&mut self) -> Result<u64, Damaged> {
         let first = u64::from(self.byte()?);
-        if first < SMALL {
+        if first < MIN_MULTIBYTE {
             return Ok(first);
         }
-        let len = (first - SMALL + 1) as usize;
-        if let Some(eight) = self.0.first_chunk() {
+        let len = (first - MIN_MULTIBYTE + 1) as usize;
+        if let Some(word) = self.0.first_chunk() {
             self.0 = &self.0[len..];
-            return Ok(u64::from_le_bytes(*eight) & (u64::MAX >> (u64::BITS - 8 * len as u32)));
+            return Ok(u64::from_le_bytes(*word) & (u64::MAX >> (u64::BITS - 8 * len as u32)));
         }
-        let mut eight = [0; MAX_BYTES as usize];
-        eight[..len].copy_from_slice(self.bytes(len)?);
-        Ok(u64::from_le_bytes(eight))
+        let mut word = [0; MAX_TAIL_BYTES as usize];
+        word[..len].copy_from_slice(self.bytes(len)?);
+        Ok(u64::from_le_bytes(word))
     }
 
     /// Reads a number that [`encode_signed`] appended.
@@ -102,16 +102,16 @@ mod tests {
     fn numbers_of_every_length_survive_encoding() {
         for bits in 0..64 {
             for number in [1 << bits, (1 << bits) - 1, u64::MAX >> bits] {
-                for behind in [0, 9] {
+                for trailing_bytes in [0, 9] {
                     let mut out = Vec::new();
                     encode_number(&mut out, number);
                     encode_signed(&mut out, number.cast_signed());
                     let len = out.len();
-                    out.resize(len + behind, 0xff);
+                    out.resize(len + trailing_bytes, 0xff);
                     let mut bytes = Bytes(&out);
                     assert_eq!(bytes.number(), Ok(number));
                     assert_eq!(bytes.signed(), Ok(number.cast_signed()));
-                    assert_eq!(bytes.0.len(), behind);
+                    assert_eq!(bytes.0.len(), trailing_bytes);
                     assert_eq!(
                         Bytes(&out[..len - 1]).number().and(Bytes(&[]).number()),
                         Err(Damaged)
@@ -119,7 +119,8 @@ mod tests {
                 }
             }
         }
-        for (number, len) in [(0, 1), (SMALL - 1, 1), (SMALL, 2), (255, 2), (256, 3), (u64::MAX, 9)]
+        for (number, len) in
+            [(0, 1), (MIN_MULTIBYTE - 1, 1), (MIN_MULTIBYTE, 2), (255, 2), (256, 3), (u64::MAX, 9)]
         {
             let mut out = Vec::new();
             encode_number(&mut out, number);

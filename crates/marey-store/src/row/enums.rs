@@ -74,7 +74,7 @@ words! {
         Other = "other",
     }
 
-    /// What an instant applies to.
+    /// The range of threads that an instant applies to.
     InstantScope {
         /// Its thread.
         Thread = "thread",

@@ -12,6 +12,13 @@ use smallvec::SmallVec;
 
 use super::bytes::{Bytes, Damaged, encode_number, encode_signed};
 
+/// Bytes before an encoded [`MetricValue`], for its variant.
+const INT_TAG: u8 = 0;
+const FLOAT_TAG: u8 = 1;
+const TEXT_TAG: u8 = 2;
+const INTS_TAG: u8 = 3;
+const FLOATS_TAG: u8 = 4;
+
 /// A field of a row, which is one column or several.
 pub trait Field: Sized {
     /// Builders of its columns.
@@ -279,23 +286,23 @@ impl Field for MetricValue {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Int(value) => {
-                out.push(0);
+                out.push(INT_TAG);
                 value.encode(out);
             }
             Self::Float(value) => {
-                out.push(1);
+                out.push(FLOAT_TAG);
                 value.encode(out);
             }
             Self::Text(text) => {
-                out.push(2);
+                out.push(TEXT_TAG);
                 text.encode(out);
             }
             Self::Ints(values) => {
-                out.push(3);
+                out.push(INTS_TAG);
                 encode_all(values, out);
             }
             Self::Floats(values) => {
-                out.push(4);
+                out.push(FLOATS_TAG);
                 encode_all(values, out);
             }
         }
@@ -303,11 +310,11 @@ impl Field for MetricValue {
 
     fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         Ok(match input.byte()? {
-            0 => Self::Int(i64::decode(input)?),
-            1 => Self::Float(f64::decode(input)?),
-            2 => Self::Text(Field::decode(input)?),
-            3 => Self::Ints(decode_all(input)?),
-            4 => Self::Floats(decode_all(input)?),
+            INT_TAG => Self::Int(i64::decode(input)?),
+            FLOAT_TAG => Self::Float(f64::decode(input)?),
+            TEXT_TAG => Self::Text(Field::decode(input)?),
+            INTS_TAG => Self::Ints(decode_all(input)?),
+            FLOATS_TAG => Self::Floats(decode_all(input)?),
             _ => return Err(Damaged),
         })
     }
@@ -380,7 +387,10 @@ mod tests {
         ]
     }
 
-    fn check<F: Field + std::fmt::Debug>(fields: &[F], through_columns: impl Fn(&F) -> String) {
+    fn check_round_trip<F: Field + std::fmt::Debug>(
+        fields: &[F],
+        expected_from_columns: impl Fn(&F) -> String,
+    ) {
         let (mut bytes, mut columns) = (Vec::new(), F::Columns::default());
         for field in fields {
             field.encode(&mut bytes);
@@ -392,7 +402,7 @@ mod tests {
         assert_eq!(arrays.len(), F::WIDTH);
         for (row, field) in fields.iter().enumerate() {
             assert_eq!(format!("{:?}", F::decode(&mut input).unwrap()), format!("{field:?}"));
-            assert_eq!(format!("{:?}", F::read(&arrays, row)), through_columns(field));
+            assert_eq!(format!("{:?}", F::read(&arrays, row)), expected_from_columns(field));
         }
         assert!(input.0.is_empty());
         if let Some(cut) = bytes.len().checked_sub(1) {
@@ -411,18 +421,18 @@ mod tests {
             args in prop::collection::vec((any::<u32>(), prop::collection::vec(any::<i64>(), 0..4)), 0..9),
             values in prop::collection::vec(value(), 0..9),
         ) {
-            check(&ints, |field| format!("{field:?}"));
-            check(&reals, |field| format!("{field:?}"));
+            check_round_trip(&ints, |field| format!("{field:?}"));
+            check_round_trip(&reals, |field| format!("{field:?}"));
             let texts: Vec<Arc<str>> = texts.into_iter().map(Into::into).collect();
-            check(&texts, |field| format!("{field:?}"));
-            check(&axes, |field| format!("{field:?}"));
+            check_round_trip(&texts, |field| format!("{field:?}"));
+            check_round_trip(&axes, |field| format!("{field:?}"));
             let args: Vec<_> = args
                 .into_iter()
                 .map(|(id, numbers)| Args { text_id: Some(id), numbers: numbers.into() })
                 .collect();
-            check(&args, |field| format!("{field:?}"));
+            check_round_trip(&args, |field| format!("{field:?}"));
             // Tables store lists of real numbers only.
-            check(&values, |field| match field {
+            check_round_trip(&values, |field| match field {
                 MetricValue::Ints(values) => {
                     let reals = values.iter().map(|&value| value as f64).collect();
                     format!("{:?}", MetricValue::Floats(reals))

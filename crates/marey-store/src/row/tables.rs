@@ -70,7 +70,7 @@ rows! {
         process_id: u32,
         /// Its thread, if it has one.
         thread_id: Option<u32>,
-        /// What it applies to.
+        /// The range of threads that it applies to.
         scope: InstantScope,
         /// Its name.
         name_id: u32,
@@ -88,7 +88,7 @@ rows! {
         thread_id: u32,
         /// Number of the flow in its category.
         flow_id: u64,
-        /// Which point of the flow it is.
+        /// Its position in the flow.
         point: FlowPoint,
         /// Whether it belongs to the span around it, not to the next one that begins.
         is_enclosing: bool,

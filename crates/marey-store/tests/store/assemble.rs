@@ -63,7 +63,7 @@ fn assembler(folder: &Path) -> Assembler {
     run
 }
 
-fn all(run: &Run) -> Reader<'_> {
+fn full_reader(run: &Run) -> Reader<'_> {
     Reader::new(run, Window::default()).unwrap()
 }
 
@@ -97,7 +97,7 @@ fn slices_nest_by_their_times() {
     assert_eq!(run.finish(None).unwrap().events, 7);
 
     let run = Run::open(folder.path()).unwrap();
-    let reader = all(&run);
+    let reader = full_reader(&run);
     let rows: Vec<_> = spans(&reader)
         .into_iter()
         .map(|span| (path(&reader, span.context_id), span.thread_id, span.children_nanos))
@@ -121,11 +121,11 @@ fn slices_nest_by_their_times() {
     assert_eq!(rows, expected);
 
     let mut by_thread = Vec::new();
-    let each = |span: &Span| {
+    let on_span = |span: &Span| {
         by_thread.push(path(&reader, span.context_id));
         Ok::<(), marey_store::StoreError>(())
     };
-    reader.spans_by_thread().unwrap().for_each(each).unwrap();
+    reader.spans_by_thread().unwrap().for_each(on_span).unwrap();
     assert_eq!(by_thread, ["a", "a/b", "a/b/c", "a/d", "a/d/e", "f", "f"]);
 }
 
@@ -134,7 +134,7 @@ fn activities_have_the_context_of_their_launch() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let [op, launch, gemm] = ["aten::mm", "cudaLaunchKernel", "gemm"].map(|name| run.text(name));
-    let given = run.context(Assembler::ROOT, NodeKind::Frame, op);
+    let expected_context = run.context(Assembler::ROOT, NodeKind::Frame, op);
     run.add_slice(&Slice { external_id: Some(5), ..slice(0, 0, 100, op) }).unwrap();
     let call =
         Slice { correlation_id: Some(9), kind: NodeKind::Runtime, ..slice(0, 10, 5, launch) };
@@ -145,7 +145,8 @@ fn activities_have_the_context_of_their_launch() {
             .unwrap();
     }
     run.add_gpu_activity(&GpuActivity { external_id: Some(5), ..kernel(70, gemm) }).unwrap();
-    run.add_gpu_activity(&GpuActivity { context_id: Some(given), ..kernel(80, gemm) }).unwrap();
+    run.add_gpu_activity(&GpuActivity { context_id: Some(expected_context), ..kernel(80, gemm) })
+        .unwrap();
     run.add_gpu_activity(&GpuActivity { correlation_id: Some(1), ..kernel(90, gemm) }).unwrap();
     run.spill().unwrap();
     let assembled = run.finish(None).unwrap();
@@ -153,13 +154,13 @@ fn activities_have_the_context_of_their_launch() {
 
     let run = Run::open(folder.path()).unwrap();
     assert_eq!(run.manifest().losses["unmatched_activities"], 1);
-    let reader = all(&run);
+    let reader = full_reader(&run);
     let rows: Vec<GpuActivity> = reader.rows().unwrap().map(Result::unwrap).collect();
     let contexts = rows
         .iter()
         .map(|row| row.context_id.map(|id| (path(&reader, id), reader.context(id).kind)));
-    let at = |kind| Some(("aten::mm".to_owned(), kind));
-    let (scope, frame) = (at(NodeKind::Scope), at(NodeKind::Frame));
+    let context_named = |kind| Some(("aten::mm".to_owned(), kind));
+    let (scope, frame) = (context_named(NodeKind::Scope), context_named(NodeKind::Frame));
     assert_eq!(contexts.collect::<Vec<_>>(), [scope.clone(), scope.clone(), scope, frame, None]);
     assert_eq!((rows[0].grid, rows[0].block), (Some([1, 2, 3]), None));
 }
@@ -185,7 +186,7 @@ fn the_outermost_of_nested_calls_is_the_launch() {
     run.finish(None).unwrap();
 
     let run = Run::open(folder.path()).unwrap();
-    let reader = all(&run);
+    let reader = full_reader(&run);
     let row: GpuActivity = reader.rows().unwrap().next().unwrap().unwrap();
     assert_eq!(path(&reader, row.context_id.unwrap()), "aten::mm");
 }
@@ -195,23 +196,23 @@ fn arguments_are_deduplicated_and_restored() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let name = run.text("op");
-    let mut new = NewArgs::default();
+    let mut new_args = NewArgs::default();
     for number in 0..10 {
-        new.clear();
-        new.int("Ev Idx", number);
-        new.text("type", "a#b");
-        let args = run.args(&mut new).unwrap();
+        new_args.clear();
+        new_args.int("Ev Idx", number);
+        new_args.text("type", "a#b");
+        let args = run.args(&mut new_args).unwrap();
         assert_eq!(args.text_id, Some(0));
         run.add_slice(&Slice { args, ..slice(0, number, 1, name) }).unwrap();
     }
-    new.clear();
-    assert_eq!(run.args(&mut new).unwrap(), Args::default());
+    new_args.clear();
+    assert_eq!(run.args(&mut new_args).unwrap(), Args::default());
     run.spill().unwrap();
     run.finish(None).unwrap();
 
     let run = Run::open(folder.path()).unwrap();
     assert_eq!(run.read(&stored::ARGS).unwrap().num_rows(), 1);
-    let reader = all(&run);
+    let reader = full_reader(&run);
     for (number, span) in spans(&reader).iter().enumerate() {
         let mut json = String::new();
         reader.args(&span.args, &mut json);
@@ -241,7 +242,7 @@ fn timestamps_are_shifted_and_durations_are_not() {
     run.finish(Some(1_000)).unwrap();
 
     let run = Run::open(folder.path()).unwrap();
-    let reader = all(&run);
+    let reader = full_reader(&run);
     assert_eq!(
         spans(&reader)
             .iter()
@@ -315,7 +316,7 @@ fn samples_count_for_all_their_callers() {
         .collect();
     sums.sort_unstable();
     assert_eq!(sums, [(outer.into(), 6, 60, 10), (inner.into(), 5, 50, 50)]);
-    assert_eq!(all(&run).rows::<Sample>().unwrap().count(), 6);
+    assert_eq!(full_reader(&run).rows::<Sample>().unwrap().count(), 6);
 }
 
 #[test]
@@ -377,8 +378,8 @@ fn a_window_includes_overlapping_rows() {
     };
     let window = Window { from_nanos: 15, until_nanos: 30, processes: None };
     assert_eq!(starts(window.clone()), (vec![(0, 10), (0, 20), (thread, 20)], 1, 2, 2));
-    let one = Window { processes: Some([process].into()), ..window };
-    assert_eq!(starts(one), (vec![(thread, 20)], 1, 1, 1));
+    let one_process = Window { processes: Some([process].into()), ..window };
+    assert_eq!(starts(one_process), (vec![(thread, 20)], 1, 1, 1));
     let (spans, ..) = starts(Window { processes: Some([0].into()), ..Window::default() });
     assert_eq!(spans.len(), 4);
 }
@@ -386,31 +387,36 @@ fn a_window_includes_overlapping_rows() {
 /// A tree of slices: its own time, and its children.
 #[derive(Clone, Debug)]
 struct Tree {
-    own_nanos: i64,
-    inside: Vec<Tree>,
+    self_nanos: i64,
+    children: Vec<Tree>,
 }
 
 fn tree() -> impl Strategy<Value = Tree> {
-    let leaf = (1_i64..50).prop_map(|own_nanos| Tree { own_nanos, inside: Vec::new() });
+    let leaf = (1_i64..50).prop_map(|self_nanos| Tree { self_nanos, children: Vec::new() });
     leaf.prop_recursive(5, 60, 6, |inner| {
         (0_i64..50, prop::collection::vec(inner, 1..6))
-            .prop_map(|(own_nanos, inside)| Tree { own_nanos, inside })
+            .prop_map(|(self_nanos, children)| Tree { self_nanos, children })
     })
 }
 
 /// Lists the slices of a tree that begins at `start`: `(start, duration, children, path)`, parents
 /// first.
-fn flatten(tree: &Tree, start: i64, around: &str, out: &mut Vec<(i64, i64, i64, String)>) -> i64 {
-    let path = format!("{around}/{}", out.len());
-    let at = out.len();
+fn flatten(
+    tree: &Tree,
+    start: i64,
+    parent_path: &str,
+    out: &mut Vec<(i64, i64, i64, String)>,
+) -> i64 {
+    let path = format!("{parent_path}/{}", out.len());
+    let index = out.len();
     out.push((start, 0, 0, path.clone()));
     let mut end = start;
-    for inner in &tree.inside {
+    for inner in &tree.children {
         end += flatten(inner, end, &path, out);
     }
-    out[at].2 = end - start;
-    out[at].1 = end - start + tree.own_nanos;
-    out[at].1
+    out[index].2 = end - start;
+    out[index].1 = end - start + tree.self_nanos;
+    out[index].1
 }
 
 /// Adds the slices of trees in random order, each tree on a thread, and compares the spans.
@@ -423,18 +429,18 @@ fn check_spans_of_trees(trees: &[Tree], seed: u64) {
         let mut slices = Vec::new();
         flatten(tree, 1_000, "", &mut slices);
         let mut order: Vec<usize> = (0..slices.len()).collect();
-        order.sort_by_key(|&at| (at as u64).wrapping_mul(seed | 1));
-        for at in order {
-            let (start, duration, _, path) = &slices[at];
+        order.sort_by_key(|&order_index| (order_index as u64).wrapping_mul(seed | 1));
+        for order_index in order {
+            let (start, duration, _, path) = &slices[order_index];
             let name = run.text(path.rsplit('/').next().unwrap());
-            let row = Slice { order: at as u64, ..slice(thread, *start, *duration, name) };
+            let row = Slice { order: order_index as u64, ..slice(thread, *start, *duration, name) };
             run.add_slice(&row).unwrap();
         }
         expected.extend(slices.into_iter().map(|row| (thread, row)));
     }
     run.finish(None).unwrap();
     let run = Run::open(folder.path()).unwrap();
-    let reader = all(&run);
+    let reader = full_reader(&run);
     let spans = spans(&reader);
     assert!(spans.is_sorted_by_key(|span| span.start_nanos));
     let mut found: Vec<_> = spans
@@ -451,9 +457,9 @@ fn check_spans_of_trees(trees: &[Tree], seed: u64) {
 
 #[test]
 fn large_trees_are_rebuilt_from_their_slices() {
-    let around = |inside: Tree| Tree { own_nanos: 3, inside: vec![inside; 16] };
-    let leaf = Tree { own_nanos: 1, inside: Vec::new() };
-    let large = around(around(around(leaf)));
+    let with_children = |children: Tree| Tree { self_nanos: 3, children: vec![children; 16] };
+    let leaf = Tree { self_nanos: 1, children: Vec::new() };
+    let large = with_children(with_children(with_children(leaf)));
     check_spans_of_trees(&[large.clone(), large], 0x9e37_79b9_7f4a_7c15);
 }
 
@@ -470,15 +476,22 @@ fn long_spans_do_not_hold_back_others() {
     run.finish(None).unwrap();
 
     let run = Run::open(folder.path()).unwrap();
-    let rows = spans(&all(&run));
+    let rows = spans(&full_reader(&run));
     assert!(rows.is_sorted_by_key(|span| span.start_nanos));
-    let of = |thread: u32, duration_nanos: i64| {
-        let is_it =
+    let spans_of_thread = |thread: u32, duration_nanos: i64| {
+        let has_thread_and_duration =
             |span: &&Span| span.thread_id == thread && span.duration_nanos == duration_nanos;
-        rows.iter().filter(is_it).collect::<Vec<_>>()
+        rows.iter().filter(has_thread_and_duration).collect::<Vec<_>>()
     };
-    assert_eq!(of(0, 1_000_000)[0].children_nanos, 5_000 * 50);
-    assert_eq!([of(idle, 10).len(), of(busy, 900_000).len(), of(0, 50).len()], [1, 1, 5_000]);
+    assert_eq!(spans_of_thread(0, 1_000_000)[0].children_nanos, 5_000 * 50);
+    assert_eq!(
+        [
+            spans_of_thread(idle, 10).len(),
+            spans_of_thread(busy, 900_000).len(),
+            spans_of_thread(0, 50).len()
+        ],
+        [1, 1, 5_000]
+    );
     // The two spans that stay open are in a separate part.
     let mut parts: Vec<_> = run.parts(&stored::SPANS).iter().map(marey_store::Part::rows).collect();
     parts.sort_unstable();
@@ -502,7 +515,7 @@ fn a_temporary_run_equals_a_published_one() {
         }
     };
     let rows = |run: &Run| {
-        let reader = all(run);
+        let reader = full_reader(run);
         let mut rows = Vec::new();
         for span in spans(&reader) {
             let mut json = String::new();
@@ -513,22 +526,25 @@ fn a_temporary_run_equals_a_published_one() {
         rows.extend(activities.map(|row| format!("{:?}", row.unwrap())));
         rows
     };
-    let kept = folder.path().join("kept");
-    std::fs::create_dir(&kept).unwrap();
-    let mut run = Assembler::new(&kept);
+    let published = folder.path().join("kept");
+    std::fs::create_dir(&published).unwrap();
+    let mut run = Assembler::new(&published);
     fill(&mut run);
     run.finish(None).unwrap();
 
-    let scratch = folder.path().join("scratch");
-    std::fs::create_dir(&scratch).unwrap();
-    let mut run = Assembler::temporary(&scratch);
+    let temporary_folder = folder.path().join("scratch");
+    std::fs::create_dir(&temporary_folder).unwrap();
+    let mut run = Assembler::temporary(&temporary_folder);
     fill(&mut run);
     let (run, assembled) = run.open(None, Path::new("trace.json")).unwrap();
     assert_eq!((run.path(), assembled.events), (Path::new("trace.json"), 10_000));
-    assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
-    let (brief, kept) = (rows(&run), rows(&Run::open(&kept).unwrap()));
-    assert!(brief.len() == 10_000 && brief[4_999] == r#"499900 x {"of":"number 4999"}"#);
-    assert!(brief == kept);
+    assert_eq!(std::fs::read_dir(&temporary_folder).unwrap().count(), 0);
+    let (temporary_rows, published_rows) = (rows(&run), rows(&Run::open(&published).unwrap()));
+    assert!(
+        temporary_rows.len() == 10_000
+            && temporary_rows[4_999] == r#"499900 x {"of":"number 4999"}"#
+    );
+    assert!(temporary_rows == published_rows);
 }
 
 proptest! {
@@ -553,14 +569,14 @@ proptest! {
         }
         run.finish(None).unwrap();
         let run = Run::open(folder.path()).unwrap();
-        let reader = all(&run);
+        let reader = full_reader(&run);
         let spans = spans(&reader);
         let mut found: Vec<_> =
             spans.iter().map(|s| (s.thread_id, s.start_nanos, s.duration_nanos)).collect();
-        let mut given = slices;
+        let mut expected_spans = slices;
         found.sort_unstable();
-        given.sort_unstable();
-        prop_assert_eq!(found, given);
+        expected_spans.sort_unstable();
+        prop_assert_eq!(found, expected_spans);
         let children: i64 = spans.iter().map(|span| span.children_nanos).sum();
         let total: i64 = spans.iter().map(|span| span.duration_nanos).sum();
         let outermost = spans.iter().filter(|span| reader.context(span.context_id).depth == 1);
@@ -581,7 +597,7 @@ fn a_process_without_events_has_the_extent_of_all_others() {
     run.set_base_nanos(1_000);
     run.finish(Some(10)).unwrap();
     let run = Run::open(folder.path()).unwrap();
-    let reader = all(&run);
+    let reader = full_reader(&run);
     let idle = reader.process(idle).unwrap();
     assert_eq!((idle.start_nanos, idle.end_nanos), (1_510, 1_610));
 }
@@ -598,7 +614,7 @@ fn slices_beyond_the_depth_limit_become_siblings() {
     let assembled = run.finish(None).unwrap();
     assert_eq!(assembled.losses[&LossCause::Unsupported], 5);
     let run = Run::open(folder.path()).unwrap();
-    let reader = all(&run);
+    let reader = full_reader(&run);
     let depths = spans(&reader).into_iter().map(|span| reader.context(span.context_id).depth);
     assert_eq!(depths.max(), Some(10_000));
     assert_eq!(spans(&reader).len(), 10_005);

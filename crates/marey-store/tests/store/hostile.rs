@@ -15,8 +15,9 @@ use crate::sample;
 /// Creates a run with two small tables.
 fn small_run() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let parts = [&STRINGS, &SPANS]
-        .map(|table| sample::part(folder.path(), table, 0, &sample::rows(table, 0, 3)));
+    let parts = [&STRINGS, &SPANS].map(|table| {
+        sample::write_part(folder.path(), table, 0, &sample::create_rows(table, 0, 3))
+    });
     sample::publish(folder.path(), parts.into());
     folder
 }
@@ -62,9 +63,9 @@ fn a_truncated_pack_is_rejected() {
     assert_no_truncation_opens(file.path(), PACK.len() as u64, file.path());
 }
 
-fn assert_no_truncation_opens(cut: &Path, len_bytes: u64, run: &Path) {
+fn assert_no_truncation_opens(file_path: &Path, len_bytes: u64, run: &Path) {
     Run::open(run).unwrap();
-    let file = File::options().write(true).open(cut).unwrap();
+    let file = File::options().write(true).open(file_path).unwrap();
     for len_bytes in (0..len_bytes).rev() {
         file.set_len(len_bytes).unwrap();
         Run::open(run).unwrap_err();
@@ -84,9 +85,9 @@ fn a_flipped_bit_in_the_directory_never_reads_outside_the_parts() {
 #[test]
 fn a_panic_of_the_parquet_library_is_an_error() {
     // The offset of a column in the file, a zigzag varint in the footer, becomes negative.
-    let mut errors = SPANS_PART.clone().filter_map(|at| {
+    let mut errors = SPANS_PART.clone().filter_map(|index| {
         let mut bytes = PACK.clone();
-        bytes[at] ^= 1;
+        bytes[index] ^= 1;
         let (_file, run) = open(&bytes).unwrap();
         run.read(&SPANS).err().map(|error| error.to_string())
     });
@@ -99,9 +100,9 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
         let mut bytes = PACK.clone();
-        for (at, byte) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
+        for (position, byte) in changes {
+            let index = position.index(bytes.len());
+            bytes[index] = byte;
         }
         if let Some((_file, run)) = open(&bytes) {
             drop((run.read(&SPANS), run.read(&STRINGS)));
@@ -125,8 +126,8 @@ proptest! {
         part.copy_from_slice(&garbage);
         if let Some(footer_bytes) = footer_bytes {
             let end = [&footer_bytes.to_le_bytes()[..], b"PAR1"].concat();
-            let at = part.len() - end.len();
-            part[at..].copy_from_slice(&end);
+            let index = part.len() - end.len();
+            part[index..].copy_from_slice(&end);
         }
         let (_file, run) = open(&bytes).unwrap();
         prop_assert!(run.read(&SPANS).is_err());

@@ -8,7 +8,7 @@ use marey_model::table::stored;
 use marey_store::row::Span;
 use marey_store::{Merger, Reader, Run, Window, collect};
 
-use crate::collect::spools::{INNER, OUTER, Recorded, head, session, spans};
+use crate::collect::spools::{INNER, OUTER, Recorded, first_frames, session, spans};
 
 const RANKS: u32 = 200;
 /// Pid of the first rank.
@@ -18,7 +18,7 @@ const MAX_OPEN_FILES: u32 = 64;
 const SPANS: u64 = 2;
 
 /// Runs a test below in a process with a low limit of open files.
-fn with_few_open_files(test: &str) {
+fn run_test_with_few_open_files(test: &str) {
     let output = Command::new("sh")
         .arg("-c")
         .arg(format!("ulimit -n {MAX_OPEN_FILES} && exec \"$0\" --exact {test} --ignored"))
@@ -31,49 +31,49 @@ fn with_few_open_files(test: &str) {
 
 #[test]
 fn many_ranks_are_collected_with_few_open_files() {
-    with_few_open_files("many_ranks::collected_with_few_open_files");
+    run_test_with_few_open_files("many_ranks::collected_with_few_open_files");
 }
 
 #[test]
 #[ignore = "it needs the limit that a test above sets"]
 fn collected_with_few_open_files() {
     let recorded = Recorded::new();
-    (PID..PID + RANKS).for_each(|pid| recorded.spool(pid, &rank(pid)));
+    (PID..PID + RANKS).for_each(|pid| recorded.write_spool(pid, &rank_frames(pid)));
     assert_eq!(collect(recorded.path(), &mut |_| ()).unwrap().spools, RANKS);
-    assert_one_part_a_table(recorded.path(), u64::from(RANKS));
+    assert_one_part_per_table(recorded.path(), u64::from(RANKS));
 }
 
 #[test]
 fn many_runs_are_merged_with_few_open_files() {
-    with_few_open_files("many_ranks::merged_with_few_open_files");
+    run_test_with_few_open_files("many_ranks::merged_with_few_open_files");
 }
 
 #[test]
 #[ignore = "it needs the limit that a test above sets"]
 fn merged_with_few_open_files() {
-    const RANKS_A_RUN: u32 = 4;
+    const RANKS_PER_RUN: u32 = 4;
     let recorded = Recorded::new();
-    (PID..PID + RANKS_A_RUN).for_each(|pid| recorded.spool(pid, &rank(pid)));
+    (PID..PID + RANKS_PER_RUN).for_each(|pid| recorded.write_spool(pid, &rank_frames(pid)));
     collect(recorded.path(), &mut |_| ()).unwrap();
     let out = tempfile::tempdir().unwrap();
     let mut merger = Merger::new(out.path());
-    for _ in 0..RANKS / RANKS_A_RUN {
+    for _ in 0..RANKS / RANKS_PER_RUN {
         merger.add(&Run::open(recorded.path()).unwrap()).unwrap();
     }
     merger.finish().unwrap();
-    assert_one_part_a_table(out.path(), u64::from(RANKS));
+    assert_one_part_per_table(out.path(), u64::from(RANKS));
 }
 
 /// Returns the recording of a rank; later ranks began earlier.
-fn rank(pid: u32) -> Vec<Frame> {
+fn rank_frames(pid: u32) -> Vec<Frame> {
     let start = i64::from(1_000 - pid);
-    let mut frames = head(pid.into());
+    let mut frames = first_frames(pid.into());
     frames.push(spans(0, 1, &[(INNER, start + 1, start + 2), (OUTER, start, start + 3)]));
     frames.extend([session(0, SessionEvent::Finalized, 2_000), Frame::End]);
     frames
 }
 
-fn assert_one_part_a_table(path: &Path, ranks: u64) {
+fn assert_one_part_per_table(path: &Path, ranks: u64) {
     let run = Run::open(path).unwrap();
     for (table, parts) in &run.manifest().tables {
         assert_eq!(parts.len(), 1, "{table}");

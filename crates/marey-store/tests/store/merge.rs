@@ -6,17 +6,17 @@ use marey_store::row::{Metadata, Span};
 use marey_store::{Assembler, NewProcess, Reader, Run, Slice, StoreError, Window, merge};
 
 /// Creates a run of one process with these spans, each inside the previous one.
-fn run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
+fn create_run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
     let process = run.process(NewProcess { pid, rank: Some(pid as u32), ..NewProcess::default() });
     let thread_id = run.thread(process, pid * 10, "main");
-    let mut new = marey_model::args::NewArgs::default();
+    let mut new_args = marey_model::args::NewArgs::default();
     for (depth, name) in (0..).zip(names) {
-        new.clear();
-        new.int("depth", depth);
-        new.text("name", name);
-        let args = run.args(&mut new).unwrap();
+        new_args.clear();
+        new_args.int("depth", depth);
+        new_args.text("name", name);
+        let args = run.args(&mut new_args).unwrap();
         let name_id = run.text(name);
         run.add_slice(&Slice {
             thread_id,
@@ -43,8 +43,8 @@ fn run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
     run.add_metadata(&metadata).unwrap();
     run.lose(process, LossCause::Unsupported, 2);
     run.finish(None).unwrap();
-    let opened = Run::open(folder.path()).unwrap();
-    (folder, opened)
+    let run = Run::open(folder.path()).unwrap();
+    (folder, run)
 }
 
 /// Describes the spans of a run without ids.
@@ -79,8 +79,8 @@ fn rows_without_ids(run: &Run) -> Vec<String> {
 
 #[test]
 fn a_merged_run_has_the_rows_of_all_runs() {
-    let (_folder_1, first) = run(1, &["step", "forward", "mm"]);
-    let (_folder_2, second) = run(2, &["init", "step", "forward", "relu"]);
+    let (_folder_1, first) = create_run(1, &["step", "forward", "mm"]);
+    let (_folder_2, second) = create_run(2, &["init", "step", "forward", "relu"]);
     let mut expected = rows_without_ids(&first);
     expected.extend(rows_without_ids(&second));
     expected.sort();
@@ -105,29 +105,29 @@ fn a_merged_run_has_the_rows_of_all_runs() {
     );
 
     // The same holds after merging again.
-    let (_folder_3, third) = run(3, &["mm"]);
+    let (_folder_3, third) = create_run(3, &["mm"]);
     expected.extend(rows_without_ids(&third));
     expected.sort();
-    let again = tempfile::tempdir().unwrap();
-    merge(&[merged, third], again.path()).unwrap();
-    assert_eq!(rows_without_ids(&Run::open(again.path()).unwrap()), expected);
+    let merged_again_folder = tempfile::tempdir().unwrap();
+    merge(&[merged, third], merged_again_folder.path()).unwrap();
+    assert_eq!(rows_without_ids(&Run::open(merged_again_folder.path()).unwrap()), expected);
 }
 
 #[test]
 fn ids_without_rows_are_rejected() {
-    let (folder, _) = run(1, &["step"]);
+    let (folder, _) = create_run(1, &["step"]);
     let path = folder.path().join("tables/strings");
-    let (other, _) = run(2, &[]);
+    let (other, _) = create_run(2, &[]);
     let part = |folder: &std::path::Path| {
         std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path()
     };
-    let (own, short) = (part(&path), part(&other.path().join("tables/strings")));
+    let (own_part, shorter_part) = (part(&path), part(&other.path().join("tables/strings")));
     let manifest = std::fs::read_to_string(folder.path().join("manifest.json")).unwrap();
-    let rows_of = |path: &std::path::Path| std::fs::metadata(path).unwrap().len();
+    let file_len = |path: &std::path::Path| std::fs::metadata(path).unwrap().len();
     let mut manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     manifest["tables"]["strings"][0]["rows"] = 1.into();
-    manifest["tables"]["strings"][0]["bytes"] = rows_of(&short).into();
-    std::fs::copy(short, own).unwrap();
+    manifest["tables"]["strings"][0]["bytes"] = file_len(&shorter_part).into();
+    std::fs::copy(shorter_part, own_part).unwrap();
     std::fs::write(folder.path().join("manifest.json"), manifest.to_string()).unwrap();
     let broken = Run::open(folder.path()).unwrap();
     let out = tempfile::tempdir().unwrap();

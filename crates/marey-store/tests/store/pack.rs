@@ -14,7 +14,7 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 use crate::sample;
 
 /// Packs the sample.
-fn packed(run: &TempDir) -> PathBuf {
+fn pack_sample(run: &TempDir) -> PathBuf {
     let out = run.path().join("run.txt");
     let len_bytes = pack(run.path(), &out).unwrap();
     assert_eq!(fs::metadata(&out).unwrap().len(), len_bytes);
@@ -23,24 +23,27 @@ fn packed(run: &TempDir) -> PathBuf {
 
 #[test]
 fn a_pack_with_any_name_has_the_same_rows() {
-    let folder = sample::run();
-    let out = packed(&folder);
+    let folder = sample::create_run();
+    let out = pack_sample(&folder);
     let run = Run::open(&out).unwrap();
     assert!(run.is_pack());
     let open = Run::open(folder.path()).unwrap();
     assert!(!open.is_pack());
     assert_eq!(run.manifest(), open.manifest());
-    sample::assert_whole(&run);
-    let (packed, plain) = (&run.parts(&SPANS)[1], &open.parts(&SPANS)[1]);
-    let whole = 0..plain.len_bytes();
-    assert_eq!(packed.read_at(whole.clone()).unwrap(), plain.read_at(whole).unwrap());
-    packed.read_at(0..plain.len_bytes() + 1).unwrap_err();
+    sample::assert_has_sample_rows(&run);
+    let (packed_part, plain) = (&run.parts(&SPANS)[1], &open.parts(&SPANS)[1]);
+    let full_range = 0..plain.len_bytes();
+    assert_eq!(
+        packed_part.read_at(full_range.clone()).unwrap(),
+        plain.read_at(full_range).unwrap()
+    );
+    packed_part.read_at(0..plain.len_bytes() + 1).unwrap_err();
 }
 
 #[test]
 fn packing_is_deterministic() {
-    let folder = sample::run();
-    let first = packed(&folder);
+    let folder = sample::create_run();
+    let first = pack_sample(&folder);
     let (second, third) = (folder.path().join("2"), folder.path().join("3"));
     pack(folder.path(), &second).unwrap();
     pack(&first, &third).unwrap();
@@ -50,8 +53,8 @@ fn packing_is_deterministic() {
 
 #[test]
 fn unzip_libraries_read_packs() {
-    let folder = sample::run();
-    let mut zip = ZipArchive::new(File::open(packed(&folder)).unwrap()).unwrap();
+    let folder = sample::create_run();
+    let mut zip = ZipArchive::new(File::open(pack_sample(&folder)).unwrap()).unwrap();
     let names: Vec<_> = zip.file_names().map(str::to_owned).collect();
     assert_eq!(names[0], "manifest.json");
     assert!(names[1..].is_sorted());
@@ -62,7 +65,7 @@ fn unzip_libraries_read_packs() {
 
 #[test]
 fn packing_replaces_a_file_atomically_and_leaves_no_other() {
-    let folder = sample::run();
+    let folder = sample::create_run();
     let target = tempfile::tempdir().unwrap();
     let out = target.path().join("out.zip");
     fs::write(&out, "before").unwrap();
@@ -83,7 +86,7 @@ fn zip(path: &Path, members: &[(&str, &[u8])]) {
     zip.finish().unwrap();
 }
 
-fn refusal(path: &Path) -> String {
+fn open_error(path: &Path) -> String {
     match Run::open(path).unwrap_err() {
         StoreError::Pack { reason, .. } => reason,
         error => panic!("{error}"),
@@ -91,7 +94,7 @@ fn refusal(path: &Path) -> String {
 }
 
 /// Returns the last offset of a zip record's signature.
-fn find(bytes: &[u8], signature: &[u8]) -> usize {
+fn last_position(bytes: &[u8], signature: &[u8]) -> usize {
     bytes.windows(signature.len()).rposition(|window| window == signature).unwrap()
 }
 
@@ -104,7 +107,7 @@ fn invalid_packs_are_rejected_with_a_reason() {
     let cases: [(Corruption, &str); 10] = [
         (
             |zip| {
-                let name = find(zip, b"tables/spans/part-0.parquet");
+                let name = last_position(zip, b"tables/spans/part-0.parquet");
                 zip[name - 4..name].fill(0);
             },
             "no member starts at byte",
@@ -131,29 +134,29 @@ fn invalid_packs_are_rejected_with_a_reason() {
         (|zip| patch(zip, END, 10, &[200, 0]), "the directory ends within an entry"),
         (|zip| zip.push(0), "the file does not end with an end record"),
     ];
-    let folder = sample::run();
-    let out = packed(&folder);
-    let whole = fs::read(&out).unwrap();
+    let folder = sample::create_run();
+    let out = pack_sample(&folder);
+    let valid_pack = fs::read(&out).unwrap();
     for (corrupt, message) in cases {
-        let mut broken = whole.clone();
+        let mut broken = valid_pack.clone();
         corrupt(&mut broken);
         fs::write(&out, broken).unwrap();
-        let reason = refusal(&out);
+        let reason = open_error(&out);
         assert!(reason.starts_with(message), "{reason}");
     }
 }
 
-fn patch(zip: &mut [u8], signature: &[u8], at: usize, bytes: &[u8]) {
-    let start = find(zip, signature) + at;
+fn patch(zip: &mut [u8], signature: &[u8], offset: usize, bytes: &[u8]) {
+    let start = last_position(zip, signature) + offset;
     zip[start..start + bytes.len()].copy_from_slice(bytes);
 }
 
 #[test]
 fn a_pack_without_a_manifest_or_a_part_is_rejected() {
-    let folder = sample::run();
+    let folder = sample::create_run();
     let out = folder.path().join("out");
     zip(&out, &[("readme", b"hello")]);
-    assert_eq!(refusal(&out), "it has no `manifest.json`");
+    assert_eq!(open_error(&out), "it has no `manifest.json`");
     zip(&out, &[("manifest.json", &fs::read(folder.path().join("manifest.json")).unwrap())]);
     let error = Run::open(&out).unwrap_err().to_string();
     assert!(error.ends_with("it is missing"), "{error}");
@@ -176,7 +179,12 @@ fn a_pack_with_more_than_65535_members_opens() {
 fn a_pack_larger_than_four_gigabytes_opens() {
     let folder = tempfile::tempdir().unwrap();
     let parts = [0, 1].map(|number| {
-        sample::part(folder.path(), &SPANS, number, &sample::rows(&SPANS, number as usize * 7, 7))
+        sample::write_part(
+            folder.path(),
+            &SPANS,
+            number,
+            &sample::create_rows(&SPANS, number as usize * 7, 7),
+        )
     });
     sample::publish(folder.path(), parts.into());
     let part = |number| fs::read(folder.path().join(part_name(number))).unwrap();
@@ -197,7 +205,7 @@ fn a_pack_larger_than_four_gigabytes_opens() {
     let library = ZipArchive::new(File::open(&out).unwrap()).unwrap();
     assert_eq!(library.len(), 4);
     let run = Run::open(&out).unwrap();
-    assert_eq!(run.read(&SPANS).unwrap(), sample::rows(&SPANS, 0, 14));
+    assert_eq!(run.read(&SPANS).unwrap(), sample::create_rows(&SPANS, 0, 14));
 }
 
 fn part_name(number: u32) -> &'static str {

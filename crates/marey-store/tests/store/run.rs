@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::sample;
 
 /// Opens an invalid run; returns the message without the folder's name.
-fn refusal(path: &Path) -> String {
+fn open_error(path: &Path) -> String {
     let error = Run::open(path).unwrap_err().to_string();
     error.replace(path.to_str().unwrap(), "RUN")
 }
@@ -34,12 +34,12 @@ fn a_table_without_parts_is_empty() {
     Manifest::new().publish(folder.path(), Vec::new()).unwrap();
     let run = Run::open(folder.path()).unwrap();
     assert!(run.parts(&SPANS).is_empty());
-    assert_eq!(run.read(&SPANS).unwrap(), sample::rows(&SPANS, 0, 0));
+    assert_eq!(run.read(&SPANS).unwrap(), sample::create_rows(&SPANS, 0, 0));
 }
 
 #[test]
 fn a_part_is_read_by_offset_within_its_length() {
-    let run = sample::run();
+    let run = sample::create_run();
     let file = fs::read(run.path().join("tables/spans/part-1.parquet")).unwrap();
     let run = Run::open(run.path()).unwrap();
     let part = &run.parts(&SPANS)[1];
@@ -58,7 +58,8 @@ fn a_part_is_read_by_offset_within_its_length() {
 #[test]
 fn reading_a_part_reads_its_bytes_about_once() {
     let folder = tempfile::tempdir().unwrap();
-    let part = sample::part(folder.path(), &SPANS, 0, &sample::rows(&SPANS, 0, 300_000));
+    let part =
+        sample::write_part(folder.path(), &SPANS, 0, &sample::create_rows(&SPANS, 0, 300_000));
     let len_bytes = part.len_bytes();
     sample::publish(folder.path(), vec![part]);
     let run = Run::open(folder.path()).unwrap();
@@ -73,8 +74,8 @@ fn reading_a_part_reads_its_bytes_about_once() {
 fn parts_are_not_read_before_their_first_row_is_due() {
     let folder = tempfile::tempdir().unwrap();
     let part = |number: u32| {
-        let rows = sample::rows(&SPANS, number as usize * 20_000, 20_000);
-        sample::part(folder.path(), &SPANS, number, &rows)
+        let rows = sample::create_rows(&SPANS, number as usize * 20_000, 20_000);
+        sample::write_part(folder.path(), &SPANS, number, &rows)
     };
     let parts: Vec<_> = (0..8).map(part).collect();
     let len_bytes: u64 = parts.iter().map(marey_store::WrittenPart::len_bytes).sum();
@@ -142,7 +143,7 @@ fn a_run_with_spools_only_is_uncollected() {
 
 #[test]
 fn other_schema_versions_are_rejected_before_parsing_the_rest() {
-    let run = sample::run();
+    let run = sample::create_run();
     let manifest = run.path().join("manifest.json");
     fs::write(&manifest, "{\"schema_version\": 2, \"tables\": 5}").unwrap();
     let error = Run::open(run.path()).unwrap_err();
@@ -160,14 +161,14 @@ fn other_schema_versions_are_rejected_before_parsing_the_rest() {
 
 #[test]
 fn unknown_keys_and_tables_in_the_manifest_are_ignored() {
-    let run = sample::run();
+    let run = sample::create_run();
     edit_manifest(run.path(), |manifest| {
         manifest["colour"] = json!("blue");
         manifest["next"]["colours"] = json!(3);
         manifest["tables"]["colours"] = json!([]);
         manifest["tables"]["spans"][0]["colour"] = json!("red");
     });
-    sample::assert_whole(&Run::open(run.path()).unwrap());
+    sample::assert_has_sample_rows(&Run::open(run.path()).unwrap());
 }
 
 #[test]
@@ -218,13 +219,13 @@ fn each_violated_invariant_of_the_manifest_has_a_message() {
         ),
     ];
     for (edit, message) in cases {
-        let run = sample::run();
+        let run = sample::create_run();
         edit_manifest(run.path(), |manifest| {
             manifest["processes"] = json!([process]);
             manifest["next"]["processes"] = json!(1);
             edit(manifest);
         });
-        assert_eq!(refusal(run.path()), format!("the manifest of `RUN` is broken: {message}"));
+        assert_eq!(open_error(run.path()), format!("the manifest of `RUN` is broken: {message}"));
     }
 }
 
@@ -246,9 +247,9 @@ fn parts_that_contradict_the_manifest_are_rejected() {
         (|part| replace_by_link(part.parent().unwrap()), "spans` is a symbolic link"),
     ];
     for (corrupt, message) in cases {
-        let run = sample::run();
+        let run = sample::create_run();
         corrupt(&run.path().join("tables/spans/part-1.parquet"));
-        let error = refusal(run.path());
+        let error = open_error(run.path());
         assert!(error.starts_with("`tables/spans/part-"), "{error}");
         assert!(error.contains(message), "{error}");
     }
@@ -260,27 +261,27 @@ fn truncate(part: &Path, len_bytes: u64) {
 
 /// Moves a file away and replaces it by a link to it.
 fn replace_by_link(path: &Path) {
-    let moved = path.with_extension("moved");
-    fs::rename(path, &moved).unwrap();
-    symlink(&moved, path).unwrap();
+    let renamed_path = path.with_extension("moved");
+    fs::rename(path, &renamed_path).unwrap();
+    symlink(&renamed_path, path).unwrap();
 }
 
 #[test]
 fn a_part_with_another_row_count_is_rejected() {
-    let run = sample::run();
+    let run = sample::create_run();
     edit_manifest(run.path(), |manifest| manifest["tables"]["spans"][1]["rows"] = json!(8));
     let error = Run::open(run.path()).unwrap().read(&SPANS).unwrap_err().to_string();
     assert!(error.ends_with("it has 7 rows instead of 8"), "{error}");
 }
 
 /// Returns `threads` as an older or newer version of marey could have declared it.
-fn other_threads(columns: &'static [Column]) -> &'static Table {
+fn other_threads_table(columns: &'static [Column]) -> &'static Table {
     Box::leak(Box::new(Table { name: "threads", doc: "Threads.", columns, sorted_by: None }))
 }
 
 fn run_with(table: &'static Table) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let part = sample::part(folder.path(), table, 0, &sample::rows(table, 0, 2));
+    let part = sample::write_part(folder.path(), table, 0, &sample::create_rows(table, 0, 2));
     sample::publish(folder.path(), vec![part]);
     folder
 }
@@ -298,9 +299,9 @@ fn undeclared_columns_of_a_part_are_ignored() {
         column("process_id", ColumnKind::Id),
         column("id", ColumnKind::Id),
     ];
-    let folder = run_with(other_threads(COLUMNS));
+    let folder = run_with(other_threads_table(COLUMNS));
     let rows = Run::open(folder.path()).unwrap().read(&THREADS).unwrap();
-    assert_eq!(rows, sample::rows(&THREADS, 0, 2));
+    assert_eq!(rows, sample::create_rows(&THREADS, 0, 2));
 }
 
 #[test]
@@ -326,14 +327,14 @@ fn a_missing_nullable_column_is_null() {
 #[test]
 fn a_missing_required_column_is_an_error() {
     const COLUMNS: &[Column] = &[column("id", ColumnKind::Id), column("os_id", ColumnKind::Int)];
-    let folder = run_with(other_threads(COLUMNS));
+    let folder = run_with(other_threads_table(COLUMNS));
     let error = Run::open(folder.path()).unwrap().read(&THREADS).unwrap_err().to_string();
     assert!(error.contains("the column `process_id` is missing"), "{error}");
 }
 
 #[test]
 fn publishing_replaces_parts_and_removes_leftovers() {
-    let run = sample::run();
+    let run = sample::create_run();
     let mut manifest = Manifest::read(run.path()).unwrap().unwrap();
     let before = Run::open(run.path()).unwrap();
     // Leftovers of a crashed collector: parts with and without a final name.
@@ -348,29 +349,36 @@ fn publishing_replaces_parts_and_removes_leftovers() {
     manifest.processes.push(process(0));
     manifest.next.processes = 1;
     manifest.next.part = 4;
-    let first = sample::part(run.path(), &SPANS, 2, &sample::rows(&SPANS, 14, 1));
+    let first = sample::write_part(run.path(), &SPANS, 2, &sample::create_rows(&SPANS, 14, 1));
     manifest.list(&first, Some(0));
     manifest.publish(run.path(), vec![first]).unwrap();
-    assert_eq!(Run::open(run.path()).unwrap().read(&SPANS).unwrap(), sample::rows(&SPANS, 0, 15));
+    assert_eq!(
+        Run::open(run.path()).unwrap().read(&SPANS).unwrap(),
+        sample::create_rows(&SPANS, 0, 15)
+    );
 
     manifest.unlist(0);
-    let second = sample::part(run.path(), &SPANS, 3, &sample::rows(&SPANS, 14, 2));
+    let second = sample::write_part(run.path(), &SPANS, 3, &sample::create_rows(&SPANS, 14, 2));
     manifest.list(&second, Some(0));
     manifest.publish(run.path(), vec![second]).unwrap();
-    assert_eq!(Run::open(run.path()).unwrap().read(&SPANS).unwrap(), sample::rows(&SPANS, 0, 16));
+    assert_eq!(
+        Run::open(run.path()).unwrap().read(&SPANS).unwrap(),
+        sample::create_rows(&SPANS, 0, 16)
+    );
     let mut names: Vec<_> =
         fs::read_dir(&spans).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["notes.txt", "part-0.parquet", "part-1.parquet", "part-3.parquet"]);
     assert!(!run.path().join(".manifest.json.x").exists());
-    sample::assert_whole(&before);
+    sample::assert_has_sample_rows(&before);
 }
 
 #[test]
 fn a_run_opens_while_its_parts_are_replaced() {
-    let run = sample::run();
+    let run = sample::create_run();
     let replace = |number: u32| {
-        let part = sample::part(run.path(), &SPANS, number, &sample::rows(&SPANS, 0, 1));
+        let part =
+            sample::write_part(run.path(), &SPANS, number, &sample::create_rows(&SPANS, 0, 1));
         sample::publish(run.path(), vec![part]);
     };
     replace(0);
@@ -378,42 +386,42 @@ fn a_run_opens_while_its_parts_are_replaced() {
         let collector = scope.spawn(|| (1..200).for_each(replace));
         while !collector.is_finished() {
             let run = Run::open(run.path()).unwrap();
-            assert_eq!(run.read(&SPANS).unwrap(), sample::rows(&SPANS, 0, 1));
+            assert_eq!(run.read(&SPANS).unwrap(), sample::create_rows(&SPANS, 0, 1));
         }
     });
 }
 
 #[test]
 fn an_open_run_survives_the_replacement_of_its_parts() {
-    let run = sample::run();
+    let run = sample::create_run();
     let before = Run::open(run.path()).unwrap();
     Manifest::new().publish(run.path(), Vec::new()).unwrap();
     assert!(Run::open(run.path()).unwrap().parts(&STRINGS).is_empty());
-    sample::assert_whole(&before);
+    sample::assert_has_sample_rows(&before);
 }
 
 #[test]
 fn a_run_with_many_parts_opens_few_files() {
     let folder = tempfile::tempdir().unwrap();
     let part = |number| {
-        let rows = sample::rows(&STRINGS, number as usize, 1);
-        sample::part(folder.path(), &STRINGS, number, &rows)
+        let rows = sample::create_rows(&STRINGS, number as usize, 1);
+        sample::write_part(folder.path(), &STRINGS, number, &rows)
     };
     sample::publish(folder.path(), (0..300).map(part).collect());
     let run = Run::open(folder.path()).unwrap();
     let open_files = fs::read_dir("/proc/self/fd").unwrap();
     let targets = open_files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
     assert_eq!(targets.filter(|target| target.starts_with(folder.path())).count(), 0);
-    assert_eq!(run.read(&STRINGS).unwrap(), sample::rows(&STRINGS, 0, 300));
+    assert_eq!(run.read(&STRINGS).unwrap(), sample::create_rows(&STRINGS, 0, 300));
 }
 
 #[test]
 fn an_invalid_manifest_is_not_published() {
-    let run = sample::run();
+    let run = sample::create_run();
     let mut manifest = Manifest::read(run.path()).unwrap().unwrap();
     manifest.next.part = 0;
     manifest.publish(run.path(), Vec::new()).unwrap_err();
-    sample::assert_whole(&Run::open(run.path()).unwrap());
+    sample::assert_has_sample_rows(&Run::open(run.path()).unwrap());
 }
 
 #[test]

@@ -18,43 +18,53 @@ pub(crate) const ROWS: usize = 7;
 
 /// Returns rows from number `first` on: ascending numbers, and null in every third row of nullable
 /// columns.
-pub(crate) fn rows(table: &Table, first: usize, count: usize) -> RecordBatch {
+pub(crate) fn create_rows(table: &Table, first: usize, count: usize) -> RecordBatch {
     let numbers: Vec<usize> = (first..first + count).collect();
-    let columns = table.columns.iter().map(|column| values(column, &numbers)).collect();
+    let columns = table.columns.iter().map(|column| column_values(column, &numbers)).collect();
     RecordBatch::try_new(arrow_schema(table), columns).unwrap()
 }
 
-fn values(column: &Column, numbers: &[usize]) -> ArrayRef {
-    let some = numbers.iter().map(|&n| (!column.is_nullable || n % 3 != 0).then_some(n));
+fn column_values(column: &Column, numbers: &[usize]) -> ArrayRef {
+    let optional_numbers =
+        numbers.iter().map(|&n| (!column.is_nullable || n % 3 != 0).then_some(n));
     match column.kind {
         ColumnKind::Nanos | ColumnKind::Int => Arc::new(
-            some.map(|n| n.map(|n| n.cast_signed() as i64 * 1_000)).collect::<Int64Array>(),
+            optional_numbers
+                .map(|n| n.map(|n| n.cast_signed() as i64 * 1_000))
+                .collect::<Int64Array>(),
         ),
-        ColumnKind::Bits => Arc::new(some.map(|n| n.map(|n| n as u64)).collect::<UInt64Array>()),
-        ColumnKind::Id => Arc::new(some.map(|n| n.map(|n| n as u32)).collect::<UInt32Array>()),
+        ColumnKind::Bits => {
+            Arc::new(optional_numbers.map(|n| n.map(|n| n as u64)).collect::<UInt64Array>())
+        }
+        ColumnKind::Id => {
+            Arc::new(optional_numbers.map(|n| n.map(|n| n as u32)).collect::<UInt32Array>())
+        }
         ColumnKind::Real => {
-            Arc::new(some.map(|n| n.map(|n| n as f64 / 8.0)).collect::<Float64Array>())
+            Arc::new(optional_numbers.map(|n| n.map(|n| n as f64 / 8.0)).collect::<Float64Array>())
         }
-        ColumnKind::Flag => Arc::new(some.map(|n| n.map(|n| n % 2 == 0)).collect::<BooleanArray>()),
-        ColumnKind::Text => {
-            Arc::new(some.map(|n| n.map(|n| format!("text {n}"))).collect::<StringArray>())
+        ColumnKind::Flag => {
+            Arc::new(optional_numbers.map(|n| n.map(|n| n % 2 == 0)).collect::<BooleanArray>())
         }
-        ColumnKind::Bytes => {
-            Arc::new(some.map(|n| n.map(|n| vec![n as u8; n % 5])).collect::<BinaryArray>())
-        }
+        ColumnKind::Text => Arc::new(
+            optional_numbers.map(|n| n.map(|n| format!("text {n}"))).collect::<StringArray>(),
+        ),
+        ColumnKind::Bytes => Arc::new(
+            optional_numbers.map(|n| n.map(|n| vec![n as u8; n % 5])).collect::<BinaryArray>(),
+        ),
         ColumnKind::Reals => {
-            let lists = some.map(|n| n.map(|n| vec![Some(n as f64); n % 4]));
+            let lists = optional_numbers.map(|n| n.map(|n| vec![Some(n as f64); n % 4]));
             Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists))
         }
         ColumnKind::Ints => {
-            let lists = some.map(|n| n.map(|n| vec![Some(n.cast_signed() as i64); n % 4]));
+            let lists =
+                optional_numbers.map(|n| n.map(|n| vec![Some(n.cast_signed() as i64); n % 4]));
             Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists))
         }
     }
 }
 
 /// Writes rows as a part.
-pub(crate) fn part(
+pub(crate) fn write_part(
     run: &Path,
     table: &'static Table,
     number: u32,
@@ -76,11 +86,11 @@ pub(crate) fn publish(run: &Path, parts: Vec<WrittenPart>) {
 }
 
 /// Creates a run with two parts of each table.
-pub(crate) fn run() -> TempDir {
+pub(crate) fn create_run() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let part = |table, number: usize| {
-        let rows = rows(table, number * ROWS, ROWS);
-        part(folder.path(), table, number as u32, &rows)
+        let rows = create_rows(table, number * ROWS, ROWS);
+        write_part(folder.path(), table, number as u32, &rows)
     };
     let parts = ALL.iter().flat_map(|table| [part(table, 0), part(table, 1)]).collect();
     publish(folder.path(), parts);
@@ -88,8 +98,8 @@ pub(crate) fn run() -> TempDir {
 }
 
 /// Asserts that a run has the sample's rows.
-pub(crate) fn assert_whole(run: &Run) {
+pub(crate) fn assert_has_sample_rows(run: &Run) {
     for table in ALL {
-        assert_eq!(run.read(table).unwrap(), rows(table, 0, 2 * ROWS), "{}", table.name);
+        assert_eq!(run.read(table).unwrap(), create_rows(table, 0, 2 * ROWS), "{}", table.name);
     }
 }

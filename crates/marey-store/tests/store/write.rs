@@ -23,9 +23,9 @@ fn metadata(path: &Path) -> ParquetMetaData {
 
 #[test]
 fn every_table_survives_writing_and_reading() {
-    let run = sample::run();
+    let run = sample::create_run();
     let run = Run::open(run.path()).unwrap();
-    sample::assert_whole(&run);
+    sample::assert_has_sample_rows(&run);
     for table in ALL {
         let parts = run.parts(table);
         let names: Vec<_> = parts.iter().map(|part| part.name().to_owned()).collect();
@@ -38,7 +38,8 @@ fn every_table_survives_writing_and_reading() {
 #[test]
 fn row_groups_are_small_enough_to_skip_most_in_a_window() {
     let folder = tempfile::tempdir().unwrap();
-    let part = sample::part(folder.path(), &SPANS, 0, &sample::rows(&SPANS, 0, 300_000));
+    let part =
+        sample::write_part(folder.path(), &SPANS, 0, &sample::create_rows(&SPANS, 0, 300_000));
     sample::publish(folder.path(), vec![part]);
     let metadata = metadata(&folder.path().join("tables/spans/part-0.parquet"));
     let rows: Vec<_> = metadata.row_groups().iter().map(RowGroupMetaData::num_rows).collect();
@@ -47,7 +48,7 @@ fn row_groups_are_small_enough_to_skip_most_in_a_window() {
 
 #[test]
 fn a_part_has_metadata_on_its_order_and_columns() {
-    let run = sample::run();
+    let run = sample::create_run();
     for table in ALL {
         let path = run.path().join(format!("tables/{}/part-0.parquet", table.name));
         let metadata = metadata(&path);
@@ -63,14 +64,18 @@ fn a_part_has_metadata_on_its_order_and_columns() {
             let is_delta =
                 column.encodings().any(|encoding| encoding == Encoding::DELTA_BINARY_PACKED);
             let declared = table.position(&column.column_path().string());
-            let is_time = declared.is_some_and(|at| table.columns[at].kind == ColumnKind::Nanos);
+            let is_time =
+                declared.is_some_and(|index| table.columns[index].kind == ColumnKind::Nanos);
             assert!(is_delta || !is_time, "{}", column.column_path());
         }
-        assert_eq!(value(&metadata, "marey.schema_version"), "1");
-        assert_eq!(value(&metadata, "marey.table"), table.name);
-        assert_eq!(value(&metadata, "marey.doc"), table.doc);
+        assert_eq!(metadata_value(&metadata, "marey.schema_version"), "1");
+        assert_eq!(metadata_value(&metadata, "marey.table"), table.name);
+        assert_eq!(metadata_value(&metadata, "marey.doc"), table.doc);
         for column in table.columns {
-            assert_eq!(value(&metadata, &format!("marey.doc.{}", column.name)), column.doc);
+            assert_eq!(
+                metadata_value(&metadata, &format!("marey.doc.{}", column.name)),
+                column.doc
+            );
         }
     }
 }
@@ -79,8 +84,8 @@ fn a_part_has_metadata_on_its_order_and_columns() {
 fn numbers_that_hardly_repeat_have_no_dictionary() {
     const ROWS: usize = 100_000;
     let folder = tempfile::tempdir().unwrap();
-    let rows = sample::rows(&GPU_ACTIVITIES, 0, ROWS);
-    let part = sample::part(folder.path(), &GPU_ACTIVITIES, 0, &rows);
+    let rows = sample::create_rows(&GPU_ACTIVITIES, 0, ROWS);
+    let part = sample::write_part(folder.path(), &GPU_ACTIVITIES, 0, &rows);
     sample::publish(folder.path(), vec![part]);
     let metadata = metadata(&folder.path().join("tables/gpu_activities/part-0.parquet"));
     let column = GPU_ACTIVITIES.position("correlation_id").unwrap();
@@ -88,7 +93,7 @@ fn numbers_that_hardly_repeat_have_no_dictionary() {
     assert!(bytes < ROWS, "{bytes} bytes for {ROWS} rows");
 }
 
-fn value<'a>(metadata: &'a ParquetMetaData, key: &str) -> &'a str {
+fn metadata_value<'a>(metadata: &'a ParquetMetaData, key: &str) -> &'a str {
     let pairs = metadata.file_metadata().key_value_metadata().unwrap();
     pairs.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.as_deref()).unwrap()
 }
@@ -96,16 +101,16 @@ fn value<'a>(metadata: &'a ParquetMetaData, key: &str) -> &'a str {
 #[test]
 fn a_part_has_no_name_before_it_is_published() {
     let folder = tempfile::tempdir().unwrap();
-    let rows = sample::rows(&STRINGS, 0, 3);
+    let rows = sample::create_rows(&STRINGS, 0, 3);
     let mut writer = PartWriter::create(folder.path(), &STRINGS, 0).unwrap();
     writer.write(&rows).unwrap();
-    assert!(names(folder.path()).iter().all(|name| name.starts_with('.')));
+    assert!(part_file_names(folder.path()).iter().all(|name| name.starts_with('.')));
     let part = writer.finish().unwrap();
     assert_eq!(part.rows(), 3);
-    assert!(names(folder.path()).iter().all(|name| name.starts_with('.')));
+    assert!(part_file_names(folder.path()).iter().all(|name| name.starts_with('.')));
     let len_bytes = part.len_bytes();
     sample::publish(folder.path(), vec![part]);
-    assert_eq!(names(folder.path()), ["part-0.parquet"]);
+    assert_eq!(part_file_names(folder.path()), ["part-0.parquet"]);
     let metadata = fs::metadata(folder.path().join("tables/strings/part-0.parquet")).unwrap();
     assert_eq!(metadata.len(), len_bytes);
 }
@@ -114,13 +119,13 @@ fn a_part_has_no_name_before_it_is_published() {
 fn an_unfinished_part_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     drop(PartWriter::create(folder.path(), &STRINGS, 0).unwrap());
-    drop(sample::part(folder.path(), &STRINGS, 1, &sample::rows(&STRINGS, 0, 3)));
-    assert!(names(folder.path()).is_empty());
+    drop(sample::write_part(folder.path(), &STRINGS, 1, &sample::create_rows(&STRINGS, 0, 3)));
+    assert!(part_file_names(folder.path()).is_empty());
 }
 
 #[test]
 fn files_have_default_permissions() {
-    let run = sample::run();
+    let run = sample::create_run();
     let other = run.path().join("other");
     fs::write(&other, "").unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
@@ -132,10 +137,10 @@ fn files_have_default_permissions() {
 fn rows_with_another_schema_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = PartWriter::create(folder.path(), &STRINGS, 0).unwrap();
-    writer.write(&sample::rows(&SPANS, 0, 1)).unwrap_err();
+    writer.write(&sample::create_rows(&SPANS, 0, 1)).unwrap_err();
 }
 
-fn names(run: &Path) -> Vec<String> {
+fn part_file_names(run: &Path) -> Vec<String> {
     let entries = fs::read_dir(run.join("tables/strings")).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use marey_analysis::section::{self, Section};
 use marey_analysis::{Options, Thresholds};
 
-use crate::limits::size;
+use crate::limits::parse_size;
 use crate::output::Failure;
 
 const EXAMPLES: &str = "\
@@ -25,9 +25,9 @@ The impact of a finding is time per training step, or of the recording if it has
 The exit code is 0 whatever is found; use `marey check` to fail on regressions.";
 
 /// Rows of a section in formats for people.
-const DEFAULT_ROWS: u64 = 10;
+const ROWS_FOR_PEOPLE: u64 = 10;
 /// Rows of a section in formats for programs, and in HTML, where tables scroll.
-const MANY_ROWS: u64 = 1_000;
+const ROWS_FOR_PROGRAMS: u64 = 1_000;
 
 /// Arguments of `marey analyze`.
 #[derive(Args)]
@@ -46,7 +46,7 @@ pub(crate) struct AnalyzeArgs {
     pub(super) output: Option<PathBuf>,
 
     /// Show only this table, without findings; may be repeated
-    #[arg(long, value_name = "NAME", value_parser = sections())]
+    #[arg(long, value_name = "NAME", value_parser = section_parser())]
     section: Vec<&'static Section>,
 
     /// Show at most N rows of each table [default: 10 in txt and md, else 1000]
@@ -58,7 +58,7 @@ pub(crate) struct AnalyzeArgs {
     threshold: Vec<String>,
 
     /// Limit the memory of queries, such as `512MiB` [default: `MAREY_MEMORY_LIMIT`, else 2GiB]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(super) memory_limit: Option<usize>,
 
     /// Include the SQL queries of findings and tables
@@ -101,8 +101,8 @@ impl AnalyzeArgs {
     pub(super) fn options(&self) -> Result<Options, Failure> {
         let max_rows = match (self.top, self.format()) {
             (Some(rows), _) => rows.into(),
-            (None, Format::Txt | Format::Md) => DEFAULT_ROWS,
-            (None, Format::Html | Format::Json) => MANY_ROWS,
+            (None, Format::Txt | Format::Md) => ROWS_FOR_PEOPLE,
+            (None, Format::Html | Format::Json) => ROWS_FOR_PROGRAMS,
         };
         let mut seen = HashSet::new();
         let selected = self.section.iter().copied();
@@ -111,7 +111,7 @@ impl AnalyzeArgs {
             sections.extend(section::ALL);
         }
         Ok(Options {
-            thresholds: thresholds(&self.threshold)?,
+            thresholds: parse_thresholds(&self.threshold)?,
             sections,
             has_sections_only: self.has_sections(),
             has_charts: matches!(self.format(), Format::Html | Format::Json)
@@ -121,13 +121,13 @@ impl AnalyzeArgs {
     }
 }
 
-fn sections() -> impl TypedValueParser<Value = &'static Section> {
+fn section_parser() -> impl TypedValueParser<Value = &'static Section> {
     let names = PossibleValuesParser::new(section::ALL.iter().map(|section| section.name));
     names.try_map(|name| Section::find(&name).ok_or("no such section"))
 }
 
 /// Parses settings of the form `RULE.NAME=VALUE`.
-fn thresholds(settings: &[String]) -> Result<Thresholds, Failure> {
+fn parse_thresholds(settings: &[String]) -> Result<Thresholds, Failure> {
     let mut thresholds = Thresholds::default();
     for setting in settings {
         let failure = |message: String| Failure {

@@ -12,17 +12,17 @@ const UNITS: [&str; 4] = ["_bytes_per_second", "_nanos", "_bytes", "_percent"];
 pub(super) fn headings(table: &SectionRows) -> impl Iterator<Item = String> {
     table.columns.iter().map(|column| {
         let name = &column.name;
-        let bare = UNITS.iter().find_map(|unit| name.strip_suffix(unit));
-        match (bare, name.ends_with("_percent")) {
-            (Some(bare), true) => format!("{} %", bare.replace('_', " ")),
-            (Some(bare), false) => bare.replace('_', " "),
+        let stem = UNITS.iter().find_map(|unit| name.strip_suffix(unit));
+        match (stem, name.ends_with("_percent")) {
+            (Some(stem), true) => format!("{} %", stem.replace('_', " ")),
+            (Some(stem), false) => stem.replace('_', " "),
             (None, _) => name.replace('_', " "),
         }
     })
 }
 
 /// Returns the formatted values of a row.
-pub(super) fn values<'a>(
+pub(super) fn row_values<'a>(
     table: &'a SectionRows,
     row: &'a [Cell],
 ) -> impl Iterator<Item = String> + 'a {
@@ -33,6 +33,6 @@ pub(super) fn values<'a>(
 }
 
 /// Whether a column has numbers, which are right-aligned.
-pub(super) fn is_number(table: &SectionRows, at: usize) -> bool {
-    table.rows.iter().any(|row| row[at].number().is_some())
+pub(super) fn has_numbers(table: &SectionRows, index: usize) -> bool {
+    table.rows.iter().any(|row| row[index].number().is_some())
 }

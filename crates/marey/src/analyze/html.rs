@@ -22,18 +22,18 @@ const SCRIPT: &str = concat!(
 );
 
 /// JavaScript rounds larger integers.
-const MAX_EXACT: u64 = 1 << 53;
+const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 /// Writes the page.
 pub(super) fn write(report: &Report, title: &str, out: &mut impl Write) -> io::Result<()> {
     let mut report = serde_json::to_value(report)?;
     stringify_large_integers(&mut report);
     report["title"] = json!(title);
-    report["created"] = json!(now());
+    report["created"] = json!(utc_now());
     // Without `<`, no text of the run can close the script element.
     let json = report.to_string().replace('<', "\\u003c");
     let (style_hash, script_hash) = (hash(STYLE), hash(SCRIPT));
-    let part = |placeholder: &str| match placeholder {
+    let replacement = |placeholder: &str| match placeholder {
         "css" => STYLE,
         "js" => SCRIPT,
         "css_sha256" => &style_hash,
@@ -42,22 +42,23 @@ pub(super) fn write(report: &Report, title: &str, out: &mut impl Write) -> io::R
         _ => "",
     };
     // One pass, so that a placeholder in a name of the run is not replaced.
-    let mut rest = PAGE;
-    while let Some((before, (placeholder, after))) =
-        rest.split_once("{{").and_then(|(before, after)| Some((before, after.split_once("}}")?)))
+    let mut remaining = PAGE;
+    while let Some((before, (placeholder, after))) = remaining
+        .split_once("{{")
+        .and_then(|(before, after)| Some((before, after.split_once("}}")?)))
     {
         out.write_all(before.as_bytes())?;
-        out.write_all(part(placeholder).as_bytes())?;
-        rest = after;
+        out.write_all(replacement(placeholder).as_bytes())?;
+        remaining = after;
     }
-    out.write_all(rest.as_bytes())
+    out.write_all(remaining.as_bytes())
 }
 
 /// Converts integers that JavaScript would round to strings.
 fn stringify_large_integers(value: &mut Value) {
     match value {
         Value::Number(number) => {
-            if number.as_i64().is_some_and(|whole| whole.unsigned_abs() > MAX_EXACT) {
+            if number.as_i64().is_some_and(|integer| integer.unsigned_abs() > MAX_EXACT_INTEGER) {
                 *value = Value::String(number.to_string());
             }
         }
@@ -72,7 +73,7 @@ fn hash(text: &str) -> String {
     BASE64_STANDARD.encode(Sha256::digest(text))
 }
 
-fn now() -> String {
+fn utc_now() -> String {
     let secs = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let secs = secs.map_or(0, |since| since.as_secs().cast_signed());
     timestamp_s_to_datetime(secs)
@@ -95,7 +96,8 @@ mod tests {
 
     #[test]
     fn every_placeholder_of_the_page_is_known() {
-        let placeholders = PAGE.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap());
+        let placeholders =
+            PAGE.split("{{").skip(1).map(|remaining| remaining.split("}}").next().unwrap());
         let known = ["js_sha256", "css_sha256", "css", "json", "js"];
         assert_eq!(placeholders.collect::<Vec<_>>(), known);
     }

@@ -6,9 +6,9 @@ use marey_analysis::Report;
 use marey_analysis::report::SectionRows;
 
 use super::args::AnalyzeArgs;
-use super::cells::{headings, is_number, values};
-use super::text::{impact, overlaps};
-use crate::text::{cut, printable};
+use super::cells::{has_numbers, headings, row_values};
+use super::text::{describe_impact, describe_overlaps};
+use crate::text::{printable, truncate};
 
 /// Width limit of a cell.
 const MAX_WIDTH: usize = 80;
@@ -16,35 +16,35 @@ const MAX_WIDTH: usize = 80;
 /// Writes the report.
 pub(super) fn write(report: &Report, args: &AnalyzeArgs, out: &mut impl Write) -> io::Result<()> {
     if !args.has_sections() {
-        writeln!(out, "# Analysis of {}\n", escaped(&report.path))?;
+        writeln!(out, "# Analysis of {}\n", escape(&report.path))?;
         for warning in &report.warnings {
-            writeln!(out, "> {}\n", escaped(warning))?;
+            writeln!(out, "> {}\n", escape(warning))?;
         }
         writeln!(out, "| | |\n|---|---|")?;
         for fact in &report.summary {
-            writeln!(out, "| {} | {} |", fact.label, escaped(&fact.text))?;
+            writeln!(out, "| {} | {} |", fact.label, escape(&fact.text))?;
         }
-        findings(report, args, out)?;
+        write_findings(report, args, out)?;
     }
-    report.tables.iter().try_for_each(|table| section(table, args, out))
+    report.tables.iter().try_for_each(|table| write_section(table, args, out))
 }
 
-fn findings(report: &Report, args: &AnalyzeArgs, out: &mut impl Write) -> io::Result<()> {
+fn write_findings(report: &Report, args: &AnalyzeArgs, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\n## Findings\n")?;
     if report.findings.is_empty() {
         writeln!(out, "No bottlenecks detected.")?;
     }
     for missing in &report.missing {
-        writeln!(out, "> Not in this report: {}: {}\n", missing.name, escaped(&missing.why))?;
+        writeln!(out, "> Not in this report: {}: {}\n", missing.name, escape(&missing.why))?;
     }
     for finding in &report.findings {
         let severity = finding.severity.as_str().to_uppercase();
         let rank = finding.rank.map(|rank| format!(", rank {rank}")).unwrap_or_default();
         writeln!(out, "### {severity}: {}{rank}\n", finding.title)?;
-        writeln!(out, "{}\n", escaped(&finding.description))?;
-        writeln!(out, "- {}", impact(finding))?;
-        if let Some(overlaps) = overlaps(finding) {
-            writeln!(out, "- {}", escaped(&overlaps))?;
+        writeln!(out, "{}\n", escape(&finding.description))?;
+        writeln!(out, "- {}", describe_impact(finding))?;
+        if let Some(overlaps) = describe_overlaps(finding) {
+            writeln!(out, "- {}", escape(&overlaps))?;
         }
         writeln!(out, "- Fix: {}", finding.hint)?;
         writeln!(out, "- Rule: `{}`\n", finding.rule)?;
@@ -55,16 +55,16 @@ fn findings(report: &Report, args: &AnalyzeArgs, out: &mut impl Write) -> io::Re
     Ok(())
 }
 
-fn section(table: &SectionRows, args: &AnalyzeArgs, out: &mut impl Write) -> io::Result<()> {
+fn write_section(table: &SectionRows, args: &AnalyzeArgs, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\n## {}\n\n{}\n", table.title, table.doc)?;
     if let Some(why) = &table.missing {
-        return writeln!(out, "> Not in this report: {}", escaped(why));
+        return writeln!(out, "> Not in this report: {}", escape(why));
     }
-    row(headings(table), out)?;
-    let line = |at| if is_number(table, at) { "---:" } else { "---" };
+    write_row(headings(table), out)?;
+    let line = |index| if has_numbers(table, index) { "---:" } else { "---" };
     writeln!(out, "|{}|", (0..table.columns.len()).map(line).collect::<Vec<_>>().join("|"))?;
     for cells in &table.rows {
-        row(values(table, cells), out)?;
+        write_row(row_values(table, cells), out)?;
     }
     if table.was_cut {
         writeln!(out, "\nMore rows exist.")?;
@@ -75,13 +75,13 @@ fn section(table: &SectionRows, args: &AnalyzeArgs, out: &mut impl Write) -> io:
     Ok(())
 }
 
-fn row(cells: impl Iterator<Item = String>, out: &mut impl Write) -> io::Result<()> {
-    let cells = cells.map(|cell| escaped(&cut(&cell, MAX_WIDTH)));
+fn write_row(cells: impl Iterator<Item = String>, out: &mut impl Write) -> io::Result<()> {
+    let cells = cells.map(|cell| escape(&truncate(&cell, MAX_WIDTH)));
     writeln!(out, "| {} |", cells.collect::<Vec<_>>().join(" | "))
 }
 
 /// Escapes a text for Markdown.
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in printable(&text.replace(['\n', '\r'], " ")).chars() {
         match letter {
@@ -97,10 +97,10 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::escaped;
+    use super::escape;
 
     #[test]
     fn names_do_not_become_markup() {
-        assert_eq!(escaped("a<b>|c_d\n`e`"), "a\\<b\\>\\|c\\_d \\`e\\`");
+        assert_eq!(escape("a<b>|c_d\n`e`"), "a\\<b\\>\\|c\\_d \\`e\\`");
     }
 }

@@ -29,7 +29,7 @@ use crate::progress::Progress;
 use crate::runs;
 
 /// Refresh interval of the progress bar.
-const TICK: Duration = Duration::from_millis(100);
+const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs `marey analyze`.
 pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Stop> {
@@ -48,7 +48,7 @@ pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Sto
     let run = opened.into_run();
     let database = Database::new(Arc::new(run), limits);
     let questions = Questions::new(&database);
-    let report = with_progress(&questions, || Report::of(&questions, name, warnings, &options))?;
+    let report = with_progress(&questions, || Report::new(&questions, name, warnings, &options))?;
     if let Some(mut file) = file {
         write(&report, args, TextLayout { paint: PLAIN, max_width: None }, &mut file)?;
         file.finish()?;
@@ -99,18 +99,18 @@ pub(crate) fn with_progress<T: Send>(
     work: impl FnOnce() -> Result<T, SqlError> + Send,
 ) -> Result<T, Stop> {
     let mut bar = Progress::analyzing();
-    let waiting = thread::current();
-    let done = thread::scope(|scope| {
-        let working = scope.spawn(|| {
-            let done = work();
-            waiting.unpark();
-            done
+    let waiting_thread = thread::current();
+    let result = thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let result = work();
+            waiting_thread.unpark();
+            result
         });
-        while !working.is_finished() {
-            thread::park_timeout(TICK);
+        while !worker.is_finished() {
+            thread::park_timeout(REFRESH_INTERVAL);
             bar.set_answered(questions.answered());
         }
-        working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
-    Ok(done?)
+    Ok(result?)
 }

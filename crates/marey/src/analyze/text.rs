@@ -7,10 +7,10 @@ use marey_analysis::{Finding, Report, Severity};
 use marey_model::quantity::{Grouped, Nanos};
 
 use super::args::AnalyzeArgs;
-use super::cells::{headings, is_number, values};
-use crate::aligned::{Align, RULE, TextLayout, write_rows};
+use super::cells::{has_numbers, headings, row_values};
+use crate::aligned::{Align, HEADING_RULE, TextLayout, write_rows};
 use crate::output::Style;
-use crate::text::{cut, printable};
+use crate::text::{printable, truncate};
 
 /// Length of the list of top operations.
 const TOP_OPERATIONS: usize = 5;
@@ -27,53 +27,63 @@ pub(super) fn write(
 ) -> io::Result<()> {
     if !args.has_sections() {
         let title = format!("Analysis of {}", printable(&report.path));
-        writeln!(out, "{RULE}\n{}\n{RULE}\n", layout.paint.with(Style::Bold, title))?;
-        summary(report, layout, out)?;
-        top_operations(report, layout, out)?;
-        findings(report, args, layout, out)?;
-        missing(report, layout, out)?;
+        writeln!(
+            out,
+            "{HEADING_RULE}\n{}\n{HEADING_RULE}\n",
+            layout.paint.with(Style::Bold, title)
+        )?;
+        write_summary(report, layout, out)?;
+        write_top_operations(report, layout, out)?;
+        write_findings(report, args, layout, out)?;
+        write_missing(report, layout, out)?;
     }
     for table in &report.tables {
-        section(table, args, layout, out)?;
+        write_section(table, args, layout, out)?;
     }
     if !args.has_sections() {
-        writeln!(out, "{RULE}")?;
+        writeln!(out, "{HEADING_RULE}")?;
     }
     Ok(())
 }
 
-fn heading(text: &str, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
+fn write_heading(text: &str, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.with(Style::Bold, format_args!("{text}:")))
 }
 
-fn summary(report: &Report, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
+fn write_summary(report: &Report, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
     if report.summary.is_empty() {
         return Ok(());
     }
-    heading("Summary", layout, out)?;
+    write_heading("Summary", layout, out)?;
     for fact in &report.summary {
         writeln!(out, "  {}: {}", fact.label, printable(&fact.text))?;
     }
     writeln!(out)
 }
 
-fn top_operations(report: &Report, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
+fn write_top_operations(
+    report: &Report,
+    layout: TextLayout,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let Some(table) = report.table("operations") else { return Ok(()) };
-    heading("Top Operations", layout, out)?;
-    let at = |name| table.columns.iter().position(|column| column.name == name).unwrap_or(0);
-    let (name, time, count) = (at("name"), at("self_nanos"), at("count"));
-    for (place, row) in table.rows.iter().take(TOP_OPERATIONS).enumerate() {
+    write_heading("Top Operations", layout, out)?;
+    let column_index =
+        |name| table.columns.iter().position(|column| column.name == name).unwrap_or(0);
+    let (name, time, count) =
+        (column_index("name"), column_index("self_nanos"), column_index("count"));
+    for (position, row) in table.rows.iter().take(TOP_OPERATIONS).enumerate() {
         let time = Nanos(row[time].number().unwrap_or(0.0));
         let count = row[count].integer().unwrap_or(0);
         let calls = if count == 1 { "call" } else { "calls" };
         let name = printable(row[name].text()).into_owned();
-        let (place, count) = (place + 1, Grouped(count.into()));
-        writeln!(out, "  {place}. {}: {time} ({count} {calls})", cut(&name, MAX_WIDTH))?;
+        let (position, count) = (position + 1, Grouped(count.into()));
+        writeln!(out, "  {position}. {}: {time} ({count} {calls})", truncate(&name, MAX_WIDTH))?;
     }
     writeln!(out)
 }
 
-fn findings(
+fn write_findings(
     report: &Report,
     args: &AnalyzeArgs,
     layout: TextLayout,
@@ -84,19 +94,19 @@ fn findings(
         let text = if is_empty { "Nothing was recorded." } else { "No bottlenecks detected." };
         return writeln!(out, "{text}\n");
     }
-    heading("Bottlenecks Detected", layout, out)?;
+    write_heading("Bottlenecks Detected", layout, out)?;
     for finding in &report.findings {
-        let (word, style) = match finding.severity {
+        let (label, style) = match finding.severity {
             Severity::High => ("[HIGH]", Style::Red),
             Severity::Medium => ("[MEDIUM]", Style::Yellow),
             Severity::Low => ("[LOW]", Style::Green),
         };
         let rank = finding.rank.map(|rank| format!(" (rank {rank})")).unwrap_or_default();
         let description = printable(&finding.description);
-        let word = layout.paint.with(style, word);
-        writeln!(out, "  {word} {}{rank}: {description}", finding.rule)?;
-        writeln!(out, "    {}", layout.paint.with(Style::Dim, impact(finding)))?;
-        if let Some(overlaps) = overlaps(finding) {
+        let label = layout.paint.with(style, label);
+        writeln!(out, "  {label} {}{rank}: {description}", finding.rule)?;
+        writeln!(out, "    {}", layout.paint.with(Style::Dim, describe_impact(finding)))?;
+        if let Some(overlaps) = describe_overlaps(finding) {
             writeln!(out, "    {overlaps}")?;
         }
         writeln!(out, "    Fix: {}", finding.hint)?;
@@ -110,13 +120,13 @@ fn findings(
 }
 
 /// Describes the impact of a finding, the possible gain, and the confidence.
-pub(super) fn impact(finding: &Finding) -> String {
+pub(super) fn describe_impact(finding: &Finding) -> String {
     let mut parts = Vec::new();
     if finding.impact_nanos > 0.0 {
         let share = finding.impact_percent.map(|share| format!(" ({share:.1} %)"));
-        let per = if finding.is_per_step { "per step" } else { "of the recording" };
+        let period = if finding.is_per_step { "per step" } else { "of the recording" };
         let (time, share) = (Nanos(finding.impact_nanos), share.unwrap_or_default());
-        parts.push(format!("{time} {per}{share}"));
+        parts.push(format!("{time} {period}{share}"));
     }
     if let Some(gain) = finding.gain_nanos.filter(|gain| *gain > 0.0) {
         let times = finding.speedup.map(|times| format!(", {times:.2}x as fast"));
@@ -127,34 +137,34 @@ pub(super) fn impact(finding: &Finding) -> String {
 }
 
 /// Names the other findings that partly count the same time, if there are any.
-pub(super) fn overlaps(finding: &Finding) -> Option<String> {
+pub(super) fn describe_overlaps(finding: &Finding) -> Option<String> {
     let overlaps = finding.overlaps.iter().map(|other| {
         let (subject, nanos) = (printable(&other.subject), Nanos(other.nanos));
-        format!("{} of {} (up to {nanos})", other.rule, cut(&subject, MAX_WIDTH))
+        format!("{} of {} (up to {nanos})", other.rule, truncate(&subject, MAX_WIDTH))
     });
     let overlaps = overlaps.collect::<Vec<_>>().join(", ");
     (!overlaps.is_empty()).then(|| format!("Overlaps in time with: {overlaps}"))
 }
 
 /// Lists the rules and sections that failed, so that their absence is not taken for a result.
-fn missing(report: &Report, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
+fn write_missing(report: &Report, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
     if report.missing.is_empty() {
         return Ok(());
     }
-    heading("Not in this report", layout, out)?;
+    write_heading("Not in this report", layout, out)?;
     for missing in &report.missing {
         writeln!(out, "  {}: {}", missing.name, printable(&missing.why))?;
     }
     writeln!(out)
 }
 
-fn section(
+fn write_section(
     table: &SectionRows,
     args: &AnalyzeArgs,
     layout: TextLayout,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    heading(table.title, layout, out)?;
+    write_heading(table.title, layout, out)?;
     if let Some(why) = &table.missing {
         writeln!(out, "  not in this report: {}", printable(why))?;
     } else if table.rows.is_empty() {
@@ -162,8 +172,8 @@ fn section(
     }
     let headings: Vec<String> = headings(table).collect();
     let rows: Vec<Vec<String>> =
-        table.rows.iter().map(|row| values(table, row).collect()).collect();
-    let align = |at| if is_number(table, at) { Align::Right } else { Align::Left };
+        table.rows.iter().map(|row| row_values(table, row).collect()).collect();
+    let align = |index| if has_numbers(table, index) { Align::Right } else { Align::Left };
     let aligns: Vec<Align> = (0..headings.len()).map(align).collect();
     write_rows(&headings, &rows, &aligns, layout, out)?;
     if table.was_cut {

@@ -19,7 +19,7 @@ use crate::out_file::OutFile;
 use crate::output::{Output, PLAIN, Stop};
 use crate::runs;
 
-pub(crate) use text::numbers;
+pub(crate) use text::write_metrics;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +60,7 @@ pub(crate) struct CompareArgs {
 
     /// Treat changes of at most PERCENT as unchanged
     #[arg(long, value_name = "PERCENT", default_value_t = Tolerance::default().percent)]
-    #[arg(value_parser = percent)]
+    #[arg(value_parser = parse_percent)]
     tolerance: f64,
 }
 
@@ -73,7 +73,7 @@ enum Format {
     Json,
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+fn parse_percent(text: &str) -> Result<f64, String> {
     let percent: Option<f64> = text.trim_end_matches('%').trim().parse().ok();
     percent
         .filter(|percent| percent.is_finite() && *percent >= 0.0)
@@ -104,7 +104,7 @@ pub(crate) fn measure(path: &Path, output: &mut Output) -> Result<Measured, Stop
     let run = opened.into_run();
     let database = Database::new(Arc::new(run), limits(None, None)?);
     let questions = Questions::new(&database);
-    with_progress(&questions, || Measured::of(&questions, name))
+    with_progress(&questions, || Measured::query(&questions, name))
 }
 
 impl CompareArgs {

@@ -8,7 +8,7 @@ use marey_analysis::render::show;
 use marey_analysis::tables::reason;
 use marey_model::quantity::{Nanos, Real};
 
-use crate::aligned::{Align, RULE, TextLayout, write_rows};
+use crate::aligned::{Align, HEADING_RULE, TextLayout, write_rows};
 use crate::output::Style;
 use crate::text::printable;
 
@@ -20,22 +20,22 @@ pub(super) fn write(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let title = layout.paint.with(Style::Bold, "Profile Comparison");
-    writeln!(out, "{title}\n{RULE}")?;
+    writeln!(out, "{title}\n{HEADING_RULE}")?;
     writeln!(out, "before: {}", printable(&comparison.before))?;
     writeln!(out, "after:  {}\n", printable(&comparison.after))?;
-    numbers(comparison, layout, out)?;
+    write_metrics(comparison, layout, out)?;
     let operations =
         ("Operations, per step", &comparison.operations, &comparison.renamed_operations);
     let kernels = ("Kernels, per step", &comparison.kernels, &comparison.renamed_kernels);
     for (heading, differences, renames) in [operations, kernels] {
-        changes(heading, differences, max_rows, layout, out)?;
-        suggested(differences, renames, max_rows, layout, out)?;
+        write_differences(heading, differences, max_rows, layout, out)?;
+        write_renames(differences, renames, max_rows, layout, out)?;
     }
     Ok(())
 }
 
 /// Writes the table of metrics.
-pub(crate) fn numbers(
+pub(crate) fn write_metrics(
     comparison: &Comparison,
     layout: TextLayout,
     out: &mut impl Write,
@@ -66,7 +66,7 @@ pub(crate) fn numbers(
     writeln!(out)
 }
 
-fn changes(
+fn write_differences(
     heading: &str,
     differences: &[Difference],
     max_rows: usize,
@@ -90,7 +90,8 @@ fn changes(
         differences.len() - changed.len(),
     )?;
     let columns = ["Change", "%", "Before", "After", "Count", "", "Where"];
-    let rows: Vec<Vec<String>> = changed.iter().take(max_rows).map(|row| change(row)).collect();
+    let rows: Vec<Vec<String>> =
+        changed.iter().take(max_rows).map(|row| difference_row(row)).collect();
     let mut aligns = [Align::Right; 7];
     aligns[5] = Align::Left;
     aligns[6] = Align::Left;
@@ -98,13 +99,13 @@ fn changes(
         write_rows(&columns.map(str::to_owned), &rows, &aligns, layout, out)?;
     }
     if changed.len() > max_rows {
-        let more = format!("  … {} more: --top N", changed.len() - max_rows);
-        writeln!(out, "{}", layout.paint.with(Style::Dim, more))?;
+        let more_line = format!("  … {} more: --top N", changed.len() - max_rows);
+        writeln!(out, "{}", layout.paint.with(Style::Dim, more_line))?;
     }
     writeln!(out)
 }
 
-fn change(row: &Difference) -> Vec<String> {
+fn difference_row(row: &Difference) -> Vec<String> {
     let sign = if row.change_nanos() > 0.0 { "+" } else { "" };
     let (before, after) = (row.before.as_ref(), row.after.as_ref());
     let time = |nanos: Option<f64>| nanos.map_or("-".into(), |nanos| Nanos(nanos).to_string());
@@ -126,7 +127,7 @@ fn change(row: &Difference) -> Vec<String> {
     ]
 }
 
-fn suggested(
+fn write_renames(
     differences: &[Difference],
     renames: &[Rename],
     max_rows: usize,
@@ -138,13 +139,13 @@ fn suggested(
     }
     writeln!(out, "{}", layout.paint.with(Style::Bold, "Renamed?"))?;
     for rename in renames.iter().take(max_rows) {
-        let path = |at: usize| printable(&differences[at].path.join("/")).into_owned();
+        let path = |index: usize| printable(&differences[index].path.join("/")).into_owned();
         let (before, after) = (path(rename.before), path(rename.after));
         writeln!(out, "  {before} -> {after} ({})", reason(rename.reason))?;
     }
     if renames.len() > max_rows {
-        let more = format!("  … {} more: --top N", renames.len() - max_rows);
-        writeln!(out, "{}", layout.paint.with(Style::Dim, more))?;
+        let more_line = format!("  … {} more: --top N", renames.len() - max_rows);
+        writeln!(out, "{}", layout.paint.with(Style::Dim, more_line))?;
     }
     writeln!(out)
 }

@@ -12,7 +12,7 @@ use super::{Export, ExportFailure, describe_left_out, format};
 use crate::foreign::STDIN as STDOUT;
 use crate::output::{Failure, Output, Stop};
 use crate::runs;
-use crate::text::quoted;
+use crate::text::quote_path;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +38,7 @@ pub(crate) struct ExportArgs {
     run: PathBuf,
 
     /// Output format [default: from the name of OUT]
-    #[arg(short, long, value_name = "FORMAT", value_parser = formats())]
+    #[arg(short, long, value_name = "FORMAT", value_parser = format_parser())]
     format: Option<Format>,
 
     /// File to write, or a folder for files with default names; .gz compresses, `-` is stdout
@@ -69,7 +69,7 @@ pub(crate) struct ExportArgs {
 /// An `Arc`, since clap takes a `Vec` for a repeated option.
 type Ranks = std::sync::Arc<[u32]>;
 
-fn formats() -> impl TypedValueParser<Value = Format> {
+fn format_parser() -> impl TypedValueParser<Value = Format> {
     let names = Format::ALL.into_iter().filter(|format| format.is_writable());
     let names = names.map(|format| {
         PossibleValue::new(format.as_str()).aliases(format::aliases(format).iter().copied())
@@ -85,7 +85,7 @@ pub(crate) fn export(args: &ExportArgs, output: &mut Output) -> Result<(), Stop>
         name: run.name(),
         format: args.format,
         out: &args.output,
-        replaces: args.force,
+        replaces_existing: args.force,
         span: args.span(),
         ranks: args.ranks.as_deref().map(<[u32]>::to_vec),
     };
@@ -94,7 +94,11 @@ pub(crate) fn export(args: &ExportArgs, output: &mut Output) -> Result<(), Stop>
     }
     for written in export.write()? {
         written.warnings().try_for_each(|warning| output.warning(warning))?;
-        output.note(format_args!("wrote {}, {}", quoted(&written.path), Size(written.bytes)))?;
+        output.note(format_args!(
+            "wrote {}, {}",
+            quote_path(&written.path),
+            Size(written.bytes)
+        ))?;
     }
     Ok(())
 }

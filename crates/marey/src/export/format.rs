@@ -5,7 +5,7 @@ use std::path::Path;
 use marey_formats::Format;
 
 use crate::output::Failure;
-use crate::text::quoted;
+use crate::text::quote_path;
 
 /// Suffixes of file names. Longer suffixes precede the suffixes that they end with.
 const SUFFIXES: [(&str, Format); 16] = [
@@ -59,7 +59,7 @@ pub(super) fn from_file_name(file: &Path) -> Option<Format> {
 }
 
 /// Returns the default suffix of a format.
-pub(super) const fn suffix(format: Format) -> &'static str {
+pub(super) const fn default_suffix(format: Format) -> &'static str {
     match format {
         Format::Kineto => ".pt.trace.json.gz",
         Format::ChromeTrace => ".json.gz",
@@ -87,13 +87,13 @@ pub(super) const fn is_binary(format: Format) -> bool {
 pub(super) fn missing_format(out: &Path) -> Failure {
     let message = match out.to_str() {
         Some("-") => "stdout needs a format".to_owned(),
-        _ => format!("the name {} does not imply a format", quoted(out)),
+        _ => format!("the name {} does not imply a format", quote_path(out)),
     };
     Failure { message, hint: Some(format!("choose one with --format: {}", writable_names())) }
 }
 
 /// Returns a sentence with the formats that can be written.
-pub(super) fn writable() -> String {
+pub(super) fn describe_writable() -> String {
     format!("marey writes {}", writable_names())
 }
 
@@ -127,9 +127,9 @@ mod tests {
     #[test]
     fn default_names_imply_their_format() {
         for format in Format::ALL.into_iter().filter(|format| format.is_writable()) {
-            let same = from_file_name(Path::new(&format!("x{}", suffix(format))));
+            let implied = from_file_name(Path::new(&format!("x{}", default_suffix(format))));
             let is_json = matches!(format, Format::ChromeTrace | Format::TensorBoard);
-            assert!(is_json || same == Some(format), "{format:?}");
+            assert!(is_json || implied == Some(format), "{format:?}");
             assert_eq!(parse(format.as_str()), Some(format));
             for alias in aliases(format) {
                 assert_eq!(parse(alias), Some(format));

@@ -37,7 +37,7 @@ pub struct Export<'a> {
     /// A file, or a folder in which files get the default names of the format.
     pub out: &'a Path,
     /// Whether existing files are replaced.
-    pub replaces: bool,
+    pub replaces_existing: bool,
     /// The time range.
     pub span: Span,
     /// The ranks; `None` for all processes.
@@ -46,7 +46,7 @@ pub struct Export<'a> {
 
 /// A file that was written.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenFile {
     /// The file.
     pub path: PathBuf,
     /// Its format.
@@ -63,7 +63,7 @@ impl Export<'_> {
     /// # Errors
     /// Fails if the files cannot be written or the run lacks the selected ranks or
     /// steps.
-    pub fn write(&self) -> Result<Vec<Written>, Failure> {
+    pub fn write(&self) -> Result<Vec<WrittenFile>, Failure> {
         let window = self.window()?;
         if !target::is_folder(self.out, self.format) {
             let format = self.format()?;
@@ -71,7 +71,7 @@ impl Export<'_> {
         }
         let Some(format) = self.format else { return Err(format::missing_format(self.out)) };
         fs::create_dir_all(self.out).map_err(|error| cannot_write(self.out, &error))?;
-        let files = target::files(self, format, &window);
+        let files = target::default_files(self, format, &window);
         files.into_iter().map(|(path, window)| self.write_file(&path, format, window)).collect()
     }
 
@@ -89,7 +89,7 @@ impl Export<'_> {
     }
 
     fn window(&self) -> Result<Window, Failure> {
-        window::select(self.run, &self.span, self.ranks.as_deref())
+        window::select_rows(self.run, &self.span, self.ranks.as_deref())
     }
 
     fn format(&self) -> Result<Format, Failure> {
@@ -98,15 +98,20 @@ impl Export<'_> {
             .ok_or_else(|| format::missing_format(self.out))
     }
 
-    fn write_file(&self, path: &Path, format: Format, window: Window) -> Result<Written, Failure> {
-        target::check(path, self.replaces)?;
+    fn write_file(
+        &self,
+        path: &Path,
+        format: Format,
+        window: Window,
+    ) -> Result<WrittenFile, Failure> {
+        target::check_replaceable(path, self.replaces_existing)?;
         let reader = Reader::new(self.run, window).map_err(Failure::from)?;
         let mut file = OutFile::create(path)?;
-        let mut out = Counted { out: &mut file, bytes: 0 };
+        let mut out = CountingWriter { out: &mut file, bytes: 0 };
         let left_out = if is_gzip(path, format) {
-            let mut packed = GzEncoder::new(&mut out, Compression::default());
-            let left_out = marey_formats::export(&reader, format, &mut packed);
-            left_out.and_then(|left_out| Ok(packed.finish().map(|_| left_out)?))
+            let mut gzip = GzEncoder::new(&mut out, Compression::default());
+            let left_out = marey_formats::export(&reader, format, &mut gzip);
+            left_out.and_then(|left_out| Ok(gzip.finish().map(|_| left_out)?))
         } else {
             marey_formats::export(&reader, format, &mut out)
         };
@@ -116,11 +121,11 @@ impl Export<'_> {
         })?;
         let bytes = out.bytes;
         file.finish().map_err(|error| cannot_write(path, &error))?;
-        Ok(Written { path: path.to_owned(), format, bytes, left_out })
+        Ok(WrittenFile { path: path.to_owned(), format, bytes, left_out })
     }
 }
 
-impl Written {
+impl WrittenFile {
     /// Returns a sentence for each kind of data that the file lacks.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         describe_left_out(self.format, &self.left_out)
@@ -131,10 +136,10 @@ impl Written {
 fn describe_left_out(format: Format, left_out: &LeftOut) -> impl Iterator<Item = String> {
     left_out
         .iter()
-        .map(move |(what, count)| format!("{} cannot represent {count} {what}", format.as_str()))
+        .map(move |(kind, count)| format!("{} cannot represent {count} {kind}", format.as_str()))
 }
 
-/// Why an export failed.
+/// The reason why an export failed.
 #[derive(Debug)]
 pub(crate) enum ExportFailure {
     /// The run cannot be exported.
@@ -156,7 +161,7 @@ impl From<ExportError> for ExportFailure {
             ExportError::Io(error) => Self::Output(error),
             ExportError::Store(error) => Self::Failed(error.into()),
             ExportError::ReadOnly(_) => {
-                Self::Failed(Failure { message, hint: Some(format::writable()) })
+                Self::Failed(Failure { message, hint: Some(format::describe_writable()) })
             }
             ExportError::NoData { .. } => Self::Failed(Failure { message, hint: None }),
         }
@@ -169,12 +174,12 @@ fn is_gzip(path: &Path, format: Format) -> bool {
 }
 
 /// Counts the bytes written to `out`.
-struct Counted<W> {
+struct CountingWriter<W> {
     out: W,
     bytes: u64,
 }
 
-impl<W: Write> Write for Counted<W> {
+impl<W: Write> Write for CountingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
         self.bytes += written as u64;

@@ -8,20 +8,21 @@ use marey_store::{ProcessEntry, Window};
 
 use super::{Export, format};
 use crate::output::Failure;
-use crate::text::quoted;
+use crate::text::quote_path;
 
 /// Whether a path is or will be a folder. `TensorBoard` reads folders only.
 pub(super) fn is_folder(out: &Path, format: Option<Format>) -> bool {
-    let is_named_so = out.as_os_str().as_encoded_bytes().ends_with(b"/");
-    let is_of_events = format == Some(Format::TensorBoard) && format::from_file_name(out) != format;
-    out.is_dir() || is_named_so || (is_of_events && !out.exists())
+    let ends_with_slash = out.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let is_tensorboard_folder =
+        format == Some(Format::TensorBoard) && format::from_file_name(out) != format;
+    out.is_dir() || ends_with_slash || (is_tensorboard_folder && !out.exists())
 }
 
 /// Fails if a file exists and must not be replaced.
-pub(super) fn check(file: &Path, replaces: bool) -> Result<(), Failure> {
+pub(super) fn check_replaceable(file: &Path, replaces_existing: bool) -> Result<(), Failure> {
     match file.metadata() {
-        Ok(there) if there.is_file() && !replaces => Err(Failure {
-            message: format!("{} already exists", quoted(file)),
+        Ok(metadata) if metadata.is_file() && !replaces_existing => Err(Failure {
+            message: format!("{} already exists", quote_path(file)),
             hint: Some("replace it with --force, or choose another path with -o".into()),
         }),
         _ => Ok(()),
@@ -29,7 +30,7 @@ pub(super) fn check(file: &Path, replaces: bool) -> Result<(), Failure> {
 }
 
 /// Returns the files to write in a folder, with their rows. Kineto has a file for each rank.
-pub(super) fn files(
+pub(super) fn default_files(
     export: &Export<'_>,
     format: Format,
     window: &Window,
@@ -37,7 +38,8 @@ pub(super) fn files(
     let processes = export.run.manifest().processes.iter();
     let is_wanted = |id| window.processes.as_ref().is_none_or(|wanted| wanted.contains(id));
     let processes: Vec<_> = processes.filter(|process| is_wanted(&process.id)).collect();
-    let path = |processes: &[&ProcessEntry]| export.out.join(name(export, format, processes));
+    let path =
+        |processes: &[&ProcessEntry]| export.out.join(default_name(export, format, processes));
     if format != Format::Kineto {
         return vec![(path(&processes), window.clone())];
     }
@@ -48,20 +50,20 @@ pub(super) fn files(
     if ranks.len() < 2 {
         return vec![(path(&processes), window.clone())];
     }
-    let of_rank = |processes: Vec<&ProcessEntry>| {
+    let rank_file = |processes: Vec<&ProcessEntry>| {
         let ids: HashSet<u32> = processes.iter().map(|process| process.id).collect();
         (path(&processes), Window { processes: Some(ids), ..window.clone() })
     };
-    ranks.into_values().map(of_rank).collect()
+    ranks.into_values().map(rank_file).collect()
 }
 
 /// Returns the default name of a file.
-fn name(export: &Export<'_>, format: Format, processes: &[&ProcessEntry]) -> String {
+fn default_name(export: &Export<'_>, format: Format, processes: &[&ProcessEntry]) -> String {
     let first = processes.first();
     let host = first.map(|process| &*process.host).filter(|host| !host.is_empty());
-    let host = host.map_or_else(|| "host".to_owned(), sanitized);
+    let host = host.map_or_else(|| "host".to_owned(), sanitize);
     let start_nanos = first.map_or(0, |process| process.start_unix_nanos.max(0));
-    let suffix = format::suffix(format);
+    let suffix = format::default_suffix(format);
     match format {
         Format::Kineto => {
             let pid = first.map_or(0, |process| process.pid);
@@ -79,7 +81,7 @@ fn name(export: &Export<'_>, format: Format, processes: &[&ProcessEntry]) -> Str
 }
 
 /// Replaces characters that are unsafe in file names.
-fn sanitized(host: &str) -> String {
+fn sanitize(host: &str) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     host.chars().map(|c| if is_safe(c) { c } else { '_' }).collect()
 }

@@ -74,7 +74,7 @@ pub(super) fn parse_steps(text: &str) -> Result<(u32, u32), String> {
 /// Parses `0,2-3`.
 pub(super) fn parse_ranks(text: &str) -> Result<std::sync::Arc<[u32]>, String> {
     const MAX_NUMBERS: u32 = 1 << 20;
-    let wrong = || "expected numbers such as `0,2-3`".to_owned();
+    let error = || "expected numbers such as `0,2-3`".to_owned();
     let mut numbers = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -82,24 +82,28 @@ pub(super) fn parse_ranks(text: &str) -> Result<std::sync::Arc<[u32]>, String> {
             (Ok(first), Ok(last)) if first <= last && last - first < MAX_NUMBERS => {
                 numbers.extend(first..=last);
             }
-            _ => return Err(wrong()),
+            _ => return Err(error()),
         }
     }
     Ok(numbers.into_iter().collect())
 }
 
 /// Returns the window of an export.
-pub(super) fn select(run: &Run, span: &Span, ranks: Option<&[u32]>) -> Result<Window, Failure> {
-    let processes = ranks.map(|ranks| processes(run, ranks)).transpose()?;
+pub(super) fn select_rows(
+    run: &Run,
+    span: &Span,
+    ranks: Option<&[u32]>,
+) -> Result<Window, Failure> {
+    let processes = ranks.map(|ranks| processes_of_ranks(run, ranks)).transpose()?;
     let (from_nanos, until_nanos) = match *span {
-        Span::Times { from, to } => times(run, from, to)?,
-        Span::Steps { first, last } => time_of_steps(run, processes.as_ref(), first, last)?,
+        Span::Times { from, to } => time_range(run, from, to)?,
+        Span::Steps { first, last } => time_range_of_steps(run, processes.as_ref(), first, last)?,
     };
     Ok(Window { from_nanos, until_nanos, processes })
 }
 
 /// Returns the processes of some ranks, all of which must exist.
-fn processes(run: &Run, ranks: &[u32]) -> Result<HashSet<u32>, Failure> {
+fn processes_of_ranks(run: &Run, ranks: &[u32]) -> Result<HashSet<u32>, Failure> {
     let processes = &run.manifest().processes;
     let known: BTreeSet<u32> = processes.iter().filter_map(|process| process.rank).collect();
     if let Some(rank) = ranks.iter().find(|rank| !known.contains(rank)) {
@@ -112,14 +116,18 @@ fn processes(run: &Run, ranks: &[u32]) -> Result<HashSet<u32>, Failure> {
         return Err(Failure { message, hint: Some(hint) });
     }
     let is_wanted = |rank: Option<u32>| rank.is_some_and(|rank| ranks.contains(&rank));
-    Ok(processes.iter().filter(|one| is_wanted(one.rank)).map(|one| one.id).collect())
+    Ok(processes
+        .iter()
+        .filter(|process| is_wanted(process.rank))
+        .map(|process| process.id)
+        .collect())
 }
 
-fn times(run: &Run, from: Option<Moment>, to: Option<Moment>) -> Result<(i64, i64), Failure> {
+fn time_range(run: &Run, from: Option<Moment>, to: Option<Moment>) -> Result<(i64, i64), Failure> {
     let starts = run.manifest().processes.iter().map(|process| process.start_unix_nanos);
-    let start = starts.min().unwrap_or(0);
+    let start_nanos = starts.min().unwrap_or(0);
     let nanos = |moment| match moment {
-        Moment::SinceStart(nanos) => start.saturating_add(nanos),
+        Moment::SinceStart(nanos) => start_nanos.saturating_add(nanos),
         Moment::Since1970(nanos) => nanos,
     };
     let (from, to) = (from.map_or(i64::MIN, nanos), to.map_or(i64::MAX, nanos));
@@ -129,7 +137,7 @@ fn times(run: &Run, from: Option<Moment>, to: Option<Moment>) -> Result<(i64, i6
     Err(Failure { message: "the start must be before the end".to_owned(), hint: None })
 }
 
-fn time_of_steps(
+fn time_range_of_steps(
     run: &Run,
     processes: Option<&HashSet<u32>>,
     first: u32,

@@ -7,9 +7,9 @@ use clap::{Args, ValueHint};
 use marey_query::sql::Limits;
 
 use super::format::Format;
-use crate::limits::{limits, size};
+use crate::limits::{limits, parse_size};
 use crate::output::Failure;
-use crate::text::quoted;
+use crate::text::quote_path;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +54,7 @@ pub(crate) struct QueryArgs {
     max_rows: Option<u64>,
 
     /// Limit the memory of the query, such as `512MiB` [default: `MAREY_MEMORY_LIMIT`, else 2GiB]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory_limit: Option<usize>,
 
     /// Use N threads [default: one for each core]
@@ -74,7 +74,7 @@ impl QueryArgs {
     pub(super) fn source(&self, is_terminal: bool) -> Result<QuerySource, Failure> {
         match self.sql.as_deref() {
             None if io::stdin().is_terminal() => self.prompt(is_terminal),
-            None | Some(STDIN) => Ok(QuerySource::Sql(from_stdin()?)),
+            None | Some(STDIN) => Ok(QuerySource::Sql(read_stdin()?)),
             Some(sql) => Ok(QuerySource::Sql(sql.to_owned())),
         }
     }
@@ -92,7 +92,7 @@ impl QueryArgs {
     pub(super) fn format(&self, is_terminal: bool) -> Result<Format, Failure> {
         let format = match (self.format, &self.output) {
             (Some(format), _) => format,
-            (None, Some(file)) => Format::from_suffix(file).ok_or_else(|| no_format(file))?,
+            (None, Some(file)) => Format::from_suffix(file).ok_or_else(|| unknown_suffix(file))?,
             (None, None) => Format::Table,
         };
         if format.is_binary() && self.output.is_none() && is_terminal {
@@ -117,7 +117,7 @@ impl QueryArgs {
     }
 }
 
-fn from_stdin() -> Result<String, Failure> {
+fn read_stdin() -> Result<String, Failure> {
     let failure = |message: String| Failure { message, hint: None };
     let mut sql = String::new();
     match io::stdin().read_to_string(&mut sql) {
@@ -127,9 +127,9 @@ fn from_stdin() -> Result<String, Failure> {
     }
 }
 
-fn no_format(file: &Path) -> Failure {
+fn unknown_suffix(file: &Path) -> Failure {
     Failure {
-        message: format!("the suffix of {} does not imply a format", quoted(file)),
+        message: format!("the suffix of {} does not imply a format", quote_path(file)),
         hint: Some("choose one with -f: table, csv, json, jsonl, arrow or parquet".into()),
     }
 }

@@ -60,18 +60,18 @@ const KEYWORDS: [&str; 41] = [
 pub(super) struct Completions {
     tables: Vec<TableName>,
     /// Names of tables, columns and functions, and keywords, sorted.
-    anywhere: Vec<String>,
+    words: Vec<String>,
 }
 
 impl Completions {
     pub(super) fn new(names: &Names) -> Self {
         let tables = names.tables.clone();
         let columns = tables.iter().flat_map(|table| table.columns.iter().chain([&table.name]));
-        let mut anywhere: Vec<_> = columns.chain(&KEYWORDS).map(ToString::to_string).collect();
-        anywhere.extend(names.functions.iter().map(|function| format!("{function}(")));
-        anywhere.sort();
-        anywhere.dedup();
-        Self { tables, anywhere }
+        let mut words: Vec<_> = columns.chain(&KEYWORDS).map(ToString::to_string).collect();
+        words.extend(names.functions.iter().map(|function| format!("{function}(")));
+        words.sort();
+        words.dedup();
+        Self { tables, words }
     }
 
     /// Returns the start of the word at the end of `line`, and its completions.
@@ -79,35 +79,37 @@ impl Completions {
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
         let start = line.trim_end_matches(is_word).len();
         let (before, word) = line.split_at(start);
-        let found = match before.strip_suffix('.') {
-            Some(owner) => self.parts_of(&owner[owner.trim_end_matches(is_word).len()..]),
-            None if before == COMMAND_PREFIX => COMMANDS.iter().map(|it| it.name).collect(),
-            None if before.starts_with(COMMAND_PREFIX) => self.parts_of(MAIN),
+        let names = match before.strip_suffix('.') {
+            Some(owner) => self.names_in(&owner[owner.trim_end_matches(is_word).len()..]),
+            None if before == COMMAND_PREFIX => {
+                COMMANDS.iter().map(|command| command.name).collect()
+            }
+            None if before.starts_with(COMMAND_PREFIX) => self.names_in(MAIN),
             None if word.is_empty() => Vec::new(),
-            None => self.words(),
+            None => self.all_words(),
         };
-        let fitting = found.into_iter().filter(|name| begins_with(name, word));
+        let fitting = names.into_iter().filter(|name| starts_with_ignoring_case(name, word));
         (start, fitting.map(str::to_owned).collect())
     }
 
     /// Returns the tables of a schema or the columns of a table; all words for an alias.
-    fn parts_of(&self, owner: &str) -> Vec<&str> {
+    fn names_in(&self, owner: &str) -> Vec<&str> {
         let is_owner = |name: &str| name.eq_ignore_ascii_case(owner);
         let tables = self.tables.iter().filter(|table| is_owner(table.schema));
         let tables: Vec<&str> = tables.map(|table| table.name).collect();
         match self.tables.iter().find(|table| is_owner(table.name)) {
             Some(table) => table.columns.clone(),
-            None if tables.is_empty() => self.words(),
+            None if tables.is_empty() => self.all_words(),
             None => tables,
         }
     }
 
-    fn words(&self) -> Vec<&str> {
-        self.anywhere.iter().map(String::as_str).collect()
+    fn all_words(&self) -> Vec<&str> {
+        self.words.iter().map(String::as_str).collect()
     }
 }
 
-fn begins_with(name: &str, start: &str) -> bool {
+fn starts_with_ignoring_case(name: &str, start: &str) -> bool {
     name.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
 }
 
@@ -127,8 +129,8 @@ impl Completer for Completions {
 impl Validator for Completions {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let text = context.input().trim();
-        let is_whole = text.is_empty() || text.starts_with(COMMAND_PREFIX) || is_complete(text);
-        Ok(if is_whole { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
+        let is_finished = text.is_empty() || text.starts_with(COMMAND_PREFIX) || is_complete(text);
+        Ok(if is_finished { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
     }
 }
 
@@ -168,9 +170,9 @@ mod tests {
             ("\\", 1, &["?", "d", "f", "q"]),
             ("\\d st", 3, &["steps"]),
         ] {
-            let (at, found) = words.candidates(line);
+            let (offset, names) = words.candidates(line);
             assert_eq!(
-                (at, found),
+                (offset, names),
                 (start, expected.iter().map(ToString::to_string).collect()),
                 "{line}"
             );

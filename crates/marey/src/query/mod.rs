@@ -113,7 +113,7 @@ fn write_rows<W: Write + Send>(
 ) -> Result<Written, Stop> {
     let mut answer = database.query(query.sql, query.max_rows)?;
     interrupt::cancel_on_interrupt(answer.canceller())?;
-    let mut writer = sink.rows(query.format, &answer.schema())?;
+    let mut writer = sink.into_writer(query.format, &answer.schema())?;
     let mut rows = 0;
     for batch in &mut answer {
         let batch = batch?;

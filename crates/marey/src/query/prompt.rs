@@ -63,9 +63,9 @@ impl<'a> Prompt<'a> {
             .completion_type(CompletionType::List)
             .max_history_size(MAX_HISTORY)
             .and_then(|config| config.history_ignore_dups(true))
-            .map_err(|error| broken(&error))?
+            .map_err(|error| terminal_failure(&error))?
             .build();
-        let mut editor = Editor::with_config(config).map_err(|error| broken(&error))?;
+        let mut editor = Editor::with_config(config).map_err(|error| terminal_failure(&error))?;
         editor.set_helper(Some(Completions::new(names)));
         let history = history_file();
         if let Some(file) = &history {
@@ -87,7 +87,7 @@ impl<'a> Prompt<'a> {
                 // Ctrl-C clears the input.
                 Err(ReadlineError::Interrupted) => {}
                 Err(ReadlineError::Eof) => return Ok(()),
-                Err(error) => return Err(broken(&error).into()),
+                Err(error) => return Err(terminal_failure(&error).into()),
             }
         }
     }
@@ -111,9 +111,9 @@ impl<'a> Prompt<'a> {
     /// Runs a line. Errors are printed and do not end the prompt.
     fn run_line(&mut self, text: &str, output: &mut Output) -> Result<(), Stop> {
         let result = match text.strip_prefix(COMMAND_PREFIX) {
-            Some(command) => self.command(command, output),
+            Some(command) => self.run_command(command, output),
             None if text.is_empty() => Ok(()),
-            None => self.query(text, output),
+            None => self.run_query(text, output),
         };
         match result {
             Err(Stop::Failed(failure)) => output.print_error(&failure)?,
@@ -124,22 +124,22 @@ impl<'a> Prompt<'a> {
         Ok(output.data().flush()?)
     }
 
-    fn query(&mut self, sql: &str, output: &mut Output) -> Result<(), Stop> {
+    fn run_query(&mut self, sql: &str, output: &mut Output) -> Result<(), Stop> {
         let max_rows = self.args.max_rows(self.format);
         let query = Query { sql, format: self.format, max_rows };
         let max_width = self.editor.dimensions().map(|(columns, _)| columns.into());
-        let since = Instant::now();
+        let start = Instant::now();
         let written = query_to_stdout(self.database, &query, max_width, output)?;
         let rows = match written.rows {
             1 => "1 row".to_owned(),
             rows => format!("{} rows", Grouped(rows.into())),
         };
-        let took = Nanos(since.elapsed().as_nanos() as f64);
-        let footer = output.paint.with(Style::Dim, format!("{rows} in {took}"));
+        let duration = Nanos(start.elapsed().as_nanos() as f64);
+        let footer = output.paint.with(Style::Dim, format!("{rows} in {duration}"));
         Ok(output.note(footer)?)
     }
 
-    fn command(&mut self, command: &str, output: &mut Output) -> Result<(), Stop> {
+    fn run_command(&mut self, command: &str, output: &mut Output) -> Result<(), Stop> {
         let (name, argument) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
         match (name, argument.trim()) {
             ("?", "") => Ok(write_help(output.data())?),
@@ -148,11 +148,11 @@ impl<'a> Prompt<'a> {
                 Ok(schema::write_list(output.data(), paint)?)
             }
             ("d", table) => {
-                let (table, paint) = (schema::find(table)?, output.paint);
+                let (table, paint) = (schema::find_table(table)?, output.paint);
                 Ok(schema::write_table(output.data(), &table, paint)?)
             }
             ("f", format) => {
-                self.format = text_format(format)?;
+                self.format = parse_text_format(format)?;
                 Ok(())
             }
             _ => Err(Stop::Failed(Failure {
@@ -163,7 +163,7 @@ impl<'a> Prompt<'a> {
     }
 }
 
-fn text_format(name: &str) -> Result<Format, Failure> {
+fn parse_text_format(name: &str) -> Result<Format, Failure> {
     match Format::from_str(name, true) {
         Ok(format) if !format.is_binary() => Ok(format),
         Ok(_) => Err(Failure {
@@ -192,6 +192,6 @@ fn history_file() -> Option<PathBuf> {
     Some(state.join("marey/history"))
 }
 
-fn broken(error: &ReadlineError) -> Failure {
+fn terminal_failure(error: &ReadlineError) -> Failure {
     Failure { message: format!("cannot read from the terminal: {error}"), hint: None }
 }

@@ -2,28 +2,30 @@
 
 /// Whether a text ends with a `;` that is neither in quotes nor in a comment.
 pub(super) fn is_complete(sql: &str) -> bool {
-    let mut rest = sql;
+    let mut remaining = sql;
     let mut is_ended = false;
-    while let Some(first) = rest.chars().next() {
+    while let Some(first) = remaining.chars().next() {
         let end = match first {
-            '\'' | '"' => after(rest, 1, first.encode_utf8(&mut [0; 4])),
-            '-' if rest.starts_with("--") => after(rest, 2, "\n").or(Some(rest.len())),
-            '/' if rest.starts_with("/*") => after(rest, 2, "*/"),
+            '\'' | '"' => offset_after(remaining, 1, first.encode_utf8(&mut [0; 4])),
+            '-' if remaining.starts_with("--") => {
+                offset_after(remaining, 2, "\n").or(Some(remaining.len()))
+            }
+            '/' if remaining.starts_with("/*") => offset_after(remaining, 2, "*/"),
             _ => Some(first.len_utf8()),
         };
         let Some(end) = end else { return false };
-        let is_comment = rest.starts_with("--") || rest.starts_with("/*");
+        let is_comment = remaining.starts_with("--") || remaining.starts_with("/*");
         if !first.is_whitespace() && !is_comment {
             is_ended = first == ';';
         }
-        rest = &rest[end..];
+        remaining = &remaining[end..];
     }
     is_ended
 }
 
 /// Returns the offset after the first `end` that follows `skipped` bytes.
-fn after(text: &str, skipped: usize, end: &str) -> Option<usize> {
-    text[skipped..].find(end).map(|at| skipped + at + end.len())
+fn offset_after(text: &str, skipped: usize, end: &str) -> Option<usize> {
+    text[skipped..].find(end).map(|offset| skipped + offset + end.len())
 }
 
 #[cfg(test)]

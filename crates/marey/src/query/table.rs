@@ -8,7 +8,7 @@ use arrow::util::display::ArrayFormatter;
 
 use super::write::{RowWriter, arrow_error, formatters};
 use crate::output::{Paint, Stop, Style};
-use crate::text::{cut, printable, width};
+use crate::text::{printable, truncate, width};
 
 /// Separator of columns.
 const GAP: &str = "  ";
@@ -101,7 +101,7 @@ impl<W: Write> Table<W> {
             self.columns[..self.shown].iter().zip(cells).enumerate()
         {
             let is_cut = self.layout.max_width.is_some() && !column.is_number;
-            let text = if is_cut { cut(text, column.width) } else { text.into() };
+            let text = if is_cut { truncate(text, column.width) } else { text.into() };
             let blanks = column.width.saturating_sub(width(&text));
             let before = if column.is_number { blanks } else { 0 };
             let after = if at == last { 0 } else { blanks - before };

@@ -38,7 +38,7 @@ pub(super) struct Sink<W> {
 
 impl<'a, W: Write + Send + 'a> Sink<W> {
     /// Creates a writer of rows and writes the heading.
-    pub(super) fn rows(
+    pub(super) fn into_writer(
         self,
         format: Format,
         schema: &SchemaRef,

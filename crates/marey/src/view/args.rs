@@ -58,11 +58,11 @@ pub(crate) struct ViewArgs {
     exclude: Option<String>,
 
     /// Show nodes of at least VALUE, such as `5000` or `1%` of the total, with their ancestors
-    #[arg(short, long, value_name = "VALUE", value_parser = limit, allow_hyphen_values = true)]
-    threshold: Option<Limit>,
+    #[arg(short, long, value_name = "VALUE", value_parser = parse_threshold, allow_hyphen_values = true)]
+    threshold: Option<ThresholdArg>,
 
     /// Show at most N levels; ROOT is the first [default: 100, or all as JSON and CSV]
-    #[arg(short, long, value_name = "N", value_parser = whole_number, allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "N", value_parser = parse_whole_number, allow_hyphen_values = true)]
     depth: Option<i64>,
 
     /// Parts to show of names such as `/home/me/train.py:12@forward`
@@ -213,7 +213,7 @@ impl ViewArgs {
     }
 
     /// Returns the names of the filter options in use.
-    pub(super) fn filters(&self) -> Vec<&'static str> {
+    pub(super) fn filter_options(&self) -> Vec<&'static str> {
         let filter = self.filter();
         let options = [
             ("--include", filter.include.is_some()),
@@ -231,21 +231,21 @@ fn non_empty(text: Option<&str>) -> Option<&str> {
 
 /// The argument of --threshold; 0 is no limit, as in Proton's viewer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Limit(Option<Threshold>);
+struct ThresholdArg(Option<Threshold>);
 
-fn limit(text: &str) -> Result<Limit, String> {
+fn parse_threshold(text: &str) -> Result<ThresholdArg, String> {
     let (digits, threshold): (_, fn(f64) -> Threshold) = match text.trim_end().strip_suffix('%') {
         Some(digits) => (digits, Threshold::Percent),
         None => (text, Threshold::Value),
     };
     match without_underscores(digits).and_then(|digits| digits.parse().ok()) {
-        Some(0.0) => Ok(Limit(None)),
-        Some(value) if !f64::is_nan(value) => Ok(Limit(Some(threshold(value)))),
+        Some(0.0) => Ok(ThresholdArg(None)),
+        Some(value) if !f64::is_nan(value) => Ok(ThresholdArg(Some(threshold(value)))),
         _ => Err("expected a number or percentage".into()),
     }
 }
 
-fn whole_number(text: &str) -> Result<i64, String> {
+fn parse_whole_number(text: &str) -> Result<i64, String> {
     let digits = without_underscores(text);
     digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| "expected a whole number".into())
 }
@@ -254,21 +254,22 @@ fn whole_number(text: &str) -> Result<i64, String> {
 /// underscores between digits. Returns `None` for misplaced underscores.
 fn without_underscores(text: &str) -> Option<String> {
     let text = text.trim();
-    let is_digit = |at: Option<usize>| {
-        at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_digit)
+    let is_digit = |index: Option<usize>| {
+        index.and_then(|index| text.as_bytes().get(index)).is_some_and(u8::is_ascii_digit)
     };
-    let mut underscores = text.match_indices('_').map(|(at, _)| at);
-    let is_sound = underscores.all(|at| is_digit(at.checked_sub(1)) && is_digit(Some(at + 1)));
-    is_sound.then(|| text.replace('_', ""))
+    let mut underscores = text.match_indices('_').map(|(index, _)| index);
+    let is_valid =
+        underscores.all(|index| is_digit(index.checked_sub(1)) && is_digit(Some(index + 1)));
+    is_valid.then(|| text.replace('_', ""))
 }
 
 /// Converts Proton's `-diff FILE` and `-diff=FILE`, a long option with one dash.
 pub(crate) fn convert_diff_option(args: &mut [OsString]) {
     for arg in args.iter_mut().take_while(|arg| *arg != "--") {
-        if let Some(rest) = arg.as_bytes().strip_prefix(b"-diff")
-            && matches!(rest.first(), None | Some(b'='))
+        if let Some(suffix) = arg.as_bytes().strip_prefix(b"-diff")
+            && matches!(suffix.first(), None | Some(b'='))
         {
-            *arg = OsString::from_vec([b"--diff-profile", rest].concat());
+            *arg = OsString::from_vec([b"--diff-profile", suffix].concat());
         }
     }
 }
@@ -292,29 +293,29 @@ mod tests {
             ("1e-400", None),
             ("0%", None),
         ] {
-            assert_eq!(limit(text), Ok(Limit(expected)), "{text}");
+            assert_eq!(parse_threshold(text), Ok(ThresholdArg(expected)), "{text}");
         }
         for text in ["", "abc", "nan", "1__0", "_1", "1_", "%", "5%%", "0x10"] {
-            assert!(limit(text).is_err(), "{text}");
+            assert!(parse_threshold(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn depths_are_whole_numbers() {
-        assert_eq!(whole_number("1_0"), Ok(10));
-        assert_eq!(whole_number("-1"), Ok(-1));
-        assert!(whole_number("1.5").is_err());
+        assert_eq!(parse_whole_number("1_0"), Ok(10));
+        assert_eq!(parse_whole_number("-1"), Ok(-1));
+        assert!(parse_whole_number("1.5").is_err());
     }
 
     #[test]
     fn diff_with_one_dash_is_converted() {
-        let respelled = |line: &str| {
+        let converted = |line: &str| {
             let mut args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             convert_diff_option(&mut args);
             args.join(" ".as_ref()).into_string().unwrap()
         };
-        assert_eq!(respelled("-diff a b"), "--diff-profile a b");
-        assert_eq!(respelled("-diff=a b"), "--diff-profile=a b");
-        assert_eq!(respelled("-diffuse --diff a -- -diff"), "-diffuse --diff a -- -diff");
+        assert_eq!(converted("-diff a b"), "--diff-profile a b");
+        assert_eq!(converted("-diff=a b"), "--diff-profile=a b");
+        assert_eq!(converted("-diffuse --diff a -- -diff"), "-diffuse --diff a -- -diff");
     }
 }

@@ -47,10 +47,10 @@ pub(super) fn write(out: &mut impl Write, paint: Paint, wants_json: bool) -> io:
 
 #[expect(clippy::disallowed_methods, reason = "this process is our own")]
 fn folders() -> Vec<PathBuf> {
-    let named = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let configured = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     // The linker takes an empty entry for the working directory, which is rarely intended.
-    let named = env::split_paths(&named).filter(|folder| !folder.as_os_str().is_empty());
-    named.chain(FOLDERS.map(PathBuf::from)).collect()
+    let configured = env::split_paths(&configured).filter(|folder| !folder.as_os_str().is_empty());
+    configured.chain(FOLDERS.map(PathBuf::from)).collect()
 }
 
 fn entries(folders: &[PathBuf]) -> Vec<Entry> {
@@ -84,17 +84,18 @@ fn entry(backend: &Backend, folders: &[PathBuf]) -> Entry {
 
 fn write_table(out: &mut impl Write, paint: Paint, entries: &[Entry]) -> io::Result<()> {
     let name = |entry: &Entry| entry.backend.unwrap_or("(none)");
-    let width = |of: &dyn Fn(&Entry) -> usize| entries.iter().map(of).max().unwrap_or_default();
-    let names = width(&|entry| name(entry).len());
-    let records = width(&|entry| entry.records.len());
-    let header = format!("{:names$}  {:records$}  can start here", "backend", "records");
+    let max_length =
+        |length: &dyn Fn(&Entry) -> usize| entries.iter().map(length).max().unwrap_or_default();
+    let name_width = max_length(&|entry| name(entry).len());
+    let records = max_length(&|entry| entry.records.len());
+    let header = format!("{:name_width$}  {:records$}  can start here", "backend", "records");
     writeln!(out, "{}", paint.with(Style::Dim, header))?;
     for entry in entries {
         let verdict = match &entry.reason {
             None => "yes".to_owned(),
             Some(reason) => format!("no: {reason}"),
         };
-        writeln!(out, "{:names$}  {:records$}  {verdict}", name(entry), entry.records)?;
+        writeln!(out, "{:name_width$}  {:records$}  {verdict}", name(entry), entry.records)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use marey_model::quantity::Grouped;
 use marey_model::wall;
-use marey_query::graph::{Graph, INCLUSIVE, MetricError, short_word, without_unit};
+use marey_query::graph::{Graph, INCLUSIVE, MetricError, short_name, without_unit};
 
 use super::units::Unit;
 use crate::output::Failure;
@@ -39,7 +39,7 @@ pub(super) struct Choice {
     /// Warnings about them.
     pub(super) notes: Vec<String>,
     /// Number of further metrics in the file that were not chosen by default.
-    pub(super) more: usize,
+    pub(super) omitted_metrics: usize,
 }
 
 /// A chosen metric.
@@ -55,15 +55,15 @@ pub(super) struct ChosenMetric {
 
 impl ChosenMetric {
     /// Creates a metric titled by the name that the user gave.
-    fn named(label: String, name: &str) -> Self {
-        let title = short_word(key(&label)).unwrap_or_else(|| name.trim());
-        Self { title: title.into(), unit: Unit::of_key(&label), label }
+    fn from_name(label: String, name: &str) -> Self {
+        let title = short_name(metric_key(&label)).unwrap_or_else(|| name.trim());
+        Self { title: title.into(), unit: Unit::from_key(&label), label }
     }
 
     /// Creates a metric with its own title.
     pub(super) fn from_file(label: String) -> Self {
-        let title = short_word(key(&label)).unwrap_or_else(|| without_unit(&label));
-        Self { title: title.into(), unit: Unit::of_key(&label), label }
+        let title = short_name(metric_key(&label)).unwrap_or_else(|| without_unit(&label));
+        Self { title: title.into(), unit: Unit::from_key(&label), label }
     }
 
     /// Returns the metric with the name of a file, for one of several.
@@ -89,28 +89,29 @@ pub(super) fn choose(graph: &mut Graph, request: &Request<'_>) -> Result<Choice,
         Request::Named(names) => {
             let derived = graph.derive(names)?;
             let pairs = derived.labels.into_iter().zip(names);
-            let metrics = pairs.map(|(label, name)| ChosenMetric::named(label, name)).collect();
-            Ok(Choice { metrics, notes: derived.notes, more: 0 })
+            let metrics = pairs.map(|(label, name)| ChosenMetric::from_name(label, name)).collect();
+            Ok(Choice { metrics, notes: derived.notes, omitted_metrics: 0 })
         }
-        Request::Default => Ok(default_metrics(all(graph))),
-        Request::All => Ok(Choice { metrics: all(graph), ..Choice::default() }),
+        Request::Default => Ok(default_metrics(all_metrics(graph))),
+        Request::All => Ok(Choice { metrics: all_metrics(graph), ..Choice::default() }),
     }
 }
 
 /// Returns the default metrics among `all`, or else the first ones.
 pub(super) fn default_metrics(mut all: Vec<ChosenMetric>) -> Choice {
-    let find = |request: &&str| all.iter().find(|chosen| key(&chosen.label) == *request).cloned();
+    let find =
+        |request: &&str| all.iter().find(|chosen| metric_key(&chosen.label) == *request).cloned();
     let known: Vec<ChosenMetric> = DEFAULT_METRICS.iter().filter_map(find).collect();
     if !known.is_empty() {
         return Choice { metrics: known, ..Choice::default() };
     }
-    let more = all.len().saturating_sub(MAX_FALLBACK_METRICS);
+    let omitted_metrics = all.len().saturating_sub(MAX_FALLBACK_METRICS);
     all.truncate(MAX_FALLBACK_METRICS);
-    Choice { metrics: all, notes: Vec::new(), more }
+    Choice { metrics: all, notes: Vec::new(), omitted_metrics }
 }
 
 /// Removes duplicate metrics, which may have been requested by different names.
-pub(super) fn distinct<'a>(
+pub(super) fn distinct_metrics<'a>(
     metrics: impl IntoIterator<Item = &'a ChosenMetric>,
 ) -> Vec<ChosenMetric> {
     let mut seen = HashSet::new();
@@ -134,14 +135,14 @@ pub(super) fn check_size(
     })
 }
 
-fn all(graph: &Graph) -> Vec<ChosenMetric> {
+fn all_metrics(graph: &Graph) -> Vec<ChosenMetric> {
     let inclusive = graph.inclusive().into_iter().map(|key| format!("{key}{INCLUSIVE}"));
     let exclusive = graph.exclusive().into_iter().map(|key| key.to_string());
     inclusive.chain(exclusive).map(ChosenMetric::from_file).collect()
 }
 
 /// Returns the metric's name in the file.
-fn key(label: &str) -> &str {
+fn metric_key(label: &str) -> &str {
     label.strip_suffix(INCLUSIVE).unwrap_or(label)
 }
 
@@ -151,7 +152,7 @@ mod tests {
     use crate::view::fixture;
 
     #[test]
-    fn titles_are_short_words_or_the_requested_name() {
+    fn titles_are_short_names_or_the_requested_name() {
         for (label, name, title) in [
             ("wall_total (ns)", "total", "total"),
             ("wall_p50 (ns)", "median", "p50"),
@@ -159,7 +160,7 @@ mod tests {
             ("tokens (inc)", "TOKENS ", "TOKENS"),
             ("time/ms (inc)", "time/ms", "time/ms"),
         ] {
-            assert_eq!(ChosenMetric::named(label.into(), name).title, title);
+            assert_eq!(ChosenMetric::from_name(label.into(), name).title, title);
         }
         assert_eq!(ChosenMetric::from_file("time (ns) (inc)".into()).title, "time");
         assert_eq!(ChosenMetric::from_file("wall_count".into()).title, "calls");
@@ -195,21 +196,22 @@ mod tests {
 
     #[test]
     fn only_the_first_of_many_unknown_metrics_are_shown() {
-        let many =
-            |count: usize| (0..count).map(|at| ChosenMetric::from_file(format!("m{at}"))).collect();
-        let all = default_metrics(many(8));
-        assert_eq!((all.metrics.len(), all.more), (8, 0));
-        let first = default_metrics(many(20));
-        assert_eq!((first.metrics.len(), first.more), (8, 12));
+        let metrics = |count: usize| {
+            (0..count).map(|index| ChosenMetric::from_file(format!("m{index}"))).collect()
+        };
+        let all = default_metrics(metrics(8));
+        assert_eq!((all.metrics.len(), all.omitted_metrics), (8, 0));
+        let first = default_metrics(metrics(20));
+        assert_eq!((first.metrics.len(), first.omitted_metrics), (8, 12));
         assert_eq!(first.metrics[7].label, "m7");
     }
 
     #[test]
     fn a_metric_with_two_names_is_shown_once() {
-        let chosen = |name| ChosenMetric::named("time (ns) (inc)".into(), name);
+        let chosen = |name| ChosenMetric::from_name("time (ns) (inc)".into(), name);
         let other = ChosenMetric::from_file("count".into());
         let metrics = [chosen("time"), other.clone(), chosen("Time")];
-        assert_eq!(distinct(&metrics), [chosen("time"), other]);
+        assert_eq!(distinct_metrics(&metrics), [chosen("time"), other]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Columns of the table, with formatted values.
 
 use marey_model::metric::MetricValue;
-use marey_query::graph::{Cells, Compared, Graph, Side};
+use marey_query::graph::{Cells, DifferenceLabels, Graph, Side};
 
 use super::choose::ChosenMetric;
 use super::number;
@@ -30,13 +30,13 @@ enum Form {
 
 impl Column {
     /// Creates a column of a metric's values.
-    pub(super) fn value(graph: &Graph, metric: &ChosenMetric) -> Self {
+    pub(super) fn from_metric(graph: &Graph, metric: &ChosenMetric) -> Self {
         Self::new(graph, &metric.label, &metric.title, Form::Value(metric.unit))
     }
 
     /// Creates the columns of a metric in a graph of differences.
-    pub(super) fn compared(graph: &Graph, metric: &ChosenMetric) -> [Self; 4] {
-        let labels = Compared::of(&metric.label);
+    pub(super) fn difference_columns(graph: &Graph, metric: &ChosenMetric) -> [Self; 4] {
+        let labels = DifferenceLabels::new(&metric.label);
         let unit = metric.unit;
         let is_time = metric.is_time();
         let title = &metric.title;
@@ -49,9 +49,9 @@ impl Column {
     }
 
     /// Creates the column that marks added and removed nodes.
-    pub(super) fn change(graph: &Graph) -> Self {
+    pub(super) fn change_marks(graph: &Graph) -> Self {
         let text = |word: &str| MetricValue::Text(word.into());
-        let cells = graph.nodes().iter().map(|node| change(node.side).map(text));
+        let cells = graph.nodes().iter().map(|node| change_word(node.side).map(text));
         Self {
             title: "change".into(),
             cells: Cells::Values(cells.collect()),
@@ -60,16 +60,16 @@ impl Column {
     }
 
     fn new(graph: &Graph, label: &str, title: &str, form: Form) -> Self {
-        let none = || Cells::Values(vec![None; graph.nodes().len()]);
-        let cells = graph.column(label).unwrap_or_else(none);
+        let empty = || Cells::Values(vec![None; graph.nodes().len()]);
+        let cells = graph.column(label).unwrap_or_else(empty);
         Self { title: printable(title).into_owned(), cells, form }
     }
 
     /// Appends the cell of a node; nothing if it has no value.
-    pub(super) fn push_cell(&self, out: &mut String, at: usize) {
-        let value = number::of(&self.cells, at);
+    pub(super) fn push_cell(&self, out: &mut String, node: usize) {
+        let value = number::from_cell(&self.cells, node);
         match self.form {
-            Form::Value(unit) => units::push_cell(out, &self.cells, at, unit),
+            Form::Value(unit) => units::push_cell(out, &self.cells, node, unit),
             _ if value.is_nan() => {}
             Form::Difference { unit, .. } => {
                 out.push_str(if value > 0.0 { "+" } else { "" });
@@ -80,10 +80,10 @@ impl Column {
     }
 
     /// Returns the style of a node's cell.
-    pub(super) fn style(&self, at: usize) -> Option<Style> {
+    pub(super) fn style(&self, node: usize) -> Option<Style> {
         match self.form {
             Form::Difference { is_time: true, .. } => {
-                let value = number::of(&self.cells, at);
+                let value = number::from_cell(&self.cells, node);
                 if value > 0.0 {
                     Some(Style::Red)
                 } else if value < 0.0 {
@@ -98,7 +98,7 @@ impl Column {
 }
 
 /// Returns the word for a node that only one graph has; the left graph is the later one.
-pub(super) const fn change(side: Side) -> Option<&'static str> {
+pub(super) const fn change_word(side: Side) -> Option<&'static str> {
     match side {
         Side::Both => None,
         Side::Left => Some("added"),

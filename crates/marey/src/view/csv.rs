@@ -6,10 +6,10 @@ use std::path::Path;
 use csv::{ErrorKind, Writer};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_query::graph::{Compared, Graph};
+use marey_query::graph::{DifferenceLabels, Graph};
 
 use super::choose::ChosenMetric;
-use super::columns::change;
+use super::columns::change_word;
 use super::number::push;
 use super::rows::Rows;
 
@@ -20,7 +20,7 @@ pub(super) struct Part<'a> {
     pub(super) rows: &'a Rows,
 }
 
-const FIXED: [&str; 6] = ["file", "id", "parent", "depth", "name", "kind"];
+const FIXED_COLUMNS: [&str; 6] = ["file", "id", "parent", "depth", "name", "kind"];
 
 /// Writes a header and one row for each node. Cells of metrics that a part lacks are empty.
 pub(super) fn write(
@@ -31,15 +31,21 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let labels: Vec<String> = if is_difference {
         let changes = |metric: &ChosenMetric| {
-            let of = Compared::of(&metric.label);
-            [of.before, of.after, of.difference, of.ratio]
+            let labels_of_metric = DifferenceLabels::new(&metric.label);
+            [
+                labels_of_metric.before,
+                labels_of_metric.after,
+                labels_of_metric.difference,
+                labels_of_metric.ratio,
+            ]
         };
         metrics.iter().flat_map(changes).collect()
     } else {
         metrics.iter().map(|metric| metric.label.clone()).collect()
     };
-    let changed: &[&str] = if is_difference { &["change"] } else { &[] };
-    let header = FIXED.iter().chain(changed).copied().chain(labels.iter().map(String::as_str));
+    let change_column: &[&str] = if is_difference { &["change"] } else { &[] };
+    let header =
+        FIXED_COLUMNS.iter().chain(change_column).copied().chain(labels.iter().map(String::as_str));
     let mut writer = Writer::from_writer(out);
     writer.write_record(header).map_err(io_error)?;
     for part in parts {
@@ -71,12 +77,12 @@ fn write_part<W: Write>(
         writer.write_field(&*node.name)?;
         writer.write_field(node.kind.map_or("", NodeKind::as_str))?;
         if is_difference {
-            writer.write_field(change(node.side).unwrap_or_default())?;
+            writer.write_field(change_word(node.side).unwrap_or_default())?;
         }
-        let mut values = cells.of(row.node).peekable();
+        let mut values = cells.node_cells(row.node).peekable();
         for column in 0..labels.len() {
             cell.clear();
-            if let Some((_, value)) = values.next_if(|(at, _)| *at == column) {
+            if let Some((_, value)) = values.next_if(|(index, _)| *index == column) {
                 push_value(&mut cell, &value);
             }
             writer.write_field(&cell)?;

@@ -3,10 +3,10 @@
 use std::io;
 use std::path::Path;
 
-use marey_query::graph::{Compared, Filter, Graph, Operator};
+use marey_query::graph::{DifferenceLabels, Filter, Graph, Operator};
 
 use super::args::{Form, ViewArgs};
-use super::choose::{ChosenMetric, Request, check_size, default_metrics, distinct};
+use super::choose::{ChosenMetric, Request, check_size, default_metrics, distinct_metrics};
 use super::columns::Column;
 use super::load::Loaded;
 use super::rows::Rows;
@@ -14,10 +14,10 @@ use super::shared_threshold::SharedThreshold;
 use super::show::{self, TableColumns};
 use super::{csv, json, load, report};
 use crate::output::{Failure, Output, Stop};
-use crate::text::{printable, quoted};
+use crate::text::{printable, quote_path};
 
 /// Columns of a metric: before, after, difference and ratio.
-const COLUMNS_A_METRIC: usize = 4;
+const COLUMNS_PER_METRIC: usize = 4;
 
 /// Shows the difference of the positional file and `before`.
 pub(super) fn view(args: &ViewArgs, before: &Path, output: &mut Output) -> Result<(), Stop> {
@@ -29,36 +29,36 @@ pub(super) fn view(args: &ViewArgs, before: &Path, output: &mut Output) -> Resul
     };
     let mut after = Loaded::new(&args.files[0], file_request)?;
     let mut before = Loaded::new(before, file_request)?;
-    agree(&mut after, &mut before, &request)?;
+    match_metrics(&mut after, &mut before, &request)?;
     if matches!(form, Form::Json | Form::Csv) {
-        after.metrics = distinct(&after.metrics);
+        after.metrics = distinct_metrics(&after.metrics);
         let rows = after.graph.nodes().len().max(before.graph.nodes().len());
-        check_size(&request, COLUMNS_A_METRIC * after.metrics.len(), rows)?;
+        check_size(&request, COLUMNS_PER_METRIC * after.metrics.len(), rows)?;
     }
     if form == Form::Lines {
-        (after, before) = both(after, before, &args.filter())?;
+        (after, before) = narrow_both(after, before, &args.filter())?;
         write_lines(args, output, &after, &before)?;
     } else {
-        (after, before) = both(after, before, &args.name_filter())?;
+        (after, before) = narrow_both(after, before, &args.name_filter())?;
         let mut graph = after.graph.difference(&before.graph, &labels(&after.metrics));
         let union_count = graph.nodes().len();
         if let Some(threshold) = args.threshold() {
-            let of = Compared::of(&after.metrics[0].label);
+            let difference_labels = DifferenceLabels::new(&after.metrics[0].label);
             let limit = SharedThreshold::new(threshold, &[&after, &before])?;
-            graph = limit.narrow(&graph, &[of.after, of.before])?;
+            graph = limit.narrow(&graph, &[difference_labels.after, difference_labels.before])?;
         }
         graph.style_names(args.name_style());
         let difference = Difference { after: &after, before: &before, graph, union_count };
         difference.write(args, form, output)?;
     }
-    report::note_more(output, "", after.more)?;
+    report::note_omitted_metrics(output, "", after.omitted_metrics)?;
     for shown in [&after, &before] {
-        let whose = format!("{}: ", quoted(shown.file));
+        let file_prefix = format!("{}: ", quote_path(shown.file));
         for note in &shown.notes {
-            output.warning(format_args!("{whose}{}", printable(note)))?;
+            output.warning(format_args!("{file_prefix}{}", printable(note)))?;
         }
         if matches!(form, Form::Lines | Form::Table) {
-            report::warn_of_losses(output, &whose, shown.graph.meta())?;
+            report::warn_of_losses(output, &file_prefix, shown.graph.meta())?;
         }
     }
     Ok(())
@@ -66,7 +66,7 @@ pub(super) fn view(args: &ViewArgs, before: &Path, output: &mut Output) -> Resul
 
 /// Checks that a metric means the same on both sides. Without --metrics, keeps the numeric metrics
 /// that both sides have.
-fn agree(
+fn match_metrics(
     after: &mut Loaded<'_>,
     before: &mut Loaded<'_>,
     request: &Request<'_>,
@@ -77,9 +77,9 @@ fn agree(
             return Err(Failure {
                 message: format!(
                     "{} has `{}` where {} has `{}`",
-                    quoted(before.file),
+                    quote_path(before.file),
                     printable(&right.label),
-                    quoted(after.file),
+                    quote_path(after.file),
                     printable(&left.label)
                 ),
                 hint: Some("request times in one unit, such as `time/ms`".into()),
@@ -93,7 +93,7 @@ fn agree(
         }
         return Ok(());
     }
-    let numeric = [after.graph.numeric(), before.graph.numeric()];
+    let numeric = [after.graph.numeric_labels(), before.graph.numeric_labels()];
     let is_common =
         |metric: &&ChosenMetric| numeric.iter().all(|labels| labels.contains(&metric.label));
     let common: Vec<ChosenMetric> = after.metrics.iter().filter(is_common).cloned().collect();
@@ -101,16 +101,16 @@ fn agree(
         return Err(Failure {
             message: format!(
                 "{} and {} have no metric in common",
-                quoted(after.file),
-                quoted(before.file)
+                quote_path(after.file),
+                quote_path(before.file)
             ),
             hint: None,
         });
     }
-    (after.metrics, after.more) = match request {
+    (after.metrics, after.omitted_metrics) = match request {
         Request::Default => {
             let choice = default_metrics(common);
-            (choice.metrics, choice.more)
+            (choice.metrics, choice.omitted_metrics)
         }
         Request::All | Request::Named(_) => (common, 0),
     };
@@ -128,13 +128,13 @@ fn write_lines(
     let labels = labels(&after.metrics);
     let mut graph = after.graph.combine(&before.graph, Operator::Subtract, Some(&labels));
     graph.style_names(args.name_style());
-    let count = show::write_lines(args, output, &graph, &after.metrics, true)?;
+    let shown_count = show::write_lines(args, output, &graph, &after.metrics, true)?;
     let filtered = after.hidden + before.hidden;
-    report::note_hidden(args, output, filtered, graph.nodes().len() - count)
+    report::note_hidden(args, output, filtered, graph.nodes().len() - shown_count)
 }
 
 /// Filters each side separately.
-fn both<'a, 'b>(
+fn narrow_both<'a, 'b>(
     after: Loaded<'a>,
     before: Loaded<'b>,
     filter: &Filter,
@@ -161,8 +161,8 @@ impl Difference<'_> {
             return self.write_table(args, output);
         }
         let Self { after, before, graph, .. } = self;
-        let by = self.sorted_by();
-        let first = graph.column(&by.label);
+        let sort_metric = self.sort_metric();
+        let first = graph.column(&sort_metric.label);
         let rows = Rows::new(graph, args.order(form), first.as_ref(), args.levels(form));
         let (file, metrics, rows) = (after.file, &*after.metrics, &rows);
         if form == Form::Json {
@@ -182,12 +182,13 @@ impl Difference<'_> {
             let meta = side.graph.meta();
             report::write_heading(output.data(), paint, Some(word), side.file, meta)?;
         }
-        let compared = after.metrics.iter().flat_map(|metric| Column::compared(graph, metric));
-        let columns: Vec<Column> = compared.chain([Column::change(graph)]).collect();
-        let by = self.sorted_by();
-        let table = TableColumns { columns: &columns, first: Some(&by), whole: None };
-        let count = show::write_table(args, output, graph, &table)?;
-        Ok(report::note_hidden(args, output, self.filtered(), graph.nodes().len() - count)?)
+        let compared =
+            after.metrics.iter().flat_map(|metric| Column::difference_columns(graph, metric));
+        let columns: Vec<Column> = compared.chain([Column::change_marks(graph)]).collect();
+        let sort_metric = self.sort_metric();
+        let table = TableColumns { columns: &columns, first: Some(&sort_metric), total: None };
+        let shown_count = show::write_table(args, output, graph, &table)?;
+        Ok(report::note_hidden(args, output, self.filtered(), graph.nodes().len() - shown_count)?)
     }
 
     /// Returns the number of filtered nodes: on each side by name, and in the union by value.
@@ -196,8 +197,8 @@ impl Difference<'_> {
     }
 
     /// Returns the difference of the first metric, which rows are sorted by.
-    fn sorted_by(&self) -> ChosenMetric {
+    fn sort_metric(&self) -> ChosenMetric {
         let metric = &self.after.metrics[0];
-        ChosenMetric { label: Compared::of(&metric.label).difference, ..metric.clone() }
+        ChosenMetric { label: DifferenceLabels::new(&metric.label).difference, ..metric.clone() }
     }
 }

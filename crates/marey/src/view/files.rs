@@ -5,7 +5,7 @@ use std::io;
 use marey_query::graph::{Filter, Graph, side_by_side};
 
 use super::args::{Form, ViewArgs};
-use super::choose::{ChosenMetric, check_size, distinct};
+use super::choose::{ChosenMetric, check_size, distinct_metrics};
 use super::columns::Column;
 use super::load::Loaded;
 use super::rows::Rows;
@@ -14,19 +14,19 @@ use super::short_names::short_names;
 use super::show::{self, TableColumns};
 use super::{csv, json, report};
 use crate::output::{Failure, Output, Stop};
-use crate::text::{printable, quoted};
+use crate::text::{printable, quote_path};
 
 /// Shows all files. A file that cannot be read does not stop the others.
 pub(super) fn view(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
     let form = args.form(output.is_terminal);
     let request = args.request(form);
-    let by_name = args.name_filter();
-    let load = |file| Loaded::new(file, &request).and_then(|shown| shown.narrow(&by_name));
+    let name_filter = args.name_filter();
+    let load = |file| Loaded::new(file, &request).and_then(|shown| shown.narrow(&name_filter));
     let mut loaded = report_errors(output, args.files.iter().map(|file| load(file)))?;
     let is_joined = loaded.len() > 1 && matches!(form, Form::Lines | Form::Table);
     if !is_joined {
-        let by_value = Filter { threshold: args.threshold(), ..Filter::default() };
-        let narrowed = loaded.into_iter().map(|shown| shown.narrow(&by_value));
+        let value_filter = Filter { threshold: args.threshold(), ..Filter::default() };
+        let narrowed = loaded.into_iter().map(|shown| shown.narrow(&value_filter));
         loaded = report_errors(output, narrowed)?;
         for shown in &mut loaded {
             shown.graph.style_names(args.name_style());
@@ -41,7 +41,7 @@ pub(super) fn view(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
             check_size(&request, metrics.len(), rows)?;
             write_csv(args, output, &loaded, &metrics)?;
         }
-        (_, [one]) => write_one(args, output, form, one)?,
+        (_, [profile]) => write_one(args, output, form, profile)?,
         _ => write_several(args, output, form, &loaded)?,
     }
     for shown in &loaded {
@@ -55,21 +55,21 @@ fn report_errors<T>(
     output: &mut Output,
     results: impl Iterator<Item = Result<T, Failure>>,
 ) -> io::Result<Vec<T>> {
-    let mut good = Vec::new();
+    let mut loaded_files = Vec::new();
     for result in results {
         match result {
-            Ok(one) => good.push(one),
+            Ok(loaded) => loaded_files.push(loaded),
             Err(failure) => output.error(&failure)?,
         }
     }
-    Ok(good)
+    Ok(loaded_files)
 }
 
 fn write_json(args: &ViewArgs, output: &mut Output, loaded: &[Loaded<'_>]) -> io::Result<()> {
     for shown in loaded {
-        let rows = rows(args, Form::Json, shown);
+        let rows = select_rows(args, Form::Json, shown);
         let Loaded { file, graph, .. } = shown;
-        let metrics = &distinct(&shown.metrics);
+        let metrics = &distinct_metrics(&shown.metrics);
         let hidden = shown.hidden + graph.nodes().len() - rows.len();
         json::Document { file, before: None, graph, metrics, rows: &rows, hidden }
             .write(output.data())?;
@@ -83,7 +83,7 @@ fn write_csv(
     loaded: &[Loaded<'_>],
     metrics: &[ChosenMetric],
 ) -> io::Result<()> {
-    let rows: Vec<Rows> = loaded.iter().map(|shown| rows(args, Form::Csv, shown)).collect();
+    let rows: Vec<Rows> = loaded.iter().map(|shown| select_rows(args, Form::Csv, shown)).collect();
     let parts = loaded.iter().zip(&rows);
     let parts: Vec<csv::Part<'_>> = parts
         .map(|(shown, rows)| csv::Part { file: shown.file, graph: &shown.graph, rows })
@@ -91,7 +91,7 @@ fn write_csv(
     csv::write(output.data(), &parts, metrics, false)
 }
 
-fn rows(args: &ViewArgs, form: Form, shown: &Loaded<'_>) -> Rows {
+fn select_rows(args: &ViewArgs, form: Form, shown: &Loaded<'_>) -> Rows {
     let first = shown.metrics.first().and_then(|first| shown.graph.column(&first.label));
     Rows::new(&shown.graph, args.order(form), first.as_ref(), args.levels(form))
 }
@@ -120,24 +120,24 @@ fn write_several(
     loaded: &[Loaded<'_>],
 ) -> Result<(), Stop> {
     let names = short_names(&loaded.iter().map(|shown| shown.file).collect::<Vec<_>>());
-    let all = metrics_of_all(loaded);
-    let labels: Vec<String> = all.iter().map(|metric| metric.label.clone()).collect();
+    let metrics_of_files = metrics_of_all(loaded);
+    let labels: Vec<String> = metrics_of_files.iter().map(|metric| metric.label.clone()).collect();
     let graphs: Vec<(&str, &Graph)> =
         names.iter().zip(loaded).map(|(name, shown)| (&**name, &shown.graph)).collect();
     let mut graph = side_by_side(&graphs, &labels);
     let mut filtered: usize = loaded.iter().map(|shown| shown.hidden).sum();
     if let Some(threshold) = args.threshold() {
-        let firsts = names
+        let first_labels = names
             .iter()
             .zip(loaded)
             .filter_map(|(name, shown)| Some(shown.metrics.first()?.for_file(name).label));
         let limit = SharedThreshold::new(threshold, &loaded.iter().collect::<Vec<_>>())?;
-        let left = limit.narrow(&graph, &firsts.collect::<Vec<_>>())?;
-        filtered += graph.nodes().len() - left.nodes().len();
-        graph = left;
+        let filtered_graph = limit.narrow(&graph, &first_labels.collect::<Vec<_>>())?;
+        filtered += graph.nodes().len() - filtered_graph.nodes().len();
+        graph = filtered_graph;
     }
     graph.style_names(args.name_style());
-    let metrics = metrics_by_file(&all, &names, loaded);
+    let metrics = metrics_by_file(&metrics_of_files, &names, loaded);
     let count = if form == Form::Lines {
         show::write_lines(args, output, &graph, &metrics, false)?
     } else {
@@ -180,13 +180,14 @@ fn write_table(
     metrics: &[ChosenMetric],
     first: &Loaded<'_>,
 ) -> io::Result<usize> {
-    let columns: Vec<Column> = metrics.iter().map(|metric| Column::value(graph, metric)).collect();
+    let columns: Vec<Column> =
+        metrics.iter().map(|metric| Column::from_metric(graph, metric)).collect();
     // A text metric has no shares.
-    let whole = first.metrics.first().and_then(|metric| {
+    let total = first.metrics.first().and_then(|metric| {
         let values = first.graph.numbers(&metric.label).ok()?;
-        Some(first.graph.whole(&metric.label, &values))
+        Some(first.graph.total(&metric.label, &values))
     });
-    let table = TableColumns { columns: &columns, first: metrics.first(), whole };
+    let table = TableColumns { columns: &columns, first: metrics.first(), total };
     let count = show::write_table(args, output, graph, &table)?;
     if metrics.iter().any(|metric| show::overflows(graph, metric)) {
         output.warning("a sum of bytes is negative, which usually means an overflow")?;
@@ -196,7 +197,7 @@ fn write_table(
 
 /// Returns every metric of the files once.
 fn metrics_of_all(loaded: &[Loaded<'_>]) -> Vec<ChosenMetric> {
-    distinct(loaded.iter().flat_map(|shown| &shown.metrics))
+    distinct_metrics(loaded.iter().flat_map(|shown| &shown.metrics))
 }
 
 /// Prints notes and warnings on a file; JSON has fields for most of them.
@@ -206,20 +207,21 @@ fn report_notes(
     shown: &Loaded<'_>,
     is_one_of_several: bool,
 ) -> io::Result<()> {
-    let whose = if is_one_of_several { format!("{}: ", quoted(shown.file)) } else { String::new() };
+    let file_prefix =
+        if is_one_of_several { format!("{}: ", quote_path(shown.file)) } else { String::new() };
     let meta = shown.graph.meta();
-    report::note_more(output, &whose, shown.more)?;
+    report::note_omitted_metrics(output, &file_prefix, shown.omitted_metrics)?;
     for note in &shown.notes {
-        output.warning(format_args!("{whose}{}", printable(note)))?;
+        output.warning(format_args!("{file_prefix}{}", printable(note)))?;
     }
     if form == Form::Table {
-        report::warn_of_checkpoint(output, &whose, meta)?;
+        report::warn_of_checkpoint(output, &file_prefix, meta)?;
     }
     if matches!(form, Form::Table | Form::Lines) {
-        report::warn_of_losses(output, &whose, meta)?;
+        report::warn_of_losses(output, &file_prefix, meta)?;
     }
     if form == Form::Table {
-        report::note_overhead(output, &whose, meta)?;
+        report::note_overhead(output, &file_prefix, meta)?;
     }
     Ok(())
 }

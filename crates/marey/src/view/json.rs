@@ -8,11 +8,11 @@ use std::path::Path;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Device, Meta, Overhead, Process};
-use marey_query::graph::{Cells, CellsByNode, Compared, Graph};
+use marey_query::graph::{Cells, CellsByNode, DifferenceLabels, Graph};
 use serde::{Serialize, Serializer};
 
 use super::choose::ChosenMetric;
-use super::columns::change;
+use super::columns::change_word;
 use super::rows::Rows;
 
 /// A JSON document.
@@ -137,15 +137,15 @@ impl Document<'_> {
             let cells = self.graph.cells_by_node(&labels);
             return Columns::Values { labels, cells };
         }
-        let none = || Cells::Values(vec![None; self.graph.nodes().len()]);
-        let cells = |label: &str| self.graph.column(label).unwrap_or_else(none);
+        let empty = || Cells::Values(vec![None; self.graph.nodes().len()]);
+        let cells = |label: &str| self.graph.column(label).unwrap_or_else(empty);
         let changes = |label: &str| {
-            let of = Compared::of(label);
+            let labels_of_metric = DifferenceLabels::new(label);
             [
-                ("before", cells(&of.before)),
-                ("after", cells(&of.after)),
-                ("difference", cells(&of.difference)),
-                ("ratio", cells(&of.ratio)),
+                ("before", cells(&labels_of_metric.before)),
+                ("after", cells(&labels_of_metric.after)),
+                ("difference", cells(&labels_of_metric.difference)),
+                ("ratio", cells(&labels_of_metric.ratio)),
             ]
         };
         Columns::Changes(labels.map(|label| (label, changes(label))).collect())
@@ -200,7 +200,7 @@ impl Serialize for Nodes<'_> {
                 depth: node.depth,
                 name: &node.name,
                 kind: node.kind.map(NodeKind::as_str),
-                change: before.map(|_| Change(change(node.side))),
+                change: before.map(|_| Change(change_word(node.side))),
                 metrics: Metrics { columns: &self.columns, node: row.node },
             }
         }))
@@ -211,8 +211,9 @@ impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let node = self.node;
         match self.columns {
-            Columns::Values { labels, cells } => serializer
-                .collect_map(cells.of(node).map(|(column, value)| (labels[column], Value(value)))),
+            Columns::Values { labels, cells } => serializer.collect_map(
+                cells.node_cells(node).map(|(column, value)| (labels[column], Value(value))),
+            ),
             Columns::Changes(columns) => serializer
                 .collect_map(columns.iter().map(|(label, cells)| (label, Row { cells, node }))),
         }

@@ -10,7 +10,7 @@ use marey_model::metric::MetricValue;
 use marey_query::graph::{Cells, Graph, Side};
 
 use super::number;
-use super::rows::{Rails, largest_first};
+use super::rows::{TreeLines, compare_descending};
 use crate::text::printable;
 
 pub use super::rows::{Order, Rows};
@@ -27,11 +27,11 @@ pub struct Style {
 }
 
 /// Longest unshortened name, and the length of each end of a shortened one, in characters.
-const MAX_SHORT: usize = 39;
-const SHORT_END: usize = 18;
+const MAX_SHORT_CHARS: usize = 39;
+const SHORT_END_CHARS: usize = 18;
 
 /// Longest name in a sorted list, in characters, and the width of its column.
-const MAX_SORTED: usize = 100;
+const MAX_SORTED_CHARS: usize = 100;
 const SORTED_WIDTH: usize = 105;
 
 /// Writes a line for each node: the columns' values, then the name.
@@ -42,12 +42,12 @@ pub fn write_tree(
     rows: &Rows,
     style: Style,
 ) -> io::Result<()> {
-    let mut rails = Rails::default();
+    let mut tree_lines = TreeLines::default();
     let mut line = String::new();
     for row in &rows.rows {
         let node = &graph.nodes()[row.node];
         line.clear();
-        rails.push(&mut line, node.depth, row.is_last);
+        tree_lines.push(&mut line, node.depth, row.is_last);
         for cells in columns {
             push_cell(&mut line, cells, row.node, style.precision);
             line.push(' ');
@@ -74,28 +74,28 @@ pub(super) fn write_sorted(
     cells: &Cells,
 ) -> io::Result<()> {
     let nodes = graph.nodes();
-    let mut order: Vec<usize> = (0..nodes.len()).filter(|&at| nodes[at].depth > 0).collect();
-    let value = |at: usize| number::of(cells, at);
-    order.sort_unstable_by(|&a, &b| largest_first(value(a), value(b)).then(a.cmp(&b)));
+    let mut order: Vec<usize> = (0..nodes.len()).filter(|&node| nodes[node].depth > 0).collect();
+    let value = |node: usize| number::from_cell(cells, node);
+    order.sort_unstable_by(|&a, &b| compare_descending(value(a), value(b)).then(a.cmp(&b)));
     writeln!(out, "Sorted kernels by metric {}", printable(label))?;
     let mut name = String::new();
-    let mut shown = String::new();
-    for at in order {
+    let mut value_text = String::new();
+    for node in order {
         name.clear();
-        match nodes[at].name.char_indices().nth(MAX_SORTED) {
+        match nodes[node].name.char_indices().nth(MAX_SORTED_CHARS) {
             Some((end, _)) => {
-                number::push(&mut name, format_args!("{}...", printable(&nodes[at].name[..end])));
+                number::push(&mut name, format_args!("{}...", printable(&nodes[node].name[..end])));
             }
-            None => name.push_str(&printable(&nodes[at].name)),
+            None => name.push_str(&printable(&nodes[node].name)),
         }
-        shown.clear();
+        value_text.clear();
         match cells {
-            Cells::Values(values) if is_text(values[at].as_ref()) => {
-                push_cell(&mut shown, cells, at, 0);
+            Cells::Values(values) if is_text(values[node].as_ref()) => {
+                push_cell(&mut value_text, cells, node, 0);
             }
-            _ => number::push_general(&mut shown, value(at)),
+            _ => number::push_general(&mut value_text, value(node)),
         }
-        writeln!(out, "{name:SORTED_WIDTH$} {shown}")?;
+        writeln!(out, "{name:SORTED_WIDTH$} {value_text}")?;
     }
     Ok(())
 }
@@ -104,15 +104,15 @@ fn is_text(value: Option<&MetricValue>) -> bool {
     !matches!(value, None | Some(MetricValue::Int(_) | MetricValue::Float(_)))
 }
 
-fn push_cell(line: &mut String, cells: &Cells, at: usize, precision: usize) {
+fn push_cell(line: &mut String, cells: &Cells, node: usize, precision: usize) {
     match cells {
-        Cells::Values(values) => match &values[at] {
+        Cells::Values(values) => match &values[node] {
             Some(MetricValue::Text(text)) => line.push_str(&printable(text)),
             Some(MetricValue::Ints(values)) => push_list(line, values),
             Some(MetricValue::Floats(values)) => push_list(line, values),
-            _ => number::push_fixed(line, number::of(cells, at), precision),
+            _ => number::push_fixed(line, number::from_cell(cells, node), precision),
         },
-        Cells::Numbers { values, .. } => number::push_fixed(line, values[at], precision),
+        Cells::Numbers { values, .. } => number::push_fixed(line, values[node], precision),
     }
 }
 
@@ -124,8 +124,8 @@ struct Joined<'a, T>(&'a [T]);
 
 impl<T: Display> Display for Joined<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, value) in self.0.iter().enumerate() {
-            f.write_str(if at > 0 { ", " } else { "" })?;
+        for (index, value) in self.0.iter().enumerate() {
+            f.write_str(if index > 0 { ", " } else { "" })?;
             value.fmt(f)?;
         }
         Ok(())
@@ -133,12 +133,13 @@ impl<T: Display> Display for Joined<'_, T> {
 }
 
 fn push_name(line: &mut String, name: &str, is_short: bool) {
-    let start_of = |at: usize| name.char_indices().nth(at).map_or(name.len(), |(start, _)| start);
+    let byte_offset =
+        |node: usize| name.char_indices().nth(node).map_or(name.len(), |(start, _)| start);
     let count = if is_short { name.chars().count() } else { 0 };
-    if count > MAX_SHORT {
-        line.push_str(&printable(&name[..start_of(SHORT_END)]));
+    if count > MAX_SHORT_CHARS {
+        line.push_str(&printable(&name[..byte_offset(SHORT_END_CHARS)]));
         line.push_str("...");
-        line.push_str(&printable(&name[start_of(count - SHORT_END)..]));
+        line.push_str(&printable(&name[byte_offset(count - SHORT_END_CHARS)..]));
     } else {
         line.push_str(&printable(name));
     }

@@ -14,10 +14,10 @@ use crate::foreign;
 use crate::output::Failure;
 use crate::progress::Progress;
 use crate::runs;
-use crate::text::{printable, quoted};
+use crate::text::{printable, quote_path};
 
-/// What the reader expected if the first value of the file is wrong.
-const FIRST_WORD: &str = "the list [ROOT, DEVICES]";
+/// The expectation that the reader reports if the first value of a file is wrong.
+const EXPECTED_FIRST_VALUE: &str = "the list [ROOT, DEVICES]";
 
 /// Maximum number of names in a hint.
 const MAX_LISTED: usize = 20;
@@ -30,7 +30,7 @@ pub(super) struct Loaded<'a> {
     /// Warnings about the file and its metrics.
     pub(super) notes: Vec<String>,
     /// Number of further metrics that were not chosen by default.
-    pub(super) more: usize,
+    pub(super) omitted_metrics: usize,
     /// Number of filtered nodes.
     pub(super) hidden: usize,
 }
@@ -39,9 +39,9 @@ impl<'a> Loaded<'a> {
     pub(super) fn new(file: &'a Path, request: &Request<'_>) -> Result<Self, Failure> {
         let (mut graph, mut notes) = open(file)?;
         let choice = choose(&mut graph, request).map_err(|error| cannot_show(file, &error))?;
-        let Choice { metrics, notes: metric_notes, more } = choice;
+        let Choice { metrics, notes: metric_notes, omitted_metrics } = choice;
         notes.extend(metric_notes);
-        Ok(Self { file, graph, metrics, notes, more, hidden: 0 })
+        Ok(Self { file, graph, metrics, notes, omitted_metrics, hidden: 0 })
     }
 
     /// Applies a filter; a threshold refers to the first metric.
@@ -50,17 +50,17 @@ impl<'a> Loaded<'a> {
             return Ok(self);
         }
         let metric = self.metrics.first().map_or("", |metric| &metric.label);
-        let left = self.graph.filter(filter, metric);
-        let left = left.map_err(|error| cannot_filter(self.file, &error))?;
-        self.hidden += self.graph.nodes().len() - left.nodes().len();
-        self.graph = left;
+        let filtered = self.graph.filter(filter, metric);
+        let filtered = filtered.map_err(|error| cannot_filter(self.file, &error))?;
+        self.hidden += self.graph.nodes().len() - filtered.nodes().len();
+        self.graph = filtered;
         Ok(self)
     }
 }
 
 /// Returns the graph of a profile, a run, or a file that can be imported, and warnings about it.
 pub(super) fn open(file: &Path) -> Result<(Graph, Vec<String>), Failure> {
-    let profile = if is_profile(file) { read(file) } else { profile_of_run(file) };
+    let profile = if is_profile(file) { read_profile(file) } else { profile_of_run(file) };
     profile.map(|(profile, notes)| (Graph::new(profile), notes))
 }
 
@@ -76,9 +76,9 @@ fn is_profile(file: &Path) -> bool {
     }
 }
 
-fn read(file: &Path) -> Result<(Profile, Vec<String>), Failure> {
-    let mut reading = Progress::reading(file);
-    let profile = hatchet::read_with_progress(file, &mut |bytes| reading.set_position(bytes));
+fn read_profile(file: &Path) -> Result<(Profile, Vec<String>), Failure> {
+    let mut progress = Progress::reading(file);
+    let profile = hatchet::read_with_progress(file, &mut |bytes| progress.set_position(bytes));
     let profile = profile.map_err(|error| Failure {
         message: printable(&error.to_string()).into_owned(),
         hint: read_hint(&error),
@@ -99,18 +99,20 @@ fn read_hint(error: &ReadError) -> Option<String> {
     };
     match cause {
         Cause::NewerVersion { .. } => Some("upgrade marey".to_owned()),
-        Cause::NotAProfile | Cause::Trace | Cause::UnexpectedValue { expected: FIRST_WORD, .. } => {
-            Some(foreign::readable())
+        Cause::NotAProfile
+        | Cause::Trace
+        | Cause::UnexpectedValue { expected: EXPECTED_FIRST_VALUE, .. } => {
+            Some(foreign::describe_readable())
         }
         _ => None,
     }
 }
 
 pub(super) fn cannot_show(file: &Path, error: &MetricError) -> Failure {
-    let file = quoted(file);
+    let file = quote_path(file);
     match error {
-        MetricError::Unknown { metric, wanted_for, nearest, available } => Failure {
-            message: match (printable(metric), wanted_for) {
+        MetricError::Unknown { metric, needed_by, nearest, available } => Failure {
+            message: match (printable(metric), needed_by) {
                 (metric, None) => format!("{file} has no metric `{metric}`"),
                 (metric, Some(derived)) => {
                     let derived = printable(derived);
@@ -118,13 +120,13 @@ pub(super) fn cannot_show(file: &Path, error: &MetricError) -> Failure {
                 }
             },
             hint: Some(if !nearest.is_empty() {
-                format!("did you mean {}?", listed(nearest))
+                format!("did you mean {}?", list_names(nearest))
             } else if available.is_empty() {
                 "the file has no metrics".into()
             } else {
                 // Without derived metrics, which are many and follow from the others.
                 let names = available.iter().filter(|name| !name.contains('/'));
-                format!("available: {}", listed(names))
+                format!("available: {}", list_names(names))
             }),
         },
         MetricError::Unit { metric, unit } => Failure {
@@ -151,19 +153,23 @@ pub(super) fn cannot_filter(file: &Path, error: &FilterError) -> Failure {
             format!("invalid pattern `{}`: {}", printable(pattern), on_one_line(reason))
         }
         FilterError::Empty { condition } => {
-            format!("the filters remove all nodes of {}: {}", quoted(file), printable(condition))
+            format!(
+                "the filters remove all nodes of {}: {}",
+                quote_path(file),
+                printable(condition)
+            )
         }
     };
     Failure { message, hint: None }
 }
 
-fn listed<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+fn list_names<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     let mut names = names.into_iter().map(|name| format!("`{}`", printable(name)));
-    let shown: Vec<String> = names.by_ref().take(MAX_LISTED).collect();
-    let shown = shown.join(", ");
+    let listed_names: Vec<String> = names.by_ref().take(MAX_LISTED).collect();
+    let listed_names = listed_names.join(", ");
     match names.count() {
-        0 => shown,
-        more => format!("{shown} and {} more: see --list", Grouped(more as i128)),
+        0 => listed_names,
+        more => format!("{listed_names} and {} more: see --list", Grouped(more as i128)),
     }
 }
 
@@ -182,7 +188,7 @@ mod tests {
             let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();
             let error = MetricError::Unknown {
                 metric: "tme".into(),
-                wanted_for: None,
+                needed_by: None,
                 nearest: owned(nearest),
                 available: owned(available),
             };
@@ -197,16 +203,16 @@ mod tests {
 
     #[test]
     fn a_hint_lists_at_most_twenty_metrics() {
-        let names: Vec<String> = (0..1020).map(|at| format!("m{at}")).collect();
-        assert!(listed(&names[..20]).ends_with(", `m19`"));
-        assert!(listed(&names).ends_with(", `m19` and 1,000 more: see --list"));
+        let names: Vec<String> = (0..1020).map(|index| format!("m{index}")).collect();
+        assert!(list_names(&names[..20]).ends_with(", `m19`"));
+        assert!(list_names(&names).ends_with(", `m19` and 1,000 more: see --list"));
     }
 
     #[test]
     fn a_missing_source_is_named_with_the_metric_that_needs_it() {
         let error = MetricError::Unknown {
             metric: "time".into(),
-            wanted_for: Some("util".into()),
+            needed_by: Some("util".into()),
             nearest: vec!["total".into()],
             available: Vec::new(),
         };

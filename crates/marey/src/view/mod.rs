@@ -31,7 +31,7 @@ pub(crate) use args::{ViewArgs, convert_diff_option};
 pub(crate) use report::describe_loss;
 
 use crate::output::{Output, Stop, Style};
-use crate::text::quoted;
+use crate::text::quote_path;
 
 /// Runs `marey view`.
 pub(crate) fn view(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
@@ -55,7 +55,7 @@ fn list(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
             Err(failure) => output.error(&failure)?,
             Ok((graph, notes)) => {
                 if args.files.len() > 1 {
-                    let name = output.paint.with(Style::Bold, quoted(file));
+                    let name = output.paint.with(Style::Bold, quote_path(file));
                     writeln!(output.data(), "{name}")?;
                 }
                 list::write(output.data(), &graph)?;

@@ -6,10 +6,10 @@ use marey_model::metric::MetricValue;
 use marey_query::graph::Cells;
 
 /// Returns the cell as a number; NaN if it is not a number.
-pub(super) fn of(cells: &Cells, at: usize) -> f64 {
+pub(super) fn from_cell(cells: &Cells, node: usize) -> f64 {
     match cells {
-        Cells::Numbers { values, .. } => values[at],
-        Cells::Values(values) => match &values[at] {
+        Cells::Numbers { values, .. } => values[node],
+        Cells::Values(values) => match &values[node] {
             Some(MetricValue::Int(value)) => *value as f64,
             Some(MetricValue::Float(value)) => *value,
             _ => f64::NAN,
@@ -22,7 +22,7 @@ pub(super) fn push_fixed(out: &mut String, value: f64, precision: usize) {
     if value.is_finite() {
         push(out, format_args!("{value:.precision$}"));
     } else {
-        out.push_str(word(value));
+        out.push_str(non_finite_word(value));
     }
 }
 
@@ -34,12 +34,13 @@ const DIGITS: i32 = 4;
 /// the point.
 pub(super) fn push_general(out: &mut String, value: f64) {
     if !value.is_finite() {
-        return out.push_str(word(value));
+        return out.push_str(non_finite_word(value));
     }
     let start = out.len();
     push(out, format_args!("{value:.0$e}", DIGITS as usize - 1));
-    let at = out[start..].find('e').map_or(out.len(), |at| start + at);
-    let exponent: i32 = out[at..].trim_start_matches('e').parse().unwrap_or_default();
+    let exponent_start =
+        out[start..].find('e').map_or(out.len(), |exponent_start| start + exponent_start);
+    let exponent: i32 = out[exponent_start..].trim_start_matches('e').parse().unwrap_or_default();
     if (-DIGITS..DIGITS - 1).contains(&exponent) {
         out.truncate(start);
         push(out, format_args!("{value:.0$}", (DIGITS - 1 - exponent) as usize));
@@ -48,7 +49,7 @@ pub(super) fn push_general(out: &mut String, value: f64) {
             out.push('0');
         }
     } else {
-        out.truncate(at);
+        out.truncate(exponent_start);
         trim_zeros(out);
         if out.ends_with('.') {
             out.pop();
@@ -58,7 +59,7 @@ pub(super) fn push_general(out: &mut String, value: f64) {
     }
 }
 
-const fn word(value: f64) -> &'static str {
+const fn non_finite_word(value: f64) -> &'static str {
     match value {
         f64::INFINITY => "inf",
         f64::NEG_INFINITY => "-inf",

@@ -12,7 +12,7 @@ use crate::output::{Output, Paint, Style};
 use crate::text::printable;
 
 /// Length limit of the command line in a heading, in characters.
-const MAX_COMMAND: usize = 60;
+const MAX_COMMAND_CHARS: usize = 60;
 
 /// Writes a heading; `label` is the file's name in the table, if it has one.
 pub(super) fn write_heading(
@@ -30,25 +30,25 @@ pub(super) fn write_heading(
     heading.push_str(&paint.with(Style::Bold, printable(&file)).to_string());
     if let Some(process) = &meta.process {
         heading.push_str(": ");
-        heading.push_str(&printable(&describe(process)));
+        heading.push_str(&printable(&describe_process(process)));
     }
     writeln!(out, "{heading}")
 }
 
-fn describe(process: &Process) -> String {
+fn describe_process(process: &Process) -> String {
     let mut command = process.argv.join(" ");
-    if let Some((end, _)) = command.char_indices().nth(MAX_COMMAND) {
+    if let Some((end, _)) = command.char_indices().nth(MAX_COMMAND_CHARS) {
         command.truncate(end);
         command.push('…');
     }
     let rank = process.rank.map(|rank| format!("rank {rank}"));
     let host = Some(&process.host).filter(|host| !host.is_empty());
     let host = host.map_or_else(String::new, |host| format!(" on {host}"));
-    let place = format!("pid {}{host}", process.pid);
+    let location = format!("pid {}{host}", process.pid);
     let duration = Nanos(process.duration_nanos as f64).to_string();
     let command = Some(command).filter(|command| !command.is_empty());
     let parts: Vec<_> =
-        [command, rank, Some(place), Some(duration)].into_iter().flatten().collect();
+        [command, rank, Some(location), Some(duration)].into_iter().flatten().collect();
     parts.join(", ")
 }
 
@@ -59,7 +59,8 @@ pub(super) fn note_hidden(
     filtered: usize,
     too_deep: usize,
 ) -> io::Result<()> {
-    for (count, options) in [(filtered, args.filters().join(" and ")), (too_deep, "--depth".into())]
+    for (count, options) in
+        [(filtered, args.filter_options().join(" and ")), (too_deep, "--depth".into())]
     {
         if count > 0 {
             output.note(format_args!("nodes hidden by {options}: {}", Grouped(count as i128)))?;
@@ -68,37 +69,56 @@ pub(super) fn note_hidden(
     Ok(())
 }
 
-/// Notes how many metrics are hidden by default. `whose` is a prefix with the file if there are
-/// several.
-pub(super) fn note_more(output: &mut Output, whose: &str, more: usize) -> io::Result<()> {
-    match more {
+/// Notes how many metrics are hidden by default. `file_prefix` is a prefix with the file if there
+/// are several.
+pub(super) fn note_omitted_metrics(
+    output: &mut Output,
+    file_prefix: &str,
+    omitted_metrics: usize,
+) -> io::Result<()> {
+    match omitted_metrics {
         0 => Ok(()),
-        1 => output.note(format_args!("{whose}1 more metric: see --list")),
-        _ => output.note(format_args!("{whose}{} more metrics: see --list", Grouped(more as i128))),
+        1 => output.note(format_args!("{file_prefix}1 more metric: see --list")),
+        _ => output.note(format_args!(
+            "{file_prefix}{} more metrics: see --list",
+            Grouped(omitted_metrics as i128)
+        )),
     }
 }
 
-/// Warns of losses. `whose` is a prefix with the file if there are several.
-pub(super) fn warn_of_losses(output: &mut Output, whose: &str, meta: &Meta) -> io::Result<()> {
+/// Warns of losses. `file_prefix` is a prefix with the file if there are several.
+pub(super) fn warn_of_losses(
+    output: &mut Output,
+    file_prefix: &str,
+    meta: &Meta,
+) -> io::Result<()> {
     for (cause, count) in meta.losses.iter().filter(|(_, count)| *count > 0) {
-        output.warning(format_args!("{whose}{}", describe_loss(cause, *count)))?;
+        output.warning(format_args!("{file_prefix}{}", describe_loss(cause, *count)))?;
     }
     Ok(())
 }
 
-/// Warns of a checkpoint. `whose` is a prefix with the file if there are several.
-pub(super) fn warn_of_checkpoint(output: &mut Output, whose: &str, meta: &Meta) -> io::Result<()> {
+/// Warns of a checkpoint. `file_prefix` is a prefix with the file if there are several.
+pub(super) fn warn_of_checkpoint(
+    output: &mut Output,
+    file_prefix: &str,
+    meta: &Meta,
+) -> io::Result<()> {
     if meta.process.as_ref().is_none_or(|process| process.complete) {
         return Ok(());
     }
-    output.warning(format_args!("{whose}this is a checkpoint, written before the program ended"))
+    output.warning(format_args!(
+        "{file_prefix}this is a checkpoint, written before the program ended"
+    ))
 }
 
-/// Notes the overhead. `whose` is a prefix with the file if there are several.
-pub(super) fn note_overhead(output: &mut Output, whose: &str, meta: &Meta) -> io::Result<()> {
+/// Notes the overhead. `file_prefix` is a prefix with the file if there are several.
+pub(super) fn note_overhead(output: &mut Output, file_prefix: &str, meta: &Meta) -> io::Result<()> {
     match &meta.overhead {
-        Some(overhead) => output
-            .note(format_args!("{whose}{}", describe_overhead(overhead, meta.process.as_ref()))),
+        Some(overhead) => output.note(format_args!(
+            "{file_prefix}{}",
+            describe_overhead(overhead, meta.process.as_ref())
+        )),
         None => Ok(()),
     }
 }

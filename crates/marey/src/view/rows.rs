@@ -35,30 +35,30 @@ impl Rows {
     /// Selects the top `levels` of the graph. [`Order::Value`] sorts by the column `first`.
     pub fn new(graph: &Graph, order: Order, first: Option<&Cells>, levels: usize) -> Self {
         let nodes = graph.nodes();
-        let value = |row: &Row| first.map_or(f64::NAN, |cells| number::of(cells, row.node));
+        let value = |row: &Row| first.map_or(f64::NAN, |cells| number::from_cell(cells, row.node));
         let compare = |a: &Row, b: &Row| match order {
             Order::Name => a.node.cmp(&b.node),
-            Order::FirstSeen => nodes[a.node].seen.cmp(&nodes[b.node].seen),
-            Order::Value => largest_first(value(a), value(b)).then(a.node.cmp(&b.node)),
+            Order::FirstSeen => nodes[a.node].creation_rank.cmp(&nodes[b.node].creation_rank),
+            Order::Value => compare_descending(value(a), value(b)).then(a.node.cmp(&b.node)),
         };
         let mut rows = Vec::new();
         // A stack, so siblings are pushed in reverse.
-        let mut waiting: Vec<Row> = Vec::new();
-        let push_children = |waiting: &mut Vec<Row>, parent: Option<usize>| {
-            let start = waiting.len();
-            waiting.extend(graph.children(parent).map(|node| Row { node, is_last: false }));
-            waiting[start..].sort_unstable_by(|a, b| compare(b, a));
-            if let Some(last) = waiting.get_mut(start) {
+        let mut pending: Vec<Row> = Vec::new();
+        let push_children = |pending: &mut Vec<Row>, parent: Option<usize>| {
+            let start = pending.len();
+            pending.extend(graph.children(parent).map(|node| Row { node, is_last: false }));
+            pending[start..].sort_unstable_by(|a, b| compare(b, a));
+            if let Some(last) = pending.get_mut(start) {
                 last.is_last = true;
             }
         };
         if levels > 0 {
-            push_children(&mut waiting, None);
+            push_children(&mut pending, None);
         }
-        while let Some(row) = waiting.pop() {
+        while let Some(row) = pending.pop() {
             rows.push(row);
             if nodes[row.node].depth + 1 < levels {
-                push_children(&mut waiting, Some(row.node));
+                push_children(&mut pending, Some(row.node));
             }
         }
         Self { rows }
@@ -76,15 +76,15 @@ impl Rows {
 }
 
 /// Compares for descending order; NaN comes last.
-pub(super) fn largest_first(a: f64, b: f64) -> Ordering {
+pub(super) fn compare_descending(a: f64, b: f64) -> Ordering {
     b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
 /// The tree lines before names.
 #[derive(Default)]
-pub(super) struct Rails(Vec<&'static str>);
+pub(super) struct TreeLines(Vec<&'static str>);
 
-impl Rails {
+impl TreeLines {
     /// Appends the tree lines of a node. Nodes must come in the order of their rows.
     pub(super) fn push(&mut self, line: &mut String, depth: usize, is_last: bool) {
         let Some(level) = depth.checked_sub(1) else { return };
@@ -100,15 +100,15 @@ mod tests {
     use super::*;
     use crate::view::fixture;
 
-    fn shown(order: Order, levels: usize) -> String {
+    fn render(order: Order, levels: usize) -> String {
         let graph = fixture::graph();
         let first = graph.column("time (ns)").unwrap();
         let rows = Rows::new(&graph, order, Some(&first), levels);
-        let mut rails = Rails::default();
+        let mut tree_lines = TreeLines::default();
         let mut text = String::new();
         for row in &rows.rows {
             let node = &graph.nodes()[row.node];
-            rails.push(&mut text, node.depth, row.is_last);
+            tree_lines.push(&mut text, node.depth, row.is_last);
             text.push_str(&node.name);
             text.push('\n');
         }
@@ -117,22 +117,22 @@ mod tests {
 
     #[test]
     fn siblings_are_in_the_requested_order() {
-        assert_eq!(shown(Order::Name, 9), "ROOT\n├─ a\n│  └─ x\n├─ b\n└─ c\n");
-        assert_eq!(shown(Order::FirstSeen, 9), "ROOT\n├─ c\n├─ a\n│  └─ x\n└─ b\n");
-        assert_eq!(shown(Order::Value, 9), "ROOT\n├─ b\n├─ c\n└─ a\n   └─ x\n");
+        assert_eq!(render(Order::Name, 9), "ROOT\n├─ a\n│  └─ x\n├─ b\n└─ c\n");
+        assert_eq!(render(Order::FirstSeen, 9), "ROOT\n├─ c\n├─ a\n│  └─ x\n└─ b\n");
+        assert_eq!(render(Order::Value, 9), "ROOT\n├─ b\n├─ c\n└─ a\n   └─ x\n");
     }
 
     #[test]
     fn deep_levels_are_cut() {
-        assert_eq!(shown(Order::Name, 2), "ROOT\n├─ a\n├─ b\n└─ c\n");
-        assert_eq!(shown(Order::Name, 1), "ROOT\n");
-        assert_eq!(shown(Order::Name, 0), "");
+        assert_eq!(render(Order::Name, 2), "ROOT\n├─ a\n├─ b\n└─ c\n");
+        assert_eq!(render(Order::Name, 1), "ROOT\n");
+        assert_eq!(render(Order::Name, 0), "");
     }
 
     #[test]
     fn nan_comes_last() {
         let mut values = [f64::NAN, -0.5, f64::INFINITY, f64::NEG_INFINITY, 2.0];
-        values.sort_by(|&a, &b| largest_first(a, b));
+        values.sort_by(|&a, &b| compare_descending(a, b));
         assert_eq!(format!("{values:?}"), "[inf, 2.0, -0.5, -inf, NaN]");
     }
 }

@@ -29,8 +29,8 @@ impl<'a> SharedThreshold<'a> {
 
     /// Filters `graph`, in which the metric of each profile has one of these labels.
     pub(super) fn narrow(&self, graph: &Graph, labels: &[String]) -> Result<Graph, Failure> {
-        let left = graph.filter_any(labels, self.limit, self.label);
-        left.map_err(|error| cannot_filter(self.file, &error))
+        let filtered = graph.filter_any(labels, self.limit, self.label);
+        filtered.map_err(|error| cannot_filter(self.file, &error))
     }
 }
 
@@ -40,7 +40,7 @@ fn totals(sides: &[&Loaded<'_>]) -> Result<Vec<f64>, Failure> {
         let Some(metric) = side.metrics.first() else { continue };
         let values = side.graph.numbers(&metric.label);
         let values = values.map_err(|error| cannot_show(side.file, &error))?;
-        totals.push(side.graph.whole(&metric.label, &values));
+        totals.push(side.graph.total(&metric.label, &values));
     }
     Ok(totals)
 }

@@ -6,35 +6,35 @@ use std::path::Path;
 /// Returns for each file the shortest form of its path that identifies it: the stem, the file name,
 /// or the name with folders. A form that several files share is used for none of them.
 pub(super) fn short_names(files: &[&Path]) -> Vec<String> {
-    let forms: Vec<Vec<String>> = files.iter().map(|file| forms_of(file)).collect();
-    let mut owners: HashMap<&str, usize> = HashMap::new();
+    let forms: Vec<Vec<String>> = files.iter().map(|file| path_forms(file)).collect();
+    let mut form_counts: HashMap<&str, usize> = HashMap::new();
     for forms in &forms {
         for form in forms.iter().map(String::as_str).collect::<HashSet<_>>() {
-            *owners.entry(form).or_default() += 1;
+            *form_counts.entry(form).or_default() += 1;
         }
     }
-    let mut paths: HashMap<&str, usize> = HashMap::new();
+    let mut path_counts: HashMap<&str, usize> = HashMap::new();
     for forms in &forms {
-        *paths.entry(full_path(forms)).or_default() += 1;
+        *path_counts.entry(full_path(forms)).or_default() += 1;
     }
     let name = |forms: &Vec<String>| {
-        let unique = forms.iter().find(|form| owners[form.as_str()] == 1);
-        let path = forms.last().filter(|path| paths[path.as_str()] == 1);
+        let unique = forms.iter().find(|form| form_counts[form.as_str()] == 1);
+        let path = forms.last().filter(|path| path_counts[path.as_str()] == 1);
         unique.or(path).cloned()
     };
     let names = forms.iter().map(name).collect();
-    numbered(names, &forms)
+    number_duplicates(names, &forms)
 }
 
 /// Numbers files that are given twice.
-fn numbered(names: Vec<Option<String>>, forms: &[Vec<String>]) -> Vec<String> {
-    let mut taken: HashSet<String> = names.iter().flatten().cloned().collect();
-    let number = |(at, name): (usize, Option<String>)| {
+fn number_duplicates(names: Vec<Option<String>>, forms: &[Vec<String>]) -> Vec<String> {
+    let mut used_names: HashSet<String> = names.iter().flatten().cloned().collect();
+    let number = |(index, name): (usize, Option<String>)| {
         name.unwrap_or_else(|| {
-            let mut number = at + 1;
+            let mut number = index + 1;
             loop {
-                let name = format!("{} #{number}", full_path(&forms[at]));
-                if taken.insert(name.clone()) {
+                let name = format!("{} #{number}", full_path(&forms[index]));
+                if used_names.insert(name.clone()) {
                     return name;
                 }
                 number += 1;
@@ -45,7 +45,7 @@ fn numbered(names: Vec<Option<String>>, forms: &[Vec<String>]) -> Vec<String> {
 }
 
 /// Returns the forms of a path, shortest first; the last is the full path.
-fn forms_of(file: &Path) -> Vec<String> {
+fn path_forms(file: &Path) -> Vec<String> {
     let parts: Vec<_> = file.iter().map(|part| part.to_string_lossy()).collect();
     let stem = file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
     let tails = (1..parts.len()).rev().map(|from| parts[from..].join("/"));

@@ -25,7 +25,7 @@ pub(super) fn write_lines(
     metrics: &[ChosenMetric],
     has_marks: bool,
 ) -> io::Result<usize> {
-    let columns: Vec<Cells> = metrics.iter().map(|metric| cells(graph, metric)).collect();
+    let columns: Vec<Cells> = metrics.iter().map(|metric| metric_cells(graph, metric)).collect();
     let order = args.order(Form::Lines);
     let rows = Rows::new(graph, order, columns.first(), args.levels(Form::Lines));
     let out = output.data();
@@ -33,11 +33,7 @@ pub(super) fn write_lines(
     writeln!(out)?;
     write_sorted(args, out, graph, metrics.first(), columns.first())?;
     if metrics.iter().any(|metric| overflows(graph, metric)) {
-        writeln!(
-            out,
-            "{NEGATIVE_BYTES}
-"
-        )?;
+        writeln!(out, "{NEGATIVE_BYTES}\n")?;
     }
     Ok(rows.len())
 }
@@ -48,7 +44,7 @@ pub(super) struct TableColumns<'a> {
     /// The column for --sort and --print-sorted.
     pub(super) first: Option<&'a ChosenMetric>,
     /// The total that the first column's bars are shares of; `None` for no bars.
-    pub(super) whole: Option<f64>,
+    pub(super) total: Option<f64>,
 }
 
 /// Writes the tree as a table; returns the number of nodes shown.
@@ -58,11 +54,11 @@ pub(super) fn write_table(
     graph: &Graph,
     table: &TableColumns<'_>,
 ) -> io::Result<usize> {
-    let first = table.first.map(|metric| cells(graph, metric));
+    let first = table.first.map(|metric| metric_cells(graph, metric));
     let order = args.order(Form::Table);
     let rows = Rows::new(graph, order, first.as_ref(), args.levels(Form::Table));
-    let bar = match (&first, table.whole) {
-        (Some(cells), Some(whole)) if output.is_terminal => Some(Bar { cells, whole }),
+    let bar = match (&first, table.total) {
+        (Some(cells), Some(total)) if output.is_terminal => Some(Bar { cells, total }),
         _ => None,
     };
     let paint = output.paint;
@@ -92,12 +88,12 @@ fn write_sorted(
 
 /// Whether the metric is a sum of bytes that is negative somewhere.
 pub(super) fn overflows(graph: &Graph, metric: &ChosenMetric) -> bool {
-    let is_of_bytes = metric.label == "bytes (inc)" || metric.label.ends_with(": bytes (inc)");
+    let is_byte_sum = metric.label == "bytes (inc)" || metric.label.ends_with(": bytes (inc)");
     let is_negative = |values: Vec<f64>| values.iter().any(|value| *value < 0.0);
-    is_of_bytes && graph.numbers(&metric.label).is_ok_and(is_negative)
+    is_byte_sum && graph.numbers(&metric.label).is_ok_and(is_negative)
 }
 
-fn cells(graph: &Graph, metric: &ChosenMetric) -> Cells {
-    let none = || Cells::Values(vec![None; graph.nodes().len()]);
-    graph.column(&metric.label).unwrap_or_else(none)
+fn metric_cells(graph: &Graph, metric: &ChosenMetric) -> Cells {
+    let empty = || Cells::Values(vec![None; graph.nodes().len()]);
+    graph.column(&metric.label).unwrap_or_else(empty)
 }

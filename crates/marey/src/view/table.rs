@@ -6,7 +6,7 @@ use marey_query::graph::{Cells, Graph};
 
 use super::columns::Column;
 use super::number;
-use super::rows::{Rails, Rows};
+use super::rows::{Rows, TreeLines};
 use crate::output::{Paint, Style};
 use crate::text::{printable, width};
 
@@ -38,7 +38,7 @@ impl Table<'_> {
         line.push_str("name");
         writeln!(out, "{}", self.paint.with(Style::Dim, &line))?;
 
-        let mut rails = Rails::default();
+        let mut tree_lines = TreeLines::default();
         let mut cell = String::new();
         for row in &self.rows.rows {
             let node = &self.graph.nodes()[row.node];
@@ -57,7 +57,7 @@ impl Table<'_> {
                 line.push_str(GAP);
             }
             cell.clear();
-            rails.push(&mut cell, node.depth, row.is_last);
+            tree_lines.push(&mut cell, node.depth, row.is_last);
             self.push(&mut line, Some(Style::Dim), &cell);
             line.push_str(&printable(&node.name));
             line.push('\n');
@@ -91,7 +91,7 @@ impl Table<'_> {
 pub(super) struct Bar<'a> {
     pub(super) cells: &'a Cells,
     /// The value of a full bar.
-    pub(super) whole: f64,
+    pub(super) total: f64,
 }
 
 impl Bar<'_> {
@@ -99,9 +99,9 @@ impl Bar<'_> {
     const WIDTH: usize = 8;
 
     /// Appends the bar of a node; returns its colour.
-    fn push(&self, out: &mut String, at: usize) -> Option<Style> {
+    fn push(&self, out: &mut String, node: usize) -> Option<Style> {
         const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-        let share = number::of(self.cells, at) / self.whole;
+        let share = number::from_cell(self.cells, node) / self.total;
         // NaN gives an empty bar.
         let eighths = (share.clamp(0.0, 1.0) * (Self::WIDTH * PARTS.len()) as f64).round() as usize;
         let (full, part) = (eighths / PARTS.len(), eighths % PARTS.len());
@@ -134,8 +134,8 @@ mod tests {
         let time = ChosenMetric::from_file("time (ns)".into());
         let cells = graph.column(&time.label).unwrap();
         let rows = Rows::new(&graph, Order::Name, None, 2);
-        let columns = [Column::value(&graph, &time)];
-        let bar = Some(Bar { cells: &cells, whole: 10.5 });
+        let columns = [Column::from_metric(&graph, &time)];
+        let bar = Some(Bar { cells: &cells, total: 10.5 });
         let mut text = Vec::new();
         Table { graph: &graph, columns: &columns, rows: &rows, bar, paint }
             .write(&mut text)
@@ -164,10 +164,10 @@ mod tests {
     fn bars_have_a_fixed_width() {
         let cells =
             Cells::Numbers { values: vec![-1.0, 0.0, 8.0, 99.0, f64::NAN, 0.06], are_whole: false };
-        let bar = Bar { cells: &cells, whole: 8.0 };
-        let drawn = |at| {
+        let bar = Bar { cells: &cells, total: 8.0 };
+        let drawn = |node| {
             let mut text = String::new();
-            let style = bar.push(&mut text, at);
+            let style = bar.push(&mut text, node);
             (text, style)
         };
         let full = ("████████".to_owned(), Some(Style::Red));

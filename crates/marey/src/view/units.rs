@@ -21,20 +21,20 @@ pub(super) enum Unit {
 
 impl Unit {
     /// Returns the unit in parentheses in a metric's key.
-    pub(super) fn of_key(key: &str) -> Self {
+    pub(super) fn from_key(key: &str) -> Self {
         // Rounded, since negative powers of ten are inexact.
         unit_secs(key).map_or(Self::Plain, |secs| Self::Time { nanos: (secs * 1e9).round() })
     }
 }
 
 /// Appends the cell of a node; nothing if it has no value.
-pub(super) fn push_cell(out: &mut String, cells: &Cells, at: usize, unit: Unit) {
+pub(super) fn push_cell(out: &mut String, cells: &Cells, node: usize, unit: Unit) {
     match cells {
-        Cells::Numbers { values, .. } if values[at].is_nan() => {}
-        Cells::Numbers { values, are_whole: true } => push_whole(out, values[at] as i64, unit),
-        Cells::Numbers { values, .. } => push_real(out, values[at], unit),
+        Cells::Numbers { values, .. } if values[node].is_nan() => {}
+        Cells::Numbers { values, are_whole: true } => push_int(out, values[node] as i64, unit),
+        Cells::Numbers { values, .. } => push_real(out, values[node], unit),
         Cells::Values(values) => {
-            if let Some(value) = &values[at] {
+            if let Some(value) = &values[node] {
                 push_value(out, value, unit);
             }
         }
@@ -43,11 +43,11 @@ pub(super) fn push_cell(out: &mut String, cells: &Cells, at: usize, unit: Unit) 
 
 fn push_value(out: &mut String, value: &MetricValue, unit: Unit) {
     match value {
-        MetricValue::Int(value) => push_whole(out, *value, unit),
+        MetricValue::Int(value) => push_int(out, *value, unit),
         MetricValue::Float(value) => push_real(out, *value, unit),
         MetricValue::Text(text) => out.push_str(&printable(text)),
         MetricValue::Ints(values) => {
-            push_list(out, values, |out, value| push_whole(out, value, unit));
+            push_list(out, values, |out, value| push_int(out, value, unit));
         }
         MetricValue::Floats(values) => {
             push_list(out, values, |out, value| push_real(out, value, unit));
@@ -55,7 +55,7 @@ fn push_value(out: &mut String, value: &MetricValue, unit: Unit) {
     }
 }
 
-fn push_whole(out: &mut String, value: i64, unit: Unit) {
+fn push_int(out: &mut String, value: i64, unit: Unit) {
     match unit {
         Unit::Time { nanos } => push(out, format_args!("{}", Nanos(value as f64 * nanos))),
         Unit::Plain => push(out, format_args!("{}", Grouped(value.into()))),
@@ -70,11 +70,11 @@ pub(super) fn push_real(out: &mut String, value: f64, unit: Unit) {
     }
 }
 
-fn push_list<T: Copy>(out: &mut String, values: &[T], push_one: impl Fn(&mut String, T)) {
+fn push_list<T: Copy>(out: &mut String, values: &[T], push_item: impl Fn(&mut String, T)) {
     out.push('[');
-    for (at, &value) in values.iter().enumerate() {
-        out.push_str(if at > 0 { ", " } else { "" });
-        push_one(out, value);
+    for (index, &value) in values.iter().enumerate() {
+        out.push_str(if index > 0 { ", " } else { "" });
+        push_item(out, value);
     }
     out.push(']');
 }
@@ -85,12 +85,12 @@ mod tests {
 
     #[test]
     fn units_come_from_the_key() {
-        assert_eq!(Unit::of_key("cpu_time (ns)(exc)"), Unit::Time { nanos: 1.0 });
-        assert_eq!(Unit::of_key("wait (ms)"), Unit::Time { nanos: 1e6 });
-        assert_eq!(Unit::of_key("wait (µs)"), Unit::Time { nanos: 1e3 });
-        assert_eq!(Unit::of_key("wait (ms) (inc)"), Unit::Time { nanos: 1e6 });
-        assert_eq!(Unit::of_key("time/ms (inc)"), Unit::Plain);
-        assert_eq!(Unit::of_key("count"), Unit::Plain);
+        assert_eq!(Unit::from_key("cpu_time (ns)(exc)"), Unit::Time { nanos: 1.0 });
+        assert_eq!(Unit::from_key("wait (ms)"), Unit::Time { nanos: 1e6 });
+        assert_eq!(Unit::from_key("wait (µs)"), Unit::Time { nanos: 1e3 });
+        assert_eq!(Unit::from_key("wait (ms) (inc)"), Unit::Time { nanos: 1e6 });
+        assert_eq!(Unit::from_key("time/ms (inc)"), Unit::Plain);
+        assert_eq!(Unit::from_key("count"), Unit::Plain);
         let mut text = String::new();
         push_value(&mut text, &MetricValue::Floats(vec![0.5, 2.0]), Unit::Time { nanos: 1e9 });
         assert_eq!(text, "[500 ms, 2.00 s]");

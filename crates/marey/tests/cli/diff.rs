@@ -45,8 +45,8 @@ fn lines_have_the_difference_and_mark_nodes_of_one_side() {
 #[test]
 fn a_node_above_the_threshold_on_one_side_is_shown() {
     let folder = Folder::before_and_after();
-    let shown = folder.view("-t 10% --layout table -m time -diff before.hatchet after.hatchet");
-    assert_snapshot!(shown, @r"
+    let output = folder.view("-t 10% --layout table -m time -diff before.hatchet after.hatchet");
+    assert_snapshot!(output, @r"
     exit code: 0
     --- stdout ---
     before = before.hatchet
@@ -63,9 +63,9 @@ fn a_node_above_the_threshold_on_one_side_is_shown() {
 #[test]
 fn sorting_by_value_puts_the_largest_slowdown_first() {
     let folder = Folder::before_and_after();
-    let shown = folder.view("--sort value --diff-profile before.hatchet after.hatchet");
+    let output = folder.view("--sort value --diff-profile before.hatchet after.hatchet");
     let names: Vec<&str> =
-        shown.lines().filter_map(|line| line.split_once("─ ")).map(|(_, name)| name).collect();
+        output.lines().filter_map(|line| line.split_once("─ ")).map(|(_, name)| name).collect();
     assert_eq!(names, ["copy", "new", "old", "gemm"]);
 }
 

@@ -103,8 +103,8 @@ fn an_invalid_pattern_is_an_error() {
 #[test]
 fn errors_on_truncated_files_have_offset_and_cause() {
     let torn = |name: &str| {
-        let whole = fs::read(Path::new(DATA).join(name)).unwrap();
-        Folder::new(&[(name, &whole[..200])]).view(name)
+        let file_bytes = fs::read(Path::new(DATA).join(name)).unwrap();
+        Folder::new(&[(name, &file_bytes[..200])]).view(name)
     };
     assert_snapshot!(torn("minimal.hatchet"), @r"
     exit code: 2
@@ -186,12 +186,12 @@ fn every_hostile_file_gives_one_line_with_its_name_and_an_offset() {
 fn only_an_unrecognised_file_gets_the_hint_with_all_formats() {
     let view = |content: &[u8]| Folder::new(&[("f", content)]).view("f");
     for content in [&b"  true"[..], b"name,value", b"\x81\xa1a\x01"] {
-        let shown = view(content);
-        assert!(shown.contains("\nhint: marey reads its own runs and packs, and "), "{shown}");
+        let output = view(content);
+        assert!(output.contains("\nhint: marey reads its own runs and packs, and "), "{output}");
     }
     for content in [&b"[{\"frame\": 5}]"[..], b"[{\"metrics\": {\"t\": true}}]"] {
-        let shown = view(content);
-        assert!(shown.contains("error: ") && !shown.contains("hint: "), "{shown}");
+        let output = view(content);
+        assert!(output.contains("error: ") && !output.contains("hint: "), "{output}");
     }
 }
 

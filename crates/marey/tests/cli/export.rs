@@ -21,8 +21,8 @@ fn without_size(transcript: &str) -> String {
 /// Returns the number of calls of a name in the file.
 fn calls(folder: &Folder, file: &str, name: &str) -> Option<String> {
     let profile = marey_formats::hatchet::read(&folder.path(file)).unwrap();
-    let at = profile.nodes.iter().position(|node| &*node.name == name)?;
-    Some(format!("{:?}", profile.metric("wall_count")?.get(NodeId(at as u32))?))
+    let index = profile.nodes.iter().position(|node| &*node.name == name)?;
+    Some(format!("{:?}", profile.metric("wall_count")?.get(NodeId(index as u32))?))
 }
 
 #[test]
@@ -213,9 +213,9 @@ fn files_are_converted_between_formats() {
     --- stderr ---
     wrote `b.hatchet_msgpack`, SIZE
     ");
-    let of_json = folder.view("-m time,count b.hatchet");
-    let of_msgpack = folder.view("-m time,count b.hatchet_msgpack");
-    assert_eq!(of_msgpack, of_json);
+    let from_json = folder.view("-m time,count b.hatchet");
+    let from_msgpack = folder.view("-m time,count b.hatchet_msgpack");
+    assert_eq!(from_msgpack, from_json);
 }
 
 #[test]
@@ -238,8 +238,8 @@ fn ambiguous_options_are_errors() {
     --- stderr ---
     error: cannot write `no/such/x.csv`: No such file or directory (os error 2)
     ");
-    let both = transcript(&mut folder.marey("export train.marey -o x.csv --steps 1 --from 1s"));
-    assert!(both.contains("cannot be used with"), "{both}");
+    let output = transcript(&mut folder.marey("export train.marey -o x.csv --steps 1 --from 1s"));
+    assert!(output.contains("cannot be used with"), "{output}");
 }
 
 #[test]

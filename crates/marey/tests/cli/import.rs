@@ -104,9 +104,9 @@ fn clocks_of_ranks_are_aligned_with_notes() {
 
 #[test]
 fn losses_are_one_line_with_file_offset_and_cause() {
-    let whole = rank(0, 0);
-    let cut = whole.rfind("\"Seq\"").unwrap();
-    let folder = Folder::new(&[("cut.json", &whole[..cut])]);
+    let full_trace = rank(0, 0);
+    let cut_offset = full_trace.rfind("\"Seq\"").unwrap();
+    let folder = Folder::new(&[("cut.json", &full_trace[..cut_offset])]);
     assert_snapshot!(without_size(&transcript(&mut folder.marey("import cut.json"))), @r"
     exit code: 0
     --- stdout ---
@@ -256,8 +256,8 @@ fn every_command_that_takes_a_run_takes_a_file() {
     ");
     let packed = transcript(&mut folder.marey("pack r0.json"));
     assert!(packed.contains("wrote `r0.marey.zip`, "), "{packed}");
-    let of_pack = transcript(folder.marey("query r0.marey.zip -f csv").arg(sql));
-    assert_eq!(of_pack, answer);
+    let pack_output = transcript(folder.marey("query r0.marey.zip -f csv").arg(sql));
+    assert_eq!(pack_output, answer);
     let samples = "SELECT sum(value) AS nanos FROM samples WHERE name = 'time (ns)'";
     let samples = transcript(folder.marey("query b.hatchet -f csv").arg(samples));
     assert_eq!(stdout(&samples), "nanos\n8800.0\n");
@@ -267,9 +267,9 @@ fn every_command_that_takes_a_run_takes_a_file() {
 fn a_run_is_viewed_like_its_profile() {
     let folder = Folder::new(&[("a.hatchet", AFTER)]);
     transcript(&mut folder.marey("import a.hatchet"));
-    let of_file = transcript(&mut folder.marey("view -m time,count a.hatchet"));
-    let of_run = transcript(&mut folder.marey("view -m time,count a.marey"));
-    assert_eq!(of_run.replace("a.marey", "a.hatchet"), of_file);
+    let file_output = transcript(&mut folder.marey("view -m time,count a.hatchet"));
+    let run_output = transcript(&mut folder.marey("view -m time,count a.marey"));
+    assert_eq!(run_output.replace("a.marey", "a.hatchet"), file_output);
     let difference = "view -m time --diff-profile a.hatchet a.marey";
     let difference = transcript(&mut folder.marey(difference));
     assert!(difference.starts_with("exit code: 0\n"), "{difference}");

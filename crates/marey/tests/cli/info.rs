@@ -21,8 +21,8 @@ fn without_sizes(transcript: &str) -> String {
 #[test]
 fn info_summarises_a_run() {
     let folder = Folder::with_run();
-    let shown = transcript(&mut folder.marey("info train.marey"));
-    assert_snapshot!(without_sizes(&shown), @r"
+    let output = transcript(&mut folder.marey("info train.marey"));
+    assert_snapshot!(without_sizes(&output), @r"
     exit code: 0
     --- stdout ---
     train.marey: a run, a folder, schema version 1
@@ -49,8 +49,8 @@ fn info_summarises_a_run() {
     --- stderr ---
     warning: 7 trace buffer full: Scopes and metric values that are missing from a trace because their thread's buffer was full
     ");
-    let again = transcript(&mut folder.marey("info train.marey"));
-    assert_eq!(shown, again);
+    let second_output = transcript(&mut folder.marey("info train.marey"));
+    assert_eq!(output, second_output);
 }
 
 #[test]
@@ -63,8 +63,8 @@ fn an_impossible_overhead_is_shown_as_unknown() {
     let wrong = text.replace("1860", "95950000");
     assert_ne!(wrong, text);
     fs::write(manifest, wrong).unwrap();
-    let shown = transcript(&mut folder.marey("info train.marey"));
-    let overhead = shown.lines().find(|line| line.starts_with("  overhead")).unwrap();
+    let output = transcript(&mut folder.marey("info train.marey"));
+    let overhead = output.lines().find(|line| line.starts_with("  overhead")).unwrap();
     assert_snapshot!(overhead, @"  overhead   unknown (the estimate, 120 ns a scope, 96.0 ms in all, exceeds the time of all threads), 45.0 µs writing");
 }
 
@@ -72,19 +72,20 @@ fn an_impossible_overhead_is_shown_as_unknown() {
 fn info_summarises_a_pack() {
     let folder = Folder::with_run();
     transcript(&mut folder.marey("pack train.marey"));
-    let of_run = transcript(&mut folder.marey("info train.marey"));
-    let of_pack = transcript(&mut folder.marey("info train.marey.zip"));
-    let as_run = of_pack.replace("train.marey.zip", "train.marey").replace("one file", "a folder");
-    assert_eq!(as_run, of_run);
+    let run_output = transcript(&mut folder.marey("info train.marey"));
+    let pack_output = transcript(&mut folder.marey("info train.marey.zip"));
+    let as_run =
+        pack_output.replace("train.marey.zip", "train.marey").replace("one file", "a folder");
+    assert_eq!(as_run, run_output);
 }
 
 #[test]
 fn losses_are_warnings() {
     let folder = Folder::new::<&str>(&[]);
     recorded::write_torn(&folder.path("train.marey"));
-    let shown = transcript(&mut folder.marey("info train.marey"));
-    let (_, said) = shown.split_once("--- stderr ---\n").unwrap();
-    assert_snapshot!(said, @r"
+    let output = transcript(&mut folder.marey("info train.marey"));
+    let (_, stderr) = output.split_once("--- stderr ---\n").unwrap();
+    assert_snapshot!(stderr, @r"
     warning: 1 of 1 processes did not end properly
     warning: 7 trace buffer full: Scopes and metric values that are missing from a trace because their thread's buffer was full
     warning: could not read 5 B at the ends of spools
@@ -94,8 +95,8 @@ fn losses_are_warnings() {
 #[test]
 fn json_output_is_complete() {
     let folder = Folder::with_run();
-    let shown = transcript(&mut folder.marey("info --json train.marey"));
-    let json: serde_json::Value = serde_json::from_str(stdout(&shown)).unwrap();
+    let output = transcript(&mut folder.marey("info --json train.marey"));
+    let json: serde_json::Value = serde_json::from_str(stdout(&output)).unwrap();
     assert_eq!(json["path"], "train.marey");
     assert_eq!(json["is_pack"], false);
     assert_eq!(json["schema_version"], 1);

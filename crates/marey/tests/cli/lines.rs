@@ -128,8 +128,8 @@ fn negative_bytes_are_an_overflow_warning() {
     --- stderr ---
     warning: a sum of bytes is negative, which usually means an overflow
     ");
-    let both = folder.view("-m bytes --layout lines b.hatchet b.hatchet");
-    assert!(both.contains("\n\nWarning: Negative byte values"), "{both}");
+    let output = folder.view("-m bytes --layout lines b.hatchet b.hatchet");
+    assert!(output.contains("\n\nWarning: Negative byte values"), "{output}");
 }
 
 #[test]
@@ -139,16 +139,16 @@ fn an_unknown_peak_is_a_note() {
          "device_type": "XPU"}, "children": []}]},
         {"XPU": {"0": {"arch": "999", "bus_width": 1, "clock_rate": 1, "memory_clock_rate": 1,
          "num_sms": 1}}}]"#;
-    let shown = Folder::new(&[("u.hatchet", content)]).view("-m util u.hatchet");
-    assert_eq!(stdout(&shown), "nan ROOT\n└─ nan a\n\n");
-    assert!(shown.contains("warning: util of device 0 is unknown: "), "{shown}");
+    let output = Folder::new(&[("u.hatchet", content)]).view("-m util u.hatchet");
+    assert_eq!(stdout(&output), "nan ROOT\n└─ nan a\n\n");
+    assert!(output.contains("warning: util of device 0 is unknown: "), "{output}");
 }
 
 #[test]
 fn several_files_are_lines_only_on_request() {
     let folder = Folder::before_and_after();
-    let shown = folder.view("-m count before.hatchet after.hatchet");
-    assert!(shown.contains("before: count  after: count  name"), "{shown}");
+    let output = folder.view("-m count before.hatchet after.hatchet");
+    assert!(output.contains("before: count  after: count  name"), "{output}");
     let line = "-m time,count --layout lines before.hatchet after.hatchet";
     assert_snapshot!(folder.view(line), @r"
     exit code: 0

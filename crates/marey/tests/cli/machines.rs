@@ -19,9 +19,9 @@ fn json_has_the_requested_metrics() {
 
 #[test]
 fn json_has_all_metrics_by_default() {
-    let all = view("--json minimal.hatchet minimal.hatchet_msgpack");
+    let output = view("--json minimal.hatchet minimal.hatchet_msgpack");
     let documents: Vec<Value> =
-        stdout(&all).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for document in &documents {
         assert_eq!(document["nodes"][2]["metrics"]["device_type"], "CUDA");
         assert_eq!(document["nodes"][2]["metrics"]["time (ns) (inc)"], 1000);
@@ -30,7 +30,7 @@ fn json_has_all_metrics_by_default() {
         assert_eq!(document["devices"][0]["num_sms"], 132);
     }
     assert_eq!(documents[1]["file"], "minimal.hatchet_msgpack");
-    assert!(all.ends_with("--- stderr ---\n"), "{all}");
+    assert!(output.ends_with("--- stderr ---\n"), "{output}");
 }
 
 #[test]
@@ -91,8 +91,8 @@ fn json_writes_infinity_as_text_and_nan_as_null() {
         {"frame": {"name": "a"}, "metrics": {"x": Infinity, "l": [0.5, -Infinity, NaN]}, "children": []},
         {"frame": {"name": "b"}, "metrics": {"x": NaN, "y": 1}, "children": []}]}]"#;
     let folder = Folder::new(&[("f.hatchet", content)]);
-    let shown = folder.view("--json f.hatchet");
-    let document: Value = serde_json::from_str(stdout(&shown)).unwrap();
+    let output = folder.view("--json f.hatchet");
+    let document: Value = serde_json::from_str(stdout(&output)).unwrap();
     let metrics: Vec<String> = document["nodes"]
         .as_array()
         .unwrap()

@@ -93,8 +93,8 @@ const READERS: [(&str, Reader); 2] = [
 fn files_are_in_the_format_of_their_suffix_and_read_back() {
     let folder = Folder::with_run();
     for (suffix, read) in READERS {
-        let shown = folder.query(STEPS, &format!("-o steps.{suffix}"));
-        assert_eq!(shown, "exit code: 0\n--- stdout ---\n--- stderr ---\n");
+        let output = folder.query(STEPS, &format!("-o steps.{suffix}"));
+        assert_eq!(output, "exit code: 0\n--- stdout ---\n--- stderr ---\n");
         let (_, batch) = read(&folder, &format!("steps.{suffix}"));
         assert_eq!(batch.column(0).as_primitive::<UInt32Type>().values(), &[0, 1, 2], "{suffix}");
         let nanos = batch.column(1).as_primitive::<Int64Type>().values();
@@ -205,8 +205,8 @@ fn rows_beyond_the_limit_are_cut_with_a_warning() {
     let exactly = folder.query("SELECT number FROM steps", "--max-rows 3 -f csv");
     assert!(exactly.ends_with("--- stderr ---\n"), "{exactly}");
 
-    let many = "SELECT a.name FROM spans a, spans b, spans c, spans d";
-    let lines = |options| folder.query(many, options);
+    let many_rows_query = "SELECT a.name FROM spans a, spans b, spans c, spans d";
+    let lines = |options| folder.query(many_rows_query, options);
     let table = lines("");
     assert_eq!(stdout(&table).lines().count(), 1001);
     assert!(table.contains("output limited to 1,000 rows"), "{table}");
@@ -236,7 +236,7 @@ fn invalid_queries_are_errors_with_hints() {
     --- stdout ---
     --- stderr ---
     error: marey queries read only: DELETE is refused
-    hint: SELECT, WITH, VALUES, EXPLAIN, SHOW and DESCRIBE are what there is
+    hint: use SELECT, WITH, VALUES, EXPLAIN, SHOW or DESCRIBE
     ");
     let syntax = folder.query("SELECT name,, FROM spans", "");
     assert!(syntax.contains("error: ") && syntax.starts_with("exit code: 2\n"), "{syntax}");
@@ -258,9 +258,9 @@ fn invalid_queries_are_errors_with_hints() {
 #[test]
 fn a_query_beyond_the_memory_limit_has_a_hint() {
     let sorted = "SELECT name FROM spans ORDER BY start_nanos, path";
-    let shown = Folder::with_run().query(sorted, "--memory-limit 1KiB");
-    assert!(shown.starts_with("exit code: 2\n"), "{shown}");
-    assert!(shown.contains("\nhint: raise it with `--memory-limit`"), "{shown}");
+    let output = Folder::with_run().query(sorted, "--memory-limit 1KiB");
+    assert!(output.starts_with("exit code: 2\n"), "{output}");
+    assert!(output.contains("\nhint: raise it with `--memory-limit`"), "{output}");
 }
 
 #[test]

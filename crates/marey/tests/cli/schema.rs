@@ -7,15 +7,15 @@ use crate::{marey, stdout, transcript};
 
 #[test]
 fn the_list_has_every_table_once_by_its_query_name() {
-    let shown = transcript(&mut marey("schema"));
-    let lines = stdout(&shown).lines().filter(|line| line.starts_with(' '));
+    let output = transcript(&mut marey("schema"));
+    let lines = stdout(&output).lines().filter(|line| line.starts_with(' '));
     let names: Vec<_> = lines.map(|line| line.split_whitespace().next().unwrap()).collect();
     for view in view::ALL {
-        assert!(names.contains(&view.name), "{shown}");
+        assert!(names.contains(&view.name), "{output}");
     }
     for table in stored::ALL {
-        assert!(names.contains(&format!("raw.{}", table.name).as_str()), "{shown}");
-        assert_eq!(names.iter().filter(|name| **name == table.name).count(), 1, "{shown}");
+        assert!(names.contains(&format!("raw.{}", table.name).as_str()), "{output}");
+        assert_eq!(names.iter().filter(|name| **name == table.name).count(), 1, "{output}");
     }
 }
 
@@ -55,15 +55,15 @@ fn a_table_has_a_line_for_each_column() {
 
 #[test]
 fn json_output_is_complete() {
-    let all: serde_json::Value =
+    let all_tables: serde_json::Value =
         serde_json::from_str(stdout(&transcript(&mut marey("schema --json")))).unwrap();
-    let in_raw = all.as_array().unwrap().iter().filter(|table| table["schema"] == "raw");
+    let in_raw = all_tables.as_array().unwrap().iter().filter(|table| table["schema"] == "raw");
     assert_eq!(in_raw.count(), stored::ALL.len());
-    let one: serde_json::Value =
+    let one_table: serde_json::Value =
         serde_json::from_str(stdout(&transcript(&mut marey("schema spans --json")))).unwrap();
-    assert_eq!(one.as_array().unwrap().len(), 1);
-    assert_eq!(one[0]["is_view"], true);
-    let rank = one[0]["columns"].as_array().unwrap().iter().find(|it| it["name"] == "rank");
+    assert_eq!(one_table.as_array().unwrap().len(), 1);
+    assert_eq!(one_table[0]["is_view"], true);
+    let rank = one_table[0]["columns"].as_array().unwrap().iter().find(|it| it["name"] == "rank");
     let rank = rank.unwrap();
     assert_eq!((&rank["type"], &rank["is_nullable"]), (&"BIGINT".into(), &true.into()));
 }

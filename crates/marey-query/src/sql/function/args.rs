@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 use marey_model::args::fill_with_unknown;
 
 use super::documented;
-use crate::sql::lookup::{Lookups, known_ids};
+use crate::sql::lookup::{Lookups, ids_or_null};
 
 const BLOCK_BYTES: u32 = 1 << 20;
 
@@ -30,7 +30,7 @@ pub(in crate::sql) struct ArgsFunction {
 
 impl ArgsFunction {
     /// Whether a function is this one.
-    pub(in crate::sql) fn is(function: &ScalarUDF) -> bool {
+    pub(in crate::sql) fn is_args(function: &ScalarUDF) -> bool {
         let inner: &dyn Any = function.inner().as_ref();
         inner.is::<Self>()
     }
@@ -45,9 +45,9 @@ impl ScalarUDFImpl for ArgsFunction {
         &self.signature
     }
 
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
         let numbers = || DataType::new_list(DataType::Int64, true);
-        match given {
+        match arg_types {
             [DataType::Null, DataType::Null | DataType::List(_)] => {
                 Ok(vec![DataType::UInt32, numbers()])
             }
@@ -63,18 +63,18 @@ impl ScalarUDFImpl for ArgsFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let given = ColumnarValue::values_to_arrays(&args.args)?;
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let texts = self.lookups.arg_texts()?.as_string_view();
-        let ids = known_ids(&given[0], texts.len())?;
-        let lists = given[1].as_list::<i32>();
-        let reservation = self.lookups.reservation("args");
-        let mut filled =
+        let ids = ids_or_null(&arrays[0], texts.len())?;
+        let lists = arrays[1].as_list::<i32>();
+        let reservation = self.lookups.reserve("args");
+        let mut objects =
             StringViewBuilder::with_capacity(ids.len()).with_fixed_block_size(BLOCK_BYTES);
         let mut json = String::new();
         for (row, id) in ids.iter().enumerate() {
             let text_id = id.map(|id| id as usize).filter(|&id| texts.is_valid(id));
             let Some(text_id) = text_id else {
-                filled.append_null();
+                objects.append_null();
                 continue;
             };
             let list = lists.is_valid(row).then(|| lists.value(row));
@@ -82,9 +82,9 @@ impl ScalarUDFImpl for ArgsFunction {
             json.clear();
             fill_with_unknown(texts.value(text_id), numbers, &mut json);
             reservation.try_grow(json.len())?;
-            filled.try_append_value(&json)?;
+            objects.try_append_value(&json)?;
         }
-        Ok(ColumnarValue::Array(Arc::new(filled.finish())))
+        Ok(ColumnarValue::Array(Arc::new(objects.finish())))
     }
 
     fn documentation(&self) -> Option<&Documentation> {

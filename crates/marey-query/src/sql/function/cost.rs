@@ -14,9 +14,10 @@ use datafusion::logical_expr::{
 use super::{documented, op_cost};
 use crate::peaks::device_peaks;
 
-pub(super) fn all() -> impl Iterator<Item = ScalarUDF> {
-    let all = [Figure::OpFlops, Figure::OpBytes, Figure::PeakFlops, Figure::PeakBytes].into_iter();
-    all.map(|figure| Cost { figure, signature: figure.signature() }.into())
+pub(super) fn functions() -> impl Iterator<Item = ScalarUDF> {
+    let figures =
+        [Figure::OpFlops, Figure::OpBytes, Figure::PeakFlops, Figure::PeakBytes].into_iter();
+    figures.map(|figure| Cost { figure, signature: figure.signature() }.into())
 }
 
 /// The figure that a function returns.

@@ -23,7 +23,7 @@ const COMMUNICATION: [&str; 13] = [
 const ROCM_COPIES: &str = "__amd_rocclr_";
 
 /// The class of an activity; synchronisations and annotations have none.
-pub(super) fn class(kind: &str, name: &str) -> Option<&'static str> {
+pub(super) fn classify(kind: &str, name: &str) -> Option<&'static str> {
     match kind {
         "memcpy" | "memset" => Some("memory"),
         "kernel" if name.starts_with(ROCM_COPIES) => Some("memory"),
@@ -44,7 +44,7 @@ fn is_communication(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::class;
+    use super::classify;
 
     #[test]
     fn kernels_are_classified_by_function_name() {
@@ -63,11 +63,11 @@ mod tests {
             ("__amd_rocclr_copyBuffer", "memory"),
         ];
         for (name, expected) in kernels {
-            assert_eq!(class("kernel", name), Some(expected), "{name}");
+            assert_eq!(classify("kernel", name), Some(expected), "{name}");
         }
-        assert_eq!(class("memcpy", "Memcpy HtoD (Pinned -> Device)"), Some("memory"));
-        assert_eq!(class("memset", "nccl"), Some("memory"));
-        assert_eq!(class("sync", "Event Sync"), None);
-        assert_eq!(class("annotation", "nccl:all_reduce"), None);
+        assert_eq!(classify("memcpy", "Memcpy HtoD (Pinned -> Device)"), Some("memory"));
+        assert_eq!(classify("memset", "nccl"), Some("memory"));
+        assert_eq!(classify("sync", "Event Sync"), None);
+        assert_eq!(classify("annotation", "nccl:all_reduce"), None);
     }
 }

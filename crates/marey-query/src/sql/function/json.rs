@@ -5,28 +5,28 @@ use std::borrow::Cow;
 
 /// The value of a key of an object: a string without its quotes, anything else as its JSON. `None`
 /// if the key is missing, if its value is null, or if the text up to there is not an object.
-pub(super) fn value<'j>(object: &'j str, key: &str) -> Option<Cow<'j, str>> {
-    let mut members = after('{', object)?;
+pub(super) fn member_value<'j>(object: &'j str, key: &str) -> Option<Cow<'j, str>> {
+    let mut members = strip_token('{', object)?;
     loop {
         let (name, rest) = split_value(members)?;
-        let (value, rest) = split_value(after(':', rest)?)?;
-        if unquoted(name)? == key {
-            return (value != "null").then(|| unquoted(value).unwrap_or(value.into()));
+        let (value, rest) = split_value(strip_token(':', rest)?)?;
+        if unquote(name)? == key {
+            return (value != "null").then(|| unquote(value).unwrap_or(value.into()));
         }
-        members = after(',', rest)?;
+        members = strip_token(',', rest)?;
     }
 }
 
-/// The text after `sign`, if it comes next.
-fn after(sign: char, json: &str) -> Option<&str> {
-    json.trim_ascii_start().strip_prefix(sign)
+/// The text after `token`, if it comes next.
+fn strip_token(token: char, json: &str) -> Option<&str> {
+    json.trim_ascii_start().strip_prefix(token)
 }
 
 /// The next value, and the text after it. Brackets are counted, but not matched by kind.
 fn split_value(json: &str) -> Option<(&str, &str)> {
     let json = json.trim_ascii_start();
     let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
-    for (at, byte) in json.bytes().enumerate() {
+    for (index, byte) in json.bytes().enumerate() {
         let is_last = match byte {
             _ if is_escaped => {
                 is_escaped = false;
@@ -46,7 +46,7 @@ fn split_value(json: &str) -> Option<(&str, &str)> {
                 false
             }
             b',' | b':' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r' if depth == 0 => {
-                return (at > 0).then(|| json.split_at(at));
+                return (index > 0).then(|| json.split_at(index));
             }
             b'}' | b']' => {
                 depth -= 1;
@@ -55,21 +55,21 @@ fn split_value(json: &str) -> Option<(&str, &str)> {
             _ => false,
         };
         if is_last && depth == 0 {
-            return Some(json.split_at(at + 1));
+            return Some(json.split_at(index + 1));
         }
     }
     None
 }
 
 /// The content of a string value; `None` for any other value.
-fn unquoted(value: &str) -> Option<Cow<'_, str>> {
+fn unquote(value: &str) -> Option<Cow<'_, str>> {
     let mut rest = value.strip_prefix('"')?.strip_suffix('"')?;
     let mut text = String::new();
     while let Some((plain, escape)) = rest.split_once('\\') {
         text.push_str(plain);
-        let (char, left) = unescaped(escape)?;
+        let (char, remaining) = unescape(escape)?;
         text.push(char);
-        rest = left;
+        rest = remaining;
     }
     if text.is_empty() {
         return Some(rest.into());
@@ -80,7 +80,7 @@ fn unquoted(value: &str) -> Option<Cow<'_, str>> {
 
 /// The character of an escape (without its backslash), and the text after it. An unpaired
 /// surrogate, which a `str` cannot contain, becomes the replacement character.
-fn unescaped(escape: &str) -> Option<(char, &str)> {
+fn unescape(escape: &str) -> Option<(char, &str)> {
     let mut chars = escape.chars();
     let char = match chars.next()? {
         char @ ('"' | '\\' | '/') => char,
@@ -89,15 +89,15 @@ fn unescaped(escape: &str) -> Option<(char, &str)> {
         'n' => '\n',
         'r' => '\r',
         't' => '\t',
-        'u' => return unescaped_units(chars.as_str()),
+        'u' => return unescape_utf16(chars.as_str()),
         _ => return None,
     };
     Some((char, chars.as_str()))
 }
 
-fn unescaped_units(digits: &str) -> Option<(char, &str)> {
-    let (first, rest) = unit(digits)?;
-    let second = rest.strip_prefix("\\u").and_then(unit);
+fn unescape_utf16(digits: &str) -> Option<(char, &str)> {
+    let (first, rest) = parse_utf16_unit(digits)?;
+    let second = rest.strip_prefix("\\u").and_then(parse_utf16_unit);
     let pair = [first, second.map_or(0, |(second, _)| second)];
     match char::decode_utf16(pair).next()? {
         Ok(char) => {
@@ -107,7 +107,7 @@ fn unescaped_units(digits: &str) -> Option<(char, &str)> {
     }
 }
 
-fn unit(digits: &str) -> Option<(u16, &str)> {
+fn parse_utf16_unit(digits: &str) -> Option<(u16, &str)> {
     let (digits, rest) = digits.split_at_checked(4)?;
     Some((u16::from_str_radix(digits, 16).ok()?, rest))
 }
@@ -135,7 +135,7 @@ mod tests {
             ("Text", None),
         ];
         for (key, expected) in cases {
-            assert_eq!(value(object, key).as_deref(), expected, "{key}");
+            assert_eq!(member_value(object, key).as_deref(), expected, "{key}");
         }
     }
 
@@ -160,14 +160,14 @@ mod tests {
             "x{\"a\":1}",
             "{\"\\q\":1,\"a\":1}",
         ] {
-            assert_eq!(value(json, "a"), None, "{json}");
+            assert_eq!(member_value(json, "a"), None, "{json}");
         }
     }
 
     #[test]
     fn an_unpaired_surrogate_is_replaced_and_a_broken_escape_stays_json() {
         let object = r#"{"a":"\ud83d!","b":"\ude00\ud83d","c":"\u12","d":"\ud83d\u0041"}"#;
-        let values = ["a", "b", "c", "d"].map(|key| value(object, key).unwrap());
+        let values = ["a", "b", "c", "d"].map(|key| member_value(object, key).unwrap());
         assert_eq!(values, ["\u{fffd}!", "\u{fffd}\u{fffd}", r#""\u12""#, "\u{fffd}A"]);
     }
 
@@ -184,16 +184,16 @@ mod tests {
             let mut object = String::new();
             fill(&args.template(), args.numbers(), &mut object);
             for (key, (number, text)) in &members {
-                let found = value(&object, &format!("number {key}"));
+                let found = member_value(&object, &format!("number {key}"));
                 prop_assert_eq!(found, Some(number.to_string().into()));
-                let found = value(&object, &format!("text {key}"));
+                let found = member_value(&object, &format!("text {key}"));
                 prop_assert_eq!(found.as_deref(), Some(&**text));
             }
         }
 
         #[test]
         fn any_text_is_searched_without_a_panic(json in "[{}\\[\\]\",:\\\\u0a é]{0,20}", key in "[a0]?") {
-            value(&json, &key);
+            member_value(&json, &key);
         }
     }
 }

@@ -29,7 +29,7 @@ enum LookupResult {
     FirstId,
 }
 
-pub(in crate::sql) fn all(lookups: &Arc<Lookups>) -> Vec<ScalarUDF> {
+pub(in crate::sql) fn functions(lookups: &Arc<Lookups>) -> Vec<ScalarUDF> {
     let function = |lookup| LookupFunction::new(lookup, lookups, LookupResult::Value).into();
     Lookup::ALL.map(function).into()
 }
@@ -47,7 +47,7 @@ impl LookupFunction {
     }
 
     /// The implementation behind a function, if it is a lookup of values.
-    pub(in crate::sql) fn of(function: &ScalarUDF) -> Option<&Self> {
+    pub(in crate::sql) fn from_udf(function: &ScalarUDF) -> Option<&Self> {
         let inner: &dyn Any = function.inner().as_ref();
         inner.downcast_ref().filter(|function: &&Self| function.result == LookupResult::Value)
     }
@@ -105,14 +105,14 @@ impl ScalarUDFImpl for LookupFunction {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
         let ids = ColumnarValue::values_to_arrays(&args.args)?.swap_remove(0);
-        let found = match self.result {
+        let values = match self.result {
             LookupResult::Value => self.lookups.values(self.lookup, &ids)?,
-            LookupResult::FirstId => self.lookups.first_with_same(self.lookup, &ids)?,
+            LookupResult::FirstId => self.lookups.first_ids_with_same_value(self.lookup, &ids)?,
         };
         if is_scalar {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&found, 0)?));
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?));
         }
-        Ok(ColumnarValue::Array(found))
+        Ok(ColumnarValue::Array(values))
     }
 
     fn documentation(&self) -> Option<&Documentation> {

@@ -69,8 +69,11 @@ pub(super) fn register(session: &SessionContext, lookups: &Arc<Lookups>) {
         session.deregister_udf(name);
     }
     let scalars = [args::function(lookups), interval::common_nanos(), sketch::sketch_quantile()];
-    for function in
-        lookup::all(lookups).into_iter().chain(texts::all()).chain(cost::all()).chain(scalars)
+    for function in lookup::functions(lookups)
+        .into_iter()
+        .chain(texts::functions())
+        .chain(cost::functions())
+        .chain(scalars)
     {
         session.register_udf(function);
     }

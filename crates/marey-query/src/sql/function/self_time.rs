@@ -69,7 +69,7 @@ impl PartitionEvaluator for SelfNanosEvaluator {
 }
 
 /// An interval in which the next one may be nested.
-struct Open {
+struct OpenInterval {
     row: usize,
     end: i64,
     /// Up to here, nested intervals have been subtracted from its time.
@@ -88,7 +88,7 @@ fn self_nanos(starts: &Int64Array, ends: &Int64Array) -> Int64Array {
         (0..nanos.len()).filter(|&row| nanos[row].is_some_and(|nanos| nanos > 0)).collect();
     rows.sort_by_key(|&row| (starts.value(row), std::cmp::Reverse(ends.value(row))));
 
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenInterval> = Vec::new();
     for row in rows {
         let (start, end) = (starts.value(row), ends.value(row));
         // An interval that ends earlier cannot enclose this one, nor a later one that is not nested
@@ -101,7 +101,7 @@ fn self_nanos(starts: &Int64Array, ends: &Int64Array) -> Int64Array {
                 *nanos = nanos.saturating_sub(nested);
             }
         }
-        open.push(Open { row, end, subtracted_up_to: start });
+        open.push(OpenInterval { row, end, subtracted_up_to: start });
     }
     nanos.into()
 }
@@ -112,7 +112,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// The number of moments of each interval that no interval nested directly in it covers.
-    fn naive(spans: &[(i64, i64)]) -> Vec<i64> {
+    fn count_uncovered_moments(spans: &[(i64, i64)]) -> Vec<i64> {
         let mut order: Vec<usize> =
             (0..spans.len()).filter(|&row| spans[row].0 < spans[row].1).collect();
         order.sort_by_key(|&row| (spans[row].0, -spans[row].1));
@@ -139,7 +139,7 @@ mod tests {
             let spans: Vec<_> = spans.iter().map(|&(start, len)| (start, start + len)).collect();
             let (starts, ends): (Vec<_>, Vec<_>) = spans.iter().copied().unzip();
             let computed = self_nanos(&starts.into(), &ends.into());
-            prop_assert_eq!(computed.values().to_vec(), naive(&spans));
+            prop_assert_eq!(computed.values().to_vec(), count_uncovered_moments(&spans));
         }
     }
 

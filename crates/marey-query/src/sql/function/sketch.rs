@@ -16,10 +16,10 @@ use marey_model::sketch::Sketch;
 use super::documented;
 
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
-    [Output::Quantile, Output::Sketch, Output::Merged]
+    [Output::Quantile, Output::Sketch, Output::MergedSketch]
         .map(|output| {
             let signature = Signature::user_defined(Volatility::Immutable);
-            AggregateUDF::new_from_impl(Sketched { output, signature })
+            AggregateUDF::new_from_impl(SketchAggregate { output, signature })
         })
         .into()
 }
@@ -31,22 +31,22 @@ enum Output {
     /// The sketch of values.
     Sketch,
     /// The merged sketch of sketches.
-    Merged,
+    MergedSketch,
 }
 
 /// An aggregate function based on a sketch.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Sketched {
+struct SketchAggregate {
     output: Output,
     signature: Signature,
 }
 
-impl AggregateUDFImpl for Sketched {
+impl AggregateUDFImpl for SketchAggregate {
     fn name(&self) -> &str {
         match self.output {
             Output::Quantile => "quantile",
             Output::Sketch => "sketch",
-            Output::Merged => "merge_sketches",
+            Output::MergedSketch => "merge_sketches",
         }
     }
 
@@ -64,10 +64,10 @@ impl AggregateUDFImpl for Sketched {
             );
         }
         let mut types = match (self.output, &arguments[0]) {
-            (Output::Merged, value) if value.is_binary() || value.is_null() => {
+            (Output::MergedSketch, value) if value.is_binary() || value.is_null() => {
                 vec![DataType::Binary]
             }
-            (Output::Merged, other) => {
+            (Output::MergedSketch, other) => {
                 return plan_err!("{}() takes sketches, not {other}", self.name());
             }
             (_, value) if value.is_integer() || value.is_null() => vec![DataType::Int64],
@@ -84,7 +84,7 @@ impl AggregateUDFImpl for Sketched {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.output {
             Output::Quantile => DataType::Int64,
-            Output::Sketch | Output::Merged => DataType::Binary,
+            Output::Sketch | Output::MergedSketch => DataType::Binary,
         })
     }
 
@@ -93,7 +93,8 @@ impl AggregateUDFImpl for Sketched {
             return plan_err!("{}() has no DISTINCT", self.name());
         }
         let output = self.output;
-        let quantile = if output == Output::Quantile { Some(quantile(&args)?) } else { None };
+        let quantile =
+            if output == Output::Quantile { Some(quantile_argument(&args)?) } else { None };
         let (sketch, encoded) = (Sketch::default(), Vec::new());
         Ok(Box::new(SketchAccumulator { output, quantile, sketch, encoded }))
     }
@@ -107,7 +108,7 @@ impl AggregateUDFImpl for Sketched {
     }
 }
 
-impl Sketched {
+impl SketchAggregate {
     fn usage(&self) -> &'static Documentation {
         match self.output {
             Output::Quantile => documented!(
@@ -121,7 +122,7 @@ impl Sketched {
                 "sketch(value)",
                 "SELECT name, sketch(duration_nanos) FROM spans GROUP BY name"
             ),
-            Output::Merged => documented!(
+            Output::MergedSketch => documented!(
                 "One sketch of the numbers of several sketches.",
                 "merge_sketches(sketch)",
                 "SELECT name(name_id), merge_sketches(sketch) FROM rollups \
@@ -132,7 +133,7 @@ impl Sketched {
 }
 
 /// The second argument, which must be the same for all rows.
-fn quantile(args: &AccumulatorArgs) -> Result<f64> {
+fn quantile_argument(args: &AccumulatorArgs) -> Result<f64> {
     let row = RecordBatch::new_empty(Arc::new(args.schema.clone()));
     let ColumnarValue::Scalar(scalar) = args.exprs[1].evaluate(&row)? else {
         return plan_err!("the q of quantile() must be the same for all rows");
@@ -157,7 +158,7 @@ struct SketchAccumulator {
 
 impl Accumulator for SketchAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        if self.output == Output::Merged {
+        if self.output == Output::MergedSketch {
             return self.merge_batch(values);
         }
         self.decode_first()?;
@@ -179,7 +180,7 @@ impl Accumulator for SketchAccumulator {
                 continue;
             }
             self.decode_first()?;
-            self.sketch.merge(&decoded(bytes)?);
+            self.sketch.merge(&decode_sketch(bytes)?);
         }
         Ok(())
     }
@@ -202,7 +203,7 @@ impl Accumulator for SketchAccumulator {
 impl SketchAccumulator {
     fn decode_first(&mut self) -> Result<()> {
         if !self.encoded.is_empty() {
-            self.sketch = decoded(&std::mem::take(&mut self.encoded))?;
+            self.sketch = decode_sketch(&std::mem::take(&mut self.encoded))?;
         }
         Ok(())
     }
@@ -217,7 +218,7 @@ impl SketchAccumulator {
     }
 }
 
-fn decoded(bytes: &[u8]) -> Result<Sketch> {
+fn decode_sketch(bytes: &[u8]) -> Result<Sketch> {
     Sketch::decode(bytes).map_err(|error| DataFusionError::Execution(error.to_string()))
 }
 
@@ -254,15 +255,16 @@ impl ScalarUDFImpl for SketchQuantile {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let quantiles = arrays[1].as_primitive::<Float64Type>();
-        let quantile_of = |(bytes, quantile): (Option<&[u8]>, Option<f64>)| match (bytes, quantile)
+        let row_quantile = |(bytes, quantile): (Option<&[u8]>, Option<f64>)| match (bytes, quantile)
         {
             (Some(bytes), Some(quantile)) => {
-                Ok(quantile_nanos(&decoded(bytes)?, checked(quantile)?))
+                Ok(quantile_nanos(&decode_sketch(bytes)?, check_quantile(quantile)?))
             }
             _ => Ok(None),
         };
-        let found = arrays[0].as_binary::<i32>().iter().zip(quantiles).map(quantile_of);
-        Ok(ColumnarValue::Array(Arc::new(found.collect::<Result<Int64Array>>()?)))
+        let quantiles_of_rows =
+            arrays[0].as_binary::<i32>().iter().zip(quantiles).map(row_quantile);
+        Ok(ColumnarValue::Array(Arc::new(quantiles_of_rows.collect::<Result<Int64Array>>()?)))
     }
 
     fn documentation(&self) -> Option<&Documentation> {
@@ -275,7 +277,7 @@ impl ScalarUDFImpl for SketchQuantile {
     }
 }
 
-fn checked(quantile: f64) -> Result<f64> {
+fn check_quantile(quantile: f64) -> Result<f64> {
     if !(0.0..=1.0).contains(&quantile) {
         return exec_err!("the q of sketch_quantile() must be from 0 to 1, not {quantile}");
     }

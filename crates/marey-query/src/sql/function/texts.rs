@@ -13,13 +13,13 @@ use datafusion::logical_expr::{
 
 use super::{documented, gpu_class, json};
 
-pub(super) fn all() -> impl Iterator<Item = ScalarUDF> {
+pub(super) fn functions() -> impl Iterator<Item = ScalarUDF> {
     let signature = || Signature::exact(vec![DataType::Utf8View; 2], Volatility::Immutable);
     let functions = [TextFunctionKind::Arg, TextFunctionKind::GpuClass].into_iter();
     functions.map(move |kind| TextFunction { kind, signature: signature() }.into())
 }
 
-/// Which function.
+/// A function from two strings to a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum TextFunctionKind {
     Arg,
@@ -27,10 +27,10 @@ enum TextFunctionKind {
 }
 
 impl TextFunctionKind {
-    fn result<'t>(self, first: &'t str, second: &str) -> Option<Cow<'t, str>> {
+    fn apply<'t>(self, first: &'t str, second: &str) -> Option<Cow<'t, str>> {
         match self {
-            Self::Arg => json::value(first, second),
-            Self::GpuClass => gpu_class::class(first, second).map(Cow::Borrowed),
+            Self::Arg => json::member_value(first, second),
+            Self::GpuClass => gpu_class::classify(first, second).map(Cow::Borrowed),
         }
     }
 }
@@ -66,8 +66,8 @@ impl ScalarUDFImpl for TextFunction {
         let [firsts, seconds] = [0, 1].map(|column: usize| columns[column].as_string_view());
         let mut texts = StringViewBuilder::with_capacity(firsts.len());
         for (first, second) in firsts.iter().zip(seconds) {
-            let both = first.zip(second);
-            texts.append_option(both.and_then(|(first, second)| self.kind.result(first, second)));
+            let pair = first.zip(second);
+            texts.append_option(pair.and_then(|(first, second)| self.kind.apply(first, second)));
         }
         Ok(ColumnarValue::Array(Arc::new(texts.finish())))
     }

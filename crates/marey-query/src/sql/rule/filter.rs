@@ -28,7 +28,7 @@ use super::lookup_call;
 const MAX_LISTED: usize = 20;
 
 /// Number of ids for which a condition is evaluated at once.
-const IDS_AT_ONCE: usize = 8192;
+const IDS_PER_BATCH: usize = 8192;
 
 #[derive(Debug)]
 pub(super) struct FilterByIds;
@@ -51,7 +51,7 @@ impl OptimizerRule for FilterByIds {
         let mut is_changed = false;
         let conditions =
             split_conjunction_owned(filter.predicate.clone()).into_iter().map(|condition| {
-                let Some(rewritten) = by_ids(&condition, filter.input.schema()) else {
+                let Some(rewritten) = rewrite_to_ids(&condition, filter.input.schema()) else {
                     return condition;
                 };
                 is_changed = true;
@@ -68,22 +68,22 @@ impl OptimizerRule for FilterByIds {
 
 /// The equivalent condition on ids, if the condition depends on nothing but the value of one id. A
 /// condition that fails for some id is not rewritten.
-fn by_ids(condition: &Expr, schema: &DFSchema) -> Option<Expr> {
-    let (id, count) = only_id(condition)?;
+fn rewrite_to_ids(condition: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let (id, count) = looked_up_id(condition)?;
     let field = schema.field_from_column(id).ok()?;
     if *field.data_type() != DataType::UInt32 {
         return None;
     }
     let answers = evaluate(condition, id, count).ok()?;
-    let (ids, null) = (answers.slice(0, count), count);
-    if answers.is_valid(null) && answers.value(null) {
+    let (ids, null_row) = (answers.slice(0, count), count);
+    if answers.is_valid(null_row) && answers.value(null_row) {
         return None; // true for a null id, which IN never is
     }
-    Some(is_among(id, &ids))
+    Some(ids_condition(id, &ids))
 }
 
 /// The one column that the condition looks up, and the number of ids.
-fn only_id(condition: &Expr) -> Option<(&Column, usize)> {
+fn looked_up_id(condition: &Expr) -> Option<(&Column, usize)> {
     if condition.is_volatile() {
         return None;
     }
@@ -127,8 +127,8 @@ fn evaluate(condition: &Expr, id: &Column, count: usize) -> Result<BooleanArray>
     )?;
     // In batches: the values of ids, such as paths, are built for one batch at a time.
     let mut answers = BooleanBuilder::with_capacity(count + 1);
-    for first in (0..=count).step_by(IDS_AT_ONCE) {
-        let ids = (first..=count).take(IDS_AT_ONCE);
+    for first in (0..=count).step_by(IDS_PER_BATCH) {
+        let ids = (first..=count).take(IDS_PER_BATCH);
         let ids: UInt32Array = ids.map(|id| (id < count).then_some(id as u32)).collect();
         let rows = ids.len();
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(ids)])?;
@@ -137,7 +137,7 @@ fn evaluate(condition: &Expr, id: &Column, count: usize) -> Result<BooleanArray>
     Ok(answers.finish())
 }
 
-fn is_among(id: &Column, answers: &BooleanArray) -> Expr {
+fn ids_condition(id: &Column, answers: &BooleanArray) -> Expr {
     let ids: Vec<u32> =
         (0..).zip(answers).filter(|(_, answer)| *answer == Some(true)).map(|(id, _)| id).collect();
     let column = || Expr::Column(id.clone());
@@ -148,8 +148,8 @@ fn is_among(id: &Column, answers: &BooleanArray) -> Expr {
             column().in_list(ids.into_iter().map(lit).collect(), false)
         }
         [first, .., last] => {
-            let chosen = ScalarUDF::new_from_impl(IsAmong::new(answers.clone()));
-            column().between(lit(first), lit(last)).and(chosen.call(vec![column()]))
+            let is_among = ScalarUDF::new_from_impl(IsAmong::new(answers.clone()));
+            column().between(lit(first), lit(last)).and(is_among.call(vec![column()]))
         }
     }
 }

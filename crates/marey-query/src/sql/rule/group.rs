@@ -29,7 +29,7 @@ impl OptimizerRule for GroupByIds {
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(Transformed::no(plan)) };
-        match by_ids(&aggregate)? {
+        match group_by_ids(&aggregate)? {
             Some(plan) => Ok(Transformed::yes(plan)),
             None => Ok(Transformed::no(LogicalPlan::Aggregate(aggregate))),
         }
@@ -38,7 +38,7 @@ impl OptimizerRule for GroupByIds {
 
 /// The aggregate over ids, below a projection that restores its columns; `None` if it groups by no
 /// text.
-fn by_ids(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+fn group_by_ids(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     if aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
         return Ok(None);
     }
@@ -47,7 +47,7 @@ fn by_ids(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let mut texts = Vec::new();
     let mut groups = Vec::new();
     for group in &aggregate.group_expr {
-        let text = text_of(&mut input, group)?;
+        let text = find_text(&mut input, group)?;
         groups.push(text.as_ref().map_or_else(|| group.clone(), Text::key));
         texts.push(text);
     }
@@ -86,7 +86,7 @@ fn distinct_by_ids(input: &mut LogicalPlan, value: &Expr) -> Result<Option<Expr>
     if count.func.name() != "count" || !count.params.distinct {
         return Ok(None);
     }
-    let Some(text) = text_of(input, arg)? else { return Ok(None) };
+    let Some(text) = find_text(input, arg)? else { return Ok(None) };
     let mut params = count.params.clone();
     params.args = vec![text.key()];
     Ok(Some(Expr::AggregateFunction(AggregateFunction { func: count.func, params })))
@@ -121,28 +121,28 @@ impl Text {
     }
 }
 
-/// The text lookup that an expression over the plan's rows amounts to; `input` is changed to output
-/// the id where necessary.
-fn text_of(input: &mut LogicalPlan, expr: &Expr) -> Result<Option<Text>> {
+/// The text lookup that an expression over the plan's rows is equivalent to. Changes `input` to
+/// output the id where necessary.
+fn find_text(input: &mut LogicalPlan, expr: &Expr) -> Result<Option<Text>> {
     match expr {
-        Expr::Alias(alias) => text_of(input, &alias.expr),
+        Expr::Alias(alias) => find_text(input, &alias.expr),
         Expr::Column(column) => {
-            let Some((plan, text)) = expose(input, column)? else { return Ok(None) };
+            let Some((plan, text)) = expose_id(input, column)? else { return Ok(None) };
             *input = plan;
             Ok(Some(text))
         }
-        call => Ok(as_text(call)),
+        call => Ok(looked_up_text(call)),
     }
 }
 
-fn as_text(call: &Expr) -> Option<Text> {
+fn looked_up_text(call: &Expr) -> Option<Text> {
     let (function, id) = lookup_call(call)?;
     function.returns_text().then(|| Text { call: call.clone(), id: id.clone() })
 }
 
 /// The plan with an additional column: the id behind one of its columns, if that is a looked-up
 /// text.
-fn expose(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan, Text)>> {
+fn expose_id(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan, Text)>> {
     match plan {
         LogicalPlan::Projection(projection) => {
             let Some(index) = projection.schema.maybe_index_of_column(column) else {
@@ -150,7 +150,7 @@ fn expose(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan, Te
             };
             let expr = projection.expr[index].clone().unalias_nested().data;
             let mut input = LogicalPlan::clone(&projection.input);
-            let Some(text) = text_of(&mut input, &expr)? else { return Ok(None) };
+            let Some(text) = find_text(&mut input, &expr)? else { return Ok(None) };
             let id = Column::new(column.relation.clone(), format!("__id_of_{}", column.name));
             let mut exprs = projection.expr.clone();
             if !projection.schema.has_column(&id) {
@@ -162,7 +162,7 @@ fn expose(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan, Te
         LogicalPlan::SubqueryAlias(alias) => {
             let Some(index) = alias.schema.maybe_index_of_column(column) else { return Ok(None) };
             let inner = alias.input.schema().columns()[index].clone();
-            let Some((input, text)) = expose(&alias.input, &inner)? else { return Ok(None) };
+            let Some((input, text)) = expose_id(&alias.input, &inner)? else { return Ok(None) };
             let Expr::Column(id) = &text.id else { return Ok(None) };
             let id = Expr::Column(Column::new(Some(alias.alias.clone()), &id.name));
             let plan = SubqueryAlias::try_new(Arc::new(input), alias.alias.clone())?;
@@ -177,7 +177,7 @@ fn expose(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan, Te
             else {
                 return Ok(None);
             };
-            let Some((with_id, text)) = expose(input, column)? else { return Ok(None) };
+            let Some((with_id, text)) = expose_id(input, column)? else { return Ok(None) };
             *input = with_id;
             let plan = plan.with_new_exprs(plan.expressions(), inputs)?;
             // A semi join outputs the columns of one side only.

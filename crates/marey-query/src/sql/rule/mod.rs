@@ -13,8 +13,9 @@ use datafusion::optimizer::OptimizerRule;
 use super::function::args::ArgsFunction;
 use super::function::lookup::LookupFunction;
 
-/// All rules. They run before `DataFusion`'s rules, which remove redundant columns and projections.
-pub(super) fn all() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+/// The optimizer rules of marey. They run before `DataFusion`'s rules, which remove redundant
+/// columns and projections.
+pub(super) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     vec![Arc::new(filter::FilterByIds), Arc::new(group::GroupByIds), Arc::new(sort::SortIds)]
 }
 
@@ -22,7 +23,7 @@ pub(super) fn all() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 fn lookup_call(expr: &Expr) -> Option<(&LookupFunction, &Expr)> {
     match expr {
         Expr::ScalarFunction(ScalarFunction { func, args }) => {
-            Some((LookupFunction::of(func)?, args.first()?))
+            Some((LookupFunction::from_udf(func)?, args.first()?))
         }
         _ => None,
     }
@@ -31,7 +32,8 @@ fn lookup_call(expr: &Expr) -> Option<(&LookupFunction, &Expr)> {
 /// Whether an expression contains a lookup.
 fn has_lookup(expr: &Expr) -> bool {
     let is_lookup = |expr: &Expr| {
-        let is_args = matches!(expr, Expr::ScalarFunction(call) if ArgsFunction::is(&call.func));
+        let is_args =
+            matches!(expr, Expr::ScalarFunction(call) if ArgsFunction::is_args(&call.func));
         Ok(is_args || lookup_call(expr).is_some())
     };
     expr.exists(is_lookup).unwrap_or(false)

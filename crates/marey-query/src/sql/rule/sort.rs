@@ -27,7 +27,7 @@ impl OptimizerRule for SortIds {
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Sort(sort) = &plan else { return Ok(Transformed::no(plan)) };
-        match sorted_below(&sort.input, &sort.expr, sort.fetch)? {
+        match push_sort_down(&sort.input, &sort.expr, sort.fetch)? {
             Some(sorted) => Ok(Transformed::yes(sorted)),
             None => Ok(Transformed::no(plan)),
         }
@@ -36,17 +36,18 @@ impl OptimizerRule for SortIds {
 
 /// The plan with the sort moved below its last projection with lookups; `None` if there is none, or
 /// if the sort depends on a looked-up value.
-fn sorted_below(
+fn push_sort_down(
     plan: &LogicalPlan,
-    by: &[expr::Sort],
+    sort_keys: &[expr::Sort],
     fetch: Option<usize>,
 ) -> Result<Option<LogicalPlan>> {
     match plan {
         LogicalPlan::Projection(projection) => {
-            let Some(inner) = replaced(by, &projection.schema, &projection.expr)? else {
+            let Some(inner) = replace_columns(sort_keys, &projection.schema, &projection.expr)?
+            else {
                 return Ok(None);
             };
-            let input = match sorted_below(&projection.input, &inner, fetch)? {
+            let input = match push_sort_down(&projection.input, &inner, fetch)? {
                 Some(input) => input,
                 None if projection.expr.iter().any(has_lookup) => LogicalPlan::Sort(Sort {
                     expr: inner,
@@ -61,8 +62,10 @@ fn sorted_below(
         LogicalPlan::SubqueryAlias(alias) => {
             let columns: Vec<Expr> =
                 alias.input.schema().columns().into_iter().map(Expr::Column).collect();
-            let Some(inner) = replaced(by, &alias.schema, &columns)? else { return Ok(None) };
-            let Some(input) = sorted_below(&alias.input, &inner, fetch)? else { return Ok(None) };
+            let Some(inner) = replace_columns(sort_keys, &alias.schema, &columns)? else {
+                return Ok(None);
+            };
+            let Some(input) = push_sort_down(&alias.input, &inner, fetch)? else { return Ok(None) };
             let alias = SubqueryAlias::try_new(Arc::new(input), alias.alias.clone())?;
             Ok(Some(LogicalPlan::SubqueryAlias(alias)))
         }
@@ -72,8 +75,8 @@ fn sorted_below(
 
 /// The sort keys in terms of the expressions behind the columns; `None` if these contain lookups or
 /// are volatile.
-fn replaced(
-    by: &[expr::Sort],
+fn replace_columns(
+    sort_keys: &[expr::Sort],
     schema: &DFSchema,
     exprs: &[Expr],
 ) -> Result<Option<Vec<expr::Sort>>> {
@@ -82,7 +85,7 @@ fn replaced(
         Some(exprs[index].clone().unalias_nested().data)
     };
     let mut sorts = Vec::new();
-    for sort in by {
+    for sort in sort_keys {
         let inner = sort.expr.clone().transform(|expr| match &expr {
             Expr::Column(column) => {
                 Ok(source(column).map_or_else(|| Transformed::no(expr.clone()), Transformed::yes))

@@ -13,12 +13,13 @@ use marey_store::{Run, collect, needs_collecting, open};
 use proptest::prelude::*;
 
 use super::spools::{
-    INNER, OUTER, Recorded, STEP, bytes, head, random_spool, session, spans, thread, values,
+    INNER, OUTER, Recorded, STEP, encode, first_frames, random_spool, session, spans, thread,
+    values,
 };
 use super::tables::Tables;
 
 fn program(pid: u64) -> Vec<Frame> {
-    let mut frames = head(pid);
+    let mut frames = first_frames(pid);
     frames.extend([
         spans(0, 1, &[(INNER, 20, 30), (OUTER, 10, 40)]),
         values(0, &[(OUTER, 50, MetricValue::Int(1))]),
@@ -37,14 +38,15 @@ fn program(pid: u64) -> Vec<Frame> {
 /// Asserts that all tables of two runs are equal including ids, whatever their parts.
 fn assert_same(run: &Run, other: &Run) {
     for table in stored::ALL {
-        let [rows, others] = [run, other].map(|run| in_order(table, &run.read(table).unwrap()));
-        assert_eq!(rows, others, "{}", table.name);
+        let [rows, other_rows] =
+            [run, other].map(|run| sort_rows(table, &run.read(table).unwrap()));
+        assert_eq!(rows, other_rows, "{}", table.name);
     }
     assert_eq!(run.manifest().processes, other.manifest().processes);
     assert_eq!(run.manifest().losses, other.manifest().losses);
 }
 
-fn in_order(table: &Table, rows: &RecordBatch) -> RecordBatch {
+fn sort_rows(table: &Table, rows: &RecordBatch) -> RecordBatch {
     let Some(key) = table.sorted_by.and_then(|column| table.position(column)) else {
         return rows.clone();
     };
@@ -55,16 +57,16 @@ fn in_order(table: &Table, rows: &RecordBatch) -> RecordBatch {
     take_record_batch(rows, &UInt32Array::from(order)).unwrap()
 }
 
-fn opened(recorded: &Recorded) -> Run {
+fn open_run(recorded: &Recorded) -> Run {
     open(recorded.path(), &mut |_| ()).unwrap()
 }
 
 #[test]
 fn a_second_collection_adds_only_new_rows() {
-    let recorded = Recorded::of(&[&program(100)]);
-    let before = opened(&recorded);
+    let recorded = Recorded::with_spools(&[&program(100)]);
+    let before = open_run(&recorded);
     assert!(!needs_collecting(recorded.path()).unwrap());
-    recorded.spool(101, &program(101));
+    recorded.write_spool(101, &program(101));
     assert!(needs_collecting(recorded.path()).unwrap());
     let collected = collect(recorded.path(), &mut |_| ()).unwrap();
     assert_eq!((collected.spools, collected.events), (1, 4));
@@ -76,27 +78,27 @@ fn a_second_collection_adds_only_new_rows() {
     // The names existed already.
     assert_eq!(after.manifest().tables["strings"], before.manifest().tables["strings"]);
     assert_eq!(after.manifest().tables["contexts"], before.manifest().tables["contexts"]);
-    assert_same(&after, &opened(&Recorded::of(&[&program(100), &program(101)])));
+    assert_same(&after, &open_run(&Recorded::with_spools(&[&program(100), &program(101)])));
 }
 
 #[test]
 fn a_spool_that_grows_ends_as_if_collected_once() {
     let frames = program(100);
-    let once = opened(&Recorded::of(&[&frames]));
+    let once = open_run(&Recorded::with_spools(&[&frames]));
     for frames_before in 0..=frames.len() {
         let recorded = Recorded::new();
-        let recording = recorded.recording();
-        recorded.spool(100, &frames[..frames_before]);
-        let early = opened(&recorded);
+        let recording = recorded.lock_as_recorder();
+        recorded.write_spool(100, &frames[..frames_before]);
+        let first_run = open_run(&recorded);
         let is_whole = frames_before == frames.len();
         assert_eq!(recorded.spool_path(100).exists(), !is_whole);
-        assert_eq!(early.manifest().spools[0].is_whole, is_whole);
+        assert_eq!(first_run.manifest().spools[0].is_whole, is_whole);
         assert!(!needs_collecting(recorded.path()).unwrap());
         if !is_whole {
-            recorded.spool(100, &frames);
+            recorded.write_spool(100, &frames);
         }
-        let late = opened(&recorded);
-        assert_same(&late, &once);
+        let second_run = open_run(&recorded);
+        assert_same(&second_run, &once);
         drop(recording);
     }
 }
@@ -106,29 +108,29 @@ fn a_spool_of_a_dead_process_is_complete_even_if_torn() {
     let mut frames = program(100);
     frames.pop();
     let recorded = Recorded::new();
-    let recording = recorded.recording();
-    recorded.spool(100, &frames);
-    opened(&recorded);
+    let recording = recorded.lock_as_recorder();
+    recorded.write_spool(100, &frames);
+    open_run(&recorded);
     assert!(recorded.spool_path(100).exists());
     drop(recording);
     assert!(needs_collecting(recorded.path()).unwrap());
-    let run = opened(&recorded);
+    let run = open_run(&recorded);
     assert!(!recorded.spool_path(100).exists());
     assert!(run.manifest().spools[0].is_whole);
     assert!(!run.manifest().processes[0].is_complete);
-    assert_eq!(Tables::of(&run, 100).spans().len(), 4);
+    assert_eq!(Tables::new(&run, 100).spans().len(), 4);
 }
 
 #[test]
 fn a_reused_name_is_another_spool() {
-    let recorded = Recorded::of(&[&program(100)]);
-    opened(&recorded);
+    let recorded = Recorded::with_spools(&[&program(100)]);
+    open_run(&recorded);
     let mut later = program(100);
     if let Frame::Process(process) = &mut later[0] {
         process.start_unix_nanos += 1;
     }
-    recorded.spool(100, &later);
-    let run = opened(&recorded);
+    recorded.write_spool(100, &later);
+    let run = open_run(&recorded);
     assert_eq!(run.read(&stored::PROCESSES).unwrap().num_rows(), 2);
     assert_eq!(run.read(&stored::SPANS).unwrap().num_rows(), 8);
     assert!(!needs_collecting(recorded.path()).unwrap());
@@ -136,15 +138,15 @@ fn a_reused_name_is_another_spool() {
 
 #[test]
 fn a_crashed_collector_leaves_a_run_that_opens() {
-    let spool = bytes(&program(100));
-    let recorded = Recorded::of(&[&program(100)]);
-    let run = opened(&recorded);
+    let spool = encode(&program(100));
+    let recorded = Recorded::with_spools(&[&program(100)]);
+    let run = open_run(&recorded);
     let manifest = recorded.path().join("manifest.json");
 
     // A crash after the manifest was swapped, before the spool was removed.
     fs::write(recorded.spool_path(100), &spool).unwrap();
     assert!(!needs_collecting(recorded.path()).unwrap());
-    assert_same(&opened(&recorded), &run);
+    assert_same(&open_run(&recorded), &run);
     collect(recorded.path(), &mut |_| ()).unwrap();
     assert!(!recorded.spool_path(100).exists());
     fs::write(recorded.spool_path(100), &spool).unwrap();
@@ -153,17 +155,17 @@ fn a_crashed_collector_leaves_a_run_that_opens() {
     fs::remove_file(&manifest).unwrap();
     fs::write(recorded.path().join("tables/spans/.part-9.xyz"), "half").unwrap();
     fs::write(recorded.path().join("tables/spans/part-90.parquet"), "older").unwrap();
-    assert_same(&opened(&recorded), &run);
+    assert_same(&open_run(&recorded), &run);
     assert_eq!(files(&recorded.path().join("tables/spans")), 1);
 
     // The same in a second collection: the old manifest stays valid.
-    let old = fs::read(&manifest).unwrap();
-    recorded.spool(101, &program(101));
-    let both = opened(&recorded);
-    fs::write(&manifest, old).unwrap();
+    let old_manifest = fs::read(&manifest).unwrap();
+    recorded.write_spool(101, &program(101));
+    let run_of_both = open_run(&recorded);
+    fs::write(&manifest, old_manifest).unwrap();
     assert_same(&Run::open(recorded.path()).unwrap(), &run);
-    recorded.spool(101, &program(101));
-    assert_same(&opened(&recorded), &both);
+    recorded.write_spool(101, &program(101));
+    assert_same(&open_run(&recorded), &run_of_both);
     assert_eq!(files(&recorded.path().join("tables/spans")), 2);
 }
 
@@ -173,12 +175,13 @@ fn files(folder: &Path) -> usize {
 
 #[test]
 fn another_file_with_a_spool_s_name_is_not_removed() {
-    let mut frames = head(100);
-    let many: Vec<_> = (0..40_000).map(|at| (OUTER, at * 1_000_003, at * 1_000_003 + 7)).collect();
-    frames.extend(many.chunks(1_000).cycle().take(400).map(|some| spans(0, 1, some)));
-    let recorded = Recorded::of(&[&frames]);
+    let mut frames = first_frames(100);
+    let spans_of_thread: Vec<_> =
+        (0..40_000).map(|index| (OUTER, index * 1_000_003, index * 1_000_003 + 7)).collect();
+    frames.extend(spans_of_thread.chunks(1_000).cycle().take(400).map(|chunk| spans(0, 1, chunk)));
+    let recorded = Recorded::with_spools(&[&frames]);
     let other = recorded.path().join("other");
-    fs::write(&other, bytes(&program(101))).unwrap();
+    fs::write(&other, encode(&program(101))).unwrap();
     let mut calls = 0;
     let mut progress = |_| {
         calls += 1;
@@ -193,14 +196,14 @@ fn another_file_with_a_spool_s_name_is_not_removed() {
     let run = Run::open(recorded.path()).unwrap();
     assert_eq!(run.read(&stored::SPANS).unwrap().num_rows(), 400_000);
     assert!(needs_collecting(recorded.path()).unwrap());
-    assert_eq!(opened(&recorded).read(&stored::PROCESSES).unwrap().num_rows(), 2);
+    assert_eq!(open_run(&recorded).read(&stored::PROCESSES).unwrap().num_rows(), 2);
 }
 
 /// Runs the test below in a process where the variable is set.
 #[test]
 fn spools_are_kept_if_the_variable_is_set() {
-    let this = std::env::current_exe().unwrap();
-    let output = std::process::Command::new(this)
+    let test_binary = std::env::current_exe().unwrap();
+    let output = std::process::Command::new(test_binary)
         .args(["--exact", "collect::again::a_kept_spool_is_not_collected_again", "--ignored"])
         .env(marey_model::env::KEEP_SPOOL, "1")
         .output()
@@ -212,12 +215,12 @@ fn spools_are_kept_if_the_variable_is_set() {
 #[test]
 #[ignore = "it needs the variable that the test above sets"]
 fn a_kept_spool_is_not_collected_again() {
-    let recorded = Recorded::of(&[&program(100)]);
-    let run = opened(&recorded);
+    let recorded = Recorded::with_spools(&[&program(100)]);
+    let run = open_run(&recorded);
     assert!(recorded.spool_path(100).exists());
     assert!(!needs_collecting(recorded.path()).unwrap());
     assert_eq!(collect(recorded.path(), &mut |_| ()).unwrap().spools, 0);
-    assert_same(&opened(&recorded), &run);
+    assert_same(&open_run(&recorded), &run);
 }
 
 proptest! {
@@ -228,17 +231,17 @@ proptest! {
         frames in random_spool(100),
         cut in 0.0..1.0,
     ) {
-        let bytes = bytes(&frames);
-        let once = Recorded::of(&[&frames]);
-        let once = opened(&once);
+        let bytes = encode(&frames);
+        let once = Recorded::with_spools(&[&frames]);
+        let once = open_run(&once);
 
         let twice = Recorded::new();
-        let recording = twice.recording();
+        let recording = twice.lock_as_recorder();
         let cut = (bytes.len() as f64 * cut) as usize;
         fs::write(twice.spool_path(100), &bytes[..cut]).unwrap();
-        opened(&twice);
+        open_run(&twice);
         fs::write(twice.spool_path(100), &bytes).unwrap();
         drop(recording);
-        assert_same(&opened(&twice), &once);
+        assert_same(&open_run(&twice), &once);
     }
 }

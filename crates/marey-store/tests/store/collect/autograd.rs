@@ -5,20 +5,20 @@ use marey_model::table::stored::FLOWS;
 use marey_store::row::{Flow, FlowPoint};
 use marey_store::{Reader, Run, Window};
 
-use super::spools::{INNER, OUTER, Recorded, STEP, UNIX, head, spans, thread};
+use super::spools::{INNER, OUTER, Recorded, STEP, UNIX, first_frames, spans, thread};
 
 /// The id that the operating system gave a thread of [`thread`].
 const fn os_id(thread: u64) -> u64 {
     1000 + thread
 }
 
-fn calls(thread: u32, calls: &[(u32, u64, u64)]) -> Frame {
+fn autograd_frame(thread: u32, calls: &[(u32, u64, u64)]) -> Frame {
     let call = |&(index, sequence, forward_os_id)| AutogradCall { index, sequence, forward_os_id };
     Frame::Autograd { thread, calls: calls.iter().map(call).collect() }
 }
 
 /// Collects a spool. Returns the links, as start on the recorder's clock and thread of both ends.
-fn links(run: &Recorded) -> Vec<((i64, u32), (i64, u32))> {
+fn collect_links(run: &Recorded) -> Vec<((i64, u32), (i64, u32))> {
     let run = marey_store::open(run.path(), &mut |_| ()).unwrap();
     let reader = Reader::new(&run, Window::default()).unwrap();
     let points: Vec<Flow> = reader.rows().unwrap().map(Result::unwrap).collect();
@@ -41,58 +41,58 @@ fn links(run: &Recorded) -> Vec<((i64, u32), (i64, u32))> {
 
 #[test]
 fn a_node_is_linked_to_the_last_forward_operator_with_its_number() {
-    let mut frames = head(100);
+    let mut frames = first_frames(100);
     frames.extend([
         // Ended inner first: INNER began last and has made node 7.
-        calls(0, &[(0, 7, 0), (1, 7, 0), (2, 8, 0)]),
+        autograd_frame(0, &[(0, 7, 0), (1, 7, 0), (2, 8, 0)]),
         spans(0, 1, &[(INNER, 12, 14), (OUTER, 10, 20), (STEP, 30, 40)]),
         spans(0, 1, &[(OUTER, 41, 42)]),
-        calls(0, &[(0, 8, os_id(0)), (2, 7, os_id(0))]),
+        autograd_frame(0, &[(0, 8, os_id(0)), (2, 7, os_id(0))]),
         spans(0, 1, &[(STEP, 50, 60), (OUTER, 61, 62), (STEP, 70, 80)]),
     ]);
-    let run = Recorded::of(&[&frames]);
-    assert_eq!(links(&run), [((12, 0), (70, 0)), ((30, 0), (50, 0))]);
+    let run = Recorded::with_spools(&[&frames]);
+    assert_eq!(collect_links(&run), [((12, 0), (70, 0)), ((30, 0), (50, 0))]);
 }
 
 #[test]
 fn numbers_belong_to_the_thread_of_the_forward_operator() {
-    let mut frames = head(100);
+    let mut frames = first_frames(100);
     frames.extend(thread(1));
     frames.extend([
         // The thread of autograd is read first.
-        calls(1, &[(0, 3, os_id(0)), (1, 3, os_id(1))]),
+        autograd_frame(1, &[(0, 3, os_id(0)), (1, 3, os_id(1))]),
         spans(1, 1, &[(STEP, 50, 60), (STEP, 70, 80)]),
-        calls(0, &[(0, 3, 0)]),
+        autograd_frame(0, &[(0, 3, 0)]),
         spans(0, 1, &[(OUTER, 10, 20)]),
-        calls(1, &[(0, 3, 0)]),
+        autograd_frame(1, &[(0, 3, 0)]),
         spans(1, 1, &[(OUTER, 15, 25)]),
     ]);
-    let run = Recorded::of(&[&frames]);
-    assert_eq!(links(&run), [((10, 0), (50, 1)), ((15, 1), (70, 1))]);
+    let run = Recorded::with_spools(&[&frames]);
+    assert_eq!(collect_links(&run), [((10, 0), (50, 1)), ((15, 1), (70, 1))]);
 }
 
 #[test]
 fn a_node_whose_forward_operator_is_unknown_has_no_link() {
-    let mut frames = head(100);
+    let mut frames = first_frames(100);
     frames.extend([
-        calls(0, &[(0, 3, os_id(0)), (1, 4, os_id(9)), (77, 3, 0)]),
+        autograd_frame(0, &[(0, 3, os_id(0)), (1, 4, os_id(9)), (77, 3, 0)]),
         spans(0, 1, &[(STEP, 50, 60), (STEP, 70, 80)]),
     ]);
-    let run = Recorded::of(&[&frames]);
-    assert_eq!(links(&run), []);
+    let run = Recorded::with_spools(&[&frames]);
+    assert_eq!(collect_links(&run), []);
     assert_eq!(Run::open(run.path()).unwrap().read(&FLOWS).unwrap().num_rows(), 0);
 }
 
 #[test]
 fn links_of_several_processes_have_ids_of_their_own() {
     let process = |pid| {
-        let mut frames = head(pid);
+        let mut frames = first_frames(pid);
         frames.extend([
-            calls(0, &[(0, 1, 0), (1, 1, os_id(0))]),
+            autograd_frame(0, &[(0, 1, 0), (1, 1, os_id(0))]),
             spans(0, 1, &[(OUTER, 10, 20), (STEP, 30, 40)]),
         ]);
         frames
     };
-    let run = Recorded::of(&[&process(100), &process(101)]);
-    assert_eq!(links(&run), [((10, 0), (30, 0)), ((10, 1), (30, 1))]);
+    let run = Recorded::with_spools(&[&process(100), &process(101)]);
+    assert_eq!(collect_links(&run), [((10, 0), (30, 0)), ((10, 1), (30, 1))]);
 }

@@ -6,7 +6,7 @@ use marey_model::spool::{Activity, ActivityKind, Detail, Device, Frame, Shape};
 use marey_model::table::stored::{ARGS, DEVICES, GPU_ACTIVITIES, METADATA, SPANS, STRINGS};
 use marey_store::Run;
 
-use super::spools::{OUTER, Recorded, STEP, UNIX, head, spans};
+use super::spools::{OUTER, Recorded, STEP, UNIX, first_frames, spans};
 use super::tables::{column, ids, ints, text};
 
 /// Text ids after those of every spool.
@@ -14,7 +14,7 @@ const KERNEL: u32 = 6;
 const COPY: u32 = 7;
 
 fn program() -> Vec<Frame> {
-    let mut frames = head(100);
+    let mut frames = first_frames(100);
     let kernel = Shape {
         kind: ActivityKind::Kernel,
         name: KERNEL,
@@ -77,26 +77,26 @@ fn program() -> Vec<Frame> {
     frames
 }
 
-fn collected(frames: &[Frame]) -> Run {
-    let recorded = Recorded::of(&[frames]);
+fn collect_run(frames: &[Frame]) -> Run {
+    let recorded = Recorded::with_spools(&[frames]);
     marey_store::open(recorded.path(), &mut |_| ()).unwrap()
 }
 
 #[test]
 fn activities_are_rows_with_their_launches() {
-    let run = collected(&program());
+    let run = collect_run(&program());
     let rows = run.read(&GPU_ACTIVITIES).unwrap();
     let texts = run.read(&STRINGS).unwrap();
     let name = |row: usize| text(&texts, "text", ids(&rows, "name_id")[row] as usize);
-    let wide = |column_name: &str, row: usize| {
+    let u64_value = |column_name: &str, row: usize| {
         let values = column(&rows, column_name).as_primitive::<UInt64Type>();
         values.is_valid(row).then(|| values.value(row))
     };
-    let signed = |column_name: &str, row: usize| {
+    let i64_value = |column_name: &str, row: usize| {
         let values = column(&rows, column_name).as_primitive::<Int64Type>();
         values.is_valid(row).then(|| values.value(row))
     };
-    let small = |column_name: &str, row: usize| {
+    let u32_value = |column_name: &str, row: usize| {
         let values = column(&rows, column_name).as_primitive::<UInt32Type>();
         values.is_valid(row).then(|| values.value(row))
     };
@@ -109,49 +109,52 @@ fn activities_are_rows_with_their_launches() {
     assert_eq!(ids(&rows, "device"), [1, 0, 1]);
     assert_eq!(ids(&rows, "stream"), [7, 8, 7]);
     assert_eq!(
-        [0, 1, 2].map(|row| wide("correlation_id", row)),
+        [0, 1, 2].map(|row| u64_value("correlation_id", row)),
         [Some(4_000_000_000), Some(9), None]
     );
-    assert_eq!([0, 1, 2].map(|row| signed("bytes", row)), [None, Some(4096), None]);
+    assert_eq!([0, 1, 2].map(|row| i64_value("bytes", row)), [None, Some(4096), None]);
     assert_eq!(
-        [0, 1, 2].map(|row| wide("graph_node_id", row)),
+        [0, 1, 2].map(|row| u64_value("graph_node_id", row)),
         [Some(1 << 40), None, Some(1 << 40)]
     );
-    assert_eq!([0, 1, 2].map(|row| wide("external_id", row)), [None, Some(77), None]);
+    assert_eq!([0, 1, 2].map(|row| u64_value("external_id", row)), [None, Some(77), None]);
     let grids = ["grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers"];
-    assert_eq!(grids.map(|of| small(of, 0)), [4, 2, 1, 128, 1, 1, 32].map(Some));
-    assert_eq!(grids.map(|of| small(of, 1)), [None; 7]);
-    assert_eq!([0, 1].map(|row| signed("shared_bytes", row)), [Some(128), None]);
+    assert_eq!(
+        grids.map(|column_name| u32_value(column_name, 0)),
+        [4, 2, 1, 128, 1, 1, 32].map(Some)
+    );
+    assert_eq!(grids.map(|column_name| u32_value(column_name, 1)), [None; 7]);
+    assert_eq!([0, 1].map(|row| i64_value("shared_bytes", row)), [Some(128), None]);
     // An unknown launch gives no context.
-    assert_eq!([0, 1, 2].map(|row| small("context_id", row).is_some()), [true, true, false]);
+    assert_eq!([0, 1, 2].map(|row| u32_value("context_id", row).is_some()), [true, true, false]);
 }
 
 #[test]
 fn details_without_a_column_are_arguments() {
-    let run = collected(&program());
+    let run = collect_run(&program());
     let rows = run.read(&GPU_ACTIVITIES).unwrap();
     let args = run.read(&ARGS).unwrap();
     assert!(args.num_rows() > 0);
-    let stands = |row: usize| column(&rows, "args_id").is_valid(row);
-    assert_eq!([0, 1, 2].map(stands), [true, true, true]);
+    let has_args = |row: usize| column(&rows, "args_id").is_valid(row);
+    assert_eq!([0, 1, 2].map(has_args), [true, true, true]);
 }
 
 #[test]
 fn only_the_launching_scope_has_the_correlation_id() {
-    let run = collected(&program());
+    let run = collect_run(&program());
     let rows = run.read(&SPANS).unwrap();
     let numbers = column(&rows, "correlation_id").as_primitive::<UInt64Type>();
-    let of = |row: usize| numbers.is_valid(row).then(|| numbers.value(row));
+    let correlation_id = |row: usize| numbers.is_valid(row).then(|| numbers.value(row));
     assert_eq!(
-        ints(&rows, "start_nanos").iter().map(|at| at - UNIX).collect::<Vec<_>>(),
+        ints(&rows, "start_nanos").iter().map(|start_nanos| start_nanos - UNIX).collect::<Vec<_>>(),
         [10, 30, 50, 70, 80]
     );
-    assert_eq!([0, 1, 2, 3, 4].map(of), [None, Some(4_000_000_000), None, None, None]);
+    assert_eq!([0, 1, 2, 3, 4].map(correlation_id), [None, Some(4_000_000_000), None, None, None]);
 }
 
 #[test]
 fn devices_and_notes_are_rows() {
-    let run = collected(&program());
+    let run = collect_run(&program());
     let devices = run.read(&DEVICES).unwrap();
     assert_eq!(devices.num_rows(), 1);
     assert_eq!(ids(&devices, "device"), [1]);

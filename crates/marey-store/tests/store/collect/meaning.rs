@@ -16,17 +16,17 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::spools::{
-    INNER, LOSS, NODES, OUTER, Recorded, STEP, UNIX, head, session, spans, thread, values,
+    INNER, LOSS, NODES, OUTER, Recorded, STEP, UNIX, first_frames, session, spans, thread, values,
 };
 use super::tables::{CounterRow, NodePath, Tables, column, ids, ints, text};
 
-fn collected(recorded: &Recorded) -> Run {
+fn collect_run(recorded: &Recorded) -> Run {
     marey_store::open(recorded.path(), &mut |_| ()).unwrap()
 }
 
 #[test]
 fn spans_have_the_times_and_parents_of_the_program() {
-    let mut frames = head(100);
+    let mut frames = first_frames(100);
     frames.extend([
         // Two steps in a scope, the second with a child, and a separate module.
         spans(0, 1, &[(STEP, 1_010, 1_020), (INNER, 1_032, 1_036)]),
@@ -34,9 +34,9 @@ fn spans_have_the_times_and_parents_of_the_program() {
         spans(0, 1, &[(STEP, 1_030, 1_040), (OUTER, 1_000, 1_050), (4, 1_060, 1_061)]),
         Frame::End,
     ]);
-    let recorded = Recorded::of(&[&frames]);
-    let run = collected(&recorded);
-    let tables = Tables::of(&run, 100);
+    let recorded = Recorded::with_spools(&[&frames]);
+    let run = collect_run(&recorded);
+    let tables = Tables::new(&run, 100);
     let spans: Vec<_> = tables
         .spans()
         .into_iter()
@@ -66,14 +66,14 @@ fn spans_have_the_times_and_parents_of_the_program() {
 #[test]
 fn counters_have_devices_and_are_sorted_by_time() {
     let counter = |time_nanos, name, device, value| Counter { time_nanos, name, device, value };
-    let mut frames = head(100);
+    let mut frames = first_frames(100);
     frames.extend([
         // Two sources, one of which lags.
         Frame::Counters(vec![counter(20, 4, Some(0), 61.0), counter(20, 4, Some(1), 0.25)]),
         Frame::Counters(vec![counter(10, 5, None, -7.5)]),
         Frame::End,
     ]);
-    let run = collected(&Recorded::of(&[&frames, &head(101)]));
+    let run = collect_run(&Recorded::with_spools(&[&frames, &first_frames(101)]));
     let row = |nanos, device, name: &str, value| CounterRow {
         time_nanos: UNIX + nanos,
         device,
@@ -81,28 +81,28 @@ fn counters_have_devices_and_are_sorted_by_time() {
         value,
     };
     assert_eq!(
-        Tables::of(&run, 100).counters(),
+        Tables::new(&run, 100).counters(),
         [
             row(10, None, "tokens", -7.5),
             row(20, Some(0), "loss", 61.0),
             row(20, Some(1), "loss", 0.25),
         ]
     );
-    assert!(Tables::of(&run, 101).counters().is_empty());
+    assert!(Tables::new(&run, 101).counters().is_empty());
 }
 
 #[test]
 fn marks_are_instants_not_spans() {
     const MARK: u32 = NODES;
     let mark = NodeDef { parent: OUTER, kind: NodeKind::Mark, name: 2 };
-    let mut frames = head(100);
+    let mut frames = first_frames(100);
     frames.extend([
         Frame::Nodes { thread: 0, first: MARK, nodes: vec![mark] },
         spans(0, 1, &[(MARK, 1_040, 1_040), (MARK, 1_020, 1_020), (OUTER, 1_000, 1_050)]),
         Frame::End,
     ]);
-    let recorded = Recorded::of(&[&frames]);
-    let run = collected(&recorded);
+    let recorded = Recorded::with_spools(&[&frames]);
+    let run = collect_run(&recorded);
     let instants = run.read(&INSTANTS).unwrap();
     assert_eq!(ints(&instants, "time_nanos"), [UNIX + 1_020, UNIX + 1_040]);
     assert_eq!(text(&instants, "scope", 0), "thread");
@@ -110,7 +110,7 @@ fn marks_are_instants_not_spans() {
     assert_eq!(text(&strings, "text", ids(&instants, "name_id")[0] as usize), "inner");
     let threads = column(&instants, "thread_id").as_primitive::<UInt32Type>();
     assert_eq!((threads.null_count(), threads.value(0)), (0, 0));
-    let tables = Tables::of(&run, 100);
+    let tables = Tables::new(&run, 100);
     assert_eq!(children_of(&run, &["scope outer"]), [(1_000, 0)]);
     assert_eq!(tables.spans().len(), 1);
     assert!(tables.rollups().iter().all(|row| row.node_path.path == ["scope outer"]));
@@ -118,7 +118,7 @@ fn marks_are_instants_not_spans() {
 
 #[test]
 fn process_tables_describe_the_process() {
-    let mut frames = head(102);
+    let mut frames = first_frames(102);
     frames.extend([
         session(0, SessionEvent::Phase(1), 10),
         session(0, SessionEvent::Phase(7), 20),
@@ -134,7 +134,7 @@ fn process_tables_describe_the_process() {
         Frame::End,
     ]);
     frames.splice(5..5, thread(9));
-    let run = collected(&Recorded::of(&[&frames]));
+    let run = collect_run(&Recorded::with_spools(&[&frames]));
 
     let processes = run.read(&PROCESSES).unwrap();
     assert_eq!(ints(&processes, "pid"), [102]);
@@ -183,9 +183,9 @@ fn overhead(scope_nanos: f64) -> Frame {
 #[test]
 fn an_unknown_overhead_is_null() {
     for last in [None, Some(overhead(f64::NAN))] {
-        let frames: Vec<Frame> = head(100).into_iter().chain(last).collect();
-        let recorded = Recorded::of(&[&frames]);
-        let run = collected(&recorded);
+        let frames: Vec<Frame> = first_frames(100).into_iter().chain(last).collect();
+        let recorded = Recorded::with_spools(&[&frames]);
+        let run = collect_run(&recorded);
         assert_eq!(run.manifest().processes[0].overhead, None);
         let processes = run.read(&PROCESSES).unwrap();
         assert_eq!(real(&processes, "scope_cost_nanos"), None);
@@ -205,7 +205,7 @@ fn maybe_ints(batch: &RecordBatch, name: &str) -> Vec<Option<i64>> {
 
 #[test]
 fn open_scopes_end_with_their_session_or_the_spool() {
-    let mut frames = head(100);
+    let mut frames = first_frames(100);
     frames.extend([
         session(1, SessionEvent::Started, 5),
         Frame::Open { thread: 0, spans: vec![(OUTER, 2), (STEP, 10)] },
@@ -214,8 +214,8 @@ fn open_scopes_end_with_their_session_or_the_spool() {
         spans(0, 1, &[(INNER, 12, 35)]),
         Frame::Clock { monotonic_nanos: 100, unix_nanos: UNIX + 100 },
     ]);
-    let run = collected(&Recorded::of(&[&frames]));
-    let open: Vec<_> = Tables::of(&run, 100)
+    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    let open: Vec<_> = Tables::new(&run, 100)
         .spans()
         .into_iter()
         .map(|row| {
@@ -236,7 +236,7 @@ fn open_scopes_end_with_their_session_or_the_spool() {
 
 /// Returns the spans of a node as `(start, children)`.
 fn children_of(run: &Run, path: &[&str]) -> Vec<(i64, i64)> {
-    let rows = Tables::of(run, 100).spans().into_iter().filter(|row| row.node_path.path == path);
+    let rows = Tables::new(run, 100).spans().into_iter().filter(|row| row.node_path.path == path);
     rows.map(|row| (row.start_nanos - UNIX, row.children_nanos)).collect()
 }
 
@@ -247,39 +247,39 @@ fn children_of_a_lost_scope_do_not_count_for_the_next_one() {
         vec![session(0, SessionEvent::Finalized, 40), session(0, SessionEvent::Started, 50)],
         vec![Frame::Losses(vec![(LossCause::Nodes, 1)])],
     ] {
-        let mut frames = head(100);
+        let mut frames = first_frames(100);
         frames.push(spans(0, 1, &[(INNER, 10, 40)]));
         frames.extend(lost);
         frames.push(spans(0, 1, &[(INNER, 70, 71), (OUTER, 60, 90), (OUTER, 100, 140)]));
-        let run = collected(&Recorded::of(&[&frames]));
+        let run = collect_run(&Recorded::with_spools(&[&frames]));
         assert_eq!(children_of(&run, &["scope outer"]), [(60, 1), (100, 0)]);
     }
 }
 
 #[test]
 fn a_scope_around_many_sessions_has_all_its_children() {
-    let mut frames = head(100);
-    for turn in 1..100 {
-        frames.push(spans(0, 1, &[(INNER, 10 * turn, 10 * turn + 4)]));
-        frames.push(session(1, SessionEvent::Started, 10 * turn + 5));
-        frames.push(session(1, SessionEvent::Finalized, 10 * turn + 6));
+    let mut frames = first_frames(100);
+    for cycle in 1..100 {
+        frames.push(spans(0, 1, &[(INNER, 10 * cycle, 10 * cycle + 4)]));
+        frames.push(session(1, SessionEvent::Started, 10 * cycle + 5));
+        frames.push(session(1, SessionEvent::Finalized, 10 * cycle + 6));
     }
     frames.push(spans(0, 1, &[(OUTER, 5, 1_000)]));
-    let run = collected(&Recorded::of(&[&frames]));
+    let run = collect_run(&Recorded::with_spools(&[&frames]));
     assert_eq!(children_of(&run, &["scope outer"]), [(5, 99 * 4)]);
 }
 
 #[test]
 fn a_scope_recorded_by_two_sessions_counts_once() {
-    let mut frames = head(100);
+    let mut frames = first_frames(100);
     frames.extend([
         session(1, SessionEvent::Started, 5),
         Frame::Open { thread: 0, spans: vec![(OUTER, 10)] },
         session(1, SessionEvent::Finalized, 30),
         spans(0, 1, &[(OUTER, 10, 50)]),
     ]);
-    let run = collected(&Recorded::of(&[&frames]));
-    let tables = Tables::of(&run, 100);
+    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    let tables = Tables::new(&run, 100);
     let spans = tables.spans().into_iter();
     let spans: Vec<_> = spans.map(|row| (row.sessions, row.duration_nanos)).collect();
     assert_eq!(spans, [(2, 20), (1, 40)]);
@@ -293,16 +293,16 @@ fn a_scope_recorded_by_two_sessions_counts_once() {
 #[test]
 fn processes_share_the_ids_of_names() {
     let program = |pid| {
-        let mut frames = head(pid);
+        let mut frames = first_frames(pid);
         frames.push(spans(0, 1, &[(OUTER, 1, 2)]));
         frames
     };
-    let one = collected(&Recorded::of(&[&program(100)]));
-    let two = collected(&Recorded::of(&[&program(100), &program(101)]));
-    let of_two = [100, 101].map(|pid| Tables::of(&two, pid));
-    assert_eq!(of_two[0].context_count(), Tables::of(&one, 100).context_count());
-    assert_eq!(of_two[0].spans(), of_two[1].spans());
-    assert_eq!(ids(&two.read(&THREADS).unwrap(), "id"), [0, 1]);
+    let run_of_one = collect_run(&Recorded::with_spools(&[&program(100)]));
+    let run_of_two = collect_run(&Recorded::with_spools(&[&program(100), &program(101)]));
+    let tables = [100, 101].map(|pid| Tables::new(&run_of_two, pid));
+    assert_eq!(tables[0].context_count(), Tables::new(&run_of_one, 100).context_count());
+    assert_eq!(tables[0].spans(), tables[1].spans());
+    assert_eq!(ids(&run_of_two.read(&THREADS).unwrap(), "id"), [0, 1]);
 }
 
 /// The nodes of a stack of scopes, outermost first.
@@ -315,47 +315,47 @@ proptest! {
     /// the self times of all spans add up to the time in which the program was in a scope.
     #[test]
     fn self_time_excludes_children(
-        turns in vec((any::<bool>(), 1_i64..40_000_000), 1..120),
+        events in vec((any::<bool>(), 1_i64..40_000_000), 1..120),
     ) {
-        let (mut stack, mut left, mut now, mut busy) = (Vec::new(), Vec::new(), 0, 0);
-        for (enters, nanos) in turns {
-            busy += if stack.is_empty() { 0 } else { nanos };
-            now += nanos;
+        let (mut stack, mut ended_spans, mut now_nanos, mut busy_nanos) = (Vec::new(), Vec::new(), 0, 0);
+        for (enters, nanos) in events {
+            busy_nanos += if stack.is_empty() { 0 } else { nanos };
+            now_nanos += nanos;
             if enters && stack.len() < STACK.len() {
-                stack.push((STACK[stack.len()], now));
+                stack.push((STACK[stack.len()], now_nanos));
             } else if let Some((node, start)) = stack.pop() {
-                left.push((node, start, now));
+                ended_spans.push((node, start, now_nanos));
             }
         }
-        let mut frames = head(100);
+        let mut frames = first_frames(100);
         frames.push(Frame::Open { thread: 0, spans: stack.clone() });
-        frames.extend(left.chunks(7).map(|some| spans(0, 1, some)));
+        frames.extend(ended_spans.chunks(7).map(|chunk| spans(0, 1, chunk)));
         // What was open in between may have been left since.
         frames.push(Frame::Open { thread: 0, spans: stack });
-        frames.push(Frame::Clock { monotonic_nanos: now, unix_nanos: UNIX + now });
-        let run = collected(&Recorded::of(&[&frames]));
-        let tables = Tables::of(&run, 100);
+        frames.push(Frame::Clock { monotonic_nanos: now_nanos, unix_nanos: UNIX + now_nanos });
+        let run = collect_run(&Recorded::with_spools(&[&frames]));
+        let tables = Tables::new(&run, 100);
         for row in tables.spans() {
             let end = row.start_nanos + row.duration_nanos;
             let is_inside = |(node, start, _): &&(u32, i64, i64)| {
                 *node == INNER && (row.start_nanos..end).contains(&(UNIX + start))
             };
             let is_outer = row.node_path.path.len() == 1;
-            let inside = left.iter().filter(is_inside).map(|(_, start, end)| end - start);
+            let inner_nanos = ended_spans.iter().filter(is_inside).map(|(_, start, end)| end - start);
             if is_outer && !row.is_open {
-                prop_assert_eq!(row.children_nanos, inside.sum::<i64>());
+                prop_assert_eq!(row.children_nanos, inner_nanos.sum::<i64>());
             }
         }
-        let own: i64 =
+        let self_nanos: i64 =
             tables.spans().iter().map(|row| row.duration_nanos - row.children_nanos).sum();
-        prop_assert_eq!(own, busy);
+        prop_assert_eq!(self_nanos, busy_nanos);
         // The finest level is left out where it would have too many rows.
         let mut by_level = std::collections::BTreeMap::from([(0, 0), (1 << 40, 0)]);
         for row in tables.rollups() {
             *by_level.entry(row.bucket_nanos).or_default() += row.self_nanos;
         }
-        for (level, own) in by_level {
-            prop_assert_eq!(own, busy, "{}", level);
+        for (level, self_nanos) in by_level {
+            prop_assert_eq!(self_nanos, busy_nanos, "{}", level);
         }
     }
 
@@ -365,7 +365,7 @@ proptest! {
     fn a_pause_charges_no_time_to_other_scopes(
         turns in vec((0_u8..5, 1_i64..1_000), 1..120),
     ) {
-        let (mut stack, mut ended, mut frames) = (Vec::new(), Vec::new(), head(100));
+        let (mut stack, mut ended, mut frames) = (Vec::new(), Vec::new(), first_frames(100));
         let (mut now, mut is_paused) = (0, false);
         for (turn, nanos) in turns {
             now += nanos;
@@ -388,7 +388,7 @@ proptest! {
                 }
             }
         }
-        let run = collected(&Recorded::of(&[&frames]));
+        let run = collect_run(&Recorded::with_spools(&[&frames]));
         let inside = |&(_, start, end): &(u32, i64, i64)| {
             let is_inside =
                 |span: &&(u32, i64, i64)| span.0 == INNER && (start..end).contains(&span.1);
@@ -406,26 +406,26 @@ proptest! {
         cuts in vec(0_usize..40, 0..12),
     ) {
         let row = |&(node, start)| spans(0, 1, &[(node, start, start + 1_000)]);
-        let whole: Vec<Frame> = starts.iter().map(row).collect();
-        let mut cut = whole.clone();
-        let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(whole.len())).collect();
+        let single_phase: Vec<Frame> = starts.iter().map(row).collect();
+        let mut cut = single_phase.clone();
+        let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(single_phase.len())).collect();
         cuts.sort_unstable();
-        for (number, &at) in cuts.iter().enumerate().rev() {
+        for (number, &frame_index) in cuts.iter().enumerate().rev() {
             let phase = SessionEvent::Phase(number as u32 + 1);
-            cut.insert(at, session(0, phase, 1_000_000));
+            cut.insert(frame_index, session(0, phase, 1_000_000));
         }
-        let [whole, cut] = [whole, cut].map(|frames| {
-            let frames: Vec<_> = head(100).into_iter().chain(frames).collect();
-            collected(&Recorded::of(&[&frames]))
+        let [single_phase, cut] = [single_phase, cut].map(|frames| {
+            let frames: Vec<_> = first_frames(100).into_iter().chain(frames).collect();
+            collect_run(&Recorded::with_spools(&[&frames]))
         });
-        let [whole, cut] = [&whole, &cut].map(|run| Tables::of(run, 100));
-        prop_assert_eq!(whole.rollups(), cut.rollups());
+        let [single_phase, cut] = [&single_phase, &cut].map(|run| Tables::new(run, 100));
+        prop_assert_eq!(single_phase.rollups(), cut.rollups());
         let mut by_phase: BTreeMap<u32, usize> = BTreeMap::new();
         let mut rows = cut.spans();
         for row in &mut rows {
             *by_phase.entry(std::mem::take(&mut row.phase)).or_default() += 1;
         }
-        prop_assert_eq!(whole.spans(), rows);
+        prop_assert_eq!(single_phase.spans(), rows);
         let bounds: Vec<_> =
             [0].into_iter().chain(cuts).chain([starts.len()]).collect();
         for (phase, window) in (0..).zip(bounds.windows(2)) {
@@ -437,10 +437,10 @@ proptest! {
 
 #[test]
 fn a_metric_has_its_own_name_and_the_context_of_its_node() {
-    let mut frames = head(100);
+    let mut frames = first_frames(100);
     frames.push(values(0, &[(0, 7, MetricValue::Int(3))]));
-    let run = collected(&Recorded::of(&[&frames]));
-    let row = Tables::of(&run, 100).values().remove(0);
+    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    let row = Tables::new(&run, 100).values().remove(0);
     assert_eq!(row.node_path, NodePath { thread: "thread 0".to_owned(), path: Vec::new() });
     assert_eq!((row.name.as_str(), row.time_nanos), ("loss", UNIX + 7));
     assert_eq!(LOSS, 4);

@@ -14,7 +14,7 @@ use super::tables::{CounterRow, NodePath, SpanRow, ValueRow};
 pub(crate) struct Expected {
     pub(crate) spans: Vec<SpanRow>,
     /// The spans that count in sums.
-    pub(crate) summed_up: Vec<SpanRow>,
+    pub(crate) spans_in_sums: Vec<SpanRow>,
     pub(crate) values: Vec<ValueRow>,
     pub(crate) counters: Vec<CounterRow>,
 }
@@ -24,14 +24,14 @@ pub(crate) struct Expected {
 struct Session {
     phase: u32,
     /// The times at which recording started or stopped, each with whether it is on.
-    turns: Vec<(i64, bool)>,
+    transitions: Vec<(i64, bool)>,
 }
 
-struct Earlier {
+struct EarlierSpan {
     node: (u32, u32),
     start_nanos: i64,
     duration_nanos: i64,
-    turn: u32,
+    epoch: u32,
 }
 
 #[derive(Default)]
@@ -42,9 +42,9 @@ struct Model<'a> {
     sessions: BTreeMap<u32, Session>,
     open: BTreeMap<u32, Vec<(u32, i64)>>,
     /// The spans so far.
-    earlier: Vec<Earlier>,
+    earlier: Vec<EarlierSpan>,
     /// Counts the frames at which spans may have been lost.
-    turn: u32,
+    epoch: u32,
     expected: Expected,
 }
 
@@ -78,10 +78,10 @@ impl<'a> Model<'a> {
                 self.open.insert(*thread, spans.clone());
             }
             Frame::Session { session, event, time_nanos, .. } => {
-                self.turn(*session, *event, *time_nanos);
-                self.turn += 1;
+                self.update_session(*session, *event, *time_nanos);
+                self.epoch += 1;
             }
-            Frame::Losses(_) => self.turn += 1,
+            Frame::Losses(_) => self.epoch += 1,
             Frame::Spans { thread, sessions, spans } => {
                 for span in spans {
                     self.add_span(*thread, *sessions, span);
@@ -127,8 +127,8 @@ impl<'a> Model<'a> {
         let node = (thread, span.node);
         let duration_nanos = span.duration_nanos().cast_signed();
         let children_nanos = self.children_nanos(node, span.start_nanos);
-        let (start_nanos, turn) = (span.start_nanos, self.turn);
-        self.earlier.push(Earlier { node, start_nanos, duration_nanos, turn });
+        let (start_nanos, epoch) = (span.start_nanos, self.epoch);
+        self.earlier.push(EarlierSpan { node, start_nanos, duration_nanos, epoch });
         let row = SpanRow {
             start_nanos: UNIX + span.start_nanos,
             duration_nanos,
@@ -138,7 +138,7 @@ impl<'a> Model<'a> {
             phase: self.phase(sessions),
             is_open: false,
         };
-        self.expected.summed_up.push(row.clone());
+        self.expected.spans_in_sums.push(row.clone());
         self.expected.spans.push(row);
         let open = self.open.entry(thread).or_default();
         if open.last().is_some_and(|scope| scope.1 >= span.start_nanos) {
@@ -149,17 +149,20 @@ impl<'a> Model<'a> {
     /// Returns the time of its children: the spans below since the last span of its node, except
     /// for groups between two losses that all began before it.
     fn children_nanos(&self, (thread, node): (u32, u32), start_nanos: i64) -> i64 {
-        let since = self.earlier.iter().rposition(|span| span.node == (thread, node));
-        let is_child = |span: &&Earlier| {
+        let last_same_node = self.earlier.iter().rposition(|span| span.node == (thread, node));
+        let is_child = |span: &&EarlierSpan| {
             let parent = self.nodes[&span.node].parent;
             span.node.0 == thread && parent == node && parent != span.node.1
         };
-        let mut by_turn: BTreeMap<u32, Vec<&Earlier>> = BTreeMap::new();
-        for child in self.earlier[since.map_or(0, |at| at + 1)..].iter().filter(is_child) {
-            by_turn.entry(child.turn).or_default().push(child);
+        let mut by_epoch: BTreeMap<u32, Vec<&EarlierSpan>> = BTreeMap::new();
+        for child in
+            self.earlier[last_same_node.map_or(0, |index| index + 1)..].iter().filter(is_child)
+        {
+            by_epoch.entry(child.epoch).or_default().push(child);
         }
-        by_turn.retain(|_, some| some.iter().any(|child| child.start_nanos >= start_nanos));
-        by_turn.values().flatten().map(|child| child.duration_nanos).sum()
+        by_epoch
+            .retain(|_, children| children.iter().any(|child| child.start_nanos >= start_nanos));
+        by_epoch.values().flatten().map(|child| child.duration_nanos).sum()
     }
 
     fn add_open(&mut self, sessions: u64, until_nanos: i64) {
@@ -167,8 +170,8 @@ impl<'a> Model<'a> {
             let mut inner: Option<(u32, i64)> = None;
             for (number, start_nanos) in scopes.into_iter().rev() {
                 let node = (thread, number);
-                let seen = self.recording_at(sessions, start_nanos);
-                if seen == 0 {
+                let recording_sessions = self.recording_at(sessions, start_nanos);
+                if recording_sessions == 0 {
                     continue;
                 }
                 let duration_nanos = (until_nanos - start_nanos).max(0);
@@ -179,24 +182,25 @@ impl<'a> Model<'a> {
                     duration_nanos,
                     children_nanos: (ended_nanos + open_nanos).min(duration_nanos),
                     node_path: self.node_path(thread, number),
-                    sessions: seen,
-                    phase: self.phase(seen),
+                    sessions: recording_sessions,
+                    phase: self.phase(recording_sessions),
                     is_open: true,
                 };
                 // Other sessions still record it, so it will count with them.
                 if self.recording_at(!sessions, start_nanos) == 0 {
-                    self.expected.summed_up.push(row.clone());
+                    self.expected.spans_in_sums.push(row.clone());
                 }
                 self.expected.spans.push(row);
-                let about = self.nodes[&node];
-                inner = (about.kind != NodeKind::Root).then_some((about.parent, duration_nanos));
+                let node_def = self.nodes[&node];
+                inner =
+                    (node_def.kind != NodeKind::Root).then_some((node_def.parent, duration_nanos));
             }
         }
     }
 
-    fn turn(&mut self, number: u32, event: SessionEvent, time_nanos: i64) {
+    fn update_session(&mut self, number: u32, event: SessionEvent, time_nanos: i64) {
         if event == SessionEvent::Started {
-            let session = Session { phase: 0, turns: vec![(time_nanos, true)] };
+            let session = Session { phase: 0, transitions: vec![(time_nanos, true)] };
             self.sessions.insert(number, session);
         }
         if event == SessionEvent::Finalized && self.sessions.contains_key(&number) {
@@ -206,8 +210,8 @@ impl<'a> Model<'a> {
         let Some(session) = self.sessions.get_mut(&number) else { return };
         match event {
             SessionEvent::Phase(phase) => session.phase = phase,
-            SessionEvent::Activated => session.turns.push((time_nanos, true)),
-            SessionEvent::Deactivated => session.turns.push((time_nanos, false)),
+            SessionEvent::Activated => session.transitions.push((time_nanos, true)),
+            SessionEvent::Deactivated => session.transitions.push((time_nanos, false)),
             SessionEvent::Started | SessionEvent::Finalized => {}
         }
     }
@@ -218,8 +222,8 @@ impl<'a> Model<'a> {
 
     fn recording_at(&self, sessions: u64, time_nanos: i64) -> u64 {
         let is_recording = |session: &Session| {
-            let turn = session.turns.iter().rfind(|turn| turn.0 <= time_nanos);
-            turn.is_some_and(|turn| turn.1)
+            let last = session.transitions.iter().rfind(|transition| transition.0 <= time_nanos);
+            last.is_some_and(|transition| transition.1)
         };
         let masks = self.sessions.iter().filter(|(_, session)| is_recording(session));
         masks.map(|(number, _)| sessions & (1 << number)).sum()

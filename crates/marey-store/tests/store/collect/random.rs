@@ -17,16 +17,16 @@ proptest! {
         first in random_spool(100),
         second in random_spool(101),
     ) {
-        let recorded = Recorded::of(&[&first, &second]);
+        let recorded = Recorded::with_spools(&[&first, &second]);
         let run = marey_store::open(recorded.path(), &mut |_| ()).unwrap();
         for (pid, frames) in [(100, &first), (101, &second)] {
             let expected = expected(frames);
-            let tables = Tables::of(&run, pid);
+            let tables = Tables::new(&run, pid);
             prop_assert_eq!(&tables.spans(), &expected.spans);
             prop_assert_eq!(&tables.values(), &expected.values);
             prop_assert_eq!(&tables.counters(), &expected.counters);
             check_steps(&tables, &expected)?;
-            check_rollups(&tables.rollups(), &expected.summed_up, pid)?;
+            check_rollups(&tables.rollups(), &expected.spans_in_sums, pid)?;
         }
     }
 }
@@ -70,12 +70,14 @@ fn check_rollups(rows: &[RollupRow], spans: &[SpanRow], pid: i64) -> Result<(), 
 
 fn sums_of_rows(rows: &[&RollupRow]) -> BTreeMap<NodePath, Sums> {
     let rows = rows.iter();
-    add_up(rows.map(|row| (row.node_path.clone(), (row.count, row.total_nanos, row.self_nanos))))
+    sum_by_node(
+        rows.map(|row| (row.node_path.clone(), (row.count, row.total_nanos, row.self_nanos))),
+    )
 }
 
 fn sums_of_spans(spans: &[SpanRow]) -> BTreeMap<NodePath, Sums> {
     let sums = |span: &SpanRow| (1, span.duration_nanos, span.duration_nanos - span.children_nanos);
-    add_up(spans.iter().map(|span| (span.node_path.clone(), sums(span))))
+    sum_by_node(spans.iter().map(|span| (span.node_path.clone(), sums(span))))
 }
 
 fn sketches_of_rows(rows: &[&RollupRow]) -> BTreeMap<NodePath, Sketch> {
@@ -105,7 +107,7 @@ fn buckets_of_rows(rows: &[&RollupRow]) -> Buckets {
         bucket.0 += row.count;
         bucket.1 += row.total_nanos;
         if let Some(extremes) = row.extremes_nanos {
-            extend(&mut bucket.2, extremes);
+            extend_extremes(&mut bucket.2, extremes);
         }
     }
     buckets
@@ -114,27 +116,28 @@ fn buckets_of_rows(rows: &[&RollupRow]) -> Buckets {
 fn buckets_of_spans(spans: &[SpanRow], bucket_nanos: i64) -> Buckets {
     let mut buckets = Buckets::new();
     for span in spans {
-        let (from, length) = (span.start_nanos, span.duration_nanos);
-        let first = from - from.rem_euclid(bucket_nanos);
-        let began = buckets.entry((span.node_path.clone(), first)).or_default();
-        began.0 += 1;
-        extend(&mut began.2, (length, length));
-        let mut start = first;
-        while start < from + length {
-            let end = (start + bucket_nanos).min(from + length);
-            buckets.entry((span.node_path.clone(), start)).or_default().1 += end - start.max(from);
+        let (start_nanos, duration_nanos) = (span.start_nanos, span.duration_nanos);
+        let first_bucket = start_nanos - start_nanos.rem_euclid(bucket_nanos);
+        let start_bucket = buckets.entry((span.node_path.clone(), first_bucket)).or_default();
+        start_bucket.0 += 1;
+        extend_extremes(&mut start_bucket.2, (duration_nanos, duration_nanos));
+        let mut start = first_bucket;
+        while start < start_nanos + duration_nanos {
+            let end = (start + bucket_nanos).min(start_nanos + duration_nanos);
+            buckets.entry((span.node_path.clone(), start)).or_default().1 +=
+                end - start.max(start_nanos);
             start += bucket_nanos;
         }
     }
     buckets
 }
 
-fn extend(extremes: &mut Option<(i64, i64)>, (min, max): (i64, i64)) {
+fn extend_extremes(extremes: &mut Option<(i64, i64)>, (min, max): (i64, i64)) {
     let (least, most) = extremes.unwrap_or((min, max));
     *extremes = Some((least.min(min), most.max(max)));
 }
 
-fn add_up(rows: impl Iterator<Item = (NodePath, Sums)>) -> BTreeMap<NodePath, Sums> {
+fn sum_by_node(rows: impl Iterator<Item = (NodePath, Sums)>) -> BTreeMap<NodePath, Sums> {
     let mut sums: BTreeMap<NodePath, Sums> = BTreeMap::new();
     for (node_path, (count, total_nanos, self_nanos)) in rows {
         let sum = sums.entry(node_path).or_default();

@@ -8,7 +8,7 @@ use std::process::Command;
 use marey_model::table::stored::SPANS;
 use marey_store::{StoreError, is_recording, open};
 
-use super::spools::{OUTER, Recorded, bytes, head, spans};
+use super::spools::{OUTER, Recorded, encode, first_frames, spans};
 
 /// Runs the tests below as another user if this is root, whom permissions do not restrict.
 const NOBODY: u32 = 65_534;
@@ -33,7 +33,7 @@ fn read_only_runs_open_with_their_tables() {
 struct ReadOnly(Recorded);
 
 impl ReadOnly {
-    fn of(recorded: Recorded) -> Self {
+    fn new(recorded: Recorded) -> Self {
         fs::set_permissions(recorded.path(), Permissions::from_mode(0o555)).unwrap();
         Self(recorded)
     }
@@ -49,30 +49,31 @@ impl Drop for ReadOnly {
 #[ignore = "the test above runs it"]
 fn a_read_only_run_opens_and_counts_uncollected_bytes() {
     let recorded = Recorded::new();
-    let recording = recorded.recording();
-    let mut frames = head(100);
+    let recording = recorded.lock_as_recorder();
+    let mut frames = first_frames(100);
     frames.push(spans(0, 1, &[(OUTER, 10, 40)]));
-    let collected_bytes = bytes(&frames).len();
-    recorded.spool(100, &frames);
+    let collected_bytes = encode(&frames).len();
+    recorded.write_spool(100, &frames);
     assert_eq!(open(recorded.path(), &mut |_| ()).unwrap().uncollected_bytes(), 0);
 
     frames.push(spans(0, 1, &[(OUTER, 50, 60)]));
-    recorded.spool(100, &frames);
-    recorded.spool(101, &head(101));
+    recorded.write_spool(100, &frames);
+    recorded.write_spool(101, &first_frames(101));
     fs::remove_file(recorded.path().join(".collecting")).unwrap();
-    let more_bytes = bytes(&frames).len() - collected_bytes + bytes(&head(101)).len();
+    let uncollected_bytes =
+        encode(&frames).len() - collected_bytes + encode(&first_frames(101)).len();
     drop(recording);
 
-    let run = ReadOnly::of(recorded);
-    let opened = open(run.0.path(), &mut |_| ()).unwrap();
-    assert_eq!(opened.uncollected_bytes(), more_bytes as u64);
-    assert_eq!(opened.read(&SPANS).unwrap().num_rows(), 1);
+    let run = ReadOnly::new(recorded);
+    let opened_run = open(run.0.path(), &mut |_| ()).unwrap();
+    assert_eq!(opened_run.uncollected_bytes(), uncollected_bytes as u64);
+    assert_eq!(opened_run.read(&SPANS).unwrap().num_rows(), 1);
 }
 
 #[test]
 #[ignore = "the test above runs it"]
 fn a_read_only_run_without_tables_is_an_error_with_a_hint() {
-    let run = ReadOnly::of(Recorded::of(&[&head(100)]));
+    let run = ReadOnly::new(Recorded::with_spools(&[&first_frames(100)]));
     let error = open(run.0.path(), &mut |_| ()).unwrap_err();
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
     assert_eq!(error.hint().unwrap(), "copy the run to a folder that is writable");
@@ -82,7 +83,7 @@ fn a_read_only_run_without_tables_is_an_error_with_a_hint() {
 #[ignore = "the test above runs it"]
 fn a_recording_process_is_detected_with_read_access_only() {
     let recorded = Recorded::new();
-    let recording = recorded.recording();
+    let recording = recorded.lock_as_recorder();
     let lock = recorded.path().join(".recording");
     fs::set_permissions(lock, Permissions::from_mode(0o444)).unwrap();
     assert!(is_recording(recorded.path()).unwrap());

@@ -32,10 +32,10 @@ impl Recorded {
     }
 
     /// Creates a run with a spool for each process; pids count from 100.
-    pub(crate) fn of(processes: &[&[Frame]]) -> Self {
+    pub(crate) fn with_spools(processes: &[&[Frame]]) -> Self {
         let run = Self::new();
         for (pid, frames) in (100..).zip(processes) {
-            run.spool(pid, frames);
+            run.write_spool(pid, frames);
         }
         run
     }
@@ -48,12 +48,12 @@ impl Recorded {
         self.path().join(format!("spool/{pid}-0.spool"))
     }
 
-    pub(crate) fn spool(&self, pid: u32, frames: &[Frame]) {
-        fs::write(self.spool_path(pid), bytes(frames)).unwrap();
+    pub(crate) fn write_spool(&self, pid: u32, frames: &[Frame]) {
+        fs::write(self.spool_path(pid), encode(frames)).unwrap();
     }
 
     /// Takes the recording lock until the file is dropped.
-    pub(crate) fn recording(&self) -> File {
+    pub(crate) fn lock_as_recorder(&self) -> File {
         let file = File::create(self.path().join(".recording")).unwrap();
         file.lock_shared().unwrap();
         file
@@ -61,7 +61,7 @@ impl Recorded {
 }
 
 /// Encodes a spool.
-pub(crate) fn bytes(frames: &[Frame]) -> Vec<u8> {
+pub(crate) fn encode(frames: &[Frame]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     for frame in frames {
         writer.write_frame(frame).unwrap();
@@ -70,7 +70,7 @@ pub(crate) fn bytes(frames: &[Frame]) -> Vec<u8> {
 }
 
 /// Returns the first frames of a spool: its process, a clock, texts, and a thread with some nodes.
-pub(crate) fn head(pid: u64) -> Vec<Frame> {
+pub(crate) fn first_frames(pid: u64) -> Vec<Frame> {
     let process = Process {
         pid,
         rank: Some(pid - 100),
@@ -140,16 +140,16 @@ pub(crate) fn random_spool(pid: u64) -> impl Strategy<Value = Vec<Frame>> {
     let longest_nanos = select(vec![10_000_i64, 100_000_000, 1_000_000_000_000]);
     let frames = longest_nanos.prop_flat_map(|longest| vec(random_frame(longest), 0..30));
     (frames, any::<bool>()).prop_map(move |(frames, is_ended)| {
-        let mut all = head(pid);
-        all.extend((1..THREADS).flat_map(thread));
-        all.extend(in_order(frames));
-        all.extend(is_ended.then_some(Frame::End));
-        all
+        let mut spool_frames = first_frames(pid);
+        spool_frames.extend((1..THREADS).flat_map(thread));
+        spool_frames.extend(sort_session_times(frames));
+        spool_frames.extend(is_ended.then_some(Frame::End));
+        spool_frames
     })
 }
 
 /// Sorts the times of session events by their order in the spool.
-fn in_order(mut frames: Vec<Frame>) -> Vec<Frame> {
+fn sort_session_times(mut frames: Vec<Frame>) -> Vec<Frame> {
     let mut times: Vec<&mut i64> = Vec::new();
     for frame in &mut frames {
         if let Frame::Session { time_nanos, .. } = frame {
@@ -162,13 +162,14 @@ fn in_order(mut frames: Vec<Frame>) -> Vec<Frame> {
     frames
 }
 
-fn random_frame(longest: i64) -> impl Strategy<Value = Frame> {
-    let time = -longest..longest;
-    let span = (0..NODES, time.clone(), 0..longest).prop_map(move |(node, start_nanos, length)| {
-        // Sometimes a clock runs backwards.
-        let end_nanos = start_nanos + length - longest / 50;
-        Span { node, start_nanos, end_nanos }
-    });
+fn random_frame(longest_nanos: i64) -> impl Strategy<Value = Frame> {
+    let time = -longest_nanos..longest_nanos;
+    let span =
+        (0..NODES, time.clone(), 0..longest_nanos).prop_map(move |(node, start_nanos, length)| {
+            // Sometimes a clock runs backwards.
+            let end_nanos = start_nanos + length - longest_nanos / 50;
+            Span { node, start_nanos, end_nanos }
+        });
     let spans = (0..THREADS, 1_u64..8, vec(span, 0..12))
         .prop_map(|(thread, sessions, spans)| Frame::Spans { thread, sessions, spans });
     let value = (0..NODES, time.clone(), LOSS..=LOSS + 1, random_value())

@@ -73,14 +73,15 @@ pub(crate) struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    pub(crate) fn of(run: &'a Run, pid: i64) -> Self {
+    pub(crate) fn new(run: &'a Run, pid: i64) -> Self {
         let processes = run.read(&PROCESSES).unwrap();
         let row = ints(&processes, "pid").iter().position(|&found| found == pid).unwrap();
         let process = ids(&processes, "id")[row];
         let threads = run.read(&THREADS).unwrap();
         let rows = 0..threads.num_rows();
-        let about = |row| (ids(&threads, "process_id")[row], text(&threads, "name", row));
-        let threads = rows.map(|row| (ids(&threads, "id")[row], about(row))).collect();
+        let process_and_name =
+            |row| (ids(&threads, "process_id")[row], text(&threads, "name", row));
+        let threads = rows.map(|row| (ids(&threads, "id")[row], process_and_name(row))).collect();
         let texts = run.read(&STRINGS).unwrap();
         assert!(ids(&texts, "id").iter().copied().eq(0..texts.num_rows() as u32));
         let texts = (0..texts.num_rows()).map(|row| text(&texts, "text", row)).collect();
@@ -169,14 +170,14 @@ impl<'a> Tables<'a> {
     pub(crate) fn counters(&self) -> Vec<CounterRow> {
         let batch = self.run.read(&COUNTERS).unwrap();
         let devices = column(&batch, "device").as_primitive::<UInt32Type>();
-        let own = ids(&batch, "process_id").iter().enumerate();
+        let process_ids = ids(&batch, "process_id").iter().enumerate();
         let counter = |(row, _)| CounterRow {
             time_nanos: ints(&batch, "time_nanos")[row],
             device: devices.is_valid(row).then(|| devices.value(row)),
             name: self.texts[ids(&batch, "name_id")[row] as usize].clone(),
             value: column(&batch, "value").as_primitive::<Float64Type>().value(row),
         };
-        own.filter(|&(_, &process)| process == self.process).map(counter).collect()
+        process_ids.filter(|&(_, &process)| process == self.process).map(counter).collect()
     }
 
     pub(crate) fn rollups(&self) -> Vec<RollupRow> {

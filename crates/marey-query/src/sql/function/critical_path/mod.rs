@@ -24,7 +24,7 @@ use datafusion::logical_expr::{
 use super::documented;
 use crate::sql::lookup::Lookups;
 use event::{Event, Kind};
-use walk::{by_step, critical_path, window};
+use walk::{critical_path, find_window, split_by_step};
 
 pub(super) fn aggregate(lookups: &Arc<Lookups>) -> AggregateUDF {
     let signature = Signature::exact(
@@ -98,7 +98,7 @@ impl AggregateUDFImpl for CriticalPath {
         if args.is_distinct {
             return plan_err!("{}() has no DISTINCT", self.name());
         }
-        Ok(Box::new(Events { all: Vec::new(), memory: self.lookups.reservation("critical path") }))
+        Ok(Box::new(Events { events: Vec::new(), memory: self.lookups.reserve("critical path") }))
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -121,7 +121,7 @@ impl AggregateUDFImpl for CriticalPath {
 /// The events of a group.
 #[derive(Debug)]
 struct Events {
-    all: Vec<Event>,
+    events: Vec<Event>,
     /// Reservation for the events and the walk, so that a limit is hit while events are still being
     /// collected.
     memory: MemoryReservation,
@@ -130,19 +130,19 @@ struct Events {
 /// Memory of the walk per event, at most: its index in time order, two pieces of its thread (32
 /// bytes each), its entry in the correlation index (40), and two segments of the path (56 each), as
 /// part of a step (72 each) and as a row of the answer (64 each).
-const BYTES_OF_WALK: usize = 8 + 2 * 32 + 40 + 2 * (56 + 72 + 64);
+const WALK_BYTES_PER_EVENT: usize = 8 + 2 * 32 + 40 + 2 * (56 + 72 + 64);
 
 impl Events {
-    /// Reserves room for `more` events.
-    fn reserve(&mut self, more: usize) -> Result<()> {
-        self.all.reserve(more);
-        let (capacity, count) = (self.all.capacity(), self.all.len() + more);
-        self.memory.try_resize(capacity * size_of::<Event>() + count * BYTES_OF_WALK)
+    /// Reserves room for `additional` events.
+    fn reserve(&mut self, additional: usize) -> Result<()> {
+        self.events.reserve(additional);
+        let (capacity, count) = (self.events.capacity(), self.events.len() + additional);
+        self.memory.try_resize(capacity * size_of::<Event>() + count * WALK_BYTES_PER_EVENT)
     }
 }
 
 /// Number of integers that encode an event in the aggregate's state.
-const NUMBERS: usize = 8;
+const INTEGERS_PER_EVENT: usize = 8;
 
 impl Accumulator for Events {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
@@ -168,7 +168,7 @@ impl Accumulator for Events {
             let correlation = |array: &UInt64Array| {
                 if array.is_valid(row) { array.value(row) } else { 0 }
             };
-            self.all.push(Event {
+            self.events.push(Event {
                 kind,
                 lane: lanes.value(row).cast_unsigned(),
                 start: starts.value(row),
@@ -186,61 +186,70 @@ impl Accumulator for Events {
         let lists = states[0].as_list::<i32>();
         for row in 0..lists.len() {
             let numbers = lists.value(row);
-            let (events, _) = numbers.as_primitive::<Int64Type>().values().as_chunks::<NUMBERS>();
+            let (events, _) =
+                numbers.as_primitive::<Int64Type>().values().as_chunks::<INTEGERS_PER_EVENT>();
             self.reserve(events.len())?;
-            self.all.extend(events.iter().filter_map(decode));
+            self.events.extend(events.iter().filter_map(decode));
         }
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let numbers: Vec<i64> = self.all.iter().flat_map(encode).collect();
+        let numbers: Vec<i64> = self.events.iter().flat_map(encode).collect();
         let numbers = Arc::new(Int64Array::from(numbers));
         Ok(vec![SingleRowListArrayBuilder::new(numbers).with_nullable(true).build_list_scalar()])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         // The result must not depend on the order of the input rows.
-        self.all.sort_unstable();
-        let path = window(&self.all).map(|(start, end)| critical_path(&self.all, start, end));
-        let parts = by_step(&path.unwrap_or_default(), &self.all);
-        let mut last = None;
+        self.events.sort_unstable();
+        let path =
+            find_window(&self.events).map(|(start, end)| critical_path(&self.events, start, end));
+        let segments = split_by_step(&path.unwrap_or_default(), &self.events);
+        let mut last_step = None;
         let mut position = 0_u32;
-        let positions = parts.iter().map(|(step, _)| {
-            position = if last == Some(*step) { position + 1 } else { 0 };
-            last = Some(*step);
+        let positions = segments.iter().map(|(step, _)| {
+            position = if last_step == Some(*step) { position + 1 } else { 0 };
+            last_step = Some(*step);
             position
         });
         let columns: Vec<ArrayRef> = vec![
             Arc::new(
-                parts
+                segments
                     .iter()
-                    .map(|(step, _)| step.map(|step| self.all[step].id.cast_signed()))
+                    .map(|(step, _)| step.map(|step| self.events[step].id.cast_signed()))
                     .collect::<Int64Array>(),
             ),
             Arc::new(
                 positions.collect::<Vec<u32>>().into_iter().map(Some).collect::<UInt32Array>(),
             ),
-            Arc::new(parts.iter().map(|(_, part)| Some(part.start)).collect::<Int64Array>()),
-            Arc::new(parts.iter().map(|(_, part)| Some(part.end)).collect::<Int64Array>()),
             Arc::new(
-                parts.iter().map(|(_, part)| Some(part.bound.name())).collect::<StringArray>(),
+                segments.iter().map(|(_, segment)| Some(segment.start)).collect::<Int64Array>(),
+            ),
+            Arc::new(segments.iter().map(|(_, segment)| Some(segment.end)).collect::<Int64Array>()),
+            Arc::new(
+                segments
+                    .iter()
+                    .map(|(_, segment)| Some(segment.bound.name()))
+                    .collect::<StringArray>(),
             ),
             Arc::new(
-                parts
+                segments
                     .iter()
-                    .map(|(_, part)| part.lane.map(u64::cast_signed))
+                    .map(|(_, segment)| segment.lane.map(u64::cast_signed))
                     .collect::<Int64Array>(),
             ),
             Arc::new(
-                parts
+                segments
                     .iter()
-                    .map(|(_, part)| part.event.map(|event| self.all[event].id.cast_signed()))
+                    .map(|(_, segment)| {
+                        segment.event.map(|event| self.events[event].id.cast_signed())
+                    })
                     .collect::<Int64Array>(),
             ),
         ];
-        let segments = Arc::new(StructArray::try_new(fields(), columns, None)?);
-        Ok(SingleRowListArrayBuilder::new(segments).with_nullable(true).build_list_scalar())
+        let list = Arc::new(StructArray::try_new(fields(), columns, None)?);
+        Ok(SingleRowListArrayBuilder::new(list).with_nullable(true).build_list_scalar())
     }
 
     /// Without the events, which the reservation accounts for.
@@ -250,7 +259,7 @@ impl Accumulator for Events {
 }
 
 /// An event as integers, in the order of its fields; the kind as its index in [`KINDS`].
-fn encode(event: &Event) -> [i64; NUMBERS] {
+fn encode(event: &Event) -> [i64; INTEGERS_PER_EVENT] {
     let kind = KINDS.iter().position(|kind| kind.1 == event.kind).unwrap_or_default();
     [
         i64::try_from(kind).unwrap_or_default(),
@@ -264,7 +273,7 @@ fn encode(event: &Event) -> [i64; NUMBERS] {
     ]
 }
 
-fn decode(numbers: &[i64; NUMBERS]) -> Option<Event> {
+fn decode(numbers: &[i64; INTEGERS_PER_EVENT]) -> Option<Event> {
     let [kind, lane, start, end, correlation, on_lane, on_correlation, id] = *numbers;
     let (_, kind) = *usize::try_from(kind).ok().and_then(|kind| KINDS.get(kind))?;
     Some(Event {

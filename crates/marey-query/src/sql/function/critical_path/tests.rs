@@ -1,7 +1,7 @@
 //! Examples and properties of the walk.
 
 use super::event::{ALL_STREAMS, Bound, Event, Kind, Segment};
-use super::walk::{by_step, critical_path, window};
+use super::walk::{critical_path, find_window, split_by_step};
 use proptest::prelude::*;
 
 /// The lane of a stream of a device.
@@ -12,7 +12,7 @@ fn stream_lane(device: u32, stream: u32) -> u64 {
 const MAIN: u64 = 1;
 const AUTOGRAD: u64 = 2;
 const STREAM: u64 = 7;
-const OTHER: u64 = 20;
+const OTHER_STREAM: u64 = 20;
 
 fn event(kind: Kind, lane: u64, start: i64, end: i64) -> Event {
     Event { kind, lane, start, end, correlation: 0, on_lane: 0, on_correlation: 0, id: 0 }
@@ -135,7 +135,7 @@ fn two_streams() -> Vec<Event> {
         call(9, MAIN, 12, 15),
         kernel(5, STREAM, 10, 60_000),
         kernel(9, STREAM, 60_100, 90_000),
-        correlated(8, event(Kind::Communication, OTHER, 60_500, 100_000)),
+        correlated(8, event(Kind::Communication, OTHER_STREAM, 60_500, 100_000)),
     ]
 }
 
@@ -147,7 +147,7 @@ fn a_kernel_waits_for_the_event_of_another_stream() {
     events.push(Event {
         on_lane: STREAM,
         on_correlation: 6,
-        ..correlated(7, event(Kind::StreamWait, OTHER, 7, 7))
+        ..correlated(7, event(Kind::StreamWait, OTHER_STREAM, 7, 7))
     });
     let expected = [
         (LAUNCH, 0, 10, Some(5)),
@@ -184,25 +184,25 @@ fn a_call_waits_for_the_stream_or_event_in_its_record() {
         call(7, MAIN, 30, 40),
         kernel(5, STREAM, 50, 400),
         kernel(7, STREAM, 400, 480),
-        kernel(6, OTHER, 60, 450),
+        kernel(6, OTHER_STREAM, 60, 450),
         correlated(9, event(Kind::SyncEvent, MAIN, 100, 500)),
     ];
-    let waited = |events: &[Event]| {
+    let sync_start = |events: &[Event]| {
         let path = parts(events, (0, 1_000));
         path.iter().find(|part| part.0 == SYNC).map(|part| part.1)
     };
-    assert_eq!(waited(&events), Some(480)); // without a record, the latest end
+    assert_eq!(sync_start(&events), Some(480)); // without a record, the latest end
     events[7].kind = Kind::SyncStream;
-    assert_eq!(waited(&events), Some(480)); // the stream of the last launch
-    let wait = correlated(9, event(Kind::HostWait, OTHER, 100, 500));
-    events.push(Event { on_lane: OTHER, ..wait });
-    assert_eq!(waited(&events), Some(450));
+    assert_eq!(sync_start(&events), Some(480)); // the stream of the last launch
+    let wait = correlated(9, event(Kind::HostWait, OTHER_STREAM, 100, 500));
+    events.push(Event { on_lane: OTHER_STREAM, ..wait });
+    assert_eq!(sync_start(&events), Some(450));
     events[8] = Event { on_lane: STREAM, on_correlation: 6, ..wait };
-    assert_eq!(waited(&events), Some(400)); // the work launched before the event
+    assert_eq!(sync_start(&events), Some(400)); // the work launched before the event
     events[8] = Event { on_lane: stream_lane(0, ALL_STREAMS), ..wait };
-    assert_eq!(waited(&events), Some(480));
+    assert_eq!(sync_start(&events), Some(480));
     events[8] = Event { on_lane: stream_lane(1, ALL_STREAMS), ..wait };
-    assert_eq!(waited(&events), None); // another device
+    assert_eq!(sync_start(&events), None); // another device
 }
 
 #[test]
@@ -254,9 +254,9 @@ fn the_path_ends_with_the_last_device_activity_and_is_cut_at_steps() {
     ];
     events.push(Event { id: 0, ..event(Kind::Step, MAIN, 0, 20) });
     events.push(Event { id: 1, ..event(Kind::Step, MAIN, 25, 40) });
-    assert_eq!(window(&events), Some((0, 40)));
+    assert_eq!(find_window(&events), Some((0, 40)));
     let path = critical_path(&events, 0, 40);
-    let parts: Vec<_> = by_step(&path, &events)
+    let parts: Vec<_> = split_by_step(&path, &events)
         .iter()
         .map(|(step, part)| (*step, part.bound.name(), part.start, part.end))
         .collect();
@@ -272,7 +272,7 @@ fn the_path_ends_with_the_last_device_activity_and_is_cut_at_steps() {
 #[test]
 fn without_a_host_the_path_follows_the_stream() {
     let events = [kernel(0, STREAM, 10, 20), kernel(0, STREAM, 25, 40)];
-    assert_eq!(window(&events), Some((10, 40)));
+    assert_eq!(find_window(&events), Some((10, 40)));
     let expected =
         [(COMPUTE, 10, 20, Some(0)), (BETWEEN, 20, 25, Some(1)), (COMPUTE, 25, 40, Some(1))];
     assert_eq!(parts(&events, (10, 40)), expected);
@@ -281,7 +281,7 @@ fn without_a_host_the_path_follows_the_stream() {
 
 #[test]
 fn no_events_have_no_path() {
-    assert_eq!(window(&[]), None);
+    assert_eq!(find_window(&[]), None);
     assert_eq!(parts(&[], (5, 5)), []);
     assert_eq!(parts(&[], (0, 5)), [("unknown", 0, 5, None)]);
 }
@@ -296,10 +296,10 @@ fn the_time_per_event_does_not_grow_with_their_number() {
         events.push(kernel(number as u64 + 1, number as u64 % 4, time + 20, time + 90));
         events.push(event(Kind::SyncDevice, MAIN, time + 30, time + 95));
     }
-    let began = std::time::Instant::now();
+    let start_time = std::time::Instant::now();
     let path = critical_path(&events, 0, count * 100);
     assert!(path.len() > 300_000, "{}", path.len());
-    assert!(began.elapsed().as_secs() < 20);
+    assert!(start_time.elapsed().as_secs() < 20);
 }
 
 fn any_kind() -> impl Strategy<Value = Kind> {
@@ -338,7 +338,7 @@ fn any_event(times: impl Strategy<Value = i64>, length: i64) -> impl Strategy<Va
     )
 }
 
-fn check(events: &[Event], start: i64, end: i64) {
+fn assert_covers_window(events: &[Event], start: i64, end: i64) {
     let path = critical_path(events, start, end);
     let mut reached = start;
     for part in &path {
@@ -353,8 +353,8 @@ fn check(events: &[Event], start: i64, end: i64) {
         assert!(path.iter().all(|part| part.bound != Bound::Unknown));
     }
     for pair in path.windows(2) {
-        let same = |part: &Segment| (part.bound, part.lane, part.event);
-        assert_ne!(same(&pair[0]), same(&pair[1]));
+        let merge_key = |part: &Segment| (part.bound, part.lane, part.event);
+        assert_ne!(merge_key(&pair[0]), merge_key(&pair[1]));
     }
 }
 
@@ -365,10 +365,10 @@ proptest! {
     fn each_moment_is_in_exactly_one_segment(
         events in prop::collection::vec(any_event(0_i64..200, 60), 0..40),
     ) {
-        if let Some((start, end)) = window(&events) {
-            check(&events, start, end);
+        if let Some((start, end)) = find_window(&events) {
+            assert_covers_window(&events, start, end);
         }
-        check(&events, 50, 150);
+        assert_covers_window(&events, 50, 150);
     }
 
     /// Long gaps make the walk infer dependencies from times.
@@ -376,8 +376,8 @@ proptest! {
     fn each_moment_is_in_exactly_one_segment_with_long_gaps(
         events in prop::collection::vec(any_event(0_i64..400_000, 60_000), 0..40),
     ) {
-        if let Some((start, end)) = window(&events) {
-            check(&events, start, end);
+        if let Some((start, end)) = find_window(&events) {
+            assert_covers_window(&events, start, end);
         }
     }
 
@@ -387,16 +387,16 @@ proptest! {
         start: i64,
         end: i64,
     ) {
-        check(&events, start, end);
+        assert_covers_window(&events, start, end);
     }
 
     #[test]
     fn the_segments_of_a_step_add_up_to_its_duration(
         events in prop::collection::vec(any_event(0_i64..200, 60), 0..40),
     ) {
-        if let Some((start, end)) = window(&events) {
+        if let Some((start, end)) = find_window(&events) {
             let path = critical_path(&events, start, end);
-            let parts = by_step(&path, &events);
+            let parts = split_by_step(&path, &events);
             for (number, step) in events.iter().enumerate() {
                 if step.kind == Kind::Step {
                     let segments = parts.iter().filter(|(step, _)| *step == Some(number));

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::event::{ALL_STREAMS, Event, Kind, SKEW_NANOS, device_of};
 
-pub(super) fn indices(events: &[Event], is_wanted: impl Fn(Kind) -> bool) -> Vec<usize> {
+pub(super) fn indices_of_kind(events: &[Event], is_wanted: impl Fn(Kind) -> bool) -> Vec<usize> {
     (0..events.len()).filter(|&event| is_wanted(events[event].kind)).collect()
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Activity {
     pub(super) call: Option<usize>,
     /// The latest possible launch time: no later than the launch of any later activity in the
     /// stream.
-    pub(super) launched: i64,
+    pub(super) launch_time: i64,
     /// Index of the activity, up to and including this one, that ends last.
     pub(super) latest: usize,
 }
@@ -92,43 +92,43 @@ pub(super) struct Trace<'a> {
     pub(super) events: &'a [Event],
     pub(super) threads: Vec<Thread>,
     /// The main thread, which the other threads work for.
-    pub(super) home: Option<usize>,
+    pub(super) main_thread: Option<usize>,
     pub(super) streams: Vec<Stream>,
     /// Correlation ids with the first call that has each, in ascending order.
     pub(super) calls: Vec<(u64, usize)>,
     /// Correlation ids with their host wait records, in ascending order.
     pub(super) host_waits: Vec<(u64, usize)>,
     /// Device, end and identity of each activity, in ascending order.
-    pub(super) ends: Vec<(u64, i64, ActivityId)>,
+    pub(super) ends_by_device: Vec<(u64, i64, ActivityId)>,
     /// Correlation id, end and identity of the activities that have one, in ascending order.
-    pub(super) launched: Vec<(u64, i64, ActivityId)>,
+    pub(super) launched_activities: Vec<(u64, i64, ActivityId)>,
 }
 
 impl<'a> Trace<'a> {
     pub(super) fn new(events: &'a [Event]) -> Self {
         let mut trace = Self {
             events,
-            threads: threads(events),
-            home: None,
+            threads: build_threads(events),
+            main_thread: None,
             streams: Vec::new(),
-            calls: by_correlation(events, Kind::is_call),
-            host_waits: by_correlation(events, |kind| kind == Kind::HostWait),
-            ends: Vec::new(),
-            launched: Vec::new(),
+            calls: sort_by_correlation(events, Kind::is_call),
+            host_waits: sort_by_correlation(events, |kind| kind == Kind::HostWait),
+            ends_by_device: Vec::new(),
+            launched_activities: Vec::new(),
         };
-        trace.home = trace.find_home();
+        trace.main_thread = trace.find_main_thread();
         trace.add_streams();
         trace.add_waits();
         trace
     }
 
     /// The thread of the last step; without steps, the thread with most time in spans.
-    pub(super) fn find_home(&self) -> Option<usize> {
+    pub(super) fn find_main_thread(&self) -> Option<usize> {
         let steps = self.events.iter().filter(|event| event.kind == Kind::Step);
-        let of_steps = steps.max_by_key(|step| (step.end, step.start)).and_then(|step| {
+        let step_thread = steps.max_by_key(|step| (step.end, step.start)).and_then(|step| {
             self.threads.binary_search_by_key(&step.lane, |thread| thread.lane).ok()
         });
-        of_steps.or_else(|| {
+        step_thread.or_else(|| {
             (0..self.threads.len()).max_by_key(|&number| {
                 let thread = &self.threads[number];
                 let busy = thread.pieces.iter().filter(|piece| piece.event.is_some());
@@ -141,28 +141,28 @@ impl<'a> Trace<'a> {
 
     pub(super) fn add_streams(&mut self) {
         let events = self.events;
-        let mut order = indices(events, Kind::is_device);
+        let mut order = indices_of_kind(events, Kind::is_device);
         order.retain(|&event| events[event].start < events[event].end);
         order.sort_by_key(|&event| {
             let event = &events[event];
             (event.lane, event.start, event.end, event.correlation)
         });
-        for of_stream in order.chunk_by(|&a, &b| events[a].lane == events[b].lane) {
+        for stream_events in order.chunk_by(|&a, &b| events[a].lane == events[b].lane) {
             let stream = self.streams.len();
-            let mut activities: Vec<Activity> = Vec::with_capacity(of_stream.len());
-            for (number, &event) in of_stream.iter().enumerate() {
+            let mut activities: Vec<Activity> = Vec::with_capacity(stream_events.len());
+            for (number, &event) in stream_events.iter().enumerate() {
                 let Event { start, end, correlation, .. } = events[event];
                 let call = self.call(correlation);
-                let launched = call.map_or(start, |call| events[call].start.min(start));
+                let launch_time = call.map_or(start, |call| events[call].start.min(start));
                 let latest = match activities.last().map(|last| last.latest) {
                     Some(latest) if activities[latest].end > end => latest,
                     _ => number,
                 };
-                activities.push(Activity { start, end, event, call, launched, latest });
+                activities.push(Activity { start, end, event, call, launch_time, latest });
                 let id = ActivityId { stream, number };
-                self.ends.push((device_of(events[event].lane), end, id));
+                self.ends_by_device.push((device_of(events[event].lane), end, id));
                 if correlation != 0 {
-                    self.launched.push((correlation, end, id));
+                    self.launched_activities.push((correlation, end, id));
                 }
                 if let Some(call) = call
                     && let Some(thread) = self.thread(events[call].lane)
@@ -170,23 +170,23 @@ impl<'a> Trace<'a> {
                     self.threads[thread].launches.push((events[call].start, stream));
                 }
             }
-            let mut launched = i64::MAX;
+            let mut launch_time = i64::MAX;
             for activity in activities.iter_mut().rev() {
-                launched = launched.min(activity.launched);
-                activity.launched = launched;
+                launch_time = launch_time.min(activity.launch_time);
+                activity.launch_time = launch_time;
             }
-            let lane = of_stream.first().map_or(0, |&event| events[event].lane);
+            let lane = stream_events.first().map_or(0, |&event| events[event].lane);
             self.streams.push(Stream { lane, activities, waits: Vec::new() });
         }
-        self.ends.sort_unstable();
-        self.launched.sort_unstable();
+        self.ends_by_device.sort_unstable();
+        self.launched_activities.sort_unstable();
         for thread in &mut self.threads {
             thread.launches.sort_unstable();
         }
     }
 
     pub(super) fn add_waits(&mut self) {
-        for wait in indices(self.events, |kind| kind == Kind::StreamWait) {
+        for wait in indices_of_kind(self.events, |kind| kind == Kind::StreamWait) {
             let wait = &self.events[wait];
             if let Some(call) = self.call(wait.correlation)
                 && let Some(stream) = self.stream(wait.lane)
@@ -207,7 +207,7 @@ impl<'a> Trace<'a> {
     }
 
     pub(super) fn call(&self, correlation: u64) -> Option<usize> {
-        first(&self.calls, correlation)
+        first_event(&self.calls, correlation)
     }
 
     pub(super) fn thread(&self, lane: u64) -> Option<usize> {
@@ -231,7 +231,7 @@ impl<'a> Trace<'a> {
         began_before: i64,
     ) -> Option<ActivityId> {
         let activities = &self.streams[stream].activities;
-        let launched = activities.partition_point(|activity| activity.launched < before);
+        let launched = activities.partition_point(|activity| activity.launch_time < before);
         let begun = activities.partition_point(|activity| activity.start < began_before);
         let last = launched.min(begun).checked_sub(1)?;
         Some(ActivityId { stream, number: activities[last].latest })
@@ -239,42 +239,47 @@ impl<'a> Trace<'a> {
 
     /// The activity of a device, or of all devices, that ended last up to `time`.
     pub(super) fn last_ended(&self, device: Option<u64>, time: i64) -> Option<ActivityId> {
-        let of_device = |device: u64| {
-            let count = self.ends.partition_point(|end| (end.0, end.1) <= (device, time));
-            let last = count.checked_sub(1).map(|last| self.ends[last])?;
+        let last_on_device = |device: u64| {
+            let count = self.ends_by_device.partition_point(|end| (end.0, end.1) <= (device, time));
+            let last = count.checked_sub(1).map(|last| self.ends_by_device[last])?;
             (last.0 == device).then_some((last.1, last.2))
         };
         let last = if let Some(device) = device {
-            of_device(device)
+            last_on_device(device)
         } else {
             let devices = self.streams.chunk_by(|a, b| device_of(a.lane) == device_of(b.lane));
-            devices.filter_map(|streams| of_device(device_of(streams[0].lane))).max()
+            devices.filter_map(|streams| last_on_device(device_of(streams[0].lane))).max()
         };
         last.map(|(_, id)| id)
     }
 
     /// The activity that a call running until `time` waited for, if it is a waiting call.
-    pub(super) fn waited_for(&self, thread: usize, call: usize, time: i64) -> Option<ActivityId> {
+    pub(super) fn awaited_activity(
+        &self,
+        thread: usize,
+        call: usize,
+        time: i64,
+    ) -> Option<ActivityId> {
         let Event { kind, start, correlation, .. } = self.events[call];
-        let last_of_streams = |is_counted: &dyn Fn(u64) -> bool| {
+        let last_of = |is_counted: &dyn Fn(u64) -> bool| {
             let streams =
                 (0..self.streams.len()).filter(|&stream| is_counted(self.streams[stream].lane));
             let last = streams.filter_map(|stream| self.last_launched(stream, start, time));
             last.max_by_key(|&id| self.activity(id).end)
         };
         if kind.is_call()
-            && let Some(wait) = first(&self.host_waits, correlation)
+            && let Some(wait) = first_event(&self.host_waits, correlation)
         {
             let wait = &self.events[wait];
             if wait.on_lane & u64::from(ALL_STREAMS) == u64::from(ALL_STREAMS) {
-                return last_of_streams(&|lane| device_of(lane) == device_of(wait.on_lane));
+                return last_of(&|lane| device_of(lane) == device_of(wait.on_lane));
             }
             let recorded = self.call(wait.on_correlation);
             let before = recorded.map_or(start, |call| self.events[call].start.min(start));
             return self.last_launched(self.stream(wait.on_lane)?, before, time);
         }
         match kind {
-            Kind::SyncDevice => last_of_streams(&|_| true),
+            Kind::SyncDevice => last_of(&|_| true),
             Kind::SyncStream => {
                 let launches = &self.threads[thread].launches;
                 let count = launches.partition_point(|launch| launch.0 < start);
@@ -282,17 +287,18 @@ impl<'a> Trace<'a> {
                 self.last_launched(stream, start, time)
             }
             Kind::SyncEvent => self.last_ended(None, time),
-            Kind::Copy | Kind::Call => self.copied(kind, correlation, time),
+            Kind::Copy | Kind::Call => self.find_copy(kind, correlation, time),
             _ => None,
         }
     }
 
     /// The copy by a call, if calls of this kind wait for such copies and it was done by `time`.
-    pub(super) fn copied(&self, kind: Kind, correlation: u64, time: i64) -> Option<ActivityId> {
+    pub(super) fn find_copy(&self, kind: Kind, correlation: u64, time: i64) -> Option<ActivityId> {
         let until = time.saturating_add(SKEW_NANOS);
-        let count =
-            self.launched.partition_point(|entry| (entry.0, entry.1) <= (correlation, until));
-        let (found, _, id) = self.launched[count.checked_sub(1)?];
+        let count = self
+            .launched_activities
+            .partition_point(|entry| (entry.0, entry.1) <= (correlation, until));
+        let (found, _, id) = self.launched_activities[count.checked_sub(1)?];
         let activity = self.activity(id);
         let waits = kind == Kind::Copy || self.events[activity.event].kind == Kind::Pageable;
         (correlation != 0 && found == correlation && waits && activity.start < time).then_some(id)
@@ -300,18 +306,18 @@ impl<'a> Trace<'a> {
 }
 
 /// The first event of a correlation id in a sorted list.
-pub(super) fn first(sorted: &[(u64, usize)], correlation: u64) -> Option<usize> {
+pub(super) fn first_event(sorted: &[(u64, usize)], correlation: u64) -> Option<usize> {
     let found = sorted.get(sorted.partition_point(|entry| entry.0 < correlation))?;
     (found.0 == correlation).then_some(found.1)
 }
 
 /// The events with a correlation id, sorted by that id and then by start; of nested calls, the
 /// outermost comes first.
-pub(super) fn by_correlation(
+pub(super) fn sort_by_correlation(
     events: &[Event],
     is_wanted: impl Fn(Kind) -> bool,
 ) -> Vec<(u64, usize)> {
-    let mut order = indices(events, is_wanted);
+    let mut order = indices_of_kind(events, is_wanted);
     order.retain(|&event| events[event].correlation != 0);
     order.sort_by_key(|&event| {
         let Event { correlation, start, end, .. } = events[event];
@@ -321,17 +327,17 @@ pub(super) fn by_correlation(
 }
 
 /// The threads by lane, each divided into pieces by innermost span.
-pub(super) fn threads(events: &[Event]) -> Vec<Thread> {
-    let mut order = indices(events, Kind::is_host);
+pub(super) fn build_threads(events: &[Event]) -> Vec<Thread> {
+    let mut order = indices_of_kind(events, Kind::is_host);
     order.retain(|&event| events[event].start < events[event].end);
     order.sort_by_key(|&event| {
         (events[event].lane, events[event].start, Reverse(events[event].end), event)
     });
     let by_lane = order.chunk_by(|&a, &b| events[a].lane == events[b].lane);
-    let thread = |of_lane: &[usize]| Thread {
-        lane: of_lane.first().map_or(0, |&event| events[event].lane),
-        pieces: pieces(events, of_lane),
-        is_backward: of_lane.iter().any(|&event| events[event].kind == Kind::Backward),
+    let thread = |lane_events: &[usize]| Thread {
+        lane: lane_events.first().map_or(0, |&event| events[event].lane),
+        pieces: split_into_pieces(events, lane_events),
+        is_backward: lane_events.iter().any(|&event| events[event].kind == Kind::Backward),
         launches: Vec::new(),
     };
     by_lane.map(thread).collect()
@@ -339,7 +345,7 @@ pub(super) fn threads(events: &[Event]) -> Vec<Thread> {
 
 /// Divides spans, sorted by start with outer ones first, into pieces. A span that ends after its
 /// parent is cut at the parent's end.
-pub(super) fn pieces(events: &[Event], spans: &[usize]) -> Vec<Piece> {
+pub(super) fn split_into_pieces(events: &[Event], spans: &[usize]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::with_capacity(spans.len() * 2);
     let mut open: Vec<(i64, usize)> = Vec::new();
     let mut reached = spans.first().map_or(0, |&span| events[span].start);

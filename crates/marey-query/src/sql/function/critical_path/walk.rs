@@ -8,15 +8,15 @@
 //! not. So each moment is in exactly one segment, and the segments add up to the window.
 
 use super::event::{Bound, Event, Kind, SKEW_NANOS, Segment, device_of};
-use super::trace::{Activity, ActivityId, Position, Trace, indices};
+use super::trace::{Activity, ActivityId, Position, Trace, indices_of_kind};
 
 /// Longest time that starting an activity takes, in nanoseconds, once it is launched and the stream
 /// is free: a longer gap has another reason. `gpu_gaps` uses the same value.
-const STARTING_NANOS: i64 = 30_000;
+const MAX_START_DELAY_NANOS: i64 = 30_000;
 
 /// Longest time between the end of another stream's activity and the start of one that waited for
 /// it, in nanoseconds, where no wait was recorded.
-const PROMPT_NANOS: i64 = 10_000;
+const MAX_WAKE_DELAY_NANOS: i64 = 10_000;
 
 /// The path through the window from `start` to `end`: segments in ascending order that cover the
 /// window without gaps. The walk begins with the last activity if it ends at or after the end of
@@ -26,26 +26,27 @@ pub(super) fn critical_path(events: &[Event], start: i64, end: i64) -> Vec<Segme
         return Vec::new();
     }
     let mut walk = Walk { trace: Trace::new(events), start, end, time: end, segments: Vec::new() };
-    walk.walk();
-    walk.finished()
+    walk.run();
+    walk.into_path()
 }
 
 /// The window of the path: from the first step to the last, or all events if there are no steps.
-pub(super) fn window(events: &[Event]) -> Option<(i64, i64)> {
-    let around = |is_counted: fn(Kind) -> bool| {
+pub(super) fn find_window(events: &[Event]) -> Option<(i64, i64)> {
+    let bounds_of = |is_counted: fn(Kind) -> bool| {
         let counted = events.iter().filter(|event| is_counted(event.kind));
         counted.fold(None, |window: Option<(i64, i64)>, event| {
             let (start, end) = window.unwrap_or((event.start, event.start));
             Some((start.min(event.start), end.max(event.end).max(event.start)))
         })
     };
-    around(|kind| kind == Kind::Step).or_else(|| around(|kind| kind.is_host() || kind.is_device()))
+    bounds_of(|kind| kind == Kind::Step)
+        .or_else(|| bounds_of(|kind| kind.is_host() || kind.is_device()))
 }
 
 /// The parts of a path in each step, with the index of the step's event; the whole path with `None`
 /// if there are no steps. Steps may overlap.
-pub(super) fn by_step(path: &[Segment], events: &[Event]) -> Vec<(Option<usize>, Segment)> {
-    let mut steps = indices(events, |kind| kind == Kind::Step);
+pub(super) fn split_by_step(path: &[Segment], events: &[Event]) -> Vec<(Option<usize>, Segment)> {
+    let mut steps = indices_of_kind(events, |kind| kind == Kind::Step);
     if steps.is_empty() {
         return path.iter().map(|&segment| (None, segment)).collect();
     }
@@ -55,8 +56,8 @@ pub(super) fn by_step(path: &[Segment], events: &[Event]) -> Vec<(Option<usize>,
     for step in steps {
         let (start, end) = (events[step].start, events[step].end);
         let first = path.partition_point(|segment| segment.end <= start);
-        let inside = path[first..].iter().take_while(|segment| segment.start < end);
-        parts.extend(inside.map(|&segment| {
+        let inner_segments = path[first..].iter().take_while(|segment| segment.start < end);
+        parts.extend(inner_segments.map(|&segment| {
             let part = (segment.start.max(start), segment.end.min(end));
             (Some(step), Segment { start: part.0, end: part.1, ..segment })
         }));
@@ -76,17 +77,17 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn walk(&mut self) {
-        let mut position = self.last();
-        // Nearly every iteration moves back in time by a piece or an activity; this bounds the
-        // rest.
-        let mut steps = 16 + 8 * self.trace.events.len();
-        while let Some(now) = position
+    fn run(&mut self) {
+        let mut position = self.last_position();
+        // Nearly every iteration moves back in time by a piece or an activity. The limit ends a
+        // walk whose iterations do not.
+        let mut iterations_left = 16 + 8 * self.trace.events.len();
+        while let Some(current) = position
             && self.time > self.start
-            && steps > 0
+            && iterations_left > 0
         {
-            steps -= 1;
-            position = match now {
+            iterations_left -= 1;
+            position = match current {
                 Position::Thread(thread) => Some(self.on_thread(thread)),
                 Position::Device(activity) => self.on_device(activity),
             };
@@ -95,31 +96,38 @@ impl Walk<'_> {
     }
 
     /// The position at the end of the window.
-    fn last(&mut self) -> Option<Position> {
+    fn last_position(&mut self) -> Option<Position> {
         let trace = &self.trace;
         let launched = (0..trace.streams.len())
             .filter_map(|stream| trace.last_launched(stream, self.end, i64::MAX));
         let last = launched.max_by_key(|&id| trace.activity(id).end);
-        let last = last.filter(|&id| trace.home.is_none() || trace.activity(id).end >= self.end);
+        let last =
+            last.filter(|&id| trace.main_thread.is_none() || trace.activity(id).end >= self.end);
         if let Some(id) = last {
             self.time = self.time.max(trace.activity(id).end);
             return Some(Position::Device(id));
         }
-        trace.home.map(Position::Thread)
+        trace.main_thread.map(Position::Thread)
     }
 
     /// Moves back to `start`, and adds the time in between as a segment.
     fn add_segment(&mut self, start: i64, bound: Bound, lane: Option<u64>, event: Option<usize>) {
-        let (from, to) = (start.max(self.start), self.time.min(self.end));
+        let (segment_start, segment_end) = (start.max(self.start), self.time.min(self.end));
         self.time = self.time.min(start);
-        if from >= to {
+        if segment_start >= segment_end {
             return;
         }
         match self.segments.last_mut() {
             Some(last) if (last.bound, last.lane, last.event) == (bound, lane, event) => {
-                last.start = from;
+                last.start = segment_start;
             }
-            _ => self.segments.push(Segment { start: from, end: to, bound, lane, event }),
+            _ => self.segments.push(Segment {
+                start: segment_start,
+                end: segment_end,
+                bound,
+                lane,
+                event,
+            }),
         }
     }
 
@@ -128,7 +136,7 @@ impl Walk<'_> {
         let lane = Some(thread.lane);
         let piece = thread.piece_before(self.time);
         if let Some(event) = piece.event
-            && let Some(activity) = self.trace.waited_for(number, event, self.time)
+            && let Some(activity) = self.trace.awaited_activity(number, event, self.time)
         {
             let done = self.trace.activity(activity).end.min(self.time);
             if done > piece.start {
@@ -136,7 +144,7 @@ impl Walk<'_> {
                 return Position::Device(activity);
             }
         }
-        if self.trace.home == Some(number) {
+        if self.trace.main_thread == Some(number) {
             if let Some((busy, backward)) = self.backward_before(self.time)
                 && busy > piece.start
                 && !piece.event.is_some_and(|event| self.trace.events[event].kind.is_call())
@@ -145,10 +153,10 @@ impl Walk<'_> {
                 return Position::Thread(backward);
             }
         } else if piece.event.is_none()
-            && let Some(home) = self.trace.home
-            && self.worked(home, piece.start)
+            && let Some(main_thread) = self.trace.main_thread
+            && self.was_active_since(main_thread, piece.start)
         {
-            return Position::Thread(home);
+            return Position::Thread(main_thread);
         }
         let is_loading =
             piece.event.is_some_and(|event| self.trace.events[event].kind == Kind::DataLoading);
@@ -160,14 +168,15 @@ impl Walk<'_> {
     /// The autograd thread that was last in a span before `time`, and until when.
     fn backward_before(&self, time: i64) -> Option<(i64, usize)> {
         let threads = self.trace.threads.iter().enumerate();
-        let backward = threads
-            .filter(|(number, thread)| thread.is_backward && self.trace.home != Some(*number));
+        let backward = threads.filter(|(number, thread)| {
+            thread.is_backward && self.trace.main_thread != Some(*number)
+        });
         backward.filter_map(|(number, thread)| Some((thread.last_busy(time)?, number))).max()
     }
 
     /// Whether a thread began or ended a span between `since` and now; true if `since` is
     /// `i64::MIN`.
-    fn worked(&self, thread: usize, since: i64) -> bool {
+    fn was_active_since(&self, thread: usize, since: i64) -> bool {
         let piece = self.trace.threads[thread].piece_before(self.time);
         since == i64::MIN || piece.start > since || piece.end == self.time
     }
@@ -182,42 +191,42 @@ impl Walk<'_> {
         };
         self.add_segment(start, bound, Some(lane), Some(event));
 
-        let before = self.before(id);
+        let predecessor = self.find_predecessor(id);
         let call = call.map(|call| &self.trace.events[call]);
         let launch = call.map(|call| (call.start.min(start), call.end.min(start), call.lane));
         let launched = launch.map_or(i64::MIN, |launch| launch.1);
-        let ready = before.map_or(launched, |before| launched.max(before.0));
-        if start.saturating_sub(ready) > STARTING_NANOS
-            && let Some(other) = self.delayed_by(id, ready)
+        let ready = predecessor.map_or(launched, |before| launched.max(before.0));
+        if start.saturating_sub(ready) > MAX_START_DELAY_NANOS
+            && let Some(other) = self.find_delaying_activity(id, ready)
         {
             let done = self.trace.activity(other).end.min(start);
             self.add_segment(done, Bound::GpuKernelKernelOverhead, Some(lane), Some(event));
             return Some(Position::Device(other));
         }
         if let Some((began, _, thread)) = launch
-            && before.is_none_or(|before| before.0 < began)
+            && predecessor.is_none_or(|before| before.0 < began)
             && let Some(thread) = self.trace.thread(thread)
         {
             self.add_segment(began, Bound::GpuKernelLaunchOverhead, Some(lane), Some(event));
             return Some(Position::Thread(thread));
         }
-        if let Some((done, previous)) = before {
+        if let Some((done, previous)) = predecessor {
             self.add_segment(done, Bound::GpuKernelKernelOverhead, Some(lane), Some(event));
             return Some(Position::Device(previous));
         }
-        self.trace.home.map(Position::Thread)
+        self.trace.main_thread.map(Position::Thread)
     }
 
     /// The activity that delayed one that was ready long before it began, inferred from times: an
     /// activity of the device that ended just before it began, on which it probably waited;
     /// otherwise a kernel that was running on the device, and probably left no room until its last
     /// blocks.
-    fn delayed_by(&self, id: ActivityId, ready: i64) -> Option<ActivityId> {
+    fn find_delaying_activity(&self, id: ActivityId, ready: i64) -> Option<ActivityId> {
         let Activity { start, event, .. } = *self.trace.activity(id);
         let device = device_of(self.trace.events[event].lane);
         let ended = self.trace.last_ended(Some(device), start).filter(|&other| {
             let done = self.trace.activity(other).end;
-            done > ready && start.saturating_sub(done) <= PROMPT_NANOS
+            done > ready && start.saturating_sub(done) <= MAX_WAKE_DELAY_NANOS
         });
         ended.or_else(|| {
             let streams = &self.trace.streams;
@@ -235,17 +244,17 @@ impl Walk<'_> {
         })
     }
 
-    /// The activity that ended last among the predecessors of one, on its stream and on the streams
-    /// that it waits for; and the time at which that made way for it.
-    fn before(&self, id: ActivityId) -> Option<(i64, ActivityId)> {
+    /// The predecessor of an activity that ended last, on its stream or on a stream that it waits
+    /// for, and the time at which the activity no longer had to wait for it.
+    fn find_predecessor(&self, id: ActivityId) -> Option<(i64, ActivityId)> {
         let stream = &self.trace.streams[id.stream];
         let activity = self.trace.activity(id);
         let previous = id.number.checked_sub(1).map(|number| &stream.activities[number]);
         let on_stream =
             previous.map(|previous| ActivityId { stream: id.stream, number: previous.latest });
-        let since = previous.map_or(i64::MIN, |previous| previous.launched);
+        let since = previous.map_or(i64::MIN, |previous| previous.launch_time);
         let first = stream.waits.partition_point(|wait| wait.0 <= since);
-        let waits = stream.waits[first..].iter().take_while(|wait| wait.0 <= activity.launched);
+        let waits = stream.waits[first..].iter().take_while(|wait| wait.0 <= activity.launch_time);
         let others = waits.map(|wait| wait.1).filter(|&other| {
             let end = self.trace.activity(other).end;
             end.saturating_sub(activity.start) <= SKEW_NANOS
@@ -256,7 +265,7 @@ impl Walk<'_> {
         begun.map(|(id, before)| (before.end.min(activity.start), id)).max()
     }
 
-    fn finished(mut self) -> Vec<Segment> {
+    fn into_path(mut self) -> Vec<Segment> {
         self.segments.reverse();
         self.segments
     }

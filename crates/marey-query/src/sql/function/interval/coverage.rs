@@ -9,7 +9,7 @@ pub(super) type Span = (i64, i64);
 pub(super) struct Coverage {
     /// Disjoint, in ascending order.
     once: Vec<Span>,
-    /// The same for moments that at least two intervals cover, if requested.
+    /// Like `once`, for moments that at least two intervals cover; `None` unless requested.
     twice: Option<Vec<Span>>,
     buffered: Vec<Span>,
 }
@@ -32,9 +32,9 @@ impl Coverage {
         if span.0 >= span.1 {
             return;
         }
-        let is_last = |spans: &[Span]| spans.last().is_none_or(|last| last.0 <= span.0);
-        if is_last(&self.once) && self.twice.as_deref().is_none_or(is_last) {
-            self.add_last(span);
+        let starts_last = |spans: &[Span]| spans.last().is_none_or(|last| last.0 <= span.0);
+        if starts_last(&self.once) && self.twice.as_deref().is_none_or(starts_last) {
+            self.append(span);
             return;
         }
         self.buffered.push(span);
@@ -44,13 +44,13 @@ impl Coverage {
     }
 
     /// Adds an interval that starts in or after the last one, so that it meets no other.
-    fn add_last(&mut self, (start, end): Span) {
+    fn append(&mut self, (start, end): Span) {
         if let (Some(twice), Some(&(_, last_end))) = (&mut self.twice, self.once.last())
             && start < last_end
         {
-            join(twice, (start, end.min(last_end)));
+            append_or_extend(twice, (start, end.min(last_end)));
         }
-        join(&mut self.once, (start, end));
+        append_or_extend(&mut self.once, (start, end));
     }
 
     /// Merges the buffered intervals.
@@ -59,39 +59,39 @@ impl Coverage {
         buffered.sort_unstable();
         let mut other = Self::new(self.twice.is_some());
         for span in buffered {
-            other.add_last(span);
+            other.append(span);
         }
-        self.merge_settled(&other);
+        self.merge_spans(&other);
     }
 
     pub(super) fn merge(&mut self, mut other: Self) {
-        self.settle();
-        other.settle();
-        self.merge_settled(&other);
+        self.merge_pending();
+        other.merge_pending();
+        self.merge_spans(&other);
     }
 
-    fn settle(&mut self) {
+    fn merge_pending(&mut self) {
         if !self.buffered.is_empty() {
             self.merge_buffered();
         }
     }
 
-    fn merge_settled(&mut self, other: &Self) {
+    fn merge_spans(&mut self, other: &Self) {
         if let (Some(twice), Some(other_twice)) = (&mut self.twice, &other.twice) {
-            let both = intersection(&self.once, &other.once);
-            *twice = union(&union(twice, other_twice), &both);
+            let overlap = intersection(&self.once, &other.once);
+            *twice = union(&union(twice, other_twice), &overlap);
         }
         self.once = union(&self.once, &other.once);
     }
 
     /// The intervals covered at least once, and at least twice (if that was requested).
-    pub(super) fn settled(&mut self) -> (&[Span], &[Span]) {
-        self.settle();
+    pub(super) fn merged_spans(&mut self) -> (&[Span], &[Span]) {
+        self.merge_pending();
         (&self.once, self.twice.as_deref().unwrap_or_default())
     }
 
-    /// The coverage of the results of [`Coverage::settled`], or of any intervals in any order.
-    pub(super) fn of(once: Vec<Span>, twice: Option<Vec<Span>>) -> Self {
+    /// The coverage of intervals in any order, such as the results of [`Coverage::merged_spans`].
+    pub(super) fn from_spans(once: Vec<Span>, twice: Option<Vec<Span>>) -> Self {
         let sorted = |mut spans: Vec<Span>| {
             spans.sort_unstable();
             union(&spans, &[])
@@ -109,7 +109,7 @@ impl Coverage {
 }
 
 /// Appends an interval that starts in or after the last, and joins the two if they touch.
-fn join(spans: &mut Vec<Span>, (start, end): Span) {
+fn append_or_extend(spans: &mut Vec<Span>, (start, end): Span) {
     match spans.last_mut() {
         Some(last) if start <= last.1 => last.1 = last.1.max(end),
         _ => spans.push((start, end)),
@@ -128,7 +128,7 @@ fn union(a: &[Span], b: &[Span]) -> Vec<Span> {
             (None, None) => return spans,
         };
         if let Some(&span) = if is_a { a.next() } else { b.next() } {
-            join(&mut spans, span);
+            append_or_extend(&mut spans, span);
         }
     }
 }
@@ -152,9 +152,10 @@ pub(super) fn intersection(a: &[Span], b: &[Span]) -> Vec<Span> {
 }
 
 /// The total length of disjoint intervals, at most `i64::MAX`.
-pub(super) fn length(spans: &[Span]) -> i64 {
-    let length = spans.iter().fold(0_u64, |sum, span| sum.saturating_add(span.1.abs_diff(span.0)));
-    i64::try_from(length).unwrap_or(i64::MAX)
+pub(super) fn total_length(spans: &[Span]) -> i64 {
+    let total_length =
+        spans.iter().fold(0_u64, |sum, span| sum.saturating_add(span.1.abs_diff(span.0)));
+    i64::try_from(total_length).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -163,18 +164,18 @@ mod tests {
     use proptest::prelude::*;
 
     /// The number of moments in a short time that at least so many intervals cover.
-    fn naive(spans: &[Span], at_least: usize) -> i64 {
+    fn count_covered_moments(spans: &[Span], min_intervals: usize) -> i64 {
         let covers =
             |moment: i64| spans.iter().filter(|span| span.0 <= moment && moment < span.1).count();
-        (-50..250).map(|moment| i64::from(covers(moment) >= at_least)).sum()
+        (-50..250).map(|moment| i64::from(covers(moment) >= min_intervals)).sum()
     }
 
     fn lengths(coverage: &mut Coverage) -> (i64, i64) {
-        let (once, twice) = coverage.settled();
-        (length(once), length(twice))
+        let (once, twice) = coverage.merged_spans();
+        (total_length(once), total_length(twice))
     }
 
-    fn added(spans: &[Span]) -> Coverage {
+    fn coverage_of(spans: &[Span]) -> Coverage {
         let mut coverage = Coverage::new(true);
         for &span in spans {
             coverage.add(span);
@@ -192,8 +193,8 @@ mod tests {
     proptest! {
         #[test]
         fn lengths_match_counting_moments(spans in spans()) {
-            let expected = (naive(&spans, 1), naive(&spans, 2));
-            prop_assert_eq!(lengths(&mut added(&spans)), expected);
+            let expected = (count_covered_moments(&spans, 1), count_covered_moments(&spans, 2));
+            prop_assert_eq!(lengths(&mut coverage_of(&spans)), expected);
         }
 
         #[test]
@@ -203,18 +204,18 @@ mod tests {
                 spans.sort_unstable();
             }
             let (first, second) = spans.split_at(at.min(spans.len()));
-            let mut merged = added(first);
-            merged.merge(added(second));
-            prop_assert_eq!(lengths(&mut merged), (naive(&spans, 1), naive(&spans, 2)));
+            let mut merged = coverage_of(first);
+            merged.merge(coverage_of(second));
+            prop_assert_eq!(lengths(&mut merged), (count_covered_moments(&spans, 1), count_covered_moments(&spans, 2)));
         }
 
         #[test]
         fn union_and_intersection_add_up_to_both_lengths(a in spans(), b in spans()) {
-            let (mut a, mut b) = (added(&a), added(&b));
-            let both = intersection(a.settled().0, b.settled().0);
-            let sum = length(a.settled().0) + length(b.settled().0);
+            let (mut a, mut b) = (coverage_of(&a), coverage_of(&b));
+            let overlap = intersection(a.merged_spans().0, b.merged_spans().0);
+            let sum = total_length(a.merged_spans().0) + total_length(b.merged_spans().0);
             a.merge(b);
-            prop_assert_eq!(length(&both), sum - length(a.settled().0));
+            prop_assert_eq!(total_length(&overlap), sum - total_length(a.merged_spans().0));
         }
     }
 
@@ -230,6 +231,6 @@ mod tests {
 
     #[test]
     fn the_longest_intervals_do_not_overflow() {
-        assert_eq!(lengths(&mut added(&[(i64::MIN, i64::MAX)])), (i64::MAX, 0));
+        assert_eq!(lengths(&mut coverage_of(&[(i64::MIN, i64::MAX)])), (i64::MAX, 0));
     }
 }

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 };
 
 use super::documented;
-use coverage::{Coverage, Span, intersection, length};
+use coverage::{Coverage, Span, intersection, total_length};
 
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
     [Measure::Union, Measure::Overlap, Measure::Intersection]
@@ -91,9 +91,9 @@ impl AggregateUDFImpl for Length {
             return plan_err!("{}() has no DISTINCT", self.name());
         }
         Ok(match self.measure {
-            Measure::Union => Box::new(Lengths(Coverage::new(false))),
-            Measure::Overlap => Box::new(Lengths(Coverage::new(true))),
-            Measure::Intersection => Box::new(Sets {
+            Measure::Union => Box::new(LengthAccumulator(Coverage::new(false))),
+            Measure::Overlap => Box::new(LengthAccumulator(Coverage::new(true))),
+            Measure::Intersection => Box::new(IntersectionAccumulator {
                 set_type: args.expr_fields[2].data_type().clone(),
                 sets: HashMap::new(),
             }),
@@ -101,7 +101,7 @@ impl AggregateUDFImpl for Length {
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        let list = |name: &str, item: DataType| {
+        let list_field = |name: &str, item: DataType| {
             Arc::new(Field::new(
                 format!("{}[{name}]", args.name),
                 DataType::new_list(item, true),
@@ -109,12 +109,14 @@ impl AggregateUDFImpl for Length {
             ))
         };
         Ok(match self.measure {
-            Measure::Union => vec![list("once", DataType::Int64)],
-            Measure::Overlap => vec![list("once", DataType::Int64), list("twice", DataType::Int64)],
+            Measure::Union => vec![list_field("once", DataType::Int64)],
+            Measure::Overlap => {
+                vec![list_field("once", DataType::Int64), list_field("twice", DataType::Int64)]
+            }
             Measure::Intersection => vec![
-                list("counts", DataType::Int64),
-                list("sets", args.input_fields[2].data_type().clone()),
-                list("spans", DataType::Int64),
+                list_field("counts", DataType::Int64),
+                list_field("sets", args.input_fields[2].data_type().clone()),
+                list_field("spans", DataType::Int64),
             ],
         })
     }
@@ -145,9 +147,9 @@ impl AggregateUDFImpl for Length {
 
 /// Accumulates the union or overlap of all intervals.
 #[derive(Debug)]
-struct Lengths(Coverage);
+struct LengthAccumulator(Coverage);
 
-impl Accumulator for Lengths {
+impl Accumulator for LengthAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         for span in spans(values).flatten() {
             self.0.add(span);
@@ -159,14 +161,14 @@ impl Accumulator for Lengths {
         let once = states[0].as_list::<i32>();
         for row in 0..once.len() {
             let twice = states.get(1).map(|twice| read_spans(twice.as_list(), row));
-            self.0.merge(Coverage::of(read_spans(once, row), twice));
+            self.0.merge(Coverage::from_spans(read_spans(once, row), twice));
         }
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let has_twice = self.0.counts_twice();
-        let (once, twice) = self.0.settled();
+        let (once, twice) = self.0.merged_spans();
         let mut state = vec![list_of_spans(once)];
         if has_twice {
             state.push(list_of_spans(twice));
@@ -176,8 +178,8 @@ impl Accumulator for Lengths {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let has_twice = self.0.counts_twice();
-        let (once, twice) = self.0.settled();
-        Ok(length(if has_twice { twice } else { once }).into())
+        let (once, twice) = self.0.merged_spans();
+        Ok(total_length(if has_twice { twice } else { once }).into())
     }
 
     fn size(&self) -> usize {
@@ -187,12 +189,12 @@ impl Accumulator for Lengths {
 
 /// Accumulates the intersection over sets.
 #[derive(Debug)]
-struct Sets {
+struct IntersectionAccumulator {
     set_type: DataType,
     sets: HashMap<ScalarValue, Coverage>,
 }
 
-impl Accumulator for Sets {
+impl Accumulator for IntersectionAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         for (row, span) in spans(values).enumerate() {
             let Some(span) = span.filter(|_| values[2].is_valid(row)) else { continue };
@@ -205,13 +207,16 @@ impl Accumulator for Sets {
     /// A state has three lists: the number of spans of each set, the sets, and the spans of all
     /// sets concatenated.
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let [counts, sets, all] = states else { return plan_err!("a state must have three lists") };
+        let [counts, sets, all_spans] = states else {
+            return plan_err!("a state must have three lists");
+        };
         for row in 0..counts.len() {
             let counts = counts.as_list::<i32>().value(row);
             let sets = sets.as_list::<i32>().value(row);
-            let mut all = read_spans(all.as_list(), row).into_iter();
+            let mut all_spans = read_spans(all_spans.as_list(), row).into_iter();
             for (number, &count) in counts.as_primitive::<Int64Type>().values().iter().enumerate() {
-                let coverage = Coverage::of(all.by_ref().take(count as usize).collect(), None);
+                let coverage =
+                    Coverage::from_spans(all_spans.by_ref().take(count as usize).collect(), None);
                 let set = ScalarValue::try_from_array(&sets, number)?;
                 self.sets.entry(set).or_insert_with(|| Coverage::new(false)).merge(coverage);
             }
@@ -220,25 +225,25 @@ impl Accumulator for Sets {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let (mut counts, mut sets, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut counts, mut sets, mut all_spans) = (Vec::new(), Vec::new(), Vec::new());
         for (set, coverage) in &mut self.sets {
-            let (spans, _) = coverage.settled();
+            let (spans, _) = coverage.merged_spans();
             counts.push(i64::try_from(spans.len()).unwrap_or(i64::MAX));
             sets.push(set.clone());
-            all.extend_from_slice(spans);
+            all_spans.extend_from_slice(spans);
         }
         Ok(vec![
             list_of_numbers(counts),
             ScalarValue::List(ScalarValue::new_list_nullable(&sets, &self.set_type)),
-            list_of_spans(&all),
+            list_of_spans(&all_spans),
         ])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let mut sets = self.sets.values_mut().map(|coverage| coverage.settled().0);
+        let mut sets = self.sets.values_mut().map(|coverage| coverage.merged_spans().0);
         let first = sets.next().unwrap_or_default().to_vec();
         let common = sets.fold(first, |common, spans| intersection(&common, spans));
-        Ok(length(&common).into())
+        Ok(total_length(&common).into())
     }
 
     fn size(&self) -> usize {
@@ -275,15 +280,15 @@ fn read_spans(lists: &ListArray, row: usize) -> Vec<Span> {
 /// The function `common_nanos`: the intersection of two intervals.
 pub(super) fn common_nanos() -> ScalarUDF {
     let signature = Signature::exact(vec![DataType::Int64; 4], Volatility::Immutable);
-    ScalarUDF::new_from_impl(Common { signature })
+    ScalarUDF::new_from_impl(CommonNanos { signature })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Common {
+struct CommonNanos {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Common {
+impl ScalarUDFImpl for CommonNanos {
     fn name(&self) -> &'static str {
         "common_nanos"
     }
@@ -306,7 +311,7 @@ impl ScalarUDFImpl for Common {
         let common = pairs.map(|(first, second)| {
             let (first, second) = (first?, second?);
             let (start, end) = (first.0.max(second.0), first.1.min(second.1));
-            Some(if start < end { length(&[(start, end)]) } else { 0 })
+            Some(if start < end { total_length(&[(start, end)]) } else { 0 })
         });
         Ok(ColumnarValue::Array(Arc::new(common.collect::<Int64Array>())))
     }

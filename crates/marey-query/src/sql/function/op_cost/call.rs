@@ -14,7 +14,7 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     pub(super) fn new(args: &'a str) -> Option<Self> {
-        Some(Self { inputs: shapes(&json::value(args, "Input Dims")?)?, args })
+        Some(Self { inputs: parse_shapes(&json::member_value(args, "Input Dims")?)?, args })
     }
 
     /// The shape of an argument; `None` for a list of tensors and for a missing argument.
@@ -24,8 +24,8 @@ impl<'a> Call<'a> {
 
     /// The value of an argument that is not a tensor.
     pub(super) fn concrete(&self, position: usize) -> Option<String> {
-        let values = json::value(self.args, "Concrete Inputs")?;
-        Types::new(&values).nth(position).map(str::to_owned)
+        let values = json::member_value(self.args, "Concrete Inputs")?;
+        JsonStrings::new(&values).nth(position).map(str::to_owned)
     }
 
     /// The numbers of an argument such as `[1, 1]`, or of a single number.
@@ -36,11 +36,11 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn flag(&self, position: usize) -> Option<bool> {
-        flag(&self.concrete(position)?)
+        parse_flag(&self.concrete(position)?)
     }
 
     pub(super) fn flags(&self, position: usize) -> Option<Vec<bool>> {
-        self.concrete(position)?.trim_matches(['[', ']']).split(',').map(flag).collect()
+        self.concrete(position)?.trim_matches(['[', ']']).split(',').map(parse_flag).collect()
     }
 
     /// The broadcast shape of the first `inputs` arguments.
@@ -53,7 +53,7 @@ impl<'a> Call<'a> {
         Some(result)
     }
 
-    pub(super) fn convolved(&self, positions: Positions) -> Option<Convolved> {
+    pub(super) fn convolution_size(&self, positions: Positions) -> Option<ConvolutionSize> {
         let (input, weight) = (self.shape(0)?, self.shape(1)?);
         let window = weight.get(2..)?;
         let (is_transposed, output_padding) = match positions.transposed {
@@ -65,23 +65,28 @@ impl<'a> Call<'a> {
         let spatial = input.get(input.len().checked_sub(window.len())?..)?;
         let batch = if input.len() == weight.len() { *input.first()? } else { 1.0 };
         let numbers = |position: Option<usize>, default: f64| match position {
-            Some(position) => self.numbers(position).map(|numbers| each(&numbers, window.len())),
+            Some(position) => {
+                self.numbers(position).map(|numbers| repeat_per_dimension(&numbers, window.len()))
+            }
             None => Some(vec![default; window.len()]),
         };
         let stride = numbers(Some(positions.stride), 1.0)?;
         let dilation = numbers(positions.dilation, 1.0)?;
         let padding = numbers(Some(positions.padding), 0.0)?;
-        let extra = numbers(output_padding.filter(|_| is_transposed), 0.0)?;
+        let extra_padding = numbers(output_padding.filter(|_| is_transposed), 0.0)?;
         let mut result = Vec::with_capacity(window.len());
         for (dimension, (&length, &width)) in spatial.iter().zip(window).enumerate() {
             let [stride, dilation, padding] =
                 [&stride, &dilation, &padding].map(|numbers| numbers.get(dimension).copied());
-            let (stride, dilation, padding) = (positive(stride?)?, dilation?, padding?);
-            let reach = dilation * (width - 1.0);
+            let (stride, dilation, padding) = (require_positive(stride?)?, dilation?, padding?);
+            let window_extent = dilation * (width - 1.0);
             let length = if is_transposed {
-                (length - 1.0) * stride - 2.0 * padding + reach + extra.get(dimension)? + 1.0
+                (length - 1.0) * stride - 2.0 * padding
+                    + window_extent
+                    + extra_padding.get(dimension)?
+                    + 1.0
             } else {
-                ((length + 2.0 * padding - reach - 1.0) / stride).floor() + 1.0
+                ((length + 2.0 * padding - window_extent - 1.0) / stride).floor() + 1.0
             };
             result.push(length.max(0.0));
         }
@@ -94,7 +99,7 @@ impl<'a> Call<'a> {
         } else {
             weight[0]
         };
-        Some(Convolved {
+        Some(ConvolutionSize {
             products: batch * window_count * numel(weight),
             elements: batch * channels * numel(&result),
         })
@@ -109,12 +114,12 @@ impl<'a> Call<'a> {
         self.numbers(position)?.first().copied()
     }
 
-    pub(super) fn attended(
+    pub(super) fn attention_size(
         &self,
         layout: Layout,
         first: usize,
-        lengths: usize,
-    ) -> Option<Attended> {
+        lengths_position: usize,
+    ) -> Option<AttentionSize> {
         let [query, key, value] = [0, 1, 2].map(|offset| self.shape(first + offset));
         let (query, key, value) = (query?, key?, value?);
         let (query_rows, query_size) = split_last(query)?;
@@ -125,27 +130,27 @@ impl<'a> Call<'a> {
                 numel(batch) * heads * length * key_length
             }
             (Layout::LengthFirst, [batch, length, heads], [_, key_length, _]) => {
-                let sequences = self.sequences(lengths).unwrap_or(1.0);
+                let sequences = self.sequences(lengths_position).unwrap_or(1.0);
                 batch * heads * length * key_length / sequences
             }
             (Layout::LengthFirst, [length, heads], [key_length, _]) => {
-                heads * length * key_length / self.sequences(lengths)?
+                heads * length * key_length / self.sequences(lengths_position)?
             }
             _ => return None,
         };
-        Some(Attended { scores, query_size, value_size })
+        Some(AttentionSize { scores, query_size, value_size })
     }
 
     /// The number of concatenated sequences: one less than the cumulative lengths, which start at
     /// 0.
-    pub(super) fn sequences(&self, lengths: usize) -> Option<f64> {
-        let ends = self.shape(lengths)?;
-        positive(ends.first()? - 1.0)
+    pub(super) fn sequences(&self, lengths_position: usize) -> Option<f64> {
+        let ends = self.shape(lengths_position)?;
+        require_positive(ends.first()? - 1.0)
     }
 }
 
 /// The size of a convolution.
-pub(super) struct Convolved {
+pub(super) struct ConvolutionSize {
     /// Number of multiplications.
     pub(super) products: f64,
     /// Number of output elements.
@@ -153,7 +158,7 @@ pub(super) struct Convolved {
 }
 
 /// The size of an attention.
-pub(super) struct Attended {
+pub(super) struct AttentionSize {
     /// Pairs of queries and keys, over all heads.
     pub(super) scores: f64,
     pub(super) query_size: f64,
@@ -161,13 +166,13 @@ pub(super) struct Attended {
 }
 
 /// The size of a matrix product.
-pub(super) struct Product {
+pub(super) struct ProductSize {
     pub(super) flops: f64,
     pub(super) elements: f64,
 }
 
 /// The product of `torch.matmul`: of vectors, matrices, or batches of them.
-pub(super) fn product(left: &[f64], right: &[f64]) -> Option<Product> {
+pub(super) fn matmul_size(left: &[f64], right: &[f64]) -> Option<ProductSize> {
     let (left_rows, inner) = split_last(left)?;
     let (right_batch, right_inner, columns) = match right {
         [length] => (&[][..], *length, 1.0),
@@ -182,11 +187,11 @@ pub(super) fn product(left: &[f64], right: &[f64]) -> Option<Product> {
         [] => (&[][..], 1.0),
     };
     let elements = numel(&broadcast(left_batch, right_batch)) * rows * columns;
-    Some(Product { flops: 2.0 * elements * inner, elements })
+    Some(ProductSize { flops: 2.0 * elements * inner, elements })
 }
 
 /// Number of multiplications of a window with each position of a tensor `[batch, channels, ...]`.
-pub(super) fn products(tensor: &[f64], weight: &[f64]) -> Option<f64> {
+pub(super) fn window_products(tensor: &[f64], weight: &[f64]) -> Option<f64> {
     let batch = tensor.first()?;
     Some(batch * numel(tensor.get(2..)?) * numel(weight))
 }
@@ -196,16 +201,16 @@ pub(super) fn broadcast(left: &[f64], right: &[f64]) -> Shape {
     let length_of = |shape: &[f64], dimension: usize| {
         (dimension + shape.len()).checked_sub(len).map_or(1.0, |dimension| shape[dimension])
     };
-    let one = 1.0_f64.to_bits();
-    let lengths = (0..len).map(|dimension| {
+    let one_bits = 1.0_f64.to_bits();
+    let lengths_position = (0..len).map(|dimension| {
         let (left, right) = (length_of(left, dimension), length_of(right, dimension));
-        if left.to_bits() == one { right } else { left }
+        if left.to_bits() == one_bits { right } else { left }
     });
-    lengths.collect()
+    lengths_position.collect()
 }
 
 /// One number for each dimension; a single number applies to all.
-pub(super) fn each(numbers: &[f64], dimensions: usize) -> Vec<f64> {
+pub(super) fn repeat_per_dimension(numbers: &[f64], dimensions: usize) -> Vec<f64> {
     match numbers {
         [number] => vec![*number; dimensions],
         _ => numbers.to_vec(),
@@ -221,15 +226,15 @@ pub(super) fn split_last(shape: &[f64]) -> Option<(&[f64], f64)> {
 }
 
 /// The cost, unless it is negative or not finite, as from implausible sizes.
-pub(super) fn known(cost: f64) -> Option<f64> {
+pub(super) fn plausible_cost(cost: f64) -> Option<f64> {
     (cost.is_finite() && cost >= 0.0).then_some(cost)
 }
 
-pub(super) fn positive(number: f64) -> Option<f64> {
+pub(super) fn require_positive(number: f64) -> Option<f64> {
     (number > 0.0).then_some(number)
 }
 
-pub(super) fn flag(text: &str) -> Option<bool> {
+pub(super) fn parse_flag(text: &str) -> Option<bool> {
     match text.trim() {
         "True" | "true" | "1" => Some(true),
         "False" | "false" | "0" => Some(false),
@@ -239,7 +244,7 @@ pub(super) fn flag(text: &str) -> Option<bool> {
 
 /// The shapes in `[[2,3],[],[[1],[2]]]`: `None` for a list of tensors. A number has the shape of a
 /// tensor without dimensions.
-pub(super) fn shapes(json: &str) -> Option<Vec<Option<Shape>>> {
+pub(super) fn parse_shapes(json: &str) -> Option<Vec<Option<Shape>>> {
     let mut shapes: Vec<Option<Shape>> = Vec::new();
     let mut depth = 0_usize;
     let mut number: Option<f64> = None;
@@ -275,15 +280,15 @@ pub(super) fn shapes(json: &str) -> Option<Vec<Option<Shape>>> {
 
 /// The strings in `["float","Scalar",""]`. Escapes are not decoded: type names and numbers have
 /// none.
-pub(super) struct Types<'a>(&'a str);
+pub(super) struct JsonStrings<'a>(&'a str);
 
-impl<'a> Types<'a> {
+impl<'a> JsonStrings<'a> {
     pub(super) fn new(json: &'a str) -> Self {
         Self(json)
     }
 }
 
-impl<'a> Iterator for Types<'a> {
+impl<'a> Iterator for JsonStrings<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
@@ -295,7 +300,7 @@ impl<'a> Iterator for Types<'a> {
 }
 
 /// Bytes per element, by the C++ type names that the profiler records.
-pub(super) fn bytes_of(dtype: &str) -> Option<f64> {
+pub(super) fn bytes_per_element(dtype: &str) -> Option<f64> {
     let name = dtype.strip_prefix("c10::").unwrap_or(dtype);
     Some(match name {
         "double" | "long" | "long int" | "int64_t" | "complex<float>" | "unsigned long" => 8.0,

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Family {
     /// The matrix product of the arguments at `first` and after it; arguments before it are added.
-    Product {
+    MatrixProduct {
         first: usize,
     },
     /// The product of rows with the transpose of a matrix.
@@ -20,12 +20,12 @@ pub(super) enum Family {
     Attention {
         layout: Layout,
         first: usize,
-        lengths: usize,
+        lengths_position: usize,
     },
     AttentionBackward {
         layout: Layout,
         first: usize,
-        lengths: usize,
+        lengths_position: usize,
     },
     /// A copy from the second argument to the first.
     Copy,
@@ -35,8 +35,8 @@ pub(super) enum Family {
     },
     /// The elements of the first argument are reduced to few.
     Reduction,
-    /// The result has as many elements as the first argument.
-    Rows,
+    /// Softmax or a norm: the result has as many elements as the first argument.
+    Normalization,
 }
 
 /// The positions of a convolution's arguments.
@@ -71,7 +71,7 @@ pub(super) enum Layout {
 const NO_LENGTHS: usize = usize::MAX;
 
 impl Family {
-    pub(super) fn of(operator: &str) -> Option<Self> {
+    pub(super) fn from_operator(operator: &str) -> Option<Self> {
         let name = operator.strip_prefix("aten::")?;
         // In-place variants cost the same.
         let plain = match name.strip_suffix('_') {
@@ -82,15 +82,17 @@ impl Family {
             let transposed = Transposed::Never;
             Some(Self::Convolution(Positions { stride, padding, dilation, transposed }))
         };
-        let attention = |layout, lengths| Some(Self::Attention { layout, first: 0, lengths });
-        let backward =
-            |layout, lengths| Some(Self::AttentionBackward { layout, first: 1, lengths });
+        let attention =
+            |layout, lengths_position| Some(Self::Attention { layout, first: 0, lengths_position });
+        let backward = |layout, lengths_position| {
+            Some(Self::AttentionBackward { layout, first: 1, lengths_position })
+        };
         match plain {
             "mm" | "bmm" | "mv" | "dot" | "vdot" | "matmul" | "_int_mm" | "_scaled_mm" => {
-                Some(Self::Product { first: 0 })
+                Some(Self::MatrixProduct { first: 0 })
             }
             "addmm" | "baddbmm" | "addbmm" | "addmv" | "_addmm_activation" => {
-                Some(Self::Product { first: 1 })
+                Some(Self::MatrixProduct { first: 1 })
             }
             "linear" => Some(Self::Linear),
             "conv1d" | "conv2d" | "conv3d" | "cudnn_convolution_relu" => convolution(4, 3, Some(5)),
@@ -156,7 +158,7 @@ impl Family {
             "sum" | "mean" | "amax" | "amin" | "argmax" | "argmin" | "norm"
             | "linalg_vector_norm" => Some(Self::Reduction),
             "_softmax" | "_log_softmax" | "native_layer_norm" | "native_batch_norm"
-            | "cudnn_batch_norm" | "native_group_norm" => Some(Self::Rows),
+            | "cudnn_batch_norm" | "native_group_norm" => Some(Self::Normalization),
             _ => None,
         }
     }

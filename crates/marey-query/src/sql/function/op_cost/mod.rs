@@ -24,64 +24,67 @@ mod family;
 mod tests;
 
 use super::json;
-use call::{Call, Types, bytes_of, known, numel, positive, product, products, split_last};
+use call::{
+    Call, JsonStrings, bytes_per_element, matmul_size, numel, plausible_cost, require_positive,
+    split_last, window_products,
+};
 use family::Family;
 
 /// Floating-point operations of a call; `None` if the operator or its shapes are unknown.
 pub(super) fn flops(operator: &str, args: &str) -> Option<f64> {
-    let family = Family::of(operator)?;
+    let family = Family::from_operator(operator)?;
     let call = Call::new(args)?;
     let flops = match family {
-        Family::Product { first } => {
+        Family::MatrixProduct { first } => {
             let (left, right) = (call.shape(first)?, call.shape(first + 1)?);
-            product(left, right)?.flops
+            matmul_size(left, right)?.flops
         }
         Family::Linear => {
             let (input, weight) = (call.shape(0)?, call.shape(1)?);
             let (_, columns) = split_last(input)?;
-            2.0 * numel(input) * numel(weight) / positive(columns)?
+            2.0 * numel(input) * numel(weight) / require_positive(columns)?
         }
-        Family::Convolution(positions) => 2.0 * call.convolved(positions)?.products,
+        Family::Convolution(positions) => 2.0 * call.convolution_size(positions)?.products,
         Family::ConvolutionBackward => {
             let (grad_output, input, weight) = (call.shape(0)?, call.shape(1)?, call.shape(2)?);
             let is_transposed = call.flag(7)?;
             let mask = call.flags(10)?;
             let passes = mask.into_iter().take(2).filter(|&is_requested| is_requested).count();
             let windows = if is_transposed { input } else { grad_output };
-            2.0 * passes as f64 * products(windows, weight)?
+            2.0 * passes as f64 * window_products(windows, weight)?
         }
-        Family::InputGradient => 2.0 * products(call.shape(1)?, call.shape(2)?)?,
-        Family::WeightGradient => 2.0 * products(call.shape(1)?, &call.numbers(0)?)?,
-        Family::Attention { layout, first, lengths } => {
-            let sizes = call.attended(layout, first, lengths)?;
+        Family::InputGradient => 2.0 * window_products(call.shape(1)?, call.shape(2)?)?,
+        Family::WeightGradient => 2.0 * window_products(call.shape(1)?, &call.numbers(0)?)?,
+        Family::Attention { layout, first, lengths_position } => {
+            let sizes = call.attention_size(layout, first, lengths_position)?;
             2.0 * sizes.scores * (sizes.query_size + sizes.value_size)
         }
-        Family::AttentionBackward { layout, first, lengths } => {
-            let sizes = call.attended(layout, first, lengths)?;
+        Family::AttentionBackward { layout, first, lengths_position } => {
+            let sizes = call.attention_size(layout, first, lengths_position)?;
             2.0 * sizes.scores * (3.0 * sizes.query_size + 2.0 * sizes.value_size)
         }
         Family::Copy => 0.0,
         Family::Elementwise { inputs } => numel(&call.broadcast(inputs)?),
-        Family::Reduction | Family::Rows => numel(call.shape(0)?),
+        Family::Reduction | Family::Normalization => numel(call.shape(0)?),
     };
-    known(flops)
+    plausible_cost(flops)
 }
 
 /// The least number of bytes that a call reads and writes; `None` if the operator, its shapes or
 /// its types are unknown.
 pub(super) fn bytes(operator: &str, args: &str) -> Option<f64> {
-    let family = Family::of(operator)?;
+    let family = Family::from_operator(operator)?;
     let call = Call::new(args)?;
-    let types = json::value(args, "Input type")?;
-    let mut types = Types::new(&types);
-    let sizes = types.by_ref().map(bytes_of).collect::<Vec<_>>();
+    let types = json::member_value(args, "Input type")?;
+    let mut types = JsonStrings::new(&types);
+    let sizes = types.by_ref().map(bytes_per_element).collect::<Vec<_>>();
     let size = |position: usize| sizes.get(position).copied().flatten();
     let bytes_at = |position: usize| Some(numel(call.shape(position)?) * size(position)?);
     // A missing optional argument has no type.
     let bytes_or_zero = |position: usize| bytes_at(position).unwrap_or(0.0);
     let bytes = match family {
-        Family::Product { first } => {
-            let result = product(call.shape(first)?, call.shape(first + 1)?)?.elements;
+        Family::MatrixProduct { first } => {
+            let result = matmul_size(call.shape(first)?, call.shape(first + 1)?)?.elements;
             let added = if first == 1 { bytes_at(0)? } else { 0.0 };
             added + bytes_at(first)? + bytes_at(first + 1)? + result * size(first)?
         }
@@ -89,17 +92,18 @@ pub(super) fn bytes(operator: &str, args: &str) -> Option<f64> {
             let (input, weight) = (call.shape(0)?, call.shape(1)?);
             let (_, columns) = split_last(input)?;
             let rows = if weight.len() < 2 { 1.0 } else { weight[0] };
-            let result = numel(input) / positive(columns)? * rows;
+            let result = numel(input) / require_positive(columns)? * rows;
             bytes_at(0)? + bytes_at(1)? + bytes_or_zero(2) + result * size(0)?
         }
         Family::Convolution(positions) => {
-            bytes_at(0)? + bytes_at(1)? + call.convolved(positions)?.elements * size(0)?
+            bytes_at(0)? + bytes_at(1)? + call.convolution_size(positions)?.elements * size(0)?
         }
         Family::ConvolutionBackward => {
             let mask = call.flags(10)?;
             let is_requested = |gradient: usize| mask.get(gradient).copied().unwrap_or(false);
             let gradients = [(0, 1), (1, 2)].into_iter().filter(|&(index, _)| is_requested(index));
-            let written = gradients.map(|(_, like)| bytes_or_zero(like)).sum::<f64>();
+            let written =
+                gradients.map(|(_, input_position)| bytes_or_zero(input_position)).sum::<f64>();
             // The input gradient needs the weights, the weight gradient the input.
             let read = [(1, 1), (0, 2)].into_iter().filter(|&(index, _)| is_requested(index));
             bytes_at(0)? + read.map(|(_, input)| bytes_or_zero(input)).sum::<f64>() + written
@@ -111,7 +115,7 @@ pub(super) fn bytes(operator: &str, args: &str) -> Option<f64> {
             let value = call.shape(first + 2)?;
             let (_, value_size) = split_last(value)?;
             let (_, query_size) = split_last(call.shape(first)?)?;
-            let result = bytes_at(first)? / positive(query_size)? * value_size;
+            let result = bytes_at(first)? / require_positive(query_size)? * value_size;
             bytes_at(first)? + bytes_at(first + 1)? + bytes_at(first + 2)? + result
         }
         Family::AttentionBackward { first, .. } => {
@@ -135,7 +139,7 @@ pub(super) fn bytes(operator: &str, args: &str) -> Option<f64> {
             read + result * widest
         }
         Family::Reduction => bytes_at(0)?,
-        Family::Rows => 2.0 * bytes_at(0)?,
+        Family::Normalization => 2.0 * bytes_at(0)?,
     };
-    known(bytes)
+    plausible_cost(bytes)
 }

@@ -74,11 +74,11 @@ fn costs_of_convolutions_follow_from_their_arguments() {
     // One gradient at a time, as before PyTorch 1.11.
     let dims = "[[],[32,64,112,112],[64,3,7,7]]";
     let concrete = r#"["[32, 3, 224, 224]","",""]"#;
-    let one = (Some(forward), Some(result + input + weight));
-    assert_eq!(cost("aten::cudnn_convolution_backward_input", dims, concrete), one);
+    let one_gradient = (Some(forward), Some(result + input + weight));
+    assert_eq!(cost("aten::cudnn_convolution_backward_input", dims, concrete), one_gradient);
     let dims = "[[],[32,64,112,112],[32,3,224,224]]";
     let concrete = r#"["[64, 3, 7, 7]","",""]"#;
-    assert_eq!(cost("aten::cudnn_convolution_backward_weight", dims, concrete), one);
+    assert_eq!(cost("aten::cudnn_convolution_backward_weight", dims, concrete), one_gradient);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use marey_model::table::Table;
 use crate::arrow_schema;
 
 /// Parts whose rows take less memory are small; a row group of spans takes about as much.
-pub(crate) const SMALL_BYTES: usize = 16 << 20;
+pub(crate) const MAX_SMALL_BYTES: usize = 16 << 20;
 
 /// Memory of collected rows at which they become a part.
 const PART_BYTES: usize = 64 << 20;
