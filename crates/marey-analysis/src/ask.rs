@@ -339,8 +339,8 @@ mod tests {
     fn results_are_in_the_order_of_the_items() {
         let items: Vec<u32> = (0..100).collect();
         for at_once in [1, 3, 200] {
-            assert_eq!(each(&items, at_once, |item| *item), items);
+            assert_eq!(map_on_threads(&items, at_once, |item| *item), items);
         }
-        assert!(each(&[], 3, |item: &u32| *item).is_empty());
+        assert!(map_on_threads(&[], 3, |item: &u32| *item).is_empty());
     }
 }

@@ -177,7 +177,7 @@ mod tests {
             ],
             ..Rows::default()
         };
-        let tree = Tree::of(&contexts);
+        let tree = Tree::from_rows(&contexts);
         assert_eq!(tree.path(Some(2)), ["a/b", "c"]);
         assert!(tree.path(Some(0)).is_empty() && tree.path(Some(9)).is_empty());
         assert!(tree.path(None).is_empty());

@@ -131,7 +131,7 @@ mod tests {
                 vec![Cell::Real(1.5), Cell::Text("y".to_owned()), Cell::Int(3)],
             ],
         };
-        let batch = table.batch();
+        let batch = table.to_batch();
         assert_eq!((batch.num_rows(), batch.num_columns()), (2, 3));
         assert_eq!(batch.column(0).as_primitive::<Int64Type>().value(0), 1);
         assert_eq!(batch.column(2).as_string::<i32>().value(0), "x");
