@@ -643,8 +643,8 @@ fn graphs_lack_a_column_that_only_one_of_them_derived_or_set() {
             Side::Right => (label, Side::Left),
             other => (label, other),
         });
-        assert_eq!(derived.lacking(&plain, &labels), expected, "{labels:?}");
-        assert_eq!(plain.lacking(&derived, &labels), mirrored, "{labels:?}");
+        assert_eq!(derived.find_incompatible_label(&plain, &labels), expected, "{labels:?}");
+        assert_eq!(plain.find_incompatible_label(&derived, &labels), mirrored, "{labels:?}");
     }
 }
 
@@ -656,7 +656,7 @@ fn only_metrics_that_can_be_derived_are_available() {
         ("device_id", vec![], vec!["util"]),
     ] {
         let graph = graph(&format!("ROOT {metrics}=0\n  k {metrics}=1\n"));
-        let names = graph.available();
+        let names = graph.available_metrics();
         for name in available {
             assert!(names.contains(&name.to_owned()), "{metrics}: {name}");
         }
@@ -729,7 +729,7 @@ fn labels_are_found_by_label_by_metric_and_by_derived_name() {
 
 #[test]
 fn short_names_exist_for_wall_times_only() {
-    let word = marey_query::graph::short_word;
+    let word = marey_query::graph::short_name;
     assert_eq!(word("wall_total (ns)").or(word("wall_total")), Some("total"));
     assert_eq!(word("bytes"), None);
 }

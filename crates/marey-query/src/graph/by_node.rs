@@ -397,7 +397,7 @@ mod tests {
         let exact = 1_i64 << 53;
         for (first, second) in [(exact - 1, 1), (exact, 1), (exact + 1, 1), (exact, exact)] {
             let values = vec![(3, MetricValue::Int(first)), (4, MetricValue::Int(second))];
-            check(&graph(&[1; 100], values, 1));
+            assert_nodes_match_columns(&graph(&[1; 100], values, 1));
         }
     }
 }
