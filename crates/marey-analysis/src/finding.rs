@@ -209,7 +209,7 @@ impl Rule {
             },
             rank: cell("rank").integer(),
             process_id,
-            description: fill_template(&self.description.replace("{period}", period), &cell),
+            description: fill_template(&self.description.replace("{per}", period), &cell),
             hint: self.hint,
             overlaps: Vec::new(),
             evidence: Evidence {

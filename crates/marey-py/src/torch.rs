@@ -17,12 +17,13 @@ static FIELDS: [AtomicU8; 2] = [AtomicU8::new(0), AtomicU8::new(0)];
 
 /// Records PyTorch's operators while a session records, or never. Raises `RuntimeError` if the
 /// loaded PyTorch cannot be observed. `fields` are the positions, in words, of the sequence number
-/// and of the forward thread in `at::RecordFunction`; 0 if they are unknown.
+/// and of the forward thread in `at::RecordFunction`, if they are known.
 #[pyfunction]
-#[pyo3(signature = (is_wanted, fields = (0, 0)))]
-fn record_operators(is_wanted: bool, fields: (u8, u8)) -> PyResult<()> {
-    FIELDS[0].store(fields.0, Ordering::Relaxed);
-    FIELDS[1].store(fields.1, Ordering::Relaxed);
+#[pyo3(signature = (is_wanted, fields = None))]
+fn record_operators(is_wanted: bool, fields: Option<(u8, u8)>) -> PyResult<()> {
+    let (sequence, forward_thread) = fields.unwrap_or_default();
+    FIELDS[0].store(sequence, Ordering::Relaxed);
+    FIELDS[1].store(forward_thread, Ordering::Relaxed);
     // Also without a session, so that the caller learns of a failure now.
     switch(is_wanted)?;
     IS_WANTED.store(is_wanted, Ordering::Relaxed);

@@ -167,7 +167,7 @@ fn possible_renames_are_suggested_with_a_reason() {
     );
     assert_eq!(
         lines("x 1 1\nBlock 3 50\nBlock/q 1 1", "x 1 1\nLayer 3 500\nLayer/q 1 1"),
-        ["Block -> Layer: SamePlace", "Block/q -> Layer/q: SameNameInside"]
+        ["Block -> Layer: SamePosition", "Block/q -> Layer/q: SameNameInside"]
     );
     assert!(lines("x 1 1\nBlock 3 50", "Layer 3 50\nx 1 1").is_empty());
     assert!(lines("Block 3 50", "Layer 3 500").is_empty());
