@@ -25,12 +25,13 @@ class Fields(NamedTuple):
 
 UNKNOWN = Fields(0, 0)
 
-KNOWN = {
-    (2, 2): Fields(22, 28),
+KNOWN: dict[tuple[int, int] | None, Fields] = {
     (2, 4): Fields(22, 35),
+    (2, 5): Fields(22, 35),
+    (2, 14): Fields(25, 38),
     (2, 15): Fields(25, 38),
 }
-"""The positions in minor versions of PyTorch, found by `make torch-versions`."""
+"""The positions in the minor versions of PyTorch that pass `make torch-versions`."""
 
 WORDS = 64
 """The words that are searched: `at::RecordFunction` is larger in all known versions."""

@@ -1,9 +1,9 @@
 """Recording of PyTorch's operators: in which versions of PyTorch, and the trial of others.
 
-The callbacks of `marey._native.record_operators` assume the layout of two C++ types. A version in
-`OLDEST` to `NEWEST` has that layout. Any other version is tried in a child process first, which may
-crash, and the result is kept for the next program. The same holds for the private fields that link
-backward to forward (`_torch_fields`), without which there are no links.
+The callbacks of `marey._native.record_operators` assume the layout of two C++ types, and links from
+backward to forward need two private fields (`_torch_fields`). The versions in `KNOWN` have been
+tested. Any other version is tried in a child process first, which may crash, and the result is kept
+for the next program.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ import marey
 
 from . import _native
 from ._torch_fields import KNOWN, UNKNOWN, WORDS, Fields
-
-OLDEST, NEWEST = (2, 2), (2, 15)
-"""The minor versions of PyTorch in which `make torch-versions` has recorded operators."""
 
 
 class Support(NamedTuple):
@@ -82,8 +79,8 @@ def find_support(version: str, revision: str) -> Support:
         revision: `torch.version.git_version`. With the version it identifies the build.
     """
     minor = minor_of(version)
-    if minor is not None and OLDEST <= minor <= NEWEST:
-        return Support(None, KNOWN.get(minor, UNKNOWN))
+    if minor in KNOWN:
+        return Support(None, KNOWN[minor])
     path = _cache_file(version, revision)
     cached = _read(path)
     if cached is not None:

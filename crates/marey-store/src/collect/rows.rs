@@ -13,7 +13,7 @@ pub(super) struct SpanRow {
     pub(super) children_nanos: i64,
     /// The position of its node in the outline.
     pub(super) node: u32,
-    /// The position of its stamp.
+    /// The index of its [`Stamp`](super::events::Stamp): sessions, phase, and whether it is open.
     pub(super) stamp: u32,
     /// Its correlation id, if it is a launch, else 0.
     pub(super) correlation: u32,

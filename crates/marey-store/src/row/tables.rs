@@ -20,11 +20,11 @@ rows! {
         duration_nanos: i64,
         /// Time of its direct children.
         children_nanos: i64,
-        /// Its thread.
+        /// Thread.
         thread_id: u32,
-        /// Its context, which has the same name.
+        /// Context node, which has the same name.
         context_id: u32,
-        /// Its name.
+        /// Name.
         name_id: u32,
         /// The sessions that recorded it, one bit each; 0 for an imported span.
         sessions: u64,
@@ -48,11 +48,11 @@ rows! {
         start_nanos: i64,
         /// Duration in nanoseconds.
         duration_nanos: i64,
-        /// Its process.
+        /// Process.
         process_id: u32,
         /// Async spans with the same id belong to one operation.
         track_id: u32,
-        /// Its name.
+        /// Name.
         name_id: u32,
         /// Whether its end is unknown.
         is_open: bool,
@@ -66,13 +66,13 @@ rows! {
     Instant of INSTANTS by (time_nanos) {
         /// Timestamp in nanoseconds since 1970.
         time_nanos: i64,
-        /// Its process.
+        /// Process.
         process_id: u32,
-        /// Its thread, if it has one.
+        /// Thread, if there is one.
         thread_id: Option<u32>,
         /// The range of threads that it applies to.
         scope: InstantScope,
-        /// Its name.
+        /// Name.
         name_id: u32,
         /// Category in the imported file.
         category_id: Option<u32>,
@@ -84,15 +84,15 @@ rows! {
     Flow of FLOWS by (time_nanos) {
         /// Timestamp in nanoseconds since 1970.
         time_nanos: i64,
-        /// Its thread.
+        /// Thread.
         thread_id: u32,
         /// Number of the flow in its category.
         flow_id: u64,
-        /// Its position in the flow.
+        /// Position in the flow.
         point: FlowPoint,
         /// Whether it belongs to the span around it, not to the next one that begins.
         is_enclosing: bool,
-        /// Its name.
+        /// Name.
         name_id: u32,
         /// Category in the imported file.
         category_id: Option<u32>,
@@ -104,11 +104,11 @@ rows! {
     Metric of METRICS by (time_nanos) {
         /// Timestamp in nanoseconds since 1970.
         time_nanos: i64,
-        /// Its thread.
+        /// Thread.
         thread_id: u32,
-        /// Its context.
+        /// Context node.
         context_id: u32,
-        /// Its name.
+        /// Name.
         name_id: u32,
         /// The sessions that recorded it; 0 for an imported value.
         sessions: u64,
@@ -126,7 +126,7 @@ rows! {
         process_id: u32,
         /// Number of the device, if it has one.
         device: Option<u32>,
-        /// Its name.
+        /// Name.
         name_id: u32,
         /// The value.
         value: f64,
@@ -134,9 +134,9 @@ rows! {
 
     /// A value of a call stack.
     Sample of SAMPLES by () {
-        /// Its process.
+        /// Process.
         process_id: u32,
-        /// Its thread, if it has one.
+        /// Thread, if there is one.
         thread_id: Option<u32>,
         /// The innermost frame of the stack.
         context_id: u32,
@@ -156,13 +156,13 @@ rows! {
         start_nanos: i64,
         /// Duration in nanoseconds.
         duration_nanos: i64,
-        /// Its process.
+        /// Process.
         process_id: u32,
-        /// Its thread.
+        /// Thread.
         thread_id: u32,
-        /// Its context.
+        /// Context node.
         context_id: u32,
-        /// Its number.
+        /// Number.
         number: u32,
     }
 
@@ -176,11 +176,11 @@ rows! {
         process_id: u32,
         /// Number of the device in its process.
         device: u32,
-        /// Its stream; `u32::MAX` for none, as in CUPTI.
+        /// Stream; `u32::MAX` for none, as in CUPTI.
         stream: u32,
-        /// Its kind.
+        /// Kernel, copy, fill or synchronisation.
         kind: ActivityKind,
-        /// Its name.
+        /// Name.
         name_id: u32,
         /// The context that launched it.
         context_id: Option<u32>,
@@ -214,13 +214,13 @@ rows! {
         duration_nanos: Option<i64>,
         /// When it was enqueued.
         created_nanos: Option<i64>,
-        /// Its process.
+        /// Process.
         process_id: u32,
         /// Number of the device.
         device: Option<u32>,
         /// The stream.
         stream: Option<u32>,
-        /// Its kind.
+        /// The operation, such as `all_reduce`.
         name_id: u32,
         /// Name of the process group.
         group_id: u32,
@@ -236,7 +236,7 @@ rows! {
         in_elements: Option<i64>,
         /// Output elements of this rank.
         out_elements: Option<i64>,
-        /// Its last known state.
+        /// Last known state.
         state: CollectiveState,
         /// Whether it is point-to-point.
         is_p2p: bool,
@@ -250,9 +250,9 @@ rows! {
     MemoryEvent of MEMORY_EVENTS by (time_nanos) {
         /// Timestamp in nanoseconds since 1970.
         time_nanos: i64,
-        /// Its process.
+        /// Process.
         process_id: u32,
-        /// Its thread, if it has one.
+        /// Thread, if there is one.
         thread_id: Option<u32>,
         /// The action.
         action: MemoryAction,
@@ -262,7 +262,7 @@ rows! {
         device: Option<u32>,
         /// The stream, as the allocator names it.
         stream: Option<u64>,
-        /// Address.
+        /// Address in bytes.
         address: Option<u64>,
         /// Size.
         bytes: i64,
@@ -282,7 +282,7 @@ rows! {
     MemoryBlock of MEMORY_SNAPSHOTS by () {
         /// When the snapshot was taken.
         time_nanos: i64,
-        /// Its process.
+        /// Process.
         process_id: u32,
         /// Number of the device.
         device: u32,
@@ -292,15 +292,15 @@ rows! {
         segment_address: u64,
         /// Length of the segment.
         segment_bytes: i64,
-        /// Its pool: small or large.
+        /// Pool: small or large.
         segment_type: Arc<str>,
-        /// Its address.
+        /// Address in bytes.
         address: u64,
-        /// Its length.
+        /// Length in bytes.
         bytes: i64,
         /// Bytes requested.
         requested_bytes: Option<i64>,
-        /// Its state, as the allocator calls it.
+        /// State, as the allocator calls it.
         state: Arc<str>,
         /// The call stack of its allocation.
         context_id: Option<u32>,
@@ -310,25 +310,25 @@ rows! {
 
     /// A device of a process.
     Device of DEVICES by () {
-        /// Its process.
+        /// Process.
         process_id: u32,
         /// Number of the device.
         device: u32,
-        /// Its type, such as CUDA or HIP.
+        /// Type, such as CUDA or HIP.
         device_type: Arc<str>,
         /// Name of the model.
         name: Arc<str>,
-        /// Its properties as a JSON object.
+        /// Properties as a JSON object.
         properties: Arc<str>,
     }
 
     /// A metadata entry.
     Metadata of METADATA by () {
-        /// Its process.
+        /// Process.
         process_id: u32,
-        /// Its thread, if it has one.
+        /// Thread, if there is one.
         thread_id: Option<u32>,
-        /// Its kind.
+        /// The key.
         key: Arc<str>,
         /// The value as JSON.
         value: Arc<str>,

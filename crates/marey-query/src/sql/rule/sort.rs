@@ -1,4 +1,5 @@
-//! Moves sorts and limits below the projections that look up names.
+//! Moves sorts and limits below the projections that look up names, so that names are looked up
+//! only for the rows of the result.
 
 use std::sync::Arc;
 
@@ -10,9 +11,9 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use super::has_lookup;
 
 #[derive(Debug)]
-pub(super) struct SortIds;
+pub(super) struct PushSortBelowLookups;
 
-impl OptimizerRule for SortIds {
+impl OptimizerRule for PushSortBelowLookups {
     fn name(&self) -> &'static str {
         "sort_ids"
     }
@@ -34,8 +35,8 @@ impl OptimizerRule for SortIds {
     }
 }
 
-/// The plan with the sort moved below its last projection with lookups; `None` if there is none, or
-/// if the sort depends on a looked-up value.
+/// Returns the plan with the sort below its innermost projection with lookups; `None` if there is no
+/// such projection, or if the sort depends on a looked-up value.
 fn push_sort_down(
     plan: &LogicalPlan,
     sort_keys: &[expr::Sort],
