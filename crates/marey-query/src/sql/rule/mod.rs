@@ -16,7 +16,11 @@ use super::function::lookup::LookupFunction;
 /// The optimizer rules of marey. They run before `DataFusion`'s rules, which remove redundant
 /// columns and projections.
 pub(super) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    vec![Arc::new(filter::FilterByIds), Arc::new(group::GroupByIds), Arc::new(sort::PushSortBelowLookups)]
+    vec![
+        Arc::new(filter::FilterByIds),
+        Arc::new(group::GroupByIds),
+        Arc::new(sort::PushSortBelowLookups),
+    ]
 }
 
 /// The function and its argument, if the expression is a lookup call such as `name(x)`.
