@@ -66,5 +66,6 @@ int main(void) {
     PLACE(gpu_note);
     PLACE(note_environment);
     PLACE(set_task_provider);
+    PLACE(torch_operators);
     return 0;
 }
