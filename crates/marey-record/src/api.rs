@@ -105,11 +105,9 @@ pub fn exit(name: u32) -> u64 {
 }
 
 /// Exits the innermost scope with that name, an operator, and records its part in a backward pass
-/// for trace sessions.
+/// for trace sessions. Without one ([`is_tracing`]), [`exit`] is faster.
 pub fn exit_autograd(name: u32, call: AutogradCall) {
-    if !trace::is_recording() {
-        local::exit(name);
-    } else if CONTROL.is_live() {
+    if CONTROL.is_live() {
         let now = clock::ticks();
         local::event(|local| local.exit_autograd(name, now, call));
     }

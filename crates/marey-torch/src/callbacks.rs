@@ -29,7 +29,8 @@ pub(crate) fn registrations() -> [Registration; 3] {
     ]
 }
 
-/// How functions of one kind are recorded.
+/// How functions of one kind are recorded. By default the text of a name is temporary, and a
+/// function has no part in a backward pass.
 trait Kind {
     const NODE: NodeKind;
 
@@ -37,13 +38,23 @@ trait Kind {
     ///
     /// # Safety
     /// PyTorch is calling a callback with this function.
-    unsafe fn name(library: &Library, function: *const RecordFunction) -> u32;
+    #[inline(always)]
+    unsafe fn name(library: &Library, function: *const RecordFunction) -> u32 {
+        // SAFETY: PyTorch returns a C string for a function that it is observing.
+        names::number_temporary(unsafe { CStr::from_ptr((library.name)(function)) })
+    }
 
     /// Returns the part of a function in a backward pass, if it has one.
     ///
     /// # Safety
     /// As for [`Kind::name`].
-    unsafe fn autograd(library: &Library, function: *const RecordFunction) -> Option<AutogradCall>;
+    #[inline(always)]
+    unsafe fn autograd(
+        _library: &Library,
+        _function: *const RecordFunction,
+    ) -> Option<AutogradCall> {
+        None
+    }
 }
 
 struct Operator;
@@ -63,7 +74,7 @@ impl Kind for Operator {
 
     #[inline(always)]
     unsafe fn autograd(library: &Library, function: *const RecordFunction) -> Option<AutogradCall> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { autograd::forward_call(library, function) }
     }
 }
@@ -74,17 +85,11 @@ impl Kind for AutogradNode {
     const NODE: NodeKind = NodeKind::Operator;
 
     #[inline(always)]
-    unsafe fn name(library: &Library, function: *const RecordFunction) -> u32 {
-        // SAFETY: the caller's promise.
-        unsafe { temporary_name(library, function) }
-    }
-
-    #[inline(always)]
     unsafe fn autograd(
         _library: &Library,
         function: *const RecordFunction,
     ) -> Option<AutogradCall> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { autograd::backward_call(function) }
     }
 }
@@ -93,28 +98,6 @@ struct UserScope;
 
 impl Kind for UserScope {
     const NODE: NodeKind = NodeKind::Scope;
-
-    #[inline(always)]
-    unsafe fn name(library: &Library, function: *const RecordFunction) -> u32 {
-        // SAFETY: the caller's promise.
-        unsafe { temporary_name(library, function) }
-    }
-
-    #[inline(always)]
-    unsafe fn autograd(
-        _library: &Library,
-        _function: *const RecordFunction,
-    ) -> Option<AutogradCall> {
-        None
-    }
-}
-
-/// # Safety
-/// PyTorch is calling a callback with this function.
-#[inline(always)]
-unsafe fn temporary_name(library: &Library, function: *const RecordFunction) -> u32 {
-    // SAFETY: PyTorch returns a C string for a function that it is observing.
-    names::number_temporary(unsafe { CStr::from_ptr((library.name)(function)) })
 }
 
 #[inline(always)]
