@@ -15,7 +15,7 @@ use crate::StoreError;
 use crate::arg_texts::ArgTexts;
 use crate::columns::{bits, flags, ids, ints, maybe_bits, texts};
 use crate::parts::{LazyPart, Parts};
-use crate::row::{self, Field, Flow, GpuActivity, Row};
+use crate::row::{self, Field, GpuActivity, Row};
 use crate::sort::{Sorter, SpillFile};
 use crate::sums::{self, NodeInfo};
 
@@ -219,20 +219,14 @@ fn write_activities(
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
-    let mut part = LazyPart::new(&stored::GPU_ACTIVITIES);
-    let mut columns = <GpuActivity as Row>::Columns::default();
-    activities.finish(BATCH_ROWS, |rows| {
+    write_rows(activities, references.owner, parts, |rows| {
         for row in rows.iter_mut() {
             let position = row.args.text_id;
             row.args.text_id =
                 position.and_then(|position| arg_text_ids.get(position as usize).copied());
-            row.append(&mut columns);
         }
-        part.write(GpuActivity::finish(&mut columns), parts)?;
         meter.add_written(rows.len() as u64);
-        Ok(())
-    })?;
-    part.finish(references.owner, parts)
+    })
 }
 
 /// Writes the links of autograd by time.
@@ -251,15 +245,7 @@ fn write_flows(
         first_flow_id,
         |point| points.push(point),
     )?;
-    let mut part = LazyPart::new(&stored::FLOWS);
-    let mut columns = <Flow as Row>::Columns::default();
-    points.finish(BATCH_ROWS, |rows| {
-        for row in rows.iter() {
-            row.append(&mut columns);
-        }
-        part.write(Flow::finish(&mut columns), parts)
-    })?;
-    part.finish(references.owner, parts)
+    write_rows(points, references.owner, parts, |_| ())
 }
 
 /// Writes counters by time.
@@ -269,17 +255,26 @@ fn write_counters(
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
-    let mut part = LazyPart::new(&stored::COUNTERS);
-    let mut columns = <row::Counter as Row>::Columns::default();
-    counters.finish(BATCH_ROWS, |rows| {
+    write_rows(counters, references.owner, parts, |rows| meter.add_written(rows.len() as u64))
+}
+
+/// Writes rows in order. `prepare` may complete the rows of a batch before they are written.
+fn write_rows<R: Row>(
+    rows: Sorter<R>,
+    owner: Option<u32>,
+    parts: &mut Parts,
+    mut prepare: impl FnMut(&mut [R]),
+) -> Result<(), StoreError> {
+    let mut part = LazyPart::new(R::TABLE);
+    let mut columns = R::Columns::default();
+    rows.finish(BATCH_ROWS, |rows| {
+        prepare(rows);
         for row in rows.iter() {
             row.append(&mut columns);
         }
-        part.write(row::Counter::finish(&mut columns), parts)?;
-        meter.add_written(rows.len() as u64);
-        Ok(())
+        part.write(R::finish(&mut columns), parts)
     })?;
-    part.finish(references.owner, parts)
+    part.finish(owner, parts)
 }
 
 impl References<'_> {
