@@ -39,7 +39,7 @@ from .scope import cpu_timed_scope, enter_scope, exit_scope, scope
 from .state import enter_state, exit_state, metadata_state, state
 
 if TYPE_CHECKING:
-    from . import comparison, graph, hooks, mode, run, specs, viewer
+    from . import comparison, graph, hooks, mode, performance, run, specs, viewer
     from .comparison import compare
     from .hooks import register_triton_hook, unregister_triton_hook
     from .run import import_files
@@ -80,6 +80,7 @@ __all__ = [
     "metadata_state",
     "mode",
     "parse",
+    "performance",
     "profile",
     "read",
     "register_triton_hook",
@@ -93,7 +94,7 @@ __all__ = [
 ]
 
 # Submodules that most programs never use, and the names that they define: imported on first use.
-_LAZY_MODULES = ("comparison", "graph", "hooks", "mode", "run", "specs", "viewer")
+_LAZY_MODULES = ("comparison", "graph", "hooks", "mode", "performance", "run", "specs", "viewer")
 _LAZY_NAMES = {
     "compare": "comparison",
     "import_files": "run",

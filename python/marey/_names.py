@@ -80,6 +80,7 @@ LOSS_DEVICE_TIMES_MISSING: Final = "device_times_missing"
 LOSS_GRAPH_NODES_FULL: Final = "graph_nodes_full"
 LOSS_STUCK_THREADS: Final = "stuck_threads"
 LOSS_AMBIGUOUS_COLLECTIVES: Final = "ambiguous_collectives"
+LOSS_PERFORMANCE_EVENTS_UNCOUNTED: Final = "performance_events_uncounted"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -104,6 +105,7 @@ LOSS_CAUSES: Final = (
     LOSS_GRAPH_NODES_FULL,
     LOSS_STUCK_THREADS,
     LOSS_AMBIGUOUS_COLLECTIVES,
+    LOSS_PERFORMANCE_EVENTS_UNCOUNTED,
 )
 
 # Environment variables: docs/reference/environment.md.

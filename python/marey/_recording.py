@@ -33,6 +33,7 @@ class Options(NamedTuple):
     hook: str | None
     torch: bool
     operators: bool
+    performance_events: list[str] | None
     children: bool
 
 
@@ -41,6 +42,8 @@ def start(options: Options, *, announce: bool) -> int | None:
 
     Returns the session, or `None` if marey is disabled. Raises the errors of `marey.start`.
     """
+    if options.performance_events:
+        _count_events(options.performance_events)
     flags.command_line = False  # is set in a child, where `marey run` opens another session
     session = start_for(
         "marey" if options.format == "marey" else "chrome_trace",
@@ -64,6 +67,15 @@ def start(options: Options, *, announce: bool) -> int | None:
 
         torch.enable(operators=options.operators)
     return session
+
+
+def _count_events(events: list[str]) -> None:
+    from marey import performance
+
+    try:
+        performance.enable(events)
+    except RuntimeError as error:
+        _session.say(f"no performance events are recorded: {error}")
 
 
 def _finish(file_format: str, run: str | None, announcing_pid: int, directory: str) -> None:

@@ -488,12 +488,28 @@ def test_privileges_follow_the_kernel_and_the_capabilities(
         if "None" not in text:
             Path("proc", name).parent.mkdir(parents=True, exist_ok=True)
             Path("proc", name).write_text(text)
-    checks = _privileges.checks(Path("proc"))
+    checks = _privileges.checks(Path("proc"), count_cycles=lambda: None)
     assert [check.key for check in checks] == ["gpu_counters", "cpu_counters", "ptrace"]
     assert [check.state for check in checks] == states
     has_mend = [check.mend is not None for check in checks]
     unmended = restricted is None
     assert has_mend == [state != "ok" and not unmended for state in states]
+
+
+def test_counters_that_the_machine_lacks_are_reported_as_missing() -> None:
+    Path("proc/sys/kernel").mkdir(parents=True)
+    Path("proc/sys/kernel/perf_event_paranoid").write_text("2\n")
+
+    def count_cycles() -> None:
+        raise RuntimeError("performance event `cycles` cannot be counted: no such counter")
+
+    (check,) = (
+        check
+        for check in _privileges.checks(Path("proc"), count_cycles=count_cycles)
+        if check.key == "cpu_counters"
+    )
+    assert check.state == "missing"
+    assert check.text.endswith("cannot be counted: no such counter")
 
 
 def test_the_page_for_people_has_sections_marks_mends_and_a_conclusion() -> None:

@@ -107,6 +107,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     note_environment,
     set_task_provider,
     torch_operators,
+    performance_events,
 });
 
 extern "C" fn note_environment() {
@@ -288,6 +289,23 @@ unsafe extern "C" fn torch_operators(
                 operators::stop();
                 Ok(())
             }
+        })
+    }
+}
+
+// Performance counters.
+
+unsafe extern "C" fn performance_events(
+    names: *const c_char,
+    names_len: usize,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: the caller passes a readable text, and a writable error buffer or null.
+    unsafe {
+        ptr::call_with_status(error, || {
+            let names = read_text(names, names_len, "names")?;
+            let names: Vec<_> = names.split(',').filter(|name| !name.trim().is_empty()).collect();
+            Ok(api::set_performance_events(&names)?)
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use marey_model::metric::{MetricError, MetricValue};
 use marey_record::Error;
+use marey_record::perf::PerfError;
 use marey_record::table::{ErrorBuffer, ErrorCode, MetricArg, Sink, ValueTag};
 use std::borrow::Cow;
 use std::ffi::{c_char, c_void};
@@ -27,6 +28,16 @@ impl Failure {
 impl From<MetricError> for Failure {
     fn from(error: MetricError) -> Self {
         Self { code: ErrorCode::Metric, message: error.to_string() }
+    }
+}
+
+impl From<PerfError> for Failure {
+    fn from(error: PerfError) -> Self {
+        let code = match &error {
+            PerfError::Unknown(_) | PerfError::TooMany(_) => ErrorCode::Argument,
+            PerfError::Refused(_) => ErrorCode::Unsupported,
+        };
+        Self { code, message: error.to_string() }
     }
 }
 

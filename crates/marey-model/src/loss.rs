@@ -50,6 +50,8 @@ pub enum LossCause {
     StuckThread = 21,
     /// A collective of a group that cannot be distinguished from others of its name.
     AmbiguousCollective = 22,
+    /// The kernel did not count the performance events of a scope.
+    PerfEvents = 23,
 }
 
 impl LossCause {
@@ -57,7 +59,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -81,6 +83,7 @@ impl LossCause {
         Self::GraphNodes,
         Self::StuckThread,
         Self::AmbiguousCollective,
+        Self::PerfEvents,
     ];
 
     /// Returns the key under which files count the cause.
@@ -109,6 +112,7 @@ impl LossCause {
             Self::GraphNodes => "graph_nodes_full",
             Self::StuckThread => "stuck_threads",
             Self::AmbiguousCollective => "ambiguous_collectives",
+            Self::PerfEvents => "performance_events_uncounted",
         }
     }
 
@@ -183,6 +187,9 @@ impl LossCause {
             }
             Self::AmbiguousCollective => {
                 "Collectives that are in the files of more ranks than their group has: several groups have the same name and the files do not list their ranks. They are not used to align clocks."
+            }
+            Self::PerfEvents => {
+                "Scopes without the performance events that were to be counted: the kernel refused them for the thread, such as for too many open files, or has stopped counting."
             }
         }
     }

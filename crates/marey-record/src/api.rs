@@ -10,6 +10,7 @@ pub use crate::local::{AutogradCall, CudaApi};
 use crate::losses;
 use crate::names;
 use crate::output::Format;
+use crate::perf::{self, PerfError};
 use crate::session::{SessionId, SessionOptions};
 use crate::tree::PYTHON_ROOT;
 use crate::worker::Worker;
@@ -68,6 +69,13 @@ pub fn name(number: u32) -> Arc<str> {
 /// full.
 pub fn intern_metric(name: &str) -> Option<u32> {
     names::intern_metric(name)
+}
+
+/// Counts performance events in all scopes that are entered from now on, on every thread, as
+/// metrics with the names of the events. No names: stops. After an error the previous events are
+/// still counted.
+pub fn set_performance_events(names: &[&str]) -> Result<(), PerfError> {
+    perf::set_events(names)
 }
 
 /// Enters a scope on this thread. Returns its id, or 0 when nothing is recorded.

@@ -1,6 +1,7 @@
 //! The global masks that events read: which sessions are alive, which record, and the epoch.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::perf::EventSet;
+use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
 /// The maximum number of live sessions: one bit each.
 pub(crate) const MAX_SESSIONS: u32 = u64::BITS;
@@ -22,10 +23,12 @@ pub(crate) struct Control {
     /// Incremented when a session begins, when a phase begins and when a flush begins. A launch
     /// stores this value, which identifies the phase that it belongs to.
     pub(crate) stamp: AtomicU64,
-    /// Incremented after every change of the words above except `stamp`, and after columns were
+    /// Incremented after every change of the other words except `stamp`, and after columns were
     /// taken. What a thread has derived from them and cached stays valid while this word is
     /// unchanged.
     pub(crate) version: AtomicU64,
+    /// The performance events that threads count in scopes, null for none.
+    pub(crate) perf_events: AtomicPtr<EventSet>,
 }
 
 pub(crate) static CONTROL: Control = Control {
@@ -37,6 +40,7 @@ pub(crate) static CONTROL: Control = Control {
     stamp: AtomicU64::new(0),
     // The cache of a new node has version 0, which never is the current one.
     version: AtomicU64::new(1),
+    perf_events: AtomicPtr::new(std::ptr::null_mut()),
 };
 
 impl Control {

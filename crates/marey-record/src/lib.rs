@@ -76,6 +76,8 @@ mod os;
 #[cfg(not(loom))]
 mod output;
 #[cfg(not(loom))]
+pub mod perf;
+#[cfg(not(loom))]
 mod progress;
 #[cfg(not(loom))]
 mod published;

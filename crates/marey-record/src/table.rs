@@ -324,4 +324,12 @@ pub struct Table {
         forward_thread_field: u8,
         error: *mut ErrorBuffer,
     ) -> i32,
+    /// Counts performance events in the scopes of all threads, as metrics with the events' names.
+    /// `names` are separated by commas; no name stops the counting. Returns an [`ErrorCode`]:
+    /// `Argument` for an unknown name or too many, `Unsupported` if the system refuses an event.
+    pub performance_events: unsafe extern "C" fn(
+        names: *const c_char,
+        names_len: usize,
+        error: *mut ErrorBuffer,
+    ) -> i32,
 }

@@ -89,6 +89,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     operators: bool,
 
+    /// Performance events to count in each scope, with commas between them, such as `cycles,cache_misses`
+    #[arg(long, value_name = "NAMES")]
+    performance_events: Option<String>,
+
     /// Do not hook PyTorch modules and optimizers
     #[arg(long)]
     no_torch: bool,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+
+from marey import performance
 
 from ._check import Check
 
@@ -15,12 +18,14 @@ _SYS_ADMIN = 21
 _PERFMON = 38
 
 
-def checks(root: Path = Path("/proc")) -> list[Check]:
-    """Returns the lines of all checks; `root` replaces `/proc` in tests."""
+def checks(
+    root: Path = Path("/proc"), *, count_cycles: Callable[[], None] | None = None
+) -> list[Check]:
+    """Returns the lines of all checks; tests replace `/proc` and the trial of counters."""
     capabilities = _parse_capabilities(_read_text(root / "self/status"))
     return [
         _gpu_counters_check(root, capabilities),
-        _cpu_counters_check(root, capabilities),
+        _cpu_counters_check(root, capabilities, count_cycles or _count_cycles),
         _ptrace_check(root, capabilities),
     ]
 
@@ -65,7 +70,15 @@ _GPU_COUNTERS_MEND = (
 )
 
 
-def _cpu_counters_check(root: Path, capabilities: frozenset[int]) -> Check:
+def _count_cycles() -> None:
+    """Counts for a moment; raises `RuntimeError` if the system refuses."""
+    performance.enable(["cycles"])
+    performance.disable()
+
+
+def _cpu_counters_check(
+    root: Path, capabilities: frozenset[int], count_cycles: Callable[[], None]
+) -> Check:
     level = _read_number(root / "sys/kernel/perf_event_paranoid")
     has_capability = bool(capabilities & {_PERFMON, _SYS_ADMIN})
     facts = {"perf_event_paranoid": level, "has_perfmon": has_capability}
@@ -76,7 +89,11 @@ def _cpu_counters_check(root: Path, capabilities: frozenset[int]) -> Check:
         text = f"{subject} are restricted to administrators: perf_event_paranoid is {level}"
         mend = "sudo sysctl kernel.perf_event_paranoid=2; a container: --cap-add PERFMON"
         return Check(SECTION, key, "missing", text, mend, facts)
-    text = f"{subject} of own processes may be read: perf_event_paranoid is {level}"
+    try:
+        count_cycles()
+    except RuntimeError as error:
+        return Check(SECTION, key, "missing", f"{subject}: {error}", facts=facts)
+    text = f"{subject} of own processes can be read: perf_event_paranoid is {level}"
     return Check(SECTION, key, "ok", text, facts=facts)
 
 

@@ -12,6 +12,7 @@
 use super::Local;
 use crate::clock;
 use crate::control::{CONTROL, slots};
+use crate::perf;
 use crate::thread::{Frame, ThreadTree};
 use crate::tree::{Node, name_kind};
 use std::sync::atomic::Ordering;
@@ -115,10 +116,11 @@ impl Local {
     }
 }
 
-/// Returns the active sessions if the fast path applies to them: none records Python frames, and
-/// the clock is the processor's counter. Else returns 0.
+/// Returns the active sessions if the fast path applies to them: none records Python frames, no
+/// performance events are counted, and the clock is the processor's counter. Else returns 0.
 #[inline(always)]
 fn fast_sessions() -> u64 {
     let (active, python) = CONTROL.recording();
-    if python == 0 && clock::is_counter() { active } else { 0 }
+    let is_fast = python == 0 && perf::events().is_none() && clock::is_counter();
+    if is_fast { active } else { 0 }
 }

@@ -8,6 +8,7 @@
 //! events, [`stack`] all others.
 
 mod call;
+mod counters;
 mod entry;
 mod fast_path;
 mod inherit;
@@ -85,6 +86,7 @@ pub(crate) struct Local {
     follows_main: bool,
     followed: Option<inherit::FollowedThread>,
     copied_nodes: task::CopiedNodes,
+    open_counts: counters::OpenCounts,
     /// The part in a backward pass of the operator that is being exited.
     autograd: Option<AutogradCall>,
     /// A buffer, kept between calls to reuse its allocation.
@@ -290,6 +292,7 @@ impl Local {
             follows_main: false,
             followed: None,
             copied_nodes: task::CopiedNodes::NONE,
+            open_counts: counters::OpenCounts::default(),
             path: Vec::new(),
             autograd: None,
             tree,

@@ -56,6 +56,7 @@ impl Local {
         }
         let nodes = self.child_nodes(parent, name, kind, active, python);
         let id = self.next_id();
+        self.count_before_entry();
         self.push(&OpenFrame {
             name,
             kind_flags: kind as u32 | flags,
@@ -224,6 +225,7 @@ impl Local {
     /// Pops the innermost frame and records it.
     #[inline(always)]
     fn pop_frame(&mut self, top: &OpenFrame, now: u64) -> u64 {
+        self.count_before_exit(top);
         let version = CONTROL.version();
         let entry = completed_entry(top, now);
         self.record(&entry);

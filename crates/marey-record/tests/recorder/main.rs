@@ -32,6 +32,7 @@ mod metrics;
 #[cfg(test)]
 mod msgpack;
 #[cfg(test)]
+mod performance;
 mod phases;
 #[cfg(test)]
 mod profile;

@@ -1,0 +1,75 @@
+//! Performance counters of a thread's scopes.
+
+use super::Local;
+use super::stack::open_frame_nodes;
+use crate::losses;
+use crate::perf::{self, Counts, EventSet, MAX_EVENTS, ThreadCounters};
+use crate::thread::OpenFrame;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+
+/// The counters of a thread, and the counts of its open scopes.
+#[derive(Default)]
+pub(super) struct OpenCounts {
+    counters: ThreadCounters,
+    /// Exclusive counts by the number of frames below the scope. `None` for a scope that was entered
+    /// before the events were set, or that the kernel has not counted.
+    scopes: Vec<Option<Counts>>,
+}
+
+impl Local {
+    /// Adds what was counted so far to the innermost scope, before a scope is entered in it.
+    #[inline(always)]
+    pub(super) fn count_before_entry(&mut self) {
+        if let Some(events) = perf::events() {
+            self.begin_counts(events);
+        }
+    }
+
+    #[inline(never)]
+    fn begin_counts(&mut self, events: &'static EventSet) {
+        let depth = self.depth() as usize;
+        self.open_counts.add(depth, events);
+        self.open_counts.scopes.resize(depth, None);
+        self.open_counts.scopes.push(Some(Counts::default()));
+    }
+
+    /// Records the counts of the innermost scope, which is about to be removed.
+    #[inline(always)]
+    pub(super) fn count_before_exit(&mut self, top: &OpenFrame) {
+        if let Some(events) = perf::events() {
+            self.end_counts(top, events);
+        }
+    }
+
+    #[inline(never)]
+    fn end_counts(&mut self, top: &OpenFrame, events: &'static EventSet) {
+        let depth = self.depth() as usize;
+        self.open_counts.add(depth, events);
+        let Some(counts) = self.open_counts.scopes.get(depth - 1).copied() else { return };
+        self.open_counts.scopes.truncate(depth - 1);
+        let Some(counts) = counts else { return };
+        let values: [(u32, MetricValue); MAX_EVENTS] = std::array::from_fn(|index| {
+            let metric = events.metrics.get(index).copied().unwrap_or_default();
+            (metric, MetricValue::Int(counts[index].cast_signed()))
+        });
+        let values = values.get(..events.metrics.len()).unwrap_or_default();
+        let nodes = open_frame_nodes(top);
+        // A refused value is counted as a loss.
+        drop(self.add_metrics_at(nodes, top.state, top.sessions, None, values));
+    }
+}
+
+impl OpenCounts {
+    /// Adds the counts since the previous event to the innermost of `depth` scopes.
+    fn add(&mut self, depth: usize, events: &'static EventSet) {
+        let new = self.counters.advance(events);
+        self.scopes.truncate(depth);
+        let innermost = depth.checked_sub(1).and_then(|index| self.scopes.get_mut(index));
+        let Some(counts @ &mut Some(sum)) = innermost else { return };
+        *counts = new.map(|new| std::array::from_fn(|index| sum[index].wrapping_add(new[index])));
+        if new.is_none() {
+            losses::count(LossCause::PerfEvents);
+        }
+    }
+}
