@@ -81,6 +81,7 @@ LOSS_GRAPH_NODES_FULL: Final = "graph_nodes_full"
 LOSS_STUCK_THREADS: Final = "stuck_threads"
 LOSS_AMBIGUOUS_COLLECTIVES: Final = "ambiguous_collectives"
 LOSS_PERFORMANCE_EVENTS_UNCOUNTED: Final = "performance_events_uncounted"
+LOSS_SAMPLES_MISSED: Final = "samples_missed"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -106,6 +107,7 @@ LOSS_CAUSES: Final = (
     LOSS_STUCK_THREADS,
     LOSS_AMBIGUOUS_COLLECTIVES,
     LOSS_PERFORMANCE_EVENTS_UNCOUNTED,
+    LOSS_SAMPLES_MISSED,
 )
 
 # Environment variables: docs/reference/environment.md.

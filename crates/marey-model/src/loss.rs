@@ -52,6 +52,8 @@ pub enum LossCause {
     AmbiguousCollective = 22,
     /// The kernel did not count the performance events of a scope.
     PerfEvents = 23,
+    /// A sample of a running process could not be taken in time.
+    Samples = 24,
 }
 
 impl LossCause {
@@ -59,7 +61,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -84,6 +86,7 @@ impl LossCause {
         Self::StuckThread,
         Self::AmbiguousCollective,
         Self::PerfEvents,
+        Self::Samples,
     ];
 
     /// Returns the key under which files count the cause.
@@ -113,6 +116,7 @@ impl LossCause {
             Self::StuckThread => "stuck_threads",
             Self::AmbiguousCollective => "ambiguous_collectives",
             Self::PerfEvents => "performance_events_uncounted",
+            Self::Samples => "samples_missed",
         }
     }
 
@@ -190,6 +194,9 @@ impl LossCause {
             }
             Self::PerfEvents => {
                 "Scopes without the performance events that were to be counted: the kernel refused them for the thread, such as for too many open files, or has stopped counting."
+            }
+            Self::Samples => {
+                "Samples of a running process that failed because the process changed while it was read, or that were skipped because the previous one took too long."
             }
         }
     }

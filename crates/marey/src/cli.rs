@@ -11,6 +11,7 @@ use crate::analyze::{self, AnalyzeArgs};
 use crate::check::{self, CheckArgs};
 use crate::collect::{self, CollectArgs};
 use crate::compare::{self, CompareArgs};
+use crate::dump::{self, DumpArgs};
 use crate::export::{self, ExportArgs};
 use crate::import::{self, ImportArgs};
 use crate::info::{self, InfoArgs};
@@ -19,6 +20,7 @@ use crate::merge::{self, MergeArgs};
 use crate::output::{Output, Stop};
 use crate::pack::{self, PackArgs};
 use crate::query::{self, QueryArgs};
+use crate::record::{self, RecordArgs};
 use crate::run;
 use crate::run_args::{DoctorArgs, RunArgs};
 use crate::schema::{self, SchemaArgs};
@@ -35,6 +37,8 @@ Examples:
   marey analyze train.marey             Find hot spots and bottlenecks
   marey compare old.marey new.marey     Show what became faster and slower
   marey query train.marey               Query a run with SQL
+  marey dump 4242                       Show where a running process is, and what it waits for
+  marey record -p 4242 -d 30            Sample a running process for 30 seconds
   marey info trace.json.gz              Open a file of another format directly
   marey export train.marey -f perfetto -o train.pftrace
 
@@ -75,6 +79,10 @@ enum Command {
     Info(InfoArgs),
     /// Describe the tables and columns of runs
     Schema(SchemaArgs),
+    /// Print the stacks of a running process
+    Dump(DumpArgs),
+    /// Sample a running process into a run
+    Record(RecordArgs),
     /// Convert files of other formats to a run
     Import(ImportArgs),
     /// Convert a run to another format
@@ -147,6 +155,8 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
         Command::Query(args) => query::query(args, output),
         Command::Info(args) => info::info(args, output),
         Command::Schema(args) => schema::schema(args, output),
+        Command::Dump(args) => dump::dump(args, output),
+        Command::Record(args) => record::record(args, output),
         Command::Import(args) => import::import(args, output),
         Command::Export(args) => export::export(args, output),
         Command::Merge(args) => merge::merge(args, output),

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -16,12 +17,14 @@ use signal_hook::low_level::emulate_default_handler;
 const MAX_ATTEMPTS: usize = 100;
 
 static STATE: Mutex<State> =
-    Mutex::new(State { handling: Handling::Off, query: None, unfinished: Vec::new() });
+    Mutex::new(State { handling: Handling::Off, query: None, stop: None, unfinished: Vec::new() });
 
 struct State {
     handling: Handling,
     /// Cancels the last query; `None` before the first.
     query: Option<Canceller>,
+    /// Receives the next Ctrl-C or request to end, which does not end the program.
+    stop: Option<SyncSender<()>>,
     unfinished: Vec<PathBuf>,
 }
 
@@ -48,6 +51,15 @@ pub(crate) fn enable() {
 pub(crate) fn cancel_on_interrupt(query: Canceller) -> io::Result<()> {
     state().query = Some(query);
     start_thread()
+}
+
+/// Returns a channel that receives the next Ctrl-C or request to end, which does not end the program.
+/// The one after it does.
+pub(crate) fn stop_on_interrupt() -> io::Result<Receiver<()>> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    state().stop = Some(sender);
+    start_thread()?;
+    Ok(receiver)
 }
 
 /// A path to remove if a signal ends the program. In all other cases the creator removes it.
@@ -98,7 +110,10 @@ fn ignored_signals() -> u64 {
 }
 
 fn handle_signal(signal: i32) {
-    let state = state();
+    let mut state = state();
+    if state.stop.take().is_some_and(|stop| stop.try_send(()).is_ok()) {
+        return;
+    }
     if let Some(query) = state.query.as_ref().filter(|_| signal == SIGINT) {
         query.cancel();
         return;

@@ -27,6 +27,8 @@ fn help_lists_commands_and_examples() {
       query        Query a run with SQL
       info         Summarise a run
       schema       Describe the tables and columns of runs
+      dump         Print the stacks of a running process
+      record       Sample a running process into a run
       import       Convert files of other formats to a run
       export       Convert a run to another format
       merge        Merge several runs into one
@@ -50,6 +52,8 @@ fn help_lists_commands_and_examples() {
       marey analyze train.marey             Find hot spots and bottlenecks
       marey compare old.marey new.marey     Show what became faster and slower
       marey query train.marey               Query a run with SQL
+      marey dump 4242                       Show where a running process is, and what it waits for
+      marey record -p 4242 -d 30            Sample a running process for 30 seconds
       marey info trace.json.gz              Open a file of another format directly
       marey export train.marey -f perfetto -o train.pftrace
 

@@ -1,0 +1,51 @@
+//! Why a process cannot be read.
+
+use std::fs;
+
+use thiserror::Error;
+
+/// Why a process cannot be read.
+#[derive(Debug, Error)]
+pub enum AttachError {
+    /// The process does not exist, or has ended.
+    #[error("there is no process {0}")]
+    NoProcess(u32),
+    /// The system forbids reading the process.
+    #[error("process {0} cannot be read: the system does not allow it")]
+    Forbidden(u32),
+    /// The process is not a Python interpreter that can be read.
+    #[error("process {pid} is not a CPython process that can be read: {reason}")]
+    NotPython {
+        /// The process.
+        pid: u32,
+        /// The missing part.
+        reason: String,
+    },
+    /// The process changed too fast, or ended, while it was read.
+    #[error("the stacks of process {pid} could not be read: {reason}")]
+    Unreadable {
+        /// The process.
+        pid: u32,
+        /// The failed part of the last attempt.
+        reason: String,
+    },
+}
+
+impl AttachError {
+    /// Returns a command that mends the error, if there is one.
+    pub fn hint(&self) -> Option<String> {
+        let Self::Forbidden(pid) = self else { return None };
+        let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+        Some(match scope.trim() {
+            "" | "0" => format!(
+                "use the user of process {pid}, or sudo; in a container: --cap-add SYS_PTRACE, in \
+                 Kubernetes: kubectl debug --profile=sysadmin --target=CONTAINER POD"
+            ),
+            "3" => "kernel.yama.ptrace_scope is 3, which can only be lowered after a reboot".into(),
+            level => format!(
+                "kernel.yama.ptrace_scope is {level}: use sudo, or sudo sysctl \
+                 kernel.yama.ptrace_scope=0; in a container: --cap-add SYS_PTRACE"
+            ),
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! What a thread waits for: the system call that it is in, in words.
+
+use std::fmt;
+use std::fs;
+
+use serde::Serialize;
+
+use crate::process::thread_file;
+
+/// A system call that a thread waits in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wait {
+    /// What it waits for, such as `a lock`, `data` or `a timer`.
+    #[serde(rename = "for")]
+    pub target: &'static str,
+    /// The system call, such as `futex`.
+    pub call: &'static str,
+    /// The file, pipe or socket that it waits for, if the call names one.
+    pub file: Option<String>,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "waits for {} ({}", self.target, self.call)?;
+        match &self.file {
+            Some(file) => write!(f, " on {file})"),
+            None => f.write_str(")"),
+        }
+    }
+}
+
+/// System calls in which threads wait, what they wait for, and whether the first argument is a file
+/// descriptor.
+const CALLS: [(libc::c_long, &str, &str, bool); 29] = [
+    (libc::SYS_futex, "futex", "a lock", false),
+    (libc::SYS_read, "read", "data", true),
+    (libc::SYS_readv, "readv", "data", true),
+    (libc::SYS_pread64, "pread64", "a file", true),
+    (libc::SYS_write, "write", "a reader of its data", true),
+    (libc::SYS_writev, "writev", "a reader of its data", true),
+    (libc::SYS_recvfrom, "recvfrom", "data", true),
+    (libc::SYS_recvmsg, "recvmsg", "data", true),
+    (libc::SYS_sendto, "sendto", "a reader of its data", true),
+    (libc::SYS_sendmsg, "sendmsg", "a reader of its data", true),
+    (libc::SYS_accept, "accept", "a connection", true),
+    (libc::SYS_accept4, "accept4", "a connection", true),
+    (libc::SYS_connect, "connect", "a connection", true),
+    (libc::SYS_ppoll, "ppoll", "one of several files", false),
+    (libc::SYS_pselect6, "pselect6", "one of several files", false),
+    (libc::SYS_epoll_pwait, "epoll_pwait", "one of several files", false),
+    (libc::SYS_nanosleep, "nanosleep", "a timer", false),
+    (libc::SYS_clock_nanosleep, "clock_nanosleep", "a timer", false),
+    (libc::SYS_wait4, "wait4", "a child process", false),
+    (libc::SYS_waitid, "waitid", "a child process", false),
+    (libc::SYS_rt_sigtimedwait, "rt_sigtimedwait", "a signal", false),
+    (libc::SYS_rt_sigsuspend, "rt_sigsuspend", "a signal", false),
+    (libc::SYS_flock, "flock", "a lock on a file", true),
+    (libc::SYS_fcntl, "fcntl", "a lock on a file", true),
+    (libc::SYS_fsync, "fsync", "a disk", true),
+    (libc::SYS_fdatasync, "fdatasync", "a disk", true),
+    (libc::SYS_ioctl, "ioctl", "a device", true),
+    (libc::SYS_semtimedop, "semtimedop", "a semaphore", false),
+    (libc::SYS_mq_timedreceive, "mq_timedreceive", "a message", false),
+];
+
+/// Old system calls that only x86-64 has.
+#[cfg(target_arch = "x86_64")]
+const OLD_CALLS: &[(libc::c_long, &str, &str, bool)] = &[
+    (libc::SYS_poll, "poll", "one of several files", false),
+    (libc::SYS_select, "select", "one of several files", false),
+    (libc::SYS_epoll_wait, "epoll_wait", "one of several files", false),
+    (libc::SYS_pause, "pause", "a signal", false),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_CALLS: &[(libc::c_long, &str, &str, bool)] = &[];
+
+/// Returns what a sleeping thread waits for, `None` if the system does not tell.
+pub(crate) fn of_thread(pid: u32, thread: u64) -> Option<Wait> {
+    let line = fs::read_to_string(thread_file(pid, thread, "syscall")).ok()?;
+    parse(&line, |descriptor| file_of(pid, descriptor))
+}
+
+/// Parses a line of `/proc/PID/task/TID/syscall`: the number of the call and its arguments in
+/// hexadecimal digits, `running`, or `-1` if the thread waits outside of a call.
+fn parse(line: &str, file_of: impl FnOnce(u64) -> Option<String>) -> Option<Wait> {
+    let mut words = line.split_ascii_whitespace();
+    let number: libc::c_long = words.next()?.parse().ok()?;
+    let known = CALLS.iter().chain(OLD_CALLS).find(|(known, ..)| *known == number)?;
+    let (_, call, target, has_file) = *known;
+    let argument = words.next().and_then(|word| word.strip_prefix("0x"));
+    let argument = argument.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    // A sleep of CPython 3.10 is a `select` of no files.
+    let is_sleep = matches!(call, "select" | "pselect6") && argument == Some(0);
+    let target = if is_sleep { "a timer" } else { target };
+    let file = argument.filter(|_| has_file).and_then(file_of);
+    Some(Wait { target, call, file })
+}
+
+fn file_of(pid: u32, descriptor: u64) -> Option<String> {
+    let path = fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
+    Some(path.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_on_a_file_names_the_file() {
+        let line = format!("{} 0x1f 0x7f00 0x10 0x0 0x0 0x0 0x7ffd 0x7f01\n", libc::SYS_read);
+        let wait = parse(&line, |file| Some(format!("pipe:[{file}]"))).unwrap();
+        assert_eq!(wait.to_string(), "waits for data (read on pipe:[31])");
+    }
+
+    #[test]
+    fn a_lock_is_named_without_a_file() {
+        let line = format!("{} 0x7f00 0x189 0x0", libc::SYS_futex);
+        let wait = parse(&line, |_| panic!("a futex is not a file")).unwrap();
+        assert_eq!(wait.to_string(), "waits for a lock (futex)");
+    }
+
+    #[test]
+    fn a_select_without_files_is_a_timer() {
+        for (files, expected) in [("0x0", "a timer"), ("0x5", "one of several files")] {
+            let line = format!("{} {files} 0x0 0x0", libc::SYS_pselect6);
+            assert_eq!(parse(&line, |_| None).unwrap().target, expected);
+        }
+    }
+
+    #[test]
+    fn a_running_thread_and_an_unknown_call_have_no_reason() {
+        for line in ["running\n", "-1 0x7ffd 0x7f01\n", "999999 0x0", "", "x"] {
+            assert_eq!(parse(line, |_| None), None, "{line}");
+        }
+    }
+}

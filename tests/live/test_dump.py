@@ -1,0 +1,202 @@
+"""`marey dump`: stacks of running processes, read from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from programs import DEADLINE_SECS, Live, run_program
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+PROGRAM = """
+import os, socket, sys, threading
+
+lock = threading.Lock()
+lock.acquire()
+reader, writer = os.pipe()
+
+def waits_for_lock():
+    learning_rate, names = 0.5, ["a", "b"]
+    with lock:
+        pass
+
+def waits_for_data():
+    os.read(reader, 1)
+
+def spins():
+    while True:
+        pass
+
+for function in (waits_for_lock, waits_for_data, spins):
+    threading.Thread(target=function, name=function.__name__, daemon=True).start()
+print(os.getpid(), flush=True)
+sys.stdin.readline()
+"""
+ATTEMPTS = 100
+
+
+def dump(pid: int, *options: str) -> subprocess.CompletedProcess[str]:
+    arguments = [sys.executable, "-m", "marey", "dump", str(pid), *options]
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=DEADLINE_SECS)
+
+
+def processes(pid: int, *options: str) -> list[dict[str, Any]]:
+    done = dump(pid, "--json", *options)
+    assert done.returncode == 0, done.stderr
+    result: list[dict[str, Any]] = json.loads(done.stdout)
+    return result
+
+
+def threads(pid: int, *options: str) -> dict[str, dict[str, Any]]:
+    """Returns the threads of a process by their names."""
+    (process,) = processes(pid, *options)
+    return {thread["name"]: thread for thread in process["threads"]}
+
+
+def until(pid: int, is_reached: Callable[[dict[str, Any]], bool], *options: str) -> dict[str, Any]:
+    """Returns the threads once they have reached a state."""
+    for _ in range(ATTEMPTS):
+        found = threads(pid, *options)
+        if is_reached(found):
+            return found
+    raise AssertionError(found)
+
+
+def all_wait(found: dict[str, Any]) -> bool:
+    return all(found[name]["wait"] for name in ("MainThread", "waits_for_lock", "waits_for_data"))
+
+
+@pytest.fixture
+def pid() -> Any:
+    with Live(PROGRAM) as program:
+        yield int(program.read_line())
+        program.write_line()
+        assert program.end().exit_code == 0
+
+
+def test_each_thread_has_its_stack_and_what_it_waits_for(pid: int) -> None:
+    found = until(pid, all_wait)
+    place = {
+        name: (thread["frames"][0]["function"], thread["frames"][0]["line"])
+        for name, thread in found.items()
+    }
+    assert place["waits_for_lock"] == ("waits_for_lock", 10)
+    assert place["waits_for_data"] == ("waits_for_data", 14)
+    assert place["spins"][0] == "spins"
+    assert place["MainThread"] == ("<module>", 23)
+    waits = {name: thread["wait"] and thread["wait"]["for"] for name, thread in found.items()}
+    assert waits["waits_for_lock"] == "a lock"
+    assert waits["waits_for_data"] == "data"
+    assert found["waits_for_data"]["wait"]["file"].startswith("pipe:[")
+    assert found["MainThread"]["wait"]["call"] == "read"
+    assert found["spins"]["wait"] is None
+
+
+def test_the_thread_that_runs_holds_the_gil(pid: int) -> None:
+    def spins(found: dict[str, Any]) -> bool:
+        return bool(found["spins"]["holds_gil"] and found["spins"]["is_running"])
+
+    found = until(pid, spins)
+    assert [name for name, thread in found.items() if thread["holds_gil"]] == ["spins"]
+    assert found["MainThread"]["os_id"] == pid
+    assert len({thread["os_id"] for thread in found.values()}) == len(found)
+
+
+def test_local_variables_are_read_on_request(pid: int) -> None:
+    frame = until(pid, all_wait, "--locals")["waits_for_lock"]["frames"][0]
+    assert dict(frame["locals"]) == {"learning_rate": "0.5", "names": '["a", "b"]'}
+    assert "locals" not in until(pid, all_wait)["waits_for_lock"]["frames"][0]
+
+
+def test_the_text_names_process_threads_and_lines(pid: int) -> None:
+    until(pid, all_wait)
+    lines = dump(pid).stdout.splitlines()
+    assert lines[0].startswith(f"Process {pid}: ")
+    assert lines[0].endswith("program.py")
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert lines[1] == f"CPython {version}"
+    at = next(index for index, line in enumerate(lines) if line.startswith("waits_for_lock ("))
+    assert lines[at].endswith(") waits for a lock (futex)")
+    assert lines[at + 1].startswith("    waits_for_lock (/")
+    assert lines[at + 1].endswith("program.py:10)")
+
+
+def test_the_tree_includes_children_of_children() -> None:
+    source = """
+    import os, subprocess, sys
+    depth = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    if depth < 2:
+        child = subprocess.Popen([sys.executable, __file__, str(depth + 1)], stdin=subprocess.PIPE)
+    else:
+        print(os.getppid(), os.getpid(), flush=True)
+    sys.stdin.readline()
+    """
+    with Live(source) as program:
+        parent, grandchild = map(int, program.read_line().split())
+        found = processes(program.process.pid, "--tree")
+        assert [process["pid"] for process in found] == [program.process.pid, parent, grandchild]
+        assert found[-1]["argv"][-1] == "2"
+
+
+def test_a_process_that_does_not_exist_is_an_error() -> None:
+    done = dump(2**22 + 1)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: there is no process {2**22 + 1}\n"
+
+
+def test_a_process_without_python_is_an_error() -> None:
+    sleeper = subprocess.Popen(["sleep", "100"])
+    try:
+        done = dump(sleeper.pid)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    assert done.returncode == 2
+    expected = f"error: process {sleeper.pid} is not a CPython process that can be read: "
+    assert done.stderr.startswith(expected)
+
+
+def test_a_process_of_another_user_is_refused_with_the_remedy(pid: int) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to become another user")
+    # The interpreter may be in root's home, so the user changes after the imports.
+    source = f"""
+    import os
+    from marey import _engine
+    os.setgid(65534)
+    os.setuid(65534)
+    raise SystemExit(_engine.cli_main(["marey", "dump", "{pid}"]))
+    """
+    done = run_program(source)
+    assert done.exit_code == 2
+    assert f"error: process {pid} cannot be read: the system does not allow it\n" in done.stderr
+    assert "hint: " in done.stderr
+    assert "--cap-add SYS_PTRACE" in done.stderr
+
+
+def test_a_process_that_was_read_ends_as_ever() -> None:
+    source = """
+    import os, sys, threading
+    def work(n=0):
+        return work(n + 1) if n < 50 else sum(range(1000))
+    print(os.getpid(), flush=True)
+    done = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.readline(), done.set())).start()
+    total = 0
+    while not done.is_set():
+        total += work()
+    print(total % work())
+    """
+    with Live(source) as program:
+        pid = int(program.read_line())
+        for _ in range(20):
+            assert threads(pid)["MainThread"]["frames"]
+        program.write_line()
+        outcome = program.end()
+    assert (outcome.exit_code, outcome.stdout, outcome.stderr) == (0, "0\n", "")

@@ -1,0 +1,151 @@
+"""`marey record`: samples of running processes, taken from outside."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import marey
+import pytest
+from programs import DEADLINE_SECS, Live
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+PROGRAM = """
+import os, sys, threading, time
+
+def hot():
+    end = time.perf_counter() + 0.003
+    while time.perf_counter() < end:
+        pass
+
+def cold():
+    end = time.perf_counter() + 0.001
+    while time.perf_counter() < end:
+        pass
+
+def work():
+    while True:
+        hot()
+        cold()
+
+threading.Thread(target=work, name="worker", daemon=True).start()
+print(os.getpid(), flush=True)
+sys.stdin.readline()
+"""
+
+
+def command(pid: int, *options: str) -> list[str]:
+    return [sys.executable, "-m", "marey", "record", "-p", str(pid), "-o", "run.marey", *options]
+
+
+def record(pid: int, *options: str) -> dict[str, Any]:
+    done = subprocess.run(
+        command(pid, "--json", *options), capture_output=True, text=True, timeout=DEADLINE_SECS
+    )
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def nanos_by_function() -> dict[str, int]:
+    """Returns the sampled time by the innermost function."""
+    with marey.open("run.marey") as run:
+        rows = run.sql("SELECT name, sum(self_nanos) FROM flame GROUP BY name")
+    sums: dict[str, int] = {}
+    for name, nanos in rows:
+        function = name.rpartition("@")[2]
+        sums[function] = sums.get(function, 0) + (nanos or 0)
+    return sums
+
+
+def test_sampled_time_is_where_the_program_spends_it() -> None:
+    with Live(PROGRAM) as program:
+        report = record(int(program.read_line()), "-d", "2", "-r", "500")
+    sums = nanos_by_function()
+    assert sums["hot"] > sums["cold"] > 0
+    assert 0.5 < sums["hot"] / (sums["hot"] + sums["cold"]) < 0.95
+    assert "<module>" not in sums  # the main thread waits
+    assert report["samples"] > 100
+    assert report["samples"] + report["failed"] + report["skipped"] <= 1_001
+    assert report["rate_hz"] == pytest.approx(report["samples"] / report["seconds"])
+
+
+def test_threads_that_wait_are_sampled_on_request() -> None:
+    with Live(PROGRAM) as program:
+        record(int(program.read_line()), "-d", "0.5", "--idle")
+    with marey.open("run.marey") as run:
+        ((name, nanos),) = run.sql(
+            "SELECT name, self_nanos FROM flame WHERE name LIKE '%program.py%<module>'"
+        )
+    assert name.endswith("program.py:21@<module>")
+    assert 0.3e9 < nanos < 0.6e9
+
+
+def test_missed_samples_are_losses_of_the_run() -> None:
+    with Live(PROGRAM) as program:
+        report = record(int(program.read_line()), "-d", "0.3", "-r", "100000")
+    assert report["skipped"] > 1_000
+    with marey.open("run.marey") as run:
+        ((missed,),) = run.sql("SELECT sum(count) FROM losses WHERE cause = 'samples_missed'")
+    assert missed == report["skipped"] + report["failed"]
+
+
+def test_the_end_of_the_process_ends_the_recording() -> None:
+    with Live(PROGRAM) as program:
+        pid = int(program.read_line())
+        recorder = subprocess.Popen(command(pid), stderr=subprocess.PIPE, text=True)
+        assert recorder.stderr is not None
+        assert recorder.stderr.readline() == f"sampling process {pid}; Ctrl-C ends it\n"
+        program.write_line()
+        assert program.end().exit_code == 0
+        _, said = recorder.communicate(timeout=DEADLINE_SECS)
+    assert recorder.returncode == 0
+    assert said.startswith("wrote `run.marey`, ")
+
+
+def test_an_interrupt_ends_the_recording_and_keeps_it() -> None:
+    with Live(PROGRAM) as program:
+        pid = int(program.read_line())
+        recorder = subprocess.Popen(command(pid), stderr=subprocess.PIPE, text=True)
+        assert recorder.stderr is not None
+        recorder.stderr.readline()
+        recorder.send_signal(signal.SIGINT)
+        _, said = recorder.communicate(timeout=DEADLINE_SECS)
+        program.write_line()
+        assert program.end().exit_code == 0
+    assert recorder.returncode == 0, said
+    assert Path("run.marey").is_dir()
+
+
+def test_samples_are_exported_as_flame_graphs() -> None:
+    with Live(PROGRAM) as program:
+        record(int(program.read_line()), "-d", "0.3")
+    arguments = [
+        sys.executable,
+        "-m",
+        "marey",
+        "export",
+        "run.marey",
+        "-f",
+        "speedscope",
+        "-o",
+        "x.json",
+    ]
+    subprocess.run(arguments, check=True, capture_output=True, timeout=DEADLINE_SECS)
+    frames = json.loads(Path("x.json").read_text())["shared"]["frames"]
+    assert any(frame["name"].endswith("@hot") for frame in frames)
+
+
+@pytest.mark.parametrize("duration", ["0", "-1", "nan"])
+def test_a_duration_must_be_positive(duration: str) -> None:
+    done = subprocess.run(
+        command(1, f"--duration={duration}"), capture_output=True, text=True, timeout=DEADLINE_SECS
+    )
+    assert done.returncode == 2
+    assert "is not a positive number of seconds" in done.stderr
+    assert not Path("run.marey").exists()
