@@ -218,6 +218,7 @@ typedef struct marey_table {
     void (*set_task_provider)(marey_task_provider_t provider);
     int32_t (*torch_operators)(bool is_on, uint8_t sequence_field, uint8_t forward_thread_field,
                                marey_error_t *error);
+    void (*torch_shapes)(uint32_t shapes, uint64_t fields);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -21,7 +21,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from marey import _native
 from marey._names import KIND_MODULE, KIND_SCOPE
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["disable", "enable", "is_enabled"]
 
+Shapes = Literal["sampled", "all", "off"]
+_SHAPES = ("sampled", "all", "off")
+
 _push = _native.push
 _pop = _native.pop
 
@@ -40,25 +43,34 @@ _pop = _native.pop
 _BACKWARD_KEY = 0
 
 
-def enable(*, operators: bool = False) -> None:
+def enable(*, operators: bool = False, shapes: Shapes = "sampled") -> None:
     """Records module calls, backward and optimizer steps as scopes, in the whole process.
 
     Does not import torch: if torch is not imported yet, the hooks are installed after its import.
-    Further calls have no effect, except that operators may be added. Any thread may call this
-    function.
+    Further calls have no effect, except that operators may be added, and then `shapes` changed.
+    Any thread may call this function.
 
     Args:
         operators: Whether to record operators, autograd nodes,
             ``torch.profiler.record_function`` and the loading of batches too, on every thread,
             while a session records. If PyTorch does not allow it, a warning states why.
+        shapes: The operators whose input shapes and types are recorded too, and with them FLOP and
+            bytes: ``"sampled"`` those of one training step in a hundred, drawn at random, and
+            before the first step one operator in a hundred; ``"all"``; or ``"off"``. Of a sample,
+            FLOP and bytes are extrapolated to all calls. Without effect without `operators`.
 
     Raises:
+        ValueError: `shapes` is none of these.
         AttributeError: The installed torch is older than 2.1 and lacks one of the hooks.
     """
-    global _enabled, _records_operators
+    global _enabled, _records_operators, _shapes
+    if shapes not in _SHAPES:
+        raise ValueError(f"shapes must be one of {', '.join(_SHAPES)}, not {shapes!r}")
     with _lock:
         _enabled = True
         _records_operators |= operators
+        if operators:
+            _shapes = shapes
         if "torch" not in sys.modules:
             if _finder not in sys.meta_path:
                 sys.meta_path.insert(0, _finder)
@@ -324,7 +336,7 @@ def _attach(torch: Any) -> None:
 def _record_operators(torch: Any) -> None:
     from marey import _torch_operators
 
-    objection = _torch_operators.start(torch)
+    objection = _torch_operators.start(torch, _shapes)
     if objection is not None:
         warn(f"operators of PyTorch {torch.__version__} are not recorded: {objection}")
 
@@ -366,12 +378,12 @@ def _export_without_hooks(torch: Any) -> Callable[..., Any]:
     def export(*args: Any, **kwargs: Any) -> Any:
         if _detach is None:
             return original(*args, **kwargs)
-        operators = _records_operators
+        operators, shapes = _records_operators, _shapes
         disable()
         try:
             return original(*args, **kwargs)
         finally:
-            enable(operators=operators)
+            enable(operators=operators, shapes=shapes)
 
     return functools.update_wrapper(export, original)
 
@@ -441,6 +453,7 @@ class _TorchLoader(importlib.abc.Loader):
 _lock = threading.RLock()
 _enabled = False
 _records_operators = False
+_shapes: Shapes = "sampled"
 _finder = _TorchFinder()
 _detach: Callable[[], None] | None = None
 _is_compiling: Callable[[], bool]

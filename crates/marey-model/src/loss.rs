@@ -50,6 +50,8 @@ pub enum LossCause {
     StuckThread = 21,
     /// A collective of a group that cannot be distinguished from others of its name.
     AmbiguousCollective = 22,
+    /// The inputs of an operator were too many, or their table was full.
+    OperatorInputs = 23,
 }
 
 impl LossCause {
@@ -57,7 +59,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -81,6 +83,7 @@ impl LossCause {
         Self::GraphNodes,
         Self::StuckThread,
         Self::AmbiguousCollective,
+        Self::OperatorInputs,
     ];
 
     /// Returns the key under which files count the cause.
@@ -109,6 +112,7 @@ impl LossCause {
             Self::GraphNodes => "graph_nodes_full",
             Self::StuckThread => "stuck_threads",
             Self::AmbiguousCollective => "ambiguous_collectives",
+            Self::OperatorInputs => "operator_inputs",
         }
     }
 
@@ -183,6 +187,9 @@ impl LossCause {
             }
             Self::AmbiguousCollective => {
                 "Collectives that are in the files of more ranks than their group has: several groups have the same name and the files do not list their ranks. They are not used to align clocks."
+            }
+            Self::OperatorInputs => {
+                "Calls of PyTorch's operators whose shapes were not recorded: they had more than some 30 tensors, or the process had used more than 32,768 different inputs."
             }
         }
     }

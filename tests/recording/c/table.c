@@ -67,5 +67,6 @@ int main(void) {
     PLACE(note_environment);
     PLACE(set_task_provider);
     PLACE(torch_operators);
+    PLACE(torch_shapes);
     return 0;
 }
