@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-# Names of context nodes with a special meaning.
+# Names of context nodes, and of a metric, with a special meaning.
 ROOT_NAME: Final = "ROOT"
 METADATA_STATE: Final = "__proton_launch_metadata"
 METADATA_STATE_PREFIX: Final = "__proton_launch_metadata:"
 STEP_NAME: Final = "step"
+CALL_SITE: Final = "call_site"
 
 # Kinds of context node, by number; the tuple holds their names.
 KIND_ROOT: Final = 0
@@ -80,6 +81,7 @@ LOSS_DEVICE_TIMES_MISSING: Final = "device_times_missing"
 LOSS_GRAPH_NODES_FULL: Final = "graph_nodes_full"
 LOSS_STUCK_THREADS: Final = "stuck_threads"
 LOSS_AMBIGUOUS_COLLECTIVES: Final = "ambiguous_collectives"
+LOSS_OPERATOR_INPUTS: Final = "operator_inputs"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -104,6 +106,7 @@ LOSS_CAUSES: Final = (
     LOSS_GRAPH_NODES_FULL,
     LOSS_STUCK_THREADS,
     LOSS_AMBIGUOUS_COLLECTIVES,
+    LOSS_OPERATOR_INPUTS,
 )
 
 # Environment variables: docs/reference/environment.md.

@@ -15,6 +15,7 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 import threading
 import types
@@ -24,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from marey import _native
-from marey._names import KIND_MODULE, KIND_SCOPE
+from marey._names import CALL_SITE, KIND_MODULE, KIND_SCOPE
 from marey._warning import warn
 
 if TYPE_CHECKING:
@@ -107,12 +108,18 @@ def is_enabled() -> bool:
 
 
 class _Names(dict[int, str]):
-    """Dotted names of the modules below one root, by id, as long as each module lives."""
+    """Dotted names of the modules below one root, by id, as long as each module lives.
+
+    The mapping has the modules that were called since a session began. The others are found by
+    `find`, so that their first call takes the slow path, which records its line.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._references: dict[int, weakref.ref[Module]] = {}
         self._root_key: int | None = None
+        self._uncalled: dict[int, str] = {}
+        self._sessions: list[int] = []
 
     @classmethod
     def below(cls, root: Module) -> _Names:
@@ -120,6 +127,29 @@ class _Names(dict[int, str]):
         names._root_key = id(root)
         names._learn(root)
         return names
+
+    def find(self, key: int) -> str | None:
+        """Returns the name of a module, called or not."""
+        name = self.get(key)
+        return self._uncalled.get(key) if name is None else name
+
+    def is_first_call(self, key: int) -> bool:
+        """Whether the sessions that are alive see the first call of a module, which this is."""
+        if key == self._root_key:
+            return self._follow_sessions()
+        name = self._uncalled.pop(key, None)
+        if name is not None:
+            self[key] = name
+        return name is not None
+
+    def _follow_sessions(self) -> bool:
+        sessions = _native.sessions()
+        if sessions == self._sessions:
+            return False
+        self._sessions = sessions
+        self._uncalled.update(self)
+        self.clear()
+        return True
 
     def learn_addition(self, module: Module, caller_key: int) -> None:
         """Reads all names again if `module` was added below the named module that calls it."""
@@ -142,10 +172,11 @@ class _Names(dict[int, str]):
         if key not in self._references:
             self._references[key] = weakref.ref(module, lambda _: self._forget(key))
         if name:  # the root has no name, and must not be found as its own child
-            self[key] = name
+            (self if key in self else self._uncalled)[key] = name
 
     def _forget(self, key: int) -> None:
         self.pop(key, None)
+        self._uncalled.pop(key, None)
         self._references.pop(key, None)
 
 
@@ -183,8 +214,25 @@ def _enter_unnamed_module(module: Module, stack: list[tuple[int, str, _Names]]) 
     if not stack and _is_grad_enabled():
         _native.step_begin()
     name, names = _find_name(module, stack)
-    stack.append((id(module), name, names))
+    key = id(module)
+    stack.append((key, name, names))
     _push(name, KIND_MODULE)
+    if names.is_first_call(key) and (line := _calling_line()):
+        _native.add_metrics({CALL_SITE: line})
+
+
+def _calling_line() -> str | None:
+    """Returns file and line of the innermost Python frame outside of PyTorch."""
+    # The three innermost frames are of this module.
+    frame: types.FrameType | None = sys._getframe(3)
+    while frame is not None and frame.f_code.co_filename.startswith(_torch_folder):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    path = frame.f_code.co_filename
+    with contextlib.suppress(OSError):  # the working directory may be gone
+        path = path.removeprefix(os.path.join(os.getcwd(), ""))
+    return f"{path}:{frame.f_lineno}"
 
 
 def _find_name(module: Module, stack: list[tuple[int, str, _Names]]) -> tuple[str, _Names]:
@@ -192,10 +240,12 @@ def _find_name(module: Module, stack: list[tuple[int, str, _Names]]) -> tuple[st
     key = id(module)
     if stack:
         caller_key, _, caller_names = stack[-1]
-        caller_names.learn_addition(module, caller_key)
+        if caller_names.find(key) is None:
+            caller_names.learn_addition(module, caller_key)
     for _, _, names in reversed(stack):
-        if key in names:
-            return names[key], names
+        inner = names.find(key)
+        if inner is not None:
+            return inner, names
     return sys.intern(type(module).__name__), _names_of_root(module)
 
 
@@ -301,7 +351,7 @@ def _site(code: types.CodeType) -> tuple[str, str]:
 
 
 def _attach(torch: Any) -> None:
-    global _detach, _is_compiling, _is_grad_enabled
+    global _detach, _is_compiling, _is_grad_enabled, _torch_folder
     # `torch.optim` has no attribute for this submodule.
     optimizers = importlib.import_module("torch.optim.optimizer")
     with _lock:
@@ -316,6 +366,7 @@ def _attach(torch: Any) -> None:
         # PyTorch 2.2 has it elsewhere.
         _is_compiling = getattr(torch.compiler, "is_compiling", None) or torch._utils.is_compiling
         _is_grad_enabled = torch.is_grad_enabled
+        _torch_folder = os.path.join(os.path.dirname(torch.__file__), "")
         modules = torch.nn.modules.module
         _call_sites.add(_site(torch.nn.Module._call_impl.__code__))
         with contextlib.ExitStack() as undo:
@@ -458,6 +509,7 @@ _finder = _TorchFinder()
 _detach: Callable[[], None] | None = None
 _is_compiling: Callable[[], bool]
 _is_grad_enabled: Callable[[], bool]
+_torch_folder: str
 
 _thread = _ThreadState()
 _no_names = _Names()

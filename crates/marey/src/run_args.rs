@@ -89,6 +89,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     operators: bool,
 
+    /// Operators whose shapes, FLOP and bytes are recorded: those of a step in a hundred, all, none
+    #[arg(long, value_parser = ["sampled", "all", "off"], default_value = "sampled")]
+    shapes: String,
+
     /// Do not hook PyTorch modules and optimizers
     #[arg(long)]
     no_torch: bool,

@@ -112,11 +112,14 @@ impl Columns {
     fn push_input(&mut self, words: &mut impl Iterator<Item = u64>) -> Option<()> {
         let head = words.next()?;
         match head & 0xff {
-            TENSOR => match type_name((head >> 8) as u16) {
-                Some(name) => self.push(&sizes_json(head, words), name, ""),
-                // An undefined tensor.
-                None => self.push("[]", "", ""),
-            },
+            TENSOR => {
+                let sizes = sizes_json(head, words);
+                match type_name((head >> 8) as u16) {
+                    Some(name) => self.push(&sizes, name, ""),
+                    // An undefined tensor.
+                    None => self.push("[]", "", ""),
+                }
+            }
             TENSORS => {
                 let tensors: Vec<String> = (0..head >> 8)
                     .map_while(|_| words.next().map(|head| sizes_json(head, words)))

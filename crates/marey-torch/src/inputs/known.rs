@@ -17,6 +17,8 @@ pub(super) struct Known {
     key: Box<[u64]>,
     /// The number of the interned JSON object.
     pub(super) args: u32,
+    /// Floating-point operations, 0 if they are unknown.
+    pub(super) flops: f64,
     /// One call, then its FLOP and bytes if they are known, by the numbers of the metrics.
     values: [(u32, f64); 3],
     num_values: usize,
@@ -35,10 +37,6 @@ impl Known {
     /// Returns the values that a call adds to metrics: the first one counts the call.
     pub(super) fn values(&self) -> &[(u32, f64)] {
         self.values.get(..self.num_values).unwrap_or_default()
-    }
-
-    pub(super) const fn has_cost(&self) -> bool {
-        self.num_values > 1
     }
 }
 
@@ -74,16 +72,20 @@ pub(super) unsafe fn find(name: u32, function: *const RecordFunction) -> Option<
 #[inline(never)]
 fn add(slot: &AtomicPtr<Known>, name: u32, key: &Key) -> &'static Known {
     let (operator, json) = (api::name(name), key.to_json());
+    let flops = op_cost::flops(&operator, &json);
     let mut known = Known {
+        flops: flops.unwrap_or_default(),
         key: key.words().into(),
         args: api::intern_text(&json),
         values: [(0, 0.0); 3],
         num_values: 0,
     };
-    let flops = op_cost::flops_metric(op_cost::operand_bits(&json));
+    let flops_metric = op_cost::flops_metric(op_cost::operand_bits(&json));
+    // Exclusive: the calls of one operator say nothing about those around it.
+    let sampled_calls = format!("{} (exc)", op_cost::SAMPLED_CALLS);
     for (metric, value) in [
-        (op_cost::SAMPLED_CALLS, Some(1.0)),
-        (flops, op_cost::flops(&operator, &json)),
+        (&*sampled_calls, Some(1.0)),
+        (flops_metric, flops),
         (op_cost::BYTES, op_cost::bytes(&operator, &json)),
     ] {
         if let (Some(value), Some(number)) = (value, api::intern_metric(metric)) {

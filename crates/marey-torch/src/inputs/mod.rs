@@ -1,8 +1,8 @@
 //! Inputs of operators: the arguments of their spans, and what their calls cost.
 //!
 //! A call's text and cost follow from its inputs and are computed once for each combination
-//! ([`known`]). Operators call other operators, each of which has a cost, so a cost is added only
-//! to the innermost operator that has one.
+//! ([`known`]). Operators call other operators, each of which has a cost. An operator inside which
+//! at least half as much is computed has left the work to the inner ones, and has no cost itself.
 
 mod key;
 mod known;
@@ -23,8 +23,8 @@ use std::ptr::null;
 struct OpenCall {
     function: *const RecordFunction,
     recorded: Option<(OperatorCall, &'static Known)>,
-    /// Whether an operator inside it has a cost.
-    contains_cost: bool,
+    /// The floating-point operations of the operators inside it.
+    inner_flops: f64,
 }
 
 /// The maximum number of calls in progress on a thread whose inputs are recorded.
@@ -38,7 +38,7 @@ struct OpenCalls {
 
 thread_local! {
     static OPEN_CALLS: OpenCalls = const {
-        const NONE: OpenCall = OpenCall { function: null(), recorded: None, contains_cost: false };
+        const NONE: OpenCall = OpenCall { function: null(), recorded: None, inner_flops: 0.0 };
         OpenCalls { depth: Cell::new(0), calls: [const { Cell::new(NONE) }; MAX_DEPTH] }
     };
 }
@@ -54,16 +54,27 @@ pub(crate) unsafe fn begin(name: u32, function: *const RecordFunction) {
     // SAFETY: guaranteed by the caller.
     let known = unsafe { known::find(name, function) };
     let recorded = known.and_then(|known| Some((api::record_inputs(name, known.args)?, known)));
-    OPEN_CALLS.with(|open| open.push(OpenCall { function, recorded, contains_cost: false }));
+    OPEN_CALLS.with(|open| open.push(OpenCall { function, recorded, inner_flops: 0.0 }));
 }
 
 /// Adds the cost of an operator whose inputs were recorded.
 pub(crate) fn end(function: *const RecordFunction) {
     let Some(call) = OPEN_CALLS.with(|open| open.pop(function)) else { return };
     let Some((operator, known)) = call.recorded else { return };
-    // The first value counts the call, whether the others are its own cost or not.
-    let own_values = if call.contains_cost { 1 } else { known.values().len() };
-    api::add_to_operator(operator, known.values().get(..own_values).unwrap_or_default());
+    // The first value counts the call, whether it has a cost itself or not.
+    let num_values = if call.has_own_cost() { known.values().len() } else { 1 };
+    api::add_to_operator(operator, known.values().get(..num_values).unwrap_or_default());
+}
+
+impl OpenCall {
+    fn known_flops(&self) -> f64 {
+        self.recorded.map_or(0.0, |(_, known)| known.flops)
+    }
+
+    /// Whether the operator itself does most of what it costs.
+    fn has_own_cost(&self) -> bool {
+        self.inner_flops == 0.0 || self.inner_flops < self.known_flops() / 2.0
+    }
 }
 
 impl OpenCalls {
@@ -81,11 +92,11 @@ impl OpenCalls {
         let position = calls.iter().rposition(|call| call.get().function == function)?;
         self.depth.set(position);
         let call = calls.get(position)?.get();
-        let has_cost = call.recorded.is_some_and(|(_, known)| known.has_cost());
-        if (has_cost || call.contains_cost)
-            && let Some(outer) = position.checked_sub(1).and_then(|outer| calls.get(outer))
-        {
-            outer.set(OpenCall { contains_cost: true, ..outer.get() });
+        if let Some(slot) = position.checked_sub(1).and_then(|outer| calls.get(outer)) {
+            let own_flops = if call.has_own_cost() { call.known_flops() } else { 0.0 };
+            let outer = slot.get();
+            let inner_flops = outer.inner_flops + call.inner_flops + own_flops;
+            slot.set(OpenCall { inner_flops, ..outer });
         }
         Some(call)
     }
