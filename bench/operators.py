@@ -1,7 +1,7 @@
 """Measures the cost of recording PyTorch's operators: `python bench/operators.py`.
 
-Each profiler runs in a process of its own, several times in turn: first without it, then with it,
-then after it has stopped. Two programs: one operator in a loop, and the training step of
+Each profiler runs in a process of its own, several times in turn: first without it, then with it and
+without it in turn. Two programs: one operator in a loop, and the training step of
 `examples/train_gpt.py`. All times are CPU times. `--update` writes the table to
 `docs/benchmarks.md`.
 """
@@ -21,23 +21,31 @@ from table import duration, markdown_table, update_document, verdict
 
 PROCESSES = 5
 PROFILERS = {
-    "tree": "marey, tree",
-    "trace": "marey, trace",
+    "callback": "an empty callback",
+    "tree-off": "marey, tree",
+    "tree-sampled": "marey, tree, sampled shapes",
+    "tree-all": "marey, tree, all shapes",
+    "trace-off": "marey, trace",
     "torch": "torch.profiler",
+    "torch-shapes": "torch.profiler, all shapes",
 }
+PEERS = {"tree-off": "torch", "tree-sampled": "torch", "tree-all": "torch-shapes"}
+"""The peer with the same detail, for the profilers that have bars."""
 MAX_OPERATOR_RATIO = 0.25
-MAX_STEP_PERCENT = 3.0
+MAX_STEP_PERCENT = {"tree-off": 3.0, "tree-sampled": 3.3, "tree-all": 8.0}
 MAX_AFTER_PERCENT = 0.1
 
-# Prints, by program, the nanoseconds of each block before, with and after the profiler. Blocks of
-# both programs alternate.
+# Prints, by program, the nanoseconds before the profiler, with it and after it. The blocks with it
+# and after it alternate, so that a drift of the machine affects both.
 WORKER = """
-import contextlib, json, statistics, sys, time
+import ctypes, json, os, statistics, sys, time
 sys.path.insert(0, {bench!r})
 import torch, marey, marey.torch
 import training
 
-BLOCKS, OPERATORS, STEPS = 15, 20_000, 20
+kind, _, detail = sys.argv[1].partition("-")
+# Each start samples one of the first ten steps, so only long blocks have one sample in a hundred.
+BLOCKS, OPERATORS, STEPS = (5, 20_000, 100) if detail == "sampled" else (15, 20_000, 20)
 torch.set_num_threads(1)
 element = torch.ones(1)
 
@@ -49,32 +57,79 @@ def steps():
     for _ in range(STEPS):
         training.train()
 
-def measure():
-    found = dict(operator=[], step=[])
-    for _ in range(BLOCKS):
-        for name, run, count in (("operator", loop, OPERATORS), ("step", steps, STEPS)):
-            start = time.process_time_ns()
-            run()
-            found[name].append((time.process_time_ns() - start) / count)
-    return {{name: statistics.median(nanos) for name, nanos in found.items()}}
+def measure(phase):
+    for name, run, count in (("operator", loop, OPERATORS), ("step", steps, STEPS)):
+        training.train()  # the first step after a change has cold caches
+        start = time.process_time_ns()
+        run()
+        found[phase][name].append((time.process_time_ns() - start) / count)
 
-@contextlib.contextmanager
-def marey_session(data):
-    marey.torch.enable(operators=True)
-    session = marey.start("operators", data=data)
-    yield
-    marey.torch.disable()
-    marey.finalize(session)
+class Marey:
+    def __init__(self, data, shapes):
+        self.shapes = shapes
+        self.session = marey.start("operators", data=data)
+        marey.deactivate(self.session)
 
-def torch_profiler():
-    return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    def start(self):
+        marey.torch.enable(operators=True, shapes=self.shapes)
+        marey.activate(self.session)
 
+    def stop(self):
+        marey.deactivate(self.session)
+        marey.torch.disable()
+
+class Torch:
+    def __init__(self, record_shapes):
+        self.record_shapes = record_shapes
+
+    def start(self):
+        cpu = [torch.profiler.ProfilerActivity.CPU]
+        self.profiler = torch.profiler.profile(activities=cpu, record_shapes=self.record_shapes)
+        self.profiler.start()
+
+    def stop(self):
+        self.profiler.stop()
+
+class Callback:
+    def __init__(self):
+        class Registration(ctypes.Structure):
+            _fields_ = [("start", ctypes.c_void_p), ("end", ctypes.c_void_p), ("p", ctypes.c_double),
+                        ("kinds", ctypes.c_bool * 10), ("needs", ctypes.c_bool * 6)]
+        library = ctypes.CDLL("libtorch_cpu.so", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        self.add = library._ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE
+        self.add.restype, self.add.argtypes = ctypes.c_uint64, [Registration]
+        self.remove = library._ZN2at14removeCallbackEm
+        self.remove.argtypes = [ctypes.c_uint64]
+        # `start` may be absent; the end does nothing with its two arguments.
+        nothing = ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value
+        kinds = (ctypes.c_bool * 10)(True, True, False, False, False, False, False, True)
+        self.registration = Registration(None, nothing, 1.0, kinds)
+
+    def start(self):
+        self.handle = self.add(self.registration)
+
+    def stop(self):
+        self.remove(self.handle)
+
+if kind == "callback":
+    profiler = Callback()
+elif kind == "torch":
+    profiler = Torch(detail == "shapes")
+else:
+    profiler = Marey(kind, detail)
 loop(), steps()
-before = measure()
-profiler = sys.argv[1]
-with torch_profiler() if profiler == "torch" else marey_session(profiler):
-    during = measure()
-print(json.dumps(dict(before=before, during=during, after=measure())))
+found = {{phase: dict(operator=[], step=[]) for phase in ("before", "during", "after")}}
+for _ in range(BLOCKS):
+    measure("before")
+for _ in range(BLOCKS):
+    profiler.start()
+    measure("during")
+    profiler.stop()
+    measure("after")
+print(json.dumps({{
+    phase: {{name: statistics.median(nanos) for name, nanos in programs.items()}}
+    for phase, programs in found.items()
+}}))
 """
 
 Costs = dict[str, dict[str, float]]
@@ -124,34 +179,35 @@ def operators_table(costs: dict[str, Costs]) -> str:
     added = {name: added_nanos(cost, "operator") for name, cost in costs.items()}
     lines = [("profiler", "an operator", "of torch.profiler's", "", "a step", "", "after stop", "")]
     for name, cost in costs.items():
-        is_ours = name != "torch"
-        ratio = added[name] / added["torch"]
-        step = percent(cost, "step", "during")
-        after = percent(cost, "step", "after")
+        ratio = added[name] / added[PEERS[name]] if name in PEERS else None
+        step, after = percent(cost, "during", "after"), percent(cost, "after", "before")
+        step_bar = MAX_STEP_PERCENT.get(name)
         lines.append(
             (
                 PROFILERS[name],
                 f"+{duration(added[name])}",
-                f"{ratio:.3f}" if is_ours else "",
-                bar_cell(ratio <= MAX_OPERATOR_RATIO, f"≤ {MAX_OPERATOR_RATIO}") if is_ours else "",
+                "" if ratio is None else f"{ratio:.3f}",
+                ""
+                if ratio is None
+                else bar_cell(ratio <= MAX_OPERATOR_RATIO, f"≤ {MAX_OPERATOR_RATIO}"),
                 f"{step:+.1f} %",
-                bar_cell(step <= MAX_STEP_PERCENT, f"≤ {MAX_STEP_PERCENT} %")
-                if name == "tree"
-                else "",
+                "" if step_bar is None else bar_cell(step <= step_bar, f"≤ {step_bar} %"),
                 f"{after:+.1f} %",
-                bar_cell(after <= MAX_AFTER_PERCENT, f"≤ {MAX_AFTER_PERCENT} %") if is_ours else "",
+                bar_cell(after <= MAX_AFTER_PERCENT, f"≤ {MAX_AFTER_PERCENT} %")
+                if name in PEERS
+                else "",
             )
         )
     return markdown_table(lines)
 
 
 def added_nanos(cost: Costs, program: str) -> float:
-    return cost["during"][program] - cost["before"][program]
+    return cost["during"][program] - cost["after"][program]
 
 
-def percent(cost: Costs, program: str, phase: str) -> float:
-    """Returns what a phase takes above the one without the profiler."""
-    return 100 * (cost[phase][program] / cost["before"][program] - 1)
+def percent(cost: Costs, phase: str, base: str) -> float:
+    """Returns what the step takes in a phase above that in another one."""
+    return 100 * (cost[phase]["step"] / cost[base]["step"] - 1)
 
 
 def bar_cell(is_held: bool, bar: str) -> str:

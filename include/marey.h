@@ -219,6 +219,7 @@ typedef struct marey_table {
     int32_t (*torch_operators)(bool is_on, uint8_t sequence_field, uint8_t forward_thread_field,
                                marey_error_t *error);
     int32_t (*performance_events)(const char *names, size_t names_len, marey_error_t *error);
+    void (*torch_shapes)(uint32_t shapes, uint64_t fields);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

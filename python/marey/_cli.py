@@ -158,6 +158,7 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
         torch=parsed.torch,
         operators=parsed.operators,
         performance_events=parsed.performance_events,
+        shapes=parsed.shapes,
         children=parsed.children,
     )
     return target, options, parsed.instrument
@@ -220,6 +221,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mode")
     parser.add_argument("--operators", action="store_true")
     parser.add_argument("--performance-events", type=_names)
+    parser.add_argument("--shapes", choices=("sampled", "all", "off"), default="sampled")
     parser.add_argument("--no-torch", dest="torch", action="store_false")
     parser.add_argument("--no-children", dest="children", action="store_false")
     parser.add_argument("-m", dest="module", nargs=remainder)

@@ -43,6 +43,7 @@ _KEYS = (
     "performance_events",
     "torch",
     "children",
+    "shapes",
 )
 """Options that a project may set; the others belong to one run."""
 

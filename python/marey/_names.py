@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-# Names of context nodes with a special meaning.
+# Names of context nodes, and of a metric, with a special meaning.
 ROOT_NAME: Final = "ROOT"
 METADATA_STATE: Final = "__proton_launch_metadata"
 METADATA_STATE_PREFIX: Final = "__proton_launch_metadata:"
 STEP_NAME: Final = "step"
+CALL_SITE: Final = "call_site"
 
 # Kinds of context node, by number; the tuple holds their names.
 KIND_ROOT: Final = 0
@@ -82,6 +83,7 @@ LOSS_STUCK_THREADS: Final = "stuck_threads"
 LOSS_AMBIGUOUS_COLLECTIVES: Final = "ambiguous_collectives"
 LOSS_PERFORMANCE_EVENTS_UNCOUNTED: Final = "performance_events_uncounted"
 LOSS_SAMPLES_MISSED: Final = "samples_missed"
+LOSS_OPERATOR_INPUTS: Final = "operator_inputs"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -108,6 +110,7 @@ LOSS_CAUSES: Final = (
     LOSS_AMBIGUOUS_COLLECTIVES,
     LOSS_PERFORMANCE_EVENTS_UNCOUNTED,
     LOSS_SAMPLES_MISSED,
+    LOSS_OPERATOR_INPUTS,
 )
 
 # Environment variables: docs/reference/environment.md.

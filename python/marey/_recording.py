@@ -34,6 +34,7 @@ class Options(NamedTuple):
     torch: bool
     operators: bool
     performance_events: list[str] | None
+    shapes: Literal["sampled", "all", "off"]
     children: bool
 
 
@@ -65,7 +66,7 @@ def start(options: Options, *, announce: bool) -> int | None:
     if options.torch:
         from marey import torch
 
-        torch.enable(operators=options.operators)
+        torch.enable(operators=options.operators, shapes=options.shapes)
     return session
 
 

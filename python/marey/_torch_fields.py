@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
@@ -90,26 +91,25 @@ def find() -> Fields:
     return Fields(sequences[0], threads[0])
 
 
-def _observe_known_operators() -> dict[str, _Observed]:
-    """Runs three operators and their backward; returns the first function of each name."""
-    torch: Any = importlib.import_module("torch")
+def observe(
+    start_of: Callable[[str, int], None], run: Callable[[], object], *, needs_inputs: bool = False
+) -> None:
+    """Runs a function, and calls `start_of` with name and address of each function it observes.
+
+    Addresses are those of `at::RecordFunction`, valid during the call.
+    """
     library: Any = ctypes.CDLL("libtorch_cpu.so", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
     name = library._ZNK2at14RecordFunction4nameEv
     name.restype, name.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
-    current_thread = library._ZN2at14RecordFunction15currentThreadIdEv
-    current_thread.restype = ctypes.c_uint64
     add = library._ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE
     add.restype, add.argtypes = ctypes.c_uint64, [_Callback]
     remove = library._ZN2at14removeCallbackEm
     remove.argtypes = [ctypes.c_uint64]
 
-    observed: dict[str, _Observed] = {}
-
     # The Itanium ABI of x86-64 passes the address of the result, a `unique_ptr`, as an argument.
     def start(result: int, function: int) -> int:
         ctypes.c_uint64.from_address(result).value = 0
-        words = list((ctypes.c_int64 * WORDS).from_address(function))
-        observed.setdefault(name(function).decode(), _Observed(words, current_thread()))
+        start_of(name(function).decode(), function)
         return result
 
     def end(_function: int, _context: int) -> None:
@@ -123,13 +123,28 @@ def _observe_known_operators() -> dict[str, _Observed]:
     addresses = [ctypes.cast(function, pointer).value for function in functions]
     # Functions of the dispatcher, and nodes of autograd.
     scopes = (ctypes.c_bool * 10)(True, True)
-    callback = _Callback(*addresses, 1.0, scopes)
+    callback = _Callback(*addresses, 1.0, scopes, (ctypes.c_bool * 6)(needs_inputs))
+    handle = add(callback)
+    run()
+    remove(handle)
+
+
+def _observe_known_operators() -> dict[str, _Observed]:
+    """Runs three operators and their backward; returns the first function of each name."""
+    torch: Any = importlib.import_module("torch")
+    library: Any = ctypes.CDLL("libtorch_cpu.so", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    current_thread = library._ZN2at14RecordFunction15currentThreadIdEv
+    current_thread.restype = ctypes.c_uint64
+    observed: dict[str, _Observed] = {}
+
+    def start_of(name: str, function: int) -> None:
+        words = list((ctypes.c_int64 * WORDS).from_address(function))
+        observed.setdefault(name, _Observed(words, current_thread()))
+
     left, right = torch.ones(2, 3, requires_grad=True), torch.ones(3, 4)
     for _ in range(5):
         torch.mm(left, right)  # so that the numbers below are not small ones
-    handle = add(callback)
-    torch.mm(left, right).relu().sum().backward()
-    remove(handle)
+    observe(start_of, lambda: torch.mm(left, right).relu().sum().backward())
     return observed
 
 

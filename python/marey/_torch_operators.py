@@ -22,6 +22,7 @@ import marey
 
 from . import _native
 from ._torch_fields import KNOWN, UNKNOWN, WORDS, Fields
+from ._torch_inputs import KNOWN_INPUTS, UNKNOWN_INPUTS, InputFields
 
 
 class Support(NamedTuple):
@@ -33,17 +34,26 @@ class Support(NamedTuple):
     fields: Fields
     """The private fields that link backward to forward; unknown without these links."""
 
+    inputs: InputFields = UNKNOWN_INPUTS
+    """The private fields with the inputs of operators; unknown if shapes are not recorded."""
 
-def start(torch: Any) -> str | None:
-    """Records operators while a session records.
 
-    Returns the reason if the imported `torch` does not allow it.
+SHAPES = {"off": 0, "sampled": 1, "all": 2}
+"""The numbers of the operators whose shapes are recorded, as `_native.record_operators` has them."""
+
+
+def start(torch: Any, shapes: str = "off") -> str | None:
+    """Records operators while a session records, with the shapes of some (a key of `SHAPES`).
+
+    Returns the reason if the imported `torch` does not allow it. If it does not allow to read
+    shapes, operators are recorded without them.
     """
     support = find_support(torch.__version__, getattr(torch.version, "git_version", ""))
     if support.objection is not None:
         return support.objection
+    inputs = None if support.inputs == UNKNOWN_INPUTS else support.inputs
     try:
-        _native.record_operators(True, support.fields)
+        _native.record_operators(True, support.fields, SHAPES[shapes], inputs)
     except RuntimeError as error:
         return str(error)
     _record_fetches()
@@ -79,8 +89,8 @@ def find_support(version: str, revision: str) -> Support:
         revision: `torch.version.git_version`. With the version it identifies the build.
     """
     minor = minor_of(version)
-    if minor in KNOWN:
-        return Support(None, KNOWN[minor])
+    if minor in KNOWN and minor in KNOWN_INPUTS:
+        return Support(None, KNOWN[minor], KNOWN_INPUTS[minor])
     path = _cache_file(version, revision)
     cached = _read(path)
     if cached is not None:
@@ -89,6 +99,12 @@ def find_support(version: str, revision: str) -> Support:
     with contextlib.suppress(OSError):
         _write(path, support)
     return support
+
+
+def has_shapes(torch: Any) -> bool:
+    """Whether shapes of operators can be recorded in the imported `torch`."""
+    support = find_support(torch.__version__, getattr(torch.version, "git_version", ""))
+    return support.objection is None and support.inputs != UNKNOWN_INPUTS
 
 
 def minor_of(version: str) -> tuple[int, int] | None:
@@ -107,11 +123,12 @@ def _cache_file(version: str, revision: str) -> Path:
 def _read(path: Path) -> Support | None:
     """Reads a cached support, `None` if there is no valid one."""
     try:
-        objection, fields = json.loads(path.read_text(encoding="utf-8"))
-        support = Support(objection, Fields(*fields))
+        objection, fields, inputs = json.loads(path.read_text(encoding="utf-8"))
+        support = Support(objection, Fields(*fields), InputFields(*inputs))
     except (OSError, ValueError, TypeError):
         return None
-    is_valid = all(isinstance(field, int) and 0 <= field < WORDS for field in support.fields)
+    positions = (*support.fields, *support.inputs)
+    is_valid = all(isinstance(position, int) and 0 <= position < WORDS for position in positions)
     return support if is_valid and isinstance(objection, str | None) else None
 
 
@@ -128,7 +145,9 @@ def _write(path: Path, support: Support) -> None:
 def _try_in_child() -> Support:
     from ._doctor._probe import NoAnswer, Probe
 
-    operators, fields = Probe("torch_operators"), Probe("torch_fields")
+    operators, fields, inputs = (
+        Probe(f"torch_{question}") for question in ("operators", "fields", "inputs")
+    )
     try:
         objection = operators.answer()
     except NoAnswer as error:
@@ -137,7 +156,11 @@ def _try_in_child() -> Support:
         found = Fields(*fields.answer())
     except NoAnswer:
         found = UNKNOWN
-    return Support(objection, found)
+    try:
+        found_inputs = InputFields(*inputs.answer())
+    except NoAnswer:
+        found_inputs = UNKNOWN_INPUTS
+    return Support(objection, found, found_inputs)
 
 
 def try_known_operators() -> str | None:

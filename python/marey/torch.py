@@ -15,16 +15,17 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 import threading
 import types
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from marey import _native
-from marey._names import KIND_MODULE, KIND_SCOPE
+from marey._names import CALL_SITE, KIND_MODULE, KIND_SCOPE
 from marey._warning import warn
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["disable", "enable", "is_enabled"]
 
+Shapes = Literal["sampled", "all", "off"]
+_SHAPES = ("sampled", "all", "off")
+
 _push = _native.push
 _pop = _native.pop
 
@@ -40,25 +44,34 @@ _pop = _native.pop
 _BACKWARD_KEY = 0
 
 
-def enable(*, operators: bool = False) -> None:
+def enable(*, operators: bool = False, shapes: Shapes = "sampled") -> None:
     """Records module calls, backward and optimizer steps as scopes, in the whole process.
 
     Does not import torch: if torch is not imported yet, the hooks are installed after its import.
-    Further calls have no effect, except that operators may be added. Any thread may call this
-    function.
+    Further calls have no effect, except that operators may be added, and then `shapes` changed.
+    Any thread may call this function.
 
     Args:
         operators: Whether to record operators, autograd nodes,
             ``torch.profiler.record_function`` and the loading of batches too, on every thread,
             while a session records. If PyTorch does not allow it, a warning states why.
+        shapes: The operators whose input shapes and types are recorded too, and with them FLOP and
+            bytes: ``"sampled"`` those of one training step in a hundred, drawn at random, and
+            before the first step one operator in a hundred; ``"all"``; or ``"off"``. Of a sample,
+            FLOP and bytes are extrapolated to all calls. Without effect without `operators`.
 
     Raises:
+        ValueError: `shapes` is none of these.
         AttributeError: The installed torch is older than 2.1 and lacks one of the hooks.
     """
-    global _enabled, _records_operators
+    global _enabled, _records_operators, _shapes
+    if shapes not in _SHAPES:
+        raise ValueError(f"shapes must be one of {', '.join(_SHAPES)}, not {shapes!r}")
     with _lock:
         _enabled = True
         _records_operators |= operators
+        if operators:
+            _shapes = shapes
         if "torch" not in sys.modules:
             if _finder not in sys.meta_path:
                 sys.meta_path.insert(0, _finder)
@@ -95,12 +108,18 @@ def is_enabled() -> bool:
 
 
 class _Names(dict[int, str]):
-    """Dotted names of the modules below one root, by id, as long as each module lives."""
+    """Dotted names of the modules below one root, by id, as long as each module lives.
+
+    The mapping has the modules that were called since a session began. The others are found by
+    `find`, so that their first call takes the slow path, which records its line.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._references: dict[int, weakref.ref[Module]] = {}
         self._root_key: int | None = None
+        self._uncalled: dict[int, str] = {}
+        self._sessions: list[int] = []
 
     @classmethod
     def below(cls, root: Module) -> _Names:
@@ -108,6 +127,29 @@ class _Names(dict[int, str]):
         names._root_key = id(root)
         names._learn(root)
         return names
+
+    def find(self, key: int) -> str | None:
+        """Returns the name of a module, called or not."""
+        name = self.get(key)
+        return self._uncalled.get(key) if name is None else name
+
+    def is_first_call(self, key: int) -> bool:
+        """Whether the sessions that are alive see the first call of a module, which this is."""
+        if key == self._root_key:
+            return self._follow_sessions()
+        name = self._uncalled.pop(key, None)
+        if name is not None:
+            self[key] = name
+        return name is not None
+
+    def _follow_sessions(self) -> bool:
+        sessions = _native.sessions()
+        if sessions == self._sessions:
+            return False
+        self._sessions = sessions
+        self._uncalled.update(self)
+        self.clear()
+        return True
 
     def learn_addition(self, module: Module, caller_key: int) -> None:
         """Reads all names again if `module` was added below the named module that calls it."""
@@ -130,10 +172,11 @@ class _Names(dict[int, str]):
         if key not in self._references:
             self._references[key] = weakref.ref(module, lambda _: self._forget(key))
         if name:  # the root has no name, and must not be found as its own child
-            self[key] = name
+            (self if key in self else self._uncalled)[key] = name
 
     def _forget(self, key: int) -> None:
         self.pop(key, None)
+        self._uncalled.pop(key, None)
         self._references.pop(key, None)
 
 
@@ -171,8 +214,25 @@ def _enter_unnamed_module(module: Module, stack: list[tuple[int, str, _Names]]) 
     if not stack and _is_grad_enabled():
         _native.step_begin()
     name, names = _find_name(module, stack)
-    stack.append((id(module), name, names))
+    key = id(module)
+    stack.append((key, name, names))
     _push(name, KIND_MODULE)
+    if names.is_first_call(key) and (line := _calling_line()):
+        _native.add_metrics({CALL_SITE: line})
+
+
+def _calling_line() -> str | None:
+    """Returns file and line of the innermost Python frame outside of PyTorch."""
+    # The three innermost frames are of this module.
+    frame: types.FrameType | None = sys._getframe(3)
+    while frame is not None and frame.f_code.co_filename.startswith(_torch_folder):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    path = frame.f_code.co_filename
+    with contextlib.suppress(OSError):  # the working directory may be gone
+        path = path.removeprefix(os.path.join(os.getcwd(), ""))
+    return f"{path}:{frame.f_lineno}"
 
 
 def _find_name(module: Module, stack: list[tuple[int, str, _Names]]) -> tuple[str, _Names]:
@@ -180,10 +240,12 @@ def _find_name(module: Module, stack: list[tuple[int, str, _Names]]) -> tuple[st
     key = id(module)
     if stack:
         caller_key, _, caller_names = stack[-1]
-        caller_names.learn_addition(module, caller_key)
+        if caller_names.find(key) is None:
+            caller_names.learn_addition(module, caller_key)
     for _, _, names in reversed(stack):
-        if key in names:
-            return names[key], names
+        inner = names.find(key)
+        if inner is not None:
+            return inner, names
     return sys.intern(type(module).__name__), _names_of_root(module)
 
 
@@ -289,7 +351,7 @@ def _site(code: types.CodeType) -> tuple[str, str]:
 
 
 def _attach(torch: Any) -> None:
-    global _detach, _is_compiling, _is_grad_enabled
+    global _detach, _is_compiling, _is_grad_enabled, _torch_folder
     # `torch.optim` has no attribute for this submodule.
     optimizers = importlib.import_module("torch.optim.optimizer")
     with _lock:
@@ -304,6 +366,7 @@ def _attach(torch: Any) -> None:
         # PyTorch 2.2 has it elsewhere.
         _is_compiling = getattr(torch.compiler, "is_compiling", None) or torch._utils.is_compiling
         _is_grad_enabled = torch.is_grad_enabled
+        _torch_folder = os.path.join(os.path.dirname(torch.__file__), "")
         modules = torch.nn.modules.module
         _call_sites.add(_site(torch.nn.Module._call_impl.__code__))
         with contextlib.ExitStack() as undo:
@@ -324,7 +387,7 @@ def _attach(torch: Any) -> None:
 def _record_operators(torch: Any) -> None:
     from marey import _torch_operators
 
-    objection = _torch_operators.start(torch)
+    objection = _torch_operators.start(torch, _shapes)
     if objection is not None:
         warn(f"operators of PyTorch {torch.__version__} are not recorded: {objection}")
 
@@ -366,12 +429,12 @@ def _export_without_hooks(torch: Any) -> Callable[..., Any]:
     def export(*args: Any, **kwargs: Any) -> Any:
         if _detach is None:
             return original(*args, **kwargs)
-        operators = _records_operators
+        operators, shapes = _records_operators, _shapes
         disable()
         try:
             return original(*args, **kwargs)
         finally:
-            enable(operators=operators)
+            enable(operators=operators, shapes=shapes)
 
     return functools.update_wrapper(export, original)
 
@@ -441,10 +504,12 @@ class _TorchLoader(importlib.abc.Loader):
 _lock = threading.RLock()
 _enabled = False
 _records_operators = False
+_shapes: Shapes = "sampled"
 _finder = _TorchFinder()
 _detach: Callable[[], None] | None = None
 _is_compiling: Callable[[], bool]
 _is_grad_enabled: Callable[[], bool]
+_torch_folder: str
 
 _thread = _ThreadState()
 _no_names = _Names()

@@ -58,6 +58,42 @@ def one(found: list[Row], name: str, device: int = 0) -> Row:
     return row
 
 
+def test_costs_of_a_sample_are_extrapolated_and_marked(tmp_path: Path) -> None:
+    def events(steps: int) -> list[Event]:
+        found = [step(number, number * 100_000, 100_000) for number in range(steps)]
+        for number in range(steps):
+            of_step = multiplied(number + 1, number * 100_000, 10_000, 4096, 4096, 4096)
+            if number > 0:  # the other steps are not in the sample
+                for event in of_step[:2]:
+                    del event["args"]["Input Dims"], event["args"]["Input type"]
+            found += of_step
+        return found
+
+    flops = 2 * 4096**3
+    sampled = run_on(tmp_path, events(4), A100, operator_shapes="sampled")
+    row = one(view(sampled, "roofline"), "aten::addmm")
+    assert (row["calls"], row["known_calls"], row["is_extrapolated"]) == (4, 1, True)
+    assert row["flops"] == 4 * flops
+    (mfu,) = view(sampled, "mfu")
+    assert mfu["flops_per_step"] == flops
+    assert mfu["covered_percent"] == 100
+    assert mfu["method"].startswith("operator shapes of a sample of the steps, extrapolated; ")
+
+    recorded = run_on(tmp_path, events(4), A100)
+    row = one(view(recorded, "roofline"), "aten::addmm")
+    assert (row["flops"], row["is_extrapolated"]) == (flops, False)
+    (mfu,) = view(recorded, "mfu")
+    assert (mfu["flops_per_step"], mfu["covered_percent"]) == (flops / 4, 25)
+    assert mfu["method"].startswith("operator shapes, as recorded; ")
+
+
+def test_operators_with_an_overload_have_a_cost(tmp_path: Path) -> None:
+    events = multiplied(1, 0, 10_000, 4096, 4096, 4096)
+    events[1]["name"] = "aten::addmm.out"
+    row = one(view(run_on(tmp_path, events, A100), "roofline"), "aten::addmm.out")
+    assert row["flops"] == 2 * 4096**3
+
+
 def test_operators_are_compared_with_the_peaks(tmp_path: Path) -> None:
     events = [
         # 2 x 4096^3 FLOP in 10 ms; twice.

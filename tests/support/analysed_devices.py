@@ -46,10 +46,13 @@ MI250: Properties = {
 P100: Properties = {**V100, "name": "Tesla P100", "computeMajor": 6}
 
 
-def run_on(folder: Path, events: list[Event], *devices: Properties) -> marey.run.Run:
+def run_on(
+    folder: Path, events: list[Event], *devices: Properties, **metadata: str
+) -> marey.run.Run:
     """Makes a run of a trace with these events, in microseconds, on these devices."""
     trace = {
         "schemaVersion": 1,
+        **metadata,
         "baseTimeNanoseconds": 0,
         "deviceProperties": [{"id": index, **device} for index, device in enumerate(devices)],
         "traceEvents": events,

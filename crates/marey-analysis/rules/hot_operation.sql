@@ -180,8 +180,12 @@ SELECT
     device,
     pid(process_id) AS pid,
     -- Of the host, the context with most of the time; of a kernel, that of its longest run.
-    coalesce(path(context_id), 'an unknown call') AS path
-FROM shares
+    coalesce(path(s.context_id), 'an unknown call') AS path,
+    m.module AS module,
+    m.call_site AS call_site,
+    concat(', for the module ' || m.module, ', called at ' || m.call_site) AS place
+FROM shares AS s
+LEFT JOIN context_modules AS m ON m.context_id = s.context_id
 WHERE
     impact_percent > {medium_percent}
     AND (side = 'host' OR gpu_class('kernel', name(name_id)) = 'compute')

@@ -21,7 +21,9 @@ use marey_model::loss::LossCause;
 use marey_record::table::{ABI_VERSION, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table};
 use marey_record::{Detached, NodeKind, api};
 use marey_torch::autograd::Fields;
+use marey_torch::inputs::InputFields;
 use marey_torch::operators;
+use marey_torch::shapes::{self, Shapes};
 use ptr::{Failure, catch_panic, read_metrics, read_text, send};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -108,6 +110,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     set_task_provider,
     torch_operators,
     performance_events,
+    torch_shapes,
 });
 
 extern "C" fn note_environment() {
@@ -180,6 +183,7 @@ extern "C" fn step_begin() {
 
 extern "C" fn step_end() {
     api::step_end();
+    shapes::step_end();
 }
 
 extern "C" fn top_name() -> u32 {
@@ -272,6 +276,15 @@ unsafe extern "C" fn detached_id(scope: *const Detached) -> u64 {
 }
 
 // PyTorch.
+
+extern "C" fn torch_shapes(shapes: u32, fields: u64) {
+    let shapes = match shapes {
+        1 => Shapes::Sampled,
+        2 => Shapes::All,
+        _ => Shapes::Off,
+    };
+    catch_panic((), || shapes::set(shapes, InputFields::from_packed(fields)));
+}
 
 unsafe extern "C" fn torch_operators(
     is_on: bool,

@@ -12,6 +12,9 @@ pub const METADATA_STATE_PREFIX: &str = "__proton_launch_metadata:";
 /// Name of the node that spans one training step.
 pub const STEP_NAME: &str = "step";
 
+/// Metric of a module's node, a text: file and line of its first call, as `train.py:12`.
+pub const CALL_SITE: &str = "call_site";
+
 /// Name of the node between the launch of a graph and the contexts that captured its kernels, as in
 /// Proton's files.
 pub const CAPTURED_AT: &str = "<captured_at>";

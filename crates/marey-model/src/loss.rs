@@ -54,6 +54,8 @@ pub enum LossCause {
     PerfEvents = 23,
     /// A sample of a running process could not be taken in time.
     Samples = 24,
+    /// The inputs of an operator were too many, or their table was full.
+    OperatorInputs = 25,
 }
 
 impl LossCause {
@@ -61,7 +63,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -87,6 +89,7 @@ impl LossCause {
         Self::AmbiguousCollective,
         Self::PerfEvents,
         Self::Samples,
+        Self::OperatorInputs,
     ];
 
     /// Returns the key under which files count the cause.
@@ -117,6 +120,7 @@ impl LossCause {
             Self::AmbiguousCollective => "ambiguous_collectives",
             Self::PerfEvents => "performance_events_uncounted",
             Self::Samples => "samples_missed",
+            Self::OperatorInputs => "operator_inputs",
         }
     }
 
@@ -197,6 +201,9 @@ impl LossCause {
             }
             Self::Samples => {
                 "Samples of a running process that failed because the process changed while it was read, or that were skipped because the previous one took too long."
+            }
+            Self::OperatorInputs => {
+                "Calls of PyTorch's operators whose shapes were not recorded: they had more than some 30 tensors, or the process had used more than 32,768 different inputs."
             }
         }
     }

@@ -17,11 +17,22 @@ static FIELDS: [AtomicU8; 2] = [AtomicU8::new(0), AtomicU8::new(0)];
 
 /// Records PyTorch's operators while a session records, or never. Raises `RuntimeError` if the
 /// loaded PyTorch cannot be observed. `fields` are the positions, in words, of the sequence number
-/// and of the forward thread in `at::RecordFunction`, if they are known.
+/// and of the forward thread in `at::RecordFunction`, if they are known. `shapes` are the operators
+/// whose inputs are read: 0 none, 1 those of a step in a hundred, 2 all. `inputs` are the bytes of
+/// `marey_torch::inputs::InputFields`, without which no inputs are read.
 #[pyfunction]
-#[pyo3(signature = (is_wanted, fields = None))]
-fn record_operators(is_wanted: bool, fields: Option<(u8, u8)>) -> PyResult<()> {
+#[pyo3(signature = (is_wanted, fields = None, shapes = 0, inputs = None))]
+fn record_operators(
+    is_wanted: bool,
+    fields: Option<(u8, u8)>,
+    shapes: u32,
+    inputs: Option<[u8; 5]>,
+) -> PyResult<()> {
+    // What is recorded may change while it is.
+    switch(false)?;
     let (sequence, forward_thread) = fields.unwrap_or_default();
+    let packed = inputs.iter().flatten().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    (table().torch_shapes)(if inputs.is_some() { shapes } else { 0 }, packed);
     FIELDS[0].store(sequence, Ordering::Relaxed);
     FIELDS[1].store(forward_thread, Ordering::Relaxed);
     // Also without a session, so that the caller learns of a failure now.

@@ -7,6 +7,12 @@ WITH named AS (
     WHERE kind IN ('kernel', 'memcpy', 'memset') AND context_id IS NOT NULL
     GROUP BY process_id
 ),
+-- Processes whose operators have shapes in a sample of the steps only.
+sampled AS (
+    SELECT DISTINCT process_id
+    FROM raw.metadata
+    WHERE key = 'operator_shapes' AND value = '"sampled"'
+),
 launched AS (
     SELECT
         g.process_id AS process_id,
@@ -28,7 +34,7 @@ launched AS (
 ),
 -- The costs of operators that launched something themselves. An operator around them has the same cost and
 -- must not be counted again.
-costs AS (
+recorded_costs AS (
     SELECT
         process_id,
         context_id,
@@ -78,6 +84,32 @@ costs AS (
     )
     GROUP BY process_id, context_id, call_id
 ),
+-- Of a sample, extrapolated to all calls in the context.
+costs AS (
+    SELECT
+        process_id,
+        context_id,
+        call_id,
+        calls,
+        known_calls,
+        factor > 1 AS is_extrapolated,
+        factor * flops AS flops,
+        factor * bytes AS bytes,
+        factor * flops_8 AS flops_8,
+        factor * flops_16 AS flops_16,
+        factor * flops_32 AS flops_32,
+        factor * flops_64 AS flops_64
+    FROM (
+        SELECT
+            c.*,
+            CASE
+                WHEN s.process_id IS NOT NULL AND c.known_calls > 0 THEN CAST(c.calls AS DOUBLE) / c.known_calls
+                ELSE 1.0
+            END AS factor
+        FROM recorded_costs AS c
+        LEFT JOIN sampled AS s ON s.process_id = c.process_id
+    )
+),
 operators AS (
     SELECT
         l.process_id AS process_id,
@@ -86,6 +118,7 @@ operators AS (
         l.name_id AS name_id,
         sum(k.calls * l.share) AS calls,
         sum(k.known_calls * l.share) AS known_calls,
+        bool_or(coalesce(k.is_extrapolated, FALSE)) AS is_extrapolated,
         sum(l.count) AS count,
         sum(l.total_nanos) AS total_nanos,
         sum(k.flops * l.share) AS flops,
@@ -115,6 +148,7 @@ peaks AS (
         o.name_id AS name_id,
         o.calls AS calls,
         o.known_calls AS known_calls,
+        o.is_extrapolated AS is_extrapolated,
         o.count AS count,
         o.total_nanos AS total_nanos,
         o.flops AS flops,
@@ -132,6 +166,7 @@ SELECT
     name(operator_id) AS operator,
     calls,
     known_calls,
+    is_extrapolated,
     count,
     total_nanos,
     flops,
@@ -161,6 +196,7 @@ FROM (
         name_id,
         calls,
         known_calls,
+        is_extrapolated,
         count,
         total_nanos,
         flops,

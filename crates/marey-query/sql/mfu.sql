@@ -8,9 +8,15 @@ WITH stepped AS (
     FROM step_summary
     WHERE step_count > 0
 ),
+-- Processes whose operators have shapes in a sample of the steps only.
+sampled AS (
+    SELECT DISTINCT process_id
+    FROM raw.metadata
+    WHERE key = 'operator_shapes' AND value = '"sampled"'
+),
 -- The costs of operators that launched something themselves. An operator around them has the same cost and
 -- must not be counted again.
-costs AS (
+recorded_costs AS (
     SELECT
         process_id,
         context_id,
@@ -50,6 +56,31 @@ costs AS (
         )
     )
     GROUP BY process_id, context_id
+),
+-- Of a sample, extrapolated to all calls in the context.
+costs AS (
+    SELECT
+        process_id,
+        context_id,
+        calls,
+        known_calls,
+        factor > 1 AS is_extrapolated,
+        -- Calls that are extrapolated count as covered.
+        factor * known_calls AS covered_calls,
+        factor * flops_8 AS flops_8,
+        factor * flops_16 AS flops_16,
+        factor * flops_32 AS flops_32,
+        factor * flops_64 AS flops_64
+    FROM (
+        SELECT
+            c.*,
+            CASE
+                WHEN s.process_id IS NOT NULL AND c.known_calls > 0 THEN CAST(c.calls AS DOUBLE) / c.known_calls
+                ELSE 1.0
+            END AS factor
+        FROM recorded_costs AS c
+        LEFT JOIN sampled AS s ON s.process_id = c.process_id
+    )
 ),
 launched AS (
     SELECT
@@ -100,7 +131,11 @@ SELECT
     device_nanos,
     100 * covered_nanos / nullif(device_nanos, 0) AS covered_percent,
     CAST(concat(
-        'operator shapes, as recorded; operators without shapes are not counted: ',
+        CASE
+            WHEN is_extrapolated THEN 'operator shapes of a sample of the steps, extrapolated'
+            ELSE 'operator shapes, as recorded'
+        END,
+        '; operators without shapes are not counted: ',
         round(covered_nanos / 1e6, 1),
         ' of ',
         round(device_nanos / 1e6, 1),
@@ -117,6 +152,7 @@ FROM (
         devices,
         device_nanos,
         covered_nanos,
+        is_extrapolated,
         dtype_bits,
         CASE WHEN dtype_bits IS NOT NULL THEN flops END AS flops,
         CASE dtype_bits WHEN 8 THEN peak_8 WHEN 16 THEN peak_16 WHEN 32 THEN peak_32 WHEN 64 THEN peak_64 END
@@ -141,6 +177,7 @@ FROM (
                 sum(u.total_nanos) AS device_nanos,
                 sum(u.covered_nanos) AS covered_nanos,
                 sum(u.known_calls) AS known_calls,
+                bool_or(u.is_extrapolated) AS is_extrapolated,
                 sum(u.flops_8) AS flops_8,
                 sum(u.flops_16) AS flops_16,
                 sum(u.flops_32) AS flops_32,
@@ -157,8 +194,9 @@ FROM (
                     l.step_count AS step_count,
                     l.window_nanos AS window_nanos,
                     sum(l.total_nanos) AS total_nanos,
-                    sum(coalesce(CAST(l.total_nanos AS DOUBLE) * k.known_calls / k.calls, 0)) AS covered_nanos,
+                    sum(coalesce(CAST(l.total_nanos AS DOUBLE) * k.covered_calls / k.calls, 0)) AS covered_nanos,
                     sum(k.known_calls) AS known_calls,
+                    bool_or(coalesce(k.is_extrapolated, FALSE)) AS is_extrapolated,
                     sum(k.flops_8 * l.share) AS flops_8,
                     sum(k.flops_16 * l.share) AS flops_16,
                     sum(k.flops_32 * l.share) AS flops_32,

@@ -6,7 +6,7 @@ use crate::device::LaunchKind;
 use crate::environment;
 use crate::error::Error;
 use crate::local;
-pub use crate::local::{AutogradCall, CudaApi};
+pub use crate::local::{AutogradCall, CudaApi, OperatorCall};
 use crate::losses;
 use crate::names;
 use crate::output::Format;
@@ -58,6 +58,11 @@ pub fn active_word() -> &'static AtomicU64 {
 /// Returns the number of a name, for the calls below.
 pub fn intern(name: &str) -> u32 {
     names::intern(name)
+}
+
+/// Returns the number of a text that is not a name, for the calls below.
+pub fn intern_text(text: &str) -> u32 {
+    names::intern_text(text)
 }
 
 /// Returns the name with this number.
@@ -118,6 +123,23 @@ pub fn exit_autograd(name: u32, call: AutogradCall) {
     if CONTROL.is_live() {
         let now = clock::ticks();
         local::event(|local| local.exit_autograd(name, now, call));
+    }
+}
+
+/// Records the arguments of the innermost scope, an operator, for trace sessions, if it is called
+/// `name`. `args` is the number of a JSON object, from [`intern_text`]. Returns the operator, for
+/// [`add_to_operator`].
+pub fn record_inputs(name: u32, args: u32) -> Option<OperatorCall> {
+    if !CONTROL.is_live() {
+        return None;
+    }
+    local::event(|local| local.log_inputs(name, args))
+}
+
+/// Adds metrics, by the numbers of their names, to the node of an operator of this thread.
+pub fn add_to_operator(call: OperatorCall, values: &[(u32, f64)]) {
+    if CONTROL.is_live() {
+        local::event(|local| local.add_to_operator(call, values));
     }
 }
 

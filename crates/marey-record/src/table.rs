@@ -332,4 +332,8 @@ pub struct Table {
         names_len: usize,
         error: *mut ErrorBuffer,
     ) -> i32,
+    /// Sets the operators of PyTorch whose inputs are read, before `torch_operators`: 0 none, 1 those
+    /// of a step in a hundred, 2 all. `fields` has the bytes of `InputFields` in `marey-torch`, the
+    /// first one lowest.
+    pub torch_shapes: extern "C" fn(shapes: u32, fields: u64),
 }

@@ -6,6 +6,7 @@
 //! asynchronous, and a scope that is not open is not exited.
 
 use crate::autograd;
+use crate::inputs;
 use crate::library::{End, Library, ObservedKind, RecordFunction, Registration, Start};
 use crate::names::{self, IGNORED};
 use marey_model::context::NodeKind;
@@ -16,17 +17,54 @@ use std::sync::OnceLock;
 /// The library whose functions the callbacks call. Set before the first registration.
 pub(crate) static LIBRARY: OnceLock<Library> = OnceLock::new();
 
+/// Returns the registration that reads the inputs of operators, with this probability. It is added
+/// after those of [`registrations`], so that the scope of an operator is open when it starts, and
+/// closed when it ends.
+pub(crate) fn inputs_registration(sampling_probability: f64) -> Registration {
+    let (start, end) = (start_shell::<OperatorInputs>(), end_shell::<OperatorInputs>);
+    Registration::new(ObservedKind::Function, start, end).with_inputs(sampling_probability)
+}
+
 /// Returns the registrations for all observed kinds.
 pub(crate) fn registrations() -> [Registration; 3] {
     [
-        Registration::new(ObservedKind::Function, start_shell::<Operator>(), end::<Operator>),
+        Registration::new(ObservedKind::Function, start_shell::<Operator>(), end_shell::<Operator>),
         Registration::new(
             ObservedKind::BackwardFunction,
             start_shell::<AutogradNode>(),
-            end::<AutogradNode>,
+            end_shell::<AutogradNode>,
         ),
-        Registration::new(ObservedKind::UserScope, start_shell::<UserScope>(), end::<UserScope>),
+        Registration::new(
+            ObservedKind::UserScope,
+            start_shell::<UserScope>(),
+            end_shell::<UserScope>,
+        ),
     ]
+}
+
+/// Work at the start and the end of a function.
+trait Observer {
+    /// # Safety
+    /// PyTorch is calling the start callback with this function.
+    unsafe fn start(library: &Library, function: *const RecordFunction);
+
+    /// # Safety
+    /// PyTorch is calling the end callback with this function.
+    unsafe fn end(library: &Library, function: *const RecordFunction);
+}
+
+/// Reads the inputs of operators.
+struct OperatorInputs;
+
+impl Observer for OperatorInputs {
+    unsafe fn start(library: &Library, function: *const RecordFunction) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { inputs::begin(Operator::name(library, function), function) }
+    }
+
+    unsafe fn end(_library: &Library, function: *const RecordFunction) {
+        inputs::end(function);
+    }
 }
 
 /// How functions of one kind are recorded. By default the text of a name is temporary, and a
@@ -100,70 +138,87 @@ impl Kind for UserScope {
     const NODE: NodeKind = NodeKind::Scope;
 }
 
-#[inline(always)]
-unsafe fn enter<K: Kind>(function: *const RecordFunction) {
-    if !api::is_live() {
-        return;
+impl<K: Kind> Observer for K {
+    #[inline(always)]
+    unsafe fn start(library: &Library, function: *const RecordFunction) {
+        // SAFETY: guaranteed by the caller.
+        let name = unsafe { K::name(library, function) };
+        if name != IGNORED {
+            api::enter_in_current_task(name, K::NODE);
+        }
     }
-    let Some(library) = LIBRARY.get() else { return };
-    // SAFETY: PyTorch is calling a callback with this function.
-    let name = unsafe { K::name(library, function) };
-    if name != IGNORED {
-        api::enter_in_current_task(name, K::NODE);
-    }
-}
 
-/// Records the end of a function. PyTorch passes what the start returned, which is null.
-unsafe extern "C" fn end<K: Kind>(function: *const RecordFunction, _context: *mut c_void) {
-    if !api::is_live() {
-        return;
-    }
-    let Some(library) = LIBRARY.get() else { return };
-    // SAFETY: PyTorch is calling a callback with this function.
-    let (name, call) = unsafe { (K::name(library, function), K::autograd(library, function)) };
-    match call {
-        _ if name == IGNORED => {}
-        Some(call) => api::exit_autograd(name, call),
-        None => {
-            api::exit(name);
+    #[inline(always)]
+    unsafe fn end(library: &Library, function: *const RecordFunction) {
+        // SAFETY: guaranteed by the caller.
+        let (name, call) = unsafe { (K::name(library, function), K::autograd(library, function)) };
+        match call {
+            _ if name == IGNORED => {}
+            Some(call) => api::exit_autograd(name, call),
+            None => {
+                api::exit(name);
+            }
         }
     }
 }
 
-const _: End = end::<Operator>;
+#[inline(always)]
+unsafe fn observe_start<O: Observer>(function: *const RecordFunction) {
+    if api::is_live()
+        && let Some(library) = LIBRARY.get()
+    {
+        // SAFETY: PyTorch is calling the start callback with this function.
+        unsafe { O::start(library, function) }
+    }
+}
+
+/// The end callback. PyTorch passes what the start returned, which is null.
+unsafe extern "C" fn end_shell<O: Observer>(
+    function: *const RecordFunction,
+    _context: *mut c_void,
+) {
+    if api::is_live()
+        && let Some(library) = LIBRARY.get()
+    {
+        // SAFETY: PyTorch is calling the end callback with this function.
+        unsafe { O::end(library, function) }
+    }
+}
+
+const _: End = end_shell::<Operator>;
 
 /// Returns the start callback, which returns a null `unique_ptr` as C++ would.
 #[cfg(target_arch = "x86_64")]
-fn start_shell<K: Kind>() -> Start {
+fn start_shell<O: Observer>() -> Start {
     /// The address of the result is the first argument and is returned.
-    unsafe extern "C" fn start<K: Kind>(
+    unsafe extern "C" fn start<O: Observer>(
         result: *mut *mut c_void,
         function: *const RecordFunction,
     ) -> *mut *mut c_void {
         // SAFETY: PyTorch passes the address of its result, and a function that it is observing.
         unsafe {
             result.write(std::ptr::null_mut());
-            enter::<K>(function);
+            observe_start::<O>(function);
         }
         result
     }
     let start: unsafe extern "C" fn(*mut *mut c_void, *const RecordFunction) -> *mut *mut c_void =
-        start::<K>;
+        start::<O>;
     // SAFETY: a function's address; only PyTorch calls it, with these arguments.
     unsafe { std::mem::transmute::<_, Start>(start) }
 }
 
 /// Returns the start callback, which returns a null `unique_ptr` as C++ would.
 #[cfg(target_arch = "aarch64")]
-fn start_shell<K: Kind>() -> Start {
-    unsafe extern "C" fn start<K: Kind>(function: *const RecordFunction) {
+fn start_shell<O: Observer>() -> Start {
+    unsafe extern "C" fn start<O: Observer>(function: *const RecordFunction) {
         // SAFETY: PyTorch passes a function that it is observing.
-        unsafe { enter::<K>(function) }
+        unsafe { observe_start::<O>(function) }
     }
     /// The address of the result is in x8, which a function need not preserve.
     #[unsafe(naked)]
-    unsafe extern "C" fn shell<K: Kind>() {
-        std::arch::naked_asm!("str xzr, [x8]", "b {start}", start = sym start::<K>)
+    unsafe extern "C" fn shell<O: Observer>() {
+        std::arch::naked_asm!("str xzr, [x8]", "b {start}", start = sym start::<O>)
     }
-    shell::<K>
+    shell::<O>
 }

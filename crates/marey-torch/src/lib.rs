@@ -18,6 +18,8 @@
 
 pub mod autograd;
 mod callbacks;
+pub mod inputs;
 mod library;
 mod names;
 pub mod operators;
+pub mod shapes;

@@ -47,6 +47,12 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
+    /// Returns the same registration, which also needs the arguments of a function and observes
+    /// functions with this probability.
+    pub(crate) fn with_inputs(self, sampling_probability: f64) -> Self {
+        Self { sampling_probability, needs_inputs: true, ..self }
+    }
+
     /// Returns a registration for every function of one kind, without its arguments.
     pub(crate) fn new(kind: ObservedKind, start: Start, end: End) -> Self {
         let mut observes = [false; NUM_KINDS];

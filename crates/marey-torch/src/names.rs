@@ -7,7 +7,7 @@
 use marey_record::api;
 use std::ffi::{CStr, c_char};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A name that was seen. It lives as long as the process, because any thread may be reading it.
 struct Name {
@@ -17,17 +17,23 @@ struct Name {
     number: u32,
 }
 
-/// The number of slots in the cache, a power of two. PyTorch 2.15 has some 3,000 operators, of
+/// The number of slots in the table, a power of two. PyTorch 2.15 has some 3,000 operators, of
 /// which a program uses a few hundred.
 const SLOTS: usize = 8192;
 
-/// The maximum number of names that are cached; later ones take the slow path each time.
-const MAX_NAMES: usize = 65_536;
+/// The number of slots, from the one of its hash on, that a name may be in. Names that find no free
+/// slot take the slow path each time.
+const PROBES: usize = 16;
 
-/// Names by their hash. A name replaces another one with the same hash.
-static CACHE: [AtomicPtr<Name>; SLOTS] = [const { AtomicPtr::new(null_mut()) }; SLOTS];
+/// An open-addressing table of names. A name stays where it is.
+type Table = [AtomicPtr<Name>; SLOTS];
 
-static NUM_NAMES: AtomicUsize = AtomicUsize::new(0);
+/// Names of operators, by the hash of their address.
+static OPERATORS: Table = [const { AtomicPtr::new(null_mut()) }; SLOTS];
+
+/// Temporary names, by the hash of their text. A program may make up as many as it likes, and fills
+/// this table only.
+static TEMPORARY: Table = [const { AtomicPtr::new(null_mut()) }; SLOTS];
 
 /// Returns the number of an operator's name, which contains the overload if `overload` returns one.
 ///
@@ -38,17 +44,24 @@ pub(crate) unsafe fn number_operator(
     name: *const c_char,
     overload: impl FnOnce() -> Option<*const c_char>,
 ) -> u32 {
-    let slot = &CACHE[slot_of_address(name)];
-    // SAFETY: null, or a name that is never freed.
-    if let Some(seen) = unsafe { slot.load(Ordering::Acquire).as_ref() }
-        && seen.address == name
+    let first = slot_of_address(name);
+    for seen in names_from(&OPERATORS, first) {
         // SAFETY: both are C strings.
-        && unsafe { libc::strcmp(seen.text.as_ptr(), name) } == 0
-    {
-        return seen.number;
+        if seen.address == name && unsafe { libc::strcmp(seen.text.as_ptr(), name) } == 0 {
+            return seen.number;
+        }
     }
     // SAFETY: the caller's promise.
-    unsafe { number_new_operator(slot, name, overload()) }
+    unsafe { number_new_operator(first, name, overload()) }
+}
+
+/// Iterates over the names that may be in the place of one with this first slot.
+#[inline(always)]
+fn names_from(table: &'static Table, first: usize) -> impl Iterator<Item = &'static Name> {
+    (0..PROBES).map_while(move |probe| {
+        // SAFETY: null, or a name that is never freed.
+        unsafe { table[(first + probe) % SLOTS].load(Ordering::Acquire).as_ref() }
+    })
 }
 
 /// # Safety
@@ -56,7 +69,7 @@ pub(crate) unsafe fn number_operator(
 #[cold]
 #[inline(never)]
 unsafe fn number_new_operator(
-    slot: &AtomicPtr<Name>,
+    first_slot: usize,
     name: *const c_char,
     overload: Option<*const c_char>,
 ) -> u32 {
@@ -73,35 +86,40 @@ unsafe fn number_new_operator(
         full.push_str(&overload);
     }
     let number = if is_internal(&full) { IGNORED } else { api::intern(&full) };
-    cache(slot, name, text, number);
+    add(&OPERATORS, first_slot, name, text, number);
     number
 }
 
 /// Returns the number of a name whose text will be overwritten.
 #[inline]
 pub(crate) fn number_temporary(text: &CStr) -> u32 {
-    let slot = &CACHE[slot_of_text(text)];
-    // SAFETY: null, or a name that is never freed.
-    if let Some(seen) = unsafe { slot.load(Ordering::Acquire).as_ref() }
-        && seen.address.is_null()
-        && *seen.text == *text
-    {
-        return seen.number;
+    let first = slot_of_text(text);
+    for seen in names_from(&TEMPORARY, first) {
+        if *seen.text == *text {
+            return seen.number;
+        }
     }
     let name = text.to_string_lossy();
     let number = if is_internal(&name) { IGNORED } else { api::intern(&name) };
-    cache(slot, std::ptr::null(), text, number);
+    add(&TEMPORARY, first, std::ptr::null(), text, number);
     number
 }
 
 /// The number of names that are not recorded.
 pub(crate) const IGNORED: u32 = 0;
 
-fn cache(slot: &AtomicPtr<Name>, address: *const c_char, text: &CStr, number: u32) {
-    if NUM_NAMES.fetch_add(1, Ordering::Relaxed) < MAX_NAMES {
-        let name = Name { address, text: text.into(), number };
-        // The replaced name is leaked: another thread may be reading it.
-        slot.store(Box::into_raw(Box::new(name)), Ordering::Release);
+/// Adds a name, unless all its slots are taken.
+fn add(table: &Table, first_slot: usize, address: *const c_char, text: &CStr, number: u32) {
+    let free = (0..PROBES)
+        .map(|probe| &table[(first_slot + probe) % SLOTS])
+        .find(|slot| slot.load(Ordering::Relaxed).is_null());
+    let Some(slot) = free else { return };
+    let name = Box::into_raw(Box::new(Name { address, text: text.into(), number }));
+    let exchanged = slot.compare_exchange(null_mut(), name, Ordering::Release, Ordering::Relaxed);
+    if exchanged.is_err() {
+        // Another thread has filled the slot; the name is added when it is seen again.
+        // SAFETY: the box was not published.
+        drop(unsafe { Box::from_raw(name) });
     }
 }
 
@@ -109,7 +127,7 @@ fn cache(slot: &AtomicPtr<Name>, address: *const c_char, text: &CStr, number: u3
 /// such names too, with text after a space: `autograd::engine::evaluate_function: MmBackward0`.
 fn is_operator_name(text: &CStr) -> bool {
     let bytes = text.to_bytes();
-    bytes.windows(2).any(|pair| pair == b"::") && !bytes.contains(&b' ')
+    !bytes.contains(&b' ') && bytes.windows(2).any(|pair| pair == b"::")
 }
 
 /// Whether a name is of PyTorch's own profiling: the operators behind `record_function`, the steps
@@ -118,21 +136,25 @@ fn is_internal(name: &str) -> bool {
     ["profiler::", "ProfilerStep#", "Optimizer.step#"].iter().any(|prefix| name.starts_with(prefix))
 }
 
+const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+
 fn slot_of_address(address: *const c_char) -> usize {
     slot_of_hash(address as u64)
 }
 
 fn slot_of_text(text: &CStr) -> usize {
-    // FNV-1a: <http://www.isthe.com/chongo/tech/comp/fnv/>
-    let hash = text.to_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    // As FNV-1a, by words rather than bytes: some names have sixty bytes.
+    let (words, end) = text.to_bytes().as_chunks::<8>();
+    let end = end.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    let words = words.iter().map(|&word| u64::from_ne_bytes(word));
+    let hash = words.chain([end]).fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
+        (hash ^ word).wrapping_mul(GOLDEN_RATIO).rotate_left(29)
     });
     slot_of_hash(hash)
 }
 
 fn slot_of_hash(hash: u64) -> usize {
     // Fibonacci hashing: the high bits depend on all bits of the address.
-    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
     (hash.wrapping_mul(GOLDEN_RATIO) >> (64 - SLOTS.trailing_zeros())) as usize
 }
 

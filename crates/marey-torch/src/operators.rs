@@ -7,6 +7,7 @@ use crate::autograd::{self, Fields};
 use crate::callbacks::{self, LIBRARY};
 use crate::library::Library;
 pub use crate::library::Unavailable;
+use crate::shapes;
 use std::sync::{Mutex, PoisonError};
 
 /// The handles of the registered callbacks, empty while operators are not recorded.
@@ -29,6 +30,7 @@ pub fn start(fields: Fields) -> Result<(), Unavailable> {
         // this crate has made sure.
         handles.push(unsafe { (library.add_callback)(registration) });
     }
+    shapes::start();
     Ok(())
 }
 
@@ -36,6 +38,7 @@ pub fn start(fields: Fields) -> Result<(), Unavailable> {
 pub fn stop() {
     let mut handles = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(library) = LIBRARY.get() else { return };
+    shapes::stop();
     for handle in handles.drain(..) {
         // SAFETY: a handle that `add_callback` returned and that was not removed.
         unsafe { (library.remove_callback)(handle) };

@@ -92,6 +92,9 @@ pub(crate) struct RunArgs {
     /// Performance events to count in each scope, with commas between them, such as `cycles,cache_misses`
     #[arg(long, value_name = "NAMES")]
     performance_events: Option<String>,
+    /// Operators whose shapes, FLOP and bytes are recorded: those of a step in a hundred, all, none
+    #[arg(long, value_parser = ["sampled", "all", "off"], default_value = "sampled")]
+    shapes: String,
 
     /// Do not hook PyTorch modules and optimizers
     #[arg(long)]

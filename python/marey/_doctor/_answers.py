@@ -20,6 +20,10 @@ def answer(question: str) -> Any:
         from marey import _torch_fields
 
         return _torch_fields.find()
+    if question == "torch_inputs":
+        from marey import _torch_inputs
+
+        return _torch_inputs.find()
     if question == "triton":
         return _triton_facts()
     from marey import _native
@@ -35,6 +39,7 @@ def _torch_facts() -> dict[str, Any]:
     return {
         "version": str(torch.__version__),
         "operators_objection": _torch_operators.start(torch),
+        "has_shapes": _torch_operators.has_shapes(torch),
         "cuda": torch.version.cuda,
         "hip": getattr(torch.version, "hip", None),
         "has_kineto": torch.profiler.kineto_available(),

@@ -90,6 +90,8 @@ def check_torch(facts: dict[str, Any], driver_cuda: tuple[int, int] | None) -> C
         text += f"; operators are not recorded: {objection}"
     else:
         text += ", operators by its callbacks"
+        if not facts["has_shapes"]:
+            text += ", without shapes: a trial did not find them in the objects of this version"
     if os.environ.get("KINETO_USE_DAEMON"):
         text += ", whose daemon may hold CUPTI (KINETO_USE_DAEMON)"
     state: State = "ok"

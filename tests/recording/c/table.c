@@ -68,5 +68,6 @@ int main(void) {
     PLACE(set_task_provider);
     PLACE(torch_operators);
     PLACE(performance_events);
+    PLACE(torch_shapes);
     return 0;
 }

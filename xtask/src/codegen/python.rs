@@ -1,6 +1,8 @@
 //! `python/marey/_names.py`: constants of `marey-model` for Python.
 
-use marey_model::context::{METADATA_STATE, METADATA_STATE_PREFIX, NodeKind, ROOT_NAME, STEP_NAME};
+use marey_model::context::{
+    CALL_SITE, METADATA_STATE, METADATA_STATE_PREFIX, NodeKind, ROOT_NAME, STEP_NAME,
+};
 use marey_model::loss::LossCause;
 use marey_model::{env, rank, wall};
 
@@ -19,6 +21,7 @@ pub(super) fn names() -> String {
         ("METADATA_STATE", METADATA_STATE),
         ("METADATA_STATE_PREFIX", METADATA_STATE_PREFIX),
         ("STEP_NAME", STEP_NAME),
+        ("CALL_SITE", CALL_SITE),
     ];
     let kinds =
         NodeKind::ALL.map(|kind| (constant_name("KIND", kind.as_str()), (kind as u8).to_string()));
@@ -32,7 +35,7 @@ pub(super) fn names() -> String {
         .map(|variable| (constant_name("ENV", variable.name), string_literal(variable.name)));
 
     let mut page = HEAD.to_owned();
-    page += &section("Names of context nodes with a special meaning.");
+    page += &section("Names of context nodes, and of a metric, with a special meaning.");
     page += &constants(&names.map(|(name, value)| (name.to_owned(), string_literal(value))));
     page += &section("Kinds of context node, by number; the tuple holds their names.");
     page += &constants(&kinds);

@@ -61,6 +61,6 @@ pub(super) const HOT_OPERATION: Rule = Rule {
         HIGH,
     ],
     sql: include_str!("../../rules/hot_operation.sql"),
-    description: "On the {side}, the {kind} {subject} took {impact_nanos} of exclusive time {per} ({impact_percent}), in {count} calls of {mean_nanos} on average, the largest part in {path}.",
+    description: "On the {side}, the {kind} {subject} took {impact_nanos} of exclusive time {per} ({impact_percent}), in {count} calls of {mean_nanos} on average, the largest part in {path}{place}.",
     hint: "Make it cheaper, call it less often, or take it out of the step. For a hot kernel: fuse or compile the operations around it, or choose a faster algorithm or data type. For a hot host operation: move it out of the loop or to another thread.",
 };

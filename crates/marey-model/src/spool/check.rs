@@ -12,6 +12,7 @@ use crate::context::NodeKind;
 pub(super) struct ConsistencyCheck {
     texts: IdSet,
     shapes: IdSet,
+    span_args: IdSet,
     /// Node ids by thread.
     threads: HashMap<u32, IdSet>,
     has_ended: bool,
@@ -41,6 +42,15 @@ impl ConsistencyCheck {
             }
             Frame::Launches { thread, .. } | Frame::Autograd { thread, .. } => {
                 self.check_nodes(*thread, std::iter::empty())
+            }
+            Frame::SpanArgs { first, texts } => self
+                .span_args
+                .define(*first, texts.len())
+                .ok_or(Inconsistency::DuplicateSpanArgs(*first)),
+            Frame::ArgsOfSpans { thread, args } => {
+                self.check_nodes(*thread, std::iter::empty())?;
+                let undefined = args.iter().find(|&&(_, id)| !self.span_args.contains(id));
+                undefined.map_or(Ok(()), |&(_, id)| Err(Inconsistency::NoSuchSpanArgs(id)))
             }
             Frame::Shapes { first, shapes } => {
                 self.shapes

@@ -53,10 +53,16 @@ fn read_frame(fields: &mut Fields<'_>) -> Result<Frame, Malformed> {
             time_nanos: fields.read_signed()?,
         },
         kind::LAUNCHES => {
-            Frame::Launches { thread: fields.read_u32()?, launches: read_launches(fields)? }
+            Frame::Launches { thread: fields.read_u32()?, launches: read_id_pairs(fields)? }
         }
         kind::AUTOGRAD => {
             Frame::Autograd { thread: fields.read_u32()?, calls: read_autograd_calls(fields)? }
+        }
+        kind::SPAN_ARGS => {
+            Frame::SpanArgs { first: fields.read_u32()?, texts: read_texts(fields)? }
+        }
+        kind::ARGS_OF_SPANS => {
+            Frame::ArgsOfSpans { thread: fields.read_u32()?, args: read_id_pairs(fields)? }
         }
         kind::DEVICE => Frame::Device(read_device(fields)?),
         kind::SHAPES => Frame::Shapes { first: fields.read_u32()?, shapes: read_shapes(fields)? },
@@ -133,13 +139,13 @@ fn read_spans(fields: &mut Fields<'_>) -> Result<Vec<Span>, Malformed> {
     Ok(spans)
 }
 
-fn read_launches(fields: &mut Fields<'_>) -> Result<Vec<(u32, u32)>, Malformed> {
+fn read_id_pairs(fields: &mut Fields<'_>) -> Result<Vec<(u32, u32)>, Malformed> {
     let count = fields.read_count(2)?;
-    let (mut position, mut correlation) = (0, 0);
+    let (mut first, mut second) = (0, 0);
     (0..count)
         .map(|_| {
-            let position = advance_id(&mut position, fields.read_signed()?)?;
-            Ok((position, advance_id(&mut correlation, fields.read_signed()?)?))
+            let first = advance_id(&mut first, fields.read_signed()?)?;
+            Ok((first, advance_id(&mut second, fields.read_signed()?)?))
         })
         .collect()
 }

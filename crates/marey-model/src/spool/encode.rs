@@ -29,6 +29,8 @@ pub(super) mod kind {
     pub(in super::super) const NOTE: u8 = 18;
     pub(in super::super) const COUNTERS: u8 = 16;
     pub(in super::super) const AUTOGRAD: u8 = 19;
+    pub(in super::super) const SPAN_ARGS: u8 = 20;
+    pub(in super::super) const ARGS_OF_SPANS: u8 = 21;
 }
 
 /// Number of each value type.
@@ -79,11 +81,8 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
             put_signed(out, *monotonic_nanos);
             put_signed(out, *unix_nanos);
         }
-        Frame::Strings { first, texts } => {
-            out.push(kind::STRINGS);
-            put_varint(out, u64::from(*first));
-            put_texts(out, texts);
-        }
+        Frame::Strings { first, texts } => put_text_ids(out, kind::STRINGS, *first, texts),
+        Frame::SpanArgs { first, texts } => put_text_ids(out, kind::SPAN_ARGS, *first, texts),
         Frame::Thread { thread, os_id, name } => {
             out.push(kind::THREAD);
             put_varint(out, u64::from(*thread));
@@ -136,9 +135,10 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
             put_overhead(out, overhead);
         }
         Frame::Launches { thread, launches } => {
-            out.push(kind::LAUNCHES);
-            put_varint(out, u64::from(*thread));
-            put_launches(out, launches);
+            put_id_pairs(out, kind::LAUNCHES, *thread, launches);
+        }
+        Frame::ArgsOfSpans { thread, args } => {
+            put_id_pairs(out, kind::ARGS_OF_SPANS, *thread, args);
         }
         Frame::Autograd { thread, calls } => {
             out.push(kind::AUTOGRAD);
@@ -215,12 +215,22 @@ fn put_spans(out: &mut Vec<u8>, spans: &[Span]) {
     }
 }
 
-fn put_launches(out: &mut Vec<u8>, launches: &[(u32, u32)]) {
-    put_varint(out, launches.len() as u64);
-    let (mut last_position, mut last_correlation) = (0, 0);
-    for &(position, correlation) in launches {
-        put_id(out, &mut last_position, position);
-        put_id(out, &mut last_correlation, correlation);
+/// Writes texts with the ids `first`, `first + 1`, and so on.
+fn put_text_ids(out: &mut Vec<u8>, kind: u8, first: u32, texts: &[String]) {
+    out.push(kind);
+    put_varint(out, u64::from(first));
+    put_texts(out, texts);
+}
+
+/// Writes positions among the next spans of a thread, each with an id.
+fn put_id_pairs(out: &mut Vec<u8>, kind: u8, thread: u32, pairs: &[(u32, u32)]) {
+    out.push(kind);
+    put_varint(out, u64::from(thread));
+    put_varint(out, pairs.len() as u64);
+    let (mut last_first, mut last_second) = (0, 0);
+    for &(first, second) in pairs {
+        put_id(out, &mut last_first, first);
+        put_id(out, &mut last_second, second);
     }
 }
 

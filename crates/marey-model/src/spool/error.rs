@@ -90,6 +90,12 @@ pub enum Inconsistency {
     /// Shape ids, from this one on, that are already defined or exceed `u32::MAX`.
     #[error("the shape ids from {0} on are out of range or already defined")]
     DuplicateShapes(u32),
+    /// An id of span arguments that no frame has defined.
+    #[error("the span arguments {0} are not defined")]
+    NoSuchSpanArgs(u32),
+    /// Ids of span arguments, from this one on, that are already defined or exceed `u32::MAX`.
+    #[error("the ids of span arguments from {0} on are out of range or already defined")]
+    DuplicateSpanArgs(u32),
     /// Text ids, from this one on, that are already defined or exceed `u32::MAX`.
     #[error("the text ids from {0} on are out of range or already defined")]
     DuplicateTexts(u32),

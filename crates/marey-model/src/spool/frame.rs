@@ -98,6 +98,21 @@ pub enum Frame {
         /// The operators, ordered by position.
         calls: Vec<AutogradCall>,
     },
+    /// Arguments of spans with the ids `first`, `first + 1`, and so on. An id is defined once, before
+    /// its use.
+    SpanArgs {
+        /// Id of the first arguments.
+        first: u32,
+        /// JSON objects.
+        texts: Vec<String>,
+    },
+    /// The scopes in the thread's next `Spans` frame that have arguments.
+    ArgsOfSpans {
+        /// The thread.
+        thread: u32,
+        /// Position among the spans, ascending, and id of the arguments.
+        args: Vec<(u32, u32)>,
+    },
     /// A device of the process. Replaces earlier frames with the same device number.
     Device(Device),
     /// Shapes of activities with the ids `first`, `first + 1`, and so on. An id is defined once, before

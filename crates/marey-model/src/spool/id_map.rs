@@ -26,6 +26,11 @@ impl<T> IdMap<T> {
         }
     }
 
+    /// Iterates over ids and items, by ascending id.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.ranges.iter().flat_map(|(first, range)| (*first..).zip(range))
+    }
+
     /// Returns the item with this id.
     #[inline]
     pub fn get(&self, id: u32) -> Option<&T> {
@@ -51,6 +56,7 @@ mod tests {
         assert_eq!([10, 11].map(found), [Some("ten"), Some("eleven")]);
         assert_eq!([1, 5, 9, 12, u32::MAX].map(found), [None; 5]);
         assert_eq!(items.ranges.len(), 2);
+        assert_eq!(items.iter().map(|(id, _)| id).collect::<Vec<_>>(), [2, 3, 4, 10, 11]);
     }
 
     #[test]

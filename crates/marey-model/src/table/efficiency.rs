@@ -2,7 +2,7 @@
 //!
 //! `docs/analysis.md` defines each number.
 
-use super::ColumnKind::{Id, Int, Nanos, Real, Text};
+use super::ColumnKind::{Flag, Id, Int, Nanos, Real, Text};
 use super::view::{DEVICE, MAYBE_DEVICE, PID, PROCESS_ID, RANK};
 use super::{Column, Table, column, nullable};
 
@@ -13,6 +13,11 @@ const BYTES_PER_SECOND: Column = nullable(
     "bytes_per_second",
     Real,
     "`bytes` per second of `total_nanos`; a lower bound of the actual memory traffic.",
+);
+const IS_EXTRAPOLATED: Column = column(
+    "is_extrapolated",
+    Flag,
+    "Whether `flops` and `bytes` are extrapolated from `known_calls` to all `calls`, because shapes were recorded in a sample of the steps.",
 );
 const RIDGE_POINT: Column = nullable(
     "ridge_point",
@@ -122,6 +127,7 @@ pub const KERNEL_ROOFLINE: Table = Table {
             "Calls of the operator in which it launched this activity, in proportion to the activity's share of the time.",
         ),
         nullable("known_calls", Real, "The part of `calls` with known FLOP and bytes."),
+        IS_EXTRAPOLATED,
         column("count", Int, "Number of executions."),
         column("total_nanos", Nanos, "Sum of the durations."),
         nullable(
@@ -175,6 +181,7 @@ pub const ROOFLINE: Table = Table {
             Int,
             "The part of `calls` with known FLOP and bytes. All other calls count in `total_nanos` only.",
         ),
+        IS_EXTRAPOLATED,
         column("count", Int, "Number of kernels, copies and fills that it launched directly."),
         column("total_nanos", Nanos, "Sum of the durations."),
         nullable(

@@ -2,7 +2,7 @@
 //!
 //! `docs/analysis.md` defines each number.
 
-use super::ColumnKind::{Id, Int, Nanos, Text};
+use super::ColumnKind::{Flag, Id, Int, Nanos, Text};
 use super::view::{CONTEXT_ID, PATH, PID, PROCESS_ID, RANK, THREAD, THREAD_ID};
 use super::{Table, column, nullable};
 
@@ -52,6 +52,25 @@ pub const MODULE_TIMES: Table = Table {
         PROCESS_ID,
         CONTEXT_ID,
         nullable("parent_id", Id, "Parent context node (`contexts.id`); null for the root."),
+    ],
+    sorted_by: None,
+};
+
+/// The module of each context.
+pub const CONTEXT_MODULES: Table = Table {
+    name: "context_modules",
+    doc: "The module that each context belongs to: the innermost module around it; below an autograd node, that of the forward operator that made the node, of several that with most of the node's time. One row per context with a module.",
+    columns: &[
+        CONTEXT_ID,
+        column("module", Text, "Dotted name of the module."),
+        nullable(
+            "call_site",
+            Text,
+            "File and line of the module's first call, as `train.py:12`; null if `marey.torch` has not recorded it.",
+        ),
+        column("is_backward", Flag, "Whether the context is below an autograd node."),
+        column("path", Text, "Path of the module, from the root."),
+        column("module_context", Id, "Context node of the module (`contexts.id`)."),
     ],
     sorted_by: None,
 };

@@ -139,6 +139,15 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         (activity(0, (7, 2)), "node 2 of thread 7 is not defined"),
         (Frame::Launches { thread: 8, launches: vec![] }, "thread 8 is not defined"),
         (Frame::Autograd { thread: 8, calls: vec![] }, "thread 8 is not defined"),
+        (Frame::ArgsOfSpans { thread: 8, args: vec![] }, "thread 8 is not defined"),
+        (
+            Frame::ArgsOfSpans { thread: 7, args: vec![(0, 1)] },
+            "the span arguments 1 are not defined",
+        ),
+        (
+            Frame::SpanArgs { first: u32::MAX, texts: vec![String::new(); 2] },
+            "the ids of span arguments from 4294967295 on are out of range or already defined",
+        ),
         (texts(1, 1), "the text ids from 1 on are out of range or already defined"),
         (texts(u32::MAX, 2), "the text ids from 4294967295 on are out of range or already defined"),
         (

@@ -135,6 +135,11 @@ fn device_frames_have_the_bytes_of_version_1() {
             &[19, 1, 2, 0, 18, 0, 6, 1, 5][..],
         ),
         (
+            Frame::SpanArgs { first: 2, texts: vec!["{}".to_owned()] },
+            &[20, 2, 1, 2, b'{', b'}'][..],
+        ),
+        (Frame::ArgsOfSpans { thread: 1, args: vec![(0, 2), (3, 2)] }, &[21, 1, 2, 0, 4, 6, 0][..]),
+        (
             Frame::Device(Device {
                 number: 1,
                 device_type: name(),

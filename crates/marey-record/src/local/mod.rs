@@ -12,6 +12,7 @@ mod counters;
 mod entry;
 mod fast_path;
 mod inherit;
+mod inputs;
 mod launch;
 mod stack;
 mod steps;
@@ -22,6 +23,7 @@ mod values;
 pub use self::call::CudaApi;
 pub(crate) use self::entry::Entry;
 pub(crate) use self::inherit::{is_entered_by_program, restart_after_fork};
+pub use self::inputs::OperatorCall;
 
 use crate::api;
 use crate::clock;

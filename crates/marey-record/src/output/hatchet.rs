@@ -8,6 +8,7 @@ use marey_model::context::{NodeKind, ROOT_NAME};
 use marey_model::gpu_time;
 use marey_model::hatchet::Tree;
 use marey_model::metric::{Aggregation, MetricValue};
+use marey_model::op_cost;
 use marey_model::profile::{Device, Meta};
 use marey_model::sketch;
 use marey_model::wall;
@@ -142,7 +143,32 @@ fn node_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
 }
 
 fn user_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
-    node.metrics.iter().map(|(name, value)| (name.key().to_owned(), value.clone())).collect()
+    let metrics = node.metrics.iter();
+    let mut metrics = metrics.map(|(name, value)| (name.key().to_owned(), value.clone())).collect();
+    extrapolate_costs(&mut metrics, node.wall.count);
+    metrics
+}
+
+/// Extrapolates the costs of an operator from the calls whose inputs were read to all calls. The
+/// number of the former is left only where they are fewer.
+fn extrapolate_costs(metrics: &mut Vec<(String, MetricValue)>, calls: u64) {
+    let position = metrics.iter().position(|(key, _)| key == op_cost::SAMPLED_CALLS);
+    let Some(position) = position else { return };
+    let Some(&(_, MetricValue::Float(sampled_calls))) = metrics.get(position) else { return };
+    let is_cost = |key: &str| op_cost::COSTS.contains(&key);
+    let has_costs = metrics.iter().any(|(key, _)| is_cost(key));
+    let factor = calls as f64 / sampled_calls;
+    if !has_costs || factor <= 1.0 {
+        metrics.remove(position);
+        return;
+    }
+    for (key, value) in metrics {
+        if let MetricValue::Float(value) = value
+            && is_cost(key)
+        {
+            *value *= factor;
+        }
+    }
 }
 
 /// Returns the kernel metrics of a node. The format allows one device per node, and a tree ensures

@@ -147,9 +147,7 @@ impl ActivityWriter {
             self.batch.clear();
             return;
         }
-        if let Some(strings) = texts.take_unwritten() {
-            buffer.push(&strings);
-        }
+        texts.take_unwritten().for_each(|texts| buffer.push(&texts));
         if !self.unwritten.is_empty() {
             let shapes = std::mem::take(&mut self.unwritten);
             buffer.push(&Frame::Shapes { first: self.next_shape - shapes.len() as u32, shapes });

@@ -174,6 +174,8 @@ fn is_self_contained(frame: &Frame) -> bool {
         | Frame::Nodes { .. }
         | Frame::Launches { .. }
         | Frame::Autograd { .. }
+        | Frame::SpanArgs { .. }
+        | Frame::ArgsOfSpans { .. }
         | Frame::Shapes { .. }
         | Frame::Activities { .. }
         | Frame::Spans { .. }

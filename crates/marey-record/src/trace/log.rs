@@ -70,6 +70,12 @@ impl Log {
         handle_push(self.0.push_many(2, |index| if index == 0 { span } else { call }));
     }
 
+    /// Logs the arguments of an open scope: its node and start identify the span that follows.
+    pub(crate) fn push_args(&self, node: u32, start_ticks: u64, text: u32, sessions: u64) {
+        let head = u64::from(node) | ARGS_TAG << TAG_SHIFT;
+        handle_push(self.0.push([head, start_ticks, text.into(), sessions]));
+    }
+
     /// Logs a value that was added to a metric.
     pub(crate) fn push_value(
         &self,
@@ -133,6 +139,8 @@ const METRIC_SHIFT: u32 = 40;
 const LAUNCH_TAG: u64 = 0xff;
 /// The tag of an operator's first record that takes part in a backward pass; a second one follows.
 const AUTOGRAD_TAG: u64 = 0xfe;
+/// The tag of the arguments of a scope.
+const ARGS_TAG: u64 = 0xfd;
 /// The bits of a launch's duration.
 const LAUNCH_TICKS_MASK: u64 = (1 << 56) - 1;
 
@@ -179,6 +187,12 @@ pub(super) enum Entry {
         sessions: u64,
         correlation: u32,
         autograd: Option<AutogradCall>,
+    },
+    /// The arguments of a scope that is still open. `text` is the number of an interned text.
+    Args {
+        node: u32,
+        start_ticks: u64,
+        text: u32,
     },
     Value {
         node: u32,
@@ -230,6 +244,9 @@ impl Decoder {
         if (head >> TAG_SHIFT) & 0xff == AUTOGRAD_TAG {
             self.autograd = Some(record);
             return None;
+        }
+        if (head >> TAG_SHIFT) & 0xff == ARGS_TAG {
+            return Some(Entry::Args { node, start_ticks: first, text: second as u32 });
         }
         if (head >> TAG_SHIFT) & 0xff == LAUNCH_TAG {
             let end_ticks = first.wrapping_add(second & LAUNCH_TICKS_MASK);
@@ -353,6 +370,8 @@ mod tests {
             correlation: 0,
             autograd: Some(call),
         });
+        log.push_args(u32::MAX, 10, u32::MAX, 1 << 63);
+        expected.push(Entry::Args { node: u32::MAX, start_ticks: 10, text: u32::MAX });
         for (metric, value) in (0xff_fff0..).zip(values) {
             log.push_value(u32::MAX, 15, metric, &value, 3);
             expected.push(Entry::Value { node: u32::MAX, ticks: 15, metric, value, sessions: 3 });

@@ -274,7 +274,7 @@ impl Spool {
             value: sample.value,
         });
         let frame = Frame::Counters(counters.collect());
-        texts.take_unwritten().iter().for_each(|texts| buffer.push(texts));
+        texts.take_unwritten().for_each(|texts| buffer.push(&texts));
         buffer.push_entries(&frame, count);
     }
 

@@ -12,6 +12,9 @@ use std::sync::Arc;
 pub(super) struct Texts {
     scope_names: HashMap<u32, u32>,
     metric_names: HashMap<u32, u32>,
+    /// Arguments of spans, which have numbers of their own.
+    args: HashMap<u32, u32>,
+    unwritten_args: Vec<String>,
     len: u32,
     /// Texts that are not written yet, which have the highest numbers.
     unwritten: Vec<String>,
@@ -42,6 +45,17 @@ impl Texts {
         number
     }
 
+    /// Returns the number of a span's arguments, given as the number of an interned text.
+    pub(super) fn args(&mut self, text: u32) -> u32 {
+        let next = self.args.len() as u32;
+        *self.args.entry(text).or_insert_with(|| {
+            let text = names::text(text);
+            self.unwritten_bytes += text.len();
+            self.unwritten_args.push(text.as_ref().to_owned());
+            next
+        })
+    }
+
     /// Adds a text and returns its number.
     pub(super) fn add(&mut self, text: &Arc<str>) -> u32 {
         let text = text_or_lost(text);
@@ -56,14 +70,16 @@ impl Texts {
         self.unwritten_bytes
     }
 
-    /// Takes the texts that are not written yet, if any.
-    pub(super) fn take_unwritten(&mut self) -> Option<Frame> {
-        if self.unwritten.is_empty() {
-            return None;
-        }
+    /// Takes the texts that are not written yet.
+    pub(super) fn take_unwritten(&mut self) -> impl Iterator<Item = Frame> {
         self.unwritten_bytes = 0;
         let texts = std::mem::take(&mut self.unwritten);
-        Some(Frame::Strings { first: self.len - texts.len() as u32, texts })
+        let args = std::mem::take(&mut self.unwritten_args);
+        let first = self.len - texts.len() as u32;
+        let first_args = (self.args.len() - args.len()) as u32;
+        let texts = (!texts.is_empty()).then_some(Frame::Strings { first, texts });
+        let args = (!args.is_empty()).then_some(Frame::SpanArgs { first: first_args, texts: args });
+        texts.into_iter().chain(args)
     }
 }
 

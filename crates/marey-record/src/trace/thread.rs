@@ -30,6 +30,8 @@ pub(super) struct ThreadWriter {
     decoder: Decoder,
     nodes: SpoolNodes,
     batch: Batch,
+    /// The arguments of scopes that are still open, outermost first.
+    open_args: Vec<OpenArgs>,
     /// The open scopes that were written last.
     written_open: Vec<(u32, i64)>,
 }
@@ -42,12 +44,27 @@ struct Batch {
     launches: Vec<(u32, u32)>,
     /// The operators among the spans that take part in a backward pass.
     autograd: Vec<AutogradCall>,
+    /// The spans with arguments: index and number of the arguments.
+    args: Vec<(u32, u32)>,
     span_sessions: u64,
     values: Vec<Value>,
     value_sessions: u64,
     /// The approximate size in memory.
     bytes: usize,
 }
+
+/// The arguments of an open scope, which its node and start identify.
+#[derive(Clone, Copy, Debug)]
+struct OpenArgs {
+    node: u32,
+    start_ticks: u64,
+    /// The number of the interned text.
+    text: u32,
+}
+
+/// The maximum number of open scopes of a thread whose arguments are known. Nested more deeply,
+/// only lost spans leave arguments behind.
+const MAX_OPEN_ARGS: usize = 256;
 
 /// An open scope: its node in the thread's tree, its start, and the sessions that see it.
 pub(super) struct OpenScope {
@@ -66,6 +83,7 @@ impl ThreadWriter {
             decoder: Decoder::default(),
             nodes: SpoolNodes::default(),
             batch: Batch::default(),
+            open_args: Vec::new(),
             written_open: Vec::new(),
         }
     }
@@ -84,6 +102,7 @@ impl ThreadWriter {
             Entry::Span { node, start_ticks, end_ticks, sessions, correlation, autograd } => {
                 let start_nanos = shared.clock.nanos_at(start_ticks);
                 let end_nanos = shared.clock.nanos_at(end_ticks);
+                let args = self.take_args(node, start_ticks).map(|text| shared.texts.args(text));
                 for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut shared.texts)
                 {
                     let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
@@ -102,9 +121,18 @@ impl ThreadWriter {
                             forward_os_id: call.forward_os_id,
                         });
                     }
+                    if let Some(args) = args {
+                        self.batch.args.push((index, args));
+                    }
                     self.batch.spans.push(Span { node, start_nanos, end_nanos });
                     self.batch.bytes += size_of::<Span>();
                 }
+            }
+            Entry::Args { node, start_ticks, text } => {
+                if self.open_args.len() == MAX_OPEN_ARGS {
+                    self.open_args.clear();
+                }
+                self.open_args.push(OpenArgs { node, start_ticks, text });
             }
             Entry::Value { node, ticks, metric, value, sessions } => {
                 let time_nanos = shared.clock.nanos_at(ticks);
@@ -131,6 +159,15 @@ impl ThreadWriter {
         }
     }
 
+    /// Takes the arguments of a scope that has ended, and of scopes inside it whose spans were lost.
+    fn take_args(&mut self, node: u32, start_ticks: u64) -> Option<u32> {
+        let is_of_scope = |args: &OpenArgs| (args.node, args.start_ticks) == (node, start_ticks);
+        let position = self.open_args.iter().rposition(is_of_scope)?;
+        let text = self.open_args.get(position).map(|args| args.text);
+        self.open_args.truncate(position);
+        text
+    }
+
     /// Writes the frames of the batch, preceded by the definitions that they use. A value precedes
     /// the scope in which it was added.
     fn write_batch(&mut self, shared: &mut Shared) {
@@ -146,11 +183,13 @@ impl ThreadWriter {
             values.clear();
             self.batch.launches.clear();
             self.batch.autograd.clear();
+            self.batch.args.clear();
             return;
         }
         self.write_definitions(shared);
-        let Batch { spans, launches, autograd, span_sessions, values, value_sessions, .. } =
-            &mut self.batch;
+        let Batch {
+            spans, launches, autograd, args, span_sessions, values, value_sessions, ..
+        } = &mut self.batch;
         let thread = self.number;
         if !values.is_empty() {
             let count = values.len() as u64;
@@ -167,6 +206,10 @@ impl ThreadWriter {
             if !autograd.is_empty() {
                 let calls = std::mem::take(autograd);
                 shared.buffer.push(&Frame::Autograd { thread, calls });
+            }
+            if !args.is_empty() {
+                let args = std::mem::take(args);
+                shared.buffer.push(&Frame::ArgsOfSpans { thread, args });
             }
             let frame =
                 Frame::Spans { thread, sessions: *span_sessions, spans: std::mem::take(spans) };
@@ -218,7 +261,7 @@ impl ThreadWriter {
     fn write_definitions(&mut self, shared: &mut Shared) {
         let texts = shared.texts.take_unwritten();
         let nodes = self.nodes.take_unwritten(self.number);
-        texts.iter().chain(&nodes).for_each(|frame| shared.buffer.push(frame));
+        texts.chain(nodes).for_each(|frame| shared.buffer.push(&frame));
     }
 
     /// Writes the open scopes, unless they are as written last.

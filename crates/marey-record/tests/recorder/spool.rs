@@ -25,6 +25,8 @@ pub(crate) struct Spool {
     pub(crate) devices: Vec<Device>,
     pub(crate) notes: BTreeMap<String, String>,
     shapes: BTreeMap<u32, Shape>,
+    /// Arguments of spans by id.
+    pub(crate) span_args: BTreeMap<u32, String>,
     /// The activities: name, path and correlation id of the launch, and the sessions.
     pub(crate) activities: Vec<(String, Option<String>, Activity, u64)>,
     pub(crate) losses: Vec<(LossCause, u64)>,
@@ -45,6 +47,8 @@ pub(crate) struct SpoolThread {
     pub(crate) launches: Vec<(usize, u32)>,
     /// The operators among the spans that take part in a backward pass; `index` counts all spans.
     pub(crate) autograd: Vec<AutogradCall>,
+    /// Position among the spans, and id of the arguments.
+    pub(crate) args: Vec<(u32, u32)>,
     /// Path, metric and value, in the same order.
     pub(crate) values: Vec<(String, String, MetricValue)>,
     /// Paths of the open scopes according to the last frame about them.
@@ -111,6 +115,12 @@ impl Spool {
                     .into_iter()
                     .map(|call| AutogradCall { index: first + call.index, ..call });
                 thread.autograd.extend(calls);
+            }
+            Frame::SpanArgs { first, texts } => self.span_args.extend((first..).zip(texts)),
+            Frame::ArgsOfSpans { thread, args } => {
+                let thread = self.thread(thread);
+                let first = thread.spans.len() as u32;
+                thread.args.extend(args.into_iter().map(|(index, args)| (first + index, args)));
             }
             Frame::Device(device) => self.devices.push(device),
             Frame::Note { key, value } => {

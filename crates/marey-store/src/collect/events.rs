@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use marey_model::context::NodeKind;
-use marey_model::spool::{self, Activity, AutogradCall, Frame, SessionEvent, Span, Value};
+use marey_model::spool::{self, Activity, AutogradCall, Frame, IdMap, SessionEvent, Span, Value};
 
 use super::activities::Shapes;
 use super::autograd::{Autograd, thread_with_os_id};
@@ -44,6 +44,10 @@ pub(super) struct Events<'a> {
     /// By thread: the operators in its next frame that take part in a backward pass.
     autograd_calls: BTreeMap<u32, Vec<AutogradCall>>,
     autograd: Autograd,
+    /// By thread: which spans of its next frame have arguments, as (position, number).
+    args_of_spans: BTreeMap<u32, Vec<(u32, u32)>>,
+    /// Arguments of spans by number.
+    span_args: IdMap<String>,
     shapes: Shapes,
     activities: Sorter<GpuActivity>,
     counters: Sorter<row::Counter>,
@@ -62,6 +66,8 @@ pub(super) struct SpoolRows {
     pub(super) values: Sorter<ValueRow>,
     pub(super) activities: Sorter<GpuActivity>,
     pub(super) autograd: Autograd,
+    /// Arguments of spans by number.
+    pub(super) span_args: IdMap<String>,
     /// Argument texts of activities, whose rows refer to them by position.
     pub(super) arg_texts: Vec<String>,
     pub(super) counters: Sorter<row::Counter>,
@@ -118,6 +124,8 @@ impl<'a> Events<'a> {
             launches: BTreeMap::new(),
             autograd_calls: BTreeMap::new(),
             autograd: Autograd::new(spill_file),
+            args_of_spans: BTreeMap::new(),
+            span_args: IdMap::default(),
             shapes: Shapes::default(),
             activities: Sorter::new(spill_file),
             counters: Sorter::new(spill_file),
@@ -136,6 +144,14 @@ impl<'a> Events<'a> {
             }
             Frame::Autograd { thread, calls } => {
                 self.autograd_calls.insert(thread, calls);
+                Ok(())
+            }
+            Frame::SpanArgs { first, texts } => {
+                self.span_args.extend(first, texts);
+                Ok(())
+            }
+            Frame::ArgsOfSpans { thread, args } => {
+                self.args_of_spans.insert(thread, args);
                 Ok(())
             }
             Frame::Shapes { first, shapes } => {
@@ -179,7 +195,8 @@ impl<'a> Events<'a> {
         }
         let Self { stamps, totals, rollup, spans, marks, values, counters, .. } = self;
         let (stamps, activities) = (stamps.stamps, self.activities);
-        let (autograd, arg_texts) = (self.autograd, self.shapes.into_texts());
+        let (autograd, span_args) = (self.autograd, self.span_args);
+        let arg_texts = self.shapes.into_texts();
         Ok(SpoolRows {
             stamps,
             totals,
@@ -189,6 +206,7 @@ impl<'a> Events<'a> {
             values,
             activities,
             autograd,
+            span_args,
             arg_texts,
             counters,
         })
@@ -207,9 +225,13 @@ impl<'a> Events<'a> {
         self.add_autograd(thread, spans)?;
         let launches = self.launches.remove(&thread).unwrap_or_default();
         let mut launches = launches.into_iter().peekable();
+        let args_of_spans = self.args_of_spans.remove(&thread).unwrap_or_default();
+        let mut args_of_spans = args_of_spans.into_iter().peekable();
         for (position, span) in (0..).zip(spans) {
             let launch = launches.next_if(|&(launch, _)| launch == position);
             let correlation = launch.map_or(0, |(_, correlation)| correlation);
+            let args = args_of_spans.next_if(|&(with_args, _)| with_args == position);
+            let args = args.map_or(0, |(_, number)| number.saturating_add(1));
             let Some(&node) = nodes.get(span.node) else { continue };
             let (start_nanos, duration_nanos) =
                 self.convert_extent(span.start_nanos, span.end_nanos);
@@ -222,6 +244,7 @@ impl<'a> Events<'a> {
                     node,
                     stamp,
                     correlation,
+                    args,
                 };
                 self.marks.push(&row)?;
                 continue;
@@ -232,8 +255,15 @@ impl<'a> Events<'a> {
             if parent != NO_NODE {
                 self.child_time[parent as usize].add(self.epoch, start_nanos, duration_nanos);
             }
-            let row =
-                SpanRow { start_nanos, duration_nanos, children_nanos, node, stamp, correlation };
+            let row = SpanRow {
+                start_nanos,
+                duration_nanos,
+                children_nanos,
+                node,
+                stamp,
+                correlation,
+                args,
+            };
             self.add_to_sums(&row);
             self.spans.push(&row)?;
         }
@@ -304,6 +334,7 @@ impl<'a> Events<'a> {
                     node,
                     stamp,
                     correlation: 0,
+                    args: 0,
                 };
                 if is_last {
                     self.add_to_sums(&row);

@@ -107,7 +107,11 @@ impl Outline {
                 self.notes.insert(key.clone(), value.clone());
             }
             // The second pass reads them.
-            Frame::Launches { .. } | Frame::Autograd { .. } | Frame::Shapes { .. } => {}
+            Frame::Launches { .. }
+            | Frame::Autograd { .. }
+            | Frame::SpanArgs { .. }
+            | Frame::ArgsOfSpans { .. }
+            | Frame::Shapes { .. } => {}
             Frame::Losses(losses) => self.losses.clone_from(losses),
             Frame::Overhead(overhead) => self.overhead = Some(*overhead),
             Frame::End => self.is_complete = true,

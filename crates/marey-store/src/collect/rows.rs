@@ -17,6 +17,8 @@ pub(super) struct SpanRow {
     pub(super) stamp: u32,
     /// Its correlation id, if it is a launch, else 0.
     pub(super) correlation: u32,
+    /// The number of its arguments in the spool plus one, 0 if it has none.
+    pub(super) args: u32,
 }
 
 /// A value of a metric.
@@ -41,18 +43,20 @@ impl Sortable for SpanRow {
         let times = [self.start_nanos, self.duration_nanos, self.children_nanos];
         let [start, duration, children] = times.map(i64::cast_unsigned);
         let ids = pack_ids(self.node, self.stamp);
-        encode_words([start, duration, children, ids, self.correlation.into()], out);
+        let details = pack_ids(self.correlation, self.args);
+        encode_words([start, duration, children, ids, details], out);
     }
 
     fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-        let [start, duration, children, ids, correlation] = decode_words(input)?;
+        let [start, duration, children, ids, details] = decode_words(input)?;
         Ok(Self {
             start_nanos: start.cast_signed(),
             duration_nanos: duration.cast_signed(),
             children_nanos: children.cast_signed(),
             node: ids as u32,
             stamp: (ids >> 32) as u32,
-            correlation: correlation as u32,
+            correlation: details as u32,
+            args: (details >> 32) as u32,
         })
     }
 }
@@ -111,6 +115,7 @@ mod tests {
             node: 4,
             stamp: u32::MAX,
             correlation: 7,
+            args: u32::MAX,
         };
         let values = [
             MetricValue::Int(-1),

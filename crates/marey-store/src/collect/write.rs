@@ -4,6 +4,7 @@ use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
+use marey_model::spool::IdMap;
 use marey_model::table::stored;
 
 use super::autograd::Autograd;
@@ -13,7 +14,7 @@ use super::outline::Node;
 use super::rows::{SpanRow, ValueRow};
 use crate::StoreError;
 use crate::arg_texts::ArgTexts;
-use crate::columns::{bits, flags, ids, ints, maybe_bits, texts};
+use crate::columns::{bits, flags, ids, ints, maybe_bits, maybe_ids, texts};
 use crate::parts::{LazyPart, Parts};
 use crate::row::{self, Field, GpuActivity, Row};
 use crate::sort::{Sorter, SpillFile};
@@ -57,6 +58,7 @@ pub(super) fn write(
         values,
         activities,
         autograd,
+        span_args,
         arg_texts,
         counters,
     } = rows;
@@ -76,7 +78,14 @@ pub(super) fn write(
     };
     sums::write(&totals, rollup, node_info, references.owner, parts)?;
     drop(totals);
-    write_spans(spans, &stamps, references, parts, meter)?;
+    write_spans(
+        spans,
+        &stamps,
+        &SpanArgs::new(&span_args, args, parts)?,
+        references,
+        parts,
+        meter,
+    )?;
     write_instants(marks, references, parts, meter)?;
     write_metrics(values, &stamps, references, parts, meter)?;
     let arg_text_ids: Vec<u32> =
@@ -86,10 +95,33 @@ pub(super) fn write(
     write_counters(counters, references, parts, meter)
 }
 
+/// The run's ids of the arguments of spans.
+struct SpanArgs(IdMap<u32>);
+
+impl SpanArgs {
+    /// Writes the arguments of a spool.
+    fn new(
+        texts: &IdMap<String>,
+        args: &mut ArgTexts,
+        parts: &mut Parts,
+    ) -> Result<Self, StoreError> {
+        let mut ids = IdMap::default();
+        for (number, text) in texts.iter() {
+            ids.extend(number, std::iter::once(args.id(text, parts)?));
+        }
+        Ok(Self(ids))
+    }
+
+    fn id(&self, row: &SpanRow) -> Option<u32> {
+        self.0.get(row.args.checked_sub(1)?).copied()
+    }
+}
+
 /// Writes spans by start, and the training steps among them.
 fn write_spans(
     spans: Sorter<SpanRow>,
     stamps: &[Stamp],
+    args: &SpanArgs,
     references: References,
     parts: &mut Parts,
     meter: &mut Meter,
@@ -97,7 +129,7 @@ fn write_spans(
     let (mut part, mut steps) = (LazyPart::new(&stored::SPANS), LazyPart::new(&stored::STEPS));
     let mut step_count = 0;
     spans.finish(BATCH_ROWS, |rows| {
-        part.write(span_columns(rows, stamps, references), parts)?;
+        part.write(span_columns(rows, stamps, args, references), parts)?;
         let is_step = |row: &&SpanRow| references.node(row.node).kind == NodeKind::Step;
         let new_steps: Vec<SpanRow> = rows.iter().filter(is_step).copied().collect();
         steps.write(step_columns(&new_steps, step_count, references), parts)?;
@@ -109,7 +141,12 @@ fn write_spans(
     steps.finish(references.owner, parts)
 }
 
-fn span_columns(rows: &[SpanRow], stamps: &[Stamp], references: References) -> Vec<ArrayRef> {
+fn span_columns(
+    rows: &[SpanRow],
+    stamps: &[Stamp],
+    args: &SpanArgs,
+    references: References,
+) -> Vec<ArrayRef> {
     let nodes = rows.iter().map(|row| references.node(row.node));
     let stamps = rows.iter().map(|row| stamps[row.stamp as usize]);
     vec![
@@ -125,7 +162,7 @@ fn span_columns(rows: &[SpanRow], stamps: &[Stamp], references: References) -> V
         nulls(rows.len(), &DataType::UInt32),
         maybe_bits(rows.iter().map(|row| (row.correlation != 0).then(|| row.correlation.into()))),
         nulls(rows.len(), &DataType::UInt64),
-        nulls(rows.len(), &DataType::UInt32),
+        maybe_ids(rows.iter().map(|row| args.id(row))),
         nulls(rows.len(), &DataType::new_list(DataType::Int64, true)),
     ]
 }

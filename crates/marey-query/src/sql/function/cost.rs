@@ -11,7 +11,9 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-use super::{documented, op_cost};
+use marey_model::op_cost;
+
+use super::documented;
 use crate::peaks::device_peaks;
 
 pub(super) fn functions() -> impl Iterator<Item = ScalarUDF> {

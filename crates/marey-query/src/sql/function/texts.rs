@@ -11,7 +11,9 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-use super::{documented, gpu_class, json};
+use marey_model::json_member::member_value;
+
+use super::{documented, gpu_class};
 
 pub(super) fn functions() -> impl Iterator<Item = ScalarUDF> {
     let signature = || Signature::exact(vec![DataType::Utf8View; 2], Volatility::Immutable);
@@ -29,7 +31,7 @@ enum TextFunctionKind {
 impl TextFunctionKind {
     fn apply<'t>(self, first: &'t str, second: &str) -> Option<Cow<'t, str>> {
         match self {
-            Self::Arg => json::member_value(first, second),
+            Self::Arg => member_value(first, second),
             Self::GpuClass => gpu_class::classify(first, second).map(Cow::Borrowed),
         }
     }

@@ -158,9 +158,11 @@ impl Playback {
                 }
             }
             // The session state has read these frames. Proton's traces have neither counters nor
-            // links of autograd.
+            // links of autograd nor arguments of operators.
             Frame::Counters(_)
             | Frame::Autograd { .. }
+            | Frame::SpanArgs { .. }
+            | Frame::ArgsOfSpans { .. }
             | Frame::Process(_)
             | Frame::Clock { .. }
             | Frame::Device(_)

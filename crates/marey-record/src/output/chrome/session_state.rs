@@ -118,6 +118,8 @@ impl SessionState {
             | Frame::Nodes { .. }
             | Frame::Launches { .. }
             | Frame::Autograd { .. }
+            | Frame::SpanArgs { .. }
+            | Frame::ArgsOfSpans { .. }
             | Frame::Shapes { .. }
             | Frame::Device(_)
             | Frame::Note { .. }

@@ -112,6 +112,8 @@ impl<'a> Model<'a> {
             // Covered by the tests of devices.
             Frame::Launches { .. }
             | Frame::Autograd { .. }
+            | Frame::SpanArgs { .. }
+            | Frame::ArgsOfSpans { .. }
             | Frame::Device(_)
             | Frame::Shapes { .. }
             | Frame::Activities { .. }

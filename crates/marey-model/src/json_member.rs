@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-/// The value of a key of an object: a string without its quotes, anything else as its JSON. `None`
+/// Returns the value of a key of an object: a string without its quotes, anything else as its JSON. `None`
 /// if the key is missing, if its value is null, or if the text up to there is not an object.
-pub(super) fn member_value<'j>(object: &'j str, key: &str) -> Option<Cow<'j, str>> {
+pub fn member_value<'j>(object: &'j str, key: &str) -> Option<Cow<'j, str>> {
     let mut members = strip_token('{', object)?;
     loop {
         let (name, rest) = split_value(members)?;
@@ -114,7 +114,7 @@ fn parse_utf16_unit(digits: &str) -> Option<(u16, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use marey_model::args::{NewArgs, fill};
+    use crate::args::{NewArgs, fill};
     use proptest::prelude::*;
 
     use super::*;

@@ -73,6 +73,8 @@ const NO_LENGTHS: usize = usize::MAX;
 impl Family {
     pub(super) fn from_operator(operator: &str) -> Option<Self> {
         let name = operator.strip_prefix("aten::")?;
+        // An overload differs in types, or has its result as a last argument.
+        let name = name.split_once('.').map_or(name, |(name, _overload)| name);
         // In-place variants cost the same.
         let plain = match name.strip_suffix('_') {
             Some(plain) if !plain.ends_with('_') => plain,

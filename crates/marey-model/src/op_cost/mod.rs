@@ -23,15 +23,38 @@ mod family;
 #[cfg(test)]
 mod tests;
 
-use super::json;
+use crate::json_member::member_value;
 use call::{
     Call, JsonStrings, bytes_per_element, matmul_size, numel, plausible_cost, require_positive,
     split_last, window_products,
 };
 use family::Family;
 
-/// Floating-point operations of a call; `None` if the operator or its shapes are unknown.
-pub(super) fn flops(operator: &str, args: &str) -> Option<f64> {
+/// Key of the note in a run that states which operators have shapes.
+pub const SHAPES_NOTE: &str = "operator_shapes";
+/// Value of the note if the operators with shapes are a sample. Costs are then extrapolated.
+pub const SHAPES_SAMPLED: &str = "sampled";
+/// Metric of an operator in a profile: its calls whose inputs were read. If they are fewer than its
+/// calls, FLOP and bytes are extrapolated from them.
+pub const SAMPLED_CALLS: &str = "sampled_calls";
+/// Metric of an operator in a profile: the bytes that it moves at least.
+pub const BYTES: &str = "bytes";
+/// The metrics that are extrapolated from a sample.
+pub const COSTS: [&str; 5] = ["flops8", "flops16", "flops32", "flops64", BYTES];
+
+/// Returns the metric of the floating-point operations of operands of this width, as Proton names
+/// it.
+pub const fn flops_metric(operand_bits: u32) -> &'static str {
+    match operand_bits {
+        8 => "flops8",
+        16 => "flops16",
+        64 => "flops64",
+        _ => "flops32",
+    }
+}
+
+/// Returns the floating-point operations of a call; `None` if the operator or its shapes are unknown.
+pub fn flops(operator: &str, args: &str) -> Option<f64> {
     let family = Family::from_operator(operator)?;
     let call = Call::new(args)?;
     let flops = match family {
@@ -70,12 +93,38 @@ pub(super) fn flops(operator: &str, args: &str) -> Option<f64> {
     plausible_cost(flops)
 }
 
-/// The least number of bytes that a call reads and writes; `None` if the operator, its shapes or
+/// Whether the cost of an operator depends on `Concrete Inputs`, and not on shapes and types alone.
+pub fn needs_values(operator: &str) -> bool {
+    matches!(
+        Family::from_operator(operator),
+        Some(
+            Family::Convolution(_)
+                | Family::ConvolutionBackward
+                | Family::InputGradient
+                | Family::WeightGradient
+        )
+    )
+}
+
+/// Returns the width of a call's operands in bits, which selects the peak rate of a device: 8, 16,
+/// 32 or 64, from the first of `Input type`.
+pub fn operand_bits(args: &str) -> u32 {
+    let types = member_value(args, "Input type").unwrap_or_default();
+    match JsonStrings::new(&types).next().unwrap_or_default() {
+        "c10::Half" | "c10::BFloat16" => 16,
+        "double" => 64,
+        "signed char" => 8,
+        name if name.starts_with("c10::Float8") => 8,
+        _ => 32,
+    }
+}
+
+/// Returns the least number of bytes that a call reads and writes; `None` if the operator, its shapes or
 /// its types are unknown.
-pub(super) fn bytes(operator: &str, args: &str) -> Option<f64> {
+pub fn bytes(operator: &str, args: &str) -> Option<f64> {
     let family = Family::from_operator(operator)?;
     let call = Call::new(args)?;
-    let types = json::member_value(args, "Input type")?;
+    let types = member_value(args, "Input type")?;
     let mut types = JsonStrings::new(&types);
     let sizes = types.by_ref().map(bytes_per_element).collect::<Vec<_>>();
     let size = |position: usize| sizes.get(position).copied().flatten();

@@ -1,6 +1,7 @@
 //! The recorded arguments of an operator's call: shapes, types and numbers.
 
-use super::super::json;
+use crate::json_member::member_value;
+
 use super::family::{Layout, Positions, Transposed};
 
 /// The sizes of the dimensions of a tensor.
@@ -14,7 +15,7 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     pub(super) fn new(args: &'a str) -> Option<Self> {
-        Some(Self { inputs: parse_shapes(&json::member_value(args, "Input Dims")?)?, args })
+        Some(Self { inputs: parse_shapes(&member_value(args, "Input Dims")?)?, args })
     }
 
     /// The shape of an argument; `None` for a list of tensors and for a missing argument.
@@ -24,7 +25,7 @@ impl<'a> Call<'a> {
 
     /// The value of an argument that is not a tensor.
     pub(super) fn concrete(&self, position: usize) -> Option<String> {
-        let values = json::member_value(self.args, "Concrete Inputs")?;
+        let values = member_value(self.args, "Concrete Inputs")?;
         JsonStrings::new(&values).nth(position).map(str::to_owned)
     }
 

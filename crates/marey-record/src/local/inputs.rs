@@ -1,0 +1,60 @@
+//! Inputs of operators: arguments of their spans in a trace, and costs on their nodes.
+
+use super::stack::open_frame_nodes;
+use super::{Local, NodePair};
+use crate::control::{CONTROL, bit, slots};
+use crate::losses;
+use crate::names;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use std::sync::atomic::Ordering;
+
+/// An operator whose inputs were read.
+#[derive(Clone, Copy, Debug)]
+pub struct OperatorCall {
+    nodes: NodePair,
+    /// The sessions that saw it begin.
+    sessions: u64,
+}
+
+impl Local {
+    /// Logs the arguments of the innermost scope, which must have this name, for trace sessions.
+    /// `args` is the number of an interned text. Returns the scope.
+    pub(crate) fn log_inputs(&self, name: u32, args: u32) -> Option<OperatorCall> {
+        let top = self.entered_top().filter(|top| top.name == name)?;
+        let nodes = open_frame_nodes(&top);
+        let active = top.sessions & CONTROL.active.load(Ordering::Relaxed);
+        let tracing = active & CONTROL.trace.load(Ordering::Relaxed);
+        if tracing != 0
+            && let Some(log) = self.tree.log_or_create()
+        {
+            let python = CONTROL.python.load(Ordering::Relaxed);
+            for (node, sessions) in
+                [(nodes.shadow, tracing & !python), (nodes.python, tracing & python)]
+            {
+                if sessions != 0 {
+                    log.push_args(node, top.start_ticks, args, sessions);
+                }
+            }
+        }
+        Some(OperatorCall { nodes, sessions: top.sessions })
+    }
+
+    /// Adds metrics to an operator's nodes, in the sums only.
+    pub(crate) fn add_to_operator(&self, call: OperatorCall, values: &[(u32, f64)]) {
+        let sessions = call.sessions & CONTROL.active.load(Ordering::Relaxed);
+        let python = CONTROL.python.load(Ordering::Relaxed);
+        for &(number, value) in values {
+            let Some(name) = names::metric(number) else { continue };
+            for slot in slots(sessions) {
+                let is_shadow = python & bit(slot) == 0;
+                let node = if is_shadow { call.nodes.shadow } else { call.nodes.python };
+                let Some(column) = self.tree.column(slot) else { continue };
+                let value = MetricValue::Float(value);
+                if column.add_metric(node, number, &name, &value).is_err() {
+                    losses::count(LossCause::MetricRefused);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The operators whose inputs are read: all, or those of a step in a hundred.
+//!
+//! PyTorch collects the inputs of every operator for which a callback asks for them, so the
+//! callback is registered for the sampled step alone.
+
+use crate::callbacks::{self, LIBRARY};
+use crate::inputs::{self, InputFields};
+use marey_record::device;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The operators whose inputs are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shapes {
+    /// None.
+    #[default]
+    Off,
+    /// Those of one step in [`STEPS_PER_SAMPLE`]; before the first step has ended, each operator
+    /// with the same probability.
+    Sampled,
+    /// All.
+    All,
+}
+
+/// The number of steps of which one is sampled.
+const STEPS_PER_SAMPLE: u64 = 100;
+
+/// The number of steps among which the first sample is drawn, so that short programs have one.
+const STEPS_BEFORE_FIRST_SAMPLE: u64 = 10;
+
+/// Whether steps are sampled now.
+static IS_SAMPLING: AtomicBool = AtomicBool::new(false);
+
+static SAMPLER: Mutex<Sampler> =
+    Mutex::new(Sampler { shapes: Shapes::Off, handle: None, steps: 0, sampled_step: 0 });
+
+struct Sampler {
+    shapes: Shapes,
+    /// The handle of the registered callback.
+    handle: Option<u64>,
+    /// The number of steps that have ended.
+    steps: u64,
+    /// The number of the step that is sampled next, or now.
+    sampled_step: u64,
+}
+
+/// Sets the operators whose inputs are read from the next start on, and the layout of inputs.
+pub fn set(shapes: Shapes, fields: InputFields) {
+    inputs::set_fields(fields);
+    lock().shapes = shapes;
+}
+
+/// Starts to read inputs. The callbacks that open scopes are registered.
+pub(crate) fn start() {
+    let mut sampler = lock();
+    let probability = match sampler.shapes {
+        Shapes::Off => return,
+        Shapes::Sampled => 1.0 / STEPS_PER_SAMPLE as f64,
+        Shapes::All => 1.0,
+    };
+    sampler.register(probability);
+    sampler.steps = 0;
+    sampler.sampled_step = random_below(STEPS_BEFORE_FIRST_SAMPLE) + 1;
+    let is_sampled = sampler.shapes == Shapes::Sampled;
+    device::note(NOTE, if is_sampled { NOTE_SAMPLED } else { NOTE_ALL });
+    IS_SAMPLING.store(is_sampled, Ordering::Relaxed);
+}
+
+/// Stops to read inputs.
+pub(crate) fn stop() {
+    IS_SAMPLING.store(false, Ordering::Relaxed);
+    lock().unregister();
+}
+
+/// Notes the end of a step on any thread, after which the next one begins.
+pub fn step_end() {
+    if IS_SAMPLING.load(Ordering::Relaxed) {
+        lock().step_end();
+    }
+}
+
+/// The key and the values of the note in profiles and runs. The views that extrapolate read it.
+const NOTE: &str = marey_model::op_cost::SHAPES_NOTE;
+const NOTE_SAMPLED: &str = marey_model::op_cost::SHAPES_SAMPLED;
+const NOTE_ALL: &str = "all";
+
+impl Sampler {
+    fn step_end(&mut self) {
+        // What is registered is for the step that has ended, or for the time before it.
+        self.unregister();
+        self.steps += 1;
+        if self.steps == self.sampled_step {
+            self.register(1.0);
+            let block = self.steps / STEPS_PER_SAMPLE + 1;
+            self.sampled_step = block * STEPS_PER_SAMPLE + random_below(STEPS_PER_SAMPLE);
+        }
+    }
+
+    fn register(&mut self, probability: f64) {
+        let Some(library) = LIBRARY.get() else { return };
+        self.unregister();
+        let registration = callbacks::inputs_registration(probability);
+        // SAFETY: the registration has the layout of this version of PyTorch, as the caller of
+        // this crate has made sure.
+        self.handle = Some(unsafe { (library.add_callback)(registration) });
+    }
+
+    fn unregister(&mut self) {
+        if let (Some(handle), Some(library)) = (self.handle.take(), LIBRARY.get()) {
+            // SAFETY: a handle that `add_callback` returned and that was not removed.
+            unsafe { (library.remove_callback)(handle) };
+        }
+    }
+}
+
+fn lock() -> impl std::ops::DerefMut<Target = Sampler> {
+    SAMPLER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn random_below(limit: u64) -> u64 {
+    // Each `RandomState` has other keys.
+    RandomState::new().build_hasher().finish() % limit
+}
