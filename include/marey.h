@@ -218,6 +218,8 @@ typedef struct marey_table {
     void (*set_task_provider)(marey_task_provider_t provider);
     int32_t (*torch_operators)(bool is_on, uint8_t sequence_field, uint8_t forward_thread_field,
                                marey_error_t *error);
+    bool (*gpu_pause)(bool is_paused);
+    int32_t (*torch_ids)(bool is_on, marey_error_t *error);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

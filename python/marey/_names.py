@@ -9,6 +9,7 @@ ROOT_NAME: Final = "ROOT"
 METADATA_STATE: Final = "__proton_launch_metadata"
 METADATA_STATE_PREFIX: Final = "__proton_launch_metadata:"
 STEP_NAME: Final = "step"
+WINDOW_ANCHOR: Final = "marey.anchor"
 
 # Kinds of context node, by number; the tuple holds their names.
 KIND_ROOT: Final = 0
@@ -80,6 +81,7 @@ LOSS_DEVICE_TIMES_MISSING: Final = "device_times_missing"
 LOSS_GRAPH_NODES_FULL: Final = "graph_nodes_full"
 LOSS_STUCK_THREADS: Final = "stuck_threads"
 LOSS_AMBIGUOUS_COLLECTIVES: Final = "ambiguous_collectives"
+LOSS_TORCH_WINDOWS: Final = "torch_windows"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -104,6 +106,7 @@ LOSS_CAUSES: Final = (
     LOSS_GRAPH_NODES_FULL,
     LOSS_STUCK_THREADS,
     LOSS_AMBIGUOUS_COLLECTIVES,
+    LOSS_TORCH_WINDOWS,
 )
 
 # Environment variables: docs/reference/environment.md.

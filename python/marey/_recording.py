@@ -33,6 +33,7 @@ class Options(NamedTuple):
     hook: str | None
     torch: bool
     operators: bool
+    window: str | None
     children: bool
 
 
@@ -63,6 +64,10 @@ def start(options: Options, *, announce: bool) -> int | None:
         from marey import torch
 
         torch.enable(operators=options.operators)
+        if options.window is not None:
+            from marey import _torch_window
+
+            _torch_window.arm(options.window)
     return session
 
 

@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Any
 
 from marey import _native
 from marey._names import KIND_MODULE, KIND_SCOPE
+from marey._torch_window import window
 from marey._warning import warn
 
 if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-__all__ = ["disable", "enable", "is_enabled"]
+__all__ = ["disable", "enable", "is_enabled", "window"]
 
 _push = _native.push
 _pop = _native.pop
@@ -169,7 +170,7 @@ def _enter_module(module: Module, _args: object) -> None:
 def _enter_unnamed_module(module: Module, stack: list[tuple[int, str, _Names]]) -> None:
     _leave_finished_calls(stack)
     if not stack and _is_grad_enabled():
-        _native.step_begin()
+        _begin_step()
     name, names = _find_name(module, stack)
     stack.append((id(module), name, names))
     _push(name, KIND_MODULE)
@@ -220,7 +221,7 @@ def _leave_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> No
     stack = _thread.stack
     _leave(stack, id(optimizer))
     if not stack:
-        _native.step_end()
+        _end_step()
     elif stack[0][0] == _BACKWARD_KEY:
         # Optimizers that run in backward, one per parameter, are together one step.
         _thread.step_done_in_backward = True
@@ -231,16 +232,34 @@ def _leave_backward() -> None:
     _leave(stack, _BACKWARD_KEY)
     if not stack and _thread.step_done_in_backward:
         _thread.step_done_in_backward = False
-        _native.step_end()
+        _end_step()
 
 
 def _enter_scope(key: int, name: str) -> None:
     stack = _thread.stack
     _leave_finished_calls(stack)
     if not stack:
-        _native.step_begin()
+        _begin_step()
     stack.append((key, name, stack[-1][2] if stack else _no_names))
     _push(name, KIND_SCOPE)
+
+
+def listen_to_steps(on_begin: Callable[[], None], on_end: Callable[[], None]) -> None:
+    """Calls `on_begin` when a step begins, and perhaps again in it, and `on_end` after its end."""
+    if (on_begin, on_end) not in _step_listeners:
+        _step_listeners.append((on_begin, on_end))
+
+
+def _begin_step() -> None:
+    for on_begin, _ in _step_listeners:
+        on_begin()
+    _native.step_begin()
+
+
+def _end_step() -> None:
+    _native.step_end()
+    for _, on_end in _step_listeners:
+        on_end()
 
 
 @functools.cache
@@ -446,6 +465,7 @@ _detach: Callable[[], None] | None = None
 _is_compiling: Callable[[], bool]
 _is_grad_enabled: Callable[[], bool]
 
+_step_listeners: list[tuple[Callable[[], None], Callable[[], None]]] = []
 _thread = _ThreadState()
 _no_names = _Names()
 # The weak reference removes the entry when the root dies.

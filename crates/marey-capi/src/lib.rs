@@ -21,7 +21,7 @@ use marey_model::loss::LossCause;
 use marey_record::table::{ABI_VERSION, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table};
 use marey_record::{Detached, NodeKind, api};
 use marey_torch::autograd::Fields;
-use marey_torch::operators;
+use marey_torch::{ids, operators};
 use ptr::{Failure, catch_panic, read_metrics, read_text, send};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -107,6 +107,8 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     note_environment,
     set_task_provider,
     torch_operators,
+    gpu_pause: gpu::pause,
+    torch_ids,
 });
 
 extern "C" fn note_environment() {
@@ -286,6 +288,20 @@ unsafe extern "C" fn torch_operators(
                     .map_err(|reason| Failure::unsupported(reason.to_string()))
             } else {
                 operators::stop();
+                Ok(())
+            }
+        })
+    }
+}
+
+unsafe extern "C" fn torch_ids(is_on: bool, error: *mut ErrorBuffer) -> i32 {
+    // SAFETY: the caller passes a writable error buffer or null.
+    unsafe {
+        ptr::call_with_status(error, || {
+            if is_on {
+                ids::start().map_err(|reason| Failure::unsupported(reason.to_string()))
+            } else {
+                ids::stop();
                 Ok(())
             }
         })

@@ -50,6 +50,8 @@ pub enum LossCause {
     StuckThread = 21,
     /// A collective of a group that cannot be distinguished from others of its name.
     AmbiguousCollective = 22,
+    /// A window of torch.profiler that was skipped, or whose trace could not be read.
+    Window = 23,
 }
 
 impl LossCause {
@@ -57,7 +59,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -81,6 +83,7 @@ impl LossCause {
         Self::GraphNodes,
         Self::StuckThread,
         Self::AmbiguousCollective,
+        Self::Window,
     ];
 
     /// Returns the key under which files count the cause.
@@ -109,6 +112,7 @@ impl LossCause {
             Self::GraphNodes => "graph_nodes_full",
             Self::StuckThread => "stuck_threads",
             Self::AmbiguousCollective => "ambiguous_collectives",
+            Self::Window => "torch_windows",
         }
     }
 
@@ -183,6 +187,9 @@ impl LossCause {
             }
             Self::AmbiguousCollective => {
                 "Collectives that are in the files of more ranks than their group has: several groups have the same name and the files do not list their ranks. They are not used to align clocks."
+            }
+            Self::Window => {
+                "Windows of `torch.profiler` that are not in the run: another profiler was running, PyTorch could not record, or the trace could not be written or read."
             }
         }
     }

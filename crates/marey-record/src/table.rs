@@ -324,4 +324,10 @@ pub struct Table {
         forward_thread_field: u8,
         error: *mut ErrorBuffer,
     ) -> i32,
+    /// Leaves CUPTI to another profiler, or takes it back. Returns whether devices were being
+    /// recorded and now are not.
+    pub gpu_pause: extern "C" fn(is_paused: bool) -> bool,
+    /// Makes PyTorch number the functions that its profilers observe, or no longer. Returns an
+    /// [`ErrorCode`]. Calls and forks must be serialised.
+    pub torch_ids: unsafe extern "C" fn(is_on: bool, error: *mut ErrorBuffer) -> i32,
 }

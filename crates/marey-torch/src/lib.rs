@@ -18,6 +18,7 @@
 
 pub mod autograd;
 mod callbacks;
+pub mod ids;
 mod library;
 mod names;
 pub mod operators;

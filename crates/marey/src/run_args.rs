@@ -20,6 +20,7 @@ Examples:
   marey run -d trace train.py             Write train.marey for `marey analyze`, and a Chrome trace
   marey run -o runs/ -c python train.py   Write runs/train.hatchet, by Python call stack
   marey run --operators train.py          Record PyTorch's operators below modules
+  marey run --window 10:12 train.py       Trace, with torch.profiler in steps 10 to 12
   marey run -m package.train              Like python -m package.train
   marey run pytest tests/test_step.py     Like python -m pytest tests/test_step.py
   marey run -- ./launch.sh                Profile each Python process that it starts
@@ -88,6 +89,11 @@ pub(crate) struct RunArgs {
     /// Record each PyTorch operator too, below its module
     #[arg(long)]
     operators: bool,
+
+    /// Trace, and run torch.profiler too in steps `10:12`, or in one step after `file:PATH`,
+    /// `SIGUSR2` or `slow:1.5x`
+    #[arg(long, value_name = "WHEN")]
+    window: Option<String>,
 
     /// Do not hook PyTorch modules and optimizers
     #[arg(long)]

@@ -67,5 +67,7 @@ int main(void) {
     PLACE(note_environment);
     PLACE(set_task_provider);
     PLACE(torch_operators);
+    PLACE(gpu_pause);
+    PLACE(torch_ids);
     return 0;
 }

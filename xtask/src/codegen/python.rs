@@ -1,6 +1,8 @@
 //! `python/marey/_names.py`: constants of `marey-model` for Python.
 
-use marey_model::context::{METADATA_STATE, METADATA_STATE_PREFIX, NodeKind, ROOT_NAME, STEP_NAME};
+use marey_model::context::{
+    METADATA_STATE, METADATA_STATE_PREFIX, NodeKind, ROOT_NAME, STEP_NAME, WINDOW_ANCHOR,
+};
 use marey_model::loss::LossCause;
 use marey_model::{env, rank, wall};
 
@@ -19,6 +21,7 @@ pub(super) fn names() -> String {
         ("METADATA_STATE", METADATA_STATE),
         ("METADATA_STATE_PREFIX", METADATA_STATE_PREFIX),
         ("STEP_NAME", STEP_NAME),
+        ("WINDOW_ANCHOR", WINDOW_ANCHOR),
     ];
     let kinds =
         NodeKind::ALL.map(|kind| (constant_name("KIND", kind.as_str()), (kind as u8).to_string()));

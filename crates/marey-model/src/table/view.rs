@@ -51,6 +51,7 @@ pub const ALL: &[&Table] = &[
     &efficiency::MFU,
     &training::AUTOGRAD_CALLS,
     &training::MODULE_TIMES,
+    &training::TRACED_OPERATORS,
 ];
 
 pub(super) const KIND: Column =

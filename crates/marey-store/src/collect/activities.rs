@@ -19,6 +19,11 @@ pub(super) struct Shapes {
 }
 
 impl Shapes {
+    /// Creates the shapes of a spool whose other rows refer to these argument texts.
+    pub(super) fn with_texts(texts: Vec<String>) -> Self {
+        Self { texts, ..Self::default() }
+    }
+
     /// Adds shapes of a process; the first one has the number `first_number`.
     pub(super) fn extend(
         &mut self,

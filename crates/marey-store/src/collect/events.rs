@@ -1,6 +1,6 @@
 //! The second pass over a spool: spans, marks, values, activities and counters.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use marey_model::context::NodeKind;
 use marey_model::spool::{self, Activity, AutogradCall, Frame, SessionEvent, Span, Value};
@@ -12,6 +12,8 @@ use super::clock::Clock;
 use super::outline::Outline;
 use super::rows::{SpanRow, ValueRow};
 use super::sessions::{Sessions, session_bit};
+use super::stamps::{Stamp, Stamps};
+use super::windows::{AddedSpan, Change, SpanDetail, Windows};
 use crate::StoreError;
 use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
 use crate::row::{self, GpuActivity};
@@ -23,6 +25,7 @@ pub(super) struct Events<'a> {
     outline: &'a Outline,
     clock: &'a Clock,
     process: u32,
+    windows: Windows,
     /// The clock's line of the last timestamp, as a cache.
     clock_line: usize,
     sessions: Sessions,
@@ -62,33 +65,15 @@ pub(super) struct SpoolRows {
     pub(super) values: Sorter<ValueRow>,
     pub(super) activities: Sorter<GpuActivity>,
     pub(super) autograd: Autograd,
-    /// Argument texts of activities, whose rows refer to them by position.
+    /// Points of flows that a window has; their threads are positions.
+    pub(super) flows: Vec<row::Flow>,
+    /// Memory events of windows; their threads are positions.
+    pub(super) memory_events: Vec<row::MemoryEvent>,
+    /// Columns of spans that come from a window.
+    pub(super) details: Vec<SpanDetail>,
+    /// Argument texts, to which rows refer by position.
     pub(super) arg_texts: Vec<String>,
     pub(super) counters: Sorter<row::Counter>,
-}
-
-/// The sessions, phase and state that many spans share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Stamp {
-    pub(super) sessions: u64,
-    pub(super) phase: u32,
-    pub(super) is_open: bool,
-}
-
-#[derive(Debug, Default)]
-struct Stamps {
-    stamps: Vec<Stamp>,
-    /// The position of each stamp in `stamps`.
-    positions: HashMap<Stamp, u32>,
-}
-
-impl Stamps {
-    fn position(&mut self, stamp: Stamp) -> u32 {
-        *self.positions.entry(stamp).or_insert_with(|| {
-            self.stamps.push(stamp);
-            self.stamps.len() as u32 - 1
-        })
-    }
 }
 
 impl<'a> Events<'a> {
@@ -97,13 +82,16 @@ impl<'a> Events<'a> {
         outline: &'a Outline,
         clock: &'a Clock,
         process: u32,
+        mut windows: Windows,
         spill_file: &SpillFile,
     ) -> Self {
         let nodes = outline.nodes.len();
+        let arg_texts = std::mem::take(&mut windows.arg_texts);
         Self {
             outline,
             clock,
             process,
+            windows,
             clock_line: 0,
             sessions: Sessions::default(),
             stamps: Stamps::default(),
@@ -118,7 +106,7 @@ impl<'a> Events<'a> {
             launches: BTreeMap::new(),
             autograd_calls: BTreeMap::new(),
             autograd: Autograd::new(spill_file),
-            shapes: Shapes::default(),
+            shapes: Shapes::with_texts(arg_texts),
             activities: Sorter::new(spill_file),
             counters: Sorter::new(spill_file),
         }
@@ -174,12 +162,18 @@ impl<'a> Events<'a> {
 
     /// Ends the pass; spans that are still open end at the spool's last timestamp.
     pub(super) fn finish(mut self) -> Result<SpoolRows, StoreError> {
+        self.add_remaining()?;
         if let Some(last_nanos) = self.outline.last_nanos {
             self.add_open(u64::MAX, last_nanos)?;
         }
+        for mut activity in std::mem::take(&mut self.windows.activities) {
+            activity.process_id = self.process;
+            self.activities.push(&activity)?;
+        }
         let Self { stamps, totals, rollup, spans, marks, values, counters, .. } = self;
-        let (stamps, activities) = (stamps.stamps, self.activities);
+        let (stamps, activities) = (stamps.into_vec(), self.activities);
         let (autograd, arg_texts) = (self.autograd, self.shapes.into_texts());
+        let Windows { flows, memory_events, details, .. } = self.windows;
         Ok(SpoolRows {
             stamps,
             totals,
@@ -189,6 +183,9 @@ impl<'a> Events<'a> {
             values,
             activities,
             autograd,
+            flows,
+            memory_events,
+            details,
             arg_texts,
             counters,
         })
@@ -213,29 +210,68 @@ impl<'a> Events<'a> {
             let Some(&node) = nodes.get(span.node) else { continue };
             let (start_nanos, duration_nanos) =
                 self.convert_extent(span.start_nanos, span.end_nanos);
+            let times = (start_nanos, start_nanos.saturating_add(duration_nanos));
+            while let Some(added) = self.windows.next_before(thread, times) {
+                self.add_added(&added, stamp)?;
+            }
+            let (node, detail) = match self.windows.change(node, span.start_nanos) {
+                None => (node, 0),
+                Some(Change::Replace { node, detail }) => (node, detail),
+                Some(Change::Drop) => continue,
+            };
+            let mut row = SpanRow {
+                start_nanos,
+                duration_nanos,
+                children_nanos: 0,
+                node,
+                stamp,
+                correlation,
+                detail,
+            };
             if self.outline.nodes[node as usize].kind == NodeKind::Mark {
-                let (duration_nanos, children_nanos) = (0, 0);
-                let row = SpanRow {
-                    start_nanos,
-                    duration_nanos,
-                    children_nanos,
-                    node,
-                    stamp,
-                    correlation,
-                };
+                row.duration_nanos = 0;
                 self.marks.push(&row)?;
-                continue;
+            } else {
+                self.add_span(row)?;
             }
-            let inner_nanos = self.child_time[node as usize].take_nanos_since(start_nanos);
-            let children_nanos = inner_nanos.min(duration_nanos);
-            let parent = self.outline.nodes[node as usize].parent;
-            if parent != NO_NODE {
-                self.child_time[parent as usize].add(self.epoch, start_nanos, duration_nanos);
-            }
-            let row =
-                SpanRow { start_nanos, duration_nanos, children_nanos, node, stamp, correlation };
-            self.add_to_sums(&row);
-            self.spans.push(&row)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a span that has ended, after its children.
+    fn add_span(&mut self, mut row: SpanRow) -> Result<(), StoreError> {
+        let SpanRow { start_nanos, duration_nanos, node, .. } = row;
+        let inner_nanos = self.child_time[node as usize].take_nanos_since(start_nanos);
+        row.children_nanos = inner_nanos.min(duration_nanos);
+        let parent = self.outline.nodes[node as usize].parent;
+        if parent != NO_NODE {
+            self.child_time[parent as usize].add(self.epoch, start_nanos, duration_nanos);
+        }
+        self.add_to_sums(&row);
+        self.spans.push(&row)
+    }
+
+    /// Adds a span that only torch.profiler has.
+    fn add_added(&mut self, span: &AddedSpan, stamp: u32) -> Result<(), StoreError> {
+        let &AddedSpan { start_nanos, end_nanos, node, detail, correlation } = span;
+        let duration_nanos = end_nanos.saturating_sub(start_nanos).max(0);
+        let children_nanos = 0;
+        self.add_span(SpanRow {
+            start_nanos,
+            duration_nanos,
+            children_nanos,
+            node,
+            stamp,
+            correlation,
+            detail,
+        })
+    }
+
+    /// Adds the spans of windows that no later span of the recorder follows.
+    fn add_remaining(&mut self) -> Result<(), StoreError> {
+        let stamp = self.stamp(0, false);
+        for span in self.windows.remaining() {
+            self.add_added(&span, stamp)?;
         }
         Ok(())
     }
@@ -304,6 +340,7 @@ impl<'a> Events<'a> {
                     node,
                     stamp,
                     correlation: 0,
+                    detail: 0,
                 };
                 if is_last {
                     self.add_to_sums(&row);
