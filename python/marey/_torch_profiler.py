@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import json
 import os
+import re
 import threading
 import time
 import warnings
@@ -85,9 +86,6 @@ class Recording:
         self._thread = threading.get_ident()
         self._number = time.time_ns()  # unique also if an earlier process had this process id
         with contextlib.ExitStack() as undo:
-            if not self._switches.record_concrete_inputs:
-                _record_concrete_inputs(self._torch, False)
-                undo.callback(_record_concrete_inputs, self._torch, True)
             if _can_number_operators(self._torch):
                 _native.number_operators(True)
                 undo.callback(_native.number_operators, False)
@@ -134,6 +132,8 @@ class Recording:
         try:
             with _own_calls(), _quiet():
                 self._profiler.export_chrome_trace(temporary)
+            if not self._switches.record_concrete_inputs:
+                _remove_concrete_inputs(temporary)
             if self._switches.with_flops:
                 _append(temporary, "marey_flops", _flops(self._profiler))
             os.replace(temporary, path)
@@ -202,14 +202,6 @@ def _accepts(config: Callable[..., Any], option: str) -> bool:
     return True
 
 
-def _record_concrete_inputs(torch: Any, is_on: bool) -> None:
-    """Switches the recording of input values, which is on by default, for all profilers."""
-    set_enabled = getattr(torch._C._profiler, "_set_record_concrete_inputs_enabled_val", None)
-    if set_enabled is None:
-        raise Unavailable(f"PyTorch {torch.__version__} cannot switch record_concrete_inputs off")
-    set_enabled(is_on)
-
-
 def _can_number_operators(torch: Any) -> bool:
     """Whether this PyTorch can be asked for record function ids."""
     from ._torch_operators import find_support
@@ -240,6 +232,21 @@ def _flops(profiler: Any) -> dict[int, int]:
     """Returns the FLOPs of operators by external correlation id."""
     events = profiler.profiler.kineto_results.events()
     return {event.correlation_id(): event.flops() for event in events if event.flops() > 0}
+
+
+def _remove_concrete_inputs(path: str) -> None:
+    """Removes the values of inputs from a trace. PyTorch's own switch has no effect in 2.15."""
+    with open(path, "r+b") as file:
+        content = _CONCRETE_INPUTS.sub(b"", file.read())
+        file.seek(0)
+        file.write(content)
+        file.truncate()
+
+
+_CONCRETE_INPUTS = re.compile(
+    rb'"Concrete Inputs"\s*:\s*\[(?:\s*"(?:[^"\\]|\\.)*"\s*,?)*\s*\]\s*,?'
+)
+"""The member of an event, with the comma after it: another member always follows."""
 
 
 def _append(path: str, key: str, value: object) -> None:

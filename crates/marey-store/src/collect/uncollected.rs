@@ -134,7 +134,9 @@ fn list_windows(run: &Path) -> Result<BTreeMap<u64, Vec<WindowFile>>, StoreError
         let file = regular_file(&entry.path())?;
         windows.entry(pid).or_default().extend(file.map(|file| WindowFile { number, file }));
     }
-    windows.values_mut().for_each(|windows| windows.sort_by_key(|window| window.number));
+    for windows in windows.values_mut() {
+        windows.sort_by_key(|window| window.number);
+    }
     Ok(windows)
 }
 
