@@ -74,7 +74,7 @@ class Recording:
         if _others.are_running(self._torch):
             raise Unavailable("another torch.profiler is running")
         self._profiler = _create(self._torch, self._switches)
-        with _own_calls(), _quiet():
+        with _own_calls(), _quiet(), _without_log():
             self._profiler.prepare_trace()
 
     def start(self) -> None:
@@ -146,7 +146,8 @@ class Recording:
 def lose(reason: str) -> None:
     """Counts a window that is not recorded, and warns."""
     _native.count_losses(LOSS_TORCH_WINDOWS, 1)
-    warn(f"a window of torch.profiler is not recorded: {reason}")
+    with contextlib.suppress(UserWarning):  # the program makes errors of warnings
+        warn(f"a window of torch.profiler is not recorded: {reason}")
 
 
 def watch_others(torch: Any, on_start: Callable[[], None]) -> Callable[[], None]:
@@ -212,17 +213,23 @@ def _can_number_operators(torch: Any) -> bool:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps the messages of the profiler out of the program's output, as far as possible."""
-    is_set = _LOG_LEVEL in os.environ
-    if not is_set:
-        os.environ[_LOG_LEVEL] = "99"  # read when the profiler is first set up
+    """Keeps the profiler's warnings out of the program's output."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def _without_log() -> Iterator[None]:
+    """Keeps the profiler's log out of the program's output, if it is set up in the block."""
+    if _LOG_LEVEL in os.environ:
+        yield
+        return
+    os.environ[_LOG_LEVEL] = "99"
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        yield
     finally:
-        if not is_set:
-            os.environ.pop(_LOG_LEVEL, None)
+        os.environ.pop(_LOG_LEVEL, None)
 
 
 _LOG_LEVEL = "KINETO_LOG_LEVEL"

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _torch_profiler, _torch_window_plans
+from ._flags import is_disabled
 from ._torch_profiler import Recording, Switches, Unavailable
 from ._torch_window_plans import Plan, Schedule
 
@@ -34,8 +35,9 @@ class window:
     The events land in the run of the trace session (``data="trace"``), on its clock. What marey has
     recorded itself stays one span and gets the profiler's arguments: record function id, input
     dimensions, types, strides and values, keyword arguments, call stack, forward thread, sequence
-    number. A step ends with the optimizer's step. At the end of a window the program waits until
-    the trace is written, in a scope ``marey: write window``.
+    number. A step ends with the optimizer's step, as the hooks of `enable` have it, which a window
+    installs. At the end of a window the program waits until the trace is written, in a scope
+    ``marey: write window``.
 
     A window is skipped, with a warning and counted as a loss (``torch_windows``), if no session
     records a trace or another `torch.profiler` is running. It ends early if the program starts one.
@@ -179,6 +181,8 @@ class _Runner:
 
     def arm(self) -> None:
         """Begins to follow the plan; without a plan, begins a window."""
+        if is_disabled():
+            return
         _runners.append(self)
         self._undo.callback(_runners.remove, self)
         if self._plan is None:
@@ -269,8 +273,10 @@ class _Runner:
         """Counts a failure as a lost window; the program goes on."""
         try:
             yield
-        except (Unavailable, RuntimeError, OSError) as error:
-            _torch_profiler.lose(str(error))
+        except Unavailable as reason:
+            _torch_profiler.lose(str(reason))
+        except Exception as error:  # of PyTorch, whose private parts differ by version
+            _torch_profiler.lose(repr(error))
 
 
 _runners: list[_Runner] = []

@@ -177,7 +177,8 @@ class SignalArrives:
     def has_happened(self) -> bool:
         if self._is_armed and signal.getsignal(signal.SIGUSR2) != self._handle:
             self._is_armed = False
-            warn("SIGUSR2 triggers no more windows: the program has set a handler of its own")
+            with contextlib.suppress(UserWarning):  # the program makes errors of warnings
+                warn("SIGUSR2 triggers no more windows: the program has set a handler of its own")
         happened, self._arrived = self._arrived, False
         return happened
 

@@ -80,7 +80,7 @@ from torch._C._profiler import _RecordFunctionFast
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for _ in range(6):
     train(net, optimizer, x)
-    with _RecordFunctionFast("kernel", [x], {"grid": "g", "warps": 4}):
+    with _RecordFunctionFast("triton_add", [x], {"grid": "g", "warps": 4}):
         torch.add(x, x, alpha=2)
 print("trained")
 """
@@ -120,12 +120,14 @@ print("trained")
         "SELECT DISTINCT call_stack FROM traced_operators WHERE name = 'aten::addmm' "
         "AND module = 'head'",
     )
+    # Calls that the program made before the window began are only in the stacks.
+    assert rows("out.marey", "SELECT DISTINCT path FROM spans WHERE name = 'step'") == [("step",)]
     frames = stack.split(";")
     (caller,) = (frame for frame in frames if re.fullmatch(r"program\.py\(\d+\): forward", frame))
     (module,) = (frame for frame in frames if frame.startswith("nn.Module: Linear_"))
     assert frames.index(module) < frames.index(caller)
     kernel = "SELECT DISTINCT arg(args, 'grid'), arg(args, 'warps') FROM traced_operators"
-    assert rows("out.marey", f"{kernel} WHERE name = 'kernel'") == [("g", "4")]
+    assert rows("out.marey", f"{kernel} WHERE name = 'triton_add'") == [("g", "4")]
 
 
 def test_an_operator_that_both_record_is_one_span() -> None:

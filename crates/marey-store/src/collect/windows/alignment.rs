@@ -20,7 +20,7 @@ struct Measurement {
 pub(super) struct Alignment {
     first: Option<Measurement>,
     last: Option<Measurement>,
-    /// The time from the first to the last anchor, on the recorder's clock.
+    /// The time between the anchors at the start and those at the end, on the recorder's clock.
     pub(super) extent_nanos: Option<(i64, i64)>,
 }
 
@@ -28,18 +28,20 @@ impl Alignment {
     /// Measures the shift with anchors that are in order. If one of them was lost, they cannot be
     /// paired.
     pub(super) fn new(recorded: &[Anchor], traced: &[Anchor]) -> Self {
+        let half = recorded.len().div_ceil(2);
+        let (at_start, at_end) = recorded.split_at(half);
         let extent_nanos =
-            recorded.first().zip(recorded.last()).map(|(first, last)| (first.0, last.1));
+            at_start.last().zip(at_end.first()).map(|(first, last)| (first.1, last.0));
         if recorded.len() != traced.len() {
             return Self { extent_nanos, ..Self::default() };
         }
-        let half = recorded.len().div_ceil(2);
-        let best = |range: std::ops::Range<usize>| {
-            let pairs = recorded[range.clone()].iter().zip(&traced[range]);
+        let best = |recorded: &[Anchor], traced: &[Anchor]| {
+            let pairs = recorded.iter().zip(traced);
             let best = pairs.min_by_key(|(recorded, traced)| length(recorded) - length(traced))?;
             Some(measure(*best.0, *best.1))
         };
-        Self { first: best(0..half), last: best(half..recorded.len()), extent_nanos }
+        let first = best(at_start, &traced[..half]);
+        Self { first, last: best(at_end, &traced[half..]), extent_nanos }
     }
 
     /// Returns the shift at the start; `None` if it could not be measured.
@@ -113,6 +115,6 @@ mod tests {
     fn without_paired_anchors_times_stay() {
         assert_eq!(Alignment::new(&[(1, 2)], &[]).convert(5), 5);
         assert_eq!(Alignment::new(&[], &[]).convert(-5), -5);
-        assert_eq!(Alignment::new(&[(1, 2), (7, 9)], &[(0, 1)]).extent_nanos, Some((1, 9)));
+        assert_eq!(Alignment::new(&[(1, 2), (7, 9)], &[(0, 1)]).extent_nanos, Some((2, 7)));
     }
 }

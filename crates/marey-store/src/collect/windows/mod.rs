@@ -122,6 +122,7 @@ impl Windows {
             let alignment = Alignment::new(window_anchors, &trace.anchors);
             trace.shift(&alignment);
             let extent = alignment.extent_nanos.unwrap_or(trace.extent_nanos);
+            trace.retain_spans(extent);
             let recorded = recorded::overlapping(spool, outline, clock, names, extent)?;
             let counts = windows.add(recorded, trace, outline, names);
             let note = json!({

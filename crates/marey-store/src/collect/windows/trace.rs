@@ -23,6 +23,9 @@ const PYTHON: &str = "python_function";
 /// leaves out of its traces.
 const FLOPS: &str = "marey_flops";
 
+/// The files whose functions record the window, in the names of Python calls.
+const OWN_FILES: [&str; 2] = ["marey/_torch_window.py", "marey/_torch_profiler.py"];
+
 /// What the profiler has of a window. After [`Trace::shift`], times are on the clock of the tables.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
@@ -56,6 +59,8 @@ pub(super) struct TracedSpan {
     /// The name without the overload.
     pub(super) plain_name: u32,
     pub(super) kind: NodeKind,
+    /// Whether it is a call of marey that records the window.
+    is_own: bool,
     /// Whether the recorder may have it too.
     pub(super) may_have_twin: bool,
     /// Correlation id of a launch.
@@ -220,6 +225,8 @@ impl Trace {
             NodeKind::Module => NodeKind::Frame,
             kind => kind,
         };
+        let text = ids.reader.text(span.name_id);
+        let is_own = is_python && OWN_FILES.iter().any(|file| text.contains(file));
         let name = ids.text(span.name_id);
         let detail = SpanDetail {
             category: span.category_id.map(|id| ids.text(id)),
@@ -232,10 +239,21 @@ impl Trace {
             name,
             plain_name: plain_name(name, ids.names),
             kind,
+            is_own,
             may_have_twin: !is_python,
             correlation: span.correlation_id,
             detail,
         });
+    }
+
+    /// Removes the spans that begin outside of a time range: the Python calls in progress at the
+    /// start, whose own start is unknown, and what records the window.
+    pub(super) fn retain_spans(&mut self, (from_nanos, until_nanos): (i64, i64)) {
+        for thread in self.threads.values_mut() {
+            thread.spans.retain(|span| {
+                (from_nanos..=until_nanos).contains(&span.start_nanos) && !span.is_own
+            });
+        }
     }
 
     /// Converts all times to the clock of the tables.

@@ -211,6 +211,18 @@ fn a_span_that_only_the_profiler_has_stands_between_those_of_the_recorder() {
 }
 
 #[test]
+fn a_call_that_is_in_progress_when_the_window_begins_is_left_out() {
+    let (_folder, run) = collect(&[
+        ("<module>", NodeKind::Frame, 500, 950_000),
+        ("train", NodeKind::Frame, 50_000, 890_000),
+    ]);
+    let rows = span_rows(&run);
+    let paths: Vec<&str> = rows.iter().map(|row| &*row.0).collect();
+    let operator = "train > model > aten::mm.default";
+    assert_eq!(paths, ["train", "train > model", operator, operator]);
+}
+
+#[test]
 fn the_measured_offset_and_the_counts_are_in_the_metadata() {
     let (_folder, run) = collect(&[
         ("aten::mm", NodeKind::Operator, 100_300, 149_600),
@@ -222,7 +234,7 @@ fn the_measured_offset_and_the_counts_are_in_the_metadata() {
     let note: serde_json::Value = serde_json::from_str(&note.value).unwrap();
     assert_eq!(note["clock_offset_nanos"], -AHEAD);
     assert_eq!((&note["recorded_by_both"], &note["added_spans"]), (&1.into(), &1.into()));
-    assert_eq!(note["end_nanos"].as_i64().unwrap() - UNIX, 901_000);
+    assert_eq!(note["end_nanos"].as_i64().unwrap() - UNIX, 900_000);
 }
 
 #[test]
