@@ -220,6 +220,8 @@ typedef struct marey_table {
                                marey_error_t *error);
     int32_t (*performance_events)(const char *names, size_t names_len, marey_error_t *error);
     void (*torch_shapes)(uint32_t shapes, uint64_t fields);
+    bool (*gpu_pause)(bool is_paused);
+    int32_t (*torch_ids)(bool is_on, marey_error_t *error);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

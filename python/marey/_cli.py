@@ -137,6 +137,10 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
     parsed = parser.parse_args(arguments)
     if parsed.operators and not parsed.torch:
         parser.error("--operators needs the hooks that --no-torch leaves out")
+    if parsed.data is None:
+        parsed.data = "tree" if parsed.window is None else "trace"
+    if parsed.window is not None:
+        _check_window(parser, parsed)
     if parsed.module is not None:
         target = _run.Target("module", parsed.module + parsed.target)
     else:
@@ -159,9 +163,23 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
         operators=parsed.operators,
         performance_events=parsed.performance_events,
         shapes=parsed.shapes,
+        window=parsed.window,
         children=parsed.children,
     )
     return target, options, parsed.instrument
+
+
+def _check_window(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    from marey import _torch_window_plans
+
+    if not parsed.torch:
+        parser.error("--window needs the hooks that --no-torch leaves out")
+    if parsed.data != "trace":
+        parser.error("--window needs a trace, not --data tree")
+    try:
+        _torch_window_plans.parse(parsed.window)
+    except ValueError as error:
+        parser.error(f"--window: {error}")
 
 
 def _target(arguments: list[str], target_argv: list[str]) -> _run.Target:
@@ -215,13 +233,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", "--output")
     parser.add_argument("-b", "--backend")
     parser.add_argument("-c", "--context", choices=("shadow", "python"), default="shadow")
-    parser.add_argument("-d", "--data", choices=("tree", "trace"), default="tree")
+    parser.add_argument("-d", "--data", choices=("tree", "trace"))
     parser.add_argument("-k", "--hook")
     parser.add_argument("-i", "--instrument", choices=("print-mem-spaces",))
     parser.add_argument("--mode")
     parser.add_argument("--operators", action="store_true")
     parser.add_argument("--performance-events", type=_names)
     parser.add_argument("--shapes", choices=("sampled", "all", "off"), default="sampled")
+    parser.add_argument("--window")
     parser.add_argument("--no-torch", dest="torch", action="store_false")
     parser.add_argument("--no-children", dest="children", action="store_false")
     parser.add_argument("-m", dest="module", nargs=remainder)

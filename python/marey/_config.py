@@ -44,6 +44,7 @@ _KEYS = (
     "torch",
     "children",
     "shapes",
+    "window",
 )
 """Options that a project may set; the others belong to one run."""
 

@@ -10,6 +10,7 @@ METADATA_STATE: Final = "__proton_launch_metadata"
 METADATA_STATE_PREFIX: Final = "__proton_launch_metadata:"
 STEP_NAME: Final = "step"
 CALL_SITE: Final = "call_site"
+WINDOW_ANCHOR: Final = "marey.anchor"
 
 # Kinds of context node, by number; the tuple holds their names.
 KIND_ROOT: Final = 0
@@ -84,6 +85,7 @@ LOSS_AMBIGUOUS_COLLECTIVES: Final = "ambiguous_collectives"
 LOSS_PERFORMANCE_EVENTS_UNCOUNTED: Final = "performance_events_uncounted"
 LOSS_SAMPLES_MISSED: Final = "samples_missed"
 LOSS_OPERATOR_INPUTS: Final = "operator_inputs"
+LOSS_TORCH_WINDOWS: Final = "torch_windows"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -111,6 +113,7 @@ LOSS_CAUSES: Final = (
     LOSS_PERFORMANCE_EVENTS_UNCOUNTED,
     LOSS_SAMPLES_MISSED,
     LOSS_OPERATOR_INPUTS,
+    LOSS_TORCH_WINDOWS,
 )
 
 # Environment variables: docs/reference/environment.md.

@@ -35,6 +35,7 @@ class Options(NamedTuple):
     operators: bool
     performance_events: list[str] | None
     shapes: Literal["sampled", "all", "off"]
+    window: str | None
     children: bool
 
 
@@ -67,6 +68,10 @@ def start(options: Options, *, announce: bool) -> int | None:
         from marey import torch
 
         torch.enable(operators=options.operators, shapes=options.shapes)
+        if options.window is not None:
+            from marey import _torch_window
+
+            _torch_window.arm(options.window)
     return session
 
 

@@ -38,6 +38,7 @@ def finish(session: int | None, output_format: str) -> None:
         OSError: A file cannot be written.
     """
     global _prints_gpu_note
+    _end_windows(session)
     settle()
     for ending in _native.sessions() if session is None else [session]:
         with contextlib.suppress(IndexError):  # another thread has just ended the session
@@ -65,6 +66,13 @@ def settle() -> None:
     """Has hooks add metrics that they wait for, before data is read or a session ends."""
     if manager := hook_manager():
         manager.settle()
+
+
+def _end_windows(session: int | None) -> None:
+    """Ends the windows of torch.profiler that a trace session is about to lose."""
+    windows = sys.modules.get("marey._torch_window")
+    if windows is not None and (session is None or _native.run_dir(session) is not None):
+        windows.finish()
 
 
 def say(line: str) -> None:

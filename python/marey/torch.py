@@ -26,13 +26,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from marey import _native
 from marey._names import CALL_SITE, KIND_MODULE, KIND_SCOPE
+from marey._torch_window import window
 from marey._warning import warn
 
 if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-__all__ = ["disable", "enable", "is_enabled"]
+__all__ = ["disable", "enable", "is_enabled", "window"]
 
 Shapes = Literal["sampled", "all", "off"]
 _SHAPES = ("sampled", "all", "off")
@@ -212,7 +213,7 @@ def _enter_module(module: Module, _args: object) -> None:
 def _enter_unnamed_module(module: Module, stack: list[tuple[int, str, _Names]]) -> None:
     _leave_finished_calls(stack)
     if not stack and _is_grad_enabled():
-        _native.step_begin()
+        _begin_step()
     name, names = _find_name(module, stack)
     key = id(module)
     stack.append((key, name, names))
@@ -282,7 +283,7 @@ def _leave_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> No
     stack = _thread.stack
     _leave(stack, id(optimizer))
     if not stack:
-        _native.step_end()
+        _end_step()
     elif stack[0][0] == _BACKWARD_KEY:
         # Optimizers that run in backward, one per parameter, are together one step.
         _thread.step_done_in_backward = True
@@ -293,16 +294,34 @@ def _leave_backward() -> None:
     _leave(stack, _BACKWARD_KEY)
     if not stack and _thread.step_done_in_backward:
         _thread.step_done_in_backward = False
-        _native.step_end()
+        _end_step()
 
 
 def _enter_scope(key: int, name: str) -> None:
     stack = _thread.stack
     _leave_finished_calls(stack)
     if not stack:
-        _native.step_begin()
+        _begin_step()
     stack.append((key, name, stack[-1][2] if stack else _no_names))
     _push(name, KIND_SCOPE)
+
+
+def listen_to_steps(on_begin: Callable[[], None], on_end: Callable[[], None]) -> None:
+    """Calls `on_begin` when a step begins, and perhaps again in it, and `on_end` after its end."""
+    if (on_begin, on_end) not in _step_listeners:
+        _step_listeners.append((on_begin, on_end))
+
+
+def _begin_step() -> None:
+    for on_begin, _ in _step_listeners:
+        on_begin()
+    _native.step_begin()
+
+
+def _end_step() -> None:
+    _native.step_end()
+    for _, on_end in _step_listeners:
+        on_end()
 
 
 @functools.cache
@@ -511,6 +530,7 @@ _is_compiling: Callable[[], bool]
 _is_grad_enabled: Callable[[], bool]
 _torch_folder: str
 
+_step_listeners: list[tuple[Callable[[], None], Callable[[], None]]] = []
 _thread = _ThreadState()
 _no_names = _Names()
 # The weak reference removes the entry when the root dies.

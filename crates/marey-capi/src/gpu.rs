@@ -57,6 +57,16 @@ pub(crate) unsafe extern "C" fn probe(
     }
 }
 
+pub(crate) extern "C" fn pause(is_paused: bool) -> bool {
+    catch_panic(false, || {
+        if is_paused {
+            return level::pause();
+        }
+        level::resume();
+        false
+    })
+}
+
 pub(crate) unsafe extern "C" fn note(note: *const c_char, len: usize) {
     // SAFETY: the caller passes a readable text of `len` bytes.
     let note = unsafe { read_text(note, len, "text") };
@@ -73,7 +83,10 @@ fn describe() -> (GpuLevel, String) {
         Level::Waiting(_) => {
             lines(GpuLevel::Waiting, "the program has not used CUDA".to_owned(), "", None)
         }
-        Level::Cupti(text) => lines(GpuLevel::Cupti, text, "", None),
+        Level::Cupti(text, _) => lines(GpuLevel::Cupti, text, "", None),
+        Level::Paused(_) => {
+            lines(GpuLevel::Waiting, "torch.profiler is recording devices".to_owned(), "", None)
+        }
         Level::Host(reason) => {
             lines(GpuLevel::Host, reason.to_string(), reason.hint(), reason.code())
         }

@@ -22,8 +22,8 @@ use marey_record::table::{ABI_VERSION, ErrorBuffer, MetricArg, NO_METRIC, Sink, 
 use marey_record::{Detached, NodeKind, api};
 use marey_torch::autograd::Fields;
 use marey_torch::inputs::InputFields;
-use marey_torch::operators;
 use marey_torch::shapes::{self, Shapes};
+use marey_torch::{ids, operators};
 use ptr::{Failure, catch_panic, read_metrics, read_text, send};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -111,6 +111,8 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     torch_operators,
     performance_events,
     torch_shapes,
+    gpu_pause: gpu::pause,
+    torch_ids,
 });
 
 extern "C" fn note_environment() {
@@ -319,6 +321,20 @@ unsafe extern "C" fn performance_events(
             let names = read_text(names, names_len, "names")?;
             let names: Vec<_> = names.split(',').filter(|name| !name.trim().is_empty()).collect();
             Ok(api::set_performance_events(&names)?)
+        })
+    }
+}
+
+unsafe extern "C" fn torch_ids(is_on: bool, error: *mut ErrorBuffer) -> i32 {
+    // SAFETY: the caller passes a writable error buffer or null.
+    unsafe {
+        ptr::call_with_status(error, || {
+            if is_on {
+                ids::start().map_err(|reason| Failure::unsupported(reason.to_string()))
+            } else {
+                ids::stop();
+                Ok(())
+            }
         })
     }
 }

@@ -201,7 +201,8 @@ fn parse_moment(text: Option<&str>) -> PyResult<Option<Moment>> {
 
 fn open(path: &Path) -> PyResult<(marey_store::Run, Option<Imported>)> {
     if !marey::is_foreign_file(path) {
-        let run = marey_store::open(path, &mut |_progress| {}).map_err(unreadable_run)?;
+        let run = marey_store::open(path, &marey_formats::read_window, &mut |_progress| {})
+            .map_err(unreadable_run)?;
         return Ok((run, None));
     }
     let TemporaryRun { run, imported } =

@@ -51,7 +51,8 @@ mod trace_event;
 #[cfg(fuzzing)]
 pub use registry::fuzz_import;
 pub use registry::{
-    ImportError, Imported, ImportedFile, TemporaryRun, export, import, open, recognise_file,
+    ImportError, Imported, ImportedFile, TemporaryRun, export, import, open, read_window,
+    recognise_file,
 };
 pub use shared::export::{ExportError, LeftOut};
 pub use shared::format::Format;

@@ -46,7 +46,9 @@ pub enum Level {
     /// Recording begins when the program initialises CUDA.
     Waiting(Request),
     /// Recording by CUPTI; the text describes the library.
-    Cupti(String),
+    Cupti(String, Request),
+    /// CUPTI is left to another profiler until [`resume`].
+    Paused(Request),
     /// Only the host side is recorded.
     Host(Unavailable),
 }
@@ -134,10 +136,38 @@ pub fn start(request: &Request) -> Result<(), Unavailable> {
     }
 }
 
+/// Leaves CUPTI to another profiler, which needs it for itself: records everything that was launched
+/// before, then unsubscribes. Returns whether devices were being recorded and now are not. Launches
+/// until [`resume`] are not recorded.
+pub fn pause() -> bool {
+    let mut level = lock();
+    let Level::Cupti(_, request) = &*level else { return false };
+    if session::is_shared() {
+        return false;
+    }
+    let request = request.clone();
+    session::flush(FlushMode::Final);
+    session::stop();
+    *level = Level::Paused(request);
+    true
+}
+
+/// Continues the recording that [`pause`] has ended, unless the session has ended since.
+pub fn resume() {
+    let mut level = lock();
+    if let Level::Paused(request) = &*level {
+        *level = begin_recording(&request.clone(), PAUSE_SUFFIX);
+    }
+}
+
+/// Appended to the note if recording was paused.
+const PAUSE_SUFFIX: &str =
+    "; recording was paused for windows of torch.profiler, which has recorded them";
+
 /// Begins recording. `suffix` is appended to the note if CUPTI is used.
 fn begin_recording(request: &Request, suffix: &str) -> Level {
     match api::call_library(|| session::start(&request.hints, request.options())) {
-        Ok(library) => cupti_level(library, suffix),
+        Ok(library) => cupti_level(library, request, suffix),
         Err(reason) => {
             device::note(NOTE_KEY, format!("host only: {reason}; {}", reason.hint()));
             Level::Host(reason)
@@ -146,12 +176,12 @@ fn begin_recording(request: &Request, suffix: &str) -> Level {
 }
 
 /// Returns the level of recording by this library, after writing the note with `suffix`.
-fn cupti_level(library: &Library, suffix: &str) -> Level {
+fn cupti_level(library: &Library, request: &Request, suffix: &str) -> Level {
     let (path, version) = (library.path.display(), library.api_version);
     let shared = if session::is_shared() { ", beside other tools" } else { "" };
     let text = format!("CUPTI {version}, {path}{shared}{suffix}");
     device::note(NOTE_KEY, text.clone());
-    Level::Cupti(text)
+    Level::Cupti(text, request.clone())
 }
 
 /// Called while the driver is being initialised, on the thread that does so, which holds the
@@ -169,7 +199,7 @@ fn begin_during_driver_start() -> bool {
     let Ok(mut level) = LEVEL.try_lock() else { return false };
     let Level::Waiting(request) = &*level else { return false };
     let start = || session::start_during_driver_start(&request.hints, request.options());
-    let started = api::call_library(start).map(|library| cupti_level(library, ""));
+    let started = api::call_library(start).map(|library| cupti_level(library, request, ""));
     let has_started = started.is_some();
     if let Some(started) = started {
         *level = started;

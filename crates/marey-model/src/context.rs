@@ -15,6 +15,10 @@ pub const STEP_NAME: &str = "step";
 /// Metric of a module's node, a text: file and line of its first call, as `train.py:12`.
 pub const CALL_SITE: &str = "call_site";
 
+/// Start of the names of scopes that align the clock of torch.profiler with the recorder's, followed
+/// by a space and the number of the window. No span of this name is in a run with that window.
+pub const WINDOW_ANCHOR: &str = "marey.anchor";
+
 /// Name of the node between the launch of a graph and the contexts that captured its kernels, as in
 /// Proton's files.
 pub const CAPTURED_AT: &str = "<captured_at>";

@@ -56,6 +56,8 @@ pub enum LossCause {
     Samples = 24,
     /// The inputs of an operator were too many, or their table was full.
     OperatorInputs = 25,
+    /// A window of torch.profiler that was skipped, or whose trace could not be read.
+    Window = 26,
 }
 
 impl LossCause {
@@ -63,7 +65,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -90,6 +92,7 @@ impl LossCause {
         Self::PerfEvents,
         Self::Samples,
         Self::OperatorInputs,
+        Self::Window,
     ];
 
     /// Returns the key under which files count the cause.
@@ -121,6 +124,7 @@ impl LossCause {
             Self::PerfEvents => "performance_events_uncounted",
             Self::Samples => "samples_missed",
             Self::OperatorInputs => "operator_inputs",
+            Self::Window => "torch_windows",
         }
     }
 
@@ -204,6 +208,9 @@ impl LossCause {
             }
             Self::OperatorInputs => {
                 "Calls of PyTorch's operators whose shapes were not recorded: they had more than some 30 tensors, or the process had used more than 32,768 different inputs."
+            }
+            Self::Window => {
+                "Windows of `torch.profiler` that are not in the run: another profiler was running, PyTorch could not record, or the trace could not be written or read."
             }
         }
     }

@@ -11,6 +11,10 @@ pub const COLLECTING: &str = ".collecting";
 /// Name of the spool folder, and extension of the spool files.
 pub const SPOOL: &str = "spool";
 
+/// Suffix of the trace of a window, beside the spools: the window 5 of the process 7 is in
+/// `7-5.window.json`.
+pub const WINDOW: &str = ".window.json";
+
 /// The file that lists the parts of the run.
 pub const MANIFEST: &str = "manifest.json";
 

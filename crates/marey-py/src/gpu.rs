@@ -60,6 +60,14 @@ fn note_gpu(text: &str) {
     unsafe { (table().gpu_note)(text.as_ptr().cast(), text.len()) };
 }
 
+/// Leaves CUPTI to another profiler, or takes it back. Returns whether devices were being recorded
+/// and now are not.
+#[pyfunction]
+fn pause_gpu(py: Python<'_>, is_paused: bool) -> bool {
+    // Waits for the devices, and other threads need not.
+    py.detach(|| (table().gpu_pause)(is_paused))
+}
+
 /// Returns rows about the available means to record devices, each a list of fields: see `Question`
 /// of `marey-gpu`. For a process of its own, since it loads and starts vendors' libraries.
 #[pyfunction]
@@ -89,5 +97,6 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(start_gpu, module)?)?;
     module.add_function(wrap_pyfunction!(gpu_level, module)?)?;
     module.add_function(wrap_pyfunction!(note_gpu, module)?)?;
+    module.add_function(wrap_pyfunction!(pause_gpu, module)?)?;
     module.add_function(wrap_pyfunction!(probe_gpu, module)?)
 }

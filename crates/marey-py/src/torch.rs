@@ -58,7 +58,17 @@ fn switch(is_on: bool) -> PyResult<()> {
     Ok(())
 }
 
-/// Adds the function to the module.
+/// Makes PyTorch number the functions that its profilers observe, or no longer. Raises
+/// `RuntimeError` if the loaded PyTorch cannot be observed.
+#[pyfunction]
+fn number_operators(is_wanted: bool) -> PyResult<()> {
+    // SAFETY: the error buffer is ours.
+    try_call(|error| unsafe { (table().torch_ids)(is_wanted, error) })?;
+    Ok(())
+}
+
+/// Adds the functions to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(record_operators, module)?)
+    module.add_function(wrap_pyfunction!(record_operators, module)?)?;
+    module.add_function(wrap_pyfunction!(number_operators, module)?)
 }

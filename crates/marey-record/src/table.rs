@@ -336,4 +336,10 @@ pub struct Table {
     /// of a step in a hundred, 2 all. `fields` has the bytes of `InputFields` in `marey-torch`, the
     /// first one lowest.
     pub torch_shapes: extern "C" fn(shapes: u32, fields: u64),
+    /// Leaves CUPTI to another profiler, or takes it back. Returns whether devices were being
+    /// recorded and now are not.
+    pub gpu_pause: extern "C" fn(is_paused: bool) -> bool,
+    /// Makes PyTorch number the functions that its profilers observe, or no longer. Returns an
+    /// [`ErrorCode`]. Calls and forks must be serialised.
+    pub torch_ids: unsafe extern "C" fn(is_on: bool, error: *mut ErrorBuffer) -> i32,
 }

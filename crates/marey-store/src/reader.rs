@@ -164,13 +164,15 @@ impl<'r> Reader<'r> {
 
     /// Appends the arguments of an event as a JSON object; `{}` if it has none.
     pub fn args(&self, args: &Args, json: &mut String) {
-        let text = args.text_id.and_then(|id| {
-            let index =
-                self.args.partition_point(|(first_id, _)| *first_id <= id).checked_sub(1)?;
-            let (first_id, texts) = &self.args[index];
-            text_at(texts, id - first_id)
-        });
-        fill(text.unwrap_or("{}"), &args.numbers, json);
+        let template = args.text_id.map_or("{}", |id| self.arg_template(id));
+        fill(template, &args.numbers, json);
+    }
+
+    /// Returns the template of arguments with this id.
+    pub(crate) fn arg_template(&self, id: u32) -> &str {
+        let after = self.args.partition_point(|(first_id, _)| *first_id <= id);
+        let batch = after.checked_sub(1).map(|index| &self.args[index]);
+        batch.and_then(|(first_id, texts)| text_at(texts, id - first_id)).unwrap_or("{}")
     }
 
     /// Returns the processes of the window.

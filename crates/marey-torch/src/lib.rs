@@ -18,6 +18,7 @@
 
 pub mod autograd;
 mod callbacks;
+pub mod ids;
 pub mod inputs;
 mod library;
 mod names;

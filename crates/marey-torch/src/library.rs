@@ -37,8 +37,8 @@ pub(crate) type End = unsafe extern "C" fn(function: *const RecordFunction, cont
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Registration {
-    start: Start,
-    end: End,
+    start: Option<Start>,
+    end: Option<End>,
     sampling_probability: f64,
     observes: [bool; NUM_KINDS],
     needs_inputs: bool,
@@ -58,13 +58,27 @@ impl Registration {
         let mut observes = [false; NUM_KINDS];
         observes[kind as usize] = true;
         Self {
-            start,
-            end,
+            start: Some(start),
+            end: Some(end),
             sampling_probability: 1.0,
             observes,
             needs_inputs: false,
             needs_outputs: false,
             needs_ids: false,
+        }
+    }
+
+    /// Returns a registration by which every observed function gets a number. PyTorch calls no
+    /// function of it, as both are null.
+    pub(crate) fn numbering() -> Self {
+        Self {
+            start: None,
+            end: None,
+            sampling_probability: 1.0,
+            observes: [true; NUM_KINDS],
+            needs_inputs: false,
+            needs_outputs: false,
+            needs_ids: true,
         }
     }
 }

@@ -20,6 +20,7 @@ Examples:
   marey run -d trace train.py             Write train.marey for `marey analyze`, and a Chrome trace
   marey run -o runs/ -c python train.py   Write runs/train.hatchet, by Python call stack
   marey run --operators train.py          Record PyTorch's operators below modules
+  marey run --window 10:12 train.py       Trace, with torch.profiler in steps 10 to 12
   marey run -m package.train              Like python -m package.train
   marey run pytest tests/test_step.py     Like python -m pytest tests/test_step.py
   marey run -- ./launch.sh                Profile each Python process that it starts
@@ -92,9 +93,15 @@ pub(crate) struct RunArgs {
     /// Performance events to count in each scope, with commas between them, such as `cycles,cache_misses`
     #[arg(long, value_name = "NAMES")]
     performance_events: Option<String>,
+
     /// Operators whose shapes, FLOP and bytes are recorded: those of a step in a hundred, all, none
     #[arg(long, value_parser = ["sampled", "all", "off"], default_value = "sampled")]
     shapes: String,
+
+    /// Trace, and run torch.profiler too in steps `10:12`, or in one step after `file:PATH`,
+    /// `SIGUSR2` or `slow:1.5x`
+    #[arg(long, value_name = "WHEN")]
+    window: Option<String>,
 
     /// Do not hook PyTorch modules and optimizers
     #[arg(long)]

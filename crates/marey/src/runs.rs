@@ -128,7 +128,7 @@ fn open_run(path: &Path) -> Result<Run, StoreError> {
     let mut report = |progress: marey_store::Progress| {
         bar.set_progress(progress.done_bytes, progress.total_bytes);
     };
-    marey_store::open(path, &mut report)
+    marey_store::open(path, &marey_formats::read_window, &mut report)
 }
 
 /// Imports files into a run that lasts as long as the returned folder.
@@ -168,7 +168,7 @@ pub(crate) fn collect(path: &Path, shows_progress: bool) -> Result<Collected, Fa
             bar.set_progress(progress.done_bytes, progress.total_bytes);
         }
     };
-    marey_store::collect(path, &mut report).map_err(Failure::from)
+    marey_store::collect(path, &marey_formats::read_window, &mut report).map_err(Failure::from)
 }
 
 impl From<StoreError> for Failure {

@@ -69,5 +69,7 @@ int main(void) {
     PLACE(torch_operators);
     PLACE(performance_events);
     PLACE(torch_shapes);
+    PLACE(gpu_pause);
+    PLACE(torch_ids);
     return 0;
 }

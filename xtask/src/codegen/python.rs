@@ -1,7 +1,7 @@
 //! `python/marey/_names.py`: constants of `marey-model` for Python.
 
 use marey_model::context::{
-    CALL_SITE, METADATA_STATE, METADATA_STATE_PREFIX, NodeKind, ROOT_NAME, STEP_NAME,
+    CALL_SITE, METADATA_STATE, METADATA_STATE_PREFIX, NodeKind, ROOT_NAME, STEP_NAME, WINDOW_ANCHOR,
 };
 use marey_model::loss::LossCause;
 use marey_model::{env, rank, wall};
@@ -22,6 +22,7 @@ pub(super) fn names() -> String {
         ("METADATA_STATE_PREFIX", METADATA_STATE_PREFIX),
         ("STEP_NAME", STEP_NAME),
         ("CALL_SITE", CALL_SITE),
+        ("WINDOW_ANCHOR", WINDOW_ANCHOR),
     ];
     let kinds =
         NodeKind::ALL.map(|kind| (constant_name("KIND", kind.as_str()), (kind as u8).to_string()));

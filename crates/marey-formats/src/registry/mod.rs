@@ -15,7 +15,9 @@ use marey_store::Reader;
 pub use self::export::export;
 #[cfg(fuzzing)]
 pub use self::import::fuzz_import;
-pub use self::import::{ImportError, Imported, ImportedFile, TemporaryRun, import, open};
+pub use self::import::{
+    ImportError, Imported, ImportedFile, TemporaryRun, import, open, read_window,
+};
 pub use self::recognise::recognise_file;
 use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::format::Format;

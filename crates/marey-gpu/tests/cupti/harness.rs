@@ -122,7 +122,7 @@ impl Trace {
 /// Returns the description of how devices are recorded.
 pub(crate) fn level_text() -> String {
     match level::level() {
-        Level::Cupti(text) => text,
+        Level::Cupti(text, _) => text,
         level => panic!("{level:?}"),
     }
 }

@@ -15,3 +15,4 @@ mod devices;
 mod ends;
 mod joins;
 mod multi_subscriber;
+mod pauses;

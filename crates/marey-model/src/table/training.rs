@@ -74,3 +74,46 @@ pub const CONTEXT_MODULES: Table = Table {
     ],
     sorted_by: None,
 };
+
+/// Operators with what `torch.profiler` knows about each call.
+pub const TRACED_OPERATORS: Table = Table {
+    name: "traced_operators",
+    doc: "Operators with what `torch.profiler` knows about each call. One row per call in a window, or in an imported trace of `torch.profiler`.",
+    columns: &[
+        column("name", Text, "Name of the operator or autograd node."),
+        column("start_nanos", Nanos, "Start of the call."),
+        column("duration_nanos", Nanos, "Duration of the call."),
+        column("self_nanos", Nanos, "Exclusive duration of the call."),
+        nullable("module", Text, "Dotted name of the innermost module around the call."),
+        nullable(
+            "call_stack",
+            Text,
+            "Python calls around the operator, innermost first, separated by `;`.",
+        ),
+        nullable("input_dims", Text, "Dimensions of the inputs, as JSON."),
+        nullable("input_types", Text, "Types of the inputs, as JSON."),
+        nullable("input_strides", Text, "Strides of the inputs, as JSON."),
+        nullable("concrete_inputs", Text, "Values of scalar inputs, as JSON."),
+        nullable("flops", Int, "Floating-point operations, by PyTorch's formulas."),
+        nullable("record_function_id", Int, "Number of the call; 0 if PyTorch gave none."),
+        nullable(
+            "sequence",
+            Int,
+            "Sequence number, which a forward operator shares with its autograd node.",
+        ),
+        nullable(
+            "forward_thread",
+            Int,
+            "PyTorch's number of the thread that ran the forward operator; 0 for forward operators.",
+        ),
+        PATH,
+        THREAD,
+        PID,
+        RANK,
+        PROCESS_ID,
+        THREAD_ID,
+        CONTEXT_ID,
+        column("args", Text, "All arguments as a JSON object, keyword arguments too."),
+    ],
+    sorted_by: None,
+};

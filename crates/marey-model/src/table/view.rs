@@ -52,6 +52,7 @@ pub const ALL: &[&Table] = &[
     &training::AUTOGRAD_CALLS,
     &training::MODULE_TIMES,
     &training::CONTEXT_MODULES,
+    &training::TRACED_OPERATORS,
 ];
 
 pub(super) const KIND: Column =

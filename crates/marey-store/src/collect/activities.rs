@@ -19,6 +19,11 @@ pub(super) struct Shapes {
 }
 
 impl Shapes {
+    /// Creates the shapes of a spool whose other rows refer to these argument texts.
+    pub(super) fn with_texts(texts: Vec<String>) -> Self {
+        Self { texts, ..Self::default() }
+    }
+
     /// Adds shapes of a process; the first one has the number `first_number`.
     pub(super) fn extend(
         &mut self,
@@ -89,12 +94,16 @@ impl Shapes {
         if args.is_empty() {
             return Args::default();
         }
-        let text = args.template();
-        let position = *self.text_positions.entry(text).or_insert_with_key(|text| {
+        let position = self.text_position(args.template());
+        Args { text_id: Some(position), numbers: args.numbers().iter().copied().collect() }
+    }
+
+    /// Returns the position of an argument text.
+    pub(super) fn text_position(&mut self, text: String) -> u32 {
+        *self.text_positions.entry(text).or_insert_with_key(|text| {
             self.texts.push(text.clone());
             self.texts.len() as u32 - 1
-        });
-        Args { text_id: Some(position), numbers: args.numbers().iter().copied().collect() }
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The second pass over a spool: spans, marks, values, activities and counters.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use marey_model::context::NodeKind;
 use marey_model::spool::{self, Activity, AutogradCall, Frame, IdMap, SessionEvent, Span, Value};
@@ -12,9 +12,11 @@ use super::clock::Clock;
 use super::outline::Outline;
 use super::rows::{SpanRow, ValueRow};
 use super::sessions::{Sessions, session_bit};
+use super::stamps::{Stamp, Stamps};
+use super::windows::{AddedSpan, Change, SpanDetail, Windows};
 use crate::StoreError;
 use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
-use crate::row::{self, GpuActivity};
+use crate::row::{self, Args, GpuActivity};
 use crate::sort::{Sorter, SpillFile};
 
 /// Collects the events of a spool, frame by frame.
@@ -23,6 +25,7 @@ pub(super) struct Events<'a> {
     outline: &'a Outline,
     clock: &'a Clock,
     process: u32,
+    windows: Windows,
     /// The clock's line of the last timestamp, as a cache.
     clock_line: usize,
     sessions: Sessions,
@@ -46,8 +49,8 @@ pub(super) struct Events<'a> {
     autograd: Autograd,
     /// By thread: which spans of its next frame have arguments, as (position, number).
     args_of_spans: BTreeMap<u32, Vec<(u32, u32)>>,
-    /// Arguments of spans by number.
-    span_args: IdMap<String>,
+    /// Numbers of details by the numbers of the arguments of spans.
+    span_args: IdMap<u32>,
     shapes: Shapes,
     activities: Sorter<GpuActivity>,
     counters: Sorter<row::Counter>,
@@ -66,35 +69,15 @@ pub(super) struct SpoolRows {
     pub(super) values: Sorter<ValueRow>,
     pub(super) activities: Sorter<GpuActivity>,
     pub(super) autograd: Autograd,
-    /// Arguments of spans by number.
-    pub(super) span_args: IdMap<String>,
-    /// Argument texts of activities, whose rows refer to them by position.
+    /// Points of flows that a window has; their threads are positions.
+    pub(super) flows: Vec<row::Flow>,
+    /// Memory events of windows; their threads are positions.
+    pub(super) memory_events: Vec<row::MemoryEvent>,
+    /// Columns that only some spans have.
+    pub(super) details: Vec<SpanDetail>,
+    /// Argument texts, to which rows refer by position.
     pub(super) arg_texts: Vec<String>,
     pub(super) counters: Sorter<row::Counter>,
-}
-
-/// The sessions, phase and state that many spans share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Stamp {
-    pub(super) sessions: u64,
-    pub(super) phase: u32,
-    pub(super) is_open: bool,
-}
-
-#[derive(Debug, Default)]
-struct Stamps {
-    stamps: Vec<Stamp>,
-    /// The position of each stamp in `stamps`.
-    positions: HashMap<Stamp, u32>,
-}
-
-impl Stamps {
-    fn position(&mut self, stamp: Stamp) -> u32 {
-        *self.positions.entry(stamp).or_insert_with(|| {
-            self.stamps.push(stamp);
-            self.stamps.len() as u32 - 1
-        })
-    }
 }
 
 impl<'a> Events<'a> {
@@ -103,13 +86,16 @@ impl<'a> Events<'a> {
         outline: &'a Outline,
         clock: &'a Clock,
         process: u32,
+        mut windows: Windows,
         spill_file: &SpillFile,
     ) -> Self {
         let nodes = outline.nodes.len();
+        let arg_texts = std::mem::take(&mut windows.arg_texts);
         Self {
             outline,
             clock,
             process,
+            windows,
             clock_line: 0,
             sessions: Sessions::default(),
             stamps: Stamps::default(),
@@ -126,7 +112,7 @@ impl<'a> Events<'a> {
             autograd: Autograd::new(spill_file),
             args_of_spans: BTreeMap::new(),
             span_args: IdMap::default(),
-            shapes: Shapes::default(),
+            shapes: Shapes::with_texts(arg_texts),
             activities: Sorter::new(spill_file),
             counters: Sorter::new(spill_file),
         }
@@ -147,7 +133,7 @@ impl<'a> Events<'a> {
                 Ok(())
             }
             Frame::SpanArgs { first, texts } => {
-                self.span_args.extend(first, texts);
+                self.add_span_args(first, texts);
                 Ok(())
             }
             Frame::ArgsOfSpans { thread, args } => {
@@ -190,13 +176,18 @@ impl<'a> Events<'a> {
 
     /// Ends the pass; spans that are still open end at the spool's last timestamp.
     pub(super) fn finish(mut self) -> Result<SpoolRows, StoreError> {
+        self.add_remaining()?;
         if let Some(last_nanos) = self.outline.last_nanos {
             self.add_open(u64::MAX, last_nanos)?;
         }
+        for mut activity in std::mem::take(&mut self.windows.activities) {
+            activity.process_id = self.process;
+            self.activities.push(&activity)?;
+        }
         let Self { stamps, totals, rollup, spans, marks, values, counters, .. } = self;
-        let (stamps, activities) = (stamps.stamps, self.activities);
-        let (autograd, span_args) = (self.autograd, self.span_args);
-        let arg_texts = self.shapes.into_texts();
+        let (stamps, activities) = (stamps.into_vec(), self.activities);
+        let (autograd, arg_texts) = (self.autograd, self.shapes.into_texts());
+        let Windows { flows, memory_events, details, .. } = self.windows;
         Ok(SpoolRows {
             stamps,
             totals,
@@ -206,7 +197,9 @@ impl<'a> Events<'a> {
             values,
             activities,
             autograd,
-            span_args,
+            flows,
+            memory_events,
+            details,
             arg_texts,
             counters,
         })
@@ -231,41 +224,85 @@ impl<'a> Events<'a> {
             let launch = launches.next_if(|&(launch, _)| launch == position);
             let correlation = launch.map_or(0, |(_, correlation)| correlation);
             let args = args_of_spans.next_if(|&(with_args, _)| with_args == position);
-            let args = args.map_or(0, |(_, number)| number.saturating_add(1));
+            let args = args.and_then(|(_, number)| self.span_args.get(number)).copied();
+            let args = args.unwrap_or(0);
             let Some(&node) = nodes.get(span.node) else { continue };
             let (start_nanos, duration_nanos) =
                 self.convert_extent(span.start_nanos, span.end_nanos);
-            if self.outline.nodes[node as usize].kind == NodeKind::Mark {
-                let (duration_nanos, children_nanos) = (0, 0);
-                let row = SpanRow {
-                    start_nanos,
-                    duration_nanos,
-                    children_nanos,
-                    node,
-                    stamp,
-                    correlation,
-                    args,
-                };
-                self.marks.push(&row)?;
-                continue;
+            let times = (start_nanos, start_nanos.saturating_add(duration_nanos));
+            while let Some(added) = self.windows.next_before(thread, times) {
+                self.add_added(&added, stamp)?;
             }
-            let inner_nanos = self.child_time[node as usize].take_nanos_since(start_nanos);
-            let children_nanos = inner_nanos.min(duration_nanos);
-            let parent = self.outline.nodes[node as usize].parent;
-            if parent != NO_NODE {
-                self.child_time[parent as usize].add(self.epoch, start_nanos, duration_nanos);
-            }
-            let row = SpanRow {
+            let (node, detail) = match self.windows.change(node, span.start_nanos) {
+                None => (node, args),
+                Some(Change::Replace { node, detail: 0 }) => (node, args),
+                Some(Change::Replace { node, detail }) => (node, detail),
+                Some(Change::Drop) => continue,
+            };
+            let mut row = SpanRow {
                 start_nanos,
                 duration_nanos,
-                children_nanos,
+                children_nanos: 0,
                 node,
                 stamp,
                 correlation,
-                args,
+                detail,
             };
-            self.add_to_sums(&row);
-            self.spans.push(&row)?;
+            if self.outline.nodes[node as usize].kind == NodeKind::Mark {
+                row.duration_nanos = 0;
+                self.marks.push(&row)?;
+            } else {
+                self.add_span(row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds arguments of spans; the first ones have the number `first`.
+    fn add_span_args(&mut self, first: u32, texts: Vec<String>) {
+        let Self { shapes, windows, span_args, .. } = self;
+        let details = texts.into_iter().map(|text| {
+            let text_id = Some(shapes.text_position(text));
+            let args = Args { text_id, ..Args::default() };
+            windows.detail(SpanDetail { category: None, external_id: None, args })
+        });
+        span_args.extend(first, details);
+    }
+
+    /// Adds a span that has ended, after its children.
+    fn add_span(&mut self, mut row: SpanRow) -> Result<(), StoreError> {
+        let SpanRow { start_nanos, duration_nanos, node, .. } = row;
+        let inner_nanos = self.child_time[node as usize].take_nanos_since(start_nanos);
+        row.children_nanos = inner_nanos.min(duration_nanos);
+        let parent = self.outline.nodes[node as usize].parent;
+        if parent != NO_NODE {
+            self.child_time[parent as usize].add(self.epoch, start_nanos, duration_nanos);
+        }
+        self.add_to_sums(&row);
+        self.spans.push(&row)
+    }
+
+    /// Adds a span that only torch.profiler has.
+    fn add_added(&mut self, span: &AddedSpan, stamp: u32) -> Result<(), StoreError> {
+        let &AddedSpan { start_nanos, end_nanos, node, detail, correlation } = span;
+        let duration_nanos = end_nanos.saturating_sub(start_nanos).max(0);
+        let children_nanos = 0;
+        self.add_span(SpanRow {
+            start_nanos,
+            duration_nanos,
+            children_nanos,
+            node,
+            stamp,
+            correlation,
+            detail,
+        })
+    }
+
+    /// Adds the spans of windows that no later span of the recorder follows.
+    fn add_remaining(&mut self) -> Result<(), StoreError> {
+        let stamp = self.stamp(0, false);
+        for span in self.windows.remaining() {
+            self.add_added(&span, stamp)?;
         }
         Ok(())
     }
@@ -334,7 +371,7 @@ impl<'a> Events<'a> {
                     node,
                     stamp,
                     correlation: 0,
-                    args: 0,
+                    detail: 0,
                 };
                 if is_last {
                     self.add_to_sums(&row);

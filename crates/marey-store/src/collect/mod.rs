@@ -1,6 +1,6 @@
 //! Collects the spools of a run into its tables.
 //!
-//! Each spool is read twice ([`spool`]): first for clocks, names and threads ([`outline`]), then
+//! Each spool is read twice ([`spool`], and twice more for each of its [`windows`]): first for clocks, names and threads ([`outline`]), then
 //! for its events ([`events`]), which are sorted by time and spilled to a temporary file if they
 //! are many ([`crate::sort`]). So memory does not grow with the length of a recording. The parts
 //! are published atomically, and then the spool is removed. Small complete spools share parts
@@ -18,7 +18,9 @@ mod process;
 mod rows;
 mod sessions;
 mod spool;
+mod stamps;
 mod uncollected;
+mod windows;
 mod write;
 
 pub use self::meter::Progress;
@@ -73,11 +75,18 @@ pub struct BrokenSpool {
     pub reason: SpoolError,
 }
 
+/// Imports the trace of a window of torch.profiler as a run of its own; fails with the reason.
+pub type ReadTrace<'a> = &'a dyn Fn(&Path) -> Result<Run, String>;
+
 /// Opens a run, after collecting it if needed. On a read-only filesystem, opens what an earlier
 /// collection has written, if any; [`Run::uncollected_bytes`] is then what is missing.
-pub fn open(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Run, StoreError> {
+pub fn open(
+    path: &Path,
+    read_trace: ReadTrace,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Run, StoreError> {
     if needs_collecting(path)? {
-        match collect(path, progress) {
+        match collect(path, read_trace, progress) {
             Err(error @ StoreError::ReadOnly { .. }) => return open_uncollected(path, error),
             collected => collected?,
         };
@@ -102,7 +111,11 @@ fn open_uncollected(path: &Path, reason: StoreError) -> Result<Run, StoreError> 
 /// A spool that is still being recorded is collected up to its current end, and again the next
 /// time. A spool that is complete, or whose process has ended, is removed afterwards unless
 /// `MAREY_KEEP_SPOOL` is set. Waits while another process collects the same run.
-pub fn collect(run: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Collected, StoreError> {
+pub fn collect(
+    run: &Path,
+    read_trace: ReadTrace,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Collected, StoreError> {
     if !run.join(SPOOL).is_dir() {
         // Either collected before, or not a run.
         return Run::open(run).map(|_| Collected::default());
@@ -115,7 +128,7 @@ pub fn collect(run: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Collect
     let total_bytes = uncollected.iter().map(|spool| spool.file.len_bytes).sum();
     let mut meter = Meter::new(total_bytes, progress);
     for spool in uncollected {
-        collector.collect_spool(spool, &mut meter)?;
+        collector.collect_spool(spool, read_trace, &mut meter)?;
         if collector.unpublished_bytes >= PUBLISH_BYTES {
             collector.publish()?;
         }
@@ -184,21 +197,27 @@ impl Collector {
     }
 
     /// Collects a spool; its rows replace those of an earlier collection of it.
-    fn collect_spool(&mut self, spool: Spool, meter: &mut Meter) -> Result<(), StoreError> {
-        let Spool { name, file: spool_file, process_id, is_closed, .. } = spool;
+    fn collect_spool(
+        &mut self,
+        spool: Spool,
+        read_trace: ReadTrace,
+        meter: &mut Meter,
+    ) -> Result<(), StoreError> {
         let next = &mut self.manifest.next;
-        let process = process_id.unwrap_or(next.processes);
+        let process = spool.process_id.unwrap_or(next.processes);
         next.processes = next.processes.max(process + 1);
         let threads = self.threads.remove(&process).unwrap_or_default();
         let mut ids = SpoolIds { process, threads, next_thread: next.threads };
         let Self { names, args, parts, .. } = self;
-        let result = spool::collect(&spool_file, is_closed, &mut ids, names, args, parts, meter)?;
+        let mut result = spool::collect(&spool, read_trace, &mut ids, names, args, parts, meter)?;
+        let Spool { name, file: spool_file, .. } = spool;
         self.manifest.next.threads = ids.next_thread;
 
         let is_whole = result.is_whole;
         self.unpublished_bytes += spool_file.len_bytes;
         let torn_bytes = spool_file.len_bytes - result.read_bytes;
         if is_whole && result.broken.is_none() {
+            self.removable.append(&mut result.windows);
             self.removable.push(spool_file);
         }
         self.update_manifest(&name, &result, torn_bytes, is_whole);

@@ -146,7 +146,7 @@ impl Outline {
 }
 
 impl Thread {
-    fn new(position: u32) -> Self {
+    pub(super) fn new(position: u32) -> Self {
         Self { position, os_id: 0, name: String::new(), nodes: IdMap::default() }
     }
 }

@@ -13,12 +13,12 @@ pub(super) struct SpanRow {
     pub(super) children_nanos: i64,
     /// The position of its node in the outline.
     pub(super) node: u32,
-    /// The index of its [`Stamp`](super::events::Stamp): sessions, phase, and whether it is open.
+    /// The index of its [`Stamp`](super::stamps::Stamp): sessions, phase, and whether it is open.
     pub(super) stamp: u32,
     /// Its correlation id, if it is a launch, else 0.
     pub(super) correlation: u32,
-    /// The number of its arguments in the spool plus one, 0 if it has none.
-    pub(super) args: u32,
+    /// The number of its [`SpanDetail`](super::windows::SpanDetail), else 0.
+    pub(super) detail: u32,
 }
 
 /// A value of a metric.
@@ -43,20 +43,20 @@ impl Sortable for SpanRow {
         let times = [self.start_nanos, self.duration_nanos, self.children_nanos];
         let [start, duration, children] = times.map(i64::cast_unsigned);
         let ids = pack_ids(self.node, self.stamp);
-        let details = pack_ids(self.correlation, self.args);
-        encode_words([start, duration, children, ids, details], out);
+        let origin = pack_ids(self.correlation, self.detail);
+        encode_words([start, duration, children, ids, origin], out);
     }
 
     fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-        let [start, duration, children, ids, details] = decode_words(input)?;
+        let [start, duration, children, ids, origin] = decode_words(input)?;
         Ok(Self {
             start_nanos: start.cast_signed(),
             duration_nanos: duration.cast_signed(),
             children_nanos: children.cast_signed(),
             node: ids as u32,
             stamp: (ids >> 32) as u32,
-            correlation: details as u32,
-            args: (details >> 32) as u32,
+            correlation: origin as u32,
+            detail: (origin >> 32) as u32,
         })
     }
 }
@@ -115,7 +115,7 @@ mod tests {
             node: 4,
             stamp: u32::MAX,
             correlation: 7,
-            args: u32::MAX,
+            detail: u32::MAX,
         };
         let values = [
             MetricValue::Int(-1),

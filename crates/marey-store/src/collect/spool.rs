@@ -8,11 +8,14 @@ use marey_model::loss::LossCause;
 use marey_model::profile::Process;
 use marey_model::spool::{Frame, Reader, SpoolError};
 
+use super::ReadTrace;
 use super::clock::Clock;
 use super::events::Events;
 use super::meter::Meter;
 use super::outline::Outline;
 use super::process;
+use super::uncollected::Spool;
+use super::windows::Windows;
 use super::write::{self, References};
 use crate::arg_texts::ArgTexts;
 use crate::file_id::FileId;
@@ -53,18 +56,21 @@ pub(super) struct SpoolResult {
     pub(super) is_whole: bool,
     /// The reason if reading stopped before the end, unless the end is just torn.
     pub(super) broken: Option<SpoolError>,
+    /// The traces of windows that were read too.
+    pub(super) windows: Vec<SpoolFile>,
 }
 
-/// Writes the parts of a spool. `is_closed` means that no process will append to it.
+/// Writes the parts of a spool.
 pub(super) fn collect(
-    spool_file: &SpoolFile,
-    is_closed: bool,
+    spool: &Spool,
+    read_trace: ReadTrace,
     ids: &mut SpoolIds,
     names: &mut Names,
     args: &mut ArgTexts,
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<SpoolResult, StoreError> {
+    let spool_file = &spool.file;
     meter.begin_spool(spool_file.len_bytes);
     // One descriptor for both passes: by the second, the name may belong to another file.
     let file = File::open(&spool_file.path).map_err(StoreError::io("open", &spool_file.path))?;
@@ -74,15 +80,25 @@ pub(super) fn collect(
         Ok(())
     })?;
     let clock = Clock::new(&outline.clocks);
+    let mut windows = Windows::read(
+        &spool.windows,
+        (spool_file, &file),
+        &mut outline,
+        &clock,
+        names,
+        read_trace,
+    )?;
     let process = process::process_entry(&outline, &clock, spool_file.pid(), ids.process);
     ids.assign_threads(outline.threads.len());
 
-    let mut events = Events::new(&outline, &clock, process.id, &SpillFile::new(&parts.run));
+    let window_files = std::mem::take(&mut windows.files);
+    let spill_file = SpillFile::new(&parts.run);
+    let mut events = Events::new(&outline, &clock, process.id, windows, &spill_file);
     spool_file.read_frames(&file, meter, |frame| events.add(frame))?;
     let rows = events.finish()?;
     let saturated = rows.totals.iter().filter(|node_totals| node_totals.is_saturated()).count();
     outline.losses.push((LossCause::Unsupported, saturated as u64));
-    let is_whole = is_closed || process.is_complete;
+    let is_whole = spool.is_closed || process.is_complete;
     let owner = (!is_whole).then_some(process.id);
     process::write(&outline, &clock, (&process, owner), &ids.threads, parts)?;
     let references = References {
@@ -102,6 +118,7 @@ pub(super) fn collect(
         read_bytes: read_end.read_bytes,
         is_whole,
         broken: read_end.broken,
+        windows: window_files,
     })
 }
 
@@ -116,7 +133,7 @@ impl SpoolIds {
 }
 
 /// The end of a read: its position, and the reason if a frame contradicts an earlier one.
-struct ReadEnd {
+pub(super) struct ReadEnd {
     read_bytes: u64,
     broken: Option<SpoolError>,
 }
@@ -124,7 +141,7 @@ struct ReadEnd {
 impl SpoolFile {
     /// Passes every frame to `on_frame`, up to the file's length at the start or the first
     /// unreadable frame.
-    fn read_frames(
+    pub(super) fn read_frames(
         &self,
         file: &File,
         meter: &mut Meter,
@@ -168,7 +185,7 @@ impl SpoolFile {
     }
 
     /// Returns the process id at the start of the file name.
-    fn pid(&self) -> Option<u64> {
+    pub(super) fn pid(&self) -> Option<u64> {
         self.path.file_name()?.to_str()?.split('-').next()?.parse().ok()
     }
 }

@@ -1,12 +1,13 @@
 //! Finds the spools that the tables of a run do not contain yet.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use marey_model::profile::Process;
-use marey_model::run::SPOOL;
+use marey_model::run::{SPOOL, WINDOW};
 
 use super::spool::SpoolFile;
 use crate::file_id::{self, FileId};
@@ -32,6 +33,15 @@ pub(super) struct Spool {
     collected_bytes: u64,
     /// Whether no process will append to it.
     pub(super) is_closed: bool,
+    /// The traces of windows of the process, or of an earlier one that had its id.
+    pub(super) windows: Vec<WindowFile>,
+}
+
+/// The trace of a window.
+#[derive(Clone, Debug)]
+pub(super) struct WindowFile {
+    pub(super) number: u64,
+    pub(super) file: SpoolFile,
 }
 
 /// Whether a run has spools that its tables do not contain completely; false if it is not a run.
@@ -59,14 +69,9 @@ pub(super) fn list_spools(run: &Path, manifest: &Manifest) -> Result<Spools, Sto
     // Checked after listing: if no process records now, the listed spools do not grow any more.
     let is_closed = !is_recording(run)?;
     let mut spools = Spools::default();
+    let windows = list_windows(run)?;
     for name in names {
-        let path = run.join(SPOOL).join(&name);
-        let metadata = fs::symlink_metadata(&path).map_err(StoreError::io("open", &path))?;
-        if !metadata.is_file() {
-            continue;
-        }
-        let spool_file =
-            SpoolFile { path, len_bytes: metadata.len(), id: FileId::from_metadata(&metadata) };
+        let Some(spool_file) = regular_file(&run.join(SPOOL).join(&name))? else { continue };
         match find_earlier_collection(&name, &spool_file, manifest) {
             Some(earlier) if is_collected(earlier, &spool_file, is_closed) => {
                 if earlier.is_whole && earlier.bytes == spool_file.len_bytes {
@@ -76,8 +81,16 @@ pub(super) fn list_spools(run: &Path, manifest: &Manifest) -> Result<Spools, Sto
             earlier => {
                 let process_id = earlier.map(|earlier| earlier.process_id);
                 let collected_bytes = earlier.map_or(0, |earlier| earlier.bytes);
-                let spool =
-                    Spool { name, file: spool_file, process_id, collected_bytes, is_closed };
+                let mut spool = Spool {
+                    name,
+                    file: spool_file,
+                    process_id,
+                    collected_bytes,
+                    is_closed,
+                    windows: Vec::new(),
+                };
+                let pid = spool.file.pid().unwrap_or_default();
+                spool.windows.extend(windows.get(&pid).into_iter().flatten().cloned());
                 spools.uncollected.push(spool);
             }
         }
@@ -97,6 +110,40 @@ pub(super) fn remove_spool(spool: &SpoolFile) -> Result<(), StoreError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the file at a path; `None` if it is not a regular file.
+fn regular_file(path: &Path) -> Result<Option<SpoolFile>, StoreError> {
+    let metadata = fs::symlink_metadata(path).map_err(StoreError::io("open", path))?;
+    Ok(metadata.is_file().then(|| SpoolFile {
+        path: path.to_owned(),
+        len_bytes: metadata.len(),
+        id: FileId::from_metadata(&metadata),
+    }))
+}
+
+/// Returns the traces of windows by process id.
+fn list_windows(run: &Path) -> Result<BTreeMap<u64, Vec<WindowFile>>, StoreError> {
+    let folder = run.join(SPOOL);
+    let error = |source| StoreError::io("list", &folder)(source);
+    let mut windows: BTreeMap<u64, Vec<WindowFile>> = BTreeMap::new();
+    for entry in fs::read_dir(&folder).map_err(error)? {
+        let entry = entry.map_err(error)?;
+        let name = entry.file_name();
+        let Some((pid, number)) = name.to_str().and_then(parse_window_name) else { continue };
+        let file = regular_file(&entry.path())?;
+        windows.entry(pid).or_default().extend(file.map(|file| WindowFile { number, file }));
+    }
+    for windows in windows.values_mut() {
+        windows.sort_by_key(|window| window.number);
+    }
+    Ok(windows)
+}
+
+/// Returns the process id and the number of the window that a file name has.
+fn parse_window_name(name: &str) -> Option<(u64, u64)> {
+    let (pid, number) = name.strip_suffix(WINDOW)?.split_once('-')?;
+    Some((pid.parse().ok()?, number.parse().ok()?))
 }
 
 fn list_spool_names(run: &Path) -> Result<Vec<String>, StoreError> {

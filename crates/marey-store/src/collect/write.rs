@@ -4,24 +4,28 @@ use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_model::spool::IdMap;
 use marey_model::table::stored;
 
 use super::autograd::Autograd;
-use super::events::{SpoolRows, Stamp};
+use super::events::SpoolRows;
 use super::meter::Meter;
 use super::outline::Node;
 use super::rows::{SpanRow, ValueRow};
+use super::stamps::Stamp;
+use super::windows::SpanDetail;
 use crate::StoreError;
 use crate::arg_texts::ArgTexts;
 use crate::columns::{bits, flags, ids, ints, maybe_bits, maybe_ids, texts};
 use crate::parts::{LazyPart, Parts};
-use crate::row::{self, Field, GpuActivity, Row};
+use crate::row::{self, Args, Field, GpuActivity, Row};
 use crate::sort::{Sorter, SpillFile};
 use crate::sums::{self, NodeInfo};
 
 /// Bits of a flow's id below the process, which makes ids unique in the run. JSON readers keep 53.
 const FLOW_ID_BITS: u32 = 40;
+
+/// The bit of a flow's id that distinguishes flows of windows from the recorder's.
+const WINDOW_FLOWS: u64 = 1 << (FLOW_ID_BITS - 1);
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 1 << 14;
@@ -58,7 +62,9 @@ pub(super) fn write(
         values,
         activities,
         autograd,
-        span_args,
+        flows,
+        memory_events,
+        details,
         arg_texts,
         counters,
     } = rows;
@@ -78,50 +84,23 @@ pub(super) fn write(
     };
     sums::write(&totals, rollup, node_info, references.owner, parts)?;
     drop(totals);
-    write_spans(
-        spans,
-        &stamps,
-        &SpanArgs::new(&span_args, args, parts)?,
-        references,
-        parts,
-        meter,
-    )?;
-    write_instants(marks, references, parts, meter)?;
-    write_metrics(values, &stamps, references, parts, meter)?;
     let arg_text_ids: Vec<u32> =
         arg_texts.iter().map(|text| args.id(text, parts)).collect::<Result<_, _>>()?;
+    let details = Details { details: &details, arg_text_ids: &arg_text_ids };
+    write_spans(spans, &stamps, details, references, parts, meter)?;
+    write_instants(marks, references, parts, meter)?;
+    write_metrics(values, &stamps, references, parts, meter)?;
     write_activities(activities, &arg_text_ids, references, parts, meter)?;
-    write_flows(autograd, references, parts, meter)?;
+    write_flows(autograd, flows, &arg_text_ids, references, parts, meter)?;
+    write_memory_events(&memory_events, &arg_text_ids, references, parts)?;
     write_counters(counters, references, parts, meter)
-}
-
-/// The run's ids of the arguments of spans.
-struct SpanArgs(IdMap<u32>);
-
-impl SpanArgs {
-    /// Writes the arguments of a spool.
-    fn new(
-        texts: &IdMap<String>,
-        args: &mut ArgTexts,
-        parts: &mut Parts,
-    ) -> Result<Self, StoreError> {
-        let mut ids = IdMap::default();
-        for (number, text) in texts.iter() {
-            ids.extend(number, std::iter::once(args.id(text, parts)?));
-        }
-        Ok(Self(ids))
-    }
-
-    fn id(&self, row: &SpanRow) -> Option<u32> {
-        self.0.get(row.args.checked_sub(1)?).copied()
-    }
 }
 
 /// Writes spans by start, and the training steps among them.
 fn write_spans(
     spans: Sorter<SpanRow>,
     stamps: &[Stamp],
-    args: &SpanArgs,
+    details: Details,
     references: References,
     parts: &mut Parts,
     meter: &mut Meter,
@@ -129,7 +108,7 @@ fn write_spans(
     let (mut part, mut steps) = (LazyPart::new(&stored::SPANS), LazyPart::new(&stored::STEPS));
     let mut step_count = 0;
     spans.finish(BATCH_ROWS, |rows| {
-        part.write(span_columns(rows, stamps, args, references), parts)?;
+        part.write(span_columns(rows, stamps, details, references), parts)?;
         let is_step = |row: &&SpanRow| references.node(row.node).kind == NodeKind::Step;
         let new_steps: Vec<SpanRow> = rows.iter().filter(is_step).copied().collect();
         steps.write(step_columns(&new_steps, step_count, references), parts)?;
@@ -141,15 +120,56 @@ fn write_spans(
     steps.finish(references.owner, parts)
 }
 
+/// The columns of spans that come from windows, and the ids of argument texts by position.
+#[derive(Clone, Copy, Debug)]
+struct Details<'a> {
+    details: &'a [SpanDetail],
+    arg_text_ids: &'a [u32],
+}
+
+impl<'a> Details<'a> {
+    fn of_row(self, row: &SpanRow) -> Option<&'a SpanDetail> {
+        self.details.get((row.detail as usize).checked_sub(1)?)
+    }
+
+    /// Returns the columns `external_id`, `args_id` and `arg_numbers`.
+    fn last_columns(self, rows: &[SpanRow]) -> Vec<ArrayRef> {
+        if rows.iter().all(|row| row.detail == 0) {
+            return vec![
+                nulls(rows.len(), &DataType::UInt64),
+                nulls(rows.len(), &DataType::UInt32),
+                nulls(rows.len(), &DataType::new_list(DataType::Int64, true)),
+            ];
+        }
+        let details = rows.iter().map(|row| self.of_row(row));
+        let mut columns =
+            vec![maybe_bits(details.clone().map(|detail| detail.and_then(|it| it.external_id)))];
+        let mut args = <Args as Field>::Columns::default();
+        for detail in details {
+            let new = detail.map(|detail| with_text_id(&detail.args, self.arg_text_ids));
+            new.unwrap_or_default().append(&mut args);
+        }
+        Args::finish(&mut args, &mut columns);
+        columns
+    }
+}
+
+/// Returns arguments with the id of their text in the place of its position.
+fn with_text_id(args: &Args, text_ids: &[u32]) -> Args {
+    let text_id = args.text_id.and_then(|position| text_ids.get(position as usize).copied());
+    Args { text_id, numbers: args.numbers.clone() }
+}
+
 fn span_columns(
     rows: &[SpanRow],
     stamps: &[Stamp],
-    args: &SpanArgs,
+    details: Details,
     references: References,
 ) -> Vec<ArrayRef> {
     let nodes = rows.iter().map(|row| references.node(row.node));
     let stamps = rows.iter().map(|row| stamps[row.stamp as usize]);
-    vec![
+    let categories = rows.iter().map(|row| details.of_row(row).and_then(|detail| detail.category));
+    let mut columns = vec![
         ints(rows.iter().map(|row| row.start_nanos)),
         ints(rows.iter().map(|row| row.duration_nanos)),
         ints(rows.iter().map(|row| row.children_nanos)),
@@ -159,12 +179,11 @@ fn span_columns(
         bits(stamps.clone().map(|stamp| stamp.sessions)),
         ids(stamps.clone().map(|stamp| stamp.phase)),
         flags(stamps.map(|stamp| stamp.is_open)),
-        nulls(rows.len(), &DataType::UInt32),
+        maybe_ids(categories),
         maybe_bits(rows.iter().map(|row| (row.correlation != 0).then(|| row.correlation.into()))),
-        nulls(rows.len(), &DataType::UInt64),
-        maybe_ids(rows.iter().map(|row| args.id(row))),
-        nulls(rows.len(), &DataType::new_list(DataType::Int64, true)),
-    ]
+    ];
+    columns.extend(details.last_columns(rows));
+    columns
 }
 
 /// Returns a column that only imported spans fill.
@@ -258,17 +277,36 @@ fn write_activities(
 ) -> Result<(), StoreError> {
     write_rows(activities, references.owner, parts, |rows| {
         for row in rows.iter_mut() {
-            let position = row.args.text_id;
-            row.args.text_id =
-                position.and_then(|position| arg_text_ids.get(position as usize).copied());
+            row.args = with_text_id(&row.args, arg_text_ids);
         }
         meter.add_written(rows.len() as u64);
     })
 }
 
-/// Writes the links of autograd by time.
+/// Writes the memory events of windows by time.
+fn write_memory_events(
+    events: &[row::MemoryEvent],
+    arg_text_ids: &[u32],
+    references: References,
+    parts: &mut Parts,
+) -> Result<(), StoreError> {
+    let mut rows = Sorter::new(&SpillFile::new(&parts.run));
+    for event in events {
+        rows.push(&row::MemoryEvent {
+            process_id: references.process,
+            thread_id: event.thread_id.map(|position| references.threads[position as usize]),
+            args: with_text_id(&event.args, arg_text_ids),
+            ..event.clone()
+        })?;
+    }
+    write_rows(rows, references.owner, parts, |_| ())
+}
+
+/// Writes the links of autograd, and the flows of windows, by time.
 fn write_flows(
     autograd: Autograd,
+    flows: Vec<row::Flow>,
+    arg_text_ids: &[u32],
     references: References,
     parts: &mut Parts,
     meter: &mut Meter,
@@ -282,6 +320,14 @@ fn write_flows(
         first_flow_id,
         |point| points.push(point),
     )?;
+    for flow in flows {
+        points.push(&row::Flow {
+            thread_id: references.threads[flow.thread_id as usize],
+            flow_id: first_flow_id | WINDOW_FLOWS | (flow.flow_id & (WINDOW_FLOWS - 1)),
+            args: with_text_id(&flow.args, arg_text_ids),
+            ..flow
+        })?;
+    }
     write_rows(points, references.owner, parts, |_| ())
 }
 

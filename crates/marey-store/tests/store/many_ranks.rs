@@ -8,7 +8,7 @@ use marey_model::table::stored;
 use marey_store::row::Span;
 use marey_store::{Merger, Reader, Run, Window, collect};
 
-use crate::collect::spools::{INNER, OUTER, Recorded, first_frames, session, spans};
+use crate::collect::spools::{INNER, OUTER, Recorded, first_frames, no_trace, session, spans};
 
 const RANKS: u32 = 200;
 /// Pid of the first rank.
@@ -39,7 +39,7 @@ fn many_ranks_are_collected_with_few_open_files() {
 fn collected_with_few_open_files() {
     let recorded = Recorded::new();
     (PID..PID + RANKS).for_each(|pid| recorded.write_spool(pid, &rank_frames(pid)));
-    assert_eq!(collect(recorded.path(), &mut |_| ()).unwrap().spools, RANKS);
+    assert_eq!(collect(recorded.path(), &no_trace, &mut |_| ()).unwrap().spools, RANKS);
     assert_one_part_per_table(recorded.path(), u64::from(RANKS));
 }
 
@@ -54,7 +54,7 @@ fn merged_with_few_open_files() {
     const RANKS_PER_RUN: u32 = 4;
     let recorded = Recorded::new();
     (PID..PID + RANKS_PER_RUN).for_each(|pid| recorded.write_spool(pid, &rank_frames(pid)));
-    collect(recorded.path(), &mut |_| ()).unwrap();
+    collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
     let out = tempfile::tempdir().unwrap();
     let mut merger = Merger::new(out.path());
     for _ in 0..RANKS / RANKS_PER_RUN {

@@ -13,8 +13,8 @@ use marey_store::{Run, collect, needs_collecting, open};
 use proptest::prelude::*;
 
 use super::spools::{
-    INNER, OUTER, Recorded, STEP, encode, first_frames, random_spool, session, spans, thread,
-    values,
+    INNER, OUTER, Recorded, STEP, encode, first_frames, no_trace, random_spool, session, spans,
+    thread, values,
 };
 use super::tables::Tables;
 
@@ -58,7 +58,7 @@ fn sort_rows(table: &Table, rows: &RecordBatch) -> RecordBatch {
 }
 
 fn open_run(recorded: &Recorded) -> Run {
-    open(recorded.path(), &mut |_| ()).unwrap()
+    open(recorded.path(), &no_trace, &mut |_| ()).unwrap()
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_second_collection_adds_only_new_rows() {
     assert!(!needs_collecting(recorded.path()).unwrap());
     recorded.write_spool(101, &program(101));
     assert!(needs_collecting(recorded.path()).unwrap());
-    let collected = collect(recorded.path(), &mut |_| ()).unwrap();
+    let collected = collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
     assert_eq!((collected.spools, collected.events), (1, 4));
 
     let after = Run::open(recorded.path()).unwrap();
@@ -147,7 +147,7 @@ fn a_crashed_collector_leaves_a_run_that_opens() {
     fs::write(recorded.spool_path(100), &spool).unwrap();
     assert!(!needs_collecting(recorded.path()).unwrap());
     assert_same(&open_run(&recorded), &run);
-    collect(recorded.path(), &mut |_| ()).unwrap();
+    collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
     assert!(!recorded.spool_path(100).exists());
     fs::write(recorded.spool_path(100), &spool).unwrap();
 
@@ -190,7 +190,7 @@ fn another_file_with_a_spool_s_name_is_not_removed() {
             fs::rename(&other, recorded.spool_path(100)).unwrap();
         }
     };
-    let events = collect(recorded.path(), &mut progress).unwrap().events;
+    let events = collect(recorded.path(), &no_trace, &mut progress).unwrap().events;
     assert!(calls > 1);
     assert_eq!(events, 400_000);
     let run = Run::open(recorded.path()).unwrap();
@@ -219,7 +219,7 @@ fn a_kept_spool_is_not_collected_again() {
     let run = open_run(&recorded);
     assert!(recorded.spool_path(100).exists());
     assert!(!needs_collecting(recorded.path()).unwrap());
-    assert_eq!(collect(recorded.path(), &mut |_| ()).unwrap().spools, 0);
+    assert_eq!(collect(recorded.path(), &no_trace, &mut |_| ()).unwrap().spools, 0);
     assert_same(&open_run(&recorded), &run);
 }
 

@@ -5,7 +5,7 @@ use marey_model::table::stored::FLOWS;
 use marey_store::row::{Flow, FlowPoint};
 use marey_store::{Reader, Run, Window};
 
-use super::spools::{INNER, OUTER, Recorded, STEP, UNIX, first_frames, spans, thread};
+use super::spools::{INNER, OUTER, Recorded, STEP, UNIX, first_frames, no_trace, spans, thread};
 
 /// The id that the operating system gave a thread of [`thread`].
 const fn os_id(thread: u64) -> u64 {
@@ -19,7 +19,7 @@ fn autograd_frame(thread: u32, calls: &[(u32, u64, u64)]) -> Frame {
 
 /// Collects a spool. Returns the links, as start on the recorder's clock and thread of both ends.
 fn collect_links(run: &Recorded) -> Vec<((i64, u32), (i64, u32))> {
-    let run = marey_store::open(run.path(), &mut |_| ()).unwrap();
+    let run = marey_store::open(run.path(), &no_trace, &mut |_| ()).unwrap();
     let reader = Reader::new(&run, Window::default()).unwrap();
     let points: Vec<Flow> = reader.rows().unwrap().map(Result::unwrap).collect();
     let end = |point: &Flow| (point.time_nanos - UNIX, point.thread_id);

@@ -6,7 +6,7 @@ use marey_model::spool::{Activity, ActivityKind, Detail, Device, Frame, Shape};
 use marey_model::table::stored::{ARGS, DEVICES, GPU_ACTIVITIES, METADATA, SPANS, STRINGS};
 use marey_store::Run;
 
-use super::spools::{OUTER, Recorded, STEP, UNIX, first_frames, spans};
+use super::spools::{OUTER, Recorded, STEP, UNIX, first_frames, no_trace, spans};
 use super::tables::{column, ids, ints, text};
 
 /// Text ids after those of every spool.
@@ -79,7 +79,7 @@ fn program() -> Vec<Frame> {
 
 fn collect_run(frames: &[Frame]) -> Run {
     let recorded = Recorded::with_spools(&[frames]);
-    marey_store::open(recorded.path(), &mut |_| ()).unwrap()
+    marey_store::open(recorded.path(), &no_trace, &mut |_| ()).unwrap()
 }
 
 #[test]

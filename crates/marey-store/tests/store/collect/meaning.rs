@@ -16,12 +16,13 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::spools::{
-    INNER, LOSS, NODES, OUTER, Recorded, STEP, UNIX, first_frames, session, spans, thread, values,
+    INNER, LOSS, NODES, OUTER, Recorded, STEP, UNIX, first_frames, no_trace, session, spans,
+    thread, values,
 };
 use super::tables::{CounterRow, NodePath, Tables, column, ids, ints, text};
 
 fn collect_run(recorded: &Recorded) -> Run {
-    marey_store::open(recorded.path(), &mut |_| ()).unwrap()
+    marey_store::open(recorded.path(), &no_trace, &mut |_| ()).unwrap()
 }
 
 #[test]

@@ -10,3 +10,4 @@ mod random;
 mod read_only;
 pub(crate) mod spools;
 mod tables;
+mod windows;

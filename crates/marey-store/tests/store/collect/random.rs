@@ -6,7 +6,7 @@ use marey_model::sketch::Sketch;
 use proptest::prelude::*;
 
 use super::model::{Expected, expected};
-use super::spools::{Recorded, UNIX, random_spool};
+use super::spools::{Recorded, UNIX, no_trace, random_spool};
 use super::tables::{NodePath, RollupRow, SpanRow, Tables};
 
 proptest! {
@@ -18,7 +18,7 @@ proptest! {
         second in random_spool(101),
     ) {
         let recorded = Recorded::with_spools(&[&first, &second]);
-        let run = marey_store::open(recorded.path(), &mut |_| ()).unwrap();
+        let run = marey_store::open(recorded.path(), &no_trace, &mut |_| ()).unwrap();
         for (pid, frames) in [(100, &first), (101, &second)] {
             let expected = expected(frames);
             let tables = Tables::new(&run, pid);

@@ -8,7 +8,7 @@ use std::process::Command;
 use marey_model::table::stored::SPANS;
 use marey_store::{StoreError, is_recording, open};
 
-use super::spools::{OUTER, Recorded, encode, first_frames, spans};
+use super::spools::{OUTER, Recorded, encode, first_frames, no_trace, spans};
 
 /// Runs the tests below as another user if this is root, whom permissions do not restrict.
 const NOBODY: u32 = 65_534;
@@ -54,7 +54,7 @@ fn a_read_only_run_opens_and_counts_uncollected_bytes() {
     frames.push(spans(0, 1, &[(OUTER, 10, 40)]));
     let collected_bytes = encode(&frames).len();
     recorded.write_spool(100, &frames);
-    assert_eq!(open(recorded.path(), &mut |_| ()).unwrap().uncollected_bytes(), 0);
+    assert_eq!(open(recorded.path(), &no_trace, &mut |_| ()).unwrap().uncollected_bytes(), 0);
 
     frames.push(spans(0, 1, &[(OUTER, 50, 60)]));
     recorded.write_spool(100, &frames);
@@ -65,7 +65,7 @@ fn a_read_only_run_opens_and_counts_uncollected_bytes() {
     drop(recording);
 
     let run = ReadOnly::new(recorded);
-    let opened_run = open(run.0.path(), &mut |_| ()).unwrap();
+    let opened_run = open(run.0.path(), &no_trace, &mut |_| ()).unwrap();
     assert_eq!(opened_run.uncollected_bytes(), uncollected_bytes as u64);
     assert_eq!(opened_run.read(&SPANS).unwrap().num_rows(), 1);
 }
@@ -74,7 +74,7 @@ fn a_read_only_run_opens_and_counts_uncollected_bytes() {
 #[ignore = "the test above runs it"]
 fn a_read_only_run_without_tables_is_an_error_with_a_hint() {
     let run = ReadOnly::new(Recorded::with_spools(&[&first_frames(100)]));
-    let error = open(run.0.path(), &mut |_| ()).unwrap_err();
+    let error = open(run.0.path(), &no_trace, &mut |_| ()).unwrap_err();
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
     assert_eq!(error.hint().unwrap(), "copy the run to a folder that is writable");
 }

@@ -8,6 +8,7 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Process;
 use marey_model::spool::{Counter, Frame, NodeDef, SessionEvent, Span, Value, Writer};
+use marey_store::Run;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -58,6 +59,11 @@ impl Recorded {
         file.lock_shared().unwrap();
         file
     }
+}
+
+/// Reads the trace of a window, for runs that have none.
+pub(crate) fn no_trace(path: &Path) -> Result<Run, String> {
+    panic!("{} is not expected", path.display())
 }
 
 /// Encodes a spool.

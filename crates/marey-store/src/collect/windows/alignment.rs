@@ -1,0 +1,120 @@
+//! The shift from the profiler's clock to the recorder's, measured in the window.
+//!
+//! The program enters *anchors* at the start and at the end of a window: short scopes that both
+//! record, the recorder's around the profiler's. The middles of the two are the same time up to
+//! half of the difference of their durations, so the anchor with the smallest difference is the
+//! best. Between the start and the end the shift is interpolated.
+
+use super::recorded::Anchor;
+
+/// A point at which the shift was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Measurement {
+    /// On the profiler's clock.
+    time_nanos: i64,
+    shift_nanos: i64,
+}
+
+/// The shift as a function of time. Without anchors it is 0: both clocks count from 1970.
+#[derive(Debug, Default)]
+pub(super) struct Alignment {
+    first: Option<Measurement>,
+    last: Option<Measurement>,
+    /// The time between the anchors at the start and those at the end, on the recorder's clock.
+    pub(super) extent_nanos: Option<(i64, i64)>,
+}
+
+impl Alignment {
+    /// Measures the shift with anchors that are in order. If one of them was lost, they cannot be
+    /// paired.
+    pub(super) fn new(recorded: &[Anchor], traced: &[Anchor]) -> Self {
+        let half = recorded.len().div_ceil(2);
+        let (at_start, at_end) = recorded.split_at(half);
+        let extent_nanos =
+            at_start.last().zip(at_end.first()).map(|(first, last)| (first.1, last.0));
+        if recorded.len() != traced.len() {
+            return Self { extent_nanos, ..Self::default() };
+        }
+        let best = |recorded: &[Anchor], traced: &[Anchor]| {
+            let pairs = recorded.iter().zip(traced);
+            let best = pairs.min_by_key(|(recorded, traced)| length(recorded) - length(traced))?;
+            Some(measure(*best.0, *best.1))
+        };
+        let first = best(at_start, &traced[..half]);
+        Self { first, last: best(at_end, &traced[half..]), extent_nanos }
+    }
+
+    /// Returns the shift at the start; `None` if it could not be measured.
+    pub(super) fn offset_nanos(&self) -> Option<i64> {
+        self.first.map(|first| first.shift_nanos)
+    }
+
+    /// Returns a time of the profiler's clock on the recorder's.
+    pub(super) fn convert(&self, time_nanos: i64) -> i64 {
+        let Some(first) = self.first else { return time_nanos };
+        let last = self.last.unwrap_or(first);
+        let elapsed_nanos = i128::from(last.time_nanos) - i128::from(first.time_nanos);
+        let gain_nanos = i128::from(last.shift_nanos) - i128::from(first.shift_nanos);
+        let since_nanos = i128::from(time_nanos) - i128::from(first.time_nanos);
+        let interpolated =
+            if elapsed_nanos > 0 { gain_nanos * since_nanos / elapsed_nanos } else { 0 };
+        let interpolated = i64::try_from(interpolated).unwrap_or(0);
+        time_nanos.saturating_add(first.shift_nanos).saturating_add(interpolated)
+    }
+}
+
+fn length(anchor: &Anchor) -> i128 {
+    i128::from(anchor.1) - i128::from(anchor.0)
+}
+
+fn measure(recorded: Anchor, traced: Anchor) -> Measurement {
+    let time_nanos = i64::midpoint(traced.0, traced.1);
+    let shift_nanos = i64::midpoint(recorded.0, recorded.1).saturating_sub(time_nanos);
+    Measurement { time_nanos, shift_nanos }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_clock_of_another_rate_is_aligned_to_half_of_the_quickest_anchor(
+            shift in -1_000_000_000_i64..1_000_000_000,
+            drift in -50_i64..50,
+            delays in prop::collection::vec((200_i64..90_000, 200_i64..90_000), 2..16),
+            time in 0_i64..10_000_000_000,
+        ) {
+            let count = delays.len();
+            let there = |time: i64| time + shift + time / 1_000_000 * drift;
+            let half = count.div_ceil(2);
+            let traced: Vec<Anchor> = (0_i64..)
+                .take(count)
+                .zip(0..)
+                .map(|(order, index)| {
+                    order * 200_000 + if index < half { 0 } else { 10_000_000_000 }
+                })
+                .map(|start| (start, start + 500))
+                .collect();
+            let recorded: Vec<Anchor> = traced
+                .iter()
+                .zip(&delays)
+                .map(|(traced, delay)| (there(traced.0) - delay.0, there(traced.1) + delay.1))
+                .collect();
+            let alignment = Alignment::new(&recorded, &traced);
+            let worst = |delays: &[(i64, i64)]| {
+                delays.iter().map(|delay| delay.0 + delay.1).min().unwrap_or(0)
+            };
+            let tolerance = worst(&delays[..half]).max(worst(&delays[half..])) / 2 + 1_000;
+            prop_assert!(alignment.convert(time).abs_diff(there(time)) <= tolerance.unsigned_abs());
+        }
+    }
+
+    #[test]
+    fn without_paired_anchors_times_stay() {
+        assert_eq!(Alignment::new(&[(1, 2)], &[]).convert(5), 5);
+        assert_eq!(Alignment::new(&[], &[]).convert(-5), -5);
+        assert_eq!(Alignment::new(&[(1, 2), (7, 9)], &[(0, 1)]).extent_nanos, Some((2, 7)));
+    }
+}

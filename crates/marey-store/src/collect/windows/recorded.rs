@@ -1,0 +1,148 @@
+//! What the recorder has of a window: its spans, and the anchors that align the clocks.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use marey_model::context::{NodeKind, WINDOW_ANCHOR};
+use marey_model::spool::Frame;
+
+use super::super::clock::Clock;
+use super::super::meter::Meter;
+use super::super::outline::Outline;
+use super::super::spool::SpoolFile;
+use crate::StoreError;
+use crate::names::Names;
+use crate::rollup::NO_NODE;
+
+/// The spans of the recorder that overlap a window, without anchors: by thread, in order of their
+/// starts, parents first.
+pub(super) type Recorded = BTreeMap<u32, Vec<RecordedSpan>>;
+
+/// The anchors of a spool.
+#[derive(Debug, Default)]
+pub(super) struct Anchors {
+    /// By the number of their window, in order.
+    pub(super) by_window: BTreeMap<u64, Vec<Anchor>>,
+    /// Node, and start on the recorder's clock, of all anchors and of what is in them.
+    pub(super) spans: Vec<(u32, i64)>,
+}
+
+/// A span of the recorder. Times are on the clock of the tables.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecordedSpan {
+    pub(super) start_nanos: i64,
+    pub(super) end_nanos: i64,
+    pub(super) node: u32,
+    /// The name without the overload.
+    pub(super) plain_name: u32,
+    pub(super) recorder_start_nanos: i64,
+}
+
+/// An anchor's start and end.
+pub(super) type Anchor = (i64, i64);
+
+/// Returns the anchors of all windows.
+pub(super) fn anchors(
+    spool: (&SpoolFile, &File),
+    outline: &Outline,
+    clock: &Clock,
+    names: &Names,
+) -> Result<Anchors, StoreError> {
+    let numbers: Vec<Option<u64>> =
+        outline.nodes.iter().map(|node| anchor_number(names.text_of(node.name))).collect();
+    let mut anchors = Anchors::default();
+    for_each_span(spool, outline, |_, node, start_nanos, end_nanos| {
+        let Some(number) = numbers[node as usize] else { return };
+        anchors.spans.push((node, start_nanos));
+        let parent = outline.nodes[node as usize].parent;
+        // With operators the recorder also has the profiler's part of the anchor, inside it.
+        if parent == NO_NODE || numbers[parent as usize].is_none() {
+            let [start, end] =
+                [start_nanos, end_nanos].map(|nanos| clock.unix_nanos(nanos, &mut 0));
+            anchors.by_window.entry(number).or_default().push((start, end));
+        }
+    })?;
+    anchors.by_window.values_mut().for_each(|anchors| anchors.sort_unstable());
+    Ok(anchors)
+}
+
+/// Returns the number of the window that an anchor of this name belongs to.
+pub(super) fn anchor_number(name: &str) -> Option<u64> {
+    name.strip_prefix(WINDOW_ANCHOR)?.strip_prefix(' ')?.parse().ok()
+}
+
+/// Returns the spans that overlap a time range.
+pub(super) fn overlapping(
+    spool: (&SpoolFile, &File),
+    outline: &Outline,
+    clock: &Clock,
+    names: &mut Names,
+    (from_nanos, until_nanos): (i64, i64),
+) -> Result<Recorded, StoreError> {
+    let mut recorded = Recorded::default();
+    let (mut line, mut plain_names) = (0, BTreeMap::new());
+    for_each_span(spool, outline, |thread, node, recorder_start_nanos, end_nanos| {
+        let end_nanos = clock.unix_nanos(end_nanos, &mut line);
+        if end_nanos < from_nanos {
+            return;
+        }
+        let start_nanos = clock.unix_nanos(recorder_start_nanos, &mut line);
+        if start_nanos > until_nanos {
+            return;
+        }
+        let name = outline.nodes[node as usize].name;
+        if anchor_number(names.text_of(name)).is_some() {
+            return;
+        }
+        let plain_name = *plain_names.entry(name).or_insert_with(|| plain_name(name, names));
+        recorded.entry(thread).or_default().push(RecordedSpan {
+            start_nanos,
+            end_nanos: end_nanos.max(start_nanos),
+            node,
+            plain_name,
+            recorder_start_nanos,
+        });
+    })?;
+    for spans in recorded.values_mut() {
+        // Children end first, so of two with equal times the parent comes later.
+        spans.reverse();
+        spans.sort_by_key(|span| (span.start_nanos, std::cmp::Reverse(span.end_nanos)));
+    }
+    Ok(recorded)
+}
+
+/// Returns the id of an operator's name without the overload, which not every version of PyTorch
+/// tells. Other names stay.
+pub(super) fn plain_name(name: u32, names: &mut Names) -> u32 {
+    let text = names.text_of(name);
+    let Some(operator) = text.rfind("::").map(|index| index + 2) else { return name };
+    match text[operator..].find('.') {
+        Some(dot) => {
+            let plain = text[..operator + dot].to_owned();
+            names.text(&plain)
+        }
+        None => name,
+    }
+}
+
+/// Passes every span of the spool to `on_span`: thread, node, start and end on the recorder's
+/// clock.
+fn for_each_span(
+    (spool, file): (&SpoolFile, &File),
+    outline: &Outline,
+    mut on_span: impl FnMut(u32, u32, i64, i64),
+) -> Result<(), StoreError> {
+    let mut nobody = |_| ();
+    spool.read_frames(file, &mut Meter::new(0, &mut nobody), |frame| {
+        let Frame::Spans { thread: number, spans, .. } = frame else { return Ok(()) };
+        let Some(thread) = outline.threads.get(&number) else { return Ok(()) };
+        for span in spans {
+            let Some(&node) = thread.nodes.get(span.node) else { continue };
+            if outline.nodes[node as usize].kind != NodeKind::Mark {
+                on_span(number, node, span.start_nanos, span.end_nanos);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
+}

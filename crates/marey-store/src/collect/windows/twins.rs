@@ -1,0 +1,153 @@
+//! Spans that the recorder and the profiler both have: operators, autograd nodes, user scopes.
+//!
+//! Both are called at the same start and end of the same function, one right after the other. So
+//! the two spans have the same name but for the overload, and nearly the same times. Either side
+//! may have lost spans, so a pair is made only if neither has a better partner.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::recorded::RecordedSpan;
+use super::trace::TracedSpan;
+
+/// Greatest distance of starts, and of ends, of the two spans of a pair.
+pub(super) const TOLERANCE_NANOS: i64 = 50_000;
+
+/// Distance below which two spans need not overlap: calls in a row do not overlap either, and they
+/// are longer.
+const CLOSE_NANOS: i64 = 2_000;
+
+/// Returns, for each span of the profiler, the position of its twin among the recorded spans.
+pub(super) fn find(recorded: &[RecordedSpan], traced: &[TracedSpan]) -> Vec<Option<usize>> {
+    let mut by_name: HashMap<u32, (Vec<usize>, Vec<usize>)> = HashMap::new();
+    for (index, span) in traced.iter().enumerate().filter(|(_, span)| span.may_have_twin) {
+        by_name.entry(span.plain_name).or_default().1.push(index);
+    }
+    for (index, span) in recorded.iter().enumerate() {
+        if let Some((recorded_of_name, _)) = by_name.get_mut(&span.plain_name) {
+            recorded_of_name.push(index);
+        }
+    }
+    let mut twins = vec![None; traced.len()];
+    for (mut ours, mut theirs) in by_name.into_values() {
+        ours.sort_by_key(|&index| key(times(&recorded[index])));
+        theirs.sort_by_key(|&index| key(traced_times(&traced[index])));
+        let ours_times: Vec<_> = ours.iter().map(|&index| times(&recorded[index])).collect();
+        let theirs_times: Vec<_> =
+            theirs.iter().map(|&index| traced_times(&traced[index])).collect();
+        for (our, their) in pair(&ours_times, &theirs_times) {
+            twins[theirs[their]] = Some(ours[our]);
+        }
+    }
+    twins
+}
+
+type Times = (i64, i64);
+
+const fn times(span: &RecordedSpan) -> Times {
+    (span.start_nanos, span.end_nanos)
+}
+
+const fn traced_times(span: &TracedSpan) -> Times {
+    (span.start_nanos, span.end_nanos)
+}
+
+const fn key((start, end): Times) -> (i64, Reverse<i64>) {
+    (start, Reverse(end))
+}
+
+/// Pairs two lists that are sorted by start, parents first. Keeps their order.
+fn pair(ours: &[Times], theirs: &[Times]) -> Vec<(usize, usize)> {
+    let mut pairs = Vec::with_capacity(theirs.len().min(ours.len()));
+    let (mut our, mut their) = (0, 0);
+    while let (Some(&a), Some(&b)) = (ours.get(our), theirs.get(their)) {
+        let this = distance(a, b);
+        let next_our = ours.get(our + 1).map_or(i64::MAX, |&next| distance(next, b));
+        let next_their = theirs.get(their + 1).map_or(i64::MAX, |&next| distance(a, next));
+        if are_twins(a, b) && this <= next_our && this <= next_their {
+            pairs.push((our, their));
+            our += 1;
+            their += 1;
+        } else if next_our < next_their || (next_our == next_their && a.0 < b.0) {
+            our += 1;
+        } else {
+            their += 1;
+        }
+    }
+    pairs
+}
+
+/// Whether two spans of one name may be the same call.
+fn are_twins(a: Times, b: Times) -> bool {
+    let distance = distance(a, b);
+    let overlap = a.0 < b.1 && b.0 < a.1;
+    distance <= CLOSE_NANOS || (overlap && distance <= TOLERANCE_NANOS)
+}
+
+/// Returns the greater of the distances of starts and ends.
+fn distance(a: Times, b: Times) -> i64 {
+    let [start, end] = [a.0.abs_diff(b.0), a.1.abs_diff(b.1)];
+    start.max(end).try_into().unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Calls of one operator in a row, each recorded by either side with a delay that is
+        /// shorter than a third of the call, and some of them lost.
+        #[test]
+        fn calls_are_paired_with_themselves_although_some_are_lost(
+            calls in prop::collection::vec(
+                (0_i64..60_000, 3_000_i64..200_000, 0_i64..1_000, 0_i64..1_000, 0..8_u8), 0..40),
+        ) {
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            let mut time = 0;
+            for (call, (gap, duration, our_delay, their_delay, lost)) in calls.into_iter().enumerate() {
+                time += gap;
+                if lost != 0 {
+                    ours.push((call, (time + our_delay, time + duration - our_delay)));
+                }
+                if lost != 1 {
+                    theirs.push((call, (time + their_delay, time + duration - their_delay)));
+                }
+                time += duration;
+            }
+            let times = |spans: &[(usize, Times)]| -> Vec<Times> {
+                spans.iter().map(|span| span.1).collect()
+            };
+            let pairs = pair(&times(&ours), &times(&theirs));
+            let paired: Vec<usize> = pairs.iter().map(|&(our, _)| ours[our].0).collect();
+            for (our, their) in pairs {
+                prop_assert_eq!(ours[our].0, theirs[their].0);
+            }
+            for (call, _) in &ours {
+                let is_in_both = theirs.iter().any(|(other, _)| other == call);
+                prop_assert_eq!(paired.contains(call), is_in_both);
+            }
+        }
+
+        #[test]
+        fn pairs_keep_the_order_and_the_tolerance_whatever_the_times_are(
+            mut ours in prop::collection::vec(any::<(i64, i64)>(), 0..20),
+            mut theirs in prop::collection::vec(any::<(i64, i64)>(), 0..20),
+        ) {
+            ours.sort_by_key(|&times| key(times));
+            theirs.sort_by_key(|&times| key(times));
+            let pairs = pair(&ours, &theirs);
+            prop_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1));
+            for (our, their) in pairs {
+                prop_assert!(distance(ours[our], theirs[their]) <= TOLERANCE_NANOS);
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_inside_a_call_of_the_same_operator_is_paired_with_the_inner_one() {
+        let ours = [(0, 100_000), (300, 99_500)];
+        let theirs = [(200, 99_900), (400, 99_400)];
+        assert_eq!(pair(&ours, &theirs), [(0, 0), (1, 1)]);
+    }
+}

@@ -1,0 +1,253 @@
+//! Windows: what torch.profiler has recorded beside a spool.
+
+use std::fs;
+use std::path::Path;
+
+use marey_model::args::NewArgs;
+use marey_model::context::NodeKind;
+use marey_model::spool::{Frame, NodeDef, SessionEvent};
+use marey_store::row::{
+    ActivityKind, Args, GpuActivity, MemoryAction, MemoryEvent, Metadata, Span,
+};
+use marey_store::{Assembler, NewProcess, Reader, Run, Slice, Window, open};
+
+use super::spools::{Recorded, UNIX, no_trace, session, spans};
+use marey_model::profile::Process;
+
+/// The profiler's clock is ahead of the recorder's by this.
+const AHEAD: i64 = 7_000_000;
+
+const PID: u32 = 100;
+const OS_ID: i64 = 1000;
+
+/// Nodes of the spool's thread.
+const ANCHOR: u32 = 1;
+const MODULE: u32 = 2;
+const OPERATOR: u32 = 3;
+
+/// Returns the frames of a spool: a module that calls an operator twice, between two anchors.
+fn recorded_frames() -> Vec<Frame> {
+    let texts = ["ROOT", "marey.anchor 1", "model", "aten::mm.default"].map(str::to_owned);
+    let node = |parent, kind, name| NodeDef { parent, kind, name };
+    let nodes = vec![
+        node(0, NodeKind::Root, 0),
+        node(0, NodeKind::Scope, 1),
+        node(0, NodeKind::Module, 2),
+        node(MODULE, NodeKind::Operator, 3),
+    ];
+    vec![
+        Frame::Process(Process { pid: PID.into(), ..Process::default() }),
+        Frame::Clock { monotonic_nanos: 0, unix_nanos: UNIX },
+        Frame::Strings { first: 0, texts: texts.to_vec() },
+        Frame::Thread { thread: 0, os_id: OS_ID as u64, name: "main".to_owned() },
+        Frame::Nodes { thread: 0, first: 0, nodes },
+        session(0, SessionEvent::Started, 0),
+        spans(
+            0,
+            1,
+            &[
+                (ANCHOR, 1_000, 2_000),
+                (OPERATOR, 100_000, 150_000),
+                (OPERATOR, 160_000, 190_000),
+                (MODULE, 90_000, 200_000),
+                (ANCHOR, 900_000, 901_000),
+            ],
+        ),
+        Frame::End,
+    ]
+}
+
+/// A slice of the profiler: name, kind, start and end on the recorder's clock.
+type Traced<'a> = (&'a str, NodeKind, i64, i64);
+
+/// Returns the run that the trace of the window is imported as.
+fn trace(slices: &[Traced]) -> Run {
+    let mut run = Assembler::temporary(&std::env::temp_dir());
+    let process = run.process(NewProcess { pid: i64::from(PID), ..NewProcess::default() });
+    let thread = run.thread(process, OS_ID, "");
+    let time = |nanos: i64| UNIX + AHEAD + nanos;
+    let anchors = [
+        ("marey.anchor 1", NodeKind::Scope, 1_200, 1_800),
+        ("marey.anchor 1", NodeKind::Scope, 900_200, 900_800),
+    ];
+    for (order, &(name, kind, start, end)) in (0..).zip(anchors.iter().chain(slices)) {
+        let mut args = NewArgs::default();
+        args.int("Record function id", start);
+        let slice = Slice {
+            thread_id: thread,
+            start_nanos: time(start),
+            duration_nanos: end - start,
+            order,
+            kind,
+            name_id: run.text(name),
+            step: None,
+            is_open: false,
+            category_id: Some(run.text("cpu_op")),
+            correlation_id: (kind == NodeKind::Runtime).then_some(77),
+            external_id: (kind == NodeKind::Operator).then_some(5),
+            args: run.args(&mut args).unwrap(),
+        };
+        run.add_slice(&slice).unwrap();
+    }
+    let memory_event = MemoryEvent {
+        time_nanos: time(120_000),
+        process_id: process,
+        thread_id: Some(thread),
+        action: MemoryAction::Alloc,
+        device_type: "cpu".into(),
+        device: None,
+        stream: None,
+        address: Some(16),
+        bytes: 64,
+        allocated_bytes: None,
+        reserved_bytes: None,
+        context_id: None,
+        category_id: None,
+        args: Args::default(),
+    };
+    run.add_memory_event(&memory_event).unwrap();
+    let kernel = GpuActivity {
+        start_nanos: time(300_000),
+        duration_nanos: 10,
+        process_id: process,
+        device: 0,
+        stream: 7,
+        kind: ActivityKind::Kernel,
+        name_id: run.text("gemm"),
+        context_id: None,
+        correlation_id: Some(77),
+        graph_node_id: None,
+        grid: None,
+        block: None,
+        registers: None,
+        shared_bytes: None,
+        bytes: None,
+        category_id: None,
+        external_id: None,
+        args: Args::default(),
+    };
+    run.add_gpu_activity(&kernel).unwrap();
+    run.open(None, Path::new("window")).unwrap().0
+}
+
+/// Collects the spool with a window.
+fn collect(slices: &[Traced]) -> (Recorded, Run) {
+    let recorded = Recorded::new();
+    recorded.write_spool(PID, &recorded_frames());
+    fs::write(recorded.path().join("spool/100-1.window.json"), "{}").unwrap();
+    let run = open(recorded.path(), &|_| Ok(trace(slices)), &mut |_| ()).unwrap();
+    (recorded, run)
+}
+
+/// Returns each span as its path, start on the recorder's clock, exclusive time and arguments.
+fn span_rows(run: &Run) -> Vec<(String, i64, i64, String)> {
+    let reader = Reader::new(run, Window::default()).unwrap();
+    let rows = reader.rows::<Span>().unwrap().map(|span| {
+        let span = span.unwrap();
+        let mut args = String::new();
+        reader.args(&span.args, &mut args);
+        (path(&reader, span.context_id), span.start_nanos - UNIX, span.self_nanos(), args)
+    });
+    rows.collect()
+}
+
+fn path(reader: &Reader, context: u32) -> String {
+    let path = reader.path(context);
+    let names: Vec<&str> = path.iter().map(|&id| reader.text(reader.context(id).name_id)).collect();
+    names.join(" > ")
+}
+
+fn row(path: &str, start: i64, self_nanos: i64, args: &str) -> (String, i64, i64, String) {
+    (path.to_owned(), start, self_nanos, args.to_owned())
+}
+
+fn id(id: i64) -> String {
+    format!("{{\"Record function id\":{id}}}")
+}
+
+#[test]
+fn an_operator_that_both_recorded_is_one_span_with_the_arguments_of_the_profiler() {
+    let operator = |start, end| ("aten::mm", NodeKind::Operator, start, end);
+    let (_folder, run) = collect(&[operator(100_300, 149_600), operator(160_500, 189_900)]);
+    assert_eq!(
+        span_rows(&run),
+        [
+            row("model", 90_000, 30_000, "{}"),
+            row("model > aten::mm.default", 100_000, 50_000, &id(100_300)),
+            row("model > aten::mm.default", 160_000, 30_000, &id(160_500)),
+        ]
+    );
+}
+
+#[test]
+fn a_span_that_only_the_profiler_has_stands_between_those_of_the_recorder() {
+    let (_folder, run) = collect(&[
+        ("train.py: train", NodeKind::Frame, 50_000, 890_000),
+        ("linear.py: forward", NodeKind::Frame, 95_000, 195_000),
+        ("aten::mm", NodeKind::Operator, 100_300, 149_600),
+        ("cudaLaunchKernel", NodeKind::Runtime, 110_000, 130_000),
+    ]);
+    let model = "train.py: train > model";
+    let operator = format!("{model} > linear.py: forward > aten::mm.default");
+    assert_eq!(
+        span_rows(&run),
+        [
+            row("train.py: train", 50_000, 730_000, &id(50_000)),
+            row(model, 90_000, 10_000, "{}"),
+            row(&format!("{model} > linear.py: forward"), 95_000, 20_000, &id(95_000)),
+            row(&operator, 100_000, 30_000, &id(100_300)),
+            row(&format!("{operator} > cudaLaunchKernel"), 110_000, 20_000, &id(110_000)),
+            row(&operator, 160_000, 30_000, "{}"),
+        ]
+    );
+    let reader = Reader::new(&run, Window::default()).unwrap();
+    let event = reader.rows::<MemoryEvent>().unwrap().next().unwrap().unwrap();
+    let launch = format!("{operator} > cudaLaunchKernel");
+    assert_eq!(path(&reader, event.context_id.unwrap()), launch);
+    assert_eq!(event.time_nanos, UNIX + 120_000);
+    let kernel = reader.rows::<GpuActivity>().unwrap().next().unwrap().unwrap();
+    assert_eq!(path(&reader, kernel.context_id.unwrap()), operator);
+    assert_eq!(kernel.start_nanos, UNIX + 300_000);
+}
+
+#[test]
+fn a_call_that_is_in_progress_when_the_window_begins_is_left_out() {
+    let (_folder, run) = collect(&[
+        ("<module>", NodeKind::Frame, 500, 950_000),
+        ("train", NodeKind::Frame, 50_000, 890_000),
+    ]);
+    let rows = span_rows(&run);
+    let paths: Vec<&str> = rows.iter().map(|row| &*row.0).collect();
+    let operator = "train > model > aten::mm.default";
+    assert_eq!(paths, ["train", "train > model", operator, operator]);
+}
+
+#[test]
+fn the_measured_offset_and_the_counts_are_in_the_metadata() {
+    let (_folder, run) = collect(&[
+        ("aten::mm", NodeKind::Operator, 100_300, 149_600),
+        ("other", NodeKind::Scope, 300_000, 310_000),
+    ]);
+    let reader = Reader::new(&run, Window::default()).unwrap();
+    let note = reader.rows::<Metadata>().unwrap().map(Result::unwrap).next().unwrap();
+    assert_eq!(&*note.key, "torch_window.1");
+    let note: serde_json::Value = serde_json::from_str(&note.value).unwrap();
+    assert_eq!(note["clock_offset_nanos"], -AHEAD);
+    assert_eq!((&note["recorded_by_both"], &note["added_spans"]), (&1.into(), &1.into()));
+    assert_eq!(note["end_nanos"].as_i64().unwrap() - UNIX, 900_000);
+}
+
+#[test]
+fn a_trace_that_cannot_be_read_is_a_loss_and_the_recording_stays() {
+    let recorded = Recorded::new();
+    recorded.write_spool(PID, &recorded_frames());
+    let trace_path = recorded.path().join("spool/100-1.window.json");
+    fs::write(&trace_path, "{").unwrap();
+    let unreadable = |_: &Path| Err("torn".to_owned());
+    let run = open(recorded.path(), &unreadable, &mut |_| ()).unwrap();
+    assert_eq!(span_rows(&run).len(), 3);
+    assert_eq!(run.manifest().losses["torch_windows"], 1);
+    assert!(!trace_path.exists());
+    // Collected once.
+    open(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+}
