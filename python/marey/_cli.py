@@ -12,7 +12,7 @@ import sys
 from typing import NoReturn
 
 import marey
-from marey import _config, _native, _recording, _run
+from marey import _config, _native, _recording, _run, _torch_overhead
 from marey._flags import is_disabled
 
 
@@ -137,6 +137,8 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
     parsed = parser.parse_args(arguments)
     if parsed.operators and not parsed.torch:
         parser.error("--operators needs the hooks that --no-torch leaves out")
+    if (parsed.overhead or parsed.overhead_target) and not parsed.torch:
+        parser.error("--overhead needs the hooks that --no-torch leaves out")
     if parsed.module is not None:
         target = _run.Target("module", parsed.module + parsed.target)
     else:
@@ -157,6 +159,8 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
         hook=parsed.hook,
         torch=parsed.torch,
         operators=parsed.operators,
+        overhead=parsed.overhead,
+        overhead_target=parsed.overhead_target,
         children=parsed.children,
     )
     return target, options, parsed.instrument
@@ -204,6 +208,14 @@ _FORMATS = {"tree": ("hatchet", "hatchet_msgpack"), "trace": ("chrome_trace", "m
 """Suffixes of the output files by `--data`, the default first."""
 
 
+def _overhead_target(text: str) -> str:
+    try:
+        _torch_overhead.parse_target(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def _parser() -> argparse.ArgumentParser:
     """Returns the parser of `marey run`, whose help is in the engine."""
     parser = _Parser(prog="marey run", allow_abbrev=False, add_help=False)
@@ -218,6 +230,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-i", "--instrument", choices=("print-mem-spaces",))
     parser.add_argument("--mode")
     parser.add_argument("--operators", action="store_true")
+    parser.add_argument("--overhead", action="store_true")
+    parser.add_argument("--overhead-target", type=_overhead_target)
     parser.add_argument("--no-torch", dest="torch", action="store_false")
     parser.add_argument("--no-children", dest="children", action="store_false")
     parser.add_argument("-m", dest="module", nargs=remainder)

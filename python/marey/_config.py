@@ -33,7 +33,18 @@ def set_defaults(parser: argparse.ArgumentParser, folder: str) -> None:
         parser.set_defaults(**{key: _checked(path, options, key, value)})
 
 
-_KEYS = ("backend", "context", "data", "hook", "mode", "operators", "torch", "children")
+_KEYS = (
+    "backend",
+    "context",
+    "data",
+    "hook",
+    "mode",
+    "operators",
+    "overhead",
+    "overhead_target",
+    "torch",
+    "children",
+)
 """Options that a project may set; the others belong to one run."""
 
 
@@ -82,4 +93,9 @@ def _checked(path: Path, options: dict[str, argparse.Action], key: str, value: o
         raise InvalidConfig(f"{place} must be {'true or false' if kind is bool else 'a text'}")
     if option.choices is not None and value not in option.choices:
         raise InvalidConfig(f"{place} must be one of {', '.join(map(str, option.choices))}")
+    if option.type is not None:
+        try:
+            option.type(value)
+        except argparse.ArgumentTypeError as error:
+            raise InvalidConfig(f"{place}: {error}") from None
     return value

@@ -80,6 +80,8 @@ LOSS_DEVICE_TIMES_MISSING: Final = "device_times_missing"
 LOSS_GRAPH_NODES_FULL: Final = "graph_nodes_full"
 LOSS_STUCK_THREADS: Final = "stuck_threads"
 LOSS_AMBIGUOUS_COLLECTIVES: Final = "ambiguous_collectives"
+LOSS_BASELINE_STEPS: Final = "baseline_steps"
+LOSS_COLLECTIVES_OVERWRITTEN: Final = "collectives_overwritten"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -104,6 +106,8 @@ LOSS_CAUSES: Final = (
     LOSS_GRAPH_NODES_FULL,
     LOSS_STUCK_THREADS,
     LOSS_AMBIGUOUS_COLLECTIVES,
+    LOSS_BASELINE_STEPS,
+    LOSS_COLLECTIVES_OVERWRITTEN,
 )
 
 # Environment variables: docs/reference/environment.md.

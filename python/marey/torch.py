@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from marey import _native
+from marey import _native, _session, _torch_collectives, _torch_overhead
 from marey._names import KIND_MODULE, KIND_SCOPE
 from marey._warning import warn
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-__all__ = ["disable", "enable", "is_enabled"]
+__all__ = ["disable", "enable", "is_enabled", "measured_overhead"]
 
 _push = _native.push
 _pop = _native.pop
@@ -40,25 +40,44 @@ _pop = _native.pop
 _BACKWARD_KEY = 0
 
 
-def enable(*, operators: bool = False) -> None:
+def enable(
+    *,
+    operators: bool = False,
+    measure_overhead: bool = False,
+    overhead_target: str | None = None,
+) -> None:
     """Records module calls, backward and optimizer steps as scopes, in the whole process.
 
     Does not import torch: if torch is not imported yet, the hooks are installed after its import.
-    Further calls have no effect, except that operators may be added. Any thread may call this
-    function.
+    Further calls have no effect, except that operators and the measurement may be added. Any thread
+    may call this function.
 
     Args:
         operators: Whether to record operators, autograd nodes,
             ``torch.profiler.record_function`` and the loading of batches too, on every thread,
             while a session records. If PyTorch does not allow it, a warning states why.
+        measure_overhead: Whether to measure what recording costs: blocks of 5 steps run without
+            recording, a third of the first 90 steps or more, then 5 of 100. The result is in the
+            view ``recording_overhead``.
+        overhead_target: The time that recording may add to a step, such as ``"2%"``. Measures, and
+            while the cost is above the target, ends the recording of operators and then of modules.
 
     Raises:
+        ValueError: `overhead_target` is not a percentage.
         AttributeError: The installed torch is older than 2.1 and lacks one of the hooks.
     """
-    global _enabled, _records_operators
+    global _enabled, _records_operators, _records_modules, _meter
+    target_percent = _torch_overhead.parse_target(overhead_target) if overhead_target else None
     with _lock:
+        if not _enabled:
+            _records_modules = True
         _enabled = True
         _records_operators |= operators
+        if _meter is None and (measure_overhead or target_percent is not None):
+            _meter = _torch_overhead.Meter(_METER_HOOKS, target_percent)
+            _session.settlers.append(_meter.publish)
+        elif _meter is None:
+            _torch_overhead.note_unmeasured()
         if "torch" not in sys.modules:
             if _finder not in sys.meta_path:
                 sys.meta_path.insert(0, _finder)
@@ -69,25 +88,38 @@ def enable(*, operators: bool = False) -> None:
 
 def disable() -> None:
     """Removes all hooks and closes the scopes that they have opened on this thread."""
-    global _enabled, _records_operators, _detach
+    global _enabled, _records_operators, _meter, _detach_steps, _collectives
+    meter, _meter = _meter, None
+    if meter is not None:
+        meter.stop()
+        _session.settlers.remove(meter.publish)
     with _lock:
         _enabled = False
         if _finder in sys.meta_path:
             sys.meta_path.remove(_finder)
-        if _detach is not None:
-            _detach()
-            _detach = None
+        _remove_hooks()
+        if _detach_steps is not None:
+            _detach_steps()
+            _detach_steps = _collectives = None
         if _records_operators:
             from marey import _torch_operators
 
             _records_operators = False
             _torch_operators.stop()
-    _leave_down_to(_thread.stack, 0)
 
 
 def is_enabled() -> bool:
     """Whether `enable` is in effect, even if torch is not imported yet."""
     return _enabled
+
+
+def measured_overhead() -> str | None:
+    """Returns what recording costs so far as a sentence.
+
+    ``unknown`` with the reason if the steps do not suffice, `None` unless `enable` has begun to
+    measure.
+    """
+    return None if _meter is None else _meter.statement()
 
 
 # The four hooks. The stack of a thread has an entry for each open scope: the id of the module or
@@ -217,10 +249,18 @@ def _enter_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> No
 def _leave_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
     if _is_compiling():
         return
+    meter = _meter
+    if meter is None or not meter.is_baseline:
+        _record_end_of_optimizer(optimizer)
+    if meter is not None:
+        meter.end_step(optimizer)
+
+
+def _record_end_of_optimizer(optimizer: Optimizer) -> None:
     stack = _thread.stack
     _leave(stack, id(optimizer))
     if not stack:
-        _native.step_end()
+        _end_step()
     elif stack[0][0] == _BACKWARD_KEY:
         # Optimizers that run in backward, one per parameter, are together one step.
         _thread.step_done_in_backward = True
@@ -231,7 +271,13 @@ def _leave_backward() -> None:
     _leave(stack, _BACKWARD_KEY)
     if not stack and _thread.step_done_in_backward:
         _thread.step_done_in_backward = False
-        _native.step_end()
+        _end_step()
+
+
+def _end_step() -> None:
+    _native.step_end()
+    if _collectives is not None:
+        _collectives.end_step()
 
 
 def _enter_scope(key: int, name: str) -> None:
@@ -289,7 +335,7 @@ def _site(code: types.CodeType) -> tuple[str, str]:
 
 
 def _attach(torch: Any) -> None:
-    global _detach, _is_compiling, _is_grad_enabled
+    global _torch, _detach_steps, _is_compiling, _is_grad_enabled
     # `torch.optim` has no attribute for this submodule.
     optimizers = importlib.import_module("torch.optim.optimizer")
     with _lock:
@@ -297,28 +343,118 @@ def _attach(torch: Any) -> None:
             sys.meta_path.remove(_finder)
         if not _enabled:
             return
+        _torch = torch
         if _records_operators:
             _record_operators(torch)
-        if _detach is not None:
+        if _detach_steps is not None:
             return
         # PyTorch 2.2 has it elsewhere.
         _is_compiling = getattr(torch.compiler, "is_compiling", None) or torch._utils.is_compiling
         _is_grad_enabled = torch.is_grad_enabled
-        modules = torch.nn.modules.module
-        _call_sites.add(_site(torch.nn.Module._call_impl.__code__))
         with contextlib.ExitStack() as undo:
-            for handle in (
-                modules.register_module_forward_pre_hook(_enter_module),
-                modules.register_module_forward_hook(_leave_module, always_call=True),
-                optimizers.register_optimizer_step_pre_hook(_enter_optimizer),
-                optimizers.register_optimizer_step_post_hook(_leave_optimizer),
-            ):
-                undo.callback(handle.remove)
-            undo.callback(_replace(torch.autograd, "backward", _backward_scope(torch)))
-            undo.callback(_replace(torch.export, "export", _export_without_hooks(torch)))
-            if hasattr(modules, "_has_any_global_hook"):
-                undo.callback(_replace(modules, "_has_any_global_hook", _other_hooks(modules)))
+            handle = optimizers.register_optimizer_step_post_hook(_leave_optimizer)
+            undo.callback(handle.remove)
+            _read_collectives(torch, undo)
+            _detach_steps = undo.pop_all().close
+        _install_hooks()
+
+
+def _read_collectives(torch: Any, undo: contextlib.ExitStack) -> None:
+    global _collectives
+    if not torch.distributed.is_available():
+        return
+    _collectives = reader = _torch_collectives.Reader()
+    read_last = functools.partial(reader.read, unfinished=True)
+    _session.settlers.append(read_last)
+    undo.callback(_session.settlers.remove, read_last)
+    destroy: Callable[..., Any] = torch.distributed.destroy_process_group
+
+    @functools.wraps(destroy)
+    def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
+        reader.learn_groups()
+        return destroy(*args, **kwargs)
+
+    undo.callback(_replace(torch.distributed, "destroy_process_group", destroy_process_group))
+
+
+def _install_hooks() -> None:
+    """Installs all hooks except the one that ends steps, which calls this function."""
+    global _detach
+    with _lock:
+        if _detach is not None or _torch is None or not _enabled:
+            return
+        optimizers = sys.modules["torch.optim.optimizer"]
+        with contextlib.ExitStack() as undo:
+            handle = optimizers.register_optimizer_step_pre_hook(_enter_optimizer)
+            undo.callback(handle.remove)
+            undo.callback(_replace(_torch.autograd, "backward", _backward_scope(_torch)))
+            if _records_modules:
+                _install_module_hooks(_torch, undo)
             _detach = undo.pop_all().close
+
+
+def _install_module_hooks(torch: Any, undo: contextlib.ExitStack) -> None:
+    modules = torch.nn.modules.module
+    _call_sites.add(_site(torch.nn.Module._call_impl.__code__))
+    for handle in (
+        modules.register_module_forward_pre_hook(_enter_module),
+        modules.register_module_forward_hook(_leave_module, always_call=True),
+    ):
+        undo.callback(handle.remove)
+    undo.callback(_replace(torch.export, "export", _export_without_hooks(torch)))
+    if hasattr(modules, "_has_any_global_hook"):
+        undo.callback(_replace(modules, "_has_any_global_hook", _other_hooks(modules)))
+
+
+def _remove_hooks() -> None:
+    """Removes what `_install_hooks` has installed, and closes its scopes on this thread."""
+    global _detach
+    with _lock:
+        if _detach is not None:
+            _detach()
+            _detach = None
+    _leave_down_to(_thread.stack, 0)
+
+
+# What the measurement of the cost switches.
+
+
+def _begin_baseline() -> None:
+    _remove_hooks()
+    if _records_operators:
+        sys.modules["marey._torch_operators"].pause()
+
+
+def _end_baseline() -> None:
+    _install_hooks()
+    if _records_operators:
+        sys.modules["marey._torch_operators"].resume()
+
+
+def _recorded_details() -> list[str]:
+    details = (("operators", _records_operators), ("modules", _records_modules))
+    return [*(name for name, is_recorded in details if is_recorded), "steps"]
+
+
+def _drop_detail() -> str | None:
+    """Ends the recording of operators, else of modules; returns which, `None` without either."""
+    global _records_operators, _records_modules
+    with _lock:
+        if _records_operators:
+            _records_operators = False
+            sys.modules["marey._torch_operators"].stop()
+            return "operators"
+        if _records_modules:
+            _records_modules = False
+            _remove_hooks()
+            _install_hooks()
+            return "modules"
+        return None
+
+
+_METER_HOOKS = _torch_overhead.Hooks(
+    _begin_baseline, _end_baseline, _recorded_details, _drop_detail
+)
 
 
 def _record_operators(torch: Any) -> None:
@@ -366,12 +502,11 @@ def _export_without_hooks(torch: Any) -> Callable[..., Any]:
     def export(*args: Any, **kwargs: Any) -> Any:
         if _detach is None:
             return original(*args, **kwargs)
-        operators = _records_operators
-        disable()
+        _remove_hooks()
         try:
             return original(*args, **kwargs)
         finally:
-            enable(operators=operators)
+            _install_hooks()
 
     return functools.update_wrapper(export, original)
 
@@ -441,8 +576,13 @@ class _TorchLoader(importlib.abc.Loader):
 _lock = threading.RLock()
 _enabled = False
 _records_operators = False
+_records_modules = True
+_meter: _torch_overhead.Meter | None = None
+_torch: Any = None
+_collectives: _torch_collectives.Reader | None = None
 _finder = _TorchFinder()
 _detach: Callable[[], None] | None = None
+_detach_steps: Callable[[], None] | None = None
 _is_compiling: Callable[[], bool]
 _is_grad_enabled: Callable[[], bool]
 

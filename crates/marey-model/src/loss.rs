@@ -50,6 +50,10 @@ pub enum LossCause {
     StuckThread = 21,
     /// A collective of a group that cannot be distinguished from others of its name.
     AmbiguousCollective = 22,
+    /// A training step ran without recording, to measure the cost of recording.
+    BaselineSteps = 23,
+    /// The recorder of collectives overwrote an entry before it was read.
+    CollectivesOverwritten = 24,
 }
 
 impl LossCause {
@@ -57,7 +61,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -81,6 +85,8 @@ impl LossCause {
         Self::GraphNodes,
         Self::StuckThread,
         Self::AmbiguousCollective,
+        Self::BaselineSteps,
+        Self::CollectivesOverwritten,
     ];
 
     /// Returns the key under which files count the cause.
@@ -109,6 +115,8 @@ impl LossCause {
             Self::GraphNodes => "graph_nodes_full",
             Self::StuckThread => "stuck_threads",
             Self::AmbiguousCollective => "ambiguous_collectives",
+            Self::BaselineSteps => "baseline_steps",
+            Self::CollectivesOverwritten => "collectives_overwritten",
         }
     }
 
@@ -183,6 +191,12 @@ impl LossCause {
             }
             Self::AmbiguousCollective => {
                 "Collectives that are in the files of more ranks than their group has: several groups have the same name and the files do not list their ranks. They are not used to align clocks."
+            }
+            Self::BaselineSteps => {
+                "Training steps that were not recorded, because the cost of recording is measured against them (`--overhead`)."
+            }
+            Self::CollectivesOverwritten => {
+                "Collectives that PyTorch's flight recorder overwrote before they were read; they are missing from the view `collectives`."
             }
         }
     }

@@ -89,6 +89,14 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     operators: bool,
 
+    /// Measure what recording costs, against training steps without it
+    #[arg(long)]
+    overhead: bool,
+
+    /// Record less while a training step takes longer than this because of it, for example `2%`
+    #[arg(long, value_name = "PERCENT")]
+    overhead_target: Option<String>,
+
     /// Do not hook PyTorch modules and optimizers
     #[arg(long)]
     no_torch: bool,

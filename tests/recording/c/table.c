@@ -67,5 +67,8 @@ int main(void) {
     PLACE(note_environment);
     PLACE(set_task_provider);
     PLACE(torch_operators);
+    PLACE(active_sessions);
+    PLACE(note);
+    PLACE(record_collectives);
     return 0;
 }

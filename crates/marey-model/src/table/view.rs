@@ -2,8 +2,8 @@
 
 use super::ColumnKind::{Bits, Flag, Id, Int, Nanos, Real, Reals, Text};
 use super::{
-    Column, Table, column, device_time, efficiency, launching, nullable, stepping, training,
-    waiting,
+    Column, Table, column, device_time, efficiency, launching, nullable, recording, stepping,
+    training, waiting,
 };
 
 /// Every view. A view that is defined by another comes after it.
@@ -51,6 +51,7 @@ pub const ALL: &[&Table] = &[
     &efficiency::MFU,
     &training::AUTOGRAD_CALLS,
     &training::MODULE_TIMES,
+    &recording::RECORDING_OVERHEAD,
 ];
 
 pub(super) const KIND: Column =

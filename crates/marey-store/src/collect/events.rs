@@ -47,6 +47,7 @@ pub(super) struct Events<'a> {
     shapes: Shapes,
     activities: Sorter<GpuActivity>,
     counters: Sorter<row::Counter>,
+    collectives: Sorter<row::Collective>,
 }
 
 /// The events of a spool, sorted, and their sums.
@@ -65,6 +66,7 @@ pub(super) struct SpoolRows {
     /// Argument texts of activities, whose rows refer to them by position.
     pub(super) arg_texts: Vec<String>,
     pub(super) counters: Sorter<row::Counter>,
+    pub(super) collectives: Sorter<row::Collective>,
 }
 
 /// The sessions, phase and state that many spans share.
@@ -121,6 +123,7 @@ impl<'a> Events<'a> {
             shapes: Shapes::default(),
             activities: Sorter::new(spill_file),
             counters: Sorter::new(spill_file),
+            collectives: Sorter::new(spill_file),
         }
     }
 
@@ -130,6 +133,7 @@ impl<'a> Events<'a> {
             Frame::Spans { thread, sessions, spans } => self.add_spans(thread, sessions, &spans),
             Frame::Values { thread, sessions, values } => self.add_values(thread, sessions, values),
             Frame::Counters(counters) => self.add_counters(&counters),
+            Frame::Collectives(collectives) => self.add_collectives(&collectives),
             Frame::Launches { thread, launches } => {
                 self.launches.insert(thread, launches);
                 Ok(())
@@ -180,6 +184,7 @@ impl<'a> Events<'a> {
         let Self { stamps, totals, rollup, spans, marks, values, counters, .. } = self;
         let (stamps, activities) = (stamps.stamps, self.activities);
         let (autograd, arg_texts) = (self.autograd, self.shapes.into_texts());
+        let collectives = self.collectives;
         Ok(SpoolRows {
             stamps,
             totals,
@@ -191,6 +196,7 @@ impl<'a> Events<'a> {
             autograd,
             arg_texts,
             counters,
+            collectives,
         })
     }
 
@@ -349,6 +355,40 @@ impl<'a> Events<'a> {
             let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.clock_line);
             let process_id = self.process;
             self.counters.push(&row::Counter { time_nanos, process_id, device, name_id, value })?;
+        }
+        Ok(())
+    }
+
+    fn add_collectives(&mut self, collectives: &[spool::Collective]) -> Result<(), StoreError> {
+        let text = |id: u32| self.outline.texts.get(id).copied();
+        for collective in collectives {
+            let names = (text(collective.name), text(collective.group));
+            let (Some(name_id), Some(group_id)) = names else { continue };
+            let started_nanos = collective.started_unix_nanos;
+            self.collectives.push(&row::Collective {
+                start_nanos: started_nanos.unwrap_or(collective.created_unix_nanos),
+                duration_nanos: collective.duration_nanos.map(|nanos| nanos.cast_signed().max(0)),
+                created_nanos: Some(collective.created_unix_nanos),
+                process_id: self.process,
+                device: None,
+                stream: None,
+                name_id,
+                group_id,
+                group_ranks_id: collective.group_ranks.and_then(text),
+                group_size: collective.group_size,
+                sequence: collective.sequence.map(u64::cast_signed),
+                dtype_id: collective.dtype.and_then(text),
+                in_elements: collective.in_elements.map(u64::cast_signed),
+                out_elements: collective.out_elements.map(u64::cast_signed),
+                state: match collective.state {
+                    spool::CollectiveState::Scheduled => row::CollectiveState::Scheduled,
+                    spool::CollectiveState::Started => row::CollectiveState::Started,
+                    spool::CollectiveState::Completed => row::CollectiveState::Completed,
+                },
+                is_p2p: collective.is_p2p,
+                context_id: None,
+                args: row::Args::default(),
+            })?;
         }
         Ok(())
     }

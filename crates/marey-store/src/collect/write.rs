@@ -15,7 +15,7 @@ use crate::StoreError;
 use crate::arg_texts::ArgTexts;
 use crate::columns::{bits, flags, ids, ints, maybe_bits, texts};
 use crate::parts::{LazyPart, Parts};
-use crate::row::{self, Field, GpuActivity, Row};
+use crate::row::{Field, GpuActivity, Row};
 use crate::sort::{Sorter, SpillFile};
 use crate::sums::{self, NodeInfo};
 
@@ -59,6 +59,7 @@ pub(super) fn write(
         autograd,
         arg_texts,
         counters,
+        collectives,
     } = rows;
     let rows = [
         spans.rows(),
@@ -67,6 +68,7 @@ pub(super) fn write(
         activities.rows(),
         autograd.rows(),
         counters.rows(),
+        collectives.rows(),
     ];
     meter.begin_writing(rows.into_iter().sum());
     let start_nanos = references.start_nanos;
@@ -83,7 +85,8 @@ pub(super) fn write(
         arg_texts.iter().map(|text| args.id(text, parts)).collect::<Result<_, _>>()?;
     write_activities(activities, &arg_text_ids, references, parts, meter)?;
     write_flows(autograd, references, parts, meter)?;
-    write_counters(counters, references, parts, meter)
+    write_by_time(counters, references, parts, meter)?;
+    write_by_time(collectives, references, parts, meter)
 }
 
 /// Writes spans by start, and the training steps among them.
@@ -248,14 +251,14 @@ fn write_flows(
     write_rows(points, references.owner, parts, |_| ())
 }
 
-/// Writes counters by time.
-fn write_counters(
-    counters: Sorter<row::Counter>,
+/// Writes rows that are complete, by time.
+fn write_by_time<R: Row>(
+    rows: Sorter<R>,
     references: References,
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
-    write_rows(counters, references.owner, parts, |rows| meter.add_written(rows.len() as u64))
+    write_rows(rows, references.owner, parts, |rows| meter.add_written(rows.len() as u64))
 }
 
 /// Writes rows in order. `prepare` may complete the rows of a batch before they are written.

@@ -119,6 +119,7 @@ impl SessionState {
             | Frame::Launches { .. }
             | Frame::Autograd { .. }
             | Frame::Shapes { .. }
+            | Frame::Collectives(_)
             | Frame::Device(_)
             | Frame::Note { .. }
             | Frame::Overhead(_)

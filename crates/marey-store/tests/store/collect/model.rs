@@ -112,6 +112,7 @@ impl<'a> Model<'a> {
             // Covered by the tests of devices.
             Frame::Launches { .. }
             | Frame::Autograd { .. }
+            | Frame::Collectives(_)
             | Frame::Device(_)
             | Frame::Shapes { .. }
             | Frame::Activities { .. }
