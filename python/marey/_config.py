@@ -93,9 +93,9 @@ def _checked(path: Path, options: dict[str, argparse.Action], key: str, value: o
         raise InvalidConfig(f"{place} must be {'true or false' if kind is bool else 'a text'}")
     if option.choices is not None and value not in option.choices:
         raise InvalidConfig(f"{place} must be one of {', '.join(map(str, option.choices))}")
-    if option.type is not None:
+    if callable(option.type):
         try:
-            option.type(value)
+            option.type(str(value))
         except argparse.ArgumentTypeError as error:
             raise InvalidConfig(f"{place}: {error}") from None
     return value

@@ -81,7 +81,9 @@ def _student_t(degrees_of_freedom: int) -> float:
         (5 * x**5 + 16 * x**3 + 3 * x) / 96,
         (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384,
     )
-    return x + sum(term / degrees_of_freedom**power for power, term in enumerate(terms, 1))
+    inverse = 1 / degrees_of_freedom
+    first, second, third = terms
+    return x + inverse * (first + inverse * (second + inverse * third))
 
 
 def parse_target(text: str) -> float:

@@ -364,7 +364,10 @@ def _read_collectives(torch: Any, undo: contextlib.ExitStack) -> None:
     if not torch.distributed.is_available():
         return
     _collectives = reader = _torch_collectives.Reader()
-    read_last = functools.partial(reader.read, unfinished=True)
+
+    def read_last() -> None:
+        reader.read(unfinished=True)
+
     _session.settlers.append(read_last)
     undo.callback(_session.settlers.remove, read_last)
     destroy: Callable[..., Any] = torch.distributed.destroy_process_group
