@@ -136,6 +136,23 @@ typedef struct marey_gpu_options {
     size_t paths_len;          /**< Size of `paths` in bytes. */
 } marey_gpu_options_t;
 
+/** A collective operation. A negative number means unknown; so does 0 in group_ranks and dtype. */
+typedef struct marey_collective {
+    uint32_t name;               /**< The operation, from intern of the table. */
+    uint32_t group;              /**< The name of the group, from intern. */
+    uint32_t group_ranks;        /**< The ranks of the group, such as "0-3,8", from intern. */
+    uint32_t dtype;              /**< The type of the elements, from intern. */
+    int64_t group_size;          /**< Number of ranks in the group. */
+    int64_t sequence;            /**< Sequence number in the group. */
+    int64_t in_elements;         /**< Number of input elements. */
+    int64_t out_elements;        /**< Number of output elements. */
+    int64_t created_unix_nanos;  /**< Time of the call since 1970. */
+    int64_t started_unix_nanos;  /**< Start since 1970. */
+    int64_t duration_nanos;      /**< Duration. */
+    uint32_t state;              /**< 0: scheduled, 1: started, 2: completed. */
+    uint32_t is_p2p;             /**< 1 for a point-to-point message, else 0. */
+} marey_collective_t;
+
 /** A scope outside of any thread's stack, such as a coroutine's. */
 typedef struct marey_detached marey_detached_t;
 
@@ -222,6 +239,9 @@ typedef struct marey_table {
     void (*torch_shapes)(uint32_t shapes, uint64_t fields);
     bool (*gpu_pause)(bool is_paused);
     int32_t (*torch_ids)(bool is_on, marey_error_t *error);
+    size_t (*active_sessions)(int64_t *sessions, size_t len);
+    void (*note)(const char *key, size_t key_len, const char *text, size_t text_len);
+    void (*record_collectives)(const marey_collective_t *collectives, size_t len);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -12,7 +12,7 @@ import sys
 from typing import NoReturn
 
 import marey
-from marey import _config, _native, _recording, _run
+from marey import _config, _native, _recording, _run, _torch_overhead
 from marey._flags import is_disabled
 
 
@@ -141,6 +141,8 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
         parsed.data = "tree" if parsed.window is None else "trace"
     if parsed.window is not None:
         _check_window(parser, parsed)
+    if (parsed.overhead or parsed.overhead_target) and not parsed.torch:
+        parser.error("--overhead needs the hooks that --no-torch leaves out")
     if parsed.module is not None:
         target = _run.Target("module", parsed.module + parsed.target)
     else:
@@ -164,6 +166,8 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
         performance_events=parsed.performance_events,
         shapes=parsed.shapes,
         window=parsed.window,
+        overhead=parsed.overhead,
+        overhead_target=parsed.overhead_target,
         children=parsed.children,
     )
     return target, options, parsed.instrument
@@ -224,6 +228,14 @@ _FORMATS = {"tree": ("hatchet", "hatchet_msgpack"), "trace": ("chrome_trace", "m
 """Suffixes of the output files by `--data`, the default first."""
 
 
+def _overhead_target(text: str) -> str:
+    try:
+        _torch_overhead.parse_target(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def _parser() -> argparse.ArgumentParser:
     """Returns the parser of `marey run`, whose help is in the engine."""
     parser = _Parser(prog="marey run", allow_abbrev=False, add_help=False)
@@ -241,6 +253,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--performance-events", type=_names)
     parser.add_argument("--shapes", choices=("sampled", "all", "off"), default="sampled")
     parser.add_argument("--window")
+    parser.add_argument("--overhead", action="store_true")
+    parser.add_argument("--overhead-target", type=_overhead_target)
     parser.add_argument("--no-torch", dest="torch", action="store_false")
     parser.add_argument("--no-children", dest="children", action="store_false")
     parser.add_argument("-m", dest="module", nargs=remainder)

@@ -45,6 +45,8 @@ _KEYS = (
     "children",
     "shapes",
     "window",
+    "overhead",
+    "overhead_target",
 )
 """Options that a project may set; the others belong to one run."""
 
@@ -94,4 +96,9 @@ def _checked(path: Path, options: dict[str, argparse.Action], key: str, value: o
         raise InvalidConfig(f"{place} must be {'true or false' if kind is bool else 'a text'}")
     if option.choices is not None and value not in option.choices:
         raise InvalidConfig(f"{place} must be one of {', '.join(map(str, option.choices))}")
+    if callable(option.type):
+        try:
+            option.type(str(value))
+        except argparse.ArgumentTypeError as error:
+            raise InvalidConfig(f"{place}: {error}") from None
     return value

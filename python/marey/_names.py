@@ -86,6 +86,8 @@ LOSS_PERFORMANCE_EVENTS_UNCOUNTED: Final = "performance_events_uncounted"
 LOSS_SAMPLES_MISSED: Final = "samples_missed"
 LOSS_OPERATOR_INPUTS: Final = "operator_inputs"
 LOSS_TORCH_WINDOWS: Final = "torch_windows"
+LOSS_BASELINE_STEPS: Final = "baseline_steps"
+LOSS_COLLECTIVES_OVERWRITTEN: Final = "collectives_overwritten"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -114,6 +116,8 @@ LOSS_CAUSES: Final = (
     LOSS_SAMPLES_MISSED,
     LOSS_OPERATOR_INPUTS,
     LOSS_TORCH_WINDOWS,
+    LOSS_BASELINE_STEPS,
+    LOSS_COLLECTIVES_OVERWRITTEN,
 )
 
 # Environment variables: docs/reference/environment.md.

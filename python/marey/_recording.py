@@ -10,6 +10,7 @@ import atexit
 import json
 import os
 import shlex
+import sys
 from typing import Literal, NamedTuple
 
 import marey
@@ -36,6 +37,8 @@ class Options(NamedTuple):
     performance_events: list[str] | None
     shapes: Literal["sampled", "all", "off"]
     window: str | None
+    overhead: bool
+    overhead_target: str | None
     children: bool
 
 
@@ -67,7 +70,12 @@ def start(options: Options, *, announce: bool) -> int | None:
     if options.torch:
         from marey import torch
 
-        torch.enable(operators=options.operators, shapes=options.shapes)
+        torch.enable(
+            operators=options.operators,
+            shapes=options.shapes,
+            measure_overhead=options.overhead,
+            overhead_target=options.overhead_target,
+        )
         if options.window is not None:
             from marey import _torch_window
 
@@ -91,6 +99,7 @@ def _finish(file_format: str, run: str | None, announcing_pid: int, directory: s
     except Exception as error:
         _session.say(f"could not write the profile: {error}")
     if os.getpid() == announcing_pid:
+        _say_overhead()
         paths = dict.fromkeys(_session.written)
         if run is not None and os.path.isdir(run):
             paths[run] = None
@@ -98,6 +107,14 @@ def _finish(file_format: str, run: str | None, announcing_pid: int, directory: s
             shown = shown_path(path, directory)
             _session.say(f"wrote {shown}")
             _session.say(_next_step(shown))
+
+
+def _say_overhead() -> None:
+    """Prints what recording has cost, if that was measured."""
+    torch = sys.modules.get("marey.torch")
+    statement = None if torch is None else torch.measured_overhead()
+    if statement is not None:
+        _session.say(f"recording costs {statement}")
 
 
 def _next_step(path: str) -> str:

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -62,10 +63,16 @@ def hook_manager() -> type[HookManager] | None:
     return None if module is None else module.HookManager
 
 
+settlers: list[Callable[[], None]] = []
+"""Functions that record what they have put off, before data is read or a session ends."""
+
+
 def settle() -> None:
     """Has hooks add metrics that they wait for, before data is read or a session ends."""
     if manager := hook_manager():
         manager.settle()
+    for settler in settlers:
+        settler()
 
 
 def _end_windows(session: int | None) -> None:

@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from marey import _native
+from marey import _native, _session, _torch_collectives, _torch_overhead
 from marey._names import CALL_SITE, KIND_MODULE, KIND_SCOPE
 from marey._torch_window import window
 from marey._warning import warn
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-__all__ = ["disable", "enable", "is_enabled", "window"]
+__all__ = ["disable", "enable", "is_enabled", "measured_overhead", "window"]
 
 Shapes = Literal["sampled", "all", "off"]
 _SHAPES = ("sampled", "all", "off")
@@ -45,12 +45,18 @@ _pop = _native.pop
 _BACKWARD_KEY = 0
 
 
-def enable(*, operators: bool = False, shapes: Shapes = "sampled") -> None:
+def enable(
+    *,
+    operators: bool = False,
+    shapes: Shapes = "sampled",
+    measure_overhead: bool = False,
+    overhead_target: str | None = None,
+) -> None:
     """Records module calls, backward and optimizer steps as scopes, in the whole process.
 
     Does not import torch: if torch is not imported yet, the hooks are installed after its import.
-    Further calls have no effect, except that operators may be added, and then `shapes` changed.
-    Any thread may call this function.
+    Further calls have no effect, except that operators may be added, and then `shapes` changed, and
+    the measurement. Any thread may call this function.
 
     Args:
         operators: Whether to record operators, autograd nodes,
@@ -60,19 +66,33 @@ def enable(*, operators: bool = False, shapes: Shapes = "sampled") -> None:
             bytes: ``"sampled"`` those of one training step in a hundred, drawn at random, and
             before the first step one operator in a hundred; ``"all"``; or ``"off"``. Of a sample,
             FLOP and bytes are extrapolated to all calls. Without effect without `operators`.
+        measure_overhead: Whether to measure what recording costs: blocks of 5 steps run without
+            recording, a third of the first 90 steps or more, then 5 of 100. The result is in the
+            view ``recording_overhead``.
+        overhead_target: The time that recording may add to a step, such as ``"2%"``. Measures, and
+            while the cost is above the target, ends the recording of shapes, then of operators and
+            then of modules.
 
     Raises:
-        ValueError: `shapes` is none of these.
+        ValueError: `shapes` is none of these, or `overhead_target` is not a percentage.
         AttributeError: The installed torch is older than 2.1 and lacks one of the hooks.
     """
-    global _enabled, _records_operators, _shapes
+    global _enabled, _records_operators, _records_modules, _shapes, _meter
     if shapes not in _SHAPES:
         raise ValueError(f"shapes must be one of {', '.join(_SHAPES)}, not {shapes!r}")
+    target_percent = _torch_overhead.parse_target(overhead_target) if overhead_target else None
     with _lock:
+        if not _enabled:
+            _records_modules = True
         _enabled = True
         _records_operators |= operators
         if operators:
             _shapes = shapes
+        if _meter is None and (measure_overhead or target_percent is not None):
+            _meter = _torch_overhead.Meter(_METER_HOOKS, target_percent)
+            _session.settlers.append(_meter.publish)
+        elif _meter is None:
+            _torch_overhead.note_unmeasured()
         if "torch" not in sys.modules:
             if _finder not in sys.meta_path:
                 sys.meta_path.insert(0, _finder)
@@ -83,25 +103,38 @@ def enable(*, operators: bool = False, shapes: Shapes = "sampled") -> None:
 
 def disable() -> None:
     """Removes all hooks and closes the scopes that they have opened on this thread."""
-    global _enabled, _records_operators, _detach
+    global _enabled, _records_operators, _meter, _detach_steps, _collectives
+    meter, _meter = _meter, None
+    if meter is not None:
+        meter.stop()
+        _session.settlers.remove(meter.publish)
     with _lock:
         _enabled = False
         if _finder in sys.meta_path:
             sys.meta_path.remove(_finder)
-        if _detach is not None:
-            _detach()
-            _detach = None
+        _remove_hooks()
+        if _detach_steps is not None:
+            _detach_steps()
+            _detach_steps = _collectives = None
         if _records_operators:
             from marey import _torch_operators
 
             _records_operators = False
             _torch_operators.stop()
-    _leave_down_to(_thread.stack, 0)
 
 
 def is_enabled() -> bool:
     """Whether `enable` is in effect, even if torch is not imported yet."""
     return _enabled
+
+
+def measured_overhead() -> str | None:
+    """Returns what recording costs so far as a sentence.
+
+    ``unknown`` with the reason if the steps do not suffice, `None` unless `enable` has begun to
+    measure.
+    """
+    return None if _meter is None else _meter.statement()
 
 
 # The four hooks. The stack of a thread has an entry for each open scope: the id of the module or
@@ -280,6 +313,14 @@ def _enter_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> No
 def _leave_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
     if _is_compiling():
         return
+    meter = _meter
+    if meter is None or not meter.is_baseline:
+        _record_end_of_optimizer(optimizer)
+    if meter is not None:
+        meter.end_step(optimizer)
+
+
+def _record_end_of_optimizer(optimizer: Optimizer) -> None:
     stack = _thread.stack
     _leave(stack, id(optimizer))
     if not stack:
@@ -320,6 +361,8 @@ def _begin_step() -> None:
 
 def _end_step() -> None:
     _native.step_end()
+    if _collectives is not None:
+        _collectives.end_step()
     for _, on_end in _step_listeners:
         on_end()
 
@@ -370,7 +413,7 @@ def _site(code: types.CodeType) -> tuple[str, str]:
 
 
 def _attach(torch: Any) -> None:
-    global _detach, _is_compiling, _is_grad_enabled, _torch_folder
+    global _torch, _detach_steps, _is_compiling, _is_grad_enabled, _torch_folder
     # `torch.optim` has no attribute for this submodule.
     optimizers = importlib.import_module("torch.optim.optimizer")
     with _lock:
@@ -378,29 +421,131 @@ def _attach(torch: Any) -> None:
             sys.meta_path.remove(_finder)
         if not _enabled:
             return
+        _torch = torch
         if _records_operators:
             _record_operators(torch)
-        if _detach is not None:
+        if _detach_steps is not None:
             return
         # PyTorch 2.2 has it elsewhere.
         _is_compiling = getattr(torch.compiler, "is_compiling", None) or torch._utils.is_compiling
         _is_grad_enabled = torch.is_grad_enabled
         _torch_folder = os.path.join(os.path.dirname(torch.__file__), "")
-        modules = torch.nn.modules.module
-        _call_sites.add(_site(torch.nn.Module._call_impl.__code__))
         with contextlib.ExitStack() as undo:
-            for handle in (
-                modules.register_module_forward_pre_hook(_enter_module),
-                modules.register_module_forward_hook(_leave_module, always_call=True),
-                optimizers.register_optimizer_step_pre_hook(_enter_optimizer),
-                optimizers.register_optimizer_step_post_hook(_leave_optimizer),
-            ):
-                undo.callback(handle.remove)
-            undo.callback(_replace(torch.autograd, "backward", _backward_scope(torch)))
-            undo.callback(_replace(torch.export, "export", _export_without_hooks(torch)))
-            if hasattr(modules, "_has_any_global_hook"):
-                undo.callback(_replace(modules, "_has_any_global_hook", _other_hooks(modules)))
+            handle = optimizers.register_optimizer_step_post_hook(_leave_optimizer)
+            undo.callback(handle.remove)
+            _read_collectives(torch, undo)
+            _detach_steps = undo.pop_all().close
+        _install_hooks()
+
+
+def _read_collectives(torch: Any, undo: contextlib.ExitStack) -> None:
+    global _collectives
+    if not torch.distributed.is_available():
+        return
+    _collectives = reader = _torch_collectives.Reader()
+
+    def read_last() -> None:
+        reader.read(unfinished=True)
+
+    _session.settlers.append(read_last)
+    undo.callback(_session.settlers.remove, read_last)
+    destroy: Callable[..., Any] = torch.distributed.destroy_process_group
+
+    @functools.wraps(destroy)
+    def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
+        reader.learn_groups()
+        return destroy(*args, **kwargs)
+
+    undo.callback(_replace(torch.distributed, "destroy_process_group", destroy_process_group))
+
+
+def _install_hooks() -> None:
+    """Installs all hooks except the one that ends steps, which calls this function."""
+    global _detach
+    with _lock:
+        if _detach is not None or _torch is None or not _enabled:
+            return
+        optimizers = sys.modules["torch.optim.optimizer"]
+        with contextlib.ExitStack() as undo:
+            handle = optimizers.register_optimizer_step_pre_hook(_enter_optimizer)
+            undo.callback(handle.remove)
+            undo.callback(_replace(_torch.autograd, "backward", _backward_scope(_torch)))
+            if _records_modules:
+                _install_module_hooks(_torch, undo)
             _detach = undo.pop_all().close
+
+
+def _install_module_hooks(torch: Any, undo: contextlib.ExitStack) -> None:
+    modules = torch.nn.modules.module
+    _call_sites.add(_site(torch.nn.Module._call_impl.__code__))
+    for handle in (
+        modules.register_module_forward_pre_hook(_enter_module),
+        modules.register_module_forward_hook(_leave_module, always_call=True),
+    ):
+        undo.callback(handle.remove)
+    undo.callback(_replace(torch.export, "export", _export_without_hooks(torch)))
+    if hasattr(modules, "_has_any_global_hook"):
+        undo.callback(_replace(modules, "_has_any_global_hook", _other_hooks(modules)))
+
+
+def _remove_hooks() -> None:
+    """Removes what `_install_hooks` has installed, and closes its scopes on this thread."""
+    global _detach
+    with _lock:
+        if _detach is not None:
+            _detach()
+            _detach = None
+    _leave_down_to(_thread.stack, 0)
+
+
+# What the measurement of the cost switches.
+
+
+def _begin_baseline() -> None:
+    _remove_hooks()
+    if _records_operators:
+        sys.modules["marey._torch_operators"].pause()
+
+
+def _end_baseline() -> None:
+    _install_hooks()
+    if _records_operators:
+        sys.modules["marey._torch_operators"].resume()
+
+
+def _recorded_details() -> list[str]:
+    has_shapes = _records_operators and _shapes != "off"
+    details = (
+        ("shapes", has_shapes),
+        ("operators", _records_operators),
+        ("modules", _records_modules),
+    )
+    return [*(name for name, is_recorded in details if is_recorded), "steps"]
+
+
+def _drop_detail() -> str | None:
+    """Ends the recording of the most expensive detail; returns which, `None` without any."""
+    global _records_operators, _records_modules, _shapes
+    with _lock:
+        if _records_operators and _shapes != "off":
+            _shapes = "off"
+            _record_operators(_torch)
+            return "shapes"
+        if _records_operators:
+            _records_operators = False
+            sys.modules["marey._torch_operators"].stop()
+            return "operators"
+        if _records_modules:
+            _records_modules = False
+            _remove_hooks()
+            _install_hooks()
+            return "modules"
+        return None
+
+
+_METER_HOOKS = _torch_overhead.Hooks(
+    _begin_baseline, _end_baseline, _recorded_details, _drop_detail
+)
 
 
 def _record_operators(torch: Any) -> None:
@@ -448,12 +593,11 @@ def _export_without_hooks(torch: Any) -> Callable[..., Any]:
     def export(*args: Any, **kwargs: Any) -> Any:
         if _detach is None:
             return original(*args, **kwargs)
-        operators, shapes = _records_operators, _shapes
-        disable()
+        _remove_hooks()
         try:
             return original(*args, **kwargs)
         finally:
-            enable(operators=operators, shapes=shapes)
+            _install_hooks()
 
     return functools.update_wrapper(export, original)
 
@@ -524,8 +668,13 @@ _lock = threading.RLock()
 _enabled = False
 _records_operators = False
 _shapes: Shapes = "sampled"
+_records_modules = True
+_meter: _torch_overhead.Meter | None = None
+_torch: Any = None
+_collectives: _torch_collectives.Reader | None = None
 _finder = _TorchFinder()
 _detach: Callable[[], None] | None = None
+_detach_steps: Callable[[], None] | None = None
 _is_compiling: Callable[[], bool]
 _is_grad_enabled: Callable[[], bool]
 _torch_folder: str

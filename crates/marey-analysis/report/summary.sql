@@ -47,7 +47,8 @@ SELECT
     v.compute_percent AS compute_percent,
     v.exposed_communication_percent AS exposed_communication_percent,
     v.idle_percent AS idle_percent,
-    (SELECT max(allocated_bytes) FROM raw.memory_events WHERE device IS NOT NULL) AS peak_bytes
+    (SELECT max(allocated_bytes) FROM raw.memory_events WHERE device IS NOT NULL) AS peak_bytes,
+    (SELECT statement FROM recording_overhead ORDER BY percent DESC NULLS LAST, statement LIMIT 1) AS recording_overhead
 FROM steps AS s
 CROSS JOIN durations AS d
 CROSS JOIN used AS v

@@ -129,6 +129,7 @@ const FACTS: &[(&str, &str)] = &[
     ("exposed_communication_percent", "Exposed communication"),
     ("idle_percent", "GPU idle"),
     ("peak_bytes", "Peak GPU memory"),
+    ("recording_overhead", "Cost of recording"),
 ];
 
 impl Report {

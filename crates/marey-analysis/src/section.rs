@@ -164,6 +164,14 @@ pub const ALL: &[Section] = &[
         sql: "SELECT * FROM stragglers ORDER BY delay_nanos DESC",
         view: "stragglers",
     },
+    Section {
+        name: "overhead",
+        needs: &[&stored::METADATA],
+        title: "What recording costs",
+        doc: "A row for each process, against training steps without any hook.",
+        sql: "SELECT statement, unrecorded_steps, step_count, detail, target_percent, backoff, rank, pid FROM recording_overhead ORDER BY rank, pid",
+        view: "recording_overhead",
+    },
 ];
 
 impl Section {

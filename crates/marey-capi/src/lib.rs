@@ -18,7 +18,10 @@ mod sessions;
 
 use marey_gpu::nvtx;
 use marey_model::loss::LossCause;
-use marey_record::table::{ABI_VERSION, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table};
+use marey_record::api::{CollectiveSample, CollectiveState};
+use marey_record::table::{
+    ABI_VERSION, CollectiveArg, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table,
+};
 use marey_record::{Detached, NodeKind, api};
 use marey_torch::autograd::Fields;
 use marey_torch::inputs::InputFields;
@@ -113,6 +116,9 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     torch_shapes,
     gpu_pause: gpu::pause,
     torch_ids,
+    active_sessions: sessions::active_sessions,
+    note,
+    record_collectives,
 });
 
 extern "C" fn note_environment() {
@@ -337,6 +343,52 @@ unsafe extern "C" fn torch_ids(is_on: bool, error: *mut ErrorBuffer) -> i32 {
             }
         })
     }
+}
+
+// Notes.
+
+unsafe extern "C" fn note(
+    key: *const c_char,
+    key_len: usize,
+    text: *const c_char,
+    text_len: usize,
+) {
+    // SAFETY: the caller passes two readable texts with their lengths.
+    let texts = unsafe { (read_text(key, key_len, "key"), read_text(text, text_len, "text")) };
+    if let (Ok(key), Ok(text)) = texts {
+        catch_panic((), || marey_record::device::note(key.into_owned(), text.into_owned()));
+    }
+}
+
+// Collectives.
+
+unsafe extern "C" fn record_collectives(collectives: *const CollectiveArg, len: usize) {
+    if collectives.is_null() {
+        return;
+    }
+    // SAFETY: the caller passes `len` collectives.
+    let collectives = unsafe { std::slice::from_raw_parts(collectives, len) };
+    let positive = |value: i64| u64::try_from(value).ok();
+    let name = |name: u32| (name != 0).then_some(name);
+    let samples = collectives.iter().map(|collective| CollectiveSample {
+        name: collective.name,
+        group: collective.group,
+        group_ranks: name(collective.group_ranks),
+        group_size: u32::try_from(collective.group_size).ok(),
+        sequence: positive(collective.sequence),
+        dtype: name(collective.dtype),
+        in_elements: positive(collective.in_elements),
+        out_elements: positive(collective.out_elements),
+        created_unix_nanos: collective.created_unix_nanos,
+        started_unix_nanos: Some(collective.started_unix_nanos).filter(|&nanos| nanos >= 0),
+        duration_nanos: positive(collective.duration_nanos),
+        state: CollectiveState::ALL
+            .get(collective.state as usize)
+            .copied()
+            .unwrap_or(CollectiveState::Scheduled),
+        is_p2p: collective.is_p2p != 0,
+    });
+    catch_panic((), || api::record_collectives(&samples.collect::<Vec<_>>()));
 }
 
 // Tasks and Python frames.

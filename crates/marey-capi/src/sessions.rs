@@ -197,15 +197,28 @@ pub(crate) unsafe extern "C" fn set_quiet_if_empty(session: i64, error: *mut Err
 }
 
 pub(crate) unsafe extern "C" fn sessions(sessions: *mut i64, len: usize) -> usize {
-    let live = catch_panic(Vec::new(), api::live_sessions);
-    if !sessions.is_null() {
-        // SAFETY: the caller passes an array of `len` writable numbers.
-        let array = unsafe { std::slice::from_raw_parts_mut(sessions, len) };
-        for (slot, &id) in array.iter_mut().zip(&live) {
+    // SAFETY: guaranteed by the caller.
+    unsafe { write_ids(&catch_panic(Vec::new(), api::live_sessions), sessions, len) }
+}
+
+pub(crate) unsafe extern "C" fn active_sessions(sessions: *mut i64, len: usize) -> usize {
+    // SAFETY: guaranteed by the caller.
+    unsafe { write_ids(&catch_panic(Vec::new(), api::active_sessions), sessions, len) }
+}
+
+/// Writes ids to an array and returns how many there are, which may be more than `len`.
+///
+/// # Safety
+/// `array` is null or has `len` writable numbers.
+unsafe fn write_ids(ids: &[u32], array: *mut i64, len: usize) -> usize {
+    if !array.is_null() {
+        // SAFETY: guaranteed by the caller.
+        let array = unsafe { std::slice::from_raw_parts_mut(array, len) };
+        for (slot, &id) in array.iter_mut().zip(ids) {
             *slot = i64::from(id);
         }
     }
-    live.len()
+    ids.len()
 }
 
 pub(crate) extern "C" fn checkpoint() {

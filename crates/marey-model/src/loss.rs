@@ -58,6 +58,10 @@ pub enum LossCause {
     OperatorInputs = 25,
     /// A window of torch.profiler that was skipped, or whose trace could not be read.
     Window = 26,
+    /// A training step ran without recording, to measure the cost of recording.
+    BaselineSteps = 27,
+    /// The recorder of collectives overwrote an entry before it was read.
+    CollectivesOverwritten = 28,
 }
 
 impl LossCause {
@@ -65,7 +69,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -93,6 +97,8 @@ impl LossCause {
         Self::Samples,
         Self::OperatorInputs,
         Self::Window,
+        Self::BaselineSteps,
+        Self::CollectivesOverwritten,
     ];
 
     /// Returns the key under which files count the cause.
@@ -125,6 +131,8 @@ impl LossCause {
             Self::Samples => "samples_missed",
             Self::OperatorInputs => "operator_inputs",
             Self::Window => "torch_windows",
+            Self::BaselineSteps => "baseline_steps",
+            Self::CollectivesOverwritten => "collectives_overwritten",
         }
     }
 
@@ -211,6 +219,12 @@ impl LossCause {
             }
             Self::Window => {
                 "Windows of `torch.profiler` that are not in the run: another profiler was running, PyTorch could not record, or the trace could not be written or read."
+            }
+            Self::BaselineSteps => {
+                "Training steps that were not recorded, because the cost of recording is measured against them (`--overhead`)."
+            }
+            Self::CollectivesOverwritten => {
+                "Collectives that PyTorch's flight recorder overwrote before they were read; they are missing from the view `collectives`."
             }
         }
     }

@@ -30,11 +30,35 @@ mod text;
 mod thread;
 mod torch;
 
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// The id of the interpreter that has imported the module, or [`NO_INTERPRETER`].
+static INTERPRETER: AtomicI64 = AtomicI64::new(NO_INTERPRETER);
+
+const NO_INTERPRETER: i64 = -1;
+
+/// Raises `ImportError` in any interpreter but the first: sessions belong to the process, and the
+/// end of an interpreter would end those of another one.
+fn require_first_interpreter() -> PyResult<()> {
+    // SAFETY: the caller runs in an interpreter.
+    let id = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    let first =
+        INTERPRETER.compare_exchange(NO_INTERPRETER, id, Ordering::Relaxed, Ordering::Relaxed);
+    match first {
+        Err(first) if first != id => Err(PyImportError::new_err(
+            "another interpreter of this process has imported marey, which records one of them",
+        )),
+        _ => Ok(()),
+    }
+}
 
 /// The module.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    require_first_interpreter()?;
     library::load(module.py())?;
     task::setup(module.py())?;
     scope::add_to(module)?;

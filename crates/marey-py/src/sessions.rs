@@ -66,11 +66,33 @@ fn start(
 /// Returns the numbers of the live sessions, lowest first.
 #[pyfunction]
 fn sessions(py: Python<'_>) -> Vec<i64> {
+    list_sessions(py, table().sessions)
+}
+
+/// Returns the numbers of the live sessions that record, lowest first.
+#[pyfunction]
+fn active_sessions(py: Python<'_>) -> Vec<i64> {
+    list_sessions(py, table().active_sessions)
+}
+
+fn list_sessions(
+    py: Python<'_>,
+    list: unsafe extern "C" fn(sessions: *mut i64, len: usize) -> usize,
+) -> Vec<i64> {
     const MAX_SESSIONS: usize = 64;
-    let mut live = [0; MAX_SESSIONS];
+    let mut ids = [0; MAX_SESSIONS];
     // SAFETY: the array has the given length.
-    let len = py.detach(|| unsafe { (table().sessions)(live.as_mut_ptr(), live.len()) });
-    live.into_iter().take(len).collect()
+    let len = py.detach(|| unsafe { list(ids.as_mut_ptr(), ids.len()) });
+    ids.into_iter().take(len).collect()
+}
+
+/// Adds a note about how the process is recorded to profiles and runs.
+#[pyfunction]
+fn note(key: &str, text: &str) {
+    // SAFETY: the texts live until the call returns.
+    unsafe {
+        (table().note)(key.as_ptr().cast(), key.len(), text.as_ptr().cast(), text.len());
+    }
 }
 
 /// Activates a session, or all of them.
@@ -303,6 +325,8 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for function in [
         wrap_pyfunction!(start, module)?,
         wrap_pyfunction!(sessions, module)?,
+        wrap_pyfunction!(active_sessions, module)?,
+        wrap_pyfunction!(note, module)?,
         wrap_pyfunction!(activate, module)?,
         wrap_pyfunction!(deactivate, module)?,
         wrap_pyfunction!(finalize, module)?,

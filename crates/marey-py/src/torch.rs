@@ -1,10 +1,11 @@
-//! The switch for PyTorch's operators.
+//! The switch for PyTorch's operators, and its collectives.
 //!
 //! Operators are recorded while the program wants them and a session records. The rest of the time
 //! PyTorch calls nothing of marey.
 
 use crate::error::try_call;
 use crate::library::{is_active, table};
+use marey_record::table::CollectiveArg;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -67,8 +68,56 @@ fn number_operators(is_wanted: bool) -> PyResult<()> {
     Ok(())
 }
 
+/// A collective as Python passes it; a negative number and an empty text mean unknown.
+#[derive(FromPyObject)]
+struct Collective {
+    name: String,
+    group: String,
+    group_ranks: String,
+    group_size: i64,
+    sequence: i64,
+    dtype: String,
+    in_elements: i64,
+    out_elements: i64,
+    created_nanos: i64,
+    started_nanos: i64,
+    duration_nanos: i64,
+    state: u32,
+    is_p2p: bool,
+}
+
+/// Records collectives for trace sessions, in the order of their calls.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
+fn record_collectives(py: Python<'_>, collectives: Vec<Collective>) {
+    // SAFETY: the text lives until the call returns.
+    let intern = |text: &str| unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
+    let optional = |text: &str| if text.is_empty() { 0 } else { intern(text) };
+    let args: Vec<CollectiveArg> = collectives
+        .iter()
+        .map(|collective| CollectiveArg {
+            name: intern(&collective.name),
+            group: intern(&collective.group),
+            group_ranks: optional(&collective.group_ranks),
+            dtype: optional(&collective.dtype),
+            group_size: collective.group_size,
+            sequence: collective.sequence,
+            in_elements: collective.in_elements,
+            out_elements: collective.out_elements,
+            created_unix_nanos: collective.created_nanos,
+            started_unix_nanos: collective.started_nanos,
+            duration_nanos: collective.duration_nanos,
+            state: collective.state,
+            is_p2p: collective.is_p2p.into(),
+        })
+        .collect();
+    // SAFETY: the list lives until the call returns.
+    py.detach(|| unsafe { (table().record_collectives)(args.as_ptr(), args.len()) });
+}
+
 /// Adds the functions to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(record_operators, module)?)?;
-    module.add_function(wrap_pyfunction!(number_operators, module)?)
+    module.add_function(wrap_pyfunction!(number_operators, module)?)?;
+    module.add_function(wrap_pyfunction!(record_collectives, module)?)
 }

@@ -67,7 +67,7 @@ pub(crate) fn for_session(session: &Session, is_complete: bool) -> Meta {
         version: Some(hatchet::VERSION),
         overhead: Some(overhead(FLUSHING_NANOS.load(Ordering::Relaxed))),
         losses,
-        notes: notes.map(|(key, note)| (key.to_owned(), note)).collect(),
+        notes: notes.map(|(key, note)| (key.into_owned(), note)).collect(),
         process: Some(Process {
             pid: std::process::id().into(),
             rank: rank().map(u64::from),

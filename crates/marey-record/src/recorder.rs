@@ -187,6 +187,14 @@ pub(crate) fn live_sessions() -> Vec<SessionId> {
     lock(&SESSIONS).alive.keys().copied().collect()
 }
 
+/// Returns the ids of the live sessions that record, lowest first.
+pub(crate) fn active_sessions() -> Vec<SessionId> {
+    let active = CONTROL.active.load(Ordering::Relaxed);
+    let sessions = lock(&SESSIONS);
+    let records = sessions.alive.iter().filter(|(_, session)| active & bit(session.slot) != 0);
+    records.map(|(&id, _)| id).collect()
+}
+
 /// Ends a session and writes its files, in `format` or the session's own format. Returns their
 /// paths.
 pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<PathBuf>, Error> {

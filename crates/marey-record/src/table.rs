@@ -342,4 +342,49 @@ pub struct Table {
     /// Makes PyTorch number the functions that its profilers observe, or no longer. Returns an
     /// [`ErrorCode`]. Calls and forks must be serialised.
     pub torch_ids: unsafe extern "C" fn(is_on: bool, error: *mut ErrorBuffer) -> i32,
+    /// Writes the numbers of the live sessions that record, as `sessions` does.
+    pub active_sessions: unsafe extern "C" fn(sessions: *mut i64, len: usize) -> usize,
+    /// Adds a note about how the process is recorded to profiles and runs. A later note with the
+    /// same key replaces it.
+    pub note: unsafe extern "C" fn(
+        key: *const c_char,
+        key_len: usize,
+        text: *const c_char,
+        text_len: usize,
+    ),
+    /// Records collectives for trace sessions, in the order of their calls.
+    pub record_collectives: unsafe extern "C" fn(collectives: *const CollectiveArg, len: usize),
+}
+
+/// A collective operation or point-to-point message. A negative number means unknown; so does name
+/// 0 of `group_ranks` and `dtype`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CollectiveArg {
+    /// Number of the operation's name, from `intern`.
+    pub name: u32,
+    /// Number of the group's name.
+    pub group: u32,
+    /// Number of the text with the group's ranks, such as `0-3,8`.
+    pub group_ranks: u32,
+    /// Number of the element type's name.
+    pub dtype: u32,
+    /// Number of ranks in the group.
+    pub group_size: i64,
+    /// Sequence number in the group.
+    pub sequence: i64,
+    /// Number of input elements.
+    pub in_elements: i64,
+    /// Number of output elements.
+    pub out_elements: i64,
+    /// Time of the call since 1970.
+    pub created_unix_nanos: i64,
+    /// Start since 1970.
+    pub started_unix_nanos: i64,
+    /// Duration.
+    pub duration_nanos: i64,
+    /// A `CollectiveState` of `marey_model::spool`.
+    pub state: u32,
+    /// 1 for a point-to-point message, else 0.
+    pub is_p2p: u32,
 }

@@ -102,6 +102,13 @@ pub(crate) struct RunArgs {
     /// `SIGUSR2` or `slow:1.5x`
     #[arg(long, value_name = "WHEN")]
     window: Option<String>,
+    /// Measure what recording costs, against training steps without it
+    #[arg(long)]
+    overhead: bool,
+
+    /// Record less while a training step takes longer than this because of it, for example `2%`
+    #[arg(long, value_name = "PERCENT")]
+    overhead_target: Option<String>,
 
     /// Do not hook PyTorch modules and optimizers
     #[arg(long)]

@@ -71,5 +71,8 @@ int main(void) {
     PLACE(torch_shapes);
     PLACE(gpu_pause);
     PLACE(torch_ids);
+    PLACE(active_sessions);
+    PLACE(note);
+    PLACE(record_collectives);
     return 0;
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::collective::Collective;
 use super::device::Activity;
 use super::error::Inconsistency;
 use super::frame::{Frame, NodeDef};
@@ -64,6 +65,10 @@ impl ConsistencyCheck {
             Frame::Counters(counters) => {
                 counters.iter().try_for_each(|counter| self.check_text(counter.name))
             }
+            Frame::Collectives(collectives) => collectives
+                .iter()
+                .flat_map(Collective::texts)
+                .try_for_each(|text| self.check_text(text)),
             Frame::Open { thread, spans } => {
                 self.check_nodes(*thread, spans.iter().map(|span| span.0))
             }

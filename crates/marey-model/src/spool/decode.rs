@@ -1,5 +1,6 @@
 //! Decoding of frames; the inverse of [`super::encode`].
 
+use super::collective::read_collectives;
 use super::device::{read_activities, read_device, read_shapes};
 use super::encode::{kind, session_event, value_type};
 use super::error::Malformed;
@@ -70,6 +71,7 @@ fn read_frame(fields: &mut Fields<'_>) -> Result<Frame, Malformed> {
             sessions: fields.read_varint()?,
             activities: read_activities(fields)?,
         },
+        kind::COLLECTIVES => Frame::Collectives(read_collectives(fields)?),
         kind::NOTE => Frame::Note {
             key: fields.read_text()?.to_owned(),
             value: fields.read_text()?.to_owned(),

@@ -1,10 +1,12 @@
 //! Encoding of frames. [`super::decode`] reads the fields of each payload in the same order.
 
+use super::collective::put_collectives;
 use super::device::{put_activities, put_device, put_shapes};
 use super::error::FrameTooLong;
 use super::frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
 use super::varint::{put_signed, put_text, put_varint, zigzag};
 use super::{MAX_FRAME_BYTES, PREFIX_BYTES};
+use crate::loss::LossCause;
 use crate::metric::MetricValue;
 use crate::profile::{Overhead, Process};
 
@@ -31,6 +33,7 @@ pub(super) mod kind {
     pub(in super::super) const AUTOGRAD: u8 = 19;
     pub(in super::super) const SPAN_ARGS: u8 = 20;
     pub(in super::super) const ARGS_OF_SPANS: u8 = 21;
+    pub(in super::super) const COLLECTIVES: u8 = 22;
 }
 
 /// Number of each value type.
@@ -124,11 +127,7 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
         }
         Frame::Losses(losses) => {
             out.push(kind::LOSSES);
-            put_varint(out, losses.len() as u64);
-            for (cause, count) in losses {
-                out.push(*cause as u8);
-                put_varint(out, *count);
-            }
+            put_losses(out, losses);
         }
         Frame::Overhead(overhead) => {
             out.push(kind::OVERHEAD);
@@ -163,6 +162,10 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
             out.push(kind::NOTE);
             put_text(out, key);
             put_text(out, value);
+        }
+        Frame::Collectives(collectives) => {
+            out.push(kind::COLLECTIVES);
+            put_collectives(out, collectives);
         }
         Frame::End => out.push(kind::END),
     }
@@ -323,6 +326,14 @@ fn put_session_event(out: &mut Vec<u8>, event: SessionEvent) {
             put_varint(out, u64::from(phase));
         }
         SessionEvent::Finalized => out.push(session_event::FINALIZED),
+    }
+}
+
+fn put_losses(out: &mut Vec<u8>, losses: &[(LossCause, u64)]) {
+    put_varint(out, losses.len() as u64);
+    for (cause, count) in losses {
+        out.push(*cause as u8);
+        put_varint(out, *count);
     }
 }
 

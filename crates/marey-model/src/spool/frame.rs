@@ -5,6 +5,7 @@ use crate::loss::LossCause;
 use crate::metric::MetricValue;
 use crate::profile::{Overhead, Process};
 
+use super::collective::Collective;
 use super::device::{Activity, Device, Shape};
 
 /// A frame of a spool.
@@ -130,6 +131,8 @@ pub enum Frame {
         /// The activities.
         activities: Vec<Activity>,
     },
+    /// Collectives of the process, ordered by their calls.
+    Collectives(Vec<Collective>),
     /// Metadata of the process. Replaces earlier frames with the same key.
     Note {
         /// Key.

@@ -33,6 +33,7 @@
 //! ```
 
 mod check;
+mod collective;
 mod decode;
 mod device;
 mod encode;
@@ -43,6 +44,7 @@ mod read;
 pub(crate) mod varint;
 mod write;
 
+pub use collective::{Collective, CollectiveState};
 pub use device::{Activity, ActivityKind, Detail, Device, Shape};
 pub use encode::encode;
 pub use error::{FrameTooLong, Inconsistency, Malformed, SpoolError};

@@ -8,6 +8,7 @@
 pub mod device_time;
 pub mod efficiency;
 pub mod launching;
+pub mod recording;
 pub mod stepping;
 pub mod stored;
 pub mod training;

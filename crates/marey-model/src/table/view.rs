@@ -2,8 +2,8 @@
 
 use super::ColumnKind::{Bits, Flag, Id, Int, Nanos, Real, Reals, Text};
 use super::{
-    Column, Table, column, device_time, efficiency, launching, nullable, stepping, training,
-    waiting,
+    Column, Table, column, device_time, efficiency, launching, nullable, recording, stepping,
+    training, waiting,
 };
 
 /// Every view. A view that is defined by another comes after it.
@@ -53,6 +53,7 @@ pub const ALL: &[&Table] = &[
     &training::MODULE_TIMES,
     &training::CONTEXT_MODULES,
     &training::TRACED_OPERATORS,
+    &recording::RECORDING_OVERHEAD,
 ];
 
 pub(super) const KIND: Column =

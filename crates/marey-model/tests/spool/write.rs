@@ -7,8 +7,8 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{
-    Activity, ActivityKind, AutogradCall, Counter, Detail, Device, Frame, NodeDef, Reader,
-    SessionEvent, Shape, Span, Value, encode,
+    Activity, ActivityKind, AutogradCall, Collective, CollectiveState, Counter, Detail, Device,
+    Frame, NodeDef, Reader, SessionEvent, Shape, Span, Value, encode,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -106,6 +106,48 @@ fn each_frame_has_the_bytes_of_version_1() {
     assert_eq!(encode_file(&[]), *b"MAREYSPL\x01\0\0\0");
     // CRC-32 (ISO-HDLC).
     assert_eq!(encode_file(&[Frame::End])[12..], [1, 0, 0, 0, 0x05, 0x36, 0xD0, 0x45, 11]);
+}
+
+#[test]
+fn frames_of_collectives_have_the_bytes_of_version_1() {
+    check_bytes(
+        &Frame::Collectives(vec![
+            Collective {
+                name: 3,
+                group: 4,
+                group_ranks: Some(5),
+                group_size: Some(2),
+                sequence: Some(7),
+                dtype: Some(6),
+                in_elements: Some(300),
+                out_elements: Some(300),
+                created_unix_nanos: 9,
+                started_unix_nanos: Some(10),
+                duration_nanos: Some(4),
+                state: CollectiveState::Completed,
+                is_p2p: true,
+            },
+            Collective {
+                name: 3,
+                group: 4,
+                group_ranks: None,
+                group_size: None,
+                sequence: None,
+                dtype: None,
+                in_elements: None,
+                out_elements: None,
+                created_unix_nanos: 8,
+                started_unix_nanos: None,
+                duration_nanos: None,
+                state: CollectiveState::Scheduled,
+                is_p2p: false,
+            },
+        ]),
+        &[
+            20, 2, 0x82, 3, 4, 18, 1, 5, 1, 2, 1, 7, 1, 6, 1, 0xAC, 2, 1, 0xAC, 2, 1, 1, 1, 4, 0,
+            3, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0,
+        ],
+    );
 }
 
 #[test]
@@ -352,9 +394,37 @@ fn frame_after(defined: DefinedIds) -> impl Strategy<Value = Frame> {
             .prop_map(|(sessions, activities)| Frame::Activities { sessions, activities }),
         (texts(), texts()).prop_map(|(key, value)| Frame::Note { key, value }),
         vec(counter, 0..20).prop_map(Frame::Counters),
+        vec(collectives(defined), 0..20).prop_map(Frame::Collectives),
         vec(loss, 0..10).prop_map(Frame::Losses),
         overheads().prop_map(Frame::Overhead),
     ]
+}
+
+fn collectives(defined: DefinedIds) -> impl Strategy<Value = Collective> {
+    let texts = (defined.ids(), defined.ids(), of(defined.ids()), of(defined.ids()));
+    let sizes = (of(any::<u32>()), of(numbers()), of(numbers()), of(numbers()));
+    let ends = (times(), of(times()), of(numbers()));
+    let states = (select(CollectiveState::ALL.to_vec()), any::<bool>());
+    (texts, sizes, ends, states).prop_map(|(texts, sizes, ends, (state, is_p2p))| {
+        let (name, group, group_ranks, dtype) = texts;
+        let (group_size, sequence, in_elements, out_elements) = sizes;
+        let (created_unix_nanos, started_unix_nanos, duration_nanos) = ends;
+        Collective {
+            name,
+            group,
+            group_ranks,
+            group_size,
+            sequence,
+            dtype,
+            in_elements,
+            out_elements,
+            created_unix_nanos,
+            started_unix_nanos,
+            duration_nanos,
+            state,
+            is_p2p,
+        }
+    })
 }
 
 fn activities(defined: DefinedIds) -> impl Strategy<Value = Activity> {

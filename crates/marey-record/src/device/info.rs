@@ -2,6 +2,7 @@
 
 use crate::lock::lock;
 use marey_model::json::quoted;
+use std::borrow::Cow;
 use std::sync::Mutex;
 
 /// A device of the process.
@@ -27,8 +28,11 @@ pub struct DeviceInfo {
     pub properties: Vec<(String, u64)>,
 }
 
+/// The key and the text of a note.
+pub(crate) type Note = (Cow<'static, str>, String);
+
 static DEVICES: Mutex<Vec<DeviceInfo>> = Mutex::new(Vec::new());
-static NOTES: Mutex<Vec<(&'static str, String)>> = Mutex::new(Vec::new());
+static NOTES: Mutex<Vec<Note>> = Mutex::new(Vec::new());
 
 /// Registers a device, replacing an earlier one with the same number.
 pub fn announce(device: DeviceInfo) {
@@ -40,7 +44,8 @@ pub fn announce(device: DeviceInfo) {
 
 /// Adds a note about how the process is recorded, such as the interface used for a device and the
 /// reason. A later note with the same key replaces it.
-pub fn note(key: &'static str, text: impl Into<String>) {
+pub fn note(key: impl Into<Cow<'static, str>>, text: impl Into<String>) {
+    let key = key.into();
     let mut notes = lock(&NOTES);
     notes.retain(|(known, _)| *known != key);
     notes.push((key, text.into()));
@@ -62,7 +67,7 @@ pub(crate) fn device(number: u32) -> DeviceInfo {
 }
 
 /// Returns the notes, sorted by key.
-pub(crate) fn notes() -> Vec<(&'static str, String)> {
+pub(crate) fn notes() -> Vec<Note> {
     let mut notes = lock(&NOTES).clone();
     notes.sort();
     notes

@@ -181,6 +181,7 @@ fn is_self_contained(frame: &Frame) -> bool {
         | Frame::Spans { .. }
         | Frame::Values { .. }
         | Frame::Counters(_)
+        | Frame::Collectives(_)
         | Frame::Open { .. } => false,
     }
 }

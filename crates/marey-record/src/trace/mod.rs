@@ -23,7 +23,7 @@ pub(crate) use self::log::Log;
 
 use self::run_directory::RunDirectory;
 use self::spool::Spool;
-use crate::api::CounterSample;
+use crate::api::{CollectiveSample, CounterSample};
 use crate::control::CONTROL;
 use crate::device::{JoinedActivity, Threads};
 use crate::error::Error;
@@ -376,6 +376,18 @@ pub(crate) fn write_counters(samples: &[CounterSample]) {
         Ok(Some(spool)) => spool.write_counters(samples),
         Ok(None) => {}
         Err(_no_spool) => losses::add(LossCause::Spool, samples.len() as u64),
+    }
+}
+
+/// Adds collectives. They reach the file with the next drain.
+pub(crate) fn write_collectives(collectives: &[CollectiveSample]) {
+    if collectives.is_empty() || !is_recording() {
+        return;
+    }
+    match lock(&TRACER).spool() {
+        Ok(Some(spool)) => spool.write_collectives(collectives),
+        Ok(None) => {}
+        Err(_no_spool) => losses::add(LossCause::Spool, collectives.len() as u64),
     }
 }
 

@@ -8,7 +8,7 @@ use super::run_directory::RunDirectory;
 use super::texts::Texts;
 use super::thread::{OpenScope, Shared, ThreadWriter};
 use super::{PERIOD, SpoolSnapshot, TraceSession};
-use crate::api::CounterSample;
+use crate::api::{CollectiveSample, CounterSample};
 use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, bit};
 use crate::device::{self, DeviceInfo, JoinedActivity, Threads};
@@ -47,7 +47,7 @@ pub(super) struct Spool {
     activities: ActivityWriter,
     /// The devices and notes that were written last.
     devices: Vec<DeviceInfo>,
-    notes: Vec<(&'static str, String)>,
+    notes: Vec<device::Note>,
     losses: [(LossCause, u64); LossCause::COUNT],
     last_clock_ticks: u64,
     /// The time spent on draining logs and writing them.
@@ -253,7 +253,7 @@ impl Spool {
             }));
         }
         for note in notes.iter().filter(|note| !self.notes.contains(note)) {
-            let (key, value) = (note.0.to_owned(), quoted(&note.1));
+            let (key, value) = (note.0.clone().into_owned(), quoted(&note.1));
             self.shared.buffer.push(&Frame::Note { key, value });
         }
         (self.devices, self.notes) = (devices, notes);
@@ -274,6 +274,35 @@ impl Spool {
             value: sample.value,
         });
         let frame = Frame::Counters(counters.collect());
+        texts.take_unwritten().for_each(|texts| buffer.push(&texts));
+        buffer.push_entries(&frame, count);
+    }
+
+    /// Writes collectives.
+    pub(super) fn write_collectives(&mut self, collectives: &[CollectiveSample]) {
+        let count = collectives.len() as u64;
+        if !self.shared.buffer.has_room() {
+            losses::add(LossCause::Spool, count);
+            return;
+        }
+        let Shared { texts, buffer, .. } = &mut self.shared;
+        let mut text = |name| texts.scope_name(name);
+        let collectives = collectives.iter().map(|sample| spool::Collective {
+            name: text(sample.name),
+            group: text(sample.group),
+            group_ranks: sample.group_ranks.map(&mut text),
+            group_size: sample.group_size,
+            sequence: sample.sequence,
+            dtype: sample.dtype.map(&mut text),
+            in_elements: sample.in_elements,
+            out_elements: sample.out_elements,
+            created_unix_nanos: sample.created_unix_nanos,
+            started_unix_nanos: sample.started_unix_nanos,
+            duration_nanos: sample.duration_nanos,
+            state: sample.state,
+            is_p2p: sample.is_p2p,
+        });
+        let frame = Frame::Collectives(collectives.collect());
         texts.take_unwritten().for_each(|texts| buffer.push(&texts));
         buffer.push_entries(&frame, count);
     }

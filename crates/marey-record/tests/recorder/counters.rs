@@ -4,7 +4,7 @@ use crate::harness::{Fixture, Subprocess, fork, scope, subprocess_part};
 use crate::spool::{Spool, spool_of};
 use marey_model::loss::LossCause;
 use marey_model::spool::Counter;
-use marey_record::api::CounterSample;
+use marey_record::api::{CollectiveSample, CollectiveState, CounterSample};
 use marey_record::{Format, STOP, SessionId, SessionOptions, Worker, api};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +35,48 @@ fn record_samples(value: f64) {
         sample("power (W)", Some(1), value + 0.5),
         sample("load", None, value),
     ]);
+}
+
+#[test]
+fn collectives_are_recorded_while_a_trace_is_active() {
+    const TEST: &str = "counters::collectives_are_recorded_while_a_trace_is_active";
+    let record = |created_unix_nanos| {
+        api::record_collectives(&[CollectiveSample {
+            name: api::intern("all_reduce"),
+            group: api::intern("world"),
+            group_ranks: Some(api::intern("0-3")),
+            group_size: Some(4),
+            sequence: Some(1),
+            dtype: None,
+            in_elements: None,
+            out_elements: None,
+            created_unix_nanos,
+            started_unix_nanos: None,
+            duration_nanos: None,
+            state: CollectiveState::Completed,
+            is_p2p: false,
+        }]);
+    };
+    if let Some((_, folder)) = subprocess_part() {
+        let trace = start(&folder.join("trace"));
+        record(1);
+        api::deactivate(trace).unwrap();
+        assert!(api::active_sessions().is_empty());
+        record(2);
+        api::activate(trace).unwrap();
+        assert_eq!(api::active_sessions(), [trace]);
+        record(3);
+        api::finalize(trace, None).unwrap();
+        record(4);
+        return;
+    }
+    let spool = spool_of_part(TEST, "run", &[]);
+    let texts: Vec<_> = spool
+        .collectives
+        .iter()
+        .map(|(name, group, row)| (name.as_str(), group.as_str(), row.created_unix_nanos))
+        .collect();
+    assert_eq!(texts, [("all_reduce", "world", 1), ("all_reduce", "world", 3)]);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
 use marey_model::spool::{
-    Activity, AutogradCall, Counter, Device, Frame, NodeDef, Reader, SessionEvent, Shape, Span,
-    TornTail,
+    Activity, AutogradCall, Collective, Counter, Device, Frame, NodeDef, Reader, SessionEvent,
+    Shape, Span, TornTail,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,6 +24,8 @@ pub(crate) struct Spool {
     pub(crate) clocks: Vec<(i64, i64)>,
     pub(crate) devices: Vec<Device>,
     pub(crate) notes: BTreeMap<String, String>,
+    /// With the names of the operation and of the group.
+    pub(crate) collectives: Vec<(String, String, Collective)>,
     shapes: BTreeMap<u32, Shape>,
     /// Arguments of spans by id.
     pub(crate) span_args: BTreeMap<u32, String>,
@@ -133,6 +135,12 @@ impl Spool {
                     let launch = activity.launch.map(|(thread, node)| self.path(thread, node));
                     self.activities.push((name, launch, activity, sessions));
                 }
+            }
+            Frame::Collectives(collectives) => {
+                let text = |id: u32| self.texts[&id].clone();
+                self.collectives.extend(
+                    collectives.into_iter().map(|row| (text(row.name), text(row.group), row)),
+                );
             }
             Frame::Losses(losses) => self.losses = losses,
             Frame::Overhead(overhead) => self.overhead.push(overhead),

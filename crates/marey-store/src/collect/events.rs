@@ -54,6 +54,7 @@ pub(super) struct Events<'a> {
     shapes: Shapes,
     activities: Sorter<GpuActivity>,
     counters: Sorter<row::Counter>,
+    collectives: Sorter<row::Collective>,
 }
 
 /// The events of a spool, sorted, and their sums.
@@ -78,6 +79,7 @@ pub(super) struct SpoolRows {
     /// Argument texts, to which rows refer by position.
     pub(super) arg_texts: Vec<String>,
     pub(super) counters: Sorter<row::Counter>,
+    pub(super) collectives: Sorter<row::Collective>,
 }
 
 impl<'a> Events<'a> {
@@ -115,6 +117,7 @@ impl<'a> Events<'a> {
             shapes: Shapes::with_texts(arg_texts),
             activities: Sorter::new(spill_file),
             counters: Sorter::new(spill_file),
+            collectives: Sorter::new(spill_file),
         }
     }
 
@@ -124,6 +127,7 @@ impl<'a> Events<'a> {
             Frame::Spans { thread, sessions, spans } => self.add_spans(thread, sessions, &spans),
             Frame::Values { thread, sessions, values } => self.add_values(thread, sessions, values),
             Frame::Counters(counters) => self.add_counters(&counters),
+            Frame::Collectives(collectives) => self.add_collectives(&collectives),
             Frame::Launches { thread, launches } => {
                 self.launches.insert(thread, launches);
                 Ok(())
@@ -188,6 +192,7 @@ impl<'a> Events<'a> {
         let (stamps, activities) = (stamps.into_vec(), self.activities);
         let (autograd, arg_texts) = (self.autograd, self.shapes.into_texts());
         let Windows { flows, memory_events, details, .. } = self.windows;
+        let collectives = self.collectives;
         Ok(SpoolRows {
             stamps,
             totals,
@@ -202,6 +207,7 @@ impl<'a> Events<'a> {
             details,
             arg_texts,
             counters,
+            collectives,
         })
     }
 
@@ -417,6 +423,40 @@ impl<'a> Events<'a> {
             let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.clock_line);
             let process_id = self.process;
             self.counters.push(&row::Counter { time_nanos, process_id, device, name_id, value })?;
+        }
+        Ok(())
+    }
+
+    fn add_collectives(&mut self, collectives: &[spool::Collective]) -> Result<(), StoreError> {
+        let text = |id: u32| self.outline.texts.get(id).copied();
+        for collective in collectives {
+            let names = (text(collective.name), text(collective.group));
+            let (Some(name_id), Some(group_id)) = names else { continue };
+            let started_nanos = collective.started_unix_nanos;
+            self.collectives.push(&row::Collective {
+                start_nanos: started_nanos.unwrap_or(collective.created_unix_nanos),
+                duration_nanos: collective.duration_nanos.map(|nanos| nanos.cast_signed().max(0)),
+                created_nanos: Some(collective.created_unix_nanos),
+                process_id: self.process,
+                device: None,
+                stream: None,
+                name_id,
+                group_id,
+                group_ranks_id: collective.group_ranks.and_then(text),
+                group_size: collective.group_size,
+                sequence: collective.sequence.map(u64::cast_signed),
+                dtype_id: collective.dtype.and_then(text),
+                in_elements: collective.in_elements.map(u64::cast_signed),
+                out_elements: collective.out_elements.map(u64::cast_signed),
+                state: match collective.state {
+                    spool::CollectiveState::Scheduled => row::CollectiveState::Scheduled,
+                    spool::CollectiveState::Started => row::CollectiveState::Started,
+                    spool::CollectiveState::Completed => row::CollectiveState::Completed,
+                },
+                is_p2p: collective.is_p2p,
+                context_id: None,
+                args: row::Args::default(),
+            })?;
         }
         Ok(())
     }

@@ -100,6 +100,7 @@ impl Outline {
                 self.events += activities.len() as u64;
                 self.extend_to(activities.iter().map(|activity| activity.start_nanos));
             }
+            Frame::Collectives(collectives) => self.events += collectives.len() as u64,
             Frame::Device(device) => {
                 self.devices.insert(device.number, device.clone());
             }

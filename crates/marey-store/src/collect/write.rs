@@ -67,6 +67,7 @@ pub(super) fn write(
         details,
         arg_texts,
         counters,
+        collectives,
     } = rows;
     let rows = [
         spans.rows(),
@@ -75,6 +76,7 @@ pub(super) fn write(
         activities.rows(),
         autograd.rows(),
         counters.rows(),
+        collectives.rows(),
     ];
     meter.begin_writing(rows.into_iter().sum());
     let start_nanos = references.start_nanos;
@@ -93,7 +95,8 @@ pub(super) fn write(
     write_activities(activities, &arg_text_ids, references, parts, meter)?;
     write_flows(autograd, flows, &arg_text_ids, references, parts, meter)?;
     write_memory_events(&memory_events, &arg_text_ids, references, parts)?;
-    write_counters(counters, references, parts, meter)
+    write_by_time(counters, references, parts, meter)?;
+    write_by_time(collectives, references, parts, meter)
 }
 
 /// Writes spans by start, and the training steps among them.
@@ -331,14 +334,14 @@ fn write_flows(
     write_rows(points, references.owner, parts, |_| ())
 }
 
-/// Writes counters by time.
-fn write_counters(
-    counters: Sorter<row::Counter>,
+/// Writes rows that are complete, by time.
+fn write_by_time<R: Row>(
+    rows: Sorter<R>,
     references: References,
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
-    write_rows(counters, references.owner, parts, |rows| meter.add_written(rows.len() as u64))
+    write_rows(rows, references.owner, parts, |rows| meter.add_written(rows.len() as u64))
 }
 
 /// Writes rows in order. `prepare` may complete the rows of a batch before they are written.

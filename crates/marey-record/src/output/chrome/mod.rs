@@ -158,8 +158,9 @@ impl Playback {
                 }
             }
             // The session state has read these frames. Proton's traces have neither counters nor
-            // links of autograd nor arguments of operators.
+            // links of autograd nor arguments of operators nor collectives.
             Frame::Counters(_)
+            | Frame::Collectives(_)
             | Frame::Autograd { .. }
             | Frame::SpanArgs { .. }
             | Frame::ArgsOfSpans { .. }

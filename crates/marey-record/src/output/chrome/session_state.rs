@@ -121,6 +121,7 @@ impl SessionState {
             | Frame::SpanArgs { .. }
             | Frame::ArgsOfSpans { .. }
             | Frame::Shapes { .. }
+            | Frame::Collectives(_)
             | Frame::Device(_)
             | Frame::Note { .. }
             | Frame::Overhead(_)

@@ -8,8 +8,10 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
-use marey_model::spool::{Counter, Frame, NodeDef, SessionEvent};
-use marey_model::table::stored::{INSTANTS, LOSSES, PHASES, PROCESSES, SESSIONS, STRINGS, THREADS};
+use marey_model::spool::{Collective, CollectiveState, Counter, Frame, NodeDef, SessionEvent};
+use marey_model::table::stored::{
+    COLLECTIVES, INSTANTS, LOSSES, PHASES, PROCESSES, SESSIONS, STRINGS, THREADS,
+};
 use marey_store::Run;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -90,6 +92,45 @@ fn counters_have_devices_and_are_sorted_by_time() {
         ]
     );
     assert!(Tables::new(&run, 101).counters().is_empty());
+}
+
+#[test]
+fn collectives_keep_the_times_of_the_wall_clock() {
+    let collective = |created_unix_nanos, started_unix_nanos, duration_nanos| Collective {
+        name: 2,
+        group: 3,
+        group_ranks: Some(4),
+        group_size: Some(2),
+        sequence: Some(7),
+        dtype: None,
+        in_elements: Some(12),
+        out_elements: None,
+        created_unix_nanos,
+        started_unix_nanos,
+        duration_nanos,
+        state: CollectiveState::Completed,
+        is_p2p: false,
+    };
+    let mut frames = first_frames(100);
+    frames.extend([
+        Frame::Collectives(vec![collective(UNIX + 30, Some(UNIX + 35), Some(9))]),
+        Frame::Collectives(vec![collective(UNIX + 10, None, None)]),
+        Frame::End,
+    ]);
+    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    let rows = run.read(&COLLECTIVES).unwrap();
+    assert_eq!(ints(&rows, "start_nanos"), [UNIX + 10, UNIX + 35]);
+    assert_eq!(ints(&rows, "created_nanos"), [UNIX + 10, UNIX + 30]);
+    let durations = column(&rows, "duration_nanos").as_primitive::<Int64Type>();
+    assert!(durations.is_null(0));
+    assert_eq!(durations.value(1), 9);
+    assert_eq!(ints(&rows, "sequence"), [7, 7]);
+    assert_eq!(ids(&rows, "group_size"), [2, 2]);
+    assert_eq!(text(&rows, "state", 0), "completed");
+    let strings = run.read(&STRINGS).unwrap();
+    let name = ids(&rows, "name_id")[0] as usize;
+    assert_eq!(text(&strings, "text", name), "inner");
+    assert_eq!(column(&rows, "dtype_id").null_count(), 2);
 }
 
 #[test]

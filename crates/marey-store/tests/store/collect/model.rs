@@ -114,6 +114,7 @@ impl<'a> Model<'a> {
             | Frame::Autograd { .. }
             | Frame::SpanArgs { .. }
             | Frame::ArgsOfSpans { .. }
+            | Frame::Collectives(_)
             | Frame::Device(_)
             | Frame::Shapes { .. }
             | Frame::Activities { .. }

@@ -1,0 +1,150 @@
+//! Collectives in a spool.
+
+use super::error::Malformed;
+use super::varint::{Fields, put_signed, put_varint};
+
+/// A collective operation or point-to-point message of the process. Its times are those of the wall
+/// clock, because that is the clock of the library that keeps them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collective {
+    /// Text id of the operation, such as `all_reduce`.
+    pub name: u32,
+    /// Text id of the group's name.
+    pub group: u32,
+    /// Text id of the group's ranks, such as `0-3,8`.
+    pub group_ranks: Option<u32>,
+    /// Number of ranks in the group.
+    pub group_size: Option<u32>,
+    /// Sequence number in the group.
+    pub sequence: Option<u64>,
+    /// Text id of the element type.
+    pub dtype: Option<u32>,
+    /// Number of input elements.
+    pub in_elements: Option<u64>,
+    /// Number of output elements.
+    pub out_elements: Option<u64>,
+    /// Time of the call since 1970.
+    pub created_unix_nanos: i64,
+    /// Start since 1970, if the library saw it.
+    pub started_unix_nanos: Option<i64>,
+    /// Duration, if the library measured it.
+    pub duration_nanos: Option<u64>,
+    /// State.
+    pub state: CollectiveState,
+    /// Whether it is a point-to-point message.
+    pub is_p2p: bool,
+}
+
+/// State of a collective when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CollectiveState {
+    /// Scheduled.
+    Scheduled = 0,
+    /// Started.
+    Started = 1,
+    /// Completed.
+    Completed = 2,
+}
+
+impl CollectiveState {
+    /// Every state, in the order of its number.
+    pub const ALL: [Self; 3] = [Self::Scheduled, Self::Started, Self::Completed];
+}
+
+impl Collective {
+    /// Returns the ids of its texts.
+    pub fn texts(&self) -> impl Iterator<Item = u32> {
+        [self.name, self.group].into_iter().chain(self.group_ranks).chain(self.dtype)
+    }
+}
+
+/// Smallest encoding of a collective.
+const MIN_COLLECTIVE_BYTES: usize = 12;
+
+/// Bit of `is_p2p` beside the state.
+const P2P: u8 = 1 << 7;
+
+pub(super) fn put_collectives(out: &mut Vec<u8>, collectives: &[Collective]) {
+    put_varint(out, collectives.len() as u64);
+    let mut last_nanos = 0_i64;
+    for collective in collectives {
+        let created_nanos = collective.created_unix_nanos;
+        out.push(collective.state as u8 | if collective.is_p2p { P2P } else { 0 });
+        put_varint(out, u64::from(collective.name));
+        put_varint(out, u64::from(collective.group));
+        put_signed(out, created_nanos.wrapping_sub(last_nanos));
+        put_optional(out, collective.group_ranks.map(u64::from));
+        put_optional(out, collective.group_size.map(u64::from));
+        put_optional(out, collective.sequence);
+        put_optional(out, collective.dtype.map(u64::from));
+        put_optional(out, collective.in_elements);
+        put_optional(out, collective.out_elements);
+        let started = collective.started_unix_nanos;
+        put_optional(out, started.map(|nanos| nanos.wrapping_sub(created_nanos).cast_unsigned()));
+        put_optional(out, collective.duration_nanos);
+        last_nanos = created_nanos;
+    }
+}
+
+pub(super) fn read_collectives(fields: &mut Fields<'_>) -> Result<Vec<Collective>, Malformed> {
+    let count = fields.read_count(MIN_COLLECTIVE_BYTES)?;
+    let mut last_nanos = 0_i64;
+    let mut collectives = Vec::with_capacity(count);
+    for _ in 0..count {
+        let state_and_p2p = fields.read_byte()?;
+        let (name, group) = (fields.read_u32()?, fields.read_u32()?);
+        let created_nanos = last_nanos.wrapping_add(fields.read_signed()?);
+        let group_ranks = read_optional_u32(fields)?;
+        let group_size = read_optional_u32(fields)?;
+        let sequence = read_optional(fields)?;
+        let dtype = read_optional_u32(fields)?;
+        let (in_elements, out_elements) = (read_optional(fields)?, read_optional(fields)?);
+        let started = read_optional(fields)?;
+        collectives.push(Collective {
+            name,
+            group,
+            group_ranks,
+            group_size,
+            sequence,
+            dtype,
+            in_elements,
+            out_elements,
+            created_unix_nanos: created_nanos,
+            started_unix_nanos: started
+                .map(|nanos| created_nanos.wrapping_add(nanos.cast_signed())),
+            duration_nanos: read_optional(fields)?,
+            state: state_with_number(state_and_p2p & !P2P)?,
+            is_p2p: state_and_p2p & P2P != 0,
+        });
+        last_nanos = created_nanos;
+    }
+    Ok(collectives)
+}
+
+fn state_with_number(number: u8) -> Result<CollectiveState, Malformed> {
+    let field = "state of a collective";
+    let state = CollectiveState::ALL.get(usize::from(number));
+    state.copied().ok_or(Malformed::InvalidValue { field, number: number.into() })
+}
+
+/// Appends a byte that says whether there is a value, and the value.
+fn put_optional(out: &mut Vec<u8>, value: Option<u64>) {
+    out.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        put_varint(out, value);
+    }
+}
+
+fn read_optional(fields: &mut Fields<'_>) -> Result<Option<u64>, Malformed> {
+    match fields.read_byte()? {
+        0 => Ok(None),
+        1 => fields.read_varint().map(Some),
+        other => Err(Malformed::InvalidValue { field: "flag", number: other.into() }),
+    }
+}
+
+fn read_optional_u32(fields: &mut Fields<'_>) -> Result<Option<u32>, Malformed> {
+    let value = read_optional(fields)?;
+    value.map(|value| u32::try_from(value).or(Err(Malformed::TooLarge))).transpose()
+}

@@ -1,0 +1,36 @@
+//! Views of the recording itself.
+
+use super::ColumnKind::{Int, Real, Text};
+use super::view::{PID, PROCESS_ID, RANK};
+use super::{Table, column, nullable};
+
+/// The time that recording adds to training steps.
+pub const RECORDING_OVERHEAD: Table = Table {
+    name: "recording_overhead",
+    doc: "The time that recording adds to training steps, against steps without any hook. One row per process of a recording that has imported PyTorch.",
+    columns: &[
+        column("statement", Text, "The result as a sentence; `unknown` with the reason."),
+        nullable(
+            "percent",
+            Real,
+            "Time that recording adds to a step, in percent of a step without it; null if unknown.",
+        ),
+        nullable("low_percent", Real, "Lower end of the 95 % confidence interval of `percent`."),
+        nullable("high_percent", Real, "Upper end of this interval."),
+        nullable("block_count", Int, "Number of blocks of steps without recording."),
+        nullable("block_steps", Int, "Number of steps in each of these blocks."),
+        nullable("step_count", Int, "Number of steps, recorded or not."),
+        column("unrecorded_steps", Int, "Number of steps without recording."),
+        nullable("detail", Text, "Details recorded at the end: operators, modules, steps."),
+        nullable("target_percent", Real, "The highest accepted `percent`; null without a target."),
+        nullable(
+            "backoff",
+            Text,
+            "The details that were dropped to reach the target, each with its reason; null if none was.",
+        ),
+        PID,
+        RANK,
+        PROCESS_ID,
+    ],
+    sorted_by: None,
+};

@@ -1,0 +1,63 @@
+"""Recording of training with Hugging Face Accelerate.
+
+accelerator = Accelerator(log_with=MareyTracker("run"))
+accelerator.init_trackers("project")  # begins to record
+...
+accelerator.end_training()            # writes the run
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any, Literal
+
+from ._training import Training
+
+__all__ = ["MareyTracker"]
+
+_tracking: Any = importlib.import_module("accelerate.tracking")
+
+
+class MareyTracker(_tracking.GeneralTracker):  # type: ignore[misc]
+    """Records from `init_trackers` to `end_training`, in each process; steps by the optimizer.
+
+    Numbers that the program logs are values of the trace.
+
+    Args:
+        name: Path of the run or profile without its suffix. Unused if a session records already.
+        data: ``"trace"`` writes the run ``<name>.marey``, ``"tree"`` a profile.
+        operators: Whether to record PyTorch's operators, see `marey.torch.enable`.
+        overhead_target: The time that recording may add to a step, see `marey.torch.enable`.
+    """
+
+    name = "marey"
+    requires_logging_directory = False
+    main_process_only = False
+
+    def __init__(
+        self,
+        name: str | os.PathLike[str] = "accelerate",
+        *,
+        data: Literal["tree", "trace"] = "trace",
+        operators: bool = False,
+        overhead_target: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._training = Training(
+            name, data=data, operators=operators, overhead_target=overhead_target
+        )
+
+    @property
+    def tracker(self) -> Training:
+        """The object that records."""
+        return self._training
+
+    def start(self) -> None:
+        self._training.begin()
+
+    def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
+        self._training.record_values(values)
+
+    def finish(self) -> None:
+        self._training.end()

@@ -1,0 +1,241 @@
+"""Adapters for libraries that run the training loop: each with the real library."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import marey
+import marey.torch
+import pytest
+from torch_programs import python
+
+torch = pytest.importorskip("torch")
+
+pytestmark = [
+    pytest.mark.usefixtures("own_directory"),
+    # What the libraries warn of, about each other and about data loaders without workers.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+EPOCHS = 2
+BATCHES = 3
+
+
+@pytest.fixture(autouse=True)
+def hooks_are_removed() -> Iterator[None]:
+    yield
+    assert not marey.torch.is_enabled()
+    assert not torch.nn.modules.module._global_forward_hooks
+
+
+def paths(run: str, name: str) -> dict[str, int]:
+    """Returns the number of spans of a name by path."""
+    rows = marey.open(run).sql(
+        f"SELECT path, count(*) FROM spans WHERE name = '{name}' GROUP BY path"
+    )
+    return dict(rows.rows())
+
+
+def batches(run: str) -> list[tuple[int, int]]:
+    """Returns the numbers of epoch and batch, in the order of their times."""
+
+    def values(name: str) -> list[int]:
+        table = marey.open(run).sql(
+            f"SELECT integer FROM raw.metrics WHERE name(name_id) = '{name}' ORDER BY time_nanos"
+        )
+        return [int(value) for (value,) in table.rows()]
+
+    return list(zip(values("epoch"), values("batch"), strict=True))
+
+
+def count_steps(run: str) -> int:
+    ((count,),) = marey.open(run).sql("SELECT count(*) FROM steps").rows()
+    return int(count)
+
+
+@pytest.fixture
+def lightning() -> Any:
+    return pytest.importorskip("pytorch_lightning")
+
+
+def fit(lightning: Any, **arguments: Any) -> None:
+    class Model(lightning.LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 1)
+
+        def training_step(self, batch: Any, _index: int) -> Any:
+            return self.layer(batch).sum()
+
+        def validation_step(self, batch: Any, _index: int) -> None:
+            self.layer(batch)
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    loader = torch.utils.data.DataLoader(torch.ones(2 * BATCHES, 4), batch_size=2)
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        max_epochs=EPOCHS,
+        num_sanity_val_steps=0,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        **arguments,
+    )
+    trainer.fit(Model(), loader, loader)
+
+
+def test_lightning_s_callback_records_epochs_and_steps(lightning: Any) -> None:
+    from marey.integrations.lightning import MareyCallback
+
+    fit(lightning, callbacks=[MareyCallback("callback")])
+    assert count_steps("callback.marey") == EPOCHS * BATCHES
+    assert paths("callback.marey", "epoch") == {"epoch": EPOCHS}
+    assert sum(paths("callback.marey", "validation").values()) == EPOCHS
+    assert all(path.startswith("epoch/step") for path in paths("callback.marey", "SGD.step"))
+    assert batches("callback.marey") == [(e, b) for e in range(EPOCHS) for b in range(BATCHES)]
+
+
+def test_lightning_s_profiler_records_actions_within_steps(lightning: Any) -> None:
+    from marey.integrations.lightning import MareyProfiler
+
+    fit(lightning, profiler=MareyProfiler("profiler", operators=True))
+    assert count_steps("profiler.marey") == EPOCHS * BATCHES
+    found = paths("profiler.marey", "run_training_batch")
+    assert sum(found.values()) == EPOCHS * BATCHES
+    assert all(path.endswith("step/run_training_batch") for path in found)
+    assert all("/run_training_batch/" in path for path in paths("profiler.marey", "SGD.step"))
+
+
+def test_a_failing_training_is_written(lightning: Any) -> None:
+    from marey.integrations.lightning import MareyCallback
+
+    class Failing(MareyCallback):
+        def on_train_batch_end(self, *arguments: Any) -> None:
+            raise RuntimeError("failed")
+
+    with pytest.raises(RuntimeError, match="failed"):
+        fit(lightning, callbacks=[Failing("failing")])
+    assert paths("failing.marey", "epoch") == {"epoch": 1}
+
+
+def test_a_session_that_records_is_used(lightning: Any) -> None:
+    from marey.integrations.lightning import MareyCallback
+
+    session = marey.start("outer", data="trace")
+    fit(lightning, callbacks=[MareyCallback("unused")])
+    assert marey._native.active_sessions() == [session]
+    marey.finalize(session, "marey")
+    assert count_steps("outer.marey") == EPOCHS * BATCHES
+    assert not os.path.exists("unused.marey")
+
+
+def test_hugging_face_s_trainer_records_epochs_and_steps() -> None:
+    transformers = pytest.importorskip("transformers")
+    from marey.integrations.transformers import MareyCallback
+
+    class Model(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 1)
+
+        def forward(self, x: Any) -> dict[str, Any]:
+            return {"loss": self.layer(x).sum()}
+
+    arguments = transformers.TrainingArguments(
+        "output",
+        num_train_epochs=EPOCHS,
+        per_device_train_batch_size=2,
+        use_cpu=True,
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        remove_unused_columns=False,
+    )
+    data = [{"x": torch.ones(4)}] * (2 * BATCHES)
+    trainer = transformers.Trainer(
+        Model(), arguments, train_dataset=data, callbacks=[MareyCallback("trainer")]
+    )
+    trainer.train()
+    assert count_steps("trainer.marey") == EPOCHS * BATCHES
+    assert paths("trainer.marey", "epoch") == {"epoch": EPOCHS}
+    expected = [(number // BATCHES, number) for number in range(EPOCHS * BATCHES)]
+    assert batches("trainer.marey") == expected
+
+
+def test_accelerate_s_tracker_records_steps_and_logged_values() -> None:
+    accelerate = pytest.importorskip("accelerate")
+    from marey.integrations.accelerate import MareyTracker
+
+    accelerator = accelerate.Accelerator(cpu=True, log_with=MareyTracker("accelerated"))
+    accelerator.init_trackers("project")
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = accelerator.prepare(model, optimizer)
+    for step in range(BATCHES):
+        optimizer.zero_grad()
+        accelerator.backward(model(torch.ones(2, 4)).sum())
+        optimizer.step()
+        accelerator.log({"loss": 0.5, "note": "text"}, step=step)
+    accelerator.end_training()
+    assert count_steps("accelerated.marey") == BATCHES
+    losses = marey.open("accelerated.marey").sql(
+        "SELECT value FROM raw.metrics WHERE name(name_id) = 'loss'"
+    )
+    assert losses.rows() == [(0.5,)] * BATCHES
+
+
+def test_importing_the_package_imports_no_library() -> None:
+    program = "import sys, marey.integrations; print(json.dumps(sorted(sys.modules)))"
+    done = python("-c", f"import json; {program}")
+    modules = json.loads(done.stdout)
+    libraries = {"torch", "lightning", "pytorch_lightning", "transformers", "accelerate"}
+    assert libraries.isdisjoint(modules)
+
+
+FSDP = f"""
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
+mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+for layer in (model[0], model[2]):
+    fully_shard(layer, mesh=mesh)
+fully_shard(model, mesh=mesh)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range({BATCHES}):
+    optimizer.zero_grad()
+    loss = model(torch.ones(2, 8)).sum()
+    loss.backward()
+    optimizer.step()
+print("loss", round(loss.item(), 3), flush=True)
+dist.destroy_process_group()
+"""
+
+
+def test_fsdp_is_recorded_with_its_collectives(tmp_path: Path) -> None:
+    script = tmp_path / "fsdp.py"
+    script.write_text(FSDP)
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", str(script)]
+    plain = python(*launcher)
+    assert plain.returncode == 0, plain.stderr
+    arguments = ["--operators", "-d", "trace", "-o", "fsdp.marey"]
+    done = python("-m", "marey", "run", *arguments, *launcher)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == sorted(plain.stdout.splitlines())
+    run = marey.open("fsdp.marey")
+    steps = run.sql("SELECT rank, count(*) FROM steps GROUP BY rank ORDER BY rank").rows()
+    assert steps == [(0, BATCHES), (1, BATCHES)]
+    modules = {name for (name,) in run.sql("SELECT DISTINCT name FROM module_times").rows()}
+    assert {"0", "1", "2"} <= modules
+    operations = run.sql("SELECT DISTINCT name FROM collectives").rows()
+    assert len(operations) > 0

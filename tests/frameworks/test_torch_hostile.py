@@ -1,0 +1,218 @@
+"""Operators in hostile circumstances: the program continues, and what is lost is counted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch_programs import python, run_plain, shape
+
+pytest.importorskip("torch")
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+
+def test_a_process_without_torch_has_no_operators() -> None:
+    run_plain(
+        """
+        from types import SimpleNamespace
+        from marey import _torch_operators
+
+        torch = SimpleNamespace(__version__="2.15.0", version=SimpleNamespace())
+        objection = _torch_operators.start(torch)
+        assert objection == "this process has not loaded libtorch_cpu.so", objection
+        _torch_operators.stop()
+        """
+    )
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_library_without_a_symbol_has_no_operators(tmp_path: Path) -> None:
+    (tmp_path / "empty.c").write_text("int nothing;\n")
+    library = tmp_path / "libtorch_cpu.so"
+    command = ["cc", "-shared", "-Wl,-soname,libtorch_cpu.so", "-o", str(library)]
+    subprocess.run([*command, str(tmp_path / "empty.c")], check=True)
+    run_plain(
+        f"""
+        import ctypes
+        from types import SimpleNamespace
+        from marey import _torch_operators
+
+        library = ctypes.CDLL({str(library)!r})
+        torch = SimpleNamespace(__version__="2.15.0", version=SimpleNamespace())
+        objection = _torch_operators.start(torch)
+        assert objection.startswith("libtorch_cpu.so does not export _ZN2at"), objection
+        """
+    )
+
+
+def test_torch_may_be_imported_after_the_start() -> None:
+    done = python(
+        "-c",
+        "import marey, marey.torch; s = marey.start('late'); marey.torch.enable(operators=True); "
+        "import torch; torch.relu(torch.ones(1)); marey.finalize(s); print('done')",
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    tree = shape(json.loads(Path("late.hatchet").read_text())[0])
+    assert tree["aten::relu"][0] == 1
+
+
+INTERPRETERS = """
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+import marey
+import marey.torch
+import torch
+
+session = marey.start("two")
+marey.torch.enable(operators=True)
+with marey.scope("before"):
+    torch.relu(torch.ones(1))
+other = interpreters.create()
+code = '''
+try:
+    import marey
+except ImportError:
+    pass
+total = sum(range(1000))
+'''
+run = getattr(interpreters, "exec", None) or interpreters.run_string
+with marey.scope("between"):
+    failure = run(other, code)
+    assert failure is None, failure
+    torch.relu(torch.ones(1))
+interpreters.destroy(other)
+with marey.scope("after"):
+    torch.relu(torch.ones(1))
+marey.finalize(session)
+print("done")
+"""
+
+
+def test_a_second_interpreter_does_not_disturb_the_recording() -> None:
+    done = python("-c", INTERPRETERS)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    tree = shape(json.loads(Path("two.hatchet").read_text())[0])
+    for name in ("before", "between", "after"):
+        assert tree[name][1]["aten::relu"][0] == 1
+
+
+PROFILERS = """
+import marey
+import marey.torch
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+x = torch.ones(4)
+
+def relus(profiler):
+    return sum(event.count for event in profiler.key_averages() if event.key == "aten::relu")
+
+def new_profiler():
+    return profile(activities=[ProfilerActivity.CPU], record_shapes=True)
+
+around, across = new_profiler(), new_profiler()
+around.start()
+torch.relu(x)
+session = marey.start("beside")
+marey.torch.enable(operators=True)
+torch.relu(x)
+around.stop()          # began before marey, ends while marey records
+torch.relu(x)
+across.start()         # begins while marey records, ends after it
+torch.relu(x)
+marey.finalize(session)
+marey.torch.disable()
+torch.relu(x)
+across.stop()
+with new_profiler() as after:
+    torch.relu(x)
+print(relus(around), relus(across), relus(after))
+"""
+
+
+def test_torch_s_profiler_may_begin_and_end_at_any_time() -> None:
+    done = python("-c", PROFILERS)
+    assert (done.returncode, done.stdout) == (0, "2 2 1\n"), done.stderr
+    tree = shape(json.loads(Path("beside.hatchet").read_text())[0])
+    assert tree["aten::relu"][0] == 3
+
+
+THREADS_AND_FORKS = """
+import os
+import threading
+import marey
+import marey.torch
+import torch
+
+torch.set_num_threads(1)
+marey.torch.enable(operators=True)
+session = marey.start("hostile", data="trace")
+stop = threading.Event()
+
+def work(number):
+    x = torch.ones(4)
+    while not stop.is_set():
+        torch.relu(x)
+        try:
+            torch.mm(x, x)
+        except RuntimeError:
+            pass
+
+threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(50)]
+for thread in threads:
+    thread.start()
+for _ in range(5):
+    child = os.fork()
+    if child == 0:
+        torch.relu(torch.ones(4))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    marey.deactivate(session)
+    marey.activate(session)
+stop.set()
+for thread in threads:
+    thread.join()
+with marey.scope("last"):
+    torch.relu(torch.ones(4))
+marey.finalize(session, "marey")
+print("done")
+"""
+
+
+def test_forks_errors_and_pauses_among_fifty_threads_lose_nothing_silently() -> None:
+    import marey
+
+    done = python("-c", THREADS_AND_FORKS)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    run = marey.open("hostile.marey")
+    last = run.sql("SELECT path FROM spans WHERE path LIKE 'last/%' AND name = 'aten::relu'")
+    assert last.rows() == [("last/aten::relu",)]
+    # A full buffer is a loss; a scope that nobody closes would be a fault.
+    causes: list[Any] = [cause for (cause,) in run.sql("SELECT cause FROM losses").rows()]
+    assert {"unmatched_exits", "stuck_threads", "nodes", "names"}.isdisjoint(causes)
+
+
+def test_an_exit_in_the_middle_of_an_operator_is_the_program_s(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import os, torch\n"
+        "library = torch.library.Library('marey_tests', 'DEF')\n"
+        "library.define('leave(Tensor x) -> Tensor')\n"
+        "def leave(x):\n"
+        "    raise SystemExit(7)\n"
+        "library.impl('leave', leave, 'CPU')\n"
+        "print('before', flush=True)\n"
+        "torch.ops.marey_tests.leave(torch.ones(1))\n"
+    )
+    plain = python(str(script))
+    done = python("-m", "marey", "run", "--operators", "-o", "out.hatchet", str(script))
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    tree = shape(json.loads(Path("out.hatchet").read_text())[0])
+    assert "marey_tests::leave" in tree
