@@ -27,10 +27,8 @@ class Fields(NamedTuple):
 UNKNOWN = Fields(0, 0)
 
 KNOWN: dict[tuple[int, int] | None, Fields] = {
-    (2, 4): Fields(22, 35),
-    (2, 5): Fields(22, 35),
-    (2, 14): Fields(25, 38),
-    (2, 15): Fields(25, 38),
+    **{(2, minor): Fields(22, 35) for minor in (4, 5, 6)},
+    **{(2, minor): Fields(25, 38) for minor in range(7, 16)},
 }
 """The positions in the minor versions of PyTorch that pass `make torch-versions`."""
 

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-from . import _torch_profiler, _torch_window_plans
+from . import _torch_profiler, _torch_window_plans, performance
 from ._flags import is_disabled
 from ._torch_profiler import Recording, Switches, Unavailable
 from ._torch_window_plans import Plan, Schedule
+from ._warning import warn
 
 
 class window:
@@ -60,11 +61,13 @@ class window:
         sync_events: Synchronisations of CUDA devices.
         all_threads: Operators of every thread, not only of the thread that trains and those of
             autograd. PyTorch then reports neither allocations nor keyword arguments.
-        performance_events: Not available: PyTorch's own profiler reads no hardware counters in its
-            traces.
+        performance_events: Events that marey counts in each scope and operator of the window, as
+            `marey.performance.enable` has them: metrics, not arguments, because PyTorch accepts
+            such names and records nothing. They replace events that the program counts. If the
+            machine does not count them, a warning states why.
 
     Raises:
-        ValueError: Arguments that do not work together, or `performance_events`.
+        ValueError: Arguments that do not work together.
     """
 
     def __init__(
@@ -85,11 +88,6 @@ class window:
         all_threads: bool = False,
         performance_events: Sequence[str] = (),
     ) -> None:
-        if performance_events:
-            raise ValueError(
-                "performance_events is not available: torch.profiler accepts the names and records "
-                f"nothing for them ({', '.join(performance_events)}); leave the argument out"
-            )
         switches = Switches(
             record_shapes=record_shapes,
             profile_memory=profile_memory,
@@ -100,7 +98,7 @@ class window:
             sync_events=sync_events,
             all_threads=all_threads,
         )
-        self._runner = _Runner(_plan(steps, wait, warmup, repeat, on), switches)
+        self._runner = _Runner(_plan(steps, wait, warmup, repeat, on), switches, performance_events)
 
     def arm(self) -> window:
         """Waits for the steps of the window from now on; returns the window.
@@ -163,10 +161,13 @@ class _Runner:
     All methods but `disarm` are called on the thread that trains: the first one to end a step.
     """
 
-    def __init__(self, plan: Plan | None, switches: Switches) -> None:
+    def __init__(
+        self, plan: Plan | None, switches: Switches, performance_events: Sequence[str] = ()
+    ) -> None:
         switches.check()
         self._plan = plan
         self._switches = switches
+        self._performance_events = performance_events
         self._recording: Recording | None = None
         self._is_open = False
         self._starts_in_step = False
@@ -251,10 +252,20 @@ class _Runner:
             self._recording = None
             recording.start()
             self._recording, self._is_open = recording, True
+            self._count_events()
+
+    def _count_events(self) -> None:
+        if self._performance_events:
+            try:
+                performance.enable(self._performance_events)
+            except (RuntimeError, ValueError) as error:
+                warn(f"a window has no performance events: {error}")
 
     def _stop(self) -> None:
         recording, self._recording = self._recording, None
         is_open, self._is_open = self._is_open, False
+        if is_open and self._performance_events:
+            performance.disable()
         if recording is not None and is_open:
             with self._failures_counted():
                 recording.stop()

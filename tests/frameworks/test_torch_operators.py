@@ -59,12 +59,12 @@ def test_operators_are_below_the_scope_that_calls_them() -> None:
     assert tree["outer"][0] == 3
     inner = tree["outer"][1]
     assert inner["aten::relu"][0] == 3
-    # From PyTorch 2.8 on the overload is part of the name.
+    # From PyTorch 2.7 on the overload is part of the name.
     assert inner[_overloaded("aten::add", "Tensor")][0] == 3
 
 
 def _overloaded(name: str, overload: str) -> str:
-    has_overloads = (_torch_operators.minor_of(torch.__version__) or (0, 0)) >= (2, 8)
+    has_overloads = (_torch_operators.minor_of(torch.__version__) or (0, 0)) >= (2, 7)
     return f"{name}.{overload}" if has_overloads else name
 
 

@@ -365,10 +365,32 @@ def test_all_threads_are_recorded_if_wanted() -> None:
         assert found == [(expected,)]
 
 
+def test_performance_events_are_counted_in_the_window_alone() -> None:
+    session = marey.start("events", data="trace")
+    with marey.torch.window(performance_events=["page_faults"]), marey.scope("inside"):
+        torch.ones(2)
+    with marey.scope("outside"):
+        torch.ones(2)
+    marey.finalize(session)
+    query = "SELECT DISTINCT path FROM counters WHERE name = 'page_faults' AND path LIKE '%side'"
+    assert rows("events.marey", query) == [("inside",)]
+
+
+def test_performance_events_that_the_machine_lacks_are_named() -> None:
+    session = marey.start("no_events", data="trace")
+    with (
+        pytest.warns(
+            UserWarning, match="a window has no performance events: .*`rffffffffffffffff`"
+        ),
+        marey.torch.window(performance_events=["rffffffffffffffff"]),
+    ):
+        torch.ones(2)
+    marey.finalize(session)
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"performance_events": ["cycles"]}, "records nothing for them"),
         ({"all_threads": True}, "needs profile_memory=False"),
         ({"record_shapes": False}, "needs record_shapes=True"),
         ({"wait": 1}, "need steps"),

@@ -96,7 +96,7 @@ pub(crate) struct Library {
     pub(crate) name: unsafe extern "C" fn(function: *const RecordFunction) -> *const c_char,
     /// `at::RecordFunction::currentThreadId`: PyTorch's number of the calling thread, from 1 on.
     pub(crate) current_thread: unsafe extern "C" fn() -> u64,
-    /// `at::RecordFunction::overload_name`, from PyTorch 2.8 on: empty for the default overload.
+    /// `at::RecordFunction::overload_name`, from PyTorch 2.7 on: empty for the default overload.
     pub(crate) overload_name: Option<unsafe extern "C" fn(*const RecordFunction) -> *const c_char>,
 }
 
