@@ -39,7 +39,7 @@ class Support(NamedTuple):
 
 
 SHAPES = {"off": 0, "sampled": 1, "all": 2}
-"""The numbers of the operators whose shapes are recorded, as `_native.record_operators` has them."""
+"""Numbers for `_native.record_operators`, by the operators whose shapes are recorded."""
 
 
 def start(torch: Any, shapes: str = "off") -> str | None:
