@@ -1,7 +1,7 @@
 """Measures the cost of recording PyTorch's operators: `python bench/operators.py`.
 
-Each profiler runs in a process of its own, several times in turn: first without it, then with it and
-without it in turn. Two programs: one operator in a loop, and the training step of
+Each profiler runs in a process of its own, several times in turn: first without it, then with it
+and without it in turn. Two programs: one operator in a loop, and the training step of
 `examples/train_gpt.py`. All times are CPU times. `--update` writes the table to
 `docs/benchmarks.md`.
 """
@@ -93,8 +93,9 @@ class Torch:
 class Callback:
     def __init__(self):
         class Registration(ctypes.Structure):
-            _fields_ = [("start", ctypes.c_void_p), ("end", ctypes.c_void_p), ("p", ctypes.c_double),
-                        ("kinds", ctypes.c_bool * 10), ("needs", ctypes.c_bool * 6)]
+            _fields_ = [("start", ctypes.c_void_p), ("end", ctypes.c_void_p),
+                        ("probability", ctypes.c_double), ("kinds", ctypes.c_bool * 10),
+                        ("needs", ctypes.c_bool * 6)]
         library = ctypes.CDLL("libtorch_cpu.so", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         self.add = library._ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE
         self.add.restype, self.add.argtypes = ctypes.c_uint64, [Registration]

@@ -110,7 +110,7 @@ def _search(torch: Any) -> InputFields | None:
     if values.get("stride") != [(2, _INT_TAG), (1, _INT_TAG)]:
         return None
     list_tag, bool_tag = values["aten::conv2d"][3][1], values["aten::sum"][2][1]
-    return InputFields(*inputs, *sizes, *dtype, list_tag, bool_tag)
+    return InputFields(inputs.pop(), sizes.pop(), dtype.pop(), list_tag, bool_tag)
 
 
 def _common_positions(tensors: list[tuple[Any, Any]]) -> set[int]:

@@ -39,7 +39,7 @@ class Support(NamedTuple):
 
 
 SHAPES = {"off": 0, "sampled": 1, "all": 2}
-"""Numbers of the choices, for `_native.record_operators`."""
+"""Numbers for `_native.record_operators`, by the operators whose shapes are recorded."""
 
 
 def start(torch: Any, shapes: str = "off") -> str | None:
@@ -64,16 +64,6 @@ def stop() -> None:
     """Ends what `start` has begun. Without effect if it has not."""
     _native.record_operators(False)
     _undo.close()
-
-
-def pause() -> None:
-    """Removes the hooks of `start` that a paused session leaves: those of data loaders."""
-    _undo.close()
-
-
-def resume() -> None:
-    """Installs the hooks again that `pause` has removed."""
-    _record_fetches()
 
 
 def _record_fetches() -> None:

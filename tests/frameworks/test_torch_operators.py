@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import json
 import os
+import re
 import threading
 import warnings
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import marey.torch
 import pytest
 from marey import _torch_operators
 from marey._torch_fields import UNKNOWN, Fields
-from torch_programs import PRELUDE, Shape, python, shape
+from torch_programs import GPT, PRELUDE, Shape, python, shape
 
 torch = pytest.importorskip("torch")
 
@@ -154,6 +155,51 @@ def test_backward_is_linked_to_the_modules_that_made_it() -> None:
     events = json.loads(Path("links.json").read_text())["traceEvents"]
     arrows = [event["ph"] for event in events if event.get("cat") == "fwdbwd"]
     assert sorted(arrows) == ["f"] * 12 + ["s"] * 12
+
+
+def test_the_report_names_module_and_line_of_the_hottest_operator() -> None:
+    arguments = ["-d", "trace", "--operators", "-o", "out.marey"]
+    done = python("-m", "marey", "run", *arguments, str(GPT), "--steps", "5", "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    report = python("-m", "marey", "analyze", "out.marey", "--threshold", _LOW_THRESHOLD)
+    source = GPT.read_text().splitlines()
+    finding = re.search(
+        r"operator aten::(?:add)?mm .* module (\S+), called at (.+):(\d+)\.", report.stdout
+    )
+    section = report.stdout.partition("Modules of the hottest operators:")[2]
+    row = re.search(r"aten::(?:add)?mm +\S+ +\S+ \S+ +(\S+) +(.+):(\d+)", section)
+    for found in (finding, row):
+        assert found is not None, report.stdout
+        module, path, line = found.groups()
+        assert Path(path).name == GPT.name
+        assert f"self.{module.rpartition('.')[2]}(" in source[int(line) - 1]
+
+
+_LOW_THRESHOLD = "hot_operation.medium_percent=1"
+
+
+def test_the_first_call_of_a_module_in_each_session_has_its_line() -> None:
+    layer = torch.nn.Linear(1, 1)
+    model = torch.nn.Sequential(torch.nn.Sequential(layer))
+    marey.torch.enable()
+    for name in ("first", "second"):
+        session = marey.start(name)
+        for _ in range(2):
+            model(torch.ones(1))
+        (line,) = (n for n, text in enumerate(_SOURCE, 1) if text.strip() == "model(torch.ones(1))")
+        document: Any = marey.data.get(session)
+        marey.finalize(session)
+        (step,) = document[0]["children"]
+        sites, inner = [], step["children"]
+        while inner:
+            sites.append(inner[0]["metrics"]["call_site"])
+            inner = inner[0]["children"]
+        # PyTorch itself calls the inner ones.
+        assert sites == [f"{__file__}:{line}"] * 3
+    marey.torch.disable()
+
+
+_SOURCE = Path(__file__).read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.usefixtures("operators")

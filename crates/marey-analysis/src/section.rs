@@ -69,6 +69,14 @@ pub const ALL: &[Section] = &[
         view: "top",
     },
     Section {
+        name: "operator_modules",
+        needs: &[&stored::ROLLUPS],
+        title: "Modules of the hottest operators",
+        doc: "Operators by exclusive time, each with the module of the context in which it took most of that, and the line where the program calls the module. In backward, the module is that of the forward operator.",
+        sql: include_str!("../report/operator_modules.sql"),
+        view: "context_modules",
+    },
+    Section {
         name: "kernels",
         needs: &[&stored::GPU_ACTIVITIES],
         title: "Kernels by device time",
