@@ -132,7 +132,10 @@ class Meter:
         self._baseline: list[int] = []  # times of the steps of the last baseline
         self._recorded_before: list[int] = []  # times of recorded steps before it
         self._log_ratios: list[float] = []
+        self._cost: Cost | None = None
+        self._recorded_steps = FIRST_RECORDED_STEPS  # until the next baseline
         self._dropped: list[str] = []
+        self._is_at_bottom = False
         _meters.add(self)
         self.publish()
 
@@ -197,8 +200,7 @@ class Meter:
         size = BASELINE_STEPS - 1
         if self._baseline and len(self._before) == size:
             self._compare([*self._recorded_before, *self._before])
-        is_known = self._is_known()
-        if self._steps == (RECORDED_STEPS if is_known else FIRST_RECORDED_STEPS):
+        if self._steps >= self._recorded_steps:
             self._recorded_before = self._before[-size:]
             self._pause()
 
@@ -206,32 +208,32 @@ class Meter:
         ratio = statistics.median(recorded) / statistics.median(self._baseline)
         self._baseline = []
         self._log_ratios.append(math.log(ratio))
-        cost = Cost.estimate(self._log_ratios)
+        self._cost = cost = Cost.estimate(self._log_ratios)
         target = self._target_percent
         if cost is not None and target is not None and cost.low_percent > target:
-            self._back_off(cost)
+            self._back_off(f"{cost} is above the target of {target:g} %")
+        self._recorded_steps = RECORDED_STEPS if self._is_known() else FIRST_RECORDED_STEPS
         self.publish()
 
     def _is_known(self) -> bool:
-        cost = Cost.estimate(self._log_ratios)
+        cost, target = self._cost, self._target_percent
         if cost is None:
             return False
-        target = self._target_percent
         is_undecided = target is not None and cost.low_percent <= target < cost.high_percent
         return not is_undecided or len(self._log_ratios) >= MAX_FIRST_BLOCKS
 
-    def _back_off(self, cost: Cost) -> None:
+    def _back_off(self, reason: str) -> None:
         """Drops a detail, and begins to measure what the others cost."""
         detail = self._hooks.drop_detail()
-        if detail is None:
-            return
-        target = f"{self._target_percent:g} %"
-        self._dropped.append(
-            f"{detail} off after {self._total_steps} steps: {cost} is above the target of {target}"
-        )
+        if detail is not None:
+            self._dropped.append(f"{detail} off after {self._total_steps} steps: {reason}")
+            self._log_ratios.clear()
+            self._cost = None
+            self._restart()
+        elif not self._is_at_bottom:
+            self._is_at_bottom = True
+            self._dropped.append(f"nothing is left to turn off: {reason}")
         _native.note("overhead_backoff", "; ".join(self._dropped))
-        self._log_ratios.clear()
-        self._restart()
 
     def _restart(self) -> None:
         """Forgets the steps of an unfinished comparison."""
@@ -286,19 +288,20 @@ class Meter:
 
     def statement(self) -> str:
         """Returns the result so far as a sentence."""
-        cost = Cost.estimate(self._log_ratios)
-        basis = f"{len(self._log_ratios)} blocks of {BASELINE_STEPS} steps without marey"
-        if cost is None:
+        blocks = len(self._log_ratios)
+        plural = "" if blocks == 1 else "s"
+        basis = f"{blocks} block{plural} of {BASELINE_STEPS} steps without marey"
+        if self._cost is None:
             statement = f"unknown: {basis}, at least {MIN_BLOCKS} are needed"
         else:
-            statement = f"{cost}, from {basis}"
+            statement = f"{self._cost}, from {basis}"
         if _native.gpu_level()[0] == "cupti":
             statement += "; CUPTI's own cost is in both and not counted"
         return statement
 
     def publish(self) -> None:
         """Writes the result so far to profiles and runs."""
-        cost = Cost.estimate(self._log_ratios)
+        cost = self._cost
         notes = {
             "overhead": self.statement(),
             "overhead_percent": "" if cost is None else f"{cost.percent:.3f}",

@@ -131,7 +131,7 @@ def test_too_few_blocks_give_no_figure(train: Callable[[int], None]) -> None:
     marey.finalize(session, "marey")
     found = overhead("few.marey")
     assert found["statement"] == (
-        f"unknown: 1 blocks of {BASELINE_STEPS} steps without marey, "
+        f"unknown: 1 block of {BASELINE_STEPS} steps without marey, "
         f"at least {MIN_BLOCKS} are needed"
     )
     assert (found["percent"], found["low_percent"], found["high_percent"]) == (None, None, None)

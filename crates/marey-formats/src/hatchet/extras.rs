@@ -28,6 +28,7 @@ impl<T: Tokens> Reader<T> {
                 ("version", |reader, id| reader.read_if_root(*id, Self::read_version)),
                 ("overhead", |reader, id| reader.read_if_root(*id, Self::read_overhead)),
                 ("losses", |reader, id| reader.read_if_root(*id, Self::read_losses)),
+                ("notes", |reader, id| reader.read_if_root(*id, Self::read_notes)),
                 ("process", |reader, id| reader.read_if_root(*id, Self::read_process)),
             ],
         )
@@ -95,6 +96,14 @@ impl<T: Tokens> Reader<T> {
         self.read_entries("the losses by cause", |reader, cause| {
             let count = reader.read_count()?;
             reader.meta.losses.push((cause.to_owned(), count));
+            Ok(())
+        })
+    }
+
+    fn read_notes(&mut self) -> Result<()> {
+        self.read_entries("the notes by key", |reader, key| {
+            let note = reader.read_text()?;
+            reader.meta.notes.push((key.to_owned(), note));
             Ok(())
         })
     }

@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
+use marey_model::json::quoted;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Device, Node, NodeId, Profile};
@@ -56,6 +57,10 @@ pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), Reade
         if let Some(known) = LossCause::ALL.into_iter().find(|known| known.as_str() == cause) {
             import.run.lose(process, known, *count);
         }
+    }
+    for (key, note) in &profile.meta.notes {
+        let (key, value) = (key.as_str().into(), quoted(note).into());
+        import.run.add_metadata(&Metadata { process_id: process, thread_id: None, key, value })?;
     }
     add_header(&profile, process, import)?;
     add_devices(&profile.devices, process, import)?;

@@ -79,6 +79,17 @@ fn extras_of_marey_are_read() {
 }
 
 #[test]
+fn notes_of_the_root_are_read() {
+    let file = br#"[{"children": [
+        {"children": [], "frame": {"name": "a"}, "marey": {"notes": {"x": "not the root's"}}, "metrics": {}}
+    ], "frame": {"name": "ROOT"}, "marey": {"notes": {"gpu": "a \"b\"", "overhead": "1 %"}},
+    "metrics": {}}, {}]"#;
+    let profile = hatchet::parse(file).unwrap();
+    let note = |key: &str, text: &str| (key.to_owned(), text.to_owned());
+    assert_eq!(profile.meta.notes, [note("gpu", "a \"b\""), note("overhead", "1 %")]);
+}
+
+#[test]
 fn states_with_only_times_become_children() {
     let file = br#"[{"children": [
         {"children": [{"children": [], "frame": {"name": "b"}, "metrics": {"m": 1}}],

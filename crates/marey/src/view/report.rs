@@ -112,8 +112,12 @@ pub(super) fn warn_of_checkpoint(
     ))
 }
 
-/// Notes the overhead. `file_prefix` is a prefix with the file if there are several.
+/// Notes the overhead, measured or estimated. `file_prefix` is a prefix with the file if there are
+/// several.
 pub(super) fn note_overhead(output: &mut Output, file_prefix: &str, meta: &Meta) -> io::Result<()> {
+    if let Some((_, statement)) = meta.notes.iter().find(|(key, _)| key == "overhead") {
+        output.note(format_args!("{file_prefix}cost of recording: {}", printable(statement)))?;
+    }
     match &meta.overhead {
         Some(overhead) => output.note(format_args!(
             "{file_prefix}{}",
