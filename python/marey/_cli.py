@@ -135,8 +135,9 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
     except _config.InvalidConfig as error:
         _fail(str(error))
     parsed = parser.parse_args(arguments)
-    if parsed.operators and not parsed.torch:
-        parser.error("--operators needs the hooks that --no-torch leaves out")
+    for switch in ("operators", "memory"):
+        if getattr(parsed, switch) and not parsed.torch:
+            parser.error(f"--{switch} needs the hooks that --no-torch leaves out")
     if parsed.module is not None:
         target = _run.Target("module", parsed.module + parsed.target)
     else:
@@ -157,6 +158,7 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
         hook=parsed.hook,
         torch=parsed.torch,
         operators=parsed.operators,
+        memory=parsed.memory,
         children=parsed.children,
     )
     return target, options, parsed.instrument
@@ -218,6 +220,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-i", "--instrument", choices=("print-mem-spaces",))
     parser.add_argument("--mode")
     parser.add_argument("--operators", action="store_true")
+    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--no-torch", dest="torch", action="store_false")
     parser.add_argument("--no-children", dest="children", action="store_false")
     parser.add_argument("-m", dest="module", nargs=remainder)

@@ -33,7 +33,7 @@ def set_defaults(parser: argparse.ArgumentParser, folder: str) -> None:
         parser.set_defaults(**{key: _checked(path, options, key, value)})
 
 
-_KEYS = ("backend", "context", "data", "hook", "mode", "operators", "torch", "children")
+_KEYS = ("backend", "context", "data", "hook", "mode", "operators", "memory", "torch", "children")
 """Options that a project may set; the others belong to one run."""
 
 

@@ -33,6 +33,7 @@ class Options(NamedTuple):
     hook: str | None
     torch: bool
     operators: bool
+    memory: bool
     children: bool
 
 
@@ -62,7 +63,7 @@ def start(options: Options, *, announce: bool) -> int | None:
     if options.torch:
         from marey import torch
 
-        torch.enable(operators=options.operators)
+        torch.enable(operators=options.operators, memory=options.memory)
     return session
 
 

@@ -2,8 +2,8 @@
 
 While enabled, every call of a `torch.nn.Module` is a scope with its dotted name, `backward` is a
 scope, an optimizer step is a scope named after its class, and each optimizer step ends a `step`.
-With `operators`, so is each operator that PyTorch dispatches (`_torch_operators`). Models are never
-modified: their names are stored here, by identity, as long as they live.
+With `operators`, so is each operator that PyTorch dispatches (`_torch_operators`). With `memory`, each
+of these scopes has readings of memory (`_torch_memory`). Models are never modified: their names are stored here, by identity, as long as they live.
 
 Start reading at `enable`, then `_enter_module`.
 """
@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from marey import _native
+from marey import _native, _torch_memory
 from marey._names import KIND_MODULE, KIND_SCOPE
 from marey._warning import warn
 
@@ -40,25 +40,30 @@ _pop = _native.pop
 _BACKWARD_KEY = 0
 
 
-def enable(*, operators: bool = False) -> None:
+def enable(*, operators: bool = False, memory: bool = False) -> None:
     """Records module calls, backward and optimizer steps as scopes, in the whole process.
 
     Does not import torch: if torch is not imported yet, the hooks are installed after its import.
-    Further calls have no effect, except that operators may be added. Any thread may call this
-    function.
+    Further calls have no effect, except that operators and memory may be added. Any thread may call
+    this function.
 
     Args:
         operators: Whether to record operators, autograd nodes,
             ``torch.profiler.record_function`` and the loading of batches too, on every thread,
             while a session records. If PyTorch does not allow it, a warning states why.
+        memory: Whether to record, at each of these scopes, the bytes that each device in use has
+            allocated and reserved, their peak, and the resident size of the process.
 
     Raises:
         AttributeError: The installed torch is older than 2.1 and lacks one of the hooks.
     """
-    global _enabled, _records_operators
+    global _enabled, _records_operators, _records_memory
     with _lock:
         _enabled = True
         _records_operators |= operators
+        if memory and not _records_memory:
+            _records_memory = True
+            _detach_hooks()  # a reading precedes the other hooks
         if "torch" not in sys.modules:
             if _finder not in sys.meta_path:
                 sys.meta_path.insert(0, _finder)
@@ -69,20 +74,26 @@ def enable(*, operators: bool = False) -> None:
 
 def disable() -> None:
     """Removes all hooks and closes the scopes that they have opened on this thread."""
-    global _enabled, _records_operators, _detach
+    global _enabled, _records_operators, _records_memory
     with _lock:
         _enabled = False
         if _finder in sys.meta_path:
             sys.meta_path.remove(_finder)
-        if _detach is not None:
-            _detach()
-            _detach = None
+        _detach_hooks()
+        _records_memory = False
         if _records_operators:
             from marey import _torch_operators
 
             _records_operators = False
             _torch_operators.stop()
     _leave_down_to(_thread.stack, 0)
+
+
+def _detach_hooks() -> None:
+    global _detach
+    if _detach is not None:
+        _detach()
+        _detach = None
 
 
 def is_enabled() -> bool:
@@ -307,6 +318,8 @@ def _attach(torch: Any) -> None:
         modules = torch.nn.modules.module
         _call_sites.add(_site(torch.nn.Module._call_impl.__code__))
         with contextlib.ExitStack() as undo:
+            if _records_memory:
+                undo.callback(_torch_memory.start(torch))
             for handle in (
                 modules.register_module_forward_pre_hook(_enter_module),
                 modules.register_module_forward_hook(_leave_module, always_call=True),
@@ -351,6 +364,8 @@ def _backward_scope(torch: Any) -> Callable[..., Any]:
         try:
             return original(*args, **kwargs)
         finally:
+            if _records_memory:
+                _torch_memory.read_step()
             _leave_backward()
 
     _call_sites.add(_site(backward.__code__))
@@ -366,14 +381,17 @@ def _export_without_hooks(torch: Any) -> Callable[..., Any]:
     def export(*args: Any, **kwargs: Any) -> Any:
         if _detach is None:
             return original(*args, **kwargs)
-        operators = _records_operators
+        operators, memory = _records_operators, _records_memory
         disable()
         try:
             return original(*args, **kwargs)
         finally:
-            enable(operators=operators)
+            enable(operators=operators, memory=memory)
 
     return functools.update_wrapper(export, original)
+
+
+_OUR_HOOKS = (_enter_module, _leave_module, _torch_memory.at_module)
 
 
 def _other_hooks(modules: Any) -> Callable[[], bool]:
@@ -385,7 +403,7 @@ def _other_hooks(modules: Any) -> Callable[[], bool]:
             *modules._global_forward_hooks.values(),
         )
         return (
-            any(hook not in (_enter_module, _leave_module) for hook in forward_hooks)
+            any(hook not in _OUR_HOOKS for hook in forward_hooks)
             or len(modules._global_backward_pre_hooks) > 0
             or len(modules._global_backward_hooks) > 0
         )
@@ -441,6 +459,7 @@ class _TorchLoader(importlib.abc.Loader):
 _lock = threading.RLock()
 _enabled = False
 _records_operators = False
+_records_memory = False
 _finder = _TorchFinder()
 _detach: Callable[[], None] | None = None
 _is_compiling: Callable[[], bool]

@@ -32,6 +32,7 @@ pub mod gpu_time;
 pub mod hatchet;
 pub mod json;
 pub mod loss;
+pub mod memory;
 pub mod metric;
 pub mod printable;
 pub mod profile;

@@ -89,6 +89,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     operators: bool,
 
+    /// Record memory too, at each module and step
+    #[arg(long)]
+    memory: bool,
+
     /// Do not hook PyTorch modules and optimizers
     #[arg(long)]
     no_torch: bool,

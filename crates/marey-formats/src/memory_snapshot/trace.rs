@@ -59,6 +59,7 @@ impl Snapshot<'_> {
             bytes,
             allocated_bytes: None,
             reserved_bytes: None,
+            peak_bytes: None,
             context_id,
             category_id,
             args,

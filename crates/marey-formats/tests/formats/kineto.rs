@@ -408,6 +408,7 @@ fn memory_events_have_a_stream_and_no_call_stack() {
                 bytes: 8,
                 allocated_bytes: None,
                 reserved_bytes: None,
+                peak_bytes: None,
                 context_id,
                 category_id: None,
                 args: Args::default(),

@@ -15,7 +15,7 @@ use crate::StoreError;
 use crate::arg_texts::ArgTexts;
 use crate::columns::{bits, flags, ids, ints, maybe_bits, texts};
 use crate::parts::{LazyPart, Parts};
-use crate::row::{self, Field, GpuActivity, Row};
+use crate::row::{self, Field, GpuActivity, MemoryEvent, Row};
 use crate::sort::{Sorter, SpillFile};
 use crate::sums::{self, NodeInfo};
 
@@ -59,6 +59,7 @@ pub(super) fn write(
         autograd,
         arg_texts,
         counters,
+        readings,
     } = rows;
     let rows = [
         spans.rows(),
@@ -67,6 +68,7 @@ pub(super) fn write(
         activities.rows(),
         autograd.rows(),
         counters.rows(),
+        readings.rows(),
     ];
     meter.begin_writing(rows.into_iter().sum());
     let start_nanos = references.start_nanos;
@@ -83,7 +85,8 @@ pub(super) fn write(
         arg_texts.iter().map(|text| args.id(text, parts)).collect::<Result<_, _>>()?;
     write_activities(activities, &arg_text_ids, references, parts, meter)?;
     write_flows(autograd, references, parts, meter)?;
-    write_counters(counters, references, parts, meter)
+    write_counters(counters, references, parts, meter)?;
+    write_readings(readings, references, parts, meter)
 }
 
 /// Writes spans by start, and the training steps among them.
@@ -256,6 +259,21 @@ fn write_counters(
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
     write_rows(counters, references.owner, parts, |rows| meter.add_written(rows.len() as u64))
+}
+
+/// Writes readings of memory by time.
+fn write_readings(
+    readings: Sorter<MemoryEvent>,
+    references: References,
+    parts: &mut Parts,
+    meter: &mut Meter,
+) -> Result<(), StoreError> {
+    write_rows(readings, references.owner, parts, |rows| {
+        for row in rows.iter_mut() {
+            row.thread_id = row.thread_id.map(|position| references.threads[position as usize]);
+        }
+        meter.add_written(rows.len() as u64);
+    })
 }
 
 /// Writes rows in order. `prepare` may complete the rows of a batch before they are written.

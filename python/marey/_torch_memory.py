@@ -1,0 +1,164 @@
+"""Readings of memory at the hooks of PyTorch: of each device in use, and of the process.
+
+A reading before a module's scope is entered, and one before it is left, so that what a memory has
+grown by in between counts for the scope in which it grew (`_native.Memory`). Steps are read in more
+detail than modules: new devices and the peak of the process are looked for there alone.
+
+Start reading at `start`, then `_Readings`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from . import _native, _session
+
+UNKNOWN = -1
+"""Stands for a number of bytes that a memory does not tell."""
+
+
+class Allocator(NamedTuple):
+    """The caching allocator of one kind of device, as PyTorch gives access to it."""
+
+    device_type: str
+    """The name of the kind, such as ``cuda``."""
+
+    is_initialized: Callable[[], bool]
+    """Whether the program has used it; until then, no other function is called."""
+
+    device_count: Callable[[], int]
+
+    counters: Callable[[int], Mapping[str, Any]]
+    """Returns all counters of a device at once, nested: ``allocated_bytes``, ``all``, ``peak``."""
+
+
+def find_allocator(torch: Any) -> Allocator | None:
+    """Returns the allocator of the devices that this build of PyTorch supports, if any.
+
+    The one place at which devices come in: a test without a device replaces this function.
+    """
+    for device_type in ("cuda", "xpu"):
+        counters = getattr(torch._C, f"_{device_type}_memoryStats", None)
+        if counters is not None:
+            module = getattr(torch, device_type)
+            return Allocator(device_type, module.is_initialized, module.device_count, counters)
+    counters = getattr(torch._C, "_accelerator_getDeviceStats", None)
+    accelerator = getattr(torch, "accelerator", None)
+    device = accelerator.current_accelerator() if accelerator else None
+    if counters is None or accelerator is None or device is None:
+        return None
+    is_initialized = torch._C._accelerator_isAllocatorInitialized
+    return Allocator(device.type, is_initialized, accelerator.device_count, counters)
+
+
+class _Readings:
+    """The memories that are read."""
+
+    def __init__(self, allocator: Allocator | None) -> None:
+        self._host = _native.Memory(_native.HOST_MEMORY)
+        self._allocator = allocator
+        self._devices: dict[int, _native.Memory] = {}
+
+    def read(self) -> None:
+        """Records what is allocated and reserved now, at the innermost scope."""
+        resident = _native.resident_bytes()
+        if resident is not None:
+            self._host.record(resident, UNKNOWN, UNKNOWN)
+        if self._devices:
+            self._read_devices()
+
+    def read_step(self) -> None:
+        """Does the same with the peak of the process, and of devices that are new."""
+        # The peak first, so that it is not below a size that is read before it.
+        resident = _native.resident_bytes()
+        peak = _native.peak_resident_bytes()
+        if resident is not None:
+            self._host.record(resident, UNKNOWN if peak is None else peak, UNKNOWN)
+        if self._allocator is not None and self._allocator.is_initialized():
+            self._find_devices(self._allocator)
+            self._read_devices()
+
+    def _find_devices(self, allocator: Allocator) -> None:
+        """Adds the devices that have had memory since the last step."""
+        for device in range(allocator.device_count()):
+            if device not in self._devices and _totals(allocator.counters(device))[1]:
+                name = f"{allocator.device_type}:{device}"
+                self._devices[device] = _native.Memory(name)
+
+    def _read_devices(self) -> None:
+        assert self._allocator is not None
+        for device, memory in self._devices.items():
+            memory.record(*_totals(self._allocator.counters(device)))
+
+    def lose_devices(self) -> None:
+        """Ends the readings of devices."""
+        self._allocator = None
+        self._devices.clear()
+
+
+def _totals(counters: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Returns the allocated bytes, their peak and the reserved bytes."""
+    allocated = counters["allocated_bytes"]["all"]
+    return allocated["current"], allocated["peak"], counters["reserved_bytes"]["all"]["current"]
+
+
+def start(torch: Any) -> Callable[[], None]:
+    """Reads memory at each module, optimizer step and backward; returns a function that ends it.
+
+    To be called before the hooks that enter and leave scopes are installed.
+    """
+    global _readings, _is_compiling
+    _readings = _Readings(find_allocator(torch))
+    # PyTorch 2.2 has it elsewhere.
+    _is_compiling = getattr(torch.compiler, "is_compiling", None) or torch._utils.is_compiling
+    modules = torch.nn.modules.module
+    # `torch.optim` has no attribute for this submodule.
+    optimizers = importlib.import_module("torch.optim.optimizer")
+    handles = (
+        modules.register_module_forward_pre_hook(at_module),
+        modules.register_module_forward_hook(at_module, always_call=True),
+        optimizers.register_optimizer_step_pre_hook(_at_optimizer),
+        optimizers.register_optimizer_step_post_hook(_at_optimizer),
+    )
+
+    def stop() -> None:
+        global _readings
+        _readings = None
+        for handle in handles:
+            handle.remove()
+
+    return stop
+
+
+def at_module(*_: object) -> None:
+    """Reads memory before the scope of a module is entered or left."""
+    if not _is_compiling():
+        _read(_Readings.read)
+
+
+def _at_optimizer(*_: object) -> None:
+    if not _is_compiling():
+        read_step()
+
+
+def read_step() -> None:
+    """Reads memory at the boundary of a part of a step, if it is recorded."""
+    _read(_Readings.read_step)
+
+
+def _read(method: Callable[[_Readings], None]) -> None:
+    readings = _readings
+    if readings is None or not _native.is_active():
+        return
+    try:
+        method(readings)
+    except Exception as error:
+        # An allocator that a program plugs in may have no counters.
+        readings.lose_devices()
+        _session.say(f"memory of devices is not recorded: PyTorch gave no counters: {error!r}")
+
+
+_readings: _Readings | None = None
+_is_compiling: Callable[[], bool]
