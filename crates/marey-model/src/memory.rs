@@ -15,10 +15,11 @@ pub const READING_LENGTH: usize = 3;
 const READING: &str = "memory ";
 const GROWTH: &str = "memory_growth ";
 const UNIT: &str = " (bytes)";
+const PROPERTY: &str = "(pty)";
 
 /// Returns the name under which the readings of a memory are recorded: a property.
 pub fn reading_name(memory: &str) -> String {
-    format!("{READING}{memory}{UNIT}(pty)")
+    format!("{READING}{memory}{UNIT}{PROPERTY}")
 }
 
 /// Returns the name under which the growth of a memory is recorded: a sum.
@@ -26,18 +27,18 @@ pub fn growth_name(memory: &str) -> String {
     format!("{GROWTH}{memory}{UNIT}")
 }
 
-/// Returns the kind and number of the device whose readings have this key; `None` if the key is
-/// that of another metric.
+/// Returns the kind and number of the device whose readings are recorded under this name; `None` if
+/// the name is that of another metric.
 ///
 /// ```
-/// use marey_model::memory::memory_of;
+/// use marey_model::memory::{parse_reading_name, reading_name};
 ///
-/// assert_eq!(memory_of("memory cuda:1 (bytes)"), Some(("cuda", Some(1))));
-/// assert_eq!(memory_of("memory host (bytes)"), Some(("host", None)));
-/// assert_eq!(memory_of("memory_growth host (bytes)"), None);
+/// assert_eq!(parse_reading_name(&reading_name("cuda:1")), Some(("cuda", Some(1))));
+/// assert_eq!(parse_reading_name(&reading_name("host")), Some(("host", None)));
+/// assert_eq!(parse_reading_name("memory_growth host (bytes)"), None);
 /// ```
-pub fn memory_of(key: &str) -> Option<(&str, Option<u32>)> {
-    let memory = key.strip_prefix(READING)?.strip_suffix(UNIT)?;
+pub fn parse_reading_name(name: &str) -> Option<(&str, Option<u32>)> {
+    let memory = name.strip_prefix(READING)?.strip_suffix(PROPERTY)?.strip_suffix(UNIT)?;
     match memory.split_once(':') {
         Some((kind, number)) => Some((kind, Some(number.parse().ok()?))),
         None => Some((memory, None)),
@@ -50,17 +51,18 @@ mod tests {
     use crate::metric::{Aggregation, MetricName};
 
     #[test]
-    fn a_reading_is_found_by_its_key() {
+    fn a_reading_is_found_by_its_name() {
         for (memory, device) in [("cuda:12", ("cuda", Some(12))), (HOST, (HOST, None))] {
-            let name = MetricName::parse(&reading_name(memory));
-            assert_eq!(name.aggregation(), Aggregation::Property);
-            assert_eq!(memory_of(name.key()), Some(device));
-            let growth = MetricName::parse(&growth_name(memory));
-            assert_eq!(growth.aggregation(), Aggregation::Inclusive);
-            assert_eq!(memory_of(growth.key()), None);
+            let name = reading_name(memory);
+            assert_eq!(MetricName::parse(&name).aggregation(), Aggregation::Property);
+            assert_eq!(parse_reading_name(&name), Some(device));
+            let growth = growth_name(memory);
+            assert_eq!(MetricName::parse(&growth).aggregation(), Aggregation::Inclusive);
+            assert_eq!(parse_reading_name(&growth), None);
         }
-        for key in ["memory", "memory (bytes)", "memory cuda:x (bytes)", "host_memory (bytes)"] {
-            assert_eq!(memory_of(key), None, "{key}");
+        let others = ["memory", "memory (bytes)(pty)", "memory cuda:x (bytes)(pty)", "memory x"];
+        for name in others {
+            assert_eq!(parse_reading_name(name), None, "{name}");
         }
     }
 }

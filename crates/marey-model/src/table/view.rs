@@ -2,8 +2,8 @@
 
 use super::ColumnKind::{Bits, Flag, Id, Int, Nanos, Real, Reals, Text};
 use super::{
-    Column, Table, column, device_time, efficiency, launching, nullable, stepping, training,
-    waiting,
+    Column, Table, column, device_time, efficiency, launching, memory, nullable, stepping,
+    training, waiting,
 };
 
 /// Every view. A view that is defined by another comes after it.
@@ -51,7 +51,11 @@ pub const ALL: &[&Table] = &[
     &efficiency::MFU,
     &training::AUTOGRAD_CALLS,
     &training::MODULE_TIMES,
+    &memory::MODULE_MEMORY,
 ];
+
+/// Every view in the schema `python`, whose names and columns are those of another tool.
+pub const PYTHON: &[&Table] = &[&memory::TORCH_TRACE];
 
 pub(super) const KIND: Column =
     column("kind", Text, "Kind: scope, state, module, operator, frame, step or runtime.");

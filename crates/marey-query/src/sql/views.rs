@@ -31,7 +31,7 @@ definitions! {
     "operator_kernels" "gpu_annotations" "stragglers" "rank_arrivals" "runtime_calls" "launches"
     "queue_length" "queue_summary" "gpu_gaps" "step_times" "step_memory" "step_kernels"
     "device_idle" "kernel_sequences" "kernel_occupancy" "collective_bandwidth" "kernel_roofline"
-    "roofline" "mfu" "critical_path" "autograd_calls" "module_times"
+    "roofline" "mfu" "critical_path" "autograd_calls" "module_times" "module_memory" "torch_trace"
 }
 
 /// Plans a view of a run. The view that compares ranks has no rows for fewer than two ranks, where

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
-use marey_model::memory::memory_of;
+use marey_model::memory::parse_reading_name;
 use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{Device, Frame, IdMap, NodeDef};
 
@@ -83,7 +83,8 @@ impl Outline {
             Frame::Strings { first, texts } => {
                 self.texts.extend(*first, texts.iter().map(|text| names.text(text)));
                 let texts = texts.iter().zip(*first..=u32::MAX);
-                self.memories.extend(texts.filter_map(|(text, id)| Some((id, Memory::of(text)?))));
+                self.memories
+                    .extend(texts.filter_map(|(text, id)| Some((id, Memory::from_name(text)?))));
             }
             Frame::Thread { thread, os_id, name } => {
                 let position = self.threads.len() as u32;
@@ -155,9 +156,9 @@ impl Outline {
 }
 
 impl Memory {
-    /// Returns the memory whose readings are recorded under this key.
-    fn of(key: &str) -> Option<Self> {
-        let (device_type, device) = memory_of(key)?;
+    /// Returns the memory whose readings are recorded under this name.
+    fn from_name(name: &str) -> Option<Self> {
+        let (device_type, device) = parse_reading_name(name)?;
         Some(Self { device_type: device_type.into(), device })
     }
 }
