@@ -9,11 +9,16 @@ Start reading at `start`, then `_Readings`.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Mapping
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from . import _native, _session
+from ._torch_snapshot import MAX_HISTORY, Observer, ScopeHistory
 
 UNKNOWN = -1
 """Stands for a number of bytes that a memory does not tell."""
@@ -33,6 +38,9 @@ class Allocator(NamedTuple):
     counters: Callable[[int], Mapping[str, Any]]
     """Returns all counters of a device at once, nested: ``allocated_bytes``, ``all``, ``peak``."""
 
+    keeps_history: Callable[[], bool] = lambda: False
+    """Whether it keeps a history of its allocations, as the program may ask it to."""
+
 
 def find_allocator(torch: Any) -> Allocator | None:
     """Returns the allocator of the devices that this build of PyTorch supports, if any.
@@ -43,7 +51,10 @@ def find_allocator(torch: Any) -> Allocator | None:
         counters = getattr(torch._C, f"_{device_type}_memoryStats", None)
         if counters is not None:
             module = getattr(torch, device_type)
-            return Allocator(device_type, module.is_initialized, module.device_count, counters)
+            keeps_history = getattr(torch._C, f"_{device_type}_isHistoryEnabled", lambda: False)
+            return Allocator(
+                device_type, module.is_initialized, module.device_count, counters, keeps_history
+            )
     counters = getattr(torch._C, "_accelerator_getDeviceStats", None)
     accelerator = getattr(torch, "accelerator", None)
     device = accelerator.current_accelerator() if accelerator else None
@@ -56,10 +67,12 @@ def find_allocator(torch: Any) -> Allocator | None:
 class _Readings:
     """The memories that are read."""
 
-    def __init__(self, allocator: Allocator | None) -> None:
+    def __init__(self, torch: Any, open_scopes: Callable[[], tuple[str, ...]]) -> None:
         self._host = _native.Memory(_native.HOST_MEMORY)
-        self._allocator = allocator
+        self._allocator = find_allocator(torch)
         self._devices: dict[int, _native.Memory] = {}
+        self._open_scopes = open_scopes
+        self._history: deque[tuple[float, tuple[str, ...]]] = deque(maxlen=MAX_HISTORY)
 
     def read(self) -> None:
         """Records what is allocated and reserved now, at the innermost scope."""
@@ -88,9 +101,16 @@ class _Readings:
                 self._devices[device] = _native.Memory(name)
 
     def _read_devices(self) -> None:
-        assert self._allocator is not None
+        allocator = self._allocator
+        assert allocator is not None
         for device, memory in self._devices.items():
-            memory.record(*_totals(self._allocator.counters(device)))
+            memory.record(*_totals(allocator.counters(device)))
+        if allocator.keeps_history():
+            self._history.append((time.time_ns() / 1e3, self._open_scopes()))
+
+    def scopes(self) -> ScopeHistory:
+        """Returns which scopes were open, as far as the allocator's history may go back."""
+        return [*self._history, (math.inf, self._open_scopes())]
 
     def lose_devices(self) -> None:
         """Ends the readings of devices."""
@@ -104,13 +124,23 @@ def _totals(counters: Mapping[str, Any]) -> tuple[int, int, int]:
     return allocated["current"], allocated["peak"], counters["reserved_bytes"]["all"]["current"]
 
 
-def start(torch: Any) -> Callable[[], None]:
+def start(
+    torch: Any,
+    open_scopes: Callable[[], tuple[str, ...]],
+    models: Callable[[], Iterable[Any]],
+) -> Callable[[], None]:
     """Reads memory at each module, optimizer step and backward; returns a function that ends it.
 
     To be called before the hooks that enter and leave scopes are installed.
+
+    Args:
+        torch: The imported PyTorch.
+        open_scopes: Returns the names of the scopes that are open on this thread, outermost first.
+        models: Returns the models whose parameters have names.
     """
     global _readings, _is_compiling
-    _readings = _Readings(find_allocator(torch))
+    _readings = _Readings(torch, open_scopes)
+    _observe_out_of_memory(torch, models)
     # PyTorch 2.2 has it elsewhere.
     _is_compiling = getattr(torch.compiler, "is_compiling", None) or torch._utils.is_compiling
     modules = torch.nn.modules.module
@@ -130,6 +160,29 @@ def start(torch: Any) -> Callable[[], None]:
             handle.remove()
 
     return stop
+
+
+def scopes() -> ScopeHistory:
+    """Returns the open scopes and, if PyTorch keeps a history of allocations, the earlier ones."""
+    return [] if _readings is None else _readings.scopes()
+
+
+def _observe_out_of_memory(torch: Any, models: Callable[[], Iterable[Any]]) -> None:
+    """Attaches an observer to the allocator of CUDA once it exists; it cannot be detached."""
+    global _is_observing
+    attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
+    if attach is None or _is_observing:
+        return
+    _is_observing = True
+    observer = Observer(torch, scopes, models)
+
+    def attach_once() -> None:
+        # An exception here would reach the program's first call of CUDA.
+        with contextlib.suppress(Exception):
+            attach(observer)
+
+    with contextlib.suppress(Exception):
+        torch.cuda._lazy_call(attach_once)
 
 
 def at_module(*_: object) -> None:
@@ -161,4 +214,5 @@ def _read(method: Callable[[_Readings], None]) -> None:
 
 
 _readings: _Readings | None = None
+_is_observing = False
 _is_compiling: Callable[[], bool]

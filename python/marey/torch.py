@@ -2,8 +2,9 @@
 
 While enabled, every call of a `torch.nn.Module` is a scope with its dotted name, `backward` is a
 scope, an optimizer step is a scope named after its class, and each optimizer step ends a `step`.
-With `operators`, so is each operator that PyTorch dispatches (`_torch_operators`). With `memory`, each
-of these scopes has readings of memory (`_torch_memory`). Models are never modified: their names are stored here, by identity, as long as they live.
+With `operators`, so is each operator that PyTorch dispatches (`_torch_operators`). With `memory`,
+each of the hooks reads memory (`_torch_memory`). Models are never modified: their names are stored
+here, by identity, as long as they live.
 
 Start reading at `enable`, then `_enter_module`.
 """
@@ -15,6 +16,7 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 import threading
 import types
@@ -23,7 +25,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from marey import _native, _torch_memory
+from marey import _native, _torch_memory, _torch_snapshot
 from marey._names import KIND_MODULE, KIND_SCOPE
 from marey._warning import warn
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-__all__ = ["disable", "enable", "is_enabled"]
+__all__ = ["disable", "enable", "is_enabled", "memory_snapshot"]
 
 _push = _native.push
 _pop = _native.pop
@@ -87,6 +89,44 @@ def disable() -> None:
             _records_operators = False
             _torch_operators.stop()
     _leave_down_to(_thread.stack, 0)
+
+
+def memory_snapshot(path: str | os.PathLike[str] | None = None) -> str:
+    """Writes what CUDA's caching allocator has given out now, block by block.
+
+    The file is PyTorch's memory snapshot as JSON, which `marey import`, `marey query` and
+    `marey.open` read as the table `memory_snapshots`. A block in use has the tensor that Python
+    keeps in it, such as ``parameter head.weight``, and the scopes that were open when it was
+    allocated, as far as PyTorch has a history of its allocations
+    (``torch.cuda.memory._record_memory_history()``) and `enable` was called with ``memory=True``.
+
+    Args:
+        path: The file; by default ``memory-PID-N.json`` in the working directory.
+
+    Returns:
+        The absolute path of the file.
+
+    Raises:
+        RuntimeError: This process has no memory of CUDA, such as on a machine without a GPU, or
+            PyTorch gives no snapshot of it.
+        OSError: The file cannot be written.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        raise RuntimeError("this process has not imported torch, so there is nothing to write")
+    path = _torch_snapshot.new_path("memory") if path is None else os.path.abspath(path)
+    _torch_snapshot.write(torch, path, _torch_memory.scopes(), _models())
+    return path
+
+
+def _open_scopes() -> tuple[str, ...]:
+    return tuple(name for _, name, _ in _thread.stack)
+
+
+def _models() -> list[Module]:
+    """Returns the models that have been called and are alive."""
+    roots = [root() for root, _ in list(_roots.values())]
+    return [root for root in roots if root is not None]
 
 
 def _detach_hooks() -> None:
@@ -319,7 +359,7 @@ def _attach(torch: Any) -> None:
         _call_sites.add(_site(torch.nn.Module._call_impl.__code__))
         with contextlib.ExitStack() as undo:
             if _records_memory:
-                undo.callback(_torch_memory.start(torch))
+                undo.callback(_torch_memory.start(torch, _open_scopes, _models))
             for handle in (
                 modules.register_module_forward_pre_hook(_enter_module),
                 modules.register_module_forward_hook(_leave_module, always_call=True),

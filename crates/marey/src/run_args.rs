@@ -20,6 +20,7 @@ Examples:
   marey run -d trace train.py             Write train.marey for `marey analyze`, and a Chrome trace
   marey run -o runs/ -c python train.py   Write runs/train.hatchet, by Python call stack
   marey run --operators train.py          Record PyTorch's operators below modules
+  marey run -d trace --memory train.py    Record memory at each module and step
   marey run -m package.train              Like python -m package.train
   marey run pytest tests/test_step.py     Like python -m pytest tests/test_step.py
   marey run -- ./launch.sh                Profile each Python process that it starts

@@ -89,6 +89,7 @@ fn help_of_run_and_doctor_needs_no_python() {
                                      a profile [possible values: print-mem-spaces]
           --mode <MODE>              Mode of the backend, for example `periodic_flushing`
           --operators                Record each PyTorch operator too, below its module
+          --memory                   Record memory too, at each module and step
           --no-torch                 Do not hook PyTorch modules and optimizers
           --no-children              Profile this process only
       -m <MODULE>                    Run a module, like python -m
@@ -100,6 +101,7 @@ fn help_of_run_and_doctor_needs_no_python() {
       marey run -d trace train.py             Write train.marey for `marey analyze`, and a Chrome trace
       marey run -o runs/ -c python train.py   Write runs/train.hatchet, by Python call stack
       marey run --operators train.py          Record PyTorch's operators below modules
+      marey run -d trace --memory train.py    Record memory at each module and step
       marey run -m package.train              Like python -m package.train
       marey run pytest tests/test_step.py     Like python -m pytest tests/test_step.py
       marey run -- ./launch.sh                Profile each Python process that it starts
