@@ -238,7 +238,7 @@ def test_a_reading_asks_the_allocator_once(device: Device) -> None:
 
 
 def test_an_allocator_without_counters_does_not_disturb_the_program(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def counters(_: int) -> dict[str, Any]:
         raise RuntimeError("plugged in")

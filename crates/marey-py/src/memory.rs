@@ -6,6 +6,7 @@ use marey_model::memory::{HOST, READING_LENGTH, growth_name, reading_name};
 use marey_record::table::{MetricArg, ValueTag};
 use pyo3::prelude::*;
 use std::fs::{self, File};
+use std::mem::ManuallyDrop;
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -73,7 +74,9 @@ impl Memory {
 /// reading it. A forked child has another one.
 struct Sizes {
     pid: u32,
-    file: File,
+    /// Never closed: a program that has closed all of its descriptors may have given the number to a
+    /// file of its own.
+    file: ManuallyDrop<File>,
 }
 
 static SIZES: Mutex<Option<Sizes>> = Mutex::new(None);
@@ -91,9 +94,7 @@ fn resident_bytes() -> Option<i64> {
     }
     let file = File::open("/proc/self/statm").ok()?;
     let bytes = read_resident_bytes(&file);
-    // A program that has closed all of its descriptors may have given this number to its own file,
-    // which must stay open.
-    std::mem::forget(sizes.replace(Sizes { pid, file }));
+    *sizes = Some(Sizes { pid, file: ManuallyDrop::new(file) });
     bytes
 }
 
@@ -106,7 +107,7 @@ fn read_resident_bytes(file: &File) -> Option<i64> {
     let resident = pages.nth(1)??;
     // SAFETY: no preconditions.
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    (pages.filter(Option::is_some).count() == 5).then(|| resident.saturating_mul(page_bytes))
+    (pages.flatten().count() == 5).then(|| resident.saturating_mul(page_bytes))
 }
 
 /// Returns the largest resident size that this process has had, in bytes, `None` if the system does

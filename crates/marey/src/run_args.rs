@@ -46,6 +46,7 @@ The exit code is 1 if a line is \"broken\", 2 for bad usage, else 0.";
 /// Arguments of `marey run`.
 #[derive(Args)]
 #[command(override_usage = RUN_USAGE, after_help = RUN_EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
 pub(crate) struct RunArgs {
     /// Name of the profile [default: name of the target]
     #[arg(short, long)]

@@ -159,7 +159,7 @@ fn memory_devices_and_metadata_have_their_process() {
     assert_eq!(
         run.rows("SELECT * FROM memory_events"),
         [
-            r#"1060 | alloc | 512 | cuda | 0 | 0 | 18446744073709551615 | 1024 | 2048 | null | cpu_instant_event | null | 40 | 1 | 0 | null | null | {"bytes":6,"why":"a"}"#,
+            r#"1060 | alloc | 512 | cuda | 0 | 0 | 18446744073709551615 | 1024 | 2048 | 1500 | null | cpu_instant_event | null | 40 | 1 | 0 | null | null | {"bytes":6,"why":"a"}"#,
         ]
     );
     assert_eq!(
