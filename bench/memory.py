@@ -21,7 +21,7 @@ BLOCKS = 31
 CALLS = 5_000
 
 
-class Nothing(torch.nn.Module):  # type: ignore[misc]
+class Nothing(torch.nn.Module):
     """A module that returns its input."""
 
     def forward(self, x: Any) -> Any:
@@ -40,7 +40,7 @@ def measure(data: str, folder: str) -> dict[str, float]:
     """Returns the median nanoseconds of a call by what is enabled, in a session of this kind."""
     module = Nothing()
     found: dict[str, list[float]] = {"off": [], "hooks": [], "memory": []}
-    session = marey.start(str(Path(folder, data)), data=data)  # type: ignore[arg-type]
+    session = marey.start(str(Path(folder, data)), data=data)
     with torch.no_grad():
         block(module)
         for _ in range(BLOCKS):

@@ -47,7 +47,9 @@ fn old_runs_have_every_view() {
 }
 
 fn assert_all_declared_columns(database: &Database) {
-    view::ALL.iter().for_each(|view| assert_declared_columns(database, view.name, view));
+    for view in view::ALL {
+        assert_declared_columns(database, view.name, view);
+    }
     for view in view::PYTHON {
         assert_declared_columns(database, &format!("python.{}", view.name), view);
     }
