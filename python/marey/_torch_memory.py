@@ -79,30 +79,33 @@ class _Readings:
         resident = _native.resident_bytes()
         if resident is not None:
             self._host.record(resident, UNKNOWN, UNKNOWN)
-        if self._devices:
-            self._read_devices()
+        if self._allocator is not None and self._devices:
+            self._read_devices(self._allocator)
 
     def read_step(self) -> None:
         """Does the same with the peak of the process, and of devices that are new."""
-        # The peak first, so that it is not below a size that is read before it.
         resident = _native.resident_bytes()
+        # After the size, so that it is not below it.
         peak = _native.peak_resident_bytes()
         if resident is not None:
             self._host.record(resident, UNKNOWN if peak is None else peak, UNKNOWN)
-        if self._allocator is not None and self._allocator.is_initialized():
+        if self._allocator is not None:
             self._find_devices(self._allocator)
-            self._read_devices()
+            self._read_devices(self._allocator)
 
     def _find_devices(self, allocator: Allocator) -> None:
         """Adds the devices that have had memory since the last step."""
+        if not allocator.is_initialized():
+            return
         for device in range(allocator.device_count()):
             if device not in self._devices and _totals(allocator.counters(device))[1]:
-                name = f"{allocator.device_type}:{device}"
-                self._devices[device] = _native.Memory(name)
+                memory = _native.Memory(f"{allocator.device_type}:{device}")
+                # A new dict, because another thread may be reading this one.
+                self._devices = {**self._devices, device: memory}
 
-    def _read_devices(self) -> None:
-        allocator = self._allocator
-        assert allocator is not None
+    def _read_devices(self, allocator: Allocator) -> None:
+        if not allocator.is_initialized():
+            return  # in a forked child, which has the counters of its parent
         for device, memory in self._devices.items():
             memory.record(*_totals(allocator.counters(device)))
         if allocator.keeps_history():
@@ -115,7 +118,6 @@ class _Readings:
     def lose_devices(self) -> None:
         """Ends the readings of devices."""
         self._allocator = None
-        self._devices.clear()
 
 
 def _totals(counters: Mapping[str, Any]) -> tuple[int, int, int]:

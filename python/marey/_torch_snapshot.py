@@ -15,6 +15,7 @@ import gc
 import itertools
 import json
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -175,28 +176,26 @@ class Observer:
 
     def __call__(self, device: int, size: int, device_total: int, device_free: int) -> None:
         """Is called by the allocator when an allocation of `size` bytes has failed."""
-        now = time.monotonic()
-        # Nothing records after `marey.torch.disable`, or without a session.
-        scopes = self._scopes()
-        if not scopes or not _native.is_active():
-            return
-        if self._is_writing or now - self._last < OBSERVER_SECONDS:
+        if self._is_writing or time.monotonic() - self._last < OBSERVER_SECONDS:
             return
         self._is_writing = True
         try:
-            path = new_path("out-of-memory")
-            write(self._torch, path, scopes, self._models())
-            _session.say(
-                f"CUDA device {device} is out of memory: {size} bytes were requested and "
-                f"{device_free} of {device_total} are free. What is allocated is in {path}; "
-                f"see it with: marey query {path} "
-                "'SELECT path, sum(bytes) FROM memory_snapshots GROUP BY path'"
-            )
+            scopes = self._scopes()
+            # There are none after `marey.torch.disable`.
+            if scopes and _native.is_active():
+                self._last = time.monotonic()
+                path = new_path("out-of-memory")
+                write(self._torch, path, scopes, self._models())
+                _session.say(
+                    f"CUDA device {device} is out of memory: {size} bytes were requested, and "
+                    f"{device_free} of {device_total} are free. What is allocated is in {path}; "
+                    f"see it with: marey query {shlex.quote(path)} "
+                    "'SELECT path, sum(bytes) FROM memory_snapshots GROUP BY path'"
+                )
         except Exception as error:
             _session.say(f"what is allocated on CUDA could not be written: {error!r}")
         finally:
             self._is_writing = False
-            self._last = time.monotonic()
 
 
 _numbers = itertools.count()

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -364,6 +365,16 @@ def test_memory_can_be_added_and_is_removed_with_the_hooks() -> None:
         marey.torch.disable()
     assert not modules._global_forward_pre_hooks
     assert not modules._global_forward_hooks
+
+
+def test_compiled_models_are_compiled_as_without_memory(device: Device) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    session = marey.start("compiled", data="trace")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled = torch.compile(model, backend="eager", fullgraph=True)
+        assert torch.equal(compiled(torch.ones(2)), model(torch.ones(2)))
+    marey.finalize(session)
 
 
 # Snapshots of CUDA's allocator, by a double of PyTorch's.
