@@ -135,14 +135,15 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
     except _config.InvalidConfig as error:
         _fail(str(error))
     parsed = parser.parse_args(arguments)
-    if parsed.operators and not parsed.torch:
-        parser.error("--operators needs the hooks that --no-torch leaves out")
+    for switch in ("operators", "memory", "overhead"):
+        if getattr(parsed, switch) and not parsed.torch:
+            parser.error(f"--{switch} needs the hooks that --no-torch leaves out")
+    if parsed.overhead_target and not parsed.torch:
+        parser.error("--overhead-target needs the hooks that --no-torch leaves out")
     if parsed.data is None:
         parsed.data = "tree" if parsed.window is None else "trace"
     if parsed.window is not None:
         _check_window(parser, parsed)
-    if (parsed.overhead or parsed.overhead_target) and not parsed.torch:
-        parser.error("--overhead needs the hooks that --no-torch leaves out")
     if parsed.module is not None:
         target = _run.Target("module", parsed.module + parsed.target)
     else:
@@ -168,6 +169,7 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
         window=parsed.window,
         overhead=parsed.overhead,
         overhead_target=parsed.overhead_target,
+        memory=parsed.memory,
         children=parsed.children,
     )
     return target, options, parsed.instrument
@@ -255,6 +257,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--window")
     parser.add_argument("--overhead", action="store_true")
     parser.add_argument("--overhead-target", type=_overhead_target)
+    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--no-torch", dest="torch", action="store_false")
     parser.add_argument("--no-children", dest="children", action="store_false")
     parser.add_argument("-m", dest="module", nargs=remainder)

@@ -47,6 +47,7 @@ _KEYS = (
     "window",
     "overhead",
     "overhead_target",
+    "memory",
 )
 """Options that a project may set; the others belong to one run."""
 

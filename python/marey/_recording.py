@@ -39,6 +39,7 @@ class Options(NamedTuple):
     window: str | None
     overhead: bool
     overhead_target: str | None
+    memory: bool
     children: bool
 
 
@@ -73,6 +74,7 @@ def start(options: Options, *, announce: bool) -> int | None:
         torch.enable(
             operators=options.operators,
             shapes=options.shapes,
+            memory=options.memory,
             measure_overhead=options.overhead,
             overhead_target=options.overhead_target,
         )

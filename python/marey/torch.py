@@ -2,8 +2,9 @@
 
 While enabled, every call of a `torch.nn.Module` is a scope with its dotted name, `backward` is a
 scope, an optimizer step is a scope named after its class, and each optimizer step ends a `step`.
-With `operators`, so is each operator that PyTorch dispatches (`_torch_operators`). Models are never
-modified: their names are stored here, by identity, as long as they live.
+With `operators`, so is each operator that PyTorch dispatches (`_torch_operators`). With `memory`,
+each of the hooks reads memory (`_torch_memory`). Models are never modified: their names are stored
+here, by identity, as long as they live.
 
 Start reading at `enable`, then `_enter_module`.
 """
@@ -24,7 +25,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from marey import _native, _session, _torch_collectives, _torch_overhead
+from marey import (
+    _native,
+    _session,
+    _torch_collectives,
+    _torch_memory,
+    _torch_overhead,
+    _torch_snapshot,
+)
 from marey._names import CALL_SITE, KIND_MODULE, KIND_SCOPE
 from marey._torch_window import window
 from marey._warning import warn
@@ -33,7 +41,14 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-__all__ = ["disable", "enable", "is_enabled", "measured_overhead", "window"]
+__all__ = [
+    "disable",
+    "enable",
+    "is_enabled",
+    "measured_overhead",
+    "memory_snapshot",
+    "window",
+]
 
 Shapes = Literal["sampled", "all", "off"]
 _SHAPES = ("sampled", "all", "off")
@@ -49,14 +64,15 @@ def enable(
     *,
     operators: bool = False,
     shapes: Shapes = "sampled",
+    memory: bool = False,
     measure_overhead: bool = False,
     overhead_target: str | None = None,
 ) -> None:
     """Records module calls, backward and optimizer steps as scopes, in the whole process.
 
     Does not import torch: if torch is not imported yet, the hooks are installed after its import.
-    Further calls have no effect, except that operators may be added, and then `shapes` changed, and
-    the measurement. Any thread may call this function.
+    Further calls have no effect, except that operators may be added, and then `shapes` changed,
+    memory, and the measurement. Any thread may call this function.
 
     Args:
         operators: Whether to record operators, autograd nodes,
@@ -66,18 +82,20 @@ def enable(
             bytes: ``"sampled"`` those of one training step in a hundred, drawn at random, and
             before the first step one operator in a hundred; ``"all"``; or ``"off"``. Of a sample,
             FLOP and bytes are extrapolated to all calls. Without effect without `operators`.
+        memory: Whether to record, at each of these scopes, the bytes that each device in use has
+            allocated and reserved, their peak, and the resident size of the process.
         measure_overhead: Whether to measure what recording costs: blocks of 5 steps run without
             recording, a third of the first 90 steps or more, then 5 of 100. The result is in the
             view ``recording_overhead``.
         overhead_target: The time that recording may add to a step, such as ``"2%"``. Measures, and
-            while the cost is above the target, ends the recording of shapes, then of operators and
-            then of modules.
+            while the cost is above the target, ends the recording of shapes, then of operators, of
+            memory and of modules.
 
     Raises:
         ValueError: `shapes` is none of these, or `overhead_target` is not a percentage.
         AttributeError: The installed torch is older than 2.1 and lacks one of the hooks.
     """
-    global _enabled, _records_operators, _records_modules, _shapes, _meter
+    global _enabled, _records_operators, _records_modules, _records_memory, _shapes, _meter
     if shapes not in _SHAPES:
         raise ValueError(f"shapes must be one of {', '.join(_SHAPES)}, not {shapes!r}")
     target_percent = _torch_overhead.parse_target(overhead_target) if overhead_target else None
@@ -88,6 +106,9 @@ def enable(
         _records_operators |= operators
         if operators:
             _shapes = shapes
+        if memory and not _records_memory:
+            _records_memory = True
+            _reinstall_hooks()  # a reading precedes the other hooks
         if _meter is None and (measure_overhead or target_percent is not None):
             _meter = _torch_overhead.Meter(_METER_HOOKS, target_percent)
             _session.settlers.append(_meter.publish)
@@ -103,7 +124,7 @@ def enable(
 
 def disable() -> None:
     """Removes all hooks and closes the scopes that they have opened on this thread."""
-    global _enabled, _records_operators, _meter, _detach_steps, _collectives
+    global _enabled, _records_operators, _records_memory, _meter, _detach_steps, _collectives
     meter, _meter = _meter, None
     if meter is not None:
         meter.stop()
@@ -113,6 +134,7 @@ def disable() -> None:
         if _finder in sys.meta_path:
             sys.meta_path.remove(_finder)
         _remove_hooks()
+        _records_memory = False
         if _detach_steps is not None:
             _detach_steps()
             _detach_steps = _collectives = None
@@ -121,6 +143,44 @@ def disable() -> None:
 
             _records_operators = False
             _torch_operators.stop()
+
+
+def memory_snapshot(path: str | os.PathLike[str] | None = None) -> str:
+    """Writes what CUDA's caching allocator has given out now, block by block.
+
+    The file is PyTorch's memory snapshot as JSON, which `marey import`, `marey query` and
+    `marey.open` read as the table `memory_snapshots`. A block in use has the tensor that Python
+    keeps in it, such as ``parameter head.weight``, and the scopes that were open when it was
+    allocated, as far as PyTorch has a history of its allocations
+    (``torch.cuda.memory._record_memory_history()``) and `enable` was called with ``memory=True``.
+
+    Args:
+        path: The file; by default ``memory-PID-N.json`` in the working directory.
+
+    Returns:
+        The absolute path of the file.
+
+    Raises:
+        RuntimeError: This process has no memory of CUDA, such as on a machine without a GPU, or
+            PyTorch gives no snapshot of it.
+        OSError: The file cannot be written.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        raise RuntimeError("this process has not imported torch, so there is nothing to write")
+    path = _torch_snapshot.new_path("memory") if path is None else os.path.abspath(path)
+    _torch_snapshot.write(torch, path, _torch_memory.scopes(), _models())
+    return path
+
+
+def _open_scopes() -> tuple[str, ...]:
+    return tuple(name for _, name, _ in _thread.stack)
+
+
+def _models() -> list[Module]:
+    """Returns the models that have been called and are alive."""
+    roots = [root() for root, _ in list(_roots.values())]
+    return [root for root in roots if root is not None]
 
 
 def is_enabled() -> bool:
@@ -321,6 +381,8 @@ def _leave_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> No
 
 
 def _record_end_of_optimizer(optimizer: Optimizer) -> None:
+    if _records_memory:
+        _torch_memory.read_step()
     stack = _thread.stack
     _leave(stack, id(optimizer))
     if not stack:
@@ -467,6 +529,8 @@ def _install_hooks() -> None:
             return
         optimizers = sys.modules["torch.optim.optimizer"]
         with contextlib.ExitStack() as undo:
+            if _records_memory:
+                undo.callback(_torch_memory.start(_torch, _open_scopes, _models))
             handle = optimizers.register_optimizer_step_pre_hook(_enter_optimizer)
             undo.callback(handle.remove)
             undo.callback(_replace(_torch.autograd, "backward", _backward_scope(_torch)))
@@ -498,6 +562,16 @@ def _remove_hooks() -> None:
     _leave_down_to(_thread.stack, 0)
 
 
+def _reinstall_hooks() -> None:
+    """Installs the hooks anew, if they are installed; scopes stay open."""
+    global _detach
+    with _lock:
+        if _detach is not None:
+            _detach()
+            _detach = None
+            _install_hooks()
+
+
 # What the measurement of the cost switches.
 
 
@@ -518,6 +592,7 @@ def _recorded_details() -> list[str]:
     details = (
         ("shapes", has_shapes),
         ("operators", _records_operators),
+        ("memory", _records_memory),
         ("modules", _records_modules),
     )
     return [*(name for name, is_recorded in details if is_recorded), "steps"]
@@ -525,7 +600,7 @@ def _recorded_details() -> list[str]:
 
 def _drop_detail() -> str | None:
     """Ends the recording of the most expensive detail; returns which, `None` without any."""
-    global _records_operators, _records_modules, _shapes
+    global _records_operators, _records_modules, _records_memory, _shapes
     with _lock:
         if _records_operators and _shapes != "off":
             _shapes = "off"
@@ -535,6 +610,10 @@ def _drop_detail() -> str | None:
             _records_operators = False
             sys.modules["marey._torch_operators"].stop()
             return "operators"
+        if _records_memory:
+            _records_memory = False
+            _reinstall_hooks()
+            return "memory"
         if _records_modules:
             _records_modules = False
             _remove_hooks()
@@ -578,6 +657,8 @@ def _backward_scope(torch: Any) -> Callable[..., Any]:
         try:
             return original(*args, **kwargs)
         finally:
+            if _records_memory:
+                _torch_memory.read_step()
             _leave_backward()
 
     _call_sites.add(_site(backward.__code__))
@@ -602,6 +683,9 @@ def _export_without_hooks(torch: Any) -> Callable[..., Any]:
     return functools.update_wrapper(export, original)
 
 
+_OUR_HOOKS = (_enter_module, _leave_module, _torch_memory.at_module)
+
+
 def _other_hooks(modules: Any) -> Callable[[], bool]:
     """Returns the check of `torch.compile` for global hooks that ignores ours, which are inert."""
 
@@ -611,7 +695,7 @@ def _other_hooks(modules: Any) -> Callable[[], bool]:
             *modules._global_forward_hooks.values(),
         )
         return (
-            any(hook not in (_enter_module, _leave_module) for hook in forward_hooks)
+            any(hook not in _OUR_HOOKS for hook in forward_hooks)
             or len(modules._global_backward_pre_hooks) > 0
             or len(modules._global_backward_hooks) > 0
         )
@@ -669,6 +753,7 @@ _enabled = False
 _records_operators = False
 _shapes: Shapes = "sampled"
 _records_modules = True
+_records_memory = False
 _meter: _torch_overhead.Meter | None = None
 _torch: Any = None
 _collectives: _torch_collectives.Reader | None = None

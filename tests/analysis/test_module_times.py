@@ -82,3 +82,19 @@ def test_backward_counts_for_the_modules_of_its_forward_operator(tmp_path: Path)
         (1, 100_000, 2, 40_000, 140_000),
         (1, 50_000, 1, 30_000, 80_000),
     ]
+
+
+def test_the_table_of_probing_has_the_backward_part_of_each_module(tmp_path: Path) -> None:
+    run = make_run(tmp_path, EVENTS)
+    found = run.sql(
+        "SELECT step, seq, module, stage, allocated, round(duration * 1e6) "
+        "FROM python.torch_trace ORDER BY seq"
+    ).rows()
+    outer, inner = (row[2] for row in found[:2])
+    assert outer != inner
+    assert found == [
+        (None, 0, outer, "forward", None, 100),
+        (None, 1, inner, "forward", None, 50),
+        (None, 2, outer, "backward", None, 40),
+        (None, 3, inner, "backward", None, 30),
+    ]

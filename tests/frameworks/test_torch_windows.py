@@ -351,7 +351,11 @@ def test_all_threads_are_recorded_if_wanted() -> None:
     def multiply() -> None:
         torch.mm(torch.ones(2, 2), torch.ones(2, 2))
 
-    for switches, expected in (({}, 0), ({"all_threads": True, "profile_memory": False}, 1)):
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({}, 0),
+        ({"all_threads": True, "profile_memory": False}, 1),
+    ]
+    for switches, expected in cases:
         session = marey.start(f"threads{expected}", data="trace")
         with marey.torch.window(with_stack=False, **switches):
             thread = threading.Thread(target=multiply)

@@ -33,6 +33,7 @@ pub mod hatchet;
 pub mod json;
 pub mod json_member;
 pub mod loss;
+pub mod memory;
 pub mod metric;
 pub mod op_cost;
 pub mod printable;

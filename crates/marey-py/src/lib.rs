@@ -20,6 +20,7 @@ mod error;
 mod frames;
 mod gpu;
 mod library;
+mod memory;
 mod metrics;
 mod nvtx;
 mod performance;
@@ -66,6 +67,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     gpu::add_to(module)?;
     torch::add_to(module)?;
     performance::add_to(module)?;
+    memory::add_to(module)?;
     module.add_function(wrap_pyfunction!(frames::enable_frames, module)?)?;
     module.add_function(wrap_pyfunction!(frames::set_frame_base, module)?)?;
     module.add_function(wrap_pyfunction!(frames::frames_are_fast, module)?)?;

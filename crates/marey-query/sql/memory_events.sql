@@ -8,6 +8,7 @@ SELECT
     address,
     allocated_bytes,
     reserved_bytes,
+    peak_bytes,
     path(context_id) AS path,
     name(category_id) AS category,
     thread_name(thread_id) AS thread,

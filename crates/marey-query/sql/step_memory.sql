@@ -1,4 +1,5 @@
--- The events at which the allocator reported its total.
+-- The events at which the allocator reported its total. A peak that has risen since the previous report was reached
+-- in between.
 WITH events AS (
     SELECT
         time_nanos,
@@ -6,11 +7,16 @@ WITH events AS (
         device_type,
         device,
         allocated_bytes,
-        reserved_bytes
+        reserved_bytes,
+        greatest(
+            allocated_bytes,
+            CASE WHEN peak_bytes > lag(peak_bytes) IGNORE NULLS OVER memory THEN peak_bytes END
+        ) AS peak_bytes
     FROM raw.memory_events
     WHERE
         allocated_bytes IS NOT NULL
         AND process_id IN (SELECT DISTINCT process_id FROM raw.steps)
+    WINDOW memory AS (PARTITION BY process_id, device_type, device ORDER BY time_nanos)
 ),
 -- The starts and ends of steps, for each memory of the process, divide time into parts. Each row is the part from
 -- the previous moment (from far in the past, for the first) to this one.
@@ -58,6 +64,7 @@ events_by_part AS (
         time_nanos,
         allocated_bytes,
         reserved_bytes,
+        peak_bytes,
         max(part_end) OVER (
             PARTITION BY process_id, thread_id, device_type, device
             ORDER BY time_nanos
@@ -72,7 +79,8 @@ events_by_part AS (
             time_nanos,
             part_end,
             NULL AS allocated_bytes,
-            NULL AS reserved_bytes
+            NULL AS reserved_bytes,
+            NULL AS peak_bytes
         FROM bounds
         UNION ALL
         SELECT
@@ -83,7 +91,8 @@ events_by_part AS (
             e.time_nanos AS time_nanos,
             NULL AS part_end,
             e.allocated_bytes AS allocated_bytes,
-            e.reserved_bytes AS reserved_bytes
+            e.reserved_bytes AS reserved_bytes,
+            e.peak_bytes AS peak_bytes
         FROM events AS e
         INNER JOIN (
             SELECT DISTINCT
@@ -104,7 +113,7 @@ parts AS (
             FILTER (WHERE allocated_bytes IS NOT NULL) AS allocated_bytes,
         last_value(reserved_bytes ORDER BY time_nanos, allocated_bytes)
             FILTER (WHERE allocated_bytes IS NOT NULL) AS reserved_bytes,
-        max(allocated_bytes) AS peak_bytes
+        max(peak_bytes) AS peak_bytes
     FROM events_by_part
     -- Events after the last step are in no part.
     WHERE part_end > time_nanos
@@ -139,7 +148,11 @@ ends AS (
         lag(allocated_bytes) OVER (
             PARTITION BY process_id, thread_id, device_type, device
             ORDER BY part_end
-        ) AS before_bytes
+        ) AS before_bytes,
+        lag(reserved_bytes) OVER (
+            PARTITION BY process_id, thread_id, device_type, device
+            ORDER BY part_end
+        ) AS reserved_before_bytes
     FROM carried
 )
 SELECT
@@ -157,6 +170,7 @@ SELECT
     END AS peak_bytes,
     e.reserved_bytes AS reserved_bytes,
     CASE WHEN s.duration_nanos > 0 THEN e.allocated_bytes - e.before_bytes ELSE 0 END AS change_bytes,
+    CASE WHEN s.duration_nanos > 0 THEN e.reserved_bytes - e.reserved_before_bytes ELSE e.reserved_bytes - e.reserved_bytes END AS reserved_change_bytes,
     thread_name(s.thread_id) AS thread,
     pid(s.process_id) AS pid,
     rank(s.process_id) AS rank,

@@ -21,6 +21,7 @@ Examples:
   marey run -o runs/ -c python train.py   Write runs/train.hatchet, by Python call stack
   marey run --operators train.py          Record PyTorch's operators below modules
   marey run --window 10:12 train.py       Trace, with torch.profiler in steps 10 to 12
+  marey run -d trace --memory train.py    Record memory at each module and step
   marey run -m package.train              Like python -m package.train
   marey run pytest tests/test_step.py     Like python -m pytest tests/test_step.py
   marey run -- ./launch.sh                Profile each Python process that it starts
@@ -46,6 +47,7 @@ The exit code is 1 if a line is \"broken\", 2 for bad usage, else 0.";
 /// Arguments of `marey run`.
 #[derive(Args)]
 #[command(override_usage = RUN_USAGE, after_help = RUN_EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
 pub(crate) struct RunArgs {
     /// Name of the profile [default: name of the target]
     #[arg(short, long)]
@@ -102,6 +104,7 @@ pub(crate) struct RunArgs {
     /// `SIGUSR2` or `slow:1.5x`
     #[arg(long, value_name = "WHEN")]
     window: Option<String>,
+
     /// Measure what recording costs, against training steps without it
     #[arg(long)]
     overhead: bool,
@@ -109,6 +112,10 @@ pub(crate) struct RunArgs {
     /// Record less while a training step takes longer than this because of it, for example `2%`
     #[arg(long, value_name = "PERCENT")]
     overhead_target: Option<String>,
+
+    /// Record memory too, at each module and step
+    #[arg(long)]
+    memory: bool,
 
     /// Do not hook PyTorch modules and optimizers
     #[arg(long)]

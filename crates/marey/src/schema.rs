@@ -19,6 +19,9 @@ Examples:
 /// The schema of the stored tables.
 const RAW: &str = "raw";
 
+/// The schema of views with the names and columns of another tool.
+const PYTHON: &str = "python";
+
 /// The default schema of queries.
 pub(crate) const MAIN: &str = "main";
 
@@ -73,7 +76,7 @@ pub(crate) fn find_table(name: &str) -> Result<SchemaTable, Failure> {
 }
 
 fn all_tables() -> Vec<SchemaTable> {
-    main_tables().chain(raw_tables()).collect()
+    main_tables().chain(python_views()).chain(raw_tables()).collect()
 }
 
 /// Returns the views, and the stored tables without a view of the same name.
@@ -84,13 +87,17 @@ fn main_tables() -> impl Iterator<Item = SchemaTable> {
     views.chain(stored.map(|table| SchemaTable { schema: MAIN, table, is_view: false }))
 }
 
+fn python_views() -> impl Iterator<Item = SchemaTable> {
+    view::PYTHON.iter().map(|table| SchemaTable { schema: PYTHON, table, is_view: true })
+}
+
 fn raw_tables() -> impl Iterator<Item = SchemaTable> {
     stored::ALL.iter().map(|table| SchemaTable { schema: RAW, table, is_view: false })
 }
 
 /// Writes a line for each table.
 pub(crate) fn write_list(out: &mut impl Write, paint: Paint) -> io::Result<()> {
-    let names = main_tables().chain(raw_tables()).map(|entry| entry.name());
+    let names = all_tables().into_iter().map(|entry| entry.name());
     let width = names.map(|name| name.len()).max().unwrap_or(0);
     let mut write = |heading: &str, tables: &mut dyn Iterator<Item = SchemaTable>| {
         writeln!(out, "{}", paint.with(Style::Bold, heading))?;
@@ -100,6 +107,7 @@ pub(crate) fn write_list(out: &mut impl Write, paint: Paint) -> io::Result<()> {
         io::Result::Ok(())
     };
     write("Views, with names in place of ids", &mut main_tables().filter(|entry| entry.is_view))?;
+    write("Views with the columns of Probing", &mut python_views())?;
     write("Tables", &mut main_tables().filter(|entry| !entry.is_view))?;
     write("Stored tables", &mut raw_tables())
 }

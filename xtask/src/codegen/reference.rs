@@ -80,11 +80,14 @@ pub(super) fn schema() -> String {
         stored::SCHEMA_VERSION
     );
     let views = "## Views\n\nQueries name views without a prefix. Views contain names in place of ids, so they need no joins.\n";
+    let python = "\n## Views in `python`\n\nViews with the names, columns and units of Probing, so that its queries run as written: `python.torch_trace`.\n";
     let tables = "\n## Tables\n\nStored as one folder of Parquet files each. Queries name them with the prefix \
                   `raw`, as in `raw.spans`,\nor without it if no view has the same name.\n";
     let body = [views.to_owned()]
         .into_iter()
         .chain(view::ALL.iter().map(|table| columns(table)))
+        .chain([python.to_owned()])
+        .chain(view::PYTHON.iter().map(|table| columns(table)))
         .chain([tables.to_owned()])
         .chain(stored::ALL.iter().map(|table| columns(table)))
         .collect::<String>();
@@ -154,7 +157,7 @@ mod tests {
         for cause in LossCause::ALL {
             assert!(losses().contains(&format!("| `{}` |", cause.as_str())));
         }
-        for table in stored::ALL.iter().chain(view::ALL) {
+        for table in stored::ALL.iter().chain(view::ALL).chain(view::PYTHON) {
             assert!(schema().contains(&format!("### `{}`", table.name)));
         }
         for metric in wall::ALL {

@@ -9,7 +9,7 @@ use super::Dump;
 use super::entry::ENTRIES;
 use crate::shared::import::ReaderError;
 use crate::shared::input::{Input, OffsetReader};
-use crate::shared::pickle::{Value, Values};
+use crate::shared::pickle::{ValueSeed, Values};
 
 /// Reads a dump.
 pub(super) fn read(input: &mut Input, dump: &mut Dump) -> Result<(), ReaderError> {
@@ -60,7 +60,7 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
                 })?;
                 continue;
             }
-            let mut values = new_values();
+            let mut values = Values::unshared();
             let value = map.next_value_seed(ValueSeed(&mut values))?;
             if let Err(error) = self.dump.add_member(&key, value, &values, self.offset.get()) {
                 *self.error = Some(error);
@@ -95,7 +95,7 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         loop {
-            let mut values = new_values();
+            let mut values = Values::unshared();
             let Some(entry) = entries.next_element_seed(ValueSeed(&mut values))? else {
                 return Ok(());
             };
@@ -104,75 +104,5 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
                 return Err(A::Error::custom("the run cannot be written"));
             }
         }
-    }
-}
-
-/// JSON shares no values, so their expansion is bounded by the file.
-fn new_values() -> Values {
-    let mut values = Values::default();
-    values.set_max_expanded_bytes(u64::MAX);
-    values
-}
-
-/// Deserializes a value.
-struct ValueSeed<'a>(&'a mut Values);
-
-impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Value, D::Error> {
-        json.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for ValueSeed<'_> {
-    type Value = Value;
-
-    fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        out.write_str("a value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::None)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Int(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(match i64::try_from(value) {
-            Ok(value) => Value::Int(value),
-            Err(_too_large) => self.0.add_text(value.to_string()),
-        })
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::real(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(self.0.add_text(value.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = list.next_element_seed(ValueSeed(self.0))? {
-            items.push(item);
-        }
-        Ok(self.0.add_list(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut items = Vec::new();
-        while let Some(key) = map.next_key::<String>()? {
-            items.push(self.0.add_text(key));
-            items.push(map.next_value_seed(ValueSeed(self.0))?);
-        }
-        Ok(self.0.add_dict(items))
     }
 }

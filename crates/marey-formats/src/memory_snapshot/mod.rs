@@ -2,13 +2,15 @@
 //!
 //! A snapshot is a pickled dict: `segments`, the memory that the allocator owns, each with its
 //! blocks, and `device_traces`, its earlier actions, one list for each device. The oldest snapshots
-//! are the list of segments alone. Blocks get the time at which the snapshot was taken. Only the
+//! are the list of segments alone. marey writes the same dict as JSON, in which a block may have the
+//! `path` of the scopes that allocated it. Blocks get the time at which the snapshot was taken. Only the
 //! traces have it, so blocks wait for it in memory, a few hundred bytes each. Actions, which can be
 //! millions, do not wait.
 //!
 //! Times are microseconds since 1970. Old snapshots have none: their events get consecutive
 //! nanoseconds from 0, which keeps the order.
 
+mod json;
 mod segment;
 mod trace;
 
@@ -22,7 +24,7 @@ use marey_store::row::MemoryBlock;
 
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
-use crate::shared::pickle::{Pickle, RowList};
+use crate::shared::pickle::{Pickle, Row, RowList, Values};
 use crate::shared::rank_in_name::rank_after_word;
 
 const SEGMENTS: &str = "segments";
@@ -48,8 +50,8 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
         rank: rank_after_word(&import.stem),
         ..NewProcess::default()
     });
+    let is_pickle = input.head()?.first() == Some(&0x80);
     let mut snapshot = Snapshot {
-        pickle: Pickle::new(input, LISTS),
         import,
         process,
         args: NewArgs::default(),
@@ -59,15 +61,15 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
         captured_nanos: None,
         events_without_time: 0,
     };
-    let result = snapshot.read_rows();
+    let result =
+        if is_pickle { snapshot.read_pickle(input) } else { json::read(input, &mut snapshot) };
     // A snapshot that ends early has blocks too.
-    snapshot.finish()?;
+    snapshot.add_blocks()?;
     result
 }
 
 /// A snapshot that is being read.
 struct Snapshot<'a> {
-    pickle: Pickle<'a>,
     import: &'a mut Import,
     process: u32,
     args: NewArgs,
@@ -84,38 +86,47 @@ struct Snapshot<'a> {
 }
 
 impl Snapshot<'_> {
-    fn read_rows(&mut self) -> Result<(), ReaderError> {
-        while let Some(row) = self.pickle.next_row()? {
-            let result = match row.key {
-                DEVICE_TRACES => self.add_trace_entry(row, Some(row.list_index)),
-                HOST_TRACES => self.add_trace_entry(row, None),
-                ANNOTATIONS => self.add_annotation(row),
-                HOST_SEGMENTS => {
-                    let cause = "a segment of pinned host memory, which runs have no table for";
-                    self.import.lose(LossCause::Unsupported, 1, row.offset, cause);
-                    Ok(())
-                }
-                _ => self.add_segment(row),
-            };
-            let key = if row.key.is_empty() { SEGMENTS } else { row.key };
-            self.import.count_unreadable(result, key, row.offset)?;
+    fn read_pickle(&mut self, input: &mut Input) -> Result<(), ReaderError> {
+        let mut pickle = Pickle::new(input, LISTS);
+        let result = loop {
+            match pickle.next_row() {
+                Ok(Some(row)) => self.add_row(&mut pickle.values, row)?,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let offset = pickle.offset();
+        for (key, value) in pickle.outer_fields() {
+            let key = pickle.values.name(key);
+            if let Some(key) = key.filter(|key| LISTS.iter().all(|list| list.key != *key)) {
+                let value = pickle.values.json(value);
+                self.import.add_metadata(self.process, key, value, offset)?;
+            }
         }
-        Ok(())
+        result
     }
 
-    /// Adds the blocks and the remaining members of the dict.
-    fn finish(self) -> Result<(), ReaderError> {
-        let Self { pickle, import, process, blocks, captured_nanos, last_nanos, .. } = self;
-        let time_nanos = captured_nanos.unwrap_or(last_nanos);
-        for block in blocks {
-            import.run.add_memory_block(&MemoryBlock { time_nanos, ..block })?;
-        }
-        for (key, value) in pickle.outer_fields() {
-            let Some(key) = pickle.values.name(key) else { continue };
-            if LISTS.iter().any(|list| list.key == key) {
-                continue;
+    fn add_row(&mut self, values: &mut Values, row: Row) -> Result<(), ReaderError> {
+        let result = match row.key {
+            DEVICE_TRACES => self.add_trace_entry(values, row, Some(row.list_index)),
+            HOST_TRACES => self.add_trace_entry(values, row, None),
+            ANNOTATIONS => self.add_annotation(values, row),
+            HOST_SEGMENTS => {
+                let cause = "a segment of pinned host memory, which runs have no table for";
+                self.import.lose(LossCause::Unsupported, 1, row.offset, cause);
+                Ok(())
             }
-            import.add_metadata(process, key, pickle.values.json(value), pickle.offset())?;
+            _ => self.add_segment(values, row),
+        };
+        let key = if row.key.is_empty() { SEGMENTS } else { row.key };
+        Ok(self.import.count_unreadable(result, key, row.offset)?)
+    }
+
+    /// Adds the blocks to the run.
+    fn add_blocks(self) -> Result<(), ReaderError> {
+        let time_nanos = self.captured_nanos.unwrap_or(self.last_nanos);
+        for block in self.blocks {
+            self.import.run.add_memory_block(&MemoryBlock { time_nanos, ..block })?;
         }
         Ok(())
     }

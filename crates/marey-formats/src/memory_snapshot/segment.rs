@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
+use marey_store::Assembler;
 use marey_store::row::MemoryBlock;
 
 use super::Snapshot;
-use crate::shared::pickle::{ElementError, Fields, Row, Value, ValueError, stack_context};
+use crate::shared::pickle::{ElementError, Fields, Row, Value, ValueError, Values, stack_context};
 
 /// A segment. Its blocks are in the order of their addresses.
 struct Segment {
@@ -22,18 +24,25 @@ struct Segment {
 
 impl Snapshot<'_> {
     /// Adds the blocks of a segment.
-    pub(super) fn add_segment(&mut self, row: Row) -> Result<(), ElementError> {
-        let (segment, blocks) = self.read_segment(row)?;
+    pub(super) fn add_segment(
+        &mut self,
+        values: &mut Values,
+        row: Row,
+    ) -> Result<(), ElementError> {
+        let (segment, blocks) = self.read_segment(values, row)?;
         let mut next_address = segment.address;
         for block in blocks {
-            let result = self.add_block(&segment, block, row.offset, &mut next_address);
+            let result = self.add_block(values, &segment, block, row.offset, &mut next_address);
             self.import.count_unreadable(result, "blocks", row.offset)?;
         }
         Ok(())
     }
 
-    fn read_segment(&mut self, row: Row) -> Result<(Segment, Vec<Value>), ValueError> {
-        let values = &self.pickle.values;
+    fn read_segment(
+        &mut self,
+        values: &Values,
+        row: Row,
+    ) -> Result<(Segment, Vec<Value>), ValueError> {
         let mut fields = Fields::from_dict(values, row.value)?;
         let blocks = fields
             .take(values, "blocks", |list| values.items(list))
@@ -58,12 +67,12 @@ impl Snapshot<'_> {
     /// Adds a block. A block without an address follows the previous block.
     fn add_block(
         &mut self,
+        values: &mut Values,
         segment: &Segment,
         block: Value,
         offset: u64,
         next_address: &mut u64,
     ) -> Result<(), ElementError> {
-        let values = &mut self.pickle.values;
         let mut fields = Fields::from_dict(values, block)?;
         let bytes = fields.take_int(values, "size").ok_or(ValueError::MissingField)?;
         let state = fields.take_name(values, "state").ok_or(ValueError::MissingField)?;
@@ -90,7 +99,10 @@ impl Snapshot<'_> {
             }
         }
         let run = &mut self.import.run;
-        let (context_id, stack_result) = stack_context(values, frames.unwrap_or(Value::None), run);
+        let scopes = fields.take(values, "path", |path| values.items(path));
+        let scopes = scopes.and_then(|scopes| scope_context(values, scopes, run));
+        let (stack, stack_result) = stack_context(values, frames.unwrap_or(Value::None), run);
+        let context_id = scopes.or(stack);
         self.args.clear();
         result = result.and(stack_result).and(fields.add_to_args(values, "", &mut self.args));
         result = result.and(segment.other_fields.add_to_args(values, "segment_", &mut self.args));
@@ -112,6 +124,15 @@ impl Snapshot<'_> {
         });
         Ok(result?)
     }
+}
+
+/// Returns the context node of the scopes that were open, outermost first, if there are any.
+fn scope_context(values: &Values, scopes: &[Value], run: &mut Assembler) -> Option<u32> {
+    let names = scopes.iter().map_while(|&name| values.name(name));
+    names.fold(None, |parent, name| {
+        let name_id = run.text(name);
+        Some(run.context(parent.unwrap_or(Assembler::ROOT), NodeKind::Scope, name_id))
+    })
 }
 
 /// Interns a word that many rows share.

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use marey_store::row::{Instant, InstantScope, MemoryAction, MemoryEvent};
 
 use super::Snapshot;
-use crate::shared::pickle::{ElementError, Fields, Row, Value, ValueError, stack_context};
+use crate::shared::pickle::{ElementError, Fields, Row, Value, ValueError, Values, stack_context};
 
 static CUDA: LazyLock<Arc<str>> = LazyLock::new(|| "cuda".into());
 static CPU: LazyLock<Arc<str>> = LazyLock::new(|| "cpu".into());
@@ -14,10 +14,10 @@ impl Snapshot<'_> {
     /// Adds an entry in the trace of a device, or of pinned host memory.
     pub(super) fn add_trace_entry(
         &mut self,
+        values: &mut Values,
         row: Row,
         device: Option<u32>,
     ) -> Result<(), ElementError> {
-        let values = &mut self.pickle.values;
         let mut fields = Fields::from_dict(values, row.value)?;
         let frames = fields.take(values, "frames", Some).unwrap_or(Value::None);
         let (context_id, stack_result) = stack_context(values, frames, &mut self.import.run);
@@ -59,6 +59,7 @@ impl Snapshot<'_> {
             bytes,
             allocated_bytes: None,
             reserved_bytes: None,
+            peak_bytes: None,
             context_id,
             category_id,
             args,
@@ -67,8 +68,7 @@ impl Snapshot<'_> {
     }
 
     /// Adds an annotation, which `record_function` writes at the start and end of a region.
-    pub(super) fn add_annotation(&mut self, row: Row) -> Result<(), ElementError> {
-        let values = &self.pickle.values;
+    pub(super) fn add_annotation(&mut self, values: &Values, row: Row) -> Result<(), ElementError> {
         let mut fields = Fields::from_dict(values, row.value)?;
         let name = fields.take_name(values, "name").ok_or(ValueError::MissingField)?;
         let micros = fields.take_int(values, "time_us").ok_or(ValueError::MissingField)?;

@@ -62,6 +62,8 @@ fn json_object_format(text: &[u8]) -> Format {
         Format::ChromeTrace
     } else if has_any(&["$schema", "shared", "profiles"]) {
         Format::Speedscope
+    } else if has_any(&["segments", "device_traces"]) {
+        Format::MemorySnapshot
     } else if has_any(&["entries", "pg_config", "pg_status"]) {
         Format::FlightRecorder
     } else {
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_content_decides_the_format() {
-        let cases: [(&[u8], Option<Format>); 30] = [
+        let cases: [(&[u8], Option<Format>); 31] = [
             (b"{\"schemaVersion\": 1, \"traceEvents\": []}", Some(Format::Kineto)),
             (b"{\"x\": {\"schemaVersion\": 1}, \"traceEvents\": []}", Some(Format::ChromeTrace)),
             (
@@ -166,6 +168,7 @@ mod tests {
             (b"\x92\x83\xa5frame", Some(Format::HatchetMsgpack)),
             (b"{\"version\": \"2.4\", \"pg_config\": {", Some(Format::FlightRecorder)),
             (b"\x80\x04\x95\x00}\x94(\x8c\x08segments", Some(Format::MemorySnapshot)),
+            (b"{\"segments\": [{\"device\": 0", Some(Format::MemorySnapshot)),
             (
                 b"\x80\x02}q\x00(X\x07\x00\x00\x00versionq\x01X\x09\x00\x00\x00pg_config",
                 Some(Format::FlightRecorder),

@@ -40,6 +40,7 @@ pub(super) fn add(
         bytes: 0,
         allocated_bytes: None,
         reserved_bytes: None,
+        peak_bytes: None,
         context_id: None,
         category_id: event.category().map(|category| import.run.text(&category)),
         args: marey_store::row::Args::default(),

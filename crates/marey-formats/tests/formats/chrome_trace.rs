@@ -58,14 +58,15 @@ proptest! {
         let (text, _, left_out) = export(&run);
         prop_assert_eq!(left_out, LeftOut::new());
         let again = import_bytes(text.as_bytes()).unwrap();
-        // Overlapping spans move to another lane, which changes the parents of their children.
+        // Overlapping spans move to another lane, which changes the parents of their children, and the
+        // nodes of memory events.
         let tables = ["async_spans ", "flows ", "instants ", "memory_events ", "metrics ", "process "];
         let is_elsewhere = |line: &&str| tables.iter().any(|table| line.starts_with(table));
         let (first, second) = (dump(&run), dump(&again.run));
         let lines_before: Vec<_> = first.lines().filter(is_elsewhere).collect();
         let lines_after: Vec<_> = second.lines().filter(is_elsewhere).collect();
         for (a, b) in lines_before.iter().zip(&lines_after) {
-            prop_assert_eq!(a, b);
+            prop_assert_eq!(without_node(a), without_node(b));
         }
         prop_assert_eq!(lines_before.len(), lines_after.len());
         let count = |dump: &str, table| dump.lines().filter(|line| line.starts_with(table)).count();
@@ -75,6 +76,17 @@ proptest! {
         let (text, ..) = export(&again.run);
         let third = import_bytes(text.as_bytes()).unwrap();
         prop_assert_eq!(second, dump(&third.run));
+    }
+}
+
+/// Returns the line of a memory event without its context node, any other line unchanged.
+fn without_node(line: &str) -> String {
+    match line.split_once(" at=Some(\"").filter(|_| line.starts_with("memory_events ")) {
+        Some((head, tail)) => {
+            let end = tail.find("\")").map_or("", |end| &tail[end + 2..]);
+            format!("{head}{end}")
+        }
+        None => line.replace(" at=None", ""),
     }
 }
 

@@ -395,11 +395,12 @@ fn memory_events_have_a_stream_and_no_call_stack() {
         build_process(NewProcess { pid: 9, ..NewProcess::default() }, |run, process_id| {
             let frame = run.text("f");
             let context_id = Some(run.context(Assembler::ROOT, NodeKind::Frame, frame));
-            let thread_id = Some(run.thread(process_id, 9, ""));
+            run.thread(process_id, 9, "");
             run.add_memory_event(&MemoryEvent {
                 time_nanos: START,
                 process_id,
-                thread_id,
+                // With a thread, readers find the context node again by the spans around it.
+                thread_id: None,
                 action: MemoryAction::Alloc,
                 device_type: "cuda".into(),
                 device: Some(1),
@@ -408,6 +409,7 @@ fn memory_events_have_a_stream_and_no_call_stack() {
                 bytes: 8,
                 allocated_bytes: None,
                 reserved_bytes: None,
+                peak_bytes: None,
                 context_id,
                 category_id: None,
                 args: Args::default(),

@@ -19,6 +19,38 @@ fn a_snapshot_is_read_completely() {
     }
 }
 
+/// marey writes snapshots as JSON, with the scopes that allocated a block.
+#[test]
+fn a_snapshot_in_json_is_read_completely() {
+    let content = br#"{"segments": [{"device": 0, "address": 4096, "total_size": 2048, "stream": 3,
+        "segment_type": "small", "blocks": [
+            {"address": 4096, "size": 512, "requested_size": 500, "state": "active_allocated",
+             "frames": [{"filename": "a.py", "line": 1, "name": "f"}], "path": ["Net", "head"],
+             "tensor": "parameter head.weight"},
+            {"size": 512, "requested_size": 9, "state": "active_allocated",
+             "frames": [{"filename": "a.py", "line": 1, "name": "f"}]},
+            {"size": 1024, "requested_size": 0, "state": "inactive", "frames": []}]}],
+        "device_traces": [[], [{"action": "alloc", "addr": 7, "size": 8, "stream": 0,
+            "time_us": 5, "frames": []}]], "left_out_trace_entries": 4}"#;
+    let imported = import_named("memory-1-0.json", content).unwrap();
+    let dump = dump(&imported.run);
+    let lines: Vec<_> = dump.lines().filter(|line| !line.starts_with("process")).collect();
+    assert_eq!(
+        lines,
+        [
+            "memory_events 5000 p-1 None Alloc cuda device=Some(1) stream=Some(0) address=Some(7) bytes=8 allocated=None reserved=None at=None",
+            r#"memory_snapshots 5000 p-1 device=0 stream=Some(3) segment=0x1000+2048 small 0x1000+512 requested=Some(500) active_allocated at=Some("/scope:Net/scope:head") {"tensor":"parameter head.weight"}"#,
+            r#"memory_snapshots 5000 p-1 device=0 stream=Some(3) segment=0x1000+2048 small 0x1200+512 requested=Some(9) active_allocated at=Some("/frame:a.py:1@f")"#,
+            "memory_snapshots 5000 p-1 device=0 stream=Some(3) segment=0x1000+2048 small 0x1400+1024 requested=Some(0) inactive at=None",
+            "metadata p-1 None left_out_trace_entries=4",
+        ]
+    );
+    for len in (1..content.len()).step_by(7) {
+        // An error or a loss, and no panic.
+        drop(import_named("memory-1-0.json", &content[..len]));
+    }
+}
+
 /// Old snapshots have no times, stacks in a history, and blocks without addresses.
 #[test]
 fn old_snapshots_are_read() {

@@ -8,6 +8,7 @@
 pub mod device_time;
 pub mod efficiency;
 pub mod launching;
+pub mod memory;
 pub mod recording;
 pub mod stepping;
 pub mod stored;
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn declarations_are_complete_and_names_are_unique() {
-        let tables = stored::ALL.iter().chain(view::ALL);
+        let tables = stored::ALL.iter().chain(view::ALL).chain(view::PYTHON);
         for table in tables {
             let names: HashSet<_> = table.columns.iter().map(|column| column.name).collect();
             assert_eq!(names.len(), table.columns.len(), "{}", table.name);

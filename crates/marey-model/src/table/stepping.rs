@@ -115,6 +115,11 @@ pub const STEP_MEMORY: Table = Table {
             Int,
             "`allocated_bytes` minus the size allocated at the start of the step; null if unknown.",
         ),
+        nullable(
+            "reserved_change_bytes",
+            Int,
+            "`reserved_bytes` minus the size reserved at the start of the step; null if unknown.",
+        ),
         THREAD,
         PID,
         RANK,

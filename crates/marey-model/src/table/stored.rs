@@ -441,7 +441,7 @@ pub const COLLECTIVES: Table = Table {
 /// Events of memory allocators.
 pub const MEMORY_EVENTS: Table = Table {
     name: "memory_events",
-    doc: "Events of memory allocators.",
+    doc: "Events of memory allocators, and readings of their totals.",
     columns: &[
         column("time_nanos", Nanos, "Timestamp."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
@@ -449,16 +449,29 @@ pub const MEMORY_EVENTS: Table = Table {
         column(
             "action",
             Text,
-            "Action: alloc, free, free_requested, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom or other.",
+            "Action: alloc, free, free_requested, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom, reading (the totals were read) or other.",
         ),
-        column("device_type", Text, "Kind of device that owns the memory, such as cpu or cuda."),
+        column(
+            "device_type",
+            Text,
+            "Kind of device that owns the memory, such as cpu or cuda; host for readings of the process's resident size.",
+        ),
         nullable("device", Id, "Device number in the process."),
         nullable("stream", Bits, "Stream, as identified by the allocator."),
         nullable("address", Bits, "Address."),
-        column("bytes", Int, "Size."),
+        column("bytes", Int, "Size; 0 for a reading."),
         nullable("allocated_bytes", Int, "Total size allocated after the event."),
         nullable("reserved_bytes", Int, "Total size reserved by the allocator after the event."),
-        nullable_id_of(Contexts, "context_id", "Call stack (`contexts.id`)."),
+        nullable(
+            "peak_bytes",
+            Int,
+            "Maximum of `allocated_bytes` since the process began or the program reset it.",
+        ),
+        nullable_id_of(
+            Contexts,
+            "context_id",
+            "Context node or call stack of the event (`contexts.id`).",
+        ),
         CATEGORY_ID,
         ARGS_ID,
         ARG_NUMBERS,

@@ -2,8 +2,8 @@
 
 use super::ColumnKind::{Bits, Flag, Id, Int, Nanos, Real, Reals, Text};
 use super::{
-    Column, Table, column, device_time, efficiency, launching, nullable, recording, stepping,
-    training, waiting,
+    Column, Table, column, device_time, efficiency, launching, memory, nullable, recording,
+    stepping, training, waiting,
 };
 
 /// Every view. A view that is defined by another comes after it.
@@ -54,7 +54,11 @@ pub const ALL: &[&Table] = &[
     &training::CONTEXT_MODULES,
     &training::TRACED_OPERATORS,
     &recording::RECORDING_OVERHEAD,
+    &memory::MODULE_MEMORY,
 ];
+
+/// Every view in the schema `python`, whose names and columns are those of another tool.
+pub const PYTHON: &[&Table] = &[&memory::TORCH_TRACE];
 
 pub(super) const KIND: Column =
     column("kind", Text, "Kind: scope, state, module, operator, frame, step or runtime.");
@@ -441,25 +445,34 @@ pub const SAMPLES: Table = Table {
 /// Events of memory allocators.
 pub const MEMORY_EVENTS: Table = Table {
     name: "memory_events",
-    doc: "Events of memory allocators.",
+    doc: "Events of memory allocators, and readings of their totals.",
     columns: &[
         column("time_nanos", Nanos, "Timestamp."),
         column(
             "action",
             Text,
-            "Action: alloc, free, free_requested, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom or other.",
+            "Action: alloc, free, free_requested, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom, reading (the totals were read) or other.",
         ),
-        column("bytes", Int, "Size."),
-        column("device_type", Text, "Kind of device that owns the memory, such as cpu or cuda."),
+        column("bytes", Int, "Size; 0 for a reading."),
+        column(
+            "device_type",
+            Text,
+            "Kind of device that owns the memory, such as cpu or cuda; host for readings of the process's resident size.",
+        ),
         MAYBE_DEVICE,
         ALLOCATOR_STREAM,
         nullable("address", Bits, "Address."),
         nullable("allocated_bytes", Int, "Total size allocated after the event."),
         nullable("reserved_bytes", Int, "Total size reserved by the allocator after the event."),
         nullable(
+            "peak_bytes",
+            Int,
+            "Maximum of `allocated_bytes` since the process began or the program reset it.",
+        ),
+        nullable(
             "path",
             Text,
-            "Call stack from the outermost to the innermost frame, separated by `/`.",
+            "Path of the context node, or call stack from the outermost to the innermost frame, separated by `/`.",
         ),
         CATEGORY,
         MAYBE_THREAD,

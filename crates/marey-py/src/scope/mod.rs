@@ -11,11 +11,13 @@ mod hooks;
 mod object;
 mod reference;
 
+use crate::error::try_call;
 use crate::library::{is_live, table};
 use crate::metrics;
 use crate::task;
 use crate::text::utf8;
 use marey_model::context::NodeKind;
+use marey_record::table::MetricArg;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -237,6 +239,24 @@ pub(crate) fn add_to_innermost(metrics: &Bound<'_, PyDict>) -> PyResult<()> {
             unsafe { (table().add_metrics)(values, len, error) }
         }),
     }
+}
+
+/// Adds values to the innermost scope of the task or thread.
+///
+/// # Safety
+/// The data of the values is readable until the call returns.
+pub(crate) unsafe fn add_values_to_innermost(py: Python<'_>, values: &[MetricArg]) -> PyResult<()> {
+    let token = task::innermost_token(py);
+    try_call(|error| {
+        let (values, len) = (values.as_ptr(), values.len());
+        match &token {
+            // SAFETY: guaranteed by the caller.
+            Some(token) => unsafe { token.get().add_values(values, len, error) },
+            // SAFETY: as above.
+            None => unsafe { (table().add_metrics)(values, len, error) },
+        }
+    })?;
+    Ok(())
 }
 
 /// # Safety

@@ -14,6 +14,7 @@ mod launches;
 use crate::library::table;
 use crate::metrics;
 use marey_record::Detached;
+use marey_record::table::{ErrorBuffer, MetricArg};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -77,9 +78,23 @@ impl Token {
     /// Adds metrics to the scope.
     pub(crate) fn add_metrics(&self, metrics: &Bound<'_, PyDict>) -> PyResult<()> {
         metrics::convert_and_add(metrics, |values, len, error| {
-            // SAFETY: the token owns the scope; the values live until the call returns.
-            unsafe { (table().detached_add_metrics)(self.scope, values, len, error) }
+            // SAFETY: the values live until the call returns.
+            unsafe { self.add_values(values, len, error) }
         })
+    }
+
+    /// Adds values to the scope.
+    ///
+    /// # Safety
+    /// `values` are `len` readable values, and the error buffer is writable.
+    pub(crate) unsafe fn add_values(
+        &self,
+        values: *const MetricArg,
+        len: usize,
+        error: *mut ErrorBuffer,
+    ) -> i32 {
+        // SAFETY: the token owns the scope; the caller guarantees the others.
+        unsafe { (table().detached_add_metrics)(self.scope, values, len, error) }
     }
 }
 

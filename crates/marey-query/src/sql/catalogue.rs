@@ -17,6 +17,7 @@ use super::{information, views};
 pub(super) const CATALOGUE: &str = "marey";
 pub(super) const MAIN: &str = "main";
 pub(super) const RAW: &str = "raw";
+pub(super) const PYTHON: &str = "python";
 pub(super) const INFORMATION: &str = "information_schema";
 
 /// All tables and views with their schema. `main` has the views, and those stored tables whose
@@ -25,9 +26,10 @@ pub(super) fn declared_tables() -> impl Iterator<Item = (&'static str, &'static 
     let views = view::ALL.iter().map(|&table| (MAIN, table));
     let not_viewed =
         stored::ALL.iter().filter(|table| !is_view(table.name)).map(|&table| (MAIN, table));
+    let python = view::PYTHON.iter().map(|&table| (PYTHON, table));
     let raw = stored::ALL.iter().map(|&table| (RAW, table));
     let information = information::ALL.iter().map(|&table| (INFORMATION, table));
-    views.chain(not_viewed).chain(raw).chain(information)
+    views.chain(not_viewed).chain(python).chain(raw).chain(information)
 }
 
 fn is_view(name: &str) -> bool {
@@ -44,7 +46,7 @@ pub(super) fn create_catalogue(
     session: &SessionAccess,
 ) -> Result<MemoryCatalogProvider> {
     let catalogue = MemoryCatalogProvider::new();
-    for name in [MAIN, RAW, INFORMATION] {
+    for name in [MAIN, PYTHON, RAW, INFORMATION] {
         let (run, session, created) = (Arc::clone(run), Arc::clone(session), Mutex::default());
         catalogue.register_schema(name, Arc::new(Schema { name, run, session, created }))?;
     }
@@ -77,6 +79,7 @@ impl Schema {
         match self.name {
             INFORMATION => information::table(&state()?, table),
             MAIN if is_view(table.name) => views::plan(&state()?, &self.run, table).await,
+            PYTHON => views::plan(&state()?, &self.run, table).await,
             _ => Ok(Arc::new(PartsTable::new(Arc::clone(&self.run), table)?)),
         }
     }

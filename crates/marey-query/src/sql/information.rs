@@ -11,7 +11,7 @@ use datafusion::logical_expr::Documentation;
 use marey_model::table::ColumnKind::{Flag, Id, Text};
 use marey_model::table::{Table, column, nullable, view};
 
-use super::catalogue::{MAIN, declared_tables};
+use super::catalogue::{MAIN, PYTHON, declared_tables};
 use super::table::sql_schema;
 use super::views;
 
@@ -84,8 +84,8 @@ pub(super) fn table(state: &SessionState, table: &Table) -> Result<Arc<dyn Table
 }
 
 fn table_rows() -> Vec<ArrayRef> {
-    let is_view = |schema, table: &Table| {
-        schema == MAIN && view::ALL.iter().any(|view| view.name == table.name)
+    let is_view = |schema: &str, table: &Table| {
+        declared_views().any(|(other, view)| (other, view.name) == (schema, table.name))
     };
     vec![
         text_array(declared_tables().map(|(schema, _)| schema)),
@@ -123,10 +123,16 @@ fn column_rows() -> Vec<ArrayRef> {
 
 fn view_rows() -> Vec<ArrayRef> {
     vec![
-        text_array(view::ALL.iter().map(|_| MAIN)),
-        text_array(view::ALL.iter().map(|view| view.name)),
-        text_array(view::ALL.iter().map(|view| views::definition(view.name).trim_end())),
+        text_array(declared_views().map(|(schema, _)| schema)),
+        text_array(declared_views().map(|(_, view)| view.name)),
+        text_array(declared_views().map(|(_, view)| views::definition(view.name).trim_end())),
     ]
+}
+
+/// All views with their schema.
+fn declared_views() -> impl Iterator<Item = (&'static str, &'static Table)> {
+    let python = view::PYTHON.iter().map(|&view| (PYTHON, view));
+    view::ALL.iter().map(|&view| (MAIN, view)).chain(python)
 }
 
 /// All functions with their aliases, in alphabetical order.

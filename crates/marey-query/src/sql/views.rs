@@ -32,7 +32,7 @@ definitions! {
     "queue_length" "queue_summary" "gpu_gaps" "step_times" "step_memory" "step_kernels"
     "device_idle" "kernel_sequences" "kernel_occupancy" "collective_bandwidth" "kernel_roofline"
     "roofline" "mfu" "critical_path" "autograd_calls" "module_times" "context_modules"
-    "traced_operators" "recording_overhead"
+    "traced_operators" "recording_overhead" "module_memory" "torch_trace"
 }
 
 /// Plans a view of a run. The view that compares ranks has no rows for fewer than two ranks, where

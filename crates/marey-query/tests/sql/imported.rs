@@ -232,6 +232,7 @@ fn add_memory(run: &mut Assembler, process_id: u32) {
         bytes: 512,
         allocated_bytes: Some(1024),
         reserved_bytes: Some(2048),
+        peak_bytes: Some(1500),
         context_id: None,
         category_id: Some(run.text("cpu_instant_event")),
         args: args(run, 6, "a"),

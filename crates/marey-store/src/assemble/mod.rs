@@ -10,6 +10,7 @@ mod launches;
 mod nest;
 mod node_sums;
 mod plain_rows;
+mod points;
 mod processes;
 mod span_queue;
 
@@ -34,6 +35,7 @@ use self::nest::Nested;
 pub use self::nest::Slice;
 use self::plain_rows::PlainRows;
 pub use self::plain_rows::ProcessGroup;
+use self::points::Points;
 pub use self::processes::NewProcess;
 use self::processes::{NewThread, loss_columns, process_columns, shift_extents, thread_columns};
 use crate::arg_texts::ArgTexts;
@@ -73,6 +75,8 @@ pub struct Assembler {
     /// The ids of calls and operators that activities refer to.
     launch_ids: LaunchIds,
     slices: Sorter<Slice>,
+    /// The memory events whose context nodes follow from the slices around them.
+    memory_points: Points,
     gpu_activities: Sorter<GpuActivity>,
     plain_rows: PlainRows,
 }
@@ -139,6 +143,7 @@ impl Assembler {
         let spill_file = &files.spill_file;
         Self {
             slices: Sorter::new(spill_file),
+            memory_points: Points::default(),
             gpu_activities: Sorter::new(spill_file),
             plain_rows: PlainRows::new(spill_file),
             parts,
@@ -301,9 +306,13 @@ impl Assembler {
         self.plain_rows.groups.get(&name_id).copied().unwrap_or_default()
     }
 
-    /// Adds an event of an allocator.
+    /// Adds an event of an allocator. If it has a thread and no context node, it gets that of the
+    /// innermost slice around it.
     pub fn add_memory_event(&mut self, row: &MemoryEvent) -> Result<(), StoreError> {
         self.extend(row.process_id, row.time_nanos, 0);
+        if let (Some(thread_id), None) = (row.thread_id, row.context_id) {
+            self.memory_points.add(row.time_nanos, thread_id);
+        }
         self.plain_rows.memory_events.push(row)
     }
 
@@ -430,14 +439,14 @@ impl Assembler {
                 let launches = launches.recv().unwrap_or_default();
                 write_gpu_activities(activities, &launches, shift_nanos, thread_parts)
             });
-            let Nested { late_spans, steps, node_sums, launches } =
+            let Nested { late_spans, steps, node_sums, launches, memory_points } =
                 self.nest(shift_nanos, span_sender)?;
             drop(launches_sender.send(launches)); // the receiver hangs up only if it failed
             write_sorted(late_spans, 0, &mut self.parts)?;
             write_sorted(steps, 0, &mut self.parts)?;
             self.write_texts()?;
             self.write_sums(node_sums, shift_nanos)?;
-            plain_rows.write(shift_nanos, &mut self.parts)?;
+            plain_rows.write(shift_nanos, memory_points, &mut self.parts)?;
             writer_thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         })?;
         for (process, count) in unmatched {

@@ -19,6 +19,7 @@ use marey_model::loss::LossCause;
 use super::Assembler;
 use super::launches::Launches;
 use super::node_sums::NodeSums;
+use super::points::LocatedPoints;
 use super::processes::NewThread;
 use super::span_queue::{OpenSpan, SpanQueue};
 use crate::StoreError;
@@ -145,12 +146,14 @@ struct Nest<'a> {
     next_steps: HashMap<u32, u32>,
     node_sums: NodeSums,
     launches: Launches,
+    memory_points: LocatedPoints,
     /// Slices beyond [`MAX_DEPTH`], by process.
     too_deep: BTreeMap<u32, u64>,
 }
 
 impl Nest<'_> {
     fn add(&mut self, slice: Slice) -> Result<(), StoreError> {
+        self.locate_points(slice.start_nanos);
         let thread = slice.thread_id as usize;
         while self.open[thread].last().is_some_and(|open| !open.encloses(&slice)) {
             self.close_innermost(thread)?;
@@ -185,6 +188,16 @@ impl Nest<'_> {
             span: None,
         });
         Ok(())
+    }
+
+    /// Finds the context nodes of the points before a time. No slice that begins before it is still
+    /// to come.
+    fn locate_points(&mut self, before_nanos: i64) {
+        while let Some((time_nanos, thread)) = self.memory_points.next_before(before_nanos) {
+            let mut open = self.open[thread as usize].iter().rev();
+            let innermost = open.find(|open| open.end_nanos() > time_nanos);
+            self.memory_points.set_next(innermost.map_or(names::ROOT, |open| open.context));
+        }
     }
 
     /// Lets others pass the span at the front of the queue: ends it if it cannot get children any
@@ -268,6 +281,7 @@ pub(super) struct Nested {
     pub(super) steps: Sorter<Step>,
     pub(super) node_sums: NodeSums,
     pub(super) launches: Launches,
+    pub(super) memory_points: LocatedPoints,
 }
 
 impl Assembler {
@@ -288,23 +302,25 @@ impl Assembler {
             next_steps: HashMap::new(),
             node_sums: NodeSums::new(slices.rows()),
             launches: Launches::new(mem::take(&mut self.launch_ids)),
+            memory_points: mem::take(&mut self.memory_points).into_located(shift_nanos),
             too_deep: BTreeMap::new(),
         };
         slices.for_each(|mut slice| {
             slice.start_nanos = slice.start_nanos.saturating_add(shift_nanos);
             nest.add(slice)
         })?;
+        nest.locate_points(i64::MAX);
         for thread in 0..nest.open.len() {
             while !nest.open[thread].is_empty() {
                 nest.close_innermost(thread)?;
             }
         }
         nest.launches.sort();
-        let Nest { steps, node_sums, launches, too_deep, spans, .. } = nest;
+        let Nest { steps, node_sums, launches, memory_points, too_deep, spans, .. } = nest;
         let late_spans = spans.finish();
         for (process, count) in too_deep {
             self.lose(process, LossCause::Unsupported, count);
         }
-        Ok(Nested { late_spans, steps, node_sums, launches })
+        Ok(Nested { late_spans, steps, node_sums, launches, memory_points })
     }
 }

@@ -2,6 +2,7 @@
 
 use hashbrown::HashMap;
 
+use super::points::LocatedPoints;
 use super::write_sorted;
 use crate::StoreError;
 use crate::parts::{Parts, RowPart};
@@ -79,18 +80,41 @@ impl PlainRows {
         self.metadata.spill()
     }
 
-    pub(super) fn write(self, shift_nanos: i64, parts: &mut Parts) -> Result<(), StoreError> {
+    pub(super) fn write(
+        self,
+        shift_nanos: i64,
+        memory_points: LocatedPoints,
+        parts: &mut Parts,
+    ) -> Result<(), StoreError> {
         write_sorted(self.async_spans, shift_nanos, parts)?;
         write_sorted(self.instants, shift_nanos, parts)?;
         write_sorted(self.flows, shift_nanos, parts)?;
         write_sorted(self.metrics, shift_nanos, parts)?;
         write_sorted(self.samples, shift_nanos, parts)?;
         write_collectives(self.collectives, &self.groups, shift_nanos, parts)?;
-        write_sorted(self.memory_events, shift_nanos, parts)?;
+        write_memory_events(self.memory_events, memory_points, shift_nanos, parts)?;
         write_sorted(self.memory_blocks, shift_nanos, parts)?;
         write_sorted(self.devices, shift_nanos, parts)?;
         write_sorted(self.metadata, shift_nanos, parts)
     }
+}
+
+/// Writes memory events, completed with the context nodes of those that have a thread and none.
+fn write_memory_events(
+    events: Sorter<MemoryEvent>,
+    points: LocatedPoints,
+    shift_nanos: i64,
+    parts: &mut Parts,
+) -> Result<(), StoreError> {
+    let mut part = RowPart::new(shift_nanos);
+    let mut contexts = points.into_contexts();
+    events.for_each(|mut row| {
+        if row.thread_id.is_some() && row.context_id.is_none() {
+            row.context_id = contexts.next().flatten();
+        }
+        part.push(&row, parts)
+    })?;
+    part.finish(parts)
 }
 
 /// Writes collectives, completed with the properties of their groups.

@@ -1,22 +1,25 @@
 //! The second pass over a spool: spans, marks, values, activities and counters.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use marey_model::context::NodeKind;
+use marey_model::memory::READING_LENGTH;
+use marey_model::metric::MetricValue;
 use marey_model::spool::{self, Activity, AutogradCall, Frame, IdMap, SessionEvent, Span, Value};
 
 use super::activities::Shapes;
 use super::autograd::{Autograd, thread_with_os_id};
 use super::child_time::ChildTime;
 use super::clock::Clock;
-use super::outline::Outline;
+use super::outline::{Memory, Node, Outline};
 use super::rows::{SpanRow, ValueRow};
 use super::sessions::{Sessions, session_bit};
 use super::stamps::{Stamp, Stamps};
 use super::windows::{AddedSpan, Change, SpanDetail, Windows};
 use crate::StoreError;
 use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
-use crate::row::{self, Args, GpuActivity};
+use crate::row::{self, Args, GpuActivity, MemoryAction, MemoryEvent};
 use crate::sort::{Sorter, SpillFile};
 
 /// Collects the events of a spool, frame by frame.
@@ -55,6 +58,8 @@ pub(super) struct Events<'a> {
     activities: Sorter<GpuActivity>,
     counters: Sorter<row::Counter>,
     collectives: Sorter<row::Collective>,
+    /// Readings of memory, whose threads are positions.
+    readings: Sorter<MemoryEvent>,
 }
 
 /// The events of a spool, sorted, and their sums.
@@ -80,6 +85,8 @@ pub(super) struct SpoolRows {
     pub(super) arg_texts: Vec<String>,
     pub(super) counters: Sorter<row::Counter>,
     pub(super) collectives: Sorter<row::Collective>,
+    /// Readings of memory; their threads are positions among the threads of the spool.
+    pub(super) readings: Sorter<MemoryEvent>,
 }
 
 impl<'a> Events<'a> {
@@ -118,6 +125,7 @@ impl<'a> Events<'a> {
             activities: Sorter::new(spill_file),
             counters: Sorter::new(spill_file),
             collectives: Sorter::new(spill_file),
+            readings: Sorter::new(spill_file),
         }
     }
 
@@ -188,7 +196,7 @@ impl<'a> Events<'a> {
             activity.process_id = self.process;
             self.activities.push(&activity)?;
         }
-        let Self { stamps, totals, rollup, spans, marks, values, counters, .. } = self;
+        let Self { stamps, totals, rollup, spans, marks, values, counters, readings, .. } = self;
         let (stamps, activities) = (stamps.into_vec(), self.activities);
         let (autograd, arg_texts) = (self.autograd, self.shapes.into_texts());
         let Windows { flows, memory_events, details, .. } = self.windows;
@@ -208,6 +216,7 @@ impl<'a> Events<'a> {
             arg_texts,
             counters,
             collectives,
+            readings,
         })
     }
 
@@ -412,6 +421,14 @@ impl<'a> Events<'a> {
                 continue;
             };
             let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.clock_line);
+            if let Some(memory) = self.outline.memories.get(&metric)
+                && let MetricValue::Ints(totals) = &value
+                && let Ok(totals) = totals.as_slice().try_into()
+            {
+                let node = self.outline.nodes[node as usize];
+                self.readings.push(&reading_row(memory, totals, time_nanos, node, self.process))?;
+                continue;
+            }
             self.values.push(&ValueRow { time_nanos, node, stamp, name, value })?;
         }
         Ok(())
@@ -471,6 +488,35 @@ impl<'a> Events<'a> {
         let start_nanos = self.clock.unix_nanos(start_nanos, &mut self.clock_line);
         let end_nanos = self.clock.unix_nanos(end_nanos, &mut self.clock_line);
         (start_nanos, end_nanos.saturating_sub(start_nanos).max(0))
+    }
+}
+
+/// Returns the row of a reading. Its thread is a position among the threads of the spool.
+fn reading_row(
+    memory: &Memory,
+    totals: [i64; READING_LENGTH],
+    time_nanos: i64,
+    node: Node,
+    process_id: u32,
+) -> MemoryEvent {
+    let [allocated_bytes, peak_bytes, reserved_bytes] =
+        totals.map(|bytes| Some(bytes).filter(|&bytes| bytes >= 0));
+    MemoryEvent {
+        time_nanos,
+        process_id,
+        thread_id: Some(node.thread),
+        action: MemoryAction::Reading,
+        device_type: Arc::clone(&memory.device_type),
+        device: memory.device,
+        stream: None,
+        address: None,
+        bytes: 0,
+        allocated_bytes,
+        reserved_bytes,
+        peak_bytes,
+        context_id: Some(node.context),
+        category_id: None,
+        args: row::Args::default(),
     }
 }
 

@@ -1,9 +1,11 @@
 //! The first pass over a spool: everything except events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
+use marey_model::memory::parse_reading_name;
 use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{Device, Frame, IdMap, NodeDef};
 
@@ -23,6 +25,8 @@ pub(super) struct Outline {
     pub(super) nodes: Vec<Node>,
     /// The run's ids of the spool's texts.
     pub(super) texts: IdMap<u32>,
+    /// The memories whose readings are recorded, by the spool's id of the metric's name.
+    pub(super) memories: HashMap<u32, Memory>,
     pub(super) sessions: Sessions,
     pub(super) devices: BTreeMap<u32, Device>,
     /// Notes about the recording, as JSON.
@@ -35,6 +39,13 @@ pub(super) struct Outline {
     pub(super) last_nanos: Option<i64>,
     /// Whether the spool has an end frame.
     pub(super) is_complete: bool,
+}
+
+/// A memory: that of a device, or of the process on the host.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) device_type: Arc<str>,
+    pub(super) device: Option<u32>,
 }
 
 /// A thread of a spool.
@@ -71,6 +82,9 @@ impl Outline {
             }
             Frame::Strings { first, texts } => {
                 self.texts.extend(*first, texts.iter().map(|text| names.text(text)));
+                let texts = texts.iter().zip(*first..=u32::MAX);
+                self.memories
+                    .extend(texts.filter_map(|(text, id)| Some((id, Memory::from_name(text)?))));
             }
             Frame::Thread { thread, os_id, name } => {
                 let position = self.threads.len() as u32;
@@ -143,6 +157,14 @@ impl Outline {
 
     fn extend_to(&mut self, times_nanos: impl IntoIterator<Item = i64>) {
         self.last_nanos = self.last_nanos.max(times_nanos.into_iter().max());
+    }
+}
+
+impl Memory {
+    /// Returns the memory whose readings are recorded under this name.
+    fn from_name(name: &str) -> Option<Self> {
+        let (device_type, device) = parse_reading_name(name)?;
+        Some(Self { device_type: device_type.into(), device })
     }
 }
 

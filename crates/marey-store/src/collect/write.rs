@@ -17,7 +17,7 @@ use crate::StoreError;
 use crate::arg_texts::ArgTexts;
 use crate::columns::{bits, flags, ids, ints, maybe_bits, maybe_ids, texts};
 use crate::parts::{LazyPart, Parts};
-use crate::row::{self, Args, Field, GpuActivity, Row};
+use crate::row::{self, Args, Field, GpuActivity, MemoryEvent, Row};
 use crate::sort::{Sorter, SpillFile};
 use crate::sums::{self, NodeInfo};
 
@@ -68,6 +68,7 @@ pub(super) fn write(
         arg_texts,
         counters,
         collectives,
+        readings,
     } = rows;
     let rows = [
         spans.rows(),
@@ -77,6 +78,7 @@ pub(super) fn write(
         autograd.rows(),
         counters.rows(),
         collectives.rows(),
+        readings.rows(),
     ];
     meter.begin_writing(rows.into_iter().sum());
     let start_nanos = references.start_nanos;
@@ -96,7 +98,8 @@ pub(super) fn write(
     write_flows(autograd, flows, &arg_text_ids, references, parts, meter)?;
     write_memory_events(&memory_events, &arg_text_ids, references, parts)?;
     write_by_time(counters, references, parts, meter)?;
-    write_by_time(collectives, references, parts, meter)
+    write_by_time(collectives, references, parts, meter)?;
+    write_readings(readings, references, parts, meter)
 }
 
 /// Writes spans by start, and the training steps among them.
@@ -342,6 +345,21 @@ fn write_by_time<R: Row>(
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
     write_rows(rows, references.owner, parts, |rows| meter.add_written(rows.len() as u64))
+}
+
+/// Writes readings of memory by time.
+fn write_readings(
+    readings: Sorter<MemoryEvent>,
+    references: References,
+    parts: &mut Parts,
+    meter: &mut Meter,
+) -> Result<(), StoreError> {
+    write_rows(readings, references.owner, parts, |rows| {
+        for row in rows.iter_mut() {
+            row.thread_id = row.thread_id.map(|position| references.threads[position as usize]);
+        }
+        meter.add_written(rows.len() as u64);
+    })
 }
 
 /// Writes rows in order. `prepare` may complete the rows of a batch before they are written.

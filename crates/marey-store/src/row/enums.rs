@@ -124,6 +124,8 @@ words! {
         Snapshot = "snapshot",
         /// An allocation failed.
         OutOfMemory = "oom",
+        /// The totals were read.
+        Reading = "reading",
         /// Anything else.
         Other = "other",
     }

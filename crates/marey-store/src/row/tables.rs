@@ -270,6 +270,8 @@ rows! {
         allocated_bytes: Option<i64>,
         /// Total reserved bytes afterwards.
         reserved_bytes: Option<i64>,
+        /// Maximum of the total allocated bytes so far.
+        peak_bytes: Option<i64>,
         /// The call stack.
         context_id: Option<u32>,
         /// Category in the imported file.

@@ -9,7 +9,8 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::table::stored;
 use marey_store::row::{
-    ActivityKind, Args, GpuActivity, Instant, InstantScope, Metric, Sample, Span, Step,
+    ActivityKind, Args, GpuActivity, Instant, InstantScope, MemoryAction, MemoryEvent, Metric,
+    Sample, Span, Step,
 };
 use marey_store::{Assembler, NewProcess, Reader, Run, Sampled, Slice, Window};
 use proptest::prelude::*;
@@ -75,6 +76,75 @@ fn path(reader: &Reader, context: u32) -> String {
     let names = reader.path(context).into_iter();
     let names: Vec<_> = names.map(|id| reader.text(reader.context(id).name_id)).collect();
     names.join("/")
+}
+
+fn allocation(time_nanos: i64, thread_id: Option<u32>, context_id: Option<u32>) -> MemoryEvent {
+    MemoryEvent {
+        time_nanos,
+        process_id: 0,
+        thread_id,
+        action: MemoryAction::Alloc,
+        device_type: "cpu".into(),
+        device: None,
+        stream: None,
+        address: None,
+        bytes: 8,
+        allocated_bytes: None,
+        reserved_bytes: None,
+        peak_bytes: None,
+        context_id,
+        category_id: None,
+        args: Args::default(),
+    }
+}
+
+#[test]
+fn a_memory_event_has_the_node_of_the_innermost_slice_around_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let other = run.thread(0, 35, "other");
+    let [a, b, own] = ["a", "b", "own"].map(|name| run.text(name));
+    let own = run.context(Assembler::ROOT, NodeKind::Frame, own);
+    // In any order; a slice contains its start, and not its end.
+    for (time_nanos, thread_id, context_id) in [
+        (35, Some(0), None),
+        (30, Some(0), None),
+        (5, Some(0), None),
+        (10, Some(0), None),
+        (19, Some(other), None),
+        (20, Some(0), None),
+        (25, Some(0), Some(own)),
+        (26, None, None),
+        (99, Some(0), None),
+        (100, Some(0), None),
+    ] {
+        run.add_memory_event(&allocation(time_nanos, thread_id, context_id)).unwrap();
+    }
+    run.add_slice(&slice(0, 20, 10, b)).unwrap();
+    run.add_slice(&slice(0, 10, 90, a)).unwrap();
+    run.finish(Some(1000)).unwrap();
+
+    let run = Run::open(folder.path()).unwrap();
+    let reader = full_reader(&run);
+    let rows: Vec<_> = reader
+        .rows::<MemoryEvent>()
+        .unwrap()
+        .map(Result::unwrap)
+        .map(|event| (event.time_nanos - 1000, event.context_id.map(|id| path(&reader, id))))
+        .collect();
+    let expected = [
+        (5, None),
+        (10, Some("a")),
+        (19, None),
+        (20, Some("a/b")),
+        (25, Some("own")),
+        (26, None),
+        (30, Some("a")),
+        (35, Some("a")),
+        (99, Some("a")),
+        (100, None),
+    ];
+    assert_eq!(rows, expected.map(|(time, path)| (time, path.map(str::to_owned))));
 }
 
 #[test]

@@ -95,6 +95,7 @@ fn help_of_run_and_doctor_needs_no_python() {
           --operators                Record each PyTorch operator too, below its module
           --window <WHEN>            Trace, and run torch.profiler too in steps `10:12`, or in one step
                                      after `file:PATH`, `SIGUSR2` or `slow:1.5x`
+          --memory                   Record memory too, at each module and step
           --no-torch                 Do not hook PyTorch modules and optimizers
           --no-children              Profile this process only
       -m <MODULE>                    Run a module, like python -m
@@ -107,6 +108,7 @@ fn help_of_run_and_doctor_needs_no_python() {
       marey run -o runs/ -c python train.py   Write runs/train.hatchet, by Python call stack
       marey run --operators train.py          Record PyTorch's operators below modules
       marey run --window 10:12 train.py       Trace, with torch.profiler in steps 10 to 12
+      marey run -d trace --memory train.py    Record memory at each module and step
       marey run -m package.train              Like python -m package.train
       marey run pytest tests/test_step.py     Like python -m pytest tests/test_step.py
       marey run -- ./launch.sh                Profile each Python process that it starts

@@ -307,6 +307,7 @@ impl EventConverter<'_> {
             bytes: extras.int("bytes").unwrap_or(0),
             allocated_bytes: extras.int("allocated_bytes"),
             reserved_bytes: extras.int("reserved_bytes"),
+            peak_bytes: extras.int("peak_bytes"),
             context_id,
             category_id: header.category_id,
             args,

@@ -216,7 +216,8 @@ impl Writer<'_> {
             .uint("address", row.address)
             .int("bytes", row.bytes)
             .int("allocated_bytes", row.allocated_bytes)
-            .int("reserved_bytes", row.reserved_bytes);
+            .int("reserved_bytes", row.reserved_bytes)
+            .int("peak_bytes", row.peak_bytes);
         let event = TrackEvent {
             name: Some(row.action.as_str().to_owned()),
             category_iids: category_iids(&mut self.packets, row.category_id),

@@ -15,6 +15,7 @@
 
 mod fields;
 mod frames;
+mod from_json;
 mod json;
 mod opcode;
 mod source;
@@ -26,6 +27,7 @@ use std::collections::VecDeque;
 
 pub(crate) use self::fields::{ElementError, Fields};
 pub(crate) use self::frames::stack_context;
+pub(crate) use self::from_json::ValueSeed;
 use self::source::ByteReader;
 pub(crate) use self::values::{Value, ValueError, Values};
 use crate::shared::import::ReaderError;

@@ -175,7 +175,7 @@ pub(crate) fn write_memory_events(
             write_args(event, &args, |event| write_memory(&row, event));
         })?;
         *left_out.entry("call stacks of memory events").or_default() +=
-            u64::from(row.context_id.is_some());
+            u64::from(row.context_id.is_some() && row.thread_id.is_none());
     }
     Ok(())
 }

@@ -230,6 +230,7 @@ fn memory_event(
         bytes: [1, 1 << 40][choice % 2],
         allocated_bytes: Some(1 << 60),
         reserved_bytes: (choice > 1).then_some(0),
+        peak_bytes: None,
         context_id: None,
         category_id: Some(memory_category),
         args,

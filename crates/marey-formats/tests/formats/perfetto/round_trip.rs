@@ -318,6 +318,7 @@ fn add(run: &mut Assembler, row: &RandomRow, (process_id, thread): (u32, u32), o
             bytes: c.cast_signed(),
             allocated_bytes: optional.map(|_| b.cast_signed()),
             reserved_bytes: is_set.then_some(c.cast_signed()),
+            peak_bytes: optional.map(|_| c.cast_signed()),
             context_id: is_set.then_some(context),
             category_id,
             args,

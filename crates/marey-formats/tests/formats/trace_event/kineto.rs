@@ -89,7 +89,7 @@ fn names_of_2021_mean_the_same() {
         r#"gpu_activities 50000+5000 p25738 device=1 stream=7 Memcpy "c" at=None correlation=9 graph_node=None grid=None block=None registers=None shared=None bytes=Some(64) [Memcpy]"#,
         r#"gpu_activities 60000+5000 p25738 device=1 stream=7 Memset "m" at=None graph_node=None grid=None block=None registers=None shared=None bytes=None [Memset]"#,
         "loss unmatched_activities=1",
-        r#"memory_events 30000 p25738 Some("p25738/t25738()") Alloc cuda device=Some(0) stream=None address=None bytes=512 allocated=None reserved=None at=None"#,
+        r#"memory_events 30000 p25738 Some("p25738/t25738()") Alloc cuda device=Some(0) stream=None address=None bytes=512 allocated=None reserved=None at=Some("/operator:aten::add")"#,
         r#"process 25738 rank=None host="" argv=[] name=None 10000..100000"#,
         r#"spans 10000+90000 children=10000 p25738/t25738() /operator:aten::add external=7 [Operator] {"Trace name":"PyTorch Profiler"}"#,
         r#"spans 20000+10000 children=0 p25738/t25738() /operator:aten::add/runtime:cudaLaunchKernel correlation=8 external=7 [Runtime] {"cbid":211}"#,

@@ -5,6 +5,7 @@ mod autograd;
 mod devices;
 mod hostile;
 mod meaning;
+mod memory;
 mod model;
 mod random;
 mod read_only;

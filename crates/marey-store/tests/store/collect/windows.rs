@@ -101,6 +101,7 @@ fn trace(slices: &[Traced]) -> Run {
         bytes: 64,
         allocated_bytes: None,
         reserved_bytes: None,
+        peak_bytes: None,
         context_id: None,
         category_id: None,
         args: Args::default(),

@@ -1,0 +1,129 @@
+//! Readings of memory, which become metrics of the innermost scope.
+
+use crate::library::{is_active, table};
+use crate::scope::add_values_to_innermost;
+use marey_model::memory::{HOST, READING_LENGTH, growth_name, reading_name};
+use marey_record::table::{MetricArg, ValueTag};
+use pyo3::prelude::*;
+use std::fs::{self, File};
+use std::mem::ManuallyDrop;
+use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Stands for an unknown number of bytes.
+const UNKNOWN: i64 = -1;
+
+/// A memory whose readings are recorded: that of a device, such as `cuda:0`, or `host`.
+#[pyclass(frozen, module = "marey._native")]
+struct Memory {
+    reading: u32,
+    growth: u32,
+    /// The allocated bytes of the previous reading, by any thread.
+    last_bytes: AtomicI64,
+}
+
+#[pymethods]
+impl Memory {
+    #[new]
+    fn new(memory: &str) -> Self {
+        let intern = |name: &str| {
+            // SAFETY: the text lives until the call returns.
+            unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) }
+        };
+        Self {
+            reading: intern(&reading_name(memory)),
+            growth: intern(&growth_name(memory)),
+            last_bytes: AtomicI64::new(UNKNOWN),
+        }
+    }
+
+    /// Records the allocated bytes, their maximum and the reserved bytes (-1: unknown) at the
+    /// innermost scope. What the memory has grown by since the previous reading, by any thread, is
+    /// the growth of that scope.
+    #[pyo3(signature = (allocated, peak, reserved, /))]
+    fn record(&self, py: Python<'_>, allocated: i64, peak: i64, reserved: i64) -> PyResult<()> {
+        if !is_active() {
+            return Ok(());
+        }
+        let totals: [i64; READING_LENGTH] = [allocated, peak, reserved];
+        let last = self.last_bytes.swap(allocated, Ordering::Relaxed);
+        let growth = if last == UNKNOWN { 0 } else { allocated.saturating_sub(last) };
+        let values = [
+            MetricArg {
+                metric: self.reading,
+                tag: ValueTag::Ints as u32,
+                data: totals.as_ptr().cast(),
+                len: totals.len(),
+            },
+            MetricArg {
+                metric: self.growth,
+                tag: ValueTag::Int as u32,
+                data: (&raw const growth).cast(),
+                len: 1,
+            },
+        ];
+        // Most modules leave the memory as it was.
+        let changed = if growth == 0 { &values[..1] } else { &values };
+        // SAFETY: the totals and the growth live until the call returns.
+        unsafe { add_values_to_innermost(py, changed) }
+    }
+}
+
+/// The file with the sizes of a process, which stays open because opening it takes longer than
+/// reading it. A forked child has another one.
+struct Sizes {
+    pid: u32,
+    /// Never closed: a program that has closed all of its descriptors may have given the number to a
+    /// file of its own.
+    file: ManuallyDrop<File>,
+}
+
+static SIZES: Mutex<Option<Sizes>> = Mutex::new(None);
+
+/// Returns the resident size of this process in bytes, `None` if the system does not tell it.
+#[pyfunction]
+fn resident_bytes() -> Option<i64> {
+    // Another thread may have held the lock when this process was forked.
+    let mut sizes = SIZES.try_lock().ok()?;
+    let pid = std::process::id();
+    if let Some(sizes) = sizes.as_ref().filter(|sizes| sizes.pid == pid)
+        && let Some(bytes) = read_resident_bytes(&sizes.file)
+    {
+        return Some(bytes);
+    }
+    let file = File::open("/proc/self/statm").ok()?;
+    let bytes = read_resident_bytes(&file);
+    *sizes = Some(Sizes { pid, file: ManuallyDrop::new(file) });
+    bytes
+}
+
+/// Reads the second of the seven numbers of `statm`; a file with anything else is another one.
+fn read_resident_bytes(file: &File) -> Option<i64> {
+    let mut buffer = [0; 128];
+    let len = file.read_at(&mut buffer, 0).ok()?;
+    let text = std::str::from_utf8(&buffer[..len]).ok()?;
+    let mut pages = text.split_ascii_whitespace().map(|number| number.parse::<i64>().ok());
+    let resident = pages.nth(1)??;
+    // SAFETY: no preconditions.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    (pages.flatten().count() == 5).then(|| resident.saturating_mul(page_bytes))
+}
+
+/// Returns the largest resident size that this process has had, in bytes, `None` if the system does
+/// not tell it.
+#[pyfunction]
+fn peak_resident_bytes() -> Option<i64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: i64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kibibytes.saturating_mul(1024))
+}
+
+/// Adds the class and the functions to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Memory>()?;
+    module.add("HOST_MEMORY", HOST)?;
+    module.add_function(wrap_pyfunction!(resident_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(peak_resident_bytes, module)?)
+}

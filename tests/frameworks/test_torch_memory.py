@@ -1,0 +1,609 @@
+"""Memory of PyTorch programs: readings by module and step, leaks, snapshots, out of memory."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import marey
+import marey.torch
+import pytest
+from marey import _native, _torch_memory, _torch_snapshot
+from torch_programs import PRELUDE, python
+
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+MB = 1_000_000
+MIB = 1 << 20
+
+
+# Leaks, from the command line.
+
+TRAINING = (
+    PRELUDE
+    + """
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+kept = []
+for step in range(30):
+    train(net, optimizer, x)
+    made = bytearray(b"x") * 12_000_000
+    if {keeps}:
+        kept.append(made)
+"""
+)
+
+
+def analysis_of(program: str) -> str:
+    Path("program.py").write_text(program)
+    path = "train.marey"
+    recorded = python("-m", "marey", "run", "-d", "trace", "--memory", "-o", path, "program.py")
+    assert recorded.returncode == 0, recorded.stderr
+    analysed = python("-m", "marey", "analyze", path)
+    assert analysed.returncode == 0, analysed.stderr
+    return analysed.stdout
+
+
+def test_a_list_that_grows_by_12_mb_in_each_step_is_a_leak_of_the_host() -> None:
+    report = analysis_of(TRAINING.format(keeps="True"))
+    assert "memory_leak" in report
+    assert "Memory allocated on host grew by 12" in report
+    [slope] = (
+        marey.open("train.marey")
+        .sql(
+            "SELECT (max(allocated_bytes) - min(allocated_bytes)) / (max(number) - min(number)) "
+            "FROM step_memory WHERE device_type = 'host' AND number >= 2"
+        )
+        .rows()[0]
+    )
+    assert slope == pytest.approx(12 * MB, rel=0.05)
+
+
+def test_a_program_that_keeps_nothing_after_its_warm_up_does_not_leak() -> None:
+    assert "memory_leak" not in analysis_of(TRAINING.format(keeps="step < 5"))
+
+
+# Readings of devices, by a double of their allocator.
+
+
+class Device:
+    """A double of the caching allocator of two devices, of which one is used."""
+
+    def __init__(self) -> None:
+        self.allocated = self.peak = self.reserved = self.calls = 0
+
+    def allocate(self, mib: int) -> None:
+        self.allocated += mib * MIB
+        self.peak = max(self.peak, self.allocated)
+        self.reserved = max(self.reserved, math.ceil(self.allocated / (20 * MIB)) * 20 * MIB)
+
+    def counters(self, device: int) -> dict[str, Any]:
+        self.calls += 1
+        allocated, peak, reserved = self.allocated, self.peak, self.reserved
+        if device == 1:
+            allocated = peak = reserved = 0
+        return {
+            "allocated_bytes": {"all": {"current": allocated, "peak": peak}},
+            "reserved_bytes": {"all": {"current": reserved, "peak": reserved}},
+        }
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
+    double = Device()
+    allocator = _torch_memory.Allocator("cuda", lambda: True, lambda: 2, double.counters)
+    monkeypatch.setattr(_torch_memory, "find_allocator", lambda _: allocator)
+    marey.torch.enable(memory=True)
+    yield double
+    marey.torch.disable()
+
+
+class Keeps(torch.nn.Module):  # type: ignore[name-defined, misc]
+    """Allocates 3 MiB in forward beside a temporary of 10, and calls a part that allocates 2."""
+
+    def __init__(self, device: Device) -> None:
+        super().__init__()
+        self.device = device
+        self.part = Allocates(device, 2)
+        self.weight = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, x: Any) -> Any:
+        self.device.allocate(10)
+        self.device.allocate(-10)
+        self.device.allocate(3)
+        return self.part(x * self.weight)
+
+
+class Allocates(torch.nn.Module):  # type: ignore[name-defined, misc]
+    def __init__(self, device: Device, mib: int) -> None:
+        super().__init__()
+        self.device, self.mib = device, mib
+
+    def forward(self, x: Any) -> Any:
+        self.device.allocate(self.mib)
+        return x
+
+
+def record(device: Device, steps: int) -> marey.run.Run:
+    """Records steps of a `Keeps`, whose memory is freed after backward."""
+    model = Keeps(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    device.allocate(1)
+    session = marey.start("devices", data="trace")
+    for _ in range(steps):
+        loss = model(torch.ones(1))
+        loss.backward()
+        device.allocate(-5)
+        optimizer.step()
+    marey.finalize(session)
+    return marey.open("devices.marey")
+
+
+def test_each_step_has_the_memory_of_each_device_in_use(device: Device) -> None:
+    rows = (
+        record(device, 3)
+        .sql(
+            "SELECT number, allocated_bytes, peak_bytes, reserved_bytes, change_bytes, "
+            "reserved_change_bytes FROM step_memory WHERE device_type = 'cuda' AND device = 0 "
+            "ORDER BY number"
+        )
+        .rows()
+    )
+    # The device is found at the end of the first backward pass. The allocator's peak, which is
+    # that of the first step, says nothing about the peaks of later ones.
+    assert rows == [
+        (0, 1 * MIB, 6 * MIB, 20 * MIB, None, None),
+        (1, 1 * MIB, 6 * MIB, 20 * MIB, 0, 0),
+        (2, 1 * MIB, 6 * MIB, 20 * MIB, 0, 0),
+    ]
+
+
+def test_a_peak_that_rises_in_a_step_is_the_peak_of_that_step(device: Device) -> None:
+    class Grows(Allocates):
+        def forward(self, x: Any) -> Any:
+            self.mib += 10
+            self.device.allocate(self.mib)
+            self.device.allocate(-self.mib)
+            return x * self.weight
+
+    model = Grows(device, 0)
+    model.weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    device.allocate(1)
+    session = marey.start("peaks", data="trace")
+    for _ in range(4):
+        model(torch.ones(1)).backward()
+        optimizer.step()
+    marey.finalize(session)
+    rows = (
+        marey.open("peaks.marey")
+        .sql("SELECT number, peak_bytes FROM step_memory WHERE device = 0 ORDER BY number")
+        .rows()
+    )
+    assert rows[1:] == [(number, (1 + 10 * (number + 1)) * MIB) for number in (1, 2, 3)]
+
+
+def test_each_module_has_the_growth_of_its_calls(device: Device) -> None:
+    rows = (
+        record(device, 4)
+        .sql(
+            "SELECT name, calls, growth_bytes, self_growth_bytes, peak_bytes, max_reserved_bytes "
+            "FROM module_memory WHERE device_type = 'cuda' ORDER BY depth"
+        )
+        .rows()
+    )
+    # The first step passes before the device is found.
+    assert rows == [
+        ("Keeps", 4, 3 * 5 * MIB, 3 * 3 * MIB, 6 * MIB, 20 * MIB),
+        ("part", 4, 3 * 2 * MIB, 3 * 2 * MIB, 6 * MIB, 20 * MIB),
+    ]
+
+
+def test_a_tree_has_the_growth_of_each_scope(device: Device) -> None:
+    model = Keeps(device)
+    device.allocate(1)
+    session = marey.start("tree")
+    _torch_memory.read_step()
+    for _ in range(4):
+        model(torch.ones(1))
+    document: Any = marey.data.get(session)
+    marey.finalize(session)
+    name = "memory_growth cuda:0 (bytes)"
+    [step] = document[0]["children"]
+    [keeps] = step["children"]
+    [part] = keeps["children"]
+    assert keeps["frame"]["name"] == "Keeps"
+    assert keeps["metrics"][name] == 4 * 3 * MIB
+    assert part["metrics"][name] == 4 * 2 * MIB
+
+
+def test_a_reading_asks_the_allocator_once(device: Device) -> None:
+    model = torch.nn.Linear(1, 1)
+    device.allocate(1)
+    session = marey.start("calls")
+    _torch_memory.read_step()
+    before = device.calls
+    model(torch.ones(1))
+    assert device.calls - before == 2  # before and after the module
+    marey.deactivate(session)
+    model(torch.ones(1))
+    assert device.calls - before == 2
+    marey.finalize(session)
+
+
+def test_an_allocator_without_counters_does_not_disturb_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def counters(_: int) -> dict[str, Any]:
+        raise RuntimeError("plugged in")
+
+    allocator = _torch_memory.Allocator("cuda", lambda: True, lambda: 1, counters)
+    monkeypatch.setattr(_torch_memory, "find_allocator", lambda _: allocator)
+    said: list[str] = []
+    monkeypatch.setattr("marey._session.say", said.append)
+    marey.torch.enable(memory=True)
+    session = marey.start("plugged", data="trace")
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        model(torch.ones(1)).sum().backward()
+        optimizer.step()
+    marey.finalize(session)
+    marey.torch.disable()
+    assert len(said) == 1
+    assert "plugged in" in said[0]
+    types = marey.open("plugged.marey").sql("SELECT DISTINCT device_type FROM memory_events").rows()
+    assert types == [("host",)]
+
+
+# The table of Probing.
+
+
+def test_the_queries_of_probing_run_as_written(device: Device) -> None:
+    run = record(device, 103)
+    tables = run.sql("SELECT table_name FROM information_schema.tables;").rows()
+    assert ("torch_trace",) in tables
+    late = run.sql("SELECT * FROM python.torch_trace WHERE step > 100;").rows()
+    assert {row[0] for row in late} == {101, 102}
+    sums = run.sql(
+        """
+        SELECT
+            module,
+            COUNT(*) as count,
+            AVG(duration) as avg_duration,
+            MAX(allocated) as peak_memory
+        FROM python.torch_trace
+        GROUP BY module;
+        """
+    ).rows()
+    peaks = {module: (count, peak) for module, count, _, peak in sums}
+    # In MB of 1,048,576 bytes.
+    assert peaks == {"Keeps": (103, 6), "part": (103, 6), None: (103, 6), "SGD": (103, 1)}
+    assert all(0 < duration < 10 for _, _, duration, _ in sums)
+
+
+def test_rows_of_the_table_of_probing_have_stage_order_and_memory(device: Device) -> None:
+    rows = (
+        record(device, 3)
+        .sql(
+            "SELECT step, seq, module, stage, allocated, max_allocated, cached, time_offset >= 0 "
+            "FROM python.torch_trace WHERE step = 1 ORDER BY seq"
+        )
+        .rows()
+    )
+    assert rows == [
+        (1, 0, "Keeps", "forward", 6, 11, 20, True),
+        (1, 1, "part", "forward", 6, 11, 20, True),
+        (1, 2, None, "backward", 6, 11, 20, True),
+        (1, 3, "SGD", "step", 1, 11, 20, True),
+    ]
+
+
+def test_the_table_of_stacks_is_not_there_yet(device: Device) -> None:
+    run = record(device, 1)
+    with pytest.raises(marey.errors.QueryError, match=r"no table `python\.backtrace` yet") as error:
+        run.sql("SELECT * FROM python.backtrace;")
+    assert "python.torch_trace" in str(error.value) + str(getattr(error.value, "hint", ""))
+
+
+# The process's own size.
+
+
+def test_the_resident_size_of_a_forked_child_is_its_own() -> None:
+    held = bytearray(b"x") * (64 * MIB)
+    parent = _native.resident_bytes()
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        grown = bytearray(b"x") * (128 * MIB)
+        os.write(writer, f"{_native.resident_bytes()} {len(grown)}".encode())
+        os._exit(0)
+    os.close(writer)
+    child, _ = map(int, os.read(reader, 100).split())
+    os.waitpid(pid, 0)
+    os.close(reader)
+    assert parent is not None
+    assert child > len(held) + 100 * MIB
+    again = _native.resident_bytes()
+    assert again is not None
+    assert again < parent + 64 * MIB
+
+
+def test_a_program_may_close_all_descriptors() -> None:
+    done = python(
+        "-c",
+        "import os\n"
+        "from marey import _native\n"
+        "first = _native.resident_bytes()\n"
+        "os.closerange(3, 64)\n"
+        "files = [os.open('/dev/null', os.O_WRONLY) for _ in range(60)]\n"
+        "assert 0.5 < _native.resident_bytes() / first < 2\n"
+        "assert all(os.write(file, b'x') == 1 for file in files)\n",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# Switching on and off.
+
+
+def test_memory_can_be_added_and_is_removed_with_the_hooks() -> None:
+    modules = torch.nn.modules.module
+    marey.torch.enable()
+    try:
+        assert _torch_memory.at_module not in modules._global_forward_pre_hooks.values()
+        marey.torch.enable(memory=True)
+        hooks = list(modules._global_forward_pre_hooks.values())
+        assert hooks == [_torch_memory.at_module, marey.torch._enter_module]
+    finally:
+        marey.torch.disable()
+    assert not modules._global_forward_pre_hooks
+    assert not modules._global_forward_hooks
+
+
+def test_compiled_models_are_compiled_as_without_memory(device: Device) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    session = marey.start("compiled", data="trace")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled = torch.compile(model, backend="eager", fullgraph=True)
+        assert torch.equal(compiled(torch.ones(2)), model(torch.ones(2)))
+    marey.finalize(session)
+
+
+# Snapshots of CUDA's allocator, by a double of PyTorch's.
+
+FRAME = {"filename": "/app/train.py", "line": 7, "name": "<module>"}
+
+
+def snapshot() -> dict[str, Any]:
+    """Returns a snapshot as PyTorch makes it, with a history of allocations."""
+    now_us = time.time_ns() // 1000
+
+    def block(address: int, size: int, state: str) -> dict[str, Any]:
+        return {
+            "address": address,
+            "size": size,
+            "requested_size": size,
+            "state": state,
+            "frames": [FRAME] if address == 2048 else [],
+        }
+
+    def entry(address: int, time_us: int) -> dict[str, Any]:
+        return {"action": "alloc", "addr": address, "size": 512, "stream": 0, "time_us": time_us}
+
+    return {
+        "segments": [
+            {
+                "device": 0,
+                "address": 1024,
+                "total_size": 4096,
+                "stream": 0,
+                "segment_type": "small",
+                "segment_pool_id": (0, 0),
+                "blocks": [
+                    block(1024, 1024, "active_allocated"),
+                    block(2048, 1024, "active_allocated"),
+                    block(3072, 2048, "inactive"),
+                ],
+            }
+        ],
+        "device_traces": [[entry(1024, now_us)]],
+        "allocator_settings": {"roundup_power2_divisions": {1: 0}},
+    }
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda.memory, "_snapshot", snapshot)
+
+
+BLOCKS = "SELECT address, bytes, state, path, arg(args, 'tensor') FROM memory_snapshots ORDER BY 1"
+
+
+@pytest.mark.usefixtures("cuda")
+def test_a_snapshot_has_the_scopes_of_each_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    double = Device()
+    double.allocate(1)
+    allocator = _torch_memory.Allocator(
+        "cuda", lambda: True, lambda: 1, double.counters, keeps_history=lambda: True
+    )
+    monkeypatch.setattr(_torch_memory, "find_allocator", lambda _: allocator)
+    marey.torch.enable(memory=True)
+    written: list[str] = []
+
+    class Snaps(torch.nn.Module):  # type: ignore[name-defined, misc]
+        def forward(self, x: Any) -> Any:
+            written.append(marey.torch.memory_snapshot())
+            return x
+
+    session = marey.start("snapshot")
+    torch.nn.Sequential(torch.nn.Linear(1, 1), Snaps())(torch.ones(1))
+    marey.finalize(session)
+    marey.torch.disable()
+    [path] = written
+    assert os.path.dirname(path) == os.getcwd()
+    rows = marey.open(path).sql(BLOCKS).rows()
+    assert rows == [
+        (1024, 1024, "active_allocated", "Sequential/1", None),
+        (2048, 1024, "active_allocated", "/app/train.py:7@<module>", None),
+        (3072, 2048, "inactive", None, None),
+    ]
+
+
+@pytest.mark.usefixtures("cuda")
+def test_a_snapshot_names_the_tensors_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = torch.nn.Linear(2, 2)
+    marey.torch.enable()
+    model(torch.ones(2))  # makes the names of its parameters known
+    marey.torch.disable()
+
+    class Storage:
+        def __init__(self, address: int) -> None:
+            self.address = address
+
+        def data_ptr(self) -> int:
+            return self.address
+
+    class OnDevice(torch.Tensor):  # type: ignore[name-defined, misc]
+        is_cuda = True
+        address: int
+
+        def untyped_storage(self) -> Any:
+            return Storage(self.address)
+
+    weight = torch.ones(2, 2).as_subclass(OnDevice)
+    weight.address = 1024
+    del model.weight
+    model.register_parameter("weight", None)
+    model._parameters["weight"] = weight
+    other = torch.ones(3).as_subclass(OnDevice)
+    other.address = 2048
+    path = marey.torch.memory_snapshot("named.json")
+    labels = [row[4] for row in marey.open(path).sql(BLOCKS).rows()]
+    assert labels == ["parameter weight", "tensor [3] torch.float32", None]
+
+
+def test_without_cuda_the_error_names_what_there_is() -> None:
+    with pytest.raises(RuntimeError, match=r"not used CUDA.*enable\(memory=True\)"):
+        marey.torch.memory_snapshot("none.json")
+    assert not os.path.exists("none.json")
+
+
+@pytest.mark.usefixtures("cuda")
+def test_a_snapshot_that_cannot_be_written_leaves_no_part() -> None:
+    with pytest.raises(FileNotFoundError):
+        marey.torch.memory_snapshot("missing/folder.json")
+    os.mkdir("taken.json")
+    with pytest.raises(OSError, match="taken"):
+        marey.torch.memory_snapshot("taken.json")
+    assert os.listdir(".") == ["taken.json"]
+
+
+@pytest.fixture
+def observer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Yields the function that PyTorch would call, and what marey says."""
+    attached: list[Any] = []
+    queued: list[Any] = []
+    said: list[str] = []
+    monkeypatch.setattr(
+        torch._C, "_cuda_attach_out_of_memory_observer", attached.append, raising=False
+    )
+    monkeypatch.setattr(torch.cuda, "_lazy_call", queued.append)
+    monkeypatch.setattr(_torch_memory, "_is_observing", False)
+    monkeypatch.setattr("marey._session.say", said.append)
+    marey.torch.enable(memory=True)
+    assert not attached  # CUDA is not initialised by it
+    for call in queued:
+        call()
+    [function] = attached
+    yield function, said
+    marey.torch.disable()
+
+
+@pytest.mark.usefixtures("cuda")
+def test_out_of_memory_writes_what_is_allocated_once_a_minute(observer: Any) -> None:
+    ran_out, said = observer
+    ran_out(0, 1 << 40, 80 << 30, 1 << 30)
+    assert (said, os.listdir(".")) == ([], [])  # nothing records
+    session = marey.start("oom")
+    for _ in range(3):
+        ran_out(0, 1 << 40, 80 << 30, 1 << 30)
+    marey.finalize(session)
+    [line] = said
+    [path] = Path.cwd().glob("out-of-memory-*.json")
+    assert str(path) in line
+    assert str(1 << 40) in line
+    assert marey.open(str(path)).sql("SELECT sum(bytes) FROM memory_snapshots").rows() == [(4096,)]
+    marey.torch.disable()
+    ran_out(0, 1, 2, 3)
+    assert len(said) == 1
+
+
+@pytest.mark.usefixtures("cuda")
+def test_a_failure_of_the_observer_does_not_reach_the_program(
+    observer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran_out, said = observer
+
+    def fail() -> dict[str, Any]:
+        raise RuntimeError("no snapshot")
+
+    monkeypatch.setattr(torch.cuda.memory, "_snapshot", fail)
+    session = marey.start("oom")
+    ran_out(0, 1, 2, 3)
+    marey.finalize(session)
+    assert len(said) == 1
+    assert "no snapshot" in said[0]
+    assert not list(Path.cwd().glob("out-of-memory-*"))
+
+
+def test_the_latest_entries_of_a_long_history_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_torch_snapshot, "MAX_TRACE_ENTRIES", 2)
+    traces = [[1, 2, 3, 4], [5]]
+    assert _torch_snapshot._shorten_traces(traces) == 2
+    assert traces == [[3, 4], [5]]
+
+
+# Events of torch.profiler.
+
+
+def test_memory_events_of_the_profiler_have_the_node_of_their_operator() -> None:
+    with (
+        torch.profiler.profile(profile_memory=True) as profiler,
+        torch.profiler.record_function("outer"),
+    ):
+        kept = torch.ones(1000)
+    profiler.export_chrome_trace("trace.json")
+    paths = (
+        marey.open("trace.json")
+        .sql("SELECT path FROM memory_events WHERE bytes = 4000 AND action = 'alloc'")
+        .rows()
+    )
+    assert kept.numel() == 1000
+    [(path,)] = paths
+    assert path.split("/")[-2:] == ["aten::ones", "aten::empty"]
+    assert "outer" in path.split("/")
+
+
+def test_the_switch_of_the_command_needs_the_hooks() -> None:
+    Path("program.py").write_text("")
+    done = python("-m", "marey", "run", "--memory", "--no-torch", "program.py")
+    assert done.returncode == 2
+    assert "--memory needs the hooks that --no-torch leaves out" in done.stderr
+
+
+def test_a_project_may_record_memory_by_default() -> None:
+    Path("pyproject.toml").write_text("[tool.marey]\nmemory = true\n")
+    Path("program.py").write_text(PRELUDE + "net(x)\n")
+    done = python("-m", "marey", "run", "-o", "out.hatchet", "program.py")
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(Path("out.hatchet").read_text())
+    assert "memory host (bytes)" in str(metrics)
