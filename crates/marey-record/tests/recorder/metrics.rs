@@ -2,7 +2,7 @@
 
 use crate::harness::{Fixture, profile_of, scope};
 use marey_model::metric::MetricValue::{self, Float, Floats, Int, Ints, Text};
-use marey_record::api;
+use marey_record::{NodeKind, api};
 use serde_json::json;
 
 fn add(name: &str, value: MetricValue) -> Result<(), String> {
@@ -124,4 +124,35 @@ fn threads_add_to_one_sum() {
     let profile = profile_of(session);
     assert_eq!(profile.metric("a/b", "m"), 4);
     assert_eq!(profile.metric("a/b", "v"), &json!([2.0, 4.0]));
+}
+
+#[test]
+fn costs_of_sampled_calls_are_extrapolated_to_all_calls() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("costs");
+    let operators = ["sampled", "all", "unknown"].map(api::intern);
+    let metric = |name: &str| api::intern_metric(name).unwrap();
+    let (calls, flops, bytes) = (metric("sampled_calls (exc)"), metric("flops32"), metric("bytes"));
+    for call in 0..4 {
+        for operator in operators {
+            api::enter(operator, NodeKind::Operator);
+            if call == 1 || api::name(operator).as_ref() == "all" {
+                let cost = [(calls, 1.0), (flops, 24.0), (bytes, 8.0)];
+                let is_known = api::name(operator).as_ref() != "unknown";
+                let call = api::record_inputs(operator, 0).unwrap();
+                api::add_to_operator(call, &cost[..if is_known { 3 } else { 1 }]);
+            }
+            api::exit(operator);
+        }
+    }
+    let profile = profile_of(session);
+    for (operator, sampled_calls) in
+        [("sampled", json!(1.0)), ("all", json!(null)), ("unknown", json!(null))]
+    {
+        assert_eq!(*profile.metric(operator, "sampled_calls"), sampled_calls, "{operator}");
+    }
+    for operator in ["sampled", "all"] {
+        assert_eq!(*profile.metric(operator, "flops32"), json!(96.0));
+        assert_eq!(*profile.metric(operator, "bytes"), json!(32.0));
+    }
 }

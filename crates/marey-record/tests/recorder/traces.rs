@@ -573,3 +573,42 @@ fn the_parts_of_operators_in_a_backward_pass_are_in_the_spool() {
     assert_eq!(parts, [("aten::mm", 7, 0), ("MmBackward0", 7, 5)].repeat(3));
     assert_eq!(names.len(), 3 * 3 + 2);
 }
+
+#[test]
+fn the_arguments_of_operators_are_in_the_spool_with_their_spans() {
+    const TEST: &str = "traces::the_arguments_of_operators_are_in_the_spool_with_their_spans";
+    if let Some((_, folder)) = subprocess_part() {
+        let session = start(&folder.join("trace"));
+        let [outer, inner] = ["aten::linear", "aten::addmm"].map(api::intern);
+        let [first, second] = ["{\"n\":1}", "{\"n\":2}"].map(api::intern_text);
+        for _ in 0..2 {
+            api::enter(outer, NodeKind::Operator);
+            assert!(api::record_inputs(outer, first).is_some());
+            for args in [first, second] {
+                api::enter(inner, NodeKind::Operator);
+                assert!(api::record_inputs(inner, args).is_some());
+                api::exit(inner);
+            }
+            api::enter(inner, NodeKind::Operator);
+            // Not the innermost scope.
+            assert!(api::record_inputs(outer, second).is_none());
+            api::exit(inner);
+            api::exit(outer);
+        }
+        api::finalize(session, None).unwrap();
+        return;
+    }
+    let spool = spool_of_part(TEST, "run", &[]);
+    let (&number, thread) =
+        spool.threads.iter().find(|(_, thread)| !thread.spans.is_empty()).unwrap();
+    let names = spool.exited_paths(number, 0);
+    let found: Vec<_> = thread
+        .args
+        .iter()
+        .map(|(index, args)| (&*names[*index as usize], &*spool.span_args[args]))
+        .collect();
+    let inner = "aten::linear/aten::addmm";
+    let of_a_call = [(inner, "{\"n\":1}"), (inner, "{\"n\":2}"), ("aten::linear", "{\"n\":1}")];
+    assert_eq!(found, of_a_call.repeat(2));
+    assert_eq!(names.len(), 2 * 4);
+}

@@ -2,7 +2,7 @@
 
 use marey_model::spool::{AutogradCall, Frame};
 use marey_model::table::stored::FLOWS;
-use marey_store::row::{Flow, FlowPoint};
+use marey_store::row::{Flow, FlowPoint, Span};
 use marey_store::{Reader, Run, Window};
 
 use super::spools::{INNER, OUTER, Recorded, STEP, UNIX, first_frames, no_trace, spans, thread};
@@ -95,4 +95,35 @@ fn links_of_several_processes_have_ids_of_their_own() {
     };
     let run = Recorded::with_spools(&[&process(100), &process(101)]);
     assert_eq!(collect_links(&run), [((10, 0), (30, 0)), ((10, 1), (30, 1))]);
+}
+
+#[test]
+fn spans_have_the_arguments_that_their_frame_names() {
+    let object = |number: u32| format!("{{\"Input Dims\":[[{number}]]}}");
+    let mut frames = first_frames(100);
+    frames.extend([
+        Frame::SpanArgs { first: 0, texts: vec![object(0), object(1)] },
+        Frame::ArgsOfSpans { thread: 0, args: vec![(0, 1), (2, 0)] },
+        spans(0, 1, &[(INNER, 12, 14), (OUTER, 10, 20), (STEP, 30, 40)]),
+        // The frame is for the next spans only.
+        spans(0, 1, &[(STEP, 50, 60)]),
+        Frame::SpanArgs { first: 2, texts: vec![object(2)] },
+        Frame::ArgsOfSpans { thread: 0, args: vec![(0, 2)] },
+        spans(0, 1, &[(STEP, 70, 80)]),
+    ]);
+    let run = Recorded::with_spools(&[&frames]);
+    let run = marey_store::open(run.path(), &mut |_| ()).unwrap();
+    let reader = Reader::new(&run, Window::default()).unwrap();
+    let rows: Vec<Span> = reader.rows().unwrap().map(Result::unwrap).collect();
+    let found: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let mut json = String::new();
+            reader.args(&row.args, &mut json);
+            (row.start_nanos - UNIX, json)
+        })
+        .collect();
+    let expected = [(10, None), (12, Some(1)), (30, Some(0)), (50, None), (70, Some(2))];
+    let expected = expected.map(|(start, args)| (start, args.map_or("{}".to_owned(), object)));
+    assert_eq!(found, expected);
 }
