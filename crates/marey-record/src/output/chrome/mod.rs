@@ -26,7 +26,8 @@ use self::session_state::SessionState;
 use self::thread::Thread;
 use crate::control::bit;
 use marey_model::loss::LossCause;
-use marey_model::spool::{Frame, IdMap, Reader, SpoolError};
+use marey_model::memory::parse_reading_name;
+use marey_model::spool::{Frame, IdMap, Reader, SpoolError, Value};
 use std::collections::BTreeMap;
 use std::io::{self, BufReader};
 use std::ops::Range;
@@ -154,7 +155,9 @@ impl Playback {
                 let Some(events) = events.filter(|_| is_ours(sessions)) else { return Ok(()) };
                 let thread = numbered(threads, thread);
                 for value in values {
-                    thread.add_value(value, &self.texts, events)?;
+                    if !is_reading(&value, &self.texts) {
+                        thread.add_value(value, &self.texts, events)?;
+                    }
                 }
             }
             // The session state has read these frames. Proton's traces have neither counters nor
@@ -179,6 +182,12 @@ impl Playback {
 
 fn numbered(threads: &mut BTreeMap<u32, Thread>, number: u32) -> &mut Thread {
     threads.entry(number).or_insert_with(|| Thread::new(number))
+}
+
+/// Whether a value is a reading of memory, which a trace of Proton cannot represent. The growth of
+/// the scope is a metric of its own.
+fn is_reading(value: &Value, texts: &IdMap<String>) -> bool {
+    texts.get(value.metric).is_some_and(|name| parse_reading_name(name).is_some())
 }
 
 fn into_io(error: SpoolError) -> io::Error {

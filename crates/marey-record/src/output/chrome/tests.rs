@@ -4,6 +4,7 @@ use super::metrics::MAX_PENDING;
 use super::{Extent, Playback};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
+use marey_model::memory::{growth_name, reading_name};
 use marey_model::metric::MetricValue;
 use marey_model::profile::Process;
 use marey_model::spool::{
@@ -200,6 +201,20 @@ impl Trace {
             .map(|at| (at["tid"].as_u64().unwrap(), at["args"]["name"].as_str().unwrap()))
             .collect()
     }
+}
+
+#[test]
+fn readings_of_memory_are_left_out_and_growth_is_a_metric() {
+    let mut spool = Spool::begin();
+    let texts = vec![reading_name("host"), growth_name("host")];
+    let (first, reading_id, growth_id) = (9, 9, 10);
+    spool.add(&Frame::Strings { first, texts });
+    let reading = MetricValue::Ints(vec![7, -1, -1]);
+    spool.values(&[(OUTER, 10, reading_id, reading), (OUTER, 10, growth_id, MetricValue::Int(5))]);
+    spool.spans(&[(OUTER, 0, 20)]);
+    let text = spool.trace().text;
+    assert!(text.contains(r#""memory_growth host (bytes)":"5""#), "{text}");
+    assert!(!text.contains("memory host"), "{text}");
 }
 
 #[test]
