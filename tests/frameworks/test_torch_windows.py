@@ -351,9 +351,10 @@ def test_all_threads_are_recorded_if_wanted() -> None:
     def multiply() -> None:
         torch.mm(torch.ones(2, 2), torch.ones(2, 2))
 
-    for switches, expected in (({}, 0), ({"all_threads": True, "profile_memory": False}, 1)):
+    for all_threads in (False, True):
+        expected = int(all_threads)
         session = marey.start(f"threads{expected}", data="trace")
-        with marey.torch.window(with_stack=False, **switches):
+        with marey.torch.window(with_stack=False, profile_memory=False, all_threads=all_threads):
             thread = threading.Thread(target=multiply)
             thread.start()
             thread.join()
