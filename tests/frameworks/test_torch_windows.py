@@ -316,9 +316,7 @@ def test_a_window_ends_when_the_program_starts_a_profiler() -> None:
 def test_switches_change_what_is_recorded() -> None:
     model = Model()
     session = marey.start("switches", data="trace")
-    with marey.torch.window(
-        record_shapes=False, profile_memory=False, with_stack=False, with_flops=False
-    ):
+    with marey.torch.window(record_shapes=False, profile_memory=False, with_stack=False):
         model.train(1)
     marey.finalize(session)
     ((total, dims, stacks, flops),) = rows(
@@ -329,6 +327,18 @@ def test_switches_change_what_is_recorded() -> None:
     assert (dims, stacks, flops) == (0, 0, 0)
     assert rows("switches.marey", "SELECT count(*) FROM memory_events") == [(0,)]
     assert rows("switches.marey", "SELECT count(*) FROM spans WHERE kind = 'frame'") == [(0,)]
+
+
+def test_flops_are_those_of_pytorch_if_wanted() -> None:
+    model = Model()
+    session = marey.start("flops", data="trace")
+    with marey.torch.window(with_stack=False, with_flops=True):
+        model.train(1)
+    marey.finalize(session)
+    assert rows(
+        "flops.marey",
+        "SELECT arg(args, 'flops') FROM traced_operators WHERE name LIKE 'aten::conv2d%'",
+    ) == [(str(2 * 2 * 4 * 64 * 27),)]
 
 
 def test_values_of_inputs_can_be_left_out() -> None:
@@ -371,7 +381,7 @@ def test_all_threads_are_recorded_if_wanted() -> None:
     [
         ({"performance_events": ["cycles"]}, "records nothing for them"),
         ({"all_threads": True}, "needs profile_memory=False"),
-        ({"record_shapes": False}, "needs record_shapes=True"),
+        ({"record_shapes": False, "with_flops": True}, "needs record_shapes=True"),
         ({"wait": 1}, "need steps"),
         ({"steps": 0}, "steps=0 must be at least 1"),
         ({"on": "monday"}, "'monday' is no window"),
