@@ -441,3 +441,21 @@ def test_record_function_ids_end_with_the_window() -> None:
     program.export_chrome_trace("program.json")
     assert '"Record function id": 0' in Path("program.json").read_text()
     _native.number_operators(False)  # has no effect
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--window", "12:10"], "--window: the window 12:10 ends before it begins"),
+        (
+            ["--window", "noon"],
+            "--window: 'noon' is no window; known: 10, 10:12 (steps)",
+        ),
+        (["--window", "3", "-d", "tree"], "--window needs a trace, not --data tree"),
+        (["--window", "3", "--no-torch"], "--window needs the hooks that --no-torch leaves out"),
+    ],
+)
+def test_the_command_line_rejects_windows_that_cannot_be(arguments: list[str], reason: str) -> None:
+    done = python("-m", "marey", "run", *arguments, "program.py")
+    assert done.returncode == 2
+    assert reason in done.stderr
