@@ -49,7 +49,7 @@ class Torch:
     def __enter__(self):
         self.profiler = torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU],
-            record_shapes=True, profile_memory=True, with_stack=True, with_flops=True,
+            record_shapes=True, profile_memory=True, with_stack=True,
             experimental_config=torch._C._profiler._ExperimentalConfig(verbose=True),
         )
         self.profiler.__enter__()

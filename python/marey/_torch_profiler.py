@@ -30,7 +30,7 @@ class Switches(NamedTuple):
     record_shapes: bool = True
     profile_memory: bool = True
     with_stack: bool = True
-    with_flops: bool = True
+    with_flops: bool = False
     with_modules: bool = False
     record_concrete_inputs: bool = True
     sync_events: bool = False

@@ -55,7 +55,9 @@ class window:
         record_shapes: Dimensions, types and strides of inputs.
         profile_memory: Allocations, as rows of `memory_events` with the context that made them.
         with_stack: Python calls, as spans, and the call stack of each operator.
-        with_flops: FLOPs of operators, as the argument ``flops``, by PyTorch's formulas.
+        with_flops: FLOPs of operators by PyTorch's formulas, as the argument ``flops``. The end of
+            the window then takes longer. The column `flops` of `traced_operators` has marey's own
+            formulas without it.
         with_modules: Module hierarchy of TorchScript models. marey's own modules are always there.
         record_concrete_inputs: Values of scalar inputs; needs `record_shapes`.
         sync_events: Synchronisations of CUDA devices.
@@ -81,7 +83,7 @@ class window:
         record_shapes: bool = True,
         profile_memory: bool = True,
         with_stack: bool = True,
-        with_flops: bool = True,
+        with_flops: bool = False,
         with_modules: bool = False,
         record_concrete_inputs: bool = True,
         sync_events: bool = False,

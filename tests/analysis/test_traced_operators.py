@@ -36,16 +36,23 @@ def test_each_argument_of_an_operator_is_a_column(tmp_path: Path) -> None:
             event("nn.Module: Inner_0", "python_function", 10, 60),
             event("aten::mul", "cpu_op", 20, 50, **ARGUMENTS),
             event("aten::empty", "cpu_op", 30, 40, **{"Record function id": 8}),
+            event("aten::mul.Tensor", "cpu_op", 62, 66, **{**ARGUMENTS, "flops": None}),
             event("aten::add", "cpu_op", 70, 80, **{"Module Hierarchy": "A.B"}),
             event("range", "user_annotation", 85, 90, **{"Record function id": 9}),
         ],
     )
     found = rows(run, "traced_operators", "SELECT * FROM {} ORDER BY start_nanos")
     check_documented("traced_operators", run, found)
-    assert [row["name"] for row in found] == ["aten::mul", "aten::empty", "aten::add"]
+    assert [row["name"] for row in found] == [
+        "aten::mul",
+        "aten::empty",
+        "aten::mul.Tensor",
+        "aten::add",
+    ]
     assert [row["module"] for row in found] == [
         "nn.Module: Inner_0",
         "nn.Module: Inner_0",
+        "nn.Module: Outer_0",
         "A.B",
     ]
     multiplied = found[0]
@@ -59,3 +66,5 @@ def test_each_argument_of_an_operator_is_a_column(tmp_path: Path) -> None:
     assert [multiplied[name] for name in numbers] == [16, 7, 5, 1]
     assert '"grid":"g"' in multiplied["args"]
     assert [found[1][name] for name in numbers] == [None, 8, None, None]
+    # Without PyTorch's figure it is that of `op_flops`: one for each element of the result.
+    assert found[2]["flops"] == 8

@@ -316,9 +316,7 @@ def test_a_window_ends_when_the_program_starts_a_profiler() -> None:
 def test_switches_change_what_is_recorded() -> None:
     model = Model()
     session = marey.start("switches", data="trace")
-    with marey.torch.window(
-        record_shapes=False, profile_memory=False, with_stack=False, with_flops=False
-    ):
+    with marey.torch.window(record_shapes=False, profile_memory=False, with_stack=False):
         model.train(1)
     marey.finalize(session)
     ((total, dims, stacks, flops),) = rows(
@@ -329,6 +327,18 @@ def test_switches_change_what_is_recorded() -> None:
     assert (dims, stacks, flops) == (0, 0, 0)
     assert rows("switches.marey", "SELECT count(*) FROM memory_events") == [(0,)]
     assert rows("switches.marey", "SELECT count(*) FROM spans WHERE kind = 'frame'") == [(0,)]
+
+
+def test_flops_are_those_of_pytorch_if_wanted() -> None:
+    model = Model()
+    session = marey.start("flops", data="trace")
+    with marey.torch.window(with_stack=False, with_flops=True):
+        model.train(1)
+    marey.finalize(session)
+    assert rows(
+        "flops.marey",
+        "SELECT arg(args, 'flops') FROM traced_operators WHERE name LIKE 'aten::conv2d%'",
+    ) == [(str(2 * 2 * 4 * 64 * 27),)]
 
 
 def test_values_of_inputs_can_be_left_out() -> None:
@@ -351,13 +361,10 @@ def test_all_threads_are_recorded_if_wanted() -> None:
     def multiply() -> None:
         torch.mm(torch.ones(2, 2), torch.ones(2, 2))
 
-    cases: list[tuple[dict[str, Any], int]] = [
-        ({}, 0),
-        ({"all_threads": True, "profile_memory": False}, 1),
-    ]
-    for switches, expected in cases:
+    for all_threads in (False, True):
+        expected = int(all_threads)
         session = marey.start(f"threads{expected}", data="trace")
-        with marey.torch.window(with_stack=False, **switches):
+        with marey.torch.window(with_stack=False, profile_memory=False, all_threads=all_threads):
             thread = threading.Thread(target=multiply)
             thread.start()
             thread.join()
@@ -396,7 +403,7 @@ def test_performance_events_that_the_machine_lacks_are_named() -> None:
     ("arguments", "reason"),
     [
         ({"all_threads": True}, "needs profile_memory=False"),
-        ({"record_shapes": False}, "needs record_shapes=True"),
+        ({"record_shapes": False, "with_flops": True}, "needs record_shapes=True"),
         ({"wait": 1}, "need steps"),
         ({"steps": 0}, "steps=0 must be at least 1"),
         ({"on": "monday"}, "'monday' is no window"),
@@ -456,3 +463,21 @@ def test_record_function_ids_end_with_the_window() -> None:
     program.export_chrome_trace("program.json")
     assert '"Record function id": 0' in Path("program.json").read_text()
     _native.number_operators(False)  # has no effect
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--window", "12:10"], "--window: the window 12:10 ends before it begins"),
+        (
+            ["--window", "noon"],
+            "--window: 'noon' is no window; known: 10, 10:12 (steps)",
+        ),
+        (["--window", "3", "-d", "tree"], "--window needs a trace, not --data tree"),
+        (["--window", "3", "--no-torch"], "--window needs the hooks that --no-torch leaves out"),
+    ],
+)
+def test_the_command_line_rejects_windows_that_cannot_be(arguments: list[str], reason: str) -> None:
+    done = python("-m", "marey", "run", *arguments, "program.py")
+    assert done.returncode == 2
+    assert reason in done.stderr

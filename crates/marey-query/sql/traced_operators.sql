@@ -39,7 +39,11 @@ SELECT
     arg(o.args, 'Input type') AS input_types,
     arg(o.args, 'Input Strides') AS input_strides,
     arg(o.args, 'Concrete Inputs') AS concrete_inputs,
-    TRY_CAST(arg(o.args, 'flops') AS BIGINT) AS flops,
+    coalesce(
+        TRY_CAST(arg(o.args, 'flops') AS DOUBLE),
+        -- The name without the overload.
+        op_flops(split_part(name(o.name_id), '.', 1), o.args)
+    ) AS flops,
     TRY_CAST(arg(o.args, 'Record function id') AS BIGINT) AS record_function_id,
     TRY_CAST(arg(o.args, 'Sequence number') AS BIGINT) AS sequence,
     TRY_CAST(arg(o.args, 'Fwd thread id') AS BIGINT) AS forward_thread,

@@ -2,7 +2,7 @@
 //!
 //! `docs/analysis.md` defines each number.
 
-use super::ColumnKind::{Flag, Id, Int, Nanos, Text};
+use super::ColumnKind::{Flag, Id, Int, Nanos, Real, Text};
 use super::view::{CONTEXT_ID, PATH, PID, PROCESS_ID, RANK, THREAD, THREAD_ID};
 use super::{Table, column, nullable};
 
@@ -94,7 +94,11 @@ pub const TRACED_OPERATORS: Table = Table {
         nullable("input_types", Text, "Types of the inputs, as JSON."),
         nullable("input_strides", Text, "Strides of the inputs, as JSON."),
         nullable("concrete_inputs", Text, "Values of scalar inputs, as JSON."),
-        nullable("flops", Int, "Floating-point operations, by PyTorch's formulas."),
+        nullable(
+            "flops",
+            Real,
+            "Floating-point operations: PyTorch's figure if there is one, else by `op_flops`.",
+        ),
         nullable("record_function_id", Int, "Number of the call; 0 if PyTorch gave none."),
         nullable(
             "sequence",

@@ -62,7 +62,7 @@ type Traced<'a> = (&'a str, NodeKind, i64, i64);
 
 /// Returns the run that the trace of the window is imported as.
 fn trace(slices: &[Traced]) -> Run {
-    let mut run = Assembler::temporary(&std::env::temp_dir());
+    let mut run = Assembler::temporary(&marey_store::temp_dir());
     let process = run.process(NewProcess { pid: i64::from(PID), ..NewProcess::default() });
     let thread = run.thread(process, OS_ID, "");
     let time = |nanos: i64| UNIX + AHEAD + nanos;
